@@ -1,0 +1,55 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+/// Settings of every Swift target. Each is a decision of the style guide
+/// (`Sources/VarveEngine/VarveEngine.docc/Development/Style.md`).
+let settings: [SwiftSetting] = [
+  .swiftLanguageMode(.v6),
+  // SE-0458: every unsafe expression is marked, and an unmarked one does not compile.
+  .strictMemorySafety(),
+  .treatWarning("StrictMemorySafety", as: .error),
+  // SE-0335: `any` is visible where it costs.
+  .enableUpcomingFeature("ExistentialAny"),
+  // SE-0409: an import is internal unless it says otherwise.
+  .enableUpcomingFeature("InternalImportsByDefault"),
+  // SE-0444: a member is visible only where its module is imported.
+  .enableUpcomingFeature("MemberImportVisibility"),
+  // SE-0461: a nonisolated async function runs where its caller runs.
+  .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+  // Properties that return a span which depends on `self`.
+  .enableExperimentalFeature("Lifetimes"),
+]
+
+/// The engine alone gives up the dynamic exclusivity checks in release builds: they cost on each
+/// access to a class property of the hot path. Bounds, overflow and preconditions stay.
+let engineSettings: [SwiftSetting] = [
+  .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))
+]
+
+let package = Package(
+  name: "varve",
+  products: [
+    .library(name: "VarveEngine", targets: ["VarveEngine"])
+  ],
+  targets: [
+    .systemLibrary(name: "CLZ4", pkgConfig: "liblz4", providers: [.apt(["liblz4-dev"]), .brew(["lz4"])]),
+    .systemLibrary(name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"]), .brew(["zstd"])]),
+    .target(name: "CVarve"),
+    .target(
+      name: "VarveEngine",
+      dependencies: ["CVarve", "CLZ4", "CZstd"],
+      swiftSettings: settings + engineSettings
+    ),
+    .target(
+      name: "EngineTestSupport",
+      dependencies: ["VarveEngine"],
+      path: "Tests/EngineTestSupport",
+      swiftSettings: settings
+    ),
+    .testTarget(
+      name: "VarveEngineTests",
+      dependencies: ["VarveEngine", "EngineTestSupport"],
+      swiftSettings: settings
+    ),
+  ]
+)

@@ -1,0 +1,71 @@
+// What Swift cannot say by itself: checksum instructions that need a target feature, and system
+// calls whose C declarations are variadic or macros. No logic beyond that lives here.
+//
+// Every symbol begins with `cvarve_`.
+
+#ifndef CVARVE_H
+#define CVARVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#pragma clang assume_nonnull begin
+
+// --- CRC-32C (crc32c.c) -------------------------------------------------------------------------
+
+/// Extends a CRC-32C (Castagnoli, polynomial 0x1EDC6F41) by `count` bytes, by the fastest way that
+/// this processor has. A new checksum begins with `crc` 0. The value is neither masked nor seeded.
+uint32_t cvarve_crc32c_extend(uint32_t crc, const void *bytes, size_t count);
+
+/// The same by tables of the portable fallback. Public for tests, which compare the two.
+uint32_t cvarve_crc32c_extend_portable(uint32_t crc, const void *bytes, size_t count);
+
+/// Which implementation `cvarve_crc32c_extend` uses: "sse4.2", "armv8-crc" or "portable".
+const char *cvarve_crc32c_implementation(void);
+
+// --- Futex (futex.c) ----------------------------------------------------------------------------
+
+/// Sleeps until `*word` differs from `expected`, a wake-up comes, or `timeout_nanoseconds` pass
+/// (negative: for ever). Returns 0, or an errno value: EAGAIN, EINTR and ETIMEDOUT are ordinary.
+/// `shared` allows the waker to be another process that maps the same page.
+int32_t cvarve_futex_wait(const uint32_t *word, uint32_t expected, int64_t timeout_nanoseconds, bool shared);
+
+/// Wakes at most `count` sleepers on `word`.
+void cvarve_futex_wake(const uint32_t *word, int32_t count, bool shared);
+
+// --- Files and threads (system.c) ---------------------------------------------------------------
+
+/// `open` with a mode. Returns the descriptor, or -errno.
+int32_t cvarve_open(const char *path, int32_t flags, uint32_t mode);
+
+/// Makes the data of a file survive power loss: fdatasync, or F_FULLFSYNC on Darwin.
+/// Returns 0 or -errno.
+int32_t cvarve_sync_data(int32_t descriptor);
+
+/// `posix_fadvise(POSIX_FADV_DONTNEED)` over a range, where the system has it.
+void cvarve_drop_cached_pages(int32_t descriptor, int64_t offset, int64_t length);
+
+/// Starts the write-back of a range without waiting for it, where the system can.
+void cvarve_start_writeback(int32_t descriptor, int64_t offset, int64_t length);
+
+/// The `f_type` of the file system that holds `path`, 0 where the system has no such number.
+/// Returns 0 or -errno.
+int32_t cvarve_file_system_type(const char *path, uint64_t *type);
+
+/// The bytes that an unprivileged process can still allocate on the file system of `path`.
+int32_t cvarve_free_space(const char *path, uint64_t *bytes);
+
+/// Names the calling thread, cut to 15 bytes on Linux.
+void cvarve_name_thread(const char *name);
+
+/// Lowers the priority of the calling thread below that of ordinary ones (nice +`steps` on Linux).
+void cvarve_lower_thread_priority(int32_t steps);
+
+/// `MADV_HUGEPAGE`, `MADV_POPULATE_WRITE`, `MADV_DONTNEED`: hints, so a failure is no error.
+void cvarve_advise_huge_pages(void *address, size_t length);
+/// Makes pages present and writable before they are touched. Returns 0 or -errno.
+int32_t cvarve_populate_for_writing(void *address, size_t length);
+
+#pragma clang assume_nonnull end
+#endif

@@ -1,0 +1,117 @@
+// System calls that Swift can't import, or whose flags it can't.
+
+#if defined(__linux__)
+#define _GNU_SOURCE
+#endif
+
+#include "CVarve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#else
+#include <sys/mount.h>
+#include <sys/param.h>
+#endif
+
+int32_t cvarve_open(const char *path, int32_t flags, uint32_t mode) {
+  int descriptor;
+  do {
+    descriptor = open(path, flags | O_CLOEXEC, (mode_t)mode);
+  } while (descriptor < 0 && errno == EINTR);
+  return descriptor < 0 ? -errno : descriptor;
+}
+
+int32_t cvarve_sync_data(int32_t descriptor) {
+#if defined(__APPLE__)
+  int result = fcntl(descriptor, F_FULLFSYNC);
+#else
+  int result = fdatasync(descriptor);
+#endif
+  return result == 0 ? 0 : -errno;
+}
+
+void cvarve_drop_cached_pages(int32_t descriptor, int64_t offset, int64_t length) {
+#if defined(__linux__)
+  posix_fadvise(descriptor, offset, length, POSIX_FADV_DONTNEED);
+#else
+  (void)descriptor, (void)offset, (void)length;
+#endif
+}
+
+void cvarve_start_writeback(int32_t descriptor, int64_t offset, int64_t length) {
+#if defined(__linux__)
+  sync_file_range(descriptor, offset, length, SYNC_FILE_RANGE_WRITE);
+#else
+  (void)descriptor, (void)offset, (void)length;
+#endif
+}
+
+int32_t cvarve_file_system_type(const char *path, uint64_t *type) {
+#if defined(__linux__)
+  struct statfs information;
+  if (statfs(path, &information) != 0) return -errno;
+  *type = (uint64_t)(uint32_t)information.f_type;
+#else
+  (void)path;
+  *type = 0;
+#endif
+  return 0;
+}
+
+int32_t cvarve_free_space(const char *path, uint64_t *bytes) {
+  struct statvfs information;
+  if (statvfs(path, &information) != 0) return -errno;
+  *bytes = (uint64_t)information.f_bavail * (uint64_t)information.f_frsize;
+  return 0;
+}
+
+void cvarve_name_thread(const char *name) {
+#if defined(__linux__)
+  char cut[16];
+  strncpy(cut, name, sizeof cut - 1);
+  cut[sizeof cut - 1] = 0;
+  pthread_setname_np(pthread_self(), cut);
+#else
+  pthread_setname_np(name);
+#endif
+}
+
+void cvarve_lower_thread_priority(int32_t steps) {
+#if defined(__linux__)
+  // On Linux the priority of "process" 0 by thread id is the thread's own.
+  setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), steps);
+#else
+  (void)steps;
+  pthread_set_qos_class_self_np(QOS_CLASS_UTILITY, 0);
+#endif
+}
+
+void cvarve_advise_huge_pages(void *address, size_t length) {
+#if defined(MADV_HUGEPAGE)
+  madvise(address, length, MADV_HUGEPAGE);
+#else
+  (void)address, (void)length;
+#endif
+}
+
+int32_t cvarve_populate_for_writing(void *address, size_t length) {
+#if defined(__linux__)
+#if !defined(MADV_POPULATE_WRITE)
+#define MADV_POPULATE_WRITE 23
+#endif
+  return madvise(address, length, MADV_POPULATE_WRITE) == 0 ? 0 : -errno;
+#else
+  (void)address, (void)length;
+  return 0;
+#endif
+}

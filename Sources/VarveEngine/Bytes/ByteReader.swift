@@ -1,0 +1,69 @@
+/// A cursor over bytes that may be damaged: each read is compared with what is left, and what does
+/// not fit throws `.corruption` with the place.
+///
+/// `file` and `offset` say where the bytes came from, for the error alone.
+struct ByteReader {
+  private let view: ByteView
+  private(set) var position: Int = 0
+  private let file: String?
+  private let fileOffset: UInt64
+
+  init(_ view: ByteView, file: String? = nil, fileOffset: UInt64 = 0) {
+    self.view = view
+    self.file = file
+    self.fileOffset = fileOffset
+  }
+
+  var remaining: Int { view.count &- position }
+  var isAtEnd: Bool { remaining == 0 }
+
+  /// The error for what was found at the cursor.
+  func corruption(_ message: String) -> EngineError {
+    .corruption(message, file: file, offset: fileOffset + UInt64(position))
+  }
+
+  @inline(__always)
+  mutating func integer<T: FixedWidthInteger & BitwiseCopyable>(_ type: T.Type) throws(EngineError) -> T {
+    let size = MemoryLayout<T>.size
+    guard remaining >= size else { throw corruption("the bytes end inside an integer of \(size)") }
+    let value = view.load(position, as: T.self)
+    position &+= size
+    return value
+  }
+
+  mutating func varint() throws(EngineError) -> UInt64 {
+    var result: UInt64 = 0
+    var shift: UInt64 = 0
+    while true {
+      guard remaining > 0 else { throw corruption("the bytes end inside a variable-length integer") }
+      let byte = view[position]
+      guard shift < 63 || byte <= 1 else { throw corruption("a variable-length integer above 64 bits") }
+      position &+= 1
+      result |= UInt64(byte & 0x7f) << shift
+      if byte < 0x80 { return result }
+      shift += 7
+    }
+  }
+
+  /// A varint that counts something in memory: at most `limit`.
+  mutating func count(limit: Int) throws(EngineError) -> Int {
+    let value = try varint()
+    guard value <= UInt64(limit) else { throw corruption("a count of \(value), above the limit of \(limit)") }
+    return Int(value)
+  }
+
+  mutating func bytes(_ count: Int) throws(EngineError) -> ByteView {
+    guard count >= 0, remaining >= count else {
+      throw corruption("\(count) bytes announced, \(remaining) left")
+    }
+    let result = view.slice(position, position + count)
+    position &+= count
+    return result
+  }
+
+  /// A varint count, then that many bytes.
+  mutating func lengthPrefixed() throws(EngineError) -> ByteView {
+    let count = try count(limit: remaining)
+    return try bytes(count)
+  }
+}

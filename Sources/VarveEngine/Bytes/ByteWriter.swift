@@ -1,0 +1,104 @@
+/// Bytes being put together: a growing buffer of its own, little-endian integers, later patches.
+///
+/// `append` costs amortised O(bytes). The memory is freed with the writer; `removeAll` keeps it for
+/// the next use.
+///
+/// # Safety
+/// The only owner of its memory. `view` is valid until the next change of the writer.
+@safe
+struct ByteWriter: ~Copyable, @unchecked Sendable {
+  // Sendable: sole owner of its memory.
+  private(set) var base: UnsafeMutableRawPointer
+  private(set) var count: Int = 0
+  private(set) var capacity: Int
+
+  init(capacity: Int = 256) {
+    self.capacity = capacity < 16 ? 16 : capacity
+    unsafe self.base = UnsafeMutableRawPointer.allocate(byteCount: self.capacity, alignment: 16)
+  }
+
+  deinit { unsafe base.deallocate() }
+
+  var view: ByteView { unsafe ByteView(base: UnsafeRawPointer(base), count: count) }
+  var bytes: [UInt8] { view.bytes }
+
+  /// Forgets the content and keeps the memory.
+  mutating func removeAll() { count = 0 }
+
+  /// Forgets all behind the first `newCount` bytes.
+  mutating func truncate(to newCount: Int) {
+    precondition(newCount >= 0 && newCount <= count, "truncate only to a shorter length")
+    count = newCount
+  }
+
+  /// Makes room for `extra` more bytes.
+  @inline(__always)
+  mutating func reserve(_ extra: Int) {
+    if capacity &- count < extra { grow(extra) }
+  }
+
+  @inline(never)
+  private mutating func grow(_ extra: Int) {
+    let wanted = max(capacity * 2, count + extra)
+    let larger = UnsafeMutableRawPointer.allocate(byteCount: wanted, alignment: 16)
+    unsafe larger.copyMemory(from: base, byteCount: count)
+    unsafe base.deallocate()
+    unsafe base = larger
+    capacity = wanted
+  }
+
+  @inline(__always)
+  mutating func append(_ bytes: ByteView) {
+    reserve(bytes.count)
+    unsafe (base + count).copyMemory(from: bytes.base, byteCount: bytes.count)
+    count &+= bytes.count
+  }
+
+  mutating func append(_ bytes: [UInt8]) { bytes.withByteView { append($0) } }
+
+  mutating func append(repeating byte: UInt8, count extra: Int) {
+    reserve(extra)
+    unsafe (base + count).initializeMemory(as: UInt8.self, repeating: byte, count: extra)
+    count &+= extra
+  }
+
+  @inline(__always)
+  mutating func append<T: FixedWidthInteger & BitwiseCopyable>(integer value: T) {
+    reserve(MemoryLayout<T>.size)
+    unsafe base.storeBytes(of: value.littleEndian, toByteOffset: count, as: T.self)
+    count &+= MemoryLayout<T>.size
+  }
+
+  @inline(__always)
+  mutating func append(varint value: UInt64) {
+    reserve(Varint.maximumSize)
+    count &+= unsafe Varint.store(value, to: base + count)
+  }
+
+  /// A varint count, then the bytes.
+  mutating func append(lengthPrefixed bytes: ByteView) {
+    append(varint: UInt64(bytes.count))
+    append(bytes)
+  }
+
+  /// Zeros up to the next multiple of `alignment`.
+  mutating func pad(to alignment: Int) {
+    let rest = count % alignment
+    if rest != 0 { append(repeating: 0, count: alignment - rest) }
+  }
+
+  /// Overwrites an integer that was appended before.
+  mutating func patch<T: FixedWidthInteger & BitwiseCopyable>(integer value: T, at offset: Int) {
+    precondition(offset >= 0 && offset + MemoryLayout<T>.size <= count, "patch only what was appended")
+    unsafe base.storeBytes(of: value.littleEndian, toByteOffset: offset, as: T.self)
+  }
+
+  /// Hands out `size` bytes at the end to be filled by `body`, which returns how many it used.
+  @inline(__always)
+  mutating func appendUninitialized(_ size: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) {
+    reserve(size)
+    let used = unsafe body(UnsafeMutableRawBufferPointer(start: base + count, count: size))
+    precondition(used >= 0 && used <= size, "more bytes used than were reserved")
+    count &+= used
+  }
+}

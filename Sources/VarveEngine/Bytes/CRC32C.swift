@@ -1,0 +1,24 @@
+internal import CVarve
+
+/// CRC-32C (Castagnoli) by hardware where there is any.
+///
+/// Checksums on disk are seeded with where the bytes belong (a segment's life id and offset, a
+/// table's id and offset), so that right bytes in a wrong place don't verify.
+enum CRC32C {
+  /// Extends `crc` by the bytes of `view`; a new checksum begins with 0.
+  @inline(__always)
+  static func extend(_ crc: UInt32, _ view: ByteView) -> UInt32 {
+    unsafe cvarve_crc32c_extend(crc, view.base, view.count)
+  }
+
+  static func checksum(_ view: ByteView) -> UInt32 { extend(0, view) }
+
+  /// A seed from two 64-bit numbers by a multiplicative mix (the finaliser of SplitMix64).
+  @inline(__always)
+  static func seed(_ identity: UInt64, _ offset: UInt64) -> UInt32 {
+    var mixed = identity ^ (offset &* 0x9e37_79b9_7f4a_7c15)
+    mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
+    mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
+    return UInt32(truncatingIfNeeded: mixed ^ (mixed >> 31))
+  }
+}

@@ -1,0 +1,90 @@
+/// Why the engine could not do what it was asked.
+///
+/// A programmer's mistake (use after close, a family of another engine) is no error but a stop with
+/// a message that says what to do. Bad bytes, a full disk and a broken one are errors, always.
+public struct EngineError: Error, Sendable, CustomStringConvertible {
+  /// The class of an error: what a program decides by.
+  public struct Code: Hashable, Sendable, CustomStringConvertible {
+    private enum Name: String, Sendable {
+      case corruption, unsupportedFormat, notFound, alreadyExists, notADatabase, locked, invalidArgument
+      case limitExceeded, readOnly, noSpace, inputOutput, familyDropped, unknownFamily, outcomeUnknown
+      case permissionDenied, canceled
+    }
+    private let name: Name
+    private init(_ name: Name) { self.name = name }
+
+    /// Bytes on disk are not what was written there.
+    public static let corruption = Code(.corruption)
+    /// The database was written by a format, or needs a feature, that this version does not know.
+    public static let unsupportedFormat = Code(.unsupportedFormat)
+    /// A path does not exist.
+    public static let notFound = Code(.notFound)
+    /// A path exists and should not.
+    public static let alreadyExists = Code(.alreadyExists)
+    /// The path is there, but holds no database of this engine.
+    public static let notADatabase = Code(.notADatabase)
+    /// Another engine, in this process or another, has the database open.
+    public static let locked = Code(.locked)
+    /// A parameter or option has no meaning.
+    public static let invalidArgument = Code(.invalidArgument)
+    /// A key, value or batch is larger than the engine takes. Nothing was written.
+    public static let limitExceeded = Code(.limitExceeded)
+    /// The engine was opened read-only, or became so after an error that `cause` names.
+    public static let readOnly = Code(.readOnly)
+    /// The disk is full. Nothing of the batch was written; later writes succeed once there is space.
+    public static let noSpace = Code(.noSpace)
+    /// The operating system reported an input or output error.
+    public static let inputOutput = Code(.inputOutput)
+    /// The column family was dropped.
+    public static let familyDropped = Code(.familyDropped)
+    /// No column family has this name.
+    public static let unknownFamily = Code(.unknownFamily)
+    /// The commit is visible, but whether it survives a loss of power is not known: its sync failed.
+    public static let outcomeUnknown = Code(.outcomeUnknown)
+    /// The operating system does not allow it.
+    public static let permissionDenied = Code(.permissionDenied)
+    /// The work was given up because the engine closes.
+    public static let canceled = Code(.canceled)
+
+    /// The name of the code, as in the source.
+    public var description: String { name.rawValue }
+  }
+
+  /// The class of the error.
+  public let code: Code
+  /// What happened, in words.
+  public let message: String
+  /// The error below this one.
+  public let cause: (any Error)?
+  /// The file it happened in.
+  public let file: String?
+  /// The byte of the file, where one can be named.
+  public let offset: UInt64?
+
+  /// Makes an error. Programs that implement a `FileSystem` of their own need this.
+  public init(
+    _ code: Code, _ message: String, cause: (any Error)? = nil, file: String? = nil, offset: UInt64? = nil
+  ) {
+    self.code = code
+    self.message = message
+    self.cause = cause
+    self.file = file
+    self.offset = offset
+  }
+
+  static func corruption(_ message: String, file: String? = nil, offset: UInt64? = nil) -> EngineError {
+    EngineError(.corruption, message, file: file, offset: offset)
+  }
+
+  /// `code: message (file at offset): cause`.
+  public var description: String {
+    var text = "\(code): \(message)"
+    if let file {
+      text += " (\(file)"
+      if let offset { text += " at byte \(offset)" }
+      text += ")"
+    }
+    if let cause { text += "; because \(cause)" }
+    return text
+  }
+}

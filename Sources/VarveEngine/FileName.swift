@@ -1,0 +1,80 @@
+/// The number of a file in the database directory: one count for every kind, never reused.
+struct FileNumber: Hashable, Comparable, Sendable, CustomStringConvertible {
+  let value: UInt64
+  init(_ value: UInt64) { self.value = value }
+  static func < (left: FileNumber, right: FileNumber) -> Bool { left.value < right.value }
+  var description: String { "\(value)" }
+}
+
+/// Every kind of file that the engine gives a name to, and how the name is spelled.
+///
+/// | name | holds |
+/// |---|---|
+/// | `LOCK` | nothing; its lock says that an engine is open |
+/// | `CURRENT` | the name of the MANIFEST in force, and a newline |
+/// | `CURRENT.tmp` | the next CURRENT, before its rename |
+/// | `MANIFEST-000012` | a log of VersionEdits |
+/// | `000012.log` | a segment of the write-ahead log |
+/// | `000012.pool` | a segment that waits to be used again |
+/// | `000012.sst` | a table |
+///
+/// Numbers are at least six digits, zero-padded. Another spelling of the same number is not a name
+/// of the engine: it never deletes what it could not have named.
+enum FileName: Hashable, Sendable {
+  case lock
+  case current
+  case currentTemporary
+  case manifest(FileNumber)
+  case log(FileNumber)
+  case pooledLog(FileNumber)
+  case table(FileNumber)
+
+  var name: String {
+    switch self {
+    case .lock: "LOCK"
+    case .current: "CURRENT"
+    case .currentTemporary: "CURRENT.tmp"
+    case .manifest(let number): "MANIFEST-" + Self.digits(number)
+    case .log(let number): Self.digits(number) + ".log"
+    case .pooledLog(let number): Self.digits(number) + ".pool"
+    case .table(let number): Self.digits(number) + ".sst"
+    }
+  }
+
+  var number: FileNumber? {
+    switch self {
+    case .lock, .current, .currentTemporary: nil
+    case .manifest(let number), .log(let number), .pooledLog(let number), .table(let number): number
+    }
+  }
+
+  /// Nil for a name that the engine does not give.
+  init?(_ name: String) {
+    switch name {
+    case "LOCK": self = .lock
+    case "CURRENT": self = .current
+    case "CURRENT.tmp": self = .currentTemporary
+    default:
+      guard let parsed = Self.parseNumbered(name), parsed.name == name else { return nil }
+      self = parsed
+    }
+  }
+
+  private static func parseNumbered(_ name: String) -> FileName? {
+    if name.hasPrefix("MANIFEST-") { return number(name.dropFirst(9)).map { .manifest($0) } }
+    if name.hasSuffix(".log") { return number(name.dropLast(4)).map { .log($0) } }
+    if name.hasSuffix(".pool") { return number(name.dropLast(5)).map { .pooledLog($0) } }
+    if name.hasSuffix(".sst") { return number(name.dropLast(4)).map { .table($0) } }
+    return nil
+  }
+
+  private static func number(_ digits: Substring) -> FileNumber? {
+    guard digits.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }) else { return nil }
+    return UInt64(digits).map { FileNumber($0) }
+  }
+
+  private static func digits(_ number: FileNumber) -> String {
+    let text = String(number.value)
+    return String(repeating: "0", count: max(0, 6 - text.utf8.count)) + text
+  }
+}

@@ -1,0 +1,23 @@
+/// The place of a commit in the one order of all commits.
+///
+/// 56 bits, so that a sequence and an entry's kind share one 64-bit word. Every entry of a batch has
+/// the sequence of its commit plus its place in the batch. Zero is before every commit.
+public struct SequenceNumber: Hashable, Comparable, Sendable, CustomStringConvertible {
+  /// The number itself, below 2^56.
+  public let value: UInt64
+
+  /// Makes a sequence of its number, which must be below 2^56.
+  @inline(__always)
+  public init(_ value: UInt64) { self.value = value }
+
+  /// Before every commit.
+  public static let zero = SequenceNumber(0)
+  /// After every commit: a read at this sequence sees the newest of everything.
+  public static let maximum = SequenceNumber((1 << 56) - 1)
+
+  /// Commit order.
+  @inline(__always)
+  public static func < (left: SequenceNumber, right: SequenceNumber) -> Bool { left.value < right.value }
+  /// The decimal number.
+  public var description: String { "\(value)" }
+}

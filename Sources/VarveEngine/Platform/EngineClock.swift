@@ -1,0 +1,7 @@
+/// Time as a value that is passed in, so that tests and simulations own it.
+///
+/// Safe from any thread.
+public protocol EngineClock: Sendable {
+  /// Nanoseconds since some fixed instant; never goes back.
+  func now() -> UInt64
+}
