@@ -1,3 +1,6 @@
+internal import CVarve
+internal import Synchronization
+
 #if canImport(Darwin)
   internal import Darwin
 #elseif canImport(Glibc)
@@ -5,8 +8,6 @@
 #elseif canImport(Musl)
   internal import Musl
 #endif
-internal import CVarve
-internal import Synchronization
 
 /// An open file of the operating system.
 ///

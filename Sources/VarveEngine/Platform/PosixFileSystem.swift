@@ -1,3 +1,5 @@
+internal import CVarve
+
 #if canImport(Darwin)
   internal import Darwin
 #elseif canImport(Glibc)
@@ -5,7 +7,6 @@
 #elseif canImport(Musl)
   internal import Musl
 #endif
-internal import CVarve
 
 /// The operating system's files.
 ///
@@ -32,7 +33,11 @@ public struct PosixFileSystem: FileSystem {
     let descriptor = try Self.open(path, writable ? O_RDWR : O_RDONLY)
     let file = PosixFile(path: path, descriptor: descriptor, calls: calls)
     // A directory can be opened for reading, and would fail at its first read only.
-    guard try attributes(path)?.isDirectory != true else {
+    var information = stat()
+    guard unsafe fstat(descriptor, &information) == 0 else {
+      throw SystemError.error(errno, call: "fstat", path: path)
+    }
+    guard information.st_mode & S_IFMT != S_IFDIR else {
       throw SystemError.error(EISDIR, call: "open", path: path)
     }
     return file

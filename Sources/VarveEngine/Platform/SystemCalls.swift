@@ -1,3 +1,5 @@
+internal import CVarve
+
 #if canImport(Darwin)
   internal import Darwin
 #elseif canImport(Glibc)
@@ -5,7 +7,6 @@
 #elseif canImport(Musl)
   internal import Musl
 #endif
-internal import CVarve
 
 /// The system calls whose result may be short or interrupted, as values: the tests of `PosixFile` put
 /// in others that return one byte, or EINTR, so that the loops around them are exercised.
@@ -16,7 +17,8 @@ internal import CVarve
 /// The pointers are passed on to the system as they come; who calls vouches for their bounds.
 @safe
 struct SystemCalls: Sendable {
-  typealias Read = @Sendable (_ descriptor: Int32, _ target: UnsafeMutableRawPointer, _ count: Int, _ offset: Int64) ->
+  typealias Read =
+    @Sendable (_ descriptor: Int32, _ target: UnsafeMutableRawPointer, _ count: Int, _ offset: Int64) ->
     Int
   typealias Write = @Sendable (_ descriptor: Int32, _ source: UnsafeRawPointer, _ count: Int, _ offset: Int64) -> Int
 

@@ -9,6 +9,9 @@
 /// The numbers of failed system calls as engine errors: which code, and words that name the call, the
 /// path, and the error by name, number and the system's own text.
 enum SystemError {
+  /// The number of a wait whose time passed.
+  static let timedOut = ETIMEDOUT
+
   static func error(_ number: Int32, call: String, path: String, offset: UInt64? = nil) -> EngineError {
     EngineError(
       code(number), "\(call) failed with \(name(number)) (\(number)): \(text(number))", file: path, offset: offset)
