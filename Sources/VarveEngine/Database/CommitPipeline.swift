@@ -46,7 +46,7 @@ final class CommitPipeline: @unchecked Sendable {
 
   // MARK: - Commits
 
-  struct Receipt {
+  struct Receipt: Sendable {
     let sequence: SequenceNumber
     /// The place in the log behind the batch; 0 where it was not logged.
     let place: UInt64
@@ -94,13 +94,17 @@ final class CommitPipeline: @unchecked Sendable {
 
   /// Commits a batch. `payload` must stay valid during the call.
   func commit(payload: ByteView, entryCount: Int, isLogged: Bool) throws(EngineError) -> Receipt {
+    if queue.tryLead() {
+      defer { queue.resign { serve($0) } }
+      return try apply(payload, entryCount: entryCount, isLogged: isLogged)
+    }
     let request = CommitRequest(payload: payload, entryCount: entryCount, isLogged: isLogged)
-    if queue.tryLead() || queue.enqueue(request) == .leads {
+    if queue.enqueue(request) == .leads {
       queue.serveOwn(request) { serve($0) }
       queue.resign { serve($0) }
     }
     if let error = request.error { throw error }
-    return Receipt(sequence: request.sequence, place: request.place)
+    return request.receipt
   }
 
   /// Runs `body` as the leader: no commit happens beside it.
@@ -108,6 +112,7 @@ final class CommitPipeline: @unchecked Sendable {
     if !queue.tryLead() {
       let wish = CommitRequest(payload: ByteView(), entryCount: 0, isLogged: false, wantsLead: true)
       _ = queue.enqueue(wish)
+      queue.serveOwn(wish) { _ in }
     }
     defer { queue.resign { serve($0) } }
     return try body()
@@ -122,28 +127,36 @@ final class CommitPipeline: @unchecked Sendable {
 
   private func serve(_ request: CommitRequest) {
     guard !request.wantsLead else { return }
-    do throws(EngineError) { try apply(request) } catch { request.error = error }
+    do throws(EngineError) {
+      request.receipt = try apply(request.payload, entryCount: request.entryCount, isLogged: request.isLogged)
+    } catch {
+      request.error = error
+    }
   }
 
   /// One batch through the whole path. The leader's.
-  private func apply(_ request: CommitRequest) throws(EngineError) {
+  private func apply(_ payload: ByteView, entryCount: Int, isLogged: Bool) throws(EngineError) -> Receipt {
     try checkWritable()
-    try resolveFamilies(request.payload)
-    let bytes = request.payload.count + request.entryCount * MemTableKeeper.entryOverhead
+    try resolveFamilies(payload)
+    let bytes = payload.count + entryCount * MemTableKeeper.entryOverhead
     for family in touched where !family.active.hasRoom(keySize: 0, valueSize: bytes) {
       try memory.makeRoom(in: family, bytes: bytes)
     }
-    request.sequence = SequenceNumber(nextSequence + UInt64(max(request.entryCount, 1)) - 1)
-    if request.isLogged {
-      try log.makeRoom(payloadSize: request.payload.count)
+    // An empty batch takes a sequence, too: its commit has a place in the order.
+    let count = UInt64(max(entryCount, 1))
+    let last = SequenceNumber(nextSequence + count - 1)
+    var place: UInt64 = 0
+    if isLogged {
+      try log.makeRoom(payloadSize: payload.count)
       for family in touched where family.activeSegment == nil { family.beginActive(segment: log.current.number) }
-      request.place = try log.append(sequence: SequenceNumber(nextSequence), payload: request.payload)
+      place = try log.append(sequence: SequenceNumber(nextSequence), payload: payload)
     } else {
-      memory.noteUnlogged(touched, segment: log.current.number)
+      for family in touched { memory.noteUnlogged(family, segment: log.current.number) }
     }
-    try insert(request.payload, first: nextSequence)
-    nextSequence += UInt64(max(request.entryCount, 1))
-    visibleWord.store(request.sequence.value, ordering: .sequentiallyConsistent)  // partner: `visible`
+    try insert(payload, first: nextSequence)
+    nextSequence += count
+    visibleWord.store(last.value, ordering: .sequentiallyConsistent)  // partner: `visible`
+    return Receipt(sequence: last, place: place)
   }
 
   /// Finds every family that a batch names, before anything is written. The leader's.

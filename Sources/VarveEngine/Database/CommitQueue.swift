@@ -132,10 +132,9 @@ final class CommitRequest: @unchecked Sendable {
   let wantsLead: Bool
   fileprivate var next: UInt = 0
   fileprivate var isServed = false
-  private let word = FutexWord(State.waits.rawValue)
+  private let word = Futex(State.waits.rawValue)
 
-  var sequence = SequenceNumber.zero
-  var place: UInt64 = 0
+  var receipt = CommitPipeline.Receipt(sequence: .zero, place: 0)
   var error: EngineError?
 
   init(payload: ByteView, entryCount: Int, isLogged: Bool, wantsLead: Bool = false) {
@@ -147,7 +146,7 @@ final class CommitRequest: @unchecked Sendable {
 
   fileprivate func sleep() -> State {
     while true {
-      let value = word.value
+      let value = word.load()
       if let state = State(rawValue: value), state != .waits { return state }
       word.wait(while: value)
     }
@@ -155,6 +154,6 @@ final class CommitRequest: @unchecked Sendable {
 
   fileprivate func wake(_ state: State) {
     word.store(state.rawValue)
-    word.wakeOne()
+    word.wake()
   }
 }

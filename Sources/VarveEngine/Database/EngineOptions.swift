@@ -72,3 +72,21 @@ public struct EngineOptions: Sendable {
     }
   }
 }
+
+/// What follows from the options.
+extension EngineOptions {
+  /// Threads for background work besides the one that is kept for what others wait for.
+  var threadCount: Int { backgroundThreads ?? 2 }
+
+  /// Full memtables that wait to be flushed, before writers wait, too.
+  var frozenBytesMaximum: Int { 3 * memtableSize }
+
+  /// The log's segments that are kept, before the families that need the oldest are flushed.
+  var logBytesMaximum: Int { 2 * (frozenBytesMaximum + memtableSize) }
+
+  func logOptions(usesMapping: Bool) -> LogWriter.Options {
+    LogWriter.Options(
+      initialSegmentSize: min(Limits.logSegmentSizeMinimum, logSegmentSize), maximumSegmentSize: logSegmentSize,
+      poolBytes: 2 * logSegmentSize, usesMapping: usesMapping)
+  }
+}

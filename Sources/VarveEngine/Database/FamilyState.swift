@@ -36,6 +36,8 @@ final class FamilyState: @unchecked Sendable {
   let name: String
   let options: FamilyOptions
   private let epochs: ReadEpochs
+  /// The engine that the family belongs to has this registry.
+  let registry: FamilyRegistry
   private let dropped = Atomic<Bool>(false)
   private let viewBits: Atomic<UInt>
   private let parts: Mutex<Parts>
@@ -57,12 +59,14 @@ final class FamilyState: @unchecked Sendable {
   }
 
   init(
-    id: UInt32, name: String, options: FamilyOptions, memTable: MemTable, version: Version, epochs: ReadEpochs
+    id: UInt32, name: String, options: FamilyOptions, memTable: MemTable, version: Version, epochs: ReadEpochs,
+    registry: FamilyRegistry
   ) {
     self.id = id
     self.name = name
     self.options = options
     self.epochs = epochs
+    self.registry = registry
     active = memTable
     let view = ReadView(memTable: memTable, frozen: [], version: version)
     viewBits = unsafe Atomic(UInt(bitPattern: Unmanaged.passUnretained(view).toOpaque()))

@@ -30,7 +30,7 @@ final class LogWriter: @unchecked Sendable {
 
   private let durable = Atomic<UInt64>(0)
   /// The epoch of syncs in the upper bits, whether one runs in the lowest: what waiters sleep on.
-  private let syncWord = FutexWord()
+  private let syncWord = Futex()
   private let waitingSyncs = Atomic<Int>(0)
   private let syncCounter = Atomic<UInt64>(0)
 
@@ -218,7 +218,7 @@ final class LogWriter: @unchecked Sendable {
   /// began before a record was published does not count for it.
   func sync(through place: UInt64) throws(EngineError) {
     while durablePlace < place {
-      let word = syncWord.value
+      let word = syncWord.load()
       if word & 1 != 0 {
         // Counted before the word is looked at again by `wait`, so that the waker sees the count or
         // the sleeper sees the new word.
@@ -227,7 +227,7 @@ final class LogWriter: @unchecked Sendable {
         waitingSyncs.subtract(1, ordering: .relaxed)
         continue
       }
-      guard syncWord.compareExchange(word, word | 1) else { continue }
+      guard syncWord.exchange(expected: word, desired: word | 1) == word else { continue }
       defer {
         syncWord.store((word | 1) &+ 1)
         if waitingSyncs.load(ordering: .sequentiallyConsistent) > 0 { syncWord.wakeAll() }
