@@ -213,6 +213,9 @@ final class CommitPipeline: @unchecked Sendable {
 
   // MARK: - End records
 
+  /// Makes the log durable and says so in it. The leader's; nothing is committed afterwards.
+  func closeLog() throws(EngineError) { try log.close(nextSequence: SequenceNumber(nextSequence)) }
+
   /// Appends an end record where the last sync was followed by nothing, if nobody leads now.
   func appendEndIfIdle() throws(EngineError) {
     var failure: EngineError?

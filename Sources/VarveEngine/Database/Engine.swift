@@ -48,6 +48,7 @@ public final class Engine: Sendable {
     background = parts.background
     fileLock = parts.fileLock
     defaultState = parts.defaultFamily
+    if !options.readOnly { background.start() }
   }
 
   /// The family that is always there, named `default`, for programs that need only one.

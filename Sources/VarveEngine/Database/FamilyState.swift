@@ -101,6 +101,24 @@ final class FamilyState: @unchecked Sendable {
     }
   }
 
+  /// The same, without the `count` oldest frozen memtables.
+  func oldestSegment(skippingFrozen count: Int) -> FileNumber? {
+    parts.withLock { parts in
+      [parts.frozen.dropFirst(count).map(\.firstSegment).min(), parts.activeSegment].compactMap { $0 }.min()
+    }
+  }
+
+  /// Forgets all memtables of a dropped family, and returns the frozen ones. The leader's. Reads that
+  /// hold a view go on.
+  func discardMemTables() -> [FrozenMemTable] {
+    activeSegment = nil
+    return parts.withLock { parts in
+      parts.activeSegment = nil
+      defer { parts.frozen = [] }
+      return parts.frozen
+    }
+  }
+
   /// Notes that the active memtable is about to get its first entry. The leader's.
   func beginActive(segment: FileNumber) {
     activeSegment = segment

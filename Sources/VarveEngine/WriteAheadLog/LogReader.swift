@@ -17,6 +17,9 @@ struct LogReader: ~Copyable {
   /// The highest promise of the records read so far.
   private(set) var promise: UInt64 = 0
 
+  /// The bytes of the file: less than the header's capacity after a clean close.
+  var fileSize: Int { content.view.count }
+
   /// Opens a segment; nil where it is empty (see `LogFormat`).
   static func open(_ file: any File, number: FileNumber, name: String) throws(EngineError) -> LogReader? {
     let size = try file.size()

@@ -93,7 +93,7 @@ struct LogRecovery {
     }
     let end = try readRecords(&reader, cut: cuts[number], &outcome, visit)
     return .continues(
-      Link(number: number, lifeID: reader.header.lifeID, capacity: Int(reader.header.capacity), end: end))
+      Link(number: number, lifeID: reader.header.lifeID, capacity: reader.fileSize, end: end))
   }
 
   private func readRecords(

@@ -257,6 +257,7 @@ final class LogWriter: @unchecked Sendable {
 
   /// The bytes of all segments that hold something, the current one included.
   var liveBytes: Int { state.withLock { $0.live.reduce($0.current.capacity) { $0 + $1.capacity } } }
+  var liveSegmentCount: Int { state.withLock { $0.live.count + 1 } }
   /// The number of the oldest segment that is kept.
   var oldestNumber: FileNumber { state.withLock { $0.live.first?.number ?? $0.current.number } }
   var currentNumber: FileNumber { state.withLock { $0.current.number } }
@@ -293,6 +294,8 @@ final class LogWriter: @unchecked Sendable {
     }
     try pool.drain()
     for segment in state.withLock({ $0.live }) { segment.file?.close() }
+    // What lies behind the records is of no use to anybody: a closed database is small.
+    try current.file.truncate(to: UInt64(current.tail))
     current.file.close()
   }
 }
