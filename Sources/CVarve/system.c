@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #if defined(__linux__)
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #else
@@ -66,6 +67,39 @@ int32_t cvarve_file_system_type(const char *path, uint64_t *type) {
   *type = 0;
 #endif
   return 0;
+}
+
+#if defined(__linux__)
+// The first geometry that XFS reports, which every kernel with XFS understands. The kernel's own
+// headers don't export it, so the layout is stated here.
+struct xfs_geometry {
+  uint32_t sizes[8];
+  uint64_t extents[4];
+  uint8_t identity[16];
+  uint32_t stripe_unit, stripe_width;
+  int32_t version;
+  uint32_t flags;
+  uint32_t sector_sizes[3];
+};
+#define XFS_REPORT_GEOMETRY _IOR('X', 100, struct xfs_geometry)
+#define XFS_GEOMETRY_REFLINK (1u << 20)
+#endif
+
+int32_t cvarve_xfs_shares_blocks(const char *path) {
+#if defined(__linux__)
+  int32_t descriptor = cvarve_open(path, O_RDONLY, 0);
+  if (descriptor < 0) return descriptor;
+  struct xfs_geometry geometry;
+  memset(&geometry, 0, sizeof geometry);
+  int result = ioctl(descriptor, XFS_REPORT_GEOMETRY, &geometry);
+  int error = errno;
+  close(descriptor);
+  if (result != 0) return -error;
+  return (geometry.flags & XFS_GEOMETRY_REFLINK) != 0;
+#else
+  (void)path;
+  return -ENOTSUP;
+#endif
 }
 
 int32_t cvarve_free_space(const char *path, uint64_t *bytes) {

@@ -53,6 +53,10 @@ void cvarve_start_writeback(int32_t descriptor, int64_t offset, int64_t length);
 /// Returns 0 or -errno.
 int32_t cvarve_file_system_type(const char *path, uint64_t *type);
 
+/// Whether the XFS file system that holds `path` can share blocks between files (reflinks), in which
+/// case a store may have to allocate. Returns 0 (cannot), 1 (can), or -errno where nothing can be shown.
+int32_t cvarve_xfs_shares_blocks(const char *path);
+
 /// The bytes that an unprivileged process can still allocate on the file system of `path`.
 int32_t cvarve_free_space(const char *path, uint64_t *bytes);
 

@@ -1,0 +1,68 @@
+internal import CVarve
+
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
+/// A thread of the engine's own, with a name that tools show.
+///
+/// The engine blocks in its background work, so it never borrows threads of the concurrency runtime.
+///
+/// # Safety
+/// The handle is valid until `join`, which is called once; the object that starts the thread's body is
+/// passed to it retained and released there.
+@safe
+final class EngineThread: @unchecked Sendable {
+  // Sendable: the handle is set once, by `init`.
+  private let handle: pthread_t
+
+  private final class Start: Sendable {
+    let name: String
+    let body: @Sendable () -> Void
+    init(name: String, body: @escaping @Sendable () -> Void) {
+      self.name = name
+      self.body = body
+    }
+  }
+
+  /// Starts a thread. Stops the program if the system has no room for one, which is not a state that
+  /// an engine could go on in.
+  init(name: String, body: @escaping @Sendable () -> Void) {
+    let start = unsafe Unmanaged.passRetained(Start(name: name, body: body)).toOpaque()
+    #if canImport(Darwin)
+      var created: pthread_t?
+      let result = unsafe pthread_create(&created, nil, { unsafe EngineThread.run($0) }, start)
+      guard result == 0, let thread = unsafe created else {
+        fatalError("the system starts no further thread: \(SystemError.name(result))")
+      }
+      unsafe handle = thread
+    #else
+      var created = pthread_t()
+      let result = unsafe pthread_create(&created, nil, { unsafe EngineThread.run($0) }, start)
+      guard result == 0 else { fatalError("the system starts no further thread: \(SystemError.name(result))") }
+      handle = created
+    #endif
+  }
+
+  private static func run(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+    guard let argument = unsafe argument else { return nil }
+    let start = unsafe Unmanaged<Start>.fromOpaque(argument).takeRetainedValue()
+    unsafe cvarve_name_thread(start.name)
+    start.body()
+    return nil
+  }
+
+  /// Waits until the body has returned. To be called once, by another thread.
+  func join() {
+    #if canImport(Darwin)
+      let result = unsafe pthread_join(handle, nil)
+    #else
+      let result = pthread_join(handle, nil)
+    #endif
+    guard result == 0 else { fatalError("a thread can't wait for its own end: shut down from outside of the jobs") }
+  }
+}

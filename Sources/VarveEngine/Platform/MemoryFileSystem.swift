@@ -1,0 +1,233 @@
+internal import Synchronization
+
+/// Files in memory: for tests, and, because the engine needs nothing else, a database in memory.
+///
+/// Paths begin at one root, with or without a leading slash. Everything survives as long as the
+/// object, so `sync` does nothing. A mapping and the file are the same bytes.
+///
+/// # Invariants
+/// 1. Each directory has a key in `directories`; its parent has an entry for it. The root is "".
+/// 2. A file lives while an entry, an open file or a mapping refers to it; its bytes are given back to
+///    the budget then.
+///
+/// # Concurrency
+/// Any thread. One mutex guards the names; each file has a mutex of its own, taken after it or alone.
+public final class MemoryFileSystem: FileSystem {
+  enum Entry {
+    case file(MemoryContent)
+    case directory
+  }
+
+  struct Names {
+    /// The normalised path of each directory, and what is in it by name.
+    var directories: [String: [String: Entry]] = ["": [:]]
+    var locked: Set<ObjectIdentifier> = []
+  }
+
+  private let budget: MemoryBudget
+  private let names = Mutex(Names())
+
+  /// An empty file system whose files may have `capacity` bytes together.
+  public init(capacity: UInt64 = UInt64(Int64.max)) {
+    budget = MemoryBudget(capacity: min(capacity, UInt64(Int64.max)))
+  }
+
+  /// Makes a new file, readable and writable. Throws `.alreadyExists`.
+  public func createFile(_ path: String) throws(EngineError) -> any File {
+    let content = MemoryContent(budget: budget)
+    try update { (names) throws(EngineError) in try names.add(.file(content), at: path) }
+    return MemoryFile(path: path, content: content, isWritable: true)
+  }
+
+  /// Opens a file that exists.
+  public func openFile(_ path: String, writable: Bool) throws(EngineError) -> any File {
+    let content = try update { (names) throws(EngineError) in try names.file(path) }
+    return MemoryFile(path: path, content: content, isWritable: writable)
+  }
+
+  /// Takes the exclusive lock of a file, which is made if it is missing, or throws `.locked`.
+  public func lock(_ path: String) throws(EngineError) -> any FileLock {
+    let content = try update { (names) throws(EngineError) -> MemoryContent in
+      if names.entry(path) == nil { try names.add(.file(MemoryContent(budget: budget)), at: path) }
+      let content = try names.file(path)
+      guard names.locked.insert(ObjectIdentifier(content)).inserted else {
+        throw EngineError(.locked, "this process holds the lock already", file: path)
+      }
+      return content
+    }
+    return MemoryFileLock(fileSystem: self, content: content)
+  }
+
+  fileprivate func unlock(_ content: MemoryContent) {
+    _ = names.withLock { $0.locked.remove(ObjectIdentifier(content)) }
+  }
+
+  /// Gives a file or directory another name; a file that has the new name is replaced.
+  public func rename(_ path: String, to newPath: String) throws(EngineError) {
+    try update { (names) throws(EngineError) in try names.rename(path, to: newPath) }
+  }
+
+  /// Gives a file a second name. Throws `.alreadyExists`.
+  public func link(_ path: String, to newPath: String) throws(EngineError) {
+    try update { (names) throws(EngineError) in try names.add(.file(try names.file(path)), at: newPath) }
+  }
+
+  /// Removes a name. Whoever has the file open goes on.
+  public func remove(_ path: String) throws(EngineError) {
+    try update { (names) throws(EngineError) in
+      _ = try names.file(path)
+      names.set(nil, at: path)
+    }
+  }
+
+  /// Makes a directory. Throws `.alreadyExists`.
+  public func createDirectory(_ path: String) throws(EngineError) {
+    try update { (names) throws(EngineError) in
+      try names.add(.directory, at: path)
+      names.directories[MemoryPath(path).text] = [:]
+    }
+  }
+
+  /// Removes an empty directory.
+  public func removeDirectory(_ path: String) throws(EngineError) {
+    try update { (names) throws(EngineError) in
+      let entries = try names.entries(of: path)
+      guard entries.isEmpty, !MemoryPath(path).isRoot else {
+        throw EngineError(.inputOutput, "the directory is not empty", file: path)
+      }
+      names.directories[MemoryPath(path).text] = nil
+      names.set(nil, at: path)
+    }
+  }
+
+  /// The names in a directory, sorted, so that runs repeat.
+  public func list(_ directory: String) throws(EngineError) -> [String] {
+    try update { (names) throws(EngineError) in try names.entries(of: directory).keys.sorted() }
+  }
+
+  /// What is at a path; nil if nothing is there.
+  public func attributes(_ path: String) throws(EngineError) -> FileAttributes? {
+    names.withLock { names in
+      if MemoryPath(path).isRoot { return FileAttributes(isDirectory: true, size: 0) }
+      switch names.entry(path) {
+      case nil: return nil
+      case .directory: return FileAttributes(isDirectory: true, size: 0)
+      case .file(let content): return FileAttributes(isDirectory: false, size: UInt64(content.size))
+      }
+    }
+  }
+
+  /// Checks that the directory exists; there is nothing to sync.
+  public func syncDirectory(_ path: String) throws(EngineError) {
+    try update { (names) throws(EngineError) in _ = try names.entries(of: path) }
+  }
+
+  /// How many bytes files may still grow by.
+  public func freeSpace(_ path: String) throws(EngineError) -> UInt64 { budget.free }
+
+  /// Always true: files are memory.
+  public func supportsMapping(_ path: String) -> Bool { true }
+
+  private func update<R>(_ body: (inout Names) throws(EngineError) -> R) throws(EngineError) -> R {
+    let result = names.withLock { names -> Result<R, EngineError> in
+      do throws(EngineError) { return .success(try body(&names)) } catch { return .failure(error) }
+    }
+    return try result.get()
+  }
+}
+
+/// A held lock of a file in memory.
+private final class MemoryFileLock: FileLock {
+  private let held: Mutex<(fileSystem: MemoryFileSystem, content: MemoryContent)?>
+
+  init(fileSystem: MemoryFileSystem, content: MemoryContent) { held = Mutex((fileSystem, content)) }
+
+  deinit { release() }
+
+  func release() {
+    let old = held.withLock { held in
+      defer { held = nil }
+      return held
+    }
+    if let old { old.fileSystem.unlock(old.content) }
+  }
+}
+
+/// A path in its normal form: components joined by slashes, without empty ones and ".".
+struct MemoryPath {
+  let parent: String
+  let name: String
+
+  init(_ path: String) {
+    let components = path.split(separator: "/").filter { $0 != "." }
+    parent = components.dropLast().joined(separator: "/")
+    name = components.last.map(String.init) ?? ""
+  }
+
+  var isRoot: Bool { name.isEmpty }
+  var text: String { parent.isEmpty ? name : parent + "/" + name }
+}
+
+extension MemoryFileSystem.Names {
+  func entry(_ path: String) -> MemoryFileSystem.Entry? {
+    let place = MemoryPath(path)
+    return directories[place.parent]?[place.name]
+  }
+
+  func file(_ path: String) throws(EngineError) -> MemoryContent {
+    switch entry(path) {
+    case .file(let content): return content
+    case .directory: throw EngineError(.inputOutput, "the path is a directory", file: path)
+    case nil: throw EngineError(.notFound, "nothing is at this path", file: path)
+    }
+  }
+
+  func entries(of path: String) throws(EngineError) -> [String: MemoryFileSystem.Entry] {
+    if let entries = directories[MemoryPath(path).text] { return entries }
+    guard entry(path) == nil else { throw EngineError(.inputOutput, "the path is not a directory", file: path) }
+    throw EngineError(.notFound, "no directory is at this path", file: path)
+  }
+
+  mutating func set(_ entry: MemoryFileSystem.Entry?, at path: String) {
+    let place = MemoryPath(path)
+    directories[place.parent]?[place.name] = entry
+  }
+
+  mutating func add(_ entry: MemoryFileSystem.Entry, at path: String) throws(EngineError) {
+    let place = MemoryPath(path)
+    guard directories[place.parent] != nil else {
+      throw EngineError(.notFound, "the directory above does not exist", file: path)
+    }
+    guard !place.isRoot, self.entry(path) == nil else {
+      throw EngineError(.alreadyExists, "the path is taken", file: path)
+    }
+    set(entry, at: path)
+  }
+
+  mutating func rename(_ path: String, to newPath: String) throws(EngineError) {
+    guard let moved = entry(path) else { throw EngineError(.notFound, "nothing is at this path", file: path) }
+    let source = MemoryPath(path).text
+    let target = MemoryPath(newPath)
+    guard directories[target.parent] != nil, !target.isRoot else {
+      throw EngineError(.notFound, "the directory above does not exist", file: newPath)
+    }
+    guard source != target.text else { return }
+    switch (moved, entry(newPath)) {
+    case (.file, nil), (.file, .file): break
+    case (.directory, nil): try moveDirectory(source, to: target.text, path)
+    default: throw EngineError(.alreadyExists, "the new path is taken by a directory", file: newPath)
+    }
+    set(nil, at: path)
+    set(moved, at: newPath)
+  }
+
+  private mutating func moveDirectory(_ source: String, to target: String, _ path: String) throws(EngineError) {
+    let below = source + "/"
+    guard !target.hasPrefix(below) else {
+      throw EngineError(.inputOutput, "a directory can't be moved into itself", file: path)
+    }
+    for key in directories.keys where key == source || key.hasPrefix(below) {
+      directories[target + key.dropFirst(source.count)] = directories.removeValue(forKey: key)
+    }
+  }
+}

@@ -1,0 +1,97 @@
+internal import Synchronization
+
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
+/// A lock by `flock` on a file that stays open, known to the whole process.
+///
+/// `flock` alone refuses a second lock of another open of the same file, in this process too; the
+/// registry makes that hold where `flock` is emulated by record locks (NFS), which a process never
+/// refuses itself, and which the close of any descriptor of the file would end.
+///
+/// # Invariants
+/// 1. The registry holds the device and inode of each file whose lock this process holds or is taking.
+/// 2. The locked file is the one that the path names at the time: a file that was removed between its
+///    open and its lock is let go, and the path opened again.
+///
+/// # Concurrency
+/// Any thread. `registry` is taken alone, never together with another lock.
+final class PosixFileLock: FileLock {
+  private struct Identity: Hashable {
+    let device: UInt64
+    let inode: UInt64
+  }
+
+  private static let registry = Mutex<Set<Identity>>([])
+  /// How often the file may vanish between open and lock before something else is wrong.
+  private static let attemptMaximum = 100
+
+  private let identity: Identity
+  private let descriptor: Mutex<Int32?>
+
+  private init(identity: Identity, descriptor: Int32) {
+    self.identity = identity
+    self.descriptor = Mutex(descriptor)
+  }
+
+  deinit { release() }
+
+  /// Takes the lock of the file at `path`, which is made if it is missing.
+  static func take(_ path: String) throws(EngineError) -> PosixFileLock {
+    for _ in 0..<attemptMaximum {
+      let descriptor = try PosixFileSystem.open(path, O_RDWR | O_CREAT)
+      do throws(EngineError) {
+        if let lock = try take(path, descriptor) { return lock }
+      } catch {
+        _ = close(descriptor)
+        throw error
+      }
+      _ = close(descriptor)
+    }
+    throw EngineError(.locked, "the lock file is removed again and again", file: path)
+  }
+
+  /// Nil if the path names another file by now.
+  private static func take(_ path: String, _ descriptor: Int32) throws(EngineError) -> PosixFileLock? {
+    var information = stat()
+    guard unsafe fstat(descriptor, &information) == 0 else {
+      throw SystemError.error(errno, call: "fstat", path: path)
+    }
+    let identity = identity(of: information)
+    guard registry.withLock({ $0.insert(identity).inserted }) else {
+      throw EngineError(.locked, "this process holds the lock already", file: path)
+    }
+    var kept = false
+    defer { if !kept { _ = registry.withLock { $0.remove(identity) } } }
+    while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
+      let number = errno
+      if number == EINTR { continue }
+      if number == EWOULDBLOCK { throw EngineError(.locked, "another process holds the lock", file: path) }
+      throw SystemError.error(number, call: "flock", path: path)
+    }
+    var named = stat()
+    guard unsafe stat(path, &named) == 0, Self.identity(of: named) == identity else { return nil }
+    kept = true
+    return PosixFileLock(identity: identity, descriptor: descriptor)
+  }
+
+  func release() {
+    let held = descriptor.withLock { held -> Int32? in
+      defer { held = nil }
+      return held
+    }
+    guard let held else { return }
+    // The close ends the lock, before this process allows itself another.
+    _ = close(held)
+    _ = Self.registry.withLock { $0.remove(identity) }
+  }
+
+  private static func identity(of information: stat) -> Identity {
+    Identity(device: UInt64(truncatingIfNeeded: information.st_dev), inode: UInt64(information.st_ino))
+  }
+}

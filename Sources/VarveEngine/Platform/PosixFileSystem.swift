@@ -1,0 +1,182 @@
+internal import CVarve
+
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
+/// The operating system's files.
+///
+/// Files are made 0600 and directories 0700 (less what the process's umask takes away), and no
+/// descriptor is inherited by a program that this one starts.
+///
+/// Safe from any thread: a value without state.
+public struct PosixFileSystem: FileSystem {
+  let calls: SystemCalls
+
+  /// The files of this machine.
+  public init() { self.init(calls: .system) }
+
+  /// The same over other system calls, for tests of what is done about short and interrupted ones.
+  init(calls: SystemCalls) { self.calls = calls }
+
+  /// Makes a new file, readable and writable, mode 0600. Throws `.alreadyExists`.
+  public func createFile(_ path: String) throws(EngineError) -> any File {
+    try PosixFile(path: path, descriptor: Self.open(path, O_RDWR | O_CREAT | O_EXCL), calls: calls)
+  }
+
+  /// Opens a file that exists.
+  public func openFile(_ path: String, writable: Bool) throws(EngineError) -> any File {
+    let descriptor = try Self.open(path, writable ? O_RDWR : O_RDONLY)
+    let file = PosixFile(path: path, descriptor: descriptor, calls: calls)
+    // A directory can be opened for reading, and would fail at its first read only.
+    var information = stat()
+    guard unsafe fstat(descriptor, &information) == 0 else {
+      throw SystemError.error(errno, call: "fstat", path: path)
+    }
+    guard information.st_mode & S_IFMT != S_IFDIR else {
+      throw SystemError.error(EISDIR, call: "open", path: path)
+    }
+    return file
+  }
+
+  /// Takes the exclusive lock of a file, which is made if it is missing, or throws `.locked`.
+  public func lock(_ path: String) throws(EngineError) -> any FileLock { try PosixFileLock.take(path) }
+
+  /// Gives a file another name; a file that has the new name is replaced, at once for every reader.
+  public func rename(_ path: String, to newPath: String) throws(EngineError) {
+    try Self.call("rename to \(newPath)", path, newPath) { () -> Int32 in
+      #if canImport(Darwin)
+        unsafe Darwin.rename(path, newPath)
+      #elseif canImport(Glibc)
+        unsafe Glibc.rename(path, newPath)
+      #elseif canImport(Musl)
+        unsafe Musl.rename(path, newPath)
+      #endif
+    }
+  }
+
+  /// Gives a file a second name. Throws `.alreadyExists`.
+  public func link(_ path: String, to newPath: String) throws(EngineError) {
+    try Self.call("link to \(newPath)", path, newPath) { () -> Int32 in
+      #if canImport(Darwin)
+        unsafe Darwin.link(path, newPath)
+      #elseif canImport(Glibc)
+        unsafe Glibc.link(path, newPath)
+      #elseif canImport(Musl)
+        unsafe Musl.link(path, newPath)
+      #endif
+    }
+  }
+
+  /// Removes a name. Whoever has the file open goes on.
+  public func remove(_ path: String) throws(EngineError) {
+    try Self.call("unlink", path) { unsafe unlink(path) }
+  }
+
+  /// Makes a directory, mode 0700. Throws `.alreadyExists`.
+  public func createDirectory(_ path: String) throws(EngineError) {
+    try Self.call("mkdir", path) { unsafe mkdir(path, 0o700) }
+  }
+
+  /// Removes an empty directory.
+  public func removeDirectory(_ path: String) throws(EngineError) {
+    try Self.call("rmdir", path) { unsafe rmdir(path) }
+  }
+
+  /// The names in a directory, in no order, without `.` and `..`.
+  public func list(_ directory: String) throws(EngineError) -> [String] {
+    try Self.check(directory)
+    guard let stream = unsafe opendir(directory) else {
+      throw SystemError.error(errno, call: "opendir", path: directory)
+    }
+    defer { unsafe _ = closedir(stream) }
+    var names: [String] = []
+    while true {
+      // The only way to tell the end from an error: both return nil.
+      errno = 0
+      guard let entry = unsafe readdir(stream) else {
+        guard errno == 0 else { throw SystemError.error(errno, call: "readdir", path: directory) }
+        return names
+      }
+      let name = unsafe Self.name(of: entry)
+      if name != "." && name != ".." { names.append(name) }
+    }
+  }
+
+  /// What is at a path; nil if nothing is there.
+  public func attributes(_ path: String) throws(EngineError) -> FileAttributes? {
+    try Self.check(path)
+    var information = stat()
+    guard unsafe stat(path, &information) == 0 else {
+      let number = errno
+      if number == ENOENT || number == ENOTDIR { return nil }
+      throw SystemError.error(number, call: "stat", path: path)
+    }
+    return FileAttributes(
+      isDirectory: information.st_mode & S_IFMT == S_IFDIR, size: UInt64(max(0, information.st_size)))
+  }
+
+  /// Makes the entries of a directory survive a loss of power.
+  public func syncDirectory(_ path: String) throws(EngineError) {
+    let descriptor = try Self.open(path, O_RDONLY | O_DIRECTORY)
+    defer { _ = close(descriptor) }
+    let result = calls.uninterrupted {
+      #if canImport(Darwin)
+        cvarve_sync_data(descriptor)
+      #else
+        // Not fdatasync: the entries of a directory are what its metadata says.
+        fsync(descriptor) == 0 ? 0 : -errno
+      #endif
+    }
+    guard result == 0 else { throw SystemError.error(-result, call: "fsync", path: path) }
+  }
+
+  /// How many bytes can still be allocated where `path` is.
+  public func freeSpace(_ path: String) throws(EngineError) -> UInt64 {
+    var bytes: UInt64 = 0
+    let result = unsafe cvarve_free_space(path, &bytes)
+    guard result == 0 else { throw SystemError.error(-result, call: "statvfs", path: path) }
+    return bytes
+  }
+}
+
+extension PosixFileSystem {
+  /// Opens a path, made with mode 0600 where `flags` make it.
+  static func open(_ path: String, _ flags: Int32) throws(EngineError) -> Int32 {
+    try check(path)
+    let descriptor = unsafe cvarve_open(path, flags, 0o600)
+    guard descriptor >= 0 else { throw SystemError.error(-descriptor, call: "open", path: path) }
+    return descriptor
+  }
+
+  /// A zero byte would end the path early, at another file.
+  private static func check(_ path: String) throws(EngineError) {
+    guard !path.utf8.contains(0) else {
+      throw EngineError(.invalidArgument, "a path with a zero byte in it", file: path)
+    }
+  }
+
+  /// Runs a call that returns 0 or sets `errno`.
+  private static func call(
+    _ name: String, _ path: String, _ other: String = "", _ body: () -> Int32
+  ) throws(EngineError) {
+    try check(path)
+    try check(other)
+    while body() != 0 {
+      let number = errno
+      guard number == EINTR else { throw SystemError.error(number, call: name, path: path) }
+    }
+  }
+
+  /// The name is read where it lies: a `dirent` is shorter in the stream's buffer than its type says.
+  @unsafe
+  private static func name(of entry: UnsafeMutablePointer<dirent>) -> String {
+    guard let offset = MemoryLayout<dirent>.offset(of: \.d_name) else { return "" }
+    let start = unsafe UnsafeRawPointer(entry) + offset
+    return unsafe String(cString: start.assumingMemoryBound(to: CChar.self))
+  }
+}

@@ -1,0 +1,79 @@
+internal import CVarve
+
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
+/// The system calls whose result may be short or interrupted, as values: the tests of `PosixFile` put
+/// in others that return one byte, or EINTR, so that the loops around them are exercised.
+///
+/// Each returns what the call returns, or the negative of its error number.
+///
+/// # Safety
+/// The pointers are passed on to the system as they come; who calls vouches for their bounds.
+@safe
+struct SystemCalls: Sendable {
+  typealias Read =
+    @Sendable (_ descriptor: Int32, _ target: UnsafeMutableRawPointer, _ count: Int, _ offset: Int64) ->
+    Int
+  typealias Write = @Sendable (_ descriptor: Int32, _ source: UnsafeRawPointer, _ count: Int, _ offset: Int64) -> Int
+
+  var read: Read
+  var write: Write
+  var syncData: @Sendable (_ descriptor: Int32) -> Int32
+  var truncate: @Sendable (_ descriptor: Int32, _ size: Int64) -> Int32
+
+  /// The operating system's.
+  static let system = unsafe SystemCalls(
+    read: { descriptor, target, count, offset in
+      let result = unsafe pread(descriptor, target, count, off_t(offset))
+      return result < 0 ? -Int(errno) : result
+    },
+    write: { descriptor, source, count, offset in
+      let result = unsafe pwrite(descriptor, source, count, off_t(offset))
+      return result < 0 ? -Int(errno) : result
+    },
+    syncData: { descriptor in cvarve_sync_data(descriptor) },
+    truncate: { descriptor, size in ftruncate(descriptor, off_t(size)) == 0 ? 0 : -errno })
+
+  /// Fills `buffer` from `offset`, repeating interrupted and short reads; stops where the file ends.
+  /// Returns the count, or the negative of an error number.
+  func readFully(_ descriptor: Int32, into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) -> Int {
+    guard let base = buffer.baseAddress else { return 0 }
+    var done = 0
+    while done < buffer.count {
+      let result = unsafe read(descriptor, base + done, buffer.count - done, offset + Int64(done))
+      if result == 0 { break }
+      if result > 0 { done += result } else if result != -Int(EINTR) { return result }
+    }
+    return done
+  }
+
+  /// Writes all of `buffer` at `offset`, repeating interrupted and short writes. Returns how many bytes
+  /// were written, and the error number that stopped it or 0.
+  func writeFully(
+    _ descriptor: Int32, _ buffer: UnsafeRawBufferPointer, at offset: Int64
+  ) -> (written: Int, error: Int32) {
+    guard let base = buffer.baseAddress else { return (0, 0) }
+    var done = 0
+    while done < buffer.count {
+      let result = unsafe write(descriptor, base + done, buffer.count - done, offset + Int64(done))
+      // A write of nothing without an error would repeat for ever.
+      if result == 0 { return (done, EIO) }
+      if result > 0 { done += result } else if result != -Int(EINTR) { return (done, Int32(-result)) }
+    }
+    return (done, 0)
+  }
+
+  /// Calls `body` until it is not interrupted.
+  func uninterrupted(_ body: () -> Int32) -> Int32 {
+    while true {
+      let result = body()
+      if result != -EINTR { return result }
+    }
+  }
+}

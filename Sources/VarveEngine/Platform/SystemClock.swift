@@ -1,0 +1,25 @@
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
+/// The machine's monotonic clock, which stands still while the machine sleeps.
+public struct SystemClock: EngineClock {
+  /// The clock of this machine.
+  public init() {}
+
+  /// Nanoseconds since the machine started.
+  public func now() -> UInt64 {
+    var time = timespec()
+    #if canImport(Darwin)
+      let clock = CLOCK_UPTIME_RAW
+    #else
+      let clock = CLOCK_MONOTONIC
+    #endif
+    guard unsafe clock_gettime(clock, &time) == 0 else { fatalError("the system has no monotonic clock") }
+    return UInt64(time.tv_sec) &* 1_000_000_000 &+ UInt64(time.tv_nsec)
+  }
+}

@@ -1,0 +1,75 @@
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
+/// The numbers of failed system calls as engine errors: which code, and words that name the call, the
+/// path, and the error by name, number and the system's own text.
+enum SystemError {
+  /// The number of a wait whose time passed.
+  static let timedOut = ETIMEDOUT
+
+  static func error(_ number: Int32, call: String, path: String, offset: UInt64? = nil) -> EngineError {
+    EngineError(
+      code(number), "\(call) failed with \(name(number)) (\(number)): \(text(number))", file: path, offset: offset)
+  }
+
+  private static func code(_ number: Int32) -> EngineError.Code {
+    switch number {
+    case ENOENT: .notFound
+    case EEXIST: .alreadyExists
+    case ENOSPC, EDQUOT: .noSpace
+    case EACCES, EPERM, EROFS: .permissionDenied
+    default: .inputOutput
+    }
+  }
+
+  /// The symbol of an error number; the number itself for a rare one.
+  static func name(_ number: Int32) -> String {
+    switch number {
+    case EPERM: "EPERM"
+    case ENOENT: "ENOENT"
+    case EINTR: "EINTR"
+    case EIO: "EIO"
+    case ENXIO: "ENXIO"
+    case EBADF: "EBADF"
+    case EAGAIN: "EAGAIN"
+    case ENOMEM: "ENOMEM"
+    case EACCES: "EACCES"
+    case EFAULT: "EFAULT"
+    case EBUSY: "EBUSY"
+    case EEXIST: "EEXIST"
+    case EXDEV: "EXDEV"
+    case ENODEV: "ENODEV"
+    case ENOTDIR: "ENOTDIR"
+    case EISDIR: "EISDIR"
+    case EINVAL: "EINVAL"
+    case ENFILE: "ENFILE"
+    case EMFILE: "EMFILE"
+    case EFBIG: "EFBIG"
+    case ENOSPC: "ENOSPC"
+    case EROFS: "EROFS"
+    case EMLINK: "EMLINK"
+    case ENAMETOOLONG: "ENAMETOOLONG"
+    case ENOLCK: "ENOLCK"
+    case ENOSYS: "ENOSYS"
+    case ENOTEMPTY: "ENOTEMPTY"
+    case ELOOP: "ELOOP"
+    case EDQUOT: "EDQUOT"
+    case ESTALE: "ESTALE"
+    case ENOTSUP: "ENOTSUP"
+    default: "errno"
+    }
+  }
+
+  private static func text(_ number: Int32) -> String {
+    unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { buffer in
+      unsafe buffer.initialize(repeating: 0)
+      guard let base = buffer.baseAddress else { return "" }
+      return unsafe strerror_r(number, base, buffer.count) == 0 ? String(cString: base) : "unknown error"
+    }
+  }
+}
