@@ -1,3 +1,5 @@
+internal import Synchronization
+
 /// The log of VersionEdits: what recovery reads first, and what each change of the durable state is
 /// written to before it counts.
 ///
@@ -23,8 +25,6 @@
 /// # Concurrency
 /// `append`, `roll` and `close` by one thread at a time, and readers of `state` exclude them: the
 /// owner sees to that. `allocateFileNumber` from any thread.
-internal import Synchronization
-
 final class Manifest: @unchecked Sendable {
   // Sendable: the mutable state is guarded by the protocol in "Concurrency"; the counter is atomic.
   private let directory: String
@@ -80,8 +80,7 @@ final class Manifest: @unchecked Sendable {
 
   // MARK: - File numbers
 
-  /// A number that no file has and none will get again, once an edit that names it, or any later
-  /// edit, is durable; a number lost in a crash before that may be given again.
+  /// A number that no file has. It is given again only after a crash before the next edit was durable.
   func allocateFileNumber() -> FileNumber {
     FileNumber(nextFileNumber.wrappingAdd(1, ordering: .relaxed).oldValue)
   }
@@ -109,12 +108,15 @@ final class Manifest: @unchecked Sendable {
 
   /// Reads CURRENT and the MANIFEST that it names. Writes nothing: where `mustRoll` is true
   /// afterwards, roll before anything is done that relies on the state (files removed, segments reused).
+  /// The directory is synced unless `readOnly`, because a CURRENT that is there need not survive a
+  /// loss of power yet, and the file that the one before it names may be removed next.
   ///
   /// Throws `.notFound` if there is no CURRENT, `.corruption` or `.unsupportedFormat` with the place.
   static func recover(
     directory: String, fileSystem: any FileSystem, random: @escaping @Sendable () -> UInt64, readOnly: Bool = false
   ) throws(EngineError) -> Manifest {
     let number = try currentNumber(directory: directory, fileSystem: fileSystem)
+    if !readOnly { try fileSystem.syncDirectory(directory) }
     let path = directory + "/" + FileName.manifest(number).name
     guard try fileSystem.attributes(path) != nil else {
       throw .corruption("CURRENT names a MANIFEST that is not there", file: path)
