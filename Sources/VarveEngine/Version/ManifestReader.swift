@@ -1,0 +1,110 @@
+/// Reads the records of a MANIFEST in order and judges its end (see `ManifestFormat`).
+///
+/// Works on the bytes of the whole file, which the caller keeps alive.
+struct ManifestReader {
+  /// One snapshot or edit and where it stands.
+  struct Record: Sendable {
+    let kind: ManifestRecordKind
+    let offset: UInt64
+    let size: Int
+    let edit: VersionEdit
+  }
+
+  /// How a file ends.
+  enum Ending: Sendable, Equatable {
+    /// With a mark at the offset: everything before it was synced, and an append may overwrite it.
+    case marked(at: UInt64)
+    /// Without a mark, or with an incomplete record, from the offset on. Nothing may be appended:
+    /// whether the last record survives a loss of power is not known.
+    case torn(at: UInt64)
+  }
+
+  let header: ManifestFormat.Header
+  /// Set once `next` returned nil.
+  private(set) var ending: Ending?
+  private let bytes: ByteView
+  private let file: String
+  private var position = ManifestFormat.headerSize
+
+  init(_ bytes: ByteView, number: FileNumber, file: String) throws(EngineError) {
+    header = try ManifestFormat.decodeHeader(bytes, number: number, file: file)
+    self.bytes = bytes
+    self.file = file
+  }
+
+  private enum Frame {
+    /// A record whose checksums are right.
+    case valid(ManifestRecordKind, ByteView)
+    /// A record header whose checksum is right and whose kind is not known.
+    case unknownKind(UInt8)
+    /// Something else, or the end.
+    case invalid
+  }
+
+  /// The next record; nil at the end. Throws `.corruption` where something acknowledged is damaged.
+  mutating func next() throws(EngineError) -> Record? {
+    let isFirst = position == ManifestFormat.headerSize
+    switch frame(at: position) {
+    case .valid(.mark, _):
+      if isFirst { throw corruption("the MANIFEST has no snapshot") }
+      try finish(after: position + ManifestFormat.recordHeaderSize, .marked(at: UInt64(position)))
+      return nil
+    case .valid(let kind, let payload):
+      guard (kind == .snapshot) == isFirst else { throw corruption("a snapshot, and an edit, only in their places") }
+      let offset = position
+      let edit = try VersionEdit(
+        decoding: payload, file: file, fileOffset: UInt64(offset + ManifestFormat.recordHeaderSize))
+      let size = ManifestFormat.recordHeaderSize + ManifestFormat.paddedSize(payload.count)
+      position += size
+      return Record(kind: kind, offset: UInt64(offset), size: size, edit: edit)
+    case .unknownKind(let kind):
+      throw EngineError(
+        .unsupportedFormat, "a MANIFEST record of unknown kind \(kind); a newer version wrote it",
+        file: file, offset: UInt64(position))
+    case .invalid:
+      if isFirst { throw corruption("the MANIFEST's snapshot is damaged or missing") }
+      try finish(after: position, .torn(at: UInt64(position)))
+      return nil
+    }
+  }
+
+  /// Ends the reading unless something valid lies behind: then what is at the cursor is damaged.
+  ///
+  /// Behind a mark there may be the rest of a torn append that overwrote it in part, but no record.
+  private mutating func finish(after start: Int, _ ending: Ending) throws(EngineError) {
+    var offset = start + (start == position ? ManifestFormat.alignment : 0)
+    while offset + ManifestFormat.recordHeaderSize <= bytes.count {
+      if hasValidHeader(at: offset) {
+        throw corruption("a damaged MANIFEST record: the one at byte \(offset) was written after it was synced")
+      }
+      offset += ManifestFormat.alignment
+    }
+    self.ending = ending
+  }
+
+  private func hasValidHeader(at offset: Int) -> Bool {
+    let head = bytes.slice(offset + 4, offset + ManifestFormat.recordHeaderSize)
+    let seed = CRC32C.seed(header.fileID, UInt64(offset))
+    return bytes.load(offset, as: UInt32.self) == CRC32C.extend(seed, head)
+  }
+
+  private func frame(at offset: Int) -> Frame {
+    let bodyStart = offset + ManifestFormat.recordHeaderSize
+    guard bodyStart <= bytes.count, hasValidHeader(at: offset) else { return .invalid }
+    let size = Int(bytes.load(offset + 8, as: UInt32.self))
+    guard let kind = ManifestRecordKind(rawValue: bytes[offset + 12]) else {
+      return .unknownKind(bytes[offset + 12])
+    }
+    guard size <= ManifestFormat.payloadSizeMaximum, kind != .mark || size == 0 else { return .invalid }
+    let paddedSize = ManifestFormat.paddedSize(size)
+    guard bytes.count - bodyStart >= paddedSize else { return .invalid }
+    let body = bytes.slice(bodyStart, bodyStart + paddedSize)
+    let seed = CRC32C.seed(header.fileID, UInt64(offset))
+    guard bytes.load(offset + 4, as: UInt32.self) == CRC32C.extend(seed, body) else { return .invalid }
+    return .valid(kind, body.slice(0, size))
+  }
+
+  private func corruption(_ message: String) -> EngineError {
+    .corruption(message, file: file, offset: UInt64(position))
+  }
+}

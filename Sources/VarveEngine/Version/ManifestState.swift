@@ -1,0 +1,278 @@
+/// Everything that the edits of a MANIFEST add up to: the engine's durable state apart from what the
+/// log still holds.
+///
+/// # Invariants
+/// 1. Family ids and names are unique; every id is below `nextFamilyID`, and an id that is below it
+///    without a family belongs to a dropped one, for ever.
+/// 2. A table number is on one level of one family only.
+/// 3. Log cuts name segments from `oldestLog` on; freed segments lie before it.
+///
+/// `prepare` checks an edit and computes what it needs, `commit` can't fail: so a caller writes the
+/// edit in between. A state is a value, and a copy is a cheap snapshot.
+struct ManifestState: Sendable {
+  /// One family, as far as it is durable.
+  struct Family: Sendable {
+    let id: FamilyID
+    let name: String
+    var options: [UInt8]
+    var version: Version
+    /// Every entry at or below it is in the tables (or was never logged).
+    var flushedSequence: SequenceNumber
+  }
+
+  /// The newest format that this version of the engine writes and reads.
+  /// On disk: a rung's number never changes its meaning.
+  static let formatVersion: UInt32 = 1
+  /// The features whose presence this version of the engine can deal with: none is defined yet.
+  static let knownFeatures: UInt64 = 0
+
+  private(set) var databaseID: UInt64
+  private(set) var formatVersion: UInt32
+  private(set) var requiredFeatures: UInt64
+  private(set) var families: [FamilyID: Family] = [:]
+  private(set) var nextFamilyID: FamilyID = 0
+  private(set) var nextFileNumber = FileNumber(1)
+  private(set) var lastSequence = SequenceNumber.zero
+  /// The first log segment that recovery replays.
+  private(set) var oldestLog = FileNumber(0)
+  /// By segment, ascending.
+  private(set) var logCuts: [VersionEdit.LogCut] = []
+  private var namesTaken: [String: FamilyID] = [:]
+  private var tableOwners: [FileNumber: FamilyID] = [:]
+
+  /// A database without families.
+  init(databaseID: UInt64) {
+    self.databaseID = databaseID
+    formatVersion = Self.formatVersion
+    requiredFeatures = 0
+  }
+
+  func family(named name: String) -> Family? { namesTaken[name].flatMap { families[$0] } }
+
+  /// Whether a family with this id lived and was dropped. An id that is neither live nor dropped was
+  /// never given.
+  func isDropped(_ family: FamilyID) -> Bool { family < nextFamilyID && families[family] == nil }
+
+  /// The number of tables of all families.
+  var tableCount: Int { tableOwners.count }
+
+  /// Whether a table of any family has this number.
+  func isLiveTable(_ number: FileNumber) -> Bool { tableOwners[number] != nil }
+
+  func logCut(of segment: FileNumber) -> VersionEdit.LogCut? { logCuts.first { $0.segment == segment } }
+
+  /// Checks and applies an edit; after an error nothing changed.
+  mutating func apply(_ edit: VersionEdit) throws(EngineError) { commit(try prepare(edit)) }
+}
+
+// MARK: - Prepare and commit
+
+extension ManifestState {
+  /// An edit that was checked against a state, and the Versions that it makes.
+  struct PreparedEdit: Sendable {
+    let edit: VersionEdit
+    fileprivate let versions: [(family: FamilyID, version: Version)]
+  }
+
+  /// Checks an edit: `.corruption` if it contradicts the state, `.unsupportedFormat` if it asks for
+  /// what this version does not know.
+  func prepare(_ edit: VersionEdit) throws(EngineError) -> PreparedEdit {
+    try checkIdentity(edit)
+    let created = try checkFamilies(edit)
+    try checkLog(edit)
+    try checkTableNumbers(edit)
+    return PreparedEdit(edit: edit, versions: try buildVersions(edit, created: created))
+  }
+
+  private func checkIdentity(_ edit: VersionEdit) throws(EngineError) {
+    if let databaseID = edit.databaseID, databaseID != self.databaseID {
+      throw .corruption("an edit of another database")
+    }
+    if let formatVersion = edit.formatVersion, formatVersion > Self.formatVersion {
+      throw EngineError(
+        .unsupportedFormat, "format version \(formatVersion); this engine knows up to \(Self.formatVersion)")
+    }
+    if let requiredFeatures = edit.requiredFeatures, requiredFeatures & ~Self.knownFeatures != 0 {
+      let unknown = String(requiredFeatures & ~Self.knownFeatures, radix: 16)
+      throw EngineError(.unsupportedFormat, "the database needs features 0x\(unknown), unknown to this engine")
+    }
+  }
+
+  /// Returns the ids that the edit creates.
+  private func checkFamilies(_ edit: VersionEdit) throws(EngineError) -> Set<FamilyID> {
+    var created: Set<FamilyID> = []
+    var names: Set<String> = []
+    // The dropped ones leave their names to the created ones of a later edit only.
+    for creation in edit.createdFamilies {
+      // In a snapshot the ids come below the `nextFamilyID` of the same edit.
+      guard families[creation.family] == nil, !isDropped(creation.family), created.insert(creation.family).inserted
+      else { throw .corruption("family id \(creation.family) is created again") }
+      guard namesTaken[creation.name] == nil, names.insert(creation.name).inserted else {
+        throw .corruption("family name \"\(creation.name)\" is created again")
+      }
+      guard creation.family < FamilyID.max else { throw .corruption("there are no family ids left") }
+    }
+    func check(_ family: FamilyID) throws(EngineError) {
+      guard families[family] != nil || created.contains(family) else {
+        throw .corruption(
+          isDropped(family) ? "an edit of family \(family), which was dropped" : "an edit of unknown family \(family)")
+      }
+    }
+    for changed in edit.changedOptions { try check(changed.family) }
+    for added in edit.addedTables { try check(added.family) }
+    for deleted in edit.deletedTables { try check(deleted.family) }
+    for flushed in edit.flushedSequences {
+      try check(flushed.family)
+      if let family = families[flushed.family], flushed.sequence < family.flushedSequence {
+        throw .corruption("the flushed sequence of family \(flushed.family) goes back")
+      }
+    }
+    var dropped: Set<FamilyID> = []
+    for family in edit.droppedFamilies {
+      try check(family)
+      guard dropped.insert(family).inserted else { throw .corruption("family \(family) is dropped twice") }
+    }
+    return created
+  }
+
+  private func checkLog(_ edit: VersionEdit) throws(EngineError) {
+    let oldest = edit.oldestLog ?? oldestLog
+    guard oldest >= oldestLog else {
+      throw .corruption("the oldest log segment goes back from \(oldestLog) to \(oldest)")
+    }
+    for log in edit.droppedLogs + edit.pooledLogs where log >= oldest {
+      throw .corruption("log segment \(log) is freed, and recovery replays from \(oldest)")
+    }
+    for cut in edit.logCuts {
+      guard cut.segment >= oldest else { throw .corruption("a cut of log segment \(cut.segment), which is free") }
+      if let known = logCut(of: cut.segment), known != cut {
+        throw .corruption("log segment \(cut.segment) is cut a second time")
+      }
+    }
+  }
+
+  private func checkTableNumbers(_ edit: VersionEdit) throws(EngineError) {
+    var gone: Set<FileNumber> = []
+    for deleted in edit.deletedTables {
+      guard tableOwners[deleted.number] == deleted.family else {
+        throw .corruption("table \(deleted.number) is deleted from family \(deleted.family), which does not have it")
+      }
+      gone.insert(deleted.number)
+    }
+    var new: Set<FileNumber> = []
+    for added in edit.addedTables {
+      guard new.insert(added.table.number).inserted else {
+        throw .corruption("table \(added.table.number) is added twice")
+      }
+      guard let owner = tableOwners[added.table.number] else { continue }
+      guard owner == added.family, gone.contains(added.table.number) else {
+        throw .corruption("table \(added.table.number) is added, and family \(owner) has it")
+      }
+    }
+  }
+
+  private func buildVersions(
+    _ edit: VersionEdit, created: Set<FamilyID>
+  ) throws(EngineError) -> [(family: FamilyID, version: Version)] {
+    guard !edit.addedTables.isEmpty || !edit.deletedTables.isEmpty else { return [] }
+    var builders: [FamilyID: VersionBuilder] = [:]
+    for id in edit.familiesWithTables { builders[id] = VersionBuilder(families[id]?.version ?? .empty) }
+    for deleted in edit.deletedTables {
+      try builders[deleted.family]?.delete(deleted.number, level: deleted.level)
+    }
+    for added in edit.addedTables { try builders[added.family]?.add(added.table, level: added.level) }
+    var versions: [(family: FamilyID, version: Version)] = []
+    for id in builders.keys.sorted() {
+      if let version = try builders[id]?.build() { versions.append((id, version)) }
+    }
+    return versions
+  }
+
+  /// Makes a prepared edit part of the state. Nothing may have been committed since `prepare`.
+  mutating func commit(_ prepared: PreparedEdit) {
+    let edit = prepared.edit
+    if let formatVersion = edit.formatVersion { self.formatVersion = formatVersion }
+    if let requiredFeatures = edit.requiredFeatures { self.requiredFeatures = requiredFeatures }
+    for created in edit.createdFamilies {
+      families[created.family] = Family(
+        id: created.family, name: created.name, options: created.options, version: .empty, flushedSequence: .zero)
+      namesTaken[created.name] = created.family
+      nextFamilyID = max(nextFamilyID, created.family + 1)
+    }
+    for changed in edit.changedOptions { families[changed.family]?.options = changed.options }
+    for deleted in edit.deletedTables { tableOwners[deleted.number] = nil }
+    for added in edit.addedTables {
+      tableOwners[added.table.number] = added.family
+      raiseFileNumber(above: added.table.number)
+    }
+    for (family, version) in prepared.versions { families[family]?.version = version }
+    for flushed in edit.flushedSequences {
+      families[flushed.family]?.flushedSequence = flushed.sequence
+      lastSequence = max(lastSequence, flushed.sequence)
+    }
+    for dropped in edit.droppedFamilies { drop(dropped) }
+    commitNumbers(edit)
+  }
+
+  private mutating func drop(_ id: FamilyID) {
+    guard let family = families.removeValue(forKey: id) else { return }
+    namesTaken[family.name] = nil
+    for level in 0..<Limits.levelCount {
+      for table in family.version.tables(level: level) { tableOwners[table.number] = nil }
+    }
+  }
+
+  private mutating func commitNumbers(_ edit: VersionEdit) {
+    if let number = edit.nextFileNumber { nextFileNumber = max(nextFileNumber, number) }
+    if let id = edit.nextFamilyID { nextFamilyID = max(nextFamilyID, id) }
+    if let sequence = edit.lastSequence { lastSequence = max(lastSequence, sequence) }
+    for cut in edit.logCuts where logCut(of: cut.segment) == nil {
+      logCuts.append(cut)
+      raiseFileNumber(above: cut.segment)
+    }
+    logCuts.sort { $0.segment < $1.segment }
+    if let oldest = edit.oldestLog {
+      oldestLog = oldest
+      raiseFileNumber(above: oldest)
+      logCuts.removeAll { $0.segment < oldest }
+    }
+  }
+
+  private mutating func raiseFileNumber(above number: FileNumber) {
+    nextFileNumber = max(nextFileNumber, FileNumber(number.value + 1))
+  }
+
+  // MARK: - Snapshot
+
+  /// The one edit that makes this state out of nothing.
+  func snapshotEdit() -> VersionEdit {
+    var edit = VersionEdit()
+    edit.databaseID = databaseID
+    edit.formatVersion = formatVersion
+    edit.requiredFeatures = requiredFeatures
+    edit.nextFileNumber = nextFileNumber
+    edit.nextFamilyID = nextFamilyID
+    edit.lastSequence = lastSequence
+    edit.oldestLog = oldestLog
+    edit.logCuts = logCuts
+    for id in families.keys.sorted() {
+      guard let family = families[id] else { continue }
+      edit.createFamily(id, name: family.name, options: family.options)
+      if family.flushedSequence > .zero { edit.setFlushed(family.flushedSequence, family: id) }
+      guard !family.version.isEmpty else { continue }
+      for level in 0..<Limits.levelCount {
+        for table in family.version.tables(level: level) { edit.addTable(table, family: id, level: level) }
+      }
+    }
+    return edit
+  }
+
+  /// The state that a snapshot describes.
+  init(snapshot edit: VersionEdit, file: String? = nil, offset: UInt64? = nil) throws(EngineError) {
+    guard let databaseID = edit.databaseID else {
+      throw .corruption("a snapshot without a database id", file: file, offset: offset)
+    }
+    self.init(databaseID: databaseID)
+    try apply(edit)
+  }
+}

@@ -1,0 +1,132 @@
+/// What the engine knows of a table without opening it: its file, its bounds and what it holds.
+///
+/// The level is not in it: a table that moves down unread keeps its metadata.
+///
+/// # Invariants
+/// 1. `smallest` <= `largest` as internal keys: user key ascending, trailer descending.
+/// 2. Every entry's sequence is within `smallestSequence ... largestSequence`.
+/// 3. `largestIsExcluded`: the largest key is the end of a range tombstone, and the table holds
+///    nothing of that key itself. Such a bound has the trailer `excludedTrailer`, and the next table
+///    of a level may begin with that very key.
+/// 4. The heads are the first eight bytes of the bounds: unequal heads decide, equal heads do not.
+///
+/// # Safety
+/// The only owner of the memory of both keys: `smallest` and `largest` are valid while it lives.
+///
+/// # Concurrency
+/// Immutable; safe from any thread.
+@safe
+final class TableMetadata: @unchecked Sendable {
+  // Sendable: immutable after init, sole owner of its memory.
+  let number: FileNumber
+  let fileSize: UInt64
+  /// Random; every checksum in the table's file is seeded with it.
+  let tableID: UInt64
+  /// The first user key. Valid while the metadata lives.
+  let smallest: ByteView
+  let smallestTrailer: Trailer
+  /// The last user key. Valid while the metadata lives.
+  let largest: ByteView
+  let largestTrailer: Trailer
+  let smallestHead: UInt64
+  let largestHead: UInt64
+  let smallestSequence: SequenceNumber
+  let largestSequence: SequenceNumber
+  let entryCount: UInt64
+  /// Deletes and single deletes among the entries.
+  let tombstoneCount: UInt64
+  let rangeTombstoneCount: UInt64
+  /// Bytes of keys and values before compression.
+  let rawSize: UInt64
+  private let keys: UnsafeMutableRawPointer
+
+  /// The trailer of an upper bound that the table does not reach: of all entries with this key it
+  /// sorts before every one that can exist.
+  static let excludedTrailer = Trailer(.maximum, .rangeDelete)
+
+  init(
+    number: FileNumber, fileSize: UInt64, tableID: UInt64,
+    smallestKey: ByteView, smallestTrailer: Trailer, largestKey: ByteView, largestTrailer: Trailer,
+    smallestSequence: SequenceNumber, largestSequence: SequenceNumber,
+    entryCount: UInt64, tombstoneCount: UInt64 = 0, rangeTombstoneCount: UInt64 = 0, rawSize: UInt64
+  ) {
+    self.number = number
+    self.fileSize = fileSize
+    self.tableID = tableID
+    self.smallestTrailer = smallestTrailer
+    self.largestTrailer = largestTrailer
+    self.smallestSequence = smallestSequence
+    self.largestSequence = largestSequence
+    self.entryCount = entryCount
+    self.tombstoneCount = tombstoneCount
+    self.rangeTombstoneCount = rangeTombstoneCount
+    self.rawSize = rawSize
+    let total = smallestKey.count + largestKey.count
+    let memory = UnsafeMutableRawPointer.allocate(byteCount: max(total, 1), alignment: 8)
+    unsafe memory.copyMemory(from: smallestKey.base, byteCount: smallestKey.count)
+    unsafe (memory + smallestKey.count).copyMemory(from: largestKey.base, byteCount: largestKey.count)
+    unsafe keys = memory
+    unsafe smallest = ByteView(base: UnsafeRawPointer(memory), count: smallestKey.count)
+    unsafe largest = ByteView(base: UnsafeRawPointer(memory) + smallestKey.count, count: largestKey.count)
+    smallestHead = smallest.head()
+    largestHead = largest.head()
+  }
+
+  deinit { unsafe keys.deallocate() }
+
+  /// A copy of the first user key.
+  var smallestKey: [UInt8] { smallest.bytes }
+  /// A copy of the last user key.
+  var largestKey: [UInt8] { largest.bytes }
+
+  @inline(__always)
+  var largestIsExcluded: Bool { largestTrailer.word == Self.excludedTrailer.word }
+
+  /// Whether every key of the table is before `userKey`.
+  @inline(__always)
+  func endsBefore(_ userKey: ByteView) -> Bool {
+    let order = largest.compare(userKey)
+    return order < 0 || (order == 0 && largestIsExcluded)
+  }
+
+  /// Whether every key of the table is before every key of `other`.
+  func endsBefore(_ other: TableMetadata) -> Bool {
+    if largestHead != other.smallestHead { return largestHead < other.smallestHead }
+    return endsBefore(other.smallest)
+  }
+
+  /// Whether the table's bounds include `userKey`.
+  @inline(__always)
+  func covers(_ userKey: ByteView) -> Bool { smallest.compare(userKey) <= 0 && !endsBefore(userKey) }
+
+  func overlaps(_ other: TableMetadata) -> Bool { !endsBefore(other) && !other.endsBefore(self) }
+
+  /// Whether no entry is newer than, or as new as, an entry of `other`.
+  func isOlder(than other: TableMetadata) -> Bool { largestSequence < other.smallestSequence }
+
+  /// The order of level 0: newest first. Deterministic also between tables of one flush.
+  static func isNewerFirst(_ left: TableMetadata, _ right: TableMetadata) -> Bool {
+    if left.largestSequence != right.largestSequence { return left.largestSequence > right.largestSequence }
+    if left.smallestSequence != right.smallestSequence { return left.smallestSequence > right.smallestSequence }
+    return left.number > right.number
+  }
+
+  /// The order of deeper levels.
+  static func isSmallerFirst(_ left: TableMetadata, _ right: TableMetadata) -> Bool {
+    if left.smallestHead != right.smallestHead { return left.smallestHead < right.smallestHead }
+    let order = left.smallest.compare(right.smallest)
+    return order == 0 ? left.number < right.number : order < 0
+  }
+}
+
+extension TableMetadata: Equatable {
+  static func == (left: TableMetadata, right: TableMetadata) -> Bool {
+    left === right
+      || (left.number == right.number && left.fileSize == right.fileSize && left.tableID == right.tableID
+        && left.smallest == right.smallest && left.smallestTrailer == right.smallestTrailer
+        && left.largest == right.largest && left.largestTrailer == right.largestTrailer
+        && left.smallestSequence == right.smallestSequence && left.largestSequence == right.largestSequence
+        && left.entryCount == right.entryCount && left.tombstoneCount == right.tombstoneCount
+        && left.rangeTombstoneCount == right.rangeTombstoneCount && left.rawSize == right.rawSize)
+  }
+}

@@ -1,0 +1,70 @@
+extension Version {
+  /// Calls `body` with each table whose bounds include `userKey`, newest entries first, until it
+  /// returns false.
+  ///
+  /// Level 0 comes sublevel by sublevel from the newest, then the levels downwards: the first table
+  /// that has an entry of the key visible at the read's sequence has the newest one. (A range
+  /// tombstone is such an entry; a merge operand is not the last word.)
+  ///
+  /// Tables with nothing at or below `sequence` are left out.
+  ///
+  /// Complexity: one binary search over 8-byte heads per sublevel and level. Allocates nothing.
+  @inline(__always)
+  func forEachTable(
+    thatMayHold userKey: ByteView, at sequence: SequenceNumber = .maximum,
+    _ body: (_ table: TableMetadata, _ level: Int) throws(EngineError) -> Bool
+  ) throws(EngineError) {
+    var sublevel = levelZero.sublevels.count
+    while sublevel > 0 {
+      sublevel &-= 1
+      guard let table = levelZero.sublevels[sublevel].table(covering: userKey) else { continue }
+      guard table.smallestSequence <= sequence else { continue }
+      guard try body(table, 0) else { return }
+    }
+    for level in 1..<Limits.levelCount {
+      guard let table = run(level).table(covering: userKey) else { continue }
+      guard table.smallestSequence <= sequence else { continue }
+      guard try body(table, level) else { return }
+    }
+  }
+
+  /// The tables of a level that overlap `range`, in the level's order.
+  func overlap(level: Int, _ range: UserKeyRange) -> [TableMetadata] {
+    if level == 0 { return levelZero.tables.filter { range.overlaps($0) } }
+    let run = run(level)
+    return Array(run.tables[run.overlap(range)])
+  }
+
+  /// Bytes of the tables that overlap `range`, a table that does so in part counted by half: an
+  /// estimate that opens no file.
+  func approximateSize(of range: UserKeyRange) -> UInt64 {
+    var total: UInt64 = 0
+    for table in levelZero.tables where range.overlaps(table) {
+      total += range.contains(table) ? table.fileSize : table.fileSize / 2
+    }
+    for level in 1..<Limits.levelCount {
+      let run = run(level)
+      for table in run.tables[run.overlap(range)] {
+        total += range.contains(table) ? table.fileSize : table.fileSize / 2
+      }
+    }
+    return total
+  }
+
+  /// Where a flush does well to cut its output: at bounds of the base level, so that every piece is
+  /// about `targetSize` bytes of base-level data wide and level 0 can be compacted in parts, side by side.
+  ///
+  /// Ascending; the cut is before the key.
+  func flushSplitKeys(baseLevel: Int, targetSize: UInt64) -> [[UInt8]] {
+    var keys: [[UInt8]] = []
+    var size: UInt64 = 0
+    for table in run(baseLevel).tables {
+      if size >= targetSize {
+        keys.append(table.smallestKey)
+        size = 0
+      }
+      size += table.fileSize
+    }
+    return keys
+  }
+}

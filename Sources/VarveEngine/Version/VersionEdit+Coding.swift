@@ -1,0 +1,289 @@
+// The bytes of a VersionEdit: the payload of a MANIFEST record.
+//
+// # Format
+// A sequence of fields until the payload ends. Integers are varints unless a size is given, fixed
+// ones little-endian, `bytes` is a varint count and that many bytes:
+//
+//     field:  varint (tag * 2 + skippable) | varint size | size bytes
+//
+//     tag | content
+//      1  | database id: 8 bytes
+//      2  | format version
+//      3  | required features: 8 bytes, one bit a feature
+//      4  | next file number
+//      5  | last sequence
+//      6  | next family id
+//      7  | family created: id, bytes name (UTF-8), bytes options
+//      8  | family dropped: id
+//      9  | family options: id, bytes options
+//     10  | table deleted: family, level, number
+//     11  | table added: family, level, number, file size, table id (8 bytes),
+//         |   bytes smallest key, smallest trailer (8 bytes), bytes largest key, largest trailer
+//         |   (8 bytes), smallest sequence, largest sequence, entries, tombstones,
+//         |   range tombstones, raw size
+//     12  | flushed sequence: family, sequence
+//     13  | oldest live log segment: number
+//     14  | log cut: segment, life id (8 bytes), end offset
+//     15  | log segment dropped: number
+//     16  | log segment pooled: number
+//
+// On disk: never change a tag or a content; what a content lacks gets a tag of its own.
+//
+// # Invariants
+// 1. The writer puts fields in the order of their application, so one edit has one coding.
+// 2. A tag that the reader does not know is skipped if its field is marked skippable, otherwise it
+//    is `.unsupportedFormat`: the writer knew something without which the state is wrong.
+// 3. A known field is read to its last byte; anything left is damage.
+
+/// On disk: never change a number.
+private enum Tag: UInt64 {
+  case databaseID = 1
+  case formatVersion = 2
+  case requiredFeatures = 3
+  case nextFileNumber = 4
+  case lastSequence = 5
+  case nextFamilyID = 6
+  case familyCreated = 7
+  case familyDropped = 8
+  case familyOptions = 9
+  case tableDeleted = 10
+  case tableAdded = 11
+  case flushedSequence = 12
+  case oldestLog = 13
+  case logCut = 14
+  case logDropped = 15
+  case logPooled = 16
+}
+
+extension VersionEdit {
+  /// Appends the edit's bytes.
+  func encode(appendingTo writer: inout ByteWriter) {
+    var field = ByteWriter(capacity: 256)
+    encodeIdentity(&writer, &field)
+    encodeFamilies(&writer, &field)
+    encodeTables(&writer, &field)
+    for dropped in droppedFamilies { Self.put(.familyDropped, UInt64(dropped), &writer, &field) }
+    encodeLog(&writer, &field)
+  }
+
+  private func encodeIdentity(_ writer: inout ByteWriter, _ field: inout ByteWriter) {
+    if let databaseID {
+      field.append(integer: databaseID)
+      Self.finish(.databaseID, &writer, &field)
+    }
+    if let formatVersion { Self.put(.formatVersion, UInt64(formatVersion), &writer, &field) }
+    if let requiredFeatures {
+      field.append(integer: requiredFeatures)
+      Self.finish(.requiredFeatures, &writer, &field)
+    }
+    if let nextFileNumber { Self.put(.nextFileNumber, nextFileNumber.value, &writer, &field) }
+    if let lastSequence { Self.put(.lastSequence, lastSequence.value, &writer, &field) }
+    if let nextFamilyID { Self.put(.nextFamilyID, UInt64(nextFamilyID), &writer, &field) }
+  }
+
+  private func encodeFamilies(_ writer: inout ByteWriter, _ field: inout ByteWriter) {
+    for created in createdFamilies {
+      field.append(varint: UInt64(created.family))
+      let name = [UInt8](created.name.utf8)
+      field.append(varint: UInt64(name.count))
+      field.append(name)
+      field.append(varint: UInt64(created.options.count))
+      field.append(created.options)
+      Self.finish(.familyCreated, &writer, &field)
+    }
+    for changed in changedOptions {
+      field.append(varint: UInt64(changed.family))
+      field.append(varint: UInt64(changed.options.count))
+      field.append(changed.options)
+      Self.finish(.familyOptions, &writer, &field)
+    }
+  }
+
+  private func encodeTables(_ writer: inout ByteWriter, _ field: inout ByteWriter) {
+    for deleted in deletedTables {
+      field.append(varint: UInt64(deleted.family))
+      field.append(varint: UInt64(deleted.level))
+      field.append(varint: deleted.number.value)
+      Self.finish(.tableDeleted, &writer, &field)
+    }
+    for added in addedTables {
+      field.append(varint: UInt64(added.family))
+      field.append(varint: UInt64(added.level))
+      added.table.encode(appendingTo: &field)
+      Self.finish(.tableAdded, &writer, &field)
+    }
+    for flushed in flushedSequences {
+      field.append(varint: UInt64(flushed.family))
+      field.append(varint: flushed.sequence.value)
+      Self.finish(.flushedSequence, &writer, &field)
+    }
+  }
+
+  private func encodeLog(_ writer: inout ByteWriter, _ field: inout ByteWriter) {
+    if let oldestLog { Self.put(.oldestLog, oldestLog.value, &writer, &field) }
+    for cut in logCuts {
+      field.append(varint: cut.segment.value)
+      field.append(integer: cut.lifeID)
+      field.append(varint: cut.endOffset)
+      Self.finish(.logCut, &writer, &field)
+    }
+    for log in droppedLogs { Self.put(.logDropped, log.value, &writer, &field) }
+    for log in pooledLogs { Self.put(.logPooled, log.value, &writer, &field) }
+  }
+
+  private static func put(_ tag: Tag, _ value: UInt64, _ writer: inout ByteWriter, _ field: inout ByteWriter) {
+    field.append(varint: value)
+    finish(tag, &writer, &field)
+  }
+
+  private static func finish(_ tag: Tag, _ writer: inout ByteWriter, _ field: inout ByteWriter) {
+    writer.append(varint: tag.rawValue << 1)
+    writer.append(lengthPrefixed: field.view)
+    field.removeAll()
+  }
+}
+
+extension VersionEdit {
+  /// Reads an edit. `file` and `fileOffset` say where the bytes came from.
+  init(decoding bytes: ByteView, file: String? = nil, fileOffset: UInt64 = 0) throws(EngineError) {
+    self.init()
+    var reader = ByteReader(bytes, file: file, fileOffset: fileOffset)
+    while !reader.isAtEnd {
+      let word = try reader.varint()
+      let size = try reader.count(limit: reader.remaining)
+      let contentOffset = fileOffset + UInt64(reader.position)
+      let content = try reader.bytes(size)
+      guard let tag = Tag(rawValue: word >> 1) else {
+        if word & 1 == 1 { continue }
+        throw EngineError(
+          .unsupportedFormat, "a field of a VersionEdit with the unknown tag \(word >> 1); a newer version wrote it",
+          file: file, offset: contentOffset)
+      }
+      var field = ByteReader(content, file: file, fileOffset: contentOffset)
+      try decode(tag, &field)
+      guard field.isAtEnd else { throw field.corruption("a field with tag \(tag.rawValue) has bytes left over") }
+    }
+  }
+
+  private mutating func decode(_ tag: Tag, _ field: inout ByteReader) throws(EngineError) {
+    switch tag {
+    case .databaseID: databaseID = try field.integer(UInt64.self)
+    case .formatVersion: formatVersion = try field.number32()
+    case .requiredFeatures: requiredFeatures = try field.integer(UInt64.self)
+    case .nextFileNumber: nextFileNumber = try field.fileNumber()
+    case .lastSequence: lastSequence = try field.sequence()
+    case .nextFamilyID: nextFamilyID = try field.number32()
+    case .familyCreated: createdFamilies.append(try FamilyCreation(&field))
+    case .familyDropped: droppedFamilies.append(try field.number32())
+    case .familyOptions:
+      changedOptions.append(
+        FamilyOptionsChange(family: try field.number32(), options: try field.lengthPrefixed().bytes))
+    case .tableDeleted:
+      deletedTables.append(
+        TableDeletion(family: try field.number32(), level: try field.level(), number: try field.fileNumber()))
+    case .tableAdded:
+      addedTables.append(
+        TableAddition(family: try field.number32(), level: try field.level(), table: try TableMetadata(&field)))
+    case .flushedSequence:
+      flushedSequences.append(FlushedSequence(family: try field.number32(), sequence: try field.sequence()))
+    case .oldestLog: oldestLog = try field.fileNumber()
+    case .logCut:
+      logCuts.append(
+        LogCut(
+          segment: try field.fileNumber(), lifeID: try field.integer(UInt64.self), endOffset: try field.varint()))
+    case .logDropped: droppedLogs.append(try field.fileNumber())
+    case .logPooled: pooledLogs.append(try field.fileNumber())
+    }
+  }
+}
+
+extension VersionEdit.FamilyCreation {
+  fileprivate init(_ field: inout ByteReader) throws(EngineError) {
+    family = try field.number32()
+    let text = try field.lengthPrefixed().bytes
+    guard let name = String(validating: text, as: UTF8.self), text.count <= Limits.familyNameSizeMaximum else {
+      throw field.corruption("a family name that is not UTF-8 or too long")
+    }
+    self.name = name
+    options = try field.lengthPrefixed().bytes
+  }
+}
+
+extension TableMetadata {
+  /// Appends all but the family and the level.
+  fileprivate func encode(appendingTo field: inout ByteWriter) {
+    field.append(varint: number.value)
+    field.append(varint: fileSize)
+    field.append(integer: tableID)
+    field.append(lengthPrefixed: smallest)
+    field.append(integer: smallestTrailer.word)
+    field.append(lengthPrefixed: largest)
+    field.append(integer: largestTrailer.word)
+    field.append(varint: smallestSequence.value)
+    field.append(varint: largestSequence.value)
+    field.append(varint: entryCount)
+    field.append(varint: tombstoneCount)
+    field.append(varint: rangeTombstoneCount)
+    field.append(varint: rawSize)
+  }
+
+  fileprivate convenience init(_ field: inout ByteReader) throws(EngineError) {
+    let number = try field.fileNumber()
+    let fileSize = try field.size()
+    let tableID = try field.integer(UInt64.self)
+    let smallestKey = try field.userKey()
+    let smallestTrailer = Trailer(word: try field.integer(UInt64.self))
+    let largestKey = try field.userKey()
+    let largestTrailer = Trailer(word: try field.integer(UInt64.self))
+    let smallestSequence = try field.sequence()
+    let largestSequence = try field.sequence()
+    guard InternalKey(smallestKey, smallestTrailer).compare(InternalKey(largestKey, largestTrailer)) <= 0 else {
+      throw field.corruption("the bounds of table \(number) are in the wrong order")
+    }
+    guard smallestSequence <= largestSequence else {
+      throw field.corruption("the sequences of table \(number) are in the wrong order")
+    }
+    self.init(
+      number: number, fileSize: fileSize, tableID: tableID,
+      smallestKey: smallestKey, smallestTrailer: smallestTrailer,
+      largestKey: largestKey, largestTrailer: largestTrailer,
+      smallestSequence: smallestSequence, largestSequence: largestSequence,
+      entryCount: try field.size(), tombstoneCount: try field.size(),
+      rangeTombstoneCount: try field.size(), rawSize: try field.size())
+  }
+}
+
+extension ByteReader {
+  fileprivate mutating func number32() throws(EngineError) -> UInt32 {
+    guard let value = UInt32(exactly: try varint()) else { throw corruption("a number above 32 bits") }
+    return value
+  }
+
+  fileprivate mutating func level() throws(EngineError) -> Int { try count(limit: Limits.levelCount - 1) }
+
+  fileprivate mutating func fileNumber() throws(EngineError) -> FileNumber {
+    let value = try varint()
+    // A counter that starts near the end of 64 bits would wrap; no database gets there by counting.
+    guard value < 1 << 62 else { throw corruption("a file number of \(value)") }
+    return FileNumber(value)
+  }
+
+  /// Bytes or entries of one table: small enough that the sum over every table can't overflow.
+  fileprivate mutating func size() throws(EngineError) -> UInt64 {
+    let value = try varint()
+    guard value < 1 << 48 else { throw corruption("a size or count of \(value) in a table") }
+    return value
+  }
+
+  fileprivate mutating func sequence() throws(EngineError) -> SequenceNumber {
+    let value = try varint()
+    guard value <= SequenceNumber.maximum.value else { throw corruption("a sequence above 56 bits") }
+    return SequenceNumber(value)
+  }
+
+  fileprivate mutating func userKey() throws(EngineError) -> ByteView {
+    let key = try lengthPrefixed()
+    guard key.count <= Limits.keySizeMaximum else { throw corruption("a key of \(key.count) bytes") }
+    return key
+  }
+}

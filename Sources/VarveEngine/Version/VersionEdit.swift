@@ -1,0 +1,105 @@
+/// The number of a column family: given once, never reused.
+typealias FamilyID = UInt32
+
+/// One change of the engine's durable state: everything that one commit of state changes, over any
+/// number of families, is one edit and so one record of the MANIFEST, there whole or not at all.
+///
+/// Within an edit the order of application is: families created, options changed, tables deleted,
+/// tables added, flushed sequences, families dropped, then the numbers and the log.
+///
+/// A table that moves to another level is deleted and added, with the same metadata, in one edit.
+struct VersionEdit: Sendable, Equatable {
+  /// A family that begins to exist.
+  struct FamilyCreation: Sendable, Equatable {
+    var family: FamilyID
+    var name: String
+    /// Options as the family's own coding wrote them; kept as they are.
+    var options: [UInt8]
+  }
+
+  struct FamilyOptionsChange: Sendable, Equatable {
+    var family: FamilyID
+    var options: [UInt8]
+  }
+
+  struct TableAddition: Sendable, Equatable {
+    var family: FamilyID
+    var level: Int
+    var table: TableMetadata
+  }
+
+  struct TableDeletion: Sendable, Equatable {
+    var family: FamilyID
+    var level: Int
+    var number: FileNumber
+  }
+
+  /// Every entry of the family at or below `sequence` is in tables, or was never logged.
+  struct FlushedSequence: Sendable, Equatable {
+    var family: FamilyID
+    var sequence: SequenceNumber
+  }
+
+  /// Recovery's verdict where a log segment ends: what lies behind was cut, for good.
+  struct LogCut: Sendable, Equatable {
+    var segment: FileNumber
+    /// The random id in the segment's header: the verdict is of this life of the file, not of a later one.
+    var lifeID: UInt64
+    /// The first byte that does not count.
+    var endOffset: UInt64
+  }
+
+  // What the database is. In a snapshot, and where it changes.
+  var databaseID: UInt64?
+  var formatVersion: UInt32?
+  var requiredFeatures: UInt64?
+
+  // Numbers. Each only ever rises; one that is not above the known one changes nothing.
+  var nextFileNumber: FileNumber?
+  var nextFamilyID: FamilyID?
+  var lastSequence: SequenceNumber?
+
+  // Families.
+  var createdFamilies: [FamilyCreation] = []
+  var changedOptions: [FamilyOptionsChange] = []
+  var droppedFamilies: [FamilyID] = []
+
+  // Tables.
+  var deletedTables: [TableDeletion] = []
+  var addedTables: [TableAddition] = []
+  var flushedSequences: [FlushedSequence] = []
+
+  // The log.
+  /// The first segment that recovery replays. All before it are free.
+  var oldestLog: FileNumber?
+  var logCuts: [LogCut] = []
+  /// Segments that this edit frees and whose files are removed.
+  var droppedLogs: [FileNumber] = []
+  /// Segments that this edit frees and whose files join the pool once it is durable.
+  var pooledLogs: [FileNumber] = []
+
+  init() {}
+}
+
+extension VersionEdit {
+  mutating func createFamily(_ family: FamilyID, name: String, options: [UInt8] = []) {
+    createdFamilies.append(FamilyCreation(family: family, name: name, options: options))
+  }
+
+  mutating func addTable(_ table: TableMetadata, family: FamilyID, level: Int) {
+    addedTables.append(TableAddition(family: family, level: level, table: table))
+  }
+
+  mutating func deleteTable(_ number: FileNumber, family: FamilyID, level: Int) {
+    deletedTables.append(TableDeletion(family: family, level: level, number: number))
+  }
+
+  mutating func setFlushed(_ sequence: SequenceNumber, family: FamilyID) {
+    flushedSequences.append(FlushedSequence(family: family, sequence: sequence))
+  }
+
+  /// The families whose tables the edit changes, ascending.
+  var familiesWithTables: [FamilyID] {
+    Set(addedTables.map(\.family)).union(deletedTables.map(\.family)).sorted()
+  }
+}

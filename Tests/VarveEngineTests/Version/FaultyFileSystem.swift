@@ -1,0 +1,89 @@
+import Synchronization
+
+@testable import VarveEngine
+
+/// A file system in memory that fails one operation that changes something, by count, and every one
+/// after it if it is asked to; and that writes down what was done.
+final class FaultyFileSystem: FileSystem {
+  struct Control: Sendable {
+    var operationCount = 0
+    var failsAt: Int?
+    var failsForEver = false
+    var trace: [String] = []
+  }
+
+  let memory = MemoryFileSystem()
+  let control = Mutex(Control())
+
+  func reset(failsAt: Int?, forEver: Bool = false) {
+    control.withLock { $0 = Control(operationCount: 0, failsAt: failsAt, failsForEver: forEver) }
+  }
+
+  var trace: [String] { control.withLock { $0.trace } }
+
+  fileprivate func step(_ name: String, _ path: String) throws(EngineError) {
+    let fails = control.withLock { control in
+      control.trace.append(name + " " + (path.split(separator: "/").last.map(String.init) ?? path))
+      defer { control.operationCount += 1 }
+      guard let failsAt = control.failsAt else { return false }
+      return control.operationCount == failsAt || (control.failsForEver && control.operationCount > failsAt)
+    }
+    if fails { throw EngineError(.inputOutput, "injected failure of \(name)", file: path) }
+  }
+
+  func createFile(_ path: String) throws(EngineError) -> any File {
+    try step("create", path)
+    return FaultyFile(try memory.createFile(path), self)
+  }
+  func openFile(_ path: String, writable: Bool) throws(EngineError) -> any File {
+    FaultyFile(try memory.openFile(path, writable: writable), self)
+  }
+  func lock(_ path: String) throws(EngineError) -> any FileLock { try memory.lock(path) }
+  func rename(_ path: String, to newPath: String) throws(EngineError) {
+    try step("rename", newPath)
+    try memory.rename(path, to: newPath)
+  }
+  func link(_ path: String, to newPath: String) throws(EngineError) { try memory.link(path, to: newPath) }
+  func remove(_ path: String) throws(EngineError) {
+    try step("remove", path)
+    try memory.remove(path)
+  }
+  func createDirectory(_ path: String) throws(EngineError) { try memory.createDirectory(path) }
+  func removeDirectory(_ path: String) throws(EngineError) { try memory.removeDirectory(path) }
+  func list(_ directory: String) throws(EngineError) -> [String] { try memory.list(directory) }
+  func attributes(_ path: String) throws(EngineError) -> FileAttributes? { try memory.attributes(path) }
+  func syncDirectory(_ path: String) throws(EngineError) { try step("syncDirectory", path) }
+  func freeSpace(_ path: String) throws(EngineError) -> UInt64 { try memory.freeSpace(path) }
+  func supportsMapping(_ path: String) -> Bool { false }
+}
+
+private final class FaultyFile: File {
+  private let base: any File
+  private let owner: FaultyFileSystem
+
+  init(_ base: any File, _ owner: FaultyFileSystem) {
+    self.base = base
+    self.owner = owner
+  }
+
+  var path: String { base.path }
+  func size() throws(EngineError) -> UInt64 { try base.size() }
+  func read(into buffer: UnsafeMutableRawBufferPointer, at offset: UInt64) throws(EngineError) -> Int {
+    try unsafe base.read(into: buffer, at: offset)
+  }
+  func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(EngineError) {
+    do throws(EngineError) { try owner.step("write", path) } catch {
+      // A write that fails has often written a part.
+      let half = unsafe UnsafeRawBufferPointer(rebasing: bytes[..<(bytes.count / 2)])
+      try unsafe base.write(half, at: offset)
+      throw error
+    }
+    try unsafe base.write(bytes, at: offset)
+  }
+  func truncate(to size: UInt64) throws(EngineError) { try base.truncate(to: size) }
+  func sync() throws(EngineError) { try owner.step("sync", path) }
+  func startWriteback(offset: UInt64, size: UInt64) {}
+  func dropCachedPages(offset: UInt64, size: UInt64) {}
+  func map(size: Int) throws(EngineError) -> MappedFile { try base.map(size: size) }
+  func close() { base.close() }
+}
