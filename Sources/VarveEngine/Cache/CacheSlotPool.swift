@@ -23,7 +23,7 @@ struct CacheSlotPool: ~Copyable, @unchecked Sendable {
 
   deinit {
     // Records have nothing to deinitialise but their words, which are trivial.
-    for unsafepiece in unsafe pieces { unsafe UnsafeMutableRawPointer(piece).deallocate() }
+    unsafe pieces.forEach { unsafe UnsafeMutableRawPointer($0).deallocate() }
   }
 
   /// An empty slot.
