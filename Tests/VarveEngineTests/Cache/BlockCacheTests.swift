@@ -180,9 +180,22 @@ struct BlockCacheTests {
       #expect(cache.usedBytes > capacity - 2 * (3_000 + CacheSlot.overhead))
       #expect(cache.contents.bytes == cache.usedBytes)
     }
+    cache.trimIfShrunk()
     cache.setCapacity(1 << 20)
     for number in 0..<300 { touch(cache, key(number), size: 3_000) }
     #expect(cache.contents.blockCount == 300)
+  }
+
+  @Test func `large blocks are kept and freed like small ones`() {
+    let cache = BlockCache(capacity: 20 << 20)
+    for number in 0..<300 {
+      touch(cache, key(number), size: BlockMemory.mappedSizeMinimum - 2 + number % 5)
+      if number == 200 { cache.setCapacity(4 << 20) }
+    }
+    cache.setCapacity(0)
+    cache.trimIfShrunk()
+    #expect(cache.usedBytes == 0)
+    #expect(cache.statistics.evictedCount == 300)
   }
 
   @Test func `the blocks of an erased table are not found and their bytes are given back`() {
