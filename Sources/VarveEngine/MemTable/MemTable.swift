@@ -78,7 +78,7 @@ final class MemTable: @unchecked Sendable {
     if rootOffset == 0 {
       makeRoot()
     }
-    if lastRecord == 0 || unsafe key.compare(MemTableRecord(base: arena.base, lastRecord).internalKey) > 0 {
+    if lastRecord == 0 || isBehindLast(key) {
       append(key, record)
     } else {
       let leaf = descend(key)
@@ -94,6 +94,11 @@ final class MemTable: @unchecked Sendable {
     if trailer.word > largestWord { largestWord = trailer.word }
     entries &+= 1
     countWord.store(entries, ordering: .relaxed)
+  }
+
+  @inline(__always)
+  private func isBehindLast(_ key: InternalKey) -> Bool {
+    unsafe key.compare(MemTableRecord(base: arena.base, lastRecord).internalKey) > 0
   }
 
   private func makeRoot() {
