@@ -22,7 +22,7 @@ import Synchronization
 /// enough asks the next. Two shards are never locked at a time.
 ///
 /// # Safety
-/// The owner of the shards' memory. The cache outlives its pins (see `BlockPin`).
+/// The owner of the shards' memory. Pins may outlive the cache (see `BlockPin`).
 @safe
 final class BlockCache: @unchecked Sendable {
   // Sendable: atomics, and state behind locks.
@@ -174,25 +174,13 @@ final class BlockCache: @unchecked Sendable {
     let record = unsafe CacheSlot.allocate(1)
     unsafe record.pointee.base = base
     unsafe record.pointee.count = count
-    unsafe record.pointee.cache = Unmanaged.passRetained(self)
+    unsafe record.pointee.owner = Unmanaged.passRetained(self as AnyObject)
     unsafe record.pointee.word.store(CacheSlot.alone | CacheSlot.onePin, ordering: .relaxed)
     return unsafe CacheSlot(record).takenPin
   }
 
-  /// Frees the block of a slot that stands alone, after its last pin, and the slot.
-  @inline(never)
-  static func releaseAlone(_ slot: CacheSlot) {
-    // Acquiring: pairs with the releasing subtraction in `CacheSlot.unpin`.
-    atomicMemoryFence(ordering: .acquiring)
-    let charge = slot.charge
-    slot.releaseBlock()
-    if let cache = unsafe slot.record.pointee.cache {
-      unsafe cache.takeUnretainedValue().charged(-charge)
-      unsafe cache.release()
-    }
-    unsafe slot.record.deinitialize(count: 1)
-    unsafe slot.record.deallocate()
-  }
+  /// Gives back what a block was charged that its pin owned alone.
+  func uncharge(_ charge: Int) { charged(-charge) }
 
   // MARK: - Capacity
 

@@ -41,13 +41,11 @@ struct BlockCacheShard: ~Copyable {
     history = CacheHistory(sizeBits: BlockCacheShard.indexSizeBitsMinimum)
   }
 
-  /// Frees the blocks. Nobody may have a pin: the program stops if somebody has.
+  /// Frees the blocks; those that are pinned are left to their pins.
   deinit {
+    let memory = free.memory
     let release = { (slot: CacheSlot) in
-      guard slot.word < CacheSlot.onePin else {
-        fatalError("the block cache ends while a block is pinned: close cursors and table readers before")
-      }
-      slot.releaseBlock()
+      if slot.standAlone(in: memory) { slot.releaseAlone() }
     }
     probation.forEach(release)
     protected.forEach(release)
