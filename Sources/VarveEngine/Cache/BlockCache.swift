@@ -170,7 +170,7 @@ final class BlockCache: @unchecked Sendable {
 
   private func standAlone(_ base: UnsafeMutableRawPointer, _ count: Int, _ charge: Int) -> BlockPin {
     charged(charge)
-    unsafe account.pointee.refusedCount.add(1, ordering: .relaxed)
+    unsafe account.pointee.refusedCount.wrappingAdd(1, ordering: .relaxed)
     let record = unsafe CacheSlot.allocate(1)
     unsafe record.pointee.base = base
     unsafe record.pointee.count = count
@@ -195,7 +195,7 @@ final class BlockCache: @unchecked Sendable {
     unsafe account.pointee.capacity.store(capacity, ordering: .relaxed)
     let before = usedBytes
     _ = evict(from: 0, room: 0)
-    unsafe account.pointee.shrunk.add(max(0, before - usedBytes), ordering: .relaxed)
+    unsafe account.pointee.shrunk.wrappingAdd(max(0, before - usedBytes), ordering: .relaxed)
   }
 
   /// Gives the pages of evicted blocks back to the operating system, if `setCapacity` has evicted many
@@ -272,7 +272,7 @@ final class BlockCache: @unchecked Sendable {
   /// Adds to the account; returns what is used then.
   @discardableResult
   private func charged(_ bytes: Int) -> Int {
-    unsafe account.pointee.used.add(bytes, ordering: .relaxed).newValue
+    unsafe account.pointee.used.wrappingAdd(bytes, ordering: .relaxed).newValue
   }
 
   /// Runs `body` under the lock of a shard.

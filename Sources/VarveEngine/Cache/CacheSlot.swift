@@ -65,10 +65,13 @@ struct CacheSlot: @unchecked Sendable, Equatable {
   init(_ record: UnsafeMutablePointer<Record>) { unsafe self.record = record }
 
   /// Takes a pin if the slot holds this key's block.
+  ///
+  /// Wrapping arithmetic throughout: `add` with its check for overflow is a loop of compare-exchanges,
+  /// `wrappingAdd` one instruction. Pins do not reach 2^60.
   @inline(__always)
   func pin(_ key: BlockKey) -> Bool {
     // Acquiring: pairs with the releasing add of `publish`, before which the fields were written.
-    let word = unsafe record.pointee.word.add(CacheSlot.onePin, ordering: .acquiring).oldValue
+    let word = unsafe record.pointee.word.wrappingAdd(CacheSlot.onePin, ordering: .acquiring).oldValue
     if word & CacheSlot.stateMask == CacheSlot.visible, unsafe record.pointee.key == key {
       // Hot blocks have the bit already: a hit is then one atomic operation.
       if word & CacheSlot.touched == 0 {
@@ -77,7 +80,7 @@ struct CacheSlot: @unchecked Sendable, Equatable {
       return true
     }
     // Releasing, as the key may have been read.
-    unsafe record.pointee.word.subtract(CacheSlot.onePin, ordering: .releasing)
+    unsafe record.pointee.word.wrappingSubtract(CacheSlot.onePin, ordering: .releasing)
     return false
   }
 
@@ -85,13 +88,13 @@ struct CacheSlot: @unchecked Sendable, Equatable {
   @inline(__always)
   func unpin() -> Bool {
     // Releasing: pairs with the acquiring exchange of `tryEmpty`, after which the block is freed.
-    let word = unsafe record.pointee.word.subtract(CacheSlot.onePin, ordering: .releasing)
+    let word = unsafe record.pointee.word.wrappingSubtract(CacheSlot.onePin, ordering: .releasing)
     return word.oldValue & CacheSlot.alone != 0 && word.newValue < CacheSlot.onePin
   }
 
   /// Makes a filled empty slot visible, with one pin.
   func publish() {
-    unsafe record.pointee.word.add(CacheSlot.visible | CacheSlot.onePin, ordering: .releasing)
+    unsafe record.pointee.word.wrappingAdd(CacheSlot.visible | CacheSlot.onePin, ordering: .releasing)
   }
 
   @inline(__always)
@@ -103,7 +106,7 @@ struct CacheSlot: @unchecked Sendable, Equatable {
 
   /// Visible becomes erased: not found any more, freed by the clock when no pin is left.
   func erase() {
-    unsafe record.pointee.word.add(CacheSlot.erased - CacheSlot.visible, ordering: .relaxed)
+    unsafe record.pointee.word.wrappingAdd(CacheSlot.erased - CacheSlot.visible, ordering: .relaxed)
   }
 
   /// Makes the slot empty if it has no pin.
