@@ -23,6 +23,7 @@ struct CompactionSimulator {
   private(set) var debtMaximum: UInt64 = 0
   private(set) var compactionCount = 0
   private(set) var parallelMaximum = 0
+  private(set) var reasons: Set<Compaction.Reason> = []
   private var nextNumber: UInt64 = 1
   private var running: [(ticket: CompactionsInProgress.Ticket, compaction: Compaction, rest: UInt64)] = []
   private var inProgress = CompactionsInProgress()
@@ -132,6 +133,7 @@ struct CompactionSimulator {
         try apply(compaction.moveEdit(), &builder)
         continue
       }
+      reasons.insert(compaction.reason)
       running.append((inProgress.begin(compaction), compaction, compaction.inputSize))
       parallelMaximum = max(parallelMaximum, running.count)
     }
