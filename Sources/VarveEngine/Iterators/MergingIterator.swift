@@ -43,11 +43,16 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
   private var heads = MergeHeads()
   private var winner = 0
   private var runnerUp: UInt64 = 0
+  /// How often the winner has won since another child did.
+  private var wins = 0
   private var isForward = true
   private var ties = 0
   private var tieLimit = Self.tieLimitMinimum
   private(set) var isValid = false
 
+  /// After so many wins a child is taken to be in a run, and the others' best head is found. Fewer would
+  /// find it in vain, and mispredict, where children take turns at random.
+  private static var winsOfRun: Int { 2 }
   /// So many ties between valid entries let the merge look for better heads; a look that changed
   /// nothing doubles the limit, since versions of one key tie by nature.
   private static var tieLimitMinimum: Int { 64 }
@@ -209,26 +214,59 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
   }
 
   /// Plays the matches from a leaf up.
+  ///
+  /// Which side wins is random where several children take turns, so the exchange is done by masks: a
+  /// branch would be mispredicted every other time.
+  @inline(__always)
   private mutating func replay(_ leaf: Int, _ leafHead: UInt64) {
     var head = leafHead
     var child = leaf
     var position = (leaf &+ childCount) >> 1
     while position > 0 {
       let node = unsafe nodes[position]
-      let loses = node.head == head ? decideTie(node.child, child) : node.head < head
-      unsafe nodes[position] = MergeNode(head: loses ? head : node.head, child: loses ? child : node.child)
-      head = loses ? node.head : head
-      child = loses ? node.child : child
+      if node.head == head { return replayTie(leaf, position, head, child) }
+      let loses: UInt64 = node.head < head ? .max : 0
+      let headChange = (node.head ^ head) & loses
+      let childChange = (node.child ^ child) & Int(bitPattern: UInt(loses))
+      unsafe nodes[position] = MergeNode(head: node.head ^ headChange, child: node.child ^ childChange)
+      head ^= headChange
+      child ^= childChange
       position >>= 1
     }
+    finishReplay(leaf, head, child)
+  }
+
+  /// The rest of a replay from a match whose heads tie.
+  @inline(never)
+  private mutating func replayTie(_ leaf: Int, _ from: Int, _ fromHead: UInt64, _ fromChild: Int) {
+    var head = fromHead
+    var child = fromChild
+    var position = from
+    while position > 0 {
+      let node = unsafe nodes[position]
+      if node.head == head ? decideTie(node.child, child) : node.head < head {
+        unsafe nodes[position] = MergeNode(head: head, child: child)
+        head = node.head
+        child = node.child
+      }
+      position >>= 1
+    }
+    finishReplay(leaf, head, child)
+    if ties >= tieLimit { considerHeads() }
+  }
+
+  /// Takes the result of the last match.
+  @inline(__always)
+  private mutating func finishReplay(_ leaf: Int, _ head: UInt64, _ child: Int) {
     winner = child
-    // A child that won twice may be in a run: only then the others' best head is worth finding.
-    runnerUp = child == leaf ? bestLoser(of: child) : 0
-    isValid = unsafe slots[child].isValid
-    if head == MergeHeads.last || ties >= tieLimit { considerHeads() }
+    wins = child == leaf ? wins &+ 1 : 0
+    runnerUp = 0
+    if wins >= Self.winsOfRun { runnerUp = bestLoser(of: child) }
+    if head == MergeHeads.last { didReachLast() }
   }
 
   /// The smallest head on the winner's way up: the best of the others lost to the winner itself.
+  @inline(never)
   private func bestLoser(of leaf: Int) -> UInt64 {
     var best = MergeHeads.last
     var position = (leaf &+ childCount) >> 1
@@ -250,6 +288,13 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     // Equal keys are against the contract; children in order make even them come out the same each time.
     if order == 0 { return isForward == (left < right) }
     return isForward == (order < 0)
+  }
+
+  /// The winner has no entry, or left the region of the heads (or has a head of all ones in it).
+  @inline(never)
+  private mutating func didReachLast() {
+    isValid = unsafe slots[winner].isValid
+    considerHeads()
   }
 
   /// Takes other heads where the walk left its region, or where they tie too often.
@@ -316,5 +361,50 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     winner = unsafe bracket[1]
     isValid = unsafe slots[winner].isValid
     runnerUp = 0
+    wins = 0
+  }
+}
+
+// MARK: - Blocks
+
+extension MergingIterator where Child: BlockSource & ~Copyable {
+  /// Whether the present entry begins a plain block of its child.
+  @inline(__always)
+  var startsPlainBlock: Bool { unsafe isValid && isForward && children[winner].startsPlainBlock }
+
+  /// Whether every user key of the present entry's block is before every user key that the other
+  /// children have left. Requires: valid, walking forward.
+  func blockEndsBeforeOthers() -> Bool {
+    // The best of the others lost to the winner itself, so it is on the winner's way up.
+    var position = (winner &+ childCount) >> 1
+    while position > 0 {
+      let other = unsafe slots[nodes[position].child]
+      if other.isValid, !blockEnds(before: InternalKey(other.key, Trailer(word: .max))) { return false }
+      position >>= 1
+    }
+    return true
+  }
+
+  /// Whether the last entry of the present entry's block is before `limit`. Requires: valid.
+  func blockEnds(before limit: InternalKey) -> Bool {
+    unsafe children[winner].blockEnds(before: limit)
+  }
+
+  /// The child that the present entry is of. Requires: valid.
+  func withWinner<R, E: Error>(_ body: (borrowing Child) throws(E) -> R) throws(E) -> R {
+    assert(isValid, "there is a winner only while the iterator is valid")
+    return try unsafe body(children[winner])
+  }
+
+  /// Leaves the rest of the present entry's block out. Requires: valid, `blockEndsBeforeOthers`.
+  mutating func skipBlock() throws(EngineError) {
+    assert(isValid && isForward, "a block is skipped from an entry, walking forward")
+    do throws(EngineError) {
+      unsafe try children[winner].nextBlock()
+    } catch {
+      isValid = false
+      throw error
+    }
+    didMove()
   }
 }

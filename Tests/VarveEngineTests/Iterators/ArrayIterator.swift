@@ -95,12 +95,12 @@ struct ArrayIterator: OpenableIterator {
   var trailer: Trailer { array.entries[place].trailer }
   var value: ByteView { scratch.value.view }
 
-  private var place: Int {
+  var place: Int {
     guard let index else { fatalError("the iterator is not valid: seek first") }
     return index
   }
 
-  private mutating func move(to index: Int) throws(EngineError) {
+  mutating func move(to index: Int) throws(EngineError) {
     self.index = nil
     array.movesUntilError -= 1
     if array.movesUntilError < 0 { throw EngineError(.inputOutput, "a move that was to fail") }
