@@ -1,0 +1,271 @@
+import Synchronization
+
+/// Decoded blocks of all tables of all families, found by table id and offset: data, index and filter
+/// blocks alike, within one capacity in bytes.
+///
+/// A **hit** takes no lock and allocates nothing: hash, one load of the shard's index, one probe, one
+/// atomic addition that pins the slot; the pin's end is one atomic subtraction. **Insertion** and
+/// eviction take the lock of one shard. What the policy of eviction is, `BlockCacheShard` says.
+///
+/// # Invariants
+/// 1. A pinned block is neither freed nor changed.
+/// 2. `usedBytes` counts every block that the cache has or that a pin of its owns, with
+///    `CacheSlot.overhead` each. It is above the capacity only by what is pinned, or while an
+///    insertion or `setCapacity` runs.
+/// 3. At most one block of a key is in the cache. A second insertion gets the first block, and its own
+///    memory is freed.
+/// 4. A lookup may miss a block that another thread inserts, or whose neighbours in the index are
+///    evicted, at the same time. It never finds a wrong one.
+///
+/// # Concurrency
+/// Every method is safe from any thread. The capacity is one for all shards: a shard that can't evict
+/// enough asks the next. Two shards are never locked at a time.
+///
+/// # Safety
+/// The owner of the shards' memory. The cache outlives its pins (see `BlockPin`).
+@safe
+final class BlockCache: @unchecked Sendable {
+  // Sendable: atomics, and state behind locks.
+
+  /// Allocated apart, so that insertions don't write to the cache lines that lookups read.
+  private struct Account: ~Copyable {
+    let used = Atomic<Int>(0)
+    let capacity: Atomic<Int>
+    let insertedCount = Atomic<UInt64>(0)
+    let insertedBytes = Atomic<UInt64>(0)
+    let evictedCount = Atomic<UInt64>(0)
+    let evictedBytes = Atomic<UInt64>(0)
+    let refusedCount = Atomic<UInt64>(0)
+
+    init(capacity: Int) { self.capacity = Atomic(capacity) }
+  }
+
+  private static let shardBits = 4
+  private static let shardCount = 1 << shardBits
+
+  /// The packed index of each shard (`CacheIndex.packed`): all that a lookup reads before the index.
+  private let indexes: UnsafeMutablePointer<Atomic<UInt>>
+  private let shards: UnsafeMutablePointer<Mutex<BlockCacheShard>>
+  private let account: UnsafeMutablePointer<Account>
+  private let lookups = CacheLookupCounters()
+
+  /// A cache of at most `capacity` bytes, bookkeeping included. It allocates as it fills.
+  init(capacity: Int) {
+    precondition(capacity >= 0, "a capacity in bytes")
+    let lines = UnsafeMutableRawPointer.allocate(
+      byteCount: BlockCache.shardCount * MemoryLayout<Atomic<UInt>>.stride, alignment: 64)
+    unsafe indexes = lines.bindMemory(to: Atomic<UInt>.self, capacity: BlockCache.shardCount)
+    unsafe shards = UnsafeMutablePointer.allocate(capacity: BlockCache.shardCount)
+    unsafe account = UnsafeMutablePointer.allocate(capacity: 1)
+    unsafe account.initialize(to: Account(capacity: capacity))
+    for number in 0..<BlockCache.shardCount {
+      unsafe (shards + number).initialize(to: Mutex(BlockCacheShard()))
+      let packed = unsafe shards[number].withLock { shard in shard.index.packed }
+      unsafe (indexes + number).initialize(to: Atomic(packed))
+    }
+  }
+
+  deinit {
+    unsafe shards.deinitialize(count: BlockCache.shardCount)
+    unsafe shards.deallocate()
+    unsafe indexes.deinitialize(count: BlockCache.shardCount)
+    unsafe UnsafeMutableRawPointer(indexes).deallocate()
+    unsafe account.deinitialize(count: 1)
+    unsafe account.deallocate()
+  }
+
+  // MARK: - Lookup
+
+  /// The block with a pin, or nil.
+  @inline(__always)
+  func lookup(_ key: BlockKey) -> BlockPin? {
+    let hash = key.cacheHash
+    // Acquiring: pairs with the releasing store of `insert` after the index grew.
+    let index = unsafe CacheIndex(packed: indexes[BlockCache.shardNumber(hash)].load(ordering: .acquiring))
+    if let slot = index.lookup(key, hash) {
+      lookups.countHit()
+      return slot.takenPin
+    }
+    lookups.countMiss()
+    return nil
+  }
+
+  // MARK: - Insertion
+
+  /// Puts a block into the cache and pins it. Never fails: if the cache has the key already, its block
+  /// is pinned and `memory` freed; if it can't keep the block (too large, or all else is pinned), the
+  /// pin owns it alone.
+  func insert(_ key: BlockKey, _ memory: consuming BlockMemory, priority: BlockPriority = .normal) -> BlockPin {
+    let hash = key.cacheHash
+    let count = memory.count
+    let base = unsafe memory.take()
+    let charge = count + CacheSlot.overhead
+    let number = BlockCache.shardNumber(hash)
+    if charge <= largestCharge(priority) {
+      // The second try finds room that other shards made.
+      for isLastTry in [false, true] {
+        let found = unsafe insert(into: number, key, hash, base, count, priority)
+        if let (slot, isNew) = found {
+          if !isNew { unsafe BlockMemory.release(base) }
+          return slot.takenPin
+        }
+        if isLastTry || !evict(from: number &+ 1, room: charge) { break }
+      }
+    }
+    return unsafe standAlone(base, count, charge)
+  }
+
+  /// One try under the shard's lock: the slot, pinned, and whether the block is the given one; nil if
+  /// there is no room and the shard has nothing more to evict.
+  private func insert(
+    into number: Int, _ key: BlockKey, _ hash: UInt64, _ base: UnsafeMutableRawPointer, _ count: Int,
+    _ priority: BlockPriority
+  ) -> (slot: CacheSlot, isNew: Bool)? {
+    let charge = count + CacheSlot.overhead
+    var victims = BlockMemoryChain()
+    let result: (slot: CacheSlot, isNew: Bool)? = unsafe shards[number].withLock { shard in
+      if let slot = shard.index.lookup(key, hash) { return (slot, false) }
+      // Charge first: two insertions that see the last free bytes both evict then.
+      charged(charge)
+      while unsafe account.pointee.used.load(ordering: .relaxed) > capacity {
+        guard let freed = shard.evictOne(&victims) else { break }
+        evicted(freed)
+      }
+      guard unsafe account.pointee.used.load(ordering: .relaxed) <= capacity,
+        let slot = unsafe shard.insert(key, hash: hash, base: base, count: count, priority: priority)
+      else {
+        charged(-charge)
+        return nil
+      }
+      // Releasing: pairs with the acquiring load of `lookup`.
+      unsafe indexes[number].store(shard.index.packed, ordering: .releasing)
+      return (slot, true)
+    }
+    victims.releaseAll()
+    if let result, result.isNew {
+      unsafe account.pointee.insertedCount.add(1, ordering: .relaxed)
+      unsafe account.pointee.insertedBytes.add(UInt64(count), ordering: .relaxed)
+    }
+    return result
+  }
+
+  /// What a block may be charged at most to be kept. A data block above half of the cache would be
+  /// bought too dearly; filters of large tables are worth it.
+  private func largestCharge(_ priority: BlockPriority) -> Int {
+    priority == .high ? capacity : capacity / 2
+  }
+
+  // MARK: - Blocks that the cache does not keep
+
+  private func standAlone(_ base: UnsafeMutableRawPointer, _ count: Int, _ charge: Int) -> BlockPin {
+    charged(charge)
+    unsafe account.pointee.refusedCount.add(1, ordering: .relaxed)
+    let record = unsafe CacheSlot.allocate(1)
+    unsafe record.pointee.base = base
+    unsafe record.pointee.count = count
+    unsafe record.pointee.cache = Unmanaged.passRetained(self)
+    unsafe record.pointee.word.store(CacheSlot.alone | CacheSlot.onePin, ordering: .relaxed)
+    return unsafe CacheSlot(record).takenPin
+  }
+
+  /// Frees the block of a slot that stands alone, after its last pin, and the slot.
+  @inline(never)
+  static func releaseAlone(_ slot: CacheSlot) {
+    // Acquiring: pairs with the releasing subtraction in `CacheSlot.unpin`.
+    atomicMemoryFence(ordering: .acquiring)
+    let charge = slot.charge
+    slot.releaseBlock()
+    if let cache = unsafe slot.record.pointee.cache {
+      unsafe cache.takeUnretainedValue().charged(-charge)
+      unsafe cache.release()
+    }
+    unsafe slot.record.deinitialize(count: 1)
+    unsafe slot.record.deallocate()
+  }
+
+  // MARK: - Capacity
+
+  /// The bytes that the cache may hold.
+  var capacity: Int { unsafe account.pointee.capacity.load(ordering: .relaxed) }
+  /// The bytes of all blocks and their bookkeeping, those included that a pin owns alone.
+  var usedBytes: Int { unsafe account.pointee.used.load(ordering: .relaxed) }
+
+  /// Changes the capacity; evicts at once what is too much and not pinned.
+  func setCapacity(_ capacity: Int) {
+    precondition(capacity >= 0, "a capacity in bytes")
+    unsafe account.pointee.capacity.store(capacity, ordering: .relaxed)
+    _ = evict(from: 0, room: 0)
+  }
+
+  /// Evicts from one shard after another until `room` bytes are free; false if that can't be.
+  private func evict(from first: Int, room: Int) -> Bool {
+    for distance in 0..<BlockCache.shardCount {
+      if usedBytes + room <= capacity { return true }
+      let number = (first + distance) & (BlockCache.shardCount - 1)
+      var isExhausted = false
+      while usedBytes + room > capacity, !isExhausted {
+        // A batch a lock, so that insertions of others get their turn.
+        var victims = BlockMemoryChain()
+        unsafe shards[number].withLock { shard in
+          for _ in 0..<BlockCache.evictionBatch where usedBytes + room > capacity {
+            guard let freed = shard.evictOne(&victims) else {
+              isExhausted = true
+              break
+            }
+            evicted(freed)
+          }
+        }
+        victims.releaseAll()
+      }
+    }
+    return usedBytes + room <= capacity
+  }
+
+  private static let evictionBatch = 32
+
+  /// Frees what can be freed of the blocks of a table that is obsolete, and hides the others. Without
+  /// it they would be evicted in their turn. Looks at every slot: for background threads.
+  func erase(tableID: UInt64) {
+    for number in 0..<BlockCache.shardCount {
+      var victims = BlockMemoryChain()
+      let freed = unsafe shards[number].withLock { shard in shard.erase(tableID: tableID, &victims) }
+      charged(-freed)
+      victims.releaseAll()
+    }
+  }
+
+  // MARK: - Statistics
+
+  var statistics: CacheStatistics {
+    var result = CacheStatistics()
+    lookups.add(to: &result)
+    result.insertedCount = unsafe account.pointee.insertedCount.load(ordering: .relaxed)
+    result.insertedBytes = unsafe account.pointee.insertedBytes.load(ordering: .relaxed)
+    result.evictedCount = unsafe account.pointee.evictedCount.load(ordering: .relaxed)
+    result.evictedBytes = unsafe account.pointee.evictedBytes.load(ordering: .relaxed)
+    result.refusedCount = unsafe account.pointee.refusedCount.load(ordering: .relaxed)
+    return result
+  }
+
+  /// How many blocks the cache holds, and what they are charged, counted shard by shard.
+  var contents: (blockCount: Int, bytes: Int) {
+    var result = (blockCount: 0, bytes: 0)
+    for number in 0..<BlockCache.shardCount {
+      let shard = unsafe shards[number].withLock { shard in (shard.blockCount, shard.bytes) }
+      result.blockCount += shard.0
+      result.bytes += shard.1
+    }
+    return result
+  }
+
+  private func charged(_ bytes: Int) { unsafe account.pointee.used.add(bytes, ordering: .relaxed) }
+
+  private func evicted(_ charge: Int) {
+    charged(-charge)
+    unsafe account.pointee.evictedCount.add(1, ordering: .relaxed)
+    unsafe account.pointee.evictedBytes.add(UInt64(charge - CacheSlot.overhead), ordering: .relaxed)
+  }
+
+  @inline(__always)
+  private static func shardNumber(_ hash: UInt64) -> Int { Int(truncatingIfNeeded: hash >> (64 - UInt64(shardBits))) }
+}

@@ -1,0 +1,210 @@
+/// One part of the block cache, guarded by its lock: which slots hold blocks, in which queue, and
+/// which of them goes next. Lookups don't come here.
+///
+/// # Eviction
+/// Two clocks, each a queue whose head is under the hand. A new data block enters **probation**; if it
+/// is found by a lookup before the hand comes to it, it moves to the **protected** queue, else it is
+/// evicted and remembered (`CacheHistory`). Index and filter blocks, and blocks that come back soon
+/// after their eviction, enter the protected queue at once. There the hand lets a block pass once for
+/// being touched since, and as often as it has lives. Blocks are taken from probation while it is
+/// more than a tenth of the shard, so a scan, whose blocks nobody asks for twice, streams through that
+/// tenth and leaves the rest alone. Blocks that are pinned are passed by.
+///
+/// This is the S3-FIFO policy with the CLOCK bit of HyperClock's lookups. LRU lists were rejected: they
+/// write to shared memory under a lock on every hit.
+///
+/// # Invariants
+/// 1. Each visible or erased slot is in exactly one queue; each empty one in the list of free slots.
+/// 2. Each visible slot is in the index once, erased ones are not.
+struct BlockCacheShard: ~Copyable {
+  private(set) var index: CacheIndex
+  private var retiredIndexes: [CacheIndex] = []
+  private var history: CacheHistory
+  private var probation = CacheQueue()
+  private var protected = CacheQueue()
+  private var free = CacheSlotPool()
+  /// Slots in the index.
+  private(set) var visibleCount = 0
+
+  init() {
+    index = CacheIndex.allocate(sizeBits: BlockCacheShard.indexSizeBitsMinimum)
+    history = CacheHistory(sizeBits: BlockCacheShard.indexSizeBitsMinimum)
+  }
+
+  /// Frees the blocks. Nobody may have a pin: the program stops if somebody has.
+  deinit {
+    let release = { (slot: CacheSlot) in
+      guard slot.word < CacheSlot.onePin else {
+        fatalError("the block cache ends while a block is pinned: close cursors and table readers before")
+      }
+      slot.releaseBlock()
+    }
+    probation.forEach(release)
+    protected.forEach(release)
+    index.deallocate()
+    for retired in retiredIndexes { retired.deallocate() }
+  }
+
+  private static let indexSizeBitsMinimum = 6
+
+  // MARK: - Insertion
+
+  /// Whether one more slot can be added to the index; grows it if that helps.
+  private mutating func makeIndexRoom() -> Bool {
+    if visibleCount + 1 <= index.size / 2 { return true }
+    let sizeBits = index.size.trailingZeroBitCount
+    // At the largest size the probes get longer instead.
+    guard sizeBits < CacheIndex.sizeBitsMaximum else { return visibleCount + 1 <= index.size / 8 * 7 }
+    let larger = CacheIndex.allocate(sizeBits: sizeBits + 1)
+    larger.insertAll(of: index)
+    retiredIndexes.append(index)
+    index = larger
+    // The memories are lost; the shard is filling up and has evicted little.
+    history = CacheHistory(sizeBits: sizeBits + 1)
+    return true
+  }
+
+  /// Adds a block that the index doesn't have, with one pin; nil if there is no slot for it.
+  mutating func insert(
+    _ key: BlockKey, hash: UInt64, base: UnsafeMutableRawPointer, count: Int, priority: BlockPriority
+  ) -> CacheSlot? {
+    guard makeIndexRoom() else { return nil }
+    let slot = free.take()
+    let hash32 = UInt32(truncatingIfNeeded: hash)
+    unsafe slot.fill(key, hash32, base, count, priority)
+    if priority == .high || history.recall(hash32) {
+      slot.lives = BlockCacheShard.lives(priority)
+      protected.append(slot, bytes: slot.charge)
+    } else {
+      probation.append(slot, bytes: slot.charge)
+    }
+    slot.publish()
+    index.insert(slot, hash: hash)
+    visibleCount += 1
+    return slot
+  }
+
+  // MARK: - Eviction
+
+  /// Evicts one block; its memory goes to `victims`. Returns what it was charged, or nil if all that
+  /// the shard has is pinned.
+  mutating func evictOne(_ victims: inout BlockMemoryChain) -> Int? {
+    // Each block is passed at most once for a touch and once for each life, unless readers touch it
+    // again meanwhile; then too the work has this bound.
+    var steps = (probation.count + protected.count) * 5
+    var pinnedInProbation = 0
+    while steps > 0 {
+      steps -= 1
+      let share = (probation.bytes + protected.bytes) / 10
+      let fromProbation =
+        protected.count == 0 || (probation.bytes > share && pinnedInProbation < probation.count)
+      if fromProbation {
+        guard let slot = probation.popFirst() else { return nil }
+        if let charge = examineProbation(slot, &victims, &pinnedInProbation) { return charge }
+      } else {
+        guard let slot = protected.popFirst() else { return nil }
+        if let charge = examineProtected(slot, &victims) { return charge }
+      }
+    }
+    return nil
+  }
+
+  private mutating func examineProbation(
+    _ slot: CacheSlot, _ victims: inout BlockMemoryChain, _ pinned: inout Int
+  ) -> Int? {
+    let word = slot.word
+    if word >= CacheSlot.onePin {
+      pinned += 1
+      probation.append(slot, bytes: slot.charge)
+      return nil
+    }
+    if word & CacheSlot.touched != 0 {
+      slot.clearTouched()
+      slot.lives = 0
+      protected.append(slot, bytes: slot.charge)
+      return nil
+    }
+    if let charge = take(slot, word, &victims, remembering: true) { return charge }
+    probation.append(slot, bytes: slot.charge)
+    return nil
+  }
+
+  private mutating func examineProtected(_ slot: CacheSlot, _ victims: inout BlockMemoryChain) -> Int? {
+    let word = slot.word
+    if word < CacheSlot.onePin {
+      if word & CacheSlot.touched != 0 {
+        slot.clearTouched()
+        slot.lives = BlockCacheShard.lives(slot.priority)
+      } else if slot.lives > 0 {
+        slot.lives -= 1
+      } else if let charge = take(slot, word, &victims, remembering: false) {
+        return charge
+      }
+    }
+    protected.append(slot, bytes: slot.charge)
+    return nil
+  }
+
+  /// Empties a slot that was taken out of its queue, if nobody pinned it meanwhile.
+  private mutating func take(
+    _ slot: CacheSlot, _ word: UInt64, _ victims: inout BlockMemoryChain, remembering: Bool
+  ) -> Int? {
+    let charge = slot.charge
+    let hash = slot.hash
+    guard slot.tryEmpty(word) else { return nil }
+    if word & CacheSlot.stateMask == CacheSlot.visible {
+      index.remove(slot, hash: UInt64(hash))
+      visibleCount -= 1
+      if remembering { history.remember(hash) }
+    }
+    unsafe victims.push(slot.takeBlock())
+    free.put(slot)
+    return charge
+  }
+
+  private static func lives(_ priority: BlockPriority) -> UInt8 { priority == .high ? 3 : 1 }
+
+  // MARK: - Erasure
+
+  /// Hides all blocks of a table and frees those without pins. Returns what the freed were charged.
+  mutating func erase(tableID: UInt64, _ victims: inout BlockMemoryChain) -> Int {
+    var freed = 0
+    probation = erase(tableID, from: probation, &victims, &freed)
+    protected = erase(tableID, from: protected, &victims, &freed)
+    return freed
+  }
+
+  /// The queue without what could be freed.
+  private mutating func erase(
+    _ tableID: UInt64, from whole: CacheQueue, _ victims: inout BlockMemoryChain, _ freed: inout Int
+  ) -> CacheQueue {
+    var queue = whole
+    for _ in 0..<queue.count {
+      guard let slot = queue.popFirst() else { break }
+      if slot.key.tableID == tableID, slot.word & CacheSlot.stateMask == CacheSlot.visible {
+        index.remove(slot, hash: UInt64(slot.hash))
+        visibleCount -= 1
+        slot.erase()
+        slot.clearTouched()
+        slot.lives = 0
+      }
+      let word = slot.word
+      if word & CacheSlot.stateMask == CacheSlot.erased {
+        let charge = slot.charge
+        if slot.tryEmpty(word) {
+          unsafe victims.push(slot.takeBlock())
+          free.put(slot)
+          freed += charge
+          continue
+        }
+      }
+      queue.append(slot, bytes: slot.charge)
+    }
+    return queue
+  }
+
+  // MARK: - For tests and statistics
+
+  var blockCount: Int { probation.count + protected.count }
+  var bytes: Int { probation.bytes + protected.bytes }
+}

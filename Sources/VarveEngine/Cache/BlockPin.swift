@@ -1,0 +1,55 @@
+/// The right to read a block: while it lives, the bytes of `view` neither move nor change.
+///
+/// It can be moved and stored (a property of a noncopyable struct or of a class), never copied. Its end
+/// gives the pin back.
+///
+/// # Safety
+/// A pin points at a slot of the cache and does not retain the cache: that would be two writes to one
+/// shared counter on each hit. The engine closes its cursors and table readers before it lets go of
+/// its cache, and `BlockCache.deinit` stops the program where it was not so. Only a block that the
+/// cache could not keep holds a reference, to give back what it was charged.
+///
+/// # Concurrency
+/// May be handed to another thread; the bytes may be read by any number of threads meanwhile.
+@safe
+struct BlockPin: ~Copyable, @unchecked Sendable {
+  // Sendable: immutable bytes, and the count of pins is atomic.
+  private let record: UnsafeMutablePointer<CacheSlot.Record>?
+  private let base: UnsafeMutableRawPointer
+  private let count: Int
+
+  /// A pin that was taken already.
+  @inline(__always)
+  init(_ slot: CacheSlot, base: UnsafeMutableRawPointer, count: Int) {
+    unsafe self.record = slot.record
+    unsafe self.base = base
+    self.count = count
+  }
+
+  /// Memory that never was in a cache, such as that of a compaction's reads.
+  init(owning memory: consuming BlockMemory) {
+    unsafe self.record = nil
+    self.count = memory.count
+    unsafe self.base = memory.take()
+  }
+
+  @inline(__always)
+  deinit {
+    if let record = unsafe record {
+      let slot = unsafe CacheSlot(record)
+      if slot.unpin() { BlockCache.releaseAlone(slot) }
+    } else {
+      unsafe BlockMemory.release(base)
+    }
+  }
+
+  /// The bytes of the block, valid while the pin lives.
+  @inline(__always)
+  var view: ByteView { unsafe ByteView(base: UnsafeRawPointer(base), count: count) }
+
+  /// Whether the cache will find the block for others.
+  var isCached: Bool {
+    guard let record = unsafe record else { return false }
+    return unsafe CacheSlot(record).word & CacheSlot.stateMask == CacheSlot.visible
+  }
+}

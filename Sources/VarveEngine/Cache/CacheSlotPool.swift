@@ -1,0 +1,105 @@
+import Synchronization
+
+/// The slots of one shard: memory for them in pieces that are kept until the cache goes, and the list
+/// of those that are free.
+///
+/// Used under the shard's lock.
+///
+/// # Safety
+/// The only owner of the pieces. Slots are never given back to the allocator before, because a lookup
+/// may look at one long after it was emptied.
+@safe
+struct CacheSlotPool: ~Copyable, @unchecked Sendable {
+  // Sendable: belongs to the state that the shard's lock guards.
+  private var pieces: [UnsafeMutablePointer<CacheSlot.Record>]
+  private var head: UnsafeMutablePointer<CacheSlot.Record>?
+  private static let pieceCountMaximum = 1_024
+  private var nextPieceCount = 16
+
+  init() {
+    unsafe pieces = []
+    unsafe head = nil
+  }
+
+  deinit {
+    // Records have nothing to deinitialise but their words, which are trivial.
+    unsafe pieces.forEach { unsafe UnsafeMutableRawPointer($0).deallocate() }
+  }
+
+  /// An empty slot.
+  mutating func take() -> CacheSlot {
+    if unsafe head == nil { grow() }
+    guard let record = unsafe head else { fatalError("a pool of slots that grew is empty") }
+    unsafe head = record.pointee.next
+    return unsafe CacheSlot(record)
+  }
+
+  mutating func put(_ slot: CacheSlot) {
+    unsafe slot.record.pointee.next = head
+    unsafe head = slot.record
+  }
+
+  private mutating func grow() {
+    let count = nextPieceCount
+    nextPieceCount = min(count * 2, CacheSlotPool.pieceCountMaximum)
+    let piece = unsafe CacheSlot.allocate(count)
+    unsafe pieces.append(piece)
+    for number in (0..<count).reversed() { put(unsafe CacheSlot(piece + number)) }
+  }
+}
+
+extension CacheSlot {
+  /// What each block costs beside its bytes: the slot, its share of the index (two to four words of
+  /// 8 bytes) and of the history, the allocator's header.
+  static let overhead = size + 32 + 8 + 16
+
+  /// Memory for slots, aligned to their size and initialised as empty.
+  static func allocate(_ count: Int) -> UnsafeMutablePointer<Record> {
+    precondition(
+      MemoryLayout<Record>.stride == size, "a slot that does not fill its cache line: change `size` with its fields")
+    let memory = UnsafeMutableRawPointer.allocate(byteCount: count * size, alignment: size)
+    guard UInt64(UInt(bitPattern: memory)) < 1 << 48 else {
+      fatalError("memory above 2^48, which the cache's index can't address")
+    }
+    let records = unsafe memory.bindMemory(to: Record.self, capacity: count)
+    for number in 0..<count { unsafe (records + number).initialize(to: Record(word: 0)) }
+    return unsafe records
+  }
+
+  /// What the block counts for.
+  var charge: Int { unsafe record.pointee.count &+ CacheSlot.overhead }
+  var key: BlockKey { unsafe record.pointee.key }
+  var hash: UInt32 { unsafe record.pointee.hash }
+  var priority: BlockPriority { unsafe record.pointee.priority }
+  var lives: UInt8 {
+    get { unsafe record.pointee.lives }
+    nonmutating set { unsafe record.pointee.lives = newValue }
+  }
+
+  /// The pin that a lookup or an insertion has taken, as a value that gives it back.
+  @inline(__always)
+  var takenPin: BlockPin {
+    // A visible or lone slot has a block.
+    unsafe BlockPin(self, base: record.pointee.base.unsafelyUnwrapped, count: record.pointee.count)
+  }
+
+  func fill(
+    _ key: BlockKey, _ hash: UInt32, _ base: UnsafeMutableRawPointer, _ count: Int, _ priority: BlockPriority
+  ) {
+    unsafe record.pointee.key = key
+    unsafe record.pointee.hash = hash
+    unsafe record.pointee.base = base
+    unsafe record.pointee.count = count
+    unsafe record.pointee.priority = priority
+    unsafe record.pointee.lives = 0
+  }
+
+  /// Takes the memory of the block out of an emptied slot.
+  func takeBlock() -> UnsafeMutableRawPointer {
+    guard let base = unsafe record.pointee.base else { fatalError("a slot without a block in a queue") }
+    unsafe record.pointee.base = nil
+    return unsafe base
+  }
+
+  func releaseBlock() { unsafe BlockMemory.release(takeBlock()) }
+}
