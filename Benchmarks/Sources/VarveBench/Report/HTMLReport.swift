@@ -1,0 +1,4 @@
+struct HTMLReport {
+  let rows: [Row]
+  var page: String { "" }
+}
