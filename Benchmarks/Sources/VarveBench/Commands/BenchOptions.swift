@@ -54,25 +54,16 @@ struct BenchOptions: ParsableArguments {
   @Option(help: "Seed of keys and values.")
   var seed: UInt64 = 42
 
-  @Flag(help: "Open what is there; fail if nothing is.")
-  var useExisting = false
-
   @Flag(help: "Record no latencies: the clock is read every 64 operations.")
   var noLatency = false
-
-  @Option(help: "Seconds after which a row ends; 0: after its operations.")
-  var duration = 0.0
 
   @Option(help: "Puts a second of the writer of readwhilewriting; 0: full speed.")
   var writeRate = 0
 
-  @Option(help: "Rounds; the engines take turns.")
-  var rounds = 1
-
   mutating func validate() throws {
     guard (2...64).contains(keySize) else { throw ValidationError("--key-size is 2 to 64") }
-    guard valueSize >= 0, threads >= 1, batchSize >= 1, rounds >= 1 else {
-      throw ValidationError("--value-size is at least 0; --threads, --batch-size and --rounds at least 1")
+    guard valueSize >= 0, threads >= 1, batchSize >= 1 else {
+      throw ValidationError("--value-size is at least 0; --threads and --batch-size at least 1")
     }
     guard (num ?? 1) >= 1, (reads ?? 1) >= 1 else { throw ValidationError("--num and --reads are at least 1") }
     guard keySize >= 16 || Double(num ?? 1_000_000) <= pow(10, Double(keySize)) else {
@@ -86,9 +77,9 @@ struct BenchOptions: ParsableArguments {
   /// The engines that were asked for, else those of this build.
   var engines: [EngineKind] { engine.isEmpty ? EngineRegistry.available : engine }
 
-  func settings(_ workloads: [Workload]) -> RunSettings {
+  func settings(_ steps: [Step]) -> RunSettings {
     var settings = RunSettings()
-    settings.workloads = workloads
+    settings.steps = steps
     settings.databasePath = db
     settings.num = num ?? 1_000_000
     settings.aloneNum = num ?? 600_000
@@ -100,9 +91,7 @@ struct BenchOptions: ParsableArguments {
     settings.batchSize = batchSize
     settings.sync = sync
     settings.seed = seed
-    settings.useExisting = useExisting
     settings.latency = !noLatency
-    settings.duration = duration
     settings.writeRate = writeRate
     settings.engineSettings = EngineSettings(
       compression: compression, memtableBytes: memtableMb << 20, cacheBytes: cacheMb << 20, bloomBits: bloomBits,

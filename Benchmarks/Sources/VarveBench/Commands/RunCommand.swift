@@ -9,6 +9,15 @@ struct RunCommand: ParsableCommand {
   @Argument(help: "Workloads, separated by commas: \(Workload.allCases.map(\.rawValue).joined(separator: " ")).")
   var workloads: String
 
+  @Option(help: "Rounds; the engines take turns.")
+  var rounds = 1
+
+  @Option(help: "Seconds after which a row ends; 0: after its operations.")
+  var duration = 0.0
+
+  @Flag(help: "Open what is there; fail if nothing is.")
+  var useExisting = false
+
   @OptionGroup var options: BenchOptions
 
   @Option(help: "Append a JSON object a row to this file (- is standard output, then nothing else is printed there).")
@@ -22,27 +31,30 @@ struct RunCommand: ParsableCommand {
       guard let workload = Workload(rawValue: String(name)) else {
         throw ValidationError("no workload is called \(name)")
       }
-      return workload
+      return Step(workload)
     }
     guard !list.isEmpty else { throw ValidationError("name at least one workload") }
     try requireEngines(options.engines)
+    guard rounds >= 1 else { throw ValidationError("--rounds is at least 1") }
     var settings = options.settings(list)
+    settings.duration = duration
+    settings.useExisting = useExisting
     settings.prints = json != "-"
     if settings.prints { printHeader(settings) }
 
     var rows: [Row] = []
-    for round in 1...options.rounds {
+    for round in 1...rounds {
       for engine in options.engines {
         settings.engine = engine
         settings.round = round
         if settings.prints {
-          let suffix = options.rounds > 1 ? ", round \(round)" : ""
+          let suffix = rounds > 1 ? ", round \(round)" : ""
           print("\(EngineRegistry.version(of: engine))\(suffix)")
           fflush(nil)
         }
         let fresh = try ChildProcess.run(settings)
         rows += fresh
-        try appendJSON(fresh)
+        try JSONLines.append(fresh, to: json)
       }
     }
     if let html { try HTMLReport(rows: rows).page.write(toFile: html, atomically: true, encoding: .utf8) }
@@ -55,18 +67,6 @@ struct RunCommand: ParsableCommand {
         + "\(settings.compressionRatio), \(settings.threads) thread(s); the harness itself takes "
         + String(format: "%.3f micros/op", cost / 1000)
         + (settings.latency ? " (clock and histogram included)" : " (no latencies)"))
-  }
-
-  private func appendJSON(_ rows: [Row]) throws {
-    guard let json else { return }
-    let text = rows.map { $0.jsonLine + "\n" }.joined()
-    if json == "-" {
-      print(text, terminator: "")
-      return
-    }
-    guard let file = fopen(json, "a") else { throw EngineFailure("can't write \(json): errno \(errno)") }
-    fputs(text, file)
-    fclose(file)
   }
 }
 

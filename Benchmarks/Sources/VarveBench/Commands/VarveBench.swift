@@ -9,7 +9,7 @@ struct VarveBench: ParsableCommand {
     discussion: """
       Example: varve-bench fillrandom,waitforcompaction,readrandom --engine varve --engine rocksdb --num 5000000
       """,
-    subcommands: [RunCommand.self, ChildCommand.self],
+    subcommands: [RunCommand.self, CompareCommand.self, ChildCommand.self],
     defaultSubcommand: RunCommand.self
   )
 }

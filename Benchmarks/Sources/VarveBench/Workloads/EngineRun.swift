@@ -12,7 +12,7 @@ final class EngineRun {
   private var enginePath: String { settings.databasePath + "/" + settings.engine.rawValue }
 
   func execute<Engine: KeyValueEngine>(_ type: Engine.Type) throws {
-    let first = settings.workloads.first
+    let first = settings.steps.first?.workload
     if !settings.useExisting, let first, first.startsEmpty || first.isAlone {
       try? FileManager.default.removeItem(atPath: enginePath)
     }
@@ -23,15 +23,16 @@ final class EngineRun {
 
     var engine: Engine?
     let live = LiveKeys(range: settings.num, isKnown: !settings.useExisting && first?.startsEmpty == true)
-    for workload in settings.workloads {
-      if workload == .syncloop {
-        try report(rawSyncLoop())
-      } else if workload.isAlone {
-        try report(runAlone(type, workload))
+    for step in settings.steps {
+      let settings = settings.applying(step)
+      if step.workload == .syncloop {
+        try report(rawSyncLoop(settings))
+      } else if step.workload.isAlone {
+        try report(runAlone(type, step.workload))
       } else {
         let open = try engine ?? openEngine(type, path: enginePath, settings.engineSettings)
         engine = open
-        try report(row(open, workload, path: enginePath, live: live))
+        try report(row(open, step.workload, settings, path: enginePath, live: live))
       }
     }
     try engine?.close()
@@ -56,13 +57,13 @@ final class EngineRun {
     options.memtableBytes = max(options.memtableBytes, bytes * 4)
     let engine = try type.init(path: path, settings: options)
     let live = LiveKeys(range: settings.num, isKnown: true)
-    let row = try row(engine, workload, path: path, live: live)
+    let row = try row(engine, workload, settings, path: path, live: live)
     try engine.close()
     return row
   }
 
   private func row<Engine: KeyValueEngine>(
-    _ engine: Engine, _ workload: Workload, path: String, live: LiveKeys
+    _ engine: Engine, _ workload: Workload, _ settings: RunSettings, path: String, live: LiveKeys
   ) throws -> Row {
     var row = Row()
     row.engine = settings.engine.rawValue
@@ -88,7 +89,7 @@ final class EngineRun {
       row.ops = 1
       row.threads = 1
     default:
-      try runWorkers(engine, workload, zipfian, live, into: &row)
+      try runWorkers(engine, workload, settings, zipfian, live, into: &row)
     }
 
     let usage = ProcessUsage.now()
@@ -118,7 +119,8 @@ final class EngineRun {
   }
 
   private func runWorkers<Engine: KeyValueEngine>(
-    _ engine: Engine, _ workload: Workload, _ zipfian: Zipfian?, _ live: LiveKeys, into row: inout Row
+    _ engine: Engine, _ workload: Workload, _ settings: RunSettings, _ zipfian: Zipfian?, _ live: LiveKeys,
+    into row: inout Row
   ) throws {
     let workers = try (0..<settings.threads).map { thread in
       Worker(try engine.makeSession(), settings, workload, thread: thread)
@@ -188,7 +190,7 @@ final class EngineRun {
     }
   }
 
-  private func rawSyncLoop() throws -> Row {
+  private func rawSyncLoop(_ settings: RunSettings) throws -> Row {
     var row = Row()
     row.engine = "raw"
     row.version = "append and fdatasync"

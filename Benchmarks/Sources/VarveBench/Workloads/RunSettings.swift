@@ -1,7 +1,23 @@
+/// One row to run, with what it overrides of the settings.
+struct Step: Codable {
+  var workload: Workload
+  var reads: Int?
+  var duration: Double?
+  var writeRate: Int?
+
+  init(_ workload: Workload, reads: Int? = nil, duration: Double? = nil, writeRate: Int? = nil) {
+    self.workload = workload
+    self.reads = reads
+    self.duration = duration
+    self.writeRate = writeRate
+  }
+}
+
 /// Everything a child process has to know to run its rows: one engine, one round.
 struct RunSettings: Codable {
   var engine = EngineKind.varve
-  var workloads: [Workload] = []
+  /// The rows, in order on one database.
+  var steps: [Step] = []
   var databasePath = ""
   var num = 1_000_000
   /// The number of puts of `putalone`, where it is not `num`.
@@ -26,6 +42,15 @@ struct RunSettings: Codable {
   /// Whether rows are printed for people as they end.
   var prints = true
   var engineSettings = EngineSettings()
+
+  /// These settings as `step` has them.
+  func applying(_ step: Step) -> RunSettings {
+    var settings = self
+    settings.reads = step.reads ?? reads
+    settings.duration = step.duration ?? duration
+    settings.writeRate = step.writeRate ?? writeRate
+    return settings
+  }
 
   var userBytesPerPut: UInt64 { UInt64(keySize + valueSize) }
 }

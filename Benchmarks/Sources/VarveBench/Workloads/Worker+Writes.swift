@@ -46,15 +46,18 @@ extension Worker {
     }
   }
 
-  /// The writer beside `readwhilewriting`. It repeats the sequence of `fillrandom`, so that it only ever
-  /// overwrites and the readers' found counts don't depend on its speed.
+  /// The writer beside `readwhilewriting`. It repeats the sequence of `fillrandom` (that of its first
+  /// thread, over and over), so that it only ever overwrites and the readers' found counts don't
+  /// depend on its speed.
   func writeUntil(_ stop: StopFlag) throws {
     var sequence = Self.sequence(.fillrandom, settings, thread: 0)
+    let length = max(settings.num / settings.threads, 1)
     recorder.begin()
     let start = Clock.now()
     while !stop.isSet {
       try session.put(keys.key(sequence.next()), values.next(), sync: settings.sync)
       guard recorder.finish() else { break }
+      if recorder.operations % length == 0 { sequence = Self.sequence(.fillrandom, settings, thread: 0) }
       if settings.writeRate > 0, recorder.operations & 15 == 0 {
         let due = start + UInt64(recorder.operations) * 1_000_000_000 / UInt64(settings.writeRate)
         let now = Clock.now()

@@ -13,7 +13,7 @@ enum Workload: String, CaseIterable, Codable {
   case overwritehot
   /// 100 ascending runs, one put of each in turn.
   case fillclustered
-  /// Synced puts; `num / 1000` of them, but at least 1,000 where `num` allows.
+  /// Synced puts; `num / 1000` of them, but at least 300 where `num` allows.
   case fillsync
   /// Puts of which 1 in 100 is synced; `num / 10` of them.
   case fillmixed
@@ -67,7 +67,7 @@ enum Workload: String, CaseIterable, Codable {
 
   func operationCount(_ settings: RunSettings) -> Int {
     switch self {
-    case .fillsync, .syncloop: max(settings.num / 1000, min(settings.num, 1000))
+    case .fillsync, .syncloop: max(settings.num / 1000, min(settings.num, 300))
     case .fillmixed: max(settings.num / 10, min(settings.num, 1000))
     case .compact, .waitforcompaction: 1
     case .putalone, .putaloneseq: settings.aloneNum ?? settings.num
