@@ -8,6 +8,7 @@ struct VarveBench: ParsableCommand {
     abstract: "Measures Varve and its peers under the workloads of db_bench and YCSB.",
     discussion: """
       Example: varve-bench fillrandom,waitforcompaction,readrandom --engine varve --engine rocksdb --num 5000000
+      All options: varve-bench help run. The comparison with every peer: varve-bench compare.
       """,
     subcommands: [RunCommand.self, CompareCommand.self, ChildCommand.self],
     defaultSubcommand: RunCommand.self

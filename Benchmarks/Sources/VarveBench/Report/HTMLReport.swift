@@ -79,7 +79,7 @@ struct HTMLReport {
 
   private var throughput: String {
     lastRound.compactMap { group in
-      let series = group.rows.filter { $0.perSecond.count > 1 }.map { row in
+      let series = group.rows.filter { $0.perSecond.count > 2 }.map { row in
         SVGPlot.Series(
           name: row.engine, points: row.perSecond.enumerated().map { (Double($0.offset + 1), Double($0.element)) })
       }
@@ -124,7 +124,7 @@ private struct LevelBars {
     let largest = Double(rows.flatMap { $0.levels.map(\.bytes) }.max() ?? 1)
     var y = 40.0
     var body = ""
-    for (index, row) in rows.enumerated() {
+    for row in rows {
       body += "<text x=\"4\" y=\"\(y)\" font-weight=\"600\">\(escape(row.engine))</text>"
       y += 6
       let used = row.levels.lastIndex { $0.bytes > 0 } ?? 0
@@ -132,7 +132,7 @@ private struct LevelBars {
         let width = Swift.max(Double(level.bytes) / largest * 400, level.bytes > 0 ? 1 : 0)
         body += "<text x=\"14\" y=\"\(y + 11)\">L\(level.level)</text>"
         body += "<rect x=\"40\" y=\"\(y)\" width=\"\(String(format: "%.1f", width))\" height=\"13\" "
-        body += "fill=\"\(SVGPlot.colours[index % SVGPlot.colours.count])\"/>"
+        body += "fill=\"\(SVGPlot.colour(of: row.engine))\"/>"
         body += "<text x=\"\(String(format: "%.1f", 46 + width))\" y=\"\(y + 11)\">"
         body += "\(String(format: "%.1f", Double(level.bytes) / 1_048_576)) MiB, \(level.files) files</text>"
         y += 16

@@ -40,6 +40,8 @@ struct Row: Codable {
   var userBytes: UInt64 = 0
   /// Bytes of pages that the process made dirty within the row, tables and log, by any means.
   var bytesDirtied: UInt64 = 0
+  /// Read and write system calls within the row.
+  var ioCalls: UInt64 = 0
   /// Operations of the writer beside `readwhilewriting`.
   var writerOps: Int?
   var perSecond: [UInt64] = []
@@ -67,6 +69,7 @@ struct Row: Codable {
     case found, round
     case userBytes = "user_bytes"
     case bytesDirtied = "bytes_dirtied"
+    case ioCalls = "io_calls"
     case writerOps = "writer_ops"
     case perSecond = "ops_by_second"
     case levels
@@ -132,6 +135,7 @@ struct Row: Codable {
     add(.round, "\(round)")
     add(.userBytes, "\(userBytes)")
     add(.bytesDirtied, "\(bytesDirtied)")
+    add(.ioCalls, "\(ioCalls)")
     add(.writerOps, writerOps.map { "\($0)" } ?? "null")
     add(.perSecond, "[" + perSecond.map { "\($0)" }.joined(separator: ",") + "]")
     add(

@@ -23,7 +23,18 @@ struct SVGPlot {
   private static let right = 16.0
   private static let top = 30.0
   private static let bottom = 44.0
-  static let colours = ["#0b6e4f", "#c8553d", "#3d5a80", "#8f5ea2", "#b08900", "#555555"]
+
+  /// An engine has its colour in every plot.
+  static func colour(of name: String) -> String {
+    switch name {
+    case "varve": "#0b6e4f"
+    case "rocksdb": "#c8553d"
+    case "leveldb": "#3d5a80"
+    case "lmdb": "#8f5ea2"
+    case "sqlite": "#b08900"
+    default: "#555555"
+    }
+  }
 
   var element: String {
     let points = series.flatMap(\.points)
@@ -41,9 +52,9 @@ struct SVGPlot {
     out += gridLines(plot)
     out += text(Self.width / 2, Self.height - 6, xLabel, anchor: "middle")
     out += text(14, Self.height / 2, yLabel, anchor: "middle", turned: true)
-    for (index, one) in series.enumerated() {
+    for one in series {
       let path = one.points.map { "\(number(plot.x($0.x))),\(number(plot.y($0.y)))" }.joined(separator: " ")
-      let colour = Self.colours[index % Self.colours.count]
+      let colour = Self.colour(of: one.name)
       out += "<polyline fill=\"none\" stroke=\"\(colour)\" stroke-width=\"1.6\" points=\"\(path)\"/>"
     }
     return out + legend + "</svg>"
@@ -55,7 +66,7 @@ struct SVGPlot {
     series.enumerated().map { index, one in
       let x = Self.left + Double(index % 4) * 140
       let y = Self.height + 10 + Double(index / 4) * 18
-      let colour = Self.colours[index % Self.colours.count]
+      let colour = Self.colour(of: one.name)
       return "<rect x=\"\(number(x))\" y=\"\(number(y - 9))\" width=\"10\" height=\"10\" fill=\"\(colour)\"/>"
         + text(x + 15, y, one.name, anchor: "start")
     }.joined()

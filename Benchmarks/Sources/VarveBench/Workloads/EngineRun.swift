@@ -115,6 +115,7 @@ final class EngineRun {
     row.opsPerSecond = row.seconds > 0 ? Double(row.ops) / row.seconds : 0
     row.cpuSeconds = Double(after.cpuNanoseconds - before.cpuNanoseconds) / 1e9
     row.bytesRead = after.bytesRead - before.bytesRead
+    row.ioCalls = after.systemCalls - before.systemCalls
     row.bytesDirtied = after.bytesDirtied - before.bytesDirtied
   }
 
