@@ -34,6 +34,13 @@ struct Check: Sendable {
       return (rows[index].seconds + rows[index + 1].seconds) * 1e6 / Double(rows[index].ops)
     }
 
+    /// The time by operations of all rows of one workload.
+    func meanMicros(_ workload: String) -> Double? {
+      let chosen = rows.filter { $0.workload == workload }
+      let operations = chosen.reduce(0) { $0 + $1.ops }
+      return operations > 0 ? chosen.reduce(0) { $0 + $1.seconds } * 1e6 / Double(operations) : nil
+    }
+
     func micros(_ index: Int) -> Double? { rows.count > index ? rows[index].microsPerOp : nil }
     func row(_ index: Int) -> Row? { rows.count > index ? rows[index] : nil }
   }
@@ -83,11 +90,12 @@ extension Check {
     Check(
       name: "fillsync", title: "fillsync", unit: "µs", scenario: "sync",
       gates: [
-        .atMostOwn(1.1, of: { $0.micros(0) }, named: "raw append + fdatasync"), .timesFaster(1.2, than: .rocksdb),
-      ], figure: { $0.micros(1) }),
+        .atMostOwn(1.1, of: { $0.meanMicros("syncloop") }, named: "raw append + fdatasync"),
+        .timesFaster(1.2, than: .rocksdb),
+      ], figure: { $0.meanMicros("fillsync") }),
     Check(
       name: "syncloop", title: "  raw append + fdatasync in the same run", unit: "µs", scenario: "sync",
-      gates: [.none], figure: { $0.micros(0) }),
+      gates: [.none], figure: { $0.meanMicros("syncloop") }),
     Check(
       name: "fillmixed", title: "fillmixed (1 in 100 synced)", unit: "µs", scenario: "mixed",
       gates: [.timesFaster(1.3, than: .rocksdb)], figure: { $0.micros(0) }),

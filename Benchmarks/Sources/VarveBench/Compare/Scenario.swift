@@ -35,7 +35,10 @@ struct Scenario {
       Scenario(name: "alone", database: "alone", steps: [Step(.putalone), Step(.putaloneseq)]) {
         $0.aloneNum = size.aloneNum
       },
-      Scenario(name: "sync", database: "sync", steps: [Step(.syncloop), Step(.fillsync)]),
+      // The floor before, between and behind, for the device's speed changes from second to second.
+      Scenario(
+        name: "sync", database: "sync",
+        steps: [Step(.syncloop), Step(.fillsync), Step(.syncloop), Step(.fillsync), Step(.syncloop)]),
       Scenario(name: "mixed", database: "mixed", steps: [Step(.fillmixed)]),
       Scenario(name: "seq", database: "seq", steps: [Step(.fillseq), wait]),
       Scenario(name: "clustered", database: "clustered", steps: [Step(.fillclustered), wait]),

@@ -97,7 +97,7 @@ struct Row: Codable {
     var text = String(
       format: "%@ : %7.3f micros/op %9.0f ops/sec %8.2f seconds %9d operations", name as NSString, microsPerOp,
       opsPerSecond, seconds, ops)
-    if let found { text += "  (\(found) of \(ops) found)" }
+    if let found { text += found > ops ? "  (\(found) found)" : "  (\(found) of \(ops) found)" }
     if let writerOps { text += String(format: "  (writer %.0f/sec)", Double(writerOps) / Swift.max(seconds, 1e-9)) }
     return text
   }

@@ -173,6 +173,7 @@ final class EngineRun {
       row.userBytes = UInt64(row.ops * settings.keySize)
     } else {
       row.found = workers.reduce(0) { $0 + $1.found }
+      row.userBytes = UInt64(workers.reduce(0) { $0 + $1.putCount }) * settings.userBytesPerPut
     }
   }
 

@@ -19,13 +19,16 @@ extension Worker {
         if try session.get(keys.key(readNumber(zipfian))) { found &+= 1 }
       case .update:
         try session.put(keys.key(readNumber(zipfian)), values.next(), sync: settings.sync)
+        putCount &+= 1
       case .modify:
         let key = keys.key(readNumber(zipfian))
         if try session.get(key) { found &+= 1 }
         try session.put(key, values.next(), sync: settings.sync)
+        putCount &+= 1
       case .insert:
         try session.put(keys.key(insertedNumber(inserted)), values.next(), sync: settings.sync)
         inserted &+= 1
+        putCount &+= 1
       case .scan:
         try scan(from: readNumber(zipfian), limit: Int(random.next(below: 100)) + 1)
       }

@@ -16,6 +16,8 @@ final class Worker<Session: KeyValueSession>: @unchecked Sendable {
   var sequence: KeySequence
   var random: SplitMix64
   var found = 0
+  /// Puts of a row that reads too.
+  var putCount = 0
   var inserted: UInt64 = 0
   var bytesTouched = 0
   var failure: (any Error)?
