@@ -23,7 +23,7 @@ struct Scenario {
       self.num = num
       largeNum = max(num / 10, 1)
       aloneNum = min(600_000, num)
-      reads = max(min(num, max(num / 5, 200_000)), 1)
+      reads = max(num / 5, 1)
       self.duration = duration
     }
   }
