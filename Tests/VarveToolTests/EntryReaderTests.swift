@@ -64,7 +64,8 @@ struct EntryReaderTests {
 
     var changed = bytes
     changed[Int(read.position) - 1] ^= 1
-    let other = try ByteSource(try TemporaryFile(changed).path)
+    let changedFile = try TemporaryFile(changed)
+    let other = try withExtendedLifetime(changedFile) { try ByteSource(changedFile.path) }
     #expect(try other.skip(read.position))
     #expect(other.checksum != read.checksum)
   }
