@@ -66,7 +66,7 @@ let package = Package(
     ),
     .testTarget(
       name: "VarveEngineTests",
-      dependencies: ["VarveEngine", "EngineTestSupport"],
+      dependencies: ["VarveEngine", "EngineTestSupport", "CVarve"],
       swiftSettings: settings
     ),
     .testTarget(

@@ -93,6 +93,9 @@ public final class CrashFileSystem: FileSystem {
   /// A hash of all calls so far: kind, path, offset, size, and the content of what was written and read.
   public var traceHash: UInt64 { state.withLock { $0.trace.value } }
 
+  /// How many files are kept, those without a name included.
+  public var fileCount: Int { state.withLock { $0.disk.inodes.count } }
+
   /// Lets the power go while operation `number` is under way: it and every later call throw.
   public func crashAfter(operation number: Int) { state.withLock { $0.crashOperation = number } }
 

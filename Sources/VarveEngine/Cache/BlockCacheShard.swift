@@ -25,6 +25,12 @@ struct BlockCacheShard: ~Copyable {
   private var free = CacheSlotPool()
   /// Slots in the index.
   private(set) var visibleCount = 0
+  /// Counted here, under the lock, because a counter for all shards would be one more cache line that
+  /// every insertion takes from the other processors.
+  private(set) var insertedCount: UInt64 = 0
+  private(set) var insertedBytes: UInt64 = 0
+  private(set) var evictedCount: UInt64 = 0
+  private(set) var evictedBytes: UInt64 = 0
 
   init() {
     index = CacheIndex.allocate(sizeBits: BlockCacheShard.indexSizeBitsMinimum)
@@ -81,6 +87,8 @@ struct BlockCacheShard: ~Copyable {
     slot.publish()
     index.insert(slot, hash: hash)
     visibleCount += 1
+    insertedCount += 1
+    insertedBytes += UInt64(count)
     return slot
   }
 
@@ -157,7 +165,9 @@ struct BlockCacheShard: ~Copyable {
       visibleCount -= 1
       if remembering { history.remember(hash) }
     }
-    unsafe victims.push(slot.takeBlock())
+    evictedCount += 1
+    evictedBytes += UInt64(slot.blockSize)
+    unsafe victims.push(slot.takeBlock(), slot.blockSize)
     free.put(slot)
     return charge
   }
@@ -192,7 +202,7 @@ struct BlockCacheShard: ~Copyable {
       if word & CacheSlot.stateMask == CacheSlot.erased {
         let charge = slot.charge
         if slot.tryEmpty(word) {
-          unsafe victims.push(slot.takeBlock())
+          unsafe victims.push(slot.takeBlock(), slot.blockSize)
           free.put(slot)
           freed += charge
           continue
@@ -207,4 +217,11 @@ struct BlockCacheShard: ~Copyable {
 
   var blockCount: Int { probation.count + protected.count }
   var bytes: Int { probation.bytes + protected.bytes }
+
+  func add(to result: inout CacheStatistics) {
+    result.insertedCount += insertedCount
+    result.insertedBytes += insertedBytes
+    result.evictedCount += evictedCount
+    result.evictedBytes += evictedBytes
+  }
 }

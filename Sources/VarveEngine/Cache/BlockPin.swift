@@ -39,7 +39,7 @@ struct BlockPin: ~Copyable, @unchecked Sendable {
       let slot = unsafe CacheSlot(record)
       if slot.unpin() { BlockCache.releaseAlone(slot) }
     } else {
-      unsafe BlockMemory.release(base)
+      unsafe BlockMemory.release(base, count)
     }
   }
 

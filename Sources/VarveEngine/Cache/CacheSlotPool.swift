@@ -23,7 +23,7 @@ struct CacheSlotPool: ~Copyable, @unchecked Sendable {
 
   deinit {
     // Records have nothing to deinitialise but their words, which are trivial.
-    for unsafepiece in unsafe pieces { unsafe UnsafeMutableRawPointer(piece).deallocate() }
+    unsafe pieces.forEach { unsafe UnsafeMutableRawPointer($0).deallocate() }
   }
 
   /// An empty slot.
@@ -68,6 +68,8 @@ extension CacheSlot {
 
   /// What the block counts for.
   var charge: Int { unsafe record.pointee.count &+ CacheSlot.overhead }
+  /// The bytes of the block.
+  var blockSize: Int { unsafe record.pointee.count }
   var key: BlockKey { unsafe record.pointee.key }
   var hash: UInt32 { unsafe record.pointee.hash }
   var priority: BlockPriority { unsafe record.pointee.priority }
@@ -101,5 +103,5 @@ extension CacheSlot {
     return unsafe base
   }
 
-  func releaseBlock() { unsafe BlockMemory.release(takeBlock()) }
+  func releaseBlock() { unsafe BlockMemory.release(takeBlock(), blockSize) }
 }

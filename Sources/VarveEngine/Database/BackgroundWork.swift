@@ -185,6 +185,11 @@ final class BackgroundWork: Sendable {
     obsolete.stop()
     do throws(EngineError) {
       try pipeline.lead { () throws(EngineError) in try pipeline.closeLog() }
+      // The log ends here, and all of it is durable: a later open takes nothing less.
+      let last = pipeline.log.current
+      var edit = VersionEdit()
+      edit.logCuts = [.init(segment: last.number, lifeID: last.lifeID, endOffset: UInt64(last.tail))]
+      try tree.commit(edit)
     } catch {
       failure = failure ?? error
     }

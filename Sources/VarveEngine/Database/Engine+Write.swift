@@ -32,7 +32,7 @@ extension Engine {
   public func put(
     _ key: [UInt8], _ value: [UInt8], in family: ColumnFamily? = nil, durability: Durability? = nil
   ) throws(EngineError) -> SequenceNumber {
-    try put(key.span.bytes, value.span.bytes, in: family, durability: durability)
+    try unsafe put(key.span.bytes, value.span.bytes, in: family, durability: durability)
   }
 
   /// Removes a key, as above.
@@ -40,7 +40,7 @@ extension Engine {
   public func delete(
     _ key: [UInt8], in family: ColumnFamily? = nil, durability: Durability? = nil
   ) throws(EngineError) -> SequenceNumber {
-    try delete(key.span.bytes, in: family, durability: durability)
+    try unsafe delete(key.span.bytes, in: family, durability: durability)
   }
 
   /// Commits a batch: whole or not at all, over all families at the same instant.

@@ -33,7 +33,7 @@ final class ReadEpochs: @unchecked Sendable {
   private let retired = Mutex<[Retired]>([])
 
   private struct Retired {
-    let object: AnyObject & Sendable
+    let object: any (AnyObject & Sendable)
     /// One bit for each slot not yet seen clear.
     var pending: UInt64
   }
@@ -59,9 +59,19 @@ final class ReadEpochs: @unchecked Sendable {
     unsafe (slots + index &* Self.slotStride).assumingMemoryBound(to: Atomic<Int>.self)
   }
 
+  /// A number of the calling thread.
+  @inline(__always)
+  private var currentThread: UInt {
+    #if canImport(Darwin)
+      unsafe UInt(bitPattern: pthread_self())
+    #else
+      UInt(pthread_self())
+    #endif
+  }
+
   @inline(__always)
   func enter() -> Mark {
-    let thread = unsafe UInt(bitPattern: pthread_self())
+    let thread = currentThread
     let index = Int(truncatingIfNeeded: ((thread >> 12) &* 0x9e37_79b9_7f4a_7c15) >> 58)
     let slot = unsafe slot(index)
     unsafe slot.pointee.add(1, ordering: .sequentiallyConsistent)
@@ -72,7 +82,7 @@ final class ReadEpochs: @unchecked Sendable {
   func leave(_ mark: Mark) { unsafe mark.slot.pointee.subtract(1, ordering: .releasing) }
 
   /// Releases `object` when no read that began before this call still runs.
-  func retire(_ object: AnyObject & Sendable) {
+  func retire(_ object: any (AnyObject & Sendable)) {
     retired.withLock { $0.append(Retired(object: object, pending: ~0)) }
     poll()
   }
@@ -82,7 +92,7 @@ final class ReadEpochs: @unchecked Sendable {
   func poll() -> Bool {
     // The released objects go after the lock is given back: their ends may be long.
     let (_, isLeft) = retired.withLock { list in
-      var gone: [AnyObject & Sendable] = []
+      var gone: [any (AnyObject & Sendable)] = []
       for index in list.indices {
         list[index].pending = stillMarked(list[index].pending)
         if list[index].pending == 0 { gone.append(list[index].object) }

@@ -13,14 +13,17 @@
 /// 24  8  life id, random                         24  4  payload checksum
 /// 32  8  number of the predecessor, 0 for none   28  1  record kind
 /// 40  8  life id of the predecessor              29  3  zero
-/// 48  8  where the predecessor ended             32     payload, then zeros to a multiple of 8
+/// 48  8  where the predecessor ended             32     payload, then zeros to a multiple of 8, which are checked
 /// 56  8  capacity of the file
 /// 64  8  database id
 /// 72  8  transform id, 0 for none
 /// 80  4  CRC-32C of bytes 0 to 79
-/// 84     zero
+/// 84     zero to 2,047, then the same 2,048 bytes again
 /// ```
 ///
+/// - The header stands twice, so that damage of one copy neither hides the segment nor goes unseen: the
+///   copies may differ only where a crash cut the store of the block, and then nothing in the segment
+///   was durable.
 /// - The *header checksum* is the CRC-32C of bytes 4 to 31 of the record, the *payload checksum* that
 ///   of the payload. Both begin from a seed of the segment's life id and the record's offset, so a
 ///   record of an earlier life of the file, or one at another place, does not validate.
@@ -37,6 +40,8 @@
 enum LogFormat {
   static let headerBlockSize = 4096
   static let headerSize = 84
+  /// Where the second copy of the header begins.
+  static let headerCopyOffset = 2048
   static let recordHeaderSize = 32
   /// "VARVELOG". On disk: never change.
   static let magic: UInt64 = 0x474f_4c45_5652_4156
@@ -72,7 +77,16 @@ struct LogSegmentHeader: Equatable, Sendable {
     var end: UInt64
   }
 
+  /// Appends the whole header block.
   func encode(into writer: inout ByteWriter) {
+    let start = writer.count
+    encodeCopy(into: &writer)
+    writer.append(repeating: 0, count: LogFormat.headerCopyOffset - LogFormat.headerSize)
+    encodeCopy(into: &writer)
+    writer.append(repeating: 0, count: LogFormat.headerBlockSize - (writer.count - start))
+  }
+
+  private func encodeCopy(into writer: inout ByteWriter) {
     let start = writer.count
     writer.append(integer: LogFormat.magic)
     writer.append(integer: LogFormat.version)
@@ -86,21 +100,35 @@ struct LogSegmentHeader: Equatable, Sendable {
     writer.append(integer: databaseID)
     writer.append(integer: UInt64(0))
     writer.append(integer: CRC32C.checksum(writer.view.dropFirst(start)))
-    writer.append(repeating: 0, count: LogFormat.headerBlockSize - (writer.count - start))
   }
 
   /// What a header block says.
   enum Reading: Equatable, Sendable {
-    /// No header, or a damaged one: nothing was ever acknowledged as durable in this segment.
+    /// No header of this number: the segment was prepared, and not used in this life.
     case none
-    case valid(LogSegmentHeader)
+    /// `isIntact`: both copies and the zeros around them are as they were written.
+    case valid(LogSegmentHeader, isIntact: Bool)
   }
 
-  /// Reads a header block. Throws `.unsupportedFormat` where it is whole, but not for this version.
-  static func decode(_ block: ByteView, file: String) throws(EngineError) -> Reading {
-    guard block.count >= LogFormat.headerSize else { return .none }
-    guard block.load(0, as: UInt64.self) == LogFormat.magic else { return .none }
-    guard block.load(80, as: UInt32.self) == CRC32C.checksum(block.slice(0, 80)) else { return .none }
+  /// Reads the header block of segment `number`. Throws `.unsupportedFormat` where it is whole, but not
+  /// for this version.
+  static func decode(_ block: ByteView, number: FileNumber, file: String) throws(EngineError) -> Reading {
+    guard block.count >= LogFormat.headerBlockSize else { return .none }
+    let middle = LogFormat.headerCopyOffset
+    var copies: [LogSegmentHeader] = []
+    for start in [0, middle] {
+      let copy = try decodeCopy(block.slice(start, start + middle), file: file)
+      if let copy, copy.number == number { copies.append(copy) }
+    }
+    guard let header = copies.first else { return .none }
+    let isSame = block.slice(0, middle) == block.slice(middle, LogFormat.headerBlockSize)
+    let hasZeros = (LogFormat.headerSize..<middle).allSatisfy { block[$0] == 0 }
+    return .valid(header, isIntact: copies.count == 2 && isSame && hasZeros)
+  }
+
+  private static func decodeCopy(_ block: ByteView, file: String) throws(EngineError) -> LogSegmentHeader? {
+    guard block.load(0, as: UInt64.self) == LogFormat.magic else { return nil }
+    guard block.load(80, as: UInt32.self) == CRC32C.checksum(block.slice(0, 80)) else { return nil }
     let version = block.load(8, as: UInt32.self)
     guard version == LogFormat.version else {
       throw EngineError(
@@ -117,11 +145,10 @@ struct LogSegmentHeader: Equatable, Sendable {
     let predecessor = Predecessor(
       number: FileNumber(predecessorNumber), lifeID: block.load(40, as: UInt64.self),
       end: block.load(48, as: UInt64.self))
-    return .valid(
-      LogSegmentHeader(
-        number: FileNumber(block.load(16, as: UInt64.self)), lifeID: block.load(24, as: UInt64.self),
-        predecessor: predecessorNumber == 0 ? nil : predecessor, capacity: block.load(56, as: UInt64.self),
-        databaseID: block.load(64, as: UInt64.self)))
+    return LogSegmentHeader(
+      number: FileNumber(block.load(16, as: UInt64.self)), lifeID: block.load(24, as: UInt64.self),
+      predecessor: predecessorNumber == 0 ? nil : predecessor, capacity: block.load(56, as: UInt64.self),
+      databaseID: block.load(64, as: UInt64.self))
   }
 }
 

@@ -11,6 +11,8 @@
 /// Belongs to one thread.
 struct LogReader: ~Copyable {
   let header: LogSegmentHeader
+  /// False: the header block was cut by a crash, or damaged. A promise in the segment decides.
+  let isHeaderIntact: Bool
   let fileName: String
   private let content: BlockOfBytes
   private(set) var offset: Int = LogFormat.headerBlockSize
@@ -28,13 +30,16 @@ struct LogReader: ~Copyable {
       throw .corruption("a log segment of \(size) bytes", file: name)
     }
     let content = try BlockOfBytes(reading: file, size: Int(size))
-    guard case .valid(let header) = try LogSegmentHeader.decode(content.view, file: name) else { return nil }
-    guard header.number == number else { return nil }
-    return LogReader(header: header, fileName: name, content: content)
+    let reading = try LogSegmentHeader.decode(content.view, number: number, file: name)
+    guard case .valid(let header, let isIntact) = reading else { return nil }
+    return LogReader(header: header, isHeaderIntact: isIntact, fileName: name, content: content)
   }
 
-  private init(header: LogSegmentHeader, fileName: String, content: consuming BlockOfBytes) {
+  private init(
+    header: LogSegmentHeader, isHeaderIntact: Bool, fileName: String, content: consuming BlockOfBytes
+  ) {
     self.header = header
+    self.isHeaderIntact = isHeaderIntact
     self.fileName = fileName
     self.content = content
   }
@@ -61,6 +66,9 @@ struct LogReader: ~Copyable {
     let start = position + LogFormat.recordHeaderSize
     let payload = view.slice(start, start + found.payloadSize)
     guard CRC32C.extend(seed, payload) == found.payloadChecksum else { return nil }
+    let end = position + found.recordSize
+    guard end <= view.count else { return nil }
+    for padding in (start + found.payloadSize)..<end where view[padding] != 0 { return nil }
     return Record(offset: position, header: found, payload: payload)
   }
 

@@ -121,6 +121,9 @@ struct LogRecovery {
         "a log record can't be read, although the record at \(witness.offset) promises that it was durable",
         file: name, offset: UInt64(reader.offset))
     }
+    if !reader.isHeaderIntact, reader.promise > 0 || reader.header.number == oldest {
+      throw .corruption("the header block of the segment is damaged", file: name, offset: 0)
+    }
     if reader.promise > UInt64(reader.offset) {
       throw .corruption("a promise behind the end of the records", file: name, offset: UInt64(reader.offset))
     }

@@ -47,12 +47,12 @@ public struct WriteBatch: ~Copyable, Sendable {
 
   /// Sets the value of a key, as above.
   public mutating func put(_ key: [UInt8], _ value: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) {
-    try put(key.span.bytes, value.span.bytes, in: family)
+    try unsafe put(key.span.bytes, value.span.bytes, in: family)
   }
 
   /// Removes a key, as above.
   public mutating func delete(_ key: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) {
-    try delete(key.span.bytes, in: family)
+    try unsafe delete(key.span.bytes, in: family)
   }
 
   private mutating func append(
