@@ -45,11 +45,11 @@ struct DocumentationTests {
   }
 
   @Test func `an example that does not compile is found`() throws {
-    let text = "# A\n\n```swift\nlet engine: Engine = 1\n```\n\n```\nnot Swift\n```\n"
+    let text = "# A\n\n```swift\nimport VarveEngine\nlet engine: Engine = 1\n```\n\n```\nnot Swift\n```\n"
     let blocks = SwiftExample.blocks(SourceFile(path: "Bad.md", text: text))
     #expect(blocks.count == 1)
     let failures = try ExampleCompiler().failures(blocks)
-    #expect(failures.contains("Bad.md:4"), "\(failures)")
+    #expect(failures.contains("Bad.md:5"), "\(failures)")
   }
 
   // MARK: - The rules

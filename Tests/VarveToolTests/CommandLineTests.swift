@@ -106,6 +106,43 @@ struct CommandLineTests {
     #expect(try Tool.good(["scan", database, "--keys-only"]).split(separator: "\n").count == 26_000)
   }
 
+  @Test(arguments: [[String](), ["--binary"]])
+  func `an export goes on from any byte that it was interrupted at`(form: [String]) throws {
+    let lines = (0..<40).map {
+      "{\"family\":\($0 % 2 == 0 ? "\"f\"" : "null"),\"key\":\"k\($0)\",\"value\":\"v\($0)\"}\n"
+    }
+    try Tool.good(["load", database, try directory.file("entries", lines.joined()), "--create"])
+    let whole = directory.path + "/whole"
+    try Tool.good(["export", database, whole] + form)
+    let bytes = try Data(contentsOf: URL(fileURLWithPath: whole))
+
+    let file = directory.path + "/resumed"
+    for size in stride(from: 0, through: bytes.count, by: max(1, bytes.count / 12)) {
+      // An export that can't finish, since a directory has its name, leaves what an interruption leaves.
+      try FileManager.default.createDirectory(atPath: file, withIntermediateDirectories: false)
+      #expect(try Tool.run(["export", database, file] + form).status == 3)
+      try FileManager.default.removeItem(atPath: file)
+      try bytes.prefix(size).write(to: URL(fileURLWithPath: file + ".partial"))
+      try Tool.good(["export", database, file, "--resume"] + form)
+      #expect(try Data(contentsOf: URL(fileURLWithPath: file)) == bytes, "interrupted at \(size)")
+      try FileManager.default.removeItem(atPath: file)
+    }
+    #expect(
+      try FileManager.default.contentsOfDirectory(atPath: directory.path).contains { $0.contains("partial") } == false)
+  }
+
+  @Test func `an interrupted export of a database that changed is refused`() throws {
+    try Tool.good(["put", database, "a", "1", "--create"])
+    let file = directory.path + "/exported"
+    try FileManager.default.createDirectory(atPath: file, withIntermediateDirectories: false)
+    #expect(try Tool.run(["export", database, file]).status == 3)
+    try FileManager.default.removeItem(atPath: file)
+    try Tool.good(["put", database, "b", "2"])
+    #expect(try Tool.run(["export", database, file, "--resume"]).status == 3)
+    try Tool.good(["export", database, file])
+    #expect(try Tool.good(["export", database, "-"]) == String(contentsOfFile: file, encoding: .utf8))
+  }
+
   @Test func `a whole database has no damage, and a dump of each of its files ends well`() throws {
     try Tool.good(["put", database, "a", "1", "--create"])
     try Tool.good(["compact", database])

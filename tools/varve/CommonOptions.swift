@@ -110,6 +110,7 @@ struct RangeOptions: ParsableArguments {
     return CursorBounds(lower: try lower(hex), upper: try upper(hex))
   }
 
+  func prefix(_ hex: HexOption) throws -> [UInt8]? { try prefix.map { try hex.bytes($0, "--prefix") } }
   func lower(_ hex: HexOption) throws -> [UInt8]? { try from.map { try hex.bytes($0, "--from") } }
   func upper(_ hex: HexOption) throws -> [UInt8]? { try to.map { try hex.bytes($0, "--to") } }
 }

@@ -18,7 +18,8 @@ final class ByteSink {
   private var buffer: [UInt8] = []
   private(set) var byteCount: UInt64 = 0
 
-  init(_ path: String) throws {
+  /// Begins a file, or with `size` goes on behind so many bytes of one that was interrupted.
+  init(_ path: String, from size: UInt64? = nil) throws {
     self.path = path
     buffer.reserveCapacity(Self.bufferSize)
     guard path != "-" else {
@@ -26,11 +27,18 @@ final class ByteSink {
       partialPath = nil
       return
     }
-    let partial = path + ".partial"
+    let partial = Self.partialPath(path)
     partialPath = partial
-    descriptor = unsafe open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+    descriptor = unsafe open(partial, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
     guard descriptor >= 0 else { throw ToolError.system("open", file: partial) }
+    byteCount = size ?? 0
+    guard ftruncate(descriptor, off_t(byteCount)) == 0, lseek(descriptor, 0, SEEK_END) >= 0 else {
+      throw ToolError.system("ftruncate", file: partial)
+    }
   }
+
+  /// The name of a file until it is whole.
+  static func partialPath(_ path: String) -> String { path + ".partial" }
 
   /// Standard output.
   static func standardOutput() throws -> ByteSink { try ByteSink("-") }
