@@ -42,12 +42,18 @@ enum BloomFilter {
     let lineCount = (filter.count &- footerSize) >> 6
     // Too short to be a filter: it excludes nothing. Exactly a footer: there are no keys.
     guard lineCount > 0 else { return filter.count < footerSize }
-    let probeCount = Int(filter[(lineCount << 6) &+ 4])
-    let line = unsafe filter.base + lineOffset(hash, lineCount)
+    let start = lineOffset(hash, lineCount)
+    return mayContain(
+      line: filter.slice(start, start &+ lineSize), probeCount: Int(filter[(lineCount << 6) &+ 4]), hash)
+  }
+
+  /// The same for the line of a hash, `lineSize` bytes, where a filter is kept in pieces.
+  @inline(__always)
+  static func mayContain(line: ByteView, probeCount: Int, _ hash: UInt64) -> Bool {
     var mixed = UInt32(truncatingIfNeeded: hash)
     for _ in 0..<probeCount {
       let probe = mixed >> 23
-      let word = unsafe line.loadUnaligned(fromByteOffset: Int(probe >> 5) &* 4, as: UInt32.self).littleEndian
+      let word = line.load(Int(probe >> 5) &* 4, as: UInt32.self)
       if word & (1 &<< (probe & 31)) == 0 { return false }
       mixed = mixed &* multiplier
     }

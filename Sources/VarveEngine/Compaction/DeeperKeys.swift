@@ -1,0 +1,93 @@
+/// Which keys may have data below what a compaction (or flush) merges: a cursor over the bounds of
+/// every table that could hold older entries than the inputs.
+///
+///     inputs    a    c  d       g        k   n
+///     deeper      ──────      ────     ──────        the union of the tables' bounds
+///     may hold  no  yes yes    no  ...               each key against the first interval not before it
+///
+/// The union is made once, when the job starts; a key then costs one or two comparisons, however many
+/// levels and tables there are.
+///
+/// # Invariants
+/// 1. `intervals` ascend and don't overlap. Of those before `position` each ends before every key that
+///    will be asked for: keys are asked in ascending order, between two calls of `rewind`.
+///
+/// # Safety
+/// The views point into the metadata that `tables` keeps alive.
+///
+/// # Concurrency
+/// One job's.
+struct DeeperKeys: ~Copyable {
+  private struct Interval {
+    let start: ByteView
+    var end: ByteView
+    /// See `TableMetadata.largestIsExcluded`.
+    var endIsExcluded: Bool
+
+    @inline(__always)
+    func endsBefore(_ key: ByteView) -> Bool {
+      let order = end.compare(key)
+      return order < 0 || (order == 0 && endIsExcluded)
+    }
+  }
+
+  private let tables: [TableMetadata]
+  private var intervals: [Interval] = []
+  private var position = 0
+
+  /// `runs` are all sorted runs that may hold older data for keys of `range` than the job's inputs: the
+  /// deeper levels, and for outputs on level 0 (or inputs from there) the sublevels below the inputs.
+  init(_ runs: [SortedRun] = [], in range: UserKeyRange = .all) {
+    var tables: [TableMetadata] = []
+    for run in runs { tables += run.tables[run.overlap(range)] }
+    tables.sort(by: TableMetadata.isSmallerFirst)
+    self.tables = tables
+    for table in tables {
+      guard let last = intervals.last, !last.endsBefore(table.smallest) else {
+        intervals.append(
+          Interval(start: table.smallest, end: table.largest, endIsExcluded: table.largestIsExcluded))
+        continue
+      }
+      let order = last.end.compare(table.largest)
+      if order < 0 || (order == 0 && last.endIsExcluded) {
+        intervals[intervals.count - 1].end = table.largest
+        intervals[intervals.count - 1].endIsExcluded = table.largestIsExcluded
+      }
+    }
+  }
+
+  /// Whether no key at all has data below.
+  var isEmpty: Bool { intervals.isEmpty }
+
+  /// Allows keys from the beginning again.
+  mutating func rewind() { position = 0 }
+
+  /// Whether a deeper table's bounds include `key`, which is not before the key of the last call.
+  @inline(__always)
+  mutating func mayHold(_ key: ByteView) -> Bool {
+    if position == intervals.count { return false }
+    if intervals[position].endsBefore(key) {
+      advance(to: key)
+      if position == intervals.count { return false }
+    }
+    return intervals[position].start.compare(key) <= 0
+  }
+
+  /// Doubling steps, then halving ones: a job may begin far behind the first interval.
+  @inline(never)
+  private mutating func advance(to key: ByteView) {
+    var step = 1
+    while position + step < intervals.count, intervals[position + step].endsBefore(key) {
+      position += step
+      step *= 2
+    }
+    // The interval at `position` ends before the key; the one at `high` doesn't, or is behind the last.
+    var high = min(position + step, intervals.count)
+    var low = position + 1
+    while low < high {
+      let middle = (low + high) / 2
+      if intervals[middle].endsBefore(key) { low = middle + 1 } else { high = middle }
+    }
+    position = low
+  }
+}

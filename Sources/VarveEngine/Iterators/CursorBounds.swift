@@ -1,0 +1,25 @@
+/// Which keys a cursor shows: from `lower` (included) up to `upper` (excluded).
+public struct CursorBounds: Sendable, Hashable {
+  /// The smallest key that is shown; nil for no lower bound.
+  public let lower: [UInt8]?
+  /// The first key that is not shown any more; nil for no upper bound.
+  public let upper: [UInt8]?
+
+  /// Every key.
+  public static let all = CursorBounds()
+
+  /// Makes bounds of their ends. An upper bound that is not above the lower one shows nothing.
+  public init(lower: [UInt8]? = nil, upper: [UInt8]? = nil) {
+    self.lower = lower
+    self.upper = upper
+  }
+
+  /// The keys that begin with `prefix`. The empty prefix begins every key.
+  public static func prefix(_ prefix: [UInt8]) -> CursorBounds {
+    // The first key behind them all: the last byte that can grow does, and those behind it go.
+    guard let last = prefix.lastIndex(where: { $0 < 0xff }) else {
+      return CursorBounds(lower: prefix.isEmpty ? nil : prefix)
+    }
+    return CursorBounds(lower: prefix, upper: Array(prefix[..<last]) + [prefix[last] + 1])
+  }
+}

@@ -1,0 +1,293 @@
+/// What a reader at one sequence sees of a merge: each user key once, with its newest visible value.
+///
+/// An entry above the sequence doesn't exist for the reader. Of the rest the newest entry of a key
+/// decides: a put shows the key, a tombstone hides it.
+///
+/// # Where the merge stands
+/// Entries of a key lie newest first, so the two directions differ:
+///
+///     k5#9 put  k5#7 put  k5#3 put  k8#4 delete  k8#2 put  k9#6 put       reader at 8
+///               ╰ forward: on it             (k8 is hidden)
+///     ╰ backward: before all of k5, which is kept in buffers
+///
+/// - `.onEntry`: the merge stands on the entry shown. Key and value are its views.
+/// - `.beforeKey`: the merge, walking backward, has passed every entry of the key shown. The key is in
+///   `key`, the value in `value`: the newest version is met last, so each visible version overwrites
+///   the candidate. The buffers are reused.
+/// - `.onSoughtEntry`: as `.beforeKey`, but the value was too large or its versions too many to go by
+///   them one by one, and the merge was sent to the entry by a forward seek. Key and value are views.
+///
+/// # Bounds
+/// The lower bound is included, the upper one excluded. Forward steps look at the upper bound alone,
+/// backward steps at the lower one: seeks start within both.
+///
+/// # Costs
+/// Of a key's versions that don't matter, at most `versionStepsMaximum` are stepped over one by one; a
+/// seek passes the rest. Runs of tombstones cost a step each. A step allocates nothing, once the
+/// buffers have the size of the largest key and value they met.
+///
+/// # Concurrency
+/// One iterator belongs to one thread at a time.
+struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
+  private var source: MergingIterator<Child>
+  let sequence: SequenceNumber
+  private let hasLower: Bool
+  private let hasUpper: Bool
+  private var lower: ByteWriter
+  private var upper: ByteWriter
+  /// The key that the last step was about, or the key shown (`.beforeKey`).
+  private var key = ByteWriter(capacity: 64)
+  private var candidate = ByteWriter(capacity: 256)
+  private var place = Place.nowhere
+
+  private enum Place {
+    case nowhere, onEntry, beforeKey, onSoughtEntry
+  }
+
+  /// See "Costs".
+  private static var versionStepsMaximum: Int { 8 }
+  /// Values up to this size are copied while walking backward; for larger ones a seek costs less.
+  private static var candidateSizeMaximum: Int { 16_384 }
+
+  init(_ source: consuming MergingIterator<Child>, at sequence: SequenceNumber, _ bounds: CursorBounds = .all) {
+    self.source = source
+    self.sequence = sequence
+    hasLower = bounds.lower != nil
+    hasUpper = bounds.upper != nil
+    lower = ByteWriter(capacity: 16)
+    upper = ByteWriter(capacity: 16)
+    if let bytes = bounds.lower { lower.append(bytes) }
+    if let bytes = bounds.upper { upper.append(bytes) }
+  }
+
+  // MARK: - The entry
+
+  @inline(__always)
+  var isValid: Bool { place != .nowhere }
+
+  /// Valid until the iterator moves.
+  @inline(__always)
+  var userKey: ByteView {
+    assert(isValid, "an entry is read only while the iterator is valid")
+    return place == .beforeKey ? key.view : source.userKey
+  }
+
+  /// Valid until the iterator moves.
+  @inline(__always)
+  var value: ByteView {
+    assert(isValid, "an entry is read only while the iterator is valid")
+    return place == .beforeKey ? candidate.view : source.value
+  }
+
+  // MARK: - Seeks
+
+  /// To the first key.
+  mutating func seekToFirst() throws(EngineError) {
+    place = .nowhere
+    if hasLower { try source.seek(first(of: lower.view)) } else { try source.seekToFirst() }
+    try findForward(hidingKey: false)
+  }
+
+  /// To the last key.
+  mutating func seekToLast() throws(EngineError) {
+    place = .nowhere
+    if hasUpper { try source.seekBefore(Self.beforeAll(of: upper.view)) } else { try source.seekToLast() }
+    try findBackward()
+  }
+
+  /// To the first key at or after `target`.
+  mutating func seek(_ target: ByteView) throws(EngineError) {
+    if isBelowLower(target) { return try seekToFirst() }
+    place = .nowhere
+    // The target may be a view of this very iterator.
+    key.removeAll()
+    key.append(target)
+    try source.seek(first(of: key.view))
+    try findForward(hidingKey: false)
+  }
+
+  /// To the last key at or before `target`.
+  mutating func seekForPrevious(_ target: ByteView) throws(EngineError) {
+    if isAtUpper(target) { return try seekToLast() }
+    place = .nowhere
+    key.removeAll()
+    key.append(target)
+    try source.seekBefore(Self.afterAll(of: key.view))
+    try findBackward()
+  }
+
+  // MARK: - Steps
+
+  @inline(__always)
+  mutating func next() throws(EngineError) {
+    assert(isValid, "next from an entry only")
+    let from = place
+    place = .nowhere
+    if from == .onEntry || from == .onSoughtEntry {
+      key.removeAll()
+      key.append(source.userKey)
+      try source.next()
+    } else {
+      try source.seek(Self.afterAll(of: key.view))
+    }
+    try findForward(hidingKey: true)
+  }
+
+  @inline(__always)
+  mutating func previous() throws(EngineError) {
+    assert(isValid, "previous from an entry only")
+    let from = place
+    place = .nowhere
+    if from != .beforeKey {
+      key.removeAll()
+      key.append(source.userKey)
+      try source.seekBefore(Self.beforeAll(of: key.view))
+    }
+    try findBackward()
+  }
+
+  // MARK: - Forward
+
+  /// Goes on to the first entry that shows a key. With `hidingKey`, the entries of `key` show none.
+  private mutating func findForward(hidingKey: Bool) throws(EngineError) {
+    var hiding = hidingKey
+    var steps = 0
+    while source.isValid {
+      let userKey = source.userKey
+      if hiding, userKey == key.view {
+        try stepForward(&steps, to: Self.afterAll(of: key.view))
+        continue
+      }
+      if isAtUpper(userKey) { return }
+      let trailer = source.trailer
+      if trailer.sequence > sequence {
+        // Entries of this key that are too new: not hidden, but stepped over with the same patience.
+        if steps == 0 || userKey != key.view {
+          key.removeAll()
+          key.append(userKey)
+          steps = 0
+          hiding = false
+        }
+        try stepForward(&steps, to: first(of: key.view))
+        continue
+      }
+      if try Self.shows(trailer) {
+        place = .onEntry
+        return
+      }
+      key.removeAll()
+      key.append(userKey)
+      hiding = true
+      steps = 0
+      try source.next()
+    }
+  }
+
+  /// One step, or a seek to `target` when the steps are used up.
+  @inline(__always)
+  private mutating func stepForward(_ steps: inout Int, to target: InternalKey) throws(EngineError) {
+    if steps < Self.versionStepsMaximum {
+      steps &+= 1
+      try source.next()
+    } else {
+      steps = 0
+      try source.skip(to: target)
+    }
+  }
+
+  // MARK: - Backward
+
+  /// Goes back to the last key that is shown, from the entry before which nothing was looked at.
+  private mutating func findBackward() throws(EngineError) {
+    while source.isValid {
+      let userKey = source.userKey
+      if isBelowLower(userKey) { return }
+      key.removeAll()
+      key.append(userKey)
+      if try resolveBackward() { return }
+    }
+  }
+
+  /// Walks back over all entries of `key`. True if it is shown; if not, the merge stands before it.
+  private mutating func resolveBackward() throws(EngineError) -> Bool {
+    var steps = 0
+    var isShown = false
+    var isCopied = true
+    while source.isValid, source.userKey == key.view {
+      let trailer = source.trailer
+      if steps == Self.versionStepsMaximum { return try resolveBySeek() }
+      steps &+= 1
+      if trailer.sequence <= sequence {
+        isShown = try Self.shows(trailer)
+        if isShown { isCopied = copyCandidate() }
+      }
+      try source.previous()
+    }
+    if isShown, !isCopied { return try resolveBySeek() }
+    if isShown { place = .beforeKey }
+    return isShown
+  }
+
+  /// False if the value is better sought when it is known to be the newest.
+  private mutating func copyCandidate() -> Bool {
+    let value = source.value
+    guard value.count <= Self.candidateSizeMaximum else { return false }
+    candidate.removeAll()
+    candidate.append(value)
+    return true
+  }
+
+  /// Finds the newest visible entry of `key` by a forward seek.
+  private mutating func resolveBySeek() throws(EngineError) -> Bool {
+    try source.seek(first(of: key.view))
+    if source.isValid, source.userKey == key.view, try Self.shows(source.trailer) {
+      place = .onSoughtEntry
+      return true
+    }
+    try source.seekBefore(Self.beforeAll(of: key.view))
+    return false
+  }
+
+  // MARK: - Rules
+
+  /// Whether the newest visible entry of a key shows it.
+  ///
+  /// The one place that knows kinds: range tombstones and merge operands are resolved here.
+  @inline(__always)
+  private static func shows(_ trailer: Trailer) throws(EngineError) -> Bool {
+    switch trailer.kind {
+    case .put: return true
+    case .delete, .singleDelete: return false
+    case .rangeDelete, .merge, nil: throw unreadable(trailer)
+    }
+  }
+
+  @inline(never)
+  private static func unreadable(_ trailer: Trailer) -> EngineError {
+    EngineError(
+      .unsupportedFormat,
+      "an entry at sequence \(trailer.sequence) has kind \(trailer.rawKind), which this version does not read")
+  }
+
+  /// Where the visible entries of a key begin.
+  @inline(__always)
+  private func first(of userKey: ByteView) -> InternalKey { InternalKey(userKey, Trailer(seek: sequence)) }
+
+  /// Before every entry of a key.
+  @inline(__always)
+  private static func beforeAll(of userKey: ByteView) -> InternalKey { InternalKey(userKey, Trailer(word: .max)) }
+
+  /// After every entry of a key: no entry has the trailer word 0, a delete at a sequence before all.
+  @inline(__always)
+  private static func afterAll(of userKey: ByteView) -> InternalKey { InternalKey(userKey, Trailer(word: 0)) }
+
+  @inline(__always)
+  private func isAtUpper(_ userKey: ByteView) -> Bool {
+    hasUpper && userKey.compare(upper.view) >= 0
+  }
+
+  @inline(__always)
+  private func isBelowLower(_ userKey: ByteView) -> Bool {
+    hasLower && userKey.compare(lower.view) < 0
+  }
+}

@@ -1,0 +1,154 @@
+#if canImport(Darwin)
+  import Darwin
+#elseif canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#endif
+
+/// Binary search in a block: over the heads of bundles, then over the suffixes of one bundle, both by
+/// eight bytes as one integer; bytes are compared only where these are equal.
+extension Block {
+  /// The first row at or after (key, trailer); `rowCount` if all are before.
+  @inline(__always)
+  func lowerBound(_ key: ByteView, _ trailer: Trailer) -> Int {
+    let shared = prefixSize < key.count ? prefixSize : key.count
+    if shared > 0 {
+      let order = unsafe memcmp(key.base, prefixBase, shared)
+      if order != 0 { return order < 0 ? 0 : rowCount }
+    }
+    // A key that ends inside the prefix is before all that have it.
+    if key.count < prefixSize { return 0 }
+    let rest = key.dropFirst(prefixSize)
+    let bundleIndex = lastBundleBefore(rest, trailer)
+    if bundleIndex < 0 { return 0 }
+    return lowerBound(rest, trailer, in: bundleIndex)
+  }
+
+  /// The last bundle whose first row is before (block prefix + rest, trailer); -1 if there is none.
+  @inline(__always)
+  private func lastBundleBefore(_ rest: ByteView, _ trailer: Trailer) -> Int {
+    let head = rest.head()
+    var low = 0
+    var high = bundleCount
+    while low < high {
+      let middle = (low &+ high) >> 1
+      let other = self.head(middle)
+      let isBefore: Bool
+      if other != head {
+        isBefore = other < head
+      } else {
+        isBefore = compareFirst(ofBundle: middle, rest, trailer) < 0
+      }
+      low = isBefore ? middle &+ 1 : low
+      high = isBefore ? high : middle
+    }
+    return low &- 1
+  }
+
+  /// The first row of a bundle against (block prefix + rest, trailer). Prefix and first suffix are one
+  /// run of bytes.
+  @inline(never)
+  private func compareFirst(ofBundle index: Int, _ rest: ByteView, _ trailer: Trailer) -> Int {
+    let bundle = bundle(index)
+    let row = index << Block.bundleShift
+    let first = unsafe ByteView(base: bundle.base, count: bundle.prefixSize &+ suffix(row, bundle).count)
+    let order = first.compare(rest)
+    return order != 0 ? order : Block.compare(self.trailer(row), trailer)
+  }
+
+  /// The first row at or after the target in a bundle whose first row is before it, or the first of the
+  /// next bundle.
+  @inline(__always)
+  private func lowerBound(_ rest: ByteView, _ trailer: Trailer, in index: Int) -> Int {
+    let bundle = bundle(index)
+    let first = index << Block.bundleShift
+    let end = rowCount &- first < Block.bundleSize ? rowCount : first &+ Block.bundleSize
+    let shared = bundle.prefixSize < rest.count ? bundle.prefixSize : rest.count
+    if shared > 0 {
+      let order = unsafe memcmp(rest.base, bundle.base, shared)
+      if order != 0 { return order < 0 ? first : end }
+    }
+    if rest.count < bundle.prefixSize { return first }
+    let tail = rest.dropFirst(bundle.prefixSize)
+    let head = tail.head()
+    var low = first &+ 1
+    var high = end
+    while low < high {
+      let middle = (low &+ high) >> 1
+      let suffix = suffix(middle, bundle)
+      let other = Block.head(suffix)
+      let isBefore: Bool
+      if other != head {
+        isBefore = other < head
+      } else {
+        isBefore = compareTail(middle, suffix, tail, trailer) < 0
+      }
+      low = isBefore ? middle &+ 1 : low
+      high = isBefore ? high : middle
+    }
+    return low
+  }
+
+  @inline(__always)
+  private func compareTail(_ row: Int, _ suffix: ByteView, _ tail: ByteView, _ trailer: Trailer) -> Int {
+    let order = suffix.compare(tail)
+    return order != 0 ? order : Block.compare(self.trailer(row), trailer)
+  }
+
+  /// Negative, zero or positive as the first trailer sorts before, with or after the second: the larger
+  /// word comes first.
+  @inline(__always)
+  private static func compare(_ left: Trailer, _ right: Trailer) -> Int {
+    left.word == right.word ? 0 : (left.word > right.word ? -1 : 1)
+  }
+
+  /// `ByteView.head` of bytes inside a block, where eight can always be read.
+  @inline(__always)
+  private static func head(_ suffix: ByteView) -> UInt64 {
+    let word = unsafe UInt64(bigEndian: suffix.base.loadUnaligned(as: UInt64.self))
+    if suffix.count >= 8 { return word }
+    return word & ~(UInt64.max >> UInt64(truncatingIfNeeded: suffix.count &* 8))
+  }
+
+  /// The key of a row against `key`: negative, zero or positive.
+  @inline(__always)
+  func compareKey(_ row: Int, _ key: ByteView) -> Int {
+    let order = comparePart(prefix, key)
+    if order != 0 { return order }
+    let bundle = bundle(row >> Block.bundleShift)
+    let rest = key.dropFirst(prefixSize)
+    let restOrder = comparePart(bundle.prefix, rest)
+    if restOrder != 0 { return restOrder }
+    return suffix(row, bundle).compare(rest.dropFirst(bundle.prefixSize))
+  }
+
+  /// The first part of a row's key against the first bytes of `key`: zero only if `key` begins with it.
+  @inline(__always)
+  private func comparePart(_ part: ByteView, _ key: ByteView) -> Int {
+    let shared = part.count < key.count ? part.count : key.count
+    if shared > 0 {
+      let order = unsafe memcmp(part.base, key.base, shared)
+      if order != 0 { return Int(order) }
+    }
+    return part.count > key.count ? 1 : 0
+  }
+
+  /// Whether a row has exactly this key.
+  @inline(__always)
+  func hasKey(_ row: Int, _ key: ByteView) -> Bool {
+    let bundle = bundle(row >> Block.bundleShift)
+    let suffix = suffix(row, bundle)
+    let before = prefixSize &+ bundle.prefixSize
+    return key.count == before &+ suffix.count
+      && key.slice(0, prefixSize).equals(prefix)
+      && key.slice(prefixSize, before).equals(bundle.prefix)
+      && key.dropFirst(before).equals(suffix)
+  }
+
+  /// The internal key of a row against `target`.
+  func compare(_ row: Int, _ target: InternalKey) -> Int {
+    let order = compareKey(row, target.userKey)
+    return order != 0 ? order : Block.compare(trailer(row), target.trailer)
+  }
+}

@@ -1,0 +1,213 @@
+/// A decoded block: rows of (user key, trailer, value) in internal-key order, kept by column.
+///
+/// Data blocks, index partitions and the root index have this one format. It is a view of memory
+/// that somebody else keeps (a pin, or an iterator's buffer): 20 words that are copied freely.
+///
+/// # Format (the content, before it is packed; all integers little-endian)
+///
+///     header     0    4   n, the count of rows
+///                4    4   bytes of keys (the last section)
+///                8    4   bytes of values
+///                12   4   smallest value size v
+///                16   8   trailer base: smallest sequence << 8 | kind, or 0 for the kind if it varies
+///                24   2   size p of the block prefix
+///                26   2   smallest key size k
+///                28   2   largest key size
+///                30   1   width of a suffix slot, 0...4
+///                31   1   width of a value slot, 0...4
+///                32   1   width of a sequence, 0...7
+///                33   1   width of a kind, 0 or 1
+///                34   2   zero
+///     values     the values, one behind the other
+///     prefix     p bytes that every key begins with
+///     heads      8 bytes for each bundle of 16 rows: the first 8 bytes of its first key behind the
+///                block prefix, zeros where the key ends
+///     bundles    6 bytes for each bundle: where it begins in `keys` (4), size q of its prefix (2)
+///     sequences  for each row what it is above the base
+///     kinds      for each row its kind
+///     suffixes   for each bundle a slot for each of its m rows and one more
+///     offsets    a slot for each row and one more
+///     keys       for each bundle its prefix of q bytes, then the rest of each of its keys
+///
+/// A slot holds what an offset is *above* the smallest possible: suffix j of a bundle begins at
+/// j * max(0, k - p - q) + slot, counted from the end of the bundle's prefix, and value i at
+/// i * v + slot. Where all keys, or all values, are of one size, the slots are zero, their width too,
+/// and the column takes no bytes; so do the sequences and kinds of a block where they are the same.
+/// A width is the fewest bytes that hold the column's largest number.
+///
+/// # Invariants
+/// 1. Every block was validated (`Block.validate`) before a `Block` is made of it: access to rows
+///    needs no further checks.
+/// 2. Behind the content lie at least `slack` readable bytes, of whatever value: integers of any width
+///    are read as eight bytes and masked, short suffixes copied as sixteen.
+/// 3. Rows are in internal-key order (checked by `TableReader.verify`; the checksum holds it).
+///
+/// # Safety
+/// Valid as long as the memory it was made of.
+@safe
+struct Block {
+  static let headerSize = 36
+  /// Rows of a bundle. On disk: never change.
+  static let bundleSize = 16
+  static let bundleShift = 4
+  static let bundleRecordSize = 6
+  /// Readable bytes behind the content.
+  static let slack = 16
+
+  let rowCount: Int
+  let bundleCount: Int
+  let prefixSize: Int
+  let keySizeMinimum: Int
+  let keySizeMaximum: Int
+  let valueSizeMinimum: Int
+  let valuesSize: Int
+  let trailerBase: UInt64
+  let prefixBase: UnsafeRawPointer
+  let heads: UnsafeRawPointer
+  let bundles: UnsafeRawPointer
+  let values: UnsafeRawPointer
+  let keys: UnsafeRawPointer
+  let sequences: BlockColumn
+  let kinds: BlockColumn
+  let suffixes: BlockColumn
+  let offsets: BlockColumn
+
+  /// A block of no rows.
+  init() {
+    self.init(validated: Block.empty)
+  }
+
+  /// The content of a block of no rows, with slack.
+  private static let empty: ByteView = {
+    let size = headerSize + slack
+    let memory = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 16)
+    unsafe memory.initializeMemory(as: UInt8.self, repeating: 0, count: size)
+    return unsafe ByteView(base: UnsafeRawPointer(memory), count: headerSize)
+  }()
+
+  /// The block whose validated content is, or begins, `content`.
+  @inline(__always)
+  init(validated content: ByteView) {
+    let layout = BlockLayout(content)
+    rowCount = layout.rowCount
+    bundleCount = layout.bundleCount
+    prefixSize = layout.prefixSize
+    keySizeMinimum = layout.keySizeMinimum
+    keySizeMaximum = layout.keySizeMaximum
+    valueSizeMinimum = layout.valueSizeMinimum
+    valuesSize = layout.valuesSize
+    trailerBase = layout.trailerBase
+    let base = unsafe content.base
+    unsafe values = base + Block.headerSize
+    unsafe prefixBase = base + layout.prefix
+    unsafe heads = base + layout.heads
+    unsafe bundles = base + layout.bundles
+    unsafe keys = base + layout.keys
+    unsafe sequences = BlockColumn(base: base + layout.sequences, width: layout.sequenceWidth)
+    unsafe kinds = BlockColumn(base: base + layout.kinds, width: layout.kindWidth)
+    unsafe suffixes = BlockColumn(base: base + layout.suffixes, width: layout.suffixWidth)
+    unsafe offsets = BlockColumn(base: base + layout.offsets, width: layout.offsetWidth)
+  }
+
+  // MARK: - Rows
+
+  @inline(__always)
+  var prefix: ByteView { unsafe ByteView(base: prefixBase, count: prefixSize) }
+
+  @inline(__always)
+  func trailer(_ row: Int) -> Trailer {
+    assert(row >= 0 && row < rowCount, "a row outside the block")
+    return Trailer(word: trailerBase &+ (sequences[row] << 8) &+ kinds[row])
+  }
+
+  @inline(__always)
+  func value(_ row: Int) -> ByteView {
+    assert(row >= 0 && row < rowCount, "a row outside the block")
+    let start = row &* valueSizeMinimum &+ offsets.integer(row)
+    let end = (row &+ 1) &* valueSizeMinimum &+ offsets.integer(row &+ 1)
+    return unsafe ByteView(base: values + start, count: end &- start)
+  }
+
+  /// What the rows of a bundle have in common.
+  @inline(__always)
+  func bundle(_ index: Int) -> BlockBundle {
+    assert(index >= 0 && index < bundleCount, "a bundle outside the block")
+    let record = unsafe bundles + index &* Block.bundleRecordSize
+    let start = unsafe Int(UInt32(littleEndian: record.loadUnaligned(as: UInt32.self)))
+    let size = unsafe Int(UInt16(littleEndian: record.loadUnaligned(fromByteOffset: 4, as: UInt16.self)))
+    let rest = keySizeMinimum &- prefixSize &- size
+    return unsafe BlockBundle(base: keys + start, prefixSize: size, suffixSizeMinimum: rest > 0 ? rest : 0)
+  }
+
+  /// The key of a row behind the block prefix and its bundle's prefix.
+  @inline(__always)
+  func suffix(_ row: Int, _ bundle: BlockBundle) -> ByteView {
+    assert(row >= 0 && row < rowCount, "a row outside the block")
+    let place = row & (Block.bundleSize &- 1)
+    let slot = row &+ (row >> Block.bundleShift)
+    let start = place &* bundle.suffixSizeMinimum &+ suffixes.integer(slot)
+    let end = (place &+ 1) &* bundle.suffixSizeMinimum &+ suffixes.integer(slot &+ 1)
+    return unsafe ByteView(base: bundle.base + bundle.prefixSize + start, count: end &- start)
+  }
+
+  /// Puts the whole key of a row behind what `writer` holds. For what is not hot.
+  func appendKey(_ row: Int, to writer: inout ByteWriter) {
+    let bundle = bundle(row >> Block.bundleShift)
+    writer.append(prefix)
+    writer.append(bundle.prefix)
+    writer.append(suffix(row, bundle))
+  }
+
+  /// The first eight bytes, behind the block prefix, of the first key of a bundle.
+  @inline(__always)
+  func head(_ bundle: Int) -> UInt64 {
+    assert(bundle >= 0 && bundle < bundleCount, "a bundle outside the block")
+    return unsafe UInt64(bigEndian: heads.loadUnaligned(fromByteOffset: bundle &* 8, as: UInt64.self))
+  }
+}
+
+/// A bundle of at most 16 rows: where its keys are and what they share behind the block prefix.
+///
+/// # Safety
+/// Valid as long as its block.
+@safe
+struct BlockBundle {
+  let base: UnsafeRawPointer
+  let prefixSize: Int
+  let suffixSizeMinimum: Int
+
+  @inline(__always)
+  var prefix: ByteView { unsafe ByteView(base: base, count: prefixSize) }
+}
+
+/// Integers of one width, 0 to 7 bytes, little-endian. Zero bytes: all are 0.
+///
+/// Every width is read the same way, by eight bytes and a mask: no branch, and `Block.slack` behind
+/// the content makes it safe for the last one.
+///
+/// # Safety
+/// Valid as long as its block; the index is checked by whoever validated the block.
+@safe
+struct BlockColumn {
+  let base: UnsafeRawPointer
+  let width: Int
+  let mask: UInt64
+
+  @inline(__always)
+  init(base: UnsafeRawPointer, width: Int) {
+    unsafe self.base = base
+    self.width = width
+    mask = (1 &<< UInt64(truncatingIfNeeded: width &* 8)) &- 1
+  }
+
+  @inline(__always)
+  subscript(index: Int) -> UInt64 {
+    unsafe UInt64(littleEndian: base.loadUnaligned(fromByteOffset: index &* width, as: UInt64.self)) & mask
+  }
+
+  @inline(__always)
+  func integer(_ index: Int) -> Int { Int(truncatingIfNeeded: self[index]) }
+
+  /// The fewest bytes that hold `largest`.
+  static func width(_ largest: UInt64) -> Int { (71 &- largest.leadingZeroBitCount) / 8 }
+}

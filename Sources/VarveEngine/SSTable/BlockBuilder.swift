@@ -1,0 +1,269 @@
+/// Puts the rows of one block together, in order, and writes the content that `Block` draws.
+///
+/// Values go straight to their place in the content. Keys wait, whole, until the block is finished:
+/// only then is it known what they share. Nothing is encoded twice.
+///
+/// # Safety
+/// The only owner of its memory.
+@safe
+struct BlockBuilder: ~Copyable {
+  /// A row that waits: trailer (8), end of its key in `keys` (4), end of its value in the values (4).
+  private static let recordSize = 16
+
+  private var content: ByteWriter
+  private var keys: ByteWriter
+  private var records: ByteWriter
+  private(set) var rowCount = 0
+  private var keySizeMinimum = Int.max
+  private var keySizeMaximum = 0
+  private var valueSizeMinimum = Int.max
+  private var valueSizeMaximum = 0
+  private var lastKeyStart = 0
+  private(set) var smallestSequence = SequenceNumber.maximum
+  private(set) var largestSequence = SequenceNumber.zero
+  private var firstKind: UInt8 = 0
+  private var hasOneKind = true
+
+  init(capacity: Int) {
+    content = ByteWriter(capacity: capacity + capacity / 4 + 1024)
+    keys = ByteWriter(capacity: capacity / 4 + 1024)
+    records = ByteWriter(capacity: capacity / 4 + 1024)
+    content.append(repeating: 0, count: Block.headerSize)
+  }
+
+  var isEmpty: Bool { rowCount == 0 }
+  /// The key added last; valid until the next change. Only if there is one.
+  @inline(__always)
+  var lastKey: ByteView { keys.view.dropFirst(lastKeyStart) }
+  /// The key added first.
+  var firstKey: ByteView { keys.view.slice(0, keyEnd(0)) }
+  /// About the size of the content if it were finished now: what prefixes save is not counted.
+  @inline(__always)
+  var estimatedSize: Int { content.count &+ keys.count &+ rowCount &* 6 }
+
+  /// Whether a row fits into what 32 bits can count.
+  static func canHold(keySize: Int, valueSize: Int) -> Bool {
+    keySize <= Limits.keySizeMaximum && valueSize <= Limits.valueSizeMaximum
+  }
+
+  @inline(__always)
+  mutating func add(_ key: ByteView, _ trailer: Trailer, _ value: ByteView) {
+    lastKeyStart = keys.count
+    keys.append(key)
+    content.append(value)
+    let valueEnd = content.count &- Block.headerSize
+    records.reserve(BlockBuilder.recordSize)
+    records.append(integer: trailer.word)
+    records.append(
+      integer: UInt64(truncatingIfNeeded: keys.count) | UInt64(truncatingIfNeeded: valueEnd) << 32)
+    if key.count < keySizeMinimum { keySizeMinimum = key.count }
+    if key.count > keySizeMaximum { keySizeMaximum = key.count }
+    if value.count < valueSizeMinimum { valueSizeMinimum = value.count }
+    if value.count > valueSizeMaximum { valueSizeMaximum = value.count }
+    let sequence = trailer.sequence
+    if sequence < smallestSequence { smallestSequence = sequence }
+    if sequence > largestSequence { largestSequence = sequence }
+    if rowCount == 0 { firstKind = trailer.rawKind }
+    hasOneKind = hasOneKind && trailer.rawKind == firstKind
+    rowCount &+= 1
+  }
+
+  /// Writes the columns; the content is valid until `removeAll`.
+  mutating func finish() -> ByteView {
+    if rowCount == 0 {
+      smallestSequence = .zero
+      keySizeMinimum = 0
+      valueSizeMinimum = 0
+    }
+    precondition(content.count + keys.count + rowCount * 20 < UInt32.max, "a block above 4 GiB: cut it before")
+    let valuesSize = content.count - Block.headerSize
+    let prefixSize = rowCount == 0 ? 0 : firstKey.sharedPrefixCount(lastKey)
+    content.append(keys.view.slice(0, prefixSize))
+    let (keysSize, suffixExcess) = appendBundles(prefixSize)
+    let suffixWidth = BlockColumn.width(UInt64(suffixExcess))
+    let offsetWidth = BlockColumn.width(UInt64(valuesSize - rowCount * valueSizeMinimum))
+    let sequenceWidth = BlockColumn.width(largestSequence.value - min(smallestSequence.value, largestSequence.value))
+    appendTrailers(sequenceWidth)
+    appendSuffixSlots(prefixSize, suffixWidth)
+    appendOffsets(offsetWidth)
+    appendSuffixes(prefixSize, keysSize)
+    content.patch(integer: UInt32(rowCount), at: 0)
+    content.patch(integer: UInt32(keysSize), at: 4)
+    content.patch(integer: UInt32(valuesSize), at: 8)
+    content.patch(integer: UInt32(valueSizeMinimum), at: 12)
+    content.patch(integer: smallestSequence.value << 8 | UInt64(hasOneKind ? firstKind : 0), at: 16)
+    content.patch(integer: UInt16(prefixSize), at: 24)
+    content.patch(integer: UInt16(keySizeMinimum), at: 26)
+    content.patch(integer: UInt16(keySizeMaximum), at: 28)
+    content.patch(integer: UInt8(suffixWidth), at: 30)
+    content.patch(integer: UInt8(offsetWidth), at: 31)
+    content.patch(integer: UInt8(sequenceWidth), at: 32)
+    content.patch(integer: UInt8(hasOneKind ? 0 : 1), at: 33)
+    return content.view
+  }
+
+  /// Forgets the rows and keeps the memory.
+  mutating func removeAll() {
+    content.truncate(to: Block.headerSize)
+    keys.removeAll()
+    records.removeAll()
+    rowCount = 0
+    keySizeMinimum = Int.max
+    keySizeMaximum = 0
+    valueSizeMinimum = Int.max
+    valueSizeMaximum = 0
+    lastKeyStart = 0
+    smallestSequence = .maximum
+    largestSequence = .zero
+    hasOneKind = true
+  }
+
+  // MARK: - The rows that wait
+
+  @inline(__always)
+  private func trailerWord(_ row: Int) -> UInt64 {
+    records.view.load(row &* BlockBuilder.recordSize, as: UInt64.self)
+  }
+
+  @inline(__always)
+  private func keyEnd(_ row: Int) -> Int {
+    Int(records.view.load(row &* BlockBuilder.recordSize &+ 8, as: UInt32.self))
+  }
+
+  @inline(__always)
+  private func keyStart(_ row: Int) -> Int { row == 0 ? 0 : keyEnd(row &- 1) }
+
+  @inline(__always)
+  private func valueEnd(_ row: Int) -> Int {
+    Int(records.view.load(row &* BlockBuilder.recordSize &+ 12, as: UInt32.self))
+  }
+
+  @inline(__always)
+  private func key(_ row: Int) -> ByteView { keys.view.slice(keyStart(row), keyEnd(row)) }
+
+  @inline(__always)
+  private var bundleCount: Int { (rowCount &+ Block.bundleSize &- 1) >> Block.bundleShift }
+
+  @inline(__always)
+  private func rows(_ bundle: Int) -> Range<Int> {
+    let first = bundle << Block.bundleShift
+    return first..<min(first &+ Block.bundleSize, rowCount)
+  }
+
+  /// What the suffixes of a bundle have at least.
+  @inline(__always)
+  private func suffixSizeMinimum(_ prefixSize: Int, _ bundlePrefixSize: Int) -> Int {
+    max(0, keySizeMinimum &- prefixSize &- bundlePrefixSize)
+  }
+
+  // MARK: - Sections
+
+  /// Heads and bundle records. Returns the bytes of keys and the largest slot of a suffix.
+  private mutating func appendBundles(_ prefixSize: Int) -> (keysSize: Int, excess: Int) {
+    for bundle in 0..<bundleCount {
+      content.append(integer: key(rows(bundle).lowerBound).head(from: prefixSize).byteSwapped)
+    }
+    var start = 0
+    var largest = 0
+    for bundle in 0..<bundleCount {
+      let rows = rows(bundle)
+      let first = key(rows.lowerBound).dropFirst(prefixSize)
+      let size = first.sharedPrefixCount(key(rows.upperBound - 1).dropFirst(prefixSize))
+      content.append(integer: UInt32(start))
+      content.append(integer: UInt16(size))
+      let whole = keyEnd(rows.upperBound - 1) - keyStart(rows.lowerBound)
+      let suffixes = whole - rows.count * (prefixSize + size)
+      largest = max(largest, suffixes - rows.count * suffixSizeMinimum(prefixSize, size))
+      start += size + suffixes
+    }
+    return (start, largest)
+  }
+
+  /// Appends `count` integers of `width` bytes. Each is stored as eight bytes: the next one, or the
+  /// next section, overwrites what is too much.
+  @inline(__always)
+  private mutating func appendColumn(_ width: Int, _ count: Int, _ body: (Int) -> UInt64) {
+    if width == 0 { return }
+    content.reserve(width &* count &+ 8)
+    unsafe content.appendUninitialized(width &* count) { buffer in
+      guard var target = buffer.baseAddress else { return 0 }
+      for index in 0..<count {
+        unsafe target.storeBytes(of: body(index).littleEndian, as: UInt64.self)
+        unsafe target += width
+      }
+      return width &* count
+    }
+  }
+
+  private mutating func appendTrailers(_ sequenceWidth: Int) {
+    let base = smallestSequence.value
+    let records = records.view
+    appendColumn(sequenceWidth, rowCount) { row in
+      (records.load(row &* BlockBuilder.recordSize, as: UInt64.self) >> 8) &- base
+    }
+    appendColumn(hasOneKind ? 0 : 1, rowCount) { row in
+      records.load(row &* BlockBuilder.recordSize, as: UInt64.self) & 0xff
+    }
+  }
+
+  private mutating func appendOffsets(_ width: Int) {
+    let minimum = valueSizeMinimum
+    let records = records.view
+    appendColumn(width, rowCount &+ 1) { row in
+      if row == 0 { return 0 }
+      let end = records.load((row &- 1) &* BlockBuilder.recordSize &+ 12, as: UInt32.self)
+      return UInt64(end) &- UInt64(truncatingIfNeeded: row &* minimum)
+    }
+  }
+
+  private mutating func appendSuffixSlots(_ prefixSize: Int, _ width: Int) {
+    if width == 0 { return }
+    for bundle in 0..<bundleCount {
+      let rows = rows(bundle)
+      let size = bundlePrefixSize(bundle, prefixSize)
+      let shared = prefixSize + size + suffixSizeMinimum(prefixSize, size)
+      let start = keyStart(rows.lowerBound)
+      let records = records.view
+      appendColumn(width, rows.count + 1) { place in
+        if place == 0 { return 0 }
+        let row = rows.lowerBound &+ place &- 1
+        let end = Int(records.load(row &* BlockBuilder.recordSize &+ 8, as: UInt32.self))
+        return UInt64(truncatingIfNeeded: end &- start &- place &* shared)
+      }
+    }
+  }
+
+  /// As `appendBundles` wrote it.
+  private func bundlePrefixSize(_ bundle: Int, _ prefixSize: Int) -> Int {
+    let record = Block.headerSize + valueEnd(rowCount - 1) + prefixSize + bundleCount * 8
+    return Int(content.view.load(record + bundle * Block.bundleRecordSize + 4, as: UInt16.self))
+  }
+
+  private mutating func appendSuffixes(_ prefixSize: Int, _ keysSize: Int) {
+    // Suffixes are copied sixteen bytes at a time: what is too much is overwritten by the next.
+    content.reserve(keysSize + Block.slack)
+    keys.reserve(Block.slack)
+    for bundle in 0..<bundleCount {
+      let rows = rows(bundle)
+      let size = bundlePrefixSize(bundle, prefixSize)
+      let drop = prefixSize + size
+      content.append(key(rows.lowerBound).slice(prefixSize, drop))
+      var start = keyStart(rows.lowerBound)
+      for row in rows {
+        let end = keyEnd(row)
+        let count = end &- start &- drop
+        let source = unsafe UnsafeRawPointer(keys.base) + start + drop
+        if count <= Block.slack {
+          unsafe content.appendUninitialized(count) { buffer in
+            guard let target = buffer.baseAddress else { return 0 }
+            unsafe target.storeBytes(of: source.loadUnaligned(as: SIMD2<UInt64>.self), as: SIMD2<UInt64>.self)
+            return count
+          }
+        } else {
+          content.append(unsafe ByteView(base: source, count: count))
+        }
+        start = end
+      }
+    }
+  }
+}

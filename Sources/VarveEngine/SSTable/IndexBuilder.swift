@@ -1,0 +1,90 @@
+/// Collects the entries of a table's index while its data blocks are written, and writes the index
+/// behind them.
+///
+/// Entries fill a partition; a full partition is packed and kept until the data is complete, because
+/// data blocks lie in one piece. If there is only one partition, it is the root.
+struct IndexBuilder: ~Copyable {
+  private struct Partition {
+    let range: Range<Int>
+    let codec: Compression
+    let contentSize: UInt32
+    let entry: IndexEntry
+    let separator: Range<Int>
+    let trailer: Trailer
+  }
+
+  private let partitionSize: Int
+  private let compression: Compression
+  private var block: BlockBuilder
+  private var value = ByteWriter(capacity: IndexEntry.size)
+  private var packed = ByteWriter(capacity: 4096)
+  private var separators = ByteWriter(capacity: 256)
+  private var partitions: [Partition] = []
+  private var lastTrailer = Trailer(word: 0)
+  private var rowCount: UInt64 = 0
+  private var tombstoneCount: UInt64 = 0
+  private var smallest = SequenceNumber.maximum
+  private var largest = SequenceNumber.zero
+
+  init(partitionSize: Int, compression: Compression) {
+    self.partitionSize = partitionSize
+    self.compression = compression
+    block = BlockBuilder(capacity: partitionSize)
+  }
+
+  /// About what `finish` will write.
+  var estimatedSize: Int { packed.count + block.estimatedSize + partitions.count * 64 }
+  var partitionCount: Int { partitions.count }
+
+  mutating func add(separator: ByteView, _ trailer: Trailer, _ entry: IndexEntry) {
+    if block.estimatedSize + separator.count + IndexEntry.size > partitionSize, !block.isEmpty { closePartition() }
+    value.removeAll()
+    entry.append(to: &value)
+    block.add(separator, trailer, value.view)
+    lastTrailer = trailer
+    rowCount += UInt64(entry.rowCount)
+    tombstoneCount += UInt64(entry.tombstoneCount)
+    smallest = min(smallest, entry.smallestSequence)
+    largest = max(largest, entry.largestSequence)
+  }
+
+  private mutating func closePartition() {
+    let separatorStart = separators.count
+    separators.append(block.lastKey)
+    let content = block.finish()
+    let start = packed.count
+    let codec = packed.appendPacked(content, compression)
+    let entry = IndexEntry(
+      handle: BlockHandle(
+        offset: 0, storedSize: UInt32(packed.count - start), contentSize: UInt32(content.count)),
+      rowCount: UInt32(clamping: rowCount), tombstoneCount: UInt32(clamping: tombstoneCount),
+      smallestSequence: smallest, largestSequence: largest, flags: 0)
+    partitions.append(
+      Partition(
+        range: start..<packed.count, codec: codec, contentSize: UInt32(content.count), entry: entry,
+        separator: separatorStart..<separators.count, trailer: lastTrailer))
+    block.removeAll()
+    rowCount = 0
+    tombstoneCount = 0
+    smallest = .maximum
+    largest = .zero
+  }
+
+  /// Writes partitions and root. Returns the root's handle and the levels.
+  mutating func finish(to file: inout TableFileWriter) throws(EngineError) -> (root: BlockHandle, levelCount: UInt8) {
+    guard !partitions.isEmpty else {
+      // One partition, or none at all: it is the root.
+      return (try file.append(content: block.finish(), compression), 1)
+    }
+    closePartition()
+    for partition in partitions {
+      let view = packed.view.slice(partition.range.lowerBound, partition.range.upperBound)
+      let handle = try file.append(packed: view, partition.codec, contentSize: partition.contentSize)
+      value.removeAll()
+      partition.entry.with(offset: handle.offset, flags: 0).append(to: &value)
+      let separator = separators.view.slice(partition.separator.lowerBound, partition.separator.upperBound)
+      block.add(separator, partition.trailer, value.view)
+    }
+    return (try file.append(content: block.finish(), compression), 2)
+  }
+}

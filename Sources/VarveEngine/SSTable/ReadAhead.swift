@@ -1,0 +1,94 @@
+/// Reads the blocks of one table in order, in large pieces, into memory of its own.
+///
+/// # Safety
+/// The only owner of its memory. What it hands out is valid until the next call.
+///
+/// # Concurrency
+/// Belongs to one iterator.
+@safe
+final class ReadAhead {
+  /// The bytes that are read at a time, unless a block is larger.
+  static let size = 512 * 1024
+
+  private let table: TableReader
+  private let limit: UInt64
+  private let dropsPages: Bool
+  private var buffer: UnsafeMutableRawPointer
+  private var capacity: Int
+  private var start: UInt64 = 0
+  private var count = 0
+  private var unpacked: UnsafeMutableRawPointer
+  private var unpackedCapacity: Int
+  private var storedStart = 0
+  private var storedCount = 0
+
+  init(_ table: TableReader, dropsPages: Bool) {
+    self.table = table
+    self.dropsPages = dropsPages
+    limit = table.footer.dataSize
+    capacity = min(ReadAhead.size, Int(limit))
+    unsafe buffer = UnsafeMutableRawPointer.allocate(byteCount: capacity + Block.slack, alignment: 64)
+    unpackedCapacity = 0
+    unsafe unpacked = UnsafeMutableRawPointer.allocate(byteCount: Block.slack, alignment: 64)
+  }
+
+  deinit {
+    unsafe buffer.deallocate()
+    unsafe unpacked.deallocate()
+  }
+
+  /// The block that was handed out last, as it is in the file, trailer included.
+  var stored: ByteView {
+    unsafe ByteView(base: UnsafeRawPointer(buffer) + storedStart, count: storedCount)
+  }
+
+  /// The validated content of a data block.
+  func content(_ handle: BlockHandle) throws(EngineError) -> ByteView {
+    try table.check(handle)
+    guard let end = handle.end, end <= limit else {
+      throw .corruption("a data block behind the data", file: table.file.path, offset: handle.offset)
+    }
+    if handle.offset < start || end > start + UInt64(count) { try fill(handle) }
+    storedStart = Int(handle.offset - start)
+    storedCount = handle.fileSize
+    try table.verify(stored, handle)
+    let size = Int(handle.contentSize)
+    let codec = try table.codec(stored, handle)
+    let content: ByteView
+    if codec == .none, size == Int(handle.storedSize) {
+      // Trailer or slack lie behind it: it can be read in place.
+      content = stored.slice(0, size)
+    } else {
+      reserve(size)
+      unsafe try table.open(stored, handle, into: UnsafeMutableRawBufferPointer(start: unpacked, count: size))
+      content = unsafe ByteView(base: UnsafeRawPointer(unpacked), count: size)
+    }
+    try table.validate(content, handle, .data)
+    return content
+  }
+
+  private func fill(_ handle: BlockHandle) throws(EngineError) {
+    if dropsPages, count > 0 { table.file.dropCachedPages(offset: start, size: UInt64(count)) }
+    count = 0
+    start = handle.offset
+    let wanted = max(handle.fileSize, min(ReadAhead.size, Int(limit - start)))
+    if wanted > capacity {
+      unsafe buffer.deallocate()
+      capacity = wanted
+      unsafe buffer = UnsafeMutableRawPointer.allocate(byteCount: capacity + Block.slack, alignment: 64)
+    }
+    count = unsafe try table.file.read(
+      into: UnsafeMutableRawBufferPointer(start: buffer, count: wanted), at: start)
+    guard count >= handle.fileSize else {
+      count = 0
+      throw .corruption("the file ends inside a block", file: table.file.path, offset: handle.offset)
+    }
+  }
+
+  private func reserve(_ size: Int) {
+    if size <= unpackedCapacity { return }
+    unsafe unpacked.deallocate()
+    unpackedCapacity = size + size / 4
+    unsafe unpacked = UnsafeMutableRawPointer.allocate(byteCount: unpackedCapacity + Block.slack, alignment: 64)
+  }
+}

@@ -1,0 +1,90 @@
+/// Writes a table's file from front to back through a buffer of its own.
+///
+/// Blocks are packed straight into the buffer, which goes to the file in large pieces.
+struct TableFileWriter: ~Copyable {
+  private let file: any File
+  private let tableID: UInt64
+  private let bufferSize: Int
+  private let startsWriteback: Bool
+  private var buffer: ByteWriter
+  private var flushedSize: UInt64 = 0
+
+  init(file: any File, tableID: UInt64, bufferSize: Int, startsWriteback: Bool) {
+    self.file = file
+    self.tableID = tableID
+    self.bufferSize = bufferSize
+    self.startsWriteback = startsWriteback
+    buffer = ByteWriter(capacity: bufferSize + bufferSize / 4)
+  }
+
+  /// The size of the file when the buffer is written.
+  var size: UInt64 { flushedSize + UInt64(buffer.count) }
+
+  /// Packs a content if that pays, and appends it with its trailer.
+  mutating func append(content: ByteView, _ compression: Compression) throws(EngineError) -> BlockHandle {
+    let offset = size
+    let start = buffer.count
+    let codec = buffer.appendPacked(content, compression)
+    return try seal(codec, start: start, offset: offset, contentSize: UInt32(content.count))
+  }
+
+  /// Appends a content that is packed already.
+  mutating func append(
+    packed: ByteView, _ codec: Compression, contentSize: UInt32
+  ) throws(EngineError) -> BlockHandle {
+    let offset = size
+    let start = buffer.count
+    buffer.append(packed)
+    return try seal(codec, start: start, offset: offset, contentSize: contentSize)
+  }
+
+  private mutating func seal(
+    _ codec: Compression, start: Int, offset: UInt64, contentSize: UInt32
+  ) throws(EngineError) -> BlockHandle {
+    let stored = buffer.view.dropFirst(start)
+    let handle = BlockHandle(offset: offset, storedSize: UInt32(stored.count), contentSize: contentSize)
+    buffer.reserve(BlockTrailer.size)
+    BlockTrailer.seal(codec, content: buffer.view.dropFirst(start), tableID: tableID, offset: offset, to: &buffer)
+    try flushIfFull()
+    return handle
+  }
+
+  /// Appends a verified block of another table: content and codec as they are, the checksum rebased.
+  mutating func append(
+    stored block: ByteView, contentSize: UInt32, from source: (tableID: UInt64, offset: UInt64)
+  ) throws(EngineError) -> BlockHandle {
+    let offset = size
+    let covered = block.count - 4
+    buffer.append(block.slice(0, covered))
+    buffer.append(
+      integer: BlockTrailer.rebased(block.load(covered, as: UInt32.self), from: source, to: (tableID, offset)))
+    try flushIfFull()
+    return BlockHandle(
+      offset: offset, storedSize: UInt32(block.count - BlockTrailer.size), contentSize: contentSize)
+  }
+
+  mutating func append(footer: TableFooter) { footer.append(to: &buffer) }
+
+  private mutating func flushIfFull() throws(EngineError) {
+    if buffer.count >= bufferSize { try flush() }
+  }
+
+  mutating func flush() throws(EngineError) {
+    guard buffer.count > 0 else { return }
+    unsafe try file.write(buffer.view.buffer, at: flushedSize)
+    if startsWriteback { file.startWriteback(offset: flushedSize, size: UInt64(buffer.count)) }
+    flushedSize += UInt64(buffer.count)
+    buffer.removeAll()
+    // One huge value must not keep its memory for the rest of the table.
+    if buffer.capacity > bufferSize * 4 { buffer = ByteWriter(capacity: bufferSize + bufferSize / 4) }
+  }
+}
+
+extension ByteWriter {
+  /// Appends a content, packed if that saves an eighth; returns the codec it is in.
+  mutating func appendPacked(_ content: ByteView, _ compression: Compression) -> Compression {
+    if compression.compress(content, appendingTo: &self) { return compression }
+    append(content)
+    return .none
+  }
+}

@@ -1,0 +1,99 @@
+/// The last 128 bytes of a table, as `TableFormat` draws them.
+struct TableFooter: Hashable, Sendable {
+  var tableID: UInt64 = 0
+  var fileSize: UInt64 = 0
+  var rootIndex = BlockHandle.none
+  var properties = BlockHandle.none
+  var rangeTombstones = BlockHandle.none
+  var filterOffset: UInt64 = 0
+  var filterLineCount: UInt32 = 0
+  var filterProbeCount: UInt8 = 0
+  var filterKind: UInt8 = 0
+  var requiredFeatures: UInt64 = 0
+  var transformID: UInt32 = 0
+  var indexLevelCount: UInt8 = 1
+  var dataSize: UInt64 = 0
+
+  func append(to writer: inout ByteWriter) {
+    let start = writer.count
+    writer.append(integer: tableID)
+    writer.append(integer: fileSize)
+    rootIndex.append(to: &writer)
+    properties.append(to: &writer)
+    rangeTombstones.append(to: &writer)
+    writer.append(integer: filterOffset)
+    writer.append(integer: filterLineCount)
+    writer.append(integer: filterProbeCount)
+    writer.append(integer: filterKind)
+    writer.append(integer: UInt16(0))
+    writer.append(integer: requiredFeatures)
+    writer.append(integer: transformID)
+    writer.append(integer: indexLevelCount)
+    writer.append(repeating: 0, count: 3)
+    writer.append(integer: dataSize)
+    writer.append(integer: UInt64(0))
+    writer.append(integer: TableFormat.version)
+    writer.append(integer: UInt32(0))
+    writer.append(integer: TableFormat.magic)
+    let footer = writer.view.dropFirst(start)
+    writer.patch(integer: TableFooter.checksum(footer, tableID, fileSize), at: start + 116)
+  }
+
+  private static func checksum(_ footer: ByteView, _ tableID: UInt64, _ fileSize: UInt64) -> UInt32 {
+    CRC32C.extend(CRC32C.extend(0, footer.slice(0, 116)), footer.slice(120, 128)) ^ CRC32C.seed(tableID, fileSize)
+  }
+
+  /// Reads the footer of a file of `fileSize` bytes.
+  init(_ view: ByteView, fileSize: UInt64, path: String) throws(EngineError) {
+    let place = fileSize - min(fileSize, UInt64(TableFormat.footerSize))
+    func damaged(_ message: String) -> EngineError { .corruption(message, file: path, offset: place) }
+    guard view.count == TableFormat.footerSize, view.load(120, as: UInt64.self) == TableFormat.magic else {
+      throw damaged("the file does not end like a table")
+    }
+    tableID = view.load(0, as: UInt64.self)
+    self.fileSize = view.load(8, as: UInt64.self)
+    guard TableFooter.checksum(view, tableID, self.fileSize) == view.load(116, as: UInt32.self) else {
+      throw damaged("the footer of the table has a wrong checksum")
+    }
+    let version = view.load(112, as: UInt32.self)
+    guard version == TableFormat.version else {
+      throw EngineError(
+        .unsupportedFormat, "a table of format \(version); this version knows \(TableFormat.version)", file: path)
+    }
+    guard self.fileSize == fileSize else {
+      throw damaged("a table of \(self.fileSize) bytes in a file of \(fileSize)")
+    }
+    rootIndex = BlockHandle(view.slice(16, 32))
+    properties = BlockHandle(view.slice(32, 48))
+    rangeTombstones = BlockHandle(view.slice(48, 64))
+    filterOffset = view.load(64, as: UInt64.self)
+    filterLineCount = view.load(72, as: UInt32.self)
+    filterProbeCount = view.load(76, as: UInt8.self)
+    filterKind = view.load(77, as: UInt8.self)
+    requiredFeatures = view.load(80, as: UInt64.self)
+    transformID = view.load(88, as: UInt32.self)
+    indexLevelCount = view.load(92, as: UInt8.self)
+    dataSize = view.load(96, as: UInt64.self)
+    try validate(view, path: path, place: place)
+  }
+
+  private func validate(_ view: ByteView, path: String, place: UInt64) throws(EngineError) {
+    guard requiredFeatures & ~TableFormat.knownFeatures == 0, transformID == 0 else {
+      throw EngineError(
+        .unsupportedFormat, "a table with features \(requiredFeatures) and transform \(transformID)", file: path)
+    }
+    let isReservedZero =
+      view.load(78, as: UInt16.self) == 0 && view.slice(93, 96).bytes == [0, 0, 0]
+      && view.load(104, as: UInt64.self) == 0
+    guard isReservedZero, rangeTombstones == .none, indexLevelCount == 1 || indexLevelCount == 2,
+      filterLineCount == 0 || (filterKind == BloomFilter.kind && filterProbeCount <= BloomFilter.probeCountMaximum)
+    else { throw EngineError(.unsupportedFormat, "a table with unknown fields in its footer", file: path) }
+    func isInside(_ handle: BlockHandle) -> Bool { handle.end.map { $0 <= place } ?? false }
+    let (filterEnd, overflow) = filterOffset.addingReportingOverflow(TableFilter.fileSize(lineCount: filterLineCount))
+    guard isInside(rootIndex), isInside(properties), dataSize <= place, !overflow, filterEnd <= place else {
+      throw .corruption("the footer points outside the table", file: path, offset: place)
+    }
+  }
+
+  init() {}
+}

@@ -1,0 +1,66 @@
+/// A table: an immutable, sorted file of entries. Version 1 of the format.
+///
+/// # Format
+///
+///     data blocks      one behind the other from byte 0, in key order
+///     filter pages     lines of the Bloom filter, 64 a page (`TableFilter`)
+///     index partitions entries of data blocks (only with two levels)
+///     root index       entries of data blocks (one level) or of index partitions (two)
+///     range tombstones none in this version
+///     properties       facts about the whole table (`TableProperties`)
+///     footer           128 bytes
+///
+/// The sections follow each other without a gap: every byte of the file is under a checksum.
+/// Data blocks, index partitions and the root have the content that `Block` draws; each block of any
+/// section is its content packed by a codec, then the trailer of five bytes that `BlockTrailer` draws.
+///
+/// ## Index entry
+/// A row of an index block. Its key is a *separator* that lies at or after the last key of what it
+/// points at, and before the first key of what follows: usually the separator is a short string between
+/// two user keys, and its trailer is 0 (which sorts behind all entries of a key). Where one user key
+/// goes on in the next block, the separator is that key with the trailer of the block's last entry.
+/// Its value is 40 bytes (`IndexEntry`).
+///
+/// ## Footer
+///
+///     offset   bytes
+///     0        8      table id: random, the seed of every checksum in the file
+///     8        8      size of the file
+///     16       16     handle of the root index
+///     32       16     handle of the properties
+///     48       16     handle of the range tombstones, zero: none
+///     64       8      offset of the first filter page
+///     72       4      lines of the filter, 0: no filter
+///     76       1      probes of a key
+///     77       1      kind of filter (`BloomFilter.kind`)
+///     78       2      zero
+///     80       8      required features, a bit each; a reader refuses bits that it does not know
+///     88       4      transform of the blocks (encryption, say); 0: none, others are refused
+///     92       1      levels of the index, 1 or 2
+///     93       3      zero
+///     96       8      bytes of data blocks
+///     104      8      zero
+///     112      4      version of the format, 1
+///     116      4      checksum: CRC-32C(bytes 0..<116, 120..<128) xor CRC32C.seed(table id, file size)
+///     120      8      magic
+///
+/// Magic, checksum and version keep their places in every version, so that a reader can tell a later
+/// version from damage.
+///
+/// # Invariants
+/// 1. Entries of a table are in internal-key order; no two are equal.
+/// 2. A content is below 2^32 bytes: a block is cut before it can grow beyond one row of the largest
+///    size.
+/// 3. A file is written from front to back and never changed.
+enum TableFormat {
+  // On disk: never change.
+  static let magic: UInt64 = 0x0a31_5453_7672_6156
+  static let footerSize = 128
+  static let version: UInt32 = 1
+
+  /// Required features that this version knows: none yet.
+  static let knownFeatures: UInt64 = 0
+
+  /// A content's size that no table has: larger ones are damage.
+  static let contentSizeMaximum = Limits.valueSizeMaximum + (1 << 20) + 64 * 1024
+}

@@ -1,0 +1,319 @@
+/// Steps over the entries of a table.
+///
+/// It holds a pin (or, for compactions, buffers of its own) on the data block it is in, and on the
+/// index blocks that lead there. Steps inside a block allocate nothing: the key is put together in a
+/// buffer of the iterator in which the prefixes stay, so that a step copies the suffix alone, and
+/// trailer and value are computed when they are asked for.
+///
+/// # States
+/// `row >= 0`: valid, and `block`, `entry`, `partitionRow` and `rootRow` say where. `row < 0`: not
+/// valid; only a seek goes on. Any error leaves this state.
+///
+/// # Concurrency
+/// Belongs to one thread at a time.
+@safe
+final class TableIterator: InternalIterator {
+  private let table: TableReader
+  private let visible: SequenceNumber
+  private let isTwoLevel: Bool
+  private let readAhead: ReadAhead?
+
+  private var rootPin: BlockPin?
+  private var root = Block()
+  private var rootRow = 0
+  private var partitionPin: BlockPin?
+  private var partition = Block()
+  private var partitionRow = 0
+  /// The root row whose partition is loaded; -1: none.
+  private var loadedRootRow = -1
+
+  private var blockPin: BlockPin?
+  /// The rows of the data block in which the iterator stands.
+  private(set) var block = Block()
+  private var entry: IndexEntry?
+  private var row = -1
+
+  private var key: UnsafeMutableRawPointer
+  private var keyCapacity: Int
+  private var keySize = 0
+  /// The bytes at the front of `key` that all keys of the bundle have.
+  private var sharedSize = 0
+  private var bundleIndex = -1
+  private var suffixes: UnsafeRawPointer
+  private var suffixSizeMinimum = 0
+  private var suffixEnd = 0
+
+  init(_ table: TableReader, _ purpose: ReadPurpose, visible: SequenceNumber, dropsPages: Bool) {
+    self.table = table
+    self.visible = visible
+    isTwoLevel = table.footer.indexLevelCount == 2
+    readAhead = purpose == .compaction ? ReadAhead(table, dropsPages: dropsPages) : nil
+    keyCapacity = 256
+    unsafe key = UnsafeMutableRawPointer.allocate(byteCount: keyCapacity + Block.slack, alignment: 16)
+    unsafe suffixes = UnsafeRawPointer(key)
+  }
+
+  deinit { unsafe key.deallocate() }
+
+  // MARK: - The entry
+
+  @inline(__always)
+  var isValid: Bool { row >= 0 }
+
+  @inline(__always)
+  var userKey: ByteView { unsafe ByteView(base: UnsafeRawPointer(key), count: keySize) }
+
+  @inline(__always)
+  var trailer: Trailer { block.trailer(row) }
+
+  @inline(__always)
+  var value: ByteView { block.value(row) }
+
+  // MARK: - Steps
+
+  @inline(__always)
+  func next() throws(EngineError) {
+    assert(isValid, "next of an iterator that is not valid")
+    let following = row &+ 1
+    if following >= block.rowCount { return try nextBlock() }
+    row = following
+    if following & (Block.bundleSize &- 1) == 0 {
+      enterBundle(following >> Block.bundleShift)
+    }
+    let start = suffixEnd
+    let slot = following &+ bundleIndex &+ 1
+    let place = following & (Block.bundleSize &- 1)
+    suffixEnd = (place &+ 1) &* suffixSizeMinimum &+ block.suffixes.integer(slot)
+    copySuffix(start)
+  }
+
+  func previous() throws(EngineError) {
+    assert(isValid, "previous of an iterator that is not valid")
+    if row == 0 { return try enterBlockBefore() }
+    moveTo(row &- 1)
+  }
+
+  /// To the first row of the next block.
+  func nextBlock() throws(EngineError) {
+    guard isValid else { fatalError("nextBlock of an iterator that is not valid: seek first") }
+    row = -1
+    partitionRow &+= 1
+    try enterBlockAtOrAfter()
+  }
+
+  // MARK: - Seeks
+
+  func seekToFirst() throws(EngineError) {
+    try loadRoot()
+    rootRow = 0
+    partitionRow = 0
+    try enterBlockAtOrAfter()
+  }
+
+  func seekToLast() throws(EngineError) {
+    try loadRoot()
+    rootRow = root.rowCount
+    partitionRow = 0
+    try enterBlockBefore()
+  }
+
+  func seek(_ target: InternalKey) throws(EngineError) {
+    guard try findBlock(target) else { return }
+    if try !loadBlock() { return try skipForward() }
+    let found = block.lowerBound(target.userKey, target.trailer)
+    if found < block.rowCount { return moveTo(found) }
+    try skipForward()
+  }
+
+  func seekBefore(_ target: InternalKey) throws(EngineError) {
+    if try findBlock(target), try loadBlock() {
+      let found = block.lowerBound(target.userKey, target.trailer)
+      if found > 0 { return moveTo(found &- 1) }
+    }
+    try enterBlockBefore()
+  }
+
+  // MARK: - Blocks
+
+  /// What the index says of the block in which the iterator stands.
+  var blockEntry: IndexEntry? { isValid ? entry : nil }
+
+  @inline(__always)
+  var isAtBlockStart: Bool { row == 0 }
+
+  var tableID: UInt64 { table.tableID }
+
+  /// The block as it is in the file, with its trailer; nil for users' reads.
+  var storedBlock: ByteView? { isValid ? readAhead?.stored : nil }
+
+  /// Whether the last row of the block is before `limit`, so that the rest of the block is.
+  func blockEnds(before limit: InternalKey) -> Bool {
+    assert(isValid, "a block of an iterator that is not valid")
+    return block.compare(block.rowCount &- 1, limit) < 0
+  }
+
+  private func skipForward() throws(EngineError) {
+    row = -1
+    partitionRow &+= 1
+    try enterBlockAtOrAfter()
+  }
+
+  /// To the first row of the first block with visible entries at or after (rootRow, partitionRow).
+  private func enterBlockAtOrAfter() throws(EngineError) {
+    row = -1
+    while true {
+      if isTwoLevel {
+        if rootRow >= root.rowCount { return }
+        try loadPartition()
+      }
+      if partitionRow >= index.rowCount {
+        if !isTwoLevel { return }
+        rootRow &+= 1
+        partitionRow = 0
+        continue
+      }
+      if try loadBlock(), block.rowCount > 0 { return moveTo(0) }
+      partitionRow &+= 1
+    }
+  }
+
+  /// To the last row of the last block with visible entries before (rootRow, partitionRow).
+  private func enterBlockBefore() throws(EngineError) {
+    row = -1
+    while true {
+      if partitionRow == 0 || (isTwoLevel && rootRow >= root.rowCount) {
+        if isTwoLevel {
+          if rootRow == 0 { return }
+          rootRow &-= 1
+          try loadPartition()
+          partitionRow = partition.rowCount
+        } else {
+          if rootRow < root.rowCount || root.rowCount == 0 { return }
+          // From behind the end of a single-level index.
+          rootRow = 0
+          partitionRow = root.rowCount
+        }
+        continue
+      }
+      partitionRow &-= 1
+      if try loadBlock(), block.rowCount > 0 { return moveTo(block.rowCount &- 1) }
+    }
+  }
+
+  // MARK: - Index
+
+  /// The index block that points at data blocks.
+  private var index: Block { isTwoLevel ? partition : root }
+
+  private func loadRoot() throws(EngineError) {
+    row = -1
+    if rootPin != nil { return }
+    let handle = table.footer.rootIndex
+    let pin = try indexBlock(handle)
+    root = Block(validated: pin.content(handle))
+    rootPin = consume pin
+  }
+
+  private func loadPartition() throws(EngineError) {
+    if loadedRootRow == rootRow { return }
+    loadedRootRow = -1
+    let handle = root.indexEntry(rootRow).handle
+    let pin = try indexBlock(handle)
+    partition = Block(validated: pin.content(handle))
+    partitionPin = consume pin
+    loadedRootRow = rootRow
+  }
+
+  private func indexBlock(_ handle: BlockHandle) throws(EngineError) -> BlockPin {
+    if readAhead == nil { return try table.block(handle, .index) }
+    return BlockPin(owning: try table.read(handle, .index))
+  }
+
+  /// Puts (rootRow, partitionRow) on the block in which `target` must be; false, and behind the last
+  /// one, if all entries are before it.
+  private func findBlock(_ target: InternalKey) throws(EngineError) -> Bool {
+    try loadRoot()
+    let found = root.lowerBound(target.userKey, target.trailer)
+    rootRow = found
+    partitionRow = 0
+    if found == root.rowCount { return false }
+    if !isTwoLevel {
+      rootRow = 0
+      partitionRow = found
+      return true
+    }
+    try loadPartition()
+    partitionRow = partition.lowerBound(target.userKey, target.trailer)
+    return true
+  }
+
+  /// Loads the data block at `partitionRow`; false if none of its entries is visible, or the partition
+  /// has no such row.
+  private func loadBlock() throws(EngineError) -> Bool {
+    row = -1
+    let index = index
+    guard partitionRow < index.rowCount else { return false }
+    let entry = index.indexEntry(partitionRow)
+    if entry.smallestSequence > visible { return false }
+    // The old block goes first: its memory may be what the new one needs.
+    self.entry = nil
+    bundleIndex = -1
+    if let readAhead {
+      block = Block(validated: try readAhead.content(entry.handle))
+    } else {
+      let pin = try table.block(entry.handle, .data)
+      block = Block(validated: pin.content(entry.handle))
+      blockPin = consume pin
+    }
+    self.entry = entry
+    if block.keySizeMaximum > keyCapacity { growKey() }
+    unsafe key.copyMemory(from: block.prefixBase, byteCount: block.prefixSize)
+    return true
+  }
+
+  private func growKey() {
+    unsafe key.deallocate()
+    keyCapacity = block.keySizeMaximum * 2
+    unsafe key = UnsafeMutableRawPointer.allocate(byteCount: keyCapacity + Block.slack, alignment: 16)
+  }
+
+  // MARK: - Rows
+
+  /// Stands on a row of the block.
+  private func moveTo(_ target: Int) {
+    row = target
+    let bundle = target >> Block.bundleShift
+    if bundle != bundleIndex { enterBundle(bundle) }
+    let place = target & (Block.bundleSize &- 1)
+    let slot = target &+ bundle
+    let start = place &* suffixSizeMinimum &+ block.suffixes.integer(slot)
+    suffixEnd = (place &+ 1) &* suffixSizeMinimum &+ block.suffixes.integer(slot &+ 1)
+    copySuffix(start)
+  }
+
+  /// Puts the prefix of a bundle into the key.
+  private func enterBundle(_ index: Int) {
+    let bundle = block.bundle(index)
+    bundleIndex = index
+    unsafe (key + block.prefixSize).copyMemory(from: bundle.base, byteCount: bundle.prefixSize)
+    sharedSize = block.prefixSize &+ bundle.prefixSize
+    unsafe suffixes = bundle.base + bundle.prefixSize
+    suffixSizeMinimum = bundle.suffixSizeMinimum
+    suffixEnd = 0
+  }
+
+  /// Puts the suffix from `start` to `suffixEnd` behind the prefixes, sixteen bytes at a time: behind
+  /// the content and behind the buffer there is room for that.
+  @inline(__always)
+  private func copySuffix(_ start: Int) {
+    let size = suffixEnd &- start
+    keySize = sharedSize &+ size
+    let source = unsafe suffixes + start
+    let target = unsafe key + sharedSize
+    if size <= 16 {
+      unsafe target.storeBytes(of: source.loadUnaligned(as: SIMD2<UInt64>.self), as: SIMD2<UInt64>.self)
+    } else {
+      unsafe target.copyMemory(from: source, byteCount: size)
+    }
+  }
+}

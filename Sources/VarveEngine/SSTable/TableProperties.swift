@@ -1,0 +1,156 @@
+/// Facts about a whole table, in a block of their own near its end.
+///
+/// # Format
+/// Fields, each a varint tag, a varint size and that many bytes; integers are varints in their field.
+/// Tags ascend. A reader skips tags that it does not know: what must be understood is in the footer's
+/// required features.
+struct TableProperties: Hashable, Sendable {
+  var entryCount: UInt64 = 0
+  /// Deletes and single deletes.
+  var tombstoneCount: UInt64 = 0
+  var rangeTombstoneCount: UInt64 = 0
+  /// User keys, each once.
+  var keyCount: UInt64 = 0
+  var keysSize: UInt64 = 0
+  var valuesSize: UInt64 = 0
+  /// Bytes of the data blocks before packing.
+  var contentSize: UInt64 = 0
+  var dataBlockCount: UInt64 = 0
+  /// Data blocks that were copied whole from other tables.
+  var copiedBlockCount: UInt64 = 0
+  var indexPartitionCount: UInt64 = 0
+  var smallestKey: [UInt8] = []
+  var smallestTrailer = Trailer(word: 0)
+  var largestKey: [UInt8] = []
+  var largestTrailer = Trailer(word: 0)
+  var smallestSequence = SequenceNumber.zero
+  var largestSequence = SequenceNumber.zero
+  var compression: UInt8 = 0
+  var blockSize: UInt64 = 0
+  var bloomBitsPerKey: UInt64 = 0
+  var origin: UInt8 = 0
+  var level: UInt64 = 0
+  var createdAt: UInt64 = 0
+
+  /// On disk: never change a number.
+  private enum Tag: UInt64, CaseIterable {
+    case entryCount = 1
+    case tombstoneCount = 2
+    case rangeTombstoneCount = 3
+    case keyCount = 4
+    case keysSize = 5
+    case valuesSize = 6
+    case contentSize = 7
+    case dataBlockCount = 8
+    case copiedBlockCount = 9
+    case indexPartitionCount = 10
+    case smallestKey = 11
+    case smallestTrailer = 12
+    case largestKey = 13
+    case largestTrailer = 14
+    case smallestSequence = 15
+    case largestSequence = 16
+    case compression = 17
+    case blockSize = 18
+    case bloomBitsPerKey = 19
+    case origin = 20
+    case level = 21
+    case createdAt = 22
+  }
+
+  init() {}
+
+  func append(to writer: inout ByteWriter) {
+    for tag in Tag.allCases {
+      switch tag {
+      case .smallestKey: TableProperties.append(tag, smallestKey, to: &writer)
+      case .largestKey: TableProperties.append(tag, largestKey, to: &writer)
+      default: TableProperties.append(tag, number(tag), to: &writer)
+      }
+    }
+  }
+
+  private static func append(_ tag: Tag, _ bytes: [UInt8], to writer: inout ByteWriter) {
+    writer.append(varint: tag.rawValue)
+    bytes.withByteView { writer.append(lengthPrefixed: $0) }
+  }
+
+  private static func append(_ tag: Tag, _ number: UInt64, to writer: inout ByteWriter) {
+    writer.append(varint: tag.rawValue)
+    writer.append(varint: UInt64(Varint.size(number)))
+    writer.append(varint: number)
+  }
+
+  private func number(_ tag: Tag) -> UInt64 {
+    switch tag {
+    case .entryCount: entryCount
+    case .tombstoneCount: tombstoneCount
+    case .rangeTombstoneCount: rangeTombstoneCount
+    case .keyCount: keyCount
+    case .keysSize: keysSize
+    case .valuesSize: valuesSize
+    case .contentSize: contentSize
+    case .dataBlockCount: dataBlockCount
+    case .copiedBlockCount: copiedBlockCount
+    case .indexPartitionCount: indexPartitionCount
+    case .smallestKey, .largestKey: 0
+    case .smallestTrailer: smallestTrailer.word
+    case .largestTrailer: largestTrailer.word
+    case .smallestSequence: smallestSequence.value
+    case .largestSequence: largestSequence.value
+    case .compression: UInt64(compression)
+    case .blockSize: blockSize
+    case .bloomBitsPerKey: bloomBitsPerKey
+    case .origin: UInt64(origin)
+    case .level: level
+    case .createdAt: createdAt
+    }
+  }
+
+  /// Reads the content of a properties block.
+  init(_ content: ByteView, path: String, offset: UInt64) throws(EngineError) {
+    var reader = ByteReader(content, file: path, fileOffset: offset)
+    var previous: UInt64 = 0
+    while !reader.isAtEnd {
+      let number = try reader.varint()
+      guard number > previous else { throw reader.corruption("the properties are out of order") }
+      previous = number
+      let field = try reader.lengthPrefixed()
+      guard let tag = Tag(rawValue: number) else { continue }
+      if tag == .smallestKey || tag == .largestKey {
+        if tag == .smallestKey { smallestKey = field.bytes } else { largestKey = field.bytes }
+        continue
+      }
+      var fieldReader = ByteReader(field, file: path, fileOffset: offset)
+      let value = try fieldReader.varint()
+      guard fieldReader.isAtEnd else { throw reader.corruption("a property of an odd size") }
+      set(tag, value)
+    }
+  }
+
+  private mutating func set(_ tag: Tag, _ value: UInt64) {
+    switch tag {
+    case .entryCount: entryCount = value
+    case .tombstoneCount: tombstoneCount = value
+    case .rangeTombstoneCount: rangeTombstoneCount = value
+    case .keyCount: keyCount = value
+    case .keysSize: keysSize = value
+    case .valuesSize: valuesSize = value
+    case .contentSize: contentSize = value
+    case .dataBlockCount: dataBlockCount = value
+    case .copiedBlockCount: copiedBlockCount = value
+    case .indexPartitionCount: indexPartitionCount = value
+    case .smallestKey, .largestKey: break
+    case .smallestTrailer: smallestTrailer = Trailer(word: value)
+    case .largestTrailer: largestTrailer = Trailer(word: value)
+    case .smallestSequence: smallestSequence = SequenceNumber(value)
+    case .largestSequence: largestSequence = SequenceNumber(value)
+    case .compression: compression = UInt8(truncatingIfNeeded: value)
+    case .blockSize: blockSize = value
+    case .bloomBitsPerKey: bloomBitsPerKey = value
+    case .origin: origin = UInt8(truncatingIfNeeded: value)
+    case .level: level = value
+    case .createdAt: createdAt = value
+    }
+  }
+}

@@ -1,0 +1,126 @@
+/// What a block holds, which says how it is validated and how much the cache values it.
+enum BlockRole: Sendable {
+  case data
+  case index
+  case filter
+  case properties
+
+  var priority: BlockPriority { self == .data ? .normal : .high }
+}
+
+/// From a handle to a verified, unpacked and validated block.
+extension TableReader {
+  /// The block through the cache. In memory it is its content and `Block.slack` bytes.
+  @inline(__always)
+  func block(_ handle: BlockHandle, _ role: BlockRole) throws(EngineError) -> BlockPin {
+    if let pin = cache.lookup(BlockKey(tableID: footer.tableID, offset: handle.offset)) { return pin }
+    return try readBlock(handle, role)
+  }
+
+  @inline(never)
+  private func readBlock(_ handle: BlockHandle, _ role: BlockRole) throws(EngineError) -> BlockPin {
+    let memory = try read(handle, role)
+    return cache.insert(
+      BlockKey(tableID: footer.tableID, offset: handle.offset), memory, priority: role.priority)
+  }
+
+  /// The block from the file. Nothing is cached.
+  func read(_ handle: BlockHandle, _ role: BlockRole) throws(EngineError) -> BlockMemory {
+    try check(handle)
+    // Contents that are not packed are read to where they stay; the slack takes the trailer.
+    let size = Int(handle.contentSize)
+    let memory = BlockMemory.allocate(size + Block.slack, alignment: role == .filter ? 64 : 16)
+    let content = unsafe UnsafeMutableRawBufferPointer(start: memory.base, count: size)
+    if handle.storedSize == handle.contentSize {
+      unsafe try readStored(
+        handle, into: UnsafeMutableRawBufferPointer(start: memory.base, count: handle.fileSize))
+      unsafe try open(memory.view.slice(0, handle.fileSize), handle, into: content)
+    } else {
+      let packed = BlockMemory.allocate(handle.fileSize)
+      unsafe try readStored(handle, into: packed.buffer)
+      unsafe try open(packed.view, handle, into: content)
+    }
+    unsafe (memory.base + size).initializeMemory(as: UInt8.self, repeating: 0, count: Block.slack)
+    try validate(memory.view.slice(0, size), handle, role)
+    return memory
+  }
+
+  /// Throws unless a handle can be one of this table.
+  func check(_ handle: BlockHandle) throws(EngineError) {
+    guard let end = handle.end, end <= footer.fileSize - UInt64(TableFormat.footerSize),
+      handle.storedSize <= handle.contentSize, handle.contentSize <= TableFormat.contentSizeMaximum
+    else { throw .corruption("a block's handle that can't be", file: file.path, offset: handle.offset) }
+  }
+
+  private func readStored(
+    _ handle: BlockHandle, into buffer: UnsafeMutableRawBufferPointer
+  ) throws(EngineError) {
+    let count = unsafe try file.read(into: buffer, at: handle.offset)
+    guard count == buffer.count else {
+      throw .corruption("the file ends inside a block", file: file.path, offset: handle.offset)
+    }
+  }
+
+  /// Verifies a stored block and unpacks it; a content that is not packed and lies at `buffer` stays.
+  func open(
+    _ stored: ByteView, _ handle: BlockHandle, into buffer: UnsafeMutableRawBufferPointer
+  ) throws(EngineError) {
+    try verify(stored, handle)
+    let payload = stored.slice(0, Int(handle.storedSize))
+    let codec = try codec(stored, handle)
+    if unsafe UnsafeRawPointer(buffer.baseAddress) == payload.base {
+      guard codec == .none else {
+        throw .corruption("a packed block that is not smaller", file: file.path, offset: handle.offset)
+      }
+      return
+    }
+    do throws(EngineError) {
+      try unsafe codec.decompress(payload, into: buffer)
+    } catch {
+      throw placed(error, handle)
+    }
+  }
+
+  /// Throws unless the checksum of a stored block is right.
+  @inline(__always)
+  func verify(_ stored: ByteView, _ handle: BlockHandle) throws(EngineError) {
+    guard BlockTrailer.verifies(stored, tableID: footer.tableID, offset: handle.offset) else {
+      throw .corruption("a block with a wrong checksum", file: file.path, offset: handle.offset)
+    }
+  }
+
+  func codec(_ stored: ByteView, _ handle: BlockHandle) throws(EngineError) -> Compression {
+    guard let codec = Compression(rawValue: stored[Int(handle.storedSize)]) else {
+      throw EngineError(
+        .unsupportedFormat, "a block in codec \(stored[Int(handle.storedSize)])", file: file.path,
+        offset: handle.offset)
+    }
+    return codec
+  }
+
+  /// Throws unless a content can be read without further checks.
+  func validate(_ content: ByteView, _ handle: BlockHandle, _ role: BlockRole) throws(EngineError) {
+    do throws(EngineError) {
+      switch role {
+      case .data: try Block.validate(content)
+      case .index: try Block.validateIndex(content)
+      case .filter, .properties: break
+      }
+    } catch {
+      throw placed(error, handle)
+    }
+  }
+
+  /// An error of a part that does not know where it is.
+  private func placed(_ error: EngineError, _ handle: BlockHandle) -> EngineError {
+    EngineError(error.code, error.message, cause: error.cause, file: file.path, offset: handle.offset)
+  }
+}
+
+extension BlockPin {
+  /// The content of a block without its slack.
+  @inline(__always)
+  func content(_ handle: BlockHandle) -> ByteView {
+    view.slice(0, Int(handle.contentSize))
+  }
+}

@@ -1,0 +1,128 @@
+/// What a read is for.
+enum ReadPurpose: Sendable {
+  /// A user's read: through the block cache.
+  case user
+  /// A compaction's or a verification's: in large pieces into a buffer of its own, past the cache.
+  case compaction
+}
+
+/// An open table. Opening reads the footer alone; index, filter and data come through the block cache
+/// when they are needed, each verified and validated once.
+///
+/// # Invariants
+/// 1. No bytes of the file, whatever they are, make a read stop the program or see memory outside a
+///    block: a fault is an error with file and offset.
+///
+/// # Concurrency
+/// Immutable; safe from any thread.
+final class TableReader: Sendable {
+  let file: any File
+  let number: FileNumber
+  let footer: TableFooter
+  let cache: BlockCache
+
+  private init(file: any File, number: FileNumber, footer: TableFooter, cache: BlockCache) {
+    self.file = file
+    self.number = number
+    self.footer = footer
+    self.cache = cache
+  }
+
+  /// Opens a table of a known size. A table id, where the caller knows it, must agree.
+  static func open(
+    file: any File, number: FileNumber, fileSize: UInt64, cache: BlockCache, tableID: UInt64? = nil
+  ) throws(EngineError) -> TableReader {
+    let size = UInt64(TableFormat.footerSize)
+    guard fileSize >= size, fileSize <= UInt64(Int64.max) else {
+      throw .corruption("a table of \(fileSize) bytes", file: file.path)
+    }
+    let memory = BlockMemory.allocate(TableFormat.footerSize)
+    let count = unsafe try file.read(into: memory.buffer, at: fileSize - size)
+    let footer = try TableFooter(memory.view.slice(0, count), fileSize: fileSize, path: file.path)
+    if let tableID, footer.tableID != tableID {
+      throw .corruption("the table is not the one that is meant: its id differs", file: file.path)
+    }
+    return TableReader(file: file, number: number, footer: footer, cache: cache)
+  }
+
+  var tableID: UInt64 { footer.tableID }
+  var fileSize: UInt64 { footer.fileSize }
+
+  // MARK: - Get
+
+  /// The newest entry of a key that is visible at a sequence; nil if the table has none. `hash` is
+  /// `KeyHash.hash(userKey)`, made once for all tables.
+  func get(
+    _ userKey: ByteView, hash: UInt64, at sequence: SequenceNumber
+  ) throws(EngineError) -> TableHit? {
+    if try !mayContain(hash) { return nil }
+    let target = Trailer(seek: sequence)
+    let rootPin = try block(footer.rootIndex, .index)
+    let root = Block(validated: rootPin.content(footer.rootIndex))
+    let rootRow = root.lowerBound(userKey, target)
+    if rootRow == root.rowCount { return nil }
+    let entry = root.indexEntry(rootRow)
+    if footer.indexLevelCount == 1 { return try get(userKey, target, entry.handle) }
+    let partitionPin = try block(entry.handle, .index)
+    let partition = Block(validated: partitionPin.content(entry.handle))
+    let row = partition.lowerBound(userKey, target)
+    if row == partition.rowCount { return nil }
+    return try get(userKey, target, partition.indexEntry(row).handle)
+  }
+
+  /// From a data block. If the key is in the table, its first visible entry is in this block: the
+  /// separator is at or after the target, and the one before is not.
+  @inline(__always)
+  private func get(
+    _ userKey: ByteView, _ target: Trailer, _ handle: BlockHandle
+  ) throws(EngineError) -> TableHit? {
+    let pin = try block(handle, .data)
+    let rows = Block(validated: pin.content(handle))
+    let row = rows.lowerBound(userKey, target)
+    if row == rows.rowCount || !rows.hasKey(row, userKey) { return nil }
+    return TableHit(trailer: rows.trailer(row), value: rows.value(row), pin: pin)
+  }
+
+  /// Whether the filter allows that a key with this hash is in the table.
+  @inline(__always)
+  func mayContain(_ hash: UInt64) throws(EngineError) -> Bool {
+    if footer.filterLineCount == 0 { return true }
+    let (handle, line) = TableFilter.place(hash, footer)
+    let pin = try block(handle, .filter)
+    return BloomFilter.mayContain(
+      line: pin.view.slice(line, line &+ BloomFilter.lineSize), probeCount: Int(footer.filterProbeCount), hash)
+  }
+
+  // MARK: - Iterators
+
+  /// An iterator over all entries. Blocks whose entries are all newer than `visible` are left out. For
+  /// compactions, `dropsPages` gives read pages of the file back to the system.
+  func makeIterator(
+    _ purpose: ReadPurpose, visible: SequenceNumber = .maximum, dropsPages: Bool = false
+  ) -> TableIterator {
+    TableIterator(self, purpose, visible: visible, dropsPages: dropsPages)
+  }
+
+  // MARK: - Parts
+
+  /// The properties, read anew each time.
+  func properties() throws(EngineError) -> TableProperties {
+    let memory = try read(footer.properties, .properties)
+    let content = memory.view.slice(0, Int(footer.properties.contentSize))
+    return try TableProperties(content, path: file.path, offset: footer.properties.offset)
+  }
+}
+
+/// An entry that `TableReader.get` found. The value is valid while the hit lives.
+struct TableHit: ~Copyable {
+  let trailer: Trailer
+  let value: ByteView
+  private let pin: BlockPin
+
+  @inline(__always)
+  init(trailer: Trailer, value: ByteView, pin: consuming BlockPin) {
+    self.trailer = trailer
+    self.value = value
+    self.pin = pin
+  }
+}

@@ -1,0 +1,112 @@
+import EngineTestSupport
+import Testing
+
+@testable import VarveEngine
+
+struct TableTests {
+  @Test(arguments: KeyShape.allCases, [1, 2, 15, 16, 17, 33, 400])
+  func `what was built is read back in both directions`(shape: KeyShape, count: Int) throws {
+    let seed = UInt64(count) &* 31
+    var random = SeededRandom(seed: seed)
+    let table = try TestTable(shape.entries(count, &random))
+    for purpose in [ReadPurpose.user, .compaction] {
+      let iterator = table.reader.makeIterator(purpose)
+      #expect(!iterator.isValid)
+      var forward: [Entry] = []
+      try iterator.seekToFirst()
+      while let entry = iterator.entry {
+        forward.append(entry)
+        try iterator.next()
+      }
+      #expect(forward == table.entries, "seed \(seed)")
+      var backward: [Entry] = []
+      try iterator.seekToLast()
+      while let entry = iterator.entry {
+        backward.append(entry)
+        try iterator.previous()
+      }
+      #expect(backward == table.entries.reversed(), "seed \(seed)")
+    }
+  }
+
+  @Test(arguments: KeyShape.allCases)
+  func `every seek ends where a sorted array says`(shape: KeyShape) throws {
+    let seed: UInt64 = 77
+    var random = SeededRandom(seed: seed)
+    let table = try TestTable(shape.entries(300, &random))
+    let iterator = table.reader.makeIterator(.user)
+    for target in Self.targets(table.entries, shape, &random) {
+      let index = table.entries.firstIndex { !Entry.isBefore($0, target) } ?? table.entries.count
+      try target.key.withByteView { key throws(EngineError) in
+        try iterator.seek(InternalKey(key, target.trailer))
+      }
+      #expect(iterator.entry == (index < table.entries.count ? table.entries[index] : nil), "seed \(seed): \(target)")
+      if iterator.isValid {
+        try iterator.next()
+        #expect(iterator.entry == (index + 1 < table.entries.count ? table.entries[index + 1] : nil))
+      }
+      try target.key.withByteView { key throws(EngineError) in
+        try iterator.seekBefore(InternalKey(key, target.trailer))
+      }
+      #expect(iterator.entry == (index > 0 ? table.entries[index - 1] : nil), "seed \(seed): before \(target)")
+      if iterator.isValid {
+        try iterator.previous()
+        #expect(iterator.entry == (index > 1 ? table.entries[index - 2] : nil))
+      }
+    }
+  }
+
+  /// Every entry, its neighbours in sequence, and keys that are not there.
+  static func targets(_ entries: [Entry], _ shape: KeyShape, _ random: inout SeededRandom) -> [Entry] {
+    var targets = entries
+    for entry in entries {
+      var newer = entry
+      newer.sequence += 1
+      targets.append(newer)
+      var older = entry
+      older.sequence = entry.sequence == 0 ? 0 : entry.sequence - 1
+      targets.append(older)
+      targets.append(Entry(key: entry.key + [0], sequence: 5))
+      targets.append(Entry(key: Array(entry.key.dropLast()), sequence: 5))
+    }
+    for _ in 0..<100 { targets.append(Entry(key: shape.key(&random), sequence: UInt64(random.below(400)))) }
+    return targets + [Entry(key: [], sequence: 0), Entry(key: [0xff, 0xff], sequence: 0)]
+  }
+
+  @Test(arguments: KeyShape.allCases)
+  func `get finds the newest visible version of a key and nothing else`(shape: KeyShape) throws {
+    let seed: UInt64 = 99
+    var random = SeededRandom(seed: seed)
+    let table = try TestTable(shape.entries(400, &random))
+    for target in Self.targets(table.entries, shape, &random) {
+      #expect(try table.get(target.key) == table.expected(target.key), "seed \(seed): \(target)")
+      #expect(
+        try table.get(target.key, at: target.sequence) == table.expected(target.key, at: target.sequence),
+        "seed \(seed): \(target)")
+    }
+  }
+
+  @Test func `a key with versions in many blocks is found at every sequence`() throws {
+    let entries = (0..<300).map { Entry(key: Array("hot".utf8), sequence: UInt64(600 - 2 * $0), value: [1, 2]) }
+    let table = try TestTable(
+      [Entry(key: Array("cold".utf8), sequence: 1)] + entries + [Entry(key: Array("hotter".utf8), sequence: 1)])
+    #expect(table.summary.properties.dataBlockCount > 10)
+    #expect(table.summary.properties.keyCount == 3)
+    for sequence in 0...601 {
+      #expect(
+        try table.get(Array("hot".utf8), at: UInt64(sequence))
+          == table.expected(Array("hot".utf8), at: UInt64(sequence)))
+    }
+  }
+
+  @Test func `a table of no entries can be read`() throws {
+    let table = try TestTable([])
+    let iterator = table.reader.makeIterator(.user)
+    try iterator.seekToFirst()
+    #expect(!iterator.isValid)
+    try iterator.seekToLast()
+    #expect(!iterator.isValid)
+    #expect(try table.get([1]) == nil)
+    #expect(table.summary.entryCount == 0)
+  }
+}
