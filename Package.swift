@@ -29,7 +29,13 @@ let engineSettings: [SwiftSetting] = [
 let package = Package(
   name: "varve",
   products: [
-    .library(name: "VarveEngine", targets: ["VarveEngine"])
+    .library(name: "VarveEngine", targets: ["VarveEngine"]),
+    .executable(name: "varve", targets: ["VarveTool"]),
+    .executable(name: "varve-quickstart", targets: ["QuickstartJob"]),
+  ],
+  dependencies: [
+    // For the programs in tools/ alone: no library of this package depends on a package.
+    .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2")
   ],
   targets: [
     .systemLibrary(name: "CLZ4", pkgConfig: "liblz4", providers: [.apt(["liblz4-dev"]), .brew(["lz4"])]),
@@ -40,6 +46,18 @@ let package = Package(
       dependencies: ["CVarve", "CLZ4", "CZstd"],
       swiftSettings: settings + engineSettings
     ),
+    .executableTarget(
+      name: "VarveTool",
+      dependencies: ["VarveEngine", .product(name: "ArgumentParser", package: "swift-argument-parser")],
+      path: "tools/varve",
+      swiftSettings: settings
+    ),
+    .executableTarget(
+      name: "QuickstartJob",
+      dependencies: ["VarveEngine", .product(name: "ArgumentParser", package: "swift-argument-parser")],
+      path: "tools/quickstart-job",
+      swiftSettings: settings
+    ),
     .target(
       name: "EngineTestSupport",
       dependencies: ["VarveEngine"],
@@ -49,6 +67,15 @@ let package = Package(
     .testTarget(
       name: "VarveEngineTests",
       dependencies: ["VarveEngine", "EngineTestSupport", "CVarve"],
+      swiftSettings: settings
+    ),
+    .testTarget(
+      name: "VarveToolTests",
+      dependencies: ["VarveTool"],
+      swiftSettings: settings
+    ),
+    .testTarget(
+      name: "StyleTests",
       swiftSettings: settings
     ),
   ]

@@ -1,0 +1,95 @@
+import Testing
+
+/// Words that must not be there, each with what to write instead.
+///
+/// The words are put together from pieces here, so that this file does not break its own rules.
+struct BannedWordsTests {
+  private struct Ban {
+    let word: String
+    let remedy: String
+    /// Only in code: not in comments, literals and documents.
+    let isCode: Bool
+    /// Only in files below this folder.
+    let folder: String
+
+    init(_ word: String, _ remedy: String, isCode: Bool = false, in folder: String = "") {
+      self.word = word
+      self.remedy = remedy
+      self.isCode = isCode
+      self.folder = folder
+    }
+  }
+
+  private static let bans = [
+    Ban("TO" + "DO", "finish it, or file an issue"),
+    Ban("FIX" + "ME", "finish it, or file an issue"),
+    Ban("XX" + "X", "finish it, or file an issue"),
+    Ban("fatal" + "Error()", "say what is wrong and what to do", isCode: true),
+    Ban("try" + "!", "throw, or handle the error", isCode: true),
+    Ban("as" + "!", "use as? and say what to do otherwise", isCode: true),
+    Ban("sl" + "eep(", "wait for an event; a test has no wall clock", isCode: true, in: "Tests/"),
+    Ban("/wo" + "rk/", "name no path of a machine"),
+    Ban("/ro" + "ot/", "name no path of a machine"),
+    Ban("/ho" + "me/", "name no path of a machine"),
+    Ban("debian" + ".org", "name no host of a package registry"),
+    Ban("ubuntu" + ".com", "name no host of a package registry"),
+    Ban("py" + "pi.org", "name no host of a package registry"),
+    Ban("python" + "hosted.org", "name no host of a package registry"),
+    Ban("npm" + "js.", "name no host of a package registry"),
+    Ban("crates" + ".io", "name no host of a package registry"),
+    Ban("proxy.go" + "lang.org", "name no host of a package registry"),
+    Ban("ruby" + "gems.org", "name no host of a package registry"),
+  ]
+
+  @Test func `no banned word is anywhere`() {
+    let files = Repository.textFiles
+    #expect(files.count > 20, "the work tree was not found at \(Repository.root)")
+    let violations = files.flatMap(Self.bannedWords)
+    #expect(violations.isEmpty, "\(violations.report)")
+  }
+
+  @Test(arguments: bans.indices)
+  func `each banned word is found where it is banned`(index: Int) {
+    let ban = Self.bans[index]
+    let file = SourceFile(path: "Tests/A.swift", text: "let a = 1\nlet b = a; \(ban.word) x\n")
+    #expect(Self.bannedWords(file).map(\.line) == [2], "\(ban.word)")
+  }
+
+  @Test func `what is banned from code may be in a comment or a literal`() {
+    let text = "// \("try" + "!") and \("fatal" + "Error()")\nlet a = \"\("as" + "!")\"\n"
+    #expect(Self.bannedWords(SourceFile(path: "Tests/A.swift", text: text)).isEmpty)
+  }
+
+  @Test func `a banned word inside a longer one is none`() {
+    let file = SourceFile(path: "Sources/A.swift", text: "let hasX = canvas != nil; \("a" + "XX" + "Xb")()\n")
+    #expect(Self.bannedWords(file).isEmpty)
+  }
+
+  private static func bannedWords(_ file: SourceFile) -> [Violation] {
+    let isSwift = file.path.hasSuffix(".swift")
+    let code = isSwift ? SourceFile(path: file.path, text: SwiftCode.stripped(file.text)) : nil
+    return bans.flatMap { ban -> [Violation] in
+      guard file.path.hasPrefix(ban.folder), let file = ban.isCode ? code : file else { return [] }
+      return file.lines.enumerated().filter { contains($1, ban.word) }.map { index, _ in
+        Violation(path: file.path, line: index + 1, message: "\"\(ban.word)\": \(ban.remedy)")
+      }
+    }
+  }
+
+  /// Whether the line has the word by itself: a letter at its edge does not go on outside of it.
+  private static func contains(_ line: Substring, _ word: String) -> Bool {
+    var rest = line
+    while let range = rest.firstRange(of: word) {
+      let before = range.lowerBound == line.startIndex ? nil : line[line.index(before: range.lowerBound)]
+      let after = range.upperBound == line.endIndex ? nil : line[range.upperBound]
+      if !joins(before, word.first) && !joins(word.last, after) { return true }
+      rest = line[range.upperBound...]
+    }
+    return false
+  }
+
+  private static func joins(_ left: Character?, _ right: Character?) -> Bool {
+    guard let left, let right else { return false }
+    return left.isLetter && right.isLetter
+  }
+}

@@ -1,0 +1,90 @@
+import Foundation
+import Testing
+
+/// Documents that people find, and examples that compile.
+struct DocumentationTests {
+  private static let landing = "VarveEngine.md"
+
+  @Test func `every article is linked from a Topics list`() {
+    let articles = Repository.articles
+    #expect(articles.count > 3, "the catalog was not found at \(Repository.root)")
+    let violations = Self.unlinked(articles)
+    #expect(violations.isEmpty, "\(violations.report)")
+  }
+
+  @Test func `every link to an article has its article`() {
+    let violations = Self.dangling(Repository.articles)
+    #expect(violations.isEmpty, "\(violations.report)")
+  }
+
+  @Test func `the README has at most 200 lines`() throws {
+    let readme = try #require(Repository.file("README.md"))
+    #expect(readme.lines.count <= 201)
+  }
+
+  @Test func `every Swift block of the README and the articles compiles`() throws {
+    let files = [Repository.file("README.md")].compactMap { $0 } + Repository.articles
+    let blocks = files.flatMap(SwiftExample.blocks)
+    #expect(!blocks.isEmpty)
+    let failures = try ExampleCompiler().failures(blocks)
+    #expect(failures.isEmpty, "\(failures)")
+  }
+
+  @Test func `an article that nothing links is found`() {
+    let articles = [
+      SourceFile(path: "C/" + Self.landing, text: "# A\n\n<doc:Lost>\n\n## Topics\n\n- <doc:Found>\n"),
+      SourceFile(path: "C/Found.md", text: "# Found\n"), SourceFile(path: "C/D/Lost.md", text: "# Lost\n"),
+    ]
+    #expect(Self.unlinked(articles).map(\.path) == ["C/D/Lost.md"])
+    #expect(Self.dangling(articles).isEmpty)
+  }
+
+  @Test func `a link to an article that is not there is found`() {
+    let article = SourceFile(path: "C/A.md", text: "# A\n\nSee <doc:Nowhere>.\n")
+    #expect(Self.dangling([article]).map(\.line) == [3])
+  }
+
+  @Test func `an example that does not compile is found`() throws {
+    let text = "# A\n\n```swift\nimport VarveEngine\nlet engine: Engine = 1\n```\n\n```\nnot Swift\n```\n"
+    let blocks = SwiftExample.blocks(SourceFile(path: "Bad.md", text: text))
+    #expect(blocks.count == 1)
+    let failures = try ExampleCompiler().failures(blocks)
+    #expect(failures.contains("Bad.md:5"), "\(failures)")
+  }
+
+  // MARK: - The rules
+
+  private static func unlinked(_ articles: [SourceFile]) -> [Violation] {
+    let linked = Set(articles.flatMap { links($0, topicsOnly: true) }.map(\.name))
+    return articles.filter { article in !article.path.hasSuffix(landing) && !linked.contains(name(article)) }
+      .map { Violation(path: $0.path, line: 1, message: "no Topics list links this article") }
+  }
+
+  private static func dangling(_ articles: [SourceFile]) -> [Violation] {
+    let names = Set(articles.map(name))
+    return articles.flatMap { article in
+      links(article, topicsOnly: false).filter { !names.contains($0.name) }.map {
+        Violation(path: article.path, line: $0.line, message: "there is no article \($0.name)")
+      }
+    }
+  }
+
+  private static func name(_ article: SourceFile) -> String {
+    ((article.path as NSString).lastPathComponent as NSString).deletingPathExtension
+  }
+
+  /// `<doc:Name>` in a list below `## Topics`, or anywhere.
+  private static func links(_ article: SourceFile, topicsOnly: Bool) -> [(name: String, line: Int)] {
+    var isTopics = false
+    var links: [(name: String, line: Int)] = []
+    for (index, line) in article.lines.enumerated() {
+      if line.hasPrefix("## ") { isTopics = line.hasPrefix("## Topics") }
+      guard !topicsOnly || (isTopics && line.hasPrefix("- ")) else { continue }
+      for piece in line.components(separatedBy: "<doc:").dropFirst() {
+        guard let end = piece.firstIndex(of: ">") else { continue }
+        links.append((String(piece[..<end]), index + 1))
+      }
+    }
+    return links
+  }
+}

@@ -1,0 +1,148 @@
+import Testing
+
+/// The folders of the engine are floors: none names a type of a higher one.
+///
+/// Files at the root, Bytes and Keys are the lowest floor; the platform stands on their errors and views.
+struct LayeringTests {
+  /// From the lowest to the highest. Folders of one floor do not know each other.
+  private static let floors: [[String]] = [
+    ["", "Bytes", "Keys"],
+    ["Platform"],
+    ["WriteBatch"],
+    ["WriteAheadLog", "MemTable", "Cache"],
+    ["SSTable"],
+    ["Version"],
+    ["Iterators"],
+    ["Compaction"],
+    ["Transactions"],
+    ["Database"],
+  ]
+
+  private static let modulesAllowed: Set<Substring> = [
+    "Synchronization", "Glibc", "Musl", "Darwin", "CVarve", "CLZ4", "CZstd",
+  ]
+
+  @Test func `no folder of the engine names a type of a higher one`() {
+    let files = Repository.engineFiles
+    #expect(files.count > 20, "the engine was not found at \(Repository.root)")
+    let violations = Self.upwardNames(files)
+    #expect(violations.isEmpty, "\(violations.report)")
+  }
+
+  @Test func `every folder of the engine has its floor`() {
+    let known = Set(Self.floors.joined())
+    let folders = Set(Repository.engineFiles.map { String(Self.folder($0)) })
+    #expect(folders.subtracting(known).isEmpty)
+  }
+
+  @Test func `the engine imports the standard library, the system and its C modules only`() {
+    let violations = Repository.engineFiles.flatMap(Self.foreignImports)
+    #expect(violations.isEmpty, "\(violations.report)")
+  }
+
+  @Test func `a lower folder that names a higher type is found`() {
+    let files = [
+      Self.file("Database/Engine.swift", "public final class Engine {}\nprivate struct Part {}\n"),
+      Self.file("Bytes/View.swift", "struct View {\n  // Engine\n  let engine: Engine\n  let part: Part\n}\n"),
+    ]
+    #expect(Self.upwardNames(files).map(\.line) == [3])
+  }
+
+  @Test func `folders of one floor that name each other are found`() {
+    let files = [
+      Self.file("Cache/BlockCache.swift", "struct BlockCache { let table: MemTable }\n"),
+      Self.file("MemTable/MemTable.swift", "struct MemTable {}\n"),
+      Self.file("SSTable/Table.swift", "struct Table { let cache: BlockCache; let table: MemTable }\n"),
+    ]
+    #expect(Self.upwardNames(files).map(\.path) == ["Sources/VarveEngine/Cache/BlockCache.swift"])
+  }
+
+  @Test func `a name that a lower folder declares itself is its own`() {
+    let files = [
+      Self.file("Database/Options.swift", "struct Options {}\n"),
+      Self.file("Cache/Cache.swift", "struct Cache {\n  struct Options {}\n  let options: Options\n}\n"),
+    ]
+    #expect(Self.upwardNames(files).isEmpty)
+  }
+
+  @Test func `a foreign import is found in each of its forms`() {
+    let text = "import Synchronization\ninternal import Glibc\n@testable import Foundation\npublic import struct A.B\n"
+    #expect(Self.foreignImports(Self.file("A.swift", text)).map(\.line) == [3, 4])
+  }
+
+  // MARK: - The rules
+
+  private static func file(_ path: String, _ text: String) -> SourceFile {
+    SourceFile(path: "Sources/VarveEngine/" + path, text: text)
+  }
+
+  /// The first folder below the engine's; empty for a file at its root.
+  private static func folder(_ file: SourceFile) -> Substring {
+    let parts = file.path.split(separator: "/")
+    return parts.count > 3 ? parts[2] : ""
+  }
+
+  private static func floor(of folder: Substring) -> Int? { floors.firstIndex { $0.contains(String(folder)) } }
+
+  private static func upwardNames(_ files: [SourceFile]) -> [Violation] {
+    let sources = files.map { (file: $0, folder: folder($0), code: SwiftCode.stripped($0.text)) }
+    // A name that two folders declare belongs to the lower.
+    var owners: [String: Substring] = [:]
+    for source in sources {
+      for name in topLevelTypes(source.code) {
+        let known = owners[name].flatMap { floor(of: $0) }
+        if let known, known <= floor(of: source.folder) ?? 0 { continue }
+        owners[name] = source.folder
+      }
+    }
+    return sources.flatMap { source -> [Violation] in
+      let own = Set(nestedTypes(source.code))
+      return SwiftCode.words(source.code).compactMap { word, line in
+        guard let owner = owners[String(word)], owner != source.folder, !own.contains(String(word)),
+          let above = floor(of: owner), let here = floor(of: source.folder), above > 0, above >= here
+        else { return nil }
+        return Violation(path: source.file.path, line: line, message: "\(word) is of \(owner), which is no lower floor")
+      }
+    }
+  }
+
+  /// Types at the outermost level that other files can name.
+  private static func topLevelTypes(_ code: String) -> [String] {
+    code.split(separator: "\n").compactMap { line in
+      guard let first = line.first, first != " ", !line.hasPrefix("private "), !line.hasPrefix("fileprivate ") else {
+        return nil
+      }
+      return declaredType(line)
+    }
+  }
+
+  /// All types that a file declares, and the names of its generic parameters.
+  private static func nestedTypes(_ code: String) -> [String] {
+    code.split(separator: "\n").compactMap { declaredType($0) }
+  }
+
+  private static func declaredType(_ line: Substring) -> String? {
+    let keywords: Set<Substring> = ["struct", "class", "enum", "protocol", "actor", "typealias", "case"]
+    let words = SwiftCode.words(String(line)).map(\.text)
+    guard let index = words.firstIndex(where: { keywords.contains($0) }), index + 1 < words.count else { return nil }
+    let isDeclaration = words[..<index].allSatisfy { $0.first?.isLowercase ?? false || $0 == "unchecked" }
+    let name = words[index + 1]
+    return isDeclaration && name.first?.isUppercase == true ? String(name) : nil
+  }
+
+  private static func foreignImports(_ file: SourceFile) -> [Violation] {
+    let lines = SwiftCode.stripped(file.text).split(separator: "\n", omittingEmptySubsequences: false)
+    return lines.enumerated().compactMap { index, line in
+      let words = line.split { !($0.isLetter || $0.isNumber || $0 == "_") }
+      guard let place = words.firstIndex(of: "import"), place + 1 < words.count else { return nil }
+      let modifiers: Set<Substring> = [
+        "public", "internal", "package", "private", "fileprivate", "testable", "_exported",
+      ]
+      guard words[..<place].allSatisfy({ modifiers.contains($0) }) else { return nil }
+      let kinds: Set<Substring> = ["struct", "class", "enum", "protocol", "typealias", "func", "let", "var"]
+      let module = kinds.contains(words[place + 1]) && place + 2 < words.count ? words[place + 2] : words[place + 1]
+      guard !modulesAllowed.contains(module) else { return nil }
+      return Violation(path: file.path, line: index + 1, message: "the engine does not import \(module)")
+    }
+  }
+}

@@ -1,0 +1,93 @@
+import Foundation
+
+/// A block of Swift in a document: between a line that is three backquotes and `swift`, and the next three.
+struct SwiftExample {
+  let path: String
+  /// The line of the document that the block's first line is.
+  let line: Int
+  let lines: [Substring]
+
+  static func blocks(_ file: SourceFile) -> [SwiftExample] {
+    var blocks: [SwiftExample] = []
+    var start: Int?
+    let lines = file.lines
+    for (index, line) in lines.enumerated() {
+      if let first = start {
+        guard line == "```" else { continue }
+        blocks.append(SwiftExample(path: file.path, line: first + 1, lines: Array(lines[first..<index])))
+        start = nil
+      } else if line == "```swift" {
+        start = index + 1
+      }
+    }
+    return blocks
+  }
+}
+
+/// Type-checks examples against the modules that were built for the tests.
+///
+/// Each block becomes the body of a function of its own, after its imports; `#sourceLocation` makes the
+/// compiler name the document and its line.
+struct ExampleCompiler {
+  /// What the compiler says; empty where all is well.
+  func failures(_ blocks: [SwiftExample]) throws -> String {
+    guard !blocks.isEmpty else { return "" }
+    let directory = FileManager.default.temporaryDirectory.appending(path: "varve-examples-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: directory) }
+    let source = directory.appending(path: "Examples.swift")
+    try Data(Self.source(blocks).utf8).write(to: source)
+
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+    process.arguments = ["swiftc", "-typecheck", "-swift-version", "6"] + Self.searchPaths + [source.path]
+    let output = Pipe()
+    process.standardOutput = output
+    process.standardError = output
+    try process.run()
+    let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    process.waitUntilExit()
+    guard process.terminationReason == .exit, process.terminationStatus == 0 else {
+      return text.isEmpty ? "swiftc ended with status \(process.terminationStatus)" : text
+    }
+    return ""
+  }
+
+  private static func source(_ blocks: [SwiftExample]) -> String {
+    var imports: Set<Substring> = []
+    var functions = ""
+    for (number, block) in blocks.enumerated() {
+      functions += "func example\(number)() async throws {\n"
+      functions += "#sourceLocation(file: \"\(block.path)\", line: \(block.line))\n"
+      for line in block.lines {
+        if line.hasPrefix("import ") {
+          imports.insert(line)
+          functions += "\n"
+        } else {
+          functions += line + "\n"
+        }
+      }
+      functions += "#sourceLocation()\n}\n"
+    }
+    return imports.sorted().joined(separator: "\n") + "\n" + functions
+  }
+
+  /// Where the test bundle lies, there lie the modules; the C modules are part of the sources.
+  private static var searchPaths: [String] {
+    let products = productsDirectory
+    var paths = ["-I", products, "-I", products + "/Modules"]
+    for folder in ["CLZ4", "CZstd", "CVarve/include"] { paths += ["-I", Repository.root + "/Sources/" + folder] }
+    // SwiftPM writes the module map of a C target beside its objects.
+    paths += ["-Xcc", "-fmodule-map-file=" + products + "/CVarve.build/module.modulemap"]
+    return paths
+  }
+
+  private static var productsDirectory: String {
+    #if os(macOS)
+      for bundle in Bundle.allBundles where bundle.bundlePath.hasSuffix(".xctest") {
+        return bundle.bundleURL.deletingLastPathComponent().path
+      }
+    #endif
+    return URL(fileURLWithPath: CommandLine.arguments[0]).resolvingSymlinksInPath().deletingLastPathComponent().path
+  }
+}

@@ -1,0 +1,235 @@
+import Foundation
+import Testing
+
+/// The tool as a script sees it: what it prints, and what it ends with.
+struct CommandLineTests {
+  private let directory = TemporaryDirectory()
+  private var database: String { directory.path + "/db" }
+
+  @Test(arguments: ["info", "get", "scan", "export", "compact", "verify", "delete", "put", "load", "dump manifest"])
+  func `a path that is not there is an error, and nothing is made`(command: String) throws {
+    let words = command.split(separator: " ").map(String.init)
+    let rest =
+      switch command {
+      case "get", "delete": ["key"]
+      case "put": ["key", "value"]
+      case "load": [try directory.file("entries", "")]
+      case "export": ["-"]
+      default: [String]()
+      }
+    let result = try Tool.run(words + [database] + rest)
+    #expect(result.status == 3, "\(result)")
+    #expect(result.errors.isEmpty == false)
+    #expect(!FileManager.default.fileExists(atPath: database))
+  }
+
+  @Test func `help is there for every command, with an example, and ends well`() throws {
+    for command in ["info", "get", "put", "delete", "scan", "load", "export", "dump sst", "compact", "verify"] {
+      let result = try Tool.run(command.split(separator: " ").map(String.init) + ["--help"])
+      #expect(result.status == 0, "\(command)")
+      #expect(result.output.contains("Example: varve"), "\(command)")
+      #expect(result.output.contains("--json"), "\(command)")
+    }
+  }
+
+  @Test(arguments: [
+    ["nonsense"], ["get"], ["scan", "db", "--limit", "many"], ["scan", "db", "--prefix", "a", "--from", "b"],
+    ["get", "db", "key", "--raw", "--json"], ["get", "db", "0", "--hex"],
+  ])
+  func `a command line without sense ends with 2`(arguments: [String]) throws {
+    #expect(try Tool.run(arguments).status == 2)
+  }
+
+  @Test func `what is put is got, scanned and deleted`() throws {
+    try Tool.good(["put", database, "b", "2", "--create"])
+    try Tool.good(["put", database, "a", "1"])
+    try Tool.good(["put", database, "6300ff", "03", "--hex"])
+    #expect(try Tool.good(["get", database, "a"]) == "1\n")
+    #expect(try Tool.good(["get", database, "a", "--raw"]) == "1")
+    #expect(try Tool.good(["get", database, "6300ff", "--hex"]) == "03\n")
+    #expect(try Tool.good(["scan", database]) == "a\t1\nb\t2\nc\\x00\\xff\t\\x03\n")
+    #expect(try Tool.good(["scan", database, "--reverse", "--limit", "2", "--keys-only", "--hex"]) == "6300ff\n62\n")
+    #expect(try Tool.good(["scan", database, "--from", "a", "--to", "b"]) == "a\t1\n")
+    #expect(try Tool.good(["scan", database, "--prefix", "b", "--json"]) == "{\"key\":\"b\",\"value\":\"2\"}\n")
+    #expect(try Tool.good(["scan", database, "--limit", "0"]) == "")
+    try Tool.good(["delete", database, "a"])
+    #expect(try Tool.run(["get", database, "a"]).status == 1)
+    #expect(try Tool.run(["delete", database, "a"]).status == 1)
+  }
+
+  @Test func `families are kept apart, and an unknown one is an error`() throws {
+    try Tool.good(["put", database, "a", "1", "--create", "--family", "f"])
+    #expect(try Tool.run(["get", database, "a"]).status == 1)
+    #expect(try Tool.good(["get", database, "a", "--family", "f"]) == "1\n")
+    let unknown = try Tool.run(["get", database, "a", "--family", "g", "--json"])
+    #expect(unknown.status == 3)
+    #expect(unknown.errors.hasPrefix("{\"error\":{\"code\":\"unknownFamily\""), "\(unknown.errors)")
+  }
+
+  @Test func `a key over the limit is usage, and is not written`() throws {
+    let key = String(repeating: "k", count: 65_536)
+    try Tool.good(["put", database, String(key.dropLast()), "1", "--create"])
+    #expect(try Tool.run(["put", database, key, "1"]).status == 2)
+    #expect(try Tool.good(["scan", database, "--keys-only"]).count == 65_536)
+  }
+
+  @Test(arguments: [[String](), ["--binary"]])
+  func `an export loads into an equal database`(form: [String]) throws {
+    let lines =
+      (0..<5_000).map { "{\"key\":\"key\($0)\",\"value\":\"value \($0 * 7)\"}" } + [
+        "{\"keyHex\":\"ff\",\"valueHex\":\"00ff\"}", "{\"family\":\"f\",\"key\":\"a\",\"value\":\"\"}",
+      ]
+    let input = try directory.file("entries", lines.joined(separator: "\n"))
+    #expect(try Tool.good(["load", database, input, "--create", "--json"]).contains("\"entries\":5002"))
+    let exported = directory.path + "/exported"
+    try Tool.good(["export", database, exported] + form)
+    try Tool.good(["load", database + "2", exported, "--create"] + form)
+    #expect(try Tool.good(["export", database + "2", "-"]) == Tool.good(["export", database, "-"]))
+    #expect(try Tool.good(["scan", database, "--keys-only"]).split(separator: "\n").count == 5_001)
+    #expect(try Tool.good(["info", database]).contains("varve.load") == false)
+  }
+
+  @Test func `a load goes on where it stopped, and refuses another input`() throws {
+    let first = (0..<25_000).map { "{\"key\":\"key\($0)\",\"value\":\"old\"}\n" }.joined()
+    let rest = (25_000..<26_000).map { "{\"key\":\"key\($0)\",\"value\":\"old\"}\n" }.joined()
+    let input = try directory.file("entries", first + "broken\n")
+    let broken = try Tool.run(["load", database, input, "--create"])
+    #expect(broken.status == 3)
+    #expect(broken.errors.contains("line 25001"), "\(broken.errors)")
+
+    _ = try directory.file("entries", "x" + first + rest)
+    #expect(try Tool.run(["load", database, input, "--resume"]).status == 3)
+    _ = try directory.file("entries", first + rest)
+    let result = try Tool.good(["load", database, input, "--resume", "--json"])
+    #expect(result.contains("\"entries\":6000"), "\(result)")
+    #expect(result.contains("\"skipped\":20000"), "\(result)")
+    #expect(try Tool.good(["scan", database, "--keys-only"]).split(separator: "\n").count == 26_000)
+  }
+
+  @Test(arguments: [[String](), ["--binary"]])
+  func `an export goes on from any byte that it was interrupted at`(form: [String]) throws {
+    let lines = (0..<40).map {
+      "{\"family\":\($0 % 2 == 0 ? "\"f\"" : "null"),\"key\":\"k\($0)\",\"value\":\"v\($0)\"}\n"
+    }
+    try Tool.good(["load", database, try directory.file("entries", lines.joined()), "--create"])
+    let whole = directory.path + "/whole"
+    try Tool.good(["export", database, whole] + form)
+    let bytes = try Data(contentsOf: URL(fileURLWithPath: whole))
+
+    let file = directory.path + "/resumed"
+    for size in stride(from: 0, through: bytes.count, by: max(1, bytes.count / 12)) {
+      // An export that can't finish, since a directory has its name, leaves what an interruption leaves.
+      try FileManager.default.createDirectory(atPath: file, withIntermediateDirectories: false)
+      #expect(try Tool.run(["export", database, file] + form).status == 3)
+      try FileManager.default.removeItem(atPath: file)
+      try bytes.prefix(size).write(to: URL(fileURLWithPath: file + ".partial"))
+      try Tool.good(["export", database, file, "--resume"] + form)
+      #expect(try Data(contentsOf: URL(fileURLWithPath: file)) == bytes, "interrupted at \(size)")
+      try FileManager.default.removeItem(atPath: file)
+    }
+    #expect(
+      try FileManager.default.contentsOfDirectory(atPath: directory.path).contains { $0.contains("partial") } == false)
+  }
+
+  @Test func `an interrupted export of a database that changed is refused`() throws {
+    try Tool.good(["put", database, "a", "1", "--create"])
+    let file = directory.path + "/exported"
+    try FileManager.default.createDirectory(atPath: file, withIntermediateDirectories: false)
+    #expect(try Tool.run(["export", database, file]).status == 3)
+    try FileManager.default.removeItem(atPath: file)
+    try Tool.good(["put", database, "b", "2"])
+    #expect(try Tool.run(["export", database, file, "--resume"]).status == 3)
+    try Tool.good(["export", database, file])
+    #expect(try Tool.good(["export", database, "-"]) == String(contentsOfFile: file, encoding: .utf8))
+  }
+
+  @Test func `a whole database has no damage, and a dump of each of its files ends well`() throws {
+    try Tool.good(["put", database, "a", "1", "--create"])
+    try Tool.good(["compact", database])
+    #expect(try Tool.good(["verify", database]) == "no damage found\n")
+    #expect(try Tool.good(["dump", "manifest", database]).isEmpty == false)
+    for name in try FileManager.default.contentsOfDirectory(atPath: database) {
+      let file = database + "/" + name
+      if name.hasSuffix(".sst") { try Tool.good(["dump", "sst", file, "--verify"]) }
+      if name.hasSuffix(".log") { try Tool.good(["dump", "log", file, "--verify"]) }
+    }
+  }
+
+  @Test func `damage is found, named with file and byte, and ends with 1`() throws {
+    try Tool.good(["put", database, "a", String(repeating: "v", count: 1000), "--create"])
+    try Tool.good(["compact", database])
+    let names = try FileManager.default.contentsOfDirectory(atPath: database)
+    let table = database + "/" + (try #require(names.first { $0.hasSuffix(".sst") }))
+    var bytes = try Data(contentsOf: URL(fileURLWithPath: table))
+    bytes[bytes.startIndex + 5] ^= 1
+    try bytes.write(to: URL(fileURLWithPath: table))
+    let result = try Tool.run(["verify", database, "--json"])
+    #expect(result.status == 1, "\(result)")
+    #expect(result.output.contains(".sst"), "\(result.output)")
+    #expect(result.output.contains("\"offset\":"), "\(result.output)")
+    #expect(try Tool.run(["dump", "sst", table, "--verify"]).status == 1)
+  }
+
+  @Test func `a file in the place of a database is an error`() throws {
+    let file = try directory.file("plain", "text")
+    #expect(try Tool.run(["info", file]).status == 3)
+    #expect(try Tool.run(["put", file, "a", "1", "--create"]).status == 3)
+  }
+}
+
+/// The tool's process, from the place where the test bundle was built.
+private enum Tool {
+  struct Result {
+    let status: Int32
+    let output: String
+    let errors: String
+  }
+
+  /// Runs it where it must end with 0, and returns what it printed.
+  @discardableResult
+  static func good(_ arguments: [String], sourceLocation: SourceLocation = #_sourceLocation) throws -> String {
+    let result = try run(arguments)
+    #expect(result.status == 0, "\(arguments.prefix(3)): \(result.errors)", sourceLocation: sourceLocation)
+    return result.output
+  }
+
+  static func run(_ arguments: [String]) throws -> Result {
+    let process = Process()
+    let folder = URL(fileURLWithPath: CommandLine.arguments[0]).resolvingSymlinksInPath().deletingLastPathComponent()
+    process.executableURL = folder.appending(path: "varve")
+    process.arguments = arguments
+    process.standardInput = FileHandle.nullDevice
+    // Files and not pipes: neither stream can fill up while the other is read.
+    let streams = TemporaryDirectory()
+    let output = try streams.handle("output")
+    let errors = try streams.handle("errors")
+    process.standardOutput = output
+    process.standardError = errors
+    try process.run()
+    process.waitUntilExit()
+    return Result(
+      status: process.terminationReason == .exit ? process.terminationStatus : -process.terminationStatus,
+      output: try streams.text("output"), errors: try streams.text("errors"))
+  }
+}
+
+/// A directory that goes with its last reference.
+private final class TemporaryDirectory: Sendable {
+  let path = NSTemporaryDirectory() + "varve-tool-\(UUID().uuidString)"
+
+  init() { try? FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true) }
+  deinit { try? FileManager.default.removeItem(atPath: path) }
+
+  func file(_ name: String, _ text: String) throws -> String {
+    try Data(text.utf8).write(to: URL(fileURLWithPath: path + "/" + name))
+    return path + "/" + name
+  }
+
+  func handle(_ name: String) throws -> FileHandle {
+    try FileHandle(forWritingTo: URL(fileURLWithPath: try file(name, "")))
+  }
+
+  func text(_ name: String) throws -> String {
+    String(decoding: try Data(contentsOf: URL(fileURLWithPath: path + "/" + name)), as: UTF8.self)
+  }
+}

@@ -1,0 +1,83 @@
+import VarveEngine
+
+/// Comparisons of a database with what it must hold. Each throws at the first difference.
+struct Checks {
+  let engine: Engine
+
+  /// How many batches the database holds, by its own mark, which is part of each batch.
+  func batchCount() throws -> Int {
+    let family = try engine.family(named: WriterSettings.marks)
+    guard let bytes = try engine.get(WriterSettings.mark, in: family) else { return 0 }
+    guard let count = Int(String(decoding: bytes, as: UTF8.self)) else {
+      throw JobError("the mark of the batches is no number")
+    }
+    return count
+  }
+
+  /// Every key by itself, and then all of them by a cursor: present ones with the value of the last write,
+  /// the others absent, nothing besides.
+  func compare(_ model: Model) throws {
+    let family = try engine.family(named: WriterSettings.writes)
+    for index in 0..<model.keyCount {
+      let found = try engine.get(Workload.key(index), in: family)
+      guard found == model.value(index) else {
+        throw JobError("get \(Self.text(Workload.key(index))): \(Self.difference(found, model.value(index)))")
+      }
+    }
+    var cursor = try engine.cursor(in: family)
+    try cursor.seekToFirst()
+    for index in 0..<model.keyCount {
+      guard let expected = model.value(index) else { continue }
+      guard cursor.isValid else { throw JobError("the cursor ends before \(Self.text(Workload.key(index)))") }
+      guard cursor.key.array == Workload.key(index) else {
+        throw JobError("the cursor is at \(Self.text(cursor.key.array)), not \(Self.text(Workload.key(index)))")
+      }
+      guard cursor.value.array == expected else {
+        let text = Self.difference(cursor.value.array, expected)
+        throw JobError("the cursor at \(Self.text(Workload.key(index))): \(text)")
+      }
+      try cursor.next()
+    }
+    guard !cursor.isValid else {
+      throw JobError("the cursor finds \(Self.text(cursor.key.array)), which must be absent")
+    }
+  }
+
+  /// Every stanza under its key, and no other key.
+  func compare(_ packages: [[UInt8]: ArraySlice<UInt8>]) throws {
+    let family = try engine.family(named: WriterSettings.packages)
+    for (key, stanza) in packages {
+      guard let found = try engine.get(key, in: family), found.elementsEqual(stanza) else {
+        throw JobError("package \(Self.text(key)) is absent or different")
+      }
+    }
+    var count = 0
+    var cursor = try engine.cursor(in: family)
+    try cursor.seekToFirst()
+    while cursor.isValid {
+      count += 1
+      try cursor.next()
+    }
+    guard count == packages.count else { throw JobError("\(count) packages instead of \(packages.count)") }
+  }
+
+  private static func difference(_ found: [UInt8]?, _ expected: [UInt8]?) -> String {
+    "found \(found.map { "write \(writeNumber($0))" } ?? "nothing"), "
+      + "expected \(expected.map { "write \(writeNumber($0))" } ?? "nothing")"
+  }
+
+  /// The number that a generated value begins with.
+  private static func writeNumber(_ value: [UInt8]) -> String {
+    text(Array(value.prefix { $0 != 0x20 }.prefix(20)))
+  }
+
+  private static func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
+}
+
+extension RawSpan {
+  /// A copy of the bytes.
+  var array: [UInt8] {
+    // Safety: the pointer does not leave the closure.
+    unsafe withUnsafeBytes { unsafe Array($0) }
+  }
+}

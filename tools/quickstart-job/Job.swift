@@ -1,0 +1,168 @@
+import Foundation
+import VarveEngine
+
+/// The steps of the job in their order; `QuickstartCommand` lists them.
+struct Job {
+  let database: String
+  let packagesFile: String
+  let varve: String
+  let workload: Workload
+
+  func run() throws {
+    let clock = ContinuousClock()
+    let start = clock.now
+    let packages = try loadPackages()
+    var model = Model(workload)
+
+    let killed = try writeAndKill()
+    try check("after the kill", &model, acknowledged: killed.acknowledged, packages)
+    let figures = try writeRest(from: model.batchCount)
+    try check("after the second writer", &model, acknowledged: workload.batchCount, packages)
+
+    let before = try sizes()
+    Report.step("compact", "with varve compact")
+    try runVarve("compact", "compact", database)
+    Report.step("verify", "with varve verify")
+    try runVarve("verify", "verify", database)
+    let after = try sizes()
+    try check("after compaction", &model, acknowledged: workload.batchCount, packages)
+
+    report(model, packages, figures, before, after)
+    Report.line("all of it was read back and is right; \(Report.seconds(clock.now - start)) s")
+  }
+
+  // MARK: - Packages
+
+  private func loadPackages() throws -> [[UInt8]: ArraySlice<UInt8>] {
+    let index = try PackageIndex(contentsOf: packagesFile)
+    Report.step("packages", "load \(packagesFile), \(Report.bytes(UInt64(index.byteCount)))")
+    var stanzas: [[UInt8]: ArraySlice<UInt8>] = [:]
+    let clock = ContinuousClock()
+    let start = clock.now
+    let engine = try Engine.open(at: database, options: WriterSettings.options)
+    let family = try engine.findFamily(named: WriterSettings.packages)
+    var batch = WriteBatch()
+    var count = 0
+    try index.forEach { stanza in
+      try batch.put(stanza.key, Array(stanza.bytes), in: family)
+      stanzas[stanza.key] = stanza.bytes
+      count += 1
+      guard batch.count == 100 else { return }
+      try engine.write(batch)
+      batch.removeAll()
+    }
+    if !batch.isEmpty { try engine.write(batch) }
+    try engine.close()
+    guard count > 0 else { throw JobError("\(packagesFile) has no stanza with Package and Version") }
+    let seconds = (clock.now - start) / .seconds(1)
+    Report.line("\(count) stanzas under \(stanzas.count) keys in \(Report.fixed(seconds, 1)) s")
+    return stanzas
+  }
+
+  // MARK: - Generated writes
+
+  /// The moment of the kill lies between two and four fifths of the batches, by the seed.
+  private func writeAndKill() throws -> WriterProcess.Outcome {
+    let batches = workload.batchCount
+    let killAfter = batches * 2 / 5 + Int(workload.seed % UInt64(max(1, batches * 2 / 5)))
+    Report.step("write", "\(workload.writeCount) writes in \(batches) batches; SIGKILL after batch \(killAfter)")
+    let outcome = try writer.run(from: 0, killAfter: killAfter)
+    guard outcome.wasKilled else { throw JobError("the writing process ended before it was killed") }
+    Report.writes(workload.start(outcome.acknowledged), outcome.seconds, "acknowledged before the kill")
+    return outcome
+  }
+
+  private func writeRest(from batch: Int) throws -> WriterFigures {
+    Report.step("write on", "from batch \(batch) to the end")
+    let outcome = try writer.run(from: batch, killAfter: nil)
+    guard outcome.acknowledged == workload.batchCount else {
+      throw JobError("\(outcome.acknowledged) batches were acknowledged instead of \(workload.batchCount)")
+    }
+    let count = workload.writeCount - workload.start(batch)
+    Report.writes(count, outcome.seconds, "acknowledged, flushes and compactions included")
+    return try JSONDecoder().decode(WriterFigures.self, from: try Data(contentsOf: URL(fileURLWithPath: figuresFile)))
+  }
+
+  private var figuresFile: String { database + ".figures.json" }
+  private var writer: WriterProcess {
+    WriterProcess(database: database, workload: workload, figures: figuresFile)
+  }
+
+  // MARK: - Checks
+
+  /// Opens, finds out how many batches are there, and compares everything with the model of that many.
+  ///
+  /// Every acknowledged batch must be there. One more may be: the child was killed between its commit and
+  /// its acknowledgement. More than that can't be: it writes one batch at a time.
+  private func check(
+    _ title: String, _ model: inout Model, acknowledged: Int, _ packages: [[UInt8]: ArraySlice<UInt8>]
+  ) throws {
+    Report.step("check", title)
+    let clock = ContinuousClock()
+    let start = clock.now
+    let engine = try Engine.open(at: database, options: WriterSettings.options)
+    let opened = clock.now
+    let checks = Checks(engine: engine)
+    let found = try checks.batchCount()
+    guard found == acknowledged || found == acknowledged + 1 else {
+      throw JobError("\(acknowledged) batches were acknowledged, and \(found) are there")
+    }
+    model.advance(to: found)
+    try checks.compare(model)
+    try checks.compare(packages)
+    try engine.close()
+    Report.line(
+      "opened in \(Report.seconds(opened - start)) s; \(found) batches, \(model.keyCount) keys, "
+        + "\(model.liveCount) live, and \(packages.count) packages compared in \(Report.seconds(clock.now - opened)) s")
+  }
+
+  // MARK: - Compaction, verification, figures
+
+  private func runVarve(_ title: String, _ arguments: String...) throws {
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: varve)
+    process.arguments = arguments
+    try process.run()
+    process.waitUntilExit()
+    guard process.terminationReason == .exit, process.terminationStatus == 0 else {
+      throw JobError("varve \(title) ended with status \(process.terminationStatus)")
+    }
+  }
+
+  private struct Sizes {
+    let tables: UInt64
+    let log: UInt64
+  }
+
+  private func sizes() throws -> Sizes {
+    let files = FileManager.default
+    var tables: UInt64 = 0
+    var log: UInt64 = 0
+    for name in try files.contentsOfDirectory(atPath: database) {
+      let size = try files.attributesOfItem(atPath: database + "/" + name)[.size] as? UInt64 ?? 0
+      if name.hasSuffix(".sst") { tables += size }
+      if name.hasSuffix(".log") || name.hasSuffix(".pool") { log += size }
+    }
+    return Sizes(tables: tables, log: log)
+  }
+
+  private func report(
+    _ model: Model, _ packages: [[UInt8]: ArraySlice<UInt8>], _ figures: WriterFigures, _ before: Sizes, _ after: Sizes
+  ) {
+    var live = packages.reduce(0) { $0 + UInt64($1.key.count + $1.value.count) }
+    for index in 0..<model.keyCount {
+      if let value = model.value(index) { live += UInt64(Workload.key(index).count + value.count) }
+    }
+    let written = figures.bytesFlushed + figures.bytesCompactionWritten
+    Report.step("figures", "")
+    Report.line("live keys and values          \(Report.bytes(live))")
+    Report.line("tables before, after compact  \(Report.bytes(before.tables)), \(Report.bytes(after.tables))")
+    Report.line("log                           \(Report.bytes(after.log))")
+    Report.line(
+      "space amplification           \(Report.quotient(before.tables, live)) before, "
+        + "\(Report.quotient(after.tables, live)) after (blocks are compressed)")
+    Report.line(
+      "write amplification           \(Report.quotient(written, figures.userBytes)) "
+        + "(flushed and compacted to written, second writer, without the log)")
+  }
+}

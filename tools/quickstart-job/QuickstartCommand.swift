@@ -1,0 +1,123 @@
+import ArgumentParser
+import Foundation
+import VarveEngine
+
+/// `varve-quickstart`: the main job of the engine on real input, checked against a model that the
+/// engine never sees. `./tools/quickstart` builds and starts it.
+///
+/// 1. Load a Debian package index, each stanza under its package and version.
+/// 2. A child process writes generated batches, and is killed by SIGKILL in the middle.
+/// 3. Reopen: every acknowledged write is there, and whole batches only.
+/// 4. A second child goes on to the end.
+/// 5. Compact and verify with `varve`.
+/// 6. Read everything again.
+///
+/// Exit status 0 only if all that was read back is right.
+@main
+struct QuickstartCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "varve-quickstart",
+    abstract: "Write, kill, reopen, check, compact, verify.",
+    subcommands: [RunCommand.self, WriterCommand.self],
+    defaultSubcommand: RunCommand.self
+  )
+}
+
+/// The whole job.
+struct RunCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(commandName: "run", abstract: "Run the whole job.")
+
+  @Option(help: "An empty directory for the database.") var directory: String
+  @Option(help: "A Debian package index (a Packages file).") var packages: String
+  @Option(help: "The varve program.") var varve: String
+  @Option(help: "How many generated writes.") var writes = 2_000_000
+  @Option(help: "Seed of the generated writes and of the moment of the kill.") var seed: UInt64 = 42
+
+  func run() throws {
+    let job = Job(
+      database: directory + "/quickstart.varve", packagesFile: packages, varve: varve,
+      workload: Workload(seed: seed, writeCount: writes))
+    try job.run()
+  }
+}
+
+/// The child: writes batches from a number on, and acknowledges each on standard output.
+struct WriterCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "write", abstract: "Write the generated batches (the job starts this).", shouldDisplay: false)
+
+  @Option var database: String
+  @Option var seed: UInt64
+  @Option var writes: Int
+  @Option(help: "The first batch to write.") var firstBatch: Int
+  @Option(help: "A file for the engine's figures at the end.") var figures: String
+
+  func run() throws {
+    let workload = Workload(seed: seed, writeCount: writes)
+    let engine = try Engine.open(at: database, options: WriterSettings.options)
+    let writes = try engine.findFamily(named: WriterSettings.writes)
+    let marks = try engine.findFamily(named: WriterSettings.marks)
+    var batch = WriteBatch()
+    var userBytes: UInt64 = 0
+    for number in firstBatch..<workload.batchCount {
+      batch.removeAll()
+      for index in workload.batch(number) {
+        let write = workload.write(index)
+        userBytes += UInt64(write.key.count + (write.value?.count ?? 0))
+        if let value = write.value {
+          try batch.put(write.key, value, in: writes)
+        } else {
+          try batch.delete(write.key, in: writes)
+        }
+      }
+      // The mark is part of the batch, in another family: it says how many batches are whole.
+      try batch.put(WriterSettings.mark, Array(String(number + 1).utf8), in: marks)
+      try engine.write(batch)
+      Acknowledgements.send(number + 1)
+    }
+    try engine.waitForCompaction()
+    let figures = WriterFigures(engine.statistics, userBytes: userBytes)
+    try engine.close()
+    try JSONEncoder().encode(figures).write(to: URL(fileURLWithPath: self.figures))
+  }
+}
+
+/// What the writing process and the checks agree on.
+enum WriterSettings {
+  static let packages = "packages"
+  static let writes = "writes"
+  static let marks = "marks"
+  static let mark = Array("batches".utf8)
+
+  /// Small memtables, so that a job of minutes meets what a large database meets in hours: flushes,
+  /// level 0 and several levels below it.
+  static var options: EngineOptions {
+    var options = EngineOptions()
+    options.memtableSize = 4 << 20
+    options.cacheSize = 64 << 20
+    return options
+  }
+}
+
+/// What the second writing process counted in the engine.
+struct WriterFigures: Codable {
+  let userBytes: UInt64
+  let bytesFlushed: UInt64
+  let bytesCompactionRead: UInt64
+  let bytesCompactionWritten: UInt64
+
+  init(_ statistics: EngineStatistics, userBytes: UInt64) {
+    self.userBytes = userBytes
+    bytesFlushed = statistics.bytesFlushed
+    bytesCompactionRead = statistics.bytesCompactionRead
+    bytesCompactionWritten = statistics.bytesCompactionWritten
+  }
+}
+
+extension Engine {
+  /// The family with a name, made where it is missing.
+  func findFamily(named name: String) throws -> ColumnFamily {
+    if let family = families.first(where: { $0.name == name }) { return family }
+    return try createFamily(name)
+  }
+}

@@ -1,0 +1,32 @@
+import Foundation
+
+/// What the job prints.
+enum Report {
+  static func step(_ name: String, _ text: String) {
+    print("== \(name)\(text.isEmpty ? "" : ": ")\(text)")
+    flush()
+  }
+
+  static func line(_ text: String) {
+    print("   \(text)")
+    flush()
+  }
+
+  static func writes(_ count: Int, _ seconds: Double, _ what: String) {
+    let rate = seconds > 0 ? Double(count) / seconds : 0
+    line("\(count) writes \(what), \(fixed(seconds, 1)) s, \(fixed(rate / 1000, 0)) thousand a second")
+  }
+
+  static func bytes(_ count: UInt64) -> String { "\(fixed(Double(count) / 1_048_576, 1)) MiB" }
+
+  static func quotient(_ numerator: UInt64, _ denominator: UInt64) -> String {
+    denominator == 0 ? "-" : fixed(Double(numerator) / Double(denominator), 2)
+  }
+
+  static func seconds(_ duration: Duration) -> String { fixed(duration / .seconds(1), 1) }
+
+  static func fixed(_ value: Double, _ digits: Int) -> String { String(format: "%.\(digits)f", value) }
+
+  /// A job of minutes is watched: each line at once, also through a pipe.
+  private static func flush() { fflush(nil) }
+}

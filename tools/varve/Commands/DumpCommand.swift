@@ -1,0 +1,85 @@
+import ArgumentParser
+import VarveEngine
+
+/// Every record of a file, readable.
+struct DumpCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "dump",
+    abstract: "Print every record of a file of a database.",
+    discussion: """
+      The same rendering as the engine's tests compare. The database need not be whole, and may be open.
+
+      Example: varve dump sst /data/example.varve/000012.sst --verify
+      """,
+    subcommands: [Table.self, Log.self, Manifest.self]
+  )
+
+  /// What every kind of dump takes.
+  struct Options: ParsableArguments {
+    @Flag(help: "Check every checksum, order and count as well; exit status 1 where damage is found.")
+    var verify = false
+    @OptionGroup var output: OutputOption
+
+    /// Prints each line of a rendering. Lines before damage are printed.
+    func print(_ render: (_ line: (String) -> Void) throws -> Void) throws {
+      let sink = try ByteSink.standardOutput()
+      var failure: (any Error)?
+      do {
+        try render { line in
+          guard failure == nil else { return }
+          do { try writeLine(line, to: sink) } catch { failure = error }
+        }
+      } catch let error as EngineError where verify && error.code == .corruption {
+        try sink.finish()
+        StandardError.write(output.json ? JSONText.line(FaultRow(error)) + "\n" : "varve: \(error)\n")
+        throw ExitStatus.answerIsNo.asError
+      }
+      if let failure { throw failure }
+      try sink.finish()
+    }
+
+    private func writeLine(_ line: String, to sink: ByteSink) throws {
+      if output.json { try sink.writeJSON(["text": line]) } else { try sink.writeLine(line) }
+    }
+  }
+
+  struct Table: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      commandName: "sst", abstract: "Print a table: footer, properties, index, blocks, entries.",
+      discussion: "Example: varve dump sst /data/example.varve/000012.sst")
+
+    @Argument(help: "The table's file.", completion: .file()) var file: String
+    @OptionGroup var options: Options
+
+    func run() throws {
+      try options.print { line in try EngineInspector.dumpTable(at: file, verify: options.verify, line: line) }
+    }
+  }
+
+  struct Log: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      commandName: "log", abstract: "Print a segment of the write-ahead log: header, records, entries.",
+      discussion: "Example: varve dump log /data/example.varve/000007.log --verify")
+
+    @Argument(help: "The segment's file.", completion: .file()) var file: String
+    @OptionGroup var options: Options
+
+    func run() throws {
+      try options.print { line in try EngineInspector.dumpLog(at: file, verify: options.verify, line: line) }
+    }
+  }
+
+  struct Manifest: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      commandName: "manifest", abstract: "Print the VersionEdits of a MANIFEST.",
+      discussion: "Example: varve dump manifest /data/example.varve")
+
+    @Argument(help: "The database, whose CURRENT names the file, or a MANIFEST.", completion: .file())
+    var path: String
+    @OptionGroup var options: Options
+
+    func run() throws {
+      try options.print { line in try EngineInspector.dumpManifest(at: path, verify: options.verify, line: line) }
+    }
+  }
+}

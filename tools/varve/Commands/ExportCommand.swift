@@ -1,0 +1,149 @@
+import ArgumentParser
+import VarveEngine
+
+/// All entries, into a file.
+struct ExportCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "export",
+    abstract: "Write the entries of a database into a file.",
+    discussion: """
+      Writes all families at one instant, or one with --family, in the form that load reads. The file gets \
+      its name when it is whole; until then it is <file>.partial, and an export that was interrupted goes on \
+      with --resume, as long as the database is the same.
+
+      Example: varve export /data/example.varve entries.jsonl
+      """
+  )
+
+  @OptionGroup var database: DatabaseArgument
+  @Argument(help: "The file; - is standard output.", completion: .file()) var file: String
+  @Flag(help: "Write the binary form: smaller, faster, for load --binary only.") var binary = false
+  @Flag(help: "Go on with an export to this file that was interrupted.") var resume = false
+  @OptionGroup var range: RangeOptions
+  @OptionGroup var family: FamilyOption
+  @OptionGroup var hex: HexOption
+  @OptionGroup var output: OutputOption
+
+  func validate() throws {
+    guard !resume || file != "-" else { throw ValidationError("--resume needs a file: standard output has no begin") }
+  }
+
+  func run() throws {
+    let bounds = try range.bounds(hex)
+    let result = try database.reading { engine in
+      let families = try chosenFamilies(engine)
+      let point = try begin(engine)
+      let sink = try ByteSink(file, from: point?.position)
+      var bar = ProgressBar("export", isQuiet: output.json)
+      defer { bar.end() }
+      var exporter = Exporter(engine, sink, isBinary: binary, bounds: bounds)
+      try exporter.run(families, from: point) { count in bar.show(sink.byteCount, of: nil, entries: count) }
+      try sink.finish()
+      ExportIdentity.remove(for: file)
+      return Result(entries: exporter.count, bytes: sink.byteCount)
+    }
+    try report(result)
+  }
+
+  private func chosenFamilies(_ engine: Engine) throws -> [ColumnFamily] {
+    if family.family != nil { return [try family.find(in: engine)] }
+    return engine.families.filter { $0.name != LoadProgress.familyName }
+  }
+
+  /// Where the export begins: behind what an interrupted one of the same wrote, or, nil, at the begin.
+  private func begin(_ engine: Engine) throws -> ExportPoint? {
+    guard file != "-" else { return nil }
+    let identity = ExportIdentity(
+      database: database.path, sequence: engine.visibleSequence.value, isBinary: binary, family: family.family,
+      lower: try range.lower(hex), upper: try range.upper(hex), prefix: try range.prefix(hex))
+    if resume {
+      guard let found = ExportIdentity.find(for: file) else {
+        StandardError.write("varve: no export to this file was interrupted; it begins at the begin\n")
+        try identity.write(for: file)
+        return nil
+      }
+      guard found == identity else {
+        throw ToolError(
+          .cannotOpen, "the database or the options are not those of the interrupted export; export without --resume",
+          file: file)
+      }
+      return try ExportPoint.find(in: ByteSink.partialPath(file), isBinary: binary)
+    }
+    try identity.write(for: file)
+    return nil
+  }
+
+  private struct Result: Encodable {
+    let entries: UInt64
+    let bytes: UInt64
+  }
+
+  /// What was done, on standard error where standard output has the entries.
+  private func report(_ result: Result) throws {
+    let text =
+      output.json ? JSONText.line(result) : "exported \(result.entries) entries, \(SizeText.text(result.bytes))"
+    guard file != "-" else { return StandardError.write(text + "\n") }
+    let sink = try ByteSink.standardOutput()
+    try sink.writeLine(text)
+    try sink.finish()
+  }
+}
+
+/// Families, one after the other, into a sink. Nothing writes to a database that is open read-only, so all
+/// of them are of one instant.
+private struct Exporter {
+  private let engine: Engine
+  private let sink: ByteSink
+  private let isBinary: Bool
+  private let bounds: CursorBounds
+  private(set) var count: UInt64 = 0
+
+  init(_ engine: Engine, _ sink: ByteSink, isBinary: Bool, bounds: CursorBounds) {
+    self.engine = engine
+    self.sink = sink
+    self.isBinary = isBinary
+    self.bounds = bounds
+  }
+
+  mutating func run(_ families: [ColumnFamily], from point: ExportPoint?, progress: (UInt64) -> Void) throws {
+    var rest = families[...]
+    count = point?.count ?? 0
+    if let point, point.position > 0 {
+      let name = point.family ?? engine.defaultFamily.name
+      guard let index = families.firstIndex(where: { $0.name == name }) else {
+        throw ToolError(.cannotOpen, "the interrupted export stopped in the family \"\(name)\", which is not there")
+      }
+      try write(families[index], after: point.key, isBegun: true, progress: progress)
+      rest = families[(index + 1)...]
+    } else if isBinary {
+      try sink.write(BinaryStream.magic)
+    }
+    for family in rest { try write(family, after: nil, isBegun: false, progress: progress) }
+    if isBinary { try sink.write(BinaryStream.end(count: count)) }
+  }
+
+  private mutating func write(
+    _ family: ColumnFamily, after last: [UInt8]?, isBegun: Bool, progress: (UInt64) -> Void
+  ) throws {
+    let name = family.id == engine.defaultFamily.id ? nil : family.name
+    if isBinary && !isBegun { try sink.write(BinaryStream.family(name)) }
+    var cursor = try engine.cursor(in: family, bounds: bounds)
+    try cursor.seekToFirst()
+    if let last {
+      try cursor.seek(last)
+      if cursor.isValid, cursor.key.array == last { try cursor.next() }
+    }
+    while cursor.isValid {
+      let key = cursor.key.array
+      let value = cursor.value.array
+      if isBinary {
+        try sink.write(BinaryStream.entry(key, value))
+      } else {
+        try sink.writeJSON(EntryRecord(family: name, key: key, value: value))
+      }
+      count += 1
+      if count.isMultiple(of: 1024) { progress(count) }
+      try cursor.next()
+    }
+  }
+}

@@ -1,0 +1,122 @@
+import ArgumentParser
+import VarveEngine
+
+/// Many entries from a file.
+struct LoadCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "load",
+    abstract: "Write the entries of a file into a database.",
+    discussion: """
+      The file has a JSON object a line: {"key":"a","value":"b"}, with keyHex and valueHex where bytes are \
+      no UTF-8, and "family" for every family but the default one; or, with --binary, what export --binary \
+      wrote. Entries act in their order; one with a key that is there replaces its value.
+
+      A load that was interrupted goes on with --resume where it stopped. How far it came is written in the \
+      same batches as the entries (in a family "varve.load" that goes at the end), so no entry is missed, and \
+      the input is compared with what was loaded before.
+
+      Example: varve load /data/example.varve entries.jsonl --create
+      """
+  )
+
+  @OptionGroup var database: DatabaseArgument
+  @Argument(help: "The file; - is standard input.", completion: .file()) var file: String
+  @Flag(help: "The file is in binary form.") var binary = false
+  @Flag(help: "Go on with a load of this file that was interrupted.") var resume = false
+  @Flag(help: "Make the database, and families that the file names, where they are missing.") var create = false
+  @OptionGroup var output: OutputOption
+
+  func run() throws {
+    // The file first: where it can't be read, no database is made.
+    let source = try ByteSource(file)
+    let result = try database.writing(create: create) { engine in
+      var loader = BulkLoader(engine, source: source, file: file, isBinary: binary, createsFamilies: create)
+      if resume { try loader.resume() }
+      var bar = ProgressBar("load", isQuiet: output.json)
+      defer { bar.end() }
+      try loader.run { done, entries in bar.show(done, of: source.size, entries: entries) }
+      return loader.result
+    }
+    let sink = try ByteSink.standardOutput()
+    if output.json {
+      try sink.writeJSON(result)
+    } else {
+      let skipped = result.skipped > 0 ? ", after \(result.skipped) that an earlier load wrote" : ""
+      try sink.writeLine("loaded \(result.entries) entries from \(SizeText.text(result.bytes))\(skipped)")
+    }
+    try sink.finish()
+  }
+}
+
+/// Entries of a reader, written in batches of about a mebibyte, each with the record of how far it is.
+private struct BulkLoader: ~Copyable {
+  struct Result: Encodable {
+    var entries: UInt64 = 0
+    var skipped: UInt64 = 0
+    var bytes: UInt64 = 0
+  }
+
+  /// Large enough that the record of progress costs nothing, small enough to stay cheap in memory.
+  private static let batchSizeMaximum = 1 << 20
+  private static let batchCountMaximum = 10_000
+  private let engine: Engine
+  private let source: ByteSource
+  private let file: String
+  private let createsFamilies: Bool
+  private var reader: EntryReader
+  private var batch = WriteBatch(capacity: batchSizeMaximum)
+  private var families: [String: ColumnFamily] = [:]
+  private(set) var result = Result()
+
+  init(_ engine: Engine, source: ByteSource, file: String, isBinary: Bool, createsFamilies: Bool) {
+    self.engine = engine
+    self.source = source
+    self.file = file
+    self.createsFamilies = createsFamilies
+    reader = EntryReader(source, file: file, isBinary: isBinary)
+  }
+
+  /// Goes to where an earlier load of the file stopped. Without one it starts at the begin.
+  mutating func resume() throws {
+    guard let progress = try LoadProgress.find(for: file, in: engine) else { return }
+    try progress.skip(in: source, file: file)
+    reader.state = progress.reader
+    result.skipped = progress.entryCount
+  }
+
+  mutating func run(progress: (UInt64, UInt64) -> Void) throws {
+    let records = try engine.findFamily(named: LoadProgress.familyName, create: true)
+    while let entry = try reader.next() {
+      try batch.put(entry.key, entry.value, in: try family(entry.family))
+      result.entries += 1
+      if batch.byteCount >= Self.batchSizeMaximum || batch.count >= Self.batchCountMaximum {
+        try write(records)
+        progress(source.position, result.entries)
+      }
+    }
+    try write(records)
+    result.bytes = source.position
+    try engine.sync()
+    try LoadProgress.forget(file, in: engine)
+  }
+
+  private mutating func write(_ records: ColumnFamily) throws {
+    let record = LoadProgress(
+      position: source.position, checksum: source.checksum, entryCount: result.skipped + result.entries,
+      reader: reader.state)
+    try batch.put(LoadProgress.key(for: file), try JSONText.bytes(record), in: records)
+    try engine.write(batch)
+    batch.removeAll()
+  }
+
+  private mutating func family(_ name: String?) throws -> ColumnFamily {
+    guard let name, name != engine.defaultFamily.name else { return engine.defaultFamily }
+    if let family = families[name] { return family }
+    guard name != LoadProgress.familyName else {
+      throw ToolError(.cannotOpen, "the family \"\(name)\" belongs to load itself", file: file)
+    }
+    let family = try engine.findFamily(named: name, create: createsFamilies)
+    families[name] = family
+    return family
+  }
+}

@@ -1,0 +1,63 @@
+import ArgumentParser
+import VarveEngine
+
+/// The entries of a range, in order.
+struct ScanCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "scan",
+    abstract: "Print keys and values in order.",
+    discussion: """
+      A line an entry: the key, a tab, the value. --json prints what load reads.
+
+      Example: varve scan /data/example.varve --prefix user: --limit 10 --reverse
+      """
+  )
+
+  @OptionGroup var database: DatabaseArgument
+  @OptionGroup var range: RangeOptions
+  @Option(help: "At most so many entries.") var limit: Int?
+  @Flag(help: "From the last key to the first.") var reverse = false
+  @Flag(help: "Print keys without their values.") var keysOnly = false
+  @OptionGroup var family: FamilyOption
+  @OptionGroup var hex: HexOption
+  @OptionGroup var output: OutputOption
+
+  func validate() throws {
+    if let limit, limit < 0 { throw ValidationError("--limit is a count: \(limit) is below 0") }
+  }
+
+  func run() throws {
+    let bounds = try range.bounds(hex)
+    let sink = try ByteSink.standardOutput()
+    try database.reading { engine in
+      var cursor = try engine.cursor(in: try family.find(in: engine), bounds: bounds)
+      try reverse ? cursor.seekToLast() : cursor.seekToFirst()
+      var left = limit ?? Int.max
+      while cursor.isValid, left > 0 {
+        try print(cursor.key.array, keysOnly ? nil : cursor.value.array, to: sink)
+        left -= 1
+        guard left > 0 else { break }
+        try reverse ? cursor.previous() : cursor.next()
+      }
+    }
+    try sink.finish()
+  }
+
+  private func print(_ key: [UInt8], _ value: [UInt8]?, to sink: ByteSink) throws {
+    if output.json {
+      try sink.writeJSON(EntryRecord(family: family.family, key: key, value: value))
+    } else if let value {
+      try sink.writeLine(hex.text(key) + "\t" + hex.text(value))
+    } else {
+      try sink.writeLine(hex.text(key))
+    }
+  }
+}
+
+extension RawSpan {
+  /// A copy of the bytes.
+  var array: [UInt8] {
+    // Safety: the pointer does not leave the closure.
+    unsafe withUnsafeBytes { unsafe Array($0) }
+  }
+}

@@ -1,0 +1,110 @@
+import ArgumentParser
+import VarveEngine
+
+#if canImport(Darwin)
+  import Darwin
+#else
+  import Glibc
+#endif
+
+/// What the process ends with. The numbers are a fixed interface: scripts rely on them.
+enum ExitStatus: Int32 {
+  /// All is well, and the answer is yes.
+  case good = 0
+  /// The answer is no: the key is absent, or damage was found.
+  case answerIsNo = 1
+  /// The command line makes no sense.
+  case usage = 2
+  /// The database or a file can't be opened, read or written.
+  case cannotOpen = 3
+
+  /// Thrown by a command that has said all there is to say.
+  var asError: ExitCode { ExitCode(rawValue) }
+
+  /// Which status an error of the engine means. A value that no command should have been given is
+  /// usage; everything else is the database's state or the system's.
+  init(_ error: EngineError) {
+    switch error.code {
+    case .invalidArgument, .limitExceeded: self = .usage
+    default: self = .cannotOpen
+    }
+  }
+
+  /// Ends the process, with the error on standard error: a line for people, an object with `--json`.
+  static func end(with error: any Error, asJSON: Bool) -> Never {
+    switch error {
+    case let error as EngineError:
+      report(ErrorRow(error), asJSON: asJSON)
+      exit(ExitStatus(error).rawValue)
+    case let error as ToolError:
+      report(ErrorRow(error), asJSON: asJSON)
+      exit(error.status.rawValue)
+    default:
+      endAsParser(with: error)
+    }
+  }
+
+  /// Help, versions and mistakes on the command line. The parser's own status for usage is 64.
+  private static func endAsParser(with error: any Error) -> Never {
+    let code = VarveCommand.exitCode(for: error)
+    guard code == .validationFailure else { VarveCommand.exit(withError: error) }
+    StandardError.write(VarveCommand.fullMessage(for: error) + "\n")
+    exit(usage.rawValue)
+  }
+
+  private static func report(_ row: ErrorRow, asJSON: Bool) {
+    StandardError.write(asJSON ? JSONText.line(row) + "\n" : "varve: \(row.text)\n")
+  }
+}
+
+/// What went wrong outside the engine, with the status that it means.
+struct ToolError: Error {
+  let status: ExitStatus
+  let message: String
+  let file: String?
+
+  init(_ status: ExitStatus, _ message: String, file: String? = nil) {
+    self.status = status
+    self.message = message
+    self.file = file
+  }
+
+  /// A system call failed.
+  static func system(_ call: String, file: String) -> ToolError {
+    let number = errno
+    let text = unsafe String(cString: strerror(number))
+    return ToolError(.cannotOpen, "\(call) failed: \(text)", file: file)
+  }
+}
+
+/// An error as one object: what `--json` prints on standard error.
+private struct ErrorRow: Encodable {
+  struct Detail: Encodable {
+    let code: String
+    let message: String
+    let file: String?
+    let offset: UInt64?
+  }
+  let error: Detail
+
+  init(_ error: EngineError) {
+    var message = error.message
+    if let cause = error.cause { message += "; because \(cause)" }
+    self.error = Detail(code: error.code.description, message: message, file: error.file, offset: error.offset)
+  }
+
+  init(_ error: ToolError) {
+    let code = error.status == .usage ? "usage" : "tool"
+    self.error = Detail(code: code, message: error.message, file: error.file, offset: nil)
+  }
+
+  var text: String {
+    var text = error.message
+    if let file = error.file {
+      text += " (\(file)"
+      if let offset = error.offset { text += " at byte \(offset)" }
+      text += ")"
+    }
+    return text
+  }
+}

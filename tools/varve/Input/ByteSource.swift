@@ -1,0 +1,127 @@
+#if canImport(Darwin)
+  import Darwin
+#else
+  import Glibc
+#endif
+
+/// Buffered reading of a file or of standard input, by lines or by counted bytes.
+///
+/// Every byte that was handed out is part of `checksum` and `position`: together they say how far a
+/// source was read, and whether another source begins with the same bytes.
+///
+/// One thread at a time.
+final class ByteSource {
+  /// Room for the largest value in hexadecimal digits beside the largest key.
+  private static let lineSizeMaximum = (2 << 30) + (1 << 20)
+  private static let chunkSize = 1 << 18
+  private let descriptor: Int32
+  private let path: String
+  private var buffer: [UInt8] = []
+  private var index = 0
+  private var isAtEnd = false
+  /// The size of a file; nil for what has none, such as a pipe.
+  let size: UInt64?
+  /// Bytes that were handed out.
+  private(set) var position: UInt64 = 0
+  /// FNV-1a, 64 bits, of the bytes that were handed out.
+  private(set) var checksum: UInt64 = 0xcbf2_9ce4_8422_2325
+
+  init(_ path: String) throws {
+    self.path = path
+    if path == "-" {
+      descriptor = STDIN_FILENO
+    } else {
+      descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
+      guard descriptor >= 0 else { throw ToolError.system("open", file: path) }
+    }
+    var attributes = stat()
+    guard unsafe fstat(descriptor, &attributes) == 0 else { throw ToolError.system("fstat", file: path) }
+    guard attributes.st_mode & S_IFMT != S_IFDIR else { throw ToolError(.cannotOpen, "it is a directory", file: path) }
+    size = attributes.st_mode & S_IFMT == S_IFREG ? UInt64(max(0, attributes.st_size)) : nil
+  }
+
+  deinit { if descriptor != STDIN_FILENO { _ = close(descriptor) } }
+
+  /// The next line without its newline; nil at the end. A last line without a newline counts.
+  func nextLine() throws -> [UInt8]? {
+    var searched = index
+    while true {
+      if let newline = buffer[searched...].firstIndex(of: 0x0a) {
+        let line = Array(buffer[index..<newline])
+        take(newline + 1 - index)
+        return line
+      }
+      searched = buffer.count - index
+      guard searched <= Self.lineSizeMaximum else {
+        throw ToolError(.usage, "a line is longer than \(Self.lineSizeMaximum) bytes", file: path)
+      }
+      guard try fill() else { break }
+    }
+    guard index < buffer.count else { return nil }
+    let line = Array(buffer[index...])
+    take(line.count)
+    return line
+  }
+
+  /// Exactly `count` bytes; nil where the source ends before.
+  func next(_ count: Int) throws -> [UInt8]? {
+    while buffer.count - index < count {
+      guard try fill() else { return nil }
+    }
+    let bytes = Array(buffer[index..<index + count])
+    take(count)
+    return bytes
+  }
+
+  /// What is there, or what one read brings; nil at the end.
+  func nextChunk() throws -> [UInt8]? {
+    if index == buffer.count {
+      guard try fill() else { return nil }
+    }
+    let bytes = Array(buffer[index...])
+    take(bytes.count)
+    return bytes
+  }
+
+  /// Passes over bytes; false where the source ends before.
+  func skip(_ count: UInt64) throws -> Bool {
+    var left = count
+    while left > 0 {
+      if index == buffer.count {
+        guard try fill() else { return false }
+      }
+      let step = Int(min(left, UInt64(buffer.count - index)))
+      take(step)
+      left -= UInt64(step)
+    }
+    return true
+  }
+
+  private func take(_ count: Int) {
+    var hash = checksum
+    for place in index..<index + count { hash = (hash ^ UInt64(buffer[place])) &* 0x100_0000_01b3 }
+    checksum = hash
+    index += count
+    position += UInt64(count)
+  }
+
+  /// Reads a chunk behind what is there, which moves to the buffer's begin.
+  private func fill() throws -> Bool {
+    if isAtEnd { return false }
+    buffer.removeSubrange(..<index)
+    index = 0
+    let start = buffer.count
+    buffer.append(contentsOf: repeatElement(0, count: Self.chunkSize))
+    var count = -1
+    repeat {
+      // Safety: the buffer has `chunkSize` bytes from `start` on, and is valid for the call.
+      count = unsafe buffer.withUnsafeMutableBytes { bytes in
+        unsafe read(descriptor, bytes.baseAddress.map { unsafe $0 + start }, Self.chunkSize)
+      }
+    } while count < 0 && errno == EINTR
+    guard count >= 0 else { throw ToolError.system("read", file: path) }
+    buffer.removeSubrange((start + count)...)
+    isAtEnd = count == 0
+    return count > 0
+  }
+}

@@ -1,0 +1,44 @@
+/// The binary form of an export: length-prefixed, for keys and values that JSON would only blow up.
+///
+/// # Format
+/// Numbers are little endian.
+/// ```
+/// magic      8 bytes "varveex1"
+/// record     kind u8, then
+///   1 entry    key size u32 | value size u32 | key | value
+///   2 family   name size u32 | name: the entries that follow are of this family; empty: the default one
+///   0 end      entry count u64: the last record; a stream without it was cut
+/// ```
+/// On disk: never change.
+enum BinaryStream {
+  static let magic = Array("varveex1".utf8)
+  /// No key and no value is larger.
+  static let sizeMaximum = 1 << 30
+
+  enum Kind: UInt8 {
+    case end = 0
+    case entry = 1
+    case family = 2
+  }
+
+  static func entry(_ key: [UInt8], _ value: [UInt8]) -> [UInt8] {
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(9 + key.count + value.count)
+    bytes.append(Kind.entry.rawValue)
+    bytes += fixed(UInt32(key.count)) + fixed(UInt32(value.count))
+    bytes += key
+    bytes += value
+    return bytes
+  }
+
+  static func family(_ name: String?) -> [UInt8] {
+    let name = Array((name ?? "").utf8)
+    return [Kind.family.rawValue] + fixed(UInt32(name.count)) + name
+  }
+
+  static func end(count: UInt64) -> [UInt8] { [Kind.end.rawValue] + fixed(count) }
+
+  private static func fixed(_ value: some FixedWidthInteger) -> [UInt8] {
+    (0..<value.bitWidth / 8).map { UInt8(truncatingIfNeeded: value >> ($0 * 8)) }
+  }
+}

@@ -1,0 +1,103 @@
+#if canImport(Darwin)
+  import Darwin
+#else
+  import Glibc
+#endif
+
+/// Buffered writing to a file or to standard output.
+///
+/// A file is written under a name of its own, `<file>.partial`, and gets its name in `finish`: what has
+/// the name is whole. `-` is standard output.
+///
+/// One thread at a time.
+final class ByteSink {
+  private static let bufferSize = 1 << 18
+  private let descriptor: Int32
+  private let path: String
+  private let partialPath: String?
+  private var buffer: [UInt8] = []
+  private(set) var byteCount: UInt64 = 0
+
+  /// Begins a file, or with `size` goes on behind so many bytes of one that was interrupted.
+  init(_ path: String, from size: UInt64? = nil) throws {
+    self.path = path
+    buffer.reserveCapacity(Self.bufferSize)
+    guard path != "-" else {
+      descriptor = STDOUT_FILENO
+      partialPath = nil
+      return
+    }
+    let partial = Self.partialPath(path)
+    partialPath = partial
+    descriptor = unsafe open(partial, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
+    guard descriptor >= 0 else { throw ToolError.system("open", file: partial) }
+    byteCount = size ?? 0
+    guard ftruncate(descriptor, off_t(byteCount)) == 0, lseek(descriptor, 0, SEEK_END) >= 0 else {
+      throw ToolError.system("ftruncate", file: partial)
+    }
+  }
+
+  /// The name of a file until it is whole.
+  static func partialPath(_ path: String) -> String { path + ".partial" }
+
+  /// Standard output.
+  static func standardOutput() throws -> ByteSink { try ByteSink("-") }
+
+  func write(_ bytes: some Collection<UInt8>) throws {
+    buffer.append(contentsOf: bytes)
+    byteCount += UInt64(bytes.count)
+    if buffer.count >= Self.bufferSize { try flush() }
+  }
+
+  func write(_ text: String) throws { try write(text.utf8) }
+
+  /// A line of text.
+  func writeLine(_ text: String) throws {
+    try write(text.utf8)
+    try write(CollectionOfOne(0x0a))
+  }
+
+  /// An object, on a line of its own.
+  func writeJSON(_ value: some Encodable) throws {
+    try write(try JSONText.bytes(value))
+    try write(CollectionOfOne(0x0a))
+  }
+
+  func flush() throws {
+    try SystemWrite.all(buffer, to: descriptor, file: path)
+    buffer.removeAll(keepingCapacity: true)
+  }
+
+  /// Writes what is left. A file is synced and gets its name.
+  func finish() throws {
+    try flush()
+    guard let partialPath else { return }
+    guard fsync(descriptor) == 0 else { throw ToolError.system("fsync", file: partialPath) }
+    guard close(descriptor) == 0 else { throw ToolError.system("close", file: partialPath) }
+    guard unsafe rename(partialPath, path) == 0 else { throw ToolError.system("rename", file: path) }
+  }
+}
+
+/// Text on standard error. What can't be said there can't be said anywhere.
+enum StandardError {
+  static func write(_ text: String) { try? SystemWrite.all(Array(text.utf8), to: STDERR_FILENO, file: "-") }
+
+  static var isTerminal: Bool { isatty(STDERR_FILENO) == 1 }
+}
+
+private enum SystemWrite {
+  static func all(_ bytes: [UInt8], to descriptor: Int32, file: String) throws {
+    var done = 0
+    while done < bytes.count {
+      // Safety: the buffer is valid for the call, and `done` is below its count.
+      let written = unsafe bytes.withUnsafeBytes { buffer in
+        unsafe write(descriptor, buffer.baseAddress.map { unsafe $0 + done }, buffer.count - done)
+      }
+      if written < 0 {
+        guard errno == EINTR else { throw ToolError.system("write", file: file) }
+        continue
+      }
+      done += written
+    }
+  }
+}

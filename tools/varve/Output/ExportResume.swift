@@ -1,0 +1,95 @@
+#if canImport(FoundationEssentials)
+  import FoundationEssentials
+#else
+  import Foundation
+#endif
+
+/// What an export is of. Beside `<file>.partial` lies `<file>.partial.json` with it, written before the
+/// first byte and gone with the last: an export goes on only where it would write the same bytes.
+struct ExportIdentity: Codable, Equatable {
+  let database: String
+  let sequence: UInt64
+  let isBinary: Bool
+  let family: String?
+  let lower: [UInt8]?
+  let upper: [UInt8]?
+  let prefix: [UInt8]?
+
+  static func path(for file: String) -> String { file + ".partial.json" }
+
+  func write(for file: String) throws {
+    do {
+      try Data(JSONText.bytes(self)).write(to: URL(filePath: Self.path(for: file)), options: .atomic)
+    } catch {
+      throw ToolError(.cannotOpen, "the export can't be begun: \(error)", file: Self.path(for: file))
+    }
+  }
+
+  /// The identity of an interrupted export; nil where there is none that can be read.
+  static func find(for file: String) -> ExportIdentity? {
+    guard let data = try? Data(contentsOf: URL(filePath: path(for: file))) else { return nil }
+    return try? JSONText.decode(ExportIdentity.self, data)
+  }
+
+  static func remove(for file: String) { try? FileManager.default.removeItem(at: URL(filePath: path(for: file))) }
+}
+
+/// How far an interrupted export came: behind its last whole record.
+struct ExportPoint {
+  /// The bytes up to there; what follows is cut off.
+  private(set) var position: UInt64 = 0
+  /// The entries before it.
+  private(set) var count: UInt64 = 0
+  /// The family of the last record, and its key where it was an entry.
+  private(set) var family: String?
+  private(set) var key: [UInt8]?
+
+  /// Reads what an interrupted export wrote.
+  static func find(in partial: String, isBinary: Bool) throws -> ExportPoint {
+    let source = try ByteSource(partial)
+    var point = ExportPoint()
+    try isBinary ? point.readRecords(source) : point.readLines(source)
+    return point
+  }
+
+  private mutating func readLines(_ source: ByteSource) throws {
+    var last: [UInt8]?
+    while let line = try source.nextLine() {
+      // A line without its newline was cut.
+      guard source.position == position + UInt64(line.count) + 1 else { break }
+      position = source.position
+      count += 1
+      last = line
+    }
+    guard let last else { return }
+    guard let record = try? JSONText.decode(EntryRecord.self, last), let bytes = try? record.keyBytes() else {
+      throw ToolError(.cannotOpen, "the last line of the interrupted export is no entry; export without --resume")
+    }
+    family = record.family
+    key = bytes
+  }
+
+  private mutating func readRecords(_ source: ByteSource) throws {
+    guard try source.next(BinaryStream.magic.count) == BinaryStream.magic else { return }
+    position = source.position
+    while let kind = try source.next(1) {
+      switch BinaryStream.Kind(rawValue: kind[0]) {
+      case .family:
+        guard let size = try Self.count(source), let name = try source.next(size) else { return }
+        family = name.isEmpty ? nil : String(decoding: name, as: UTF8.self)
+        key = nil
+      case .entry:
+        guard let keySize = try Self.count(source), let valueSize = try Self.count(source) else { return }
+        guard let bytes = try source.next(keySize), try source.skip(UInt64(valueSize)) else { return }
+        key = bytes
+        count += 1
+      case .end, nil: return
+      }
+      position = source.position
+    }
+  }
+
+  private static func count(_ source: ByteSource) throws -> Int? {
+    try source.next(4).map { $0.reversed().reduce(0) { $0 << 8 | Int($1) } }
+  }
+}
