@@ -50,7 +50,8 @@ struct TableDump {
   private func dumpFooter() {
     let footer = table.footer
     line("table \(hex(footer.tableID)) version \(TableFormat.version) size \(footer.fileSize) data \(footer.dataSize)")
-    line("features \(hex(footer.requiredFeatures)) transform \(footer.transformID) index levels \(footer.indexLevelCount)")
+    line(
+      "features \(hex(footer.requiredFeatures)) transform \(footer.transformID) index levels \(footer.indexLevelCount)")
     line("root \(describe(footer.rootIndex))")
     line("filter at \(footer.filterOffset) lines \(footer.filterLineCount) probes \(footer.filterProbeCount)")
     line("properties \(describe(footer.properties))")
