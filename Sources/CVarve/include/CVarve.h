@@ -67,5 +67,10 @@ void cvarve_advise_huge_pages(void *address, size_t length);
 /// Makes pages present and writable before they are touched. Returns 0 or -errno.
 int32_t cvarve_populate_for_writing(void *address, size_t length);
 
+// --- Processor (inlined into Swift, so nothing here may need a target feature) --------------------
+
+/// Asks for the cache line at `address`. A hint: the address need not be mapped.
+static inline void cvarve_prefetch(const void *address) { __builtin_prefetch(address, 0, 3); }
+
 #pragma clang assume_nonnull end
 #endif
