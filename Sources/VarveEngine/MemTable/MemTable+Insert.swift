@@ -148,10 +148,17 @@ extension MemTable {
   ///
   /// Keys that arrive in order, ascending or descending (new versions of one key descend), find the
   /// last insert right beside them: the cut goes there, and the side that they leave behind stays full.
-  /// Else in the middle.
+  /// Else in the middle. A quarter of the entries goes to each side at least, so that no order of keys
+  /// makes a split cheap to provoke, unless the run is at the end of the node: then all stay.
   private func cut(_ node: TreeNode, _ position: Int) -> Int {
+    let middle = TreeNode.capacity / 2
+    let least = TreeNode.capacity / 4
     let last = node.lastPosition
-    return position == last || position == last + 1 ? position : TreeNode.capacity / 2
+    if position == last + 1 {
+      return position == TreeNode.capacity ? position : min(max(position, least), TreeNode.capacity - least)
+    }
+    // What descends leaves the right side behind, so that must not be the smaller one.
+    return position == last ? min(max(position, least), middle) : middle
   }
 
   private func splitLeaf(_ offset: UInt32, _ position: Int, _ target: SearchKey, _ record: UInt32) {

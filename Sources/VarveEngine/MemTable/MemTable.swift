@@ -55,8 +55,8 @@ final class MemTable: @unchecked Sendable {
 
   /// Room for the nodes of one split that goes up to a new root.
   private static let slack = 16 * TreeNode.innerSize
-  /// An upper bound of what an entry adds in nodes. Half-filled leaves take 26 bytes an entry, and
-  /// inner nodes a thirtieth of that; a leaf that splits where keys ascend may be emptier.
+  /// An upper bound of what an entry adds in nodes: a split leaves a quarter of a node on each side at
+  /// least, so that a leaf takes at most 52 bytes an entry, and inner nodes a fraction of that.
   private static let nodeBytesPerEntry = 64
 
   /// Whether one more entry of these sizes may be inserted.

@@ -227,4 +227,20 @@ struct MemTableTests {
     #expect(second.hasRoom(entryCount: 1_000, byteCount: 2_000))
     #expect(!second.hasRoom(entryCount: 4_000, byteCount: 8_000))
   }
+
+  /// Runs that start at any place of a full leaf must not leave nearly empty leaves behind.
+  @Test(arguments: [0, 1, 3, 30, 61, 62, 63], [true, false])
+  func `a run of keys beside others leaves no sparse leaves behind`(older: Int, ascending: Bool) {
+    let memTable = MemTable(capacity: 4 << 20)
+    func insert(_ number: Int) {
+      memTable.insert(Entry(key: KeyFamily.digits(number), trailer: 0x101, value: []))
+    }
+    for number in 0..<older { insert(number) }
+    for number in 0..<(63 - older) { insert(1_000_000 + number) }
+    let count = 5_000
+    for number in 0..<count { insert(ascending ? 1_000 + number : 900_000 - number) }
+    memTable.checkInvariants()
+    let nodeBytes = memTable.usedBytes - memTable.entryCount * MemTableRecord.size(keySize: 16, valueSize: 0)
+    #expect(nodeBytes < memTable.entryCount * 30, "\(nodeBytes / memTable.entryCount) bytes an entry")
+  }
 }
