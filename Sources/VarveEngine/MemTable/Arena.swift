@@ -1,4 +1,5 @@
 internal import CVarve
+internal import Synchronization
 
 #if canImport(Darwin)
   import Darwin
@@ -30,7 +31,8 @@ internal import CVarve
 /// Owns the mapping; `base` is valid while the object lives.
 ///
 /// # Concurrency
-/// One writer calls `allocateRecord`, `allocateNode` and `reset`. Anyone reads what was published to it.
+/// One writer calls `allocateRecord`, `allocateNode` and `reset`. Any thread asks for sizes, and reads what
+/// was published to it.
 @safe
 final class Arena: @unchecked Sendable {
   // Sendable: the cursors belong to the one writer, and the pool hands an arena over under its lock.
@@ -49,9 +51,10 @@ final class Arena: @unchecked Sendable {
   let reservedSize: Int
   private let hugeStart: Int
   private let hugeEnd: Int
-  private(set) var recordEnd = Arena.recordStart
-  private(set) var nodeStart: Int
-  /// How far earlier lives of the arena reached: that memory is resident.
+  // The writer alone stores the cursors; `touchedBytes` loads them on any thread.
+  private let recordEndWord = Atomic<Int>(Arena.recordStart)
+  private let nodeStartWord: Atomic<Int>
+  /// How far earlier lives of the arena reached: that memory is resident. Changed by `reset` alone.
   private var recordEndHighest = 0
   private var nodeStartLowest: Int
 
@@ -66,7 +69,7 @@ final class Arena: @unchecked Sendable {
     }
     unsafe base = memory
     reservedSize = rounded
-    nodeStart = rounded
+    nodeStartWord = Atomic(rounded)
     nodeStartLowest = rounded
     let address = Int(bitPattern: memory)
     let huge = Arena.hugePageSize
@@ -91,6 +94,18 @@ final class Arena: @unchecked Sendable {
   }
 
   private static func roundUp(_ value: Int, _ unit: Int) -> Int { (value + unit - 1) / unit * unit }
+
+  @inline(__always)
+  private(set) var recordEnd: Int {
+    get { recordEndWord.load(ordering: .relaxed) }
+    set { recordEndWord.store(newValue, ordering: .relaxed) }
+  }
+
+  @inline(__always)
+  private(set) var nodeStart: Int {
+    get { nodeStartWord.load(ordering: .relaxed) }
+    set { nodeStartWord.store(newValue, ordering: .relaxed) }
+  }
 
   /// Bytes of records and nodes handed out.
   var usedBytes: Int { recordEnd - Arena.recordStart + (reservedSize - nodeStart) }

@@ -58,6 +58,7 @@ struct MemTableConcurrencyTests {
             } else {
               seekSome(shared, order, published, &random)
             }
+            if published > 0 && shared.memTable.memoryUsage == 0 { shared.fault("entries without memory") }
             rounds += 1
             if published == count { break }
           }
