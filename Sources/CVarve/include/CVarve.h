@@ -71,5 +71,10 @@ void cvarve_advise_huge_pages(void *address, size_t length);
 /// Makes pages present and writable before they are touched. Returns 0 or -errno.
 int32_t cvarve_populate_for_writing(void *address, size_t length);
 
+// --- Heap (heap.c) ------------------------------------------------------------------------------
+
+/// Gives free memory of the heap back to the operating system, where the C library has a call for it.
+void cvarve_trim_heap(void);
+
 #pragma clang assume_nonnull end
 #endif

@@ -5,9 +5,8 @@
 ///
 /// # Safety
 /// A pin points at a slot of the cache and does not retain the cache: that would be two writes to one
-/// shared counter on each hit. The engine closes its cursors and table readers before it lets go of
-/// its cache, and `BlockCache.deinit` stops the program where it was not so. Only a block that the
-/// cache could not keep holds a reference, to give back what it was charged.
+/// shared counter on each hit. If the cache goes first (the order in which a struct's properties end is
+/// easily wrong), it leaves each pinned slot to its pins, and the last one frees the block.
 ///
 /// # Concurrency
 /// May be handed to another thread; the bytes may be read by any number of threads meanwhile.
@@ -37,9 +36,9 @@ struct BlockPin: ~Copyable, @unchecked Sendable {
   deinit {
     if let record = unsafe record {
       let slot = unsafe CacheSlot(record)
-      if slot.unpin() { BlockCache.releaseAlone(slot) }
+      if slot.unpin() { slot.releaseAlone() }
     } else {
-      unsafe BlockMemory.release(base)
+      unsafe BlockMemory.release(base, count)
     }
   }
 

@@ -7,7 +7,7 @@ import Synchronization
 ///
 ///     bits 0-1    state: 0 empty, 1 visible, 2 erased
 ///     bit  2      touched: found by a lookup since the clock last came by
-///     bit  3      alone: not in the cache; the last pin frees block and slot
+///     bit  3      alone: no cache has it; the last pin frees it
 ///     bits 4-63   pins
 ///
 /// # Invariants
@@ -21,7 +21,8 @@ import Synchronization
 ///    (key, base, count) only while the slot is empty.
 ///
 /// # Safety
-/// The memory of slots is freed with the cache, which outlives its pins (see `BlockPin`).
+/// The memory of slots is freed with the cache. Slots that are pinned then retain it for their pins
+/// (`standAlone`).
 @safe
 struct CacheSlot: @unchecked Sendable, Equatable {
   // Sendable: who may touch which field when is said in the invariants above.
@@ -41,8 +42,9 @@ struct CacheSlot: @unchecked Sendable, Equatable {
     var count = 0
     /// The slot behind this one in a queue or in the list of free ones.
     var next: UnsafeMutablePointer<Record>?
-    /// Retained by a slot that stands alone, to give back what it was charged.
-    var cache: Unmanaged<BlockCache>?
+    /// Retained by a slot that stands alone: the cache that charged it, or, where the cache went
+    /// before the pin, the memory of its slots.
+    var owner: Unmanaged<AnyObject>?
     /// The lower half of the key's hash.
     var hash: UInt32 = 0
     /// How many times the clock still passes by.
@@ -53,7 +55,7 @@ struct CacheSlot: @unchecked Sendable, Equatable {
       self.word = Atomic(word)
       unsafe self.base = nil
       unsafe self.next = nil
-      unsafe self.cache = nil
+      unsafe self.owner = nil
     }
   }
 
@@ -63,10 +65,13 @@ struct CacheSlot: @unchecked Sendable, Equatable {
   init(_ record: UnsafeMutablePointer<Record>) { unsafe self.record = record }
 
   /// Takes a pin if the slot holds this key's block.
+  ///
+  /// Wrapping arithmetic throughout: `add` with its check for overflow is a loop of compare-exchanges,
+  /// `wrappingAdd` one instruction. Pins do not reach 2^60.
   @inline(__always)
   func pin(_ key: BlockKey) -> Bool {
     // Acquiring: pairs with the releasing add of `publish`, before which the fields were written.
-    let word = unsafe record.pointee.word.add(CacheSlot.onePin, ordering: .acquiring).oldValue
+    let word = unsafe record.pointee.word.wrappingAdd(CacheSlot.onePin, ordering: .acquiring).oldValue
     if word & CacheSlot.stateMask == CacheSlot.visible, unsafe record.pointee.key == key {
       // Hot blocks have the bit already: a hit is then one atomic operation.
       if word & CacheSlot.touched == 0 {
@@ -75,7 +80,7 @@ struct CacheSlot: @unchecked Sendable, Equatable {
       return true
     }
     // Releasing, as the key may have been read.
-    unsafe record.pointee.word.subtract(CacheSlot.onePin, ordering: .releasing)
+    unsafe record.pointee.word.wrappingSubtract(CacheSlot.onePin, ordering: .releasing)
     return false
   }
 
@@ -83,13 +88,13 @@ struct CacheSlot: @unchecked Sendable, Equatable {
   @inline(__always)
   func unpin() -> Bool {
     // Releasing: pairs with the acquiring exchange of `tryEmpty`, after which the block is freed.
-    let word = unsafe record.pointee.word.subtract(CacheSlot.onePin, ordering: .releasing)
+    let word = unsafe record.pointee.word.wrappingSubtract(CacheSlot.onePin, ordering: .releasing)
     return word.oldValue & CacheSlot.alone != 0 && word.newValue < CacheSlot.onePin
   }
 
   /// Makes a filled empty slot visible, with one pin.
   func publish() {
-    unsafe record.pointee.word.add(CacheSlot.visible | CacheSlot.onePin, ordering: .releasing)
+    unsafe record.pointee.word.wrappingAdd(CacheSlot.visible | CacheSlot.onePin, ordering: .releasing)
   }
 
   @inline(__always)
@@ -101,7 +106,7 @@ struct CacheSlot: @unchecked Sendable, Equatable {
 
   /// Visible becomes erased: not found any more, freed by the clock when no pin is left.
   func erase() {
-    unsafe record.pointee.word.add(CacheSlot.erased - CacheSlot.visible, ordering: .relaxed)
+    unsafe record.pointee.word.wrappingAdd(CacheSlot.erased - CacheSlot.visible, ordering: .relaxed)
   }
 
   /// Makes the slot empty if it has no pin.
@@ -109,6 +114,15 @@ struct CacheSlot: @unchecked Sendable, Equatable {
     guard word < CacheSlot.onePin else { return false }
     // Acquiring: pairs with the releasing subtraction of `unpin`.
     return unsafe record.pointee.word.compareExchange(expected: word, desired: 0, ordering: .acquiring).exchanged
+  }
+
+  /// Leaves the slot to its pins, at the end of the cache. True if it has none (any more), so that the
+  /// caller frees the block.
+  func standAlone(in memory: CacheSlotMemory) -> Bool {
+    unsafe record.pointee.owner = Unmanaged.passRetained(memory as AnyObject)
+    // Releasing and acquiring: whoever comes second, this or the last `unpin`, sees what the first did.
+    let word = unsafe record.pointee.word.bitwiseOr(CacheSlot.alone, ordering: .acquiringAndReleasing).oldValue
+    return word < CacheSlot.onePin
   }
 
   static func == (left: CacheSlot, right: CacheSlot) -> Bool { unsafe left.record == right.record }

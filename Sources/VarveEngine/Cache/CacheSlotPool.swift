@@ -1,30 +1,45 @@
 import Synchronization
 
-/// The slots of one shard: memory for them in pieces that are kept until the cache goes, and the list
-/// of those that are free.
-///
-/// Used under the shard's lock.
+/// The memory of a shard's slots: pieces that are kept until the cache goes, or, if a block is pinned
+/// then, until its last pin goes.
 ///
 /// # Safety
 /// The only owner of the pieces. Slots are never given back to the allocator before, because a lookup
 /// may look at one long after it was emptied.
 @safe
-struct CacheSlotPool: ~Copyable, @unchecked Sendable {
-  // Sendable: belongs to the state that the shard's lock guards.
+final class CacheSlotMemory: @unchecked Sendable {
+  // Sendable: changed under the shard's lock only.
   private var pieces: [UnsafeMutablePointer<CacheSlot.Record>]
-  private var head: UnsafeMutablePointer<CacheSlot.Record>?
-  private static let pieceCountMaximum = 1_024
-  private var nextPieceCount = 16
 
-  init() {
-    unsafe pieces = []
-    unsafe head = nil
-  }
+  init() { unsafe pieces = [] }
 
   deinit {
     // Records have nothing to deinitialise but their words, which are trivial.
     unsafe pieces.forEach { unsafe UnsafeMutableRawPointer($0).deallocate() }
   }
+
+  func allocate(_ count: Int) -> UnsafeMutablePointer<CacheSlot.Record> {
+    let piece = unsafe CacheSlot.allocate(count)
+    unsafe pieces.append(piece)
+    return unsafe piece
+  }
+}
+
+/// The slots of one shard and the list of those that are free.
+///
+/// Used under the shard's lock.
+///
+/// # Safety
+/// Links slots of its own memory.
+@safe
+struct CacheSlotPool: ~Copyable, @unchecked Sendable {
+  // Sendable: belongs to the state that the shard's lock guards.
+  let memory = CacheSlotMemory()
+  private var head: UnsafeMutablePointer<CacheSlot.Record>?
+  private static let pieceCountMaximum = 1_024
+  private var nextPieceCount = 16
+
+  init() { unsafe head = nil }
 
   /// An empty slot.
   mutating func take() -> CacheSlot {
@@ -42,8 +57,7 @@ struct CacheSlotPool: ~Copyable, @unchecked Sendable {
   private mutating func grow() {
     let count = nextPieceCount
     nextPieceCount = min(count * 2, CacheSlotPool.pieceCountMaximum)
-    let piece = unsafe CacheSlot.allocate(count)
-    unsafe pieces.append(piece)
+    let piece = unsafe memory.allocate(count)
     for number in (0..<count).reversed() { put(unsafe CacheSlot(piece + number)) }
   }
 }
@@ -68,6 +82,8 @@ extension CacheSlot {
 
   /// What the block counts for.
   var charge: Int { unsafe record.pointee.count &+ CacheSlot.overhead }
+  /// The bytes of the block.
+  var blockSize: Int { unsafe record.pointee.count }
   var key: BlockKey { unsafe record.pointee.key }
   var hash: UInt32 { unsafe record.pointee.hash }
   var priority: BlockPriority { unsafe record.pointee.priority }
@@ -101,5 +117,19 @@ extension CacheSlot {
     return unsafe base
   }
 
-  func releaseBlock() { unsafe BlockMemory.release(takeBlock()) }
+  /// Frees the block of a slot that stands alone and has no pin any more, and what it retained.
+  @inline(never)
+  func releaseAlone() {
+    // Acquiring: pairs with the releasing subtraction in `unpin`.
+    atomicMemoryFence(ordering: .acquiring)
+    unsafe BlockMemory.release(takeBlock(), blockSize)
+    guard let owner = unsafe record.pointee.owner else { fatalError("a lone slot of nobody") }
+    if let cache = unsafe owner.takeUnretainedValue() as? BlockCache {
+      cache.uncharge(charge)
+      unsafe record.deinitialize(count: 1)
+      unsafe record.deallocate()
+    }
+    // The last one frees the memory of the slots, this one's included.
+    unsafe owner.release()
+  }
 }

@@ -74,8 +74,8 @@ final class MemoryBudget: Sendable {
 
   /// Adds to a category, or takes from it what was added before.
   func charge(_ category: Category, _ bytes: Int) {
-    counter(category) { _ = $0.add(bytes, ordering: .relaxed) }
-    let sum = total.add(bytes, ordering: .relaxed).newValue
+    counter(category) { _ = $0.wrappingAdd(bytes, ordering: .relaxed) }
+    let sum = total.wrappingAdd(bytes, ordering: .relaxed).newValue
     if abs(sum &- settled.load(ordering: .relaxed)) >= MemoryBudget.stepSize { resizeCache() }
   }
 

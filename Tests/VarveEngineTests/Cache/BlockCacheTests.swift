@@ -180,9 +180,22 @@ struct BlockCacheTests {
       #expect(cache.usedBytes > capacity - 2 * (3_000 + CacheSlot.overhead))
       #expect(cache.contents.bytes == cache.usedBytes)
     }
+    cache.trimIfShrunk()
     cache.setCapacity(1 << 20)
     for number in 0..<300 { touch(cache, key(number), size: 3_000) }
     #expect(cache.contents.blockCount == 300)
+  }
+
+  @Test func `large blocks are kept and freed like small ones`() {
+    let cache = BlockCache(capacity: 20 << 20)
+    for number in 0..<300 {
+      touch(cache, key(number), size: BlockMemory.mappedSizeMinimum - 2 + number % 5)
+      if number == 200 { cache.setCapacity(4 << 20) }
+    }
+    cache.setCapacity(0)
+    cache.trimIfShrunk()
+    #expect(cache.usedBytes == 0)
+    #expect(cache.statistics.evictedCount == 300)
   }
 
   @Test func `the blocks of an erased table are not found and their bytes are given back`() {
@@ -214,7 +227,6 @@ struct BlockCacheTests {
     for number in 100_000..<140_000 { touch(cache, key(number), size: 1_000) }
     let kept = (0..<3_000).count { contains(cache, key($0)) }
     #expect(kept > 2_900, "\(kept) of 3000 after a scan of ten times the cache")
-    print("cache: \(kept) of 3000 hot blocks after a scan of 40000")
   }
 
   @Test func `index blocks stay while data blocks stream by`() {
@@ -234,20 +246,19 @@ struct BlockCacheTests {
   }
 
   @Test func `skewed keys hit at least as often as with least recently used`() {
-    for seed in [1, 2, 3] as [UInt64] {
+    for seed in [1, 2] as [UInt64] {
       var random = SeededRandom(seed: seed)
       let blocks = 10_000
       let cache = BlockCache(capacity: 1_000 * (1_000 + CacheSlot.overhead))
       var model = LeastRecentlyUsed(capacity: 1_000)
       var hits = 0
       var modelHits = 0
-      for _ in 0..<200_000 {
+      for _ in 0..<60_000 {
         // The product of two uniform numbers: small ones far more often.
         let number = random.below(blocks) * random.below(blocks) / blocks
         if touch(cache, key(number), size: 1_000) { hits += 1 }
         if model.touch(number) { modelHits += 1 }
       }
-      print("cache: \(hits) hits of 200000, least recently used \(modelHits)")
       #expect(Double(hits) >= 0.99 * Double(modelHits), "seed \(seed): \(hits) and \(modelHits)")
     }
   }
@@ -281,7 +292,7 @@ struct BlockCacheTests {
     var sizes: [BlockKey: Int] = [:]
     var pins: [PinBox] = []
     var capacity = 50_000
-    for step in 0..<20_000 {
+    for step in 0..<10_000 {
       let key = key(random.below(400), table: UInt64(random.below(3)))
       switch random.below(100) {
       case 0:
@@ -328,12 +339,27 @@ struct BlockCacheTests {
     var isIntact: Bool { TestBlock.isIntact(pin.view, key) }
   }
 
-  @Test func `a cache that ends while a block is pinned stops the program`() async {
-    await #expect(processExitsWith: .failure) {
-      var cache: BlockCache? = BlockCache(capacity: 10_000)
-      let pin = cache?.insert(BlockKey(tableID: 1, offset: 1), BlockMemory.allocate(10))
-      cache = nil
-      _ = pin?.view.count
+  @Test func `a pin may outlive its cache`() {
+    weak var weakCache: BlockCache?
+    var first: BlockPin?
+    var second: BlockPin?
+    var third: BlockPin?
+    do {
+      let cache = BlockCache(capacity: 1 << 20)
+      weakCache = cache
+      for number in 0..<200 { touch(cache, key(number), size: 1_000) }
+      first = cache.lookup(key(1))
+      second = cache.lookup(key(1))
+      third = cache.lookup(key(2))
+    }
+    #expect(weakCache == nil)
+    for _ in 0..<3 {
+      if let view = first?.view { #expect(TestBlock.isIntact(view, key(1))) }
+      if let view = second?.view { #expect(TestBlock.isIntact(view, key(1))) }
+      if let view = third?.view { #expect(TestBlock.isIntact(view, key(2))) }
+      if second == nil { third = nil }
+      if first == nil { second = nil }
+      first = nil
     }
   }
 }
