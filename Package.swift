@@ -48,7 +48,7 @@ let package = Package(
     ),
     .testTarget(
       name: "VarveEngineTests",
-      dependencies: ["VarveEngine", "EngineTestSupport"],
+      dependencies: ["VarveEngine", "EngineTestSupport", "CVarve"],
       swiftSettings: settings
     ),
   ]

@@ -44,6 +44,8 @@ final class PosixFileLock: FileLock {
   /// Takes the lock of the file at `path`, which is made if it is missing.
   static func take(_ path: String) throws(EngineError) -> PosixFileLock {
     for _ in 0..<attemptMaximum {
+      // Before the open: where locks are emulated, its close would end the lock that is held.
+      try checkNotHeld(path)
       let descriptor = try PosixFileSystem.open(path, O_RDWR | O_CREAT)
       do throws(EngineError) {
         if let lock = try take(path, descriptor) { return lock }
@@ -56,6 +58,17 @@ final class PosixFileLock: FileLock {
     throw EngineError(.locked, "the lock file is removed again and again", file: path)
   }
 
+  private static func checkNotHeld(_ path: String) throws(EngineError) {
+    var information = stat()
+    guard unsafe stat(path, &information) == 0 else { return }
+    let identity = identity(of: information)
+    guard !registry.withLock({ $0.contains(identity) }) else { throw heldHere(path) }
+  }
+
+  private static func heldHere(_ path: String) -> EngineError {
+    EngineError(.locked, "this process holds the lock already", file: path)
+  }
+
   /// Nil if the path names another file by now.
   private static func take(_ path: String, _ descriptor: Int32) throws(EngineError) -> PosixFileLock? {
     var information = stat()
@@ -63,9 +76,7 @@ final class PosixFileLock: FileLock {
       throw SystemError.error(errno, call: "fstat", path: path)
     }
     let identity = identity(of: information)
-    guard registry.withLock({ $0.insert(identity).inserted }) else {
-      throw EngineError(.locked, "this process holds the lock already", file: path)
-    }
+    guard registry.withLock({ $0.insert(identity).inserted }) else { throw heldHere(path) }
     var kept = false
     defer { if !kept { _ = registry.withLock { $0.remove(identity) } } }
     while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {

@@ -1,0 +1,217 @@
+import VarveEngine
+
+/// What a simulated machine knows of its disk: for each file and each directory what programs see, and
+/// what would be left if the power went now.
+///
+/// A value: a copy is a few references, and shares all pages and tables until one of them changes. That
+/// is what makes an image at every operation of a run affordable.
+///
+/// # Invariants
+/// 1. `current` and `durable` of a file differ only in the sectors of `dirty` and `doomed`, and in size.
+/// 2. `directories` is `durableDirectories` with the `pending` changes applied in order.
+struct CrashDisk: Sendable {
+  struct Inode: Sendable {
+    var current = SectorContent()
+    var durable = SectorContent()
+    /// Sectors written since the last sync.
+    var dirty: Set<Int> = []
+    /// Sectors that a failed sync dropped: programs see them, no later sync makes them durable.
+    var doomed: Set<Int> = []
+    /// What some dirty sectors held between the last sync and now: the system may have written that.
+    var intermediate: [Int: [UInt8]] = [:]
+  }
+
+  struct Entry: Hashable, Sendable {
+    let number: Int
+    let isDirectory: Bool
+  }
+
+  /// One operation on names: it survives whole or not at all.
+  struct Change: Sendable {
+    struct Place: Hashable, Sendable, Comparable {
+      let directory: Int
+      let name: String
+      static func < (left: Place, right: Place) -> Bool {
+        (left.directory, left.name) < (right.directory, right.name)
+      }
+    }
+    var steps: [(place: Place, entry: Entry?)]
+
+    func touches(_ directory: Int) -> Bool { steps.contains { $0.place.directory == directory } }
+    func shares(_ places: Set<Place>) -> Bool { steps.contains { places.contains($0.place) } }
+  }
+
+  static let root = 0
+
+  var inodes: [Int: Inode] = [:]
+  var directories: [Int: [String: Entry]] = [root: [:]]
+  var durableDirectories: [Int: [String: Entry]] = [root: [:]]
+  var pending: [Change] = []
+  private(set) var numberNext = 1
+  private var sweepThreshold = 64
+
+  mutating func makeNumber() -> Int {
+    defer { numberNext += 1 }
+    return numberNext
+  }
+}
+
+// MARK: Names
+
+extension CrashDisk {
+  /// The directory that a path ends in, and its last component.
+  func place(_ path: String) throws(EngineError) -> Change.Place {
+    let components = path.split(separator: "/").filter { $0 != "." }
+    guard let last = components.last else { return Change.Place(directory: Self.root, name: "") }
+    var directory = Self.root
+    for component in components.dropLast() {
+      guard let entry = directories[directory]?[String(component)] else {
+        throw EngineError(.notFound, "the directory above does not exist", file: path)
+      }
+      guard entry.isDirectory else { throw EngineError(.inputOutput, "\(component) is not a directory", file: path) }
+      directory = entry.number
+    }
+    return Change.Place(directory: directory, name: String(last))
+  }
+
+  func entry(_ path: String) throws(EngineError) -> Entry? {
+    let place = try place(path)
+    if place.name.isEmpty { return Entry(number: Self.root, isDirectory: true) }
+    return directories[place.directory]?[place.name]
+  }
+
+  func existingEntry(_ path: String) throws(EngineError) -> Entry {
+    guard let entry = try entry(path) else { throw EngineError(.notFound, "nothing is at this path", file: path) }
+    return entry
+  }
+
+  func file(_ path: String) throws(EngineError) -> Int {
+    let entry = try existingEntry(path)
+    guard !entry.isDirectory else { throw EngineError(.inputOutput, "the path is a directory", file: path) }
+    return entry.number
+  }
+
+  func directory(_ path: String) throws(EngineError) -> Int {
+    let entry = try existingEntry(path)
+    guard entry.isDirectory else { throw EngineError(.inputOutput, "the path is not a directory", file: path) }
+    return entry.number
+  }
+
+  func freePlace(_ path: String) throws(EngineError) -> Change.Place {
+    let place = try place(path)
+    guard !place.name.isEmpty, directories[place.directory]?[place.name] == nil else {
+      throw EngineError(.alreadyExists, "the path is taken", file: path)
+    }
+    return place
+  }
+
+  func renameChange(_ path: String, to newPath: String) throws(EngineError) -> Change {
+    let moved = try existingEntry(path)
+    let source = try place(path)
+    let target = try place(newPath)
+    guard !source.name.isEmpty, !target.name.isEmpty else {
+      throw EngineError(.inputOutput, "the root has no name to change", file: path)
+    }
+    if source == target { return Change(steps: []) }
+    if let old = directories[target.directory]?[target.name], old.isDirectory || moved.isDirectory {
+      throw EngineError(.alreadyExists, "the new path is taken by a directory", file: newPath)
+    }
+    return Change(steps: [(source, nil), (target, moved)])
+  }
+
+  /// Makes a change that programs see at once.
+  mutating func apply(_ change: Change) {
+    guard !change.steps.isEmpty else { return }
+    Self.apply(change, to: &directories)
+    pending.append(change)
+  }
+
+  static func apply(_ change: Change, to directories: inout [Int: [String: Entry]]) {
+    for step in change.steps {
+      directories[step.place.directory, default: [:]][step.place.name] = step.entry
+      if let entry = step.entry, entry.isDirectory, directories[entry.number] == nil {
+        directories[entry.number] = [:]
+      }
+    }
+  }
+
+  /// Makes the entries of a directory durable: the changes that touch it, and those before them that
+  /// share a name with them.
+  mutating func syncDirectory(_ directory: Int) {
+    var places: Set<Change.Place> = []
+    var isKept = [Bool](repeating: false, count: pending.count)
+    for index in pending.indices.reversed() {
+      guard pending[index].touches(directory) || pending[index].shares(places) else { continue }
+      isKept[index] = true
+      places.formUnion(pending[index].steps.map(\.place))
+    }
+    for index in pending.indices where isKept[index] { Self.apply(pending[index], to: &durableDirectories) }
+    pending = pending.indices.filter { !isKept[$0] }.map { pending[$0] }
+  }
+
+  /// Forgets files that neither a name, nor a surviving name, nor `open` refers to.
+  mutating func sweep(open: Set<Int>) {
+    guard inodes.count > sweepThreshold else { return }
+    var live = open
+    for table in [directories, durableDirectories] {
+      for entries in table.values { live.formUnion(entries.values.map(\.number)) }
+    }
+    for change in pending { live.formUnion(change.steps.compactMap { $0.entry?.number }) }
+    for number in Array(inodes.keys) where !live.contains(number) { inodes[number] = nil }
+    sweepThreshold = max(64, inodes.count * 2)
+  }
+}
+
+// MARK: Bytes
+
+extension CrashDisk {
+  /// Writes bytes that no sync has covered yet.
+  mutating func write(_ number: Int, _ bytes: UnsafeRawBufferPointer, at offset: Int, _ random: inout SeededRandom) {
+    guard bytes.count > 0 else { return }
+    let oldSize = inodes[number, default: Inode()].current.size
+    let first = min(offset, oldSize) / SectorContent.sectorSize
+    let last = (offset + bytes.count - 1) / SectorContent.sectorSize
+    markDirty(number, first...last, &random)
+    unsafe inodes[number, default: Inode()].current.write(bytes, at: offset)
+  }
+
+  mutating func truncate(_ number: Int, to size: Int, _ random: inout SeededRandom) {
+    let oldSize = inodes[number, default: Inode()].current.size
+    guard size != oldSize else { return }
+    let first = min(size, oldSize) / SectorContent.sectorSize
+    let last = (max(size, oldSize) - 1) / SectorContent.sectorSize
+    if first <= last { markDirty(number, first...last, &random) }
+    inodes[number, default: Inode()].current.resize(to: size)
+  }
+
+  private mutating func markDirty(_ number: Int, _ sectors: ClosedRange<Int>, _ random: inout SeededRandom) {
+    for sector in sectors {
+      let isNew = inodes[number, default: Inode()].dirty.insert(sector).inserted
+      inodes[number, default: Inode()].doomed.remove(sector)
+      if !isNew && random.oneIn(4), let content = inodes[number]?.current {
+        inodes[number, default: Inode()].intermediate[sector] = content.sector(sector)
+      }
+    }
+  }
+
+  mutating func sync(_ number: Int) {
+    guard var inode = inodes[number] else { return }
+    inodes[number] = nil
+    let old = inode.durable
+    inode.durable = inode.current
+    for sector in inode.doomed { inode.durable.setSector(sector, old.sector(sector)) }
+    inode.dirty = []
+    inode.intermediate = [:]
+    inodes[number] = inode
+  }
+
+  /// A sync that failed: the system drops what it could not write and calls it clean.
+  mutating func failSync(_ number: Int) {
+    guard var inode = inodes[number] else { return }
+    inodes[number] = nil
+    inode.doomed.formUnion(inode.dirty)
+    inode.dirty = []
+    inode.intermediate = [:]
+    inodes[number] = inode
+  }
+}

@@ -1,0 +1,412 @@
+internal import Synchronization
+public import VarveEngine
+
+/// Files in memory that lose power: the worst disk that the contract of `FileSystem` allows.
+///
+/// Each operation that changes the disk, or what of it is durable, and each store through a mapping has
+/// a number, from 1. A test runs a program once, lets `observe` give it a `CrashPoint` wherever it
+/// wants one, and opens the program again on as many images of each as it likes:
+///
+///     let disk = CrashFileSystem(seed: 1)
+///     disk.observe { operation, capture in points.append((capture(), acknowledged)) }
+///     ... run ...
+///     let found = points[7].image(seed: 3, policy: .keepRandomSectors)
+///
+/// Or it stops the program itself: `crashAfter(operation: 100)`, run, `crashImage`.
+///
+/// # Invariants
+/// 1. The same seed and the same calls give the same numbers, images and `traceHash`.
+/// 2. After a crash nothing changes any more: every call throws, every store is ignored.
+/// 3. An image shares unchanged pages with the disk it was taken of, and nothing else.
+///
+/// # Concurrency
+/// Any thread: one mutex. Observers are called outside of it, before the operation.
+public final class CrashFileSystem: FileSystem {
+  /// Called before a numbered operation; `capture` is the disk with the operation under way.
+  public typealias Observer = @Sendable (_ operation: CrashOperation, _ capture: () -> CrashPoint) -> Void
+
+  /// A mapping's own memory, which follows the file.
+  ///
+  /// # Safety
+  /// `base` has `size` bytes as long as the entry is in the table.
+  @safe
+  private struct Mapping: @unchecked Sendable {
+    // Sendable: touched under the mutex only; the program reads the same bytes, which is its business.
+    let inode: Int
+    let base: UnsafeMutableRawPointer
+    let size: Int
+  }
+
+  /// What a call is about to do.
+  ///
+  /// # Safety
+  /// The bytes are the caller's: an action does not outlive the call.
+  @safe
+  private enum Action {
+    case names(CrashDisk.Change)
+    case write(inode: Int, bytes: UnsafeRawBufferPointer, offset: Int)
+    case store(inode: Int, bytes: UnsafeRawBufferPointer, offset: Int)
+    case truncate(inode: Int, size: Int)
+    case sync(inode: Int)
+    case failSync(inode: Int)
+    case syncDirectory(Int)
+
+    /// The same for a crash point, which outlives the call.
+    var effect: CrashPoint.Effect {
+      switch self {
+      case .names(let change): .names(change)
+      case .write(let inode, let bytes, let offset): .write(inode: inode, bytes: unsafe [UInt8](bytes), offset: offset)
+      case .store(let inode, let bytes, let offset): .store(inode: inode, bytes: unsafe [UInt8](bytes), offset: offset)
+      case .truncate(let inode, let size): .truncate(inode: inode, size: size)
+      case .sync, .failSync, .syncDirectory: .none
+      }
+    }
+  }
+
+  private struct State: Sendable {
+    var disk: CrashDisk
+    var random: SeededRandom
+    var trace = TraceHash()
+    var operationCount = 0
+    var crashOperation: Int?
+    var crashPoint: CrashPoint?
+    var observer: Observer?
+    var openCounts: [Int: Int] = [:]
+    var mappings: [Int: Mapping] = [:]
+    var mappingNext = 0
+    var locked: Set<Int> = []
+    var failingSync: (suffix: String, count: Int)?
+  }
+
+  private let state: Mutex<State>
+
+  /// An empty disk. The seed chooses which earlier states of a sector are remembered.
+  public convenience init(seed: UInt64 = 0) { self.init(disk: CrashDisk(), seed: seed) }
+
+  init(disk: CrashDisk, seed: UInt64) { state = Mutex(State(disk: disk, random: SeededRandom(seed: seed))) }
+
+  // MARK: Crashes
+
+  /// How many numbered operations there were.
+  public var operationCount: Int { state.withLock { $0.operationCount } }
+
+  /// A hash of all calls so far: kind, path, offset, size, and the content of what was written and read.
+  public var traceHash: UInt64 { state.withLock { $0.trace.value } }
+
+  /// How many files are kept, those without a name included.
+  public var fileCount: Int { state.withLock { $0.disk.inodes.count } }
+
+  /// Lets the power go while operation `number` is under way: it and every later call throw.
+  public func crashAfter(operation number: Int) { state.withLock { $0.crashOperation = number } }
+
+  /// Lets the power go now.
+  public func crash() {
+    state.withLock { state in
+      if state.crashPoint == nil { state.crashPoint = CrashPoint(operation: nil, disk: state.disk, effect: .none) }
+    }
+  }
+
+  /// Whether the power is gone.
+  public var hasCrashed: Bool { state.withLock { $0.crashPoint != nil } }
+
+  /// The state at the crash, or now.
+  public var crashPoint: CrashPoint {
+    state.withLock { $0.crashPoint ?? CrashPoint(operation: nil, disk: $0.disk, effect: .none) }
+  }
+
+  /// What the disk holds after the crash, or if there were one now.
+  public func crashImage(seed: UInt64, policy: CrashPolicy) -> CrashFileSystem {
+    crashPoint.image(seed: seed, policy: policy)
+  }
+
+  /// Lets a test see each numbered operation before it happens; nil ends that.
+  public func observe(_ observer: Observer?) { state.withLock { $0.observer = observer } }
+
+  /// Lets the next `count` syncs of files whose path ends in `suffix` fail. What was written before is
+  /// then seen by reads, and no later sync makes it durable, as on Linux.
+  public func failSyncs(ofPathsEndingIn suffix: String = "", count: Int = 1) {
+    state.withLock { $0.failingSync = (suffix, count) }
+  }
+
+  // MARK: Names
+
+  /// Makes a new file. Throws `.alreadyExists`.
+  public func createFile(_ path: String) throws(EngineError) -> any File {
+    let number = try perform(.createFile, path) { (state) throws(EngineError) in
+      let entry = CrashDisk.Entry(number: state.disk.makeNumber(), isDirectory: false)
+      return (entry.number, .names(CrashDisk.Change(steps: [(try state.disk.freePlace(path), entry)])))
+    }
+    return open(path, number, isWritable: true)
+  }
+
+  /// Opens a file that exists.
+  public func openFile(_ path: String, writable: Bool) throws(EngineError) -> any File {
+    let number = try look("open", path) { (state) throws(EngineError) in try state.disk.file(path) }
+    return open(path, number, isWritable: writable)
+  }
+
+  private func open(_ path: String, _ number: Int, isWritable: Bool) -> CrashFile {
+    state.withLock { $0.openCounts[number, default: 0] += 1 }
+    return CrashFile(fileSystem: self, path: path, number: number, isWritable: isWritable)
+  }
+
+  /// Takes the exclusive lock of a file, which is made if it is missing, or throws `.locked`.
+  public func lock(_ path: String) throws(EngineError) -> any FileLock {
+    if try attributes(path) == nil { try createFile(path).close() }
+    let number = try look("lock", path) { (state) throws(EngineError) -> Int in
+      let number = try state.disk.file(path)
+      guard state.locked.insert(number).inserted else {
+        throw EngineError(.locked, "this process holds the lock already", file: path)
+      }
+      return number
+    }
+    return CrashFileLock(fileSystem: self, number: number)
+  }
+
+  func unlock(_ number: Int) { _ = state.withLock { $0.locked.remove(number) } }
+
+  /// Gives a file or directory another name; a file that has the new name is replaced.
+  public func rename(_ path: String, to newPath: String) throws(EngineError) {
+    try perform(.rename, path) { (state) throws(EngineError) in
+      ((), .names(try state.disk.renameChange(path, to: newPath)))
+    }
+  }
+
+  /// Gives a file a second name. Throws `.alreadyExists`.
+  public func link(_ path: String, to newPath: String) throws(EngineError) {
+    try perform(.link, path) { (state) throws(EngineError) in
+      let entry = CrashDisk.Entry(number: try state.disk.file(path), isDirectory: false)
+      return ((), .names(CrashDisk.Change(steps: [(try state.disk.freePlace(newPath), entry)])))
+    }
+  }
+
+  /// Removes a name. Whoever has the file open goes on.
+  public func remove(_ path: String) throws(EngineError) {
+    try perform(.remove, path) { (state) throws(EngineError) in
+      _ = try state.disk.file(path)
+      return ((), .names(CrashDisk.Change(steps: [(try state.disk.place(path), nil)])))
+    }
+  }
+
+  /// Makes a directory. Throws `.alreadyExists`.
+  public func createDirectory(_ path: String) throws(EngineError) {
+    try perform(.createDirectory, path) { (state) throws(EngineError) in
+      let entry = CrashDisk.Entry(number: state.disk.makeNumber(), isDirectory: true)
+      return ((), .names(CrashDisk.Change(steps: [(try state.disk.freePlace(path), entry)])))
+    }
+  }
+
+  /// Removes an empty directory.
+  public func removeDirectory(_ path: String) throws(EngineError) {
+    try perform(.removeDirectory, path) { (state) throws(EngineError) in
+      let number = try state.disk.directory(path)
+      guard number != CrashDisk.root, state.disk.directories[number]?.isEmpty ?? true else {
+        throw EngineError(.inputOutput, "the directory is not empty", file: path)
+      }
+      return ((), .names(CrashDisk.Change(steps: [(try state.disk.place(path), nil)])))
+    }
+  }
+
+  /// The names in a directory, sorted, so that runs repeat.
+  public func list(_ directory: String) throws(EngineError) -> [String] {
+    try look("list", directory) { (state) throws(EngineError) in
+      (state.disk.directories[try state.disk.directory(directory)] ?? [:]).keys.sorted()
+    }
+  }
+
+  /// What is at a path; nil if nothing is there.
+  public func attributes(_ path: String) throws(EngineError) -> FileAttributes? {
+    try look("attributes", path) { (state) throws(EngineError) in
+      // A missing directory above is a missing path.
+      guard let found = try? state.disk.entry(path) else { return nil }
+      let size = found.isDirectory ? 0 : state.disk.inodes[found.number]?.current.size ?? 0
+      return FileAttributes(isDirectory: found.isDirectory, size: UInt64(size))
+    }
+  }
+
+  /// Makes the entries of a directory durable.
+  public func syncDirectory(_ path: String) throws(EngineError) {
+    try perform(.syncDirectory, path) { (state) throws(EngineError) in
+      ((), .syncDirectory(try state.disk.directory(path)))
+    }
+  }
+
+  /// A terabyte: the disk is never full (see `FaultInjectingFileSystem`).
+  public func freeSpace(_ path: String) throws(EngineError) -> UInt64 { 1 << 40 }
+
+  /// Always true.
+  public func supportsMapping(_ path: String) -> Bool { true }
+}
+
+// MARK: Open files
+
+extension CrashFileSystem {
+  func closeFile(_ number: Int) {
+    state.withLock { state in
+      let count = state.openCounts[number, default: 1] - 1
+      state.openCounts[number] = count > 0 ? count : nil
+    }
+  }
+
+  func size(_ number: Int, _ path: String) throws(EngineError) -> Int {
+    try look("size", path) { (state) throws(EngineError) in state.disk.inodes[number]?.current.size ?? 0 }
+  }
+
+  func read(
+    _ number: Int, _ path: String, into buffer: UnsafeMutableRawBufferPointer, at offset: Int
+  ) throws(EngineError) -> Int {
+    try look("read", path) { (state) throws(EngineError) in
+      let count = unsafe state.disk.inodes[number]?.current.read(into: buffer, at: offset) ?? 0
+      state.trace.add(UInt64(offset))
+      unsafe state.trace.add(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+      return count
+    }
+  }
+
+  func write(_ number: Int, _ path: String, _ bytes: UnsafeRawBufferPointer, at offset: Int) throws(EngineError) {
+    try perform(.write, path, offset, bytes.count) { (_) throws(EngineError) in
+      unsafe ((), .write(inode: number, bytes: bytes, offset: offset))
+    }
+  }
+
+  func truncate(_ number: Int, _ path: String, to size: Int) throws(EngineError) {
+    try perform(.truncate, path, size) { (_) throws(EngineError) in ((), .truncate(inode: number, size: size)) }
+  }
+
+  func sync(_ number: Int, _ path: String) throws(EngineError) {
+    let isFailing = try perform(.sync, path) { (state) throws(EngineError) in
+      guard let failing = state.failingSync, path.hasSuffix(failing.suffix) else {
+        return (false, .sync(inode: number))
+      }
+      return (true, .failSync(inode: number))
+    }
+    if isFailing { throw EngineError(.inputOutput, "simulated EIO of a sync", file: path) }
+  }
+
+  func map(_ number: Int, _ path: String, size: Int) throws(EngineError) -> MappedFile {
+    let key = try look("map", path) { (state) throws(EngineError) -> Int in
+      let present = state.disk.inodes[number]?.current.size ?? 0
+      guard size > 0, size <= present else {
+        throw EngineError(.invalidArgument, "map \(size) bytes of a file that has \(present)", file: path)
+      }
+      let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 4096)
+      guard let base = memory.baseAddress else { fatalError("no memory for a mapping of \(size) bytes") }
+      _ = unsafe state.disk.inodes[number]?.current.read(into: memory, at: 0)
+      state.mappingNext += 1
+      unsafe state.mappings[state.mappingNext] = Mapping(inode: number, base: base, size: size)
+      return state.mappingNext
+    }
+    let base = state.withLock { unsafe UInt(bitPattern: $0.mappings[key]?.base) }
+    guard let base = unsafe UnsafeMutableRawPointer(bitPattern: base) else { fatalError("a mapping ended early") }
+    let observer = CrashStoreObserver(fileSystem: self, number: number, path: path)
+    return unsafe MappedFile(base: base, size: size, observer: observer) { base, _ in
+      self.state.withLock { $0.mappings[key] = nil }
+      unsafe base.deallocate()
+    }
+  }
+
+  func store(_ number: Int, _ path: String, _ bytes: UnsafeRawBufferPointer, at offset: Int) {
+    // A processor has nobody to report to: a store after the crash is ignored.
+    try? perform(.store, path, offset, bytes.count) { (_) throws(EngineError) in
+      unsafe ((), .store(inode: number, bytes: bytes, offset: offset))
+    }
+  }
+}
+
+// MARK: Every call
+
+extension CrashFileSystem {
+  /// A call that changes nothing.
+  private func look<R>(
+    _ name: String, _ path: String, _ body: (inout State) throws(EngineError) -> R
+  ) throws(EngineError) -> R {
+    try locked { (state) throws(EngineError) in
+      try Self.checkPower(state, path)
+      state.trace.add(name)
+      state.trace.add(path)
+      return try body(&state)
+    }
+  }
+
+  /// A numbered operation. `prepare` says what it does, or throws: then it has no number.
+  private func perform<R>(
+    _ kind: CrashOperation.Kind, _ path: String, _ offset: Int = 0, _ size: Int = 0,
+    _ prepare: (inout State) throws(EngineError) -> (R, Action)
+  ) throws(EngineError) -> R {
+    func operation(_ state: State) -> CrashOperation {
+      CrashOperation(number: state.operationCount + 1, kind: kind, path: path, offset: offset, size: size)
+    }
+    try tellObserver(operation, prepare)
+    return try locked { (state) throws(EngineError) in
+      try Self.checkPower(state, path)
+      let (result, action) = try prepare(&state)
+      let operation = operation(state)
+      state.operationCount += 1
+      Self.add(operation, action, to: &state.trace)
+      if state.crashOperation == operation.number {
+        state.crashPoint = CrashPoint(operation: operation, disk: state.disk, effect: action.effect)
+      }
+      try Self.checkPower(state, path)
+      Self.apply(action, to: &state)
+      return result
+    }
+  }
+
+  private func tellObserver<R>(
+    _ operation: (State) -> CrashOperation, _ prepare: (inout State) throws(EngineError) -> (R, Action)
+  ) throws(EngineError) {
+    guard let observer = state.withLock({ $0.crashPoint == nil ? $0.observer : nil }) else { return }
+    let (described, effect) = try locked { (state) throws(EngineError) in
+      var trial = state
+      return (operation(state), try prepare(&trial).1.effect)
+    }
+    observer(described) {
+      state.withLock { CrashPoint(operation: described, disk: $0.disk, effect: effect) }
+    }
+  }
+
+  private func locked<R>(_ body: (inout State) throws(EngineError) -> R) throws(EngineError) -> R {
+    let result = state.withLock { state -> Result<R, EngineError> in
+      do throws(EngineError) { return .success(try body(&state)) } catch { return .failure(error) }
+    }
+    return try result.get()
+  }
+
+  private static func checkPower(_ state: State, _ path: String) throws(EngineError) {
+    guard state.crashPoint == nil else { throw EngineError(.inputOutput, "simulated power loss", file: path) }
+  }
+
+  private static func apply(_ action: Action, to state: inout State) {
+    switch action {
+    case .names(let change): state.disk.apply(change)
+    case .write(let inode, let bytes, let offset), .store(let inode, let bytes, let offset):
+      unsafe state.disk.write(inode, bytes, at: offset, &state.random)
+      for mapping in state.mappings.values where mapping.inode == inode && offset < mapping.size {
+        guard let source = bytes.baseAddress else { continue }
+        unsafe (mapping.base + offset).copyMemory(from: source, byteCount: min(bytes.count, mapping.size - offset))
+      }
+    case .truncate(let inode, let size): state.disk.truncate(inode, to: size, &state.random)
+    case .sync(let inode): state.disk.sync(inode)
+    case .failSync(let inode):
+      state.disk.failSync(inode)
+      if let failing = state.failingSync {
+        state.failingSync = failing.count > 1 ? (failing.suffix, failing.count - 1) : nil
+      }
+    case .syncDirectory(let directory):
+      state.disk.syncDirectory(directory)
+      state.disk.sweep(open: Set(state.openCounts.keys).union(state.mappings.values.map(\.inode)))
+    }
+  }
+
+  private static func add(_ operation: CrashOperation, _ action: Action, to trace: inout TraceHash) {
+    trace.add(operation.kind.rawValue)
+    trace.add(operation.path)
+    trace.add(UInt64(operation.offset))
+    trace.add(UInt64(operation.size))
+    switch action {
+    case .write(_, let bytes, _), .store(_, let bytes, _): unsafe trace.add(bytes)
+    case .names(let change): for step in change.steps { trace.add(step.place.name) }
+    default: break
+    }
+  }
+}

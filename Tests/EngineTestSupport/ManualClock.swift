@@ -1,0 +1,21 @@
+internal import Synchronization
+public import VarveEngine
+
+/// A clock that goes only when it is told to.
+///
+/// Safe from any thread.
+public final class ManualClock: EngineClock {
+  private let time: Atomic<UInt64>
+
+  /// A clock that shows `start` nanoseconds.
+  public init(_ start: UInt64 = 0) { time = Atomic(start) }
+
+  /// What the clock shows.
+  public func now() -> UInt64 { time.load(ordering: .relaxed) }
+
+  /// Lets time pass.
+  public func advance(_ nanoseconds: UInt64) { time.add(nanoseconds, ordering: .relaxed) }
+
+  /// Lets time pass up to an instant; does nothing if it has passed.
+  public func advance(to instant: UInt64) { time.max(instant, ordering: .relaxed) }
+}
