@@ -1,0 +1,175 @@
+/// One piece of work that the picker found: which tables to merge, to which level, and what whoever
+/// does it must know.
+///
+/// A compaction is a value: nothing is locked or marked by picking it. Who runs it first puts it into
+/// `CompactionsInProgress`, so that the next pick leaves its tables alone.
+///
+/// # Invariants
+/// 1. `inputs` come with the newest level first. On every level that is not the first and not above
+///    `outputLevel`, they are all tables that overlap the inputs above them.
+/// 2. Of level 0, with each input come all older tables that overlap it (`isIntraLevelZero`: all
+///    between the inputs in age).
+/// 3. No table on a level between the first input's and `outputLevel` overlaps `range` unless it is
+///    an input.
+/// 4. `older` are exactly the tables that overlap `range` and may hold older entries of its keys.
+struct Compaction: Sendable {
+  /// Why it is done: for events, statistics and tests.
+  enum Reason: String, Sendable {
+    /// Level 0 is too deep, or holds too much.
+    case levelZero
+    /// The base level is busy, and level 0 gets deep: its newest tables become one.
+    case intraLevelZero
+    /// A level is above its target.
+    case levelSize
+    /// A table goes to a level where nothing overlaps it.
+    case move
+    /// A table is mostly tombstones.
+    case tombstones
+    /// Somebody asked for the range.
+    case manual
+  }
+
+  /// The inputs of one level, in the level's order.
+  struct Input: Sendable {
+    let level: Int
+    let tables: [TableMetadata]
+  }
+
+  let family: FamilyID
+  let reason: Reason
+  let inputs: [Input]
+  let outputLevel: Int
+  /// Around all inputs. No output reaches beyond it.
+  let range: UserKeyRange
+  /// Tables by level (or sublevel) that may hold older entries of keys in `range`.
+  let older: [SortedRun]
+  /// The tables below the output level in `range`: outputs are cut at their bounds.
+  let grandparents: [TableMetadata]
+  let targetFileSize: UInt64
+  /// Whether the inputs may be given to the output level as they are, unread.
+  let isTrivialMove: Bool
+  /// How urgent it is; 1 is where work begins.
+  let score: Double
+
+  /// Whether no older entry of any key in `range` exists outside the inputs. A tombstone that every
+  /// snapshot sees may be dropped; where this is false, `OlderData` decides for single keys.
+  var isBottommost: Bool { older.isEmpty }
+
+  var isIntraLevelZero: Bool { outputLevel == 0 }
+
+  var inputSize: UInt64 { inputs.reduce(0) { $0 + $1.tables.reduce(0) { $0 + $1.fileSize } } }
+
+  var inputTables: [TableMetadata] { inputs.flatMap(\.tables) }
+
+  init(
+    family: FamilyID, reason: Reason, inputs: [Input], outputLevel: Int, range: UserKeyRange, version: Version,
+    targetFileSize: UInt64, isTrivialMove: Bool = false, score: Double = 1
+  ) {
+    self.family = family
+    self.reason = reason
+    self.inputs = inputs.filter { !$0.tables.isEmpty }
+    self.outputLevel = outputLevel
+    self.range = range
+    self.targetFileSize = targetFileSize
+    self.isTrivialMove = isTrivialMove
+    self.score = score
+    older = Self.older(version, range, outputLevel, inputs)
+    let grandparentLevel = max(outputLevel + 1, 1)
+    grandparents =
+      grandparentLevel < Limits.levelCount && outputLevel > 0 ? version.overlap(level: grandparentLevel, range) : []
+  }
+
+  private static func older(
+    _ version: Version, _ range: UserKeyRange, _ outputLevel: Int, _ inputs: [Input]
+  ) -> [SortedRun] {
+    var runs: [SortedRun] = []
+    if outputLevel == 0, let oldest = inputs.first?.tables.min(by: { $0.smallestSequence < $1.smallestSequence }) {
+      // Level 0 below the inputs: disjoint within a sublevel.
+      for sublevel in version.levelZero.sublevels {
+        let tables = sublevel.tables.filter { range.overlaps($0) && $0.isOlder(than: oldest) }
+        if !tables.isEmpty { runs.append(SortedRun(tables)) }
+      }
+    }
+    for level in max(outputLevel + 1, 1)..<max(Limits.levelCount, outputLevel + 1) where level < Limits.levelCount {
+      let tables = version.overlap(level: level, range)
+      if !tables.isEmpty { runs.append(SortedRun(tables)) }
+    }
+    return runs
+  }
+
+  /// The edit that installs the outcome: inputs deleted, outputs added.
+  func edit(outputs: [TableMetadata]) -> VersionEdit {
+    var edit = VersionEdit()
+    for input in inputs {
+      for table in input.tables { edit.deleteTable(table.number, family: family, level: input.level) }
+    }
+    for table in outputs { edit.addTable(table, family: family, level: outputLevel) }
+    return edit
+  }
+
+  /// The edit of a trivial move.
+  func moveEdit() -> VersionEdit {
+    precondition(isTrivialMove, "only a compaction that is a trivial move may be done unread")
+    return edit(outputs: inputTables)
+  }
+}
+
+// MARK: - Subcompactions
+
+extension Compaction {
+  /// Keys that cut the inputs into at most `count` parts of about equal bytes; ascending, each the
+  /// first key of its part. Empty: do it in one.
+  ///
+  /// `samples` are keys inside of inputs with the bytes that lie before them in their table since the
+  /// table's previous sample: entries of tables' indexes, where the caller has them at hand. Without,
+  /// cuts fall on the bounds of tables.
+  ///
+  /// No part is smaller than half of `targetFileSize`.
+  func subcompactionBoundaries(count: Int, samples: [(key: [UInt8], bytes: UInt64)] = []) -> [[UInt8]] {
+    let total = inputSize
+    let parts = min(count, Int(clamping: total / max(targetFileSize / 2, 1)))
+    guard parts > 1 else { return [] }
+    let weights = samples.isEmpty ? tableSamples() : samples.sorted { KeyBytes.compare($0.key, $1.key) < 0 }
+    let weight = weights.reduce(0) { $0 + $1.bytes }
+    let share = max(weight / UInt64(parts), 1)
+    var boundaries: [[UInt8]] = []
+    var sum: UInt64 = 0
+    var last = range.lower
+    for sample in weights {
+      sum += sample.bytes
+      guard sum >= share * UInt64(boundaries.count + 1), boundaries.count < parts - 1, sum < weight else { continue }
+      if KeyBytes.compare(sample.key, last) > 0 {
+        boundaries.append(sample.key)
+        last = sample.key
+      }
+    }
+    return boundaries
+  }
+
+  /// Each table's bytes, spread evenly over the bounds of tables that lie inside it.
+  private func tableSamples() -> [(key: [UInt8], bytes: UInt64)] {
+    let tables = inputTables
+    let keys = tables.map(\.smallestKey).sorted { KeyBytes.compare($0, $1) < 0 }
+    var bytes = [UInt64](repeating: 0, count: keys.count)
+    for table in tables {
+      let first = Self.firstIndex(in: keys) { KeyBytes.compare(table.smallest, $0) < 0 }
+      let end = Self.firstIndex(in: keys) { KeyBytes.compare(table.largest, $0) < 0 }
+      // Cuts at keys[first..<end] lie inside; what comes after the last of them counts at the next key.
+      let pieces = UInt64(end - first + 1)
+      for index in first...end where index < keys.count { bytes[index] += table.fileSize / pieces }
+    }
+    let placed = bytes.reduce(0, +)
+    let behind = tables.reduce(0) { $0 + $1.fileSize } - placed
+    return zip(keys, bytes).map { (key: $0, bytes: $1) } + [(key: [UInt8](), bytes: behind)]
+  }
+
+  private static func firstIndex(in keys: [[UInt8]], where isBehind: ([UInt8]) -> Bool) -> Int {
+    var low = 0
+    var high = keys.count
+    while low < high {
+      let middle = (low + high) / 2
+      if isBehind(keys[middle]) { high = middle } else { low = middle + 1 }
+    }
+    return low
+  }
+}

@@ -1,0 +1,99 @@
+/// Decides where a compaction ends one output table and begins the next.
+///
+/// Outputs of the target size would straddle tables of the level below (grandparents), and each
+/// straddled one is merged again later. So a table ends early where a grandparent begins, the more
+/// readily the more full it is: from half of the target size on, and after each boundary that it
+/// passed 5 percentage points later, up to 90 %. It ends in any case at the target size, or where it
+/// overlaps too many grandparent bytes.
+///
+/// Ask at each new user key, in ascending order: entries of one user key stay in one table, so that
+/// the tables of a level are disjoint by user key.
+struct CompactionOutputSplitter {
+  private let grandparents: [TableMetadata]
+  private let targetFileSize: UInt64
+  private let overlapMaximum: UInt64
+  /// The grandparents before it begin at or before the last key.
+  private var index = 0
+  private var boundaryCount = 0
+  private var overlapSize: UInt64 = 0
+
+  init(_ compaction: Compaction) {
+    self.init(grandparents: compaction.grandparents, targetFileSize: compaction.targetFileSize)
+  }
+
+  init(grandparents: [TableMetadata], targetFileSize: UInt64) {
+    self.grandparents = grandparents
+    self.targetFileSize = targetFileSize
+    overlapMaximum = targetFileSize * 10
+  }
+
+  /// Whether the output ends before `userKey`, given the bytes written to it so far. After true, the
+  /// counts begin anew for the output that begins with `userKey`.
+  @inline(__always)
+  mutating func shouldSplit(before userKey: ByteView, currentSize: UInt64) -> Bool {
+    if index >= grandparents.count || grandparents[index].smallest.compare(userKey) > 0 {
+      guard currentSize >= targetFileSize else { return false }
+      startOutput()
+      return true
+    }
+    return crossBoundary(userKey, currentSize)
+  }
+
+  private mutating func startOutput() {
+    boundaryCount = 0
+    overlapSize = 0
+  }
+
+  @inline(never)
+  private mutating func crossBoundary(_ userKey: ByteView, _ currentSize: UInt64) -> Bool {
+    var passedSize: UInt64 = 0
+    while index < grandparents.count, grandparents[index].smallest.compare(userKey) <= 0 {
+      passedSize += grandparents[index].fileSize
+      index += 1
+      boundaryCount += 1
+    }
+    overlapSize += passedSize
+    let share = min(UInt64(50 + 5 * max(boundaryCount - 1, 0)), 90)
+    let isFullEnough = currentSize * 100 >= targetFileSize * share
+    guard currentSize > 0, isFullEnough || overlapSize > overlapMaximum else { return false }
+    startOutput()
+    // The output that begins here overlaps the grandparent that begins here.
+    overlapSize = passedSize
+    return true
+  }
+}
+
+/// Answers for keys in ascending order whether older entries may exist below a compaction: the exact
+/// rule for dropping tombstones key by key where `Compaction.isBottommost` is false.
+///
+/// Costs amortised O(1) a key: one comparison with the next bound of each older level.
+struct OlderData {
+  private let runs: [SortedRun]
+  /// Of each run, the first table that does not end before the last key.
+  private var positions: [Int]
+
+  init(_ compaction: Compaction) {
+    runs = compaction.older
+    positions = Array(repeating: 0, count: compaction.older.count)
+  }
+
+  /// Whether a table with older entries may hold `userKey`. Keys must not descend between calls.
+  mutating func mayContain(_ userKey: ByteView) -> Bool {
+    for index in runs.indices {
+      var position = positions[index]
+      while position < runs[index].count, runs[index].tables[position].endsBefore(userKey) { position += 1 }
+      positions[index] = position
+      if position < runs[index].count, runs[index].tables[position].smallest.compare(userKey) <= 0 { return true }
+    }
+    return false
+  }
+
+  /// Whether a table with older entries may hold a key from `lower` on and before `upper`: for range
+  /// tombstones. Does not move the positions.
+  func mayContain(from lower: ByteView, before upper: ByteView) -> Bool {
+    runs.contains { run in
+      let first = run.firstIndex(notBefore: lower)
+      return first < run.count && run.tables[first].smallest.compare(upper) < 0
+    }
+  }
+}

@@ -1,0 +1,104 @@
+/// What the picker's arithmetic begins from. The defaults come from the simulations in
+/// `CompactionSimulationTests`, which bound the write amplification of each workload.
+struct CompactionPickerOptions: Sendable {
+  /// Bytes of a full memtable; a flush makes about half of that in tables.
+  var memtableSize: UInt64 = 64 << 20
+
+  /// The depth of level 0 at which it is compacted into the base level. Every table of depth costs
+  /// point reads one more filter; each halving doubles how often the base level is rewritten.
+  var levelZeroDepthTrigger = 4
+
+  /// At most this factor between the sizes of neighbouring levels; another level is begun instead.
+  /// Filling and overwriting 20 (40) million random entries of 116 bytes writes 8.8 (7.9) bytes for
+  /// each byte flushed at 8, 5.9 (7.5) at 6, and 4.4 (5.7) at 3 (simulated); but the smaller the
+  /// factor, the more overwritten data waits above the bottom level.
+  var levelMultiplierMaximum = 6.0
+
+  /// Where outputs are cut. Small enough that a merge of one table and what it overlaps takes about a
+  /// second, large enough that a terabyte is some 30,000 tables.
+  var targetFileSize: UInt64 = 32 << 20
+
+  /// Inputs are widened only up to this many times the target file size.
+  var expansionFactor: UInt64 = 25
+
+  /// A table with more than this many times the target file size below it is not moved unread: it
+  /// would make the merge after it expensive.
+  var grandparentOverlapFactor: UInt64 = 10
+
+  /// The fewest tables that are worth an intra-level-0 compaction.
+  var intraLevelZeroCountMinimum = 4
+
+  /// The bytes that level 0 gives to the base level at once: what sets the size of the tree's first
+  /// step.
+  var levelZeroBatchSize: UInt64 { max(memtableSize / 2, 1) * UInt64(levelZeroDepthTrigger) }
+
+  var expansionSizeMaximum: UInt64 { targetFileSize * expansionFactor }
+  var grandparentOverlapMaximum: UInt64 { targetFileSize * grandparentOverlapFactor }
+}
+
+/// How large each level of a family should be, from the bottom up.
+///
+/// The bottom level holds the bulk. With `b` the bytes that level 0 gives at once and `x = bulk / b`,
+/// there are as few levels as keep the factor between neighbours, the root of `x`, at or below the
+/// maximum: small trees have the bottom level alone, and each level is reached by the same factor.
+/// Rewriting costs (levels) * (1 + factor) passes a byte, so equal factors are the cheapest.
+///
+/// A tree that shrinks keeps its levels until one would be too many for twice the data; and level 0 is
+/// never compacted past a level that has tables.
+struct LevelTargets: Sendable, Equatable {
+  /// Where level 0 is compacted to.
+  let baseLevel: Int
+  /// Bytes by level; 0 for one that should be empty, `UInt64.max` for the bottom level.
+  let sizes: [UInt64]
+  /// The factor between neighbouring levels.
+  let multiplier: Double
+
+  static let bottomLevel = Limits.levelCount - 1
+
+  init(_ version: Version, options: CompactionPickerOptions, shallowestOutputLevel: Int?) {
+    let bulk = Double((1..<Limits.levelCount).reduce(0) { $0 + version.size(level: $1) })
+    let ratio = max(bulk / Double(options.levelZeroBatchSize), 1)
+    let maximum = options.levelMultiplierMaximum
+    let occupied = (1..<Limits.levelCount).first { !version.run($0).isEmpty } ?? Self.bottomLevel
+    let shallowest = min(occupied, shallowestOutputLevel ?? Self.bottomLevel)
+    var stepCount = Self.stepCount(ratio, maximum)
+    if Self.bottomLevel - shallowest > stepCount - 1 {
+      stepCount = min(Self.stepCount(ratio * 2, maximum), Self.bottomLevel - shallowest + 1)
+    }
+    let wantedBase = Self.bottomLevel - (stepCount - 1)
+    multiplier = Self.root(ratio, stepCount)
+    var sizes = [UInt64](repeating: 0, count: Limits.levelCount)
+    var size = Double(options.levelZeroBatchSize)
+    for level in wantedBase..<Self.bottomLevel {
+      size *= multiplier
+      sizes[level] = UInt64(size)
+    }
+    sizes[Self.bottomLevel] = .max
+    self.sizes = sizes
+    baseLevel = min(wantedBase, shallowest)
+  }
+
+  /// The fewest steps from level 0's batch to the bottom with a factor of at most `maximum`.
+  private static func stepCount(_ ratio: Double, _ maximum: Double) -> Int {
+    var count = 1
+    var reach = maximum
+    while reach < ratio, count < bottomLevel {
+      reach *= maximum
+      count += 1
+    }
+    return count
+  }
+
+  /// The `degree`-th root by bisection: the same on every platform.
+  static func root(_ value: Double, _ degree: Int) -> Double {
+    var low = 1.0
+    var high = max(value, 1)
+    for _ in 0..<60 {
+      let middle = (low + high) / 2
+      var power = 1.0
+      for _ in 0..<degree { power *= middle }
+      if power < value { low = middle } else { high = middle }
+    }
+    return high
+  }
+}

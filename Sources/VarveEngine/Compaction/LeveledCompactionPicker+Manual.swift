@@ -1,0 +1,142 @@
+extension LeveledCompactionPicker {
+  /// What to do next for a manual compaction.
+  enum ManualPick: Sendable {
+    case compaction(Compaction)
+    /// Something that runs is in the way: ask again when a compaction was finished.
+    case blocked
+    /// Everything of the range is on the bottom level.
+    case done
+  }
+
+  /// The next step of bringing a range down to the bottom level, which drops every tombstone that no
+  /// snapshot needs. Call it with the current Version, run what it says, and call it again until it
+  /// is `done`.
+  ///
+  /// First level 0 goes into the base level; then, part by part in key order, the tables of *all*
+  /// levels go to the bottom in one merge each, so that no byte is written once per level. Tables
+  /// with nothing at or below `newest` came after the call and are left alone.
+  func pickManual(_ input: Input, range: UserKeyRange, newest: SequenceNumber = .maximum) -> ManualPick {
+    let levelZero = input.version.levelZero
+    let members = levelZero.tables.indices.filter {
+      levelZero.tables[$0].smallestSequence <= newest && range.overlaps(levelZero.tables[$0])
+    }
+    if !members.isEmpty { return pickManualBase(members, input) }
+    for level in 1..<LevelTargets.bottomLevel {
+      let run = input.version.run(level)
+      let overlap = run.overlap(range)
+      guard let first = overlap.first(where: { run.tables[$0].smallestSequence <= newest }) else { continue }
+      return pickToBottom(level, first, overlap.upperBound, input)
+    }
+    return pickBottomTombstones(input, in: range).map { .compaction($0) } ?? .done
+  }
+
+  private func pickManualBase(_ members: [Int], _ input: Input) -> ManualPick {
+    let targets = targets(input)
+    guard !members.contains(where: { input.inProgress.isBusy(input.version.levelZero.tables[$0]) }),
+      let compaction = pickBase(containing: members, input, targets, reason: .manual)
+    else { return .blocked }
+    return .compaction(compaction)
+  }
+
+  /// Tables of `level` from `first` on with all that they overlap further down, to the bottom.
+  private func pickToBottom(_ level: Int, _ first: Int, _ end: Int, _ input: Input) -> ManualPick {
+    let run = input.version.run(level)
+    var best: (inputs: [Compaction.Input], range: UserKeyRange)?
+    for upperBound in (first + 1)...max(end, first + 1) {
+      let (inputs, range) = column(level, Array(run.tables[first..<upperBound]), input.version)
+      let size = inputs.reduce(0) { $0 + $1.tables.reduce(0) { $0 + $1.fileSize } }
+      if best != nil, size > options.expansionSizeMaximum { break }
+      best = (inputs, range)
+    }
+    guard let best, !best.inputs.contains(where: { $0.tables.contains(where: input.inProgress.isBusy) }) else {
+      return .blocked
+    }
+    for target in (level + 1)...LevelTargets.bottomLevel
+    where input.inProgress.hasOutputs(of: input.family, level: target, overlapping: best.range) {
+      return .blocked
+    }
+    return .compaction(
+      finish(best.inputs, to: LevelTargets.bottomLevel, best.range, input, reason: .manual, score: 1))
+  }
+
+  /// `tables` and, level by level, what overlaps all above it.
+  private func column(
+    _ level: Int, _ tables: [TableMetadata], _ version: Version
+  ) -> ([Compaction.Input], UserKeyRange) {
+    var inputs = [Compaction.Input(level: level, tables: tables)]
+    var range = UserKeyRange(around: tables) ?? .all
+    for deeper in (level + 1)..<Limits.levelCount {
+      let overlap = version.overlap(level: deeper, range)
+      for table in overlap { range.extend(by: table) }
+      inputs.append(Compaction.Input(level: deeper, tables: overlap))
+    }
+    return (inputs, range)
+  }
+
+  // MARK: - Tombstones
+
+  /// A table above the bottom that is mostly tombstones, with what it overlaps below; or one at the
+  /// bottom, alone.
+  func pickTombstones(_ input: Input, _ targets: LevelTargets) -> Compaction? {
+    for level in 1..<LevelTargets.bottomLevel {
+      let run = input.version.run(level)
+      for index in run.tables.indices where Self.isMostlyTombstones(run.tables[index]) {
+        let table = run.tables[index]
+        guard !input.inProgress.isBusy(table) else { continue }
+        let next = input.version.run(level + 1)
+        // Tombstones strewn over everything are not worth rewriting everything for.
+        guard next.size(of: next.overlap(UserKeyRange(table))) <= table.fileSize * 10 else { continue }
+        if let compaction = expand(level, index, input, reason: .tombstones, score: 0.5) { return compaction }
+      }
+    }
+    return pickBottomTombstones(input, in: .all)
+  }
+
+  /// A table that is mostly tombstones, below which nothing lies and which every snapshot sees whole:
+  /// rewritten where it is, it loses them all.
+  func pickBottomTombstones(_ input: Input, in range: UserKeyRange) -> Compaction? {
+    guard let level = input.version.deepestLevel, level > 0 else { return nil }
+    let run = input.version.run(level)
+    for table in run.tables[run.overlap(range)]
+    where Self.isMostlyTombstones(table) && table.largestSequence <= input.oldestSnapshot {
+      let range = UserKeyRange(table)
+      guard !input.inProgress.isBusy(table),
+        !input.inProgress.hasOutputs(of: input.family, level: level, overlapping: range)
+      else { continue }
+      return Compaction(
+        family: input.family, reason: .tombstones, inputs: [Compaction.Input(level: level, tables: [table])],
+        outputLevel: level, range: range, version: input.version, targetFileSize: options.targetFileSize, score: 0.5)
+    }
+    return nil
+  }
+}
+
+extension LeveledCompactionPicker {
+  // MARK: - Debt
+
+  /// Bytes that compactions must write until no level is over its target: what the write controller
+  /// keeps bounded. An estimate; continuous in the sizes, zero where nothing is due.
+  ///
+  /// Level 0 owes what is deeper than the trigger, times what one byte of it makes the base level
+  /// write; each level owes what it will have over its target, times its overlap below.
+  func debtBytes(_ version: Version) -> UInt64 {
+    let targets = LevelTargets(version, options: options, shallowestOutputLevel: nil)
+    let depth = version.levelZero.depth
+    let levelZeroSize = Double(version.levelZero.totalSize)
+    let baseSize = Double(version.size(level: targets.baseLevel))
+    var debt = 0.0
+    var incoming = 0.0
+    if depth > options.levelZeroDepthTrigger, levelZeroSize > 0 {
+      incoming = levelZeroSize * Double(depth - options.levelZeroDepthTrigger) / Double(depth)
+      debt += incoming * (1 + baseSize / levelZeroSize)
+    }
+    for level in targets.baseLevel..<LevelTargets.bottomLevel {
+      let size = Double(version.size(level: level)) + (level == targets.baseLevel ? incoming : 0)
+      let excess = max(size - Double(targets.sizes[level]), 0)
+      guard excess > 0 else { continue }
+      let next = Double(version.size(level: level + 1))
+      debt += excess * (1 + min(next / size, targets.multiplier))
+    }
+    return UInt64(debt)
+  }
+}

@@ -1,0 +1,212 @@
+/// Chooses what to compact next: leveled, with level 0 judged by depth.
+///
+/// A pure function of the Version, the compactions that run and the options: same values, same pick.
+/// Called again after each install and after each begin, until it returns nil, it fills any number of
+/// threads; picks never overlap what runs.
+///
+/// # The order of choice
+///  1. Tables of level 0 that nothing overlaps go down unread, as deep as nothing overlaps them.
+///  2. The most urgent of: level 0 into the base level, and each level above its target into the next.
+///     A level's urgency counts less while the next one is over its target, too.
+///  3. Where level 0 is deep and the base level is busy: an intra-level-0 compaction.
+///  4. Tables that are mostly tombstones, towards the bottom; at the bottom, where no snapshot needs
+///     them, they are rewritten in place.
+///
+/// # Level 0 into the base level
+/// The deepest interval that can be compacted is the seed: all its tables from the oldest up to the
+/// first that is busy, and, again and again, older tables that overlap those. Then everything of level
+/// 0 that fits into the key range of the base tables involved comes along for free. As flushes are cut
+/// at the base level's bounds (`Version.flushSplitKeys`), level 0 falls into columns that are
+/// compacted side by side.
+struct LeveledCompactionPicker: Sendable {
+  let options: CompactionPickerOptions
+
+  init(options: CompactionPickerOptions = CompactionPickerOptions()) { self.options = options }
+
+  /// Everything that a pick looks at.
+  struct Input: Sendable {
+    let family: FamilyID
+    let version: Version
+    let inProgress: CompactionsInProgress
+    /// No snapshot sees less than this; entries at or below it that are hidden are needed by nobody.
+    let oldestSnapshot: SequenceNumber
+
+    init(
+      family: FamilyID, version: Version, inProgress: CompactionsInProgress = CompactionsInProgress(),
+      oldestSnapshot: SequenceNumber = .maximum
+    ) {
+      self.family = family
+      self.version = version
+      self.inProgress = inProgress
+      self.oldestSnapshot = oldestSnapshot
+    }
+  }
+
+  func targets(_ input: Input) -> LevelTargets {
+    LevelTargets(
+      input.version, options: options,
+      shallowestOutputLevel: input.inProgress.shallowestOutputLevel(of: input.family))
+  }
+
+  /// The next compaction; nil if there is nothing to do, or nothing that is not blocked by what runs.
+  func pick(_ input: Input) -> Compaction? {
+    guard !input.version.isEmpty else { return nil }
+    let targets = targets(input)
+    if let move = pickMoveFromLevelZero(input, targets) { return move }
+    for score in scores(input, targets) where score.fill >= 1 {
+      if score.level == 0 {
+        if let compaction = pickBase(input, targets, score: score.urgency) { return compaction }
+        if let compaction = pickIntraLevelZero(input, score: score.urgency) { return compaction }
+      } else if let compaction = pickLevel(score.level, input, targets, score: score.urgency) {
+        return compaction
+      }
+    }
+    return pickTombstones(input, targets)
+  }
+
+  // MARK: - Scores
+
+  /// How full a level is; from 1 on it is compacted.
+  struct Score: Sendable {
+    let level: Int
+    let fill: Double
+    /// `fill`, less while the next level is over its target.
+    let urgency: Double
+  }
+
+  /// The levels, the most urgent first. Tables that are being compacted don't count.
+  func scores(_ input: Input, _ targets: LevelTargets) -> [Score] {
+    var fills = [Double](repeating: 0, count: Limits.levelCount)
+    fills[0] = levelZeroFill(input)
+    for level in 1..<LevelTargets.bottomLevel {
+      let idle = input.version.run(level).tables.reduce(0) {
+        $0 + (input.inProgress.isBusy($1) ? 0 : Self.compensatedSize($1))
+      }
+      guard idle > 0 else { continue }
+      // A level that should be empty is drained, but nothing waits for that.
+      fills[level] = targets.sizes[level] == 0 ? 1 : Double(idle) / Double(targets.sizes[level])
+    }
+    var scores: [Score] = []
+    for level in fills.indices {
+      let next = level == 0 ? targets.baseLevel : level + 1
+      let below = next < Limits.levelCount ? fills[next] : 0
+      scores.append(Score(level: level, fill: fills[level], urgency: fills[level] / max(below, 1)))
+    }
+    return scores.sorted { $0.urgency != $1.urgency ? $0.urgency > $1.urgency : $0.level < $1.level }
+  }
+
+  /// Depth decides; bytes and tables only where they pile up side by side.
+  private func levelZeroFill(_ input: Input) -> Double {
+    let levelZero = input.version.levelZero
+    guard !levelZero.isEmpty else { return 0 }
+    var depths = [Int](repeating: 0, count: levelZero.intervalCount)
+    var size: UInt64 = 0
+    var count = 0
+    for (index, table) in levelZero.tables.enumerated() where !input.inProgress.isBusy(table) {
+      for interval in levelZero.intervals[index] { depths[interval] += 1 }
+      size += table.fileSize
+      count += 1
+    }
+    let depth = Double(depths.max() ?? 0) / Double(options.levelZeroDepthTrigger)
+    let bytes = Double(size) / Double(options.levelZeroBatchSize * 2)
+    return max(depth, bytes, Double(count) / 256)
+  }
+
+  /// A table's size, raised by its tombstones: each frees about an entry of average size further
+  /// down, so it weighs as two entries more than it takes.
+  static func compensatedSize(_ table: TableMetadata) -> UInt64 {
+    guard table.tombstoneCount > 0, table.entryCount > 0 else { return table.fileSize }
+    let share = min(Double(table.tombstoneCount) / Double(table.entryCount), 1)
+    return table.fileSize + UInt64(Double(table.fileSize) * share * 2)
+  }
+
+  // MARK: - One level into the next
+
+  /// The table of the level with the least overlap below for its compensated size, widened.
+  private func pickLevel(_ level: Int, _ input: Input, _ targets: LevelTargets, score: Double) -> Compaction? {
+    let run = input.version.run(level)
+    let next = input.version.run(level + 1)
+    var seeds: [(index: Int, ratio: Double)] = []
+    for (index, table) in run.tables.enumerated() where !input.inProgress.isBusy(table) {
+      let overlap = Double(next.size(of: next.overlap(UserKeyRange(table))))
+      seeds.append((index, overlap / Double(max(Self.compensatedSize(table), 1))))
+    }
+    seeds.sort { $0.ratio != $1.ratio ? $0.ratio < $1.ratio : $0.index < $1.index }
+    for seed in seeds {
+      if let compaction = expand(level, seed.index, input, reason: .levelSize, score: score) { return compaction }
+    }
+    return nil
+  }
+
+  /// A seed with what it overlaps on the next level, and more of its own level where that costs no
+  /// further overlap. Nil if something of it is busy.
+  func expand(
+    _ level: Int, _ seed: Int, _ input: Input, reason: Compaction.Reason, score: Double
+  ) -> Compaction? {
+    let run = input.version.run(level)
+    let next = input.version.run(level + 1)
+    var upper = seed..<(seed + 1)
+    guard var range = UserKeyRange(around: run.tables[upper]) else { return nil }
+    let lower = next.overlap(range)
+    guard !next.tables[lower].contains(where: input.inProgress.isBusy) else { return nil }
+    for table in next.tables[lower] { range.extend(by: table) }
+    var size = run.size(of: upper) + next.size(of: lower)
+    // To the right, then to the left: a neighbour comes along if it overlaps nothing else below.
+    func canAdd(_ index: Int) -> Bool {
+      let table = run.tables[index]
+      guard !input.inProgress.isBusy(table), size + table.fileSize <= options.expansionSizeMaximum else { return false }
+      let overlap = next.overlap(UserKeyRange(table))
+      if overlap.isEmpty { return range.contains(table) }
+      return overlap.lowerBound >= lower.lowerBound && overlap.upperBound <= lower.upperBound
+    }
+    while upper.upperBound < run.count, canAdd(upper.upperBound) {
+      size += run.tables[upper.upperBound].fileSize
+      upper = upper.lowerBound..<(upper.upperBound + 1)
+    }
+    while upper.lowerBound > 0, canAdd(upper.lowerBound - 1) {
+      size += run.tables[upper.lowerBound - 1].fileSize
+      upper = (upper.lowerBound - 1)..<upper.upperBound
+    }
+    for table in run.tables[upper] { range.extend(by: table) }
+    guard !input.inProgress.hasOutputs(of: input.family, level: level + 1, overlapping: range) else { return nil }
+    let inputs = [
+      Compaction.Input(level: level, tables: Array(run.tables[upper])),
+      Compaction.Input(level: level + 1, tables: Array(next.tables[lower])),
+    ]
+    return finish(inputs, to: level + 1, range, input, reason: reason, score: score)
+  }
+
+  /// Puts a compaction together and sees whether it is a trivial move.
+  func finish(
+    _ inputs: [Compaction.Input], to outputLevel: Int, _ range: UserKeyRange, _ input: Input,
+    reason: Compaction.Reason, score: Double
+  ) -> Compaction {
+    let sources = inputs.filter { !$0.tables.isEmpty }
+    var isMove = sources.count == 1 && sources[0].level != outputLevel
+    if isMove {
+      let tables = sources[0].tables
+      let grandparentSize =
+        outputLevel < LevelTargets.bottomLevel
+        ? input.version.overlap(level: outputLevel + 1, range).reduce(0) { $0 + $1.fileSize } : 0
+      let isBottommost = ((outputLevel + 1)..<max(Limits.levelCount, outputLevel + 1)).allSatisfy {
+        input.version.overlap(level: $0, range).isEmpty
+      }
+      isMove =
+        grandparentSize <= options.grandparentOverlapMaximum && Self.areDisjoint(tables)
+        && !(isBottommost && tables.contains(where: Self.isMostlyTombstones))
+    }
+    return Compaction(
+      family: input.family, reason: isMove && reason != .manual ? .move : reason, inputs: sources,
+      outputLevel: outputLevel, range: range, version: input.version, targetFileSize: options.targetFileSize,
+      isTrivialMove: isMove, score: score)
+  }
+
+  static func areDisjoint(_ tables: [TableMetadata]) -> Bool {
+    let sorted = tables.sorted(by: TableMetadata.isSmallerFirst)
+    return zip(sorted, sorted.dropFirst()).allSatisfy { $0.endsBefore($1) }
+  }
+
+  static func isMostlyTombstones(_ table: TableMetadata) -> Bool {
+    (table.tombstoneCount + table.rangeTombstoneCount) * 2 > table.entryCount
+  }
+}
