@@ -10,4 +10,9 @@ enum Limits {
   static let familyNameSizeMaximum = 255
   /// Levels of the tree: 0 to 6.
   static let levelCount = 7
+  /// Log segments: from small, for programs that write little, to large, so that a switch is rare.
+  static let logSegmentSizeMinimum = 256 << 10
+  static let logSegmentSizeDefaultMaximum = 64 << 20
+  /// A batch of the maximum size gets a segment of its own; a larger file is not one of ours.
+  static let logSegmentSizeMaximum = batchSizeMaximum + (1 << 20)
 }

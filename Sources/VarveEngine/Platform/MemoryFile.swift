@@ -50,10 +50,10 @@ final class MemoryContent: Sendable {
   private static let extentSizeMinimum = 4096
   private static let extentSizeMaximum = 4 << 20
 
-  private let budget: MemoryBudget
+  private let budget: MemoryCapacity
   private let content = Mutex(Content())
 
-  init(budget: MemoryBudget) { self.budget = budget }
+  init(budget: MemoryCapacity) { self.budget = budget }
 
   deinit { budget.giveBack(UInt64(size)) }
 

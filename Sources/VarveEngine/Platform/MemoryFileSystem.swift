@@ -24,12 +24,12 @@ public final class MemoryFileSystem: FileSystem {
     var locked: Set<ObjectIdentifier> = []
   }
 
-  private let budget: MemoryBudget
+  private let budget: MemoryCapacity
   private let names = Mutex(Names())
 
   /// An empty file system whose files may have `capacity` bytes together.
   public init(capacity: UInt64 = UInt64(Int64.max)) {
-    budget = MemoryBudget(capacity: min(capacity, UInt64(Int64.max)))
+    budget = MemoryCapacity(capacity: min(capacity, UInt64(Int64.max)))
   }
 
   /// Makes a new file, readable and writable. Throws `.alreadyExists`.

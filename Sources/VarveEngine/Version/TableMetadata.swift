@@ -39,6 +39,8 @@ final class TableMetadata: @unchecked Sendable {
   /// Bytes of keys and values before compression.
   let rawSize: UInt64
   private let keys: UnsafeMutableRawPointer
+  /// The open reader, once a read touched the table.
+  let slot = TableReaderSlot()
 
   /// The trailer of an upper bound that the table does not reach: of all entries with this key it
   /// sorts before every one that can exist.

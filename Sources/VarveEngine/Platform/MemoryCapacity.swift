@@ -4,7 +4,7 @@ internal import Synchronization
 ///
 /// # Concurrency
 /// Any thread: one atomic word.
-final class MemoryBudget: Sendable {
+final class MemoryCapacity: Sendable {
   let capacity: UInt64
   private let used = Atomic<UInt64>(0)
 

@@ -1,0 +1,198 @@
+internal import Synchronization
+
+/// What happens behind the writers' backs: flushes, compactions, changes of families, the end.
+///
+/// # Concurrency
+/// `state` is the one lock; jobs run outside it. One flush runs at a time, compactions as many as the
+/// executor has threads for. A failed job is tried again after a pause that doubles; writers learn of it
+/// when they would have to wait for it.
+final class BackgroundWork: Sendable {
+  let options: EngineOptions
+  let tree: Tree
+  let pipeline: CommitPipeline
+  let registry: FamilyRegistry
+  let epochs: ReadEpochs
+  let snapshots: SnapshotList
+  let executor: any BackgroundExecutor
+  let counters = EngineCounters()
+  private let obsolete: ObsoleteFiles
+  private let state = Mutex(State())
+  private let familyChanges = Mutex(())
+
+  private static let firstRetryNanoseconds: UInt64 = 100_000_000
+  private static let lastRetryNanoseconds: UInt64 = 5_000_000_000
+
+  struct State: Sendable {
+    var isFlushScheduled = false
+    var retryNanoseconds: UInt64 = BackgroundWork.firstRetryNanoseconds
+    var flushError: EngineError?
+    var isClosing = false
+  }
+
+  init(
+    options: EngineOptions, tree: Tree, pipeline: CommitPipeline, registry: FamilyRegistry, epochs: ReadEpochs,
+    snapshots: SnapshotList, executor: any BackgroundExecutor, obsolete: ObsoleteFiles
+  ) {
+    self.options = options
+    self.tree = tree
+    self.pipeline = pipeline
+    self.registry = registry
+    self.epochs = epochs
+    self.snapshots = snapshots
+    self.executor = executor
+    self.obsolete = obsolete
+  }
+
+  /// Begins with what recovery left: frozen memtables, levels over their targets.
+  func start() {
+    pipeline.memory.onFreeze { [weak self] _ in self?.scheduleFlush() }
+    pipeline.log.prepareNext()
+    scheduleFlush()
+  }
+
+  var isClosing: Bool { state.withLock { $0.isClosing } }
+
+  // MARK: - Flushes
+
+  /// Has the frozen memtables flushed some time, unless that is under way.
+  func scheduleFlush() {
+    let shouldSubmit = state.withLock { state in
+      guard !state.isFlushScheduled, !state.isClosing else { return false }
+      state.isFlushScheduled = true
+      return true
+    }
+    if shouldSubmit { executor.submit("flush", priority: .high) { [self] in runFlush() } }
+  }
+
+  /// Flushes one family, or one group that shares unlogged batches, and goes on while there are more.
+  private func runFlush() {
+    let inputs = FlushJob.nextInputs(registry)
+    guard !inputs.isEmpty else {
+      state.withLock { $0.isFlushScheduled = false }
+      // A memtable that was frozen between the look and the line before is not left behind.
+      if !FlushJob.nextInputs(registry).isEmpty { scheduleFlush() }
+      executor.wakeWaiters()
+      return
+    }
+    do throws(EngineError) {
+      try FlushJob(inputs: inputs, background: self).run()
+      state.withLock { state in
+        state.flushError = nil
+        state.retryNanoseconds = Self.firstRetryNanoseconds
+      }
+      epochs.poll()
+      executor.wakeWaiters()
+      executor.submit("flush", priority: .high) { [self] in runFlush() }
+    } catch {
+      retryFlush(after: error)
+    }
+  }
+
+  private func retryFlush(after error: EngineError) {
+    let (pause, isClosing) = state.withLock { state in
+      defer { state.retryNanoseconds = min(state.retryNanoseconds * 2, Self.lastRetryNanoseconds) }
+      state.flushError = error
+      if state.isClosing { state.isFlushScheduled = false }
+      return (state.retryNanoseconds, state.isClosing)
+    }
+    pipeline.memory.didFail(error)
+    executor.wakeWaiters()
+    if !isClosing { executor.submit("flush.retry", after: pause) { [self] in runFlush() } }
+  }
+
+  /// Freezes every memtable that holds anything, and returns when all is in tables.
+  func flushAll() throws(EngineError) {
+    pipeline.lead { for family in registry.all { pipeline.memory.freeze(family.state) } }
+    scheduleFlush()
+    try waitForFlushes()
+  }
+
+  private func waitForFlushes() throws(EngineError) {
+    executor.wait(until: { [self] in
+      registry.all.allSatisfy { $0.state.frozen.isEmpty } || state.withLock { $0.flushError != nil }
+    })
+    if let error = state.withLock({ $0.flushError }) { throw error }
+  }
+
+  // MARK: - The bound of the log
+
+  /// Freezes the families that keep the log's oldest segments where it is longer than its bound.
+  func enforceLogBound() {
+    guard pipeline.log.liveBytes > options.logBytesMaximum else { return }
+    let oldest = pipeline.log.oldestNumber
+    pipeline.leadIfFree {
+      for family in registry.all where family.state.oldestSegment == oldest {
+        pipeline.memory.freeze(family.state)
+      }
+    }
+  }
+
+  // MARK: - Families
+
+  func createFamily(_ name: String, options: FamilyOptions) throws(EngineError) -> ColumnFamily {
+    try familyChanges.withLock { (_) throws(EngineError) in
+      guard registry.named(name) == nil else {
+        throw EngineError(.alreadyExists, "a column family is named \"\(name)\" already", file: tree.directory)
+      }
+      guard registry.count < Limits.familyCountMaximum else {
+        throw EngineError(.limitExceeded, "there are \(registry.count) column families, and no more are taken")
+      }
+      let id = tree.state.nextFamilyID
+      let family = ColumnFamily(
+        name: name, id: id,
+        state: FamilyState(
+          id: id, name: name, options: options, memTable: pipeline.memory.makeMemTable(), version: .empty,
+          epochs: epochs, registry: registry))
+      var edit = VersionEdit()
+      edit.createFamily(id, name: name, options: options.encoded)
+      // Durable before the first record that names it can be written.
+      try tree.commit(edit)
+      registry.add(family)
+      return family
+    }
+  }
+
+  func dropFamily(_ family: ColumnFamily) throws(EngineError) {
+    try familyChanges.withLock { (_) throws(EngineError) in
+      guard !family.state.isDropped else { throw CommitPipeline.droppedError(family.state) }
+      var edit = VersionEdit()
+      edit.droppedFamilies = [family.id]
+      let frozen = try pipeline.lead { () throws(EngineError) in
+        try tree.commit(edit)
+        family.state.markDropped()
+        registry.remove(family)
+        return family.state.discardMemTables()
+      }
+      pipeline.memory.didFlush(frozen)
+    }
+  }
+
+  // MARK: - Writers
+
+  /// Slows a writer down where background work falls behind.
+  @inline(__always)
+  func delayWrite(bytes: Int) {}
+
+  // MARK: - Closing
+
+  func drainAndClose() throws(EngineError) {
+    var failure: EngineError?
+    if pipeline.log.liveSegmentCount > 2 || pipeline.log.liveBytes > 4 * Limits.logSegmentSizeMinimum {
+      do throws(EngineError) { try flushAll() } catch { failure = error }
+    }
+    state.withLock { $0.isClosing = true }
+    executor.wait(until: { [self] in state.withLock { !$0.isFlushScheduled } })
+    obsolete.stop()
+    do throws(EngineError) {
+      try pipeline.lead { () throws(EngineError) in try pipeline.closeLog() }
+      // The log ends here, and all of it is durable: a later open takes nothing less.
+      let last = pipeline.log.current
+      var edit = VersionEdit()
+      edit.logCuts = [.init(segment: last.number, lifeID: last.lifeID, endOffset: UInt64(last.tail))]
+      try tree.commit(edit)
+    } catch {
+      failure = failure ?? error
+    }
+    if let failure { throw failure }
+  }
+}

@@ -1,0 +1,227 @@
+internal import Synchronization
+
+/// The write path: stamp, append to the log, insert into memtables, publish, sync, acknowledge.
+///
+/// ```
+/// commit ─▶ lead (CommitQueue) ─▶ room in log and memtables ─▶ stamp ─▶ log ─▶ memtables ─▶ publish
+///        ─▶ resign, which commits for those that wait ─▶ sync, if asked ─▶ acknowledge
+/// ```
+///
+/// # Invariants
+/// 1. Everything that can fail happens before the log is appended to; after that a commit happens.
+/// 2. Entries are in the log before they are in a memtable, and in all memtables before they are
+///    visible. A commit is visible before it is durable.
+/// 3. All entries of a frozen memtable are visible.
+///
+/// # Concurrency
+/// `nextSequence`, `scratch` and everything named "the leader's" is touched only while leading.
+final class CommitPipeline: @unchecked Sendable {
+  // Sendable: see Concurrency above.
+  let queue = CommitQueue()
+  let log: LogWriter
+  let memory: MemTableKeeper
+  private let families: FamilyRegistry
+  private let visibleWord: Atomic<UInt64>
+  private let failure = Mutex<EngineError?>(nil)
+  private let isRefusing = Atomic<Bool>(false)
+
+  /// The leader's.
+  private var nextSequence: UInt64
+  private var scratch = ByteWriter(capacity: 4096)
+  private var touched: [FamilyState] = []
+
+  init(log: LogWriter, memory: MemTableKeeper, families: FamilyRegistry, lastSequence: SequenceNumber) {
+    self.log = log
+    self.memory = memory
+    self.families = families
+    visibleWord = Atomic(lastSequence.value)
+    nextSequence = lastSequence.value + 1
+  }
+
+  /// The last commit that reads see.
+  @inline(__always)
+  var visible: SequenceNumber {
+    SequenceNumber(visibleWord.load(ordering: .sequentiallyConsistent))
+  }
+
+  // MARK: - Commits
+
+  struct Receipt: Sendable {
+    let sequence: SequenceNumber
+    /// The place in the log behind the batch; 0 where it was not logged.
+    let place: UInt64
+  }
+
+  /// Commits one entry, which was checked against the limits.
+  @inline(__always)
+  func commit(
+    _ kind: EntryKind, _ family: FamilyState, _ key: ByteView, _ value: ByteView, isLogged: Bool
+  ) throws(EngineError) -> Receipt {
+    guard queue.tryLead() else {
+      return try commitContended(kind, family, key, value, isLogged: isLogged)
+    }
+    defer { queue.resign { serve($0) } }
+    try checkWritable()
+    if family.isDropped { throw Self.droppedError(family) }
+    if !family.active.hasRoom(keySize: key.count, valueSize: value.count) {
+      try memory.makeRoom(in: family, bytes: key.count + value.count)
+    }
+    let sequence = SequenceNumber(nextSequence)
+    var place: UInt64 = 0
+    if isLogged {
+      scratch.removeAll()
+      BatchFormat.append(kind, family.id, key, value, to: &scratch)
+      try log.makeRoom(payloadSize: scratch.count)
+      if family.activeSegment == nil { family.beginActive(segment: log.current.number) }
+      place = try log.append(sequence: sequence, payload: scratch.view)
+    } else {
+      memory.noteUnlogged(family, segment: log.current.number)
+    }
+    family.active.insert(key, Trailer(sequence, kind), value)
+    nextSequence &+= 1
+    visibleWord.store(sequence.value, ordering: .sequentiallyConsistent)  // partner: `visible`
+    return Receipt(sequence: sequence, place: place)
+  }
+
+  @inline(never)
+  private func commitContended(
+    _ kind: EntryKind, _ family: FamilyState, _ key: ByteView, _ value: ByteView, isLogged: Bool
+  ) throws(EngineError) -> Receipt {
+    var payload = ByteWriter(capacity: key.count + value.count + 32)
+    BatchFormat.append(kind, family.id, key, value, to: &payload)
+    return try commit(payload: payload.view, entryCount: 1, isLogged: isLogged)
+  }
+
+  /// Commits a batch. `payload` must stay valid during the call.
+  func commit(payload: ByteView, entryCount: Int, isLogged: Bool) throws(EngineError) -> Receipt {
+    if queue.tryLead() {
+      defer { queue.resign { serve($0) } }
+      return try apply(payload, entryCount: entryCount, isLogged: isLogged)
+    }
+    let request = CommitRequest(payload: payload, entryCount: entryCount, isLogged: isLogged)
+    if queue.enqueue(request) == .leads {
+      queue.serveOwn(request) { serve($0) }
+      queue.resign { serve($0) }
+    }
+    if let error = request.error { throw error }
+    return request.receipt
+  }
+
+  /// Runs `body` as the leader: no commit happens beside it.
+  func lead<R, E: Error>(_ body: () throws(E) -> R) throws(E) -> R {
+    if !queue.tryLead() {
+      let wish = CommitRequest(payload: ByteView(), entryCount: 0, isLogged: false, wantsLead: true)
+      _ = queue.enqueue(wish)
+      queue.serveOwn(wish) { _ in }
+    }
+    defer { queue.resign { serve($0) } }
+    return try body()
+  }
+
+  /// Runs `body` as the leader if nobody leads; a background job never waits for writers.
+  func leadIfFree(_ body: () -> Void) {
+    guard queue.tryLead() else { return }
+    body()
+    queue.resign { serve($0) }
+  }
+
+  private func serve(_ request: CommitRequest) {
+    guard !request.wantsLead else { return }
+    do throws(EngineError) {
+      request.receipt = try apply(request.payload, entryCount: request.entryCount, isLogged: request.isLogged)
+    } catch {
+      request.error = error
+    }
+  }
+
+  /// One batch through the whole path. The leader's.
+  private func apply(_ payload: ByteView, entryCount: Int, isLogged: Bool) throws(EngineError) -> Receipt {
+    try checkWritable()
+    try resolveFamilies(payload)
+    let bytes = payload.count + entryCount * MemTableKeeper.entryOverhead
+    for family in touched where !family.active.hasRoom(keySize: 0, valueSize: bytes) {
+      try memory.makeRoom(in: family, bytes: bytes)
+    }
+    // An empty batch takes a sequence, too: its commit has a place in the order.
+    let count = UInt64(max(entryCount, 1))
+    let last = SequenceNumber(nextSequence + count - 1)
+    var place: UInt64 = 0
+    if isLogged {
+      try log.makeRoom(payloadSize: payload.count)
+      for family in touched where family.activeSegment == nil { family.beginActive(segment: log.current.number) }
+      place = try log.append(sequence: SequenceNumber(nextSequence), payload: payload)
+    } else {
+      for family in touched { memory.noteUnlogged(family, segment: log.current.number) }
+    }
+    try insert(payload, first: nextSequence)
+    nextSequence += count
+    visibleWord.store(last.value, ordering: .sequentiallyConsistent)  // partner: `visible`
+    return Receipt(sequence: last, place: place)
+  }
+
+  /// Finds every family that a batch names, before anything is written. The leader's.
+  private func resolveFamilies(_ payload: ByteView) throws(EngineError) {
+    touched.removeAll(keepingCapacity: true)
+    var reader = BatchReader(payload)
+    while let entry = try reader.next() {
+      if let last = touched.last, last.id == entry.family { continue }
+      if touched.contains(where: { $0.id == entry.family }) { continue }
+      guard let family = families.find(entry.family) else {
+        throw EngineError(.familyDropped, "the batch names column family \(entry.family), which does not exist")
+      }
+      if family.isDropped { throw Self.droppedError(family) }
+      touched.append(family)
+    }
+  }
+
+  private func insert(_ payload: ByteView, first: UInt64) throws(EngineError) {
+    var reader = BatchReader(payload)
+    var sequence = first
+    while let entry = try reader.next() {
+      // `touched` is short: nearly every batch names one or two families.
+      for family in touched where family.id == entry.family {
+        family.active.insert(entry.key, Trailer(SequenceNumber(sequence), entry.kind), entry.value)
+        break
+      }
+      sequence += 1
+    }
+  }
+
+  // MARK: - Failure
+
+  /// Refuses all further writes, for this reason. The first reason stays.
+  func poison(_ error: EngineError) {
+    failure.withLock { if $0 == nil { $0 = error } }
+    isRefusing.store(true, ordering: .releasing)  // partner: `checkWritable`
+  }
+
+  var poisonError: EngineError? { failure.withLock { $0 } }
+
+  @inline(__always)
+  private func checkWritable() throws(EngineError) {
+    if isRefusing.load(ordering: .acquiring) { throw refusal() }
+  }
+
+  private func refusal() -> EngineError {
+    let cause = failure.withLock { $0 }
+    return EngineError(.readOnly, "the engine takes no more writes", cause: cause, file: cause?.file)
+  }
+
+  static func droppedError(_ family: FamilyState) -> EngineError {
+    EngineError(.familyDropped, "column family \"\(family.name)\" was dropped")
+  }
+
+  // MARK: - End records
+
+  /// Makes the log durable and says so in it. The leader's; nothing is committed afterwards.
+  func closeLog() throws(EngineError) { try log.close(nextSequence: SequenceNumber(nextSequence)) }
+
+  /// Appends an end record where the last sync was followed by nothing, if nobody leads now.
+  func appendEndIfIdle() throws(EngineError) {
+    var failure: EngineError?
+    leadIfFree {
+      do throws(EngineError) { try log.appendEnd(nextSequence: SequenceNumber(nextSequence)) } catch { failure = error }
+    }
+    if let failure { throw failure }
+  }
+}

@@ -1,0 +1,159 @@
+internal import Synchronization
+
+/// Who may commit: one leader at a time, who also commits for those that wait.
+///
+/// # Protocol
+/// A writer that finds the queue free leads. One that doesn't puts its request on a list and sleeps on
+/// the request. A leader that is done takes the whole list and commits it in order of arrival; after
+/// `roundsMaximum` lists it hands the lead to one that waits, so that no writer works for others for
+/// ever. A request may ask for the lead itself (`wantsLead`), for what must not run beside commits.
+///
+/// No wake-up is lost: a writer puts its request on the list and then looks whether the queue is free;
+/// a leader frees the queue and then looks whether the list is empty. Both are sequentially consistent,
+/// so one of them sees the other.
+///
+/// # Concurrency
+/// Safe from any thread. `backlog` belongs to the leader.
+final class CommitQueue: @unchecked Sendable {
+  // Sendable: `backlog` belongs to the leader, all else is atomic.
+  private let isLed = Atomic<Bool>(false)
+  /// The newest request of the list, as the bits of a retained reference; 0 for none.
+  private let head = Atomic<UInt>(0)
+  private var backlog: [CommitRequest] = []
+  private static let roundsMaximum = 4
+
+  /// Becomes the leader if nobody is.
+  @inline(__always)
+  func tryLead() -> Bool {
+    isLed.compareExchange(expected: false, desired: true, ordering: .sequentiallyConsistent).exchanged
+  }
+
+  /// Puts a request on the list, and returns when it is done or leads.
+  func enqueue(_ request: CommitRequest) -> CommitRequest.State {
+    let bits = unsafe UInt(bitPattern: Unmanaged.passRetained(request).toOpaque())
+    var expected = head.load(ordering: .relaxed)
+    while true {
+      request.next = expected
+      let result = head.compareExchange(expected: expected, desired: bits, ordering: .sequentiallyConsistent)
+      if result.exchanged { break }
+      expected = result.original
+    }
+    if tryLead() {
+      // The queue became free meanwhile: this thread leads, and its own request is on the list.
+      collect()
+      return .leads
+    }
+    return request.sleep()
+  }
+
+  /// Gives the lead back after committing what waits. `commit` is called for each request in order.
+  @inline(__always)
+  func resign(_ commit: (CommitRequest) -> Void) {
+    if backlog.isEmpty && head.load(ordering: .relaxed) == 0 {
+      isLed.store(false, ordering: .sequentiallyConsistent)
+      if head.load(ordering: .sequentiallyConsistent) == 0 { return }
+      guard tryLead() else { return }
+    }
+    drain(commit)
+  }
+
+  @inline(never)
+  private func drain(_ commit: (CommitRequest) -> Void) {
+    var rounds = 0
+    while true {
+      if backlog.isEmpty { collect() }
+      if backlog.isEmpty {
+        isLed.store(false, ordering: .sequentiallyConsistent)
+        if head.load(ordering: .sequentiallyConsistent) == 0 { return }
+        guard tryLead() else { return }
+        continue
+      }
+      rounds += 1
+      if handOver(mayServe: rounds <= Self.roundsMaximum, commit) { return }
+    }
+  }
+
+  /// Commits the backlog. True where the lead was given away on the way.
+  private func handOver(mayServe: Bool, _ commit: (CommitRequest) -> Void) -> Bool {
+    var index = 0
+    while index < backlog.count {
+      let request = backlog[index]
+      if request.isServed {
+        index += 1
+        continue
+      }
+      if request.wantsLead || !mayServe {
+        backlog.removeFirst(index + (request.wantsLead ? 1 : 0))
+        request.wake(.leads)
+        return true
+      }
+      commit(request)
+      request.isServed = true
+      request.wake(.done)
+      index += 1
+    }
+    backlog.removeAll(keepingCapacity: true)
+    return false
+  }
+
+  /// Commits the new leader's own request, which may be in the backlog, before others.
+  func serveOwn(_ request: CommitRequest, _ commit: (CommitRequest) -> Void) {
+    guard !request.isServed else { return }
+    commit(request)
+    request.isServed = true
+  }
+
+  /// Moves the list to the backlog, in order of arrival.
+  private func collect() {
+    var bits = head.exchange(0, ordering: .sequentiallyConsistent)
+    var newestFirst: [CommitRequest] = []
+    while bits != 0 {
+      let request = unsafe Unmanaged<CommitRequest>.fromOpaque(
+        UnsafeRawPointer(bitPattern: bits).unsafelyUnwrapped
+      ).takeRetainedValue()
+      bits = request.next
+      newestFirst.append(request)
+    }
+    backlog.append(contentsOf: newestFirst.reversed())
+  }
+}
+
+/// A batch that waits for a leader, or a wish to lead.
+///
+/// # Concurrency
+/// Its writer makes it and sleeps; the leader then owns it until it wakes the writer.
+final class CommitRequest: @unchecked Sendable {
+  // Sendable: see Concurrency above.
+  enum State: UInt32 { case waits = 0, done = 1, leads = 2 }
+
+  let payload: ByteView
+  let entryCount: Int
+  let isLogged: Bool
+  let wantsLead: Bool
+  fileprivate var next: UInt = 0
+  fileprivate var isServed = false
+  private let word = Futex(State.waits.rawValue)
+
+  var receipt = CommitPipeline.Receipt(sequence: .zero, place: 0)
+  var error: EngineError?
+
+  init(payload: ByteView, entryCount: Int, isLogged: Bool, wantsLead: Bool = false) {
+    self.payload = payload
+    self.entryCount = entryCount
+    self.isLogged = isLogged
+    self.wantsLead = wantsLead
+  }
+
+  fileprivate func sleep() -> State {
+    while true {
+      let value = word.load()
+      if let state = State(rawValue: value), state != .waits { return state }
+      word.wait(while: value)
+    }
+  }
+
+  fileprivate func wake(_ state: State) {
+    word.store(state.rawValue)
+    word.wake()
+  }
+}

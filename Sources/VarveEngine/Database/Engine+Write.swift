@@ -1,0 +1,136 @@
+/// The write path, from the outside in: check, delay, commit (`CommitPipeline`), acknowledge.
+extension Engine {
+  /// Sets the value of a key.
+  ///
+  /// Returns the commit's place in the order of all commits. Throws `.limitExceeded`, `.familyDropped`,
+  /// `.readOnly`, `.noSpace`, and `.outcomeUnknown` where the sync that `durability` asked for failed.
+  /// Complexity: O(log n) in the memtable's entries; no system call while it and the log have room.
+  @discardableResult
+  @inline(__always)
+  public func put(
+    _ key: RawSpan, _ value: RawSpan, in family: ColumnFamily? = nil, durability: Durability? = nil
+  ) throws(EngineError) -> SequenceNumber {
+    try key.withByteView { (key) throws(EngineError) in
+      try value.withByteView { (value) throws(EngineError) in
+        try commit(.put, key, value, family, durability)
+      }
+    }
+  }
+
+  /// Removes a key, whether it is there or not. Throws like `put`.
+  @discardableResult
+  public func delete(
+    _ key: RawSpan, in family: ColumnFamily? = nil, durability: Durability? = nil
+  ) throws(EngineError) -> SequenceNumber {
+    try key.withByteView { (key) throws(EngineError) in
+      try commit(.delete, key, ByteView(), family, durability)
+    }
+  }
+
+  /// Sets the value of a key, as above.
+  @discardableResult
+  public func put(
+    _ key: [UInt8], _ value: [UInt8], in family: ColumnFamily? = nil, durability: Durability? = nil
+  ) throws(EngineError) -> SequenceNumber {
+    try unsafe put(key.span.bytes, value.span.bytes, in: family, durability: durability)
+  }
+
+  /// Removes a key, as above.
+  @discardableResult
+  public func delete(
+    _ key: [UInt8], in family: ColumnFamily? = nil, durability: Durability? = nil
+  ) throws(EngineError) -> SequenceNumber {
+    try unsafe delete(key.span.bytes, in: family, durability: durability)
+  }
+
+  /// Commits a batch: whole or not at all, over all families at the same instant.
+  ///
+  /// Returns the sequence of its last entry. Throws like `put`; then nothing of the batch happened,
+  /// except with `.outcomeUnknown`.
+  @discardableResult
+  public func write(
+    _ batch: borrowing WriteBatch, durability: Durability? = nil
+  ) throws(EngineError) -> SequenceNumber {
+    let ticket = try submit(batch, durability: durability)
+    try ticket.wait()
+    return ticket.sequence
+  }
+
+  /// Commits a batch, and returns when it is visible to reads. The ticket's `wait` returns when it is as
+  /// durable as was promised.
+  public func submit(
+    _ batch: borrowing WriteBatch, durability: Durability? = nil
+  ) throws(EngineError) -> CommitTicket {
+    checkOpen()
+    try requireWritable()
+    let durability = durability ?? options.durability
+    background.delayWrite(bytes: batch.byteCount)
+    let receipt = try pipeline.commit(
+      payload: batch.payload.view, entryCount: batch.count, isLogged: durability != .none)
+    return CommitTicket(engine: self, receipt: receipt, durability: durability)
+  }
+
+  @inline(__always)
+  private func commit(
+    _ kind: EntryKind, _ key: ByteView, _ value: ByteView, _ family: ColumnFamily?, _ durability: Durability?
+  ) throws(EngineError) -> SequenceNumber {
+    checkOpen()
+    if options.readOnly { try requireWritable() }
+    let state = state(of: family)
+    try BatchFormat.checkLimits(key: key, value: value, batchSize: 0)
+    let durability = durability ?? options.durability
+    background.delayWrite(bytes: key.count &+ value.count)
+    let receipt = try pipeline.commit(kind, state, key, value, isLogged: durability != .none)
+    if durability != .process { try acknowledge(receipt, durability) }
+    return receipt.sequence
+  }
+
+  /// Returns when a commit is as durable as promised.
+  func acknowledge(_ receipt: CommitPipeline.Receipt, _ durability: Durability) throws(EngineError) {
+    switch durability {
+    case .process, .none: return
+    case .power: try syncLog(through: receipt.place)
+    case .powerEvery(let nanoseconds): timers.syncLater(self, after: nanoseconds)
+    }
+  }
+
+  /// Makes everything that was acknowledged so far survive a loss of power.
+  public func sync() throws(EngineError) {
+    checkOpen()
+    try requireWritable()
+    try syncLog(through: pipeline.log.appendedPlace)
+  }
+
+  /// Syncs the log. A failure leaves unknown what is durable: the engine takes no more writes then.
+  func syncLog(through place: UInt64) throws(EngineError) {
+    do throws(EngineError) {
+      try pipeline.log.sync(through: place)
+    } catch {
+      pipeline.poison(error)
+      throw EngineError(
+        .outcomeUnknown, "the commit is visible, but its sync failed, and it may be gone after a loss of power",
+        cause: error, file: error.file)
+    }
+    timers.endRecordLater(self)
+  }
+}
+
+/// A commit that is visible, and perhaps not yet as durable as was promised.
+public struct CommitTicket: Sendable {
+  private let engine: Engine
+  private let receipt: CommitPipeline.Receipt
+  private let durability: Durability
+
+  init(engine: Engine, receipt: CommitPipeline.Receipt, durability: Durability) {
+    self.engine = engine
+    self.receipt = receipt
+    self.durability = durability
+  }
+
+  /// The place of the batch's last entry in the order of all commits.
+  public var sequence: SequenceNumber { receipt.sequence }
+
+  /// Returns when the commit is as durable as was promised. Throws `.outcomeUnknown` where the sync
+  /// failed.
+  public func wait() throws(EngineError) { try engine.acknowledge(receipt, durability) }
+}

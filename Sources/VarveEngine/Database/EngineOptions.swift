@@ -1,0 +1,92 @@
+/// What a commit survives when `write` returns.
+public enum Durability: Hashable, Sendable {
+  /// The death of the process, even by SIGKILL. Not a loss of power. The default.
+  case process
+  /// A loss of power: the log is synced before the commit is acknowledged.
+  case power
+  /// As `process`, and at most so many nanoseconds later also a loss of power: a timer syncs.
+  case powerEvery(nanoseconds: UInt64)
+  /// Nothing: the batch is not logged at all, and gone at a crash unless it was flushed before.
+  case none
+}
+
+/// How the blocks of tables are compressed.
+public enum CompressionKind: String, Hashable, Sendable, CaseIterable {
+  /// Not at all.
+  case none
+  /// LZ4: fast both ways. The default.
+  case lz4
+  /// Zstandard: smaller, slower to write.
+  case zstd
+}
+
+/// How an engine is opened. Each has a default that suits most programs.
+public struct EngineOptions: Sendable {
+  /// Makes a database where there is none. Default true.
+  public var createIfMissing = true
+  /// Throws `.alreadyExists` where there is one. Default false.
+  public var errorIfExists = false
+  /// Opens without writing anything: nothing is created, renamed or locked, and the log is replayed in
+  /// memory. The database must not be open for writing elsewhere. Default false.
+  public var readOnly = false
+  /// The bytes that a family's memtable holds before it is flushed. 64 KiB to 1 GiB, default 64 MiB.
+  public var memtableSize = 64 << 20
+  /// The bytes of decoded blocks kept in memory, over all families. Default 256 MiB.
+  public var cacheSize = 256 << 20
+  /// All memory that grows with use: memtables, log, cache, open tables, buffers. Default nil: four
+  /// memtables, the cache and 64 MiB.
+  public var memoryBudget: Int?
+  /// What a commit survives that does not say so itself. Default `.process`.
+  public var durability: Durability = .process
+  /// How tables are compressed. Default LZ4.
+  public var compression: CompressionKind = .lz4
+  /// How many threads flush and compact. Default nil: one a core, at least two.
+  public var backgroundThreads: Int?
+  /// The bytes of a data block before compression. 1 KiB to 1 MiB.
+  public var blockSize = 16 << 10
+  /// Bits a key of the filters; 0 for none. Default 10: one false positive in a hundred.
+  public var bloomBitsPerKey = 10
+  /// The largest segment of the log. 256 KiB to 1 GiB, default 64 MiB.
+  public var logSegmentSize = Limits.logSegmentSizeDefaultMaximum
+
+  /// The defaults.
+  public init() {}
+
+  /// Throws `.invalidArgument` with the option's name where a value has no meaning.
+  func validate() throws(EngineError) {
+    try Self.check("memtableSize", memtableSize, 64 << 10, 1 << 30)
+    try Self.check("cacheSize", cacheSize, 0, Int.max)
+    try Self.check("blockSize", blockSize, 1 << 10, 1 << 20)
+    try Self.check("bloomBitsPerKey", bloomBitsPerKey, 0, 64)
+    try Self.check("logSegmentSize", logSegmentSize, 64 << 10, 1 << 30)
+    if let backgroundThreads { try Self.check("backgroundThreads", backgroundThreads, 1, 256) }
+    if let memoryBudget { try Self.check("memoryBudget", memoryBudget, 1 << 20, Int.max) }
+    if readOnly && errorIfExists {
+      throw EngineError(.invalidArgument, "readOnly and errorIfExists exclude each other")
+    }
+  }
+
+  private static func check(_ name: String, _ value: Int, _ low: Int, _ high: Int) throws(EngineError) {
+    guard value >= low, value <= high else {
+      throw EngineError(.invalidArgument, "\(name) is \(value); it must be between \(low) and \(high)")
+    }
+  }
+}
+
+/// What follows from the options.
+extension EngineOptions {
+  /// Threads for background work besides the one that is kept for what others wait for.
+  var threadCount: Int { backgroundThreads ?? 2 }
+
+  /// Full memtables that wait to be flushed, before writers wait, too.
+  var frozenBytesMaximum: Int { 3 * memtableSize }
+
+  /// The log's segments that are kept, before the families that need the oldest are flushed.
+  var logBytesMaximum: Int { 2 * (frozenBytesMaximum + memtableSize) }
+
+  func logOptions(usesMapping: Bool) -> LogWriter.Options {
+    LogWriter.Options(
+      initialSegmentSize: min(Limits.logSegmentSizeMinimum, logSegmentSize), maximumSegmentSize: logSegmentSize,
+      poolBytes: 2 * logSegmentSize, usesMapping: usesMapping)
+  }
+}

@@ -1,0 +1,163 @@
+internal import Synchronization
+
+/// What a read of one family needs, immutable: a read that loaded a view is not disturbed by anything.
+final class ReadView: Sendable {
+  let memTable: MemTable
+  /// Full memtables that are not in tables yet, newest first.
+  let frozen: [MemTable]
+  let version: Version
+
+  init(memTable: MemTable, frozen: [MemTable], version: Version) {
+    self.memTable = memTable
+    self.frozen = frozen
+    self.version = version
+  }
+}
+
+/// A memtable that takes no more writes, on its way to a table.
+struct FrozenMemTable: Sendable {
+  let table: MemTable
+  /// The oldest segment of the log that holds an entry of it.
+  let firstSegment: FileNumber
+  /// Whether it holds entries that are not in the log.
+  let hasUnlogged: Bool
+}
+
+/// The engine's side of a column family: its memtables, its version, and the view of both for readers.
+///
+/// # Concurrency
+/// - `active`, `activeSegment` and `hasUnlogged` belong to the commit leader.
+/// - `parts` is changed by the leader (freeze) and by background jobs (install), under its mutex. Each
+///   change publishes a new `ReadView`; the old one goes to the epochs.
+/// - `view` is loaded by readers inside an epoch, or retained under the mutex by `retainView`.
+final class FamilyState: @unchecked Sendable {
+  // Sendable: see Concurrency above.
+  let id: UInt32
+  let name: String
+  let options: FamilyOptions
+  private let epochs: ReadEpochs
+  /// The engine that the family belongs to has this registry.
+  let registry: FamilyRegistry
+  private let dropped = Atomic<Bool>(false)
+  private let viewBits: Atomic<UInt>
+  private let parts: Mutex<Parts>
+
+  /// Where the leader inserts.
+  private(set) var active: MemTable
+  /// The log segment that was current when the active memtable got its first entry.
+  var activeSegment: FileNumber?
+  var hasUnlogged = false
+
+  private struct Parts: Sendable {
+    var memTable: MemTable
+    /// Oldest first.
+    var frozen: [FrozenMemTable] = []
+    var version: Version
+    /// The leader's `activeSegment`, for those who ask from outside.
+    var activeSegment: FileNumber?
+    var view: ReadView
+  }
+
+  init(
+    id: UInt32, name: String, options: FamilyOptions, memTable: MemTable, version: Version, epochs: ReadEpochs,
+    registry: FamilyRegistry
+  ) {
+    self.id = id
+    self.name = name
+    self.options = options
+    self.epochs = epochs
+    self.registry = registry
+    active = memTable
+    let view = ReadView(memTable: memTable, frozen: [], version: version)
+    viewBits = unsafe Atomic(UInt(bitPattern: Unmanaged.passUnretained(view).toOpaque()))
+    parts = Mutex(Parts(memTable: memTable, version: version, view: view))
+  }
+
+  var isDropped: Bool { dropped.load(ordering: .acquiring) }
+  func markDropped() { dropped.store(true, ordering: .releasing) }
+
+  /// The view as bits, to compare: a read that loads the same bits before and after the visible
+  /// sequence has a matching pair.
+  @inline(__always)
+  var viewIdentity: UInt { viewBits.load(ordering: .sequentiallyConsistent) }
+
+  /// The view of these bits. Only inside an epoch that was entered before they were loaded.
+  @inline(__always)
+  func view(_ identity: UInt) -> Unmanaged<ReadView> {
+    unsafe Unmanaged.fromOpaque(UnsafeRawPointer(bitPattern: identity).unsafelyUnwrapped)
+  }
+
+  /// The view with a counted reference: for cursors and jobs.
+  func retainView() -> ReadView { parts.withLock { $0.view } }
+
+  /// The frozen memtables, oldest first.
+  var frozen: [FrozenMemTable] { parts.withLock { $0.frozen } }
+  var version: Version { parts.withLock { $0.version } }
+
+  /// The oldest log segment with an entry of this family that is in no table; nil if there is none.
+  var oldestSegment: FileNumber? {
+    parts.withLock { parts in
+      [parts.frozen.map(\.firstSegment).min(), parts.activeSegment].compactMap { $0 }.min()
+    }
+  }
+
+  /// The same, without the `count` oldest frozen memtables.
+  func oldestSegment(skippingFrozen count: Int) -> FileNumber? {
+    parts.withLock { parts in
+      [parts.frozen.dropFirst(count).map(\.firstSegment).min(), parts.activeSegment].compactMap { $0 }.min()
+    }
+  }
+
+  /// Forgets all memtables of a dropped family, and returns the frozen ones. The leader's. Reads that
+  /// hold a view go on.
+  func discardMemTables() -> [FrozenMemTable] {
+    activeSegment = nil
+    return parts.withLock { parts in
+      parts.activeSegment = nil
+      defer { parts.frozen = [] }
+      return parts.frozen
+    }
+  }
+
+  /// Notes that the active memtable is about to get its first entry. The leader's.
+  func beginActive(segment: FileNumber) {
+    activeSegment = segment
+    parts.withLock { $0.activeSegment = segment }
+  }
+
+  /// Freezes the active memtable, unless it is empty, and goes on in `next`. The leader's.
+  func freeze(next: MemTable) {
+    let old = parts.withLock { parts in
+      if let segment = activeSegment {
+        parts.frozen.append(
+          FrozenMemTable(table: parts.memTable, firstSegment: segment, hasUnlogged: hasUnlogged))
+      }
+      parts.memTable = next
+      parts.activeSegment = nil
+      return publish(&parts)
+    }
+    active = next
+    activeSegment = nil
+    hasUnlogged = false
+    epochs.retire(old)
+  }
+
+  /// Puts a new version in force, and forgets the oldest `flushed` frozen memtables, which are in it.
+  func install(_ version: Version, flushed: Int = 0) {
+    let old = parts.withLock { parts in
+      parts.version = version
+      parts.frozen.removeFirst(flushed)
+      return publish(&parts)
+    }
+    epochs.retire(old)
+  }
+
+  private func publish(_ parts: inout Parts) -> ReadView {
+    let old = parts.view
+    parts.view = ReadView(
+      memTable: parts.memTable, frozen: parts.frozen.reversed().map(\.table), version: parts.version)
+    let bits = unsafe UInt(bitPattern: Unmanaged.passUnretained(parts.view).toOpaque())
+    viewBits.store(bits, ordering: .sequentiallyConsistent)  // partner: `viewIdentity`, and `ReadEpochs`
+    return old
+  }
+}

@@ -1,0 +1,105 @@
+/// Turns frozen memtables into tables of level 0.
+///
+/// # Steps
+/// 1. Merge the frozen memtables of a family, keeping one version of a key for each snapshot interval
+///    (the visible sequence at the start counts as a snapshot), and write and sync the tables.
+/// 2. Sync the log up to the tables' highest sequence, where other families have entries that are only
+///    there: else a loss of power could leave half of a batch.
+/// 3. Make the edit durable: tables in, flushed sequence up, oldest segment up.
+/// 4. Put the version in force, give the memtables and the freed segments back.
+///
+/// A failure before 3 removes the files; one in 3 leaves them, since the edit may count.
+struct FlushJob {
+  let inputs: [Input]
+  let background: BackgroundWork
+
+  /// One family's frozen memtables, oldest first.
+  struct Input {
+    let family: ColumnFamily
+    let frozen: [FrozenMemTable]
+  }
+
+  /// The family whose frozen memtable is the oldest; with it, where that holds unlogged batches, every
+  /// family that does: such batches may be in several families and are to be flushed whole.
+  static func nextInputs(_ registry: FamilyRegistry) -> [Input] {
+    let waiting = registry.all.map { Input(family: $0, frozen: $0.state.frozen) }.filter { !$0.frozen.isEmpty }
+    guard let first = waiting.min(by: { $0.oldestSequence < $1.oldestSequence }) else { return [] }
+    guard first.frozen.contains(where: \.hasUnlogged) else { return [first] }
+    return waiting.filter { $0.frozen.contains(where: \.hasUnlogged) }
+  }
+
+  func run() throws(EngineError) {
+    var edit = VersionEdit()
+    var flushed: [FamilyID: Int] = [:]
+    var written: [FileNumber] = []
+    do throws(EngineError) {
+      for input in inputs {
+        let tables = try build(input, &written)
+        for table in tables { edit.addTable(table, family: input.family.id, level: 0) }
+        edit.setFlushed(input.newestSequence, family: input.family.id)
+        flushed[input.family.id] = input.frozen.count
+      }
+      try background.tree.environment.fileSystem.syncDirectory(background.tree.directory)
+      try makeLogDurable()
+    } catch {
+      for number in written { try? background.tree.environment.fileSystem.remove(path(number)) }
+      throw error
+    }
+    try install(edit, flushed)
+  }
+
+  private func path(_ number: FileNumber) -> String { background.tree.path(.table(number)) }
+
+  private func makeLogDurable() throws(EngineError) {
+    let ids = Set(inputs.map(\.family.id))
+    let others = background.registry.all.contains { !ids.contains($0.id) && $0.state.oldestSegment != nil }
+    let log = background.pipeline.log
+    if others { try log.sync(through: log.appendedPlace) }
+  }
+
+  private func install(_ edit: VersionEdit, _ flushed: [FamilyID: Int]) throws(EngineError) {
+    var edit = edit
+    let oldest = oldestNeededSegment()
+    if oldest > background.tree.state.oldestLog { edit.oldestLog = oldest }
+    try background.tree.commit(edit, flushed: flushed)
+    for input in inputs { background.pipeline.memory.didFlush(input.frozen) }
+    // A segment that can't be put aside is an orphan: the next open removes it.
+    try? background.pipeline.log.release(before: oldest)
+  }
+
+  /// The oldest segment with an entry that will be in no table after this job.
+  ///
+  /// The current segment is asked for first: a family that gets its first entry meanwhile gets it there
+  /// or later.
+  private func oldestNeededSegment() -> FileNumber {
+    var oldest = background.pipeline.log.currentNumber
+    for family in background.registry.all {
+      let skipped = inputs.first { $0.family.id == family.id }?.frozen.count ?? 0
+      if let segment = family.state.oldestSegment(skippingFrozen: skipped), segment < oldest { oldest = segment }
+    }
+    return oldest
+  }
+
+  // MARK: - Tables
+
+  private func build(_ input: Input, _ written: inout [FileNumber]) throws(EngineError) -> [TableMetadata] {
+    let snapshots = background.snapshots.sequences { background.pipeline.visible }
+    let number = background.tree.allocateFileNumber()
+    let tableID = background.tree.environment.random()
+    let file = try background.tree.environment.fileSystem.createFile(path(number))
+    defer { file.close() }
+    written.append(number)
+    let builder = TableBuilder(
+      file: file, number: number, tableID: tableID, options: background.options.tableOptions(input.family.state.options, level: 0))
+    try FlushMerge.run(input.frozen.map(\.table), snapshots: snapshots, into: builder)
+    let summary = try builder.finish()
+    try file.sync()
+    background.counters.addFlushed(summary.fileSize)
+    return [TableMetadata(summary, number: number, tableID: tableID)]
+  }
+}
+
+extension FlushJob.Input {
+  var oldestSequence: SequenceNumber { frozen.first?.table.smallestSequence ?? .maximum }
+  var newestSequence: SequenceNumber { frozen.last?.table.largestSequence ?? .zero }
+}

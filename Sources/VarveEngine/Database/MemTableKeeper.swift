@@ -1,0 +1,97 @@
+internal import Synchronization
+
+/// Gives out memtables, and freezes full ones so that the commit leader always has room.
+///
+/// # Bounds
+/// At most `frozenBytesMaximum` wait to be flushed, over all families: beyond it the leader waits, and
+/// every writer with it. That is the one full stop of the write path; the write controller is there so
+/// that it is not met.
+///
+/// # Concurrency
+/// `makeRoom`, `freeze` and `noteUnlogged` belong to the commit leader; the rest is safe from any
+/// thread.
+final class MemTableKeeper: Sendable {
+  /// What an entry takes in a memtable besides its key and value, at most: header of the record,
+  /// alignment, and its share of nodes that are half full.
+  static let entryOverhead = 64
+
+  private let memtableSize: Int
+  private let frozenBytesMaximum: Int
+  private let executor: any BackgroundExecutor
+  private let frozenBytes = Atomic<Int>(0)
+  private let requestFlush = Mutex<(@Sendable (FamilyState) -> Void)?>(nil)
+  private let flushError = Mutex<EngineError?>(nil)
+
+  init(memtableSize: Int, frozenBytesMaximum: Int, executor: any BackgroundExecutor) {
+    self.memtableSize = memtableSize
+    self.frozenBytesMaximum = frozenBytesMaximum
+    self.executor = executor
+  }
+
+  /// Whom to tell of a frozen memtable.
+  func onFreeze(_ request: @escaping @Sendable (FamilyState) -> Void) {
+    requestFlush.withLock { $0 = request }
+  }
+
+  func makeMemTable() -> MemTable { MemTable(capacity: memtableSize) }
+
+  /// Freezes the family's memtable and gives it one in which `bytes` fit.
+  ///
+  /// Batches that would take more than a quarter of a memtable get one of their size, so that a large
+  /// batch neither fails nor bursts the bounds of the others.
+  func makeRoom(in family: FamilyState, bytes: Int) throws(EngineError) {
+    let isLarge = bytes > memtableSize / 4
+    if family.active.entryCount == 0 && !isLarge {
+      fatalError("an empty memtable of \(memtableSize) bytes has no room for \(bytes): report this as a bug")
+    }
+    try waitForFlushes()
+    freeze(family, next: isLarge ? MemTable(capacity: bytes + bytes / 4 + memtableSize / 4) : makeMemTable())
+  }
+
+  /// Freezes the family's memtable where it holds anything.
+  func freeze(_ family: FamilyState, next: MemTable? = nil) {
+    let old = family.active
+    guard old.entryCount > 0 else {
+      if let next { family.freeze(next: next) }
+      return
+    }
+    frozenBytes.add(old.usedBytes, ordering: .relaxed)
+    family.freeze(next: next ?? makeMemTable())
+    requestFlush.withLock { $0 }?(family)
+  }
+
+  /// As `makeRoom`, while the log is replayed: nothing flushes yet, and the log's bound bounds this.
+  func freezeReplayed(_ family: FamilyState, bytes: Int) {
+    frozenBytes.add(family.active.usedBytes, ordering: .relaxed)
+    family.freeze(next: MemTable(capacity: max(memtableSize, bytes + bytes / 4 + memtableSize / 4)))
+  }
+
+  /// Notes that entries come that are not in the log.
+  func noteUnlogged(_ family: FamilyState, segment: FileNumber) {
+    if family.activeSegment == nil { family.beginActive(segment: segment) }
+    family.hasUnlogged = true
+  }
+
+  /// Gives back the room of memtables that were flushed or dropped.
+  func didFlush(_ tables: [FrozenMemTable]) {
+    frozenBytes.subtract(tables.reduce(0) { $0 + $1.table.usedBytes }, ordering: .relaxed)
+    flushError.withLock { $0 = nil }
+    executor.wakeWaiters()
+  }
+
+  /// Lets waiting writers fail with this instead of waiting for a flush that can't happen now.
+  func didFail(_ error: EngineError) {
+    flushError.withLock { $0 = error }
+    executor.wakeWaiters()
+  }
+
+  var frozenSize: Int { frozenBytes.load(ordering: .relaxed) }
+
+  private func waitForFlushes() throws(EngineError) {
+    if frozenSize <= frozenBytesMaximum { return }
+    executor.wait(until: { [self] in frozenSize <= frozenBytesMaximum || flushError.withLock { $0 != nil } })
+    if frozenSize > frozenBytesMaximum, let error = flushError.withLock({ $0 }) {
+      throw EngineError(error.code, "memtables are full and can't be flushed", cause: error, file: error.file)
+    }
+  }
+}

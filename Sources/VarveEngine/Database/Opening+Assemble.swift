@@ -1,0 +1,204 @@
+/// What an engine is made of, in the order in which it is put together.
+struct OpenedParts {
+  let path: String
+  let options: EngineOptions
+  let environment: EngineEnvironment
+  let executor: any BackgroundExecutor
+  let registry: FamilyRegistry
+  let epochs: ReadEpochs
+  let snapshots: SnapshotList
+  let tree: Tree
+  let pipeline: CommitPipeline
+  let background: BackgroundWork
+  let fileLock: (any FileLock)?
+  let defaultFamily: ColumnFamily
+}
+
+extension Opening {
+  /// Steps 5 to 8.
+  func assemble(_ manifest: Manifest, files: [FileName], lock: (any FileLock)?) throws(EngineError) -> Engine {
+    for file in files { if let number = file.number { manifest.reserveFileNumbers(through: number) } }
+    let executor = environment.makeExecutor(options.threadCount)
+    do throws(EngineError) {
+      return Engine(try makeParts(manifest, files: files, lock: lock, executor: executor))
+    } catch {
+      executor.shutDown()
+      manifest.close()
+      throw error
+    }
+  }
+
+  private func makeParts(
+    _ manifest: Manifest, files: [FileName], lock: (any FileLock)?, executor: any BackgroundExecutor
+  ) throws(EngineError) -> OpenedParts {
+    let registry = FamilyRegistry()
+    let epochs = ReadEpochs()
+    let memory = MemTableKeeper(
+      memtableSize: options.memtableSize, frozenBytesMaximum: options.frozenBytesMaximum, executor: executor)
+    let obsolete = ObsoleteFiles(executor: executor, fileSystem: environment.fileSystem)
+    let tree = Tree(
+      directory: path, environment: environment, registry: registry, cache: BlockCache(capacity: options.cacheSize),
+      manifest: manifest, obsolete: obsolete)
+    let defaultFamily = try addFamilies(manifest.state, registry, epochs, memory)
+    let replayed = try replayLog(manifest.state, files: files, registry: registry, memory: memory)
+    let log = try beginLog(manifest, files: files, replayed: replayed, executor: executor)
+    let pipeline = CommitPipeline(
+      log: log, memory: memory, families: registry, lastSequence: replayed.lastSequence)
+    let snapshots = SnapshotList()
+    let background = BackgroundWork(
+      options: options, tree: tree, pipeline: pipeline, registry: registry, epochs: epochs, snapshots: snapshots,
+      executor: executor, obsolete: obsolete)
+    return OpenedParts(
+      path: path, options: options, environment: environment, executor: executor, registry: registry,
+      epochs: epochs, snapshots: snapshots, tree: tree, pipeline: pipeline, background: background, fileLock: lock,
+      defaultFamily: defaultFamily)
+  }
+
+  private func addFamilies(
+    _ state: ManifestState, _ registry: FamilyRegistry, _ epochs: ReadEpochs, _ memory: MemTableKeeper
+  ) throws(EngineError) -> ColumnFamily {
+    for family in state.families.values.sorted(by: { $0.id < $1.id }) {
+      let familyState = FamilyState(
+        id: family.id, name: family.name,
+        options: try FamilyOptions(decoding: family.options, family: family.name),
+        memTable: memory.makeMemTable(), version: family.version, epochs: epochs, registry: registry)
+      registry.add(ColumnFamily(name: family.name, id: family.id, state: familyState))
+    }
+    guard let defaultFamily = registry.named("default"), defaultFamily.id == 0 else {
+      throw .corruption("the MANIFEST has no default column family", file: path)
+    }
+    return defaultFamily
+  }
+
+  // MARK: - 5. The log
+
+  /// What the log held.
+  struct ReplayedLog {
+    var outcome = LogRecovery.Outcome()
+    var lastSequence = SequenceNumber.zero
+  }
+
+  private func replayLog(
+    _ state: ManifestState, files: [FileName], registry: FamilyRegistry, memory: MemTableKeeper
+  ) throws(EngineError) -> ReplayedLog {
+    var replayed = ReplayedLog(lastSequence: state.lastSequence)
+    // A database that was made and not opened since has no log yet.
+    guard state.oldestLog.value != 0 else { return replayed }
+    let recovery = LogRecovery(
+      directory: path, fileSystem: environment.fileSystem, numbers: files.compactMap(\.logNumber),
+      oldest: state.oldestLog,
+      cuts: Dictionary(
+        uniqueKeysWithValues: state.logCuts.map { ($0.segment, .init(lifeID: $0.lifeID, end: $0.endOffset)) }))
+    var last = state.lastSequence
+    replayed.outcome = try recovery.replay { (record, segment) throws(EngineError) in
+      let place = UInt64(record.offset + LogFormat.recordHeaderSize)
+      var entries = BatchReader(record.payload, file: recovery.path(segment), offset: place)
+      var sequence = record.header.sequence
+      while let entry = try entries.next() {
+        try insert(entry, sequence, segment: segment, state, registry, memory)
+        if sequence > last { last = sequence }
+        sequence = SequenceNumber(sequence.value + 1)
+      }
+      if sequence == record.header.sequence, sequence > last { last = sequence }  // an empty batch
+    }
+    replayed.lastSequence = last
+    return replayed
+  }
+
+  private func insert(
+    _ entry: BatchReader.Entry, _ sequence: SequenceNumber, segment: FileNumber, _ state: ManifestState,
+    _ registry: FamilyRegistry, _ memory: MemTableKeeper
+  ) throws(EngineError) {
+    guard let durable = state.families[entry.family], let family = registry.find(entry.family) else {
+      guard state.isDropped(entry.family) else {
+        throw .corruption(
+          "a log record names column family \(entry.family), which never was",
+          file: path + "/" + FileName.log(segment).name)
+      }
+      return
+    }
+    guard sequence > durable.flushedSequence else { return }
+    guard entry.kind.isPoint else {
+      throw EngineError(.unsupportedFormat, "an entry of kind \(entry.kind) in the log, unknown to this version")
+    }
+    if !family.active.hasRoom(keySize: entry.key.count, valueSize: entry.value.count) {
+      memory.freezeReplayed(family, bytes: entry.key.count + entry.value.count)
+    }
+    if family.activeSegment == nil { family.beginActive(segment: segment) }
+    family.active.insert(entry.key, Trailer(sequence, entry.kind), entry.value)
+  }
+
+  // MARK: - 6 and 7. Orphans, the cut, the new segment
+
+  private func beginLog(
+    _ manifest: Manifest, files: [FileName], replayed: ReplayedLog, executor: any BackgroundExecutor
+  ) throws(EngineError) -> LogWriter {
+    let fileSystem = environment.fileSystem
+    // What is removed below must not be named by a state that a torn MANIFEST only seems to have.
+    if manifest.mustRoll { try manifest.roll() }
+    try removeOrphans(manifest, files: files, dropped: Set(replayed.outcome.dropped))
+    var pool = SegmentPool(
+      directory: path, fileSystem: fileSystem, usesMapping: fileSystem.supportsMapping(path))
+    for case .pooledLog(let number) in files {
+      let size = try fileSystem.attributes(path + "/" + FileName.pooledLog(number).name)?.size ?? 0
+      pool.adopt(number, capacity: Int(size))
+    }
+    let chain = replayed.outcome.chain
+    for link in chain { try syncReplayed(link) }
+    let log = try LogWriter(
+      environment: environment, executor: executor, directory: path, databaseID: manifest.state.databaseID,
+      options: options.logOptions(usesMapping: pool.usesMapping),
+      replayed: chain.map {
+        LogWriter.LiveSegment(
+          number: $0.number, capacity: $0.capacity, file: nil, logBase: 0, end: $0.end, isDurable: true)
+      },
+      predecessor: chain.last.map { .init(number: $0.number, lifeID: $0.lifeID, end: UInt64($0.end)) },
+      pool: pool, allocateNumber: { [numbers = manifest] in numbers.allocateFileNumber() })
+    var edit = VersionEdit()
+    edit.oldestLog = chain.first?.number ?? log.currentNumber
+    edit.lastSequence = replayed.lastSequence
+    if let last = chain.last {
+      edit.logCuts = [.init(segment: last.number, lifeID: last.lifeID, endOffset: UInt64(last.end))]
+    }
+    // The segment of an earlier cut that is the last one again was cut at the same place.
+    edit.logCuts.removeAll { manifest.state.logCut(of: $0.segment) == $0 }
+    try manifest.append(edit)
+    return log
+  }
+
+  /// Makes what was replayed durable, because the cut will promise it.
+  private func syncReplayed(_ link: LogRecovery.Link) throws(EngineError) {
+    let file = try environment.fileSystem.openFile(path + "/" + FileName.log(link.number).name, writable: true)
+    defer { file.close() }
+    try file.sync()
+  }
+
+  private func removeOrphans(
+    _ manifest: Manifest, files: [FileName], dropped: Set<FileNumber>
+  ) throws(EngineError) {
+    let state = manifest.state
+    var isChanged = false
+    for file in files {
+      let isOrphan =
+        switch file {
+        case .table(let number): !state.isLiveTable(number)
+        case .log(let number): number < state.oldestLog || dropped.contains(number) || state.oldestLog.value == 0
+        case .manifest(let number): number != manifest.number
+        case .currentTemporary: true
+        case .lock, .current, .pooledLog: false
+        }
+      guard isOrphan, try environment.fileSystem.attributes(path + "/" + file.name) != nil else { continue }
+      try environment.fileSystem.remove(path + "/" + file.name)
+      isChanged = true
+    }
+    // The names must be gone before a later state could take one of them for its own.
+    if isChanged { try environment.fileSystem.syncDirectory(path) }
+  }
+}
+
+extension FileName {
+  fileprivate var logNumber: FileNumber? {
+    if case .log(let number) = self { return number }
+    return nil
+  }
+}

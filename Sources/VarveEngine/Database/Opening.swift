@@ -1,0 +1,124 @@
+/// From a directory to an open engine.
+///
+/// # Steps
+/// 1. The directory is there, or is made.
+/// 2. The lock: one engine at a time.
+/// 3. CURRENT and its MANIFEST say what the database is; where there is none, an empty one is written.
+/// 4. Every live table is there, with its size.
+/// 5. The log's segments are replayed into memtables, in the order of their chain.
+/// 6. What is not live goes: files whose name the engine could have given and no edit names.
+/// 7. Where the log ended becomes durable, and a new segment begins.
+/// 8. Frozen memtables are flushed in the background, and the engine is ready.
+///
+/// No table is opened. A crash at any point leaves a directory from which the same steps lead to the
+/// same content: nothing is removed before it is certain that nothing needs it.
+struct Opening {
+  let path: String
+  let options: EngineOptions
+  let environment: EngineEnvironment
+  private var fileSystem: any FileSystem { environment.fileSystem }
+
+  init(path: String, options: EngineOptions, environment: EngineEnvironment) {
+    self.path = path
+    self.options = options
+    self.environment = environment
+  }
+
+  func run() throws(EngineError) -> Engine {
+    try options.validate()
+    try prepareDirectory()
+    let lock = options.readOnly ? nil : try fileSystem.lock(path + "/" + FileName.lock.name)
+    do throws(EngineError) {
+      return try open(lock: lock)
+    } catch {
+      lock?.release()
+      throw error
+    }
+  }
+
+  // MARK: - 1. The directory
+
+  private func prepareDirectory() throws(EngineError) {
+    guard let attributes = try fileSystem.attributes(path) else {
+      guard options.createIfMissing, !options.readOnly else {
+        throw EngineError(.notFound, "no database here; createIfMissing would make one", file: path)
+      }
+      try fileSystem.createDirectory(path)
+      if let parent = Self.parent(of: path) { try fileSystem.syncDirectory(parent) }
+      return
+    }
+    guard attributes.isDirectory else {
+      throw EngineError(.notADatabase, "a database is a directory, and this is a file", file: path)
+    }
+  }
+
+  private static func parent(of path: String) -> String? {
+    guard let slash = path.lastIndex(of: "/") else { return "." }
+    return slash == path.startIndex ? "/" : String(path[..<slash])
+  }
+
+  // MARK: - 3. The MANIFEST
+
+  private func open(lock: (any FileLock)?) throws(EngineError) -> Engine {
+    let names = try fileSystem.list(path).sorted()
+    let files = names.compactMap { FileName($0) }
+    let hasCurrent = files.contains(.current)
+    if !hasCurrent { try requireEmpty(files) }
+    if hasCurrent && options.errorIfExists {
+      throw EngineError(.alreadyExists, "there is a database here already", file: path)
+    }
+    guard hasCurrent || (options.createIfMissing && !options.readOnly) else {
+      throw EngineError(.notADatabase, "the directory holds no database: it has no CURRENT", file: path)
+    }
+    let manifest =
+      hasCurrent
+      ? try Manifest.recover(
+        directory: path, fileSystem: fileSystem, random: environment.random, readOnly: options.readOnly)
+      : try createManifest()
+    do throws(EngineError) { try checkTables(manifest.state) } catch {
+      manifest.close()
+      throw error
+    }
+    return try assemble(manifest, files: files, lock: lock)
+  }
+
+  /// Without CURRENT there may be no data: what a crash during creation leaves is a MANIFEST at most.
+  private func requireEmpty(_ files: [FileName]) throws(EngineError) {
+    for file in files {
+      switch file {
+      case .log, .table, .pooledLog:
+        throw .corruption(
+          "CURRENT is missing, but \(file.name) is there: not an empty directory, and not a whole database", file: path)
+      case .lock, .current, .currentTemporary, .manifest: continue
+      }
+    }
+  }
+
+  private func createManifest() throws(EngineError) -> Manifest {
+    var edit = VersionEdit()
+    edit.databaseID = environment.random()
+    edit.formatVersion = ManifestState.formatVersion
+    edit.requiredFeatures = 0
+    edit.createFamily(0, name: "default", options: FamilyOptions().encoded)
+    return try Manifest.create(
+      directory: path, fileSystem: fileSystem, state: try ManifestState(snapshot: edit), random: environment.random)
+  }
+
+  // MARK: - 4. Tables
+
+  private func checkTables(_ state: ManifestState) throws(EngineError) {
+    for family in state.families.values {
+      for level in 0..<Limits.levelCount {
+        for table in family.version.tables(level: level) {
+          let file = path + "/" + FileName.table(table.number).name
+          guard let attributes = try fileSystem.attributes(file), !attributes.isDirectory else {
+            throw .corruption("a table of column family \"\(family.name)\" is missing", file: file)
+          }
+          guard attributes.size == table.fileSize else {
+            throw .corruption("the table has \(attributes.size) bytes instead of \(table.fileSize)", file: file)
+          }
+        }
+      }
+    }
+  }
+}

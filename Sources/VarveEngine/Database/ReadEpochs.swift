@@ -1,0 +1,116 @@
+#if canImport(Darwin)
+  import Darwin
+#elseif canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#endif
+internal import Synchronization
+
+/// Lets a read use shared objects without counting references, and says when they may go.
+///
+/// A read that ends before it returns marks the slot of its thread, loads a pointer, uses it, and
+/// clears the mark. Whoever replaces the pointer gives the old object to `retire`; it is released once
+/// every slot was seen without a mark *after* the replacement: each read that could have loaded the
+/// old pointer has ended then.
+///
+/// # Why that is enough
+/// A read marks before it loads; the replacement stores before it looks at the marks. All four are
+/// sequentially consistent, so a look that finds a slot clear comes either before the mark (then the
+/// load comes after the store and sees the new pointer) or after it was cleared.
+///
+/// # Safety
+/// Owner of the slots' memory.
+///
+/// # Concurrency
+/// Safe from any thread. Marks of threads that share a slot add up.
+@safe
+final class ReadEpochs: @unchecked Sendable {
+  // Sendable: slots are atomics, the list is in a mutex.
+  private static let slotCount = 64
+  private static let slotStride = 64  // one cache line each
+  private let slots: UnsafeMutableRawPointer
+  private let retired = Mutex<[Retired]>([])
+
+  private struct Retired {
+    let object: any (AnyObject & Sendable)
+    /// One bit for each slot not yet seen clear.
+    var pending: UInt64
+  }
+
+  init() {
+    let memory = UnsafeMutableRawPointer.allocate(byteCount: Self.slotCount * Self.slotStride, alignment: 64)
+    for index in 0..<Self.slotCount {
+      unsafe (memory + index * Self.slotStride).bindMemory(to: Atomic<Int>.self, capacity: 1).initialize(to: Atomic(0))
+    }
+    unsafe slots = memory
+  }
+
+  deinit { unsafe slots.deallocate() }
+
+  /// The mark of one read.
+  @safe
+  struct Mark {
+    fileprivate let slot: UnsafeMutablePointer<Atomic<Int>>
+  }
+
+  @inline(__always)
+  private func slot(_ index: Int) -> UnsafeMutablePointer<Atomic<Int>> {
+    unsafe (slots + index &* Self.slotStride).assumingMemoryBound(to: Atomic<Int>.self)
+  }
+
+  /// A number of the calling thread.
+  @inline(__always)
+  private var currentThread: UInt {
+    #if canImport(Darwin)
+      unsafe UInt(bitPattern: pthread_self())
+    #else
+      UInt(pthread_self())
+    #endif
+  }
+
+  @inline(__always)
+  func enter() -> Mark {
+    let thread = currentThread
+    let index = Int(truncatingIfNeeded: ((thread >> 12) &* 0x9e37_79b9_7f4a_7c15) >> 58)
+    let slot = unsafe slot(index)
+    unsafe slot.pointee.add(1, ordering: .sequentiallyConsistent)
+    return unsafe Mark(slot: slot)
+  }
+
+  @inline(__always)
+  func leave(_ mark: Mark) { unsafe mark.slot.pointee.subtract(1, ordering: .releasing) }
+
+  /// Releases `object` when no read that began before this call still runs.
+  func retire(_ object: any (AnyObject & Sendable)) {
+    retired.withLock { $0.append(Retired(object: object, pending: ~0)) }
+    poll()
+  }
+
+  /// Releases what can be released. Returns whether anything is left.
+  @discardableResult
+  func poll() -> Bool {
+    // The released objects go after the lock is given back: their ends may be long.
+    let (_, isLeft) = retired.withLock { list in
+      var gone: [any (AnyObject & Sendable)] = []
+      for index in list.indices {
+        list[index].pending = stillMarked(list[index].pending)
+        if list[index].pending == 0 { gone.append(list[index].object) }
+      }
+      list.removeAll { $0.pending == 0 }
+      return (gone, !list.isEmpty)
+    }
+    return isLeft
+  }
+
+  private func stillMarked(_ pending: UInt64) -> UInt64 {
+    var result: UInt64 = 0
+    var rest = pending
+    while rest != 0 {
+      let index = rest.trailingZeroBitCount
+      rest &= rest - 1
+      if unsafe slot(index).pointee.load(ordering: .sequentiallyConsistent) != 0 { result |= 1 << UInt64(index) }
+    }
+    return result
+  }
+}

@@ -1,0 +1,62 @@
+/// A segment of the log as text, a record a line: what `varve dump log` prints and tests compare.
+///
+/// ```
+/// segment 7 life 5a0c… capacity 262144 predecessor 6 ends at 8232
+/// 4096 batch sequence 1 promise 0 size 24
+///   1 put family 0 "key" = "value"
+/// 4160 end promise 4160
+/// ends at 4192
+/// ```
+enum LogDump {
+  /// Renders a segment. With `verify` damage behind the last readable record is looked for, too.
+  static func render(
+    _ file: any File, number: FileNumber, name: String, verify: Bool, line: (String) -> Void
+  ) throws(EngineError) {
+    guard var reader = try LogReader.open(file, number: number, name: name) else {
+      line("segment \(number) is empty: it has no header of its own")
+      return
+    }
+    line(describe(reader.header))
+    while let record = reader.next() {
+      line(describe(record))
+      guard record.header.kind == .batch else { continue }
+      try renderEntries(record, name: name, line: line)
+    }
+    line("ends at \(reader.offset)")
+    guard verify, let witness = reader.findPromise(above: UInt64(reader.offset)) else { return }
+    throw .corruption(
+      "the record at \(witness.offset) promises that bytes before \(witness.header.promise) were durable",
+      file: name, offset: UInt64(reader.offset))
+  }
+
+  private static func describe(_ header: LogSegmentHeader) -> String {
+    var text = "segment \(header.number) life \(String(header.lifeID, radix: 16)) capacity \(header.capacity)"
+    if let predecessor = header.predecessor {
+      text += " predecessor \(predecessor.number) ends at \(predecessor.end)"
+    }
+    return text
+  }
+
+  private static func describe(_ record: LogReader.Record) -> String {
+    switch record.header.kind {
+    case .batch:
+      "\(record.offset) batch sequence \(record.header.sequence) promise \(record.header.promise)"
+        + " size \(record.header.payloadSize)"
+    case .end: "\(record.offset) end promise \(record.header.promise)"
+    }
+  }
+
+  private static func renderEntries(
+    _ record: LogReader.Record, name: String, line: (String) -> Void
+  ) throws(EngineError) {
+    var entries = BatchReader(
+      record.payload, file: name, offset: UInt64(record.offset + LogFormat.recordHeaderSize))
+    var sequence = record.header.sequence.value
+    while let entry = try entries.next() {
+      var text = "  \(sequence) \(entry.kind) family \(entry.family) \(entry.key.printable)"
+      if BatchFormat.hasValue(entry.kind) { text += " = \(entry.value.printable)" }
+      line(text)
+      sequence += 1
+    }
+  }
+}

@@ -1,0 +1,186 @@
+/// The bytes of a log segment.
+///
+/// # Format
+/// A segment is a file `NNNNNN.log` of fixed capacity: a header block of 4,096 bytes, then records at
+/// multiples of 8. All integers are little-endian.
+///
+/// ```
+/// header block                                   record
+///  0  8  magic "VARVELOG"                         0  4  header checksum
+///  8  4  format version, 1                        4  4  payload size
+/// 12  4  required features, 0                     8  8  sequence of the first entry
+/// 16  8  number of the segment                   16  8  promise
+/// 24  8  life id, random                         24  4  payload checksum
+/// 32  8  number of the predecessor, 0 for none   28  1  record kind
+/// 40  8  life id of the predecessor              29  3  zero
+/// 48  8  where the predecessor ended             32     payload, then zeros to a multiple of 8, which are checked
+/// 56  8  capacity of the file
+/// 64  8  database id
+/// 72  8  transform id, 0 for none
+/// 80  4  CRC-32C of bytes 0 to 79
+/// 84     zero to 2,047, then the same 2,048 bytes again
+/// ```
+///
+/// - The header stands twice, so that damage of one copy neither hides the segment nor goes unseen: the
+///   copies may differ only where a crash cut the store of the block, and then nothing in the segment
+///   was durable.
+/// - The *header checksum* is the CRC-32C of bytes 4 to 31 of the record, the *payload checksum* that
+///   of the payload. Both begin from a seed of the segment's life id and the record's offset, so a
+///   record of an earlier life of the file, or one at another place, does not validate.
+/// - The *promise* is an offset of the segment: all bytes before it were known to be durable when the
+///   record was written. A record that can't be read below a promise is damage; one above is the torn
+///   tail of a crash.
+/// - A record of kind *end* has no payload: it is there for its promise, and its sequence is that of
+///   the next entry. More records may follow it.
+/// - The payload of a batch is the batch itself (`WriteBatch`): entry i has the sequence of the record
+///   plus i.
+///
+/// Where the header is not valid, or its number is not the file's, the segment is empty: it waits to
+/// be used (again).
+enum LogFormat {
+  static let headerBlockSize = 4096
+  static let headerSize = 84
+  /// Where the second copy of the header begins.
+  static let headerCopyOffset = 2048
+  static let recordHeaderSize = 32
+  /// "VARVELOG". On disk: never change.
+  static let magic: UInt64 = 0x474f_4c45_5652_4156
+  static let version: UInt32 = 1
+
+  /// On disk: never change a number. 0 is no record, so that zeros are none.
+  enum RecordKind: UInt8, Sendable {
+    /// A batch as it was committed.
+    case batch = 1
+    /// Nothing but a promise.
+    case end = 2
+  }
+
+  /// The bytes that a record with this payload takes.
+  @inline(__always)
+  static func recordSize(payloadSize: Int) -> Int {
+    (recordHeaderSize &+ payloadSize &+ 7) & ~7
+  }
+}
+
+/// The content of a segment's header block.
+struct LogSegmentHeader: Equatable, Sendable {
+  var number: FileNumber
+  var lifeID: UInt64
+  var predecessor: Predecessor?
+  var capacity: UInt64
+  var databaseID: UInt64
+
+  /// The segment before, and where its last record ended when this one began.
+  struct Predecessor: Equatable, Sendable {
+    var number: FileNumber
+    var lifeID: UInt64
+    var end: UInt64
+  }
+
+  /// Appends the whole header block.
+  func encode(into writer: inout ByteWriter) {
+    let start = writer.count
+    encodeCopy(into: &writer)
+    writer.append(repeating: 0, count: LogFormat.headerCopyOffset - LogFormat.headerSize)
+    encodeCopy(into: &writer)
+    writer.append(repeating: 0, count: LogFormat.headerBlockSize - (writer.count - start))
+  }
+
+  private func encodeCopy(into writer: inout ByteWriter) {
+    let start = writer.count
+    writer.append(integer: LogFormat.magic)
+    writer.append(integer: LogFormat.version)
+    writer.append(integer: UInt32(0))
+    writer.append(integer: number.value)
+    writer.append(integer: lifeID)
+    writer.append(integer: predecessor?.number.value ?? 0)
+    writer.append(integer: predecessor?.lifeID ?? 0)
+    writer.append(integer: predecessor?.end ?? 0)
+    writer.append(integer: capacity)
+    writer.append(integer: databaseID)
+    writer.append(integer: UInt64(0))
+    writer.append(integer: CRC32C.checksum(writer.view.dropFirst(start)))
+  }
+
+  /// What a header block says.
+  enum Reading: Equatable, Sendable {
+    /// No header of this number: the segment was prepared, and not used in this life.
+    case none
+    /// `isIntact`: both copies and the zeros around them are as they were written.
+    case valid(LogSegmentHeader, isIntact: Bool)
+  }
+
+  /// Reads the header block of segment `number`. Throws `.unsupportedFormat` where it is whole, but not
+  /// for this version.
+  static func decode(_ block: ByteView, number: FileNumber, file: String) throws(EngineError) -> Reading {
+    guard block.count >= LogFormat.headerBlockSize else { return .none }
+    let middle = LogFormat.headerCopyOffset
+    var copies: [LogSegmentHeader] = []
+    for start in [0, middle] {
+      let copy = try decodeCopy(block.slice(start, start + middle), file: file)
+      if let copy, copy.number == number { copies.append(copy) }
+    }
+    guard let header = copies.first else { return .none }
+    let isSame = block.slice(0, middle) == block.slice(middle, LogFormat.headerBlockSize)
+    let hasZeros = (LogFormat.headerSize..<middle).allSatisfy { block[$0] == 0 }
+    return .valid(header, isIntact: copies.count == 2 && isSame && hasZeros)
+  }
+
+  private static func decodeCopy(_ block: ByteView, file: String) throws(EngineError) -> LogSegmentHeader? {
+    guard block.load(0, as: UInt64.self) == LogFormat.magic else { return nil }
+    guard block.load(80, as: UInt32.self) == CRC32C.checksum(block.slice(0, 80)) else { return nil }
+    let version = block.load(8, as: UInt32.self)
+    guard version == LogFormat.version else {
+      throw EngineError(
+        .unsupportedFormat, "log format \(version); this version reads \(LogFormat.version)", file: file, offset: 8)
+    }
+    let features = block.load(12, as: UInt32.self)
+    let transform = block.load(72, as: UInt64.self)
+    guard features == 0, transform == 0 else {
+      throw EngineError(
+        .unsupportedFormat, "log needs features \(features) and transform \(transform), unknown here", file: file,
+        offset: 12)
+    }
+    let predecessorNumber = block.load(32, as: UInt64.self)
+    let predecessor = Predecessor(
+      number: FileNumber(predecessorNumber), lifeID: block.load(40, as: UInt64.self),
+      end: block.load(48, as: UInt64.self))
+    return LogSegmentHeader(
+      number: FileNumber(block.load(16, as: UInt64.self)), lifeID: block.load(24, as: UInt64.self),
+      predecessor: predecessorNumber == 0 ? nil : predecessor, capacity: block.load(56, as: UInt64.self),
+      databaseID: block.load(64, as: UInt64.self))
+  }
+}
+
+/// The header of one record, without its payload.
+struct LogRecordHeader: Equatable, Sendable {
+  var payloadSize: Int
+  var sequence: SequenceNumber
+  var promise: UInt64
+  var payloadChecksum: UInt32
+  var kind: LogFormat.RecordKind
+
+  @inline(__always)
+  var recordSize: Int { LogFormat.recordSize(payloadSize: payloadSize) }
+
+  /// Reads the header at `offset`, or nil where no header of this life was written there.
+  ///
+  /// The cheap plausibility checks come first, because a search for records behind damage asks this
+  /// at every multiple of 8.
+  @inline(__always)
+  static func decode(_ segment: ByteView, at offset: Int, seed: UInt32) -> LogRecordHeader? {
+    guard offset >= LogFormat.headerBlockSize, segment.count &- offset >= LogFormat.recordHeaderSize else { return nil }
+    let kindWord = segment.load(offset &+ 28, as: UInt32.self)
+    guard kindWord <= UInt32(UInt8.max), let kind = LogFormat.RecordKind(rawValue: UInt8(kindWord)) else { return nil }
+    let payloadSize = Int(segment.load(offset &+ 4, as: UInt32.self))
+    guard payloadSize <= segment.count &- offset &- LogFormat.recordHeaderSize else { return nil }
+    let promise = segment.load(offset &+ 16, as: UInt64.self)
+    guard promise <= UInt64(offset) else { return nil }
+    let stored = segment.load(offset, as: UInt32.self)
+    let computed = CRC32C.extend(seed, segment.slice(offset &+ 4, offset &+ LogFormat.recordHeaderSize))
+    guard stored == computed else { return nil }
+    return LogRecordHeader(
+      payloadSize: payloadSize, sequence: SequenceNumber(segment.load(offset &+ 8, as: UInt64.self)), promise: promise,
+      payloadChecksum: segment.load(offset &+ 24, as: UInt32.self), kind: kind)
+  }
+}

@@ -1,0 +1,112 @@
+/// Reads the records of one segment, and tells a torn tail from damage.
+///
+/// The whole segment is read into memory first: at most a few are read in the life of a process, each
+/// bounded by the log's bound.
+///
+/// # Where a segment ends
+/// At the first offset that holds no valid record of its life. What lies behind decides what that
+/// means: a valid record with a promise above that offset says that the bytes there were durable, so
+/// they were damaged since; without one they are the torn tail of a crash, which is cut silently.
+///
+/// Belongs to one thread.
+struct LogReader: ~Copyable {
+  let header: LogSegmentHeader
+  /// False: the header block was cut by a crash, or damaged. A promise in the segment decides.
+  let isHeaderIntact: Bool
+  let fileName: String
+  private let content: BlockOfBytes
+  private(set) var offset: Int = LogFormat.headerBlockSize
+  /// The highest promise of the records read so far.
+  private(set) var promise: UInt64 = 0
+
+  /// The bytes of the file: less than the header's capacity after a clean close.
+  var fileSize: Int { content.view.count }
+
+  /// Opens a segment; nil where it is empty (see `LogFormat`).
+  static func open(_ file: any File, number: FileNumber, name: String) throws(EngineError) -> LogReader? {
+    let size = try file.size()
+    guard size >= UInt64(LogFormat.headerBlockSize) else { return nil }
+    guard size <= UInt64(Limits.logSegmentSizeMaximum) else {
+      throw .corruption("a log segment of \(size) bytes", file: name)
+    }
+    let content = try BlockOfBytes(reading: file, size: Int(size))
+    let reading = try LogSegmentHeader.decode(content.view, number: number, file: name)
+    guard case .valid(let header, let isIntact) = reading else { return nil }
+    return LogReader(header: header, isHeaderIntact: isIntact, fileName: name, content: content)
+  }
+
+  private init(
+    header: LogSegmentHeader, isHeaderIntact: Bool, fileName: String, content: consuming BlockOfBytes
+  ) {
+    self.header = header
+    self.isHeaderIntact = isHeaderIntact
+    self.fileName = fileName
+    self.content = content
+  }
+
+  /// A record as it was read. `payload` lives as long as the reader.
+  struct Record {
+    let offset: Int
+    let header: LogRecordHeader
+    let payload: ByteView
+  }
+
+  /// The next record, or nil where the valid ones end. `offset` is then where they do.
+  mutating func next() -> Record? {
+    guard let record = record(at: offset) else { return nil }
+    offset += record.header.recordSize
+    if record.header.promise > promise { promise = record.header.promise }
+    return record
+  }
+
+  private func record(at position: Int) -> Record? {
+    let view = content.view
+    let seed = CRC32C.seed(header.lifeID, UInt64(position))
+    guard let found = LogRecordHeader.decode(view, at: position, seed: seed) else { return nil }
+    let start = position + LogFormat.recordHeaderSize
+    let payload = view.slice(start, start + found.payloadSize)
+    guard CRC32C.extend(seed, payload) == found.payloadChecksum else { return nil }
+    let end = position + found.recordSize
+    guard end <= view.count else { return nil }
+    for padding in (start + found.payloadSize)..<end where view[padding] != 0 { return nil }
+    return Record(offset: position, header: found, payload: payload)
+  }
+
+  /// Looks for a record behind `offset`, where the valid ones ended, that promises more than `end`.
+  ///
+  /// Complexity: O(capacity), a few nanoseconds for each multiple of 8.
+  func findPromise(above end: UInt64) -> Record? {
+    var position = offset + 8
+    while position + LogFormat.recordHeaderSize <= content.view.count {
+      if let record = record(at: position), record.header.promise > end { return record }
+      position += 8
+    }
+    return nil
+  }
+}
+
+/// Bytes of a file, read whole into memory of its own.
+///
+/// # Safety
+/// Sole owner of the memory; `view` is valid while it lives.
+@safe
+struct BlockOfBytes: ~Copyable {
+  private let base: UnsafeMutableRawPointer
+  private let count: Int
+
+  /// Reads the first `size` bytes, or as many as there are.
+  init(reading file: any File, size: Int) throws(EngineError) {
+    let memory = UnsafeMutableRawPointer.allocate(byteCount: max(size, 8), alignment: 16)
+    do throws(EngineError) {
+      count = try unsafe file.read(into: UnsafeMutableRawBufferPointer(start: memory, count: size), at: 0)
+    } catch {
+      unsafe memory.deallocate()
+      throw error
+    }
+    unsafe base = memory
+  }
+
+  deinit { unsafe base.deallocate() }
+
+  var view: ByteView { unsafe ByteView(base: UnsafeRawPointer(base), count: count) }
+}

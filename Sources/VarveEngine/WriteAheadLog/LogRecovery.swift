@@ -1,0 +1,149 @@
+/// Finds the log of a database that was closed or crashed, and hands out its records in order.
+///
+/// # Algorithm
+/// 1. Segments are the files `NNNNNN.log` from the oldest that the MANIFEST names. That one must be
+///    there: it was durable before it was named.
+/// 2. Each is read to where its valid records end, or to where an earlier recovery cut it.
+/// 3. The next in the chain is the one whose header names this one, its life id and just that end.
+/// 4. Where the chain stops, everything behind is what a crash left of writes that nobody was promised.
+///    It is dropped, unless a record there promises that something before it was durable: then bytes
+///    were damaged after they were written, and that is an error, never a cut.
+///
+/// Nothing is written here. The caller makes the verdict durable before the first new write.
+struct LogRecovery {
+  let directory: String
+  let fileSystem: any FileSystem
+  /// Numbers of all `.log` files in the directory.
+  let numbers: [FileNumber]
+  let oldest: FileNumber
+  /// Where earlier recoveries cut: by segment number.
+  let cuts: [FileNumber: Cut]
+
+  /// An earlier recovery's verdict: this life of the segment ends there, and all before is durable.
+  struct Cut: Equatable, Sendable {
+    let lifeID: UInt64
+    let end: UInt64
+  }
+
+  /// One segment of the chain, and where it ends.
+  struct Link: Equatable, Sendable {
+    let number: FileNumber
+    let lifeID: UInt64
+    let capacity: Int
+    let end: Int
+  }
+
+  /// What was found.
+  struct Outcome: Equatable, Sendable {
+    var chain: [Link] = []
+    /// Files from the oldest on that are not in the chain: empty, or behind the cut.
+    var dropped: [FileNumber] = []
+    /// How many batches were handed out.
+    var recordCount = 0
+  }
+
+  func path(_ number: FileNumber) -> String { directory + "/" + FileName.log(number).name }
+
+  /// Reads the chain and calls `visit` for each batch in order. The views live during the call.
+  func replay(_ visit: (LogReader.Record, FileNumber) throws(EngineError) -> Void) throws(EngineError) -> Outcome {
+    var outcome = Outcome()
+    let candidates = numbers.filter { $0 >= oldest }.sorted()
+    guard candidates.first == oldest else {
+      throw .corruption("the oldest log segment is missing", file: path(oldest))
+    }
+    for (index, number) in candidates.enumerated() {
+      switch try readSegment(number, after: outcome.chain.last, &outcome, visit) {
+      case .continues(let link): outcome.chain.append(link)
+      case .isEmpty: outcome.dropped.append(number)
+      case .endsBefore:
+        try requireNoPromises(candidates[index...], behind: outcome.chain.last)
+        outcome.dropped += candidates[index...]
+        return outcome
+      }
+    }
+    return outcome
+  }
+
+  /// What a file is to the chain.
+  private enum Place {
+    case continues(Link)
+    /// No header of its own: prepared and never used.
+    case isEmpty
+    /// It names another predecessor, or another end of it.
+    case endsBefore
+  }
+
+  private func readSegment(
+    _ number: FileNumber, after previous: Link?, _ outcome: inout Outcome,
+    _ visit: (LogReader.Record, FileNumber) throws(EngineError) -> Void
+  ) throws(EngineError) -> Place {
+    let file = try fileSystem.openFile(path(number), writable: false)
+    defer { file.close() }
+    guard var reader = try LogReader.open(file, number: number, name: path(number)) else {
+      guard previous != nil else {
+        throw .corruption("the oldest log segment has no header of its own", file: path(number), offset: 0)
+      }
+      return .isEmpty
+    }
+    if let previous {
+      let named = reader.header.predecessor
+      let expected = LogSegmentHeader.Predecessor(
+        number: previous.number, lifeID: previous.lifeID, end: UInt64(previous.end))
+      if named != expected { return .endsBefore }
+    }
+    let end = try readRecords(&reader, cut: cuts[number], &outcome, visit)
+    return .continues(
+      Link(number: number, lifeID: reader.header.lifeID, capacity: reader.fileSize, end: end))
+  }
+
+  private func readRecords(
+    _ reader: inout LogReader, cut: Cut?, _ outcome: inout Outcome,
+    _ visit: (LogReader.Record, FileNumber) throws(EngineError) -> Void
+  ) throws(EngineError) -> Int {
+    let name = reader.fileName
+    if let cut, cut.lifeID != reader.header.lifeID {
+      throw .corruption("the segment has another life id than when it was cut", file: name, offset: 24)
+    }
+    while cut == nil || UInt64(reader.offset) < cut?.end ?? 0 {
+      guard let record = reader.next() else {
+        if cut != nil {
+          throw .corruption("a log record that was durable can't be read", file: name, offset: UInt64(reader.offset))
+        }
+        break
+      }
+      if record.header.kind == .batch {
+        try visit(record, reader.header.number)
+        outcome.recordCount += 1
+      }
+    }
+    if cut == nil, let witness = reader.findPromise(above: UInt64(reader.offset)) {
+      throw .corruption(
+        "a log record can't be read, although the record at \(witness.offset) promises that it was durable",
+        file: name, offset: UInt64(reader.offset))
+    }
+    if !reader.isHeaderIntact, reader.promise > 0 || reader.header.number == oldest {
+      throw .corruption("the header block of the segment is damaged", file: name, offset: 0)
+    }
+    if reader.promise > UInt64(reader.offset) {
+      throw .corruption("a promise behind the end of the records", file: name, offset: UInt64(reader.offset))
+    }
+    return reader.offset
+  }
+
+  /// Throws where a segment behind the end of the chain says that something in it was durable: then
+  /// all before it was, too.
+  private func requireNoPromises(_ rest: ArraySlice<FileNumber>, behind last: Link?) throws(EngineError) {
+    for number in rest {
+      let file = try fileSystem.openFile(path(number), writable: false)
+      defer { file.close() }
+      guard var reader = try LogReader.open(file, number: number, name: path(number)) else { continue }
+      while reader.next() != nil {}
+      let behind = reader.promise > 0 || reader.findPromise(above: 0) != nil
+      if behind {
+        let place = last.map { "segment \($0.number) ends at \($0.end)" } ?? "nothing before it can be read"
+        throw .corruption(
+          "the log goes on here with records that were durable, but \(place)", file: path(number), offset: 32)
+      }
+    }
+  }
+}

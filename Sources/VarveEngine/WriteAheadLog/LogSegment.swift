@@ -1,0 +1,141 @@
+internal import Synchronization
+
+/// One segment of the log that is open for appending.
+///
+/// # Two ways to write
+/// Where the file system overwrites in place, records are stored through a mapping of the file: no
+/// system call, and what is stored survives the death of the process at once. Elsewhere the same
+/// bytes go by `write`. Readers can't tell the difference.
+///
+/// # Invariants
+/// 1. Bytes below `tail` are whole records; nothing valid of this life lies above it.
+/// 2. `durable` ≤ `published` ≤ `tail`; all three only grow.
+/// 3. The promise of a record is at most the offset of the record.
+///
+/// # Concurrency
+/// `append` is called by the commit leader alone. `published` and `durable` may be read by anyone;
+/// `durable` is raised by the one thread that syncs.
+final class LogSegment: @unchecked Sendable {
+  // Sendable: `tail` and `scratch` belong to the commit leader, the rest is immutable or atomic.
+  let number: FileNumber
+  let lifeID: UInt64
+  let capacity: Int
+  let file: any File
+  /// The place of the segment's first byte in the log as a whole: the sum of what went before. It
+  /// makes places in the log plain numbers, which only grow while the engine is open.
+  let logBase: UInt64
+  /// Nil where records are written by `File.write`.
+  let mapping: MappedFile?
+
+  /// Where the next record begins. The commit leader's.
+  private(set) var tail: Int = LogFormat.headerBlockSize
+  private var scratch: ByteWriter
+  private let publishedTail: Atomic<Int>
+  private let durableTail: Atomic<Int>
+  /// Whether the header block and the directory entry were synced. The syncing thread's.
+  let isHeaderDurable: Atomic<Bool>
+
+  init(number: FileNumber, lifeID: UInt64, logBase: UInt64, prepared: PreparedSegment) {
+    self.number = number
+    self.lifeID = lifeID
+    self.logBase = logBase
+    capacity = prepared.capacity
+    file = prepared.file
+    mapping = prepared.mapping
+    scratch = ByteWriter(capacity: mapping == nil ? 4096 : 256)
+    publishedTail = Atomic(LogFormat.headerBlockSize)
+    durableTail = Atomic(0)
+    isHeaderDurable = Atomic(false)
+  }
+
+  /// Where the records end that a sync begun now would cover.
+  var published: Int { publishedTail.load(ordering: .acquiring) }  // with the releasing store in `publish`
+  /// All bytes before this offset survive a loss of power.
+  var durable: Int { durableTail.load(ordering: .acquiring) }  // with the releasing store in `raiseDurable`
+
+  func raiseDurable(to offset: Int) {
+    if offset > durableTail.load(ordering: .relaxed) { durableTail.store(offset, ordering: .releasing) }
+  }
+
+  /// Where the records end, as a place in the log as a whole.
+  var publishedInLog: UInt64 { logBase + UInt64(published) }
+
+  /// Whether a record with this payload, and the end record that seals the segment, still fit.
+  @inline(__always)
+  func hasRoom(payloadSize: Int) -> Bool {
+    capacity &- tail >= LogFormat.recordSize(payloadSize: payloadSize) &+ LogFormat.recordHeaderSize
+  }
+
+  /// Writes the header block. Called once, before the first append.
+  func writeHeader(_ header: LogSegmentHeader) throws(EngineError) {
+    scratch.removeAll()
+    header.encode(into: &scratch)
+    try store(at: 0)
+  }
+
+  /// Appends one record, which must have room. A failure leaves `tail` where it was.
+  @inline(__always)
+  func append(_ kind: LogFormat.RecordKind, sequence: SequenceNumber, payload: ByteView) throws(EngineError) {
+    let size = LogFormat.recordSize(payloadSize: payload.count)
+    precondition(size <= capacity &- tail, "a record behind the end of the segment; ask hasRoom first")
+    let promise = UInt64(durableTail.load(ordering: .relaxed))
+    let seed = CRC32C.seed(lifeID, UInt64(tail))
+    let payloadChecksum = CRC32C.extend(seed, payload)
+    if let mapping, !mapping.isObserved {
+      unsafe Self.encode(
+        kind, sequence, promise, payloadChecksum, seed: seed, payload: payload, at: mapping.base + tail, size: size)
+    } else {
+      try appendByCopy(kind, sequence, promise, payloadChecksum, seed: seed, payload: payload, size: size)
+    }
+    tail &+= size
+    publishedTail.store(tail, ordering: .releasing)  // partner: `published`
+  }
+
+  /// Encodes in memory, then hands the whole record to the mapping's observer or to the file.
+  @inline(never)
+  private func appendByCopy(
+    _ kind: LogFormat.RecordKind, _ sequence: SequenceNumber, _ promise: UInt64, _ payloadChecksum: UInt32,
+    seed: UInt32, payload: ByteView, size: Int
+  ) throws(EngineError) {
+    scratch.removeAll()
+    unsafe scratch.appendUninitialized(size) { target in
+      guard let base = target.baseAddress else { return 0 }
+      unsafe Self.encode(kind, sequence, promise, payloadChecksum, seed: seed, payload: payload, at: base, size: size)
+      return size
+    }
+    try store(at: tail)
+  }
+
+  /// Puts the bytes of `scratch` into the file.
+  private func store(at offset: Int) throws(EngineError) {
+    if let mapping {
+      mapping.store(at: offset, bytes: scratch.view)
+    } else {
+      try unsafe file.write(scratch.view.buffer, at: UInt64(offset))
+    }
+  }
+
+  /// Writes a record at `target`: the payload first and the checksum of the header last, so that a
+  /// reader of the mapping never takes a half-written record for a whole one.
+  ///
+  /// Safety: `target` has room for `size` bytes.
+  @inline(__always)
+  @unsafe
+  private static func encode(
+    _ kind: LogFormat.RecordKind, _ sequence: SequenceNumber, _ promise: UInt64, _ payloadChecksum: UInt32,
+    seed: UInt32, payload: ByteView, at target: UnsafeMutableRawPointer, size: Int
+  ) {
+    // The last eight bytes first: what the payload does not cover of them is padding.
+    if size > LogFormat.recordHeaderSize {
+      unsafe target.storeBytes(of: UInt64(0), toByteOffset: size &- 8, as: UInt64.self)
+    }
+    unsafe (target + LogFormat.recordHeaderSize).copyMemory(from: payload.base, byteCount: payload.count)
+    unsafe target.storeBytes(of: UInt32(payload.count).littleEndian, toByteOffset: 4, as: UInt32.self)
+    unsafe target.storeBytes(of: sequence.value.littleEndian, toByteOffset: 8, as: UInt64.self)
+    unsafe target.storeBytes(of: promise.littleEndian, toByteOffset: 16, as: UInt64.self)
+    unsafe target.storeBytes(of: payloadChecksum.littleEndian, toByteOffset: 24, as: UInt32.self)
+    unsafe target.storeBytes(of: UInt32(kind.rawValue).littleEndian, toByteOffset: 28, as: UInt32.self)
+    let header = unsafe ByteView(base: UnsafeRawPointer(target) + 4, count: LogFormat.recordHeaderSize - 4)
+    unsafe target.storeBytes(of: CRC32C.extend(seed, header).littleEndian, as: UInt32.self)
+  }
+}

@@ -1,0 +1,340 @@
+internal import Synchronization
+
+/// The write-ahead log while the engine is open: one segment that is appended to, one being prepared,
+/// and those behind that hold entries not yet in tables.
+///
+/// # Places
+/// A place in the log is one number that only grows (`LogSegment.logBase` plus an offset). `sync`
+/// takes one; `durablePlace` says how far the log is durable.
+///
+/// # Invariants
+/// 1. Segments are chained: each header names its predecessor and where that one ended.
+/// 2. A segment is synced only after all before it are: what is durable is a prefix of the log.
+/// 3. Numbers of segments grow along the chain and are never used again.
+/// 4. A segment is reused only after the VersionEdit that frees it is durable (`release`'s caller).
+///
+/// # Concurrency
+/// `append`, `appendEnd` and `current` belong to the commit leader. `sync` may be called by any thread:
+/// one syncs for all that wait. `state` guards the lists; no input or output happens under it.
+final class LogWriter: @unchecked Sendable {
+  // Sendable: `current` belongs to the commit leader, all else is immutable, atomic or in `state`.
+  private let environment: EngineEnvironment
+  private let executor: any BackgroundExecutor
+  private let directory: String
+  private let databaseID: UInt64
+  private let options: Options
+  private let allocateNumber: @Sendable () -> FileNumber
+  private let state: Mutex<State>
+  /// The commit leader's.
+  private(set) var current: LogSegment
+
+  private let durable = Atomic<UInt64>(0)
+  /// The epoch of syncs in the upper bits, whether one runs in the lowest: what waiters sleep on.
+  private let syncWord = Futex()
+  private let waitingSyncs = Atomic<Int>(0)
+  private let syncCounter = Atomic<UInt64>(0)
+
+  struct Options: Sendable {
+    var initialSegmentSize = Limits.logSegmentSizeMinimum
+    var maximumSegmentSize = Limits.logSegmentSizeDefaultMaximum
+    /// Waiting files are kept up to this many bytes.
+    var poolBytes = 2 * Limits.logSegmentSizeDefaultMaximum
+    var usesMapping = true
+    /// Below this, a segment that filled asks for a successor of twice its size.
+    var growthNanoseconds: UInt64 = 5_000_000_000
+  }
+
+  /// A segment with entries that may not be in tables yet.
+  struct LiveSegment: Sendable {
+    let number: FileNumber
+    let capacity: Int
+    /// Nil for a segment that recovery replayed: it is durable already.
+    let file: (any File)?
+    let logBase: UInt64
+    /// Where it ended; nil while it is the current one.
+    var end: Int?
+    var isDurable: Bool
+  }
+
+  struct State: Sendable {
+    var live: [LiveSegment] = []
+    var current: LogSegment
+    var prepared: PreparedSegment?
+    var isPreparing = false
+    var preparationError: EngineError?
+    var pool: SegmentPool
+    var targetCapacity: Int
+    var currentSince: UInt64
+    var syncsAtSwitch: UInt64 = 0
+    var isClosing = false
+  }
+
+  /// Begins a log behind `predecessor` with a segment whose header is durable.
+  init(
+    environment: EngineEnvironment, executor: any BackgroundExecutor, directory: String, databaseID: UInt64,
+    options: Options, replayed: [LiveSegment], predecessor: LogSegmentHeader.Predecessor?, pool: SegmentPool,
+    allocateNumber: @escaping @Sendable () -> FileNumber
+  ) throws(EngineError) {
+    self.environment = environment
+    self.executor = executor
+    self.directory = directory
+    self.databaseID = databaseID
+    self.options = options
+    self.allocateNumber = allocateNumber
+    var pool = pool
+    let taken = pool.take(capacity: options.initialSegmentSize)
+    let prepared = try pool.prepare(
+      allocateNumber(), capacity: options.initialSegmentSize, reusing: taken, populate: false)
+    let segment = LogSegment(number: prepared.number, lifeID: environment.random(), logBase: 0, prepared: prepared)
+    try segment.writeHeader(
+      LogSegmentHeader(
+        number: segment.number, lifeID: segment.lifeID, predecessor: predecessor, capacity: UInt64(segment.capacity),
+        databaseID: databaseID))
+    try segment.file.sync()
+    segment.isHeaderDurable.store(true, ordering: .relaxed)
+    segment.raiseDurable(to: LogFormat.headerBlockSize)
+    current = segment
+    durable.store(UInt64(LogFormat.headerBlockSize), ordering: .relaxed)
+    state = Mutex(
+      State(
+        live: replayed, current: segment, pool: pool, targetCapacity: options.initialSegmentSize,
+        currentSince: environment.clock.now()))
+  }
+
+  // MARK: - Appending (the commit leader)
+
+  /// Makes sure that a record with this payload fits in the current segment, switching if it doesn't.
+  /// Throws before anything was written.
+  @inline(__always)
+  func makeRoom(payloadSize: Int) throws(EngineError) {
+    if !current.hasRoom(payloadSize: payloadSize) { try switchSegment(payloadSize: payloadSize) }
+  }
+
+  /// Appends a batch, for which there is room, and returns the place behind it.
+  @inline(__always)
+  func append(sequence: SequenceNumber, payload: ByteView) throws(EngineError) -> UInt64 {
+    try current.append(.batch, sequence: sequence, payload: payload)
+    return current.logBase &+ UInt64(current.tail)
+  }
+
+  /// Appends an end record if the last sync covered everything and no end record says so yet.
+  func appendEnd(nextSequence: SequenceNumber) throws(EngineError) {
+    guard current.durable == current.tail, current.tail > LogFormat.headerBlockSize, !lastIsEnd else { return }
+    guard current.capacity - current.tail >= 2 * LogFormat.recordHeaderSize else { return }
+    try current.append(.end, sequence: nextSequence, payload: ByteView())
+    endTail = current.tail
+    endSegment = current.number
+  }
+
+  private var endTail = 0
+  private var endSegment = FileNumber(0)
+  private var lastIsEnd: Bool { endSegment == current.number && endTail == current.tail }
+
+  /// The place behind the last record.
+  var appendedPlace: UInt64 { state.withLock { $0.current }.publishedInLog }
+
+  // MARK: - Switching
+
+  /// Seals the current segment and goes on in the next one.
+  @inline(never)
+  private func switchSegment(payloadSize: Int) throws(EngineError) {
+    let needed =
+      LogFormat.headerBlockSize + LogFormat.recordSize(payloadSize: payloadSize) + 2 * LogFormat.recordHeaderSize
+    let prepared = try takePrepared(capacity: needed)
+    let old = current
+    let next = LogSegment(
+      number: prepared.number, lifeID: environment.random(), logBase: old.logBase + UInt64(old.tail),
+      prepared: prepared)
+    try old.append(.end, sequence: .zero, payload: ByteView())
+    try next.writeHeader(
+      LogSegmentHeader(
+        number: next.number, lifeID: next.lifeID,
+        predecessor: .init(number: old.number, lifeID: old.lifeID, end: UInt64(old.tail)),
+        capacity: UInt64(next.capacity), databaseID: databaseID))
+    // `old` ends with the end record just written, which the base above doesn't count: places only
+    // need to grow, and the end record needs no sync of its own.
+    let now = environment.clock.now()
+    state.withLock { $0.seal(old, next: next, now: now, syncs: syncCounter.load(ordering: .relaxed), options: options) }
+    current = next
+    prepareNext()
+  }
+
+  /// The prepared segment, after waiting for it where it is being prepared; or one made now.
+  private func takePrepared(capacity: Int) throws(EngineError) -> PreparedSegment {
+    if state.withLock({ $0.isPreparing }) {
+      executor.wait(until: { [self] in state.withLock { !$0.isPreparing } })
+    }
+    let ready = state.withLock { $0.takePrepared() }
+    if let ready, ready.capacity >= capacity { return ready }
+    if let ready { discard(ready) }
+    let (taken, size) = state.withLock { state in
+      let size = max(state.targetCapacity, (capacity + 4095) & ~4095)
+      return (state.pool.take(capacity: size), size)
+    }
+    let pool = state.withLock { $0.pool }
+    return try pool.prepare(allocateNumber(), capacity: size, reusing: taken, populate: false)
+  }
+
+  /// Removes a prepared segment that is too small for what comes.
+  private func discard(_ prepared: PreparedSegment) {
+    prepared.file.close()
+    // It has no header of its life, so a leftover is an empty segment and harmless.
+    try? environment.fileSystem.remove(directory + "/" + FileName.log(prepared.number).name)
+  }
+
+  /// Begins to make the next segment ready in the background.
+  func prepareNext() {
+    let shouldSubmit = state.withLock { state in
+      guard state.prepared == nil, !state.isPreparing, !state.isClosing else { return false }
+      state.isPreparing = true
+      return true
+    }
+    guard shouldSubmit else { return }
+    executor.submit("log.prepare", priority: .high) { [self] in runPreparation() }
+  }
+
+  private func runPreparation() {
+    let (pool, taken, capacity, populate) = state.withLock { state in
+      let capacity = state.targetCapacity
+      let populate = state.syncsAtSwitch == syncCounter.load(ordering: .relaxed)
+      return (state.pool, state.pool.take(capacity: capacity), capacity, populate)
+    }
+    do throws(EngineError) {
+      let prepared = try pool.prepare(allocateNumber(), capacity: capacity, reusing: taken, populate: populate)
+      state.withLock { $0.finishPreparation(prepared, error: nil) }
+    } catch {
+      // The leader tries again itself when it needs the segment, and reports what it meets then.
+      state.withLock { $0.finishPreparation(nil, error: error) }
+    }
+    executor.wakeWaiters()
+  }
+
+  // MARK: - Durability
+
+  /// Everything before this place survives a loss of power.
+  var durablePlace: UInt64 { durable.load(ordering: .acquiring) }  // with the releasing store in `performSync`
+
+  /// Returns when the log is durable up to `place`. One thread syncs for all that wait; a sync that
+  /// began before a record was published does not count for it.
+  func sync(through place: UInt64) throws(EngineError) {
+    while durablePlace < place {
+      let word = syncWord.load()
+      if word & 1 != 0 {
+        // Counted before the word is looked at again by `wait`, so that the waker sees the count or
+        // the sleeper sees the new word.
+        waitingSyncs.add(1, ordering: .sequentiallyConsistent)
+        syncWord.wait(while: word)
+        waitingSyncs.subtract(1, ordering: .relaxed)
+        continue
+      }
+      guard syncWord.exchange(expected: word, desired: word | 1) == word else { continue }
+      defer {
+        syncWord.store((word | 1) &+ 1)
+        if waitingSyncs.load(ordering: .sequentiallyConsistent) > 0 { syncWord.wakeAll() }
+      }
+      if durablePlace < place { try performSync() }
+    }
+  }
+
+  /// Syncs what is published, oldest segment first. Only the thread that holds `syncWord`.
+  private func performSync() throws(EngineError) {
+    let (sealed, segment) = state.withLock { state in
+      (state.live.filter { !$0.isDurable }, state.current)
+    }
+    let end = segment.published
+    for old in sealed {
+      try old.file?.sync()
+      state.withLock { $0.markDurable(old.number) }
+    }
+    try segment.file.sync()
+    segment.isHeaderDurable.store(true, ordering: .relaxed)
+    segment.raiseDurable(to: end)
+    durable.store(segment.logBase + UInt64(end), ordering: .releasing)  // partner: `durablePlace`
+    syncCounter.add(1, ordering: .relaxed)
+  }
+
+  // MARK: - Old segments
+
+  /// The bytes of all segments that hold something, the current one included.
+  var liveBytes: Int { state.withLock { $0.live.reduce($0.current.capacity) { $0 + $1.capacity } } }
+  var liveSegmentCount: Int { state.withLock { $0.live.count + 1 } }
+  /// The number of the oldest segment that is kept.
+  var oldestNumber: FileNumber { state.withLock { $0.live.first?.number ?? $0.current.number } }
+  var currentNumber: FileNumber { state.withLock { $0.current.number } }
+
+  /// Gives up every segment before `number`: the edit that says so is durable.
+  func release(before number: FileNumber) throws(EngineError) {
+    let freed = state.withLock { $0.removeLive(before: number) }
+    for segment in freed {
+      segment.file?.close()
+      var (pool, keep) = state.withLock { state in
+        (state.pool, state.pool.waitingBytes + segment.capacity <= options.poolBytes
+          && segment.capacity >= state.targetCapacity && !state.isClosing)
+      }
+      let count = pool.waiting.count
+      try pool.recycle(segment.number, capacity: segment.capacity, keep: keep)
+      if pool.waiting.count > count { state.withLock { $0.pool.adopt(segment.number, capacity: segment.capacity) } }
+    }
+  }
+
+  // MARK: - Closing
+
+  /// Syncs, promises it in an end record, and syncs that. Later appends are a mistake.
+  func close(nextSequence: SequenceNumber) throws(EngineError) {
+    state.withLock { $0.isClosing = true }
+    executor.wait(until: { [self] in state.withLock { !$0.isPreparing } })
+    try sync(through: appendedPlace)
+    try appendEnd(nextSequence: nextSequence)
+    try sync(through: appendedPlace)
+    if let prepared = state.withLock({ $0.takePrepared() }) { discard(prepared) }
+    var pool = state.withLock { state in
+      let pool = state.pool
+      state.pool = SegmentPool(directory: pool.directory, fileSystem: pool.fileSystem, usesMapping: pool.usesMapping)
+      return pool
+    }
+    try pool.drain()
+    for segment in state.withLock({ $0.live }) { segment.file?.close() }
+    // What lies behind the records is of no use to anybody: a closed database is small.
+    try current.file.truncate(to: UInt64(current.tail))
+    current.file.close()
+  }
+}
+
+extension LogWriter.State {
+  /// Moves the current segment behind, and chooses the size of the one after `next`.
+  mutating func seal(
+    _ old: LogSegment, next: LogSegment, now: UInt64, syncs: UInt64, options: LogWriter.Options
+  ) {
+    live.append(
+      LogWriter.LiveSegment(
+        number: old.number, capacity: old.capacity, file: old.file, logBase: old.logBase, end: old.tail,
+        isDurable: false))
+    if now - currentSince < options.growthNanoseconds {
+      targetCapacity = min(targetCapacity * 2, options.maximumSegmentSize)
+    }
+    current = next
+    currentSince = now
+    syncsAtSwitch = syncs
+  }
+
+  mutating func takePrepared() -> PreparedSegment? {
+    defer { prepared = nil }
+    return prepared
+  }
+
+  mutating func finishPreparation(_ segment: PreparedSegment?, error: EngineError?) {
+    prepared = segment
+    preparationError = error
+    isPreparing = false
+  }
+
+  mutating func markDurable(_ number: FileNumber) {
+    if let index = live.firstIndex(where: { $0.number == number }) { live[index].isDurable = true }
+  }
+
+  mutating func removeLive(before number: FileNumber) -> [LogWriter.LiveSegment] {
+    let freed = live.filter { $0.number < number }
+    live.removeAll { $0.number < number }
+    return freed
+  }
+}

@@ -1,0 +1,115 @@
+/// The bytes of a batch, in the log and on its way there.
+///
+/// # Format
+/// Entries, one behind the other:
+///
+/// ```
+/// kind (1)  family id (varint)  key size (varint)  key  [ value size (varint)  value ]
+/// ```
+///
+/// The value is there for the kinds put, range delete (the end of the range) and merge. Kinds are the
+/// numbers of `EntryKind`.
+enum BatchFormat {
+  @inline(__always)
+  static func hasValue(_ kind: EntryKind) -> Bool {
+    switch kind {
+    case .put, .rangeDelete, .merge: true
+    case .delete, .singleDelete: false
+    }
+  }
+
+  /// The bytes of an entry.
+  @inline(__always)
+  static func entrySize(_ kind: EntryKind, _ family: UInt32, keySize: Int, valueSize: Int) -> Int {
+    let head = 1 &+ Varint.size(UInt64(family)) &+ Varint.size(UInt64(keySize)) &+ keySize
+    return hasValue(kind) ? head &+ Varint.size(UInt64(valueSize)) &+ valueSize : head
+  }
+
+  /// Throws `.limitExceeded` where an entry can't be taken.
+  @inline(__always)
+  static func checkLimits(key: ByteView, value: ByteView, batchSize: Int) throws(EngineError) {
+    if key.count > Limits.keySizeMaximum || value.count > Limits.valueSizeMaximum
+      || batchSize &+ key.count &+ value.count &+ 32 > Limits.batchSizeMaximum
+    {
+      throw limitError(key: key, value: value, batchSize: batchSize)
+    }
+  }
+
+  @inline(never)
+  private static func limitError(key: ByteView, value: ByteView, batchSize: Int) -> EngineError {
+    if key.count > Limits.keySizeMaximum {
+      return EngineError(.limitExceeded, "a key of \(key.count) bytes; at most \(Limits.keySizeMaximum)")
+    }
+    if value.count > Limits.valueSizeMaximum {
+      return EngineError(.limitExceeded, "a value of \(value.count) bytes; at most \(Limits.valueSizeMaximum)")
+    }
+    return EngineError(
+      .limitExceeded, "a batch of \(batchSize + key.count + value.count) bytes; at most \(Limits.batchSizeMaximum)")
+  }
+
+  @inline(__always)
+  static func append(
+    _ kind: EntryKind, _ family: UInt32, _ key: ByteView, _ value: ByteView, to writer: inout ByteWriter
+  ) {
+    let size = entrySize(kind, family, keySize: key.count, valueSize: value.count)
+    unsafe writer.appendUninitialized(size) { target in
+      guard let base = target.baseAddress else { return 0 }
+      return unsafe store(kind, family, key, value, to: base)
+    }
+  }
+
+  /// Writes an entry at `target`, which has room for `entrySize`, and returns its size.
+  @inline(__always)
+  @unsafe
+  static func store(
+    _ kind: EntryKind, _ family: UInt32, _ key: ByteView, _ value: ByteView, to target: UnsafeMutableRawPointer
+  ) -> Int {
+    unsafe target.storeBytes(of: kind.rawValue, as: UInt8.self)
+    var offset = 1
+    offset &+= unsafe Varint.store(UInt64(family), to: target + offset)
+    offset &+= unsafe Varint.store(UInt64(key.count), to: target + offset)
+    unsafe (target + offset).copyMemory(from: key.base, byteCount: key.count)
+    offset &+= key.count
+    if hasValue(kind) {
+      offset &+= unsafe Varint.store(UInt64(value.count), to: target + offset)
+      unsafe (target + offset).copyMemory(from: value.base, byteCount: value.count)
+      offset &+= value.count
+    }
+    return offset
+  }
+}
+
+/// Walks the entries of a batch. What it meets may come from disk: nothing is trusted.
+struct BatchReader {
+  private var reader: ByteReader
+
+  init(_ payload: ByteView, file: String? = nil, offset: UInt64 = 0) {
+    reader = ByteReader(payload, file: file, fileOffset: offset)
+  }
+
+  struct Entry {
+    let kind: EntryKind
+    let family: UInt32
+    let key: ByteView
+    let value: ByteView
+  }
+
+  /// The next entry, or nil at the end. Throws `.corruption`, or `.unsupportedFormat` for a kind that
+  /// this version does not know.
+  @inline(__always)
+  mutating func next() throws(EngineError) -> Entry? {
+    if reader.isAtEnd { return nil }
+    let rawKind = try reader.integer(UInt8.self)
+    guard let kind = EntryKind(rawValue: rawKind) else {
+      throw EngineError(.unsupportedFormat, "an entry of kind \(rawKind), which this version does not know")
+    }
+    let family = try reader.varint()
+    guard family <= UInt64(UInt32.max) else { throw reader.corruption("a family id of \(family)") }
+    let key = try reader.bytes(try reader.count(limit: Limits.keySizeMaximum))
+    guard BatchFormat.hasValue(kind) else {
+      return Entry(kind: kind, family: UInt32(family), key: key, value: ByteView())
+    }
+    let value = try reader.bytes(try reader.count(limit: Limits.valueSizeMaximum))
+    return Entry(kind: kind, family: UInt32(family), key: key, value: value)
+  }
+}

@@ -1,0 +1,65 @@
+/// A group of writes over any families that happens whole or not at all.
+///
+/// ```swift
+/// var batch = WriteBatch()
+/// try batch.put([1, 2], [3])
+/// try batch.delete([4], in: family)
+/// try engine.write(batch)
+/// ```
+///
+/// Entries act in the order in which they were added: a later entry for a key hides an earlier one.
+/// A batch can be written several times, and to several engines where the families' ids agree.
+///
+/// Complexity: adding an entry is amortised O(its bytes). A batch belongs to one thread at a time.
+public struct WriteBatch: ~Copyable, Sendable {
+  /// The entries as they go into the log (`BatchFormat`).
+  private(set) var payload: ByteWriter
+  /// How many entries the batch has.
+  public private(set) var count: Int = 0
+
+  /// An empty batch, with room for so many bytes.
+  public init(capacity: Int = 256) { payload = ByteWriter(capacity: capacity) }
+
+  /// The bytes that the batch takes in the log.
+  public var byteCount: Int { payload.count }
+
+  /// Whether nothing was added.
+  public var isEmpty: Bool { count == 0 }
+
+  /// Forgets all entries and keeps the memory.
+  public mutating func removeAll() {
+    payload.removeAll()
+    count = 0
+  }
+
+  /// Sets the value of a key. Throws `.limitExceeded`, and adds nothing, where the key, the value or
+  /// the batch would be too large.
+  public mutating func put(_ key: RawSpan, _ value: RawSpan, in family: ColumnFamily? = nil) throws(EngineError) {
+    try key.withByteView { (key) throws(EngineError) in
+      try value.withByteView { (value) throws(EngineError) in try append(.put, family?.id ?? 0, key, value) }
+    }
+  }
+
+  /// Removes a key, whether it is there or not. Throws like `put`.
+  public mutating func delete(_ key: RawSpan, in family: ColumnFamily? = nil) throws(EngineError) {
+    try key.withByteView { (key) throws(EngineError) in try append(.delete, family?.id ?? 0, key, ByteView()) }
+  }
+
+  /// Sets the value of a key, as above.
+  public mutating func put(_ key: [UInt8], _ value: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) {
+    try unsafe put(key.span.bytes, value.span.bytes, in: family)
+  }
+
+  /// Removes a key, as above.
+  public mutating func delete(_ key: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) {
+    try unsafe delete(key.span.bytes, in: family)
+  }
+
+  private mutating func append(
+    _ kind: EntryKind, _ family: UInt32, _ key: ByteView, _ value: ByteView
+  ) throws(EngineError) {
+    try BatchFormat.checkLimits(key: key, value: value, batchSize: payload.count)
+    BatchFormat.append(kind, family, key, value, to: &payload)
+    count += 1
+  }
+}

@@ -1,0 +1,110 @@
+import EngineTestSupport
+import Synchronization
+
+@testable import VarveEngine
+
+/// A log on a file system of a test's choice: appends batches that carry their number, and reads them
+/// back the way recovery does.
+final class LogHarness {
+  static let directory = "/db"
+  let fileSystem: any FileSystem
+  let executor: SteppedExecutor
+  let writer: LogWriter
+  private(set) var appended: [(sequence: UInt64, place: UInt64)] = []
+  private var nextSequence: UInt64
+
+  /// Begins a log in a directory that may hold one already; recovers it first.
+  init(
+    on fileSystem: any FileSystem, seed: UInt64 = 1, mapping: Bool = true, segmentSize: Int = 16 << 10,
+    recovered: Recovered? = nil
+  ) throws {
+    self.fileSystem = fileSystem
+    executor = SteppedExecutor(seed: seed)
+    if try fileSystem.attributes(Self.directory) == nil {
+      try fileSystem.createDirectory(Self.directory)
+      try fileSystem.syncDirectory("/")
+    }
+    let executor = executor
+    let random = Mutex(SeededRandom(seed: seed &* 31 &+ 7))
+    let environment = EngineEnvironment(
+      fileSystem: fileSystem, clock: executor.clock, random: { random.withLock { $0.next() } },
+      makeExecutor: { _ in executor })
+    let names = try fileSystem.list(Self.directory)
+    let numbers = Atomic64(names.compactMap { FileName($0)?.number?.value }.max() ?? 0)
+    var options = LogWriter.Options()
+    options.initialSegmentSize = segmentSize
+    options.maximumSegmentSize = segmentSize * 4
+    options.usesMapping = mapping
+    var pool = SegmentPool(directory: Self.directory, fileSystem: fileSystem, usesMapping: mapping)
+    for case .pooledLog(let number) in names.compactMap({ FileName($0) }) {
+      let path = Self.directory + "/" + FileName.pooledLog(number).name
+      pool.adopt(number, capacity: Int(try fileSystem.attributes(path)?.size ?? 0))
+    }
+    let chain = recovered?.outcome.chain ?? []
+    writer = try LogWriter(
+      environment: environment, executor: executor, directory: Self.directory, databaseID: 99, options: options,
+      replayed: chain.map {
+        .init(number: $0.number, capacity: $0.capacity, file: nil, logBase: 0, end: $0.end, isDurable: true)
+      },
+      predecessor: chain.last.map { .init(number: $0.number, lifeID: $0.lifeID, end: UInt64($0.end)) },
+      pool: pool, allocateNumber: { FileNumber(numbers.next()) })
+    nextSequence = (recovered?.sequences.last ?? 0) + 1
+  }
+
+  /// Appends a batch of one entry whose value names its sequence.
+  @discardableResult
+  func append(valueSize: Int = 20) throws -> UInt64 {
+    var batch = WriteBatch()
+    var value = [UInt8](repeating: UInt8(truncatingIfNeeded: nextSequence), count: max(valueSize, 8))
+    for byte in 0..<8 { value[byte] = UInt8(truncatingIfNeeded: nextSequence >> UInt64(byte * 8)) }
+    try batch.put(Array("key".utf8), value)
+    try writer.makeRoom(payloadSize: batch.byteCount)
+    let place = try writer.append(sequence: SequenceNumber(nextSequence), payload: batch.payload.view)
+    appended.append((nextSequence, place))
+    nextSequence += 1
+    return place
+  }
+
+  func sync() throws { try writer.sync(through: writer.appendedPlace) }
+
+  func close() throws {
+    try writer.close(nextSequence: SequenceNumber(nextSequence))
+  }
+
+  /// What recovery found.
+  struct Recovered {
+    var outcome = LogRecovery.Outcome()
+    var sequences: [UInt64] = []
+  }
+
+  /// Replays the log of a directory. Each batch must hold what `append` wrote for its sequence.
+  static func recover(
+    _ fileSystem: any FileSystem, oldest: FileNumber, cuts: [FileNumber: LogRecovery.Cut] = [:]
+  ) throws -> Recovered {
+    let numbers = try fileSystem.list(directory).compactMap { name -> FileNumber? in
+      if case .log(let number) = FileName(name) { return number }
+      return nil
+    }
+    let recovery = LogRecovery(
+      directory: directory, fileSystem: fileSystem, numbers: numbers, oldest: oldest, cuts: cuts)
+    var recovered = Recovered()
+    recovered.outcome = try recovery.replay { (record, segment) throws(EngineError) in
+      var entries = BatchReader(record.payload)
+      guard let entry = try entries.next(), try entries.next() == nil else {
+        throw .corruption("a batch of another size than was appended")
+      }
+      guard entry.value.load(0, as: UInt64.self) == record.header.sequence.value else {
+        throw .corruption("a batch of another sequence")
+      }
+      recovered.sequences.append(record.header.sequence.value)
+    }
+    return recovered
+  }
+}
+
+/// A counter that several threads may draw from.
+final class Atomic64: Sendable {
+  private let value: Atomic<UInt64>
+  init(_ value: UInt64) { self.value = Atomic(value) }
+  func next() -> UInt64 { value.add(1, ordering: .relaxed).newValue }
+}
