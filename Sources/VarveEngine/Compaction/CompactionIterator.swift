@@ -54,7 +54,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   private var upper = ByteWriter(capacity: 16)
 
   /// The user key that the walk is in.
-  private var key = ByteWriter(capacity: 64)
+  private var key = KeyBuffer()
   private var hasKey = false
   /// Whether no entry of `key` came before the one that the merge stands on.
   private var isFirstOfKey = false
@@ -169,7 +169,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   private mutating func find() throws(EngineError) {
     while source.isValid {
       let userKey = source.userKey
-      if !hasKey || userKey != key.view {
+      if !hasKey || !key.equals(userKey) {
         if hasUpper, userKey.compare(upper.view) >= 0 { return }
         begin(userKey)
       } else {
@@ -200,8 +200,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   }
 
   private mutating func begin(_ userKey: ByteView) {
-    key.removeAll()
-    key.append(userKey)
+    key.assign(userKey)
     hasKey = true
     isFirstOfKey = true
     shadow = Self.none
@@ -220,7 +219,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
     try source.next()
   }
 
-  private var isAtOlderEntry: Bool { source.isValid && source.userKey == key.view }
+  private var isAtOlderEntry: Bool { source.isValid && key.equals(source.userKey) }
 
   /// Rules 2 and 3. False if the delete goes; the merge stands behind it then.
   private mutating func keepsDelete(_ entry: Trailer, _ interval: Int) throws(EngineError) -> Bool {
