@@ -34,6 +34,15 @@ struct DeeperKeys: ~Copyable {
   private let tables: [TableMetadata]
   private var intervals: [Interval] = []
   private var position = 0
+  private let holdsEverything: Bool
+
+  /// Any key may have data below: for flushes, which don't look.
+  static var everything: DeeperKeys { DeeperKeys(holdsEverything: true) }
+
+  private init(holdsEverything: Bool) {
+    tables = []
+    self.holdsEverything = holdsEverything
+  }
 
   /// `runs` are all sorted runs that may hold older data for keys of `range` than the job's inputs: the
   /// deeper levels, and for outputs on level 0 (or inputs from there) the sublevels below the inputs.
@@ -42,6 +51,7 @@ struct DeeperKeys: ~Copyable {
     for run in runs { tables += run.tables[run.overlap(range)] }
     tables.sort(by: TableMetadata.isSmallerFirst)
     self.tables = tables
+    holdsEverything = false
     for table in tables {
       guard let last = intervals.last, !last.endsBefore(table.smallest) else {
         intervals.append(
@@ -57,7 +67,7 @@ struct DeeperKeys: ~Copyable {
   }
 
   /// Whether no key at all has data below.
-  var isEmpty: Bool { intervals.isEmpty }
+  var isEmpty: Bool { intervals.isEmpty && !holdsEverything }
 
   /// Allows keys from the beginning again.
   mutating func rewind() { position = 0 }
@@ -65,7 +75,7 @@ struct DeeperKeys: ~Copyable {
   /// Whether a deeper table's bounds include `key`, which is not before the key of the last call.
   @inline(__always)
   mutating func mayHold(_ key: ByteView) -> Bool {
-    if position == intervals.count { return false }
+    if position == intervals.count { return holdsEverything }
     if intervals[position].endsBefore(key) {
       advance(to: key)
       if position == intervals.count { return false }

@@ -84,18 +84,23 @@ struct FlushJob {
 
   private func build(_ input: Input, _ written: inout [FileNumber]) throws(EngineError) -> [TableMetadata] {
     let snapshots = background.snapshots.sequences { background.pipeline.visible }
-    let number = background.tree.allocateFileNumber()
-    let tableID = background.tree.environment.random()
-    let file = try background.tree.environment.fileSystem.createFile(path(number))
-    defer { file.close() }
-    written.append(number)
-    let builder = TableBuilder(
-      file: file, number: number, tableID: tableID, options: background.options.tableOptions(input.family.state.options, level: 0))
-    try FlushMerge.run(input.frozen.map(\.table), snapshots: snapshots, into: builder)
-    let summary = try builder.finish()
-    try file.sync()
-    background.counters.addFlushed(summary.fileSize)
-    return [TableMetadata(summary, number: number, tableID: tableID)]
+    var merge = MergingIterator<MemTableIterator>(capacity: input.frozen.count)
+    for frozen in input.frozen { merge.append(frozen.table.makeIterator()) }
+    // A tombstone stays: what it hides may be in any table.
+    let everything = DeeperKeys.everything
+    var entries = CompactionIterator(
+      merge, snapshots: SnapshotIntervals(snapshots), deeper: everything, zeroesSequences: false)
+    try entries.seekToFirst()
+    guard entries.isValid else { return [] }
+    let output = try TableOutput(background, input.family.state, level: 0, origin: .flush)
+    written.append(output.number)
+    while entries.isValid {
+      try output.builder.add(entries.userKey, entries.trailer, entries.value)
+      try entries.next()
+    }
+    let table = try output.finish()
+    background.counters.addFlushed(table.fileSize)
+    return [table]
   }
 }
 

@@ -68,6 +68,11 @@ struct LevelIterator<Table: OpenableIterator & ~Copyable>: InternalIterator, ~Co
     return try unsafe body(&current.pointee)
   }
 
+  /// Goes on to the next table where the open one was moved behind its end.
+  mutating func didMoveCurrent() throws(EngineError) {
+    if unsafe !current.pointee.isValid { try settleForward() }
+  }
+
   // MARK: - Moves
 
   mutating func seekToFirst() throws(EngineError) {

@@ -1,0 +1,101 @@
+import ArgumentParser
+import Foundation
+
+/// The options that every command of the harness takes.
+struct BenchOptions: ParsableArguments {
+  @Option(help: "An engine to measure: \(EngineKind.allCases.map(\.rawValue).joined(separator: ", ")). Repeatable.")
+  var engine: [EngineKind] = []
+
+  @Option(help: "Directory of the databases; each engine has its own in it.")
+  var db = NSTemporaryDirectory() + "varve-bench"
+
+  @Option(help: "Number of keys, and of puts of a fill (default 1000000; 600000 for putalone).")
+  var num: Int?
+
+  @Option(help: "Number of reads (default: num).")
+  var reads: Int?
+
+  @Option(help: "Bytes of a key: decimal digits, zero-padded.")
+  var keySize = 16
+
+  @Option(help: "Bytes of a value.")
+  var valueSize = 100
+
+  @Option(help: "Compression of tables. LevelDB has Snappy only and uses it for either codec.")
+  var compression = EngineSettings.Compression.lz4
+
+  @Option(help: "What a value compresses to, as a fraction.")
+  var compressionRatio = 0.5
+
+  @Option(help: "Threads; the operations are shared out over them.")
+  var threads = 1
+
+  @Option(help: "Puts a commit.")
+  var batchSize = 1
+
+  @Flag(help: "Sync each put.")
+  var sync = false
+
+  @Option(help: "Memtable (write buffer) in MiB.")
+  var memtableMb = 64
+
+  @Option(help: "Block cache in MiB.")
+  var cacheMb = 512
+
+  @Option(help: "Bits a key of the Bloom filter; 0 for none.")
+  var bloomBits = 10
+
+  @Option(help: "Block size of tables in bytes; 0 for the engine's default.")
+  var blockSize = 0
+
+  @Option(help: "Background threads.")
+  var backgroundThreads = 2
+
+  @Option(help: "Seed of keys and values.")
+  var seed: UInt64 = 42
+
+  @Flag(help: "Record no latencies: the clock is read every 64 operations.")
+  var noLatency = false
+
+  @Option(help: "Puts a second of the writer of readwhilewriting; 0: full speed.")
+  var writeRate = 0
+
+  mutating func validate() throws {
+    guard (2...64).contains(keySize) else { throw ValidationError("--key-size is 2 to 64") }
+    guard valueSize >= 0, threads >= 1, batchSize >= 1 else {
+      throw ValidationError("--value-size is at least 0; --threads and --batch-size at least 1")
+    }
+    guard (num ?? 1) >= 1, (reads ?? 1) >= 1 else { throw ValidationError("--num and --reads are at least 1") }
+    guard keySize >= 16 || Double(num ?? 1_000_000) <= pow(10, Double(keySize)) else {
+      throw ValidationError("--num numbers don't fit into keys of --key-size digits")
+    }
+    guard memtableMb >= 1, cacheMb >= 0, backgroundThreads >= 1 else {
+      throw ValidationError("--memtable-mb and --background-threads are at least 1")
+    }
+  }
+
+  /// The engines that were asked for, else those of this build.
+  var engines: [EngineKind] { engine.isEmpty ? EngineRegistry.available : engine }
+
+  func settings(_ steps: [Step]) -> RunSettings {
+    var settings = RunSettings()
+    settings.steps = steps
+    settings.databasePath = db
+    settings.num = num ?? 1_000_000
+    settings.aloneNum = num ?? 600_000
+    settings.reads = reads
+    settings.keySize = keySize
+    settings.valueSize = valueSize
+    settings.compressionRatio = compressionRatio
+    settings.threads = threads
+    settings.batchSize = batchSize
+    settings.sync = sync
+    settings.seed = seed
+    settings.latency = !noLatency
+    settings.writeRate = writeRate
+    settings.engineSettings = EngineSettings(
+      compression: compression, memtableBytes: memtableMb << 20, cacheBytes: cacheMb << 20, bloomBits: bloomBits,
+      backgroundThreads: backgroundThreads, blockBytes: blockSize)
+    return settings
+  }
+}

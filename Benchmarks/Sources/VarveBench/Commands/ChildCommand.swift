@@ -1,0 +1,38 @@
+import ArgumentParser
+import Foundation
+
+/// One engine's round in a process of its own, started by the other commands: so memory, CPU and
+/// system calls of the process are those of that engine and that round.
+struct ChildCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(commandName: "child", shouldDisplay: false)
+
+  @Argument(help: "The settings as JSON.")
+  var settings: String
+
+  func run() throws {
+    let settings = try JSONDecoder().decode(RunSettings.self, from: Data(self.settings.utf8))
+    try EngineRegistry.run(EngineRun(settings), settings.engine)
+  }
+}
+
+enum ChildProcess {
+  /// Runs the rows of `settings` in a child process and returns them.
+  static func run(_ settings: RunSettings) throws -> [Row] {
+    var settings = settings
+    let report = NSTemporaryDirectory() + "varve-bench-\(getpid())-\(UInt64.random(in: 0 ... .max)).json"
+    settings.reportPath = report
+    defer { unlink(report) }
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
+    let encoded = try JSONEncoder().encode(settings)
+    process.arguments = ["child", String(decoding: encoded, as: UTF8.self)]
+    try process.run()
+    process.waitUntilExit()
+    guard process.terminationStatus == 0 else {
+      throw EngineFailure(
+        "\(settings.engine.rawValue) ended with status \(process.terminationStatus) in round \(settings.round)")
+    }
+    let text = try String(contentsOfFile: report, encoding: .utf8)
+    return try text.split(separator: "\n").map { try JSONDecoder().decode(Row.self, from: Data($0.utf8)) }
+  }
+}

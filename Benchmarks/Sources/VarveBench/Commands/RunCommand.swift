@@ -1,0 +1,88 @@
+import ArgumentParser
+import Foundation
+
+/// `varve-bench <workload>[,<workload>...]`, the default command.
+struct RunCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "run", abstract: "Run workloads in order on one database an engine (the default command).")
+
+  @Argument(help: "Workloads, separated by commas: \(Workload.allCases.map(\.rawValue).joined(separator: " ")).")
+  var workloads: String
+
+  @Option(help: "Rounds; the engines take turns.")
+  var rounds = 1
+
+  @Option(help: "Seconds after which a row ends; 0: after its operations.")
+  var duration = 0.0
+
+  @Flag(help: "Open what is there; fail if nothing is.")
+  var useExisting = false
+
+  @OptionGroup var options: BenchOptions
+
+  @Option(help: "Append a JSON object a row to this file (- is standard output, then nothing else is printed there).")
+  var json: String?
+
+  @Option(help: "Write a page with plots to this file.")
+  var html: String?
+
+  func run() throws {
+    let list = try workloads.split(separator: ",").map { name in
+      guard let workload = Workload(rawValue: String(name)) else {
+        throw ValidationError("no workload is called \(name)")
+      }
+      return Step(workload)
+    }
+    guard !list.isEmpty else { throw ValidationError("name at least one workload") }
+    try requireEngines(options.engines)
+    guard rounds >= 1 else { throw ValidationError("--rounds is at least 1") }
+    var settings = options.settings(list)
+    settings.duration = duration
+    settings.useExisting = useExisting
+    settings.prints = json != "-"
+    if settings.prints { printHeader(settings) }
+
+    var rows: [Row] = []
+    for round in 1...rounds {
+      for engine in options.engines {
+        settings.engine = engine
+        settings.round = round
+        if settings.prints {
+          let suffix = rounds > 1 ? ", round \(round)" : ""
+          print("\(EngineRegistry.version(of: engine))\(suffix)")
+          fflush(nil)
+        }
+        let fresh = try ChildProcess.run(settings)
+        rows += fresh
+        try JSONLines.append(fresh, to: json)
+      }
+    }
+    if let html { try HTMLReport(rows: rows).page.write(toFile: html, atomically: true, encoding: .utf8) }
+  }
+
+  private func printHeader(_ settings: RunSettings) {
+    let cost = Recorder.emptyLoopCost(settings: settings)
+    print(
+      "\(settings.num) keys of \(settings.keySize) + \(settings.valueSize) bytes, compressible to "
+        + "\(settings.compressionRatio), \(settings.threads) thread(s); the harness itself takes "
+        + String(format: "%.3f micros/op", cost / 1000)
+        + (settings.latency ? " (clock and histogram included)" : " (no latencies)"))
+  }
+}
+
+/// Throws for an engine that this build doesn't hold, with the way to get it.
+func requireEngines(_ engines: [EngineKind]) throws {
+  guard !engines.isEmpty else {
+    throw ValidationError("this build holds no engine; build with --traits RocksDB,LevelDB,LMDB")
+  }
+  for engine in engines where !EngineRegistry.available.contains(engine) {
+    let remedy =
+      switch engine {
+      case .rocksdb: "build with --traits RocksDB (needs librocksdb-dev)"
+      case .leveldb: "build with --traits LevelDB (needs libleveldb-dev)"
+      case .lmdb: "build with --traits LMDB (needs liblmdb-dev)"
+      default: "it can't be measured yet"
+      }
+    throw ValidationError("\(engine.rawValue) is not in this build: \(remedy)")
+  }
+}

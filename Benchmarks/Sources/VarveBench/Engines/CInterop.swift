@@ -1,0 +1,17 @@
+import Foundation
+
+extension UnsafeRawBufferPointer {
+  /// The bytes as C's `char *`, which the peers' C APIs take.
+  @inline(__always)
+  var characters: UnsafePointer<CChar>? { baseAddress?.assumingMemoryBound(to: CChar.self) }
+}
+
+/// The text of a `char **errptr`, freed and reset.
+func takeMessage(_ message: inout UnsafeMutablePointer<CChar>?) -> String {
+  guard let text = message else { return "no message" }
+  defer {
+    free(text)
+    message = nil
+  }
+  return String(cString: text)
+}

@@ -1,0 +1,58 @@
+/// Which engines this build holds, and the one place where a kind becomes a type.
+enum EngineRegistry {
+  /// The engines of this build, Varve first.
+  static var available: [EngineKind] {
+    var kinds: [EngineKind] = []
+    #if VarveAPI
+      kinds.append(.varve)
+    #endif
+    #if RocksDB
+      kinds.append(.rocksdb)
+    #endif
+    #if LevelDB
+      kinds.append(.leveldb)
+    #endif
+    #if LMDB
+      kinds.append(.lmdb)
+    #endif
+    return kinds
+  }
+
+  static func version(of kind: EngineKind) -> String {
+    switch kind {
+    #if VarveAPI
+      case .varve: VarveAdapter.version
+    #endif
+    #if RocksDB
+      case .rocksdb: RocksDBEngine.version
+    #endif
+    #if LevelDB
+      case .leveldb: LevelDBEngine.version
+    #endif
+    #if LMDB
+      case .lmdb: LMDBEngine.version
+    #endif
+    default: "not in this build"
+    }
+  }
+
+  /// Runs the workloads of one round against one engine. Generic behind this switch, so that the
+  /// measured loops are compiled for each engine and call it without an existential.
+  static func run(_ run: EngineRun, _ kind: EngineKind) throws {
+    switch kind {
+    #if VarveAPI
+      case .varve: try run.execute(VarveAdapter.self)
+    #endif
+    #if RocksDB
+      case .rocksdb: try run.execute(RocksDBEngine.self)
+    #endif
+    #if LevelDB
+      case .leveldb: try run.execute(LevelDBEngine.self)
+    #endif
+    #if LMDB
+      case .lmdb: try run.execute(LMDBEngine.self)
+    #endif
+    default: throw EngineFailure("\(kind.rawValue) is not in this build; build with its trait (see Benchmarking)")
+    }
+  }
+}

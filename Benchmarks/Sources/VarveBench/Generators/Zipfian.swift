@@ -1,0 +1,42 @@
+import Foundation
+
+/// YCSB's zipfian distribution (constant 0.99), scrambled so that the popular keys lie anywhere.
+struct Zipfian {
+  private static let theta = 0.99
+
+  private let count: UInt64
+  private let alpha: Double
+  private let zeta: Double
+  private let eta: Double
+  private let scrambled: Bool
+
+  /// - Complexity: O(`count`) once, outside the measured time.
+  init(count: Int, scrambled: Bool) {
+    let count = max(count, 2)
+    var zeta = 0.0
+    for rank in 1...count { zeta += 1 / pow(Double(rank), Self.theta) }
+    let zetaOfTwo = 1 + 1 / pow(2, Self.theta)
+    self.count = UInt64(count)
+    self.zeta = zeta
+    self.scrambled = scrambled
+    alpha = 1 / (1 - Self.theta)
+    eta = (1 - pow(2 / Double(count), 1 - Self.theta)) / (1 - zetaOfTwo / zeta)
+  }
+
+  /// A rank in `0..<count`, 0 the most popular; scrambled by a hash when asked for.
+  func next(_ random: inout SplitMix64) -> UInt64 {
+    let unit = random.nextUnit()
+    let scaled = unit * zeta
+    let rank: UInt64
+    if scaled < 1 {
+      rank = 0
+    } else if scaled < 1 + pow(0.5, Self.theta) {
+      rank = 1
+    } else {
+      rank = min(count - 1, UInt64(Double(count) * pow(eta * unit - eta + 1, alpha)))
+    }
+    guard scrambled else { return rank }
+    var hash = SplitMix64(seed: rank)
+    return hash.next() % count
+  }
+}

@@ -1,0 +1,85 @@
+import Foundation
+
+/// What this process used since it started. Every engine and round is a process of its own, so the
+/// difference of two readings is what one row of one engine used, its background threads included.
+struct ProcessUsage {
+  var cpuNanoseconds: UInt64 = 0
+  /// Bytes handed to read and write system calls (`rchar`, `wchar`). Mapped files are not in them.
+  var bytesRead: UInt64 = 0
+  var bytesWritten: UInt64 = 0
+  /// Bytes of pages made dirty (`write_bytes`): stores through a mapping count here.
+  var bytesDirtied: UInt64 = 0
+  var systemCalls: UInt64 = 0
+
+  static func now() -> ProcessUsage {
+    var usage = ProcessUsage()
+    var resources = rusage()
+    // RUSAGE_SELF, which Glibc's and Darwin's headers declare as different types.
+    getrusage(0, &resources)
+    usage.cpuNanoseconds = nanoseconds(resources.ru_utime) + nanoseconds(resources.ru_stime)
+    guard let text = readProcFile("/proc/self/io") else { return usage }
+    for line in text.split(separator: "\n") {
+      let parts = line.split(separator: ":")
+      guard parts.count == 2, let value = UInt64(parts[1].trimmingCharacters(in: .whitespaces)) else { continue }
+      switch parts[0] {
+      case "rchar": usage.bytesRead = value
+      case "wchar": usage.bytesWritten = value
+      case "write_bytes": usage.bytesDirtied = value
+      case "syscr", "syscw": usage.systemCalls += value
+      default: break
+      }
+    }
+    return usage
+  }
+
+  private static func nanoseconds(_ time: timeval) -> UInt64 {
+    UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_usec) * 1000
+  }
+}
+
+/// The largest resident set since the last reset (`VmHWM`), in bytes.
+enum PeakMemory {
+  static func reset() {
+    guard let file = fopen("/proc/self/clear_refs", "w") else { return }
+    fputs("5", file)
+    fclose(file)
+  }
+
+  static func read() -> UInt64 {
+    guard let status = readProcFile("/proc/self/status"), let mark = status.range(of: "VmHWM:") else { return 0 }
+    let digits = status[mark.upperBound...].drop { !$0.isNumber }.prefix { $0.isNumber }
+    return (UInt64(digits) ?? 0) * 1024
+  }
+}
+
+/// Tells how long the process has been at rest: no CPU to speak of and nothing written.
+struct QuietWindow {
+  private var lastBusy = Clock.now()
+  private var usage = ProcessUsage.now()
+  private var observed = Clock.now()
+
+  /// Nanoseconds of rest up to now. Called every few milliseconds by a thread that else sleeps.
+  mutating func observe() -> UInt64 {
+    let now = Clock.now()
+    let current = ProcessUsage.now()
+    // Reading the counters costs this thread some CPU itself: less than an eighth of the time is rest.
+    let cpu = current.cpuNanoseconds - usage.cpuNanoseconds
+    if cpu * 8 > now - observed || current.bytesWritten != usage.bytesWritten { lastBusy = now }
+    usage = current
+    observed = now
+    return now - lastBusy
+  }
+}
+
+/// The text of a file under /proc, whose size reads as 0, so that Foundation takes it for empty.
+func readProcFile(_ path: String) -> String? {
+  guard let file = fopen(path, "r") else { return nil }
+  defer { fclose(file) }
+  var text: [UInt8] = []
+  var chunk = [UInt8](repeating: 0, count: 16_384)
+  while true {
+    let count = fread(&chunk, 1, chunk.count, file)
+    guard count > 0 else { return String(decoding: text, as: UTF8.self) }
+    text += chunk[..<count]
+  }
+}

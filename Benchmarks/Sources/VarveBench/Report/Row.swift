@@ -1,0 +1,156 @@
+import Foundation
+import Histogram
+
+/// One row of the report: one workload of one engine in one round.
+///
+/// The names of the fields and their order up to `found` are fixed; what follows may grow.
+struct Row: Codable {
+  var engine = ""
+  var version = ""
+  var workload = ""
+  var ops = 0
+  var threads = 1
+  var seconds = 0.0
+  var opsPerSecond = 0.0
+  /// Wall time of the row by operations, whatever the number of threads.
+  var microsPerOp = 0.0
+  var p50: Double?
+  var p99: Double?
+  var p999: Double?
+  var p9999: Double?
+  var max: Double?
+  /// Of the whole process, the engine's background threads included, within the row.
+  var cpuSeconds = 0.0
+  /// The largest resident set within the row; mapped files that were touched count.
+  var peakResidentBytes: UInt64 = 0
+  var diskBytes: UInt64 = 0
+  var logBytes: UInt64 = 0
+  /// Bytes written to tables by flushes and compactions within the row (LMDB: pages).
+  var bytesWritten: UInt64 = 0
+  /// Bytes that read system calls returned within the row. Reads through mapped files are not in it.
+  var bytesRead: UInt64 = 0
+  /// Table bytes written by user bytes put, both since the first row of this run, so that the row
+  /// `waitforcompaction` behind a fill has that of the fill and all that it caused.
+  var writeAmplification: Double?
+  /// Table bytes by the bytes of the keys and values that are live.
+  var spaceAmplification: Double?
+  var found: Int?
+
+  var round = 1
+  var userBytes: UInt64 = 0
+  /// Bytes of pages that the process made dirty within the row, tables and log, by any means.
+  var bytesDirtied: UInt64 = 0
+  /// Read and write system calls within the row.
+  var ioCalls: UInt64 = 0
+  /// Operations of the writer beside `readwhilewriting`.
+  var writerOps: Int?
+  var perSecond: [UInt64] = []
+  var levels: [LevelUsage] = []
+  /// (percentile, microseconds) pairs for the plot.
+  var percentiles: [[Double]] = []
+
+  enum CodingKeys: String, CodingKey {
+    case engine, version, workload, ops, threads, seconds
+    case opsPerSecond = "ops_per_sec"
+    case microsPerOp = "micros_per_op"
+    case p50 = "p50_us"
+    case p99 = "p99_us"
+    case p999 = "p999_us"
+    case p9999 = "p9999_us"
+    case max = "max_us"
+    case cpuSeconds = "cpu_seconds"
+    case peakResidentBytes = "peak_rss_bytes"
+    case diskBytes = "disk_bytes"
+    case logBytes = "log_bytes"
+    case bytesWritten = "bytes_written"
+    case bytesRead = "bytes_read"
+    case writeAmplification = "write_amplification"
+    case spaceAmplification = "space_amplification"
+    case found, round
+    case userBytes = "user_bytes"
+    case bytesDirtied = "bytes_dirtied"
+    case ioCalls = "io_calls"
+    case writerOps = "writer_ops"
+    case perSecond = "ops_by_second"
+    case levels
+    case percentiles
+  }
+
+  mutating func take(_ histogram: Histogram<UInt64>) {
+    guard histogram.totalCount > 0 else { return }
+    func micros(_ percentile: Double) -> Double {
+      Double(histogram.valueAtPercentile(percentile)) / 1000
+    }
+    p50 = micros(50)
+    p99 = micros(99)
+    p999 = micros(99.9)
+    p9999 = micros(99.99)
+    max = Double(histogram.max) / 1000
+    percentiles = [0, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99, 99.995, 99.999, 100].map {
+      [$0, micros($0)]
+    }
+  }
+
+  /// `fillrandom   :   0.912 micros/op  1096491 ops/sec  4.56 seconds  5000000 operations`
+  var line: String {
+    let name = workload.padding(toLength: Swift.max(12, workload.count), withPad: " ", startingAt: 0)
+    var text = String(
+      format: "%@ : %7.3f micros/op %9.0f ops/sec %8.2f seconds %9d operations", name as NSString, microsPerOp,
+      opsPerSecond, seconds, ops)
+    if let found { text += found > ops ? "  (\(found) found)" : "  (\(found) of \(ops) found)" }
+    if let writerOps { text += String(format: "  (writer %.0f/sec)", Double(writerOps) / Swift.max(seconds, 1e-9)) }
+    return text
+  }
+
+  /// The row as one line of JSON, its fields in the documented order.
+  var jsonLine: String {
+    var fields: [String] = []
+    func add(_ key: CodingKeys, _ text: String) { fields.append("\"\(key.rawValue)\":\(text)") }
+    func number(_ value: Double?) -> String {
+      guard let value, value.isFinite else { return "null" }
+      return String(format: "%.6g", value)
+    }
+    add(.engine, Self.quoted(engine))
+    add(.version, Self.quoted(version))
+    add(.workload, Self.quoted(workload))
+    add(.ops, "\(ops)")
+    add(.threads, "\(threads)")
+    add(.seconds, String(format: "%.6f", seconds))
+    add(.opsPerSecond, String(format: "%.1f", opsPerSecond))
+    add(.microsPerOp, String(format: "%.4f", microsPerOp))
+    add(.p50, number(p50))
+    add(.p99, number(p99))
+    add(.p999, number(p999))
+    add(.p9999, number(p9999))
+    add(.max, number(max))
+    add(.cpuSeconds, String(format: "%.6f", cpuSeconds))
+    add(.peakResidentBytes, "\(peakResidentBytes)")
+    add(.diskBytes, "\(diskBytes)")
+    add(.logBytes, "\(logBytes)")
+    add(.bytesWritten, "\(bytesWritten)")
+    add(.bytesRead, "\(bytesRead)")
+    add(.writeAmplification, number(writeAmplification))
+    add(.spaceAmplification, number(spaceAmplification))
+    add(.found, found.map { "\($0)" } ?? "null")
+    add(.round, "\(round)")
+    add(.userBytes, "\(userBytes)")
+    add(.bytesDirtied, "\(bytesDirtied)")
+    add(.ioCalls, "\(ioCalls)")
+    add(.writerOps, writerOps.map { "\($0)" } ?? "null")
+    add(.perSecond, "[" + perSecond.map { "\($0)" }.joined(separator: ",") + "]")
+    add(
+      .levels,
+      "["
+        + levels.map { "{\"level\":\($0.level),\"files\":\($0.files),\"bytes\":\($0.bytes)}" }.joined(separator: ",")
+        + "]")
+    add(
+      .percentiles,
+      "[" + percentiles.map { "[\(number($0[0])),\(number($0[1]))]" }.joined(separator: ",") + "]")
+    return "{" + fields.joined(separator: ",") + "}"
+  }
+
+  private static func quoted(_ text: String) -> String {
+    let escaped = text.replacingOccurrences(of: "\\", with: "\\\\").replacingOccurrences(of: "\"", with: "\\\"")
+    return "\"\(escaped)\""
+  }
+}

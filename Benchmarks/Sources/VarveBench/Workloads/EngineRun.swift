@@ -1,0 +1,224 @@
+import Foundation
+import Histogram
+
+/// The rows of one engine in one round, in order on one database; runs in a child process of its own.
+final class EngineRun {
+  private let settings: RunSettings
+  private var userBytes: UInt64 = 0
+  private var tableBytes: UInt64 = 0
+
+  init(_ settings: RunSettings) { self.settings = settings }
+
+  private var enginePath: String { settings.databasePath + "/" + settings.engine.rawValue }
+
+  func execute<Engine: KeyValueEngine>(_ type: Engine.Type) throws {
+    let first = settings.steps.first?.workload
+    if !settings.useExisting, let first, first.startsEmpty || first.isAlone {
+      try? FileManager.default.removeItem(atPath: enginePath)
+    }
+    if settings.useExisting, !FileManager.default.fileExists(atPath: enginePath) {
+      throw EngineFailure("--use-existing, but there is no \(enginePath)")
+    }
+    try FileManager.default.createDirectory(atPath: settings.databasePath, withIntermediateDirectories: true)
+
+    var engine: Engine?
+    let live = LiveKeys(range: settings.num, isKnown: !settings.useExisting && first?.startsEmpty == true)
+    for step in settings.steps {
+      let settings = settings.applying(step)
+      if step.workload == .syncloop {
+        try report(rawSyncLoop(settings))
+      } else if step.workload.isAlone {
+        try report(runAlone(type, step.workload))
+      } else {
+        let open = try engine ?? openEngine(type, path: enginePath, settings.engineSettings)
+        engine = open
+        try report(row(open, step.workload, settings, path: enginePath, live: live))
+      }
+    }
+    try engine?.close()
+  }
+
+  private func openEngine<Engine: KeyValueEngine>(
+    _ type: Engine.Type, path: String, _ options: EngineSettings
+  ) throws -> Engine {
+    var options = options
+    options.createIfMissing = !settings.useExisting
+    return try type.init(path: path, settings: options)
+  }
+
+  /// A database of its own whose memtable holds all that is put, gone afterwards.
+  private func runAlone<Engine: KeyValueEngine>(_ type: Engine.Type, _ workload: Workload) throws -> Row {
+    let path = enginePath + "-" + workload.rawValue
+    try? FileManager.default.removeItem(atPath: path)
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    var options = settings.engineSettings
+    // Four times the data: no engine keeps more than that of its own beside a record.
+    let bytes = workload.operationCount(settings) * (settings.keySize + settings.valueSize)
+    options.memtableBytes = max(options.memtableBytes, bytes * 4)
+    let engine = try type.init(path: path, settings: options)
+    let live = LiveKeys(range: settings.num, isKnown: true)
+    let row = try row(engine, workload, settings, path: path, live: live)
+    try engine.close()
+    return row
+  }
+
+  private func row<Engine: KeyValueEngine>(
+    _ engine: Engine, _ workload: Workload, _ settings: RunSettings, path: String, live: LiveKeys
+  ) throws -> Row {
+    var row = Row()
+    row.engine = settings.engine.rawValue
+    row.version = Engine.version
+    row.workload = workload.rawValue
+    row.round = settings.round
+    row.threads = settings.threads
+    let zipfian = workload.isYCSB ? Zipfian(count: settings.num, scrambled: workload != .ycsbd) : nil
+    let countersBefore = engine.counters()
+    PeakMemory.reset()
+    let usageBefore = ProcessUsage.now()
+    let start = Clock.now()
+
+    switch workload {
+    case .compact:
+      try engine.compact()
+      row.seconds = Double(Clock.now() - start) / 1e9
+      row.ops = 1
+      row.threads = 1
+    case .waitforcompaction:
+      let idle = try engine.waitForCompaction()
+      row.seconds = max(Double(Clock.now() - start) - Double(idle), 0) / 1e9
+      row.ops = 1
+      row.threads = 1
+    default:
+      try runWorkers(engine, workload, settings, zipfian, live, into: &row)
+    }
+
+    let usage = ProcessUsage.now()
+    row.peakResidentBytes = PeakMemory.read()
+    let counters = engine.counters()
+    finish(&row, usageBefore, usage)
+    row.bytesWritten = counters.tableBytesWritten - countersBefore.tableBytesWritten
+    row.levels = counters.levels
+    let disk = DirectoryUsage(path: path, use: Engine.fileUse)
+    row.diskBytes = disk.tableBytes
+    row.logBytes = disk.logBytes
+    userBytes += row.userBytes
+    tableBytes += row.bytesWritten
+    if userBytes > 0 { row.writeAmplification = Double(tableBytes) / Double(userBytes) }
+    if live.isKnown, live.count > 0 {
+      row.spaceAmplification = Double(disk.tableBytes) / Double(UInt64(live.count) * settings.userBytesPerPut)
+    }
+    return row
+  }
+
+  private func finish(_ row: inout Row, _ before: ProcessUsage, _ after: ProcessUsage) {
+    row.microsPerOp = row.ops > 0 ? row.seconds * 1e6 / Double(row.ops) : 0
+    row.opsPerSecond = row.seconds > 0 ? Double(row.ops) / row.seconds : 0
+    row.cpuSeconds = Double(after.cpuNanoseconds - before.cpuNanoseconds) / 1e9
+    row.bytesRead = after.bytesRead - before.bytesRead
+    row.ioCalls = after.systemCalls - before.systemCalls
+    row.bytesDirtied = after.bytesDirtied - before.bytesDirtied
+  }
+
+  private func runWorkers<Engine: KeyValueEngine>(
+    _ engine: Engine, _ workload: Workload, _ settings: RunSettings, _ zipfian: Zipfian?, _ live: LiveKeys,
+    into row: inout Row
+  ) throws {
+    let workers = try (0..<settings.threads).map { thread in
+      Worker(try engine.makeSession(), settings, workload, thread: thread)
+    }
+    let stop = StopFlag()
+    var writer: Worker<Engine.Session>?
+    if workload == .readwhilewriting {
+      writer = Worker(try engine.makeSession(), settings, .overwrite, thread: 0)
+    }
+    let start = Clock.now()
+    if let writer {
+      // The writer is the last thread; it ends when the readers have.
+      let readersLeft = CountDown(workers.count)
+      WorkerThreads.run(workers.count + 1) { [workers] index in
+        if index < workers.count {
+          workers[index].run(zipfian)
+          if readersLeft.arrive() { stop.set() }
+        } else {
+          do { try writer.writeUntil(stop) } catch { writer.failure = error }
+        }
+      }
+      row.writerOps = writer.recorder.operations
+    } else {
+      WorkerThreads.run(workers.count) { [workers] index in workers[index].run(zipfian) }
+    }
+    let end = workers.map(\.recorder.end).max() ?? start
+    row.seconds = Double(end - start) / 1e9
+    for worker in workers + (writer.map { [$0] } ?? []) {
+      worker.session.close()
+      if let failure = worker.failure { throw failure }
+    }
+    collect(workers, workload, into: &row)
+    row.userBytes += UInt64(row.writerOps ?? 0) * settings.userBytesPerPut
+    follow(workers, workload, live)
+  }
+
+  private func collect<Session: KeyValueSession>(
+    _ workers: [Worker<Session>], _ workload: Workload, into row: inout Row
+  ) {
+    var histogram = workers[0].recorder.histogram
+    for worker in workers.dropFirst() { histogram.add(worker.recorder.histogram) }
+    row.take(histogram)
+    row.ops = workers.reduce(0) { $0 + $1.recorder.operations }
+    let seconds = workers.map(\.recorder.perSecond.count).min() ?? 0
+    row.perSecond = (0..<seconds).map { second in workers.reduce(0) { $0 + $1.recorder.perSecond[second] } }
+    if workload.puts {
+      row.userBytes = UInt64(row.ops) * settings.userBytesPerPut
+    } else if workload == .deleterandom {
+      row.userBytes = UInt64(row.ops * settings.keySize)
+    } else {
+      row.found = workers.reduce(0) { $0 + $1.found }
+      row.userBytes = UInt64(workers.reduce(0) { $0 + $1.putCount }) * settings.userBytesPerPut
+    }
+  }
+
+  /// Runs the row's keys through the bitmap of live keys.
+  private func follow<Session: KeyValueSession>(
+    _ workers: [Worker<Session>], _ workload: Workload, _ live: LiveKeys
+  ) {
+    if workload.isYCSB && workload != .ycsbc { live.isKnown = false }
+    guard live.isKnown, workload.puts || workload == .deleterandom else { return }
+    for worker in workers {
+      var sequence = Worker<Session>.sequence(workload, settings, thread: worker.thread)
+      for _ in 0..<worker.recorder.operations {
+        let number = sequence.next()
+        if workload.puts { live.insert(number) } else { live.remove(number) }
+      }
+    }
+  }
+
+  private func rawSyncLoop(_ settings: RunSettings) throws -> Row {
+    var row = Row()
+    row.engine = "raw"
+    row.version = "append and fdatasync"
+    row.workload = Workload.syncloop.rawValue
+    row.round = settings.round
+    let recorder = Recorder(recordsLatency: settings.latency, duration: settings.duration)
+    let before = ProcessUsage.now()
+    try SyncLoop.run(directory: settings.databasePath, settings: settings, recorder: recorder)
+    row.take(recorder.histogram)
+    row.ops = recorder.operations
+    row.seconds = Double(recorder.end - recorder.start) / 1e9
+    row.perSecond = recorder.perSecond
+    finish(&row, before, ProcessUsage.now())
+    return row
+  }
+
+  private func report(_ row: Row) throws {
+    if settings.prints {
+      print(row.line)
+      fflush(nil)
+    }
+    guard !settings.reportPath.isEmpty else { return }
+    guard let file = fopen(settings.reportPath, "a") else {
+      throw EngineFailure("can't write \(settings.reportPath): errno \(errno)")
+    }
+    fputs(row.jsonLine + "\n", file)
+    fclose(file)
+  }
+}

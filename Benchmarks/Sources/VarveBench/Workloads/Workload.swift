@@ -1,0 +1,86 @@
+/// The rows that can be asked for, named and defined as in db_bench where it has them.
+///
+/// `num` operations are shared out over the threads, so that a row is the same work whatever
+/// `--threads` says (db_bench gives each thread `num`).
+enum Workload: String, CaseIterable, Codable {
+  /// Puts in ascending order.
+  case fillseq
+  /// Puts of keys drawn from `0..<num`: some twice, about 37 % of the numbers never.
+  case fillrandom
+  /// The same with another sequence, over what is there.
+  case overwrite
+  /// Puts of 100 keys, over and over.
+  case overwritehot
+  /// 100 ascending runs, one put of each in turn.
+  case fillclustered
+  /// Synced puts; `num / 1000` of them, but at least 300 where `num` allows.
+  case fillsync
+  /// Puts of which 1 in 100 is synced; `num / 10` of them.
+  case fillmixed
+  case readrandom
+  /// Gets of keys that lie between those that are there.
+  case readmissing
+  case readseq
+  case readreverse
+  /// A new cursor, a seek and ten steps.
+  case seekrandom
+  /// `--threads` readers, and one writer beside them that overwrites keys of `fillrandom`.
+  case readwhilewriting
+  case deleterandom
+  case compact
+  case waitforcompaction
+  /// `fillrandom` and `fillseq` into a memtable that holds them all: log and memtable alone.
+  case putalone, putaloneseq
+  /// A raw append and `fdatasync` of one record at a time on a preallocated file: the floor of `fillsync`.
+  case syncloop
+  case ycsba, ycsbb, ycsbc, ycsbd, ycsbe, ycsbf
+
+  /// A first row of these starts from an empty database.
+  var startsEmpty: Bool { rawValue.hasPrefix("fill") }
+
+  /// These run in a directory of their own, with a memtable that holds all they put.
+  var isAlone: Bool { self == .putalone || self == .putaloneseq }
+
+  var isYCSB: Bool { rawValue.hasPrefix("ycsb") }
+
+  /// Whether the row puts or deletes, and so counts in the write amplification.
+  var keyOrder: KeySequence.Order {
+    switch self {
+    case .fillseq, .putaloneseq: .ascending
+    case .fillclustered: .clustered(groups: 100)
+    default: .uniform
+    }
+  }
+
+  var puts: Bool {
+    switch self {
+    case .fillseq, .fillrandom, .overwrite, .overwritehot, .fillclustered, .fillsync, .fillmixed, .putalone,
+      .putaloneseq:
+      true
+    default: false
+    }
+  }
+
+  func keyRange(_ settings: RunSettings) -> Int {
+    self == .overwritehot ? min(100, settings.num) : settings.num
+  }
+
+  func operationCount(_ settings: RunSettings) -> Int {
+    switch self {
+    case .fillsync, .syncloop: max(settings.num / 1000, min(settings.num, 300))
+    case .fillmixed: max(settings.num / 10, min(settings.num, 1000))
+    case .compact, .waitforcompaction: 1
+    case .putalone, .putaloneseq: settings.aloneNum ?? settings.num
+    case _ where puts || self == .deleterandom: settings.num
+    default: settings.reads ?? settings.num
+    }
+  }
+
+  func isSynced(_ operation: Int, _ settings: RunSettings) -> Bool {
+    switch self {
+    case .fillsync: true
+    case .fillmixed: operation % 100 == 99
+    default: settings.sync
+    }
+  }
+}

@@ -1,0 +1,179 @@
+/// The read path, on one screen: active memtable, frozen memtables from the newest, level 0 from the
+/// newest, one table of each deeper level. The first entry that is visible decides.
+extension Engine {
+  /// The value of a key, copied; nil where there is none.
+  ///
+  /// Throws `.familyDropped`, `.corruption` and `.inputOutput`. Complexity: O(log n) in each memtable,
+  /// a filter for each table that could hold the key, and a block of the one that does.
+  public func get(
+    _ key: RawSpan, in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil
+  ) throws(EngineError) -> [UInt8]? {
+    try key.withByteView { (key) throws(EngineError) in
+      try lookUp(key, family, snapshot) { $0?.bytes }
+    }
+  }
+
+  /// The value of a key, as above.
+  public func get(
+    _ key: [UInt8], in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil
+  ) throws(EngineError) -> [UInt8]? {
+    try unsafe get(key.span.bytes, in: family, snapshot: snapshot)
+  }
+
+  /// Calls `body` with the value of a key, without copying it; returns nil where there is none.
+  ///
+  /// `body` should be short: what the read uses is kept until it returns. It may not close the engine.
+  public func withValue<R>(
+    forKey key: RawSpan, in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil,
+    _ body: (RawSpan) throws -> R
+  ) throws -> R? {
+    let result = try key.withByteView { (key) throws(EngineError) -> Result<R, any Error>? in
+      try lookUp(key, family, snapshot) { value in
+        value.map { value in
+          Result { unsafe try body(RawSpan(_unsafeStart: value.base, byteCount: value.count)) }
+        }
+      }
+    }
+    return try result?.get()
+  }
+
+  /// Whether a key has a value.
+  public func contains(
+    _ key: RawSpan, in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil
+  ) throws(EngineError) -> Bool {
+    try key.withByteView { (key) throws(EngineError) in try lookUp(key, family, snapshot) { $0 != nil } }
+  }
+
+  /// Whether a key has a value.
+  public func contains(
+    _ key: [UInt8], in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil
+  ) throws(EngineError) -> Bool {
+    try unsafe contains(key.span.bytes, in: family, snapshot: snapshot)
+  }
+
+  /// The values of several keys, all at the same instant, in the order of the keys.
+  public func multiGet(
+    _ keys: [[UInt8]], in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil
+  ) throws(EngineError) -> [[UInt8]?] {
+    checkOpen()
+    let state = state(of: family)
+    if state.isDropped { throw CommitPipeline.droppedError(state) }
+    let mark = epochs.enter()
+    defer { epochs.leave(mark) }
+    let (view, sequence) = unsafe pin(state, snapshot)
+    var values: [[UInt8]?] = []
+    values.reserveCapacity(keys.count)
+    for key in keys {
+      values.append(
+        try key.withByteView { (key) throws(EngineError) in
+          try unsafe view.withGuaranteed { (view) throws(EngineError) in
+            try find(key, view, sequence) { $0?.bytes }
+          }
+        })
+    }
+    return values
+  }
+
+  /// One instant of the database, to read at.
+  public func snapshot() -> EngineSnapshot {
+    checkOpen()
+    return EngineSnapshot(list: snapshots) { pipeline.visible }
+  }
+
+  // MARK: - The path
+
+  @inline(__always)
+  private func lookUp<R>(
+    _ key: ByteView, _ family: ColumnFamily?, _ snapshot: EngineSnapshot?, _ body: (ByteView?) -> R
+  ) throws(EngineError) -> R {
+    checkOpen()
+    let state = state(of: family)
+    if state.isDropped { throw CommitPipeline.droppedError(state) }
+    let mark = epochs.enter()
+    defer { epochs.leave(mark) }
+    let (view, sequence) = unsafe pin(state, snapshot)
+    return try unsafe view.withGuaranteed { (view) throws(EngineError) in
+      try find(key, view, sequence, body)
+    }
+  }
+
+  /// A view and the sequence that belongs to it: the view did not change while the sequence was read,
+  /// so nothing that is visible at the sequence was dropped from it, and it has everything up to it.
+  @inline(__always)
+  private func pin(
+    _ state: FamilyState, _ snapshot: EngineSnapshot?
+  ) -> (Unmanaged<ReadView>, SequenceNumber) {
+    var identity = state.viewIdentity
+    if let snapshot { return (unsafe state.view(identity), snapshot.sequence) }
+    while true {
+      let sequence = pipeline.visible
+      let again = state.viewIdentity
+      if again == identity { return (unsafe state.view(identity), sequence) }
+      identity = again
+    }
+  }
+
+  @inline(__always)
+  private func find<R>(
+    _ key: ByteView, _ view: ReadView, _ sequence: SequenceNumber, _ body: (ByteView?) -> R
+  ) throws(EngineError) -> R {
+    if let hit = view.memTable.get(key, at: sequence) { return body(try Self.visibleValue(hit.trailer, hit.value)) }
+    if !view.frozen.isEmpty, let hit = Self.findFrozen(key, view, sequence) {
+      return body(try Self.visibleValue(hit.trailer, hit.value))
+    }
+    if view.version.isEmpty { return body(nil) }
+    return try findInTables(key, view, sequence, body)
+  }
+
+  @inline(never)
+  private static func findFrozen(_ key: ByteView, _ view: ReadView, _ sequence: SequenceNumber) -> MemTableHit? {
+    for table in view.frozen {
+      if let hit = table.get(key, at: sequence) { return hit }
+    }
+    return nil
+  }
+
+  @inline(__always)
+  private func findInTables<R>(
+    _ key: ByteView, _ view: ReadView, _ sequence: SequenceNumber, _ body: (ByteView?) -> R
+  ) throws(EngineError) -> R {
+    let hash = KeyHash.hash(key)
+    var result: R?
+    try view.version.forEachTable(thatMayHold: key, at: sequence) { (table, _) throws(EngineError) in
+      let reader = unsafe try tree.reader(table)
+      return try unsafe reader.withGuaranteed { (reader) throws(EngineError) in
+        guard let hit = try reader.get(key, hash: hash, at: sequence) else { return true }
+        result = body(try Self.visibleValue(hit.trailer, hit.value))
+        return false
+      }
+    }
+    return result ?? body(nil)
+  }
+
+  /// What an entry means to a reader.
+  @inline(__always)
+  private static func visibleValue(_ trailer: Trailer, _ value: ByteView) throws(EngineError) -> ByteView? {
+    switch trailer.kind {
+    case .put: return value
+    case .delete, .singleDelete: return nil
+    case .rangeDelete, .merge, nil: throw unreadable(trailer)
+    }
+  }
+
+  @inline(never)
+  private static func unreadable(_ trailer: Trailer) -> EngineError {
+    EngineError(
+      .unsupportedFormat, "an entry at sequence \(trailer.sequence) has kind \(trailer.rawKind), unknown to this version")
+  }
+}
+
+extension Unmanaged {
+  /// Uses the object without counting a reference: whoever calls knows that it lives.
+  @inline(__always)
+  func withGuaranteed<R, E: Error>(_ body: (Instance) throws(E) -> R) throws(E) -> R {
+    let result = unsafe _withUnsafeGuaranteedRef { (object) -> Result<R, E> in
+      do throws(E) { return .success(try body(object)) } catch { return .failure(error) }
+    }
+    return try result.get()
+  }
+}

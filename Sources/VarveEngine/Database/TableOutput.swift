@@ -1,0 +1,57 @@
+/// A table that a flush or compaction writes: its file, its builder, and what becomes of them.
+///
+/// One job's. `finish` or `discard` ends it.
+final class TableOutput {
+  let number: FileNumber
+  let builder: TableBuilder
+  private let file: any File
+  private let background: BackgroundWork
+
+  init(_ background: BackgroundWork, _ family: FamilyState, level: Int, origin: TableOrigin) throws(EngineError) {
+    self.background = background
+    number = background.tree.allocateFileNumber()
+    file = try background.tree.environment.fileSystem.createFile(background.tree.path(.table(number)))
+    builder = TableBuilder(
+      file: file, number: number, tableID: background.tree.environment.random(),
+      options: background.options.tableOptions(family.options, level: level, origin: origin))
+  }
+
+  /// Writes the rest and syncs. The directory is the caller's to sync.
+  func finish() throws(EngineError) -> TableMetadata {
+    let summary = try builder.finish()
+    try file.sync()
+    file.close()
+    return summary.smallestKey.withByteView { smallest in
+      summary.largestKey.withByteView { largest in
+        TableMetadata(
+          number: number, fileSize: summary.fileSize, tableID: summary.tableID, smallestKey: smallest,
+          smallestTrailer: summary.smallestTrailer, largestKey: largest, largestTrailer: summary.largestTrailer,
+          smallestSequence: summary.smallestSequence, largestSequence: summary.largestSequence,
+          entryCount: summary.entryCount, tombstoneCount: summary.tombstoneCount,
+          rangeTombstoneCount: summary.rangeTombstoneCount, rawSize: summary.rawSize)
+      }
+    }
+  }
+
+  /// Gives up a file that no edit names. If it can't be removed now, the next open does it.
+  func discard() {
+    file.close()
+    Self.remove(number, background)
+  }
+
+  static func remove(_ number: FileNumber, _ background: BackgroundWork) {
+    try? background.tree.environment.fileSystem.remove(background.tree.path(.table(number)))
+  }
+}
+
+extension EngineOptions {
+  func tableOptions(_ family: FamilyOptions, level: Int, origin: TableOrigin) -> TableOptions {
+    var table = TableOptions()
+    table.blockSize = blockSize
+    table.compression = Compression(family.compression ?? compression)
+    table.bloomBitsPerKey = bloomBitsPerKey
+    table.level = level
+    table.origin = origin
+    return table
+  }
+}
