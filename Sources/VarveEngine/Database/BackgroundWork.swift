@@ -15,17 +15,22 @@ final class BackgroundWork: Sendable {
   let snapshots: SnapshotList
   let executor: any BackgroundExecutor
   let counters = EngineCounters()
+  let controller: WriteController
+  private let pace = WritePace()
   private let obsolete: ObsoleteFiles
+  private let scheduler = Mutex<CompactionScheduler?>(nil)
   private let state = Mutex(State())
   private let familyChanges = Mutex(())
 
   private static let firstRetryNanoseconds: UInt64 = 100_000_000
   private static let lastRetryNanoseconds: UInt64 = 5_000_000_000
+  private static let tickNanoseconds: UInt64 = 50_000_000
 
   struct State: Sendable {
     var isFlushScheduled = false
     var retryNanoseconds: UInt64 = BackgroundWork.firstRetryNanoseconds
     var flushError: EngineError?
+    var isTickScheduled = false
     var isClosing = false
   }
 
@@ -41,13 +46,27 @@ final class BackgroundWork: Sendable {
     self.snapshots = snapshots
     self.executor = executor
     self.obsolete = obsolete
+    controller = WriteController(options.controllerOptions)
+    var pickerOptions = CompactionPickerOptions()
+    pickerOptions.memtableSize = UInt64(options.memtableSize)
+    let picker = LeveledCompactionPicker(options: pickerOptions)
+    scheduler.withLock { $0 = CompactionScheduler(self, picker: picker) }
+  }
+
+  var compactions: CompactionScheduler {
+    guard let found = scheduler.withLock({ $0 }) else { fatalError("the scheduler is made with its owner") }
+    return found
   }
 
   /// Begins with what recovery left: frozen memtables, levels over their targets.
   func start() {
-    pipeline.memory.onFreeze { [weak self] _ in self?.scheduleFlush() }
+    pipeline.memory.onFreeze { [weak self] _ in
+      self?.scheduleFlush()
+      self?.updateController()
+    }
     pipeline.log.prepareNext()
     scheduleFlush()
+    compactions.didChange(registry.all.map(\.id))
   }
 
   var isClosing: Bool { state.withLock { $0.isClosing } }
@@ -81,6 +100,9 @@ final class BackgroundWork: Sendable {
         state.retryNanoseconds = Self.firstRetryNanoseconds
       }
       epochs.poll()
+      compactions.didChange(inputs.map(\.family.id))
+      updateController()
+      tree.cache.trimIfShrunk()
       executor.wakeWaiters()
       executor.submit("flush", priority: .high) { [self] in runFlush() }
     } catch {
@@ -169,9 +191,48 @@ final class BackgroundWork: Sendable {
 
   // MARK: - Writers
 
-  /// Slows a writer down where background work falls behind.
+  /// Slows a writer down where background work falls behind. Costs one load where it doesn't.
   @inline(__always)
-  func delayWrite(bytes: Int) {}
+  func delayWrite(bytes: Int) {
+    if !controller.isFree { waitForPace(bytes) }
+  }
+
+  @inline(never)
+  private func waitForPace(_ bytes: Int) {
+    let delay = controller.delay(bytes: bytes, now: tree.environment.clock.now())
+    // At the memory budget the commit itself waits, for memtables to be flushed.
+    if delay != WriteController.stop { pace.wait(delay) }
+  }
+
+  /// Tells the write controller how far background work is behind.
+  func updateController() {
+    let families = registry.all
+    let frozen = pipeline.memory.frozenSize
+    controller.update(
+      WriteController.Input(
+        now: tree.environment.clock.now(), acceptedBytes: pipeline.acceptedBytes, debtBytes: compactions.debtBytes(),
+        levelZeroDepth: Double(families.map { $0.state.version.levelZero.depth }.max() ?? 0),
+        unflushedBytes: UInt64(frozen), frozenCount: families.reduce(0) { $0 + $1.state.frozen.count }))
+    guard !controller.isFree, !isClosing else { return }
+    let isFirst = state.withLock { state in
+      defer { state.isTickScheduled = true }
+      return !state.isTickScheduled
+    }
+    guard isFirst else { return }
+    executor.submit("controller", after: Self.tickNanoseconds) { [self] in
+      state.withLock { $0.isTickScheduled = false }
+      updateController()
+    }
+  }
+
+  /// Returns when no flush and no compaction is due.
+  func waitUntilIdle() throws(EngineError) {
+    repeat {
+      try waitForFlushes()
+      executor.wait(until: { [self] in state.withLock { !$0.isFlushScheduled || $0.flushError != nil } })
+      try compactions.waitUntilIdle()
+    } while !registry.all.allSatisfy { $0.state.frozen.isEmpty }
+  }
 
   // MARK: - Closing
 
@@ -182,6 +243,7 @@ final class BackgroundWork: Sendable {
     }
     state.withLock { $0.isClosing = true }
     executor.wait(until: { [self] in state.withLock { !$0.isFlushScheduled } })
+    compactions.stop()
     obsolete.stop()
     do throws(EngineError) {
       try pipeline.lead { () throws(EngineError) in try pipeline.closeLog() }

@@ -187,6 +187,9 @@ final class CommitPipeline: @unchecked Sendable {
     }
   }
 
+  /// About how many bytes were committed since the engine opened: what went into the log.
+  var acceptedBytes: UInt64 { log.appendedPlace }
+
   // MARK: - Failure
 
   /// Refuses all further writes, for this reason. The first reason stays.

@@ -89,4 +89,11 @@ extension EngineOptions {
       initialSegmentSize: min(Limits.logSegmentSizeMinimum, logSegmentSize), maximumSegmentSize: logSegmentSize,
       poolBytes: 2 * logSegmentSize, usesMapping: usesMapping)
   }
+
+  var controllerOptions: WriteController.Options {
+    var controller = WriteController.Options()
+    // Frozen memtables alone are counted: the active ones are always there.
+    controller.memoryBudget = UInt64(frozenBytesMaximum + memtableSize)
+    return controller
+  }
 }

@@ -257,6 +257,8 @@ final class LogWriter: @unchecked Sendable {
 
   /// The bytes of all segments that hold something, the current one included.
   var liveBytes: Int { state.withLock { $0.live.reduce($0.current.capacity) { $0 + $1.capacity } } }
+  /// Whether records are stored through a mapping.
+  var usesMapping: Bool { options.usesMapping }
   var liveSegmentCount: Int { state.withLock { $0.live.count + 1 } }
   /// The number of the oldest segment that is kept.
   var oldestNumber: FileNumber { state.withLock { $0.live.first?.number ?? $0.current.number } }

@@ -1,0 +1,218 @@
+internal import Synchronization
+
+/// Merges the inputs of a compaction into tables of its output level.
+///
+/// The keys are cut into parts of about equal size, one a thread. Each part merges its range, decides
+/// entry by entry what stays (`CompactionIterator`), copies blocks whole where it may, and writes tables
+/// of its own. The part that ends last makes one edit of all: inputs out, outputs in.
+///
+/// A part that fails, or meets a dropped family or a closing engine, stops the others; all outputs are
+/// removed then, unless the edit itself failed, which may count.
+///
+/// # Concurrency
+/// `shared` is guarded by its mutex. Nobody waits inside a job: the last part goes on.
+final class CompactionJob: Sendable {
+  private let compaction: Compaction
+  private let background: BackgroundWork
+  private let parts: [Part]
+  private let snapshots: SnapshotIntervals
+  private let shared: Mutex<Shared>
+  private let isStopped = Atomic<Bool>(false)
+  private let report: @Sendable (UInt64) -> Void
+  private let whenDone: @Sendable (Result<Void, EngineError>) -> Void
+
+  /// A range of keys: from `lower` (nil: the first) to before `upper` (nil: the end).
+  private struct Part: Sendable {
+    let lower: [UInt8]?
+    let upper: [UInt8]?
+  }
+
+  private struct Shared: Sendable {
+    var remaining: Int
+    var outputs: [TableMetadata] = []
+    var written: [FileNumber] = []
+    var error: EngineError?
+  }
+
+  /// Between two looks at whether to stop, so many entries pass.
+  private static let entriesBetweenChecks = 1024
+
+  init(
+    _ compaction: Compaction, background: BackgroundWork, progress: @escaping @Sendable (UInt64) -> Void,
+    whenDone: @escaping @Sendable (Result<Void, EngineError>) -> Void
+  ) {
+    self.compaction = compaction
+    self.background = background
+    report = progress
+    self.whenDone = whenDone
+    let cuts = compaction.subcompactionBoundaries(count: background.executor.parallelism)
+    parts = zip([nil] + cuts.map { Optional($0) }, cuts.map { Optional($0) } + [nil]).map { Part(lower: $0, upper: $1) }
+    // After the inputs were chosen: all their entries are visible, so the last interval is settled.
+    snapshots = SnapshotIntervals(background.snapshots.sequences { background.pipeline.visible })
+    shared = Mutex(Shared(remaining: parts.count))
+  }
+
+  func start() {
+    for part in parts { background.executor.submit("compaction", priority: .low) { [self] in run(part) } }
+  }
+
+  private func run(_ part: Part) {
+    do throws(EngineError) { try merge(part) } catch {
+      isStopped.store(true, ordering: .relaxed)
+      shared.withLock { if $0.error == nil { $0.error = error } }
+    }
+    let isLast = shared.withLock { shared in
+      shared.remaining -= 1
+      return shared.remaining == 0
+    }
+    if isLast { complete() }
+  }
+
+  // MARK: - One part
+
+  private func merge(_ part: Part) throws(EngineError) {
+    var entries = CompactionIterator(
+      makeSource(), snapshots: snapshots, deeper: DeeperKeys(compaction.older, in: compaction.range),
+      zeroesSequences: compaction.isBottommost && compaction.outputLevel > 0, upper: part.upper)
+    if let lower = part.lower {
+      try lower.withByteView { (lower) throws(EngineError) in try entries.seek(lower) }
+    } else {
+      try entries.seekToFirst()
+    }
+    guard let family = background.registry.find(compaction.family) else { throw Self.canceled }
+    var writer = PartWriter(job: self, family: family, splitter: CompactionOutputSplitter(compaction))
+    do throws(EngineError) {
+      try copy(&entries, to: &writer)
+      try writer.finishOutput()
+    } catch {
+      writer.discardOutput()
+      throw error
+    }
+  }
+
+  /// The inputs as one merge: a run for each deeper level, and for each sublevel of level 0.
+  private func makeSource() -> MergingIterator<TableLevelIterator> {
+    var runs: [SortedRun] = []
+    for input in compaction.inputs {
+      if input.level == 0 {
+        runs += LevelZero(input.tables.sorted(by: TableMetadata.isNewerFirst)).sublevels.reversed()
+      } else {
+        runs.append(SortedRun(input.tables))
+      }
+    }
+    var merge = MergingIterator<TableLevelIterator>(capacity: runs.count)
+    let opener = TableOpener(tree: background.tree, purpose: .compaction)
+    for run in runs { merge.append(TableLevelIterator(run, opener)) }
+    return merge
+  }
+
+  private func copy(
+    _ entries: inout CompactionIterator<TableLevelIterator>, to writer: inout PartWriter
+  ) throws(EngineError) {
+    var untilCheck = Self.entriesBetweenChecks
+    while entries.isValid {
+      let builder = try writer.builder(for: entries.userKey)
+      if entries.isAtWholeBlock, entries.withBlock({ $0.withCurrent { builder.canCopyBlock($0) } }) {
+        try entries.withBlock { (level) throws(EngineError) in
+          try level.withCurrent { (table) throws(EngineError) in try builder.copyBlock(from: table) }
+        }
+        try entries.skipBlock()
+      } else {
+        try builder.add(entries.userKey, entries.trailer, entries.value)
+        try entries.next()
+      }
+      untilCheck &-= 1
+      if untilCheck == 0 {
+        untilCheck = Self.entriesBetweenChecks
+        try check()
+        writer.reportProgress()
+      }
+    }
+  }
+
+  private static let canceled = EngineError(.canceled, "the compaction was given up")
+
+  private func check() throws(EngineError) {
+    if isStopped.load(ordering: .relaxed) || background.isClosing { throw Self.canceled }
+    guard let family = background.registry.find(compaction.family), !family.isDropped else { throw Self.canceled }
+  }
+
+  /// The table that a part writes now.
+  private struct PartWriter {
+    let job: CompactionJob
+    let family: FamilyState
+    var splitter: CompactionOutputSplitter
+    var output: TableOutput?
+    var reported: UInt64 = 0
+
+    /// The builder for a key that comes next: of a new table where the splitter says so.
+    @inline(__always)
+    mutating func builder(for userKey: ByteView) throws(EngineError) -> TableBuilder {
+      if let output {
+        let builder = output.builder
+        if builder.lastKey.view == userKey
+          || !splitter.shouldSplit(before: userKey, currentSize: builder.estimatedFileSize)
+        {
+          return builder
+        }
+        try finishOutput()
+      } else {
+        _ = splitter.shouldSplit(before: userKey, currentSize: 0)
+      }
+      let output = try TableOutput(
+        job.background, family, level: job.compaction.outputLevel, origin: .compaction)
+      job.shared.withLock { $0.written.append(output.number) }
+      self.output = output
+      return output.builder
+    }
+
+    mutating func finishOutput() throws(EngineError) {
+      guard let output else { return }
+      reportProgress()
+      let table = try output.finish()
+      self.output = nil
+      reported = 0
+      job.shared.withLock { $0.outputs.append(table) }
+    }
+
+    mutating func discardOutput() {
+      output?.discard()
+      output = nil
+    }
+
+    mutating func reportProgress() {
+      guard let output else { return }
+      let size = output.builder.estimatedFileSize
+      if size > reported { job.report(size - reported) }
+      reported = max(reported, size)
+    }
+  }
+
+  // MARK: - All parts
+
+  private func complete() {
+    let result = shared.withLock { $0 }
+    if let error = result.error {
+      for number in result.written { TableOutput.remove(number, background) }
+      whenDone(.failure(error))
+      return
+    }
+    do throws(EngineError) {
+      try install(result.outputs.sorted(by: TableMetadata.isSmallerFirst))
+      whenDone(.success(()))
+    } catch {
+      whenDone(.failure(error))
+    }
+  }
+
+  private func install(_ outputs: [TableMetadata]) throws(EngineError) {
+    if !outputs.isEmpty { try background.tree.environment.fileSystem.syncDirectory(background.tree.directory) }
+    if background.registry.find(compaction.family) == nil {
+      for table in outputs { TableOutput.remove(table.number, background) }
+      throw Self.canceled
+    }
+    try background.tree.commit(compaction.edit(outputs: outputs))
+    background.counters.addCompaction(
+      read: compaction.inputSize, written: outputs.reduce(0) { $0 + $1.fileSize })
+  }
+}

@@ -1,0 +1,213 @@
+internal import Synchronization
+
+/// Decides when compactions run, and how many side by side.
+///
+/// Families whose tables changed wait in a set; a job of its own picks for them until nothing is due or
+/// every thread is busy. Trivial moves happen in that job; everything else runs as jobs of low priority,
+/// cut by key range into as many parts as there are threads.
+///
+/// # Concurrency
+/// Safe from any thread; `state` is guarded by its mutex, and nothing is read, written or called while it
+/// is held.
+final class CompactionScheduler: Sendable {
+  private unowned let background: BackgroundWork
+  let picker: LeveledCompactionPicker
+  private let state = Mutex(State())
+
+  fileprivate struct State: Sendable {
+    /// Families that may have something due.
+    var changed: Set<FamilyID> = []
+    var inProgress = CompactionsInProgress()
+    var runningCount = 0
+    var isPickScheduled = false
+    var isClosing = false
+    var error: EngineError?
+    var retryNanoseconds = CompactionScheduler.firstRetryNanoseconds
+    /// Input bytes of running compactions that are written already.
+    var progress: [CompactionsInProgress.Ticket: UInt64] = [:]
+  }
+
+  private static let firstRetryNanoseconds: UInt64 = 100_000_000
+  private static let lastRetryNanoseconds: UInt64 = 5_000_000_000
+
+  init(_ background: BackgroundWork, picker: LeveledCompactionPicker) {
+    self.background = background
+    self.picker = picker
+  }
+
+  // MARK: - What is due
+
+  /// Notes that a family's tables changed.
+  func didChange(_ families: some Sequence<FamilyID>) {
+    state.withLock { $0.changed.formUnion(families) }
+    schedulePick()
+  }
+
+  private func schedulePick() {
+    let shouldSubmit = state.withLock { state in
+      guard !state.isPickScheduled, !state.isClosing, !state.changed.isEmpty else { return false }
+      state.isPickScheduled = true
+      return true
+    }
+    if shouldSubmit { background.executor.submit("compaction.pick", priority: .normal) { [self] in runPick() } }
+  }
+
+  private func runPick() {
+    while pickOne() {}
+    state.withLock { $0.isPickScheduled = false }
+    background.executor.wakeWaiters()
+  }
+
+  /// Begins the most urgent compaction, or moves tables. False where nothing is due or no thread free.
+  private func pickOne() -> Bool {
+    let (candidates, isFree) = state.withLock { state in
+      (state.changed.sorted(), state.runningCount < background.executor.parallelism && !state.isClosing)
+    }
+    guard isFree else { return false }
+    var best: Compaction?
+    for id in candidates {
+      guard let found = pick(id) else {
+        state.withLock { _ = $0.changed.remove(id) }
+        continue
+      }
+      if best.map({ found.score > $0.score }) ?? true { best = found }
+    }
+    guard let best else { return false }
+    do throws(EngineError) {
+      try begin(best, whenDone: nil)
+      return true
+    } catch {
+      didFail(error, family: best.family)
+      return false
+    }
+  }
+
+  private func pick(_ id: FamilyID) -> Compaction? {
+    guard let family = background.registry.find(id), !family.isDropped else { return nil }
+    return picker.pick(input(family))
+  }
+
+  private func input(_ family: FamilyState) -> LeveledCompactionPicker.Input {
+    let oldest = background.snapshots.oldest ?? background.pipeline.visible
+    return LeveledCompactionPicker.Input(
+      family: family.id, version: family.version, inProgress: state.withLock { $0.inProgress }, oldestSnapshot: oldest)
+  }
+
+  // MARK: - Running
+
+  private func begin(_ compaction: Compaction, whenDone: (@Sendable () -> Void)?) throws(EngineError) {
+    if compaction.isTrivialMove {
+      try background.tree.commit(compaction.moveEdit())
+      whenDone?()
+      return
+    }
+    let ticket = state.withLock { state in
+      state.runningCount += 1
+      return state.inProgress.begin(compaction)
+    }
+    CompactionJob(compaction, background: background) { [self] bytes in
+      state.withLock { $0.progress[ticket, default: 0] += bytes }
+    } whenDone: { [self] result in
+      finish(compaction, ticket, result)
+      whenDone?()
+    }.start()
+  }
+
+  private func finish(
+    _ compaction: Compaction, _ ticket: CompactionsInProgress.Ticket, _ result: Result<Void, EngineError>
+  ) {
+    state.withLock { state in
+      state.inProgress.finish(ticket)
+      state.progress[ticket] = nil
+      state.runningCount -= 1
+      if case .success = result {
+        state.error = nil
+        state.retryNanoseconds = Self.firstRetryNanoseconds
+        state.changed.insert(compaction.family)
+      }
+    }
+    background.epochs.poll()
+    if case .failure(let error) = result { didFail(error, family: compaction.family) }
+    background.updateController()
+    schedulePick()
+    background.executor.wakeWaiters()
+  }
+
+  /// Tries again after a pause that doubles. A job that was given up because the engine closes or the
+  /// family went is no failure.
+  private func didFail(_ error: EngineError, family: FamilyID) {
+    guard error.code != .canceled else { return }
+    let pause = state.withLock { state in
+      state.error = error
+      state.changed.remove(family)
+      defer { state.retryNanoseconds = min(state.retryNanoseconds * 2, Self.lastRetryNanoseconds) }
+      return state.retryNanoseconds
+    }
+    background.executor.wakeWaiters()
+    background.executor.submit("compaction.retry", after: pause) { [self] in didChange([family]) }
+  }
+
+  // MARK: - Waiting
+
+  /// Returns when nothing is due and nothing runs; throws what the last compaction met.
+  func waitUntilIdle() throws(EngineError) {
+    background.executor.wait(until: { [self] in state.withLock { $0.isIdle || $0.error != nil } })
+    if let error = state.withLock({ $0.error }) { throw error }
+  }
+
+  /// Compacts all tables that overlap `range` down to the last level.
+  func compactManually(
+    _ family: FamilyState, range: UserKeyRange, newest: SequenceNumber
+  ) throws(EngineError) {
+    while true {
+      if family.isDropped { throw CommitPipeline.droppedError(family) }
+      switch picker.pickManual(input(family), range: range, newest: newest) {
+      case .done: return
+      case .blocked: try waitForOne()
+      case .compaction(let compaction):
+        let isDone = CompletionFlag()
+        try begin(compaction) { isDone.set() }
+        background.executor.wait(until: { isDone.isSet })
+        if let error = state.withLock({ $0.error }) { throw error }
+      }
+    }
+  }
+
+  private func waitForOne() throws(EngineError) {
+    let before = state.withLock { $0.runningCount }
+    background.executor.wait(until: { [self] in state.withLock { $0.runningCount < before || $0.runningCount == 0 } })
+  }
+
+  /// No compaction begins any more; returns when those that run have ended.
+  func stop() {
+    state.withLock { state in
+      state.isClosing = true
+      state.changed = []
+    }
+    background.executor.wait(until: { [self] in
+      state.withLock { $0.runningCount == 0 && !$0.isPickScheduled }
+    })
+  }
+
+  // MARK: - For the write controller
+
+  /// Compaction bytes that are due and not done, over all families.
+  func debtBytes() -> UInt64 {
+    let total = background.registry.all.reduce(UInt64(0)) { $0 + picker.debtBytes($1.state.version) }
+    let done = state.withLock { $0.progress.values.reduce(0, +) }
+    return total - min(total, done)
+  }
+
+  var isRunning: Bool { state.withLock { $0.runningCount > 0 } }
+}
+
+extension CompactionScheduler.State {
+  fileprivate var isIdle: Bool { changed.isEmpty && runningCount == 0 && !isPickScheduled }
+}
+
+/// A flag that one thread sets and another waits for.
+final class CompletionFlag: Sendable {
+  private let flag = Atomic<Bool>(false)
+  var isSet: Bool { flag.load(ordering: .acquiring) }
+  func set() { flag.store(true, ordering: .releasing) }
+}

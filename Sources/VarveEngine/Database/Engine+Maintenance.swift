@@ -1,0 +1,95 @@
+/// What an owner asks for now and then: flush, compact, look.
+extension Engine {
+  /// Writes every memtable to tables, and returns when they are durable.
+  public func flush() throws(EngineError) {
+    checkOpen()
+    try requireWritable()
+    try background.flushAll()
+  }
+
+  /// Merges all tables of a family that hold keys from `lower` (included) up to `upper` (excluded) down
+  /// to its last level, after a flush. Nil bounds are open; nil for the family means all families.
+  ///
+  /// Reads and writes go on meanwhile; what is written after the call began is left alone.
+  public func compact(
+    family: ColumnFamily? = nil, from lower: [UInt8]? = nil, to upper: [UInt8]? = nil
+  ) throws(EngineError) {
+    checkOpen()
+    try requireWritable()
+    try background.flushAll()
+    let newest = visibleSequence
+    let range = UserKeyRange(lower: lower ?? [], upper: upper, upperIsExcluded: true)
+    for family in family.map({ [$0] }) ?? families {
+      try background.compactions.compactManually(state(of: family), range: range, newest: newest)
+    }
+  }
+
+  /// Returns when no flush and no compaction is due.
+  public func waitForCompaction() throws(EngineError) {
+    checkOpen()
+    try requireWritable()
+    try background.waitUntilIdle()
+  }
+
+  /// What the engine holds, and what it did since it was opened.
+  public var statistics: EngineStatistics {
+    checkOpen()
+    return EngineStatistics(self)
+  }
+
+  /// What the options come to: derived sizes, how the log is written, what the memory is for.
+  public func explain() -> String {
+    checkOpen()
+    let log = pipeline.log
+    var lines = ["database \(path)"]
+    lines.append("memtables: \(options.memtableSize) bytes each; writers wait above \(options.frozenBytesMaximum) frozen")
+    lines.append("log: written through \(log.usesMapping ? "a mapping" : "pwrite"); \(log.liveBytes) bytes in \(log.liveSegmentCount) segments, at most \(options.logBytesMaximum) before the oldest families are flushed")
+    lines.append("cache: \(options.cacheSize) bytes")
+    lines.append("tables: \(options.compression.rawValue), blocks of \(options.blockSize) bytes, \(options.bloomBitsPerKey) filter bits a key")
+    lines.append("background: \(executor.parallelism) threads for compactions, one kept for flushes")
+    return lines.joined(separator: "\n")
+  }
+}
+
+/// Figures of an engine: what it holds now, and counts since it was opened.
+public struct EngineStatistics: Sendable {
+  /// One level, over all families.
+  public struct Level: Sendable, Hashable {
+    /// Tables on it.
+    public var fileCount = 0
+    /// Their bytes.
+    public var bytes: UInt64 = 0
+  }
+
+  /// Levels from 0.
+  public var levels: [Level]
+  /// Bytes of all tables.
+  public var tableBytes: UInt64
+  /// Bytes of the log's live segments.
+  public var logBytes: UInt64
+  /// Bytes of tables written by flushes.
+  public var bytesFlushed: UInt64
+  /// Bytes of tables that compactions read.
+  public var bytesCompactionRead: UInt64
+  /// Bytes of tables that compactions wrote.
+  public var bytesCompactionWritten: UInt64
+  /// Snapshots and cursors that are held.
+  public var snapshotCount: Int
+
+  init(_ engine: Engine) {
+    levels = Array(repeating: Level(), count: Limits.levelCount)
+    for family in engine.families {
+      let version = family.state.version
+      for level in 0..<Limits.levelCount {
+        levels[level].fileCount += version.tables(level: level).count
+        levels[level].bytes += version.size(level: level)
+      }
+    }
+    tableBytes = levels.reduce(0) { $0 + $1.bytes }
+    logBytes = UInt64(engine.pipeline.log.liveBytes)
+    bytesFlushed = engine.background.counters.bytesFlushed
+    bytesCompactionRead = engine.background.counters.bytesCompactionRead
+    bytesCompactionWritten = engine.background.counters.bytesCompactionWritten
+    snapshotCount = engine.snapshots.count
+  }
+}
