@@ -1,11 +1,3 @@
-#if canImport(Darwin)
-  import Darwin
-#elseif canImport(Glibc)
-  import Glibc
-#elseif canImport(Musl)
-  import Musl
-#endif
-
 /// Binary search in a block: over the heads of bundles, then over the suffixes of one bundle, both by
 /// eight bytes as one integer; bytes are compared only where these are equal.
 extension Block {
@@ -14,7 +6,7 @@ extension Block {
   func lowerBound(_ key: ByteView, _ trailer: Trailer) -> Int {
     let shared = prefixSize < key.count ? prefixSize : key.count
     if shared > 0 {
-      let order = unsafe memcmp(key.base, prefixBase, shared)
+      let order = unsafe Block.compareBytes(key.base, prefixBase, shared)
       if order != 0 { return order < 0 ? 0 : rowCount }
     }
     // A key that ends inside the prefix is before all that have it.
@@ -66,7 +58,7 @@ extension Block {
     let end = rowCount &- first < Block.bundleSize ? rowCount : first &+ Block.bundleSize
     let shared = bundle.prefixSize < rest.count ? bundle.prefixSize : rest.count
     if shared > 0 {
-      let order = unsafe memcmp(rest.base, bundle.base, shared)
+      let order = unsafe Block.compareBytes(rest.base, bundle.base, shared)
       if order != 0 { return order < 0 ? first : end }
     }
     if rest.count < bundle.prefixSize { return first }
@@ -92,8 +84,11 @@ extension Block {
 
   @inline(__always)
   private func compareTail(_ row: Int, _ suffix: ByteView, _ tail: ByteView, _ trailer: Trailer) -> Int {
-    let order = suffix.compare(tail)
-    return order != 0 ? order : Block.compare(self.trailer(row), trailer)
+    let shared = suffix.count < tail.count ? suffix.count : tail.count
+    let order = unsafe Block.compareBytes(suffix.base, tail.base, shared)
+    if order != 0 { return order }
+    if suffix.count != tail.count { return suffix.count &- tail.count }
+    return Block.compare(self.trailer(row), trailer)
   }
 
   /// Negative, zero or positive as the first trailer sorts before, with or after the second: the larger
@@ -128,8 +123,8 @@ extension Block {
   private func comparePart(_ part: ByteView, _ key: ByteView) -> Int {
     let shared = part.count < key.count ? part.count : key.count
     if shared > 0 {
-      let order = unsafe memcmp(part.base, key.base, shared)
-      if order != 0 { return Int(order) }
+      let order = unsafe Block.compareBytes(part.base, key.base, shared)
+      if order != 0 { return order }
     }
     return part.count > key.count ? 1 : 0
   }
@@ -140,10 +135,25 @@ extension Block {
     let bundle = bundle(row >> Block.bundleShift)
     let suffix = suffix(row, bundle)
     let before = prefixSize &+ bundle.prefixSize
-    return key.count == before &+ suffix.count
-      && key.slice(0, prefixSize).equals(prefix)
-      && key.slice(prefixSize, before).equals(bundle.prefix)
-      && key.dropFirst(before).equals(suffix)
+    guard key.count == before &+ suffix.count else { return false }
+    return unsafe Block.compareBytes(key.base, prefixBase, prefixSize) == 0
+      && Block.compareBytes(key.base + prefixSize, bundle.base, bundle.prefixSize) == 0
+      && Block.compareBytes(key.base + before, suffix.base, suffix.count) == 0
+  }
+
+  /// `memcmp` of short runs without a call.
+  @inline(__always)
+  private static func compareBytes(_ left: UnsafeRawPointer, _ right: UnsafeRawPointer, _ count: Int) -> Int {
+    var offset = 0
+    while count &- offset >= 8 {
+      let first = unsafe UInt64(bigEndian: left.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+      let second = unsafe UInt64(bigEndian: right.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+      if first != second { return first < second ? -1 : 1 }
+      offset &+= 8
+    }
+    let first = unsafe ByteView(base: left, count: count).head(from: offset)
+    let second = unsafe ByteView(base: right, count: count).head(from: offset)
+    return first == second ? 0 : (first < second ? -1 : 1)
   }
 
   /// The internal key of a row against `target`.

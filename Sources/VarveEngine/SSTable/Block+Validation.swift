@@ -4,15 +4,15 @@
 /// It costs a few additions a bundle, and a few a row only for columns that have a width.
 extension Block {
   /// Throws `.corruption` (or `.unsupportedFormat` for an entry kind of a later version) without a
-  /// place: the caller knows it. `slack` bytes behind `content` are readable.
+  /// place: the caller knows it.
   static func validate(_ content: ByteView) throws(EngineError) {
     guard content.count >= headerSize else { throw .corruption("a block of \(content.count) bytes") }
     let layout = BlockLayout(content)
     guard layout.suffixWidth <= 4, layout.offsetWidth <= 4, layout.sequenceWidth <= 7, layout.kindWidth <= 1,
       layout.reserved == 0
     else { throw .corruption("a block with columns of impossible widths") }
-    guard layout.end == content.count else {
-      throw .corruption("a block whose sections take \(layout.end) of \(content.count) bytes")
+    guard layout.valuesEnd == layout.valuesSize else {
+      throw .corruption("a block whose sections don't take its \(content.count) bytes")
     }
     guard layout.prefixSize <= layout.keySizeMinimum, layout.keySizeMinimum <= layout.keySizeMaximum else {
       throw .corruption("a block whose key sizes contradict each other")

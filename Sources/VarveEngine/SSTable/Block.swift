@@ -5,8 +5,18 @@
 ///
 /// # Format (the content, before it is packed; all integers little-endian)
 ///
+///     values     the values, one behind the other
+///     sequences  for each row what it is above the base
+///     kinds      for each row its kind
+///     offsets    a slot for each row and one more: where values begin and end
+///     keys       for each bundle of 16 rows its prefix of q bytes, then the rest of each of its keys
+///     suffixes   for each bundle a slot for each of its m rows and one more
+///     bundles    6 bytes for each bundle: where it begins in `keys` (4), size q of its prefix (2)
+///     heads      8 bytes for each bundle: the first 8 bytes of its first key behind the block
+///                prefix, zeros where the key ends
+///     prefix     p bytes that every key begins with
 ///     header     0    4   n, the count of rows
-///                4    4   bytes of keys (the last section)
+///                4    4   bytes of keys
 ///                8    4   bytes of values
 ///                12   4   smallest value size v
 ///                16   8   trailer base: smallest sequence << 8 | kind, or 0 for the kind if it varies
@@ -18,16 +28,10 @@
 ///                32   1   width of a sequence, 0...7
 ///                33   1   width of a kind, 0 or 1
 ///                34   2   zero
-///     values     the values, one behind the other
-///     prefix     p bytes that every key begins with
-///     heads      8 bytes for each bundle of 16 rows: the first 8 bytes of its first key behind the
-///                block prefix, zeros where the key ends
-///     bundles    6 bytes for each bundle: where it begins in `keys` (4), size q of its prefix (2)
-///     sequences  for each row what it is above the base
-///     kinds      for each row its kind
-///     suffixes   for each bundle a slot for each of its m rows and one more
-///     offsets    a slot for each row and one more
-///     keys       for each bundle its prefix of q bytes, then the rest of each of its keys
+///
+/// The header stands at the end, so that what a search touches first, header, prefix, heads and
+/// bundles, lies together in two or three cache lines: a search in a cold block waits for memory, not
+/// for instructions.
 ///
 /// A slot holds what an offset is *above* the smallest possible: suffix j of a bundle begins at
 /// j * max(0, k - p - q) + slot, counted from the end of the bundle's prefix, and value i at
@@ -38,8 +42,8 @@
 /// # Invariants
 /// 1. Every block was validated (`Block.validate`) before a `Block` is made of it: access to rows
 ///    needs no further checks.
-/// 2. Behind the content lie at least `slack` readable bytes, of whatever value: integers of any width
-///    are read as eight bytes and masked, short suffixes copied as sixteen.
+/// 2. Integers of any width are read as eight bytes and masked, short suffixes copied as sixteen: what
+///    lies behind them, at least the header, makes that safe. Values are read exactly.
 /// 3. Rows are in internal-key order (checked by `TableReader.verify`; the checksum holds it).
 ///
 /// # Safety
@@ -51,8 +55,8 @@ struct Block {
   static let bundleSize = 16
   static let bundleShift = 4
   static let bundleRecordSize = 6
-  /// Readable bytes behind the content.
-  static let slack = 16
+  /// Suffixes of at most this size are copied by one load and store.
+  static let copySize = 16
 
   let rowCount: Int
   let bundleCount: Int
@@ -77,15 +81,14 @@ struct Block {
     self.init(validated: Block.empty)
   }
 
-  /// The content of a block of no rows, with slack.
+  /// The content of a block of no rows.
   private static let empty: ByteView = {
-    let size = headerSize + slack
-    let memory = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 16)
-    unsafe memory.initializeMemory(as: UInt8.self, repeating: 0, count: size)
+    let memory = UnsafeMutableRawPointer.allocate(byteCount: headerSize, alignment: 16)
+    unsafe memory.initializeMemory(as: UInt8.self, repeating: 0, count: headerSize)
     return unsafe ByteView(base: UnsafeRawPointer(memory), count: headerSize)
   }()
 
-  /// The block whose validated content is, or begins, `content`.
+  /// The block with this validated content.
   @inline(__always)
   init(validated content: ByteView) {
     let layout = BlockLayout(content)
@@ -98,7 +101,7 @@ struct Block {
     valuesSize = layout.valuesSize
     trailerBase = layout.trailerBase
     let base = unsafe content.base
-    unsafe values = base + Block.headerSize
+    unsafe values = base
     unsafe prefixBase = base + layout.prefix
     unsafe heads = base + layout.heads
     unsafe bundles = base + layout.bundles
@@ -182,8 +185,8 @@ struct BlockBundle {
 
 /// Integers of one width, 0 to 7 bytes, little-endian. Zero bytes: all are 0.
 ///
-/// Every width is read the same way, by eight bytes and a mask: no branch, and `Block.slack` behind
-/// the content makes it safe for the last one.
+/// Every width is read the same way, by eight bytes and a mask: no branch, and the block's header behind
+/// the column makes it safe for the last one.
 ///
 /// # Safety
 /// Valid as long as its block; the index is checked by whoever validated the block.

@@ -13,6 +13,8 @@ struct BlockBuilder: ~Copyable {
   private var content: ByteWriter
   private var keys: ByteWriter
   private var records: ByteWriter
+  /// The bundle records of a block that is being finished.
+  private var bundles = ByteWriter()
   private(set) var rowCount = 0
   private var keySizeMinimum = Int.max
   private var keySizeMaximum = 0
@@ -28,7 +30,6 @@ struct BlockBuilder: ~Copyable {
     content = ByteWriter(capacity: capacity + capacity / 4 + 1024)
     keys = ByteWriter(capacity: capacity / 4 + 1024)
     records = ByteWriter(capacity: capacity / 4 + 1024)
-    content.append(repeating: 0, count: Block.headerSize)
   }
 
   var isEmpty: Bool { rowCount == 0 }
@@ -51,7 +52,7 @@ struct BlockBuilder: ~Copyable {
     lastKeyStart = keys.count
     keys.append(key)
     content.append(value)
-    let valueEnd = content.count &- Block.headerSize
+    let valueEnd = content.count
     records.reserve(BlockBuilder.recordSize)
     records.append(integer: trailer.word)
     records.append(
@@ -76,35 +77,38 @@ struct BlockBuilder: ~Copyable {
       valueSizeMinimum = 0
     }
     precondition(content.count + keys.count + rowCount * 20 < UInt32.max, "a block above 4 GiB: cut it before")
-    let valuesSize = content.count - Block.headerSize
+    let valuesSize = content.count
     let prefixSize = rowCount == 0 ? 0 : firstKey.sharedPrefixCount(lastKey)
-    content.append(keys.view.slice(0, prefixSize))
-    let (keysSize, suffixExcess) = appendBundles(prefixSize)
+    let (keysSize, suffixExcess) = measureBundles(prefixSize)
     let suffixWidth = BlockColumn.width(UInt64(suffixExcess))
     let offsetWidth = BlockColumn.width(UInt64(valuesSize - rowCount * valueSizeMinimum))
     let sequenceWidth = BlockColumn.width(largestSequence.value - min(smallestSequence.value, largestSequence.value))
     appendTrailers(sequenceWidth)
-    appendSuffixSlots(prefixSize, suffixWidth)
     appendOffsets(offsetWidth)
-    appendSuffixes(prefixSize, keysSize)
-    content.patch(integer: UInt32(rowCount), at: 0)
-    content.patch(integer: UInt32(keysSize), at: 4)
-    content.patch(integer: UInt32(valuesSize), at: 8)
-    content.patch(integer: UInt32(valueSizeMinimum), at: 12)
-    content.patch(integer: smallestSequence.value << 8 | UInt64(hasOneKind ? firstKind : 0), at: 16)
-    content.patch(integer: UInt16(prefixSize), at: 24)
-    content.patch(integer: UInt16(keySizeMinimum), at: 26)
-    content.patch(integer: UInt16(keySizeMaximum), at: 28)
-    content.patch(integer: UInt8(suffixWidth), at: 30)
-    content.patch(integer: UInt8(offsetWidth), at: 31)
-    content.patch(integer: UInt8(sequenceWidth), at: 32)
-    content.patch(integer: UInt8(hasOneKind ? 0 : 1), at: 33)
+    appendKeys(prefixSize, keysSize)
+    appendSuffixSlots(prefixSize, suffixWidth)
+    content.append(bundles.view)
+    appendHeads(prefixSize)
+    content.append(keys.view.slice(0, prefixSize))
+    content.append(integer: UInt32(rowCount))
+    content.append(integer: UInt32(keysSize))
+    content.append(integer: UInt32(valuesSize))
+    content.append(integer: UInt32(valueSizeMinimum))
+    content.append(integer: smallestSequence.value << 8 | UInt64(hasOneKind ? firstKind : 0))
+    content.append(integer: UInt16(prefixSize))
+    content.append(integer: UInt16(keySizeMinimum))
+    content.append(integer: UInt16(keySizeMaximum))
+    content.append(integer: UInt8(suffixWidth))
+    content.append(integer: UInt8(offsetWidth))
+    content.append(integer: UInt8(sequenceWidth))
+    content.append(integer: UInt8(hasOneKind ? 0 : 1))
+    content.append(integer: UInt16(0))
     return content.view
   }
 
   /// Forgets the rows and keeps the memory.
   mutating func removeAll() {
-    content.truncate(to: Block.headerSize)
+    content.removeAll()
     keys.removeAll()
     records.removeAll()
     rowCount = 0
@@ -158,25 +162,33 @@ struct BlockBuilder: ~Copyable {
 
   // MARK: - Sections
 
-  /// Heads and bundle records. Returns the bytes of keys and the largest slot of a suffix.
-  private mutating func appendBundles(_ prefixSize: Int) -> (keysSize: Int, excess: Int) {
-    for bundle in 0..<bundleCount {
-      content.append(integer: key(rows(bundle).lowerBound).head(from: prefixSize).byteSwapped)
-    }
+  /// Makes the bundle records. Returns the bytes of keys and the largest slot of a suffix.
+  private mutating func measureBundles(_ prefixSize: Int) -> (keysSize: Int, excess: Int) {
+    bundles.removeAll()
     var start = 0
     var largest = 0
     for bundle in 0..<bundleCount {
       let rows = rows(bundle)
       let first = key(rows.lowerBound).dropFirst(prefixSize)
       let size = first.sharedPrefixCount(key(rows.upperBound - 1).dropFirst(prefixSize))
-      content.append(integer: UInt32(start))
-      content.append(integer: UInt16(size))
+      bundles.append(integer: UInt32(start))
+      bundles.append(integer: UInt16(size))
       let whole = keyEnd(rows.upperBound - 1) - keyStart(rows.lowerBound)
       let suffixes = whole - rows.count * (prefixSize + size)
       largest = max(largest, suffixes - rows.count * suffixSizeMinimum(prefixSize, size))
       start += size + suffixes
     }
     return (start, largest)
+  }
+
+  private func bundlePrefixSize(_ bundle: Int) -> Int {
+    Int(bundles.view.load(bundle * Block.bundleRecordSize + 4, as: UInt16.self))
+  }
+
+  private mutating func appendHeads(_ prefixSize: Int) {
+    for bundle in 0..<bundleCount {
+      content.append(integer: key(rows(bundle).lowerBound).head(from: prefixSize).byteSwapped)
+    }
   }
 
   /// Appends `count` integers of `width` bytes. Each is stored as eight bytes: the next one, or the
@@ -220,7 +232,7 @@ struct BlockBuilder: ~Copyable {
     if width == 0 { return }
     for bundle in 0..<bundleCount {
       let rows = rows(bundle)
-      let size = bundlePrefixSize(bundle, prefixSize)
+      let size = bundlePrefixSize(bundle)
       let shared = prefixSize + size + suffixSizeMinimum(prefixSize, size)
       let start = keyStart(rows.lowerBound)
       let records = records.view
@@ -233,19 +245,13 @@ struct BlockBuilder: ~Copyable {
     }
   }
 
-  /// As `appendBundles` wrote it.
-  private func bundlePrefixSize(_ bundle: Int, _ prefixSize: Int) -> Int {
-    let record = Block.headerSize + valueEnd(rowCount - 1) + prefixSize + bundleCount * 8
-    return Int(content.view.load(record + bundle * Block.bundleRecordSize + 4, as: UInt16.self))
-  }
-
-  private mutating func appendSuffixes(_ prefixSize: Int, _ keysSize: Int) {
+  private mutating func appendKeys(_ prefixSize: Int, _ keysSize: Int) {
     // Suffixes are copied sixteen bytes at a time: what is too much is overwritten by the next.
-    content.reserve(keysSize + Block.slack)
-    keys.reserve(Block.slack)
+    content.reserve(keysSize + Block.copySize)
+    keys.reserve(Block.copySize)
     for bundle in 0..<bundleCount {
       let rows = rows(bundle)
-      let size = bundlePrefixSize(bundle, prefixSize)
+      let size = bundlePrefixSize(bundle)
       let drop = prefixSize + size
       content.append(key(rows.lowerBound).slice(prefixSize, drop))
       var start = keyStart(rows.lowerBound)
@@ -253,7 +259,7 @@ struct BlockBuilder: ~Copyable {
         let end = keyEnd(row)
         let count = end &- start &- drop
         let source = unsafe UnsafeRawPointer(keys.base) + start + drop
-        if count <= Block.slack {
+        if count <= Block.copySize {
           unsafe content.appendUninitialized(count) { buffer in
             guard let target = buffer.baseAddress else { return 0 }
             unsafe target.storeBytes(of: source.loadUnaligned(as: SIMD2<UInt64>.self), as: SIMD2<UInt64>.self)

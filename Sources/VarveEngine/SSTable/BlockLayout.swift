@@ -17,42 +17,47 @@ struct BlockLayout {
   let kindWidth: Int
   let reserved: UInt16
 
-  /// Reads the header, which `content` has.
+  /// Where the header begins.
+  private let header: Int
+
+  /// Reads the header at the end of `content`, which has one.
   @inline(__always)
   init(_ content: ByteView) {
-    rowCount = Int(content.load(0, as: UInt32.self))
-    keysSize = Int(content.load(4, as: UInt32.self))
-    valuesSize = Int(content.load(8, as: UInt32.self))
-    valueSizeMinimum = Int(content.load(12, as: UInt32.self))
-    trailerBase = content.load(16, as: UInt64.self)
-    prefixSize = Int(content.load(24, as: UInt16.self))
-    keySizeMinimum = Int(content.load(26, as: UInt16.self))
-    keySizeMaximum = Int(content.load(28, as: UInt16.self))
-    suffixWidth = Int(content.load(30, as: UInt8.self))
-    offsetWidth = Int(content.load(31, as: UInt8.self))
-    sequenceWidth = Int(content.load(32, as: UInt8.self))
-    kindWidth = Int(content.load(33, as: UInt8.self))
-    reserved = content.load(34, as: UInt16.self)
+    header = content.count &- Block.headerSize
+    rowCount = Int(content.load(header, as: UInt32.self))
+    keysSize = Int(content.load(header &+ 4, as: UInt32.self))
+    valuesSize = Int(content.load(header &+ 8, as: UInt32.self))
+    valueSizeMinimum = Int(content.load(header &+ 12, as: UInt32.self))
+    trailerBase = content.load(header &+ 16, as: UInt64.self)
+    prefixSize = Int(content.load(header &+ 24, as: UInt16.self))
+    keySizeMinimum = Int(content.load(header &+ 26, as: UInt16.self))
+    keySizeMaximum = Int(content.load(header &+ 28, as: UInt16.self))
+    suffixWidth = Int(content.load(header &+ 30, as: UInt8.self))
+    offsetWidth = Int(content.load(header &+ 31, as: UInt8.self))
+    sequenceWidth = Int(content.load(header &+ 32, as: UInt8.self))
+    kindWidth = Int(content.load(header &+ 33, as: UInt8.self))
+    reserved = content.load(header &+ 34, as: UInt16.self)
   }
 
   @inline(__always)
   var bundleCount: Int { (rowCount &+ Block.bundleSize &- 1) >> Block.bundleShift }
   @inline(__always)
-  var prefix: Int { Block.headerSize &+ valuesSize }
+  var prefix: Int { header &- prefixSize }
   @inline(__always)
-  var heads: Int { prefix &+ prefixSize }
+  var heads: Int { prefix &- bundleCount &* 8 }
   @inline(__always)
-  var bundles: Int { heads &+ bundleCount &* 8 }
+  var bundles: Int { heads &- bundleCount &* Block.bundleRecordSize }
   @inline(__always)
-  var sequences: Int { bundles &+ bundleCount &* Block.bundleRecordSize }
+  var suffixes: Int { bundles &- (rowCount &+ bundleCount) &* suffixWidth }
   @inline(__always)
-  var kinds: Int { sequences &+ rowCount &* sequenceWidth }
+  var keys: Int { suffixes &- keysSize }
   @inline(__always)
-  var suffixes: Int { kinds &+ rowCount &* kindWidth }
+  var offsets: Int { keys &- (rowCount &+ 1) &* offsetWidth }
   @inline(__always)
-  var offsets: Int { suffixes &+ (rowCount &+ bundleCount) &* suffixWidth }
+  var kinds: Int { offsets &- rowCount &* kindWidth }
   @inline(__always)
-  var keys: Int { offsets &+ (rowCount &+ 1) &* offsetWidth }
+  var sequences: Int { kinds &- rowCount &* sequenceWidth }
+  /// Where the values end by this reckoning: they begin at 0.
   @inline(__always)
-  var end: Int { keys &+ keysSize }
+  var valuesEnd: Int { sequences }
 }

@@ -26,10 +26,10 @@ final class ReadAhead {
     self.table = table
     self.dropsPages = dropsPages
     limit = table.footer.dataSize
-    capacity = min(ReadAhead.size, Int(limit))
-    unsafe buffer = UnsafeMutableRawPointer.allocate(byteCount: capacity + Block.slack, alignment: 64)
+    capacity = max(64, min(ReadAhead.size, Int(limit)))
+    unsafe buffer = UnsafeMutableRawPointer.allocate(byteCount: capacity, alignment: 64)
     unpackedCapacity = 0
-    unsafe unpacked = UnsafeMutableRawPointer.allocate(byteCount: Block.slack, alignment: 64)
+    unsafe unpacked = UnsafeMutableRawPointer.allocate(byteCount: 64, alignment: 64)
   }
 
   deinit {
@@ -56,7 +56,6 @@ final class ReadAhead {
     let codec = try table.codec(stored, handle)
     let content: ByteView
     if codec == .none, size == Int(handle.storedSize) {
-      // Trailer or slack lie behind it: it can be read in place.
       content = stored.slice(0, size)
     } else {
       reserve(size)
@@ -75,7 +74,7 @@ final class ReadAhead {
     if wanted > capacity {
       unsafe buffer.deallocate()
       capacity = wanted
-      unsafe buffer = UnsafeMutableRawPointer.allocate(byteCount: capacity + Block.slack, alignment: 64)
+      unsafe buffer = UnsafeMutableRawPointer.allocate(byteCount: capacity, alignment: 64)
     }
     count = unsafe try table.file.read(
       into: UnsafeMutableRawBufferPointer(start: buffer, count: wanted), at: start)
@@ -89,6 +88,6 @@ final class ReadAhead {
     if size <= unpackedCapacity { return }
     unsafe unpacked.deallocate()
     unpackedCapacity = size + size / 4
-    unsafe unpacked = UnsafeMutableRawPointer.allocate(byteCount: unpackedCapacity + Block.slack, alignment: 64)
+    unsafe unpacked = UnsafeMutableRawPointer.allocate(byteCount: unpackedCapacity, alignment: 64)
   }
 }

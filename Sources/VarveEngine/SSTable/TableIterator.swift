@@ -18,8 +18,8 @@ final class TableIterator: InternalIterator {
   private let isTwoLevel: Bool
   private let readAhead: ReadAhead?
 
-  private var rootPin: BlockPin?
   private var root = Block()
+  private var hasRoot = false
   private var rootRow = 0
   private var partitionPin: BlockPin?
   private var partition = Block()
@@ -49,11 +49,16 @@ final class TableIterator: InternalIterator {
     isTwoLevel = table.footer.indexLevelCount == 2
     readAhead = purpose == .compaction ? ReadAhead(table, dropsPages: dropsPages) : nil
     keyCapacity = 256
-    unsafe key = UnsafeMutableRawPointer.allocate(byteCount: keyCapacity + Block.slack, alignment: 16)
+    unsafe key = UnsafeMutableRawPointer.allocate(byteCount: keyCapacity + Block.copySize, alignment: 16)
     unsafe suffixes = UnsafeRawPointer(key)
   }
 
-  deinit { unsafe key.deallocate() }
+  deinit {
+    // Pins end before the table does, which may be the last to know their cache.
+    partitionPin = nil
+    blockPin = nil
+    unsafe key.deallocate()
+  }
 
   // MARK: - The entry
 
@@ -207,11 +212,9 @@ final class TableIterator: InternalIterator {
 
   private func loadRoot() throws(EngineError) {
     row = -1
-    if rootPin != nil { return }
-    let handle = table.footer.rootIndex
-    let pin = try indexBlock(handle)
-    root = Block(validated: pin.content(handle))
-    rootPin = consume pin
+    if hasRoot { return }
+    root = try table.root()
+    hasRoot = true
   }
 
   private func loadPartition() throws(EngineError) {
@@ -274,7 +277,7 @@ final class TableIterator: InternalIterator {
   private func growKey() {
     unsafe key.deallocate()
     keyCapacity = block.keySizeMaximum * 2
-    unsafe key = UnsafeMutableRawPointer.allocate(byteCount: keyCapacity + Block.slack, alignment: 16)
+    unsafe key = UnsafeMutableRawPointer.allocate(byteCount: keyCapacity + Block.copySize, alignment: 16)
   }
 
   // MARK: - Rows
@@ -302,15 +305,15 @@ final class TableIterator: InternalIterator {
     suffixEnd = 0
   }
 
-  /// Puts the suffix from `start` to `suffixEnd` behind the prefixes, sixteen bytes at a time: behind
-  /// the content and behind the buffer there is room for that.
+  /// Puts the suffix from `start` to `suffixEnd` behind the prefixes, sixteen bytes at a time: the
+  /// block's header lies behind the source, and room behind the key.
   @inline(__always)
   private func copySuffix(_ start: Int) {
     let size = suffixEnd &- start
     keySize = sharedSize &+ size
     let source = unsafe suffixes + start
     let target = unsafe key + sharedSize
-    if size <= 16 {
+    if size <= Block.copySize {
       unsafe target.storeBytes(of: source.loadUnaligned(as: SIMD2<UInt64>.self), as: SIMD2<UInt64>.self)
     } else {
       unsafe target.copyMemory(from: source, byteCount: size)

@@ -10,7 +10,7 @@ enum BlockRole: Sendable {
 
 /// From a handle to a verified, unpacked and validated block.
 extension TableReader {
-  /// The block through the cache. In memory it is its content and `Block.slack` bytes.
+  /// The block through the cache. In memory its trailer, or nothing of value, lies behind its content.
   @inline(__always)
   func block(_ handle: BlockHandle, _ role: BlockRole) throws(EngineError) -> BlockPin {
     if let pin = cache.lookup(BlockKey(tableID: footer.tableID, offset: handle.offset)) { return pin }
@@ -27,9 +27,9 @@ extension TableReader {
   /// The block from the file. Nothing is cached.
   func read(_ handle: BlockHandle, _ role: BlockRole) throws(EngineError) -> BlockMemory {
     try check(handle)
-    // Contents that are not packed are read to where they stay; the slack takes the trailer.
+    // Contents that are not packed are read to where they stay, with their trailer.
     let size = Int(handle.contentSize)
-    let memory = BlockMemory.allocate(size + Block.slack, alignment: role == .filter ? 64 : 16)
+    let memory = BlockMemory.allocate(size + BlockTrailer.size, alignment: role == .filter ? 64 : 16)
     let content = unsafe UnsafeMutableRawBufferPointer(start: memory.base, count: size)
     if handle.storedSize == handle.contentSize {
       unsafe try readStored(
@@ -40,7 +40,6 @@ extension TableReader {
       unsafe try readStored(handle, into: packed.buffer)
       unsafe try open(packed.view, handle, into: content)
     }
-    unsafe (memory.base + size).initializeMemory(as: UInt8.self, repeating: 0, count: Block.slack)
     try validate(memory.view.slice(0, size), handle, role)
     return memory
   }
@@ -118,7 +117,7 @@ extension TableReader {
 }
 
 extension BlockPin {
-  /// The content of a block without its slack.
+  /// The content of a block without what is behind it.
   @inline(__always)
   func content(_ handle: BlockHandle) -> ByteView {
     view.slice(0, Int(handle.contentSize))

@@ -20,6 +20,7 @@ final class TableReader: Sendable {
   let number: FileNumber
   let footer: TableFooter
   let cache: BlockCache
+  private let pinnedRoot = PinnedRoot()
 
   private init(file: any File, number: FileNumber, footer: TableFooter, cache: BlockCache) {
     self.file = file
@@ -27,6 +28,8 @@ final class TableReader: Sendable {
     self.footer = footer
     self.cache = cache
   }
+
+  deinit { pinnedRoot.release() }
 
   /// Opens a table of a known size. A table id, where the caller knows it, must agree.
   static func open(
@@ -57,8 +60,7 @@ final class TableReader: Sendable {
   ) throws(EngineError) -> TableHit? {
     if try !mayContain(hash) { return nil }
     let target = Trailer(seek: sequence)
-    let rootPin = try block(footer.rootIndex, .index)
-    let root = Block(validated: rootPin.content(footer.rootIndex))
+    let root = try root()
     let rootRow = root.lowerBound(userKey, target)
     if rootRow == root.rowCount { return nil }
     let entry = root.indexEntry(rootRow)
@@ -104,6 +106,10 @@ final class TableReader: Sendable {
   }
 
   // MARK: - Parts
+
+  /// The root index, valid while the table is open.
+  @inline(__always)
+  func root() throws(EngineError) -> Block { try pinnedRoot.block(self) }
 
   /// The properties, read anew each time.
   func properties() throws(EngineError) -> TableProperties {

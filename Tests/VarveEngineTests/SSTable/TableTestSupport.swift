@@ -154,8 +154,8 @@ enum KeyShape: CaseIterable, Sendable {
   /// Sorted entries without two of one internal key.
   func entries(_ count: Int, _ random: inout SeededRandom) -> [Entry] {
     let kinds: [EntryKind] = [.put, .put, .put, .delete, .singleDelete, .merge]
-    var result: Set<Entry> = []
-    var used: Set<[UInt64]> = []
+    var result: [Entry] = []
+    var used: Set<Entry> = []
     var keys: [[UInt8]] = []
     let isConstant = random.oneIn(3)
     for number in 0..<count {
@@ -167,10 +167,10 @@ enum KeyShape: CaseIterable, Sendable {
       let sequence = random.oneIn(2) ? UInt64(number) : UInt64(random.below(1 << 40))
       let kind = isConstant ? EntryKind.put : kinds[random.below(kinds.count)]
       let key = keys[keys.count - 1]
-      guard used.insert([UInt64(key.hashValue.magnitude), sequence]).inserted else { continue }
+      guard used.insert(Entry(key: key, sequence: sequence)).inserted else { continue }
       let size = isConstant ? 20 : (kind == .put || kind == .merge ? random.below(60) : 0)
       let value = (0..<size).map { UInt8(truncatingIfNeeded: $0 &* number) }
-      result.insert(Entry(key: key, sequence: isConstant ? 7 + sequence : sequence, kind: kind, value: value))
+      result.append(Entry(key: key, sequence: isConstant ? 7 + sequence : sequence, kind: kind, value: value))
     }
     return result.sorted(by: Entry.isBefore)
   }
