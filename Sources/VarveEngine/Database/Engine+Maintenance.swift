@@ -10,9 +10,11 @@ extension Engine {
   /// Merges all tables of a family that hold keys from `lower` (included) up to `upper` (excluded) down
   /// to its last level, after a flush. Nil bounds are open; nil for the family means all families.
   ///
-  /// Reads and writes go on meanwhile; what is written after the call began is left alone.
+  /// Reads and writes go on meanwhile; what is written after the call began is left alone. `progress` is
+  /// called on the calling thread, between the parts of the work.
   public func compact(
-    family: ColumnFamily? = nil, from lower: [UInt8]? = nil, to upper: [UInt8]? = nil
+    family: ColumnFamily? = nil, from lower: [UInt8]? = nil, to upper: [UInt8]? = nil,
+    progress: ((CompactionProgress) -> Void)? = nil
   ) throws(EngineError) {
     checkOpen()
     try requireWritable()
@@ -20,7 +22,11 @@ extension Engine {
     let newest = visibleSequence
     let range = UserKeyRange(lower: lower ?? [], upper: upper, upperIsExcluded: true)
     for family in family.map({ [$0] }) ?? families {
-      try background.compactions.compactManually(state(of: family), range: range, newest: newest)
+      let state = state(of: family)
+      let total = state.version.approximateSize(of: range)
+      progress?(CompactionProgress(bytesDone: 0, bytesTotal: total))
+      try background.compactions.compactManually(state, range: range, newest: newest)
+      progress?(CompactionProgress(bytesDone: total, bytesTotal: total))
     }
   }
 
@@ -49,6 +55,14 @@ extension Engine {
     lines.append("background: \(executor.parallelism) threads for compactions, one kept for flushes")
     return lines.joined(separator: "\n")
   }
+}
+
+/// How far a compaction that was asked for is.
+public struct CompactionProgress: Sendable, Hashable {
+  /// Bytes of tables that are merged.
+  public var bytesDone: UInt64
+  /// Bytes of tables that are to be merged.
+  public var bytesTotal: UInt64
 }
 
 /// Figures of an engine: what it holds now, and counts since it was opened.

@@ -18,7 +18,7 @@ extension Opening {
   /// Steps 5 to 8.
   func assemble(_ manifest: Manifest, files: [FileName], lock: (any FileLock)?) throws(EngineError) -> Engine {
     for file in files { if let number = file.number { manifest.reserveFileNumbers(through: number) } }
-    let executor = environment.makeExecutor(options.threadCount)
+    let executor = environment.makeExecutor(options.readOnly ? 1 : options.threadCount)
     do throws(EngineError) {
       return Engine(try makeParts(manifest, files: files, lock: lock, executor: executor))
     } catch {
@@ -133,6 +133,7 @@ extension Opening {
   private func beginLog(
     _ manifest: Manifest, files: [FileName], replayed: ReplayedLog, executor: any BackgroundExecutor
   ) throws(EngineError) -> LogWriter {
+    if options.readOnly { return try makeIdleLog(manifest, executor) }
     let fileSystem = environment.fileSystem
     // What is removed below must not be named by a state that a torn MANIFEST only seems to have.
     if manifest.mustRoll { try manifest.roll() }
@@ -164,6 +165,21 @@ extension Opening {
     edit.logCuts.removeAll { manifest.state.logCut(of: $0.segment) == $0 }
     try manifest.append(edit)
     return log
+  }
+
+  /// The log of an engine that writes nothing: in memory, and empty for ever.
+  private func makeIdleLog(
+    _ manifest: Manifest, _ executor: any BackgroundExecutor
+  ) throws(EngineError) -> LogWriter {
+    var idle = environment
+    idle.fileSystem = MemoryFileSystem()
+    var logOptions = options.logOptions(usesMapping: false)
+    logOptions.initialSegmentSize = 2 * LogFormat.headerBlockSize
+    return try LogWriter(
+      environment: idle, executor: executor, directory: "", databaseID: manifest.state.databaseID, options: logOptions,
+      replayed: [], predecessor: nil,
+      pool: SegmentPool(directory: "", fileSystem: idle.fileSystem, usesMapping: false),
+      allocateNumber: { FileNumber(1) })
   }
 
   /// Makes what was replayed durable, because the cut will promise it.
