@@ -31,7 +31,7 @@ struct CompactCommand: ParsableCommand {
       var bar = ProgressBar("compact", isQuiet: output.json)
       defer { bar.end() }
       for family in families {
-        try engine.compact(family: family, from: lower, to: upper)
+        try engine.compact(family: family, from: lower, to: upper) { bar.show($0.bytesDone, of: $0.bytesTotal) }
       }
       return Result(before, engine.statistics)
     }
