@@ -75,6 +75,10 @@ int32_t cvarve_populate_for_writing(void *address, size_t length);
 
 /// Gives free memory of the heap back to the operating system, where the C library has a call for it.
 void cvarve_trim_heap(void);
+// --- Processor (inlined into Swift, so nothing here may need a target feature) --------------------
+
+/// Asks for the cache line at `address`. A hint: the address need not be mapped.
+static inline void cvarve_prefetch(const void *address) { __builtin_prefetch(address, 0, 3); }
 
 #pragma clang assume_nonnull end
 #endif

@@ -138,9 +138,9 @@ final class CommitPipeline: @unchecked Sendable {
   private func apply(_ payload: ByteView, entryCount: Int, isLogged: Bool) throws(EngineError) -> Receipt {
     try checkWritable()
     try resolveFamilies(payload)
-    let bytes = payload.count + entryCount * MemTableKeeper.entryOverhead
-    for family in touched where !family.active.hasRoom(keySize: 0, valueSize: bytes) {
-      try memory.makeRoom(in: family, bytes: bytes)
+    for family in touched where !family.active.hasRoom(entryCount: entryCount, byteCount: payload.count) {
+      // An entry takes at most so much beside its bytes: the record's header and its share of nodes.
+      try memory.makeRoom(in: family, bytes: payload.count + entryCount * 64)
     }
     // An empty batch takes a sequence, too: its commit has a place in the order.
     let count = UInt64(max(entryCount, 1))

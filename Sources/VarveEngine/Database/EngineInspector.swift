@@ -12,7 +12,7 @@ public enum EngineInspector {
     guard case .table(let number) = name else { throw wrongName(path, "a table, NNNNNN.sst") }
     let cache = BlockCache(capacity: 1 << 20)
     let table = try TableReader.open(file: file, number: number, fileSize: try file.size(), cache: cache)
-    try TableDump.render(table, line: line)
+    try TableDump.run(table, .all, line)
     if verify { try table.verify() }
   }
 

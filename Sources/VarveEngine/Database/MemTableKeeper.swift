@@ -11,12 +11,10 @@ internal import Synchronization
 /// `makeRoom`, `freeze` and `noteUnlogged` belong to the commit leader; the rest is safe from any
 /// thread.
 final class MemTableKeeper: Sendable {
-  /// What an entry takes in a memtable besides its key and value, at most: header of the record,
-  /// alignment, and its share of nodes that are half full.
-  static let entryOverhead = 64
-
   private let memtableSize: Int
   private let frozenBytesMaximum: Int
+  /// The memory of retired memtables, whose pages are there already.
+  private let pool: ArenaPool
   private let executor: any BackgroundExecutor
   private let frozenBytes = Atomic<Int>(0)
   private let requestFlush = Mutex<(@Sendable (FamilyState) -> Void)?>(nil)
@@ -26,6 +24,7 @@ final class MemTableKeeper: Sendable {
     self.memtableSize = memtableSize
     self.frozenBytesMaximum = frozenBytesMaximum
     self.executor = executor
+    pool = ArenaPool(limit: 3 * memtableSize)
   }
 
   /// Whom to tell of a frozen memtable.
@@ -33,7 +32,12 @@ final class MemTableKeeper: Sendable {
     requestFlush.withLock { $0 = request }
   }
 
-  func makeMemTable() -> MemTable { MemTable(capacity: memtableSize) }
+  func makeMemTable() -> MemTable { MemTable(capacity: memtableSize, pool: pool) }
+
+  /// A memtable in which `bytes` are no more than a quarter.
+  private func makeMemTable(for bytes: Int) -> MemTable {
+    bytes > memtableSize / 4 ? MemTable(capacity: 4 * bytes + memtableSize) : makeMemTable()
+  }
 
   /// Freezes the family's memtable and gives it one in which `bytes` fit.
   ///
@@ -45,7 +49,7 @@ final class MemTableKeeper: Sendable {
       fatalError("an empty memtable of \(memtableSize) bytes has no room for \(bytes): report this as a bug")
     }
     try waitForFlushes()
-    freeze(family, next: isLarge ? MemTable(capacity: bytes + bytes / 4 + memtableSize / 4) : makeMemTable())
+    freeze(family, next: makeMemTable(for: bytes))
   }
 
   /// Freezes the family's memtable where it holds anything.
@@ -63,7 +67,7 @@ final class MemTableKeeper: Sendable {
   /// As `makeRoom`, while the log is replayed: nothing flushes yet, and the log's bound bounds this.
   func freezeReplayed(_ family: FamilyState, bytes: Int) {
     frozenBytes.add(family.active.usedBytes, ordering: .relaxed)
-    family.freeze(next: MemTable(capacity: max(memtableSize, bytes + bytes / 4 + memtableSize / 4)))
+    family.freeze(next: makeMemTable(for: bytes))
   }
 
   /// Notes that entries come that are not in the log.

@@ -1,23 +1,40 @@
-/// Walks the entries of a memtable in order, both ways, while the writer may go on inserting.
+/// Walks a memtable in internal-key order, while the writer goes on.
 ///
-/// It stands on a record, which never moves; leaf, index and version are only a shortcut for the next
-/// step. Where the leaf changed meanwhile, a step searches from the root.
+/// Stands on a record, which never moves, and remembers where it was found: leaf, index and the leaf's
+/// version. A step within an unchanged leaf is two loads and a check. A step from a leaf that changed
+/// finds its record again, in that leaf or to its right; backwards, where there are no links, from the
+/// root.
 ///
-/// Belongs to one thread. Counts one reference to the memtable for its life, none a step.
+/// # Invariants
+/// 1. Entries that were there when the iterator was made are met exactly once on a way in one
+///    direction; entries inserted meanwhile may be met or not, and at most once.
+///
+/// # Safety
+/// `memTable` keeps the bytes alive; the steps use `tree` alone, so that they count no reference. Views
+/// last as long as the memtable, which is longer than the contract asks for.
 struct MemTableIterator: InternalIterator {
-  private let table: MemTable
-  private var position = MemTablePosition()
+  private let memTable: MemTable
+  private let tree: MemTableTree
+  private var position = MemTableTree.Position.none
 
-  init(_ table: MemTable) { self.table = table }
+  /// How many entries ahead records are asked for: a walk meets them in key order, which is not the
+  /// order that they lie in.
+  private static let prefetchDistance = 8
 
-  @inline(__always)
-  private var record: MemTableRecord {
-    assert(position.record != 0, "the iterator is not valid")
-    return unsafe MemTableRecord(base: table.arena.base, position.record)
+  init(_ memTable: MemTable) {
+    self.memTable = memTable
+    tree = memTable.tree
   }
 
   @inline(__always)
-  var isValid: Bool { position.record != 0 }
+  var isValid: Bool { !position.isNone }
+
+  @inline(__always)
+  private var record: MemTableRecord {
+    assert(isValid, "an iterator that stands on no entry was read")
+    return tree.record(position.record)
+  }
+
   @inline(__always)
   var userKey: ByteView { record.userKey }
   @inline(__always)
@@ -25,64 +42,61 @@ struct MemTableIterator: InternalIterator {
   @inline(__always)
   var value: ByteView { record.value }
 
-  mutating func seekToFirst() { position = table.find(InternalKey(ByteView(), Trailer(word: .max))) }
-  mutating func seekToLast() { position = table.findLast() }
-  mutating func seek(_ target: InternalKey) { position = table.find(target) }
-  mutating func seekBefore(_ target: InternalKey) { position = table.findBefore(target) }
+  mutating func seekToFirst() { position = tree.root == 0 ? .none : tree.firstEntry(of: Arena.firstLeafOffset) }
+
+  mutating func seekToLast() { position = tree.lastEntry() }
+
+  mutating func seek(_ target: InternalKey) { position = tree.firstEntry(atOrAfter: SearchKey(target)) }
+
+  mutating func seekBefore(_ target: InternalKey) { position = tree.lastEntry(before: SearchKey(target)) }
 
   @inline(__always)
   mutating func next() {
-    let node = unsafe MemTableNode(base: table.arena.base, position.leaf)
+    assert(isValid, "next on an iterator that stands on no entry")
+    let leaf = tree.node(position.leaf)
     let index = position.index &+ 1
-    if node.stableVersion() == position.version, index < node.count {
-      let record = node.record(index)
-      if node.isUnchanged(position.version) {
-        position.record = record
+    let count = leaf.count
+    if index < count {
+      let record = leaf.record(index)
+      let ahead = index &+ MemTableIterator.prefetchDistance
+      if ahead < count { tree.record(leaf.record(ahead)).prefetch() }
+      if leaf.isUnchanged(since: position.version) {
         position.index = index
+        position.record = record
         return
       }
     }
-    stepOver()
+    leaveLeaf(leaf)
   }
 
-  /// A step that leaves the leaf, or meets a change.
+  /// The step to the next leaf, or within one that changed.
   @inline(never)
-  private mutating func stepOver() {
-    let current = record
-    let node = unsafe MemTableNode(base: table.arena.base, position.leaf)
-    let version = node.stableVersion()
-    if version == position.version {
-      let next = node.next
-      if node.isUnchanged(version) {
-        position = next == 0 ? MemTablePosition() : first(of: next)
-        return
-      }
+  private mutating func leaveLeaf(_ leaf: TreeNode) {
+    let right = leaf.links.right
+    guard leaf.isUnchanged(since: position.version) else {
+      position = tree.firstEntry(from: position.leaf, SearchKey(record.internalKey), orEqual: true)
+      return
     }
-    // The place right behind the current entry: trailers descend.
-    position = table.find(InternalKey(current.userKey, Trailer(word: current.trailer.word &- 1)))
-  }
-
-  /// The first entry of a leaf, which has one. Nothing is ever put before it but in the leftmost leaf.
-  private func first(of leaf: UInt32) -> MemTablePosition {
-    let node = unsafe MemTableNode(base: table.arena.base, leaf)
-    while true {
-      let version = node.stableVersion()
-      let record = node.record(0)
-      if node.isUnchanged(version) { return MemTablePosition(record: record, leaf: leaf, index: 0, version: version) }
+    if right == 0 {
+      position = .none
+      return
     }
+    let next = tree.node(right)
+    for index in 1...MemTableIterator.prefetchDistance { tree.record(next.record(index)).prefetch() }
+    position = tree.firstEntry(of: right)
   }
 
   mutating func previous() {
-    let node = unsafe MemTableNode(base: table.arena.base, position.leaf)
-    let index = position.index &- 1
-    if index >= 0, node.stableVersion() == position.version {
-      let record = node.record(index)
-      if node.isUnchanged(position.version) {
+    assert(isValid, "previous on an iterator that stands on no entry")
+    let leaf = tree.node(position.leaf)
+    if position.index > 0 {
+      let record = leaf.record(position.index &- 1)
+      if leaf.isUnchanged(since: position.version) {
+        position.index &-= 1
         position.record = record
-        position.index = index
         return
       }
     }
-    position = table.findBefore(record.internalKey)
+    position = tree.lastEntry(before: SearchKey(record.internalKey))
   }
 }

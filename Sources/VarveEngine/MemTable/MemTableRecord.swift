@@ -1,55 +1,89 @@
-/// An entry in a memtable's arena. It never moves and never changes.
+internal import CVarve
+
+/// One entry of a memtable, where it lies in the arena.
 ///
 /// ```
-/// 0  8  trailer      8  4  key size      12  4  value size      16  key, value
+///  0         8              12               16          16 + key size
+///  ┌─────────┬──────────────┬────────────────┬───────────┬─────────────┬ zero to seven bytes up to
+///  │ trailer │ key size u32 │ value size u32 │ key bytes │ value bytes │ a multiple of eight
+///  └─────────┴──────────────┴────────────────┴───────────┴─────────────┘
 /// ```
+///
+/// Native byte order: this never leaves the process.
 ///
 /// # Safety
-/// `address` is a whole record in a live arena.
+/// A record is written whole before its offset is published and is never changed afterwards, so its
+/// reads are plain. It lives as long as its memtable.
 @safe
 struct MemTableRecord {
   static let headerSize = 16
 
-  let address: UnsafeRawPointer
+  private let base: UnsafeMutableRawPointer
 
   @inline(__always)
-  init(base: UnsafeMutableRawPointer, _ offset: UInt32) {
-    unsafe address = UnsafeRawPointer(base) + (Int(offset) << 3)
-  }
+  init(_ base: UnsafeMutableRawPointer) { unsafe self.base = base }
+
+  /// How many bytes of the arena an entry takes.
+  @inline(__always)
+  static func size(keySize: Int, valueSize: Int) -> Int { (headerSize &+ keySize &+ valueSize &+ 7) & ~7 }
 
   @inline(__always)
-  static func size(keySize: Int, valueSize: Int) -> Int { headerSize &+ keySize &+ valueSize }
+  var trailer: Trailer { unsafe Trailer(word: base.load(as: UInt64.self)) }
 
   @inline(__always)
-  var trailer: Trailer { unsafe Trailer(word: address.load(as: UInt64.self)) }
+  var keySize: Int { unsafe Int(base.load(fromByteOffset: 8, as: UInt32.self)) }
 
   @inline(__always)
   var userKey: ByteView {
-    unsafe ByteView(
-      base: address + Self.headerSize, count: Int(address.load(fromByteOffset: 8, as: UInt32.self)))
+    unsafe ByteView(base: UnsafeRawPointer(base) + MemTableRecord.headerSize, count: keySize)
   }
 
   @inline(__always)
   var value: ByteView {
-    let keySize = unsafe Int(address.load(fromByteOffset: 8, as: UInt32.self))
+    let start = MemTableRecord.headerSize &+ keySize
     return unsafe ByteView(
-      base: address + (Self.headerSize &+ keySize), count: Int(address.load(fromByteOffset: 12, as: UInt32.self)))
+      base: UnsafeRawPointer(base) + start, count: Int(base.load(fromByteOffset: 12, as: UInt32.self)))
   }
 
   @inline(__always)
   var internalKey: InternalKey { InternalKey(userKey, trailer) }
 
+  /// Asks for the first cache lines of a record that will be read soon.
   @inline(__always)
-  static func store(
-    _ userKey: ByteView, _ trailer: Trailer, _ value: ByteView, in arena: MemTableArena
-  ) -> UInt32 {
-    let offset = arena.allocate(size(keySize: userKey.count, valueSize: value.count))
-    let target = unsafe arena.address(offset)
-    unsafe target.storeBytes(of: trailer.word, as: UInt64.self)
-    unsafe target.storeBytes(of: UInt32(userKey.count), toByteOffset: 8, as: UInt32.self)
-    unsafe target.storeBytes(of: UInt32(value.count), toByteOffset: 12, as: UInt32.self)
-    unsafe (target + headerSize).copyMemory(from: userKey.base, byteCount: userKey.count)
-    unsafe (target + headerSize + userKey.count).copyMemory(from: value.base, byteCount: value.count)
-    return offset
+  func prefetch() {
+    unsafe cvarve_prefetch(base)
+    unsafe cvarve_prefetch(base + 64)
+  }
+
+  /// Fills a record that nobody sees yet.
+  @inline(__always)
+  func write(_ key: ByteView, _ trailer: Trailer, _ value: ByteView) {
+    unsafe base.storeBytes(of: trailer.word, as: UInt64.self)
+    unsafe base.storeBytes(of: UInt32(truncatingIfNeeded: key.count), toByteOffset: 8, as: UInt32.self)
+    unsafe base.storeBytes(of: UInt32(truncatingIfNeeded: value.count), toByteOffset: 12, as: UInt32.self)
+    let start = unsafe base + MemTableRecord.headerSize
+    unsafe start.copyMemory(from: key.base, byteCount: key.count)
+    unsafe (start + key.count).copyMemory(from: value.base, byteCount: value.count)
+  }
+
+  /// Negative, zero or positive as the record sorts before, with or after `target`.
+  ///
+  /// Requires: both keys share their first `prefixSize` bytes, and their heads after those are equal.
+  /// So either they share eight bytes more, or the shorter one is a prefix of the other, whose next
+  /// bytes are zeros: then the sizes decide.
+  @inline(__always)
+  func compare(_ target: SearchKey, afterHeadAt prefixSize: Int) -> Int {
+    let size = keySize
+    let targetSize = target.key.count
+    let decided = prefixSize &+ 8
+    if size > decided && targetSize > decided {
+      let order = userKey.dropFirst(decided).compare(target.key.dropFirst(decided))
+      if order != 0 { return order }
+    } else if size != targetSize {
+      return size &- targetSize
+    }
+    let word = trailer.word
+    if word == target.trailer.word { return 0 }
+    return word > target.trailer.word ? -1 : 1
   }
 }

@@ -9,9 +9,10 @@ struct TableDamageTests {
     var random = SeededRandom(seed: 5)
     var options = TableOptions.small
     options.compression = compression
-    options.indexPartitionSize = 256
-    var entries = KeyShape.decimal.entries(40, &random)
-    entries += (0..<12).map { Entry(key: Array("a hot key".utf8), sequence: UInt64(100 - $0), value: [7, 7, 7, 7, 7]) }
+    options.indexPartitionSize = 160
+    options.blockSize = 160
+    var entries = KeyShape.decimal.entries(22, &random)
+    entries += (0..<8).map { Entry(key: Array("a hot key".utf8), sequence: UInt64(100 - $0), value: [7, 7, 7, 7, 7]) }
     return try TestTable(entries.sorted(by: Entry.isBefore), options)
   }
 

@@ -8,6 +8,7 @@ struct TableDumpTests {
   {
     var options = TableOptions()
     options.compression = .none
+    options.blockSize = 16 * 1024
     change(&options)
     let table = try TestTable(entries, options, tableID: 0xabc)
     var lines: [String] = []

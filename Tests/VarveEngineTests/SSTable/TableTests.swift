@@ -109,4 +109,67 @@ struct TableTests {
     #expect(try table.get([1]) == nil)
     #expect(table.summary.entryCount == 0)
   }
+
+  @Test func `a compaction reads past the cache`() throws {
+    var random = SeededRandom(seed: 2)
+    let table = try TestTable(KeyShape.random.entries(300, &random))
+    #expect(table.reader.footer.indexLevelCount == 2)
+    let iterator = table.reader.makeIterator(.compaction, dropsPages: true)
+    try iterator.seekToFirst()
+    var count = 0
+    while iterator.isValid {
+      count += 1
+      #expect(iterator.storedBlock != nil && iterator.blockEntry != nil)
+      try iterator.next()
+    }
+    #expect(count == table.entries.count)
+    try table.reader.verify()
+    // The root alone, which every read of the table keeps pinned.
+    #expect(table.cache.contents.blockCount == 1)
+  }
+
+  @Test func `reads work with a cache that keeps nothing`() throws {
+    var random = SeededRandom(seed: 14)
+    let table = try TestTable(KeyShape.decimal.entries(200, &random), cacheSize: 0)
+    for entry in table.entries { #expect(try table.get(entry.key, at: entry.sequence) == entry) }
+    let iterator = table.reader.makeIterator(.user)
+    try iterator.seekToFirst()
+    for entry in table.entries {
+      #expect(iterator.entry == entry)
+      try iterator.next()
+    }
+  }
+
+  @Test func `blocks of which nothing is visible are left out, in both directions`() throws {
+    // Sequences ascend with the keys: of the blocks in the middle none is visible.
+    let entries = (0..<200).map { number in
+      Entry(key: Array("key\(1000 + number)".utf8), sequence: UInt64(min(number, 199 - number)), value: [1, 2, 3])
+    }
+    let table = try TestTable(entries)
+    let iterator = table.reader.makeIterator(.user, visible: SequenceNumber(20))
+    var forward: [Entry] = []
+    try iterator.seekToFirst()
+    while let entry = iterator.entry {
+      forward.append(entry)
+      try iterator.next()
+    }
+    #expect(forward.filter { $0.sequence <= 20 } == entries.filter { $0.sequence <= 20 })
+    #expect(forward.count < 150)
+    var backward: [Entry] = []
+    try iterator.seekToLast()
+    while let entry = iterator.entry {
+      backward.append(entry)
+      try iterator.previous()
+    }
+    #expect(backward == forward.reversed())
+    // A seek into what is left out ends behind it.
+    try entries[100].key.withByteView { key throws(EngineError) in
+      try iterator.seek(InternalKey(key, Trailer(seek: .maximum)))
+    }
+    #expect(iterator.entry == forward.first { !Entry.isBefore($0, entries[100]) })
+    try entries[100].key.withByteView { key throws(EngineError) in
+      try iterator.seekBefore(InternalKey(key, Trailer(seek: .maximum)))
+    }
+    #expect(iterator.entry == forward.last { Entry.isBefore($0, entries[100]) })
+  }
 }
