@@ -75,6 +75,11 @@ let package = Package(
       swiftSettings: settings
     ),
     .testTarget(
+      name: "QuickstartJobTests",
+      dependencies: ["QuickstartJob"],
+      swiftSettings: settings
+    ),
+    .testTarget(
       name: "StyleTests",
       swiftSettings: settings
     ),

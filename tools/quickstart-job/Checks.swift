@@ -29,17 +29,17 @@ struct Checks {
     for index in 0..<model.keyCount {
       guard let expected = model.value(index) else { continue }
       guard cursor.isValid else { throw JobError("the cursor ends before \(Self.text(Workload.key(index)))") }
-      guard cursor.key.array == Workload.key(index) else {
-        throw JobError("the cursor is at \(Self.text(cursor.key.array)), not \(Self.text(Workload.key(index)))")
+      guard cursor.keyBytes == Workload.key(index) else {
+        throw JobError("the cursor is at \(Self.text(cursor.keyBytes)), not \(Self.text(Workload.key(index)))")
       }
-      guard cursor.value.array == expected else {
-        let text = Self.difference(cursor.value.array, expected)
+      guard cursor.valueBytes == expected else {
+        let text = Self.difference(cursor.valueBytes, expected)
         throw JobError("the cursor at \(Self.text(Workload.key(index))): \(text)")
       }
       try cursor.next()
     }
     guard !cursor.isValid else {
-      throw JobError("the cursor finds \(Self.text(cursor.key.array)), which must be absent")
+      throw JobError("the cursor finds \(Self.text(cursor.keyBytes)), which must be absent")
     }
   }
 
@@ -72,12 +72,4 @@ struct Checks {
   }
 
   private static func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
-}
-
-extension RawSpan {
-  /// A copy of the bytes.
-  var array: [UInt8] {
-    // Safety: the pointer does not leave the closure.
-    unsafe withUnsafeBytes { unsafe Array($0) }
-  }
 }

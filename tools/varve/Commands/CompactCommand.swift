@@ -31,9 +31,7 @@ struct CompactCommand: ParsableCommand {
       var bar = ProgressBar("compact", isQuiet: output.json)
       defer { bar.end() }
       for family in families {
-        try engine.compact(family: family, from: lower, to: upper) { progress in
-          bar.show(progress.bytesDone, of: progress.bytesTotal)
-        }
+        try engine.compact(family: family, from: lower, to: upper) { bar.show($0.bytesDone, of: $0.bytesTotal) }
       }
       return Result(before, engine.statistics)
     }

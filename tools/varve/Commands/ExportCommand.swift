@@ -131,11 +131,11 @@ private struct Exporter {
     try cursor.seekToFirst()
     if let last {
       try cursor.seek(last)
-      if cursor.isValid, cursor.key.array == last { try cursor.next() }
+      if cursor.isValid, cursor.keyBytes == last { try cursor.next() }
     }
     while cursor.isValid {
-      let key = cursor.key.array
-      let value = cursor.value.array
+      let key = cursor.keyBytes
+      let value = cursor.valueBytes
       if isBinary {
         try sink.write(BinaryStream.entry(key, value))
       } else {

@@ -34,7 +34,7 @@ struct ScanCommand: ParsableCommand {
       try reverse ? cursor.seekToLast() : cursor.seekToFirst()
       var left = limit ?? Int.max
       while cursor.isValid, left > 0 {
-        try print(cursor.key.array, keysOnly ? nil : cursor.value.array, to: sink)
+        try print(cursor.keyBytes, keysOnly ? nil : cursor.valueBytes, to: sink)
         left -= 1
         guard left > 0 else { break }
         try reverse ? cursor.previous() : cursor.next()
@@ -51,13 +51,5 @@ struct ScanCommand: ParsableCommand {
     } else {
       try sink.writeLine(hex.text(key))
     }
-  }
-}
-
-extension RawSpan {
-  /// A copy of the bytes.
-  var array: [UInt8] {
-    // Safety: the pointer does not leave the closure.
-    unsafe withUnsafeBytes { unsafe Array($0) }
   }
 }

@@ -23,7 +23,7 @@ struct VerifyCommand: ParsableCommand {
       faults = try database.reading { engine in
         var bar = ProgressBar("verify", isQuiet: output.json)
         defer { bar.end() }
-        let report = try engine.verify { progress in bar.show(progress.bytesDone, of: progress.bytesTotal) }
+        let report = try engine.verify { bar.show($0.bytesDone, of: $0.bytesTotal) }
         return report.faults.map { FaultRow(file: $0.file, offset: $0.offset, message: $0.message) }
       }
     } catch let error as EngineError where error.code == .corruption {

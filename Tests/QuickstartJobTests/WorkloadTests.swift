@@ -1,0 +1,91 @@
+import Foundation
+import Testing
+
+@testable import QuickstartJob
+
+/// The job checks the engine; these check the job: a model that is wrong would excuse a database that is.
+struct WorkloadTests {
+  @Test(arguments: [1, 2, 955, 956, 957, 1_000, 100_000])
+  func `batches hold every write once and in order`(writeCount: Int) {
+    let workload = Workload(seed: 7, writeCount: writeCount)
+    var next = 0
+    for number in 0..<workload.batchCount {
+      let batch = workload.batch(number)
+      #expect(batch.lowerBound == next && !batch.isEmpty, "batch \(number)")
+      #expect(workload.start(number) == next)
+      next = batch.upperBound
+    }
+    #expect(next == writeCount)
+  }
+
+  @Test func `keys sort as their numbers do`() {
+    let indexes = [0, 1, 9, 10, 99, 12_345, 500_000]
+    let keys = indexes.map { String(decoding: Workload.key($0), as: UTF8.self) }
+    #expect(keys == keys.sorted())
+    #expect(Set(keys.map(\.utf8.count)) == [16])
+  }
+
+  @Test func `no two writes give the same value, and a write always gives the same`() {
+    let workload = Workload(seed: 7, writeCount: 20_000)
+    let values = (0..<20_000).map { workload.value($0) }
+    #expect(Set(values).count == values.count)
+    #expect(values == (0..<20_000).map { Workload(seed: 7, writeCount: 20_000).value($0) })
+  }
+
+  @Test func `the model is what the writes leave, at any batch and in any steps`() {
+    let workload = Workload(seed: 7, writeCount: 30_000)
+    var model = Model(workload)
+    var expected: [[UInt8]: [UInt8]] = [:]
+    var deletes = 0
+    for number in 0..<workload.batchCount {
+      for index in workload.batch(number) {
+        let write = workload.write(index)
+        expected[write.key] = write.value
+        deletes += write.value == nil ? 1 : 0
+      }
+      guard number % 37 == 0 || number + 1 == workload.batchCount else { continue }
+      model.advance(to: number + 1)
+      let found = (0..<model.keyCount).filter { model.value($0) != expected[Workload.key($0)] }
+      #expect(found.isEmpty, "after batch \(number)")
+      #expect(model.liveCount == expected.count)
+    }
+    #expect(deletes > 2_000 && deletes < 4_000)
+    #expect(expected.count > 1_000)
+  }
+
+  @Test func `an acknowledgement comes back as the number it was`() {
+    let bytes: [UInt8] = [6, 5, 4, 3, 2, 1, 0, 0]
+    #expect(Acknowledgements.decode(bytes) == 0x0102_0304_0506)
+  }
+}
+
+struct PackageIndexTests {
+  @Test(arguments: ["", "\n", "\n\n\n"])
+  func `each stanza with package and version is found, whole, whatever the end looks like`(end: String) throws {
+    let text =
+      "Package: a\nVersion: 1:2-3\nDescription: one\n Package: not a field\n\n\nPackage: no-version\nSize: 1\n\n"
+      + "Version: 2\nPackage: b" + end
+    var found: [(String, String)] = []
+    try Self.index(text).forEach { stanza in
+      found.append((String(decoding: stanza.key, as: UTF8.self), String(decoding: stanza.bytes, as: UTF8.self)))
+    }
+    #expect(found.map(\.0) == ["a/1:2-3", "b/2"])
+    #expect(found.first?.1 == "Package: a\nVersion: 1:2-3\nDescription: one\n Package: not a field\n")
+    #expect(found.last?.1.hasPrefix("Version: 2\nPackage: b") == true)
+  }
+
+  @Test func `the shipped sample has dozens of packages`() throws {
+    let sample = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+      .deletingLastPathComponent().appending(path: "tools/sample/Packages")
+    var keys: Set<[UInt8]> = []
+    try PackageIndex(contentsOf: sample.path).forEach { keys.insert($0.key) }
+    #expect(keys.count == 50)
+  }
+
+  private static func index(_ text: String) throws -> PackageIndex {
+    let path = NSTemporaryDirectory() + "varve-packages-\(UUID().uuidString)"
+    try Data(text.utf8).write(to: URL(fileURLWithPath: path))
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    return try PackageIndex(contentsOf: path)
+  }
+}
