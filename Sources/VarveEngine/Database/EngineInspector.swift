@@ -5,7 +5,7 @@
 public enum EngineInspector {
   /// A table, block by block. With `verify` every checksum, order and count is checked, too.
   public static func dumpTable(
-    at path: String, verify: Bool, environment: EngineEnvironment = .system, line: (String) -> Void
+    at path: String, verify: Bool = false, environment: EngineEnvironment = .system, line: (String) -> Void
   ) throws(EngineError) {
     let (file, name) = try open(path, environment)
     defer { file.close() }
@@ -18,7 +18,7 @@ public enum EngineInspector {
 
   /// A segment of the log, record by record. With `verify` damage behind its end is looked for, too.
   public static func dumpLog(
-    at path: String, verify: Bool, environment: EngineEnvironment = .system, line: (String) -> Void
+    at path: String, verify: Bool = false, environment: EngineEnvironment = .system, line: (String) -> Void
   ) throws(EngineError) {
     let (file, name) = try open(path, environment)
     defer { file.close() }
@@ -28,7 +28,7 @@ public enum EngineInspector {
 
   /// The MANIFEST in force of the database in a directory, edit by edit.
   public static func dumpManifest(
-    at directory: String, verify: Bool, environment: EngineEnvironment = .system, line: (String) -> Void
+    at directory: String, verify: Bool = false, environment: EngineEnvironment = .system, line: (String) -> Void
   ) throws(EngineError) {
     let number = try Manifest.currentNumber(directory: directory, fileSystem: environment.fileSystem)
     let path = directory + "/" + FileName.manifest(number).name
