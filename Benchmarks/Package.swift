@@ -13,7 +13,6 @@ let settings: [SwiftSetting] = [
   .enableUpcomingFeature("ExistentialAny"),
   .enableUpcomingFeature("InternalImportsByDefault"),
   .enableUpcomingFeature("MemberImportVisibility"),
-  // With `.define("VarveAPI")` here the adapter of the engine is compiled in (Engines/VarveAdapter.swift).
   // Not strict memory safety: the harness is one large client of C libraries, nearly each line of
   // its adapters would carry the mark, and it never meets bytes that it did not write.
   .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release)),

@@ -3,9 +3,7 @@ enum EngineRegistry {
   /// The engines of this build, Varve first.
   static var available: [EngineKind] {
     var kinds: [EngineKind] = []
-    #if VarveAPI
-      kinds.append(.varve)
-    #endif
+    kinds.append(.varve)
     #if RocksDB
       kinds.append(.rocksdb)
     #endif
@@ -20,9 +18,7 @@ enum EngineRegistry {
 
   static func version(of kind: EngineKind) -> String {
     switch kind {
-    #if VarveAPI
-      case .varve: VarveAdapter.version
-    #endif
+    case .varve: VarveAdapter.version
     #if RocksDB
       case .rocksdb: RocksDBEngine.version
     #endif
@@ -40,9 +36,7 @@ enum EngineRegistry {
   /// measured loops are compiled for each engine and call it without an existential.
   static func run(_ run: EngineRun, _ kind: EngineKind) throws {
     switch kind {
-    #if VarveAPI
-      case .varve: try run.execute(VarveAdapter.self)
-    #endif
+    case .varve: try run.execute(VarveAdapter.self)
     #if RocksDB
       case .rocksdb: try run.execute(RocksDBEngine.self)
     #endif
