@@ -34,8 +34,9 @@
 ///    in the oldest interval), and what is newer has a sequence above 0, so the order stays.
 ///    The sequence column of such a block takes no bytes.
 /// 6. **Whole blocks.** A plain block (`BlockSource`) whose keys all lie before every other input's may
-///    be copied as it is: each of its entries is the only one of its key, and a put, so that none of
-///    the rules 1 to 4 applies, and rule 5 is a saving, not a duty.
+///    be copied as it is. Proof: the iterator stands on its first entry, so that stays; each of the
+///    others is the only entry of its key, and a put, so that none of the rules 1 to 4 applies. Rule 5
+///    is a saving, not a duty.
 /// 7. **Unknown kinds.** Range deletes, merge operands and kinds of later versions are an error: no
 ///    entry is dropped, or kept with a neighbour dropped, without knowing what it means.
 ///
@@ -54,10 +55,8 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   private var upper = ByteWriter(capacity: 16)
 
   /// The user key that the walk is in.
-  private var key = ByteWriter(capacity: 64)
+  private var key = KeyBuffer()
   private var hasKey = false
-  /// Whether no entry of `key` came before the one that the merge stands on.
-  private var isFirstOfKey = false
   /// The interval of the newest entry of `key` that shadows older ones, or `none`.
   private var shadow = Self.none
   private var shadowIsDelete = false
@@ -143,8 +142,6 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   /// Whether the block at whose first entry the iterator stands may be copied as it is (rule 6).
   var isAtWholeBlock: Bool {
     guard place == .onEntry, source.startsPlainBlock, source.blockEndsBeforeOthers() else { return false }
-    // The first entry may be an older version of a key that another input had.
-    guard isFirstOfKey else { return false }
     return !hasUpper || source.blockEnds(before: InternalKey(upper.view, Trailer(word: .max)))
   }
 
@@ -169,11 +166,9 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   private mutating func find() throws(EngineError) {
     while source.isValid {
       let userKey = source.userKey
-      if !hasKey || userKey != key.view {
+      if !hasKey || !key.equals(userKey) {
         if hasUpper, userKey.compare(upper.view) >= 0 { return }
         begin(userKey)
-      } else {
-        isFirstOfKey = false
       }
       let entry = source.trailer
       let interval = snapshots.interval(of: entry.sequence)
@@ -200,10 +195,8 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   }
 
   private mutating func begin(_ userKey: ByteView) {
-    key.removeAll()
-    key.append(userKey)
+    key.assign(userKey)
     hasKey = true
-    isFirstOfKey = true
     shadow = Self.none
   }
 
@@ -220,7 +213,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
     try source.next()
   }
 
-  private var isAtOlderEntry: Bool { source.isValid && source.userKey == key.view }
+  private var isAtOlderEntry: Bool { source.isValid && key.equals(source.userKey) }
 
   /// Rules 2 and 3. False if the delete goes; the merge stands behind it then.
   private mutating func keepsDelete(_ entry: Trailer, _ interval: Int) throws(EngineError) -> Bool {

@@ -34,24 +34,15 @@ struct DeeperKeys: ~Copyable {
   private let tables: [TableMetadata]
   private var intervals: [Interval] = []
   private var position = 0
-  private let holdsEverything: Bool
-
-  /// Any key may have data below: for flushes, which don't look.
-  static var everything: DeeperKeys { DeeperKeys(holdsEverything: true) }
-
-  private init(holdsEverything: Bool) {
-    tables = []
-    self.holdsEverything = holdsEverything
-  }
+  private var holdsEveryKey = false
 
   /// `runs` are all sorted runs that may hold older data for keys of `range` than the job's inputs: the
   /// deeper levels, and for outputs on level 0 (or inputs from there) the sublevels below the inputs.
-  init(_ runs: [SortedRun] = [], in range: UserKeyRange = .all) {
+  init(_ runs: [SortedRun], in range: UserKeyRange = .all) {
     var tables: [TableMetadata] = []
     for run in runs { tables += run.tables[run.overlap(range)] }
     tables.sort(by: TableMetadata.isSmallerFirst)
     self.tables = tables
-    holdsEverything = false
     for table in tables {
       guard let last = intervals.last, !last.endsBefore(table.smallest) else {
         intervals.append(
@@ -66,8 +57,15 @@ struct DeeperKeys: ~Copyable {
     }
   }
 
+  /// For jobs that don't know what lies below: every key may have data there.
+  static func everyKey() -> DeeperKeys {
+    var keys = DeeperKeys([])
+    keys.holdsEveryKey = true
+    return keys
+  }
+
   /// Whether no key at all has data below.
-  var isEmpty: Bool { intervals.isEmpty && !holdsEverything }
+  var isEmpty: Bool { intervals.isEmpty && !holdsEveryKey }
 
   /// Allows keys from the beginning again.
   mutating func rewind() { position = 0 }
@@ -75,7 +73,7 @@ struct DeeperKeys: ~Copyable {
   /// Whether a deeper table's bounds include `key`, which is not before the key of the last call.
   @inline(__always)
   mutating func mayHold(_ key: ByteView) -> Bool {
-    if position == intervals.count { return holdsEverything }
+    if position == intervals.count { return holdsEveryKey }
     if intervals[position].endsBefore(key) {
       advance(to: key)
       if position == intervals.count { return false }

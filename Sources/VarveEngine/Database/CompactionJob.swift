@@ -91,7 +91,7 @@ final class CompactionJob: Sendable {
   }
 
   /// The inputs as one merge: a run for each deeper level, and for each sublevel of level 0.
-  private func makeSource() -> MergingIterator<TableLevelIterator> {
+  private func makeSource() -> MergingIterator<MergeSource> {
     var runs: [SortedRun] = []
     for input in compaction.inputs {
       if input.level == 0 {
@@ -100,27 +100,19 @@ final class CompactionJob: Sendable {
         runs.append(SortedRun(input.tables))
       }
     }
-    var merge = MergingIterator<TableLevelIterator>(capacity: runs.count)
-    let opener = TableOpener(tree: background.tree, purpose: .compaction)
-    for run in runs { merge.append(TableLevelIterator(run, opener)) }
+    var merge = MergingIterator<MergeSource>(capacity: runs.count)
+    let opener = TableOpener(readers: background.tree, purpose: .compaction)
+    for run in runs { merge.append(MergeSource(LevelIterator<TableIterator>(run, opener))) }
     return merge
   }
 
   private func copy(
-    _ entries: inout CompactionIterator<TableLevelIterator>, to writer: inout PartWriter
+    _ entries: inout CompactionIterator<MergeSource>, to writer: inout PartWriter
   ) throws(EngineError) {
     var untilCheck = Self.entriesBetweenChecks
     while entries.isValid {
       let builder = try writer.builder(for: entries.userKey)
-      if entries.isAtWholeBlock, entries.withBlock({ $0.withCurrent { builder.canCopyBlock($0) } }) {
-        try entries.withBlock { (level) throws(EngineError) in
-          try level.withCurrent { (table) throws(EngineError) in try builder.copyBlock(from: table) }
-        }
-        try entries.skipBlock()
-      } else {
-        try builder.add(entries.userKey, entries.trailer, entries.value)
-        try entries.next()
-      }
+      try entries.move(into: builder)
       untilCheck &-= 1
       if untilCheck == 0 {
         untilCheck = Self.entriesBetweenChecks

@@ -17,7 +17,7 @@
 /// Complexity: a seek O(log n) in each memtable and table that it looks into, a step amortised O(1).
 /// A cursor belongs to one thread at a time.
 public struct EngineCursor: ~Copyable {
-  private var iterator: VisibleIterator<CursorSource>
+  private var iterator: VisibleIterator<MergeSource>
   /// Keeps memtables and tables alive.
   private let view: ReadView
   /// Keeps the versions that the cursor sees from being dropped.
@@ -154,3 +154,16 @@ func overrideLifetime<T: ~Escapable, U: ~Copyable & ~Escapable>(_ span: consumin
 @_lifetime(immortal)
 @inline(__always)
 func overrideLifetime<T: ~Escapable>(_ span: consuming T) -> T { span }
+
+extension ReadView {
+  /// All sources of the view, newest first.
+  fileprivate func merge(_ tree: Tree, at sequence: SequenceNumber) -> MergingIterator<MergeSource> {
+    let runs = version.levelZero.sublevels.reversed() + (1..<Limits.levelCount).map { version.run($0) }
+    let filled = runs.filter { !$0.isEmpty }
+    var merge = MergingIterator<MergeSource>(capacity: 1 + frozen.count + filled.count)
+    let opener = TableOpener(readers: tree, purpose: .user, visible: sequence)
+    for table in [memTable] + frozen where table.entryCount > 0 { merge.append(MergeSource(table.makeIterator())) }
+    for run in filled { merge.append(MergeSource(LevelIterator<TableIterator>(run, opener))) }
+    return merge
+  }
+}

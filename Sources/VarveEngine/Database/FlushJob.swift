@@ -84,19 +84,12 @@ struct FlushJob {
 
   private func build(_ input: Input, _ written: inout [FileNumber]) throws(EngineError) -> [TableMetadata] {
     let snapshots = background.snapshots.sequences { background.pipeline.visible }
-    var merge = MergingIterator<MemTableIterator>(capacity: input.frozen.count)
-    for frozen in input.frozen { merge.append(frozen.table.makeIterator()) }
-    // A tombstone stays: what it hides may be in any table.
-    let everything = DeeperKeys.everything
-    var entries = CompactionIterator(
-      merge, snapshots: SnapshotIntervals(snapshots), deeper: everything, zeroesSequences: false)
-    try entries.seekToFirst()
-    guard entries.isValid else { return [] }
     let output = try TableOutput(background, input.family.state, level: 0, origin: .flush)
     written.append(output.number)
-    while entries.isValid {
-      try output.builder.add(entries.userKey, entries.trailer, entries.value)
-      try entries.next()
+    try FlushMerge.run(input.frozen.map(\.table), snapshots: snapshots, into: output.builder)
+    guard output.builder.entryCount > 0 else {
+      output.discard()
+      return []
     }
     let table = try output.finish()
     background.counters.addFlushed(table.fileSize)

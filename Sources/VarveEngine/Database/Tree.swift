@@ -6,7 +6,7 @@ internal import Synchronization
 /// # Concurrency
 /// Safe from any thread. `lock` is held while the MANIFEST is written: only background jobs and the
 /// rare changes of families wait for it, never a reader or a writer of data.
-final class Tree: Sendable {
+final class Tree: TableReaders {
   let directory: String
   let environment: EngineEnvironment
   let registry: FamilyRegistry

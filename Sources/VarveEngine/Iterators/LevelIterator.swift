@@ -59,18 +59,19 @@ struct LevelIterator<Table: OpenableIterator & ~Copyable>: InternalIterator, ~Co
     return unsafe current.pointee.value
   }
 
-  /// The open table's iterator, for whoever moves its rows in bulk: call `didMoveCurrent` afterwards.
-  ///
-  /// Requires: valid.
+  /// The open table's iterator. Requires: valid.
   @inline(__always)
-  func withCurrent<R, E: Error>(_ body: (inout Table) throws(E) -> R) throws(E) -> R {
+  func withCurrent<R, E: Error>(_ body: (borrowing Table) throws(E) -> R) throws(E) -> R {
     assert(isValid, "a table is open only while the iterator is valid")
-    return try unsafe body(&current.pointee)
+    return try unsafe body(current.pointee)
   }
 
-  /// Goes on to the next table where the open one was moved behind its end.
-  mutating func didMoveCurrent() throws(EngineError) {
-    if unsafe !current.pointee.isValid { try settleForward() }
+  /// A move of the open table's iterator forward, by whatever distance. Requires: valid.
+  mutating func step(_ move: (inout Table) throws(EngineError) -> Void) throws(EngineError) {
+    assert(isValid, "a step from an entry only")
+    isValid = false
+    unsafe try move(&current.pointee)
+    try settleForward()
   }
 
   // MARK: - Moves

@@ -36,7 +36,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   private var lower: ByteWriter
   private var upper: ByteWriter
   /// The key that the last step was about, or the key shown (`.beforeKey`).
-  private var key = ByteWriter(capacity: 64)
+  private var key = KeyBuffer()
   private var candidate = ByteWriter(capacity: 256)
   private var place = Place.nowhere
 
@@ -100,8 +100,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     if isBelowLower(target) { return try seekToFirst() }
     place = .nowhere
     // The target may be a view of this very iterator.
-    key.removeAll()
-    key.append(target)
+    key.assign(target)
     try source.seek(first(of: key.view))
     try findForward(hidingKey: false)
   }
@@ -110,8 +109,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   mutating func seekForPrevious(_ target: ByteView) throws(EngineError) {
     if isAtUpper(target) { return try seekToLast() }
     place = .nowhere
-    key.removeAll()
-    key.append(target)
+    key.assign(target)
     try source.seekBefore(Self.afterAll(of: key.view))
     try findBackward()
   }
@@ -124,8 +122,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     let from = place
     place = .nowhere
     if from == .onEntry || from == .onSoughtEntry {
-      key.removeAll()
-      key.append(source.userKey)
+      key.assign(source.userKey)
       try source.next()
     } else {
       try source.seek(Self.afterAll(of: key.view))
@@ -139,8 +136,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     let from = place
     place = .nowhere
     if from != .beforeKey {
-      key.removeAll()
-      key.append(source.userKey)
+      key.assign(source.userKey)
       try source.seekBefore(Self.beforeAll(of: key.view))
     }
     try findBackward()
@@ -154,7 +150,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     var steps = 0
     while source.isValid {
       let userKey = source.userKey
-      if hiding, userKey == key.view {
+      if hiding, key.equals(userKey) {
         try stepForward(&steps, to: Self.afterAll(of: key.view))
         continue
       }
@@ -162,9 +158,8 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
       let trailer = source.trailer
       if trailer.sequence > sequence {
         // Entries of this key that are too new: not hidden, but stepped over with the same patience.
-        if steps == 0 || userKey != key.view {
-          key.removeAll()
-          key.append(userKey)
+        if steps == 0 || !key.equals(userKey) {
+          key.assign(userKey)
           steps = 0
           hiding = false
         }
@@ -175,8 +170,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
         place = .onEntry
         return
       }
-      key.removeAll()
-      key.append(userKey)
+      key.assign(userKey)
       hiding = true
       steps = 0
       try source.next()
@@ -202,8 +196,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     while source.isValid {
       let userKey = source.userKey
       if isBelowLower(userKey) { return }
-      key.removeAll()
-      key.append(userKey)
+      key.assign(userKey)
       if try resolveBackward() { return }
     }
   }
@@ -213,7 +206,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     var steps = 0
     var isShown = false
     var isCopied = true
-    while source.isValid, source.userKey == key.view {
+    while source.isValid, key.equals(source.userKey) {
       let trailer = source.trailer
       if steps == Self.versionStepsMaximum { return try resolveBySeek() }
       steps &+= 1
@@ -240,7 +233,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   /// Finds the newest visible entry of `key` by a forward seek.
   private mutating func resolveBySeek() throws(EngineError) -> Bool {
     try source.seek(first(of: key.view))
-    if source.isValid, source.userKey == key.view, try Self.shows(source.trailer) {
+    if source.isValid, key.equals(source.userKey), try Self.shows(source.trailer) {
       place = .onSoughtEntry
       return true
     }

@@ -1,0 +1,40 @@
+/// Moves what a job keeps into tables.
+extension CompactionIterator where Child == MergeSource {
+  /// Appends the present entry to `builder`, or the whole block that it begins where none of its rows can
+  /// go, and goes on.
+  ///
+  /// Requires: valid.
+  @inline(__always)
+  mutating func move(into builder: TableBuilder) throws(EngineError) {
+    if isAtWholeBlock, try copyBlock(into: builder) { return }
+    try builder.add(userKey, trailer, value)
+    try next()
+  }
+
+  /// False, and nothing done, if the builder would rather have rows.
+  @inline(never)
+  private mutating func copyBlock(into builder: TableBuilder) throws(EngineError) -> Bool {
+    guard let table = withBlock({ $0.tableIterator }), builder.canCopyBlock(table) else { return false }
+    try builder.copyBlock(from: table)
+    try skipBlock()
+    return true
+  }
+}
+
+/// The merge of a flush: memtables into one table, one version of a key for each snapshot interval.
+enum FlushMerge {
+  /// `snapshots` are the live ones and the visible sequence, ascending. `deeper` are all runs of the
+  /// family's tables, where the caller knows that no older memtable is left: a tombstone with nothing
+  /// below is not worth a row then. Without them every tombstone stays.
+  static func run(
+    _ memtables: [MemTable], snapshots: [SequenceNumber], deeper: [SortedRun]? = nil, into builder: TableBuilder
+  ) throws(EngineError) {
+    var merge = MergingIterator<MergeSource>(capacity: memtables.count)
+    for memtable in memtables { merge.append(memtable) }
+    var entries = CompactionIterator(
+      merge, snapshots: SnapshotIntervals(snapshots), deeper: deeper.map { DeeperKeys($0) } ?? .everyKey(),
+      zeroesSequences: false)
+    try entries.seekToFirst()
+    while entries.isValid { try entries.move(into: builder) }
+  }
+}
