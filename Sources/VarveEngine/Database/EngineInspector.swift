@@ -5,7 +5,7 @@
 public enum EngineInspector {
   /// A table, block by block. With `verify` every checksum, order and count is checked, too.
   public static func dumpTable(
-    at path: String, verify: Bool = false, environment: EngineEnvironment = .system, line: (String) -> Void
+    at path: String, verify: Bool, environment: EngineEnvironment = .system, line: (String) -> Void
   ) throws(EngineError) {
     let (file, name) = try open(path, environment)
     defer { file.close() }
@@ -18,7 +18,7 @@ public enum EngineInspector {
 
   /// A segment of the log, record by record. With `verify` damage behind its end is looked for, too.
   public static func dumpLog(
-    at path: String, verify: Bool = false, environment: EngineEnvironment = .system, line: (String) -> Void
+    at path: String, verify: Bool, environment: EngineEnvironment = .system, line: (String) -> Void
   ) throws(EngineError) {
     let (file, name) = try open(path, environment)
     defer { file.close() }
@@ -33,7 +33,7 @@ public enum EngineInspector {
   /// A MANIFEST, edit by edit: the file itself, or a database's directory, whose CURRENT names it. Every
   /// checksum is checked in any case.
   public static func dumpManifest(
-    at path: String, verify: Bool = false, environment: EngineEnvironment = .system, line: (String) -> Void
+    at path: String, verify: Bool, environment: EngineEnvironment = .system, line: (String) -> Void
   ) throws(EngineError) {
     let fileSystem = environment.fileSystem
     guard let attributes = try fileSystem.attributes(path) else {
