@@ -8,10 +8,12 @@ internal import Synchronization
 ///
 /// # Concurrency
 /// Safe from any thread; `state` is guarded by its mutex, and nothing is read, written or called while it
-/// is held.
+/// is held. `picking` makes one step of choosing a compaction and noting that its tables are taken: the
+/// picking job and callers of `compactManually` choose at the same time. Lock order: `picking`, `state`.
 final class CompactionScheduler: Sendable {
   private unowned let background: BackgroundWork
   let picker: LeveledCompactionPicker
+  private let picking = Mutex<Void>(())
   private let state = Mutex(State())
 
   fileprivate struct State: Sendable {
@@ -64,22 +66,19 @@ final class CompactionScheduler: Sendable {
       (state.changed.sorted(), state.runningCount < background.executor.parallelism && !state.isClosing)
     }
     guard isFree else { return false }
-    var best: Compaction?
-    for id in candidates {
-      guard let found = pick(id) else {
-        state.withLock { _ = $0.changed.remove(id) }
-        continue
+    let reservation = reserve {
+      var best: Compaction?
+      for id in candidates {
+        guard let found = pick(id) else {
+          state.withLock { _ = $0.changed.remove(id) }
+          continue
+        }
+        if best.map({ found.score > $0.score }) ?? true { best = found }
       }
-      if best.map({ found.score > $0.score }) ?? true { best = found }
+      return best
     }
-    guard let best else { return false }
-    do throws(EngineError) {
-      try begin(best, whenDone: nil)
-      return true
-    } catch {
-      didFail(error, family: best.family)
-      return false
-    }
+    guard let reservation else { return false }
+    return begin(reservation, whenDone: nil)
   }
 
   private func pick(_ id: FamilyID) -> Compaction? {
@@ -87,23 +86,50 @@ final class CompactionScheduler: Sendable {
     return picker.pick(input(family))
   }
 
+  /// What runs is read before the version: a compaction that ends in between still counts as running, and
+  /// its tables, which the version no longer has, are not chosen again.
   private func input(_ family: FamilyState) -> LeveledCompactionPicker.Input {
     let oldest = background.snapshots.oldest ?? background.pipeline.visible
+    let inProgress = state.withLock { $0.inProgress }
     return LeveledCompactionPicker.Input(
-      family: family.id, version: family.version, inProgress: state.withLock { $0.inProgress }, oldestSnapshot: oldest)
+      family: family.id, version: family.version, inProgress: inProgress, oldestSnapshot: oldest)
   }
 
   // MARK: - Running
 
-  private func begin(_ compaction: Compaction, whenDone: (@Sendable () -> Void)?) throws(EngineError) {
-    if compaction.isTrivialMove {
-      try background.tree.commit(compaction.moveEdit())
-      whenDone?()
-      return
+  /// A compaction whose tables no other one can choose.
+  private struct Reservation {
+    let compaction: Compaction
+    let ticket: CompactionsInProgress.Ticket
+  }
+
+  private func reserve(_ choose: () -> Compaction?) -> Reservation? {
+    picking.withLock { _ in
+      guard let compaction = choose() else { return nil }
+      let ticket = state.withLock { state in
+        state.runningCount += 1
+        return state.inProgress.begin(compaction)
+      }
+      return Reservation(compaction: compaction, ticket: ticket)
     }
-    let ticket = state.withLock { state in
-      state.runningCount += 1
-      return state.inProgress.begin(compaction)
+  }
+
+  /// Moves tables at once, or begins a job. False where it failed.
+  @discardableResult
+  private func begin(_ reservation: Reservation, whenDone: (@Sendable () -> Void)?) -> Bool {
+    let compaction = reservation.compaction
+    let ticket = reservation.ticket
+    if compaction.isTrivialMove {
+      do throws(EngineError) {
+        try background.tree.commit(compaction.moveEdit())
+        finish(compaction, ticket, .success(()))
+        whenDone?()
+        return true
+      } catch {
+        finish(compaction, ticket, .failure(error))
+        whenDone?()
+        return false
+      }
     }
     CompactionJob(compaction, background: background) { [self] bytes in
       state.withLock { $0.progress[ticket, default: 0] += bytes }
@@ -111,6 +137,7 @@ final class CompactionScheduler: Sendable {
       finish(compaction, ticket, result)
       whenDone?()
     }.start()
+    return true
   }
 
   private func finish(
@@ -161,14 +188,25 @@ final class CompactionScheduler: Sendable {
   ) throws(EngineError) {
     while true {
       if family.isDropped { throw CommitPipeline.droppedError(family) }
-      switch picker.pickManual(input(family), range: range, newest: newest) {
-      case .done: return
-      case .blocked: try waitForOne()
-      case .compaction(let compaction):
+      var isBlocked = false
+      let reservation = reserve {
+        switch picker.pickManual(input(family), range: range, newest: newest) {
+        case .done: return nil
+        case .blocked:
+          isBlocked = true
+          return nil
+        case .compaction(let compaction): return compaction
+        }
+      }
+      if let reservation {
         let isDone = CompletionFlag()
-        try begin(compaction) { isDone.set() }
+        begin(reservation) { isDone.set() }
         background.executor.wait(until: { isDone.isSet })
         if let error = state.withLock({ $0.error }) { throw error }
+      } else if isBlocked {
+        try waitForOne()
+      } else {
+        return
       }
     }
   }
