@@ -270,8 +270,11 @@ final class LogWriter: @unchecked Sendable {
     for segment in freed {
       segment.file?.close()
       var (pool, keep) = state.withLock { state in
-        (state.pool, state.pool.waitingBytes + segment.capacity <= options.poolBytes
-          && segment.capacity >= state.targetCapacity && !state.isClosing)
+        (
+          state.pool,
+          state.pool.waitingBytes + segment.capacity <= options.poolBytes
+            && segment.capacity >= state.targetCapacity && !state.isClosing
+        )
       }
       let count = pool.waiting.count
       try pool.recycle(segment.number, capacity: segment.capacity, keep: keep)

@@ -52,7 +52,8 @@ struct SegmentPool: Sendable {
   /// Takes a waiting file of at least `capacity`, and less than four times that, out of the pool.
   mutating func take(capacity: Int) -> (number: FileNumber, capacity: Int)? {
     guard
-      let index = waiting.firstIndex(where: { $0.capacity >= capacity && $0.capacity < max(capacity * 4, capacity + 1) })
+      let index = waiting.firstIndex(where: { $0.capacity >= capacity && $0.capacity < max(capacity * 4, capacity + 1) }
+      )
     else { return nil }
     return waiting.remove(at: index)
   }

@@ -18,7 +18,9 @@ struct EngineTests {
     return Array((String(repeating: "0", count: 16 - digits.utf8.count) + digits).utf8)
   }
 
-  private func value(_ index: Int, _ round: Int = 0) -> [UInt8] { Array("value \(index) of round \(round), padded".utf8) }
+  private func value(_ index: Int, _ round: Int = 0) -> [UInt8] {
+    Array("value \(index) of round \(round), padded".utf8)
+  }
 
   @Test func `a value is read back, before and after a flush, and after reopening`() throws {
     let environment = EngineEnvironment.inMemory()
