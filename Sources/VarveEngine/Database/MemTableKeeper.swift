@@ -24,7 +24,7 @@ final class MemTableKeeper: Sendable {
     self.memtableSize = memtableSize
     self.frozenBytesMaximum = frozenBytesMaximum
     self.executor = executor
-    pool = ArenaPool(limit: 3 * memtableSize)
+    pool = ArenaPool(limit: 4 * memtableSize)
   }
 
   /// Whom to tell of a frozen memtable.
