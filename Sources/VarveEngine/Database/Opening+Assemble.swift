@@ -43,7 +43,8 @@ extension Opening {
     let replayed = try replayLog(manifest.state, files: files, registry: registry, memory: memory)
     let log = try beginLog(manifest, files: files, replayed: replayed, executor: executor)
     let pipeline = CommitPipeline(
-      log: log, memory: memory, families: registry, lastSequence: replayed.lastSequence)
+      log: log, memory: memory, families: registry, lastSequence: replayed.lastSequence,
+      logBytesMaximum: options.logBytesMaximum)
     let snapshots = SnapshotList()
     let background = BackgroundWork(
       options: options, tree: tree, pipeline: pipeline, registry: registry, epochs: epochs, snapshots: snapshots,

@@ -156,8 +156,19 @@ final class LogWriter: @unchecked Sendable {
     let now = environment.clock.now()
     state.withLock { $0.seal(old, next: next, now: now, syncs: syncCounter.load(ordering: .relaxed), options: options) }
     current = next
+    hasSwitched = true
     prepareNext()
   }
+
+  /// Whether a segment was begun since the last call. The leader's.
+  @inline(__always)
+  func takeHasSwitched() -> Bool {
+    guard hasSwitched else { return false }
+    hasSwitched = false
+    return true
+  }
+
+  private var hasSwitched = false
 
   /// The prepared segment, after waiting for it where it is being prepared; or one made now.
   private func takePrepared(capacity: Int) throws(EngineError) -> PreparedSegment {
