@@ -5,7 +5,7 @@
 public enum EngineInspector {
   /// A table, block by block. With `verify` every checksum, order and count is checked, too.
   public static func dumpTable(
-    at path: String, verify: Bool = false, environment: EngineEnvironment = .system, line: (String) -> Void
+    at path: String, verify: Bool, environment: EngineEnvironment = .system, line: (String) -> Void
   ) throws(EngineError) {
     let (file, name) = try open(path, environment)
     defer { file.close() }
@@ -18,24 +18,39 @@ public enum EngineInspector {
 
   /// A segment of the log, record by record. With `verify` damage behind its end is looked for, too.
   public static func dumpLog(
-    at path: String, verify: Bool = false, environment: EngineEnvironment = .system, line: (String) -> Void
+    at path: String, verify: Bool, environment: EngineEnvironment = .system, line: (String) -> Void
   ) throws(EngineError) {
     let (file, name) = try open(path, environment)
     defer { file.close() }
-    guard case .log(let number) = name else { throw wrongName(path, "a log segment, NNNNNN.log") }
+    let number: FileNumber
+    switch name {
+    case .log(let found), .pooledLog(let found): number = found
+    default: throw wrongName(path, "a log segment, NNNNNN.log or NNNNNN.pool")
+    }
     try LogDump.render(file, number: number, name: path, verify: verify, line: line)
   }
 
-  /// The MANIFEST in force of the database in a directory, edit by edit.
+  /// A MANIFEST, edit by edit: the file itself, or a database's directory, whose CURRENT names it. Every
+  /// checksum is checked in any case.
   public static func dumpManifest(
-    at directory: String, verify: Bool = false, environment: EngineEnvironment = .system, line: (String) -> Void
+    at path: String, verify: Bool, environment: EngineEnvironment = .system, line: (String) -> Void
   ) throws(EngineError) {
-    let number = try Manifest.currentNumber(directory: directory, fileSystem: environment.fileSystem)
-    let path = directory + "/" + FileName.manifest(number).name
-    let file = try environment.fileSystem.openFile(path, writable: false)
+    let fileSystem = environment.fileSystem
+    guard let attributes = try fileSystem.attributes(path) else {
+      throw EngineError(.notFound, "there is nothing here", file: path)
+    }
+    var path = path
+    if attributes.isDirectory {
+      path += "/" + FileName.manifest(try Manifest.currentNumber(directory: path, fileSystem: fileSystem)).name
+    }
+    let (file, name) = try open(path, environment)
     defer { file.close() }
+    guard case .manifest(let number) = name else { throw wrongName(path, "a MANIFEST, MANIFEST-NNNNNN") }
     let bytes = try Manifest.readAll(file)
-    for text in try ManifestDump.text(bytes.view, number: number, file: path).split(separator: "\n") { line(String(text)) }
+    for text in ManifestDump.text(bytes.view, number: number, file: path).split(separator: "\n") { line(String(text)) }
+    // The rendering shows damage as its last line; here it is an error as well.
+    var reader = try ManifestReader(bytes.view, number: number, file: path)
+    while try reader.next() != nil {}
   }
 
   private static func open(

@@ -74,9 +74,7 @@ extension MemTable {
   @inline(__always)
   private func change(_ node: TreeNode, _ body: () -> Void) {
     node.beginChange()
-    #if DEBUG
-      if node.level == 0 { midChangeHook?() }
-    #endif
+    assert(callMidChangeHook(node))
     body()
     node.endChange()
   }

@@ -79,7 +79,7 @@ struct DumpCommand: ParsableCommand {
     @OptionGroup var options: Options
 
     func run() throws {
-      try options.print { line in try EngineInspector.dumpManifest(at: path, line: line) }
+      try options.print { line in try EngineInspector.dumpManifest(at: path, verify: options.verify, line: line) }
     }
   }
 }
