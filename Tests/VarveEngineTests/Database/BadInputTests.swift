@@ -25,7 +25,7 @@ struct BadInputTests {
   /// Checks that opening fails with a code and words, names a file, and leaves the directory as it was.
   private static func expectRefusal(
     of image: DirectoryImage, _ code: EngineError.Code, file: String, _ words: String...,
-    _ change: (inout EngineOptions) -> Void = { _ in }, sourceLocation: SourceLocation = #_sourceLocation
+    sourceLocation: SourceLocation = #_sourceLocation, change: (inout EngineOptions) -> Void = { _ in }
   ) throws {
     let fileSystem = try image.makeFileSystem()
     let error = #expect(throws: EngineError.self, sourceLocation: sourceLocation) {
@@ -287,7 +287,7 @@ struct BadInputTests {
     // Only the size of a value is looked at: there are not so many bytes behind this one.
     Self.expectError(.limitExceeded, "a value of 1073741825 bytes", "1073741824") {
       try [UInt8(1)].withByteView { (view) throws(EngineError) in
-        try unsafe engine.put([UInt8(1)].span.bytes, RawSpan(_unsafeStart: view.base, byteCount: (1 << 30) + 1))
+        _ = try unsafe engine.put([UInt8(1)].span.bytes, RawSpan(_unsafeStart: view.base, byteCount: (1 << 30) + 1))
       }
     }
     Self.expectError(.limitExceeded, "a batch of") {
@@ -470,7 +470,7 @@ struct BadInputTests {
     let path = directory.path + "/db"
     let engine = try Engine.open(at: path)
     try engine.put([1], [1])
-    await #expect(processExitsWith: .exitCode(42)) { [path] in
+    await #expect(processExitsWith: .exitCode(42)) { [path = path as String] in
       do {
         _ = try Engine.open(at: path)
       } catch let error as EngineError where error.code == .locked && error.file == path + "/LOCK" {
@@ -480,7 +480,7 @@ struct BadInputTests {
     try engine.put([1], [2])
     #expect(try engine.get([1]) == [2])
     try engine.close()
-    await #expect(processExitsWith: .success) { [path] in
+    await #expect(processExitsWith: .success) { [path = path as String] in
       let other = try Engine.open(at: path)
       #expect(try other.get([1]) == [2])
       try other.close()

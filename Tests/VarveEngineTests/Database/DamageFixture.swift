@@ -20,13 +20,13 @@ struct DamageFixture {
 
   let image: DirectoryImage
   /// The content after each commit, by the commit's last sequence, ascending.
-  private(set) var history: [(sequence: UInt64, state: ModelDatabase.State)] = []
+  let history: [(sequence: UInt64, state: ModelDatabase.State)]
 
-  var state: ModelDatabase.State { history.last?.state ?? .init() }
+  var state: ModelDatabase.State { history.last?.state ?? ModelDatabase().state }
 
   /// The content when all commits from `sequence` on are gone.
   func state(before sequence: UInt64) -> ModelDatabase.State {
-    history.last { $0.sequence < sequence }?.state ?? .init()
+    history.last { $0.sequence < sequence }?.state ?? ModelDatabase().state
   }
 
   static func options(readOnly: Bool = false) -> EngineOptions {
@@ -44,6 +44,7 @@ struct DamageFixture {
 
   init(_ ending: Ending) throws {
     let fileSystem = MemoryFileSystem()
+    var history: [(sequence: UInt64, state: ModelDatabase.State)] = []
     var model = ModelDatabase()
     var random = SeededRandom(seed: 77)
     try Self.withEngine(fileSystem, 1) { engine in
@@ -73,6 +74,7 @@ struct DamageFixture {
       let isSynced = ending != .killedUnsynced && (index == 2 || index == 5)
       try Self.commit(changes, engine, other, isSynced ? .power : .process, &model, &history)
     }
+    self.history = history
     let levels = engine.statistics.levels
     #expect(levels.filter { $0.fileCount > 0 }.count >= 2, "tables on two levels")
     if ending != .closed {

@@ -89,6 +89,15 @@ struct DatabaseDamageTests {
     }
   }
 
+  private static func expectNone(
+    _ failures: [String], seed: UInt64? = nil, sourceLocation: SourceLocation = #_sourceLocation
+  ) {
+    let first = failures.prefix(10).joined(separator: "\n")
+    #expect(
+      failures.isEmpty, "seed \(seed.map { "\($0)" } ?? "none"), \(failures.count) failures: \(first)",
+      sourceLocation: sourceLocation)
+  }
+
   // MARK: - Flipped bits of a closed database
 
   @Test func `no flipped bit of a closed database goes unnoticed or gives a wrong answer`() throws {
@@ -178,6 +187,45 @@ struct DatabaseDamageTests {
     #expect(
       failures.isEmpty,
       "seed \(Self.seed + 1), \(failures.count) failures: \(failures.prefix(10).joined(separator: "\n"))")
+  }
+
+  @Test func `damage that is done to an open database is found by verify`() throws {
+    let fixture = try DamageFixture(.closed)
+    let fileSystem = try fixture.image.makeFileSystem()
+    let engine = try Engine.open(
+      at: DirectoryImage.directory, options: DamageFixture.options(),
+      environment: DirectoryImage.environment(fileSystem, seed: 3))
+    for index in 0..<20 {
+      try engine.put(DamageFixture.key(index), [1, 2, 3], durability: index == 9 ? .power : .process)
+    }
+    #expect(try engine.verify().faults.isEmpty)
+    let image = try DirectoryImage(fileSystem)
+    let mark = try Self.lastMark(image)
+    let last = try LastSegment(image)
+    var random = SeededRandom(seed: Self.seed + 4)
+    var failures: [String] = []
+    var counts: [String: Int] = [:]
+    for (name, bytes) in image.files.sorted(by: { $0.key < $1.key }) {
+      // A segment is checked to where its records end; one that is prepared holds nothing.
+      let isLog = name.hasSuffix(".log")
+      if isLog && name > last.name { continue }
+      let size = name == last.name ? last.end : bytes.count
+      for flip in Self.flips(name, Array(bytes[..<size]), &random) where Self.scale >= 8 || random.oneIn(3) {
+        if name.hasPrefix("MANIFEST-"), mark.contains(flip.offset) { continue }
+        counts[name, default: 0] += 1
+        try Self.with(flip, of: image, on: fileSystem) {
+          let faults = try engine.verify().faults
+          let isFound = faults.contains { $0.file?.hasSuffix(name) == true || name == "CURRENT" }
+          if !isFound || faults.count != 1 { failures.append("\(flip): \(faults)") }
+        }
+      }
+    }
+    let counted = counts.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }
+    print("damaged while open: \(counted.joined(separator: ", "))")
+    #expect(counts.count >= 5)
+    Self.expectNone(failures, seed: Self.seed + 4)
+    #expect(try engine.verify().faults.isEmpty)
+    try engine.close()
   }
 
   // MARK: - A killed database
@@ -302,7 +350,7 @@ struct DatabaseDamageTests {
       }
     }
     print("\(ending): \(segment.name) cut to \(lengths.count) lengths")
-    #expect(failures.isEmpty, "\(failures.count) failures: \(failures.prefix(10).joined(separator: "\n"))")
+    Self.expectNone(failures)
   }
 
   @Test(arguments: DamageFixture.Ending.allCases)
@@ -323,6 +371,6 @@ struct DatabaseDamageTests {
     }
     print("\(ending): \(name) cut to \(bytes.count) lengths: \(refused) refused, \(whole) with nothing missing")
     #expect(refused > 0 && whole > 0)
-    #expect(failures.isEmpty, "\(failures.count) failures: \(failures.prefix(10).joined(separator: "\n"))")
+    Self.expectNone(failures)
   }
 }
