@@ -70,6 +70,11 @@ let package = Package(
       swiftSettings: settings
     ),
     .testTarget(
+      name: "VarveEngineModelTests",
+      dependencies: ["VarveEngine", "EngineTestSupport"],
+      swiftSettings: settings
+    ),
+    .testTarget(
       name: "VarveToolTests",
       dependencies: ["VarveTool"],
       swiftSettings: settings
