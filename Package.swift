@@ -82,6 +82,11 @@ let package = Package(
       swiftSettings: settings
     ),
     .testTarget(
+      name: "VarveEngineModelTests",
+      dependencies: ["VarveEngine", "EngineTestSupport"],
+      swiftSettings: settings
+    ),
+    .testTarget(
       name: "VarveToolTests",
       dependencies: ["VarveTool"],
       swiftSettings: settings
