@@ -238,7 +238,11 @@ final class BackgroundWork: Sendable {
 
   func drainAndClose() throws(EngineError) {
     var failure: EngineError?
-    if pipeline.log.liveSegmentCount > 2 || pipeline.log.liveBytes > 4 * Limits.logSegmentSizeMinimum {
+    // What is not in the log would be gone with its memtable.
+    let holdsUnlogged = pipeline.lead { registry.all.contains { $0.state.holdsUnlogged } }
+    if holdsUnlogged || pipeline.log.liveSegmentCount > 2
+      || pipeline.log.liveBytes > 4 * Limits.logSegmentSizeMinimum
+    {
       do throws(EngineError) { try flushAll() } catch { failure = error }
     }
     state.withLock { $0.isClosing = true }
