@@ -47,11 +47,8 @@ struct KeySource {
     }
     // Compressible in parts: a random word, again and again.
     let word = random.next()
-    return [UInt8](unsafeUninitializedCapacity: size) { buffer, count in
-      for index in 0..<size {
-        unsafe buffer[index] = UInt8(truncatingIfNeeded: (word &+ UInt64(index >> 6)) >> UInt64(index & 7) * 8)
-      }
-      count = size
+    return (0..<size).map { index in
+      UInt8(truncatingIfNeeded: (word &+ UInt64(index >> 6)) >> (UInt64(index & 7) * 8))
     }
   }
 }
