@@ -270,18 +270,16 @@ struct DatabaseDamageTests {
     let fixture = try DamageFixture(ending)
     let segment = try LastSegment(fixture.image)
     #expect(segment.records.count >= 10)
-    #expect((segment.promise > 0) == (ending == .killed))
+    // The header was synced when the segment began, and each record says so.
+    #expect((segment.promise > LogFormat.headerBlockSize) == (ending == .killed))
     let fileSystem = try fixture.image.makeFileSystem()
     #expect(try DamageOutcome(reading: fileSystem, expecting: fixture.state).isSound)
     var random = SeededRandom(seed: Self.seed + 2)
     var failures: [String] = []
     var (refused, cut, unchanged) = (0, 0, 0)
     for flip in Self.flips(segment.name, fixture.image.files[segment.name] ?? [], &random) {
-      // Of the header block one copy is left. Without a promise a crash may have damaged it, and nothing
-      // in the segment counts on it.
-      let isHeader = flip.offset < LogFormat.headerBlockSize
       let isDamage = flip.offset < segment.promise
-      let expected = isHeader ? fixture.state : segment.state(cutAt: flip.offset, fixture)
+      let expected = segment.state(cutAt: flip.offset, fixture)
       try Self.with(flip, of: fixture.image, on: fileSystem) {
         let outcome = try DamageOutcome(reading: fileSystem, expecting: expected, verifies: false)
         if isDamage {
@@ -289,7 +287,7 @@ struct DatabaseDamageTests {
           if outcome.openError?.code != .corruption { failures.append("\(flip): promised, but \(outcome)") }
           if outcome.openError?.file?.hasSuffix(segment.name) != true { failures.append("\(flip): \(outcome)") }
         } else {
-          if flip.offset >= segment.end || isHeader { unchanged += 1 } else { cut += 1 }
+          if flip.offset >= segment.end { unchanged += 1 } else { cut += 1 }
           if !outcome.isSound { failures.append("\(flip): not as the cut: \(outcome)") }
         }
       }
