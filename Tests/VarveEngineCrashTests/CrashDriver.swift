@@ -129,6 +129,8 @@ final class CrashDriver {
     }
     shared.update { $0.submitted = batch.number }
     try engine.write(writes, durability: durability)
+    // A store to the log has nobody to report to: without power nothing is acknowledged.
+    if disk.hasCrashed { throw CrashFailure("the power went during the commit") }
     present.insert(batch.number)
     if case .powerEvery(let nanoseconds) = durability { timed = (batch.number, clock.now() + nanoseconds) }
     shared.update { promise in
