@@ -48,15 +48,10 @@ extension Engine {
     checkOpen()
     let log = pipeline.log
     var lines = ["database \(path)"]
-    lines.append(
-      "memtables: \(options.memtableSize) bytes each; writers wait above \(options.frozenBytesMaximum) frozen")
-    lines.append(
-      "log: written through \(log.usesMapping ? "a mapping" : "pwrite"); \(log.liveBytes) bytes in \(log.liveSegmentCount) segments, at most \(options.logBytesMaximum) before the oldest families are flushed"
-    )
+    lines.append("memtables: \(options.memtableSize) bytes each; writers wait above \(options.frozenBytesMaximum) frozen")
+    lines.append("log: written through \(log.usesMapping ? "a mapping" : "pwrite"); \(log.liveBytes) bytes in \(log.liveSegmentCount) segments, at most \(options.logBytesMaximum) before the oldest families are flushed")
     lines.append("cache: \(options.cacheSize) bytes")
-    lines.append(
-      "tables: \(options.compression.rawValue), blocks of \(options.blockSize) bytes, \(options.bloomBitsPerKey) filter bits a key"
-    )
+    lines.append("tables: \(options.compression.rawValue), blocks of \(options.blockSize) bytes, \(options.bloomBitsPerKey) filter bits a key")
     lines.append("background: \(executor.parallelism) threads for compactions, one kept for flushes")
     return lines.joined(separator: "\n")
   }

@@ -163,8 +163,7 @@ extension Engine {
   @inline(never)
   private static func unreadable(_ trailer: Trailer) -> EngineError {
     EngineError(
-      .unsupportedFormat,
-      "an entry at sequence \(trailer.sequence) has kind \(trailer.rawKind), unknown to this version")
+      .unsupportedFormat, "an entry at sequence \(trailer.sequence) has kind \(trailer.rawKind), unknown to this version")
   }
 }
 

@@ -99,8 +99,7 @@ extension Engine {
     for case .log(let number) in try fileNames() where number >= tree.state.oldestLog {
       do throws(EngineError) {
         try EngineInspector.dumpLog(
-          at: tree.path(.log(number)), verify: true, environment: environment
-        ) { _ in }
+          at: tree.path(.log(number)), verify: true, environment: environment) { _ in }
       } catch {
         guard error.code == .corruption else { continue }
         report.add(error)

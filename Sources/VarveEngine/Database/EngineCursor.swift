@@ -144,8 +144,7 @@ extension ByteView {
 @_unsafeNonescapableResult
 @_lifetime(borrow source)
 @inline(__always)
-func overrideLifetime<T: ~Escapable, U: ~Copyable & ~Escapable>(_ span: consuming T, borrowing source: borrowing U) -> T
-{
+func overrideLifetime<T: ~Escapable, U: ~Copyable & ~Escapable>(_ span: consuming T, borrowing source: borrowing U) -> T {
   span
 }
 

@@ -1,5 +1,3 @@
-internal import Synchronization
-
 #if canImport(Darwin)
   import Darwin
 #elseif canImport(Glibc)
@@ -7,6 +5,7 @@ internal import Synchronization
 #elseif canImport(Musl)
   import Musl
 #endif
+internal import Synchronization
 
 /// Lets a read use shared objects without counting references, and says when they may go.
 ///

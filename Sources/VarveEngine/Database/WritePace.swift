@@ -1,5 +1,3 @@
-internal import Synchronization
-
 #if canImport(Darwin)
   internal import Darwin
 #elseif canImport(Glibc)
@@ -7,6 +5,7 @@ internal import Synchronization
 #elseif canImport(Musl)
   internal import Musl
 #endif
+internal import Synchronization
 
 /// Turns the delays of many small commits into few sleeps.
 ///

@@ -120,9 +120,7 @@ struct LogTests {
       var damaged = whole
       damaged[byte] ^= 0x10
       try overwrite(fileSystem, first, damaged)
-      #expect(throws: EngineError.self, "byte \(byte)") {
-        try LogHarness.recover(fileSystem, oldest: first, cuts: cuts)
-      }
+      #expect(throws: EngineError.self, "byte \(byte)") { try LogHarness.recover(fileSystem, oldest: first, cuts: cuts) }
     }
   }
 
