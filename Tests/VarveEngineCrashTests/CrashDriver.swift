@@ -24,7 +24,8 @@ final class CrashDriver {
   /// A `.powerEvery` batch, and when the timer must have synced it.
   private var timed: (number: Int, due: UInt64)?
 
-  init(_ disk: CrashFileSystem, model: CrashModel = CrashModel(), promise: CrashPromise = CrashPromise(), seed: UInt64) {
+  init(_ disk: CrashFileSystem, model: CrashModel = CrashModel(), promise: CrashPromise = CrashPromise(), seed: UInt64)
+  {
     self.disk = disk
     self.model = model
     random = SeededRandom(seed: seed)
@@ -129,6 +130,8 @@ final class CrashDriver {
     }
     shared.update { $0.submitted = batch.number }
     try engine.write(writes, durability: durability)
+    // A store to the log has nobody to report to: without power nothing is acknowledged.
+    if disk.hasCrashed { throw CrashFailure("the power went during the commit") }
     present.insert(batch.number)
     if case .powerEvery(let nanoseconds) = durability { timed = (batch.number, clock.now() + nanoseconds) }
     shared.update { promise in

@@ -37,7 +37,6 @@ struct CrashScript {
     var traceHash: UInt64 = 0
     var diskOperations = 0
     var batchCount = 0
-    var segmentsReused = 0
   }
 
   /// Runs the script. Throws where anything is wrong even without a crash.
@@ -94,11 +93,13 @@ struct CrashRecording: Sendable {
   let points: [Point]
   let model: CrashModel
   let summary: CrashScript.Summary
+  /// Of the same script on a disk that nobody watched.
+  let plainSummary: CrashScript.Summary
   /// How many disk operations there were of each kind.
   let operationKinds: [String: Int]
 
   /// Runs the script twice: to count, and to take a point of one operation in `stride`, at a place drawn
-  /// for each. The two runs must be the same.
+  /// for each.
   static func make(seed: UInt64, operationCount: Int, pointLimit: Int) throws -> CrashRecording {
     let script = CrashScript(seed: seed, operationCount: operationCount)
     let first = CrashFileSystem(seed: seed)
@@ -120,12 +121,10 @@ struct CrashRecording: Sendable {
     }
     let summary = try script.run(on: disk, driver)
     disk.observe(nil)
-    guard summary == plain else {
-      throw CrashFailure("seed \(seed) gave two runs: \(plain) and \(summary)")
-    }
     let collected = found.withLock { $0 }
     return CrashRecording(
-      seed: seed, points: collected.points, model: driver.model, summary: summary, operationKinds: collected.kinds)
+      seed: seed, points: collected.points, model: driver.model, summary: summary, plainSummary: plain,
+      operationKinds: collected.kinds)
   }
 
   private struct Collected: Sendable {

@@ -10,8 +10,9 @@ import Testing
 /// with the model, writes on, crashes again and opens again; and its recovery is crashed, too.
 struct EngineCrashTests {
   /// At scale 20 and above every operation, below a sample.
-  private static let pointLimit = TestScale.value >= 20 ? Int.max / 2 : 150 * TestScale.value
-  private static let exhaustiveLimit = 50
+  private static let pointLimit = TestScale.value >= 20 ? Int.max / 2 : 120 * TestScale.value
+  /// Images whose recovery is crashed at each of its operations: 50 over the four policies.
+  private static let exhaustiveLimit = 13
   private static let seeds: [UInt64] = (0..<max(1, TestScale.value / 20)).map { 20_240_601 + UInt64($0) }
 
   private static let recordings: Result<[CrashRecording], any Error> = Result {
@@ -20,6 +21,7 @@ struct EngineCrashTests {
 
   @Test func `the script has one trace a seed, and every kind of operation`() throws {
     for recording in try Self.recordings.get() {
+      #expect(recording.summary == recording.plainSummary, "seed \(recording.seed) gave two runs")
       let total = recording.summary.counts.values.reduce(0, +)
       for kind in CrashScript.Kind.allCases {
         let count = recording.summary.counts[kind.rawValue] ?? 0
@@ -62,6 +64,6 @@ struct EngineCrashTests {
     print(
       "crash suite, \(policy.rawValue): \(images) images, \(total.recoveries) recoveries, \(total.recoveryCrashes) of "
         + "them of a crashed recovery, \(Int(Double(total.recoveries) / max(seconds, 0.001))) a second")
-    #expect(images >= min(Self.pointLimit / 2, 100))
+    #expect(images >= min(Self.pointLimit / 2, 60))
   }
 }

@@ -120,7 +120,8 @@ struct Opening {
   // MARK: - 4. Tables
 
   private func checkTables(_ state: ManifestState) throws(EngineError) {
-    for family in state.families.values {
+    // In order: the same directory gives the same calls.
+    for family in state.families.values.sorted(by: { $0.id < $1.id }) {
       for level in 0..<Limits.levelCount {
         for table in family.version.tables(level: level) {
           let file = path + "/" + FileName.table(table.number).name

@@ -46,7 +46,7 @@ final class Tree: TableReaders {
     let gone = try manifest.withLock { (manifest) throws(EngineError) -> [TableMetadata] in
       let before = tablesLeaving(edit, manifest.state)
       try manifest.append(edit)
-      for id in Set(edit.familiesWithTables).union(flushed.keys) {
+      for id in Set(edit.familiesWithTables).union(flushed.keys).sorted() {
         guard let family = registry.find(id) else { continue }
         family.install(manifest.state.families[id]?.version ?? .empty, flushed: flushed[id] ?? 0)
       }

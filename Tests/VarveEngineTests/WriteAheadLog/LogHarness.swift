@@ -16,7 +16,7 @@ final class LogHarness {
   /// Begins a log in a directory that may hold one already; recovers it first.
   init(
     on fileSystem: any FileSystem, seed: UInt64 = 1, mapping: Bool = true, segmentSize: Int = 16 << 10,
-    recovered: Recovered? = nil
+    recovered: Recovered? = nil, firstSequence: UInt64? = nil
   ) throws {
     self.fileSystem = fileSystem
     executor = SteppedExecutor(seed: seed)
@@ -48,7 +48,7 @@ final class LogHarness {
       },
       predecessor: chain.last.map { .init(number: $0.number, lifeID: $0.lifeID, end: UInt64($0.end)) },
       pool: pool, allocateNumber: { FileNumber(numbers.next()) })
-    nextSequence = (recovered?.sequences.last ?? 0) + 1
+    nextSequence = firstSequence ?? (recovered?.sequences.last ?? 0) + 1
   }
 
   /// Appends a batch of one entry whose value names its sequence.

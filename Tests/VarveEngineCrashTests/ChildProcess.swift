@@ -1,0 +1,85 @@
+#if canImport(Darwin)
+  import Darwin
+#elseif canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#endif
+
+/// A program that writes eight-byte numbers to its standard output, started by `posix_spawn`.
+///
+/// Belongs to one thread.
+final class ChildProcess {
+  private let identifier: pid_t
+  private let output: CInt
+  private var rest: [UInt8] = []
+  private var isReaped = false
+
+  /// Starts the program `name` that was built beside the running tests.
+  init(_ name: String, _ arguments: [String]) throws {
+    let program = try Self.directory() + "/" + name
+    var ends: [CInt] = [0, 0]
+    guard unsafe pipe(&ends) == 0 else { throw CrashFailure("no pipe: error \(errno)") }
+    // Another child that is started now must not keep this pipe open.
+    for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+    var actions = unsafe posix_spawn_file_actions_t()
+    unsafe posix_spawn_file_actions_init(&actions)
+    defer { unsafe posix_spawn_file_actions_destroy(&actions) }
+    unsafe posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO)
+    var words: [UnsafeMutablePointer<CChar>?] = unsafe ([program] + arguments).map { unsafe strdup($0) }
+    unsafe words.append(nil)
+    defer { unsafe words.forEach { unsafe free($0) } }
+    var environment: [UnsafeMutablePointer<CChar>?] = unsafe [nil]
+    var identifier: pid_t = 0
+    let status = unsafe posix_spawn(&identifier, program, &actions, nil, &words, &environment)
+    close(ends[1])
+    guard status == 0 else {
+      close(ends[0])
+      throw CrashFailure("\(program) can't be started: error \(status)")
+    }
+    self.identifier = identifier
+    output = ends[0]
+  }
+
+  deinit {
+    if !isReaped { _ = killAndWait() }
+    close(output)
+  }
+
+  private static func directory() throws -> String {
+    #if canImport(Darwin)
+      let path = CommandLine.arguments[0]
+    #else
+      var bytes = [UInt8](repeating: 0, count: 4096)
+      let count = unsafe bytes.withUnsafeMutableBytes { buffer in
+        guard let base = buffer.baseAddress else { return 0 }
+        return unsafe readlink("/proc/self/exe", base.assumingMemoryBound(to: CChar.self), buffer.count)
+      }
+      guard count > 0 else { throw CrashFailure("where the tests run is not known: error \(errno)") }
+      let path = String(decoding: bytes[..<count], as: UTF8.self)
+    #endif
+    return path.split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(separator: "/")
+  }
+
+  /// The next number; nil where the program ended.
+  func nextNumber() -> UInt64? {
+    while rest.count < 8 {
+      var buffer = [UInt8](repeating: 0, count: 4096)
+      let count = unsafe read(output, &buffer, buffer.count)
+      if count < 0 && errno == EINTR { continue }
+      guard count > 0 else { return nil }
+      rest += buffer[..<count]
+    }
+    defer { rest.removeFirst(8) }
+    return rest[..<8].reversed().reduce(0) { $0 << 8 | UInt64($1) }
+  }
+
+  /// Kills by SIGKILL. True if that is what the program died of.
+  func killAndWait() -> Bool {
+    kill(identifier, SIGKILL)
+    var status: CInt = 0
+    while unsafe waitpid(identifier, &status, 0) < 0 && errno == EINTR {}
+    isReaped = true
+    return status & 0x7f == SIGKILL
+  }
+}
