@@ -20,7 +20,7 @@ enum OperationKind: Int, CaseIterable {
     case .moveHeldCursor: 70
     case .readSnapshot: 60
     case .holdCursor, .takeSnapshot, .releaseSnapshot, .refusal, .sync: 25
-    case .flush, .compact, .createFamily, .dropFamily, .reopen: 40
+    case .flush, .compact, .createFamily, .dropFamily, .reopen: 55
     }
   }
 
