@@ -70,6 +70,23 @@ let package = Package(
       swiftSettings: settings
     ),
     .testTarget(
+      name: "VarveEngineCrashTests",
+      dependencies: ["VarveEngine", "EngineTestSupport", "varve-kill-target"],
+      swiftSettings: settings
+    ),
+    // The program that the kill test kills: it writes to a database until then.
+    .executableTarget(
+      name: "varve-kill-target",
+      dependencies: ["VarveEngine"],
+      path: "Tests/KillTarget",
+      swiftSettings: settings
+    ),
+    .testTarget(
+      name: "VarveEngineModelTests",
+      dependencies: ["VarveEngine", "EngineTestSupport"],
+      swiftSettings: settings
+    ),
+    .testTarget(
       name: "VarveToolTests",
       dependencies: ["VarveTool"],
       swiftSettings: settings

@@ -49,17 +49,21 @@ public struct ModelDatabase: Sendable {
 
     /// The value of a key, or nil.
     public func get(_ family: String, _ key: [UInt8]) -> [UInt8]? {
-      rows(family).first { $0.key == key }?.value
+      let rows = rows(family)
+      let index = Self.index(of: key, in: rows)
+      return index < rows.count && rows[index].key == key ? rows[index].value : nil
+    }
+
+    /// The rows within bounds, in key order, without a copy.
+    public func slice(_ family: String, _ bounds: CursorBounds = .all) -> ArraySlice<Row> {
+      let rows = rows(family)
+      let lower = bounds.lower.map { Self.index(of: $0, in: rows) } ?? 0
+      let upper = bounds.upper.map { Self.index(of: $0, in: rows) } ?? rows.count
+      return rows[lower..<max(lower, upper)]
     }
 
     /// The rows within bounds, in key order.
-    public func scan(_ family: String, _ bounds: CursorBounds = .all) -> [Row] {
-      rows(family).filter { row in
-        if let lower = bounds.lower, row.key.lexicographicallyPrecedes(lower) { return false }
-        if let upper = bounds.upper, !row.key.lexicographicallyPrecedes(upper) { return false }
-        return true
-      }
-    }
+    public func scan(_ family: String, _ bounds: CursorBounds = .all) -> [Row] { Array(slice(family, bounds)) }
 
     /// The rows within bounds, the last one first.
     public func scanBackward(_ family: String, _ bounds: CursorBounds = .all) -> [Row] {
@@ -68,17 +72,22 @@ public struct ModelDatabase: Sendable {
 
     /// The first row at or after a key: where a cursor's `seek` stands.
     public func seek(_ family: String, _ key: [UInt8], _ bounds: CursorBounds = .all) -> Row? {
-      scan(family, bounds).first { !$0.key.lexicographicallyPrecedes(key) }
+      slice(family, bounds).first { !$0.key.lexicographicallyPrecedes(key) }
     }
 
     /// The last row at or before a key: where a cursor's `seekForPrevious` stands.
     public func seekForPrevious(_ family: String, _ key: [UInt8], _ bounds: CursorBounds = .all) -> Row? {
-      scan(family, bounds).last { !key.lexicographicallyPrecedes($0.key) }
+      slice(family, bounds).last { !key.lexicographicallyPrecedes($0.key) }
     }
 
     private func rows(_ family: String) -> [Row] {
       guard let rows = families[family] else { fatalError("the model has no family \(family): create it first") }
       return rows
+    }
+
+    /// The index of the first row whose key is not below `key`.
+    private static func index(of key: [UInt8], in rows: [Row]) -> Int {
+      rows[...].partitioningIndex { !$0.key.lexicographicallyPrecedes(key) }
     }
 
     fileprivate mutating func createFamily(_ name: String) { families[name] = [] }
@@ -87,18 +96,24 @@ public struct ModelDatabase: Sendable {
     fileprivate mutating func apply(_ change: Change) {
       switch change {
       case .put(let family, let key, let value):
-        var rows = rows(family)
-        rows.removeAll { $0.key == key }
-        let index = rows.firstIndex { key.lexicographicallyPrecedes($0.key) } ?? rows.count
-        rows.insert(Row(key, value), at: index)
-        families[family] = rows
+        let rows = rows(family)
+        let index = Self.index(of: key, in: rows)
+        replace(family, index..<(Self.holds(key, rows, index) ? index + 1 : index), with: [Row(key, value)])
       case .delete(let family, let key), .singleDelete(let family, let key):
-        families[family] = rows(family).filter { $0.key != key }
+        let rows = rows(family)
+        let index = Self.index(of: key, in: rows)
+        if Self.holds(key, rows, index) { replace(family, index..<(index + 1), with: []) }
       case .deleteRange(let family, let lower, let upper):
-        families[family] = rows(family).filter { row in
-          row.key.lexicographicallyPrecedes(lower) || !row.key.lexicographicallyPrecedes(upper)
-        }
+        replace(family, slice(family, CursorBounds(lower: lower, upper: upper)).indices, with: [])
       }
+    }
+
+    private static func holds(_ key: [UInt8], _ rows: [Row], _ index: Int) -> Bool {
+      index < rows.count && rows[index].key == key
+    }
+
+    private mutating func replace(_ family: String, _ range: Range<Int>, with rows: [Row]) {
+      families[family]?.replaceSubrange(range, with: rows)
     }
   }
 
@@ -127,5 +142,19 @@ public struct ModelDatabase: Sendable {
   private mutating func commit(_ body: (inout State) -> Void) {
     body(&state)
     if keepsHistory { history.append(state) }
+  }
+}
+
+extension ArraySlice {
+  /// The first index whose element fulfils `belongsBehind`, by halving: those that do are behind those
+  /// that don't.
+  public func partitioningIndex(where belongsBehind: (Element) -> Bool) -> Int {
+    var low = startIndex
+    var high = endIndex
+    while low < high {
+      let middle = low + (high - low) / 2
+      if belongsBehind(self[middle]) { high = middle } else { low = middle + 1 }
+    }
+    return low
   }
 }

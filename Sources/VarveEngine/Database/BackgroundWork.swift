@@ -85,11 +85,11 @@ final class BackgroundWork: Sendable {
 
   /// Flushes one family, or one group that shares unlogged batches, and goes on while there are more.
   private func runFlush() {
-    let inputs = FlushJob.nextInputs(registry)
+    let inputs = nextFlush()
     guard !inputs.isEmpty else {
       state.withLock { $0.isFlushScheduled = false }
       // A memtable that was frozen between the look and the line before is not left behind.
-      if !FlushJob.nextInputs(registry).isEmpty { scheduleFlush() }
+      if !nextFlush().isEmpty { scheduleFlush() }
       executor.wakeWaiters()
       return
     }
@@ -102,12 +102,17 @@ final class BackgroundWork: Sendable {
       epochs.poll()
       compactions.didChange(inputs.map(\.family.id))
       updateController()
+      enforceLogBound()
       tree.cache.trimIfShrunk()
       executor.wakeWaiters()
       executor.submit("flush", priority: .high) { [self] in runFlush() }
     } catch {
       retryFlush(after: error)
     }
+  }
+
+  private func nextFlush() -> [FlushJob.Input] {
+    pipeline.memory.betweenFreezes { FlushJob.nextInputs(registry) }
   }
 
   private func retryFlush(after error: EngineError) {
@@ -238,7 +243,9 @@ final class BackgroundWork: Sendable {
 
   func drainAndClose() throws(EngineError) {
     var failure: EngineError?
-    if pipeline.log.liveSegmentCount > 2 || pipeline.log.liveBytes > 4 * Limits.logSegmentSizeMinimum {
+    // What is not in the log would be lost: only a crash may do that.
+    let hasUnlogged = pipeline.lead { registry.all.contains { $0.state.holdsUnlogged } }
+    if hasUnlogged || pipeline.log.liveSegmentCount > 2 || pipeline.log.liveBytes > 4 * Limits.logSegmentSizeMinimum {
       do throws(EngineError) { try flushAll() } catch { failure = error }
     }
     state.withLock { $0.isClosing = true }

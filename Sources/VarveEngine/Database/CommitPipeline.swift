@@ -21,6 +21,7 @@ final class CommitPipeline: @unchecked Sendable {
   let log: LogWriter
   let memory: MemTableKeeper
   private let families: FamilyRegistry
+  private let logBytesMaximum: Int
   private let visibleWord: Atomic<UInt64>
   private let failure = Mutex<EngineError?>(nil)
   private let isRefusing = Atomic<Bool>(false)
@@ -30,8 +31,12 @@ final class CommitPipeline: @unchecked Sendable {
   private var scratch = ByteWriter(capacity: 4096)
   private var touched: [FamilyState] = []
 
-  init(log: LogWriter, memory: MemTableKeeper, families: FamilyRegistry, lastSequence: SequenceNumber) {
+  init(
+    log: LogWriter, memory: MemTableKeeper, families: FamilyRegistry, lastSequence: SequenceNumber,
+    logBytesMaximum: Int
+  ) {
     self.log = log
+    self.logBytesMaximum = logBytesMaximum
     self.memory = memory
     self.families = families
     visibleWord = Atomic(lastSequence.value)
@@ -80,6 +85,7 @@ final class CommitPipeline: @unchecked Sendable {
     family.active.insert(key, Trailer(sequence, kind), value)
     nextSequence &+= 1
     visibleWord.store(sequence.value, ordering: .sequentiallyConsistent)  // partner: `visible`
+    if log.takeHasSwitched() { enforceLogBound() }
     return Receipt(sequence: sequence, place: place)
   }
 
@@ -156,7 +162,17 @@ final class CommitPipeline: @unchecked Sendable {
     try insert(payload, first: nextSequence)
     nextSequence += count
     visibleWord.store(last.value, ordering: .sequentiallyConsistent)  // partner: `visible`
+    if log.takeHasSwitched() { enforceLogBound() }
     return Receipt(sequence: last, place: place)
+  }
+
+  /// Freezes the memtables that keep the log's oldest segments where it is longer than its bound: a family
+  /// that is hardly written to must not keep the log of all others. The leader's.
+  @inline(never)
+  private func enforceLogBound() {
+    guard log.liveBytes > logBytesMaximum else { return }
+    let oldest = log.oldestNumber
+    for family in families.all where family.state.oldestSegment == oldest { memory.freeze(family.state) }
   }
 
   /// Finds every family that a batch names, before anything is written. The leader's.

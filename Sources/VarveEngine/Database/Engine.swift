@@ -51,6 +51,8 @@ public final class Engine: Sendable {
     if !options.readOnly { background.start() }
   }
 
+  deinit { registry.removeAll() }
+
   /// Opens a database, or makes one where there is none and the options say so.
   ///
   /// Throws `.notFound` for a missing directory that may not be made, `.notADatabase` for a file or a

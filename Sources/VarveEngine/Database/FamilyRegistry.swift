@@ -25,6 +25,9 @@ final class FamilyRegistry: Sendable {
     }
   }
 
+  /// Lets all families go: they hold the registry, and it them.
+  func removeAll() { table.withLock { $0 = Table() } }
+
   func find(_ id: UInt32) -> FamilyState? { table.withLock { $0.byID[id]?.state } }
   func named(_ name: String) -> ColumnFamily? { table.withLock { $0.byName[name] } }
   /// All families, ascending by id.

@@ -108,6 +108,9 @@ final class FamilyState: @unchecked Sendable {
     }
   }
 
+  /// Whether a memtable holds entries that are not in the log. The leader's.
+  var holdsUnlogged: Bool { hasUnlogged || frozen.contains(where: \.hasUnlogged) }
+
   /// Forgets all memtables of a dropped family, and returns the frozen ones. The leader's. Reads that
   /// hold a view go on.
   func discardMemTables() -> [FrozenMemTable] {

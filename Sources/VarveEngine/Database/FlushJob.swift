@@ -4,7 +4,8 @@
 /// 1. Merge the frozen memtables of a family, keeping one version of a key for each snapshot interval
 ///    (the visible sequence at the start counts as a snapshot), and write and sync the tables.
 /// 2. Sync the log up to the tables' highest sequence, where other families have entries that are only
-///    there: else a loss of power could leave half of a batch.
+///    there: else a loss of power could leave half of a batch. And where segments are freed: the one that
+///    becomes the oldest must not be without a header then.
 /// 3. Make the edit durable: tables in, flushed sequence up, oldest segment up.
 /// 4. Put the version in force, give the memtables and the freed segments back.
 ///
@@ -32,6 +33,7 @@ struct FlushJob {
     var edit = VersionEdit()
     var flushed: [FamilyID: Int] = [:]
     var written: [FileNumber] = []
+    let oldest = oldestNeededSegment()
     do throws(EngineError) {
       for input in inputs {
         let tables = try build(input, &written)
@@ -40,27 +42,28 @@ struct FlushJob {
         flushed[input.family.id] = input.frozen.count
       }
       try background.tree.environment.fileSystem.syncDirectory(background.tree.directory)
-      try makeLogDurable()
+      if oldest > background.tree.state.oldestLog { edit.oldestLog = oldest }
+      try makeLogDurable(isFreeing: edit.oldestLog != nil)
     } catch {
       for number in written { try? background.tree.environment.fileSystem.remove(path(number)) }
       throw error
     }
-    try install(edit, flushed)
+    try install(edit, flushed, oldest)
   }
 
   private func path(_ number: FileNumber) -> String { background.tree.path(.table(number)) }
 
-  private func makeLogDurable() throws(EngineError) {
+  /// `isFreeing`: the edit names another oldest segment, whose header must be there after a loss of power.
+  private func makeLogDurable(isFreeing: Bool) throws(EngineError) {
     let ids = Set(inputs.map(\.family.id))
     let others = background.registry.all.contains { !ids.contains($0.id) && $0.state.oldestSegment != nil }
     let log = background.pipeline.log
-    if others { try log.sync(through: log.appendedPlace) }
+    if others || isFreeing { try log.sync(through: log.appendedPlace) }
   }
 
-  private func install(_ edit: VersionEdit, _ flushed: [FamilyID: Int]) throws(EngineError) {
-    var edit = edit
-    let oldest = oldestNeededSegment()
-    if oldest > background.tree.state.oldestLog { edit.oldestLog = oldest }
+  private func install(
+    _ edit: VersionEdit, _ flushed: [FamilyID: Int], _ oldest: FileNumber
+  ) throws(EngineError) {
     try background.tree.commit(edit, flushed: flushed)
     for input in inputs { background.pipeline.memory.didFlush(input.frozen) }
     // A segment that can't be put aside is an orphan: the next open removes it.

@@ -19,12 +19,14 @@ final class MemTableKeeper: Sendable {
   private let frozenBytes = Atomic<Int>(0)
   private let requestFlush = Mutex<(@Sendable (FamilyState) -> Void)?>(nil)
   private let flushError = Mutex<EngineError?>(nil)
+  /// Held while memtables are frozen, so that a flush sees all of a group or none.
+  private let freezing = Mutex(())
 
   init(memtableSize: Int, frozenBytesMaximum: Int, executor: any BackgroundExecutor) {
     self.memtableSize = memtableSize
     self.frozenBytesMaximum = frozenBytesMaximum
     self.executor = executor
-    pool = ArenaPool(limit: 3 * memtableSize)
+    pool = ArenaPool(limit: 4 * memtableSize)
   }
 
   /// Whom to tell of a frozen memtable.
@@ -53,7 +55,23 @@ final class MemTableKeeper: Sendable {
   }
 
   /// Freezes the family's memtable where it holds anything.
+  ///
+  /// Where that holds unlogged batches, the memtables of all families that do are frozen with it, at one
+  /// instant for flushes: the other half of a batch may be there.
   func freeze(_ family: FamilyState, next: MemTable? = nil) {
+    freezing.withLock { _ in
+      let sharesBatches = family.hasUnlogged
+      freezeAlone(family, next: next)
+      guard sharesBatches else { return }
+      for other in family.registry.all where other.state.hasUnlogged { freezeAlone(other.state, next: nil) }
+    }
+    requestFlush.withLock { $0 }?(family)
+  }
+
+  /// Runs `body` while no memtable is frozen.
+  func betweenFreezes<R>(_ body: () -> R) -> R { freezing.withLock { _ in body() } }
+
+  private func freezeAlone(_ family: FamilyState, next: MemTable?) {
     let old = family.active
     guard old.entryCount > 0 else {
       if let next { family.freeze(next: next) }
@@ -61,7 +79,6 @@ final class MemTableKeeper: Sendable {
     }
     frozenBytes.add(old.usedBytes, ordering: .relaxed)
     family.freeze(next: next ?? makeMemTable())
-    requestFlush.withLock { $0 }?(family)
   }
 
   /// As `makeRoom`, while the log is replayed: nothing flushes yet, and the log's bound bounds this.

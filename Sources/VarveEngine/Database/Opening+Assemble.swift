@@ -43,7 +43,8 @@ extension Opening {
     let replayed = try replayLog(manifest.state, files: files, registry: registry, memory: memory)
     let log = try beginLog(manifest, files: files, replayed: replayed, executor: executor)
     let pipeline = CommitPipeline(
-      log: log, memory: memory, families: registry, lastSequence: replayed.lastSequence)
+      log: log, memory: memory, families: registry, lastSequence: replayed.lastSequence,
+      logBytesMaximum: options.logBytesMaximum)
     let snapshots = SnapshotList()
     let background = BackgroundWork(
       options: options, tree: tree, pipeline: pipeline, registry: registry, epochs: epochs, snapshots: snapshots,
@@ -82,8 +83,10 @@ extension Opening {
     _ state: ManifestState, files: [FileName], registry: FamilyRegistry, memory: MemTableKeeper
   ) throws(EngineError) -> ReplayedLog {
     var replayed = ReplayedLog(lastSequence: state.lastSequence)
-    // A database that was made and not opened since has no log yet.
-    guard state.oldestLog.value != 0 else { return replayed }
+    guard state.oldestLog.value != 0 else {
+      try requireNoContent(files)
+      return replayed
+    }
     let recovery = LogRecovery(
       directory: path, fileSystem: environment.fileSystem, numbers: files.compactMap(\.logNumber),
       oldest: state.oldestLog,
@@ -103,6 +106,27 @@ extension Opening {
     }
     replayed.lastSequence = last
     return replayed
+  }
+
+  /// A database that was made and not opened since has no log yet. The edit that names its first segment
+  /// is durable before the first record and the first table: what is there without it shows that the
+  /// MANIFEST lost its edits.
+  private func requireNoContent(_ files: [FileName]) throws(EngineError) {
+    for file in files {
+      let name = path + "/" + file.name
+      switch file {
+      case .table, .pooledLog:
+        throw .corruption("the MANIFEST ends before any edit, but this file is there", file: name)
+      case .log(let number):
+        let segment = try environment.fileSystem.openFile(name, writable: false)
+        defer { segment.close() }
+        guard var reader = try LogReader.open(segment, number: number, name: name) else { continue }
+        guard reader.next() == nil, reader.findPromise(above: 0) == nil else {
+          throw .corruption("the MANIFEST ends before any edit, but this segment has records", file: name)
+        }
+      case .lock, .current, .currentTemporary, .manifest: continue
+      }
+    }
   }
 
   private func insert(

@@ -27,6 +27,8 @@ struct Opening {
   func run() throws(EngineError) -> Engine {
     try options.validate()
     try prepareDirectory()
+    // Once before the lock, whose file must not be made where no database may be, and again under it.
+    _ = try findDatabase()
     let lock = options.readOnly ? nil : try fileSystem.lock(path + "/" + FileName.lock.name)
     do throws(EngineError) {
       return try open(lock: lock)
@@ -59,17 +61,24 @@ struct Opening {
 
   // MARK: - 3. The MANIFEST
 
-  private func open(lock: (any FileLock)?) throws(EngineError) -> Engine {
+  /// The engine's files in the directory, and whether they are a database. Throws where it is not what
+  /// the options ask for.
+  private func findDatabase() throws(EngineError) -> (files: [FileName], hasCurrent: Bool) {
     let names = try fileSystem.list(path).sorted()
     let files = names.compactMap { FileName($0) }
     let hasCurrent = files.contains(.current)
-    if !hasCurrent { try requireEmpty(files) }
+    if !hasCurrent { try requireEmpty(names) }
     if hasCurrent && options.errorIfExists {
       throw EngineError(.alreadyExists, "there is a database here already", file: path)
     }
     guard hasCurrent || (options.createIfMissing && !options.readOnly) else {
       throw EngineError(.notADatabase, "the directory holds no database: it has no CURRENT", file: path)
     }
+    return (files, hasCurrent)
+  }
+
+  private func open(lock: (any FileLock)?) throws(EngineError) -> Engine {
+    let (files, hasCurrent) = try findDatabase()
     let manifest =
       hasCurrent
       ? try Manifest.recover(
@@ -83,13 +92,17 @@ struct Opening {
   }
 
   /// Without CURRENT there may be no data: what a crash during creation leaves is a MANIFEST at most.
-  private func requireEmpty(_ files: [FileName]) throws(EngineError) {
-    for file in files {
-      switch file {
+  private func requireEmpty(_ names: [String]) throws(EngineError) {
+    for name in names {
+      switch FileName(name) {
       case .log, .table, .pooledLog:
         throw .corruption(
-          "CURRENT is missing, but \(file.name) is there: not an empty directory, and not a whole database", file: path)
+          "CURRENT is missing, but \(name) is there: not an empty directory, and not a whole database", file: path)
       case .lock, .current, .currentTemporary, .manifest: continue
+      case nil:
+        throw EngineError(
+          .notADatabase, "the directory holds no database, but \(name): a new database wants a directory of its own",
+          file: path)
       }
     }
   }

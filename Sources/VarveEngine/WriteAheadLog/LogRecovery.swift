@@ -51,6 +51,10 @@ struct LogRecovery {
     guard candidates.first == oldest else {
       throw .corruption("the oldest log segment is missing", file: path(oldest))
     }
+    // What was cut is durable up to there, for as long as the segment lives.
+    for number in cuts.keys.sorted() where number >= oldest && !candidates.contains(number) {
+      throw .corruption("a log segment is missing", file: path(number))
+    }
     for (index, number) in candidates.enumerated() {
       switch try readSegment(number, after: outcome.chain.last, &outcome, visit) {
       case .continues(let link): outcome.chain.append(link)
@@ -80,8 +84,8 @@ struct LogRecovery {
     let file = try fileSystem.openFile(path(number), writable: false)
     defer { file.close() }
     guard var reader = try LogReader.open(file, number: number, name: path(number)) else {
-      guard previous != nil else {
-        throw .corruption("the oldest log segment has no header of its own", file: path(number), offset: 0)
+      guard previous != nil, cuts[number] == nil else {
+        throw .corruption("the log segment has no header of its own, but held records", file: path(number), offset: 0)
       }
       return .isEmpty
     }
@@ -136,9 +140,14 @@ struct LogRecovery {
     for number in rest {
       let file = try fileSystem.openFile(path(number), writable: false)
       defer { file.close() }
-      guard var reader = try LogReader.open(file, number: number, name: path(number)) else { continue }
+      guard var reader = try LogReader.open(file, number: number, name: path(number)) else {
+        guard cuts[number] == nil else {
+          throw .corruption("the log segment has no header of its own, but held records", file: path(number), offset: 0)
+        }
+        continue
+      }
       while reader.next() != nil {}
-      let behind = reader.promise > 0 || reader.findPromise(above: 0) != nil
+      let behind = cuts[number] != nil || reader.promise > 0 || reader.findPromise(above: 0) != nil
       if behind {
         let place = last.map { "segment \($0.number) ends at \($0.end)" } ?? "nothing before it can be read"
         throw .corruption(

@@ -156,8 +156,19 @@ final class LogWriter: @unchecked Sendable {
     let now = environment.clock.now()
     state.withLock { $0.seal(old, next: next, now: now, syncs: syncCounter.load(ordering: .relaxed), options: options) }
     current = next
+    hasSwitched = true
     prepareNext()
   }
+
+  /// Whether a segment was begun since the last call. The leader's.
+  @inline(__always)
+  func takeHasSwitched() -> Bool {
+    guard hasSwitched else { return false }
+    hasSwitched = false
+    return true
+  }
+
+  private var hasSwitched = false
 
   /// The prepared segment, after waiting for it where it is being prepared; or one made now.
   private func takePrepared(capacity: Int) throws(EngineError) -> PreparedSegment {
@@ -260,6 +271,13 @@ final class LogWriter: @unchecked Sendable {
   /// Whether records are stored through a mapping.
   var usesMapping: Bool { options.usesMapping }
   var liveSegmentCount: Int { state.withLock { $0.live.count + 1 } }
+  /// The segments that are kept, oldest first, and where the records of each end by now.
+  var segmentEnds: [(number: FileNumber, end: Int)] {
+    state.withLock { state in
+      state.live.map { ($0.number, $0.end ?? LogFormat.headerBlockSize) }
+        + [(state.current.number, state.current.published)]
+    }
+  }
   /// The number of the oldest segment that is kept.
   var oldestNumber: FileNumber { state.withLock { $0.live.first?.number ?? $0.current.number } }
   var currentNumber: FileNumber { state.withLock { $0.current.number } }

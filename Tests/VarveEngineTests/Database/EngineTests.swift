@@ -135,4 +135,16 @@ struct EngineTests {
     #expect(try engine.get(key(9_999))?.count == 1 << 20)
     try engine.close()
   }
+
+  @Test func `a family that is hardly written to does not keep the log of the others`() throws {
+    let engine = try Engine.open(at: "/db", options: Self.options(), environment: .inMemory())
+    let cold = try engine.createFamily("cold")
+    try engine.put(key(1), value(1), in: cold)
+    for index in 0..<40_000 { try engine.put(key(index % 100), value(index)) }
+    try engine.waitForCompaction()
+    // Ten times the bound went through the log.
+    #expect(engine.statistics.logBytes <= UInt64(2 * engine.options.logBytesMaximum))
+    #expect(try engine.get(key(1), in: cold) == value(1))
+    try engine.close()
+  }
 }

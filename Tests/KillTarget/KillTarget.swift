@@ -1,0 +1,3 @@
+import VarveEngine
+
+@main struct KillTarget { static func main() { print(EngineOptions().memtableSize) } }

@@ -1,0 +1,87 @@
+import EngineTestSupport
+import VarveEngine
+
+/// One numbered batch of a crash script, and what it leaves in each family.
+///
+/// Every batch puts a marker with its number into the families `default` and `pair`, so that what a
+/// recovery found is a set of numbers, and whether it is whole is whether the families agree. Beside it
+/// slots are overwritten and deleted: what a slot holds follows from the batches that are there, and a
+/// deleted value that comes back is seen.
+struct CrashBatch: Sendable {
+  /// What happens to one slot, in every family of the batch.
+  struct Change: Sendable {
+    let slot: Int
+    /// Nil deletes.
+    let size: Int?
+  }
+
+  /// From 1, in the order of the commits.
+  let number: Int
+  let durability: Durability
+  let changes: [Change]
+  /// The generation of the third family, where the batch writes to that, too.
+  let extra: Int?
+
+  static let slotCount = 96
+
+  var isLogged: Bool { durability != .none }
+
+  /// The families of a script. The third comes and goes.
+  enum Role: Int, CaseIterable, Sendable {
+    case main, pair, extra
+
+    var name: String { ["default", "pair", "extra"][rawValue] }
+
+    /// Families fill at different speeds, so that their memtables are full at different times.
+    func size(_ size: Int) -> Int { 8 + size / [1, 3, 2][rawValue] }
+  }
+
+  // MARK: Keys and values
+
+  static let markerPrefix = UInt8(ascii: "m")
+
+  /// Markers sort by number, and before slots.
+  static func markerKey(_ number: Int) -> [UInt8] { [markerPrefix] + bigEndian(number) }
+
+  static func slotKey(_ slot: Int) -> [UInt8] { [UInt8(ascii: "s")] + bigEndian(slot) }
+
+  static func number(ofMarker key: [UInt8]) -> Int? {
+    guard key.count == 5, key[0] == markerPrefix else { return nil }
+    return key[1...].reduce(0) { $0 << 8 | Int($1) }
+  }
+
+  static func markerValue(_ number: Int, _ role: Role) -> [UInt8] { bigEndian(number) + [UInt8(role.rawValue)] }
+
+  /// A value that names its batch, slot and family in every eighth byte.
+  static func value(_ number: Int, slot: Int, size: Int, _ role: Role) -> [UInt8] {
+    var random = SeededRandom(seed: UInt64(number) << 16 | UInt64(slot) << 2 | UInt64(role.rawValue))
+    let count = role.size(size)
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(count + 8)
+    while bytes.count < count {
+      let word = random.next()
+      for shift in stride(from: UInt64(0), to: 64, by: 8) { bytes.append(UInt8(truncatingIfNeeded: word >> shift)) }
+    }
+    bytes.removeLast(bytes.count - count)
+    return bytes
+  }
+
+  private static func bigEndian(_ number: Int) -> [UInt8] {
+    [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: number >> $0) }
+  }
+
+  // MARK: To the engine
+
+  /// Adds the batch's writes for one family.
+  func append(to batch: inout WriteBatch, _ role: Role, _ family: ColumnFamily) throws {
+    try batch.put(Self.markerKey(number), Self.markerValue(number, role), in: family)
+    for change in changes {
+      if let size = change.size {
+        try batch.put(
+          Self.slotKey(change.slot), Self.value(number, slot: change.slot, size: size, role), in: family)
+      } else {
+        try batch.delete(Self.slotKey(change.slot), in: family)
+      }
+    }
+  }
+}

@@ -1,0 +1,229 @@
+import EngineTestSupport
+import Synchronization
+
+@testable import VarveEngine
+
+/// An engine on a simulated disk, driven by a seed, with the model beside it.
+///
+/// One thread does everything: background jobs run only where the driver steps them.
+final class CrashDriver {
+  static let path = "/db"
+  static let powerEvery: UInt64 = 3_000_000
+
+  let disk: CrashFileSystem
+  let clock: ManualClock
+  /// What is promised now; observers of the disk read it while a call is under way.
+  let shared: CrashProgress
+  private(set) var model: CrashModel
+  private(set) var executor: SteppedExecutor
+  private var random: SeededRandom
+  private var opened: Engine?
+  private var snapshots: [(snapshot: EngineSnapshot, present: Set<Int>)] = []
+  /// The batches that are there, as far as this driver knows.
+  private var present: Set<Int> = []
+  /// A `.powerEvery` batch, and when the timer must have synced it.
+  private var timed: (number: Int, due: UInt64)?
+
+  init(_ disk: CrashFileSystem, model: CrashModel = CrashModel(), promise: CrashPromise = CrashPromise(), seed: UInt64) {
+    self.disk = disk
+    self.model = model
+    random = SeededRandom(seed: seed)
+    clock = ManualClock(1_000_000)
+    executor = SteppedExecutor(seed: 0, clock: clock)
+    shared = CrashProgress(promise)
+  }
+
+  static let options: EngineOptions = {
+    var options = EngineOptions()
+    options.memtableSize = 64 << 10
+    options.cacheSize = 1 << 20
+    options.logSegmentSize = 64 << 10
+    options.blockSize = 4 << 10
+    return options
+  }()
+
+  private var engine: Engine {
+    guard let opened else { fatalError("the driver has no engine: call open first") }
+    return opened
+  }
+
+  private func family(_ role: CrashBatch.Role) throws -> ColumnFamily { try engine.family(named: role.name) }
+
+  // MARK: Opening and closing
+
+  func open() throws {
+    executor = SteppedExecutor(seed: random.next(), clock: clock)
+    let numbers = Mutex(SeededRandom(seed: random.next()))
+    let environment = EngineEnvironment(
+      fileSystem: disk, clock: clock, random: { numbers.withLock { $0.next() } },
+      makeExecutor: { [executor] _ in executor })
+    opened = try Engine.open(at: Self.path, options: Self.options, environment: environment)
+  }
+
+  /// Makes the family that every batch writes to, where a crash came before.
+  func makePair() throws {
+    if engine.families.contains(where: { $0.name == CrashBatch.Role.pair.name }) { return }
+    _ = try engine.createFamily(CrashBatch.Role.pair.name)
+  }
+
+  /// Closes, and what was not logged is durable, too.
+  func close() throws {
+    snapshots = []
+    try engine.close()
+    opened = nil
+    shared.update { promise in
+      promise.process = promise.submitted
+      promise.power = promise.submitted
+      promise.unlogged = promise.submitted
+    }
+  }
+
+  /// Gives the engine up after a crash; every call on the disk fails from now on.
+  func abandon() {
+    snapshots = []
+    try? opened?.close()
+    opened = nil
+  }
+
+  // MARK: Checks
+
+  /// Compares everything with the model, after a crash. What is there now must stay.
+  func checkRecovered(after policy: CrashPolicy) throws -> CrashModel.Found {
+    let promise = shared.promise
+    let found = try model.check(engine, promise, logged: promise.logged(after: policy))
+    present = found.present
+    shared.update { promise in
+      promise.gone.formUnion((1..<(promise.submitted + 1)).filter { !found.present.contains($0) })
+      promise.process = promise.submitted
+      promise.power = promise.submitted
+      promise.unlogged = promise.submitted
+      if found.generation != CrashPromise.generation(after: promise.familyChanges) { promise.familyChanges += 1 }
+      promise.familyChangesBegun = promise.familyChanges
+    }
+    return found
+  }
+
+  /// Compares everything with the model while nothing is wrong: every batch is there.
+  func check() throws {
+    let promise = shared.promise
+    let found = try model.check(engine, promise, logged: promise.submitted)
+    guard found.present == present else {
+      let missing = present.subtracting(found.present).sorted()
+      throw CrashFailure("without a crash batches \(missing) are gone, \(found.present.count) are there")
+    }
+  }
+
+  // MARK: Steps
+
+  /// Commits one batch.
+  func write(_ durability: Durability, large: Bool = false) throws {
+    let promise = shared.promise
+    let generation = CrashPromise.generation(after: promise.familyChanges)
+    let batch = CrashBatch(
+      number: model.batches.count + 1, durability: durability, changes: drawChanges(large: large),
+      extra: random.oneIn(3) ? generation : nil)
+    model.batches.append(batch)
+    var writes = WriteBatch()
+    for role in CrashBatch.Role.allCases where role != .extra || batch.extra != nil {
+      try batch.append(to: &writes, role, try family(role))
+    }
+    shared.update { $0.submitted = batch.number }
+    try engine.write(writes, durability: durability)
+    present.insert(batch.number)
+    if case .powerEvery(let nanoseconds) = durability { timed = (batch.number, clock.now() + nanoseconds) }
+    shared.update { promise in
+      if batch.isLogged { promise.process = batch.number }
+      if durability == .power { promise.power = batch.number }
+    }
+  }
+
+  private func drawChanges(large: Bool) -> [CrashBatch.Change] {
+    let slots = CrashBatch.slotCount
+    if large {
+      // More than a quarter of a memtable; now and then more than a segment.
+      if random.oneIn(4) { return [.init(slot: random.below(slots), size: 70_000 + random.below(20_000))] }
+      return (0..<60).map { _ in .init(slot: random.below(slots), size: 300 + random.below(400)) }
+    }
+    return (0..<(1 + random.below(4))).map { _ in
+      .init(slot: random.below(slots), size: random.oneIn(3) ? nil : random.below(700))
+    }
+  }
+
+  func sync() throws {
+    try engine.sync()
+    shared.update { $0.power = $0.submitted }
+  }
+
+  func flush() throws {
+    try engine.flush()
+    didFlush()
+  }
+
+  func compact() throws {
+    try engine.compact()
+    didFlush()
+  }
+
+  private func didFlush() {
+    shared.update { promise in
+      promise.power = promise.submitted
+      promise.unlogged = promise.submitted
+    }
+  }
+
+  /// Makes the third family, or drops it.
+  func changeFamily() throws {
+    shared.update { $0.familyChangesBegun += 1 }
+    let changes = shared.promise.familyChangesBegun
+    if let generation = CrashPromise.generation(after: changes) {
+      let made = try engine.createFamily(CrashBatch.Role.extra.name)
+      shared.update { $0.familyIDs[generation] = made.id }
+    } else {
+      try engine.dropFamily(try family(.extra))
+    }
+    shared.update { $0.familyChanges = changes }
+  }
+
+  /// Takes a snapshot, or looks through an old one and lets it go.
+  func useSnapshot() throws {
+    if snapshots.count < 3 {
+      snapshots.append((engine.snapshot(), present))
+    } else {
+      let old = snapshots.remove(at: random.below(snapshots.count))
+      try model.check(engine, old.snapshot, present: old.present)
+    }
+  }
+
+  func stepBackground() { for _ in 0..<(1 + random.below(3)) { executor.step() } }
+
+  func runBackground() {
+    executor.runAll()
+    // Every timer that was due has run.
+    guard let timed, timed.due <= clock.now() else { return }
+    self.timed = nil
+    shared.update { $0.power = max($0.power, timed.number) }
+  }
+
+  func passTime() { clock.advance(UInt64(1 + random.below(12)) * 1_000_000) }
+
+  func reopen() throws {
+    try close()
+    timed = nil
+    try open()
+    try check()
+  }
+
+  func drawDurability() -> Durability {
+    [.process, .process, .power, .powerEvery(nanoseconds: Self.powerEvery), .none][random.below(5)]
+  }
+
+  func draw(_ bound: Int) -> Int { random.below(bound) }
+}
+
+/// What a run has promised so far, for observers that can't touch the driver.
+final class CrashProgress: Sendable {
+  private let state: Mutex<CrashPromise>
+  init(_ promise: CrashPromise) { state = Mutex(promise) }
+  var promise: CrashPromise { state.withLock { $0 } }
+  func update(_ body: (inout CrashPromise) -> Void) { state.withLock { body(&$0) } }
+}

@@ -1,0 +1,176 @@
+import EngineTestSupport
+
+@testable import VarveEngine
+
+/// What went wrong, in words.
+struct CrashFailure: Error, CustomStringConvertible {
+  let description: String
+  init(_ description: String) { self.description = description }
+}
+
+/// What the engine had promised when the power went or the process died.
+struct CrashPromise: Sendable {
+  /// Batches up to this number were begun; a later one can't be there.
+  var submitted = 0
+  /// Logged batches up to this number must be there after the death of the process.
+  var process = 0
+  /// Logged batches up to this number must be there after a loss of power.
+  var power = 0
+  /// Batches that are not in the log must be there up to this number: they were flushed.
+  var unlogged = 0
+  /// What an earlier recovery found gone stays gone.
+  var gone: Set<Int> = []
+  /// How often the third family was made or dropped, in turn: acknowledged, and begun.
+  var familyChanges = 0
+  var familyChangesBegun = 0
+  /// The ids that the generations of the third family got.
+  var familyIDs: [Int: UInt32] = [:]
+
+  /// The generation of the third family after so many changes; nil where it does not exist.
+  static func generation(after changes: Int) -> Int? { changes % 2 == 1 ? changes / 2 : nil }
+
+  /// The promise that counts after a crash.
+  func logged(after policy: CrashPolicy) -> Int { policy == .processKill ? max(process, power) : power }
+}
+
+/// The trivially right model: the content of each family is what its batches leave, in order.
+struct CrashModel {
+  /// All batches that were begun, by number from 1.
+  var batches: [CrashBatch] = []
+
+  /// What was found in a database.
+  struct Found: Equatable {
+    var present: Set<Int> = []
+    var generation: Int?
+  }
+
+  // MARK: Against an engine
+
+  /// Reads the whole database, and throws where it is not what a crash may leave.
+  func check(_ engine: Engine, _ promise: CrashPromise, logged: Int) throws -> Found {
+    let pair = engine.families.first { $0.name == CrashBatch.Role.pair.name }
+    var found = Found(present: try Self.markers(engine))
+    try checkPresent(found.present, promise, logged: logged)
+    try Self.compare(engine, engine.defaultFamily, expected(.main, found.present))
+    if let pair {
+      try Self.compare(engine, pair, expected(.pair, found.present))
+    } else if !found.present.isEmpty {
+      throw CrashFailure("the family pair is gone, and \(found.present.count) batches are there")
+    }
+    let extra = engine.families.first { $0.name == CrashBatch.Role.extra.name }
+    found.generation = try checkFamilies(extra, promise)
+    if let extra { try Self.compare(engine, extra, expected(.extra, found.present, generation: found.generation)) }
+    return found
+  }
+
+  /// What a snapshot of after `count` batches, all of which are there, shows of the lasting families.
+  func check(_ engine: Engine, _ snapshot: EngineSnapshot, present: Set<Int>) throws {
+    for (role, family) in [(CrashBatch.Role.main, engine.defaultFamily), (.pair, try engine.family(named: "pair"))] {
+      try Self.compare(engine, family, expected(role, present), snapshot: snapshot)
+    }
+  }
+
+  private static func markers(_ engine: Engine) throws -> Set<Int> {
+    var present: Set<Int> = []
+    var cursor = try engine.cursor(bounds: .prefix([CrashBatch.markerPrefix]))
+    try cursor.seekToFirst()
+    while cursor.isValid {
+      let key = cursor.keyBytes
+      guard let number = CrashBatch.number(ofMarker: key) else { throw CrashFailure("an unknown key \(key)") }
+      present.insert(number)
+      try cursor.next()
+    }
+    return present
+  }
+
+  /// Acknowledged is there, gone stays gone, and of the rest of the logged ones a prefix.
+  private func checkPresent(_ present: Set<Int>, _ promise: CrashPromise, logged: Int) throws {
+    var firstMissing: Int?
+    for batch in batches[..<promise.submitted] {
+      let number = batch.number
+      let isPresent = present.contains(number)
+      if promise.gone.contains(number) {
+        if isPresent { throw CrashFailure("batch \(number) is there again, and an earlier recovery cut it") }
+        continue
+      }
+      guard batch.isLogged else {
+        if !isPresent && number <= promise.unlogged {
+          throw CrashFailure("batch \(number), unlogged and flushed, is gone (flushed: \(promise.unlogged))")
+        }
+        continue
+      }
+      if isPresent, let firstMissing {
+        throw CrashFailure("batch \(number) is there, and \(firstMissing) before it is not")
+      }
+      if !isPresent {
+        if number <= logged { throw CrashFailure("batch \(number) is gone, and \(logged) was acknowledged") }
+        firstMissing = firstMissing ?? number
+      }
+    }
+    if let late = present.max(), late > promise.submitted { throw CrashFailure("batch \(late) was never begun") }
+  }
+
+  private func checkFamilies(_ extra: ColumnFamily?, _ promise: CrashPromise) throws -> Int? {
+    let possible = (promise.familyChanges...promise.familyChangesBegun).map { CrashPromise.generation(after: $0) }
+    guard let extra else {
+      guard possible.contains(nil) else { throw CrashFailure("the family of generation \(possible) is gone") }
+      return nil
+    }
+    guard let generation = possible.compactMap({ $0 }).first else { throw CrashFailure("a dropped family is back") }
+    if let id = promise.familyIDs[generation], id != extra.id {
+      throw CrashFailure("the third family has id \(extra.id) instead of \(id)")
+    }
+    return generation
+  }
+
+  // MARK: Content
+
+  /// Key and value of everything in a family, in order; values are made when they are compared.
+  private struct Expected {
+    let role: CrashBatch.Role
+    var markers: [Int] = []
+    var slots = [(number: Int, size: Int)?](repeating: nil, count: CrashBatch.slotCount)
+  }
+
+  private func expected(_ role: CrashBatch.Role, _ present: Set<Int>, generation: Int? = nil) -> Expected {
+    var result = Expected(role: role)
+    for number in present.sorted() where number <= batches.count {
+      let batch = batches[number - 1]
+      if role == .extra && (batch.extra == nil || batch.extra != generation) { continue }
+      result.markers.append(number)
+      for change in batch.changes { result.slots[change.slot] = change.size.map { (number, $0) } }
+    }
+    return result
+  }
+
+  private static func compare(
+    _ engine: Engine, _ family: ColumnFamily, _ expected: Expected, snapshot: EngineSnapshot? = nil
+  ) throws {
+    var cursor = try engine.cursor(in: family, snapshot: snapshot)
+    try cursor.seekToFirst()
+    func next(_ key: [UInt8], _ value: [UInt8], _ what: String) throws {
+      guard cursor.isValid else { throw CrashFailure("\(what) is missing in \(family.name), and all behind it") }
+      let foundKey = cursor.keyBytes
+      guard foundKey == key else {
+        throw CrashFailure("key \(foundKey) in \(family.name) where \(what) should be")
+      }
+      let foundValue = cursor.valueBytes
+      guard foundValue == value else {
+        throw CrashFailure("\(what) has another value in \(family.name): \(foundValue.count) of \(value.count) bytes")
+      }
+      try cursor.next()
+    }
+    for number in expected.markers {
+      try next(CrashBatch.markerKey(number), CrashBatch.markerValue(number, expected.role), "marker \(number)")
+    }
+    for (slot, content) in expected.slots.enumerated() {
+      guard let content else { continue }
+      let value = CrashBatch.value(content.number, slot: slot, size: content.size, expected.role)
+      try next(CrashBatch.slotKey(slot), value, "slot \(slot) of batch \(content.number)")
+    }
+    if cursor.isValid {
+      let extra = cursor.keyBytes
+      throw CrashFailure("key \(extra) in \(family.name), which is not there any more")
+    }
+  }
+}

@@ -1,0 +1,135 @@
+import EngineTestSupport
+import Synchronization
+
+@testable import VarveEngine
+
+/// The deterministic run that crash points are taken of.
+struct CrashScript {
+  let seed: UInt64
+  let operationCount: Int
+
+  /// The kinds of operation, and how many of a thousand are of each.
+  enum Kind: String, CaseIterable {
+    case process, power, powerEvery, unlogged, large, sync, step, run, time, flush, compact, family, snapshot, reopen
+    case check
+
+    var weight: Int {
+      switch self {
+      case .process: 340
+      case .power: 110
+      case .powerEvery: 70
+      case .unlogged: 80
+      case .large: 16
+      case .sync: 24
+      case .step: 130
+      case .run, .time, .snapshot: 40
+      case .flush, .check: 22
+      case .compact: 20
+      case .family: 28
+      case .reopen: 18
+      }
+    }
+  }
+
+  /// What a run was.
+  struct Summary: Equatable {
+    var counts: [String: Int] = [:]
+    var traceHash: UInt64 = 0
+    var diskOperations = 0
+    var batchCount = 0
+    var segmentsReused = 0
+  }
+
+  /// Runs the script. Throws where anything is wrong even without a crash.
+  func run(on disk: CrashFileSystem, _ driver: CrashDriver) throws -> Summary {
+    var summary = Summary()
+    var random = SeededRandom(seed: seed ^ 0x5eed)
+    let kinds = Kind.allCases.flatMap { Array(repeating: $0, count: $0.weight) }
+    try driver.open()
+    try driver.makePair()
+    for operation in 0..<operationCount {
+      let kind = kinds[random.below(kinds.count)]
+      summary.counts[kind.rawValue, default: 0] += 1
+      do { try Self.perform(kind, driver) } catch {
+        throw CrashFailure("operation \(operation) (\(kind.rawValue)) of the script of seed \(seed): \(error)")
+      }
+    }
+    try driver.close()
+    summary.traceHash = disk.traceHash
+    summary.diskOperations = disk.operationCount
+    summary.batchCount = driver.model.batches.count
+    return summary
+  }
+
+  private static func perform(_ kind: Kind, _ driver: CrashDriver) throws {
+    switch kind {
+    case .process: try driver.write(.process)
+    case .power: try driver.write(.power)
+    case .powerEvery: try driver.write(.powerEvery(nanoseconds: CrashDriver.powerEvery))
+    case .unlogged: try driver.write(.none)
+    case .large: try driver.write(.process, large: true)
+    case .sync: try driver.sync()
+    case .step: driver.stepBackground()
+    case .run: driver.runBackground()
+    case .time: driver.passTime()
+    case .flush: try driver.flush()
+    case .compact: try driver.compact()
+    case .family: try driver.changeFamily()
+    case .snapshot: try driver.useSnapshot()
+    case .reopen: try driver.reopen()
+    case .check: try driver.check()
+    }
+  }
+}
+
+/// A run of the script with crash points of some of its operations.
+struct CrashRecording: Sendable {
+  /// The disk with an operation under way, and what was promised then.
+  struct Point: Sendable {
+    let crash: CrashPoint
+    let promise: CrashPromise
+  }
+
+  let seed: UInt64
+  let points: [Point]
+  let model: CrashModel
+  let summary: CrashScript.Summary
+  /// How many disk operations there were of each kind.
+  let operationKinds: [String: Int]
+
+  /// Runs the script twice: to count, and to take a point of one operation in `stride`, at a place drawn
+  /// for each. The two runs must be the same.
+  static func make(seed: UInt64, operationCount: Int, pointLimit: Int) throws -> CrashRecording {
+    let script = CrashScript(seed: seed, operationCount: operationCount)
+    let first = CrashFileSystem(seed: seed)
+    let plain = try script.run(on: first, CrashDriver(first, seed: seed))
+    let stride = max(1, (plain.diskOperations + pointLimit - 1) / pointLimit)
+    var random = SeededRandom(seed: seed &+ 1)
+    let chosen = Set(
+      Swift.stride(from: 1, through: plain.diskOperations, by: stride).map { $0 + random.below(stride) })
+    let disk = CrashFileSystem(seed: seed)
+    let driver = CrashDriver(disk, seed: seed)
+    let found = Mutex(Collected())
+    let progress = driver.shared
+    disk.observe { operation, capture in
+      let point = chosen.contains(operation.number) ? Point(crash: capture(), promise: progress.promise) : nil
+      found.withLock { found in
+        found.kinds[operation.kind.rawValue, default: 0] += 1
+        if let point { found.points.append(point) }
+      }
+    }
+    let summary = try script.run(on: disk, driver)
+    disk.observe(nil)
+    guard summary == plain else {
+      throw CrashFailure("seed \(seed) gave two runs: \(plain) and \(summary)")
+    }
+    let collected = found.withLock { $0 }
+    return CrashRecording(
+      seed: seed, points: collected.points, model: driver.model, summary: summary, operationKinds: collected.kinds)
+  }
+
+  private struct Collected: Sendable {
+    var points: [Point] = []
+    var kinds: [String: Int] = [:]
+  }
+}

@@ -1,0 +1,141 @@
+import EngineTestSupport
+
+@testable import VarveEngine
+
+/// One crash of a recorded run, what the engine makes of it, and the crashes after that.
+struct CrashTrial {
+  let recording: CrashRecording
+  let point: CrashRecording.Point
+  let policy: CrashPolicy
+  let seed: UInt64
+  /// Crash the recovery at each of its operations, not at three.
+  let isExhaustive: Bool
+
+  /// What a trial did.
+  struct Count {
+    var recoveries = 0
+    var recoveryCrashes = 0
+  }
+
+  /// Throws `CrashFailure` with everything that is needed to see it again.
+  func run() throws -> Count {
+    var random = SeededRandom(seed: seed)
+    let imageSeed = random.next()
+    var count = Count()
+    var stage = "the image"
+    do {
+      let disk = point.crash.image(seed: imageSeed, policy: policy)
+      let driver = makeDriver(disk, seed: random.next())
+      try driver.open()
+      count.recoveries += 1
+      let recoveryOperations = disk.operationCount
+      let found = try driver.checkRecovered(after: policy)
+      stage = "the second crash"
+      try crashAgain(driver, recoveryOperations, &random)
+      count.recoveries += 1
+      let operations =
+        isExhaustive
+        ? Array(1...recoveryOperations) : (0..<3).map { _ in 1 + random.below(recoveryOperations) }
+      for operation in operations {
+        stage = "the crash of the recovery at its operation \(operation) of \(recoveryOperations)"
+        try crashRecovery(at: operation, imageSeed, found, &random)
+        count.recoveryCrashes += 1
+        count.recoveries += 1
+      }
+      return count
+    } catch {
+      throw CrashFailure(describe(error, stage: stage, imageSeed: imageSeed))
+    }
+  }
+
+  private func makeDriver(_ disk: CrashFileSystem, seed: UInt64) -> CrashDriver {
+    let model = CrashModel(batches: Array(recording.model.batches.prefix(point.promise.submitted)))
+    return CrashDriver(disk, model: model, promise: point.promise, seed: seed)
+  }
+
+  private static func drawPolicy(_ random: inout SeededRandom) -> CrashPolicy {
+    CrashPolicy.allCases[random.below(CrashPolicy.allCases.count)]
+  }
+
+  /// Ten more writes, a crash at one of their operations, and everything is checked again.
+  private func crashAgain(_ driver: CrashDriver, _ done: Int, _ random: inout SeededRandom) throws {
+    let disk = driver.disk
+    disk.crashAfter(operation: done + 1 + random.below(30))
+    do {
+      try driver.makePair()
+      for _ in 0..<10 {
+        try driver.write(driver.drawDurability())
+        if random.oneIn(3) { driver.stepBackground() }
+        if random.oneIn(30) { try driver.flush() }
+      }
+    } catch {
+      guard disk.hasCrashed else { throw error }
+    }
+    disk.crash()
+    let promise = driver.shared.promise
+    let model = driver.model
+    driver.abandon()
+    let secondPolicy = Self.drawPolicy(&random)
+    let image = disk.crashImage(seed: random.next(), policy: secondPolicy)
+    let second = CrashDriver(image, model: model, promise: promise, seed: random.next())
+    do {
+      try second.open()
+      _ = try second.checkRecovered(after: secondPolicy)
+      try second.makePair()
+      try second.write(.process)
+      try second.reopen()
+      second.abandon()
+    } catch {
+      throw CrashFailure("\(error) (second policy \(secondPolicy))\n\(Self.list(image))")
+    }
+  }
+
+  /// The same image, whose recovery is cut; the next finds what the first would have.
+  private func crashRecovery(
+    at operation: Int, _ imageSeed: UInt64, _ found: CrashModel.Found, _ random: inout SeededRandom
+  ) throws {
+    let disk = point.crash.image(seed: imageSeed, policy: policy)
+    disk.crashAfter(operation: operation)
+    let cut = makeDriver(disk, seed: random.next())
+    do { try cut.open() } catch {
+      guard disk.hasCrashed else { throw error }
+    }
+    disk.crash()
+    cut.abandon()
+    let secondPolicy = Self.drawPolicy(&random)
+    let image = disk.crashImage(seed: random.next(), policy: secondPolicy)
+    let driver = makeDriver(image, seed: random.next())
+    do {
+      try driver.open()
+      let again = try driver.checkRecovered(after: policy)
+      driver.abandon()
+      guard again == found else {
+        let lost = found.present.subtracting(again.present).sorted()
+        let gained = again.present.subtracting(found.present).sorted()
+        throw CrashFailure("recovered anew: batches \(lost) are gone, \(gained) came back")
+      }
+    } catch {
+      throw CrashFailure("\(error) (second policy \(secondPolicy))\n\(Self.list(image))")
+    }
+  }
+
+  private func describe(_ error: any Error, stage: String, imageSeed: UInt64) -> String {
+    let operation = point.crash.operation.map { "\($0)" } ?? "none"
+    return """
+      \(error)
+      at \(stage); script seed \(recording.seed), operation \(operation), policy \(policy), trial seed \(seed)
+      promised: \(point.promise.submitted) begun, \(point.promise.process) process, \(point.promise.power) power, \
+      \(point.promise.unlogged) flushed
+      files of the image:
+      \(Self.list(point.crash.image(seed: imageSeed, policy: policy)))
+      """
+  }
+
+  static func list(_ disk: CrashFileSystem) -> String {
+    guard let names = try? disk.list(CrashDriver.path) else { return "no directory" }
+    return names.map { name in
+      let size = (try? disk.attributes("\(CrashDriver.path)/\(name)"))?.size ?? 0
+      return "  \(name) \(size)"
+    }.joined(separator: "\n")
+  }
+}

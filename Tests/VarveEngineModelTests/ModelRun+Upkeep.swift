@@ -1,0 +1,87 @@
+import EngineTestSupport
+import VarveEngine
+
+extension ModelRun {
+  private static let familyCountMaximum = 5
+
+  func flush() throws {
+    note(.flush)
+    try engine.flush()
+  }
+
+  func compact() throws {
+    let family = drawFamily()
+    note(.compact, family)
+    switch random.below(8) {
+    case 0: try engine.compact(family: family.engine)
+    case 1: try engine.compact(family: family.engine, from: drawKey())
+    case 2: try engine.compact(family: family.engine, to: drawKey())
+    default:
+      let keys = [drawKey(), drawKey()].sorted { $0.lexicographicallyPrecedes($1) }
+      try engine.compact(family: family.engine, from: keys[0], to: keys[1])
+    }
+  }
+
+  func createFamily() throws {
+    if families.count == Self.familyCountMaximum { try dropFamily() }
+    let used = Set(families.map(\.engine.name))
+    guard let name = (0...Self.familyCountMaximum).map({ "family \($0)" }).first(where: { !used.contains($0) }) else {
+      fatalError("there are more names than families")
+    }
+    note(.createFamily, nil, nil, families.count)
+    let compression = random.oneIn(2) ? nil : CompressionKind.allCases[random.below(3)]
+    let made = try engine.createFamily(name, options: FamilyOptions(compression: compression))
+    try require(made.id > familyIDMaximum, "the family's id \(made.id) was used before")
+    familyIDMaximum = made.id
+    families.append(Family(engine: made, model: "\(name)/\(made.id)"))
+    model.createFamily(families[families.count - 1].model)
+  }
+
+  /// Drops a family; cursors over it go on, and its handle is kept to see that it is refused.
+  func dropFamily() throws {
+    if families.count == 1 { try createFamily() }
+    let family = families.remove(at: 1 + random.below(families.count - 1))
+    note(.dropFamily, family)
+    try engine.dropFamily(family.engine)
+    model.dropFamily(family.model)
+    dropped.append(family.engine)
+    if dropped.count > 4 { dropped.removeFirst() }
+  }
+
+  func reopen() throws {
+    note(.reopen)
+    releaseAll()
+    let names = families.map(\.engine.name)
+    dropped = []
+    families = []
+    try engine.close()
+    engine = try Engine.open(at: "/db", options: Self.drawOptions(&random), environment: world.environment)
+    let found = engine.families
+    try require(Set(found.map(\.name)) == Set(names), "families \(found.map(\.name)) instead of \(names)")
+    families = found.map { Family(engine: $0, model: $0.id == 0 ? "default" : "\($0.name)/\($0.id)") }
+    try require(
+      families.allSatisfy { model.state.families[$0.model] != nil }, "families came back under other ids")
+    try require(
+      engine.visibleSequence == lastSequence,
+      "the last sequence is \(engine.visibleSequence.value) after reopening instead of \(lastSequence.value)")
+    if random.oneIn(8) { try compareAll() }
+  }
+
+  func releaseAll() {
+    snapshots = []
+    cursors = []
+  }
+
+  /// Every row of every family, forwards.
+  func compareAll() throws {
+    for family in families {
+      let cursor = HeldCursor(try engine.cursor(in: family.engine), rows(model.state, family))
+      try cursor.seekToFirst()
+      while true {
+        if let problem = cursor.mismatch() { throw ModelMismatch(description: "family \(family.model): " + problem) }
+        guard cursor.isPlaced else { break }
+        try cursor.step(forward: true)
+      }
+    }
+  }
+}

@@ -1,0 +1,154 @@
+import EngineTestSupport
+import VarveEngine
+
+/// Something that the engine did and the model did not.
+struct ModelMismatch: Error, CustomStringConvertible {
+  let description: String
+}
+
+/// One run: the operations of a seed on an engine and on the model, every answer compared.
+///
+/// The families of the model have the engine's ids in their names: a name that is dropped and made again
+/// is another family. The program's order is that of one thread; what the engine does on others is not
+/// visible in any answer.
+final class ModelRun {
+  /// A family of the engine and what the model calls it.
+  struct Family {
+    let engine: ColumnFamily
+    let model: String
+  }
+
+  struct HeldSnapshot {
+    let engine: EngineSnapshot
+    let model: ModelDatabase.State
+  }
+
+  /// One of the last operations, to be shown where something goes wrong.
+  struct TraceEntry {
+    let step: Int
+    let kind: OperationKind
+    var family = ""
+    var key: [UInt8]?
+    var note = 0
+  }
+
+  let seed: UInt64
+  let stepCount: Int
+  let world: ModelEnvironment
+  /// Whether some commits are not logged.
+  let hasUnlogged: Bool
+  var random: SeededRandom
+  var model = ModelDatabase()
+  var counts = OperationCounts()
+  let source: KeySource
+  var engine: Engine
+  var families: [Family] = []
+  var dropped: [ColumnFamily] = []
+  var snapshots: [HeldSnapshot] = []
+  var cursors: [HeldCursor] = []
+  var lastSequence = SequenceNumber(0)
+  var familyIDMaximum: UInt32 = 0
+  let oversized = OversizedBytes()
+  private var trace: [TraceEntry] = []
+  private var step = 0
+
+  init(_ execution: ModelEnvironment.Execution, seed: UInt64, stepCount: Int) throws {
+    self.seed = seed
+    self.stepCount = stepCount
+    random = SeededRandom(seed: seed)
+    world = ModelEnvironment(execution, seed: random.next())
+    hasUnlogged = random.oneIn(3)
+    source = KeySource(&random)
+    engine = try Engine.open(at: "/db", options: Self.drawOptions(&random), environment: world.environment)
+    families = [Family(engine: engine.defaultFamily, model: "default")]
+  }
+
+  /// Everything small, so that everything happens often.
+  static func drawOptions(_ random: inout SeededRandom) -> EngineOptions {
+    var options = EngineOptions()
+    options.memtableSize = [64 << 10, 64 << 10, 100_000][random.below(3)]
+    options.cacheSize = [0, 64 << 10, 4 << 20][random.below(3)]
+    options.compression = CompressionKind.allCases[random.below(3)]
+    options.blockSize = [1 << 10, 2_000, 4 << 10, 16 << 10][random.below(4)]
+    options.bloomBitsPerKey = [0, 4, 10][random.below(3)]
+    options.logSegmentSize = [64 << 10, 128 << 10, 1 << 20][random.below(3)]
+    options.backgroundThreads = 1 + random.below(3)
+    return options
+  }
+
+  /// Runs all steps; what is thrown names seed, step and the last operations.
+  func run() throws {
+    do {
+      var mix = OperationMix(&random)
+      var mixEnd = mix.length
+      for index in 0..<stepCount {
+        step = index
+        if index == mixEnd {
+          mix = OperationMix(&random)
+          mixEnd = index + mix.length
+        }
+        world.tick(step: mix.stepInterval > 0 && random.oneIn(mix.stepInterval))
+        try perform(mix.draw(&random))
+      }
+      try compareAll()
+      let faults = try engine.verify().faults
+      try require(faults.isEmpty, "verify found \(faults)")
+      releaseAll()
+      try engine.close()
+    } catch {
+      throw ModelMismatch(description: "seed \(seed), step \(step): \(error)\n" + lastOperations)
+    }
+  }
+
+  private func perform(_ kind: OperationKind) throws {
+    switch kind {
+    case .put: try put()
+    case .delete: try delete()
+    case .batch: try writeBatch()
+    case .get, .multiGet, .contains, .withValue: try read(kind, families[random.below(families.count)], nil)
+    case .cursor: try walk()
+    case .holdCursor: try holdCursor()
+    case .moveHeldCursor: try moveHeldCursor()
+    case .takeSnapshot: takeSnapshot()
+    case .readSnapshot: try readSnapshot()
+    case .releaseSnapshot: releaseSnapshot()
+    case .sync: try sync()
+    case .flush: try flush()
+    case .compact: try compact()
+    case .createFamily: try createFamily()
+    case .dropFamily: try dropFamily()
+    case .reopen: try reopen()
+    case .refusal: try refusal()
+    }
+  }
+
+  // MARK: - Noting and checking
+
+  /// Counts an operation and keeps it for the message of a failure.
+  func note(_ kind: OperationKind, _ family: Family? = nil, _ key: [UInt8]? = nil, _ note: Int = 0) {
+    counts[kind] += 1
+    if trace.count == 40 { trace.removeFirst(20) }
+    trace.append(TraceEntry(step: step, kind: kind, family: family?.model ?? "", key: key, note: note))
+  }
+
+  func require(_ condition: @autoclosure () throws -> Bool, _ message: @autoclosure () -> String) throws {
+    if try !condition() { throw ModelMismatch(description: message()) }
+  }
+
+  private var lastOperations: String {
+    let lines = trace.suffix(20).map { entry in
+      "  \(entry.step) \(entry.kind) \(entry.family) \(entry.key.map(brief) ?? "") \(entry.note)"
+    }
+    return (["the last operations:"] + lines).joined(separator: "\n")
+  }
+
+  /// The rows of a family in a state of the model: none where the family came later.
+  func rows(
+    _ state: ModelDatabase.State, _ family: Family, _ bounds: CursorBounds = .all
+  ) -> ArraySlice<ModelDatabase.Row> {
+    state.families[family.model] == nil ? [] : state.slice(family.model, bounds)
+  }
+
+  func drawFamily() -> Family { families[random.below(families.count)] }
+  func drawKey() -> [UInt8] { source.key(&random) }
+}

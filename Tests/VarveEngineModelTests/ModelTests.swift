@@ -1,0 +1,60 @@
+import EngineTestSupport
+import Testing
+
+#if canImport(Darwin)
+  import Darwin
+#elseif canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#endif
+
+/// Random operations on an engine and on a sorted array: every answer is the same.
+///
+///     VARVE_TEST_SCALE=50 ./tools/test --filter VarveEngineModelTests   # fifty times as many runs
+///     VARVE_TEST_SEED=17 ./tools/test --filter VarveEngineModelTests    # the runs of one seed alone
+///
+/// A failure names its seed, its step and the last operations.
+struct ModelTests {
+  private static let stepCount = 25_000
+  private static let runCount = 20
+
+  @Test func `an engine answers like the model, with background work in an order drawn from the seed`() throws {
+    try Self.runAll(.stepped)
+  }
+
+  @Test func `an engine answers like the model, with background work on threads`() throws {
+    try Self.runAll(.threads)
+  }
+
+  private static func runAll(_ execution: ModelEnvironment.Execution) throws {
+    let scale = max(number("VARVE_TEST_SCALE") ?? 1, 1)
+    let chosen = number("VARVE_TEST_SEED")
+    let seeds = chosen.map { $0...$0 } ?? 1...UInt64(runCount) * scale
+    var counts = OperationCounts()
+    let clock = ContinuousClock()
+    let start = clock.now
+    for seed in seeds {
+      let run = try ModelRun(execution, seed: seed, stepCount: stepCount)
+      do {
+        try run.run()
+      } catch {
+        Issue.record(error, "VARVE_TEST_SEED=\(seed) (\(execution.rawValue)) shows it again")
+        return
+      }
+      counts.add(run.counts)
+    }
+    let elapsed = start.duration(to: clock.now) / .seconds(1)
+    print(
+      "model (\(execution.rawValue)): seeds \(seeds), \(counts.total) operations in \(Int(elapsed)) s,",
+      "\(Int(Double(counts.total) / elapsed)) a second")
+    for kind in OperationKind.allCases {
+      #expect(counts[kind] * 100 >= counts.total, "\(kind): \(counts[kind]) of \(counts.total), seeds \(seeds)")
+    }
+  }
+
+  private static func number(_ name: String) -> UInt64? {
+    guard let text = unsafe getenv(name) else { return nil }
+    return UInt64(unsafe String(cString: text))
+  }
+}

@@ -1,0 +1,87 @@
+import EngineTestSupport
+
+/// The kinds of operations of the model suite. Each is counted where it happens, and each must be at
+/// least one in a hundred of all.
+enum OperationKind: Int, CaseIterable {
+  case put, delete, batch, get, multiGet, contains, withValue
+  case cursor, holdCursor, moveHeldCursor
+  case takeSnapshot, readSnapshot, releaseSnapshot
+  case sync, flush, compact, createFamily, dropFamily, reopen, refusal
+
+  /// How often the kind is drawn, relative to the others.
+  fileprivate var weight: Int {
+    switch self {
+    case .put: 240
+    case .delete: 80
+    case .batch: 80
+    case .get: 120
+    case .multiGet, .contains, .withValue: 45
+    case .cursor: 70
+    case .moveHeldCursor: 70
+    case .readSnapshot: 60
+    case .holdCursor, .takeSnapshot, .releaseSnapshot, .refusal, .sync: 25
+    case .flush, .compact, .createFamily, .dropFamily, .reopen: 40
+    }
+  }
+
+  /// Whether the kind interrupts what builds up behind the writers' backs.
+  fileprivate var isUpkeep: Bool {
+    switch self {
+    case .flush, .compact, .createFamily, .dropFamily, .reopen: true
+    default: false
+    }
+  }
+}
+
+/// The mix of operations of a stretch of a run.
+///
+/// With upkeep evenly spread, no memtable would ever fill by itself, and no cursor would live long. So
+/// half of the stretches have none of it, and each leaves a few other kinds out, or has more of them.
+struct OperationMix {
+  /// Kinds below the sums of the weights.
+  private var sums: [Int] = []
+  /// One job of the background is stepped before one operation in so many; 0: none.
+  let stepInterval: Int
+  /// How many operations the mix is used for.
+  let length: Int
+
+  init(_ random: inout SeededRandom) {
+    let isCalm = random.oneIn(2)
+    var total = 0
+    for kind in OperationKind.allCases {
+      if kind.isUpkeep {
+        total += isCalm ? 0 : kind.weight
+      } else {
+        // A quarter, the whole, or three times the weight.
+        total += kind.weight * [1, 4, 4, 12][random.below(4)] / 4
+      }
+      sums.append(total)
+    }
+    stepInterval = [0, 1, 4, 40][random.below(4)]
+    length = isCalm ? 500 + random.below(2_000) : 500 + random.below(1_500)
+  }
+
+  func draw(_ random: inout SeededRandom) -> OperationKind {
+    let point = random.below(sums[sums.count - 1])
+    guard let index = sums.firstIndex(where: { point < $0 }), let kind = OperationKind(rawValue: index) else {
+      fatalError("the last sum is above every point")
+    }
+    return kind
+  }
+}
+
+/// How often each kind happened.
+struct OperationCounts {
+  private var counts = Array(repeating: 0, count: OperationKind.allCases.count)
+
+  var total: Int { counts.reduce(0, +) }
+
+  subscript(kind: OperationKind) -> Int {
+    get { counts[kind.rawValue] }
+    set { counts[kind.rawValue] = newValue }
+  }
+
+  mutating func add(_ other: OperationCounts) {
+    for index in counts.indices { counts[index] += other.counts[index] }
+  }
+}

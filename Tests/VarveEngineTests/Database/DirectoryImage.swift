@@ -1,0 +1,57 @@
+import EngineTestSupport
+import Synchronization
+
+@testable import VarveEngine
+
+/// The files of a database's directory, byte for byte.
+struct DirectoryImage: Equatable {
+  static let directory = "/db"
+  var files: [String: [UInt8]]
+
+  /// What is in a directory now.
+  init(_ fileSystem: any FileSystem, at directory: String = directory) throws {
+    files = [:]
+    for name in try fileSystem.list(directory) {
+      let file = try fileSystem.openFile(directory + "/" + name, writable: false)
+      defer { file.close() }
+      files[name] = try Manifest.readAll(file).bytes
+    }
+  }
+
+  /// A file system that holds just this.
+  func makeFileSystem() throws -> MemoryFileSystem {
+    let fileSystem = MemoryFileSystem()
+    try fileSystem.createDirectory(Self.directory)
+    for (name, bytes) in files { try Self.write(bytes, to: Self.path(name), on: fileSystem) }
+    return fileSystem
+  }
+
+  static func path(_ name: String) -> String { directory + "/" + name }
+
+  /// Makes a file with these bytes, in place of one that may be there.
+  static func write(_ bytes: [UInt8], to path: String, on fileSystem: any FileSystem) throws {
+    if try fileSystem.attributes(path) != nil { try fileSystem.remove(path) }
+    let file = try fileSystem.createFile(path)
+    defer { file.close() }
+    try bytes.withByteView { (view) throws(EngineError) in try unsafe file.write(view.buffer, at: 0) }
+  }
+
+  /// The one file whose name begins or ends so.
+  func only(prefix: String = "", suffix: String = "") throws -> String {
+    let names = files.keys.filter { $0.hasPrefix(prefix) && $0.hasSuffix(suffix) }
+    guard names.count == 1 else { throw EngineError(.invalidArgument, "\(names) where one name was expected") }
+    return names[0]
+  }
+
+  /// The names with this end, sorted.
+  func names(suffix: String) -> [String] { files.keys.filter { $0.hasSuffix(suffix) }.sorted() }
+
+  /// An environment on a file system whose background work is stepped, in an order drawn from `seed`.
+  static func environment(_ fileSystem: any FileSystem, seed: UInt64 = 1) -> EngineEnvironment {
+    let random = Mutex(SeededRandom(seed: seed))
+    let clock = ManualClock()
+    return EngineEnvironment(
+      fileSystem: fileSystem, clock: clock, random: { random.withLock { $0.next() } },
+      makeExecutor: { _ in SteppedExecutor(seed: seed, clock: clock) })
+  }
+}

@@ -1,0 +1,78 @@
+import EngineTestSupport
+import Synchronization
+import Testing
+
+@testable import VarveEngine
+
+/// Rules that only the whole engine can break: across threads, across tables, across restarts.
+struct EngineRulesTests {
+  /// What the threads of a test share.
+  private final class Shared: Sendable {
+    let engine: Engine
+    let keys = (0..<200).map { DamageFixture.key($0) }
+    let isDone = Atomic<Bool>(false)
+    let torn = Mutex<[String]>([])
+    let readCount = Atomic<Int>(0)
+
+    init(_ engine: Engine) { self.engine = engine }
+
+    func write(_ round: UInt8) throws {
+      var batch = WriteBatch()
+      for key in keys { try batch.put(key, [round]) }
+      try engine.write(batch)
+    }
+
+    func readUntilDone() {
+      while !isDone.load(ordering: .acquiring) {
+        do throws(EngineError) {
+          let snapshot = engine.snapshot()
+          // A batch that is visible too early has only its first keys.
+          let last = try engine.get(keys[199], snapshot: snapshot)
+          let first = try engine.get(keys[0], snapshot: snapshot)
+          if last != first { torn.withLock { $0.append("\(first ?? []) and \(last ?? [])") } }
+        } catch {
+          torn.withLock { $0.append("\(error)") }
+        }
+        readCount.add(1, ordering: .relaxed)
+      }
+    }
+  }
+
+  @Test func `a batch is visible to other threads whole or not at all`() throws {
+    let shared = Shared(try Engine.open(at: "/db", options: DamageFixture.options(), environment: .inMemory()))
+    try shared.write(0)
+    let readers = (0..<2).map { _ in EngineThread(name: "reader") { shared.readUntilDone() } }
+    for round in 0..<1_500 { try shared.write(UInt8(truncatingIfNeeded: round)) }
+    shared.isDone.store(true, ordering: .releasing)
+    for reader in readers { reader.join() }
+    let torn = shared.torn.withLock { $0 }
+    let count = shared.readCount.load(ordering: .relaxed)
+    #expect(torn.isEmpty, "\(torn.count) of \(count) reads: \(torn.prefix(3))")
+    #expect(count > 0)
+    try shared.engine.close()
+  }
+
+  @Test func `all versions of one key stay in one table, however large`() throws {
+    let seed: UInt64 = 3
+    var random = SeededRandom(seed: seed)
+    let engine = try Engine.open(
+      at: "/db", options: DamageFixture.options(), environment: DirectoryImage.environment(MemoryFileSystem()))
+    // More than a table's target size, and every version is held by a snapshot.
+    var unit = ByteWriter(capacity: 1 << 20)
+    for _ in 0..<1 << 17 { unit.append(integer: random.next()) }
+    var snapshots: [EngineSnapshot] = []
+    for version in 0..<40 {
+      var value = unit.bytes
+      value[0] = UInt8(version)
+      try engine.put([7], value)
+      snapshots.append(engine.snapshot())
+    }
+    try engine.put([8], [1])
+    try engine.compact()
+    for (version, snapshot) in snapshots.enumerated() {
+      #expect(try engine.get([7], snapshot: snapshot)?.first == UInt8(version))
+    }
+    #expect(try engine.verify().faults.isEmpty)
+    try engine.close()
+  }
+}
