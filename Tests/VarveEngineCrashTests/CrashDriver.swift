@@ -24,7 +24,8 @@ final class CrashDriver {
   /// A `.powerEvery` batch, and when the timer must have synced it.
   private var timed: (number: Int, due: UInt64)?
 
-  init(_ disk: CrashFileSystem, model: CrashModel = CrashModel(), promise: CrashPromise = CrashPromise(), seed: UInt64) {
+  init(_ disk: CrashFileSystem, model: CrashModel = CrashModel(), promise: CrashPromise = CrashPromise(), seed: UInt64)
+  {
     self.disk = disk
     self.model = model
     random = SeededRandom(seed: seed)
