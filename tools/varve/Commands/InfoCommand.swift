@@ -34,46 +34,74 @@ private struct InfoRow: Encodable {
     let level: Int
     let files: Int
     let bytes: UInt64
+    let entries: UInt64
+    let tombstones: UInt64
+
+    /// The levels that have files.
+    static func list(_ levels: [EngineStatistics.Level]) -> [Level] {
+      levels.enumerated().filter { $1.fileCount > 0 }.map {
+        Level(
+          level: $0, files: $1.fileCount, bytes: $1.bytes, entries: $1.entryCount, tombstones: $1.tombstoneCount)
+      }
+    }
+
+    var text: String {
+      "level \(level): \(files) files, \(SizeText.text(bytes)), \(entries) entries"
+        + (tombstones > 0 ? ", \(tombstones) tombstones" : "")
+    }
   }
 
   struct Family: Encodable {
     let name: String
     let id: UInt32
+    let memtableEntries: Int
+    let levels: [Level]
   }
 
   let path: String
+  let databaseID: String
+  let formatVersion: UInt32
   let sequence: UInt64
   let families: [Family]
   let levels: [Level]
+  let files: Int
   let tableBytes: UInt64
   let logBytes: UInt64
+  /// Bytes of all tables for each byte on the last level of its family: what lies above it replaces what is
+  /// there, or will be merged into it.
   let spaceAmplification: Double
 
   init(_ engine: Engine, path: String) {
     let statistics = engine.statistics
     self.path = path
+    databaseID = HexText.text((0..<8).map { UInt8(truncatingIfNeeded: statistics.databaseID >> (56 - 8 * $0)) })
+    formatVersion = statistics.formatVersion
     sequence = engine.visibleSequence.value
-    families = engine.families.map { Family(name: $0.name, id: $0.id) }
-    levels = statistics.levels.enumerated().map { Level(level: $0, files: $1.fileCount, bytes: $1.bytes) }
+    families = statistics.families.map {
+      Family(name: $0.name, id: $0.id, memtableEntries: $0.memTableEntryCount, levels: Level.list($0.levels))
+    }
+    levels = Level.list(statistics.levels)
+    files = levels.reduce(0) { $0 + $1.files }
     tableBytes = statistics.tableBytes
     logBytes = statistics.logBytes
-    // What lies above the last level with files replaces what is there, or will be merged into it.
-    let bottom = levels.last { $0.bytes > 0 }?.bytes ?? 0
-    spaceAmplification = SizeText.ratio(tableBytes, bottom)
+    let bottoms = families.reduce(UInt64(0)) { $0 + ($1.levels.last?.bytes ?? 0) }
+    spaceAmplification = SizeText.ratio(tableBytes, bottoms)
   }
 
   var lines: [String] {
     var lines = [
       "database             \(path)",
+      "database id          \(databaseID)",
+      "format version       \(formatVersion)",
       "sequence             \(sequence)",
-      "tables               \(SizeText.text(tableBytes)) in \(levels.reduce(0) { $0 + $1.files }) files",
+      "tables               \(SizeText.text(tableBytes)) in \(files) files",
       "log                  \(SizeText.text(logBytes))",
-      "space amplification  \(SizeText.fixed(spaceAmplification, 2)) (tables to last level)",
+      "space amplification  \(SizeText.fixed(spaceAmplification, 2)) (all tables to the last level of each family)",
     ]
-    for level in levels where level.files > 0 {
-      lines.append("level \(level.level)              \(SizeText.text(level.bytes)) in \(level.files) files")
+    for family in families {
+      lines.append("family \"\(family.name)\", id \(family.id), \(family.memtableEntries) entries in memtables")
+      lines += family.levels.map { "  " + $0.text }
     }
-    for family in families { lines.append("family \(family.id)             \(family.name)") }
     return lines
   }
 }
