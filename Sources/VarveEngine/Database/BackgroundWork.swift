@@ -257,6 +257,8 @@ final class BackgroundWork: Sendable {
       // The log ends here, and all of it is durable: a later open takes nothing less.
       let last = pipeline.log.current
       var edit = VersionEdit()
+      // Also those that left no trace, so that none is given again.
+      edit.lastSequence = pipeline.visible
       edit.logCuts = [.init(segment: last.number, lifeID: last.lifeID, endOffset: UInt64(last.tail))]
       try tree.commit(edit)
     } catch {
