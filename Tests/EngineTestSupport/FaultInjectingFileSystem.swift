@@ -54,6 +54,14 @@ public final class FaultInjectingFileSystem: FileSystem {
     var faults: [Fault] = []
     var callCount = 0
     var failureCount = 0
+    var interruption: Interruption?
+  }
+
+  /// Something that happens within a call.
+  private struct Interruption: Sendable {
+    let kind: Fault.Kind
+    let pathSuffix: String
+    let body: @Sendable () -> Void
   }
 
   private let base: any FileSystem
@@ -64,6 +72,12 @@ public final class FaultInjectingFileSystem: FileSystem {
 
   /// Adds a fault.
   public func inject(_ fault: Fault) { state.withLock { $0.faults.append(fault) } }
+
+  /// Runs `body` once, on the thread and at the begin of the next call of this kind on such a path: what
+  /// another thread does while a job is in the middle of its work, without threads.
+  public func interruptNext(_ kind: Fault.Kind, pathSuffix: String, _ body: @escaping @Sendable () -> Void) {
+    state.withLock { $0.interruption = Interruption(kind: kind, pathSuffix: pathSuffix, body: body) }
+  }
 
   /// Ends all faults.
   public func clear() { state.withLock { $0.faults = [] } }
@@ -76,7 +90,8 @@ public final class FaultInjectingFileSystem: FileSystem {
 
   /// The fault that this call meets.
   private func fault(_ kind: Fault.Kind, _ path: String) -> Fault? {
-    state.withLock { state in
+    takeInterruption(kind, path)?.body()
+    return state.withLock { state in
       state.callCount += 1
       var met: Fault?
       for index in state.faults.indices {
@@ -91,6 +106,14 @@ public final class FaultInjectingFileSystem: FileSystem {
       }
       if met != nil { state.failureCount += 1 }
       return met
+    }
+  }
+
+  private func takeInterruption(_ kind: Fault.Kind, _ path: String) -> Interruption? {
+    state.withLock { state in
+      guard let found = state.interruption, found.kind == kind, path.hasSuffix(found.pathSuffix) else { return nil }
+      state.interruption = nil
+      return found
     }
   }
 

@@ -199,11 +199,11 @@ final class CompactionJob: Sendable {
 
   private func install(_ outputs: [TableMetadata]) throws(EngineError) {
     if !outputs.isEmpty { try background.tree.environment.fileSystem.syncDirectory(background.tree.directory) }
-    if background.registry.find(compaction.family) == nil {
+    let dropped = try background.tree.commit(compaction.edit(outputs: outputs))
+    if !dropped.isEmpty {
       for table in outputs { TableOutput.remove(table.number, background) }
       throw Self.canceled
     }
-    try background.tree.commit(compaction.edit(outputs: outputs))
     background.counters.addCompaction(
       read: compaction.inputSize, written: outputs.reduce(0) { $0 + $1.fileSize })
   }

@@ -32,7 +32,7 @@ struct FlushJob {
   func run() throws(EngineError) {
     var edit = VersionEdit()
     var flushed: [FamilyID: Int] = [:]
-    var written: [FileNumber] = []
+    var written: [(family: FamilyID, number: FileNumber)] = []
     let oldest = oldestNeededSegment()
     do throws(EngineError) {
       for input in inputs {
@@ -45,13 +45,12 @@ struct FlushJob {
       if oldest > background.tree.state.oldestLog { edit.oldestLog = oldest }
       try makeLogDurable(isFreeing: edit.oldestLog != nil)
     } catch {
-      for number in written { try? background.tree.environment.fileSystem.remove(path(number)) }
+      for table in written { TableOutput.remove(table.number, background) }
       throw error
     }
-    try install(edit, flushed, oldest)
+    let dropped = try install(edit, flushed, oldest)
+    for table in written where dropped.contains(table.family) { TableOutput.remove(table.number, background) }
   }
-
-  private func path(_ number: FileNumber) -> String { background.tree.path(.table(number)) }
 
   /// `isFreeing`: the edit names another oldest segment, whose header must be there after a loss of power.
   private func makeLogDurable(isFreeing: Bool) throws(EngineError) {
@@ -61,13 +60,17 @@ struct FlushJob {
     if others || isFreeing { try log.sync(through: log.appendedPlace) }
   }
 
+  /// Returns the families that were dropped meanwhile: whoever dropped them gave their memtables back.
   private func install(
     _ edit: VersionEdit, _ flushed: [FamilyID: Int], _ oldest: FileNumber
-  ) throws(EngineError) {
-    try background.tree.commit(edit, flushed: flushed)
-    for input in inputs { background.pipeline.memory.didFlush(input.frozen) }
+  ) throws(EngineError) -> Set<FamilyID> {
+    let dropped = try background.tree.commit(edit, flushed: flushed)
+    for input in inputs where !dropped.contains(input.family.id) {
+      background.pipeline.memory.didFlush(input.frozen)
+    }
     // A segment that can't be put aside is an orphan: the next open removes it.
     try? background.pipeline.log.release(before: oldest)
+    return dropped
   }
 
   /// The oldest segment with an entry that will be in no table after this job.
@@ -85,10 +88,12 @@ struct FlushJob {
 
   // MARK: - Tables
 
-  private func build(_ input: Input, _ written: inout [FileNumber]) throws(EngineError) -> [TableMetadata] {
+  private func build(
+    _ input: Input, _ written: inout [(family: FamilyID, number: FileNumber)]
+  ) throws(EngineError) -> [TableMetadata] {
     let snapshots = background.snapshots.sequences { background.pipeline.visible }
     let output = try TableOutput(background, input.family.state, level: 0, origin: .flush)
-    written.append(output.number)
+    written.append((input.family.id, output.number))
     try FlushMerge.run(input.frozen.map(\.table), snapshots: snapshots, into: output.builder)
     guard output.builder.entryCount > 0 else {
       output.discard()

@@ -39,21 +39,26 @@ final class Tree: TableReaders {
   /// Makes an edit durable, then visible to new reads.
   ///
   /// `flushed` says how many of a family's oldest frozen memtables the edit's tables replace.
-  /// `afterwards` runs under the same lock, so that what it does keeps the order of the edits.
-  func commit(
-    _ edit: VersionEdit, flushed: [FamilyID: Int] = [:], afterwards: () -> Void = {}
-  ) throws(EngineError) {
-    let gone = try manifest.withLock { (manifest) throws(EngineError) -> [TableMetadata] in
-      let before = tablesLeaving(edit, manifest.state)
+  ///
+  /// A job doesn't keep its family from being dropped meanwhile: what the edit says of tables of dropped
+  /// families is left out. Returns those families; the tables that the job wrote for them are its to remove.
+  @discardableResult
+  func commit(_ edit: VersionEdit, flushed: [FamilyID: Int] = [:]) throws(EngineError) -> Set<FamilyID> {
+    let (gone, dropped) = try manifest.withLock {
+      (manifest) throws(EngineError) -> ([TableMetadata], Set<FamilyID>) in
+      var edit = edit
+      let dropped = Set(edit.familiesWithTables).union(flushed.keys).filter { manifest.state.isDropped($0) }
+      if !dropped.isEmpty { edit.leaveOutTables(of: dropped) }
+      let leaving = tablesLeaving(edit, manifest.state)
       try manifest.append(edit)
-      for id in Set(edit.familiesWithTables).union(flushed.keys).sorted() {
+      for id in Set(edit.familiesWithTables).union(flushed.keys).subtracting(dropped).sorted() {
         guard let family = registry.find(id) else { continue }
         family.install(manifest.state.families[id]?.version ?? .empty, flushed: flushed[id] ?? 0)
       }
-      afterwards()
-      return before
+      return (leaving, dropped)
     }
     for table in gone { obsolete.whenGone(table, in: self) }
+    return dropped
   }
 
   /// The tables that no version names after the edit. A table that only moves is not among them.

@@ -98,6 +98,13 @@ extension VersionEdit {
     flushedSequences.append(FlushedSequence(family: family, sequence: sequence))
   }
 
+  /// Takes back what the edit says of the tables of these families.
+  mutating func leaveOutTables(of families: Set<FamilyID>) {
+    addedTables.removeAll { families.contains($0.family) }
+    deletedTables.removeAll { families.contains($0.family) }
+    flushedSequences.removeAll { families.contains($0.family) }
+  }
+
   /// The families whose tables the edit changes, ascending.
   var familiesWithTables: [FamilyID] {
     Set(addedTables.map(\.family)).union(deletedTables.map(\.family)).sorted()

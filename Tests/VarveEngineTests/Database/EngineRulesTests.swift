@@ -52,6 +52,63 @@ struct EngineRulesTests {
     try shared.engine.close()
   }
 
+  /// Drops a family at the moment when a job has written a table for it; what is left is right.
+  private func dropWithin(_ work: (Engine, ColumnFamily, _ dropsAtNextTable: () -> Void) throws -> Void) throws {
+    let faults = FaultInjectingFileSystem(MemoryFileSystem())
+    let clock = ManualClock()
+    let random = Mutex(SeededRandom(seed: 7))
+    let environment = EngineEnvironment(
+      fileSystem: faults, clock: clock, random: { random.withLock { $0.next() } },
+      makeExecutor: { _ in SteppedExecutor(seed: 7, clock: clock) })
+    let engine = try Engine.open(at: "/db", options: EngineTests.options(), environment: environment)
+    let family = try engine.createFamily("short-lived")
+    for index in 0..<500 {
+      try engine.put([UInt8(index & 0xff)], [1, 2, 3], in: family)
+      try engine.put([UInt8(index & 0xff)], [4, 5, 6])
+    }
+    let isDropped = Atomic<Bool>(false)
+    try work(engine, family) {
+      faults.interruptNext(.sync, pathSuffix: ".sst") {
+        do { try engine.dropFamily(family) } catch { Issue.record(error) }
+        isDropped.store(true, ordering: .relaxed)
+      }
+    }
+    let happened = isDropped.load(ordering: .relaxed)
+    #expect(happened)
+    try engine.waitForCompaction()
+    #expect(engine.background.pipeline.memory.frozenSize == 0)
+    try expectOnlyDefault(engine)
+    try engine.close()
+    let again = try Engine.open(at: "/db", options: EngineTests.options(), environment: environment)
+    try expectOnlyDefault(again)
+    try again.close()
+  }
+
+  private func expectOnlyDefault(_ engine: Engine) throws {
+    #expect(engine.families.map(\.name) == ["default"])
+    #expect(try engine.get([9]) == [4, 5, 6])
+    let report = try engine.verify()
+    #expect(report.faults.isEmpty, "\(report)")
+  }
+
+  @Test func `a family that is dropped while it is flushed leaves nothing and disturbs nobody`() throws {
+    try dropWithin { engine, _, dropAtNextTable in
+      dropAtNextTable()
+      try engine.flush()
+    }
+  }
+
+  @Test func `a family that is dropped while it is compacted leaves nothing and disturbs nobody`() throws {
+    try dropWithin { engine, family, dropAtNextTable in
+      try engine.flush()
+      for index in 0..<500 { try engine.put([UInt8(index & 0xff)], [7], in: family) }
+      try engine.flush()
+      dropAtNextTable()
+      let error = #expect(throws: EngineError.self) { try engine.compact(family: family) }
+      #expect(error?.code == .familyDropped)
+    }
+  }
+
   @Test func `all versions of one key stay in one table, however large`() throws {
     let seed: UInt64 = 3
     var random = SeededRandom(seed: seed)
