@@ -85,7 +85,7 @@ final class CommitPipeline: @unchecked Sendable {
     family.active.insert(key, Trailer(sequence, kind), value)
     nextSequence &+= 1
     visibleWord.store(sequence.value, ordering: .sequentiallyConsistent)  // partner: `visible`
-    if log.takeHasSwitched() { enforceLogBound() }
+    if log.takeHasSwitched() { didSwitchSegment([family]) }
     return Receipt(sequence: sequence, place: place)
   }
 
@@ -162,13 +162,19 @@ final class CommitPipeline: @unchecked Sendable {
     try insert(payload, first: nextSequence)
     nextSequence += count
     visibleWord.store(last.value, ordering: .sequentiallyConsistent)  // partner: `visible`
-    if log.takeHasSwitched() { enforceLogBound() }
+    if log.takeHasSwitched() { didSwitchSegment(touched) }
     return Receipt(sequence: last, place: place)
+  }
+
+  /// What is due now and then, and would cost too much with each commit. The leader's.
+  @inline(never)
+  private func didSwitchSegment(_ written: [FamilyState]) {
+    enforceLogBound()
+    for family in written { memory.populateIfFilling(family) }
   }
 
   /// Freezes the memtables that keep the log's oldest segments where it is longer than its bound: a family
   /// that is hardly written to must not keep the log of all others. The leader's.
-  @inline(never)
   private func enforceLogBound() {
     guard log.liveBytes > logBytesMaximum else { return }
     let oldest = log.oldestNumber

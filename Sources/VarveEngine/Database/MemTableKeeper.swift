@@ -87,6 +87,15 @@ final class MemTableKeeper: Sendable {
     family.freeze(next: makeMemTable(for: bytes))
   }
 
+  /// Has the memory of the family's memtable populated behind the writer's back, once it fills.
+  ///
+  /// MEASURED
+  func populateIfFilling(_ family: FamilyState) {
+    let table = family.active
+    guard table.takesPopulation() else { return }
+    executor.submit("memtable.populate", priority: .high) { table.populate() }
+  }
+
   /// Notes that entries come that are not in the log.
   func noteUnlogged(_ family: FamilyState, segment: FileNumber) {
     if family.activeSegment == nil { family.beginActive(segment: segment) }

@@ -151,6 +151,38 @@ final class Arena: @unchecked Sendable {
     return UInt32(truncatingIfNeeded: nodeStart >> 3)
   }
 
+  /// Has the system give the pages that will be touched until `capacity` bytes are used, at the present
+  /// ratio of records to nodes.
+  ///
+  /// Taking pages one fault at a time costs the writer a fifth of its time in fresh memory (see
+  /// `MemTableKeeper.populate`). Any thread, while the writer goes on: a page that is there stays as it is.
+  func populate(upTo capacity: Int) {
+    let used = max(usedBytes, 1)
+    let records = (recordEnd - Arena.recordStart).multipliedFraction(min(capacity, reservedSize), used)
+    var bottom = max(recordEnd, recordEndHighest)
+    var top = min(nodeStart, nodeStartLowest)
+    let bottomEnd = min(Arena.recordStart + records, reservedSize)
+    let topEnd = max(reservedSize - (min(capacity, reservedSize) - records), bottomEnd)
+    // A little of both ends in turn, as the writer will need them.
+    while bottom < bottomEnd || top > topEnd {
+      let upwards = min(Arena.populationStep, bottomEnd - bottom)
+      if upwards > 0 { populate(bottom, upwards) }
+      bottom += max(upwards, 0)
+      let downwards = min(Arena.populationStep / 4, top - topEnd)
+      if downwards > 0 { populate(top - downwards, downwards) }
+      top -= max(downwards, 0)
+    }
+  }
+
+  private static let populationStep = 2 * hugePageSize
+
+  /// Whole pages around `size` bytes. Where the system can't, faults will do it.
+  private func populate(_ offset: Int, _ size: Int) {
+    let start = offset / Arena.pageSize * Arena.pageSize
+    let end = min(Arena.roundUp(offset + size, Arena.pageSize), reservedSize)
+    unsafe _ = cvarve_populate_for_writing(base + start, end - start)
+  }
+
   /// Forgets everything and keeps the memory, for the next memtable.
   ///
   /// Requires: nobody reads the arena any more.
@@ -160,5 +192,13 @@ final class Arena: @unchecked Sendable {
     recordEnd = Arena.recordStart
     nodeStart = reservedSize
     if recordEndHighest > 0 { unsafe base.storeBytes(of: 0, as: UInt64.self) }
+  }
+}
+
+extension Int {
+  /// `self` × `numerator` / `denominator`, in twice the width.
+  fileprivate func multipliedFraction(_ numerator: Int, _ denominator: Int) -> Int {
+    let product = multipliedFullWidth(by: numerator)
+    return denominator.dividingFullWidth(product).quotient
   }
 }

@@ -34,6 +34,7 @@ final class MemTable: @unchecked Sendable {
 
   /// The rightmost leaf, where ascending keys go. Writer only.
   var lastLeaf: UInt32 = 0
+  private var isPopulated = false
 
   /// Called while a leaf is in mid-change, where `assert` is on. Tests stop the writer there.
   var midChangeHook: (@Sendable () -> Void)?
@@ -56,6 +57,9 @@ final class MemTable: @unchecked Sendable {
   }
 
   deinit { pool?.retire(arena) }
+
+  /// Below this the faults are too few to matter.
+  private static let populatedCapacityMinimum = 4 << 20
 
   /// Room for the nodes of one split that goes up to a new root.
   private static let slack = 16 * TreeNode.innerSize
@@ -104,6 +108,19 @@ final class MemTable: @unchecked Sendable {
     let record = tree.record(found)
     return MemTableHit(trailer: record.trailer, value: record.value)
   }
+
+  /// Whether it is large, and filled so far that its memory should be there before the writer is; true once.
+  /// Writer only.
+  func takesPopulation() -> Bool {
+    guard capacity >= MemTable.populatedCapacityMinimum, !isPopulated, arena.usedBytes >= capacity / 64 else {
+      return false
+    }
+    isPopulated = true
+    return true
+  }
+
+  /// Has the system give the rest of the memory that entries like those so far will take. Any thread.
+  func populate() { arena.populate(upTo: capacity) }
 
   /// An iterator over all entries, those that are inserted meanwhile included. Any thread.
   func makeIterator() -> MemTableIterator { MemTableIterator(self) }
