@@ -92,8 +92,8 @@ final class MemTableKeeper: Sendable {
   /// MEASURED
   func populateIfFilling(_ family: FamilyState) {
     let table = family.active
-    guard table.takesPopulation() else { return }
-    executor.submit("memtable.populate", priority: .high) { table.populate() }
+    guard let used = table.takePopulation() else { return }
+    executor.submit("memtable.populate", priority: .high) { table.populate(upTo: used) }
   }
 
   /// Notes that entries come that are not in the log.

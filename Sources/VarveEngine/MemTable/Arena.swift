@@ -54,9 +54,9 @@ final class Arena: @unchecked Sendable {
   // The writer alone stores the cursors; `touchedBytes` loads them on any thread.
   private let recordEndWord = Atomic<Int>(Arena.recordStart)
   private let nodeStartWord: Atomic<Int>
-  /// How far earlier lives of the arena reached: that memory is resident. Changed by `reset` alone.
-  private var recordEndHighest = 0
-  private var nodeStartLowest: Int
+  /// How far earlier lives of the arena reached, and how far it was populated: that memory is resident.
+  private let residentEnd = Atomic<Int>(0)
+  private let residentStart: Atomic<Int>
 
   /// Reserves at least `size` bytes of address space and touches none of them.
   init(size: Int) {
@@ -70,7 +70,7 @@ final class Arena: @unchecked Sendable {
     unsafe base = memory
     reservedSize = rounded
     nodeStartWord = Atomic(rounded)
-    nodeStartLowest = rounded
+    residentStart = Atomic(rounded)
     let address = Int(bitPattern: memory)
     let huge = Arena.hugePageSize
     // The huge range begins and ends on huge pages of the address space, not of the arena.
@@ -113,10 +113,11 @@ final class Arena: @unchecked Sendable {
   /// Bytes that can still be handed out.
   var freeBytes: Int { nodeStart - recordEnd }
 
-  /// Bytes of memory that this and earlier lives touched, in whole pages.
+  /// Bytes of memory that are there: what this and earlier lives touched, and what was populated, in whole
+  /// pages.
   var touchedBytes: Int {
-    let bottom = max(recordEnd == Arena.recordStart ? 0 : recordEnd, recordEndHighest)
-    let top = min(nodeStart, nodeStartLowest)
+    let bottom = max(recordEnd == Arena.recordStart ? 0 : recordEnd, residentEnd.load(ordering: .relaxed))
+    let top = min(nodeStart, residentStart.load(ordering: .relaxed))
     let low = Arena.touchedEnd(bottom, hugeStart: hugeStart, hugeEnd: hugeEnd, limit: reservedSize)
     let high =
       reservedSize
@@ -151,47 +152,50 @@ final class Arena: @unchecked Sendable {
     return UInt32(truncatingIfNeeded: nodeStart >> 3)
   }
 
-  /// Has the system give the pages that will be touched until `capacity` bytes are used, at the present
-  /// ratio of records to nodes.
-  ///
-  /// Taking pages one fault at a time costs the writer a fifth of its time in fresh memory (see
-  /// `MemTableKeeper.populate`). Any thread, while the writer goes on: a page that is there stays as it is.
-  func populate(upTo capacity: Int) {
-    let used = max(usedBytes, 1)
-    let records = (recordEnd - Arena.recordStart).multipliedFraction(min(capacity, reservedSize), used)
-    var bottom = max(recordEnd, recordEndHighest)
-    var top = min(nodeStart, nodeStartLowest)
+  /// Has the system give the pages that will be touched until `used` bytes are used, at the present ratio
+  /// of records to nodes. Any thread, while the writer goes on: a page that is there stays as it is.
+  func populate(upTo used: Int) {
+    let used = min(used, reservedSize - Arena.recordStart)
+    let records = (recordEnd - Arena.recordStart).multipliedFraction(used, max(usedBytes, 1))
     let bottomEnd = min(Arena.recordStart + records, reservedSize)
-    let topEnd = max(reservedSize - (min(capacity, reservedSize) - records), bottomEnd)
+    let topEnd = max(reservedSize - (used - records), bottomEnd)
+    var bottom = max(recordEnd, residentEnd.load(ordering: .relaxed))
+    var top = min(nodeStart, residentStart.load(ordering: .relaxed))
     // A little of both ends in turn, as the writer will need them.
     while bottom < bottomEnd || top > topEnd {
-      let upwards = min(Arena.populationStep, bottomEnd - bottom)
-      if upwards > 0 { populate(bottom, upwards) }
-      bottom += max(upwards, 0)
-      let downwards = min(Arena.populationStep / 4, top - topEnd)
-      if downwards > 0 { populate(top - downwards, downwards) }
-      top -= max(downwards, 0)
+      if bottom < bottomEnd {
+        let end = min(bottom + Arena.populationStep, bottomEnd)
+        populate(bottom, end)
+        _ = residentEnd.max(end, ordering: .relaxed)
+        bottom = end
+      }
+      if top > topEnd {
+        let start = max(top - Arena.populationStep / 4, topEnd)
+        populate(start, top)
+        _ = residentStart.min(start, ordering: .relaxed)
+        top = start
+      }
     }
   }
 
   private static let populationStep = 2 * hugePageSize
 
-  /// Whole pages around `size` bytes. Where the system can't, faults will do it.
-  private func populate(_ offset: Int, _ size: Int) {
-    let start = offset / Arena.pageSize * Arena.pageSize
-    let end = min(Arena.roundUp(offset + size, Arena.pageSize), reservedSize)
-    unsafe _ = cvarve_populate_for_writing(base + start, end - start)
+  /// Whole pages around a range. Where the system can't, faults will do it.
+  private func populate(_ start: Int, _ end: Int) {
+    let first = start / Arena.pageSize * Arena.pageSize
+    let last = min(Arena.roundUp(end, Arena.pageSize), reservedSize)
+    unsafe _ = cvarve_populate_for_writing(base + first, last - first)
   }
 
   /// Forgets everything and keeps the memory, for the next memtable.
   ///
   /// Requires: nobody reads the arena any more.
   func reset() {
-    recordEndHighest = max(recordEndHighest, recordEnd == Arena.recordStart ? 0 : recordEnd)
-    nodeStartLowest = min(nodeStartLowest, nodeStart)
+    _ = residentEnd.max(recordEnd == Arena.recordStart ? 0 : recordEnd, ordering: .relaxed)
+    _ = residentStart.min(nodeStart, ordering: .relaxed)
     recordEnd = Arena.recordStart
     nodeStart = reservedSize
-    if recordEndHighest > 0 { unsafe base.storeBytes(of: 0, as: UInt64.self) }
+    if residentEnd.load(ordering: .relaxed) > 0 { unsafe base.storeBytes(of: 0, as: UInt64.self) }
   }
 }
 

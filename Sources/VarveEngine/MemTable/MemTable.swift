@@ -34,7 +34,7 @@ final class MemTable: @unchecked Sendable {
 
   /// The rightmost leaf, where ascending keys go. Writer only.
   var lastLeaf: UInt32 = 0
-  private var isPopulated = false
+  private var populatedBytes = 0
 
   /// Called while a leaf is in mid-change, where `assert` is on. Tests stop the writer there.
   var midChangeHook: (@Sendable () -> Void)?
@@ -59,7 +59,7 @@ final class MemTable: @unchecked Sendable {
   deinit { pool?.retire(arena) }
 
   /// Below this the faults are too few to matter.
-  private static let populatedCapacityMinimum = 4 << 20
+  private static let populatedMinimum = 1 << 20
 
   /// Room for the nodes of one split that goes up to a new root.
   private static let slack = 16 * TreeNode.innerSize
@@ -109,18 +109,19 @@ final class MemTable: @unchecked Sendable {
     return MemTableHit(trailer: record.trailer, value: record.value)
   }
 
-  /// Whether it is large, and filled so far that its memory should be there before the writer is; true once.
-  /// Writer only.
-  func takesPopulation() -> Bool {
-    guard capacity >= MemTable.populatedCapacityMinimum, !isPopulated, arena.usedBytes >= capacity / 64 else {
-      return false
-    }
-    isPopulated = true
-    return true
+  /// Up to how many used bytes the memory should be there now, before the writer is; nil if it is, or need
+  /// not be. Four times what is used: a writer that goes on at its pace finds it ready, and one that stops
+  /// has cost no more than that. Writer only.
+  func takePopulation() -> Int? {
+    let wanted = min(capacity, 4 * arena.usedBytes)
+    guard wanted >= MemTable.populatedMinimum, wanted > populatedBytes else { return nil }
+    populatedBytes = wanted
+    return wanted
   }
 
-  /// Has the system give the rest of the memory that entries like those so far will take. Any thread.
-  func populate() { arena.populate(upTo: capacity) }
+  /// Has the system give the memory that entries like those so far take until `used` bytes are used.
+  /// Any thread.
+  func populate(upTo used: Int) { arena.populate(upTo: used) }
 
   /// An iterator over all entries, those that are inserted meanwhile included. Any thread.
   func makeIterator() -> MemTableIterator { MemTableIterator(self) }

@@ -30,7 +30,7 @@ extension PosixFileSystem {
 
   /// Whether files below the directory `path` are overwritten in place.
   public func supportsMapping(_ path: String) -> Bool {
-    guard !path.utf8.contains(0), Self.overwritesInPlace(path) else { return false }
+    guard mapsFiles, !path.utf8.contains(0), Self.overwritesInPlace(path) else { return false }
     do throws(EngineError) { return try mappingIsCoherent(path) } catch { return false }
   }
 

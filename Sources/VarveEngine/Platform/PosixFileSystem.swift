@@ -16,12 +16,18 @@ internal import CVarve
 /// Safe from any thread: a value without state.
 public struct PosixFileSystem: FileSystem {
   let calls: SystemCalls
+  /// Whether files may be mapped, where the system's own file system is one for it.
+  let mapsFiles: Bool
 
-  /// The files of this machine.
-  public init() { self.init(calls: .system) }
+  /// The files of this machine. Without `mapsFiles` an engine writes its log by `pwrite`: for directories
+  /// that lie on something unusual, and to measure what the mapping gains.
+  public init(mapsFiles: Bool = true) { self.init(calls: .system, mapsFiles: mapsFiles) }
 
   /// The same over other system calls, for tests of what is done about short and interrupted ones.
-  init(calls: SystemCalls) { self.calls = calls }
+  init(calls: SystemCalls, mapsFiles: Bool = true) {
+    self.calls = calls
+    self.mapsFiles = mapsFiles
+  }
 
   /// Makes a new file, readable and writable, mode 0600. Throws `.alreadyExists`.
   public func createFile(_ path: String) throws(EngineError) -> any File {

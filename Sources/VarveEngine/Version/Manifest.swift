@@ -54,9 +54,10 @@ final class Manifest: @unchecked Sendable {
   /// Whether the outcome of a failed call is open; see "After a failure".
   private(set) var isInDoubt = false
 
-  /// Edits are appended up to this many bytes, or the size of the snapshot where that is more; so a
+  /// Edits are appended up to this many bytes, or the size of the snapshot where that is more: some hundreds
+  /// of edits at least, so that the five syncs of a roll are under two in a hundred. A
   /// roll at most doubles what is written, and recovery reads at most twice the state.
-  static let editBytesMinimum: UInt64 = 256 << 10
+  static let editBytesMinimum: UInt64 = 64 << 10
 
   private init(
     directory: String, fileSystem: any FileSystem, random: @escaping @Sendable () -> UInt64, state: ManifestState,

@@ -69,4 +69,30 @@ struct ArenaTests {
     pool.setLimit(0)
     #expect(pool.retainedBytes == 0)
   }
+
+  @Test func `memory that is populated while a writer inserts is there, counted, and changes nothing`() {
+    let memTable = MemTable(capacity: 16 << 20)
+    #expect(memTable.takePopulation() == nil)
+    fill(memTable, 20_000)
+    let used = memTable.usedBytes
+    let wanted = memTable.takePopulation()
+    #expect(wanted == 4 * used)
+    #expect(memTable.takePopulation() == nil, "once is enough")
+    guard let wanted else { return }
+    let thread = EngineThread(name: "populate") { memTable.populate(upTo: wanted) }
+    for index in 20_000..<30_000 {
+      memTable.insert(
+        MemTableModel.Entry(key: KeyFamily.digits(index), trailer: UInt64(index) << 8 | 1, value: [1, 2, 3]))
+    }
+    thread.join()
+    #expect(memTable.memoryUsage >= 4 * used - 8192)
+    memTable.checkInvariants()
+    for index in 0..<30_000 where memTable.get(KeyFamily.digits(index), at: 1_000_000) == nil {
+      Issue.record("key \(index) is gone")
+    }
+    #expect(memTable.entryCount == 30_000)
+    // Of a huge capacity only what the pace of the writer justifies is taken, and never more than all.
+    while let more = memTable.takePopulation() { memTable.populate(upTo: more) }
+    #expect(memTable.memoryUsage <= 4 * memTable.usedBytes + (4 << 20))
+  }
 }

@@ -75,7 +75,7 @@ func requireEngines(_ engines: [EngineKind]) throws {
   guard !engines.isEmpty else {
     throw ValidationError("this build holds no engine; build with --traits RocksDB,LevelDB,LMDB")
   }
-  for engine in engines where !EngineRegistry.available.contains(engine) {
+  for engine in engines where !EngineRegistry.isBuiltIn(engine) {
     let remedy =
       switch engine {
       case .rocksdb: "build with --traits RocksDB (needs librocksdb-dev)"

@@ -16,9 +16,13 @@ enum EngineRegistry {
     return kinds
   }
 
+  /// Whether an engine can be measured. The variants of Varve always can, and only where they are named.
+  static func isBuiltIn(_ kind: EngineKind) -> Bool { kind == .varvePwrite || available.contains(kind) }
+
   static func version(of kind: EngineKind) -> String {
     switch kind {
     case .varve: VarveAdapter.version
+    case .varvePwrite: VarveAdapter.version + ", log by pwrite"
     #if RocksDB
       case .rocksdb: RocksDBEngine.version
     #endif
@@ -37,6 +41,7 @@ enum EngineRegistry {
   static func run(_ run: EngineRun, _ kind: EngineKind) throws {
     switch kind {
     case .varve: try run.execute(VarveAdapter.self)
+    case .varvePwrite: try run.execute(VarveAdapter.self)
     #if RocksDB
       case .rocksdb: try run.execute(RocksDBEngine.self)
     #endif

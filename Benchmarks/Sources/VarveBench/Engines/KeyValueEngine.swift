@@ -3,6 +3,8 @@ import ArgumentParser
 /// The stores that the harness can measure. The last two belong to the object floor.
 enum EngineKind: String, CaseIterable, Codable, ExpressibleByArgument {
   case varve, rocksdb, leveldb, lmdb, sqlite, grdb
+  /// Varve on a file system that doesn't let it map its log: what the mapping gains.
+  case varvePwrite = "varve-pwrite"
 }
 
 /// What is matched between the engines. Each adapter says how it spells these, and why it sets more.
@@ -16,6 +18,8 @@ struct EngineSettings: Codable {
   var backgroundThreads = 2
   /// 0: the engine's own default.
   var blockBytes = 0
+  /// Varve's log; false: by `pwrite` alone.
+  var mapsLog = true
   /// False: the database has to be there.
   var createIfMissing = true
 }

@@ -34,7 +34,9 @@ final class VarveAdapter: KeyValueEngine {
     case .lz4: options.compression = .lz4
     case .zstd: options.compression = .zstd
     }
-    engine = try Engine.open(at: path, options: options)
+    var environment = EngineEnvironment.system
+    environment.fileSystem = PosixFileSystem(mapsFiles: settings.mapsLog)
+    engine = try Engine.open(at: path, options: options, environment: environment)
   }
 
   func makeSession() throws -> VarveSession { VarveSession(engine) }

@@ -3,11 +3,14 @@ import Histogram
 
 /// The rows of one engine in one round, in order on one database; runs in a child process of its own.
 final class EngineRun {
-  private let settings: RunSettings
+  private var settings: RunSettings
   private var userBytes: UInt64 = 0
   private var tableBytes: UInt64 = 0
 
-  init(_ settings: RunSettings) { self.settings = settings }
+  init(_ settings: RunSettings) {
+    self.settings = settings
+    self.settings.engineSettings.mapsLog = settings.engine != .varvePwrite
+  }
 
   private var enginePath: String { settings.databasePath + "/" + settings.engine.rawValue }
 
