@@ -16,8 +16,19 @@ final class CommitTimers: Sendable {
     engine.executor.submit("log.sync", after: nanoseconds) { [self, unowned engine] in
       isSyncDue.store(false, ordering: .sequentiallyConsistent)
       guard !isStopped.load(ordering: .acquiring) else { return }
-      // A failure poisons the engine, so the next writer is told; nobody waits here.
-      try? engine.syncLog(through: engine.pipeline.log.appendedPlace)
+      sync(engine, retryAfter: nanoseconds)
+    }
+  }
+
+  /// Nobody waits here to be told of a failure. If the engine takes no more writes then, the next writer
+  /// is told; if the log goes on in a new segment soon, that is synced.
+  private func sync(_ engine: Engine, retryAfter nanoseconds: UInt64) {
+    let pipeline = engine.pipeline
+    do throws(EngineError) {
+      try pipeline.sync(through: pipeline.log.appendedPlace, for: .background)
+      endRecordLater(engine)
+    } catch {
+      if pipeline.needsRestart { syncLater(engine, after: nanoseconds) }
     }
   }
 
