@@ -127,15 +127,16 @@ final class BackgroundWork: Sendable {
   }
 
   private func retryFlush(after error: EngineError) {
-    let willRestart = pipeline.needsRestart
+    // The log goes on in a new segment soon, or a family is gone: then the flush goes on, and there is no
+    // failure to tell of.
+    let goesOn = pipeline.needsRestart || error.code == .canceled
     let (pause, isClosing) = state.withLock { state in
       defer { state.retryNanoseconds = min(state.retryNanoseconds * 2, Self.lastRetryNanoseconds) }
-      // The log goes on in a new segment soon, and then the flush does: no failure to tell of.
-      if !willRestart { state.flushError = error }
+      if !goesOn { state.flushError = error }
       if state.isClosing { state.isFlushScheduled = false }
       return (state.retryNanoseconds, state.isClosing)
     }
-    if !willRestart { pipeline.memory.didFail(error) }
+    if !goesOn { pipeline.memory.didFail(error) }
     executor.wakeWaiters()
     if !isClosing { executor.submit("flush.retry", after: pause) { [self] in runFlush() } }
   }

@@ -17,7 +17,12 @@ extension CommitPipeline {
   struct LogTurn {
     var start: UInt64 = 0
     var movedBytes = 0
+    /// In all turns so far.
+    var totalBytes: UInt64 = 0
   }
+
+  /// How many bytes of memtables were logged again since the engine opened. The leader's.
+  var bytesLoggedAgain: UInt64 { turn.totalBytes }
 
   /// The leader's, between commits.
   @inline(never)
@@ -25,7 +30,7 @@ extension CommitPipeline {
     guard log.liveBytes > logBytesMaximum else { return }
     let oldest = log.oldestNumber
     if log.appendedPlace - turn.start >= UInt64(logBytesMaximum) {
-      turn = LogTurn(start: log.appendedPlace)
+      turn = LogTurn(start: log.appendedPlace, totalBytes: turn.totalBytes)
     }
     var hasMoved = false
     for family in families.all where family.state.activeSegment == oldest {
@@ -59,6 +64,7 @@ extension CommitPipeline {
       return false
     }
     turn.movedBytes += size
+    turn.totalBytes += UInt64(size)
     return true
   }
 }

@@ -13,9 +13,9 @@ final class CommitTimers: Sendable {
   /// Syncs the log `nanoseconds` from now, also when no further commit comes.
   func syncLater(_ engine: Engine, after nanoseconds: UInt64) {
     guard claim(isSyncDue) else { return }
-    engine.executor.submit("log.sync", after: nanoseconds) { [self, unowned engine] in
+    engine.executor.submit("log.sync", after: nanoseconds) { [self, weak engine] in
       isSyncDue.store(false, ordering: .sequentiallyConsistent)
-      guard !isStopped.load(ordering: .acquiring) else { return }
+      guard let engine, !isStopped.load(ordering: .acquiring) else { return }
       sync(engine, retryAfter: nanoseconds)
     }
   }
@@ -35,9 +35,9 @@ final class CommitTimers: Sendable {
   /// Appends an end record in a moment, unless commits follow.
   func endRecordLater(_ engine: Engine) {
     guard claim(isEndRecordDue) else { return }
-    engine.executor.submit("log.end", after: Self.endRecordNanoseconds) { [self, unowned engine] in
+    engine.executor.submit("log.end", after: Self.endRecordNanoseconds) { [self, weak engine] in
       isEndRecordDue.store(false, ordering: .sequentiallyConsistent)
-      guard !isStopped.load(ordering: .acquiring) else { return }
+      guard let engine, !isStopped.load(ordering: .acquiring) else { return }
       do throws(EngineError) { try engine.pipeline.appendEndIfIdle() } catch { engine.pipeline.poison(error) }
     }
   }

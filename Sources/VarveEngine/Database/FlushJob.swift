@@ -53,7 +53,12 @@ struct FlushJob {
       for number in written { try? background.tree.environment.fileSystem.remove(path(number)) }
       throw error
     }
-    try install(edit, flushed, oldest)
+    do throws(EngineError) { try install(edit, flushed, oldest) } catch {
+      // A family was dropped meanwhile, so the edit was refused and can't count.
+      guard error.code == .corruption, inputs.contains(where: { $0.family.state.isDropped }) else { throw error }
+      for number in written { try? background.tree.environment.fileSystem.remove(path(number)) }
+      throw EngineError(.canceled, "a family was dropped while it was flushed", cause: error)
+    }
   }
 
   private func path(_ number: FileNumber) -> String { background.tree.path(.table(number)) }

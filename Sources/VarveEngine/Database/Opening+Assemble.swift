@@ -99,7 +99,8 @@ extension Opening {
           isDurable: true)
       },
       predecessor: chain.last.map { .init(number: $0.number, lifeID: $0.lifeID, end: UInt64($0.end)) },
-      lastSequence: replayed.lastSequence, pool: pool, allocateNumber: { [numbers = manifest] in numbers.allocateFileNumber() })
+      lastSequence: replayed.lastSequence, pool: pool,
+      allocateNumber: { [numbers = manifest] in numbers.allocateFileNumber() })
     var edit = VersionEdit()
     edit.oldestLog = chain.first?.number ?? log.currentNumber
     edit.lastSequence = replayed.lastSequence

@@ -152,7 +152,8 @@ struct LogSegmentHeader: Equatable, Sendable {
     let version = block.load(8, as: UInt32.self)
     guard version >= LogFormat.oldestVersion, version <= LogFormat.version else {
       throw EngineError(
-        .unsupportedFormat, "log format \(version); this version reads up to \(LogFormat.version)", file: file, offset: 8)
+        .unsupportedFormat, "log format \(version); this version reads up to \(LogFormat.version)", file: file,
+        offset: 8)
     }
     let features = block.load(12, as: UInt32.self)
     let transform = block.load(72, as: UInt64.self)

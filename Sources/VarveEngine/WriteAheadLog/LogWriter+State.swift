@@ -43,7 +43,9 @@ extension LogWriter.State {
       live[index].end = Int(cut.end)
       live[index].isDurable = true
     }
-    for segment in written.dropLast() { live.append(LogWriter.LiveSegment(segment, end: segment.tail, isDurable: true)) }
+    for segment in written.dropLast() {
+      live.append(LogWriter.LiveSegment(segment, end: segment.tail, isDurable: true))
+    }
     current = last
     durableEnd = last.place(at: last.tail)
     currentSince = now
