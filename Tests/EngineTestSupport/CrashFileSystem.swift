@@ -75,7 +75,8 @@ public final class CrashFileSystem: FileSystem {
     var mappings: [Int: Mapping] = [:]
     var mappingNext = 0
     var locked: Set<Int> = []
-    var failingSync: (suffix: String, count: Int)?
+    var failingSync: (suffix: String, skip: Int, count: Int)?
+    var failedSyncCount = 0
   }
 
   private let state: Mutex<State>
@@ -122,11 +123,14 @@ public final class CrashFileSystem: FileSystem {
   /// Lets a test see each numbered operation before it happens; nil ends that.
   public func observe(_ observer: Observer?) { state.withLock { $0.observer = observer } }
 
-  /// Lets the next `count` syncs of files whose path ends in `suffix` fail. What was written before is
-  /// then seen by reads, and no later sync makes it durable, as on Linux.
-  public func failSyncs(ofPathsEndingIn suffix: String = "", count: Int = 1) {
-    state.withLock { $0.failingSync = (suffix, count) }
+  /// Lets the next `count` syncs of files whose path ends in `suffix` fail, after `skip` that succeed. What
+  /// was written before is then seen by reads, and no later sync makes it durable, as on Linux.
+  public func failSyncs(ofPathsEndingIn suffix: String = "", after skip: Int = 0, count: Int = 1) {
+    state.withLock { $0.failingSync = (suffix, skip, count) }
   }
+
+  /// How many syncs failed so.
+  public var failedSyncCount: Int { state.withLock { $0.failedSyncCount } }
 
   // MARK: Names
 
@@ -278,6 +282,10 @@ extension CrashFileSystem {
       guard let failing = state.failingSync, path.hasSuffix(failing.suffix) else {
         return (false, .sync(inode: number))
       }
+      guard failing.skip == 0 else {
+        state.failingSync?.skip -= 1
+        return (false, .sync(inode: number))
+      }
       return (true, .failSync(inode: number))
     }
     if isFailing { throw EngineError(.inputOutput, "simulated EIO of a sync", file: path) }
@@ -390,8 +398,9 @@ extension CrashFileSystem {
     case .failSync(let inode):
       state.disk.failSync(inode)
       if let failing = state.failingSync {
-        state.failingSync = failing.count > 1 ? (failing.suffix, failing.count - 1) : nil
+        state.failingSync = failing.count > 1 ? (failing.suffix, 0, failing.count - 1) : nil
       }
+      state.failedSyncCount += 1
     case .syncDirectory(let directory):
       state.disk.syncDirectory(directory)
       state.disk.sweep(open: Set(state.openCounts.keys).union(state.mappings.values.map(\.inode)))

@@ -23,6 +23,11 @@ final class CrashDriver {
   private var present: Set<Int> = []
   /// A `.powerEvery` batch, and when the timer must have synced it.
   private var timed: (number: Int, due: UInt64)?
+  /// One batch in so many writes to the third family, too.
+  var extraOneIn = 3
+  /// How many commits were told that their sync failed.
+  private(set) var unknownOutcomes = 0
+  private var loggedAgainBefore: UInt64 = 0
 
   init(_ disk: CrashFileSystem, model: CrashModel = CrashModel(), promise: CrashPromise = CrashPromise(), seed: UInt64)
   {
@@ -58,7 +63,31 @@ final class CrashDriver {
     let environment = EngineEnvironment(
       fileSystem: disk, clock: clock, random: { numbers.withLock { $0.next() } },
       makeExecutor: { [executor] _ in executor })
-    opened = try Engine.open(at: Self.path, options: Self.options, environment: environment)
+    let failures = disk.failedSyncCount
+    do {
+      opened = try Engine.open(at: Self.path, options: Self.options, environment: environment)
+    } catch  where disk.failedSyncCount > failures && !disk.hasCrashed {
+      // A sync failed that opening needs. An engine that did not open has promised nothing.
+      try open()
+    }
+  }
+
+  /// By all engines so far, to keep the log within its bound.
+  var bytesLoggedAgain: UInt64 { loggedAgainBefore + (opened?.pipeline.bytesLoggedAgain ?? 0) }
+
+  /// What a call that met a failed sync comes to: true where nothing happened, because the next segment could
+  /// not be made. Else everything is durable all the same: the log went on in a new segment.
+  private func isUndone(_ error: any Error, after failures: Int) throws -> Bool {
+    guard !disk.hasCrashed, disk.failedSyncCount > failures, engine.pipeline.poisonError == nil,
+      let error = error as? EngineError
+    else { throw error }
+    if error.code == .inputOutput { return true }
+    guard error.code == .outcomeUnknown else { throw error }
+    guard engine.durableSequence == engine.visibleSequence else {
+      throw CrashFailure("durable up to \(engine.durableSequence) of \(engine.visibleSequence) after a restart")
+    }
+    unknownOutcomes += 1
+    return false
   }
 
   /// Makes the family that every batch writes to, where a crash came before.
@@ -70,6 +99,7 @@ final class CrashDriver {
   /// Closes, and what was not logged is durable, too.
   func close() throws {
     snapshots = []
+    loggedAgainBefore = bytesLoggedAgain
     try engine.close()
     opened = nil
     shared.update { promise in
@@ -122,14 +152,17 @@ final class CrashDriver {
     let generation = CrashPromise.generation(after: promise.familyChanges)
     let batch = CrashBatch(
       number: model.batches.count + 1, durability: durability, changes: drawChanges(large: large),
-      extra: random.oneIn(3) ? generation : nil)
+      extra: random.oneIn(extraOneIn) ? generation : nil)
     model.batches.append(batch)
     var writes = WriteBatch()
     for role in CrashBatch.Role.allCases where role != .extra || batch.extra != nil {
       try batch.append(to: &writes, role, try family(role))
     }
     shared.update { $0.submitted = batch.number }
-    try engine.write(writes, durability: durability)
+    let failures = disk.failedSyncCount
+    do { try engine.write(writes, durability: durability) } catch {
+      if try isUndone(error, after: failures) { try engine.write(writes, durability: durability) }
+    }
     // A store to the log has nobody to report to: without power nothing is acknowledged.
     if disk.hasCrashed { throw CrashFailure("the power went during the commit") }
     present.insert(batch.number)
@@ -153,7 +186,8 @@ final class CrashDriver {
   }
 
   func sync() throws {
-    try engine.sync()
+    let failures = disk.failedSyncCount
+    do { try engine.sync() } catch { _ = try isUndone(error, after: failures) }
     shared.update { $0.power = $0.submitted }
   }
 

@@ -7,13 +7,29 @@ import Synchronization
 struct CrashScript {
   let seed: UInt64
   let operationCount: Int
+  var mix = Mix.everything
+
+  /// How often each kind is drawn.
+  enum Mix {
+    case everything
+    /// Hardly anything is flushed but by the engine itself, and everything is logged: the log turns.
+    case turns
+  }
 
   /// The kinds of operation, and how many of a thousand are of each.
   enum Kind: String, CaseIterable {
     case process, power, powerEvery, unlogged, large, sync, step, run, time, flush, compact, family, snapshot, reopen
     case check
 
-    var weight: Int {
+    func weight(in mix: Mix) -> Int {
+      switch (mix, self) {
+      case (.turns, .large): 60
+      case (.turns, .unlogged), (.turns, .flush), (.turns, .compact), (.turns, .family), (.turns, .reopen): 1
+      default: weight
+      }
+    }
+
+    private var weight: Int {
       switch self {
       case .process: 340
       case .power: 110
@@ -43,7 +59,7 @@ struct CrashScript {
   func run(on disk: CrashFileSystem, _ driver: CrashDriver) throws -> Summary {
     var summary = Summary()
     var random = SeededRandom(seed: seed ^ 0x5eed)
-    let kinds = Kind.allCases.flatMap { Array(repeating: $0, count: $0.weight) }
+    let kinds = Kind.allCases.flatMap { Array(repeating: $0, count: $0.weight(in: mix)) }
     try driver.open()
     try driver.makePair()
     for operation in 0..<operationCount {
@@ -97,19 +113,26 @@ struct CrashRecording: Sendable {
   let plainSummary: CrashScript.Summary
   /// How many disk operations there were of each kind.
   let operationKinds: [String: Int]
+  /// Of cold families, to keep the log within its bound.
+  var bytesLoggedAgain: UInt64 = 0
 
   /// Runs the script twice: to count, and to take a point of one operation in `stride`, at a place drawn
   /// for each.
-  static func make(seed: UInt64, operationCount: Int, pointLimit: Int) throws -> CrashRecording {
-    let script = CrashScript(seed: seed, operationCount: operationCount)
+  static func make(
+    seed: UInt64, operationCount: Int, pointLimit: Int, mix: CrashScript.Mix = .everything
+  ) throws -> CrashRecording {
+    let script = CrashScript(seed: seed, operationCount: operationCount, mix: mix)
     let first = CrashFileSystem(seed: seed)
-    let plain = try script.run(on: first, CrashDriver(first, seed: seed))
+    let counted = CrashDriver(first, seed: seed)
+    if mix == .turns { counted.extraOneIn = 40 }
+    let plain = try script.run(on: first, counted)
     let stride = max(1, (plain.diskOperations + pointLimit - 1) / pointLimit)
     var random = SeededRandom(seed: seed &+ 1)
     let chosen = Set(
       Swift.stride(from: 1, through: plain.diskOperations, by: stride).map { $0 + random.below(stride) })
     let disk = CrashFileSystem(seed: seed)
     let driver = CrashDriver(disk, seed: seed)
+    driver.extraOneIn = counted.extraOneIn
     let found = Mutex(Collected())
     let progress = driver.shared
     disk.observe { operation, capture in
@@ -124,7 +147,7 @@ struct CrashRecording: Sendable {
     let collected = found.withLock { $0 }
     return CrashRecording(
       seed: seed, points: collected.points, model: driver.model, summary: summary, plainSummary: plain,
-      operationKinds: collected.kinds)
+      operationKinds: collected.kinds, bytesLoggedAgain: driver.bytesLoggedAgain)
   }
 
   private struct Collected: Sendable {

@@ -30,6 +30,8 @@ final class BackgroundWork: Sendable {
     var isFlushScheduled = false
     var retryNanoseconds: UInt64 = BackgroundWork.firstRetryNanoseconds
     var flushError: EngineError?
+    /// Whether segments of the log may be free although nothing was flushed.
+    var isReleaseDue = false
     var isTickScheduled = false
     var isClosing = false
   }
@@ -64,6 +66,10 @@ final class BackgroundWork: Sendable {
       self?.scheduleFlush()
       self?.updateController()
     }
+    pipeline.onRelease { [weak self] in
+      self?.state.withLock { $0.isReleaseDue = true }
+      self?.scheduleFlush()
+    }
     pipeline.log.prepareNext()
     scheduleFlush()
     compactions.didChange(registry.all.map(\.id))
@@ -86,10 +92,14 @@ final class BackgroundWork: Sendable {
   /// Flushes one family, or one group that shares unlogged batches, and goes on while there are more.
   private func runFlush() {
     let inputs = nextFlush()
-    guard !inputs.isEmpty else {
+    let isReleaseDue = state.withLock { state in
+      defer { state.isReleaseDue = false }
+      return state.isReleaseDue
+    }
+    guard !inputs.isEmpty || isReleaseDue else {
       state.withLock { $0.isFlushScheduled = false }
-      // A memtable that was frozen between the look and the line before is not left behind.
-      if !nextFlush().isEmpty { scheduleFlush() }
+      // What came between the look and the line before is not left behind.
+      if !nextFlush().isEmpty || state.withLock({ $0.isReleaseDue }) { scheduleFlush() }
       executor.wakeWaiters()
       return
     }
@@ -107,6 +117,7 @@ final class BackgroundWork: Sendable {
       executor.wakeWaiters()
       executor.submit("flush", priority: .high) { [self] in runFlush() }
     } catch {
+      if isReleaseDue { state.withLock { $0.isReleaseDue = true } }
       retryFlush(after: error)
     }
   }
@@ -116,13 +127,16 @@ final class BackgroundWork: Sendable {
   }
 
   private func retryFlush(after error: EngineError) {
+    // The log goes on in a new segment soon, or a family is gone: then the flush goes on, and there is no
+    // failure to tell of.
+    let goesOn = pipeline.needsRestart
     let (pause, isClosing) = state.withLock { state in
       defer { state.retryNanoseconds = min(state.retryNanoseconds * 2, Self.lastRetryNanoseconds) }
-      state.flushError = error
+      if !goesOn { state.flushError = error }
       if state.isClosing { state.isFlushScheduled = false }
       return (state.retryNanoseconds, state.isClosing)
     }
-    pipeline.memory.didFail(error)
+    if !goesOn { pipeline.memory.didFail(error) }
     executor.wakeWaiters()
     if !isClosing { executor.submit("flush.retry", after: pause) { [self] in runFlush() } }
   }
@@ -143,15 +157,10 @@ final class BackgroundWork: Sendable {
 
   // MARK: - The bound of the log
 
-  /// Freezes the families that keep the log's oldest segments where it is longer than its bound.
+  /// Frees what keeps the log's oldest segments where it is longer than its bound.
   func enforceLogBound() {
     guard pipeline.log.liveBytes > options.logBytesMaximum else { return }
-    let oldest = pipeline.log.oldestNumber
-    pipeline.leadIfFree {
-      for family in registry.all where family.state.oldestSegment == oldest {
-        pipeline.memory.freeze(family.state)
-      }
-    }
+    pipeline.leadIfFree { pipeline.enforceLogBound() }
   }
 
   // MARK: - Families

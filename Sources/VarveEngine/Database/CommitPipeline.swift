@@ -20,22 +20,28 @@ final class CommitPipeline: @unchecked Sendable {
   let queue = CommitQueue()
   let log: LogWriter
   let memory: MemTableKeeper
-  private let families: FamilyRegistry
-  private let logBytesMaximum: Int
+  let families: FamilyRegistry
+  let logBytesMaximum: Int
+  /// Makes an edit of the MANIFEST durable.
+  let commitEdit: @Sendable (VersionEdit) throws(EngineError) -> Void
   private let visibleWord: Atomic<UInt64>
   private let failure = Mutex<EngineError?>(nil)
-  private let isRefusing = Atomic<Bool>(false)
+  /// Whether the leader has to look before it commits: the log is broken, or writes are refused.
+  private let isImpaired = Atomic<Bool>(false)
+  private let releaseRequest = Mutex<(@Sendable () -> Void)?>(nil)
 
   /// The leader's.
   private var nextSequence: UInt64
   private var scratch = ByteWriter(capacity: 4096)
   private var touched: [FamilyState] = []
+  var turn = LogTurn()
 
   init(
     log: LogWriter, memory: MemTableKeeper, families: FamilyRegistry, lastSequence: SequenceNumber,
-    logBytesMaximum: Int
+    logBytesMaximum: Int, commitEdit: @escaping @Sendable (VersionEdit) throws(EngineError) -> Void
   ) {
     self.log = log
+    self.commitEdit = commitEdit
     self.logBytesMaximum = logBytesMaximum
     self.memory = memory
     self.families = families
@@ -69,7 +75,7 @@ final class CommitPipeline: @unchecked Sendable {
     try checkWritable()
     if family.isDropped { throw Self.droppedError(family) }
     if !family.active.hasRoom(keySize: key.count, valueSize: value.count) {
-      try memory.makeRoom(in: family, bytes: key.count + value.count)
+      try makeRoom(in: family, bytes: key.count + value.count)
     }
     let sequence = SequenceNumber(nextSequence)
     var place: UInt64 = 0
@@ -124,11 +130,12 @@ final class CommitPipeline: @unchecked Sendable {
     return try body()
   }
 
-  /// Runs `body` as the leader if nobody leads; a background job never waits for writers.
+  /// Runs `body` as the leader if nobody leads. A background job never waits for writers, and commits
+  /// nothing for them: a commit may wait for that very job.
   func leadIfFree(_ body: () -> Void) {
     guard queue.tryLead() else { return }
     body()
-    queue.resign { serve($0) }
+    queue.handOver()
   }
 
   private func serve(_ request: CommitRequest) {
@@ -146,7 +153,7 @@ final class CommitPipeline: @unchecked Sendable {
     try resolveFamilies(payload)
     for family in touched where !family.active.hasRoom(entryCount: entryCount, byteCount: payload.count) {
       // An entry takes at most so much beside its bytes: the record's header and its share of nodes.
-      try memory.makeRoom(in: family, bytes: payload.count + entryCount * 64)
+      try makeRoom(in: family, bytes: payload.count + entryCount * 64)
     }
     // An empty batch takes a sequence, too: its commit has a place in the order.
     let count = UInt64(max(entryCount, 1))
@@ -173,13 +180,20 @@ final class CommitPipeline: @unchecked Sendable {
     for family in written { memory.populateIfFilling(family) }
   }
 
-  /// Freezes the memtables that keep the log's oldest segments where it is longer than its bound: a family
-  /// that is hardly written to must not keep the log of all others. The leader's.
-  private func enforceLogBound() {
-    guard log.liveBytes > logBytesMaximum else { return }
-    let oldest = log.oldestNumber
-    for family in families.all where family.state.oldestSegment == oldest { memory.freeze(family.state) }
+  /// Makes room in a family's memtable, and goes on in a new segment of the log where the flush that has
+  /// to come first waits for that. The leader's.
+  @inline(never)
+  private func makeRoom(in family: FamilyState, bytes: Int) throws(EngineError) {
+    while try !memory.makeRoom(in: family, bytes: bytes, unless: { [self] in needsRestart }) {
+      restartIfBroken()
+      try checkWritable()
+    }
   }
+
+  /// Whom to tell that segments of the log may be free without a flush.
+  func onRelease(_ request: @escaping @Sendable () -> Void) { releaseRequest.withLock { $0 = request } }
+
+  func requestRelease() { releaseRequest.withLock { $0 }?() }
 
   /// Finds every family that a batch names, before anything is written. The leader's.
   private func resolveFamilies(_ payload: ByteView) throws(EngineError) {
@@ -217,19 +231,30 @@ final class CommitPipeline: @unchecked Sendable {
   /// Refuses all further writes, for this reason. The first reason stays.
   func poison(_ error: EngineError) {
     failure.withLock { if $0 == nil { $0 = error } }
-    isRefusing.store(true, ordering: .releasing)  // partner: `checkWritable`
+    noteBroken()
+  }
+
+  /// Lets the leader look before the next commit.
+  func noteBroken() { isImpaired.store(true, ordering: .releasing) }  // partner: `checkWritable`
+
+  /// Ends that, unless writes are refused.
+  func clearBroken() {
+    isImpaired.store(false, ordering: .releasing)
+    if poisonError != nil || log.isBroken { noteBroken() }
   }
 
   var poisonError: EngineError? { failure.withLock { $0 } }
 
   @inline(__always)
   private func checkWritable() throws(EngineError) {
-    if isRefusing.load(ordering: .acquiring) { throw refusal() }
+    if isImpaired.load(ordering: .acquiring) { try repair() }
   }
 
-  private func refusal() -> EngineError {
-    let cause = failure.withLock { $0 }
-    return EngineError(.readOnly, "the engine takes no more writes", cause: cause, file: cause?.file)
+  @inline(never)
+  private func repair() throws(EngineError) {
+    restartIfBroken()
+    guard let cause = poisonError else { return }
+    throw EngineError(.readOnly, "the engine takes no more writes", cause: cause, file: cause.file)
   }
 
   static func droppedError(_ family: FamilyState) -> EngineError {
@@ -239,7 +264,16 @@ final class CommitPipeline: @unchecked Sendable {
   // MARK: - End records
 
   /// Makes the log durable and says so in it. The leader's; nothing is committed afterwards.
-  func closeLog() throws(EngineError) { try log.close(nextSequence: SequenceNumber(nextSequence)) }
+  func closeLog() throws(EngineError) {
+    let next = SequenceNumber(nextSequence)
+    try checkWritable()
+    do throws(EngineError) { try log.close(nextSequence: next) } catch {
+      guard needsRestart else { throw error }
+      noteBroken()
+      try checkWritable()
+      try log.close(nextSequence: next)
+    }
+  }
 
   /// Appends an end record where the last sync was followed by nothing, if nobody leads now.
   func appendEndIfIdle() throws(EngineError) {

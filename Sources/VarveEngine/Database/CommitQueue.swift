@@ -57,9 +57,12 @@ final class CommitQueue: @unchecked Sendable {
     drain(commit)
   }
 
+  /// Gives the lead back, to one that waits if any does, without committing for anybody.
+  func handOver() { drain(rounds: Self.roundsMaximum) { _ in } }
+
   @inline(never)
-  private func drain(_ commit: (CommitRequest) -> Void) {
-    var rounds = 0
+  private func drain(rounds done: Int = 0, _ commit: (CommitRequest) -> Void) {
+    var rounds = done
     while true {
       if backlog.isEmpty { collect() }
       if backlog.isEmpty {

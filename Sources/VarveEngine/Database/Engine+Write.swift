@@ -101,12 +101,18 @@ extension Engine {
     try syncLog(through: pipeline.log.appendedPlace)
   }
 
-  /// Syncs the log. A failure leaves unknown what is durable: the engine takes no more writes then.
+  /// Every logged commit up to this one survives a loss of power; later ones may. Commits that were not
+  /// logged count only once they were flushed.
+  public var durableSequence: SequenceNumber {
+    checkOpen()
+    return pipeline.log.durableSequence
+  }
+
+  /// Syncs the log for a thread of the program. What is not durable after a failure is logged again.
   func syncLog(through place: UInt64) throws(EngineError) {
     do throws(EngineError) {
-      try pipeline.log.sync(through: place)
+      try pipeline.sync(through: place, for: .program)
     } catch {
-      pipeline.poison(error)
       throw EngineError(
         .outcomeUnknown, "the commit is visible, but its sync failed, and it may be gone after a loss of power",
         cause: error, file: error.file)

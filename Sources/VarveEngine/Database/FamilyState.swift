@@ -18,7 +18,9 @@ final class ReadView: Sendable {
 struct FrozenMemTable: Sendable {
   let table: MemTable
   /// The oldest segment of the log that holds an entry of it.
-  let firstSegment: FileNumber
+  var firstSegment: FileNumber
+  /// The place in the log behind the copy that was logged again; 0 if none was.
+  let copyPlace: UInt64
   /// Whether it holds entries that are not in the log.
   let hasUnlogged: Bool
 }
@@ -26,7 +28,7 @@ struct FrozenMemTable: Sendable {
 /// The engine's side of a column family: its memtables, its version, and the view of both for readers.
 ///
 /// # Concurrency
-/// - `active`, `activeSegment` and `hasUnlogged` belong to the commit leader.
+/// - `active`, `activeSegment`, `copyPlace` and `hasUnlogged` belong to the commit leader.
 /// - `parts` is changed by the leader (freeze) and by background jobs (install), under its mutex. Each
 ///   change publishes a new `ReadView`; the old one goes to the epochs.
 /// - `view` is loaded by readers inside an epoch, or retained under the mutex by `retainView`.
@@ -45,7 +47,9 @@ final class FamilyState: @unchecked Sendable {
   /// Where the leader inserts.
   private(set) var active: MemTable
   /// The log segment that was current when the active memtable got its first entry.
-  var activeSegment: FileNumber?
+  private(set) var activeSegment: FileNumber?
+  /// The place in the log behind the copy of the active memtable that was logged again; 0 if none was.
+  private(set) var copyPlace: UInt64 = 0
   var hasUnlogged = false
 
   private struct Parts: Sendable {
@@ -94,6 +98,11 @@ final class FamilyState: @unchecked Sendable {
   var frozen: [FrozenMemTable] { parts.withLock { $0.frozen } }
   var version: Version { parts.withLock { $0.version } }
 
+  /// The sequence of the newest entry in memtables; zero if there is none. The leader's.
+  var newestSequence: SequenceNumber {
+    active.isEmpty ? frozen.last?.table.largestSequence ?? .zero : active.largestSequence
+  }
+
   /// The oldest log segment with an entry of this family that is in no table; nil if there is none.
   var oldestSegment: FileNumber? {
     parts.withLock { parts in
@@ -128,12 +137,44 @@ final class FamilyState: @unchecked Sendable {
     parts.withLock { $0.activeSegment = segment }
   }
 
+  /// Notes that the whole active memtable was logged again. The leader's.
+  func didCopy(to segment: FileNumber, place: UInt64) {
+    copyPlace = place
+    beginActive(segment: segment)
+  }
+
+  /// Notes that what was in segments above `number` is in those from `first` on. The leader's.
+  func moveLog(above number: FileNumber, to first: FileNumber) {
+    if let segment = activeSegment, segment > number { activeSegment = first }
+    parts.withLock { parts in
+      parts.activeSegment = activeSegment
+      for index in parts.frozen.indices where parts.frozen[index].firstSegment > number {
+        parts.frozen[index].firstSegment = first
+      }
+    }
+  }
+
+  /// Puts everything that was replayed into `table`, which holds all of it. Before the engine is open.
+  func mergeReplayed(into table: MemTable) {
+    let first = oldestSegment
+    let old = parts.withLock { parts in
+      parts.frozen = []
+      parts.memTable = table
+      parts.activeSegment = first
+      return publish(&parts)
+    }
+    active = table
+    activeSegment = first
+    epochs.retire(old)
+  }
+
   /// Freezes the active memtable, unless it is empty, and goes on in `next`. The leader's.
   func freeze(next: MemTable) {
     let old = parts.withLock { parts in
       if let segment = activeSegment {
         parts.frozen.append(
-          FrozenMemTable(table: parts.memTable, firstSegment: segment, hasUnlogged: hasUnlogged))
+          FrozenMemTable(
+            table: parts.memTable, firstSegment: segment, copyPlace: copyPlace, hasUnlogged: hasUnlogged))
       }
       parts.memTable = next
       parts.activeSegment = nil
@@ -141,6 +182,7 @@ final class FamilyState: @unchecked Sendable {
     }
     active = next
     activeSegment = nil
+    copyPlace = 0
     hasUnlogged = false
     epochs.retire(old)
   }

@@ -6,8 +6,11 @@
 /// 2. Sync the log up to the tables' highest sequence, where other families have entries that are only
 ///    there: else a loss of power could leave half of a batch. And where segments are freed: the one that
 ///    becomes the oldest must not be without a header then.
+///    Where that sync fails, the log goes on in other segments, and the look for the oldest is repeated.
 /// 3. Make the edit durable: tables in, flushed sequence up, oldest segment up.
 /// 4. Put the version in force, give the memtables and the freed segments back.
+///
+/// Without inputs only segments are freed.
 ///
 /// A failure before 3 removes the files; one in 3 leaves them, since the edit may count.
 struct FlushJob {
@@ -33,7 +36,7 @@ struct FlushJob {
     var edit = VersionEdit()
     var flushed: [FamilyID: Int] = [:]
     var written: [(family: FamilyID, number: FileNumber)] = []
-    let oldest = oldestNeededSegment()
+    let oldest: FileNumber
     do throws(EngineError) {
       for input in inputs {
         let tables = try build(input, &written)
@@ -42,8 +45,10 @@ struct FlushJob {
         flushed[input.family.id] = input.frozen.count
       }
       try background.tree.environment.fileSystem.syncDirectory(background.tree.directory)
+      oldest = try makeLogDurable()
       if oldest > background.tree.state.oldestLog { edit.oldestLog = oldest }
-      try makeLogDurable(isFreeing: edit.oldestLog != nil)
+      // A release that found nothing to free.
+      if inputs.isEmpty && edit.oldestLog == nil { return }
     } catch {
       for table in written { TableOutput.remove(table.number, background) }
       throw error
@@ -52,12 +57,20 @@ struct FlushJob {
     for table in written where dropped.contains(table.family) { TableOutput.remove(table.number, background) }
   }
 
-  /// `isFreeing`: the edit names another oldest segment, whose header must be there after a loss of power.
-  private func makeLogDurable(isFreeing: Bool) throws(EngineError) {
+  /// Makes the log durable as far as the edit needs it, and returns the oldest segment that is needed
+  /// afterwards. Where the edit names that, its header must be there after a loss of power.
+  private func makeLogDurable() throws(EngineError) -> FileNumber {
     let ids = Set(inputs.map(\.family.id))
-    let others = background.registry.all.contains { !ids.contains($0.id) && $0.state.oldestSegment != nil }
-    let log = background.pipeline.log
-    if others || isFreeing { try log.sync(through: log.appendedPlace) }
+    let pipeline = background.pipeline
+    while true {
+      let generation = pipeline.log.generation
+      let oldest = oldestNeededSegment()
+      let others = background.registry.all.contains { !ids.contains($0.id) && $0.state.oldestSegment != nil }
+      guard others || oldest > background.tree.state.oldestLog else { return oldest }
+      try pipeline.sync(through: pipeline.log.appendedPlace, for: .background)
+      // After a restart of the log the segment may be a dead one.
+      if pipeline.log.generation == generation, generation & 1 == 0 { return oldest }
+    }
   }
 
   /// Returns the families that were dropped meanwhile: whoever dropped them gave their memtables back.

@@ -41,17 +41,21 @@ final class MemTableKeeper: Sendable {
     bytes > memtableSize / 4 ? MemTable(capacity: 4 * bytes + memtableSize) : makeMemTable()
   }
 
-  /// Freezes the family's memtable and gives it one in which `bytes` fit.
+  /// Freezes the family's memtable and gives it one in which `bytes` fit. False, and nothing done, where it
+  /// has to wait for flushes and `isInterrupted` is true.
   ///
   /// Batches that would take more than a quarter of a memtable get one of their size, so that a large
   /// batch neither fails nor bursts the bounds of the others.
-  func makeRoom(in family: FamilyState, bytes: Int) throws(EngineError) {
+  func makeRoom(
+    in family: FamilyState, bytes: Int, unless isInterrupted: @Sendable () -> Bool
+  ) throws(EngineError) -> Bool {
     let isLarge = bytes > memtableSize / 4
     if family.active.entryCount == 0 && !isLarge {
       fatalError("an empty memtable of \(memtableSize) bytes has no room for \(bytes): report this as a bug")
     }
-    try waitForFlushes()
+    guard try waitForFlushes(unless: isInterrupted) else { return false }
     freeze(family, next: makeMemTable(for: bytes))
+    return true
   }
 
   /// Freezes the family's memtable where it holds anything.
@@ -96,6 +100,24 @@ final class MemTableKeeper: Sendable {
     executor.submit("memtable.populate", priority: .high) { table.populate(upTo: used) }
   }
 
+  /// Puts all replayed entries of a family into one memtable with room for `bytes` more: where an older
+  /// entry comes after newer ones that are frozen.
+  func mergeReplayed(_ family: FamilyState, bytes: Int) {
+    let frozen = family.frozen.map(\.table)
+    let tables = frozen + [family.active]
+    let merged = MemTable(capacity: memtableSize + 4 * bytes + 2 * tables.reduce(0) { $0 + $1.usedBytes })
+    for table in tables {
+      var iterator = table.makeIterator()
+      iterator.seekToFirst()
+      while iterator.isValid {
+        merged.insert(iterator.userKey, iterator.trailer, iterator.value)
+        iterator.next()
+      }
+    }
+    frozenBytes.subtract(frozen.reduce(0) { $0 + $1.usedBytes }, ordering: .relaxed)
+    family.mergeReplayed(into: merged)
+  }
+
   /// Notes that entries come that are not in the log.
   func noteUnlogged(_ family: FamilyState, segment: FileNumber) {
     if family.activeSegment == nil { family.beginActive(segment: segment) }
@@ -117,11 +139,17 @@ final class MemTableKeeper: Sendable {
 
   var frozenSize: Int { frozenBytes.load(ordering: .relaxed) }
 
-  private func waitForFlushes() throws(EngineError) {
-    if frozenSize <= frozenBytesMaximum { return }
-    executor.wait(until: { [self] in frozenSize <= frozenBytesMaximum || flushError.withLock { $0 != nil } })
-    if frozenSize > frozenBytesMaximum, let error = flushError.withLock({ $0 }) {
+  /// False where `isInterrupted` ended it.
+  private func waitForFlushes(unless isInterrupted: @Sendable () -> Bool) throws(EngineError) -> Bool {
+    if frozenSize <= frozenBytesMaximum { return true }
+    executor.wait(until: { [self] in
+      frozenSize <= frozenBytesMaximum || flushError.withLock { $0 != nil } || isInterrupted()
+    })
+    if frozenSize <= frozenBytesMaximum { return true }
+    if isInterrupted() { return false }
+    if let error = flushError.withLock({ $0 }) {
       throw EngineError(error.code, "memtables are full and can't be flushed", cause: error, file: error.file)
     }
+    return false
   }
 }

@@ -44,7 +44,8 @@ extension Opening {
     let log = try beginLog(manifest, files: files, replayed: replayed, executor: executor)
     let pipeline = CommitPipeline(
       log: log, memory: memory, families: registry, lastSequence: replayed.lastSequence,
-      logBytesMaximum: options.logBytesMaximum)
+      logBytesMaximum: options.logBytesMaximum,
+      commitEdit: { (edit) throws(EngineError) in try tree.commit(edit) })
     let snapshots = SnapshotList()
     let background = BackgroundWork(
       options: options, tree: tree, pipeline: pipeline, registry: registry, epochs: epochs, snapshots: snapshots,
@@ -71,87 +72,6 @@ extension Opening {
     return defaultFamily
   }
 
-  // MARK: - 5. The log
-
-  /// What the log held.
-  struct ReplayedLog {
-    var outcome = LogRecovery.Outcome()
-    var lastSequence = SequenceNumber.zero
-  }
-
-  private func replayLog(
-    _ state: ManifestState, files: [FileName], registry: FamilyRegistry, memory: MemTableKeeper
-  ) throws(EngineError) -> ReplayedLog {
-    var replayed = ReplayedLog(lastSequence: state.lastSequence)
-    guard state.oldestLog.value != 0 else {
-      try requireNoContent(files)
-      return replayed
-    }
-    let recovery = LogRecovery(
-      directory: path, fileSystem: environment.fileSystem, numbers: files.compactMap(\.logNumber),
-      oldest: state.oldestLog,
-      cuts: Dictionary(
-        uniqueKeysWithValues: state.logCuts.map { ($0.segment, .init(lifeID: $0.lifeID, end: $0.endOffset)) }))
-    var last = state.lastSequence
-    replayed.outcome = try recovery.replay { (record, segment) throws(EngineError) in
-      let place = UInt64(record.offset + LogFormat.recordHeaderSize)
-      var entries = BatchReader(record.payload, file: recovery.path(segment), offset: place)
-      var sequence = record.header.sequence
-      while let entry = try entries.next() {
-        try insert(entry, sequence, segment: segment, state, registry, memory)
-        if sequence > last { last = sequence }
-        sequence = SequenceNumber(sequence.value + 1)
-      }
-      if sequence == record.header.sequence, sequence > last { last = sequence }  // an empty batch
-    }
-    replayed.lastSequence = last
-    return replayed
-  }
-
-  /// A database that was made and not opened since has no log yet. The edit that names its first segment
-  /// is durable before the first record and the first table: what is there without it shows that the
-  /// MANIFEST lost its edits.
-  private func requireNoContent(_ files: [FileName]) throws(EngineError) {
-    for file in files {
-      let name = path + "/" + file.name
-      switch file {
-      case .table, .pooledLog:
-        throw .corruption("the MANIFEST ends before any edit, but this file is there", file: name)
-      case .log(let number):
-        let segment = try environment.fileSystem.openFile(name, writable: false)
-        defer { segment.close() }
-        guard var reader = try LogReader.open(segment, number: number, name: name) else { continue }
-        guard reader.next() == nil, reader.findPromise(above: 0) == nil else {
-          throw .corruption("the MANIFEST ends before any edit, but this segment has records", file: name)
-        }
-      case .lock, .current, .currentTemporary, .manifest: continue
-      }
-    }
-  }
-
-  private func insert(
-    _ entry: BatchReader.Entry, _ sequence: SequenceNumber, segment: FileNumber, _ state: ManifestState,
-    _ registry: FamilyRegistry, _ memory: MemTableKeeper
-  ) throws(EngineError) {
-    guard let durable = state.families[entry.family], let family = registry.find(entry.family) else {
-      guard state.isDropped(entry.family) else {
-        throw .corruption(
-          "a log record names column family \(entry.family), which never was",
-          file: path + "/" + FileName.log(segment).name)
-      }
-      return
-    }
-    guard sequence > durable.flushedSequence else { return }
-    guard entry.kind.isPoint else {
-      throw EngineError(.unsupportedFormat, "an entry of kind \(entry.kind) in the log, unknown to this version")
-    }
-    if !family.active.hasRoom(keySize: entry.key.count, valueSize: entry.value.count) {
-      memory.freezeReplayed(family, bytes: entry.key.count + entry.value.count)
-    }
-    if family.activeSegment == nil { family.beginActive(segment: segment) }
-    family.active.insert(entry.key, Trailer(sequence, entry.kind), entry.value)
-  }
-
   // MARK: - 6 and 7. Orphans, the cut, the new segment
 
   private func beginLog(
@@ -175,10 +95,12 @@ extension Opening {
       options: options.logOptions(usesMapping: pool.usesMapping),
       replayed: chain.map {
         LogWriter.LiveSegment(
-          number: $0.number, capacity: $0.capacity, file: nil, logBase: 0, end: $0.end, isDurable: true)
+          number: $0.number, lifeID: $0.lifeID, capacity: $0.capacity, file: nil, logBase: 0, end: $0.end,
+          isDurable: true)
       },
       predecessor: chain.last.map { .init(number: $0.number, lifeID: $0.lifeID, end: UInt64($0.end)) },
-      pool: pool, allocateNumber: { [numbers = manifest] in numbers.allocateFileNumber() })
+      lastSequence: replayed.lastSequence, pool: pool,
+      allocateNumber: { [numbers = manifest] in numbers.allocateFileNumber() })
     var edit = VersionEdit()
     edit.oldestLog = chain.first?.number ?? log.currentNumber
     edit.lastSequence = replayed.lastSequence
@@ -201,7 +123,7 @@ extension Opening {
     logOptions.initialSegmentSize = 2 * LogFormat.headerBlockSize
     return try LogWriter(
       environment: idle, executor: executor, directory: "", databaseID: manifest.state.databaseID, options: logOptions,
-      replayed: [], predecessor: nil,
+      replayed: [], predecessor: nil, lastSequence: manifest.state.lastSequence,
       pool: SegmentPool(directory: "", fileSystem: idle.fileSystem, usesMapping: false),
       allocateNumber: { FileNumber(1) })
   }
@@ -237,7 +159,7 @@ extension Opening {
 }
 
 extension FileName {
-  fileprivate var logNumber: FileNumber? {
+  var logNumber: FileNumber? {
     if case .log(let number) = self { return number }
     return nil
   }

@@ -5,8 +5,13 @@
 /// 4096 batch sequence 1 promise 0 size 24
 ///   1 put family 0 "key" = "value"
 /// 4160 end promise 4160
-/// ends at 4192
+/// 4192 entries sequence 1 promise 4160 size 40
+///   1 put family 0 "key" = "value"
+///   9 delete family 0 "other"
+/// ends at 4264
 /// ```
+///
+/// A segment that begins after a failed sync has `restart` behind its predecessor.
 enum LogDump {
   /// Renders a segment. With `verify` damage behind the last readable record is looked for, too.
   static func render(
@@ -19,7 +24,6 @@ enum LogDump {
     line(describe(reader.header))
     while let record = reader.next() {
       line(describe(record))
-      guard record.header.kind == .batch else { continue }
       try renderEntries(record, name: name, line: line)
     }
     line("ends at \(reader.offset)")
@@ -34,13 +38,13 @@ enum LogDump {
     if let predecessor = header.predecessor {
       text += " predecessor \(predecessor.number) ends at \(predecessor.end)"
     }
-    return text
+    return header.isRestart ? text + " restart" : text
   }
 
   private static func describe(_ record: LogReader.Record) -> String {
     switch record.header.kind {
-    case .batch:
-      "\(record.offset) batch sequence \(record.header.sequence) promise \(record.header.promise)"
+    case .batch, .entries:
+      "\(record.offset) \(record.header.kind) sequence \(record.header.sequence) promise \(record.header.promise)"
         + " size \(record.header.payloadSize)"
     case .end: "\(record.offset) end promise \(record.header.promise)"
     }
@@ -49,14 +53,11 @@ enum LogDump {
   private static func renderEntries(
     _ record: LogReader.Record, name: String, line: (String) -> Void
   ) throws(EngineError) {
-    var entries = BatchReader(
-      record.payload, file: name, offset: UInt64(record.offset + LogFormat.recordHeaderSize))
-    var sequence = record.header.sequence.value
-    while let entry = try entries.next() {
+    var entries = LogEntryReader(record, file: name)
+    while let (sequence, entry) = try entries.next() {
       var text = "  \(sequence) \(entry.kind) family \(entry.family) \(entry.key.printable)"
       if BatchFormat.hasValue(entry.kind) { text += " = \(entry.value.printable)" }
       line(text)
-      sequence += 1
     }
   }
 }

@@ -7,8 +7,8 @@
 /// ```
 /// header block                                   record
 ///  0  8  magic "VARVELOG"                         0  4  header checksum
-///  8  4  format version, 1                        4  4  payload size
-/// 12  4  required features, 0                     8  8  sequence of the first entry
+///  8  4  format version, 2                        4  4  payload size
+/// 12  4  required features                        8  8  sequence of the first entry
 /// 16  8  number of the segment                   16  8  promise
 /// 24  8  life id, random                         24  4  payload checksum
 /// 32  8  number of the predecessor, 0 for none   28  1  record kind
@@ -32,8 +32,20 @@
 ///   tail of a crash.
 /// - A record of kind *end* has no payload: it is there for its promise, and its sequence is that of
 ///   the next entry. More records may follow it.
-/// - The payload of a batch is the batch itself (`WriteBatch`): entry i has the sequence of the record
-///   plus i.
+/// - The payload of a record of kind *batch* is the batch itself (`BatchFormat`): entry i has the sequence
+///   of the record plus i.
+/// - A record of kind *entries* holds what was logged before and is logged again. Its payload is
+///   entries that each carry their own sequence, ascending:
+///
+///   ```
+///   sequence above the entry before, of the first one above the record's (varint)
+///   kind (1)  family id (varint)  key size (varint)  key  [ value size (varint)  value ]
+///   ```
+///
+///   The other copy may be in the log, too: a reader takes an entry once, by family and sequence.
+/// - *Required features*: bit 0 marks a *restart*, the segment that a log went on in after a failed sync.
+///   It continues the chain only where the MANIFEST cuts its predecessor, at the end that it names; the
+///   segments between the two are dead. All other bits are zero.
 ///
 /// Where the header is not valid, or its number is not the file's, the segment is empty: it waits to
 /// be used (again).
@@ -45,7 +57,11 @@ enum LogFormat {
   static let recordHeaderSize = 32
   /// "VARVELOG". On disk: never change.
   static let magic: UInt64 = 0x474f_4c45_5652_4156
-  static let version: UInt32 = 1
+  static let version: UInt32 = 2
+  /// The oldest that is read. Version 1 has neither records of kind *entries* nor restarts.
+  static let oldestVersion: UInt32 = 1
+  /// The required feature of a restart. On disk: never change.
+  static let restartFeature: UInt32 = 1
 
   /// On disk: never change a number. 0 is no record, so that zeros are none.
   enum RecordKind: UInt8, Sendable {
@@ -53,6 +69,8 @@ enum LogFormat {
     case batch = 1
     /// Nothing but a promise.
     case end = 2
+    /// Entries that are logged again, each with its own sequence.
+    case entries = 3
   }
 
   /// The bytes that a record with this payload takes.
@@ -69,6 +87,8 @@ struct LogSegmentHeader: Equatable, Sendable {
   var predecessor: Predecessor?
   var capacity: UInt64
   var databaseID: UInt64
+  /// Whether it counts only where the MANIFEST cuts its predecessor.
+  var isRestart = false
 
   /// The segment before, and where its last record ended when this one began.
   struct Predecessor: Equatable, Sendable {
@@ -90,7 +110,7 @@ struct LogSegmentHeader: Equatable, Sendable {
     let start = writer.count
     writer.append(integer: LogFormat.magic)
     writer.append(integer: LogFormat.version)
-    writer.append(integer: UInt32(0))
+    writer.append(integer: isRestart ? LogFormat.restartFeature : 0)
     writer.append(integer: number.value)
     writer.append(integer: lifeID)
     writer.append(integer: predecessor?.number.value ?? 0)
@@ -130,13 +150,14 @@ struct LogSegmentHeader: Equatable, Sendable {
     guard block.load(0, as: UInt64.self) == LogFormat.magic else { return nil }
     guard block.load(80, as: UInt32.self) == CRC32C.checksum(block.slice(0, 80)) else { return nil }
     let version = block.load(8, as: UInt32.self)
-    guard version == LogFormat.version else {
+    guard version >= LogFormat.oldestVersion, version <= LogFormat.version else {
       throw EngineError(
-        .unsupportedFormat, "log format \(version); this version reads \(LogFormat.version)", file: file, offset: 8)
+        .unsupportedFormat, "log format \(version); this version reads up to \(LogFormat.version)", file: file,
+        offset: 8)
     }
     let features = block.load(12, as: UInt32.self)
     let transform = block.load(72, as: UInt64.self)
-    guard features == 0, transform == 0 else {
+    guard features & ~LogFormat.restartFeature == 0, transform == 0 else {
       throw EngineError(
         .unsupportedFormat, "log needs features \(features) and transform \(transform), unknown here", file: file,
         offset: 12)
@@ -148,7 +169,7 @@ struct LogSegmentHeader: Equatable, Sendable {
     return LogSegmentHeader(
       number: FileNumber(block.load(16, as: UInt64.self)), lifeID: block.load(24, as: UInt64.self),
       predecessor: predecessorNumber == 0 ? nil : predecessor, capacity: block.load(56, as: UInt64.self),
-      databaseID: block.load(64, as: UInt64.self))
+      databaseID: block.load(64, as: UInt64.self), isRestart: features & LogFormat.restartFeature != 0)
   }
 }
 

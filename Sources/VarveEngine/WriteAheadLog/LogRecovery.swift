@@ -5,6 +5,9 @@
 ///    there: it was durable before it was named.
 /// 2. Each is read to where its valid records end, or to where an earlier recovery cut it.
 /// 3. The next in the chain is the one whose header names this one, its life id and just that end.
+///    Where the MANIFEST cuts this one and a *restart* names that cut, it is the restart: between the two
+///    are the dead segments of a failed sync. A restart without its cut is the leftover of one that
+///    never counted.
 /// 4. Where the chain stops, everything behind is what a crash left of writes that nobody was promised.
 ///    It is dropped, unless a record there promises that something before it was durable: then bytes
 ///    were damaged after they were written, and that is an error, never a cut.
@@ -31,6 +34,8 @@ struct LogRecovery {
     let lifeID: UInt64
     let capacity: Int
     let end: Int
+
+    var place: LogSegmentHeader.Predecessor { .init(number: number, lifeID: lifeID, end: UInt64(end)) }
   }
 
   /// What was found.
@@ -38,13 +43,13 @@ struct LogRecovery {
     var chain: [Link] = []
     /// Files from the oldest on that are not in the chain: empty, or behind the cut.
     var dropped: [FileNumber] = []
-    /// How many batches were handed out.
+    /// How many records were handed out.
     var recordCount = 0
   }
 
   func path(_ number: FileNumber) -> String { directory + "/" + FileName.log(number).name }
 
-  /// Reads the chain and calls `visit` for each batch in order. The views live during the call.
+  /// Reads the chain and calls `visit` for each record with entries in order. The views live during the call.
   func replay(_ visit: (LogReader.Record, FileNumber) throws(EngineError) -> Void) throws(EngineError) -> Outcome {
     var outcome = Outcome()
     let candidates = numbers.filter { $0 >= oldest }.sorted()
@@ -55,10 +60,18 @@ struct LogRecovery {
     for number in cuts.keys.sorted() where number >= oldest && !candidates.contains(number) {
       throw .corruption("a log segment is missing", file: path(number))
     }
-    for (index, number) in candidates.enumerated() {
+    var index = 0
+    while index < candidates.count {
+      let number = candidates[index]
       switch try readSegment(number, after: outcome.chain.last, &outcome, visit) {
-      case .continues(let link): outcome.chain.append(link)
-      case .isEmpty: outcome.dropped.append(number)
+      case .continues(let link):
+        outcome.chain.append(link)
+        let next = try findRestart(behind: link, in: candidates[(index + 1)...]) ?? index + 1
+        outcome.dropped += candidates[(index + 1)..<next]
+        index = next
+      case .isEmpty:
+        outcome.dropped.append(number)
+        index += 1
       case .endsBefore:
         try requireNoPromises(candidates[index...], behind: outcome.chain.last)
         outcome.dropped += candidates[index...]
@@ -66,6 +79,21 @@ struct LogRecovery {
       }
     }
     return outcome
+  }
+
+  /// The segment that the log went on in after a failed sync, where `link` is cut for one.
+  private func findRestart(behind link: Link, in rest: ArraySlice<FileNumber>) throws(EngineError) -> Int? {
+    guard cuts[link.number] != nil else { return nil }
+    for index in rest.indices {
+      let name = path(rest[index])
+      let file = try fileSystem.openFile(name, writable: false)
+      defer { file.close() }
+      let block = try BlockOfBytes(reading: file, size: LogFormat.headerBlockSize)
+      let reading = try LogSegmentHeader.decode(block.view, number: rest[index], file: name)
+      guard case .valid(let header, _) = reading, header.isRestart else { continue }
+      if header.predecessor == link.place { return index }
+    }
+    return nil
   }
 
   /// What a file is to the chain.
@@ -90,10 +118,8 @@ struct LogRecovery {
       return .isEmpty
     }
     if let previous {
-      let named = reader.header.predecessor
-      let expected = LogSegmentHeader.Predecessor(
-        number: previous.number, lifeID: previous.lifeID, end: UInt64(previous.end))
-      if named != expected { return .endsBefore }
+      guard reader.header.predecessor == previous.place else { return .endsBefore }
+      if reader.header.isRestart && cuts[previous.number] == nil { return .endsBefore }
     }
     let end = try readRecords(&reader, cut: cuts[number], &outcome, visit)
     return .continues(
@@ -115,7 +141,7 @@ struct LogRecovery {
         }
         break
       }
-      if record.header.kind == .batch {
+      if record.header.kind != .end {
         try visit(record, reader.header.number)
         outcome.recordCount += 1
       }
@@ -125,7 +151,9 @@ struct LogRecovery {
         "a log record can't be read, although the record at \(witness.offset) promises that it was durable",
         file: name, offset: UInt64(reader.offset))
     }
-    if !reader.isHeaderIntact, reader.promise > 0 || reader.header.number == oldest {
+    // A restart was durable before the cut that makes it count.
+    let wasDurable = reader.promise > 0 || reader.header.number == oldest || reader.header.isRestart
+    if !reader.isHeaderIntact, wasDurable {
       throw .corruption("the header block of the segment is damaged", file: name, offset: 0)
     }
     if reader.promise > UInt64(reader.offset) {

@@ -57,6 +57,11 @@ final class LogSegment: @unchecked Sendable {
     if offset > durableTail.load(ordering: .relaxed) { durableTail.store(offset, ordering: .releasing) }
   }
 
+  /// An offset of this life of the segment, as a header behind it names it.
+  func place(at offset: Int) -> LogSegmentHeader.Predecessor {
+    LogSegmentHeader.Predecessor(number: number, lifeID: lifeID, end: UInt64(offset))
+  }
+
   /// Where the records end, as a place in the log as a whole.
   var publishedInLog: UInt64 { logBase + UInt64(published) }
 

@@ -12,27 +12,34 @@ internal import Synchronization
 /// 2. A segment is synced only after all before it are: what is durable is a prefix of the log.
 /// 3. Numbers of segments grow along the chain and are never used again.
 /// 4. A segment is reused only after the VersionEdit that frees it is durable (`release`'s caller).
+/// 5. After a failed sync the segment is dead from where it was durable, and so are those behind it: no
+///    sync is tried again. `restart` goes on in a new segment.
 ///
 /// # Concurrency
-/// `append`, `appendEnd` and `current` belong to the commit leader. `sync` may be called by any thread:
-/// one syncs for all that wait. `state` guards the lists; no input or output happens under it.
+/// `append`, `appendEnd`, `restart` and `current` belong to the commit leader. `sync` may be called by
+/// any thread: one syncs for all that wait, and none while the log is broken. `state` guards the lists; no input or output happens under it.
 final class LogWriter: @unchecked Sendable {
   // Sendable: `current` belongs to the commit leader, all else is immutable, atomic or in `state`.
-  private let environment: EngineEnvironment
-  private let executor: any BackgroundExecutor
-  private let directory: String
-  private let databaseID: UInt64
-  private let options: Options
-  private let allocateNumber: @Sendable () -> FileNumber
-  private let state: Mutex<State>
+  let environment: EngineEnvironment
+  let executor: any BackgroundExecutor
+  let directory: String
+  let databaseID: UInt64
+  let options: Options
+  let allocateNumber: @Sendable () -> FileNumber
+  let state: Mutex<State>
   /// The commit leader's.
-  private(set) var current: LogSegment
+  var current: LogSegment
 
-  private let durable = Atomic<UInt64>(0)
+  let durable = Atomic<UInt64>(0)
+  let durableSequenceWord: Atomic<UInt64>
   /// The epoch of syncs in the upper bits, whether one runs in the lowest: what waiters sleep on.
-  private let syncWord = Futex()
-  private let waitingSyncs = Atomic<Int>(0)
-  private let syncCounter = Atomic<UInt64>(0)
+  let syncWord = Futex()
+  let waitingSyncs = Atomic<Int>(0)
+  let syncCounter = Atomic<UInt64>(0)
+  /// Whether a sync failed and the log has not gone on in a new segment since.
+  let broken = Atomic<Bool>(false)
+  /// Odd while `restart` changes which segments there are.
+  let generationWord = Atomic<UInt64>(0)
 
   struct Options: Sendable {
     var initialSegmentSize = Limits.logSegmentSizeMinimum
@@ -42,11 +49,14 @@ final class LogWriter: @unchecked Sendable {
     var usesMapping = true
     /// Below this, a segment that filled asks for a successor of twice its size.
     var growthNanoseconds: UInt64 = 5_000_000_000
+    /// The largest payload of a record that is logged again; more make several.
+    var entriesSizeMaximum = Limits.batchSizeMaximum
   }
 
   /// A segment with entries that may not be in tables yet.
   struct LiveSegment: Sendable {
     let number: FileNumber
+    let lifeID: UInt64
     let capacity: Int
     /// Nil for a segment that recovery replayed: it is durable already.
     let file: (any File)?
@@ -59,6 +69,10 @@ final class LogWriter: @unchecked Sendable {
   struct State: Sendable {
     var live: [LiveSegment] = []
     var current: LogSegment
+    /// Where the durable part of the log ends.
+    var durableEnd: LogSegmentHeader.Predecessor
+    /// Why the log is broken.
+    var syncError: EngineError?
     var prepared: PreparedSegment?
     var isPreparing = false
     var preparationError: EngineError?
@@ -72,8 +86,8 @@ final class LogWriter: @unchecked Sendable {
   /// Begins a log behind `predecessor` with a segment whose header is durable.
   init(
     environment: EngineEnvironment, executor: any BackgroundExecutor, directory: String, databaseID: UInt64,
-    options: Options, replayed: [LiveSegment], predecessor: LogSegmentHeader.Predecessor?, pool: SegmentPool,
-    allocateNumber: @escaping @Sendable () -> FileNumber
+    options: Options, replayed: [LiveSegment], predecessor: LogSegmentHeader.Predecessor?,
+    lastSequence: SequenceNumber, pool: SegmentPool, allocateNumber: @escaping @Sendable () -> FileNumber
   ) throws(EngineError) {
     self.environment = environment
     self.executor = executor
@@ -81,6 +95,7 @@ final class LogWriter: @unchecked Sendable {
     self.databaseID = databaseID
     self.options = options
     self.allocateNumber = allocateNumber
+    durableSequenceWord = Atomic(lastSequence.value)
     var pool = pool
     let taken = pool.take(capacity: options.initialSegmentSize)
     let prepared = try pool.prepare(
@@ -97,8 +112,8 @@ final class LogWriter: @unchecked Sendable {
     durable.store(UInt64(LogFormat.headerBlockSize), ordering: .relaxed)
     state = Mutex(
       State(
-        live: replayed, current: segment, pool: pool, targetCapacity: options.initialSegmentSize,
-        currentSince: environment.clock.now()))
+        live: replayed, current: segment, durableEnd: segment.place(at: LogFormat.headerBlockSize), pool: pool,
+        targetCapacity: options.initialSegmentSize, currentSince: environment.clock.now()))
   }
 
   // MARK: - Appending (the commit leader)
@@ -110,10 +125,13 @@ final class LogWriter: @unchecked Sendable {
     if !current.hasRoom(payloadSize: payloadSize) { try switchSegment(payloadSize: payloadSize) }
   }
 
-  /// Appends a batch, for which there is room, and returns the place behind it.
+  /// Appends a batch, or entries that are logged again, for which there is room, and returns the place
+  /// behind them.
   @inline(__always)
-  func append(sequence: SequenceNumber, payload: ByteView) throws(EngineError) -> UInt64 {
-    try current.append(.batch, sequence: sequence, payload: payload)
+  func append(
+    _ kind: LogFormat.RecordKind = .batch, sequence: SequenceNumber, payload: ByteView
+  ) throws(EngineError) -> UInt64 {
+    try current.append(kind, sequence: sequence, payload: payload)
     return current.logBase &+ UInt64(current.tail)
   }
 
@@ -138,9 +156,7 @@ final class LogWriter: @unchecked Sendable {
   /// Seals the current segment and goes on in the next one.
   @inline(never)
   private func switchSegment(payloadSize: Int) throws(EngineError) {
-    let needed =
-      LogFormat.headerBlockSize + LogFormat.recordSize(payloadSize: payloadSize) + 2 * LogFormat.recordHeaderSize
-    let prepared = try takePrepared(capacity: needed)
+    let prepared = try takePrepared(capacity: Self.capacity(forPayload: payloadSize))
     let old = current
     let next = LogSegment(
       number: prepared.number, lifeID: environment.random(), logBase: old.logBase + UInt64(old.tail),
@@ -149,8 +165,7 @@ final class LogWriter: @unchecked Sendable {
     try next.writeHeader(
       LogSegmentHeader(
         number: next.number, lifeID: next.lifeID,
-        predecessor: .init(number: old.number, lifeID: old.lifeID, end: UInt64(old.tail)),
-        capacity: UInt64(next.capacity), databaseID: databaseID))
+        predecessor: old.place(at: old.tail), capacity: UInt64(next.capacity), databaseID: databaseID))
     // `old` ends with the end record just written, which the base above doesn't count: places only
     // need to grow, and the end record needs no sync of its own.
     let now = environment.clock.now()
@@ -158,6 +173,11 @@ final class LogWriter: @unchecked Sendable {
     current = next
     hasSwitched = true
     prepareNext()
+  }
+
+  /// The size of a segment for a record with this payload, and the end record behind it.
+  static func capacity(forPayload size: Int) -> Int {
+    LogFormat.headerBlockSize + LogFormat.recordSize(payloadSize: size) + 2 * LogFormat.recordHeaderSize
   }
 
   /// Whether a segment was begun since the last call. The leader's.
@@ -168,15 +188,20 @@ final class LogWriter: @unchecked Sendable {
     return true
   }
 
-  private var hasSwitched = false
+  var hasSwitched = false
 
   /// The prepared segment, after waiting for it where it is being prepared; or one made now.
   private func takePrepared(capacity: Int) throws(EngineError) -> PreparedSegment {
     if state.withLock({ $0.isPreparing }) {
       executor.wait(until: { [self] in state.withLock { !$0.isPreparing } })
     }
+    return try takeReady(capacity: capacity, above: current.number)
+  }
+
+  /// The prepared segment, where there is one that fits behind segment `number`; or one made now.
+  func takeReady(capacity: Int, above number: FileNumber) throws(EngineError) -> PreparedSegment {
     let ready = state.withLock { $0.takePrepared() }
-    if let ready, ready.capacity >= capacity { return ready }
+    if let ready, ready.capacity >= capacity, ready.number > number { return ready }
     if let ready { discard(ready) }
     let (taken, size) = state.withLock { state in
       let size = max(state.targetCapacity, (capacity + 4095) & ~4095)
@@ -186,7 +211,7 @@ final class LogWriter: @unchecked Sendable {
     return try pool.prepare(allocateNumber(), capacity: size, reusing: taken, populate: false)
   }
 
-  /// Removes a prepared segment that is too small for what comes.
+  /// Removes a prepared segment that is too small for what comes, or older than the current one.
   private func discard(_ prepared: PreparedSegment) {
     prepared.file.close()
     // It has no header of its life, so a leftover is an empty segment and harmless.
@@ -218,50 +243,6 @@ final class LogWriter: @unchecked Sendable {
       state.withLock { $0.finishPreparation(nil, error: error) }
     }
     executor.wakeWaiters()
-  }
-
-  // MARK: - Durability
-
-  /// Everything before this place survives a loss of power.
-  var durablePlace: UInt64 { durable.load(ordering: .acquiring) }  // with the releasing store in `performSync`
-
-  /// Returns when the log is durable up to `place`. One thread syncs for all that wait; a sync that
-  /// began before a record was published does not count for it.
-  func sync(through place: UInt64) throws(EngineError) {
-    while durablePlace < place {
-      let word = syncWord.load()
-      if word & 1 != 0 {
-        // Counted before the word is looked at again by `wait`, so that the waker sees the count or
-        // the sleeper sees the new word.
-        waitingSyncs.add(1, ordering: .sequentiallyConsistent)
-        syncWord.wait(while: word)
-        waitingSyncs.subtract(1, ordering: .relaxed)
-        continue
-      }
-      guard syncWord.exchange(expected: word, desired: word | 1) == word else { continue }
-      defer {
-        syncWord.store((word | 1) &+ 1)
-        if waitingSyncs.load(ordering: .sequentiallyConsistent) > 0 { syncWord.wakeAll() }
-      }
-      if durablePlace < place { try performSync() }
-    }
-  }
-
-  /// Syncs what is published, oldest segment first. Only the thread that holds `syncWord`.
-  private func performSync() throws(EngineError) {
-    let (sealed, segment) = state.withLock { state in
-      (state.live.filter { !$0.isDurable }, state.current)
-    }
-    let end = segment.published
-    for old in sealed {
-      try old.file?.sync()
-      state.withLock { $0.markDurable(old.number) }
-    }
-    try segment.file.sync()
-    segment.isHeaderDurable.store(true, ordering: .relaxed)
-    segment.raiseDurable(to: end)
-    durable.store(segment.logBase + UInt64(end), ordering: .releasing)  // partner: `durablePlace`
-    syncCounter.add(1, ordering: .relaxed)
   }
 
   // MARK: - Old segments
@@ -306,9 +287,10 @@ final class LogWriter: @unchecked Sendable {
   func close(nextSequence: SequenceNumber) throws(EngineError) {
     state.withLock { $0.isClosing = true }
     executor.wait(until: { [self] in state.withLock { !$0.isPreparing } })
-    try sync(through: appendedPlace)
+    let last = SequenceNumber(nextSequence.value - 1)
+    try sync(through: appendedPlace, visible: { last })
     try appendEnd(nextSequence: nextSequence)
-    try sync(through: appendedPlace)
+    try sync(through: appendedPlace, visible: { last })
     if let prepared = state.withLock({ $0.takePrepared() }) { discard(prepared) }
     var pool = state.withLock { state in
       let pool = state.pool
@@ -320,44 +302,5 @@ final class LogWriter: @unchecked Sendable {
     // What lies behind the records is of no use to anybody: a closed database is small.
     try current.file.truncate(to: UInt64(current.tail))
     current.file.close()
-  }
-}
-
-extension LogWriter.State {
-  /// Moves the current segment behind, and chooses the size of the one after `next`.
-  mutating func seal(
-    _ old: LogSegment, next: LogSegment, now: UInt64, syncs: UInt64, options: LogWriter.Options
-  ) {
-    live.append(
-      LogWriter.LiveSegment(
-        number: old.number, capacity: old.capacity, file: old.file, logBase: old.logBase, end: old.tail,
-        isDurable: false))
-    if now - currentSince < options.growthNanoseconds {
-      targetCapacity = min(targetCapacity * 2, options.maximumSegmentSize)
-    }
-    current = next
-    currentSince = now
-    syncsAtSwitch = syncs
-  }
-
-  mutating func takePrepared() -> PreparedSegment? {
-    defer { prepared = nil }
-    return prepared
-  }
-
-  mutating func finishPreparation(_ segment: PreparedSegment?, error: EngineError?) {
-    prepared = segment
-    preparationError = error
-    isPreparing = false
-  }
-
-  mutating func markDurable(_ number: FileNumber) {
-    if let index = live.firstIndex(where: { $0.number == number }) { live[index].isDurable = true }
-  }
-
-  mutating func removeLive(before number: FileNumber) -> [LogWriter.LiveSegment] {
-    let freed = live.filter { $0.number < number }
-    live.removeAll { $0.number < number }
-    return freed
   }
 }

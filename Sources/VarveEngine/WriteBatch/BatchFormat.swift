@@ -99,6 +99,12 @@ struct BatchReader {
   @inline(__always)
   mutating func next() throws(EngineError) -> Entry? {
     if reader.isAtEnd { return nil }
+    return try Self.entry(&reader)
+  }
+
+  /// The entry that begins at the cursor.
+  @inline(__always)
+  static func entry(_ reader: inout ByteReader) throws(EngineError) -> Entry {
     let rawKind = try reader.integer(UInt8.self)
     guard let kind = EntryKind(rawValue: rawKind) else {
       throw EngineError(.unsupportedFormat, "an entry of kind \(rawKind), which this version does not know")

@@ -44,10 +44,12 @@ final class LogHarness {
     writer = try LogWriter(
       environment: environment, executor: executor, directory: Self.directory, databaseID: 99, options: options,
       replayed: chain.map {
-        .init(number: $0.number, capacity: $0.capacity, file: nil, logBase: 0, end: $0.end, isDurable: true)
+        .init(
+          number: $0.number, lifeID: $0.lifeID, capacity: $0.capacity, file: nil, logBase: 0, end: $0.end,
+          isDurable: true)
       },
       predecessor: chain.last.map { .init(number: $0.number, lifeID: $0.lifeID, end: UInt64($0.end)) },
-      pool: pool, allocateNumber: { FileNumber(numbers.next()) })
+      lastSequence: .zero, pool: pool, allocateNumber: { FileNumber(numbers.next()) })
     nextSequence = firstSequence ?? (recovered?.sequences.last ?? 0) + 1
   }
 
@@ -65,7 +67,7 @@ final class LogHarness {
     return place
   }
 
-  func sync() throws { try writer.sync(through: writer.appendedPlace) }
+  func sync() throws { try writer.sync(through: writer.appendedPlace, visible: { .zero }) }
 
   func close() throws {
     try writer.close(nextSequence: SequenceNumber(nextSequence))

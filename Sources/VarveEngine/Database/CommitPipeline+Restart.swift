@@ -1,0 +1,101 @@
+/// What becomes of commits when a sync of the log fails.
+///
+/// The log can't be trusted behind the place up to which it is durable, and no sync is tried again
+/// (`LogWriter+Sync`). So whoever leads the commit queue next logs every entry above the durable
+/// sequence again, in a new segment (`LogWriter+Restart`); commits wait meanwhile. If that fails, too, the
+/// engine takes no more writes, and says why.
+///
+/// # What writers are told
+/// - A commit whose own sync failed gets `.outcomeUnknown`, also where it was logged again with success:
+///   somebody was told of a failing disk, and the caller must decide.
+/// - Commits that wait for that sync or a later one get their durability from the new segment, and notice
+///   nothing. Where there is none, they get `.outcomeUnknown`.
+/// - Commits after a failed restart get `.readOnly` with the cause; they happened in no way.
+///
+/// # Who does it
+/// The writer that met the failure leads for it. A background job must not wait for a leader, who may
+/// wait for the job: it leads if nobody does, or leaves it to the leader, who looks before each commit and
+/// while it waits for flushes.
+extension CommitPipeline {
+  /// Who asks for a sync.
+  enum Syncer {
+    /// A thread of the program: it may wait for the leader.
+    case program
+    /// A job of the engine's own, for which a restart is as good as a sync.
+    case background
+  }
+
+  /// Makes the log durable up to `place`, by a restart if it must. Throws where that failed, and to a
+  /// program's thread what its own sync met.
+  func sync(through place: UInt64, for syncer: Syncer) throws(EngineError) {
+    while true {
+      var own: EngineError?
+      switch log.trySync(through: place, visible: { visible }) {
+      case .durable: return
+      case .broken: break
+      case .failed(let error): own = error
+      }
+      noteBroken()
+      switch syncer {
+      case .program: lead { restartIfBroken() }
+      case .background: leadIfFree { restartIfBroken() }
+      }
+      if let error = poisonError { throw error }
+      if syncer == .program, let own { throw own }
+      if syncer == .background, log.isBroken {
+        throw EngineError(.inputOutput, "the log goes on in a new segment soon", cause: log.syncError)
+      }
+    }
+  }
+
+  /// Whether the log is to go on in a new segment, and still can.
+  var needsRestart: Bool { log.isBroken && poisonError == nil }
+
+  /// Goes on in a new segment where a sync failed. The leader's, and never between the append of a batch
+  /// and its publication. A failure poisons the engine.
+  func restartIfBroken() {
+    guard needsRestart else { return }
+    do throws(EngineError) {
+      try restart()
+      clearBroken()
+    } catch {
+      poison(
+        EngineError(
+          error.code, "a sync of the log failed, and so did logging again what was not durable: \(error.message)",
+          cause: log.syncError ?? error, file: error.file, offset: error.offset))
+    }
+  }
+
+  private func restart() throws(EngineError) {
+    let last = visible
+    var entries = undurableEntries()
+    let restart = try log.beginRestart(
+      last: last,
+      fill: { builder in entries.fill(&builder, sizeMaximum: log.options.entriesSizeMaximum) },
+      commitCut: { (cut) throws(EngineError) in
+        var edit = VersionEdit()
+        // Also those that left no entry, so that none is given again.
+        edit.lastSequence = last
+        edit.logCuts = [.init(segment: cut.number, lifeID: cut.lifeID, endOffset: cut.end)]
+        try commitEdit(edit)
+      })
+    for family in families.all { family.state.moveLog(above: restart.cut, to: restart.first) }
+    log.endRestart(restart)
+  }
+
+  /// Every entry above the durable sequence, and of memtables that were logged again behind the durable
+  /// place every entry: the older copies may be in segments that nobody keeps for them any more.
+  private func undurableEntries() -> LoggedEntries {
+    let sequence = log.durableSequence
+    let place = log.durablePlace
+    var entries = LoggedEntries()
+    for family in families.all {
+      for frozen in family.state.frozen {
+        entries.add(frozen.table, of: family.id, above: frozen.copyPlace > place ? .zero : sequence)
+      }
+      entries.add(family.state.active, of: family.id, above: family.state.copyPlace > place ? .zero : sequence)
+    }
+    entries.sort()
+    return entries
+  }
+}

@@ -1,0 +1,57 @@
+/// The entries of memtables in the order of their sequences: what is to be logged again.
+///
+/// Only the memtables are a safe source for that: after a failed sync the system may give back other
+/// bytes of the log than were written.
+///
+/// Belongs to the commit leader; the memtables may be read by others meanwhile.
+///
+/// # Safety
+/// `tables` keeps the bytes of all views alive.
+struct LoggedEntries {
+  private struct Entry {
+    let trailer: Trailer
+    let family: UInt32
+    let key: ByteView
+    let value: ByteView
+  }
+
+  private var tables: [MemTable] = []
+  private var entries: [Entry] = []
+  private var position = 0
+
+  /// Adds a memtable's entries above `sequence`.
+  mutating func add(_ table: MemTable, of family: UInt32, above sequence: SequenceNumber) {
+    guard table.largestSequence > sequence else { return }
+    tables.append(table)
+    var iterator = table.makeIterator()
+    iterator.seekToFirst()
+    while iterator.isValid {
+      if iterator.trailer.sequence > sequence {
+        entries.append(
+          Entry(trailer: iterator.trailer, family: family, key: iterator.userKey, value: iterator.value))
+      }
+      iterator.next()
+    }
+  }
+
+  /// Puts the entries in order; before the first `fill`.
+  mutating func sort() { entries.sort { $0.trailer.word < $1.trailer.word } }
+
+  /// Adds the next entries to an empty builder, up to `sizeMaximum` bytes, but at least one. False where
+  /// none are left.
+  mutating func fill(_ builder: inout LogEntriesBuilder, sizeMaximum: Int) -> Bool {
+    let start = position
+    while position < entries.count {
+      let entry = entries[position]
+      guard let kind = entry.trailer.kind else {
+        fatalError("a memtable holds an entry of kind \(entry.trailer.rawKind), which nobody inserts")
+      }
+      let size = LogEntriesBuilder.sizeMaximum(
+        kind, entry.family, keySize: entry.key.count, valueSize: entry.value.count)
+      if position > start, builder.payload.count + size > sizeMaximum { break }
+      builder.append(entry.trailer.sequence, kind, entry.family, entry.key, entry.value)
+      position += 1
+    }
+    return position > start
+  }
+}

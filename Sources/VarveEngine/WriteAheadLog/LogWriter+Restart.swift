@@ -1,0 +1,107 @@
+internal import Synchronization
+
+/// How the log goes on after a failed sync: in a new segment, with everything that is not durable.
+///
+/// # Steps
+/// 1. A new segment, a *restart* (`LogFormat`), names as its predecessor the place up to which the log
+///    is durable. It begins with the entries behind that place, as one record; where one can't hold
+///    them, several, and more segments.
+/// 2. The segments and the directory are synced.
+/// 3. The cut of the predecessor goes into the MANIFEST. From here the new segments count, all at once,
+///    and what lay behind the cut is dead; before, recovery reads the old chain as far as it goes, and
+///    takes the new segments for leftovers. No record of theirs has a promise until then.
+/// 4. Waiting writers go on behind them. The files of dead segments are removed.
+///
+/// A failure of any step leaves the files: the MANIFEST may name them. The caller lets nothing be
+/// written any more.
+extension LogWriter {
+  /// What a restart changed.
+  struct Restart {
+    /// Segments above this number and below `first` are dead.
+    let cut: FileNumber
+    /// The first of the new segments.
+    let first: FileNumber
+    fileprivate let last: SequenceNumber
+    fileprivate let dead: [LiveSegment]
+  }
+
+  /// Steps 1 to 3. The commit leader's; `endRestart` must follow a success.
+  ///
+  /// `last` is the last commit, `fill` adds the entries of the next record and says whether there were
+  /// any, and `commitCut` makes the cut durable in the MANIFEST.
+  func beginRestart(
+    last: SequenceNumber, fill: (inout LogEntriesBuilder) -> Bool,
+    commitCut: (LogSegmentHeader.Predecessor) throws(EngineError) -> Void
+  ) throws(EngineError) -> Restart {
+    precondition(isBroken, "a restart of a log whose syncs all succeeded")
+    generationWord.add(1, ordering: .sequentiallyConsistent)
+    let cut = state.withLock { $0.durableEnd }
+    let written = try writeRestart(behind: cut, fill)
+    for segment in written { try segment.file.sync() }
+    try environment.fileSystem.syncDirectory(directory)
+    try commitCut(cut)
+    let now = environment.clock.now()
+    let syncs = syncCounter.load(ordering: .relaxed)
+    let dead = state.withLock { $0.restart(written, behind: cut, now: now, syncs: syncs) }
+    for segment in written {
+      segment.isHeaderDurable.store(true, ordering: .relaxed)
+      segment.raiseDurable(to: segment.tail)
+      current = segment
+    }
+    return Restart(cut: cut.number, first: written[0].number, last: last, dead: dead)
+  }
+
+  /// Step 4, after whoever names segments was told which are dead.
+  func endRestart(_ restart: Restart) {
+    raiseDurable(to: current.publishedInLog, restart.last)
+    hasSwitched = true
+    state.withLock { $0.syncError = nil }
+    broken.store(false, ordering: .releasing)  // partner: `isBroken`
+    generationWord.add(1, ordering: .sequentiallyConsistent)
+    for segment in restart.dead {
+      segment.file?.close()
+      // What stays behind is an orphan: the next open removes it.
+      try? environment.fileSystem.remove(directory + "/" + FileName.log(segment.number).name)
+    }
+    prepareNext()
+  }
+
+  /// Writes the new segments. The last is not sealed.
+  private func writeRestart(
+    behind cut: LogSegmentHeader.Predecessor, _ fill: (inout LogEntriesBuilder) -> Bool
+  ) throws(EngineError) -> [LogSegment] {
+    var written: [LogSegment] = []
+    var builder = LogEntriesBuilder(capacity: 64 << 10)
+    // Places only need to grow.
+    var base = current.publishedInLog
+    while fill(&builder), let first = builder.first {
+      let payload = builder.payload.view
+      if written.last.map({ !$0.hasRoom(payloadSize: payload.count) }) ?? true {
+        try addSegment(to: &written, behind: cut, base: &base, payloadSize: payload.count)
+      }
+      try written[written.count - 1].append(.entries, sequence: first, payload: payload)
+      builder.removeAll()
+    }
+    if written.isEmpty { try addSegment(to: &written, behind: cut, base: &base, payloadSize: 0) }
+    return written
+  }
+
+  private func addSegment(
+    to written: inout [LogSegment], behind cut: LogSegmentHeader.Predecessor, base: inout UInt64, payloadSize: Int
+  ) throws(EngineError) {
+    let capacity = Self.capacity(forPayload: payloadSize)
+    let prepared = try takeReady(capacity: capacity, above: written.last?.number ?? current.number)
+    var predecessor = cut
+    if let last = written.last {
+      try last.append(.end, sequence: .zero, payload: ByteView())
+      predecessor = last.place(at: last.tail)
+      base = last.publishedInLog
+    }
+    let segment = LogSegment(number: prepared.number, lifeID: environment.random(), logBase: base, prepared: prepared)
+    try segment.writeHeader(
+      LogSegmentHeader(
+        number: segment.number, lifeID: segment.lifeID, predecessor: predecessor,
+        capacity: UInt64(segment.capacity), databaseID: databaseID, isRestart: written.isEmpty))
+    written.append(segment)
+  }
+}

@@ -1,0 +1,70 @@
+/// How the log's lists change. Pure: no input and no output.
+extension LogWriter.State {
+  /// Moves the current segment behind, and chooses the size of the one after `next`.
+  mutating func seal(
+    _ old: LogSegment, next: LogSegment, now: UInt64, syncs: UInt64, options: LogWriter.Options
+  ) {
+    live.append(LogWriter.LiveSegment(old, end: old.tail))
+    if now - currentSince < options.growthNanoseconds {
+      targetCapacity = min(targetCapacity * 2, options.maximumSegmentSize)
+    }
+    current = next
+    currentSince = now
+    syncsAtSwitch = syncs
+  }
+
+  mutating func takePrepared() -> PreparedSegment? {
+    defer { prepared = nil }
+    return prepared
+  }
+
+  mutating func finishPreparation(_ segment: PreparedSegment?, error: EngineError?) {
+    prepared = segment
+    preparationError = error
+    isPreparing = false
+  }
+
+  /// Notes that a sealed segment was synced.
+  mutating func markDurable(_ segment: LogWriter.LiveSegment) {
+    if let index = live.firstIndex(where: { $0.number == segment.number }) { live[index].isDurable = true }
+    guard let end = segment.end else { return }
+    durableEnd = LogSegmentHeader.Predecessor(number: segment.number, lifeID: segment.lifeID, end: UInt64(end))
+  }
+
+  /// Goes on in the last of `written`, all of which are durable, behind `cut`. Returns the dead segments.
+  mutating func restart(
+    _ written: [LogSegment], behind cut: LogSegmentHeader.Predecessor, now: UInt64, syncs: UInt64
+  ) -> [LogWriter.LiveSegment] {
+    guard let last = written.last else { fatalError("a restart of the log without a segment") }
+    live.append(LogWriter.LiveSegment(current, end: current.published))
+    let dead = live.filter { $0.number > cut.number }
+    live.removeAll { $0.number > cut.number }
+    if let index = live.firstIndex(where: { $0.number == cut.number }) {
+      live[index].end = Int(cut.end)
+      live[index].isDurable = true
+    }
+    for segment in written.dropLast() {
+      live.append(LogWriter.LiveSegment(segment, end: segment.tail, isDurable: true))
+    }
+    current = last
+    durableEnd = last.place(at: last.tail)
+    currentSince = now
+    syncsAtSwitch = syncs
+    return dead
+  }
+
+  mutating func removeLive(before number: FileNumber) -> [LogWriter.LiveSegment] {
+    let freed = live.filter { $0.number < number }
+    live.removeAll { $0.number < number }
+    return freed
+  }
+}
+
+extension LogWriter.LiveSegment {
+  /// A segment that is sealed now.
+  init(_ segment: LogSegment, end: Int, isDurable: Bool = false) {
+    self.init(
+      number: segment.number, lifeID: segment.lifeID, capacity: segment.capacity, file: segment.file,
+      logBase: segment.logBase, end: end, isDurable: isDurable)
+  }
+}

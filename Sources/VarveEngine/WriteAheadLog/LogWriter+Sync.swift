@@ -1,0 +1,103 @@
+internal import Synchronization
+
+/// How the log becomes durable, and how a failure of that is kept apart from all that comes later.
+///
+/// A failed sync is never tried again: the system may have dropped the pages that it could not write and
+/// call them clean, so that a second sync succeeds and has written nothing. The log is broken then, and
+/// stays so until `restart` wrote everything that is not durable to another segment.
+extension LogWriter {
+  /// What a sync came to.
+  enum SyncOutcome {
+    case durable
+    /// This call's own sync failed; the log is broken.
+    case failed(EngineError)
+    /// A sync before failed, and this call tried none.
+    case broken
+  }
+
+  /// Everything before this place survives a loss of power.
+  var durablePlace: UInt64 { durable.load(ordering: .acquiring) }  // with the releasing stores of `durable`
+
+  /// Every logged commit up to this one survives a loss of power; perhaps later ones, too.
+  var durableSequence: SequenceNumber { SequenceNumber(durableSequenceWord.load(ordering: .acquiring)) }
+
+  /// Whether a sync failed and the log has not gone on in a new segment since.
+  var isBroken: Bool { broken.load(ordering: .acquiring) }  // with the releasing stores of `broken`
+
+  /// Why the log is broken, if it is.
+  var syncError: EngineError? { state.withLock { $0.syncError } }
+
+  /// Changes whenever a restart takes segments away; odd while it does.
+  var generation: UInt64 { generationWord.load(ordering: .sequentiallyConsistent) }
+
+  /// Makes the log durable up to `place`. One thread syncs for all that wait; a sync that began before a
+  /// record was published does not count for it.
+  ///
+  /// `visible` tells the last visible commit: all visible ones are in the log.
+  func trySync(through place: UInt64, visible: () -> SequenceNumber) -> SyncOutcome {
+    while durablePlace < place {
+      if isBroken { return .broken }
+      let word = syncWord.load()
+      if word & 1 != 0 {
+        // Counted before the word is looked at again by `wait`, so that the waker sees the count or
+        // the sleeper sees the new word.
+        waitingSyncs.add(1, ordering: .sequentiallyConsistent)
+        syncWord.wait(while: word)
+        waitingSyncs.subtract(1, ordering: .relaxed)
+        continue
+      }
+      guard syncWord.exchange(expected: word, desired: word | 1) == word else { continue }
+      defer {
+        syncWord.store((word | 1) &+ 1)
+        if waitingSyncs.load(ordering: .sequentiallyConsistent) > 0 { syncWord.wakeAll() }
+      }
+      guard !isBroken, durablePlace < place else { continue }
+      do throws(EngineError) { try performSync(visible) } catch {
+        breakOff(error)
+        return .failed(error)
+      }
+    }
+    return .durable
+  }
+
+  /// As `trySync`, and throws where the log is not durable then.
+  func sync(through place: UInt64, visible: () -> SequenceNumber) throws(EngineError) {
+    switch trySync(through: place, visible: visible) {
+    case .durable: return
+    case .failed(let error): throw error
+    case .broken: throw syncError ?? EngineError(.inputOutput, "a sync of the log failed", file: directory)
+    }
+  }
+
+  /// Syncs what is published, oldest segment first. Only the thread that holds `syncWord`.
+  private func performSync(_ visible: () -> SequenceNumber) throws(EngineError) {
+    // Looked at before the ends are: what is visible now is in the log below them.
+    let sequence = visible()
+    let (sealed, segment) = state.withLock { state in
+      (state.live.filter { !$0.isDurable }, state.current)
+    }
+    let end = segment.published
+    for old in sealed {
+      try old.file?.sync()
+      state.withLock { $0.markDurable(old) }
+    }
+    try segment.file.sync()
+    state.withLock { $0.durableEnd = segment.place(at: end) }
+    segment.isHeaderDurable.store(true, ordering: .relaxed)
+    segment.raiseDurable(to: end)
+    raiseDurable(to: segment.logBase + UInt64(end), sequence)
+    syncCounter.add(1, ordering: .relaxed)
+  }
+
+  func raiseDurable(to place: UInt64, _ sequence: SequenceNumber) {
+    durableSequenceWord.store(sequence.value, ordering: .releasing)  // partner: `durableSequence`
+    durable.store(place, ordering: .releasing)  // partner: `durablePlace`
+  }
+
+  private func breakOff(_ error: EngineError) {
+    state.withLock { $0.syncError = error }
+    broken.store(true, ordering: .releasing)  // partner: `isBroken`
+    // A leader that waits for a flush, which waits for this sync, has to look.
+    executor.wakeWaiters()
+  }
+}

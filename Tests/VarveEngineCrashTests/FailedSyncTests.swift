@@ -1,0 +1,100 @@
+import EngineTestSupport
+import Synchronization
+import Testing
+
+@testable import VarveEngine
+
+/// A sync of the log fails, and the system drops what it could not write; then the power goes.
+///
+/// The script is run once for each sync of a `.log` file, with that one failing. From the failure on crash
+/// points are taken: of each step of logging again, and of a sample of what comes later. What was promised
+/// before and after must be there.
+struct FailedSyncTests {
+  private static let seed: UInt64 = 20_240_711
+  private static let operationCount = 160
+  /// Disk operations from the failure on that are all crash points: the restart of the log is among them.
+  private static let restartOperations = 24
+  /// How many of the points are tried for one failing sync.
+  private static let trialsPerFailure = 5 * min(TestScale.value, 20)
+
+  private struct Collected: Sendable {
+    var logSyncs = 0
+    var sinceFailure = 0
+    var near: [CrashRecording.Point] = []
+    var far: [CrashRecording.Point] = []
+  }
+
+  private struct Outcome {
+    var recording: CrashRecording
+    var unknownOutcomes: Int
+    var logSyncs: Int
+  }
+
+  /// The script with sync `number` of the log failing, or none.
+  private static func run(failing number: Int?) throws -> Outcome {
+    let disk = CrashFileSystem(seed: seed)
+    if let number { disk.failSyncs(ofPathsEndingIn: ".log", after: number) }
+    let driver = CrashDriver(disk, seed: seed)
+    let found = Mutex(Collected())
+    let progress = driver.shared
+    disk.observe { operation, capture in
+      found.withLock { found in
+        if operation.kind == .sync && operation.path.hasSuffix(".log") { found.logSyncs += 1 }
+        guard disk.failedSyncCount > 0 else { return }
+        found.sinceFailure += 1
+        let point = CrashRecording.Point(crash: capture(), promise: progress.promise)
+        if found.sinceFailure <= restartOperations {
+          found.near.append(point)
+        } else if found.sinceFailure % 61 == 0 {
+          found.far.append(point)
+        }
+      }
+    }
+    let summary = try CrashScript(seed: seed, operationCount: operationCount).run(on: disk, driver)
+    disk.observe(nil)
+    let collected = found.withLock { $0 }
+    let recording = CrashRecording(
+      seed: seed, points: collected.near + collected.far, model: driver.model, summary: summary, plainSummary: summary,
+      operationKinds: [:])
+    return Outcome(
+      recording: recording, unknownOutcomes: driver.unknownOutcomes, logSyncs: collected.logSyncs)
+  }
+
+  @Test func `whichever sync of the log fails, everything promised survives a crash`() throws {
+    let syncCount = try Self.run(failing: nil).logSyncs
+    #expect(syncCount > 40)
+    var random = SeededRandom(seed: Self.seed)
+    var (unknown, recoveries, failures) = (0, 0, 0)
+    for number in 0..<syncCount where failures < 3 {
+      do {
+        let outcome = try Self.run(failing: number)
+        unknown += outcome.unknownOutcomes
+        let points = outcome.recording.points
+        for _ in 0..<min(Self.trialsPerFailure, points.count) {
+          let trial = CrashTrial(
+            recording: outcome.recording, point: points[random.below(points.count)],
+            policy: CrashPolicy.allCases[random.below(3)], seed: random.next(), isExhaustive: false)
+          recoveries += try trial.run().recoveries
+        }
+      } catch {
+        failures += 1
+        Issue.record("with sync \(number) of \(syncCount) failing: \(error)")
+      }
+    }
+    print("failed syncs: \(syncCount) scripts, \(unknown) commits told, \(recoveries) recoveries")
+    #expect(unknown > 5 && recoveries > syncCount)
+  }
+
+  /// A database whose log turns several times while one family is hardly written to.
+  @Test(arguments: [CrashPolicy.loseAllUnsynced, .keepRandomSectors, .processKill])
+  func `what is logged again survives a crash at any point`(policy: CrashPolicy) throws {
+    let recording = try CrashRecording.make(
+      seed: Self.seed, operationCount: 1_500, pointLimit: 40 * min(TestScale.value, 50), mix: .turns)
+    #expect(recording.bytesLoggedAgain > 0)
+    var random = SeededRandom(seed: Self.seed)
+    for point in recording.points {
+      _ = try CrashTrial(recording: recording, point: point, policy: policy, seed: random.next(), isExhaustive: false)
+        .run()
+    }
+  }
+}

@@ -1,0 +1,187 @@
+import EngineTestSupport
+import Synchronization
+import Testing
+
+@testable import VarveEngine
+
+/// What writers, readers and the next opening see of a failed sync.
+struct SyncFailureTests {
+  private static let path = "/db"
+
+  private static func options() -> EngineOptions {
+    var options = EngineOptions()
+    options.memtableSize = 64 << 10
+    options.logSegmentSize = 64 << 10
+    return options
+  }
+
+  private static func key(_ index: Int) -> [UInt8] { Array("key\(10_000 + index)".utf8) }
+
+  /// An engine whose background jobs run only where the test steps them.
+  private static func open(_ fileSystem: any FileSystem, seed: UInt64 = 1) throws -> (Engine, SteppedExecutor) {
+    let executor = SteppedExecutor(seed: seed)
+    let numbers = Mutex(SeededRandom(seed: seed))
+    let environment = EngineEnvironment(
+      fileSystem: fileSystem, clock: executor.clock, random: { numbers.withLock { $0.next() } },
+      makeExecutor: { _ in executor })
+    return (try Engine.open(at: path, options: options(), environment: environment), executor)
+  }
+
+  private static func code(_ body: () throws -> Void) -> EngineError.Code? {
+    do {
+      try body()
+      return nil
+    } catch { return (error as? EngineError)?.code }
+  }
+
+  @Test func `the commit whose sync failed is told, and everything goes on`() throws {
+    let disk = CrashFileSystem(seed: 3)
+    let (engine, _) = try Self.open(disk)
+    try engine.put(Self.key(0), [0], durability: .power)
+    for index in 1..<20 { try engine.put(Self.key(index), [UInt8(index)]) }
+    disk.failSyncs(ofPathsEndingIn: ".log")
+    #expect(Self.code { try engine.put(Self.key(20), [20], durability: .power) } == .outcomeUnknown)
+    #expect(engine.durableSequence == engine.visibleSequence)
+    try engine.put(Self.key(21), [21], durability: .power)
+    try engine.put(Self.key(22), [22])
+    let (again, _) = try Self.open(disk.crashImage(seed: 1, policy: .loseAllUnsynced), seed: 2)
+    for index in 0..<22 { #expect(try again.get(Self.key(index)) == [UInt8(index)]) }
+    #expect(try again.get(Self.key(22)) == nil)
+    #expect(try again.verify().faults.isEmpty)
+    try again.close()
+    #expect(try engine.verify().faults.isEmpty)
+    try engine.close()
+  }
+
+  @Test func `a timer's failed sync is made good without a word`() throws {
+    let disk = CrashFileSystem(seed: 3)
+    let (engine, executor) = try Self.open(disk)
+    executor.runAll()
+    try engine.put(Self.key(1), [1], durability: .powerEvery(nanoseconds: 1_000))
+    disk.failSyncs(ofPathsEndingIn: ".log")
+    executor.clock.advance(2_000)
+    executor.runAll()
+    #expect(disk.failedSyncCount == 1)
+    let (again, _) = try Self.open(disk.crashImage(seed: 1, policy: .loseAllUnsynced), seed: 2)
+    #expect(try again.get(Self.key(1)) == [1])
+    try again.close()
+    try engine.close()
+  }
+
+  @Test func `a close whose sync fails logs again and closes`() throws {
+    let disk = CrashFileSystem(seed: 3)
+    let (engine, _) = try Self.open(disk)
+    for index in 0..<20 { try engine.put(Self.key(index), [UInt8(index)]) }
+    disk.failSyncs(ofPathsEndingIn: ".log")
+    try engine.close()
+    #expect(disk.failedSyncCount == 1)
+    let (again, _) = try Self.open(disk.crashImage(seed: 1, policy: .loseAllUnsynced), seed: 2)
+    for index in 0..<20 { #expect(try again.get(Self.key(index)) == [UInt8(index)]) }
+    try again.close()
+  }
+
+  /// What fails when the log should go on: the sync of the new segment, making it, or the MANIFEST.
+  private static let secondFaults: [Fault] = [
+    Fault([.sync], pathSuffix: ".log", count: Fault.always),
+    Fault([.createFile], pathSuffix: ".log", count: Fault.always, code: .noSpace),
+    Fault([.write], pathSuffix: ".log", count: Fault.always, code: .noSpace, writesHalf: true),
+    Fault([.syncDirectory], count: Fault.always),
+    // The log's own failing sync, that of the zeros and that of the new segment come before the MANIFEST's.
+    Fault([.sync], skip: 3, count: Fault.always),
+  ]
+
+  @Test(arguments: secondFaults.indices)
+  func `after a second failure the engine is read-only, and says why`(index: Int) throws {
+    let second = Self.secondFaults[index]
+    let disk = CrashFileSystem(seed: 3)
+    let fileSystem = FaultInjectingFileSystem(disk)
+    let (engine, executor) = try Self.open(fileSystem)
+    let other = try engine.createFamily("other")
+    try engine.put(Self.key(0), [0], durability: .power)
+    try engine.put(Self.key(1), [1], in: other)
+    fileSystem.inject(Fault([.sync], pathSuffix: ".log"))
+    fileSystem.inject(second)
+    #expect(Self.code { try engine.put(Self.key(2), [2], durability: .power) } == .outcomeUnknown)
+    for _ in 0..<2 {
+      do {
+        try engine.put(Self.key(3), [3])
+        Issue.record("a write after the second failure")
+      } catch {
+        #expect(error.code == .readOnly)
+        let cause = error.cause as? EngineError
+        #expect(cause?.code == second.code)
+        #expect((cause?.cause as? EngineError)?.code == .inputOutput, "the first failure")
+      }
+    }
+    #expect(Self.code { try engine.sync() } == .outcomeUnknown)
+    #expect(try engine.get(Self.key(2)) == [2])
+    #expect(try engine.get(Self.key(1), in: other) == [1])
+    #expect(try engine.get(Self.key(3)) == nil)
+    executor.step()
+    fileSystem.clear()
+    #expect(Self.code { try engine.put(Self.key(3), [3]) } == .readOnly, "for good")
+    for policy in CrashPolicy.allCases {
+      let (again, _) = try Self.open(disk.crashImage(seed: 1, policy: policy), seed: 2)
+      #expect(try again.get(Self.key(0)) == [0])
+      #expect(try again.get(Self.key(3)) == nil)
+      try again.put(Self.key(4), [4], durability: .power)
+      try again.close()
+    }
+    #expect(throws: EngineError.self) { try engine.close() }
+  }
+
+  // MARK: - Threads
+
+  /// What one writer was told of each of its commits.
+  private final class Writers: Sendable {
+    let engine: Engine
+    let acknowledged = Mutex<[Int]>([])
+    let unknown = Atomic<Int>(0)
+    let odd = Mutex<[String]>([])
+
+    init(_ engine: Engine) { self.engine = engine }
+
+    func write(_ range: Range<Int>) {
+      for index in range {
+        do throws(EngineError) {
+          // Some fill memtables, so that flushes run beside.
+          let size = index % 7 == 0 ? 3_000 : 8
+          try engine.put(
+            SyncFailureTests.key(index), [UInt8](repeating: UInt8(index % 251), count: size),
+            durability: index % 3 == 0 ? .process : .power)
+          if index % 3 != 0 { acknowledged.withLock { $0.append(index) } }
+        } catch {
+          if error.code == .outcomeUnknown {
+            unknown.add(1, ordering: .relaxed)
+          } else {
+            odd.withLock { $0.append("\(error)") }
+          }
+        }
+      }
+    }
+  }
+
+  @Test(arguments: [0, 3, 20, 90])
+  func `writers that wait for a sync get their durability from the new segment`(skip: Int) throws {
+    let disk = CrashFileSystem(seed: 4)
+    var environment = EngineEnvironment.system
+    environment.fileSystem = disk
+    let engine = try Engine.open(at: Self.path, options: Self.options(), environment: environment)
+    let writers = Writers(engine)
+    disk.failSyncs(ofPathsEndingIn: ".log", after: skip)
+    let threads = (0..<4).map { number in
+      EngineThread(name: "writer") { writers.write(number * 1_000..<number * 1_000 + 150) }
+    }
+    for thread in threads { thread.join() }
+    #expect(disk.failedSyncCount == 1)
+    #expect(writers.odd.withLock { $0 } == [])
+    // Only the one whose own sync failed is told, and nobody where that was a job of the engine's.
+    #expect(writers.unknown.load(ordering: .relaxed) <= 1)
+    let (again, _) = try Self.open(disk.crashImage(seed: 1, policy: .loseAllUnsynced), seed: 2)
+    for index in writers.acknowledged.withLock({ $0 }) {
+      #expect(try again.get(Self.key(index))?.first == UInt8(index % 251), "key \(index)")
+    }
+    try again.close()
+    try engine.close()
+  }
+}
