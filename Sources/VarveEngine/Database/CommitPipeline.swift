@@ -69,7 +69,7 @@ final class CommitPipeline: @unchecked Sendable {
     try checkWritable()
     if family.isDropped { throw Self.droppedError(family) }
     if !family.active.hasRoom(keySize: key.count, valueSize: value.count) {
-      try memory.makeRoom(in: family, bytes: key.count + value.count)
+      try memory.makeRoom(in: family, entryCount: 1, byteCount: key.count + value.count)
     }
     let sequence = SequenceNumber(nextSequence)
     var place: UInt64 = 0
@@ -144,9 +144,9 @@ final class CommitPipeline: @unchecked Sendable {
   private func apply(_ payload: ByteView, entryCount: Int, isLogged: Bool) throws(EngineError) -> Receipt {
     try checkWritable()
     try resolveFamilies(payload)
-    for family in touched where !family.active.hasRoom(entryCount: entryCount, byteCount: payload.count) {
-      // An entry takes at most so much beside its bytes: the record's header and its share of nodes.
-      try memory.makeRoom(in: family, bytes: payload.count + entryCount * 64)
+    // Room for one may cost another of them its memtable: only all at once will do.
+    while let family = touched.first(where: { !$0.active.hasRoom(entryCount: entryCount, byteCount: payload.count) }) {
+      try memory.makeRoom(in: family, entryCount: entryCount, byteCount: payload.count)
     }
     // An empty batch takes a sequence, too: its commit has a place in the order.
     let count = UInt64(max(entryCount, 1))

@@ -7,12 +7,19 @@
 /// Belongs to one iterator.
 @safe
 final class ReadAhead {
-  /// The bytes that are read at a time, unless a block is larger.
-  static let size = 512 * 1024
+  struct Options: Sendable {
+    /// The bytes that are read at a time, unless a block is larger.
+    var size = 512 * 1024
+    /// Whether pages that were read are given back to the system, as a compaction's inputs may be.
+    var dropsPages = false
+    /// What the memory is charged to.
+    var account: MemoryAccount?
+  }
 
   private let table: TableReader
   private let limit: UInt64
-  private let dropsPages: Bool
+  private let options: Options
+  private let charge: MemoryCharge
   private var buffer: UnsafeMutableRawPointer
   private var capacity: Int
   private var start: UInt64 = 0
@@ -22,11 +29,12 @@ final class ReadAhead {
   private var storedStart = 0
   private var storedCount = 0
 
-  init(_ table: TableReader, dropsPages: Bool) {
+  init(_ table: TableReader, _ options: Options) {
     self.table = table
-    self.dropsPages = dropsPages
+    self.options = options
     limit = table.footer.dataSize
-    capacity = max(64, min(ReadAhead.size, Int(limit)))
+    capacity = max(64, min(options.size, Int(limit)))
+    charge = MemoryCharge(capacity, to: options.account)
     unsafe buffer = UnsafeMutableRawPointer.allocate(byteCount: capacity, alignment: 64)
     unpackedCapacity = 0
     unsafe unpacked = UnsafeMutableRawPointer.allocate(byteCount: 64, alignment: 64)
@@ -67,14 +75,15 @@ final class ReadAhead {
   }
 
   private func fill(_ handle: BlockHandle) throws(EngineError) {
-    if dropsPages, count > 0 { table.file.dropCachedPages(offset: start, size: UInt64(count)) }
+    if options.dropsPages, count > 0 { table.file.dropCachedPages(offset: start, size: UInt64(count)) }
     count = 0
     start = handle.offset
-    let wanted = max(handle.fileSize, min(ReadAhead.size, Int(limit - start)))
+    let wanted = max(handle.fileSize, min(options.size, Int(limit - start)))
     if wanted > capacity {
       unsafe buffer.deallocate()
       capacity = wanted
       unsafe buffer = UnsafeMutableRawPointer.allocate(byteCount: capacity, alignment: 64)
+      charge.resize(to: capacity + unpackedCapacity)
     }
     count = unsafe try table.file.read(
       into: UnsafeMutableRawBufferPointer(start: buffer, count: wanted), at: start)
@@ -89,5 +98,6 @@ final class ReadAhead {
     unsafe unpacked.deallocate()
     unpackedCapacity = size + size / 4
     unsafe unpacked = UnsafeMutableRawPointer.allocate(byteCount: unpackedCapacity, alignment: 64)
+    charge.resize(to: capacity + unpackedCapacity)
   }
 }
