@@ -6,8 +6,9 @@ internal import Synchronization
 ///
 /// # Which one goes
 /// The slots stand in a ring under a clock's hand. A slot that was read since the hand came by last is
-/// passed once; the first that was not is closed. A read marks its slot by at most one store, which
-/// most of the time is not needed.
+/// passed once; the first that was not is closed. The read that opens a table does not count: one that
+/// nobody reads again goes before the others. A read marks its slot by at most one store, which most of
+/// the time is not needed.
 ///
 /// # When it goes
 /// A read of a user counts no reference and takes no lock: it loads the slot's word inside a read

@@ -1,4 +1,5 @@
-/// Reads the blocks of one table in order, in large pieces, into memory of its own.
+/// Reads the blocks of one table in order, in large pieces, into memory of its own: that of large blocks,
+/// which does not tear the heap when it comes and goes with each table of a compaction.
 ///
 /// # Safety
 /// The only owner of its memory. What it hands out is valid until the next call.
@@ -35,14 +36,14 @@ final class ReadAhead {
     limit = table.footer.dataSize
     capacity = max(64, min(options.size, Int(limit)))
     charge = MemoryCharge(capacity, to: options.account)
-    unsafe buffer = UnsafeMutableRawPointer.allocate(byteCount: capacity, alignment: 64)
+    unsafe buffer = BlockMemory.allocate(capacity, alignment: 64).take()
     unpackedCapacity = 0
-    unsafe unpacked = UnsafeMutableRawPointer.allocate(byteCount: 64, alignment: 64)
+    unsafe unpacked = BlockMemory.allocate(0).take()
   }
 
   deinit {
-    unsafe buffer.deallocate()
-    unsafe unpacked.deallocate()
+    unsafe BlockMemory.release(buffer, capacity)
+    unsafe BlockMemory.release(unpacked, unpackedCapacity)
   }
 
   /// The block that was handed out last, as it is in the file, trailer included.
@@ -80,9 +81,9 @@ final class ReadAhead {
     start = handle.offset
     let wanted = max(handle.fileSize, min(options.size, Int(limit - start)))
     if wanted > capacity {
-      unsafe buffer.deallocate()
+      unsafe BlockMemory.release(buffer, capacity)
       capacity = wanted
-      unsafe buffer = UnsafeMutableRawPointer.allocate(byteCount: capacity, alignment: 64)
+      unsafe buffer = BlockMemory.allocate(capacity, alignment: 64).take()
       charge.resize(to: capacity + unpackedCapacity)
     }
     count = unsafe try table.file.read(
@@ -95,9 +96,9 @@ final class ReadAhead {
 
   private func reserve(_ size: Int) {
     if size <= unpackedCapacity { return }
-    unsafe unpacked.deallocate()
+    unsafe BlockMemory.release(unpacked, unpackedCapacity)
     unpackedCapacity = size + size / 4
-    unsafe unpacked = UnsafeMutableRawPointer.allocate(byteCount: unpackedCapacity, alignment: 64)
+    unsafe unpacked = BlockMemory.allocate(unpackedCapacity, alignment: 64).take()
     charge.resize(to: capacity + unpackedCapacity)
   }
 }

@@ -67,7 +67,7 @@ final class TableReaderSlot: @unchecked Sendable {
   /// Requires: the slot is empty.
   func store(_ reader: TableReader, ringIndex: Int) {
     self.ringIndex = ringIndex
-    touched.store(true, ordering: .relaxed)
+    touched.store(false, ordering: .relaxed)
     let reference = unsafe Unmanaged.passRetained(reader)
     bits.store(unsafe UInt(bitPattern: reference.toOpaque()), ordering: .sequentiallyConsistent)
   }
