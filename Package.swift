@@ -71,7 +71,7 @@ let package = Package(
     ),
     .testTarget(
       name: "VarveEngineCrashTests",
-      dependencies: ["VarveEngine", "EngineTestSupport", "varve-kill-target"],
+      dependencies: ["VarveEngine", "EngineTestSupport", "varve-kill-target", "varve-memory-target"],
       swiftSettings: settings
     ),
     // The program that the kill test kills: it writes to a database until then.
@@ -79,6 +79,13 @@ let package = Package(
       name: "varve-kill-target",
       dependencies: ["VarveEngine"],
       path: "Tests/KillTarget",
+      swiftSettings: settings
+    ),
+    // The program whose resident memory is measured.
+    .executableTarget(
+      name: "varve-memory-target",
+      dependencies: ["VarveEngine"],
+      path: "Tests/MemoryTarget",
       swiftSettings: settings
     ),
     .testTarget(

@@ -12,8 +12,8 @@ import Synchronization
 ///     └── cache         the rest, but at least the floor
 ///
 /// # Invariants
-/// 1. The cache's capacity is `max(floor, limit - sum of the other categories)`, as that sum was at a
-///    moment since which it changed by less than `stepSize`.
+/// 1. The cache's capacity is `max(floor, min(maximum, limit - sum of the other categories))`, as that
+///    sum was at a moment since which it changed by less than `stepSize`.
 /// 2. The budget bounds the cache alone. The others bound themselves by it: a memtable is switched, a
 ///    write stalls. So their sum can pass the limit, and then the cache stands at its floor.
 ///
@@ -45,70 +45,41 @@ final class MemoryBudget: Sendable {
   /// large against what one operation charges.
   static let stepSize = 1 << 20
 
-  let cache: BlockCache
-  private let memTables = Atomic<Int>(0)
-  private let log = Atomic<Int>(0)
-  private let openTables = Atomic<Int>(0)
-  private let compaction = Atomic<Int>(0)
-  private let other = Atomic<Int>(0)
-  /// The sum of all categories but the cache.
-  private let total = Atomic<Int>(0)
-  /// That sum when the cache was last resized.
-  private let settled = Atomic<Int>(0)
-  private let limits: Mutex<Limits>
+  private let rest: CacheRest
+  private let accounts: [MemoryAccount]
 
-  private struct Limits {
-    var limit: Int
-    var cacheFloor: Int
+  /// Takes over the capacity of `cache`, which is never above `cacheMaximum`.
+  /// Requires: 0 <= cacheFloor <= limit, and cacheFloor <= cacheMaximum.
+  init(limit: Int, cacheFloor: Int, cacheMaximum: Int = .max, cache: BlockCache) {
+    let rest = CacheRest(limit: limit, cacheFloor: cacheFloor, cacheMaximum: cacheMaximum, cache: cache)
+    self.rest = rest
+    accounts = Category.allCases.map { _ in MemoryAccount { rest.didCharge($0) } }
   }
 
-  /// Takes over the capacity of `cache`. Requires: 0 <= cacheFloor <= limit.
-  init(limit: Int, cacheFloor: Int, cache: BlockCache) {
-    MemoryBudget.check(limit, cacheFloor)
-    limits = Mutex(Limits(limit: limit, cacheFloor: cacheFloor))
-    self.cache = cache
-    cache.setCapacity(limit)
-  }
+  var cache: BlockCache { rest.cache }
 
   // MARK: - Charging
 
-  /// Adds to a category, or takes from it what was added before.
-  func charge(_ category: Category, _ bytes: Int) {
-    counter(category) { _ = $0.wrappingAdd(bytes, ordering: .relaxed) }
-    let sum = total.wrappingAdd(bytes, ordering: .relaxed).newValue
-    if abs(sum &- settled.load(ordering: .relaxed)) >= MemoryBudget.stepSize { resizeCache() }
-  }
+  /// What a category is charged to; for those who don't know the budget.
+  func account(_ category: Category) -> MemoryAccount { accounts[category.rawValue] }
 
-  @inline(never)
-  private func resizeCache() {
-    // The lock orders two callers, so that the later sum is what stays.
-    limits.withLock { limits in
-      let sum = total.load(ordering: .relaxed)
-      settled.store(sum, ordering: .relaxed)
-      cache.setCapacity(max(limits.cacheFloor, limits.limit - sum))
-    }
-  }
+  /// Adds to a category, or takes from it what was added before.
+  func charge(_ category: Category, _ bytes: Int) { account(category).charge(bytes) }
 
   // MARK: - Limits and overview
 
-  var limit: Int { limits.withLock { $0.limit } }
-  var cacheFloor: Int { limits.withLock { $0.cacheFloor } }
+  var limit: Int { rest.limits.limit }
+  var cacheFloor: Int { rest.limits.cacheFloor }
 
   /// Changes the budget while everything is open; the cache follows at once.
-  func setLimit(_ limit: Int, cacheFloor: Int) {
-    MemoryBudget.check(limit, cacheFloor)
-    limits.withLock { $0 = Limits(limit: limit, cacheFloor: cacheFloor) }
-    resizeCache()
+  func setLimit(_ limit: Int, cacheFloor: Int, cacheMaximum: Int = .max) {
+    rest.setLimits(CacheRest.Limits(limit: limit, cacheFloor: cacheFloor, cacheMaximum: cacheMaximum))
   }
 
-  func used(_ category: Category) -> Int {
-    var result = 0
-    counter(category) { result = $0.load(ordering: .relaxed) }
-    return result
-  }
+  func used(_ category: Category) -> Int { account(category).used }
 
   /// All categories and the cache.
-  var used: Int { total.load(ordering: .relaxed) + cache.usedBytes }
+  var used: Int { rest.othersUsed + cache.usedBytes }
 
   /// One line a category, for `explain()`.
   var overview: String {
@@ -117,19 +88,58 @@ final class MemoryBudget: Sendable {
     text += "  block cache: \(cache.usedBytes) of \(cache.capacity), at least \(cacheFloor)\n"
     return text
   }
+}
 
-  @inline(__always)
-  private func counter(_ category: Category, _ body: (borrowing Atomic<Int>) -> Void) {
-    switch category {
-    case .memTables: body(memTables)
-    case .log: body(log)
-    case .openTables: body(openTables)
-    case .compaction: body(compaction)
-    case .other: body(other)
+/// The block cache and what the others leave to it: the part of the budget that its accounts know.
+private final class CacheRest: Sendable {
+  struct Limits: Sendable {
+    var limit: Int
+    var cacheFloor: Int
+    var cacheMaximum: Int
+  }
+
+  let cache: BlockCache
+  /// The sum of all categories but the cache.
+  private let total = Atomic<Int>(0)
+  /// That sum when the cache was last resized.
+  private let settled = Atomic<Int>(0)
+  private let state: Mutex<Limits>
+
+  init(limit: Int, cacheFloor: Int, cacheMaximum: Int, cache: BlockCache) {
+    self.cache = cache
+    let limits = Limits(limit: limit, cacheFloor: cacheFloor, cacheMaximum: cacheMaximum)
+    Self.check(limits)
+    state = Mutex(limits)
+    cache.setCapacity(min(limit, cacheMaximum))
+  }
+
+  var limits: Limits { state.withLock { $0 } }
+  var othersUsed: Int { total.load(ordering: .relaxed) }
+
+  func setLimits(_ limits: Limits) {
+    Self.check(limits)
+    state.withLock { $0 = limits }
+    resizeCache()
+  }
+
+  func didCharge(_ bytes: Int) {
+    let sum = total.wrappingAdd(bytes, ordering: .relaxed).newValue
+    if abs(sum &- settled.load(ordering: .relaxed)) >= MemoryBudget.stepSize { resizeCache() }
+  }
+
+  @inline(never)
+  private func resizeCache() {
+    // The lock orders two callers, so that the later sum is what stays.
+    state.withLock { limits in
+      let sum = total.load(ordering: .relaxed)
+      settled.store(sum, ordering: .relaxed)
+      cache.setCapacity(max(limits.cacheFloor, min(limits.cacheMaximum, limits.limit - sum)))
     }
   }
 
-  private static func check(_ limit: Int, _ cacheFloor: Int) {
-    precondition(cacheFloor >= 0 && cacheFloor <= limit, "the floor of the cache: from 0 to the memory budget")
+  private static func check(_ limits: Limits) {
+    precondition(
+      limits.cacheFloor >= 0 && limits.cacheFloor <= limits.limit && limits.cacheFloor <= limits.cacheMaximum,
+      "the floor of the cache: from 0 to the memory budget and the cache's maximum")
   }
 }

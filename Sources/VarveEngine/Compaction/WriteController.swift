@@ -83,12 +83,19 @@ final class WriteController: Sendable {
   }
 
   private let options: Options
+  private let memoryBudget: Atomic<UInt64>
   private let state = Mutex(State())
   /// Nonzero: writes are paced or stopped, and `delay` must be asked. Relaxed: a commit that sees it
   /// late is one commit too fast or too slow.
   private let isEngaged = Atomic<Bool>(false)
 
-  init(_ options: Options = Options()) { self.options = options }
+  init(_ options: Options = Options()) {
+    self.options = options
+    memoryBudget = Atomic(options.memoryBudget)
+  }
+
+  /// Changes the bytes of memtables at which writes stop.
+  func setMemoryBudget(_ bytes: UInt64) { memoryBudget.store(bytes, ordering: .relaxed) }
 
   /// Whether commits go without a wait.
   @inline(__always)
@@ -102,7 +109,7 @@ final class WriteController: Sendable {
     let debt = Double(input.debtBytes) / Double(max(options.debtMaximum, 1))
     let depthSpan = max(options.depthMaximum - options.depthMinimum, 1)
     let depth = max(input.levelZeroDepth - options.depthMinimum, 0) / depthSpan
-    let memory = Double(input.unflushedBytes) / Double(max(options.memoryBudget, 1))
+    let memory = Double(input.unflushedBytes) / Double(max(memoryBudget.load(ordering: .relaxed), 1))
     return max(debt, depth, memory)
   }
 
@@ -138,7 +145,7 @@ final class WriteController: Sendable {
   }
 
   private func isOverBudget(_ input: Input) -> Bool {
-    input.unflushedBytes >= options.memoryBudget || input.frozenCount >= options.frozenMaximum
+    input.unflushedBytes >= memoryBudget.load(ordering: .relaxed) || input.frozenCount >= options.frozenMaximum
   }
 
   // MARK: - The controller

@@ -8,6 +8,7 @@ internal import Synchronization
 /// when they would have to wait for it.
 final class BackgroundWork: Sendable {
   let options: EngineOptions
+  private let currentPlan: Mutex<MemoryPlan>
   let tree: Tree
   let pipeline: CommitPipeline
   let registry: FamilyRegistry
@@ -37,10 +38,12 @@ final class BackgroundWork: Sendable {
   }
 
   init(
-    options: EngineOptions, tree: Tree, pipeline: CommitPipeline, registry: FamilyRegistry, epochs: ReadEpochs,
+    options: EngineOptions, plan: MemoryPlan, tree: Tree, pipeline: CommitPipeline, registry: FamilyRegistry,
+    epochs: ReadEpochs,
     snapshots: SnapshotList, executor: any BackgroundExecutor, obsolete: ObsoleteFiles
   ) {
     self.options = options
+    currentPlan = Mutex(plan)
     self.tree = tree
     self.pipeline = pipeline
     self.registry = registry
@@ -48,10 +51,8 @@ final class BackgroundWork: Sendable {
     self.snapshots = snapshots
     self.executor = executor
     self.obsolete = obsolete
-    controller = WriteController(options.controllerOptions)
-    var pickerOptions = CompactionPickerOptions()
-    pickerOptions.memtableSize = UInt64(options.memtableSize)
-    let picker = LeveledCompactionPicker(options: pickerOptions)
+    controller = WriteController(plan.controllerOptions)
+    let picker = LeveledCompactionPicker(options: plan.pickerOptions)
     scheduler.withLock { $0 = CompactionScheduler(self, picker: picker) }
   }
 
@@ -73,6 +74,18 @@ final class BackgroundWork: Sendable {
     pipeline.log.prepareNext()
     scheduleFlush()
     compactions.didChange(registry.all.map(\.id))
+  }
+
+  /// How the memory budget is divided now.
+  var plan: MemoryPlan { currentPlan.withLock { $0 } }
+
+  /// Divides the memory anew. The shape of the tree and the log's segments stay as they were at open.
+  func setPlan(_ plan: MemoryPlan) {
+    currentPlan.withLock { $0 = plan }
+    pipeline.memory.setPlan(plan)
+    tree.openTables.setBounds(countMaximum: plan.openTableCount, bytesMaximum: plan.openTableBytes)
+    tree.budget.setLimit(plan.limit, cacheFloor: plan.cacheFloor, cacheMaximum: plan.cacheMaximum)
+    controller.setMemoryBudget(plan.controllerOptions.memoryBudget)
   }
 
   var isClosing: Bool { state.withLock { $0.isClosing } }
@@ -99,7 +112,11 @@ final class BackgroundWork: Sendable {
     guard !inputs.isEmpty || isReleaseDue else {
       state.withLock { $0.isFlushScheduled = false }
       // What came between the look and the line before is not left behind.
-      if !nextFlush().isEmpty || state.withLock({ $0.isReleaseDue }) { scheduleFlush() }
+      if !nextFlush().isEmpty || state.withLock({ $0.isReleaseDue }) {
+        scheduleFlush()
+      } else {
+        pipeline.memory.trimPool()
+      }
       executor.wakeWaiters()
       return
     }
@@ -159,7 +176,7 @@ final class BackgroundWork: Sendable {
 
   /// Frees what keeps the log's oldest segments where it is longer than its bound.
   func enforceLogBound() {
-    guard pipeline.log.liveBytes > options.logBytesMaximum else { return }
+    guard pipeline.log.liveBytes > plan.logBytesMaximum else { return }
     pipeline.leadIfFree { pipeline.enforceLogBound() }
   }
 
@@ -177,8 +194,8 @@ final class BackgroundWork: Sendable {
       let family = ColumnFamily(
         name: name, id: id,
         state: FamilyState(
-          id: id, name: name, options: options, memTable: pipeline.memory.makeMemTable(), version: .empty,
-          epochs: epochs, registry: registry))
+          id: id, name: name, options: options, memTable: pipeline.memory.empty, version: .empty, epochs: epochs,
+          registry: registry, account: tree.budget.account(.other)))
       var edit = VersionEdit()
       edit.createFamily(id, name: name, options: options.encoded)
       // Durable before the first record that names it can be written.
@@ -197,6 +214,7 @@ final class BackgroundWork: Sendable {
         try tree.commit(edit)
         family.state.markDropped()
         registry.remove(family)
+        pipeline.memory.didDrop(family.state)
         return family.state.discardMemTables()
       }
       pipeline.memory.didFlush(frozen)

@@ -75,7 +75,7 @@ final class CommitPipeline: @unchecked Sendable {
     try checkWritable()
     if family.isDropped { throw Self.droppedError(family) }
     if !family.active.hasRoom(keySize: key.count, valueSize: value.count) {
-      try makeRoom(in: family, bytes: key.count + value.count)
+      try makeRoom(in: family, entryCount: 1, byteCount: key.count + value.count)
     }
     let sequence = SequenceNumber(nextSequence)
     var place: UInt64 = 0
@@ -83,15 +83,15 @@ final class CommitPipeline: @unchecked Sendable {
       scratch.removeAll()
       BatchFormat.append(kind, family.id, key, value, to: &scratch)
       try log.makeRoom(payloadSize: scratch.count)
-      if family.activeSegment == nil { family.beginActive(segment: log.current.number) }
       place = try log.append(sequence: sequence, payload: scratch.view)
+      if family.activeSegment == nil { family.beginActive(segment: log.current.number) }
     } else {
       memory.noteUnlogged(family, segment: log.current.number)
     }
     family.active.insert(key, Trailer(sequence, kind), value)
     nextSequence &+= 1
     visibleWord.store(sequence.value, ordering: .sequentiallyConsistent)  // partner: `visible`
-    if log.takeHasSwitched() { didSwitchSegment([family]) }
+    if log.takeHasSwitched() { enforceLogBound() }
     return Receipt(sequence: sequence, place: place)
   }
 
@@ -151,9 +151,9 @@ final class CommitPipeline: @unchecked Sendable {
   private func apply(_ payload: ByteView, entryCount: Int, isLogged: Bool) throws(EngineError) -> Receipt {
     try checkWritable()
     try resolveFamilies(payload)
-    for family in touched where !family.active.hasRoom(entryCount: entryCount, byteCount: payload.count) {
-      // An entry takes at most so much beside its bytes: the record's header and its share of nodes.
-      try makeRoom(in: family, bytes: payload.count + entryCount * 64)
+    // Room for one may cost another of them its memtable: only all at once will do.
+    while let family = touched.first(where: { !$0.active.hasRoom(entryCount: entryCount, byteCount: payload.count) }) {
+      try makeRoom(in: family, entryCount: entryCount, byteCount: payload.count)
     }
     // An empty batch takes a sequence, too: its commit has a place in the order.
     let count = UInt64(max(entryCount, 1))
@@ -161,30 +161,25 @@ final class CommitPipeline: @unchecked Sendable {
     var place: UInt64 = 0
     if isLogged {
       try log.makeRoom(payloadSize: payload.count)
-      for family in touched where family.activeSegment == nil { family.beginActive(segment: log.current.number) }
       place = try log.append(sequence: SequenceNumber(nextSequence), payload: payload)
+      for family in touched where family.activeSegment == nil { family.beginActive(segment: log.current.number) }
     } else {
       for family in touched { memory.noteUnlogged(family, segment: log.current.number) }
     }
     try insert(payload, first: nextSequence)
     nextSequence += count
     visibleWord.store(last.value, ordering: .sequentiallyConsistent)  // partner: `visible`
-    if log.takeHasSwitched() { didSwitchSegment(touched) }
+    if log.takeHasSwitched() { enforceLogBound() }
     return Receipt(sequence: last, place: place)
-  }
-
-  /// What is due now and then, and would cost too much with each commit. The leader's.
-  @inline(never)
-  private func didSwitchSegment(_ written: [FamilyState]) {
-    enforceLogBound()
-    for family in written { memory.populateIfFilling(family) }
   }
 
   /// Makes room in a family's memtable, and goes on in a new segment of the log where the flush that has
   /// to come first waits for that. The leader's.
   @inline(never)
-  private func makeRoom(in family: FamilyState, bytes: Int) throws(EngineError) {
-    while try !memory.makeRoom(in: family, bytes: bytes, unless: { [self] in needsRestart }) {
+  private func makeRoom(in family: FamilyState, entryCount: Int, byteCount: Int) throws(EngineError) {
+    while try !memory.makeRoom(
+      in: family, entryCount: entryCount, byteCount: byteCount, unless: { [self] in needsRestart })
+    {
       restartIfBroken()
       try checkWritable()
     }

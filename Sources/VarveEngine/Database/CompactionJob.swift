@@ -101,7 +101,9 @@ final class CompactionJob: Sendable {
       }
     }
     var merge = MergingIterator<MergeSource>(capacity: runs.count)
-    let opener = TableOpener(readers: background.tree, purpose: .compaction)
+    let size = background.plan.readAheadSize(runCount: runs.count, threadCount: background.executor.parallelism)
+    let buffers = ReadAhead.Options(size: size, account: background.tree.budget.account(.compaction))
+    let opener = TableOpener(readers: background.tree, purpose: .compaction, buffers: buffers)
     for run in runs { merge.append(MergeSource(LevelIterator<TableIterator>(run, opener))) }
     return merge
   }
@@ -177,6 +179,7 @@ final class CompactionJob: Sendable {
       let size = output.builder.estimatedFileSize
       if size > reported { job.report(size - reported) }
       reported = max(reported, size)
+      output.updateCharge()
     }
   }
 

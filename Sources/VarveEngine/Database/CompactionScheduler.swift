@@ -155,6 +155,7 @@ final class CompactionScheduler: Sendable {
       }
     }
     background.epochs.poll()
+    background.tree.cache.trimIfShrunk()
     if case .failure(let error) = result { didFail(error, family: compaction.family) }
     background.updateController()
     schedulePick()

@@ -47,18 +47,44 @@ extension Engine {
   public func explain() -> String {
     checkOpen()
     let log = pipeline.log
+    let plan = background.plan
     var lines = ["database \(path)"]
     lines.append(
-      "memtables: \(options.memtableSize) bytes each; writers wait above \(options.frozenBytesMaximum) frozen")
-    lines.append(
-      "log: written through \(log.usesMapping ? "a mapping" : "pwrite"); \(log.liveBytes) bytes in \(log.liveSegmentCount) segments, at most \(options.logBytesMaximum) before the oldest families are flushed"
+      "memtables: \(plan.memtableSize) bytes each, and \(plan.activeBytesMaximum) for those of all families together; writers wait above \(plan.frozenBytesMaximum) frozen"
     )
-    lines.append("cache: \(options.cacheSize) bytes")
     lines.append(
-      "tables: \(options.compression.rawValue), blocks of \(options.blockSize) bytes, \(options.bloomBitsPerKey) filter bits a key"
+      "log: written through \(log.usesMapping ? "a mapping" : "pwrite"); segments of at most \(plan.logSegmentSize); \(log.liveBytes) bytes in \(log.liveSegmentCount) segments, at most \(plan.logBytesMaximum) before the oldest families are flushed"
     )
-    lines.append("background: \(executor.parallelism) threads for compactions, one kept for flushes")
-    return lines.joined(separator: "\n")
+    lines.append(
+      "open tables: \(tree.openTables.count), at most \(plan.openTableCount) with \(plan.openTableBytes) bytes of memory"
+    )
+    lines.append(
+      "tables: \(options.compression.rawValue), blocks of \(options.blockSize) bytes, \(options.bloomBitsPerKey) filter bits a key, cut at \(plan.tableSize) bytes"
+    )
+    lines.append(
+      "background: \(executor.parallelism) threads for compactions, one kept for flushes; about \(plan.compactionBytes) bytes of buffers"
+    )
+    return lines.joined(separator: "\n") + "\n" + tree.budget.overview
+  }
+
+  /// The bytes that all memory which grows with use is kept within.
+  public var memoryBudget: Int {
+    checkOpen()
+    return background.plan.limit
+  }
+
+  /// Changes the budget while everything is open: the cache at once, memtables and buffers as they come and
+  /// go. Sizes that the options name stay as they are; the log's largest segment and where tables are cut
+  /// stay as they were at open.
+  ///
+  /// Throws `.invalidArgument` below 1 MiB, and where the sizes that the options name don't fit.
+  public func setMemoryBudget(_ bytes: Int) throws(EngineError) {
+    checkOpen()
+    var changed = options
+    changed.memoryBudget = bytes
+    changed.logSegmentSize = background.plan.logSegmentSize
+    try changed.validate()
+    background.setPlan(try changed.memoryPlan())
   }
 }
 

@@ -140,7 +140,7 @@ extension Engine {
     let hash = KeyHash.hash(key)
     var result: R?
     try view.version.forEachTable(thatMayHold: key, at: sequence) { (table, _) throws(EngineError) in
-      let reader = unsafe try tree.reader(table)
+      let reader = unsafe try tree.borrowReader(table)
       return try unsafe reader.withGuaranteed { (reader) throws(EngineError) in
         guard let hit = try reader.get(key, hash: hash, at: sequence) else { return true }
         result = body(try Self.visibleValue(hit.trailer, hit.value))

@@ -180,11 +180,19 @@ public final class Engine: Sendable {
     timers.stop()
     defer {
       executor.shutDown()
-      epochs.poll()
-      tree.close()
+      releaseMemory()
       fileLock?.release()
     }
     if options.readOnly { return }
     try background.drainAndClose()
+  }
+
+  /// What cursors don't hold goes now, not with the last reference to the engine.
+  private func releaseMemory() {
+    for family in registry.all { family.state.close(pipeline.memory.empty) }
+    tree.close()
+    epochs.poll()
+    pipeline.memory.close()
+    tree.cache.setCapacity(0)
   }
 }

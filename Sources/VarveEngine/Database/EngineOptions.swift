@@ -29,13 +29,21 @@ public struct EngineOptions: Sendable {
   /// Opens without writing anything: nothing is created, renamed or locked, and the log is replayed in
   /// memory. The database must not be open for writing elsewhere. Default false.
   public var readOnly = false
-  /// The bytes that a family's memtable holds before it is flushed. 64 KiB to 1 GiB, default 64 MiB.
-  public var memtableSize = 64 << 20
-  /// The bytes of decoded blocks kept in memory, over all families. Default 256 MiB.
-  public var cacheSize = 256 << 20
-  /// All memory that grows with use: memtables, log, cache, open tables, buffers. Default nil: four
-  /// memtables, the cache and 64 MiB.
+  /// All memory that grows with use: memtables, the mapped log, the cache, open tables, the buffers of
+  /// compactions. From 1 MiB. The resident memory of a process that does nothing else stays within it,
+  /// plus a tenth, plus 32 MiB.
+  ///
+  /// Everything below that is nil is derived from it: memtables of an eighth, at most 64 MiB; log
+  /// segments of half of that; the cache takes what the others leave, and shrinks when they grow. What is
+  /// not nil is taken as it is, and has to fit. `Engine.explain()` says what it came to. Default nil:
+  /// 512 MiB, or what the sizes below come to where any is given.
   public var memoryBudget: Int?
+  /// The bytes that a memtable holds, and the memtables of all families hold together, before the
+  /// largest is flushed; three times as many may wait to be flushed. 64 KiB to 1 GiB. Default nil: from
+  /// the budget.
+  public var memtableSize: Int?
+  /// The bytes of decoded blocks kept in memory, over all families. Default nil: what the budget leaves.
+  public var cacheSize: Int?
   /// What a commit survives that does not say so itself. Default `.process`.
   public var durability: Durability = .process
   /// How tables are compressed. Default LZ4.
@@ -47,21 +55,27 @@ public struct EngineOptions: Sendable {
   public var blockSize = 4 << 10
   /// Bits a key of the filters; 0 for none. Default 10: one false positive in a hundred.
   public var bloomBitsPerKey = 10
-  /// The largest segment of the log. 256 KiB to 1 GiB, default 64 MiB.
-  public var logSegmentSize = Limits.logSegmentSizeDefaultMaximum
+  /// The largest segment of the log, of which two are mapped. 64 KiB to 1 GiB. Default nil: from the
+  /// budget, at most 64 MiB.
+  public var logSegmentSize: Int?
+  /// How many tables are kept open between reads, each with a file descriptor. From 16. Default nil: half
+  /// of the process's limit of descriptors, at most 4,096.
+  public var openTableCount: Int?
 
   /// The defaults.
   public init() {}
 
   /// Throws `.invalidArgument` with the option's name where a value has no meaning.
   func validate() throws(EngineError) {
-    try Self.check("memtableSize", memtableSize, 64 << 10, 1 << 30)
-    try Self.check("cacheSize", cacheSize, 0, Int.max)
+    if let memtableSize { try Self.check("memtableSize", memtableSize, 64 << 10, 1 << 30) }
+    if let cacheSize { try Self.check("cacheSize", cacheSize, 0, Int.max) }
     try Self.check("blockSize", blockSize, 1 << 10, 1 << 20)
     try Self.check("bloomBitsPerKey", bloomBitsPerKey, 0, 64)
-    try Self.check("logSegmentSize", logSegmentSize, 64 << 10, 1 << 30)
+    if let logSegmentSize { try Self.check("logSegmentSize", logSegmentSize, 64 << 10, 1 << 30) }
+    if let openTableCount { try Self.check("openTableCount", openTableCount, OpenTables.countMinimum, Int.max) }
     if let backgroundThreads { try Self.check("backgroundThreads", backgroundThreads, 1, 256) }
-    if let memoryBudget { try Self.check("memoryBudget", memoryBudget, 1 << 20, Int.max) }
+    if let memoryBudget { try Self.check("memoryBudget", memoryBudget, MemoryPlan.limitMinimum, Int.max) }
+    _ = try memoryPlan()
     if readOnly && errorIfExists {
       throw EngineError(.invalidArgument, "readOnly and errorIfExists exclude each other")
     }
@@ -78,13 +92,9 @@ public struct EngineOptions: Sendable {
 extension EngineOptions {
   /// Threads for background work besides the one that is kept for what others wait for.
   var threadCount: Int { backgroundThreads ?? 2 }
+}
 
-  /// Full memtables that wait to be flushed, before writers wait, too.
-  var frozenBytesMaximum: Int { 3 * memtableSize }
-
-  /// The log's segments that are kept, before the families that need the oldest are flushed.
-  var logBytesMaximum: Int { 2 * (frozenBytesMaximum + memtableSize) }
-
+extension MemoryPlan {
   func logOptions(usesMapping: Bool) -> LogWriter.Options {
     LogWriter.Options(
       initialSegmentSize: min(Limits.logSegmentSizeMinimum, logSegmentSize), maximumSegmentSize: logSegmentSize,
@@ -96,5 +106,12 @@ extension EngineOptions {
     // Frozen memtables alone are counted: the active ones are always there.
     controller.memoryBudget = UInt64(frozenBytesMaximum + memtableSize)
     return controller
+  }
+
+  var pickerOptions: CompactionPickerOptions {
+    var picker = CompactionPickerOptions()
+    picker.memtableSize = UInt64(memtableSize)
+    picker.targetFileSize = tableSize
+    return picker
   }
 }

@@ -48,6 +48,46 @@ public struct EngineStatistics: Sendable {
     }
   }
 
+  /// How much of the memory budget is used, and by what, in bytes.
+  public struct Memory: Sendable, Hashable {
+    /// The budget.
+    public let limit: Int
+    /// Arenas of memtables: active, frozen, held by cursors, or kept for new ones.
+    public let memTables: Int
+    /// Mapped segments of the log.
+    public let log: Int
+    /// Open tables, without their blocks in the cache.
+    public let openTables: Int
+    /// Buffers of flushes and compactions.
+    public let compaction: Int
+    /// Families, and what is known of each table.
+    public let other: Int
+    /// Blocks in the cache.
+    public let cache: Int
+    /// What the cache may hold now.
+    public let cacheCapacity: Int
+    /// Tables that are kept open.
+    public let openTableCount: Int
+
+    /// All that is counted.
+    public var used: Int { memTables + log + openTables + compaction + other + cache }
+
+    init(_ tree: Tree) {
+      let budget = tree.budget
+      limit = budget.limit
+      memTables = budget.used(.memTables)
+      log = budget.used(.log)
+      openTables = budget.used(.openTables)
+      compaction = budget.used(.compaction)
+      other = budget.used(.other)
+      cache = budget.cache.usedBytes
+      cacheCapacity = budget.cache.capacity
+      openTableCount = tree.openTables.count
+    }
+  }
+
+  /// The memory that is used.
+  public let memory: Memory
   /// The version of the format on disk.
   public let formatVersion: UInt32
   /// The random number that the database got when it was made.
@@ -70,6 +110,7 @@ public struct EngineStatistics: Sendable {
   public let snapshotCount: Int
 
   init(_ engine: Engine) {
+    memory = Memory(engine.tree)
     let state = engine.tree.state
     formatVersion = state.formatVersion
     databaseID = state.databaseID

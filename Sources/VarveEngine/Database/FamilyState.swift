@@ -42,6 +42,7 @@ final class FamilyState: @unchecked Sendable {
   let registry: FamilyRegistry
   private let dropped = Atomic<Bool>(false)
   private let viewBits: Atomic<UInt>
+  private let charge: MemoryCharge
   private let parts: Mutex<Parts>
 
   /// Where the leader inserts.
@@ -64,18 +65,23 @@ final class FamilyState: @unchecked Sendable {
 
   init(
     id: UInt32, name: String, options: FamilyOptions, memTable: MemTable, version: Version, epochs: ReadEpochs,
-    registry: FamilyRegistry
+    registry: FamilyRegistry, account: MemoryAccount?
   ) {
     self.id = id
     self.name = name
     self.options = options
     self.epochs = epochs
     self.registry = registry
+    charge = MemoryCharge(FamilyState.memorySize + 2 * name.utf8.count, to: account)
     active = memTable
     let view = ReadView(memTable: memTable, frozen: [], version: version)
     viewBits = unsafe Atomic(UInt(bitPattern: Unmanaged.passUnretained(view).toOpaque()))
     parts = Mutex(Parts(memTable: memTable, version: version, view: view))
   }
+
+  /// About what a family without entries takes of memory: this object, its view, its places in the
+  /// registry and in the MANIFEST's state.
+  static let memorySize = 1_280
 
   var isDropped: Bool { dropped.load(ordering: .acquiring) }
   func markDropped() { dropped.store(true, ordering: .releasing) }
@@ -171,7 +177,7 @@ final class FamilyState: @unchecked Sendable {
   /// Freezes the active memtable, unless it is empty, and goes on in `next`. The leader's.
   func freeze(next: MemTable) {
     let old = parts.withLock { parts in
-      if let segment = activeSegment {
+      if let segment = activeSegment, parts.memTable.entryCount > 0 {
         parts.frozen.append(
           FrozenMemTable(
             table: parts.memTable, firstSegment: segment, copyPlace: copyPlace, hasUnlogged: hasUnlogged))
@@ -184,6 +190,19 @@ final class FamilyState: @unchecked Sendable {
     activeSegment = nil
     copyPlace = 0
     hasUnlogged = false
+    epochs.retire(old)
+  }
+
+  /// Lets go of all memtables and tables: the engine closes. The leader's.
+  func close(_ empty: MemTable) {
+    active = empty
+    activeSegment = nil
+    let old = parts.withLock { parts in
+      parts.memTable = empty
+      parts.frozen = []
+      parts.version = .empty
+      return publish(&parts)
+    }
     epochs.retire(old)
   }
 

@@ -107,6 +107,8 @@ struct FlushJob {
     let snapshots = background.snapshots.sequences { background.pipeline.visible }
     let output = try TableOutput(background, input.family.state, level: 0, origin: .flush)
     written.append((input.family.id, output.number))
+    // The filter's hashes: 8 bytes a key, in an array that doubles.
+    output.updateCharge(expecting: 12 * input.frozen.reduce(0) { $0 + $1.table.entryCount })
     try FlushMerge.run(input.frozen.map(\.table), snapshots: snapshots, into: output.builder)
     guard output.builder.entryCount > 0 else {
       output.discard()

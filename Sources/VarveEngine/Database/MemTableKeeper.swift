@@ -1,32 +1,40 @@
 internal import Synchronization
 
-/// Gives out memtables, and freezes full ones so that the commit leader always has room.
+/// Gives out memtables, lets them grow, and freezes some so that the commit leader always has room.
 ///
 /// # Bounds
-/// At most `frozenBytesMaximum` wait to be flushed, over all families: beyond it the leader waits, and
-/// every writer with it. That is the one full stop of the write path; the write controller is there so
-/// that it is not met.
+/// - A memtable grows in steps, each charged to the budget, up to `memtableSize`.
+/// - The active memtables of all families together come to `activeBytesMaximum`; at a step beyond it the
+///   largest of them are frozen. A family without entries has no memory at all: it inserts nowhere yet
+///   (`empty`), and one with few entries has a page.
+/// - At most `frozenBytesMaximum` wait to be flushed, over all families: beyond it the leader waits, and
+///   every writer with it. That is the one full stop of the write path; the write controller is there so
+///   that it is not met.
 ///
 /// # Concurrency
-/// `makeRoom`, `freeze` and `noteUnlogged` belong to the commit leader; the rest is safe from any
-/// thread.
+/// `makeRoom`, `freeze`, `noteUnlogged` and `didDrop` belong to the commit leader; the rest is safe from
+/// any thread.
 final class MemTableKeeper: Sendable {
-  private let memtableSize: Int
-  private let frozenBytesMaximum: Int
+  private let bounds: Mutex<MemoryPlan>
   /// The memory of retired memtables, whose pages are there already.
   private let pool: ArenaPool
   private let executor: any BackgroundExecutor
   private let frozenBytes = Atomic<Int>(0)
+  /// What is charged for active memtables. Changed by the leader alone.
+  private let activeBytes = Atomic<Int>(0)
   private let requestFlush = Mutex<(@Sendable (FamilyState) -> Void)?>(nil)
   private let flushError = Mutex<EngineError?>(nil)
   /// Held while memtables are frozen, so that a flush sees all of a group or none.
   private let freezing = Mutex(())
+  /// The active memtable of every family that has no entries.
+  let empty: MemTable
 
-  init(memtableSize: Int, frozenBytesMaximum: Int, executor: any BackgroundExecutor) {
-    self.memtableSize = memtableSize
-    self.frozenBytesMaximum = frozenBytesMaximum
+  init(plan: MemoryPlan, account: MemoryAccount, executor: any BackgroundExecutor) {
+    bounds = Mutex(plan)
     self.executor = executor
-    pool = ArenaPool(limit: 4 * memtableSize)
+    pool = ArenaPool(limit: plan.poolBytesMaximum, account: account)
+    // Without the pool's account: it stays without memory.
+    empty = MemTable(growingTo: 1, pool: ArenaPool(limit: 0), touchedMaximum: 0)
   }
 
   /// Whom to tell of a frozen memtable.
@@ -34,40 +42,101 @@ final class MemTableKeeper: Sendable {
     requestFlush.withLock { $0 = request }
   }
 
-  func makeMemTable() -> MemTable { MemTable(capacity: memtableSize, pool: pool) }
+  private var plan: MemoryPlan { bounds.withLock { $0 } }
 
-  /// A memtable in which `bytes` are no more than a quarter.
-  private func makeMemTable(for bytes: Int) -> MemTable {
-    bytes > memtableSize / 4 ? MemTable(capacity: 4 * bytes + memtableSize) : makeMemTable()
+  /// Changes the bounds. What is too much is frozen at the next step of a memtable.
+  func setPlan(_ plan: MemoryPlan) {
+    bounds.withLock { $0 = plan }
+    pool.setLimit(plan.poolBytesMaximum)
   }
 
-  /// Freezes the family's memtable and gives it one in which `bytes` fit. False, and nothing done, where it
-  /// has to wait for flushes and `isInterrupted` is true.
+  /// Gives back memory that only a burst of flushes needed.
+  func trimPool() { pool.trim(to: plan.idlePoolBytes) }
+
+  /// Lets go of all memory that is kept for new memtables.
+  func close() { pool.setLimit(0) }
+
+  /// A memtable in which `bytes` are no more than a quarter.
   ///
   /// Batches that would take more than a quarter of a memtable get one of their size, so that a large
   /// batch neither fails nor bursts the bounds of the others.
-  func makeRoom(
-    in family: FamilyState, bytes: Int, unless isInterrupted: @Sendable () -> Bool
-  ) throws(EngineError) -> Bool {
-    let isLarge = bytes > memtableSize / 4
-    if family.active.entryCount == 0 && !isLarge {
-      fatalError("an empty memtable of \(memtableSize) bytes has no room for \(bytes): report this as a bug")
+  private func makeMemTable(for bytes: Int, _ plan: MemoryPlan) -> MemTable {
+    // An arena that was large for another family must not push this one over the bound.
+    let room = max(plan.activeBytesMaximum - activeBytes.load(ordering: .relaxed), 0)
+    guard bytes > plan.memtableSize / 4 else {
+      return MemTable(growingTo: plan.memtableSize, pool: pool, touchedMaximum: room)
     }
-    guard try waitForFlushes(unless: isInterrupted) else { return false }
-    freeze(family, next: makeMemTable(for: bytes))
+    return MemTable(growingTo: 4 * bytes + plan.memtableSize, pool: pool, touchedMaximum: 0, isReusable: false)
+  }
+
+  /// Sees to it that entries of these sizes in sum fit into the family's memtable: lets it grow, or
+  /// freezes it and begins another. False, and nothing done, where it has to wait for flushes and
+  /// `isInterrupted` is true.
+  func makeRoom(
+    in family: FamilyState, entryCount: Int, byteCount: Int, unless isInterrupted: @Sendable () -> Bool
+  ) throws(EngineError) -> Bool {
+    let plan = plan
+    if family.active.couldHaveRoom(entryCount: entryCount, byteCount: byteCount) {
+      let more =
+        family.active.chargeAfterGrowth(entryCount: entryCount, byteCount: byteCount) - family.active.chargedBytes
+      if activeBytes.load(ordering: .relaxed) + more > plan.activeBytesMaximum {
+        guard try waitForFlushes(plan, unless: isInterrupted) else { return false }
+        freezeLargest(of: family.registry, for: more, plan)
+      }
+    } else if family.active !== empty {
+      guard try waitForFlushes(plan, unless: isInterrupted) else { return false }
+      freeze(family)
+    }
+    grow(family, entryCount: entryCount, byteCount: byteCount, plan)
     return true
+  }
+
+  /// Lets the family's memtable take entries of these sizes; a new one where it can't.
+  private func grow(_ family: FamilyState, entryCount: Int, byteCount: Int, _ plan: MemoryPlan) {
+    if !family.active.couldHaveRoom(entryCount: entryCount, byteCount: byteCount) {
+      // An entry takes at most so much beside its bytes: the record's header and its share of nodes.
+      let next = makeMemTable(for: byteCount + entryCount * 96, plan)
+      // The old one is without entries here: frozen already, or allowed to grow in vain.
+      activeBytes.wrappingAdd(next.chargedBytes - family.active.chargedBytes, ordering: .relaxed)
+      family.freeze(next: next)
+    }
+    let more = family.active.grow(entryCount: entryCount, byteCount: byteCount)
+    activeBytes.wrappingAdd(more, ordering: .relaxed)
+    if more >= Self.populatedStepMinimum { populate(family.active) }
+  }
+
+  /// Has the system give the pages of a memtable's step while its writer goes on: taken by faults, one at a
+  /// time, they cost the writer time. MEASURED
+  private func populate(_ table: MemTable) {
+    let used = table.allowedBytes
+    executor.submit("memtable.populate", priority: .high) { table.populate(upTo: used) }
+  }
+
+  /// Below this the faults are too few to matter.
+  private static let populatedStepMinimum = 1 << 20
+
+  /// Freezes the largest memtables until there is room for `bytes` and for an eighth of the bound: going
+  /// through all families is worth more than one step.
+  private func freezeLargest(of registry: FamilyRegistry, for bytes: Int, _ plan: MemoryPlan) {
+    let goal = plan.activeBytesMaximum - plan.activeBytesMaximum / 8 - bytes
+    let candidates = registry.all.map(\.state).filter { $0.active.entryCount > 0 }
+    for state in candidates.sorted(by: { $0.active.usedBytes > $1.active.usedBytes }) {
+      if activeBytes.load(ordering: .relaxed) <= goal { return }
+      // One that was frozen with another is empty by now.
+      if state.active.entryCount > 0 { freeze(state) }
+    }
   }
 
   /// Freezes the family's memtable where it holds anything.
   ///
   /// Where that holds unlogged batches, the memtables of all families that do are frozen with it, at one
   /// instant for flushes: the other half of a batch may be there.
-  func freeze(_ family: FamilyState, next: MemTable? = nil) {
+  func freeze(_ family: FamilyState) {
     freezing.withLock { _ in
       let sharesBatches = family.hasUnlogged
-      freezeAlone(family, next: next)
+      freezeAlone(family)
       guard sharesBatches else { return }
-      for other in family.registry.all where other.state.hasUnlogged { freezeAlone(other.state, next: nil) }
+      for other in family.registry.all where other.state.hasUnlogged { freezeAlone(other.state) }
     }
     requestFlush.withLock { $0 }?(family)
   }
@@ -75,47 +144,48 @@ final class MemTableKeeper: Sendable {
   /// Runs `body` while no memtable is frozen.
   func betweenFreezes<R>(_ body: () -> R) -> R { freezing.withLock { _ in body() } }
 
-  private func freezeAlone(_ family: FamilyState, next: MemTable?) {
+  private func freezeAlone(_ family: FamilyState) {
     let old = family.active
-    guard old.entryCount > 0 else {
-      if let next { family.freeze(next: next) }
-      return
-    }
+    guard old.entryCount > 0 else { return }
     frozenBytes.add(old.usedBytes, ordering: .relaxed)
-    family.freeze(next: next ?? makeMemTable())
+    activeBytes.wrappingSubtract(old.chargedBytes, ordering: .relaxed)
+    family.freeze(next: empty)
   }
 
   /// As `makeRoom`, while the log is replayed: nothing flushes yet, and the log's bound bounds this.
-  func freezeReplayed(_ family: FamilyState, bytes: Int) {
-    frozenBytes.add(family.active.usedBytes, ordering: .relaxed)
-    family.freeze(next: makeMemTable(for: bytes))
+  func makeReplayRoom(in family: FamilyState, byteCount: Int) {
+    if !family.active.couldHaveRoom(entryCount: 1, byteCount: byteCount) { freezeAlone(family) }
+    grow(family, entryCount: 1, byteCount: byteCount, plan)
   }
 
-  /// Has the memory of the family's memtable populated behind the writer's back, once it fills.
-  ///
-  /// MEASURED
-  func populateIfFilling(_ family: FamilyState) {
-    let table = family.active
-    guard let used = table.takePopulation() else { return }
-    executor.submit("memtable.populate", priority: .high) { table.populate(upTo: used) }
+  /// Forgets the active memtable of a dropped family.
+  func didDrop(_ family: FamilyState) {
+    activeBytes.wrappingSubtract(family.active.chargedBytes, ordering: .relaxed)
   }
 
-  /// Puts all replayed entries of a family into one memtable with room for `bytes` more: where an older
+  /// Puts all replayed entries of a family into one memtable with room for `byteCount` more: where an older
   /// entry comes after newer ones that are frozen.
-  func mergeReplayed(_ family: FamilyState, bytes: Int) {
+  func mergeReplayed(_ family: FamilyState, byteCount: Int) {
     let frozen = family.frozen.map(\.table)
     let tables = frozen + [family.active]
-    let merged = MemTable(capacity: memtableSize + 4 * bytes + 2 * tables.reduce(0) { $0 + $1.usedBytes })
+    let size = plan.memtableSize + 4 * tables.reduce(byteCount) { $0 + $1.usedBytes }
+    let merged = MemTable(growingTo: size, pool: pool, touchedMaximum: 0, isReusable: false)
     for table in tables {
       var iterator = table.makeIterator()
       iterator.seekToFirst()
       while iterator.isValid {
+        let entrySize = iterator.userKey.count + iterator.value.count
+        if !merged.hasRoom(entryCount: 1, byteCount: entrySize) {
+          _ = merged.grow(entryCount: 1, byteCount: entrySize)
+        }
         merged.insert(iterator.userKey, iterator.trailer, iterator.value)
         iterator.next()
       }
     }
     frozenBytes.subtract(frozen.reduce(0) { $0 + $1.usedBytes }, ordering: .relaxed)
+    activeBytes.wrappingAdd(merged.chargedBytes - family.active.chargedBytes, ordering: .relaxed)
     family.mergeReplayed(into: merged)
+    if !merged.hasRoom(entryCount: 1, byteCount: byteCount) { grow(family, entryCount: 1, byteCount: byteCount, plan) }
   }
 
   /// Notes that entries come that are not in the log.
@@ -140,12 +210,15 @@ final class MemTableKeeper: Sendable {
   var frozenSize: Int { frozenBytes.load(ordering: .relaxed) }
 
   /// False where `isInterrupted` ended it.
-  private func waitForFlushes(unless isInterrupted: @Sendable () -> Bool) throws(EngineError) -> Bool {
-    if frozenSize <= frozenBytesMaximum { return true }
+  private func waitForFlushes(
+    _ plan: MemoryPlan, unless isInterrupted: @Sendable () -> Bool
+  ) throws(EngineError) -> Bool {
+    let maximum = plan.frozenBytesMaximum
+    if frozenSize <= maximum { return true }
     executor.wait(until: { [self] in
-      frozenSize <= frozenBytesMaximum || flushError.withLock { $0 != nil } || isInterrupted()
+      frozenSize <= maximum || flushError.withLock { $0 != nil } || isInterrupted()
     })
-    if frozenSize <= frozenBytesMaximum { return true }
+    if frozenSize <= maximum { return true }
     if isInterrupted() { return false }
     if let error = flushError.withLock({ $0 }) {
       throw EngineError(error.code, "memtables are full and can't be flushed", cause: error, file: error.file)

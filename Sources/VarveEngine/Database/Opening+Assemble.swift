@@ -33,22 +33,26 @@ extension Opening {
   ) throws(EngineError) -> OpenedParts {
     let registry = FamilyRegistry()
     let epochs = ReadEpochs()
-    let memory = MemTableKeeper(
-      memtableSize: options.memtableSize, frozenBytesMaximum: options.frozenBytesMaximum, executor: executor)
+    let plan = try options.memoryPlan()
+    let budget = MemoryBudget(
+      limit: plan.limit, cacheFloor: plan.cacheFloor, cacheMaximum: plan.cacheMaximum, cache: BlockCache(capacity: 0))
+    let memory = MemTableKeeper(plan: plan, account: budget.account(.memTables), executor: executor)
     let obsolete = ObsoleteFiles(executor: executor, fileSystem: environment.fileSystem)
     let tree = Tree(
-      directory: path, environment: environment, registry: registry, cache: BlockCache(capacity: options.cacheSize),
+      directory: path, environment: environment, registry: registry, epochs: epochs, budget: budget, plan: plan,
       manifest: manifest, obsolete: obsolete)
-    let defaultFamily = try addFamilies(manifest.state, registry, epochs, memory)
+    let defaultFamily = try addFamilies(manifest.state, registry, epochs, memory, budget)
     let replayed = try replayLog(manifest.state, files: files, registry: registry, memory: memory)
-    let log = try beginLog(manifest, files: files, replayed: replayed, executor: executor)
+    let log = try beginLog(
+      manifest, files: files, replayed: replayed, executor: executor, plan: plan, account: budget.account(.log))
     let pipeline = CommitPipeline(
       log: log, memory: memory, families: registry, lastSequence: replayed.lastSequence,
-      logBytesMaximum: options.logBytesMaximum,
+      logBytesMaximum: plan.logBytesMaximum,
       commitEdit: { (edit) throws(EngineError) in try tree.commit(edit) })
     let snapshots = SnapshotList()
     let background = BackgroundWork(
-      options: options, tree: tree, pipeline: pipeline, registry: registry, epochs: epochs, snapshots: snapshots,
+      options: options, plan: plan, tree: tree, pipeline: pipeline, registry: registry, epochs: epochs,
+      snapshots: snapshots,
       executor: executor, obsolete: obsolete)
     return OpenedParts(
       path: path, options: options, environment: environment, executor: executor, registry: registry,
@@ -57,13 +61,15 @@ extension Opening {
   }
 
   private func addFamilies(
-    _ state: ManifestState, _ registry: FamilyRegistry, _ epochs: ReadEpochs, _ memory: MemTableKeeper
+    _ state: ManifestState, _ registry: FamilyRegistry, _ epochs: ReadEpochs, _ memory: MemTableKeeper,
+    _ budget: MemoryBudget
   ) throws(EngineError) -> ColumnFamily {
     for family in state.families.values.sorted(by: { $0.id < $1.id }) {
       let familyState = FamilyState(
         id: family.id, name: family.name,
         options: try FamilyOptions(decoding: family.options, family: family.name),
-        memTable: memory.makeMemTable(), version: family.version, epochs: epochs, registry: registry)
+        memTable: memory.empty, version: family.version, epochs: epochs, registry: registry,
+        account: budget.account(.other))
       registry.add(ColumnFamily(name: family.name, id: family.id, state: familyState))
     }
     guard let defaultFamily = registry.named("default"), defaultFamily.id == 0 else {
@@ -75,15 +81,17 @@ extension Opening {
   // MARK: - 6 and 7. Orphans, the cut, the new segment
 
   private func beginLog(
-    _ manifest: Manifest, files: [FileName], replayed: ReplayedLog, executor: any BackgroundExecutor
+    _ manifest: Manifest, files: [FileName], replayed: ReplayedLog, executor: any BackgroundExecutor,
+    plan: MemoryPlan, account: MemoryAccount
   ) throws(EngineError) -> LogWriter {
-    if options.readOnly { return try makeIdleLog(manifest, executor) }
+    if options.readOnly { return try makeIdleLog(manifest, executor, plan) }
     let fileSystem = environment.fileSystem
     // What is removed below must not be named by a state that a torn MANIFEST only seems to have.
     if manifest.mustRoll { try manifest.roll() }
     try removeOrphans(manifest, files: files, dropped: Set(replayed.outcome.dropped))
     var pool = SegmentPool(
-      directory: path, fileSystem: fileSystem, usesMapping: fileSystem.supportsMapping(path))
+      directory: path, fileSystem: fileSystem, usesMapping: fileSystem.supportsMapping(path),
+      account: account)
     for case .pooledLog(let number) in files {
       let size = try fileSystem.attributes(path + "/" + FileName.pooledLog(number).name)?.size ?? 0
       pool.adopt(number, capacity: Int(size))
@@ -92,7 +100,7 @@ extension Opening {
     for link in chain { try syncReplayed(link) }
     let log = try LogWriter(
       environment: environment, executor: executor, directory: path, databaseID: manifest.state.databaseID,
-      options: options.logOptions(usesMapping: pool.usesMapping),
+      options: plan.logOptions(usesMapping: pool.usesMapping),
       replayed: chain.map {
         LogWriter.LiveSegment(
           number: $0.number, lifeID: $0.lifeID, capacity: $0.capacity, file: nil, logBase: 0, end: $0.end,
@@ -115,11 +123,11 @@ extension Opening {
 
   /// The log of an engine that writes nothing: in memory, and empty for ever.
   private func makeIdleLog(
-    _ manifest: Manifest, _ executor: any BackgroundExecutor
+    _ manifest: Manifest, _ executor: any BackgroundExecutor, _ plan: MemoryPlan
   ) throws(EngineError) -> LogWriter {
     var idle = environment
     idle.fileSystem = MemoryFileSystem()
-    var logOptions = options.logOptions(usesMapping: false)
+    var logOptions = plan.logOptions(usesMapping: false)
     logOptions.initialSegmentSize = 2 * LogFormat.headerBlockSize
     return try LogWriter(
       environment: idle, executor: executor, directory: "", databaseID: manifest.state.databaseID, options: logOptions,

@@ -79,7 +79,7 @@ extension Opening {
       return
     }
     if !family.active.hasRoom(keySize: entry.key.count, valueSize: entry.value.count) {
-      memory.freezeReplayed(family, bytes: entry.key.count + entry.value.count)
+      memory.makeReplayRoom(in: family, byteCount: entry.key.count + entry.value.count)
     }
     if family.activeSegment == nil { family.beginActive(segment: segment) }
     family.active.insert(entry.key, Trailer(sequence, entry.kind), entry.value)
@@ -98,7 +98,7 @@ extension Opening {
       if table.get(entry.key, at: sequence)?.trailer.sequence == sequence { return }
     }
     if !frozen.isEmpty || !family.active.hasRoom(keySize: entry.key.count, valueSize: entry.value.count) {
-      memory.mergeReplayed(family, bytes: entry.key.count + entry.value.count)
+      memory.mergeReplayed(family, byteCount: entry.key.count + entry.value.count)
     }
     if family.activeSegment == nil { family.beginActive(segment: segment) }
     family.active.insert(entry.key, Trailer(sequence, entry.kind), entry.value)

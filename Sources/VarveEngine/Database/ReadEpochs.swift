@@ -32,6 +32,8 @@ final class ReadEpochs: @unchecked Sendable {
   private static let slotStride = 64  // one cache line each
   private let slots: UnsafeMutableRawPointer
   private let retired = Mutex<[Retired]>([])
+  /// Whether something was retired that a read kept back: the next read that ends looks again.
+  private let wantsPoll = Atomic<Bool>(false)
 
   private struct Retired {
     let object: any (AnyObject & Sendable)
@@ -80,12 +82,21 @@ final class ReadEpochs: @unchecked Sendable {
   }
 
   @inline(__always)
-  func leave(_ mark: Mark) { unsafe mark.slot.pointee.subtract(1, ordering: .releasing) }
+  func leave(_ mark: Mark) {
+    unsafe mark.slot.pointee.subtract(1, ordering: .releasing)
+    if wantsPoll.load(ordering: .relaxed) { pollOnce() }
+  }
 
-  /// Releases `object` when no read that began before this call still runs.
+  /// Releases `object` when no read that began before this call still runs. May be called inside an
+  /// epoch, which keeps it back; so the end of the next one looks again.
   func retire(_ object: any (AnyObject & Sendable)) {
     retired.withLock { $0.append(Retired(object: object, pending: ~0)) }
-    poll()
+    if poll() { wantsPoll.store(true, ordering: .relaxed) }
+  }
+
+  @inline(never)
+  private func pollOnce() {
+    if wantsPoll.exchange(false, ordering: .relaxed) { poll() }
   }
 
   /// Releases what can be released. Returns whether anything is left.

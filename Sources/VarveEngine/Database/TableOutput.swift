@@ -6,15 +6,21 @@ final class TableOutput {
   let builder: TableBuilder
   private let file: any File
   private let background: BackgroundWork
+  private let charge: MemoryCharge
 
   init(_ background: BackgroundWork, _ family: FamilyState, level: Int, origin: TableOrigin) throws(EngineError) {
     self.background = background
     number = background.tree.allocateFileNumber()
     file = try background.tree.environment.fileSystem.createFile(background.tree.path(.table(number)))
+    var options = background.options.tableOptions(family.options, level: level, origin: origin)
+    options.bufferSize = background.plan.writeBufferSize(threadCount: background.executor.parallelism)
     builder = TableBuilder(
-      file: file, number: number, tableID: background.tree.environment.random(),
-      options: background.options.tableOptions(family.options, level: level, origin: origin))
+      file: file, number: number, tableID: background.tree.environment.random(), options: options)
+    charge = MemoryCharge(builder.memorySize, to: background.tree.budget.account(.compaction))
   }
+
+  /// Charges what the builder takes by now, and `more` that it is known to need.
+  func updateCharge(expecting more: Int = 0) { charge.resize(to: builder.memorySize + more) }
 
   /// Writes the rest and syncs. The directory is the caller's to sync.
   func finish() throws(EngineError) -> TableMetadata {

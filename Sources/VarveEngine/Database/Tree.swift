@@ -15,15 +15,29 @@ final class Tree: TableReaders {
   /// The same object, for its thread-safe counter of file numbers.
   private let numbers: Manifest
   private let obsolete: ObsoleteFiles
+  private let epochs: ReadEpochs
+  let budget: MemoryBudget
+  let openTables: OpenTables
+  /// What is known of tables without opening them. Under `manifest`'s lock.
+  private let metadataCharge: MemoryCharge
 
   init(
-    directory: String, environment: EngineEnvironment, registry: FamilyRegistry, cache: BlockCache,
-    manifest: Manifest, obsolete: ObsoleteFiles
+    directory: String, environment: EngineEnvironment, registry: FamilyRegistry, epochs: ReadEpochs,
+    budget: MemoryBudget, plan: MemoryPlan, manifest: Manifest, obsolete: ObsoleteFiles
   ) {
     self.directory = directory
     self.environment = environment
     self.registry = registry
-    self.cache = cache
+    self.epochs = epochs
+    self.budget = budget
+    cache = budget.cache
+    openTables = OpenTables(countMaximum: plan.openTableCount, bytesMaximum: plan.openTableBytes) { epochs.retire($0) }
+    let size = manifest.state.families.values.reduce(0) { sum, family in
+      (0..<Limits.levelCount).reduce(sum) { sum, level in
+        family.version.tables(level: level).reduce(sum) { $0 + $1.memorySize }
+      }
+    }
+    metadataCharge = MemoryCharge(size, to: budget.account(.other))
     self.manifest = Mutex(manifest)
     self.obsolete = obsolete
     numbers = manifest
@@ -51,6 +65,11 @@ final class Tree: TableReaders {
       if !dropped.isEmpty { edit.leaveOutTables(of: dropped) }
       let leaving = tablesLeaving(edit, manifest.state)
       try manifest.append(edit)
+      let moved = Set(edit.deletedTables.map(\.number))
+      let added = edit.addedTables.lazy.filter { !moved.contains($0.table.number) }.reduce(0) {
+        $0 + $1.table.memorySize
+      }
+      metadataCharge.resize(to: metadataCharge.bytes + added - leaving.reduce(0) { $0 + $1.memorySize })
       for id in Set(edit.familiesWithTables).union(flushed.keys).subtracting(dropped).sorted() {
         guard let family = registry.find(id) else { continue }
         family.install(manifest.state.families[id]?.version ?? .empty, flushed: flushed[id] ?? 0)
@@ -76,15 +95,33 @@ final class Tree: TableReaders {
     return leaving
   }
 
-  /// The open reader of a table, which must be kept alive by its version. Opened at the first call.
+  /// The reader of a table, which must be kept alive by its version; opened where it isn't. Only inside a
+  /// read epoch, which is how long it is valid.
   @inline(__always)
-  func reader(_ table: TableMetadata) throws(EngineError) -> Unmanaged<TableReader> {
-    unsafe try table.slot.reader { () throws(EngineError) in
-      let file = try environment.fileSystem.openFile(path(.table(table.number)), writable: false)
-      return try TableReader.open(file: file, number: table.number, fileSize: table.fileSize, cache: cache)
-    }
+  func borrowReader(_ table: TableMetadata) throws(EngineError) -> Unmanaged<TableReader> {
+    unsafe try table.slot.reader(in: openTables) { () throws(EngineError) in try openTable(table) }
   }
 
-  /// Gives the MANIFEST back.
-  func close() { manifest.withLock { $0.close() } }
+  /// The same reader, counted, for those who use it longer than a call.
+  func reader(_ table: TableMetadata) throws(EngineError) -> TableReader {
+    let mark = epochs.enter()
+    defer { epochs.leave(mark) }
+    return unsafe try borrowReader(table).takeUnretainedValue()
+  }
+
+  @inline(never)
+  private func openTable(_ table: TableMetadata) throws(EngineError) -> TableReader {
+    // What was closed lately may have a descriptor still.
+    epochs.poll()
+    let file = try environment.fileSystem.openFile(path(.table(table.number)), writable: false)
+    return try TableReader.open(
+      file: file, number: table.number, fileSize: table.fileSize, cache: cache,
+      account: budget.account(.openTables))
+  }
+
+  /// Closes the tables and gives the MANIFEST back.
+  func close() {
+    openTables.closeAll()
+    manifest.withLock { $0.close() }
+  }
 }

@@ -1,7 +1,7 @@
 /// Who knows the open reader of each table, and opens it when it is first needed.
 protocol TableReaders: AnyObject, Sendable {
-  /// The reader of a table; valid as long as the table's metadata lives.
-  func reader(_ table: TableMetadata) throws(EngineError) -> Unmanaged<TableReader>
+  /// The reader of a table, counted: it stays open as long as the caller holds it.
+  func reader(_ table: TableMetadata) throws(EngineError) -> TableReader
 }
 
 /// How a level opens its tables: through whom, what for, and what it needn't see.
@@ -12,12 +12,11 @@ struct TableOpener: Sendable {
   let purpose: ReadPurpose
   /// Blocks with nothing at or below this sequence are left out unread.
   var visible = SequenceNumber.maximum
-  /// Whether pages that were read are given back to the system, as a compaction's inputs may be.
-  var dropsPages = false
+  /// What compactions read into.
+  var buffers = ReadAhead.Options()
 
   func open(_ table: TableMetadata) throws(EngineError) -> TableIterator {
-    let reader = unsafe try readers.reader(table)
-    return unsafe reader.takeUnretainedValue().makeIterator(purpose, visible: visible, dropsPages: dropsPages)
+    try readers.reader(table).makeIterator(purpose, visible: visible, buffers: buffers)
   }
 }
 

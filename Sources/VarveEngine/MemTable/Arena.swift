@@ -39,13 +39,14 @@ final class Arena: @unchecked Sendable {
 
   /// Where the first leaf begins.
   static let firstLeafOffset: UInt32 = 8
-  private static let recordStart = 64 + TreeNode.leafSize
+  /// Where the first record begins.
+  static let recordStart = 64 + TreeNode.leafSize
   /// Reservations of this size on use huge pages behind their first and before their last 2 MiB, which
   /// stay small so that a memtable with few records costs few pages. Measured with 600,000 scattered
   /// keys: 220 ns an insert instead of 310 in fresh memory and 260 in reused memory, 460 ns a search
   /// instead of 540 to 640. Populating in advance gained nothing on top.
   private static let hugePageSize = 2 << 20
-  private static let pageSize = 4096
+  static let pageSize = 4096
 
   let base: UnsafeMutableRawPointer
   let reservedSize: Int
@@ -115,8 +116,13 @@ final class Arena: @unchecked Sendable {
 
   /// Bytes of memory that are there: what this and earlier lives touched, and what was populated, in whole
   /// pages.
-  var touchedBytes: Int {
-    let bottom = max(recordEnd == Arena.recordStart ? 0 : recordEnd, residentEnd.load(ordering: .relaxed))
+  var touchedBytes: Int { touchedBytes(withRecordsOf: 0) }
+
+  /// The same, once `more` bytes of records are added.
+  func touchedBytes(withRecordsOf more: Int) -> Int {
+    let recordEnd = recordEnd + more
+    let bottom = max(
+      recordEnd == Arena.recordStart ? 0 : min(recordEnd, reservedSize), residentEnd.load(ordering: .relaxed))
     let top = min(nodeStart, residentStart.load(ordering: .relaxed))
     let low = Arena.touchedEnd(bottom, hugeStart: hugeStart, hugeEnd: hugeEnd, limit: reservedSize)
     let high =

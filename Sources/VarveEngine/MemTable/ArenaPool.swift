@@ -3,7 +3,8 @@ internal import Synchronization
 /// Retired arenas, kept for the next memtables: their pages are there already, and taking a page from
 /// the system costs more than an insert.
 ///
-/// Bounded in bytes of memory; what doesn't fit goes back to the system.
+/// Bounded in bytes of memory; what doesn't fit goes back to the system. Arenas in the pool and those
+/// in memtables that it gave out are charged to its account.
 ///
 /// # Concurrency
 /// Any thread; one lock, held for a scan of a short list. Mapping and unmapping happen outside it.
@@ -14,19 +15,28 @@ final class ArenaPool: Sendable {
     var limit: Int
   }
   private let state: Mutex<State>
+  let account: MemoryAccount?
 
   /// A pool that keeps at most `limit` bytes of touched memory.
-  init(limit: Int) { state = Mutex(State(limit: limit)) }
+  init(limit: Int, account: MemoryAccount? = nil) {
+    state = Mutex(State(limit: limit))
+    self.account = account
+  }
+
+  deinit { account?.charge(-retainedBytes) }
 
   /// Bytes of memory that the pool holds: part of the engine's budget.
   var retainedBytes: Int { state.withLock { $0.bytes } }
 
   /// An arena of at least `size` bytes: a retired one of exactly the size that a new one would have,
-  /// else a new one.
-  func take(size: Int) -> Arena {
+  /// with at most `touchedMaximum` bytes of memory, else a new one. What it has of memory stays charged,
+  /// for the caller.
+  func take(size: Int, touchedMaximum: Int = .max) -> Arena {
     let wanted = Arena.reservedSize(for: size)
     let reused: Arena? = state.withLock { state in
-      guard let index = state.arenas.lastIndex(where: { $0.reservedSize == wanted }) else { return nil }
+      guard
+        let index = state.arenas.lastIndex(where: { $0.reservedSize == wanted && $0.touchedBytes <= touchedMaximum })
+      else { return nil }
       let arena = state.arenas.remove(at: index)
       state.bytes -= arena.touchedBytes
       return arena
@@ -34,17 +44,28 @@ final class ArenaPool: Sendable {
     return reused ?? Arena(size: size)
   }
 
-  /// Keeps `arena` for later if there is room, else lets it go.
+  /// Keeps `arena`, for which `charged` bytes were charged, for later if it may be and there is room, else
+  /// lets it go.
   ///
   /// Requires: nobody reads or writes the arena any more.
-  func retire(_ arena: Arena) {
+  func retire(_ arena: Arena, charged: Int, isReusable: Bool) {
     arena.reset()
     let bytes = arena.touchedBytes
-    state.withLock { state in
-      guard bytes > 0, state.bytes + bytes <= state.limit else { return }
+    let isKept = state.withLock { state in
+      guard isReusable, bytes > 0, state.bytes + bytes <= state.limit else { return false }
       state.arenas.append(arena)
       state.bytes += bytes
+      return true
     }
+    account?.charge((isKept ? bytes : 0) - charged)
+  }
+
+  /// Gives memory back until at most `bytes` are kept; the bound stays.
+  func trim(to bytes: Int) {
+    let limit = state.withLock { $0.limit }
+    guard retainedBytes > bytes else { return }
+    setLimit(min(bytes, limit))
+    state.withLock { $0.limit = max($0.limit, limit) }
   }
 
   /// Changes the bound, and gives memory back until it holds.
@@ -59,6 +80,6 @@ final class ArenaPool: Sendable {
       }
       return released
     }
-    _ = released.count
+    account?.charge(-released.reduce(0) { $0 + $1.touchedBytes })
   }
 }

@@ -8,9 +8,15 @@ internal import Synchronization
 /// Range tombstones are not entries of the tree: they live in a structure beside it, and `insert`
 /// refuses them.
 ///
+/// # Growth
+/// A memtable may be made to grow only as its owner allows it (`grow`): below the allowance an insert
+/// asks nobody, and at each step the owner learns what memory it comes to. That is how many memtables
+/// share one bound, and it costs an insert one comparison.
+///
 /// # Invariants
 /// 1. Entries are never changed or removed; no two have the same user key and trailer.
 /// 2. Records and nodes stay where they are until the memtable dies.
+/// 3. `chargedBytes` is what the pool's account was charged for this memtable.
 ///
 /// # Concurrency
 /// One writer at a time calls `insert` and `hasRoom` (the leader of the commit queue; its hand-over
@@ -24,6 +30,12 @@ final class MemTable: @unchecked Sendable {
   let tree: MemTableTree
   private let pool: ArenaPool?
   private let capacity: Int
+  /// Whether the next memtables may be of this one's size.
+  private let isReusable: Bool
+  /// Up to so many used bytes an insert needs no further consent. Writer only.
+  private var allowance = Int.max
+  /// What was charged for the memory. Changed by the writer alone.
+  private let chargedWord = Atomic<Int>(0)
 
   // The counters are written by the writer alone, so a store is enough; statistics and the flush
   // decision read them from other threads.
@@ -34,7 +46,6 @@ final class MemTable: @unchecked Sendable {
 
   /// The rightmost leaf, where ascending keys go. Writer only.
   var lastLeaf: UInt32 = 0
-  private var populatedBytes = 0
 
   /// Called while a leaf is in mid-change, where `assert` is on. Tests stop the writer there.
   var midChangeHook: (@Sendable () -> Void)?
@@ -49,17 +60,35 @@ final class MemTable: @unchecked Sendable {
   /// comes from a memtable before, if there is a pool.
   init(capacity: Int, pool: ArenaPool? = nil) {
     precondition(capacity > 0, "a memtable without capacity: give it some kilobytes at least")
-    let size = capacity + capacity / 4 + MemTable.slack
+    let size = MemTable.arenaSize(capacity: capacity)
     arena = pool?.take(size: size) ?? Arena(size: size)
     tree = unsafe MemTableTree(arena: arena.base)
     self.pool = pool
     self.capacity = capacity
+    isReusable = true
+    chargedWord.store(pool == nil ? 0 : arena.touchedBytes, ordering: .relaxed)
   }
 
-  deinit { pool?.retire(arena) }
+  /// A memtable that has no room until it is allowed to `grow`. Its memory is charged to the pool's
+  /// account. An arena of the pool is used if it has at most `touchedMaximum` bytes of memory; the arena
+  /// goes back there unless it is of an odd size.
+  init(growingTo capacity: Int, pool: ArenaPool, touchedMaximum: Int, isReusable: Bool = true) {
+    precondition(capacity > 0, "a memtable without capacity: give it some kilobytes at least")
+    arena = pool.take(size: MemTable.arenaSize(capacity: capacity), touchedMaximum: touchedMaximum)
+    tree = unsafe MemTableTree(arena: arena.base)
+    self.pool = pool
+    self.capacity = capacity
+    self.isReusable = isReusable
+    allowance = 0
+    chargedWord.store(arena.touchedBytes, ordering: .relaxed)
+  }
 
-  /// Below this the faults are too few to matter.
-  private static let populatedMinimum = 1 << 20
+  deinit { pool?.retire(arena, charged: chargedBytes, isReusable: isReusable) }
+
+  /// What a memtable of a capacity reserves of the address space.
+  static func reservedSize(capacity: Int) -> Int { Arena.reservedSize(for: arenaSize(capacity: capacity)) }
+
+  private static func arenaSize(capacity: Int) -> Int { capacity + capacity / 4 + slack }
 
   /// Room for the nodes of one split that goes up to a new root.
   private static let slack = 16 * TreeNode.innerSize
@@ -81,10 +110,59 @@ final class MemTable: @unchecked Sendable {
   /// values in sum.
   @inline(__always)
   func hasRoom(entryCount: Int, byteCount: Int) -> Bool {
-    let size = byteCount &+ entryCount &* (MemTableRecord.headerSize + 7)
+    let size = MemTable.recordSize(entryCount, byteCount)
+    return arena.usedBytes &+ size <= allowance && fits(size, entryCount)
+  }
+
+  /// Whether there would be room if it were allowed to grow.
+  func couldHaveRoom(entryCount: Int, byteCount: Int) -> Bool {
+    fits(MemTable.recordSize(entryCount, byteCount), entryCount)
+  }
+
+  @inline(__always)
+  private func fits(_ size: Int, _ entryCount: Int) -> Bool {
     if size > capacity / 4 || arena.usedBytes >= capacity { return false }
     return size &+ entryCount &* MemTable.nodeBytesPerEntry &+ MemTable.slack <= arena.freeBytes
   }
+
+  @inline(__always)
+  private static func recordSize(_ entryCount: Int, _ byteCount: Int) -> Int {
+    byteCount &+ entryCount &* (MemTableRecord.headerSize + 7)
+  }
+
+  // MARK: - Growth
+
+  /// What would be charged for the memtable after `grow` with the same arguments.
+  func chargeAfterGrowth(entryCount: Int, byteCount: Int) -> Int {
+    let target = nextAllowance(entryCount, byteCount)
+    return max(chargedBytes, arena.touchedBytes(withRecordsOf: min(target, capacity) - arena.usedBytes))
+  }
+
+  /// Allows the next step: at least a batch of these sizes. Charges the memory that it comes to; returns
+  /// how much more that is. Writer only.
+  func grow(entryCount: Int, byteCount: Int) -> Int {
+    let charge = chargeAfterGrowth(entryCount: entryCount, byteCount: byteCount)
+    let target = nextAllowance(entryCount, byteCount)
+    allowance = target >= capacity ? .max : target
+    let more = charge - chargedBytes
+    chargedWord.store(charge, ordering: .relaxed)
+    pool?.account?.charge(more)
+    return more
+  }
+
+  /// Doubles, from a page on; large memtables grow by a sixteenth.
+  private func nextAllowance(_ entryCount: Int, _ byteCount: Int) -> Int {
+    let used = arena.usedBytes
+    let needed = used + MemTable.recordSize(entryCount, byteCount)
+    if needed > capacity - capacity / 16 { return capacity }
+    // What an arena has of memory from earlier lives is charged already.
+    let resident = chargedBytes - chargedBytes / 8
+    let step = min(max(used, Arena.pageSize - Arena.recordStart), max(capacity / 16, Arena.pageSize))
+    return max(needed, used + step, resident)
+  }
+
+  /// What the pool's account was charged for this memtable.
+  var chargedBytes: Int { chargedWord.load(ordering: .relaxed) }
 
   /// How many entries there are.
   var entryCount: Int { entryCountWord.load(ordering: .relaxed) }
@@ -109,15 +187,8 @@ final class MemTable: @unchecked Sendable {
     return MemTableHit(trailer: record.trailer, value: record.value)
   }
 
-  /// Up to how many used bytes the memory should be there now, before the writer is; nil if it is, or need
-  /// not be. Four times what is used: a writer that goes on at its pace finds it ready, and one that stops
-  /// has cost no more than that. Writer only.
-  func takePopulation() -> Int? {
-    let wanted = min(capacity, 4 * arena.usedBytes)
-    guard wanted >= MemTable.populatedMinimum, wanted > populatedBytes else { return nil }
-    populatedBytes = wanted
-    return wanted
-  }
+  /// Up to how many used bytes it may grow without asking. Writer only.
+  var allowedBytes: Int { min(allowance, capacity) }
 
   /// Has the system give the memory that entries like those so far take until `used` bytes are used.
   /// Any thread.

@@ -1,4 +1,5 @@
-/// Reads the blocks of one table in order, in large pieces, into memory of its own.
+/// Reads the blocks of one table in order, in large pieces, into memory of its own: that of large blocks,
+/// which does not tear the heap when it comes and goes with each table of a compaction.
 ///
 /// # Safety
 /// The only owner of its memory. What it hands out is valid until the next call.
@@ -7,12 +8,19 @@
 /// Belongs to one iterator.
 @safe
 final class ReadAhead {
-  /// The bytes that are read at a time, unless a block is larger.
-  static let size = 512 * 1024
+  struct Options: Sendable {
+    /// The bytes that are read at a time, unless a block is larger.
+    var size = 512 * 1024
+    /// Whether pages that were read are given back to the system, as a compaction's inputs may be.
+    var dropsPages = false
+    /// What the memory is charged to.
+    var account: MemoryAccount?
+  }
 
   private let table: TableReader
   private let limit: UInt64
-  private let dropsPages: Bool
+  private let options: Options
+  private let charge: MemoryCharge
   private var buffer: UnsafeMutableRawPointer
   private var capacity: Int
   private var start: UInt64 = 0
@@ -22,19 +30,20 @@ final class ReadAhead {
   private var storedStart = 0
   private var storedCount = 0
 
-  init(_ table: TableReader, dropsPages: Bool) {
+  init(_ table: TableReader, _ options: Options) {
     self.table = table
-    self.dropsPages = dropsPages
+    self.options = options
     limit = table.footer.dataSize
-    capacity = max(64, min(ReadAhead.size, Int(limit)))
-    unsafe buffer = UnsafeMutableRawPointer.allocate(byteCount: capacity, alignment: 64)
+    capacity = max(64, min(options.size, Int(limit)))
+    charge = MemoryCharge(capacity, to: options.account)
+    unsafe buffer = BlockMemory.allocate(capacity, alignment: 64).take()
     unpackedCapacity = 0
-    unsafe unpacked = UnsafeMutableRawPointer.allocate(byteCount: 64, alignment: 64)
+    unsafe unpacked = BlockMemory.allocate(0).take()
   }
 
   deinit {
-    unsafe buffer.deallocate()
-    unsafe unpacked.deallocate()
+    unsafe BlockMemory.release(buffer, capacity)
+    unsafe BlockMemory.release(unpacked, unpackedCapacity)
   }
 
   /// The block that was handed out last, as it is in the file, trailer included.
@@ -67,14 +76,15 @@ final class ReadAhead {
   }
 
   private func fill(_ handle: BlockHandle) throws(EngineError) {
-    if dropsPages, count > 0 { table.file.dropCachedPages(offset: start, size: UInt64(count)) }
+    if options.dropsPages, count > 0 { table.file.dropCachedPages(offset: start, size: UInt64(count)) }
     count = 0
     start = handle.offset
-    let wanted = max(handle.fileSize, min(ReadAhead.size, Int(limit - start)))
+    let wanted = max(handle.fileSize, min(options.size, Int(limit - start)))
     if wanted > capacity {
-      unsafe buffer.deallocate()
+      unsafe BlockMemory.release(buffer, capacity)
       capacity = wanted
-      unsafe buffer = UnsafeMutableRawPointer.allocate(byteCount: capacity, alignment: 64)
+      unsafe buffer = BlockMemory.allocate(capacity, alignment: 64).take()
+      charge.resize(to: capacity + unpackedCapacity)
     }
     count = unsafe try table.file.read(
       into: UnsafeMutableRawBufferPointer(start: buffer, count: wanted), at: start)
@@ -86,8 +96,9 @@ final class ReadAhead {
 
   private func reserve(_ size: Int) {
     if size <= unpackedCapacity { return }
-    unsafe unpacked.deallocate()
+    unsafe BlockMemory.release(unpacked, unpackedCapacity)
     unpackedCapacity = size + size / 4
-    unsafe unpacked = UnsafeMutableRawPointer.allocate(byteCount: unpackedCapacity, alignment: 64)
+    unsafe unpacked = BlockMemory.allocate(unpackedCapacity, alignment: 64).take()
+    charge.resize(to: capacity + unpackedCapacity)
   }
 }

@@ -58,6 +58,10 @@ final class TableBuilder {
     let waiting = block.estimatedSize + index.estimatedSize + filter.estimatedSize + TableFormat.footerSize
     return file.size + UInt64(waiting)
   }
+  /// The memory that the builder takes: buffers, the index and the filter's hashes.
+  var memorySize: Int {
+    options.bufferSize + options.bufferSize / 4 + 4 * options.blockSize + index.estimatedSize + filter.memorySize
+  }
   /// Entries added so far.
   var entryCount: Int { Int(properties.entryCount) + block.rowCount }
 

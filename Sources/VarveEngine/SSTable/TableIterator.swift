@@ -43,11 +43,11 @@ final class TableIterator: InternalIterator {
   private var suffixSizeMinimum = 0
   private var suffixEnd = 0
 
-  init(_ table: TableReader, _ purpose: ReadPurpose, visible: SequenceNumber, dropsPages: Bool) {
+  init(_ table: TableReader, _ purpose: ReadPurpose, visible: SequenceNumber, buffers: ReadAhead.Options) {
     self.table = table
     self.visible = visible
     isTwoLevel = table.footer.indexLevelCount == 2
-    readAhead = purpose == .compaction ? ReadAhead(table, dropsPages: dropsPages) : nil
+    readAhead = purpose == .compaction ? ReadAhead(table, buffers) : nil
     keyCapacity = 256
     unsafe key = UnsafeMutableRawPointer.allocate(byteCount: keyCapacity + Block.copySize, alignment: 16)
     unsafe suffixes = UnsafeRawPointer(key)

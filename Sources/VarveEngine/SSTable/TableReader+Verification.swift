@@ -36,7 +36,7 @@ private struct TableVerification: ~Copyable {
 
   init(_ table: TableReader) {
     self.table = table
-    data = ReadAhead(table, dropsPages: false)
+    data = ReadAhead(table, ReadAhead.Options())
     found.smallestSequence = .maximum
   }
 

@@ -20,20 +20,34 @@ final class TableReader: Sendable {
   let number: FileNumber
   let footer: TableFooter
   let cache: BlockCache
+  private let charge: MemoryCharge
   private let pinnedRoot = PinnedRoot()
 
-  private init(file: any File, number: FileNumber, footer: TableFooter, cache: BlockCache) {
+  /// About what an open table takes beside the blocks in the cache: this object, its file, its places in
+  /// lists.
+  static let memorySize = 768
+
+  private init(
+    file: any File, number: FileNumber, footer: TableFooter, cache: BlockCache, account: MemoryAccount?
+  ) {
     self.file = file
     self.number = number
     self.footer = footer
     self.cache = cache
+    charge = MemoryCharge(TableReader.memorySize, to: account)
   }
+
+  /// What the table keeps in memory as long as it is open: itself, and its root index, which is charged
+  /// to the cache and can't be evicted.
+  var footprint: Int { TableReader.memorySize + Int(footer.rootIndex.contentSize) }
 
   deinit { pinnedRoot.release() }
 
-  /// Opens a table of a known size. A table id, where the caller knows it, must agree.
+  /// Opens a table of a known size. A table id, where the caller knows it, must agree. `account` is
+  /// charged for it as long as it is open.
   static func open(
-    file: any File, number: FileNumber, fileSize: UInt64, cache: BlockCache, tableID: UInt64? = nil
+    file: any File, number: FileNumber, fileSize: UInt64, cache: BlockCache, tableID: UInt64? = nil,
+    account: MemoryAccount? = nil
   ) throws(EngineError) -> TableReader {
     let size = UInt64(TableFormat.footerSize)
     guard fileSize >= size, fileSize <= UInt64(Int64.max) else {
@@ -45,7 +59,7 @@ final class TableReader: Sendable {
     if let tableID, footer.tableID != tableID {
       throw .corruption("the table is not the one that is meant: its id differs", file: file.path)
     }
-    return TableReader(file: file, number: number, footer: footer, cache: cache)
+    return TableReader(file: file, number: number, footer: footer, cache: cache, account: account)
   }
 
   var tableID: UInt64 { footer.tableID }
@@ -98,11 +112,11 @@ final class TableReader: Sendable {
   // MARK: - Iterators
 
   /// An iterator over all entries. Blocks whose entries are all newer than `visible` are left out. For
-  /// compactions, `dropsPages` gives read pages of the file back to the system.
+  /// compactions, `buffers` says what they read into.
   func makeIterator(
-    _ purpose: ReadPurpose, visible: SequenceNumber = .maximum, dropsPages: Bool = false
+    _ purpose: ReadPurpose, visible: SequenceNumber = .maximum, buffers: ReadAhead.Options = .init()
   ) -> TableIterator {
-    TableIterator(self, purpose, visible: visible, dropsPages: dropsPages)
+    TableIterator(self, purpose, visible: visible, buffers: buffers)
   }
 
   // MARK: - Parts

@@ -1,48 +1,101 @@
 internal import Synchronization
 
-/// Where a table keeps its open reader: nothing is opened until the first read touches it.
+/// Where a table keeps its open reader: nothing is opened until the first read touches it, and it may be
+/// closed at any time (`OpenTables`).
 ///
 /// Also knows whether the file is obsolete: then it is given up when the last Version, cursor or job
 /// that names the table has gone.
 ///
+/// # Invariants
+/// 1. A nonzero `bits` holds one counted reference to a reader. It is stored and taken out only under the
+///    lock of the `OpenTables` that the slot stands in.
+///
 /// # Concurrency
-/// Safe from any thread. A reader that was stored stays for the life of the slot, so whoever keeps the
-/// table alive may use it without counting a reference.
+/// Safe from any thread. `reader` is called inside a read epoch that lasts as long as its result is used
+/// without a reference: a reader that was taken out is released after that.
 final class TableReaderSlot: @unchecked Sendable {
-  // Sendable: both fields are atomic; the stored reference is given back in deinit alone.
+  // Sendable: `ringIndex` is guarded by the lock of `OpenTables`, the rest is atomic or in a mutex.
   private let bits = Atomic<UInt>(0)
-  private let obsolete = Mutex<(@Sendable () -> Void)?>(nil)
+  /// Whether it was read since the clock's hand came by.
+  private let touched = Atomic<Bool>(false)
+  private let state = Mutex(State())
+  /// The place in the ring of `OpenTables`, and its.
+  var ringIndex = 0
 
-  deinit {
-    if let reader = unsafe Self.reference(bits.load(ordering: .acquiring)) { unsafe reader.release() }
-    obsolete.withLock { $0 }?()
+  private struct State {
+    /// Whose ring the slot has been in.
+    var tables: OpenTables?
+    var whenGone: (@Sendable () -> Void)?
   }
+
+  deinit { withExtendedLifetime(takeReader()) {} }
 
   private static func reference(_ bits: UInt) -> Unmanaged<TableReader>? {
     unsafe UnsafeRawPointer(bitPattern: bits).map { unsafe Unmanaged<TableReader>.fromOpaque($0) }
   }
 
-  /// The reader, opened by the first call.
+  /// The reader, opened where it isn't. Only inside a read epoch.
   @inline(__always)
-  func reader(_ open: () throws(EngineError) -> TableReader) throws(EngineError) -> Unmanaged<TableReader> {
-    if let reader = unsafe Self.reference(bits.load(ordering: .acquiring)) { return unsafe reader }
-    return unsafe try openReader(open)
+  func reader(
+    in tables: OpenTables, _ open: () throws(EngineError) -> TableReader
+  ) throws(EngineError) -> Unmanaged<TableReader> {
+    // Sequentially consistent, as `ReadEpochs` wants it; partner: the exchange in `takeReader`.
+    if let reader = unsafe Self.reference(bits.load(ordering: .sequentiallyConsistent)) {
+      // Looked at first: a store would take the cache line from the other readers each time.
+      if !touched.load(ordering: .relaxed) { touched.store(true, ordering: .relaxed) }
+      return unsafe reader
+    }
+    return unsafe try openReader(in: tables, open)
   }
 
   @inline(never)
   private func openReader(
-    _ open: () throws(EngineError) -> TableReader
+    in tables: OpenTables, _ open: () throws(EngineError) -> TableReader
   ) throws(EngineError) -> Unmanaged<TableReader> {
-    let fresh = unsafe Unmanaged.passRetained(try open())
-    let result = bits.compareExchange(
-      expected: 0, desired: unsafe UInt(bitPattern: fresh.toOpaque()), ordering: .acquiringAndReleasing)
-    if result.exchanged { return unsafe fresh }
-    // Another thread was faster: its reader is the one.
-    unsafe fresh.release()
-    guard let winner = unsafe Self.reference(result.original) else { return unsafe fresh }
-    return unsafe winner
+    let fresh = try open()
+    state.withLock { $0.tables = tables }
+    // The caller's epoch keeps it, even if it is closed before this returns.
+    return unsafe Unmanaged.passUnretained(tables.install(fresh, in: self))
   }
 
-  /// Calls `action` when the slot goes, which is when nothing names the table any more.
-  func whenGone(_ action: @escaping @Sendable () -> Void) { obsolete.withLock { $0 = action } }
+  // MARK: - For OpenTables, under its lock
+
+  var storedReader: TableReader? {
+    unsafe Self.reference(bits.load(ordering: .acquiring))?.takeUnretainedValue()
+  }
+
+  /// Requires: the slot is empty.
+  func store(_ reader: TableReader, ringIndex: Int) {
+    self.ringIndex = ringIndex
+    touched.store(false, ordering: .relaxed)
+    let reference = unsafe Unmanaged.passRetained(reader)
+    bits.store(unsafe UInt(bitPattern: reference.toOpaque()), ordering: .sequentiallyConsistent)
+  }
+
+  /// Takes the reader out: reads that begin from now on open the table anew.
+  func takeReader() -> TableReader? {
+    unsafe Self.reference(bits.exchange(0, ordering: .sequentiallyConsistent))?.takeRetainedValue()
+  }
+
+  /// Whether it was read since the last call.
+  func takeTouch() -> Bool {
+    guard touched.load(ordering: .relaxed) else { return false }
+    touched.store(false, ordering: .relaxed)
+    return true
+  }
+
+  // MARK: - The end of the table
+
+  /// Calls `action` when the table goes, which is when nothing names it any more.
+  func whenGone(_ action: @escaping @Sendable () -> Void) { state.withLock { $0.whenGone = action } }
+
+  /// The table goes: no view has it, so no read does.
+  func end() {
+    let state = state.withLock { state in
+      defer { state = State() }
+      return state
+    }
+    state.tables?.remove(self)
+    state.whenGone?()
+  }
 }

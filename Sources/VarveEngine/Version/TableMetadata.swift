@@ -39,7 +39,7 @@ final class TableMetadata: @unchecked Sendable {
   /// Bytes of keys and values before compression.
   let rawSize: UInt64
   private let keys: UnsafeMutableRawPointer
-  /// The open reader, once a read touched the table.
+  /// The open reader, where a read touched the table lately.
   let slot = TableReaderSlot()
 
   /// The trailer of an upper bound that the table does not reach: of all entries with this key it
@@ -74,7 +74,13 @@ final class TableMetadata: @unchecked Sendable {
     largestHead = largest.head()
   }
 
-  deinit { unsafe keys.deallocate() }
+  deinit {
+    slot.end()
+    unsafe keys.deallocate()
+  }
+
+  /// About what the object takes of memory, with its keys and its place in the arrays of a Version.
+  var memorySize: Int { 320 + smallest.count + largest.count }
 
   /// A copy of the first user key.
   var smallestKey: [UInt8] { smallest.bytes }

@@ -26,6 +26,7 @@ final class LogSegment: @unchecked Sendable {
   let logBase: UInt64
   /// Nil where records are written by `File.write`.
   let mapping: MappedFile?
+  private let charge: MemoryCharge?
 
   /// Where the next record begins. The commit leader's.
   private(set) var tail: Int = LogFormat.headerBlockSize
@@ -42,6 +43,7 @@ final class LogSegment: @unchecked Sendable {
     capacity = prepared.capacity
     file = prepared.file
     mapping = prepared.mapping
+    charge = prepared.charge
     scratch = ByteWriter(capacity: mapping == nil ? 4096 : 256)
     publishedTail = Atomic(LogFormat.headerBlockSize)
     durableTail = Atomic(0)

@@ -5,6 +5,8 @@ struct PreparedSegment: Sendable {
   let capacity: Int
   let file: any File
   let mapping: MappedFile?
+  /// For the mapping, whose pages are all there before long.
+  let charge: MemoryCharge?
 }
 
 /// Makes segment files, and keeps used ones to be used again.
@@ -19,6 +21,8 @@ struct SegmentPool: Sendable {
   let directory: String
   let fileSystem: any FileSystem
   let usesMapping: Bool
+  /// What mappings are charged to.
+  var account: MemoryAccount?
   /// Files that wait, as `NNNNNN.pool`.
   private(set) var waiting: [(number: FileNumber, capacity: Int)] = []
 
@@ -26,7 +30,8 @@ struct SegmentPool: Sendable {
 
   var waitingBytes: Int { waiting.reduce(0) { $0 + $1.capacity } }
 
-  init(directory: String, fileSystem: any FileSystem, usesMapping: Bool) {
+  init(directory: String, fileSystem: any FileSystem, usesMapping: Bool, account: MemoryAccount? = nil) {
+    self.account = account
     self.directory = directory
     self.fileSystem = fileSystem
     self.usesMapping = usesMapping
@@ -76,7 +81,9 @@ struct SegmentPool: Sendable {
     try fileSystem.syncDirectory(directory)
     let mapping = usesMapping ? try file.map(size: size) : nil
     if populate { mapping?.populate() }
-    return PreparedSegment(number: number, capacity: size, file: file, mapping: mapping)
+    return PreparedSegment(
+      number: number, capacity: size, file: file, mapping: mapping,
+      charge: mapping.map { _ in MemoryCharge(size, to: account) })
   }
 
   /// A file of zeros whose blocks are allocated and written. Nothing is left behind by a failure.

@@ -74,7 +74,7 @@ struct FlushMergeTests {
     let runs = TableRuns()
     let above = try runs.add(upper, tableSize: 60)
     let below = try runs.add(lower, tableSize: 700)
-    let opener = TableOpener(readers: runs, purpose: .compaction, dropsPages: true)
+    let opener = TableOpener(readers: runs, purpose: .compaction, buffers: ReadAhead.Options(dropsPages: true))
     let snapshots: [UInt64] = seed % 2 == 0 ? [5000] : [3040, 5000]
     let result = try Self.build { builder in
       var merge = MergingIterator<MergeSource>(capacity: 2)

@@ -311,6 +311,7 @@ struct BadInputTests {
       ("bloomBitsPerKey", { $0.bloomBitsPerKey = 65 }), ("logSegmentSize", { $0.logSegmentSize = 100 }),
       ("logSegmentSize", { $0.logSegmentSize = 2 << 30 }), ("backgroundThreads", { $0.backgroundThreads = 0 }),
       ("backgroundThreads", { $0.backgroundThreads = 1_000 }), ("memoryBudget", { $0.memoryBudget = 0 }),
+      ("openTableCount", { $0.openTableCount = 1 }),
       (
         "readOnly",
         {

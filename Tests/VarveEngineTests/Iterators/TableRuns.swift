@@ -7,9 +7,9 @@ final class TableRuns: TableReaders, @unchecked Sendable {
   // Sendable: filled before it is read, by one test.
   private(set) var tables: [FileNumber: TestTable] = [:]
 
-  func reader(_ table: TableMetadata) throws(EngineError) -> Unmanaged<TableReader> {
+  func reader(_ table: TableMetadata) throws(EngineError) -> TableReader {
     guard let known = tables[table.number] else { throw EngineError(.notFound, "no table \(table.number)") }
-    return unsafe Unmanaged.passUnretained(known.reader)
+    return known.reader
   }
 
   /// A run of tables of about `tableSize` entries each, cut between keys.

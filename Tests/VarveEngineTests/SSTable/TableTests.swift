@@ -114,7 +114,7 @@ struct TableTests {
     var random = SeededRandom(seed: 2)
     let table = try TestTable(KeyShape.random.entries(300, &random))
     #expect(table.reader.footer.indexLevelCount == 2)
-    let iterator = table.reader.makeIterator(.compaction, dropsPages: true)
+    let iterator = table.reader.makeIterator(.compaction, buffers: ReadAhead.Options(dropsPages: true))
     try iterator.seekToFirst()
     var count = 0
     while iterator.isValid {

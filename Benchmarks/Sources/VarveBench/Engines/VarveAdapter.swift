@@ -5,6 +5,10 @@ import VarveEngine
 ///
 /// Settings: those matched between all engines, and nothing else. A put is `.process` (survives the
 /// process, as the others' unsynced puts do), a synced one `.power`.
+///
+/// Memtable and cache are given by size, as to the others, and no memory budget: it comes to what they
+/// need. So the cache is as large as the others', index and filter blocks included, which RocksDB and
+/// LevelDB hold beside theirs; and it does not grow where the memtables leave room.
 final class VarveAdapter: KeyValueEngine {
   private let engine: Engine
 

@@ -1,0 +1,134 @@
+/// How the memory budget is divided: what the options come to.
+///
+///     limit
+///     ├── memtables    4 units    one active over all families, the rest frozen or kept to be reused
+///     ├── log          1 unit     two mapped segments of half a unit
+///     ├── compaction   1 unit     at most 64 MiB
+///     ├── open tables             a sixteenth, out of what is the cache's
+///     └── cache                   all that the others leave at the moment, but at least its floor
+///
+/// A unit is the size of a memtable: an eighth of the budget, at most 64 MiB. What the options name
+/// explicitly is that; a unit is chosen so that the rest fits beside it.
+///
+/// # Invariants
+/// 1. memtables + log + compaction + `cacheFloor` <= `limit`.
+/// 2. `logSegmentSize` is a multiple of a page, and so is `memtableSize` unless it is given.
+struct MemoryPlan: Sendable, Equatable {
+  /// The budget.
+  var limit: Int
+  /// What a memtable holds before it is flushed, and what all active ones hold together.
+  var memtableSize: Int
+  var logSegmentSize: Int
+  /// The bytes of all buffers of flushes and compactions, about.
+  var compactionBytes: Int
+  var cacheFloor: Int
+  var cacheMaximum: Int
+  /// The bytes that open tables keep in memory, their root indexes included.
+  var openTableBytes: Int
+  var openTableCount: Int
+
+  /// What a program gets that says nothing.
+  static let defaultLimit = 512 << 20
+  static let limitMinimum = 1 << 20
+  private static let memtableSizeMaximum = 64 << 20
+  private static let memtableSizeMinimum = 64 << 10
+  private static let compactionMaximum = 64 << 20
+  /// The cache of a program that names its memtables and not its cache.
+  private static let cacheSizeDefault = 128 << 20
+  private static let page = 4096
+
+  /// Memtables that wait to be flushed, before writers wait, too.
+  var frozenBytesMaximum: Int { 3 * memtableSize }
+
+  /// Memory of the active memtables of all families, before the largest is flushed: with one family
+  /// never less than its whole arena.
+  var activeBytesMaximum: Int { MemTable.reservedSize(capacity: memtableSize) }
+
+  /// Memory of retired memtables that is kept for new ones: while flushes go on, and between them.
+  var poolBytesMaximum: Int { 2 * MemTable.reservedSize(capacity: memtableSize) }
+  var idlePoolBytes: Int { MemTable.reservedSize(capacity: memtableSize) }
+
+  /// The log's segments that are kept, before the families that need the oldest are flushed.
+  var logBytesMaximum: Int { 2 * (frozenBytesMaximum + memtableSize) }
+
+  /// What is read at a time from each of `runCount` inputs of one part of a compaction.
+  func readAheadSize(runCount: Int, threadCount: Int) -> Int {
+    let share = compactionBytes / 2 / max(threadCount, 1) / max(runCount, 1)
+    return min(max(share / Self.page * Self.page, 16 << 10), 512 << 10)
+  }
+
+  /// What is written at a time to a table.
+  func writeBufferSize(threadCount: Int) -> Int {
+    let share = compactionBytes / 8 / (max(threadCount, 1) + 1)
+    return min(max(share / Self.page * Self.page, 32 << 10), 512 << 10)
+  }
+
+  /// Where compactions cut their outputs: what is built in memory for a table, its filter's hashes above
+  /// all, grows with it.
+  var tableSize: UInt64 { UInt64(min(max(2 * memtableSize, 2 << 20), 32 << 20)) }
+
+  // MARK: - From the options
+
+  /// Throws `.invalidArgument` where the explicit sizes don't fit the explicit budget. Requires: each
+  /// alone is within its bounds.
+  init(_ options: EngineOptions, limit: Int?) throws(EngineError) {
+    let parts = Parts(options, limit: limit)
+    let cache = options.cacheSize ?? 0
+    let (needed, overflows) = parts.needed.addingReportingOverflow(cache)
+    if let limit, overflows || needed > limit { throw Self.impossible(options, limit, parts) }
+    guard !overflows else {
+      throw EngineError(.invalidArgument, "cacheSize is \(cache), which no memory budget holds")
+    }
+    self.limit = limit ?? parts.needed + (options.cacheSize ?? Self.cacheSizeDefault)
+    memtableSize = parts.memtableSize
+    logSegmentSize = parts.logSegmentSize
+    compactionBytes = parts.compactionBytes
+    cacheFloor = options.cacheSize ?? min(parts.memtableSize, self.limit - needed)
+    cacheMaximum = options.cacheSize ?? .max
+    openTableBytes = min(max(self.limit / 16, 256 << 10), 256 << 20)
+    openTableCount = options.openTableCount ?? min(max(DescriptorLimit.current / 2, OpenTables.countMinimum), 4_096)
+  }
+
+  private struct Parts {
+    let memtableSize: Int
+    let logSegmentSize: Int
+
+    var compactionBytes: Int { min(memtableSize, MemoryPlan.compactionMaximum) }
+    var needed: Int { 4 * memtableSize + 2 * logSegmentSize + compactionBytes }
+
+    init(_ options: EngineOptions, limit: Int?) {
+      let memtable = options.memtableSize ?? MemoryPlan.unit(options, limit: limit)
+      memtableSize = memtable
+      // Without a budget of its own a small memtable needs no small segments.
+      let smallest = limit == nil ? Limits.logSegmentSizeMinimum : MemoryPlan.memtableSizeMinimum
+      let largest = Limits.logSegmentSizeDefaultMaximum
+      let derived = min(max(memtable / 2, smallest), largest) / MemoryPlan.page * MemoryPlan.page
+      logSegmentSize = options.logSegmentSize ?? derived
+    }
+  }
+
+  /// The memtable of a budget: an eighth, or a sixth of what an explicit cache leaves.
+  private static func unit(_ options: EngineOptions, limit: Int?) -> Int {
+    guard let limit else { return memtableSizeMaximum }
+    let log = options.logSegmentSize.map { 2 * $0 }
+    let rest = limit - min(options.cacheSize ?? 0, limit) - min(log ?? 0, limit)
+    let share = rest / ((log == nil ? 6 : 5) + (options.cacheSize == nil ? 2 : 0))
+    return min(max(share / page * page, memtableSizeMinimum), memtableSizeMaximum)
+  }
+
+  private static func impossible(_ options: EngineOptions, _ limit: Int, _ parts: Parts) -> EngineError {
+    var text = "memoryBudget is \(limit), but memtables take \(4 * parts.memtableSize) (four"
+    text += options.memtableSize == nil ? " of the smallest)" : " of memtableSize)"
+    text += ", the log \(2 * parts.logSegmentSize), compactions \(parts.compactionBytes)"
+    if let cacheSize = options.cacheSize { text += ", the cache \(cacheSize)" }
+    return EngineError(.invalidArgument, text)
+  }
+}
+
+extension EngineOptions {
+  /// Throws `.invalidArgument` where the options contradict each other.
+  func memoryPlan() throws(EngineError) -> MemoryPlan {
+    let saysNothing = memtableSize == nil && cacheSize == nil && logSegmentSize == nil
+    return try MemoryPlan(self, limit: memoryBudget ?? (saysNothing ? MemoryPlan.defaultLimit : nil))
+  }
+}

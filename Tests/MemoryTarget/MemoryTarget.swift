@@ -1,0 +1,126 @@
+import VarveEngine
+
+#if canImport(Darwin)
+  import Darwin
+#elseif canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#endif
+
+/// The process whose memory is measured:
+///
+///     varve-memory-target load <directory> <budget in bytes> <entries>
+///     varve-memory-target families <count>
+///
+/// Numbers go to the standard output, eight bytes little-endian each. `load`: the highest resident size,
+/// what the engine counted at most of its budget, how many entries were found and how many scanned.
+/// `families`: the resident size with an open engine, then with all families, then with an entry in each,
+/// then what the engine counts.
+@main
+struct MemoryTarget {
+  static func main() throws {
+    let arguments = CommandLine.arguments
+    if arguments.count == 5, arguments[1] == "load", let budget = Int(arguments[3]), let count = UInt64(arguments[4]) {
+      try load(arguments[2], budget: budget, count: count)
+    } else if arguments.count == 3, arguments[1] == "families", let count = Int(arguments[2]) {
+      try makeFamilies(count)
+    } else {
+      print("usage: varve-memory-target load <directory> <budget> <entries>, or families <count>")
+      exit(2)
+    }
+  }
+
+  // MARK: - Load
+
+  /// Fills at random, reads at random, scans, and does all three at once; values of 400 bytes.
+  private static func load(_ path: String, budget: Int, count: UInt64) throws {
+    var options = EngineOptions()
+    options.memoryBudget = budget
+    let engine = try Engine.open(at: path, options: options)
+    var used = 0
+    for number in 0..<count {
+      try engine.put(key(mixed(number, count)), value(number))
+      if number % 1_024 == 0 { used = max(used, engine.statistics.memory.used) }
+    }
+    var found: UInt64 = 0
+    for number in 0..<count / 2 {
+      if try engine.get(key(mixed(number &* 7, count))) != nil { found += 1 }
+      if number % 1_024 == 0 { used = max(used, engine.statistics.memory.used) }
+    }
+    var scanned: UInt64 = 0
+    var cursor = try engine.cursor()
+    try cursor.seekToFirst()
+    while cursor.isValid {
+      scanned += 1
+      try cursor.next()
+    }
+    for number in 0..<count / 4 {
+      try engine.put(key(mixed(number, count)), value(number))
+      if try engine.get(key(mixed(number &* 3, count))) != nil { found += 1 }
+    }
+    report([status("VmHWM:"), UInt64(used), found, scanned])
+    if unsafe getenv("VARVE_MEMORY_EXPLAIN") != nil { try standardError(engine.explain() + "VmRSS \(status("VmRSS:"))\n") }
+  }
+
+  /// A key below `count` for each number, in no order; about two thirds of them are somebody's.
+  private static func mixed(_ number: UInt64, _ count: UInt64) -> UInt64 { (number &* 0x9e37_79b9_7f4a_7c15) % count }
+
+  private static func key(_ number: UInt64) -> [UInt8] {
+    (0..<16).map { $0 < 8 ? UInt8(truncatingIfNeeded: number >> UInt64(56 - $0 * 8)) : UInt8($0) }
+  }
+
+  /// Half of it packs well.
+  private static func value(_ number: UInt64) -> [UInt8] {
+    var state = number &* 0xbf58_476d_1ce4_e5b9 &+ 1
+    var bytes = [UInt8](repeating: 7, count: 400)
+    for index in 0..<200 {
+      state = state &* 6_364_136_223_846_793_005 &+ 1
+      bytes[index] = UInt8(truncatingIfNeeded: state >> 56)
+    }
+    return bytes
+  }
+
+  // MARK: - Families
+
+  /// On files in memory, which are counted, too.
+  private static func makeFamilies(_ count: Int) throws {
+    let engine = try Engine.open(at: "/db", environment: .inMemory())
+    var sizes = [status("VmRSS:")]
+    for number in 0..<count { _ = try engine.createFamily("family \(number)") }
+    sizes.append(status("VmRSS:"))
+    for family in engine.families where family.id != 0 { try engine.put([1], [2], in: family) }
+    sizes.append(status("VmRSS:"))
+    sizes.append(UInt64(engine.statistics.memory.used))
+    report(sizes)
+  }
+
+  // MARK: - The process
+
+  /// A size of `/proc/self/status`, in bytes; zero where there is none.
+  private static func status(_ name: String) -> UInt64 {
+    guard let file = unsafe fopen("/proc/self/status", "r") else { return 0 }
+    defer { unsafe fclose(file) }
+    var line = [CChar](repeating: 0, count: 256)
+    while unsafe fgets(&line, CInt(line.count), file) != nil {
+      let text = String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+      guard text.hasPrefix(name) else { continue }
+      return UInt64(text.dropFirst(name.count).filter(\.isNumber)).map { $0 << 10 } ?? 0
+    }
+    return 0
+  }
+
+  private static func report(_ numbers: [UInt64]) {
+    for number in numbers {
+      var bytes = number.littleEndian
+      // Safety: the number has eight bytes. A pipe takes so few whole or not at all.
+      guard unsafe write(STDOUT_FILENO, &bytes, 8) == 8 else { exit(3) }
+    }
+  }
+
+  private static func standardError(_ text: String) throws {
+    var bytes = Array(text.utf8)
+    // Safety: as many bytes as the array has.
+    _ = unsafe write(STDERR_FILENO, &bytes, bytes.count)
+  }
+}

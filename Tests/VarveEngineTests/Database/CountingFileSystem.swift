@@ -1,0 +1,75 @@
+import Synchronization
+
+@testable import VarveEngine
+
+/// A file system in memory that counts how many tables are open.
+final class CountingFileSystem: FileSystem {
+  fileprivate struct Counts: Sendable {
+    var open = 0
+    var highest = 0
+    var opened = 0
+  }
+
+  private let memory = MemoryFileSystem()
+  private let counts = Mutex(Counts())
+
+  /// Tables whose file is open.
+  var openCount: Int { counts.withLock { $0.open } }
+  /// The most that ever were.
+  var highestCount: Int { counts.withLock { $0.highest } }
+  /// How often one was opened.
+  var openedCount: Int { counts.withLock { $0.opened } }
+
+  func createFile(_ path: String) throws(EngineError) -> any File { try memory.createFile(path) }
+  func openFile(_ path: String, writable: Bool) throws(EngineError) -> any File {
+    let file = try memory.openFile(path, writable: writable)
+    guard path.hasSuffix(".sst") else { return file }
+    counts.withLock { counts in
+      counts.open += 1
+      counts.opened += 1
+      counts.highest = max(counts.highest, counts.open)
+    }
+    return CountedFile(file, self)
+  }
+  fileprivate func didClose() { counts.withLock { $0.open -= 1 } }
+
+  func lock(_ path: String) throws(EngineError) -> any FileLock { try memory.lock(path) }
+  func rename(_ path: String, to newPath: String) throws(EngineError) { try memory.rename(path, to: newPath) }
+  func link(_ path: String, to newPath: String) throws(EngineError) { try memory.link(path, to: newPath) }
+  func remove(_ path: String) throws(EngineError) { try memory.remove(path) }
+  func createDirectory(_ path: String) throws(EngineError) { try memory.createDirectory(path) }
+  func removeDirectory(_ path: String) throws(EngineError) { try memory.removeDirectory(path) }
+  func list(_ directory: String) throws(EngineError) -> [String] { try memory.list(directory) }
+  func attributes(_ path: String) throws(EngineError) -> FileAttributes? { try memory.attributes(path) }
+  func syncDirectory(_ path: String) throws(EngineError) { try memory.syncDirectory(path) }
+  func freeSpace(_ path: String) throws(EngineError) -> UInt64 { try memory.freeSpace(path) }
+  func supportsMapping(_ path: String) -> Bool { false }
+}
+
+/// Open until it goes, which is what holds a descriptor.
+private final class CountedFile: File {
+  private let base: any File
+  private let owner: CountingFileSystem
+
+  init(_ base: any File, _ owner: CountingFileSystem) {
+    self.base = base
+    self.owner = owner
+  }
+
+  deinit { owner.didClose() }
+
+  var path: String { base.path }
+  func size() throws(EngineError) -> UInt64 { try base.size() }
+  func read(into buffer: UnsafeMutableRawBufferPointer, at offset: UInt64) throws(EngineError) -> Int {
+    try unsafe base.read(into: buffer, at: offset)
+  }
+  func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(EngineError) {
+    try unsafe base.write(bytes, at: offset)
+  }
+  func truncate(to size: UInt64) throws(EngineError) { try base.truncate(to: size) }
+  func sync() throws(EngineError) { try base.sync() }
+  func startWriteback(offset: UInt64, size: UInt64) {}
+  func dropCachedPages(offset: UInt64, size: UInt64) {}
+  func map(size: Int) throws(EngineError) -> MappedFile { try base.map(size: size) }
+  func close() { base.close() }
+}

@@ -1,0 +1,89 @@
+import Testing
+
+@testable import VarveEngine
+
+struct MemoryPlanTests {
+  private static let mebibyte = 1 << 20
+
+  private func plan(_ change: (inout EngineOptions) -> Void) throws -> MemoryPlan {
+    var options = EngineOptions()
+    change(&options)
+    try options.validate()
+    return try options.memoryPlan()
+  }
+
+  @Test func `a program that says nothing gets 512 MiB`() throws {
+    let plan = try plan { _ in }
+    #expect(plan.limit == 512 * Self.mebibyte)
+    #expect(plan.memtableSize == 64 * Self.mebibyte)
+    #expect(plan.logSegmentSize == 32 * Self.mebibyte)
+    #expect(plan.tableSize == UInt64(32 * Self.mebibyte))
+  }
+
+  @Test func `the parts of every budget fit into it`() throws {
+    for budget in [1, 2, 3, 7, 32, 64, 100, 256, 1_000, 4_096, 100_000].map({ $0 * Self.mebibyte }) {
+      let plan = try plan { $0.memoryBudget = budget }
+      #expect(plan.limit == budget)
+      let parts = 4 * plan.memtableSize + 2 * plan.logSegmentSize + plan.compactionBytes + plan.cacheFloor
+      #expect(parts <= budget, "\(plan)")
+      #expect(plan.cacheFloor > 0 && plan.cacheMaximum == .max)
+      #expect(plan.memtableSize <= 64 * Self.mebibyte && plan.memtableSize * 8 >= min(budget, 512 * Self.mebibyte) / 2)
+      #expect(plan.readAheadSize(runCount: 1, threadCount: 2) <= 512 << 10)
+    }
+  }
+
+  @Test func `explicit sizes are taken as they are, and the rest fits beside them`() throws {
+    let budget = 64 * Self.mebibyte
+    let withCache = try plan {
+      $0.memoryBudget = budget
+      $0.cacheSize = 40 * Self.mebibyte
+    }
+    #expect(withCache.cacheFloor == 40 * Self.mebibyte && withCache.cacheMaximum == 40 * Self.mebibyte)
+    #expect(withCache.memtableSize == 4 * Self.mebibyte)
+    let withMemtable = try plan {
+      $0.memoryBudget = budget
+      $0.memtableSize = 2 * Self.mebibyte
+      $0.logSegmentSize = Self.mebibyte
+      $0.openTableCount = 100
+    }
+    #expect(withMemtable.memtableSize == 2 * Self.mebibyte && withMemtable.logSegmentSize == Self.mebibyte)
+    #expect(withMemtable.openTableCount == 100 && withMemtable.cacheMaximum == .max)
+  }
+
+  @Test func `without a budget it is what the explicit sizes come to`() throws {
+    let plan = try plan {
+      $0.memtableSize = 64 * Self.mebibyte
+      $0.cacheSize = 512 * Self.mebibyte
+    }
+    #expect(plan.limit == (4 * 64 + 64 + 64 + 512) * Self.mebibyte)
+    #expect(plan.cacheFloor == 512 * Self.mebibyte && plan.cacheMaximum == plan.cacheFloor)
+  }
+
+  @Test func `sizes that do not fit the budget are refused at open, by name`() throws {
+    let changes: [(inout EngineOptions) -> Void] = [
+      { $0.memtableSize = 16 << 20 }, { $0.cacheSize = 64 << 20 }, { $0.logSegmentSize = 32 << 20 },
+      {
+        $0.memtableSize = 8 << 20
+        $0.cacheSize = 32 << 20
+      },
+      { $0.cacheSize = Int.max },
+    ]
+    let fileSystem = MemoryFileSystem()
+    var environment = EngineEnvironment.inMemory()
+    environment.fileSystem = fileSystem
+    for change in changes {
+      var options = EngineOptions()
+      options.memoryBudget = 64 << 20
+      change(&options)
+      let error = #expect(throws: EngineError.self) {
+        try Engine.open(at: "/db", options: options, environment: environment)
+      }
+      #expect(error?.code == .invalidArgument && error?.message.contains("memoryBudget") == true)
+      #expect(try fileSystem.list("/").isEmpty)
+    }
+    var options = EngineOptions()
+    options.cacheSize = Int.max
+    let error = #expect(throws: EngineError.self) { try options.validate() }
+    #expect(error?.message.contains("cacheSize") == true)
+  }
+}
