@@ -60,7 +60,9 @@ struct MemoryTarget {
       if try engine.get(key(mixed(number &* 3, count))) != nil { found += 1 }
     }
     report([status("VmHWM:"), UInt64(used), found, scanned])
-    if unsafe getenv("VARVE_MEMORY_EXPLAIN") != nil { try standardError(engine.explain() + "VmRSS \(status("VmRSS:"))\n") }
+    if unsafe getenv("VARVE_MEMORY_EXPLAIN") != nil {
+      standardError(engine.explain() + "resident: \(status("VmRSS:"))\n")
+    }
   }
 
   /// A key below `count` for each number, in no order; about two thirds of them are somebody's.
@@ -118,7 +120,7 @@ struct MemoryTarget {
     }
   }
 
-  private static func standardError(_ text: String) throws {
+  private static func standardError(_ text: String) {
     var bytes = Array(text.utf8)
     // Safety: as many bytes as the array has.
     _ = unsafe write(STDERR_FILENO, &bytes, bytes.count)

@@ -13,7 +13,7 @@ import Synchronization
 ///
 /// # Invariants
 /// 1. The cache's capacity is `max(floor, min(maximum, limit - sum of the other categories))`, as that
-///    sum was at a moment since which it changed by less than `stepSize`.
+///    sum was at a moment since which it changed by less than a step.
 /// 2. The budget bounds the cache alone. The others bound themselves by it: a memtable is switched, a
 ///    write stalls. So their sum can pass the limit, and then the cache stands at its floor.
 ///
@@ -41,9 +41,9 @@ final class MemoryBudget: Sendable {
     }
   }
 
-  /// The change of the other categories after which the cache is resized: small against any budget,
-  /// large against what one operation charges.
-  static let stepSize = 1 << 20
+  /// The change of the other categories after which the cache is resized: small against the budget, large
+  /// against what one operation charges.
+  static func stepSize(limit: Int) -> Int { min(max(limit / 64, 64 << 10), 1 << 20) }
 
   private let rest: CacheRest
   private let accounts: [MemoryAccount]
@@ -104,12 +104,14 @@ private final class CacheRest: Sendable {
   /// That sum when the cache was last resized.
   private let settled = Atomic<Int>(0)
   private let state: Mutex<Limits>
+  private let step: Atomic<Int>
 
   init(limit: Int, cacheFloor: Int, cacheMaximum: Int, cache: BlockCache) {
     self.cache = cache
     let limits = Limits(limit: limit, cacheFloor: cacheFloor, cacheMaximum: cacheMaximum)
     Self.check(limits)
     state = Mutex(limits)
+    step = Atomic(MemoryBudget.stepSize(limit: limit))
     cache.setCapacity(min(limit, cacheMaximum))
   }
 
@@ -119,12 +121,13 @@ private final class CacheRest: Sendable {
   func setLimits(_ limits: Limits) {
     Self.check(limits)
     state.withLock { $0 = limits }
+    step.store(MemoryBudget.stepSize(limit: limits.limit), ordering: .relaxed)
     resizeCache()
   }
 
   func didCharge(_ bytes: Int) {
     let sum = total.wrappingAdd(bytes, ordering: .relaxed).newValue
-    if abs(sum &- settled.load(ordering: .relaxed)) >= MemoryBudget.stepSize { resizeCache() }
+    if abs(sum &- settled.load(ordering: .relaxed)) >= step.load(ordering: .relaxed) { resizeCache() }
   }
 
   @inline(never)

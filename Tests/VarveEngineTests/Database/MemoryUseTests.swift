@@ -51,7 +51,7 @@ struct MemoryUseTests {
       }
       #expect(highest > 2 << 20, "seed \(seed)")
       // A step of charges passes before the cache follows.
-      #expect(highest <= budget.limit + MemoryBudget.stepSize, "seed \(seed): \(highest) bytes")
+      #expect(highest <= budget.limit + budget.limit / 16, "seed \(seed): \(highest) bytes")
       let memory = engine.statistics.memory
       #expect(memory.limit == 4 << 20 && memory.memTables > 0 && memory.other > 0 && memory.openTables > 0)
       #expect(engine.explain().contains("memory budget"))
