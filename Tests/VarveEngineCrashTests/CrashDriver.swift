@@ -64,10 +64,11 @@ final class CrashDriver {
       fileSystem: disk, clock: clock, random: { numbers.withLock { $0.next() } },
       makeExecutor: { [executor] _ in executor })
     let failures = disk.failedSyncCount
-    do {
+    do throws(EngineError) {
       opened = try Engine.open(at: Self.path, options: Self.options, environment: environment)
-    } catch  where disk.failedSyncCount > failures && !disk.hasCrashed {
+    } catch {
       // A sync failed that opening needs. An engine that did not open has promised nothing.
+      guard disk.failedSyncCount > failures && !disk.hasCrashed else { throw error }
       try open()
     }
   }

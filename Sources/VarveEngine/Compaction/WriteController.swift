@@ -15,8 +15,8 @@ internal import Synchronization
 /// no step either. The gains are those at which the simulations of `WriteControllerTests` don't
 /// overshoot; a larger integral makes the rate swing, because the pressure lags by a memtable.
 ///
-/// The wait of a commit is its bytes at the rate, spread evenly: nobody pays for another. Only at the
-/// memory budget, or with too many frozen memtables, writes stop.
+/// The wait of a commit is its bytes at the rate, spread evenly: nobody pays for another. At the memory
+/// budget, and without a rate by then, writes stop; with one they go on at it, until their memtable is full.
 ///
 /// # Concurrency
 /// Safe from any thread. A free write costs one relaxed load; a paced one a short lock.
@@ -29,8 +29,6 @@ final class WriteController: Sendable {
     var depthMaximum = 36.0
     /// Bytes of all memtables, active and frozen, at which writes stop.
     var memoryBudget: UInt64 = 256 << 20
-    /// Frozen memtables at which writes stop.
-    var frozenMaximum = 8
     /// The rate never falls below this, in bytes a second.
     var rateMinimum = 1_000_000.0
     /// A commit waits at most this long; what it still owes, the next ones pay.
@@ -50,7 +48,6 @@ final class WriteController: Sendable {
     var levelZeroDepth: Double
     /// Bytes of all memtables, active and frozen.
     var unflushedBytes: UInt64
-    var frozenCount: Int
   }
 
   /// The answer of `delay` that means: wait until a flush is done, then ask again.
@@ -132,12 +129,11 @@ final class WriteController: Sendable {
   @inline(never)
   private func pacedDelay(_ bytes: UInt64, _ now: UInt64) -> UInt64 {
     state.withLock { state in
-      if let input = state.input, isOverBudget(input) { return Self.stop }
       state.accepted += bytes
       // What was accepted since the last figures is in the active memtable.
       state.input?.unflushedBytes += bytes
       tick(&state, now: now)
-      guard let rate = state.rate else { return 0 }
+      guard let rate = state.rate else { return state.input.map(isOverBudget) == true ? Self.stop : 0 }
       let start = max(state.paidUntil, now > 2_000_000 ? now - 2_000_000 : 0)
       state.paidUntil = start + UInt64(Double(bytes) / rate * 1e9)
       return start > now ? min(start - now, options.delayMaximum) : 0
@@ -145,7 +141,7 @@ final class WriteController: Sendable {
   }
 
   private func isOverBudget(_ input: Input) -> Bool {
-    input.unflushedBytes >= memoryBudget.load(ordering: .relaxed) || input.frozenCount >= options.frozenMaximum
+    input.unflushedBytes >= memoryBudget.load(ordering: .relaxed)
   }
 
   // MARK: - The controller

@@ -244,7 +244,7 @@ final class BackgroundWork: Sendable {
       WriteController.Input(
         now: tree.environment.clock.now(), acceptedBytes: pipeline.acceptedBytes, debtBytes: compactions.debtBytes(),
         levelZeroDepth: Double(families.map { $0.state.version.levelZero.depth }.max() ?? 0),
-        unflushedBytes: UInt64(frozen), frozenCount: families.reduce(0) { $0 + $1.state.frozen.count }))
+        unflushedBytes: UInt64(frozen)))
     guard !controller.isFree, !isClosing else { return }
     let isFirst = state.withLock { state in
       defer { state.isTickScheduled = true }

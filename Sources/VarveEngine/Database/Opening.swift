@@ -46,7 +46,6 @@ struct Opening {
         throw EngineError(.notFound, "no database here; createIfMissing would make one", file: path)
       }
       try fileSystem.createDirectory(path)
-      if let parent = Self.parent(of: path) { try fileSystem.syncDirectory(parent) }
       return
     }
     guard attributes.isDirectory else {
@@ -108,6 +107,8 @@ struct Opening {
   }
 
   private func createManifest() throws(EngineError) -> Manifest {
+    // Here, and not where the directory is made: an earlier open may have died between the two.
+    if let parent = Self.parent(of: path) { try fileSystem.syncDirectory(parent) }
     var edit = VersionEdit()
     edit.databaseID = environment.random()
     edit.formatVersion = ManifestState.formatVersion

@@ -36,7 +36,7 @@ struct ColdFamilyTests {
     let disk = MemoryFileSystem()
     let (engine, executor) = try Self.open(disk, seed: 1)
     let cold = try engine.createFamily("cold")
-    let bound = engine.options.logBytesMaximum
+    let bound = engine.pipeline.logBytesMaximum
     var longest = 0
     for round in 0..<15_000 {
       // One batch over both, early; and a few entries of its own later.
@@ -51,7 +51,7 @@ struct ColdFamilyTests {
     }
     let turns = Int(engine.pipeline.acceptedBytes) / bound
     #expect(turns >= 10)
-    #expect(longest <= bound + 4 * engine.options.logSegmentSize, "\(longest) of \(bound)")
+    #expect(longest <= bound + 4 * engine.background.plan.logSegmentSize, "\(longest) of \(bound)")
     let figures = engine.statistics.families.first { $0.name == "cold" }
     #expect(figures?.levels.allSatisfy { $0.fileCount == 0 } == true)
     #expect(figures?.memTableEntryCount == 8)
