@@ -203,7 +203,12 @@ final class CompactionJob: Sendable {
       for table in outputs { TableOutput.remove(table.number, background) }
       throw Self.canceled
     }
-    try background.tree.commit(compaction.edit(outputs: outputs))
+    do throws(EngineError) { try background.tree.commit(compaction.edit(outputs: outputs)) } catch {
+      // The family was dropped since the look above, so the edit was refused and can't count.
+      guard error.code == .corruption, background.tree.state.isDropped(compaction.family) else { throw error }
+      for table in outputs { TableOutput.remove(table.number, background) }
+      throw Self.canceled
+    }
     background.counters.addCompaction(
       read: compaction.inputSize, written: outputs.reduce(0) { $0 + $1.fileSize })
   }

@@ -55,7 +55,8 @@ struct FlushJob {
     }
     do throws(EngineError) { try install(edit, flushed, oldest) } catch {
       // A family was dropped meanwhile, so the edit was refused and can't count.
-      guard error.code == .corruption, inputs.contains(where: { $0.family.state.isDropped }) else { throw error }
+      let state = background.tree.state
+      guard error.code == .corruption, inputs.contains(where: { state.isDropped($0.family.id) }) else { throw error }
       for number in written { try? background.tree.environment.fileSystem.remove(path(number)) }
       throw EngineError(.canceled, "a family was dropped while it was flushed", cause: error)
     }
