@@ -64,13 +64,10 @@ final class CrashDriver {
       fileSystem: disk, clock: clock, random: { numbers.withLock { $0.next() } },
       makeExecutor: { [executor] _ in executor })
     let failures = disk.failedSyncCount
-    do throws(EngineError) {
-      opened = try Engine.open(at: Self.path, options: Self.options, environment: environment)
-    } catch {
-      // A sync failed that opening needs. An engine that did not open has promised nothing.
-      guard disk.failedSyncCount > failures && !disk.hasCrashed else { throw error }
-      try open()
-    }
+    let result = Result { try Engine.open(at: Self.path, options: Self.options, environment: environment) }
+    // Where a sync failed that opening needs, the engine did not open and has promised nothing.
+    if case .failure = result, disk.failedSyncCount > failures, !disk.hasCrashed { return try open() }
+    opened = try result.get()
   }
 
   /// By all engines so far, to keep the log within its bound.

@@ -15,7 +15,7 @@ struct FailedSyncTests {
   /// Disk operations from the failure on that are all crash points: the restart of the log is among them.
   private static let restartOperations = 24
   /// How many of the points are tried for one failing sync.
-  private static let trialsPerFailure = 5 * min(TestScale.value, 20)
+  private static let trialsPerFailure = 3 * min(TestScale.value, 20)
 
   private struct Collected: Sendable {
     var logSyncs = 0
@@ -85,11 +85,15 @@ struct FailedSyncTests {
     #expect(unknown > 5 && recoveries > syncCount)
   }
 
+  private static let turns: Result<CrashRecording, any Error> = Result {
+    try CrashRecording.make(
+      seed: seed, operationCount: 1_500, pointLimit: 30 * min(TestScale.value, 50), mix: .turns)
+  }
+
   /// A database whose log turns several times while one family is hardly written to.
   @Test(arguments: [CrashPolicy.loseAllUnsynced, .keepRandomSectors, .processKill])
   func `what is logged again survives a crash at any point`(policy: CrashPolicy) throws {
-    let recording = try CrashRecording.make(
-      seed: Self.seed, operationCount: 1_500, pointLimit: 40 * min(TestScale.value, 50), mix: .turns)
+    let recording = try Self.turns.get()
     #expect(recording.bytesLoggedAgain > 0)
     var random = SeededRandom(seed: Self.seed)
     for point in recording.points {

@@ -48,7 +48,7 @@ public struct EngineOptions: Sendable {
   public var durability: Durability = .process
   /// How tables are compressed. Default LZ4.
   public var compression: CompressionKind = .lz4
-  /// How many threads flush and compact. Default nil: one a core, at least two.
+  /// How many threads flush and compact. Default nil: one a core, at least 2 and at most 16.
   public var backgroundThreads: Int?
   /// The bytes of a data block before compression. 1 KiB to 1 MiB, default 4 KiB: the best of 4, 8, 16 and
   /// 32 where keys are read at random from the page cache (decision 0004).
@@ -91,7 +91,7 @@ public struct EngineOptions: Sendable {
 /// What follows from the options.
 extension EngineOptions {
   /// Threads for background work besides the one that is kept for what others wait for.
-  var threadCount: Int { backgroundThreads ?? 2 }
+  var threadCount: Int { backgroundThreads ?? min(max(ProcessorCount.current, 2), 16) }
 }
 
 extension MemoryPlan {

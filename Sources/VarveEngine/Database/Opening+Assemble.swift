@@ -137,9 +137,22 @@ extension Opening {
   }
 
   /// Makes what was replayed durable, because the cut will promise it.
+  ///
+  /// What nothing promises may have met a failed sync of an engine before: its pages can be read, and no
+  /// sync writes them. So the same bytes are written again first.
   private func syncReplayed(_ link: LogRecovery.Link) throws(EngineError) {
     let file = try environment.fileSystem.openFile(path + "/" + FileName.log(link.number).name, writable: true)
     defer { file.close() }
+    if link.durableEnd < link.end {
+      let content = try BlockOfBytes(reading: file, size: link.end)
+      // In pieces as the pool's: the system keeps folios of the size that was written.
+      var start = link.durableEnd
+      while start < content.view.count {
+        let end = min(start + SegmentPool.zeroPieceSize, content.view.count)
+        try unsafe file.write(content.view.slice(start, end).buffer, at: UInt64(start))
+        start = end
+      }
+    }
     try file.sync()
   }
 

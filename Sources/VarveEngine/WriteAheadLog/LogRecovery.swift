@@ -34,6 +34,8 @@ struct LogRecovery {
     let lifeID: UInt64
     let capacity: Int
     let end: Int
+    /// All bytes before are known to be durable.
+    let durableEnd: Int
 
     var place: LogSegmentHeader.Predecessor { .init(number: number, lifeID: lifeID, end: UInt64(end)) }
   }
@@ -122,8 +124,11 @@ struct LogRecovery {
       if reader.header.isRestart && cuts[previous.number] == nil { return .endsBefore }
     }
     let end = try readRecords(&reader, cut: cuts[number], &outcome, visit)
+    // `readRecords` has compared the promise with the end.
     return .continues(
-      Link(number: number, lifeID: reader.header.lifeID, capacity: reader.fileSize, end: end))
+      Link(
+        number: number, lifeID: reader.header.lifeID, capacity: reader.fileSize, end: end,
+        durableEnd: cuts[number] == nil ? Int(reader.promise) : end))
   }
 
   private func readRecords(

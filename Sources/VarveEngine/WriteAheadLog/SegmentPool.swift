@@ -26,7 +26,7 @@ struct SegmentPool: Sendable {
   /// Files that wait, as `NNNNNN.pool`.
   private(set) var waiting: [(number: FileNumber, capacity: Int)] = []
 
-  private static let zeroPieceSize = 16 << 10
+  static let zeroPieceSize = 16 << 10
 
   var waitingBytes: Int { waiting.reduce(0) { $0 + $1.capacity } }
 

@@ -234,10 +234,10 @@ struct BadInputTests {
   @Test func `a log of another version or with an unknown feature is refused by name`() throws {
     let fixture = try DamageFixture(.closed)
     for name in fixture.image.names(suffix: ".log") {
-      for (offset, words) in [(8, "log format 2"), (12, "features 2"), (72, "transform 2")] {
+      for (offset, value, words) in [(8, 3, "log format 3"), (12, 2, "features 2"), (72, 2, "transform 2")] {
         var image = fixture.image
         for copy in [0, LogFormat.headerCopyOffset] {
-          image.files[name]?[copy + offset] = 2
+          image.files[name]?[copy + offset] = UInt8(value)
           image.files[name]?.replaceChecksum(of: copy..<copy + 80, at: copy + 80)
         }
         try Self.expectRefusal(of: image, .unsupportedFormat, file: DirectoryImage.path(name), words)

@@ -91,7 +91,7 @@ struct ColdFamilyTests {
     for round in 0..<3_000 { try Self.heat(engine, executor, round) }
     executor.runAll()
     let figures = engine.statistics.families.first { $0.name == "cold" }
-    #expect(figures?.levels[0].fileCount == 1)
+    #expect(figures?.levels.contains { $0.fileCount > 0 } == true)
     try engine.close()
   }
 
