@@ -65,10 +65,15 @@ public final class FaultInjectingFileSystem: FileSystem {
   }
 
   private let base: any FileSystem
+  private let mapsFiles: Bool
   private let state = Mutex(State())
 
-  /// Wraps `base`; nothing fails until `inject`.
-  public init(_ base: any FileSystem) { self.base = base }
+  /// Wraps `base`; nothing fails until `inject`. Without `mapsFiles` all is written by calls, each of which
+  /// can fail.
+  public init(_ base: any FileSystem, mapsFiles: Bool = true) {
+    self.base = base
+    self.mapsFiles = mapsFiles
+  }
 
   /// Adds a fault.
   public func inject(_ fault: Fault) { state.withLock { $0.faults.append(fault) } }
@@ -211,7 +216,7 @@ public final class FaultInjectingFileSystem: FileSystem {
   }
 
   /// As the file system below.
-  public func supportsMapping(_ path: String) -> Bool { base.supportsMapping(path) }
+  public func supportsMapping(_ path: String) -> Bool { mapsFiles && base.supportsMapping(path) }
 }
 
 /// An open file whose calls may meet a fault.

@@ -21,13 +21,15 @@ extension CompactionIterator where Child == MergeSource {
   }
 }
 
-/// The merge of a flush: memtables into one table, one version of a key for each snapshot interval.
+/// The merge of a flush: memtables into tables, one version of a key for each snapshot interval.
 enum FlushMerge {
   /// `snapshots` are the live ones and the visible sequence, ascending. `deeper` are all runs of the
   /// family's tables, where the caller knows that no older memtable is left: a tombstone with nothing
-  /// below is not worth a row then. Without them every tombstone stays.
+  /// below is not worth a row then. Without them every tombstone stays. `builder` says into which table a
+  /// key goes.
   static func run(
-    _ memtables: [MemTable], snapshots: [SequenceNumber], deeper: [SortedRun]? = nil, into builder: TableBuilder
+    _ memtables: [MemTable], snapshots: [SequenceNumber], deeper: [SortedRun]? = nil,
+    into builder: (ByteView) throws(EngineError) -> TableBuilder
   ) throws(EngineError) {
     var merge = MergingIterator<MergeSource>(capacity: memtables.count)
     for memtable in memtables { merge.append(memtable) }
@@ -35,6 +37,6 @@ enum FlushMerge {
       merge, snapshots: SnapshotIntervals(snapshots), deeper: deeper.map { DeeperKeys($0) } ?? .everyKey(),
       zeroesSequences: false)
     try entries.seekToFirst()
-    while entries.isValid { try entries.move(into: builder) }
+    while entries.isValid { try entries.move(into: try builder(entries.userKey)) }
   }
 }

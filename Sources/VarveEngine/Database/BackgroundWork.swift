@@ -33,6 +33,9 @@ final class BackgroundWork: Sendable {
     var flushError: EngineError?
     /// Whether segments of the log may be free although nothing was flushed.
     var isReleaseDue = false
+    /// Whether a failed flush waits to be tried again, and which of the waits counts.
+    var isRetryPending = false
+    var retryNumber = 0
     var isTickScheduled = false
     var isClosing = false
   }
@@ -147,20 +150,44 @@ final class BackgroundWork: Sendable {
     // The log goes on in a new segment soon, or a family is gone: then the flush goes on, and there is no
     // failure to tell of.
     let goesOn = pipeline.needsRestart
-    let (pause, isClosing) = state.withLock { state in
+    let (pause, number, isClosing) = state.withLock { state in
       defer { state.retryNanoseconds = min(state.retryNanoseconds * 2, Self.lastRetryNanoseconds) }
       if !goesOn { state.flushError = error }
+      state.isRetryPending = !state.isClosing
       if state.isClosing { state.isFlushScheduled = false }
-      return (state.retryNanoseconds, state.isClosing)
+      return (state.retryNanoseconds, state.retryNumber, state.isClosing)
     }
     if !goesOn { pipeline.memory.didFail(error) }
     executor.wakeWaiters()
-    if !isClosing { executor.submit("flush.retry", after: pause) { [self] in runFlush() } }
+    guard !isClosing else { return }
+    executor.submit("flush.retry", after: pause) { [self] in
+      if takeRetry(where: { $0.retryNumber == number }) { runFlush() }
+    }
+  }
+
+  /// Ends the wait for a retry; false where there is none. Whoever gets true runs the flush.
+  private func takeRetry(where condition: (State) -> Bool) -> Bool {
+    state.withLock { state in
+      guard state.isRetryPending, condition(state) else { return false }
+      state.isRetryPending = false
+      state.retryNumber += 1
+      return true
+    }
+  }
+
+  /// Tries a flush that failed again at once: somebody asks for it, and what failed may be over.
+  private func retryFlushNow() {
+    state.withLock { state in
+      state.flushError = nil
+      state.retryNanoseconds = Self.firstRetryNanoseconds
+    }
+    if takeRetry(where: { _ in true }) { executor.submit("flush", priority: .high) { [self] in runFlush() } }
   }
 
   /// Freezes every memtable that holds anything, and returns when all is in tables.
   func flushAll() throws(EngineError) {
     pipeline.lead { for family in registry.all { pipeline.memory.freeze(family.state) } }
+    retryFlushNow()
     scheduleFlush()
     try waitForFlushes()
   }
@@ -268,29 +295,43 @@ final class BackgroundWork: Sendable {
 
   // MARK: - Closing
 
+  /// Leaves one small segment of the log, and nothing that is only there if it can be helped.
   func drainAndClose() throws(EngineError) {
     var failure: EngineError?
     // What is not in the log would be lost: only a crash may do that.
     let hasUnlogged = pipeline.lead { registry.all.contains { $0.state.holdsUnlogged } }
-    if hasUnlogged || pipeline.log.liveSegmentCount > 2 || pipeline.log.liveBytes > 4 * Limits.logSegmentSizeMinimum {
+    let isLong = pipeline.log.liveBytes > 4 * Limits.logSegmentSizeMinimum
+    if hasUnlogged || isLong || !pipeline.lead({ pipeline.gatherLog() }) {
       do throws(EngineError) { try flushAll() } catch { failure = error }
     }
     state.withLock { $0.isClosing = true }
+    // A flush that waits to be tried again has had its chance above.
+    if takeRetry(where: { _ in true }) { state.withLock { $0.isFlushScheduled = false } }
     executor.wait(until: { [self] in state.withLock { !$0.isFlushScheduled } })
     compactions.stop()
     obsolete.stop()
-    do throws(EngineError) {
-      try pipeline.lead { () throws(EngineError) in try pipeline.closeLog() }
-      // The log ends here, and all of it is durable: a later open takes nothing less.
-      let last = pipeline.log.current
-      var edit = VersionEdit()
-      // Also those that left no trace, so that none is given again.
-      edit.lastSequence = pipeline.visible
-      edit.logCuts = [.init(segment: last.number, lifeID: last.lifeID, endOffset: UInt64(last.tail))]
-      try tree.commit(edit)
-    } catch {
-      failure = failure ?? error
-    }
+    do throws(EngineError) { try closeLog() } catch { failure = failure ?? error }
     if let failure { throw failure }
+  }
+
+  private func closeLog() throws(EngineError) {
+    try pipeline.lead { () throws(EngineError) in try pipeline.closeLog() }
+    // The log ends here, and all of it is durable: a later open takes nothing less.
+    let last = pipeline.log.current
+    let oldest = registry.all.compactMap(\.state.oldestSegment).min() ?? last.number
+    var edit = VersionEdit()
+    // Also those that left no trace, so that none is given again.
+    edit.lastSequence = pipeline.visible
+    edit.logCuts = [.init(segment: last.number, lifeID: last.lifeID, endOffset: UInt64(last.tail))]
+    if oldest > tree.state.oldestLog { edit.oldestLog = oldest }
+    try tree.commit(edit)
+    pipeline.log.removeClosed(before: oldest)
+  }
+
+  /// Begins nothing more, and gives up what can be given up: the engine went without being closed.
+  func abandon() {
+    state.withLock { $0.isClosing = true }
+    compactions.abandon()
+    obsolete.stop()
   }
 }

@@ -43,6 +43,21 @@ extension CommitPipeline {
     if hasMoved { requestRelease() }
   }
 
+  /// Logs again, in the current segment, the little that only older ones hold, so that they can go. False
+  /// where it is too much, or where something needs a flush. The leader's.
+  func gatherLog() -> Bool {
+    for family in families.all {
+      let state = family.state
+      guard let oldest = state.oldestSegment, oldest != log.current.number else { continue }
+      guard state.frozen.isEmpty, state.active.usedBytes <= Self.gatheredBytesMaximum, logAgain(state) else {
+        return false
+      }
+    }
+    return families.all.allSatisfy { $0.state.oldestSegment ?? log.current.number == log.current.number }
+  }
+
+  private static var gatheredBytesMaximum: Int { Limits.logSegmentSizeMinimum / 4 }
+
   /// Appends a copy of the family's active memtable. False where that is not allowed or does not work:
   /// then nothing happened.
   private func logAgain(_ family: FamilyState) -> Bool {

@@ -6,39 +6,47 @@ internal import Synchronization
 /// At most one of each waits, however many commits ask. Safe from any thread.
 final class CommitTimers: Sendable {
   private static let endRecordNanoseconds: UInt64 = 10_000_000
+  // Not the engine: a job must not be what lets the last reference to it go.
+  private let pipeline: CommitPipeline
+  private let executor: any BackgroundExecutor
   private let isSyncDue = Atomic<Bool>(false)
   private let isEndRecordDue = Atomic<Bool>(false)
   private let isStopped = Atomic<Bool>(false)
 
+  init(_ pipeline: CommitPipeline, _ executor: any BackgroundExecutor) {
+    self.pipeline = pipeline
+    self.executor = executor
+  }
+
   /// Syncs the log `nanoseconds` from now, also when no further commit comes.
-  func syncLater(_ engine: Engine, after nanoseconds: UInt64) {
+  func syncLater(after nanoseconds: UInt64) {
     guard claim(isSyncDue) else { return }
-    engine.executor.submit("log.sync", after: nanoseconds) { [self, weak engine] in
+    executor.submit("log.sync", after: nanoseconds) { [self] in
       isSyncDue.store(false, ordering: .sequentiallyConsistent)
-      guard let engine, !isStopped.load(ordering: .acquiring) else { return }
-      sync(engine, retryAfter: nanoseconds)
+      guard !isStopped.load(ordering: .acquiring) else { return }
+      sync(retryAfter: nanoseconds)
     }
   }
 
   /// Nobody waits here to be told of a failure. If the engine takes no more writes then, the next writer
   /// is told; if the log goes on in a new segment soon, that is synced.
-  private func sync(_ engine: Engine, retryAfter nanoseconds: UInt64) {
-    let pipeline = engine.pipeline
+  private func sync(retryAfter nanoseconds: UInt64) {
     do throws(EngineError) {
       try pipeline.sync(through: pipeline.log.appendedPlace, for: .background)
-      endRecordLater(engine)
+      endRecordLater()
     } catch {
-      if pipeline.needsRestart { syncLater(engine, after: nanoseconds) }
+      if pipeline.needsRestart { syncLater(after: nanoseconds) }
     }
   }
 
   /// Appends an end record in a moment, unless commits follow.
-  func endRecordLater(_ engine: Engine) {
+  func endRecordLater() {
     guard claim(isEndRecordDue) else { return }
-    engine.executor.submit("log.end", after: Self.endRecordNanoseconds) { [self, weak engine] in
+    executor.submit("log.end", after: Self.endRecordNanoseconds) { [self] in
       isEndRecordDue.store(false, ordering: .sequentiallyConsistent)
-      guard let engine, !isStopped.load(ordering: .acquiring) else { return }
-      do throws(EngineError) { try engine.pipeline.appendEndIfIdle() } catch { engine.pipeline.poison(error) }
+      guard !isStopped.load(ordering: .acquiring) else { return }
+      // It tells recovery more, and nothing depends on it: a record that can't be written now is overwritten.
+      try? pipeline.appendEndIfIdle()
     }
   }
 

@@ -188,7 +188,7 @@ final class CompactionJob: Sendable {
   private func complete() {
     let result = shared.withLock { $0 }
     if let error = result.error {
-      for number in result.written { TableOutput.remove(number, background) }
+      background.tree.removeTables(result.written)
       whenDone(.failure(error))
       return
     }
@@ -203,10 +203,7 @@ final class CompactionJob: Sendable {
   private func install(_ outputs: [TableMetadata]) throws(EngineError) {
     if !outputs.isEmpty { try background.tree.environment.fileSystem.syncDirectory(background.tree.directory) }
     let dropped = try background.tree.commit(compaction.edit(outputs: outputs))
-    if !dropped.isEmpty {
-      for table in outputs { TableOutput.remove(table.number, background) }
-      throw Self.canceled
-    }
+    if !dropped.isEmpty { throw Self.canceled }
     background.counters.addCompaction(
       read: compaction.inputSize, written: outputs.reduce(0) { $0 + $1.fileSize })
   }

@@ -218,12 +218,17 @@ final class CompactionScheduler: Sendable {
     background.executor.wait(until: { [self] in state.withLock { $0.runningCount < before || $0.runningCount == 0 } })
   }
 
-  /// No compaction begins any more; returns when those that run have ended.
-  func stop() {
+  /// No compaction begins any more.
+  func abandon() {
     state.withLock { state in
       state.isClosing = true
       state.changed = []
     }
+  }
+
+  /// No compaction begins any more; returns when those that run have ended.
+  func stop() {
+    abandon()
     background.executor.wait(until: { [self] in
       state.withLock { $0.runningCount == 0 && !$0.isPickScheduled }
     })

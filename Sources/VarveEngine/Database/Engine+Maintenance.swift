@@ -53,7 +53,7 @@ extension Engine {
       "memtables: \(plan.memtableSize) bytes each, and \(plan.activeBytesMaximum) for those of all families together; writers wait above \(plan.frozenBytesMaximum) frozen"
     )
     lines.append(
-      "log: written through \(log.usesMapping ? "a mapping" : "pwrite"); segments of at most \(plan.logSegmentSize); \(log.liveBytes) bytes in \(log.liveSegmentCount) segments, at most \(plan.logBytesMaximum) before the oldest families are flushed"
+      "log: written through \(log.usesMapping ? "a mapping" : "pwrite"); segments of at most \(plan.logSegmentSize); \(log.liveBytes) bytes in \(log.liveSegmentCount) segments, at most \(plan.logBytesMaximum) before what the oldest hold is flushed or logged again"
     )
     lines.append(
       "open tables: \(tree.openTables.count), at most \(plan.openTableCount) with \(plan.openTableBytes) bytes of memory"

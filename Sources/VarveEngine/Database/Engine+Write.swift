@@ -67,6 +67,8 @@ extension Engine {
     background.delayWrite(bytes: batch.byteCount)
     let receipt = try pipeline.commit(
       payload: batch.payload.view, entryCount: batch.count, isLogged: durability != .none)
+    // Its sync comes also where nobody waits for the ticket.
+    if case .powerEvery = durability { try acknowledge(receipt, durability) }
     return CommitTicket(engine: self, receipt: receipt, durability: durability)
   }
 
@@ -90,7 +92,7 @@ extension Engine {
     switch durability {
     case .process, .none: return
     case .power: try syncLog(through: receipt.place)
-    case .powerEvery(let nanoseconds): timers.syncLater(self, after: nanoseconds)
+    case .powerEvery(let nanoseconds): timers.syncLater(after: nanoseconds)
     }
   }
 
@@ -117,7 +119,7 @@ extension Engine {
         .outcomeUnknown, "the commit is visible, but its sync failed, and it may be gone after a loss of power",
         cause: error, file: error.file)
     }
-    timers.endRecordLater(self)
+    timers.endRecordLater()
   }
 }
 

@@ -15,8 +15,8 @@ internal import Synchronization
 /// What a commit survives is its `Durability`; by default the death of the process. Nothing that was
 /// acknowledged is lost.
 ///
-/// Close an engine when it is done with: what the last reference does when it goes is not defined
-/// further than that no acknowledged commit is lost.
+/// Close an engine when it is done with. One that goes without ends as its process would: no acknowledged
+/// commit is lost, and the next open has the log to replay.
 public final class Engine: Sendable {
   /// Where the database is.
   public let path: String
@@ -33,7 +33,7 @@ public final class Engine: Sendable {
   let fileLock: (any FileLock)?
   private let defaultState: ColumnFamily
   private let isClosed = Atomic<Bool>(false)
-  let timers = CommitTimers()
+  let timers: CommitTimers
 
   init(_ parts: OpenedParts) {
     path = parts.path
@@ -48,10 +48,25 @@ public final class Engine: Sendable {
     background = parts.background
     fileLock = parts.fileLock
     defaultState = parts.defaultFamily
+    timers = CommitTimers(parts.pipeline, parts.executor)
     if !options.readOnly { background.start() }
   }
 
-  deinit { registry.removeAll() }
+  deinit {
+    if !isClosed.load(ordering: .relaxed) { abandon() }
+    registry.removeAll()
+  }
+
+  /// What the end of the process would do: what was acknowledged is in the log. But the threads end before
+  /// the lock is given back, or they would write into what another engine opens.
+  private func abandon() {
+    timers.stop()
+    background.abandon()
+    executor.shutDown()
+    epochs.poll()
+    tree.close()
+    fileLock?.release()
+  }
 
   /// Opens a database, or makes one where there is none and the options say so.
   ///

@@ -48,6 +48,9 @@ public struct EngineOptions: Sendable {
   public var durability: Durability = .process
   /// How tables are compressed. Default LZ4.
   public var compression: CompressionKind = .lz4
+  /// How the tables of the last level are compressed, where most of the data is and least is written: Zstd
+  /// there makes a database smaller for little. Default nil: as the others.
+  public var lastLevelCompression: CompressionKind?
   /// How many threads flush and compact. Default nil: one a core, at least 2 and at most 16.
   public var backgroundThreads: Int?
   /// The bytes of a data block before compression. 1 KiB to 1 MiB, default 4 KiB: the best of 4, 8, 16 and

@@ -12,7 +12,7 @@
 ///
 /// Without inputs only segments are freed.
 ///
-/// A failure before 3 removes the files; one in 3 leaves them, since the edit may count.
+/// A failure before 3 removes the files; with one in 3 that is `Tree.commit`'s to decide.
 struct FlushJob {
   let inputs: [Input]
   let background: BackgroundWork
@@ -35,7 +35,7 @@ struct FlushJob {
   func run() throws(EngineError) {
     var edit = VersionEdit()
     var flushed: [FamilyID: Int] = [:]
-    var written: [(family: FamilyID, number: FileNumber)] = []
+    var written: [FileNumber] = []
     let oldest: FileNumber
     do throws(EngineError) {
       for input in inputs {
@@ -50,11 +50,10 @@ struct FlushJob {
       // A release that found nothing to free.
       if inputs.isEmpty && edit.oldestLog == nil { return }
     } catch {
-      for table in written { TableOutput.remove(table.number, background) }
+      background.tree.removeTables(written)
       throw error
     }
-    let dropped = try install(edit, flushed, oldest)
-    for table in written where dropped.contains(table.family) { TableOutput.remove(table.number, background) }
+    try install(edit, flushed, oldest)
   }
 
   /// Makes the log durable as far as the edit needs it, and returns the oldest segment that is needed
@@ -73,17 +72,16 @@ struct FlushJob {
     }
   }
 
-  /// Returns the families that were dropped meanwhile: whoever dropped them gave their memtables back.
   private func install(
     _ edit: VersionEdit, _ flushed: [FamilyID: Int], _ oldest: FileNumber
-  ) throws(EngineError) -> Set<FamilyID> {
+  ) throws(EngineError) {
     let dropped = try background.tree.commit(edit, flushed: flushed)
+    // Whoever dropped a family gave its memtables back.
     for input in inputs where !dropped.contains(input.family.id) {
       background.pipeline.memory.didFlush(input.frozen)
     }
     // A segment that can't be put aside is an orphan: the next open removes it.
     try? background.pipeline.log.release(before: oldest)
-    return dropped
   }
 
   /// The oldest segment with an entry that will be in no table after this job.
@@ -101,22 +99,19 @@ struct FlushJob {
 
   // MARK: - Tables
 
-  private func build(
-    _ input: Input, _ written: inout [(family: FamilyID, number: FileNumber)]
-  ) throws(EngineError) -> [TableMetadata] {
+  private func build(_ input: Input, _ written: inout [FileNumber]) throws(EngineError) -> [TableMetadata] {
     let snapshots = background.snapshots.sequences { background.pipeline.visible }
-    let output = try TableOutput(background, input.family.state, level: 0, origin: .flush)
-    written.append((input.family.id, output.number))
-    // The filter's hashes: 8 bytes a key, in an array that doubles.
-    output.updateCharge(expecting: 12 * input.frozen.reduce(0) { $0 + $1.table.entryCount })
-    try FlushMerge.run(input.frozen.map(\.table), snapshots: snapshots, into: output.builder)
-    guard output.builder.entryCount > 0 else {
+    var output = FlushOutput(input, background)
+    defer { written += output.written }
+    do throws(EngineError) {
+      try FlushMerge.run(input.frozen.map(\.table), snapshots: snapshots) { (key) throws(EngineError) in
+        try output.builder(for: key)
+      }
+      return try output.finish()
+    } catch {
       output.discard()
-      return []
+      throw error
     }
-    let table = try output.finish()
-    background.counters.addFlushed(table.fileSize)
-    return [table]
   }
 }
 

@@ -44,7 +44,8 @@ extension Opening {
     let defaultFamily = try addFamilies(manifest.state, registry, epochs, memory, budget)
     let replayed = try replayLog(manifest.state, files: files, registry: registry, memory: memory)
     let log = try beginLog(
-      manifest, files: files, replayed: replayed, executor: executor, plan: plan, account: budget.account(.log))
+      manifest, files: files, replayed: replayed, executor: executor, plan: plan, account: budget.account(.log),
+      oldestNeeded: registry.all.compactMap(\.state.oldestSegment).min())
     let pipeline = CommitPipeline(
       log: log, memory: memory, families: registry, lastSequence: replayed.lastSequence,
       logBytesMaximum: plan.logBytesMaximum,
@@ -82,7 +83,7 @@ extension Opening {
 
   private func beginLog(
     _ manifest: Manifest, files: [FileName], replayed: ReplayedLog, executor: any BackgroundExecutor,
-    plan: MemoryPlan, account: MemoryAccount
+    plan: MemoryPlan, account: MemoryAccount, oldestNeeded: FileNumber?
   ) throws(EngineError) -> LogWriter {
     if options.readOnly { return try makeIdleLog(manifest, executor, plan) }
     let fileSystem = environment.fileSystem
@@ -109,15 +110,18 @@ extension Opening {
       predecessor: chain.last.map { .init(number: $0.number, lifeID: $0.lifeID, end: UInt64($0.end)) },
       lastSequence: replayed.lastSequence, pool: pool,
       allocateNumber: { [numbers = manifest] in numbers.allocateFileNumber() })
+    // Segments of which everything is in tables by now have served.
+    let oldest = oldestNeeded ?? log.currentNumber
     var edit = VersionEdit()
-    edit.oldestLog = chain.first?.number ?? log.currentNumber
+    edit.oldestLog = oldest
     edit.lastSequence = replayed.lastSequence
-    if let last = chain.last {
+    if let last = chain.last, last.number >= oldest {
       edit.logCuts = [.init(segment: last.number, lifeID: last.lifeID, endOffset: UInt64(last.end))]
     }
     // The segment of an earlier cut that is the last one again was cut at the same place.
     edit.logCuts.removeAll { manifest.state.logCut(of: $0.segment) == $0 }
     try manifest.append(edit)
+    try log.release(before: oldest)
     return log
   }
 

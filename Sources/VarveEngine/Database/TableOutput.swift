@@ -39,14 +39,10 @@ final class TableOutput {
     }
   }
 
-  /// Gives up a file that no edit names. If it can't be removed now, the next open does it.
+  /// Gives up a file that no edit names.
   func discard() {
     file.close()
-    Self.remove(number, background)
-  }
-
-  static func remove(_ number: FileNumber, _ background: BackgroundWork) {
-    try? background.tree.environment.fileSystem.remove(background.tree.path(.table(number)))
+    background.tree.removeTables([number])
   }
 }
 
@@ -54,7 +50,8 @@ extension EngineOptions {
   func tableOptions(_ family: FamilyOptions, level: Int, origin: TableOrigin) -> TableOptions {
     var table = TableOptions()
     table.blockSize = blockSize
-    table.compression = Compression(family.compression ?? compression)
+    let isLast = level == Limits.levelCount - 1
+    table.compression = Compression(family.compression ?? (isLast ? lastLevelCompression : nil) ?? compression)
     table.bloomBitsPerKey = bloomBitsPerKey
     table.level = level
     table.origin = origin

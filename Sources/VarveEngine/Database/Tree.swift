@@ -15,6 +15,8 @@ final class Tree: TableReaders {
   /// The same object, for its thread-safe counter of file numbers.
   private let numbers: Manifest
   private let obsolete: ObsoleteFiles
+  /// Tables of edits that failed and may count all the same after a crash. Under `manifest`'s lock.
+  private let doubted = Mutex<[FileNumber]>([])
   private let epochs: ReadEpochs
   let budget: MemoryBudget
   let openTables: OpenTables
@@ -55,29 +57,47 @@ final class Tree: TableReaders {
   /// `flushed` says how many of a family's oldest frozen memtables the edit's tables replace.
   ///
   /// A job doesn't keep its family from being dropped meanwhile: what the edit says of tables of dropped
-  /// families is left out. Returns those families; the tables that the job wrote for them are its to remove.
+  /// families is left out. Returns those families.
+  ///
+  /// The files of added tables that don't come to count are removed: those of dropped families, and all
+  /// where this throws; but only once it is settled that they don't.
   @discardableResult
   func commit(_ edit: VersionEdit, flushed: [FamilyID: Int] = [:]) throws(EngineError) -> Set<FamilyID> {
-    let (gone, dropped) = try manifest.withLock {
-      (manifest) throws(EngineError) -> ([TableMetadata], Set<FamilyID>) in
+    let moved = Set(edit.deletedTables.map(\.number))
+    let new = edit.addedTables.filter { !moved.contains($0.table.number) }
+    let (gone, useless, dropped) = try manifest.withLock {
+      (manifest) throws(EngineError) -> ([TableMetadata], [FileNumber], Set<FamilyID>) in
       var edit = edit
       let dropped = Set(edit.familiesWithTables).union(flushed.keys).filter { manifest.state.isDropped($0) }
       if !dropped.isEmpty { edit.leaveOutTables(of: dropped) }
       let leaving = tablesLeaving(edit, manifest.state)
-      try manifest.append(edit)
-      let moved = Set(edit.deletedTables.map(\.number))
-      let added = edit.addedTables.lazy.filter { !moved.contains($0.table.number) }.reduce(0) {
-        $0 + $1.table.memorySize
+      do throws(EngineError) { try manifest.append(edit) } catch {
+        let numbers = new.map(\.table.number)
+        // A crash could still make the edit count.
+        if manifest.isInDoubt { doubted.withLock { $0 += numbers } } else { removeTables(numbers) }
+        throw error
       }
+      let added = new.lazy.filter { !dropped.contains($0.family) }.reduce(0) { $0 + $1.table.memorySize }
       metadataCharge.resize(to: metadataCharge.bytes + added - leaving.reduce(0) { $0 + $1.memorySize })
       for id in Set(edit.familiesWithTables).union(flushed.keys).subtracting(dropped).sorted() {
         guard let family = registry.find(id) else { continue }
         family.install(manifest.state.families[id]?.version ?? .empty, flushed: flushed[id] ?? 0)
       }
-      return (leaving, dropped)
+      let settled = doubted.withLock { doubted in
+        defer { doubted = [] }
+        return doubted
+      }
+      return (leaving, settled + new.filter { dropped.contains($0.family) }.map(\.table.number), dropped)
     }
     for table in gone { obsolete.whenGone(table, in: self) }
+    removeTables(useless)
     return dropped
+  }
+
+  /// Removes files of tables that no state names. One that can't be removed now is an orphan, which the
+  /// next open removes.
+  func removeTables(_ numbers: [FileNumber]) {
+    for number in numbers { try? environment.fileSystem.remove(path(.table(number))) }
   }
 
   /// The tables that no version names after the edit. A table that only moves is not among them.
@@ -115,7 +135,7 @@ final class Tree: TableReaders {
     epochs.poll()
     let file = try environment.fileSystem.openFile(path(.table(table.number)), writable: false)
     return try TableReader.open(
-      file: file, number: table.number, fileSize: table.fileSize, cache: cache,
+      file: file, number: table.number, fileSize: table.fileSize, cache: cache, tableID: table.tableID,
       account: budget.account(.openTables))
   }
 

@@ -8,6 +8,8 @@
 ///    Where the MANIFEST cuts this one and a *restart* names that cut, it is the restart: between the two
 ///    are the dead segments of a failed sync. A restart without its cut is the leftover of one that
 ///    never counted.
+///    One that names an earlier end of this one was given up when its header could not be written, and
+///    the log went on here: it is skipped.
 /// 4. Where the chain stops, everything behind is what a crash left of writes that nobody was promised.
 ///    It is dropped, unless a record there promises that something before it was durable: then bytes
 ///    were damaged after they were written, and that is an error, never a cut.
@@ -101,7 +103,7 @@ struct LogRecovery {
   /// What a file is to the chain.
   private enum Place {
     case continues(Link)
-    /// No header of its own: prepared and never used.
+    /// Prepared and never used: it has no header of its own, or one that was given up.
     case isEmpty
     /// It names another predecessor, or another end of it.
     case endsBefore
@@ -120,6 +122,7 @@ struct LogRecovery {
       return .isEmpty
     }
     if let previous {
+      if reader.header.isAbandoned(for: previous.place), cuts[number] == nil { return .isEmpty }
       guard reader.header.predecessor == previous.place else { return .endsBefore }
       if reader.header.isRestart && cuts[previous.number] == nil { return .endsBefore }
     }
@@ -187,5 +190,14 @@ struct LogRecovery {
           "the log goes on here with records that were durable, but \(place)", file: path(number), offset: 32)
       }
     }
+  }
+}
+
+extension LogSegmentHeader {
+  /// Whether it names an end of `place`'s segment behind which that went on. A segment is sealed before the
+  /// header of the next is written, so only a header whose writing failed does.
+  fileprivate func isAbandoned(for place: Predecessor) -> Bool {
+    guard let predecessor, !isRestart else { return false }
+    return predecessor.number == place.number && predecessor.lifeID == place.lifeID && predecessor.end < place.end
   }
 }

@@ -161,11 +161,17 @@ final class LogWriter: @unchecked Sendable {
     let next = LogSegment(
       number: prepared.number, lifeID: environment.random(), logBase: old.logBase + UInt64(old.tail),
       prepared: prepared)
-    try old.append(.end, sequence: .zero, payload: ByteView())
-    try next.writeHeader(
-      LogSegmentHeader(
-        number: next.number, lifeID: next.lifeID,
-        predecessor: old.place(at: old.tail), capacity: UInt64(next.capacity), databaseID: databaseID))
+    do throws(EngineError) {
+      try old.append(.end, sequence: .zero, payload: ByteView())
+      try next.writeHeader(
+        LogSegmentHeader(
+          number: next.number, lifeID: next.lifeID,
+          predecessor: old.place(at: old.tail), capacity: UInt64(next.capacity), databaseID: databaseID))
+    } catch {
+      // The log goes on in `old`. If the file can't be removed, recovery finds that it names another end.
+      discard(prepared)
+      throw error
+    }
     // `old` ends with the end record just written, which the base above doesn't count: places only
     // need to grow, and the end record needs no sync of its own.
     let now = environment.clock.now()
@@ -282,6 +288,14 @@ final class LogWriter: @unchecked Sendable {
   }
 
   // MARK: - Closing
+
+  /// Removes the segments before `number` of a log that was closed: the edit that says so is durable. One
+  /// that can't be removed is an orphan, which the next open removes.
+  func removeClosed(before number: FileNumber) {
+    for segment in state.withLock({ $0.removeLive(before: number) }) {
+      try? environment.fileSystem.remove(directory + "/" + FileName.log(segment.number).name)
+    }
+  }
 
   /// Syncs, promises it in an end record, and syncs that. Later appends are a mistake.
   func close(nextSequence: SequenceNumber) throws(EngineError) {

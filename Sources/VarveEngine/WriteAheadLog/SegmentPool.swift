@@ -76,14 +76,30 @@ struct SegmentPool: Sendable {
     } else {
       try makeZeroed(target, capacity: capacity)
     }
-    let size = taken?.capacity ?? capacity
-    let file = try fileSystem.openFile(target, writable: true)
-    try fileSystem.syncDirectory(directory)
-    let mapping = usesMapping ? try file.map(size: size) : nil
-    if populate { mapping?.populate() }
-    return PreparedSegment(
-      number: number, capacity: size, file: file, mapping: mapping,
-      charge: mapping.map { _ in MemoryCharge(size, to: account) })
+    do throws(EngineError) {
+      return try open(target, number, capacity: taken?.capacity ?? capacity, populate: populate)
+    } catch {
+      // Nobody would ever use it; if it can't be removed now, the next open does it.
+      try? fileSystem.remove(target)
+      throw error
+    }
+  }
+
+  private func open(
+    _ path: String, _ number: FileNumber, capacity: Int, populate: Bool
+  ) throws(EngineError) -> PreparedSegment {
+    let file = try fileSystem.openFile(path, writable: true)
+    do throws(EngineError) {
+      try fileSystem.syncDirectory(directory)
+      let mapping = usesMapping ? try file.map(size: capacity) : nil
+      if populate { mapping?.populate() }
+      return PreparedSegment(
+        number: number, capacity: capacity, file: file, mapping: mapping,
+        charge: mapping.map { _ in MemoryCharge(capacity, to: account) })
+    } catch {
+      file.close()
+      throw error
+    }
   }
 
   /// A file of zeros whose blocks are allocated and written. Nothing is left behind by a failure.

@@ -1,0 +1,84 @@
+/// The tables that a flush of one family writes.
+///
+/// Where the family's base level has many tables, a flush is cut at their bounds: level 0 falls into
+/// columns then, which are compacted side by side (`Version.flushSplitKeys`). A piece far smaller than a
+/// table is not worth a file.
+///
+/// One job's.
+struct FlushOutput {
+  private let family: FamilyState
+  private let background: BackgroundWork
+  /// Keys before which the next piece begins, ascending, and how many of them are behind.
+  private let cuts: [[UInt8]]
+  private var nextCut = 0
+  private let pieceSize: UInt64
+  /// What the filter of a piece comes to in memory at most.
+  private let filterCharge: Int
+  private var current: TableOutput?
+  private var tables: [TableMetadata] = []
+  /// All files so far, whether they are whole or not.
+  private(set) var written: [FileNumber] = []
+
+  init(_ input: FlushJob.Input, _ background: BackgroundWork) {
+    family = input.family.state
+    self.background = background
+    let picker = background.compactions.picker
+    let version = family.version
+    let base = picker.targets(.init(family: family.id, version: version)).baseLevel
+    pieceSize = picker.options.targetFileSize
+    cuts = version.flushSplitKeys(baseLevel: base, targetSize: pieceSize)
+    // The filter's hashes: 8 bytes a key, in an array that doubles.
+    filterCharge = 12 * input.frozen.reduce(0) { $0 + $1.table.entryCount }
+  }
+
+  /// The builder for a key that comes next.
+  @inline(__always)
+  mutating func builder(for userKey: ByteView) throws(EngineError) -> TableBuilder {
+    if let current {
+      let size = current.builder.estimatedFileSize
+      let isAtCut = nextCut < cuts.count && passesCut(userKey)
+      guard isAtCut && size >= pieceSize / 8 || size >= pieceSize, current.builder.lastKey.view != userKey else {
+        return current.builder
+      }
+      try finishPiece()
+    } else {
+      _ = passesCut(userKey)
+    }
+    return try begin()
+  }
+
+  /// Whether a cut lies before the key; those that do are behind then.
+  private mutating func passesCut(_ userKey: ByteView) -> Bool {
+    let before = nextCut
+    while nextCut < cuts.count, cuts[nextCut].withByteView({ $0 <= userKey }) { nextCut += 1 }
+    return nextCut > before
+  }
+
+  private mutating func begin() throws(EngineError) -> TableBuilder {
+    let output = try TableOutput(background, family, level: 0, origin: .flush)
+    written.append(output.number)
+    output.updateCharge(expecting: filterCharge)
+    current = output
+    return output.builder
+  }
+
+  private mutating func finishPiece() throws(EngineError) {
+    guard let output = current else { return }
+    let table = try output.finish()
+    current = nil
+    background.counters.addFlushed(table.fileSize)
+    tables.append(table)
+  }
+
+  /// The tables; none where nothing was left to write.
+  mutating func finish() throws(EngineError) -> [TableMetadata] {
+    try finishPiece()
+    return tables
+  }
+
+  /// Gives up a piece that is not whole.
+  mutating func discard() {
+    current?.discard()
+    current = nil
+  }
+}
