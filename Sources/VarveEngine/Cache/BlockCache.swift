@@ -199,18 +199,23 @@ final class BlockCache: @unchecked Sendable {
   }
 
   /// Gives the pages of evicted blocks back to the operating system, if `setCapacity` has evicted many
-  /// since the last time: an eighth of the cache, or 16 MiB; else it costs nothing. Measured: 24 ms for
+  /// since the last time: a sixteenth of the cache, at most 8 MiB; else it costs nothing. Measured: 24 ms for
   /// 130 MiB, so it is for a background thread, from time to time. Without it the heap keeps what the
   /// cache gave up.
   func trimIfShrunk() {
-    let size = min(max(capacity / 8, BlockCache.trimSizeMinimum), BlockCache.trimSizeMaximum)
-    guard unsafe account.pointee.shrunk.load(ordering: .relaxed) >= size else { return }
+    guard hasShrunk else { return }
     unsafe account.pointee.shrunk.store(0, ordering: .relaxed)
     BlockMemory.trim()
   }
 
+  /// Whether `trimIfShrunk` would do anything.
+  var hasShrunk: Bool {
+    let size = min(max(capacity / 16, BlockCache.trimSizeMinimum), BlockCache.trimSizeMaximum)
+    return unsafe account.pointee.shrunk.load(ordering: .relaxed) >= size
+  }
+
   private static let trimSizeMinimum = 1 << 20
-  private static let trimSizeMaximum = 16 << 20
+  private static let trimSizeMaximum = 8 << 20
 
   /// Evicts from one shard after another until `room` bytes are free; false if that can't be.
   private func evict(from first: Int, room: Int) -> Bool {

@@ -37,6 +37,7 @@ final class BackgroundWork: Sendable {
     var isRetryPending = false
     var retryNumber = 0
     var isTickScheduled = false
+    var isTrimScheduled = false
     var isClosing = false
   }
 
@@ -74,6 +75,7 @@ final class BackgroundWork: Sendable {
       self?.state.withLock { $0.isReleaseDue = true }
       self?.scheduleFlush()
     }
+    pipeline.memory.onGrowth { [weak self] in self?.scheduleTrim() }
     pipeline.log.prepareNext()
     scheduleFlush()
     compactions.didChange(registry.all.map(\.id))
@@ -89,6 +91,20 @@ final class BackgroundWork: Sendable {
     tree.openTables.setBounds(countMaximum: plan.openTableCount, bytesMaximum: plan.openTableBytes)
     tree.budget.setLimit(plan.limit, cacheFloor: plan.cacheFloor, cacheMaximum: plan.cacheMaximum)
     controller.setMemoryBudget(plan.controllerOptions.memoryBudget)
+  }
+
+  /// Has the heap give back what the cache gave up for a memtable that grew, in the background.
+  private func scheduleTrim() {
+    guard tree.cache.hasShrunk else { return }
+    let shouldSubmit = state.withLock { state in
+      defer { state.isTrimScheduled = true }
+      return !state.isTrimScheduled && !state.isClosing
+    }
+    guard shouldSubmit else { return }
+    executor.submit("memory.trim", priority: .normal) { [self] in
+      state.withLock { $0.isTrimScheduled = false }
+      tree.cache.trimIfShrunk()
+    }
   }
 
   var isClosing: Bool { state.withLock { $0.isClosing } }

@@ -19,10 +19,12 @@ final class MemTableKeeper: Sendable {
   /// The memory of retired memtables, whose pages are there already.
   private let pool: ArenaPool
   private let executor: any BackgroundExecutor
+  /// What is charged for frozen memtables.
   private let frozenBytes = Atomic<Int>(0)
   /// What is charged for active memtables. Changed by the leader alone.
   private let activeBytes = Atomic<Int>(0)
   private let requestFlush = Mutex<(@Sendable (FamilyState) -> Void)?>(nil)
+  private let didGrow = Mutex<(@Sendable () -> Void)?>(nil)
   private let flushError = Mutex<EngineError?>(nil)
   /// Held while memtables are frozen, so that a flush sees all of a group or none.
   private let freezing = Mutex(())
@@ -41,6 +43,9 @@ final class MemTableKeeper: Sendable {
   func onFreeze(_ request: @escaping @Sendable (FamilyState) -> Void) {
     requestFlush.withLock { $0 = request }
   }
+
+  /// Whom to tell of memory that a memtable took: at each step of its growth.
+  func onGrowth(_ body: @escaping @Sendable () -> Void) { didGrow.withLock { $0 = body } }
 
   private var plan: MemoryPlan { bounds.withLock { $0 } }
 
@@ -103,6 +108,7 @@ final class MemTableKeeper: Sendable {
     let more = family.active.grow(entryCount: entryCount, byteCount: byteCount)
     activeBytes.wrappingAdd(more, ordering: .relaxed)
     if more >= Self.populatedStepMinimum { populate(family.active) }
+    didGrow.withLock { $0 }?()
   }
 
   /// Has the system give the pages of a memtable's step while its writer goes on: taken by faults, one at a
@@ -147,8 +153,8 @@ final class MemTableKeeper: Sendable {
   private func freezeAlone(_ family: FamilyState) {
     let old = family.active
     guard old.entryCount > 0 else { return }
-    frozenBytes.add(old.usedBytes, ordering: .relaxed)
     activeBytes.wrappingSubtract(old.chargedBytes, ordering: .relaxed)
+    frozenBytes.add(old.settleCharge(), ordering: .relaxed)
     family.freeze(next: empty)
   }
 
@@ -196,7 +202,7 @@ final class MemTableKeeper: Sendable {
 
   /// Gives back the room of memtables that were flushed or dropped.
   func didFlush(_ tables: [FrozenMemTable]) {
-    frozenBytes.subtract(tables.reduce(0) { $0 + $1.table.usedBytes }, ordering: .relaxed)
+    frozenBytes.subtract(tables.reduce(0) { $0 + $1.table.chargedBytes }, ordering: .relaxed)
     flushError.withLock { $0 = nil }
     executor.wakeWaiters()
   }

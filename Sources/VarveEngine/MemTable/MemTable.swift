@@ -150,6 +150,15 @@ final class MemTable: @unchecked Sendable {
     return more
   }
 
+  /// Gives back what was charged for growth that will not come, and returns what stays charged. Writer only,
+  /// who inserts nothing more.
+  func settleCharge() -> Int {
+    let charge = arena.touchedBytes
+    pool?.account?.charge(charge - chargedBytes)
+    chargedWord.store(charge, ordering: .relaxed)
+    return charge
+  }
+
   /// Doubles, from a page on; large memtables grow by a sixteenth.
   private func nextAllowance(_ entryCount: Int, _ byteCount: Int) -> Int {
     let used = arena.usedBytes

@@ -107,9 +107,12 @@ struct EngineFailureTests {
     let world = World()
     let (engine, _) = try world.open()
     let other = try engine.createFamily("other")
-    try engine.put(key(1), [1])
-    try engine.put(key(1), [2], in: other)
+    try engine.put(key(1), [UInt8](repeating: 1, count: 100))
+    try engine.put(key(1), [UInt8](repeating: 2, count: 100), in: other)
     try engine.flush()
+    let sizes = engine.families.flatMap { $0.state.version.tables(level: 0) + $0.state.version.tables(level: 6) }
+      .map(\.fileSize)
+    #expect(sizes.count == 2 && sizes[0] == sizes[1], "\(sizes)")
     try engine.close()
     let tables = try world.files(".sst")
     #expect(tables.count == 2)
@@ -180,13 +183,13 @@ struct EngineFailureTests {
   }
 
   @Test func `a flush is cut where the base level is`() throws {
-    var options = EngineTests.options(memtableSize: 512 << 10)
+    var options = EngineTests.options(memtableSize: 1 << 20)
     options.compression = .none
     let (engine, executor) = try World().open(options)
     let count = 30_000
     for index in 0..<count { try engine.put(key(index * 7_919 % count), [UInt8](repeating: 1, count: 400)) }
     try engine.compact()
-    for index in 0..<900 { try engine.put(key(index * 7_919 % count), [UInt8](repeating: 2, count: 400)) }
+    for index in 0..<1_900 { try engine.put(key(index * 7_919 % count), [UInt8](repeating: 2, count: 400)) }
     let before = engine.statistics.levels[0].fileCount
     let state = engine.defaultFamily.state
     engine.pipeline.lead { engine.pipeline.memory.freeze(state) }
@@ -200,9 +203,10 @@ struct EngineFailureTests {
     var sizes: [UInt64] = []
     for last in [nil, CompressionKind.zstd, CompressionKind.none] {
       var options = EngineTests.options()
+      options.blockSize = 16 << 10
       options.lastLevelCompression = last
       let (engine, _) = try World().open(options)
-      for index in 0..<5_000 { try engine.put(key(index), Array("the same words in each value \(index % 10)".utf8)) }
+      for index in 0..<5_000 { try engine.put(key(index), Array("the same words in each value \(index * 7_919 % 5_000), and a number".utf8)) }
       try engine.compact()
       #expect(try engine.get(key(4_999)) != nil)
       sizes.append(UInt64(engine.statistics.levels[6].bytes))
