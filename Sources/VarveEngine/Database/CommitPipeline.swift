@@ -128,7 +128,7 @@ final class CommitPipeline: @unchecked Sendable {
   func leadIfFree(_ body: () -> Void) {
     guard queue.tryLead() else { return }
     body()
-    queue.resign { serve($0) }
+    queue.handBack()
   }
 
   private func serve(_ request: CommitRequest) {
