@@ -66,7 +66,15 @@ let package = Package(
     ),
     .testTarget(
       name: "VarveEngineTests",
-      dependencies: ["VarveEngine", "EngineTestSupport", "CVarve"],
+      dependencies: ["VarveEngine", "EngineTestSupport", "CVarve", "varve-put-target"],
+      swiftSettings: settings
+    ),
+    // The program whose puts are counted by what they cost, and what counts its allocations.
+    .target(name: "AllocationCount", path: "Tests/AllocationCount"),
+    .executableTarget(
+      name: "varve-put-target",
+      dependencies: ["VarveEngine", "AllocationCount"],
+      path: "Tests/PutTarget",
       swiftSettings: settings
     ),
     .testTarget(

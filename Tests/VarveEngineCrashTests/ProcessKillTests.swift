@@ -17,7 +17,7 @@ struct ProcessKillTests {
     var last: UInt64 = 0
     var acknowledgedTotal: UInt64 = 0
     for round in 0..<rounds {
-      let child = try ChildProcess("varve-kill-target", [path, "\(last + 1)"])
+      let child = try ChildProcess(ChildProcess.built("varve-kill-target"), [path, "\(last + 1)"])
       let wanted = random.below(1_500)
       var acknowledged = last
       for _ in 0..<wanted {

@@ -28,9 +28,8 @@ struct ModelTests {
   }
 
   private static func runAll(_ execution: ModelEnvironment.Execution) throws {
-    let scale = max(number("VARVE_TEST_SCALE") ?? 1, 1)
-    let chosen = number("VARVE_TEST_SEED")
-    let seeds = chosen.map { $0...$0 } ?? 1...UInt64(runCount) * scale
+    let chosen = Self.chosenSeed
+    let seeds = chosen.map { $0...$0 } ?? 1...UInt64(runCount * TestScale.value)
     var counts = OperationCounts()
     let clock = ContinuousClock()
     let start = clock.now
@@ -55,8 +54,8 @@ struct ModelTests {
     }
   }
 
-  private static func number(_ name: String) -> UInt64? {
-    guard let text = unsafe getenv(name) else { return nil }
+  private static let chosenSeed: UInt64? = {
+    guard let text = unsafe getenv("VARVE_TEST_SEED") else { return nil }
     return UInt64(unsafe String(cString: text))
-  }
+  }()
 }

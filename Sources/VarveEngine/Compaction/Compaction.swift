@@ -52,7 +52,7 @@ struct Compaction: Sendable {
   let score: Double
 
   /// Whether no older entry of any key in `range` exists outside the inputs. A tombstone that every
-  /// snapshot sees may be dropped; where this is false, `OlderData` decides for single keys.
+  /// snapshot sees may be dropped; where this is false, `DeeperKeys` decides for single keys.
   var isBottommost: Bool { older.isEmpty }
 
   var isIntraLevelZero: Bool { outputLevel == 0 }

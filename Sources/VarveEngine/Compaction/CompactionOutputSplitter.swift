@@ -62,38 +62,3 @@ struct CompactionOutputSplitter {
     return true
   }
 }
-
-/// Answers for keys in ascending order whether older entries may exist below a compaction: the exact
-/// rule for dropping tombstones key by key where `Compaction.isBottommost` is false.
-///
-/// Costs amortised O(1) a key: one comparison with the next bound of each older level.
-struct OlderData {
-  private let runs: [SortedRun]
-  /// Of each run, the first table that does not end before the last key.
-  private var positions: [Int]
-
-  init(_ compaction: Compaction) {
-    runs = compaction.older
-    positions = Array(repeating: 0, count: compaction.older.count)
-  }
-
-  /// Whether a table with older entries may hold `userKey`. Keys must not descend between calls.
-  mutating func mayContain(_ userKey: ByteView) -> Bool {
-    for index in runs.indices {
-      var position = positions[index]
-      while position < runs[index].count, runs[index].tables[position].endsBefore(userKey) { position += 1 }
-      positions[index] = position
-      if position < runs[index].count, runs[index].tables[position].smallest.compare(userKey) <= 0 { return true }
-    }
-    return false
-  }
-
-  /// Whether a table with older entries may hold a key from `lower` on and before `upper`: for range
-  /// tombstones. Does not move the positions.
-  func mayContain(from lower: ByteView, before upper: ByteView) -> Bool {
-    runs.contains { run in
-      let first = run.firstIndex(notBefore: lower)
-      return first < run.count && run.tables[first].smallest.compare(upper) < 0
-    }
-  }
-}

@@ -331,7 +331,11 @@ final class BackgroundWork: Sendable {
   }
 
   private func closeLog() throws(EngineError) {
-    try pipeline.lead { () throws(EngineError) in try pipeline.closeLog() }
+    try pipeline.lead { () throws(EngineError) in
+      // A writer that began before the close, and waits behind it, must not store to what is unmapped.
+      defer { pipeline.poison(EngineError(.readOnly, "the engine was closed while the commit waited")) }
+      try pipeline.closeLog()
+    }
     // The log ends here, and all of it is durable: a later open takes nothing less.
     let last = pipeline.log.current
     let oldest = registry.all.compactMap(\.state.oldestSegment).min() ?? last.number

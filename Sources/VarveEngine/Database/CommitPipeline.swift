@@ -135,7 +135,7 @@ final class CommitPipeline: @unchecked Sendable {
   func leadIfFree(_ body: () -> Void) {
     guard queue.tryLead() else { return }
     body()
-    queue.handOver()
+    queue.handBack()
   }
 
   private func serve(_ request: CommitRequest) {

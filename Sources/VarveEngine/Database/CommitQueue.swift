@@ -5,8 +5,9 @@ internal import Synchronization
 /// # Protocol
 /// A writer that finds the queue free leads. One that doesn't puts its request on a list and sleeps on
 /// the request. A leader that is done takes the whole list and commits it in order of arrival; after
-/// `roundsMaximum` lists it hands the lead to one that waits, so that no writer works for others for
-/// ever. A request may ask for the lead itself (`wantsLead`), for what must not run beside commits.
+/// `roundsMaximum` lists, or `bytesMaximum`, it hands the lead to one that waits, so that no writer works
+/// for others for ever. A request may ask for the lead itself (`wantsLead`), for what must not run beside
+/// commits. Who must not wait for writers commits for nobody (`handBack`).
 ///
 /// No wake-up is lost: a writer puts its request on the list and then looks whether the queue is free;
 /// a leader frees the queue and then looks whether the list is empty. Both are sequentially consistent,
@@ -21,6 +22,7 @@ final class CommitQueue: @unchecked Sendable {
   private let head = Atomic<UInt>(0)
   private var backlog: [CommitRequest] = []
   private static let roundsMaximum = 4
+  private static let bytesMaximum = 1 << 20
 
   /// Becomes the leader if nobody is.
   @inline(__always)
@@ -54,15 +56,19 @@ final class CommitQueue: @unchecked Sendable {
       if head.load(ordering: .sequentiallyConsistent) == 0 { return }
       guard tryLead() else { return }
     }
-    drain(commit)
+    drain(roundsMaximum: Self.roundsMaximum, commit)
   }
 
-  /// Gives the lead back, to one that waits if any does, without committing for anybody.
-  func handOver() { drain(rounds: Self.roundsMaximum) { _ in } }
+  /// Gives the lead to one that waits, if any does, without committing for anybody. For background work:
+  /// a commit may wait for a memtable to be flushed, and so for the thread that is here.
+  func handBack() {
+    drain(roundsMaximum: 0) { _ in fatalError("a leader without rounds was given a commit: report this as a bug") }
+  }
 
   @inline(never)
-  private func drain(rounds done: Int = 0, _ commit: (CommitRequest) -> Void) {
-    var rounds = done
+  private func drain(roundsMaximum: Int, _ commit: (CommitRequest) -> Void) {
+    var rounds = 0
+    var bytes = 0
     while true {
       if backlog.isEmpty { collect() }
       if backlog.isEmpty {
@@ -72,12 +78,13 @@ final class CommitQueue: @unchecked Sendable {
         continue
       }
       rounds += 1
-      if handOver(mayServe: rounds <= Self.roundsMaximum, commit) { return }
+      if serveBacklog(bytes: &bytes, bytesMaximum: rounds <= roundsMaximum ? Self.bytesMaximum : 0, commit) { return }
     }
   }
 
-  /// Commits the backlog. True where the lead was given away on the way.
-  private func handOver(mayServe: Bool, _ commit: (CommitRequest) -> Void) -> Bool {
+  /// Commits the backlog until `bytes`, which counts what was committed, would pass the maximum. True where
+  /// the lead was given away on the way.
+  private func serveBacklog(bytes: inout Int, bytesMaximum: Int, _ commit: (CommitRequest) -> Void) -> Bool {
     var index = 0
     while index < backlog.count {
       let request = backlog[index]
@@ -85,11 +92,13 @@ final class CommitQueue: @unchecked Sendable {
         index += 1
         continue
       }
-      if request.wantsLead || !mayServe {
+      // A large batch is its own writer's to commit: a small one must not wait for it with the lead.
+      if request.wantsLead || bytes >= bytesMaximum || bytes + request.payload.count > bytesMaximum {
         backlog.removeFirst(index + (request.wantsLead ? 1 : 0))
         request.wake(.leads)
         return true
       }
+      bytes += request.payload.count
       commit(request)
       request.isServed = true
       request.wake(.done)

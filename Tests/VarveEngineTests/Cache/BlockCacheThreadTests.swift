@@ -4,53 +4,11 @@ import Testing
 
 @testable import VarveEngine
 
-#if canImport(Darwin)
-  import Darwin
-#elseif canImport(Glibc)
-  import Glibc
-#elseif canImport(Musl)
-  import Musl
-#endif
-
 /// The cache under many threads, on real ones: run this suite with the thread sanitizer, too.
 struct BlockCacheThreadTests {
   private func runThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) {
-    final class Argument: Sendable {
-      let number: Int
-      let body: @Sendable (Int) -> Void
-      init(_ number: Int, _ body: @escaping @Sendable (Int) -> Void) {
-        self.number = number
-        self.body = body
-      }
-    }
-    var threads: [pthread_t] = []
-    for number in 0..<count {
-      let argument = unsafe Unmanaged.passRetained(Argument(number, body))
-      #if canImport(Darwin)
-        var thread: pthread_t?
-        _ = unsafe pthread_create(
-          &thread, nil,
-          { (raw: UnsafeMutableRawPointer) in
-            let argument = unsafe Unmanaged<Argument>.fromOpaque(raw).takeRetainedValue()
-            argument.body(argument.number)
-            return nil
-          }, argument.toOpaque())
-        if let thread = unsafe thread { unsafe threads.append(thread) }
-      #else
-        var thread = pthread_t()
-        let result = unsafe pthread_create(
-          &thread, nil,
-          { (raw: UnsafeMutableRawPointer?) in
-            guard let raw = unsafe raw else { return nil }
-            let argument = unsafe Unmanaged<Argument>.fromOpaque(raw).takeRetainedValue()
-            argument.body(argument.number)
-            return nil
-          }, argument.toOpaque())
-        precondition(result == 0, "a thread could not be made")
-        threads.append(thread)
-      #endif
-    }
-    for thread in threads { pthread_join(thread, nil) }
+    let threads = (0..<count).map { number in EngineThread(name: "cache \(number)") { body(number) } }
+    for thread in threads { thread.join() }
   }
 
   @Test(arguments: [(60_000, 300), (400_000, 300), (3_000, 40)])

@@ -131,6 +131,16 @@ struct LeveledCompactionPickerTests {
     #expect(try Self.pick("0: 9[b,c]\n5: 2[d,e]\n6: 1[a,m]") == "move 0: 9 -> 5 unread above 1")
   }
 
+  @Test func `tables that overlap each other are merged, though nothing is below them`() throws {
+    let input = try Self.parse("0: 9[a,m] 8[c,z]")
+    guard case .compaction(let compaction) = Self.picker.pickManual(input, range: .all) else {
+      Issue.record("nothing is picked")
+      return
+    }
+    #expect(Self.render(compaction) == "manual 0: 9 8 -> 6 bottommost")
+    #expect(!compaction.isTrivialMove)
+  }
+
   @Test func `level 0 never passes a level that has tables`() throws {
     #expect(
       try Self.pick("0: 9[a,z] 8[a,z] 7[a,z] 6[a,z]\n4: 3[a,b]\n6: 1[a,m] 2[n,z]")
@@ -182,7 +192,7 @@ struct LeveledCompactionPickerTests {
     #expect(try step() == "done")
   }
 
-  @Test func `older data decides key by key whether a tombstone may go`() throws {
+  @Test func `what is older decides key by key whether a tombstone may go`() throws {
     let version = try Make.version([
       4: [Make.table(3, "a", "z")], 6: [Make.table(1, "c", "e"), Make.table(2, "p", "q")],
     ])
@@ -190,8 +200,8 @@ struct LeveledCompactionPickerTests {
       family: 1, reason: .manual, inputs: [.init(level: 4, tables: version.run(4).tables)], outputLevel: 5,
       range: .all, version: version, targetFileSize: 100)
     #expect(!compaction.isBottommost)
-    var older = OlderData(compaction)
-    let answers = ["a", "c", "d", "e", "ea", "p", "q", "r"].map { key in key.utf8.withBytes { older.mayContain($0) } }
+    var older = DeeperKeys(compaction.older)
+    let answers = ["a", "c", "d", "e", "ea", "p", "q", "r"].map { key in key.utf8.withBytes { older.mayHold($0) } }
     #expect(answers == [false, true, true, true, false, true, true, false])
   }
 

@@ -109,6 +109,22 @@ struct EngineRulesTests {
     }
   }
 
+  @Test func `a commit that waited behind a close is refused`() throws {
+    let environment = EngineEnvironment.inMemory()
+    let engine = try Engine.open(at: "/db", options: DamageFixture.options(), environment: environment)
+    try engine.put([1], [1])
+    // Close without its first step, which stops the program at calls that begin later.
+    try engine.background.drainAndClose()
+    let error = #expect(throws: EngineError.self) { try engine.put([2], [2]) }
+    #expect(error?.code == .readOnly)
+    #expect((error?.cause as? EngineError)?.message.contains("closed") == true)
+    engine.fileLock?.release()
+    let reopened = try Engine.open(at: "/db", options: DamageFixture.options(), environment: environment)
+    #expect(try reopened.get([1]) == [1])
+    #expect(try reopened.get([2]) == nil)
+    try reopened.close()
+  }
+
   @Test func `all versions of one key stay in one table, however large`() throws {
     let seed: UInt64 = 3
     var random = SeededRandom(seed: seed)

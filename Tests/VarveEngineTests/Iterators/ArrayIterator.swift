@@ -143,3 +143,21 @@ extension MergingIterator where Child == ArrayIterator {
 func entry(_ iterator: borrowing some InternalIterator & ~Copyable) -> TextEntry? {
   iterator.isValid ? TextEntry(iterator.userKey, iterator.trailer, iterator.value) : nil
 }
+
+/// All entries of an iterator, from the first on and from the last on.
+func walks(
+  _ iterator: inout some InternalIterator & ~Copyable
+) throws(EngineError) -> (forward: [TextEntry], backward: [TextEntry]) {
+  var found: (forward: [TextEntry], backward: [TextEntry]) = ([], [])
+  try iterator.seekToFirst()
+  while let entry = entry(iterator) {
+    found.forward.append(entry)
+    try iterator.next()
+  }
+  try iterator.seekToLast()
+  while let entry = entry(iterator) {
+    found.backward.append(entry)
+    try iterator.previous()
+  }
+  return found
+}

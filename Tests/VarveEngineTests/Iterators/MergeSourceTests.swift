@@ -34,20 +34,9 @@ struct MergeSourceTests {
     let tree = try Tree(&random)
     let sorted = tree.entries.sorted(by: TextEntry.isInOrder)
     var merge = tree.merge(TableOpener(readers: tree.runs, purpose: purpose))
-    var seen: [TextEntry] = []
-    try merge.seekToFirst()
-    while let entry = entry(merge) {
-      seen.append(entry)
-      try merge.next()
-    }
-    #expect(seen == sorted)
-    seen = []
-    try merge.seekToLast()
-    while let entry = entry(merge) {
-      seen.append(entry)
-      try merge.previous()
-    }
-    #expect(seen == sorted.reversed())
+    let seen = try walks(&merge)
+    #expect(seen.forward == sorted)
+    #expect(seen.backward == sorted.reversed())
   }
 
   @Test(arguments: RandomEntries.Shape.allCases)

@@ -90,20 +90,9 @@ struct MergingIteratorTests {
     let sources = entries.sources(4, entries: 4000)
     let sorted = sources.flatMap { $0 }.sorted(by: TextEntry.isInOrder)
     var merge = MergingIterator(sources)
-    var seen: [TextEntry] = []
-    try merge.seekToFirst()
-    while let entry = entry(merge) {
-      seen.append(entry)
-      try merge.next()
-    }
-    #expect(seen == sorted)
-    seen = []
-    try merge.seekToLast()
-    while let entry = entry(merge) {
-      seen.append(entry)
-      try merge.previous()
-    }
-    #expect(seen == sorted.reversed())
+    let seen = try walks(&merge)
+    #expect(seen.forward == sorted)
+    #expect(seen.backward == sorted.reversed())
   }
 
   @Test func `a child's error invalidates the merge until the next seek`() throws {

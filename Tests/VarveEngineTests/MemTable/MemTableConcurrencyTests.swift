@@ -43,10 +43,10 @@ struct MemTableConcurrencyTests {
   private func `eight readers find all that one writer has published`(order: Order) {
     let count = 12_000
     let shared = Shared()
-    var threads: [TestThread] = []
+    var threads: [EngineThread] = []
     for reader in 0..<8 {
       threads.append(
-        TestThread {
+        EngineThread(name: "memtable") {
           var random = SeededRandom(seed: UInt64(reader))
           var rounds = 0
           while shared.faults.withLock({ $0.isEmpty }) {
@@ -143,7 +143,7 @@ struct MemTableConcurrencyTests {
       stopped.open()
       goOn.wait()
     }
-    let writer = TestThread {
+    let writer = EngineThread(name: "memtable") {
       shared.memTable.insert(MemTableModel.Entry(key: KeyFamily.digits(1), trailer: 0x101, value: [2]))
     }
     stopped.wait()
@@ -158,7 +158,9 @@ struct MemTableConcurrencyTests {
     let reached = iterator.entry?.key
     // A reader of the leaf in mid-change waits, and sees the entry after.
     let found = Atomic<Bool>(false)
-    let reader = TestThread { found.store(shared.memTable.get(KeyFamily.digits(1), at: 1) != nil, ordering: .relaxed) }
+    let reader = EngineThread(name: "memtable") {
+      found.store(shared.memTable.get(KeyFamily.digits(1), at: 1) != nil, ordering: .relaxed)
+    }
     goOn.open()
     writer.join()
     reader.join()
@@ -187,29 +189,6 @@ struct MemTableConcurrencyTests {
       repeat { backward.previous() } while backward.isValid && backward.userKey.bytes.last != 0x30
       #expect(backward.entry?.key == KeyFamily.digits(number * 100))
     }
-  }
-}
-
-/// A thread that a test starts and joins.
-private final class TestThread {
-  private var thread = pthread_t()
-
-  init(_ body: @escaping @Sendable () -> Void) {
-    let box = unsafe Unmanaged.passRetained(Body(body)).toOpaque()
-    let result = unsafe pthread_create(
-      &thread, nil,
-      { argument in
-        unsafe Unmanaged<Body>.fromOpaque(argument!).takeRetainedValue().body()
-        return nil
-      }, box)
-    precondition(result == 0, "no thread for the test")
-  }
-
-  func join() { pthread_join(thread, nil) }
-
-  private final class Body: Sendable {
-    let body: @Sendable () -> Void
-    init(_ body: @escaping @Sendable () -> Void) { self.body = body }
   }
 }
 

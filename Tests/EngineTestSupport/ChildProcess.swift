@@ -1,25 +1,30 @@
 #if canImport(Darwin)
-  import Darwin
+  internal import Darwin
 #elseif canImport(Glibc)
-  import Glibc
+  internal import Glibc
 #elseif canImport(Musl)
-  import Musl
+  internal import Musl
 #endif
 
 /// A program that writes eight-byte numbers to its standard output, started by `posix_spawn`.
 ///
 /// Belongs to one thread.
-final class ChildProcess {
+public final class ChildProcess {
   private let identifier: pid_t
   private let output: CInt
   private var rest: [UInt8] = []
   private var isReaped = false
 
-  /// Starts the program `name` that was built beside the running tests.
-  init(_ name: String, _ arguments: [String]) throws {
-    let program = try Self.directory() + "/" + name
+  /// What kept a program from being started.
+  public struct Failure: Error, CustomStringConvertible {
+    /// The call and its error.
+    public let description: String
+  }
+
+  /// Starts a program with an empty environment. One that was built beside the running tests is at `built`.
+  public init(_ program: String, _ arguments: [String]) throws {
     var ends: [CInt] = [0, 0]
-    guard unsafe pipe(&ends) == 0 else { throw CrashFailure("no pipe: error \(errno)") }
+    guard unsafe pipe(&ends) == 0 else { throw Failure(description: "no pipe: error \(errno)") }
     // Another child that is started now must not keep this pipe open.
     for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
     var actions = unsafe posix_spawn_file_actions_t()
@@ -35,7 +40,7 @@ final class ChildProcess {
     close(ends[1])
     guard status == 0 else {
       close(ends[0])
-      throw CrashFailure("\(program) can't be started: error \(status)")
+      throw Failure(description: "\(program) can't be started: error \(status)")
     }
     self.identifier = identifier
     output = ends[0]
@@ -46,7 +51,8 @@ final class ChildProcess {
     close(output)
   }
 
-  private static func directory() throws -> String {
+  /// The path of a program that was built beside the running tests.
+  public static func built(_ name: String) throws -> String {
     #if canImport(Darwin)
       let path = CommandLine.arguments[0]
     #else
@@ -55,14 +61,14 @@ final class ChildProcess {
         guard let base = buffer.baseAddress else { return 0 }
         return unsafe readlink("/proc/self/exe", base.assumingMemoryBound(to: CChar.self), buffer.count)
       }
-      guard count > 0 else { throw CrashFailure("where the tests run is not known: error \(errno)") }
+      guard count > 0 else { throw Failure(description: "where the tests run is not known: error \(errno)") }
       let path = String(decoding: bytes[..<count], as: UTF8.self)
     #endif
-    return path.split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(separator: "/")
+    return path.split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(separator: "/") + "/" + name
   }
 
   /// The next number; nil where the program ended.
-  func nextNumber() -> UInt64? {
+  public func nextNumber() -> UInt64? {
     while rest.count < 8 {
       var buffer = [UInt8](repeating: 0, count: 4096)
       let count = unsafe read(output, &buffer, buffer.count)
@@ -75,11 +81,18 @@ final class ChildProcess {
   }
 
   /// Kills by SIGKILL. True if that is what the program died of.
-  func killAndWait() -> Bool {
+  public func killAndWait() -> Bool {
     kill(identifier, SIGKILL)
+    return wait() & 0x7f == SIGKILL
+  }
+
+  /// Waits for the end. True if the program ended by itself, with status 0.
+  public func succeeds() -> Bool { wait() == 0 }
+
+  private func wait() -> CInt {
     var status: CInt = 0
     while unsafe waitpid(identifier, &status, 0) < 0 && errno == EINTR {}
     isReaped = true
-    return status & 0x7f == SIGKILL
+    return status
   }
 }
