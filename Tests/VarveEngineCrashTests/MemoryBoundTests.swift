@@ -7,7 +7,7 @@
     private static let mebibyte: UInt64 = 1 << 20
 
     private func numbers(_ arguments: [String]) throws -> [UInt64] {
-      let child = try ChildProcess("varve-memory-target", arguments)
+      let child = try ChildProcess(ChildProcess.built("varve-memory-target"), arguments)
       var result: [UInt64] = []
       while let number = child.nextNumber() { result.append(number) }
       return result
