@@ -130,6 +130,8 @@ final class BackgroundWork: Sendable {
   /// Freezes every memtable that holds anything, and returns when all is in tables.
   func flushAll() throws(EngineError) {
     pipeline.lead { for family in registry.all { pipeline.memory.freeze(family.state) } }
+    // What an earlier try met is no answer: the next one may find space.
+    state.withLock { $0.flushError = nil }
     scheduleFlush()
     try waitForFlushes()
   }

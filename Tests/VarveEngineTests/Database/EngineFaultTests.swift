@@ -104,6 +104,7 @@ struct EngineFaultTests {
       trial.fileSystem.inject(Fault(Self.allocating, skip: skip, count: Fault.always, code: .noSpace))
       try trial.run()
       if trial.fileSystem.failureCount == 0 {
+        trial.fileSystem.clear()
         try trial.engine.close()
         break
       }
@@ -112,6 +113,8 @@ struct EngineFaultTests {
       #expect(trial.errors.allSatisfy { $0.code == .noSpace }, "call \(skip): \(trial.errors.map(\.code))")
       trial.fileSystem.clear()
       trial.errors = []
+      // Waits for the next try, and no longer.
+      try trial.engine.flush()
       try trial.run()
       #expect(trial.errors.isEmpty, "call \(skip), when there is space again: \(trial.errors.prefix(2))")
       #expect(try trial.mismatches() == [], "call \(skip), when there is space again")
@@ -132,6 +135,7 @@ struct EngineFaultTests {
       trial.fileSystem.inject(Fault(skip: skip, count: count, writesHalf: skip % 2 == 0))
       try trial.run()
       if trial.fileSystem.failureCount == 0 {
+        trial.fileSystem.clear()
         try trial.engine.close()
         break
       }
