@@ -163,9 +163,9 @@ final class BackgroundWork: Sendable {
   }
 
   private func retryFlush(after error: EngineError) {
-    // The log goes on in a new segment soon, or a family is gone: then the flush goes on, and there is no
+    // The log goes on in a new segment soon, or does so already: then the flush goes on, and there is no
     // failure to tell of.
-    let goesOn = pipeline.needsRestart
+    let goesOn = error.code == .canceled || pipeline.needsRestart
     let (pause, number, isClosing) = state.withLock { state in
       defer { state.retryNanoseconds = min(state.retryNanoseconds * 2, Self.lastRetryNanoseconds) }
       if !goesOn { state.flushError = error }

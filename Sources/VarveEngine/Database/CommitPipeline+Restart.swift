@@ -25,8 +25,8 @@ extension CommitPipeline {
     case background
   }
 
-  /// Makes the log durable up to `place`, by a restart if it must. Throws where that failed, and to a
-  /// program's thread what its own sync met.
+  /// Makes the log durable up to `place`, by a restart if it must. Throws where that failed, to a program's
+  /// thread what its own sync met, and to a job `.canceled` where it is to try again after the restart.
   func sync(through place: UInt64, for syncer: Syncer) throws(EngineError) {
     while true {
       var own: EngineError?
@@ -43,7 +43,7 @@ extension CommitPipeline {
       if let error = poisonError { throw error }
       if syncer == .program, let own { throw own }
       if syncer == .background, log.isBroken {
-        throw EngineError(.inputOutput, "the log goes on in a new segment soon", cause: log.syncError)
+        throw EngineError(.canceled, "the log goes on in a new segment soon", cause: log.syncError)
       }
     }
   }

@@ -35,7 +35,7 @@ final class CommitTimers: Sendable {
       try pipeline.sync(through: pipeline.log.appendedPlace, for: .background)
       endRecordLater()
     } catch {
-      if pipeline.needsRestart { syncLater(after: nanoseconds) }
+      if error.code == .canceled { syncLater(after: nanoseconds) }
     }
   }
 

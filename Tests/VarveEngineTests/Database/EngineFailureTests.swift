@@ -215,7 +215,9 @@ struct EngineFailureTests {
       options.lastLevelCompression = last
       let (engine, _) = try World().open(options)
       // In two rounds, so that a merge writes the last level: a table that is moved there stays as it is.
-      for index in (0..<10_000).map({ $0 * 7_919 % 5_000 }) { try engine.put(key(index), Array("the same words in each value \(index * 7_919 % 5_000), and a number".utf8)) }
+      for index in (0..<10_000).map({ $0 * 7_919 % 5_000 }) {
+        try engine.put(key(index), Array("the same words in each value \(index), and a number".utf8))
+      }
       try engine.compact()
       #expect(try engine.get(key(4_999)) != nil)
       sizes.append(UInt64(engine.statistics.levels[6].bytes))

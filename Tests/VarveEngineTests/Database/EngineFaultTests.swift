@@ -113,6 +113,8 @@ struct EngineFaultTests {
       #expect(trial.errors.allSatisfy { $0.code == .noSpace }, "call \(skip): \(trial.errors.map(\.code))")
       trial.fileSystem.clear()
       trial.errors = []
+      // Waits for the next try, and no longer.
+      try trial.engine.flush()
       try trial.run()
       #expect(trial.errors.isEmpty, "call \(skip), when there is space again: \(trial.errors.prefix(2))")
       #expect(try trial.mismatches() == [], "call \(skip), when there is space again")

@@ -81,8 +81,12 @@ struct PutCostTests {
     #expect(child.succeeds())
     let calls = try Strace.callsBetweenMarks(trace, mark: "getppid(")
     let all = try Strace.callsBetweenMarks(trace, mark: "getppid(", ofAllThreads: true)
-    print("put cost: \(calls.count) system calls of the writing thread for \(count) puts, \(all.count) of all threads")
-    #expect(calls.count < count / 5_000)
+    // A writer that waits for compactions, which a busy machine makes slow, sleeps as often as it takes.
+    let working = calls.filter { !$0.contains("clock_nanosleep(") && !$0.contains("futex(") }
+    print(
+      "put cost: \(working.count) system calls of the writing thread for \(count) puts, \(calls.count) with those",
+      "that wait, \(all.count) of all threads")
+    #expect(working.count < count / 5_000)
     // The threads behind write tables, and zeros ahead of the log, in pieces.
     #expect(all.count < count / 50)
   }
