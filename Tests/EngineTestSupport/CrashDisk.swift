@@ -43,6 +43,8 @@ struct CrashDisk: Sendable {
 
   static let root = 0
 
+  /// Whether files may be mapped; else all is written by calls.
+  var mapsFiles = true
   var inodes: [Int: Inode] = [:]
   var directories: [Int: [String: Entry]] = [root: [:]]
   var durableDirectories: [Int: [String: Entry]] = [root: [:]]

@@ -82,7 +82,11 @@ public final class CrashFileSystem: FileSystem {
   private let state: Mutex<State>
 
   /// An empty disk. The seed chooses which earlier states of a sector are remembered.
-  public convenience init(seed: UInt64 = 0) { self.init(disk: CrashDisk(), seed: seed) }
+  public convenience init(seed: UInt64 = 0, mapsFiles: Bool = true) {
+    var disk = CrashDisk()
+    disk.mapsFiles = mapsFiles
+    self.init(disk: disk, seed: seed)
+  }
 
   init(disk: CrashDisk, seed: UInt64) { state = Mutex(State(disk: disk, random: SeededRandom(seed: seed))) }
 
@@ -238,8 +242,8 @@ public final class CrashFileSystem: FileSystem {
   /// A terabyte: the disk is never full (see `FaultInjectingFileSystem`).
   public func freeSpace(_ path: String) throws(EngineError) -> UInt64 { 1 << 40 }
 
-  /// Always true.
-  public func supportsMapping(_ path: String) -> Bool { true }
+  /// As it was made.
+  public func supportsMapping(_ path: String) -> Bool { state.withLock { $0.disk.mapsFiles } }
 }
 
 // MARK: Open files

@@ -13,6 +13,9 @@ public final class ManualClock: EngineClock {
   /// What the clock shows.
   public func now() -> UInt64 { time.load(ordering: .relaxed) }
 
+  /// Lets the time pass at once.
+  public func sleep(_ nanoseconds: UInt64) { advance(nanoseconds) }
+
   /// Lets time pass.
   public func advance(_ nanoseconds: UInt64) { time.add(nanoseconds, ordering: .relaxed) }
 

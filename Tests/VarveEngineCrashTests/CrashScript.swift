@@ -119,10 +119,10 @@ struct CrashRecording: Sendable {
   /// Runs the script twice: to count, and to take a point of one operation in `stride`, at a place drawn
   /// for each.
   static func make(
-    seed: UInt64, operationCount: Int, pointLimit: Int, mix: CrashScript.Mix = .everything
+    seed: UInt64, operationCount: Int, pointLimit: Int, mix: CrashScript.Mix = .everything, mapsFiles: Bool = true
   ) throws -> CrashRecording {
     let script = CrashScript(seed: seed, operationCount: operationCount, mix: mix)
-    let first = CrashFileSystem(seed: seed)
+    let first = CrashFileSystem(seed: seed, mapsFiles: mapsFiles)
     let counted = CrashDriver(first, seed: seed)
     if mix == .turns { counted.extraOneIn = 40 }
     let plain = try script.run(on: first, counted)
@@ -130,7 +130,7 @@ struct CrashRecording: Sendable {
     var random = SeededRandom(seed: seed &+ 1)
     let chosen = Set(
       Swift.stride(from: 1, through: plain.diskOperations, by: stride).map { $0 + random.below(stride) })
-    let disk = CrashFileSystem(seed: seed)
+    let disk = CrashFileSystem(seed: seed, mapsFiles: mapsFiles)
     let driver = CrashDriver(disk, seed: seed)
     driver.extraOneIn = counted.extraOneIn
     let found = Mutex(Collected())

@@ -6,7 +6,7 @@ import Testing
 /// The engine on a disk that loses power at every operation.
 ///
 /// A script of 2,000 operations runs once; at each file-system operation and each store to the log (in
-/// CI at a sample of them) a copy-on-write image is taken. On each image the engine opens, is compared
+/// CI at a sample of them) a copy-on-write image is taken; once more where the log is not mapped. On each image the engine opens, is compared
 /// with the model, writes on, crashes again and opens again; and its recovery is crashed, too.
 struct EngineCrashTests {
   /// At scale 20 and above every operation, below a sample.
@@ -17,6 +17,7 @@ struct EngineCrashTests {
 
   private static let recordings: Result<[CrashRecording], any Error> = Result {
     try seeds.map { try CrashRecording.make(seed: $0, operationCount: 2_000, pointLimit: pointLimit) }
+      + [try CrashRecording.make(seed: 3, operationCount: 2_000, pointLimit: pointLimit / 4, mapsFiles: false)]
   }
 
   @Test func `the script has one trace a seed, and every kind of operation`() throws {
@@ -28,7 +29,9 @@ struct EngineCrashTests {
         #expect(count * 100 >= total, "\(kind) is \(count) of \(total) operations of seed \(recording.seed)")
       }
       let kinds: [CrashOperation.Kind] = [.createFile, .rename, .remove, .syncDirectory, .write, .store, .sync]
-      for kind in kinds { #expect(recording.operationKinds[kind.rawValue] ?? 0 > 0, "no \(kind) on the disk") }
+      for kind in kinds where kind != .store || recording.seed != 3 {
+        #expect(recording.operationKinds[kind.rawValue] ?? 0 > 0, "no \(kind) on the disk")
+      }
       print(
         "crash script, seed \(recording.seed): \(recording.summary.batchCount) batches, "
           + "\(recording.summary.diskOperations) disk operations \(recording.operationKinds.sorted { $0.key < $1.key }), "

@@ -276,7 +276,7 @@ final class BackgroundWork: Sendable {
   private func waitForPace(_ bytes: Int) {
     let delay = controller.delay(bytes: bytes, now: tree.environment.clock.now())
     // At the memory budget the commit itself waits, for memtables to be flushed.
-    if delay != WriteController.stop { pace.wait(delay) }
+    if delay != WriteController.stop { pace.wait(delay, tree.environment.clock) }
   }
 
   /// Tells the write controller how far background work is behind.

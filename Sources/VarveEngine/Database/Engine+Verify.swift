@@ -147,7 +147,8 @@ extension Engine {
     return UInt64(reader.offset)
   }
 
-  /// Files that are not the engine's, or that no edit names: they are left alone, and listed.
+  /// Files that are not the engine's: they are left alone, and listed. What a crash left of its own is no
+  /// fault; the next open for writing removes it.
   private func findStrangers(_ report: inout VerificationReport) throws(EngineError) {
     for name in try environment.fileSystem.list(path).sorted() where FileName(name) == nil {
       report.faults.append(

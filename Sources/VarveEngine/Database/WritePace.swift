@@ -1,13 +1,5 @@
 internal import Synchronization
 
-#if canImport(Darwin)
-  internal import Darwin
-#elseif canImport(Glibc)
-  internal import Glibc
-#elseif canImport(Musl)
-  internal import Musl
-#endif
-
 /// Turns the delays of many small commits into few sleeps.
 ///
 /// A commit owes a microsecond or two, and no system sleeps that short. So what is owed adds up, and
@@ -16,14 +8,10 @@ final class WritePace: Sendable {
   private static let sleepMinimum: UInt64 = 200_000
   private let owed = Atomic<UInt64>(0)
 
-  func wait(_ nanoseconds: UInt64) {
+  func wait(_ nanoseconds: UInt64, _ clock: any EngineClock) {
     let total = owed.wrappingAdd(nanoseconds, ordering: .relaxed).newValue
     guard total >= Self.sleepMinimum else { return }
     let mine = owed.exchange(0, ordering: .relaxed)
-    guard mine > 0 else { return }
-    var time = timespec()
-    time.tv_sec = Int(mine / 1_000_000_000)
-    time.tv_nsec = Int(mine % 1_000_000_000)
-    unsafe _ = nanosleep(&time, nil)
+    if mine > 0 { clock.sleep(mine) }
   }
 }

@@ -22,4 +22,13 @@ public struct SystemClock: EngineClock {
     guard unsafe clock_gettime(clock, &time) == 0 else { fatalError("the system has no monotonic clock") }
     return UInt64(time.tv_sec) &* 1_000_000_000 &+ UInt64(time.tv_nsec)
   }
+
+  /// Sleeps; interrupted sleeps go on.
+  public func sleep(_ nanoseconds: UInt64) {
+    var time = timespec()
+    time.tv_sec = Int(nanoseconds / 1_000_000_000)
+    time.tv_nsec = Int(nanoseconds % 1_000_000_000)
+    var rest = timespec()
+    while unsafe nanosleep(&time, &rest) != 0 && errno == EINTR { time = rest }
+  }
 }
