@@ -14,7 +14,7 @@ public final class ManualClock: EngineClock {
   public func now() -> UInt64 { time.load(ordering: .relaxed) }
 
   /// Lets the time pass at once.
-  public func sleep(_ nanoseconds: UInt64) { advance(nanoseconds) }
+  public func pause(_ nanoseconds: UInt64) { advance(nanoseconds) }
 
   /// Lets time pass.
   public func advance(_ nanoseconds: UInt64) { time.add(nanoseconds, ordering: .relaxed) }

@@ -5,5 +5,5 @@ public protocol EngineClock: Sendable {
   /// Nanoseconds since some fixed instant; never goes back.
   func now() -> UInt64
   /// Returns when at least so many nanoseconds have passed.
-  func sleep(_ nanoseconds: UInt64)
+  func pause(_ nanoseconds: UInt64)
 }

@@ -24,7 +24,7 @@ public struct SystemClock: EngineClock {
   }
 
   /// Sleeps; interrupted sleeps go on.
-  public func sleep(_ nanoseconds: UInt64) {
+  public func pause(_ nanoseconds: UInt64) {
     var time = timespec()
     time.tv_sec = Int(nanoseconds / 1_000_000_000)
     time.tv_nsec = Int(nanoseconds % 1_000_000_000)

@@ -139,7 +139,8 @@ struct CommitQueueTests {
     }
     // Four lists, on each of which each other writer is at most once, and the leader's own commit.
     #expect(line.servedMaximum <= 4 * (count - 1) + 1)
-    #expect(line.servedCount > 0, "no writer ever waited")
+    // Two threads on two processors may never meet.
+    #expect(line.servedCount > 0 || count == 2, "no writer ever waited")
     #expect(line.queue.tryLead(), "the lead was not given back")
   }
 
