@@ -147,6 +147,7 @@ extension Opening {
   private func syncReplayed(_ link: LogRecovery.Link) throws(EngineError) {
     let file = try environment.fileSystem.openFile(path + "/" + FileName.log(link.number).name, writable: true)
     defer { file.close() }
+    try repairHeader(of: file, link)
     if link.durableEnd < link.end {
       let content = try BlockOfBytes(reading: file, size: link.end)
       // In pieces as the pool's: the system keeps folios of the size that was written.
@@ -158,6 +159,19 @@ extension Opening {
       }
     }
     try file.sync()
+  }
+
+  /// Writes the header block anew where one of its copies was lost: the segment may be the one that a later
+  /// edit names as the oldest, whose header is known to be durable, and so must be whole.
+  private func repairHeader(of file: any File, _ link: LogRecovery.Link) throws(EngineError) {
+    let block = try BlockOfBytes(reading: file, size: LogFormat.headerBlockSize)
+    guard
+      case .valid(let header, isIntact: false) = try LogSegmentHeader.decode(
+        block.view, number: link.number, file: file.path)
+    else { return }
+    var whole = ByteWriter(capacity: LogFormat.headerBlockSize)
+    header.encode(into: &whole)
+    try unsafe file.write(whole.view.buffer, at: 0)
   }
 
   private func removeOrphans(

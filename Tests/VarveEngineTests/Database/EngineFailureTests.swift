@@ -103,6 +103,35 @@ struct EngineFailureTests {
     try again.close()
   }
 
+  @Test func `a header of which a loss of power left one copy is whole after recovery`() throws {
+    let world = World()
+    let (engine, _) = try world.open(EngineTests.options(memtableSize: 4 << 20))
+    let gone = try engine.createFamily("gone")
+    let first = engine.pipeline.log.currentNumber
+    var index = 0
+    while engine.pipeline.log.currentNumber == first {
+      try engine.put(key(index), [UInt8](repeating: 1, count: 1_000), in: gone)
+      index += 1
+    }
+    // What the first segment holds is worth nothing now: the next recovery names the second as the oldest.
+    try engine.put(key(1), [1])
+    try engine.dropFamily(gone)
+    var image = try DirectoryImage(world.disk)
+    withExtendedLifetime(engine) {}
+    let second = FileName.log(engine.pipeline.log.currentNumber).name
+    image.files[second]?[LogFormat.headerCopyOffset + 10] ^= 1
+    for _ in 0..<3 {
+      let disk = try image.makeFileSystem()
+      let again = try Engine.open(
+        at: "/db", options: EngineTests.options(), environment: DirectoryImage.environment(disk))
+      #expect(try again.get(key(1)) == [1])
+      // As if the process had died here.
+      image = try DirectoryImage(disk)
+      withExtendedLifetime(again) {}
+    }
+    #expect(image.files[second] != nil)
+  }
+
   @Test func `tables that took each other's place are found out`() throws {
     let world = World()
     let (engine, _) = try world.open()
