@@ -25,6 +25,8 @@ final class BackgroundWork: Sendable {
 
   private static let firstRetryNanoseconds: UInt64 = 100_000_000
   private static let lastRetryNanoseconds: UInt64 = 5_000_000_000
+  /// The leader makes the log go on within milliseconds.
+  private static let restartRetryNanoseconds: UInt64 = 2_000_000
   private static let tickNanoseconds: UInt64 = 50_000_000
 
   struct State: Sendable {
@@ -91,6 +93,7 @@ final class BackgroundWork: Sendable {
     tree.openTables.setBounds(countMaximum: plan.openTableCount, bytesMaximum: plan.openTableBytes)
     tree.budget.setLimit(plan.limit, cacheFloor: plan.cacheFloor, cacheMaximum: plan.cacheMaximum)
     controller.setMemoryBudget(plan.controllerOptions.memoryBudget)
+    pipeline.logBytesMaximum = plan.logBytesMaximum
   }
 
   /// Has the heap give back what the cache gave up for a memtable that grew, in the background.
@@ -167,11 +170,14 @@ final class BackgroundWork: Sendable {
     // failure to tell of.
     let goesOn = error.code == .canceled || pipeline.needsRestart
     let (pause, number, isClosing) = state.withLock { state in
-      defer { state.retryNanoseconds = min(state.retryNanoseconds * 2, Self.lastRetryNanoseconds) }
-      if !goesOn { state.flushError = error }
+      let pause = goesOn ? Self.restartRetryNanoseconds : state.retryNanoseconds
+      if !goesOn {
+        state.flushError = error
+        state.retryNanoseconds = min(state.retryNanoseconds * 2, Self.lastRetryNanoseconds)
+      }
       state.isRetryPending = !state.isClosing
       if state.isClosing { state.isFlushScheduled = false }
-      return (state.retryNanoseconds, state.retryNumber, state.isClosing)
+      return (pause, state.retryNumber, state.isClosing)
     }
     if !goesOn { pipeline.memory.didFail(error) }
     executor.wakeWaiters()
@@ -254,7 +260,11 @@ final class BackgroundWork: Sendable {
       var edit = VersionEdit()
       edit.droppedFamilies = [family.id]
       let frozen = try pipeline.lead { () throws(EngineError) in
-        try tree.commit(edit)
+        do throws(EngineError) { try tree.commit(edit) } catch {
+          // Whether the family is gone after a crash is settled before anybody writes to it again.
+          do throws(EngineError) { try tree.settle() } catch { pipeline.poison(error) }
+          throw error
+        }
         family.state.markDropped()
         registry.remove(family)
         pipeline.memory.didDrop(family.state)

@@ -70,7 +70,7 @@ extension CommitPipeline {
     var builder = LogEntriesBuilder(capacity: size)
     guard entries.fill(&builder, sizeMaximum: Int.max), let first = builder.first else { return false }
     do throws(EngineError) {
-      try log.makeRoom(payloadSize: builder.payload.count)
+      try log.makeRoom(payloadSize: builder.payload.count, waits: false)
       let place = try log.append(.entries, sequence: first, payload: builder.payload.view)
       // A flush that finds the segment named here syncs the log first, and the copy with it.
       family.didCopy(to: log.current.number, place: place)

@@ -21,7 +21,7 @@ final class CommitPipeline: @unchecked Sendable {
   let log: LogWriter
   let memory: MemTableKeeper
   let families: FamilyRegistry
-  let logBytesMaximum: Int
+  private let logBytesWord: Atomic<Int>
   /// Makes an edit of the MANIFEST durable.
   let commitEdit: @Sendable (VersionEdit) throws(EngineError) -> Void
   private let visibleWord: Atomic<UInt64>
@@ -42,11 +42,17 @@ final class CommitPipeline: @unchecked Sendable {
   ) {
     self.log = log
     self.commitEdit = commitEdit
-    self.logBytesMaximum = logBytesMaximum
+    logBytesWord = Atomic(logBytesMaximum)
     self.memory = memory
     self.families = families
     visibleWord = Atomic(lastSequence.value)
     nextSequence = lastSequence.value + 1
+  }
+
+  /// The bytes of the log's segments beyond which the oldest are freed.
+  var logBytesMaximum: Int {
+    get { logBytesWord.load(ordering: .relaxed) }
+    set { logBytesWord.store(newValue, ordering: .relaxed) }
   }
 
   /// The last commit that reads see.

@@ -201,7 +201,14 @@ final class CompactionJob: Sendable {
   }
 
   private func install(_ outputs: [TableMetadata]) throws(EngineError) {
-    if !outputs.isEmpty { try background.tree.environment.fileSystem.syncDirectory(background.tree.directory) }
+    if !outputs.isEmpty {
+      do throws(EngineError) {
+        try background.tree.environment.fileSystem.syncDirectory(background.tree.directory)
+      } catch {
+        background.tree.removeTables(outputs.map(\.number))
+        throw error
+      }
+    }
     let dropped = try background.tree.commit(compaction.edit(outputs: outputs))
     if !dropped.isEmpty { throw Self.canceled }
     background.counters.addCompaction(

@@ -188,7 +188,7 @@ final class MemTableKeeper: Sendable {
         iterator.next()
       }
     }
-    frozenBytes.subtract(frozen.reduce(0) { $0 + $1.usedBytes }, ordering: .relaxed)
+    frozenBytes.subtract(frozen.reduce(0) { $0 + $1.chargedBytes }, ordering: .relaxed)
     activeBytes.wrappingAdd(merged.chargedBytes - family.active.chargedBytes, ordering: .relaxed)
     family.mergeReplayed(into: merged)
     if !merged.hasRoom(entryCount: 1, byteCount: byteCount) { grow(family, entryCount: 1, byteCount: byteCount, plan) }

@@ -94,6 +94,11 @@ final class Tree: TableReaders {
     return dropped
   }
 
+  /// Settles that an edit whose commit failed does not count, also after a crash.
+  func settle() throws(EngineError) {
+    try manifest.withLock { (manifest) throws(EngineError) in if manifest.isInDoubt { try manifest.roll() } }
+  }
+
   /// Removes files of tables that no state names. One that can't be removed now is an orphan, which the
   /// next open removes.
   func removeTables(_ numbers: [FileNumber]) {

@@ -61,20 +61,23 @@ final class ArenaPool: Sendable {
   }
 
   /// Gives memory back until at most `bytes` are kept; the bound stays.
-  func trim(to bytes: Int) {
-    let limit = state.withLock { $0.limit }
-    guard retainedBytes > bytes else { return }
-    setLimit(min(bytes, limit))
-    state.withLock { $0.limit = max($0.limit, limit) }
-  }
+  func trim(to bytes: Int) { release { _ in bytes } }
 
   /// Changes the bound, and gives memory back until it holds.
   func setLimit(_ limit: Int) {
+    release { state in
+      state.limit = limit
+      return limit
+    }
+  }
+
+  /// Gives memory back until what is kept is at most what `bound` says.
+  private func release(downTo bound: (inout State) -> Int) {
     // The arenas are unmapped after the lock is released, when this array goes.
     let released: [Arena] = state.withLock { state in
-      state.limit = limit
+      let bytes = bound(&state)
       var released: [Arena] = []
-      while state.bytes > limit, let arena = state.arenas.popLast() {
+      while state.bytes > bytes, let arena = state.arenas.popLast() {
         state.bytes -= arena.touchedBytes
         released.append(arena)
       }

@@ -97,7 +97,9 @@ final class PosixFileLock: FileLock {
       return held
     }
     guard let held else { return }
-    // The close ends the lock, before this process allows itself another.
+    // Not by the close alone: a child process that is just being spawned holds a copy of the descriptor until it
+    // runs its program.
+    _ = flock(held, LOCK_UN)
     _ = close(held)
     _ = Self.registry.withLock { $0.remove(identity) }
   }

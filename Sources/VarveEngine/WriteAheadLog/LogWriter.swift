@@ -119,10 +119,11 @@ final class LogWriter: @unchecked Sendable {
   // MARK: - Appending (the commit leader)
 
   /// Makes sure that a record with this payload fits in the current segment, switching if it doesn't.
-  /// Throws before anything was written.
+  /// Throws before anything was written. A background job that leads must not wait for another one (`waits`):
+  /// it makes a segment itself.
   @inline(__always)
-  func makeRoom(payloadSize: Int) throws(EngineError) {
-    if !current.hasRoom(payloadSize: payloadSize) { try switchSegment(payloadSize: payloadSize) }
+  func makeRoom(payloadSize: Int, waits: Bool = true) throws(EngineError) {
+    if !current.hasRoom(payloadSize: payloadSize) { try switchSegment(payloadSize: payloadSize, waits: waits) }
   }
 
   /// Appends a batch, or entries that are logged again, for which there is room, and returns the place
@@ -155,21 +156,26 @@ final class LogWriter: @unchecked Sendable {
 
   /// Seals the current segment and goes on in the next one.
   @inline(never)
-  private func switchSegment(payloadSize: Int) throws(EngineError) {
-    let prepared = try takePrepared(capacity: Self.capacity(forPayload: payloadSize))
+  private func switchSegment(payloadSize: Int, waits: Bool) throws(EngineError) {
+    try removeLeftover()
+    let prepared = try takePrepared(capacity: Self.capacity(forPayload: payloadSize), waits: waits)
     let old = current
     let next = LogSegment(
       number: prepared.number, lifeID: environment.random(), logBase: old.logBase + UInt64(old.tail),
       prepared: prepared)
+    // The header first: it names the end that `old` has once it is sealed, and a seal can't be taken back.
+    let end = old.tail + LogFormat.recordSize(payloadSize: 0)
     do throws(EngineError) {
-      try old.append(.end, sequence: .zero, payload: ByteView())
       try next.writeHeader(
         LogSegmentHeader(
-          number: next.number, lifeID: next.lifeID,
-          predecessor: old.place(at: old.tail), capacity: UInt64(next.capacity), databaseID: databaseID))
+          number: next.number, lifeID: next.lifeID, predecessor: old.place(at: end),
+          capacity: UInt64(next.capacity), databaseID: databaseID))
+      try old.append(.end, sequence: .zero, payload: ByteView())
     } catch {
-      // The log goes on in `old`. If the file can't be removed, recovery finds that it names another end.
-      discard(prepared)
+      // The log goes on in `old`, and no other segment may come while one is there that names it.
+      leftover = next.number
+      prepared.file.close()
+      try? removeLeftover()
       throw error
     }
     // `old` ends with the end record just written, which the base above doesn't count: places only
@@ -179,6 +185,16 @@ final class LogWriter: @unchecked Sendable {
     current = next
     hasSwitched = true
     prepareNext()
+  }
+
+  /// A segment whose header may be written, and which could not be removed yet. The leader's.
+  private var leftover: FileNumber?
+
+  private func removeLeftover() throws(EngineError) {
+    guard let number = leftover else { return }
+    let path = directory + "/" + FileName.log(number).name
+    if try environment.fileSystem.attributes(path) != nil { try environment.fileSystem.remove(path) }
+    leftover = nil
   }
 
   /// The size of a segment for a record with this payload, and the end record behind it.
@@ -197,8 +213,8 @@ final class LogWriter: @unchecked Sendable {
   var hasSwitched = false
 
   /// The prepared segment, after waiting for it where it is being prepared; or one made now.
-  private func takePrepared(capacity: Int) throws(EngineError) -> PreparedSegment {
-    if state.withLock({ $0.isPreparing }) {
+  private func takePrepared(capacity: Int, waits: Bool) throws(EngineError) -> PreparedSegment {
+    if waits, state.withLock({ $0.isPreparing }) {
       executor.wait(until: { [self] in state.withLock { !$0.isPreparing } })
     }
     return try takeReady(capacity: capacity, above: current.number)
@@ -214,7 +230,21 @@ final class LogWriter: @unchecked Sendable {
       return (state.pool.take(capacity: size), size)
     }
     let pool = state.withLock { $0.pool }
-    return try pool.prepare(allocateNumber(), capacity: size, reusing: taken, populate: false)
+    do throws(EngineError) {
+      return try pool.prepare(allocateNumber(), capacity: size, reusing: taken, populate: false)
+    } catch {
+      adoptAgain(taken)
+      throw error
+    }
+  }
+
+  /// A waiting file that was not used after all, if it is still there.
+  private func adoptAgain(_ taken: (number: FileNumber, capacity: Int)?) {
+    guard let taken else { return }
+    let path = directory + "/" + FileName.pooledLog(taken.number).name
+    if let found = try? environment.fileSystem.attributes(path), !found.isDirectory {
+      state.withLock { $0.pool.adopt(taken.number, capacity: taken.capacity) }
+    }
   }
 
   /// Removes a prepared segment that is too small for what comes, or older than the current one.
@@ -245,6 +275,7 @@ final class LogWriter: @unchecked Sendable {
       let prepared = try pool.prepare(allocateNumber(), capacity: capacity, reusing: taken, populate: populate)
       state.withLock { $0.finishPreparation(prepared, error: nil) }
     } catch {
+      adoptAgain(taken)
       // The leader tries again itself when it needs the segment, and reports what it meets then.
       state.withLock { $0.finishPreparation(nil, error: error) }
     }
