@@ -166,8 +166,11 @@ struct EngineFailureTests {
   @Test func `an end record that can't be written is no reason to stop`() throws {
     let world = World(mapsLog: false)
     let (engine, executor) = try world.open()
+    executor.runAll()
     try engine.put(key(1), [1], durability: .power)
-    world.faults.inject(Fault([.write], pathSuffix: ".log", code: .noSpace))
+    // Of the current segment: the next one is being prepared, too.
+    let current = FileName.log(engine.pipeline.log.currentNumber).name
+    world.faults.inject(Fault([.write], pathSuffix: current, code: .noSpace))
     world.clock.advance(1_000_000_000)
     executor.runAll()
     #expect(world.faults.failureCount == 1)
