@@ -1,7 +1,7 @@
 /// Bytes being put together: a growing buffer of its own, little-endian integers, later patches.
 ///
 /// `append` costs amortised O(bytes). The memory is freed with the writer; `removeAll` keeps it for
-/// the next use.
+/// the next use. With a capacity of zero it allocates nothing before the first byte.
 ///
 /// # Safety
 /// The only owner of its memory. `view` is valid until the next change of the writer.
@@ -13,11 +13,15 @@ struct ByteWriter: ~Copyable, @unchecked Sendable {
   private(set) var capacity: Int
 
   init(capacity: Int = 256) {
-    self.capacity = capacity < 16 ? 16 : capacity
-    unsafe self.base = UnsafeMutableRawPointer.allocate(byteCount: self.capacity, alignment: 16)
+    self.capacity = capacity <= 0 ? 0 : max(capacity, 16)
+    if self.capacity == 0 {
+      unsafe self.base = UnsafeMutableRawPointer(bitPattern: 16).unsafelyUnwrapped
+    } else {
+      unsafe self.base = UnsafeMutableRawPointer.allocate(byteCount: self.capacity, alignment: 16)
+    }
   }
 
-  deinit { unsafe base.deallocate() }
+  deinit { if capacity > 0 { unsafe base.deallocate() } }
 
   var view: ByteView { unsafe ByteView(base: UnsafeRawPointer(base), count: count) }
   var bytes: [UInt8] { view.bytes }
@@ -39,10 +43,10 @@ struct ByteWriter: ~Copyable, @unchecked Sendable {
 
   @inline(never)
   private mutating func grow(_ extra: Int) {
-    let wanted = max(capacity * 2, count + extra)
+    let wanted = max(capacity * 2, count + extra, 16)
     let larger = UnsafeMutableRawPointer.allocate(byteCount: wanted, alignment: 16)
     unsafe larger.copyMemory(from: base, byteCount: count)
-    unsafe base.deallocate()
+    if capacity > 0 { unsafe base.deallocate() }
     unsafe base = larger
     capacity = wanted
   }

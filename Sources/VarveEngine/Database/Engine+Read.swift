@@ -27,14 +27,24 @@ extension Engine {
     forKey key: RawSpan, in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil,
     _ body: (RawSpan) throws -> R
   ) throws -> R? {
-    let result = try key.withByteView { (key) throws(EngineError) -> Result<R, any Error>? in
+    // The generic part is as small as it can be: outside of this module it is not specialised.
+    var result: R?
+    var failure: (any Error)?
+    try visit(key, family, snapshot) { value in
+      do { result = try body(value) } catch { failure = error }
+    }
+    if let failure { throw failure }
+    return result
+  }
+
+  private func visit(
+    _ key: RawSpan, _ family: ColumnFamily?, _ snapshot: EngineSnapshot?, _ body: (RawSpan) -> Void
+  ) throws(EngineError) {
+    try key.withByteView { (key) throws(EngineError) in
       try lookUp(key, family, snapshot) { value in
-        value.map { value in
-          Result { unsafe try body(RawSpan(_unsafeStart: value.base, byteCount: value.count)) }
-        }
+        if let value { unsafe body(RawSpan(_unsafeStart: value.base, byteCount: value.count)) }
       }
     }
-    return try result?.get()
   }
 
   /// Whether a key has a value.

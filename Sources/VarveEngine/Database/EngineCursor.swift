@@ -159,12 +159,14 @@ func overrideLifetime<T: ~Escapable>(_ span: consuming T) -> T { span }
 extension ReadView {
   /// All sources of the view, newest first.
   fileprivate func merge(_ tree: Tree, at sequence: SequenceNumber) -> MergingIterator<MergeSource> {
-    let runs = version.levelZero.sublevels.reversed() + (1..<Limits.levelCount).map { version.run($0) }
-    let filled = runs.filter { !$0.isEmpty }
-    var merge = MergingIterator<MergeSource>(capacity: 1 + frozen.count + filled.count)
+    // No arrays of them: a cursor is often made for one seek.
+    let sublevels = version.levelZero.sublevels
+    var merge = MergingIterator<MergeSource>(capacity: 1 + frozen.count + sublevels.count + version.levelsFilled)
     let opener = TableOpener(readers: tree, purpose: .user, visible: sequence)
-    for table in [memTable] + frozen where table.entryCount > 0 { merge.append(MergeSource(table.makeIterator())) }
-    for run in filled { merge.append(MergeSource(LevelIterator<TableIterator>(run, opener))) }
+    if memTable.entryCount > 0 { merge.append(memTable) }
+    for table in frozen where table.entryCount > 0 { merge.append(table) }
+    for sublevel in sublevels.reversed() { merge.append(sublevel, opener) }
+    for level in 1..<Limits.levelCount { merge.append(version.run(level), opener) }
     return merge
   }
 }

@@ -27,10 +27,10 @@
 /// and it grows only after many ties: so regions that are left at every step can't persist.
 ///
 /// # Safety
-/// The only owner of the anchor's memory.
+/// The anchor's memory is the merge's, which keeps it as long as this.
 @safe
 struct MergeHeads: ~Copyable, @unchecked Sendable {
-  // Sendable: sole owner of its memory.
+  // Sendable: sole user of its memory.
   private let anchor: UnsafeMutableRawPointer
   private var anchorSize = 0
   private(set) var prefixSize = 0
@@ -42,11 +42,8 @@ struct MergeHeads: ~Copyable, @unchecked Sendable {
   /// The longest prefix. Each step compares it, in eights of bytes.
   static let prefixSizeMaximum = 64
 
-  init() {
-    unsafe anchor = UnsafeMutableRawPointer.allocate(byteCount: Self.prefixSizeMaximum, alignment: 16)
-  }
-
-  deinit { unsafe anchor.deallocate() }
+  /// Heads that keep their anchor in `prefixSizeMaximum` bytes from `anchor` on.
+  init(anchor: UnsafeMutableRawPointer) { unsafe self.anchor = anchor }
 
   @inline(__always)
   private var anchorView: ByteView { unsafe ByteView(base: UnsafeRawPointer(anchor), count: anchorSize) }

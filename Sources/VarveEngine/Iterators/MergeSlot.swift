@@ -19,3 +19,18 @@ struct MergeNode {
   var head: UInt64
   var child: Int
 }
+
+/// Where the parts of a merge's memory lie: one behind the other, each as it is aligned.
+struct MergeLayout {
+  static let alignment = 16
+  private(set) var size = 0
+
+  /// Makes room for `count` values; returns where they begin.
+  mutating func add<Value: ~Copyable>(_ type: Value.Type, _ count: Int) -> Int {
+    let alignment = MemoryLayout<Value>.alignment
+    precondition(alignment <= MergeLayout.alignment, "a value of a merge is aligned to 16 bytes at most")
+    let start = (size + alignment - 1) / alignment * alignment
+    size = start + MemoryLayout<Value>.stride * count
+    return start
+  }
+}

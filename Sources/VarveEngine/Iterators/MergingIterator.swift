@@ -26,8 +26,8 @@
 /// meanwhile could have got entries between the merge's place and the child's.
 ///
 /// # Safety
-/// The only owner of the four memories; children live in place and are destroyed with the merge. The
-/// views that it hands out are those of the winner, valid until it moves.
+/// The only owner of its memory, which is one piece, because a cursor is made for each seek of some
+/// users; children live in place and are destroyed with the merge. The views that it hands out are those of the winner, valid until it moves.
 ///
 /// # Concurrency
 /// One iterator belongs to one thread at a time.
@@ -40,7 +40,7 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
   private let bracket: UnsafeMutablePointer<Int>
   private let capacity: Int
   private(set) var childCount = 0
-  private var heads = MergeHeads()
+  private var heads: MergeHeads
   private var winner = 0
   private var runnerUp: UInt64 = 0
   /// How often the winner has won since another child did.
@@ -62,10 +62,19 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
   init(capacity: Int) {
     let room = max(capacity, 1)
     self.capacity = room
-    unsafe children = .allocate(capacity: room)
-    unsafe slots = .allocate(capacity: room)
-    unsafe nodes = .allocate(capacity: room)
-    unsafe bracket = .allocate(capacity: room * 2)
+    var layout = MergeLayout()
+    let childrenStart = layout.add(Child.self, room)
+    let slotsStart = layout.add(MergeSlot.self, room)
+    let nodesStart = layout.add(MergeNode.self, room)
+    let bracketStart = layout.add(Int.self, room * 2)
+    let anchorStart = layout.add(UInt8.self, MergeHeads.prefixSizeMaximum)
+    let memory = UnsafeMutableRawPointer.allocate(byteCount: layout.size, alignment: MergeLayout.alignment)
+    // Children first: their address is that of the memory.
+    unsafe children = (memory + childrenStart).bindMemory(to: Child.self, capacity: room)
+    unsafe slots = (memory + slotsStart).bindMemory(to: MergeSlot.self, capacity: room)
+    unsafe nodes = (memory + nodesStart).bindMemory(to: MergeNode.self, capacity: room)
+    unsafe bracket = (memory + bracketStart).bindMemory(to: Int.self, capacity: room * 2)
+    unsafe heads = MergeHeads(anchor: memory + anchorStart)
     unsafe slots.initialize(repeating: .exhausted, count: room)
     unsafe nodes.initialize(repeating: MergeNode(head: MergeHeads.last, child: 0), count: room)
     unsafe bracket.initialize(repeating: 0, count: room * 2)
@@ -73,10 +82,7 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
 
   deinit {
     unsafe children.deinitialize(count: childCount)
-    unsafe children.deallocate()
-    unsafe slots.deallocate()
-    unsafe nodes.deallocate()
-    unsafe bracket.deallocate()
+    unsafe UnsafeMutableRawPointer(children).deallocate()
   }
 
   mutating func append(_ child: consuming Child) {

@@ -37,7 +37,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   private var upper: ByteWriter
   /// The key that the last step was about, or the key shown (`.beforeKey`).
   private var key = KeyBuffer()
-  private var candidate = ByteWriter(capacity: 256)
+  private var candidate = ByteWriter(capacity: 0)
   private var place = Place.nowhere
 
   private enum Place {
@@ -54,8 +54,8 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     self.sequence = sequence
     hasLower = bounds.lower != nil
     hasUpper = bounds.upper != nil
-    lower = ByteWriter(capacity: 16)
-    upper = ByteWriter(capacity: 16)
+    lower = ByteWriter(capacity: 0)
+    upper = ByteWriter(capacity: 0)
     if let bytes = bounds.lower { lower.append(bytes) }
     if let bytes = bounds.upper { upper.append(bytes) }
   }

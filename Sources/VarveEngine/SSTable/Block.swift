@@ -1,3 +1,5 @@
+internal import CVarve
+
 /// A decoded block: rows of (user key, trailer, value) in internal-key order, kept by column.
 ///
 /// Data blocks, index partitions and the root index have this one format. It is a view of memory
@@ -111,6 +113,20 @@ struct Block {
     unsafe suffixes = BlockColumn(base: base + layout.suffixes, width: layout.suffixWidth)
     unsafe offsets = BlockColumn(base: base + layout.offsets, width: layout.offsetWidth)
   }
+
+  /// Asks for what a search touches first: header, prefix, heads and bundles, and the keys before them.
+  /// They would come one after the other, each at the price of a miss.
+  @inline(__always)
+  static func prefetch(_ content: ByteView) {
+    var line = 0
+    while line < prefetchSize {
+      unsafe cvarve_prefetch(content.base + (content.count &- 1 &- line))
+      line &+= 64
+    }
+  }
+
+  /// Measured in pairs, everything cached, 3 million keys: gets and seeks with ten steps take 7 % less so.
+  private static let prefetchSize = 384
 
   // MARK: - Rows
 

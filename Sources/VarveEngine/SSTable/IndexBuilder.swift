@@ -16,7 +16,8 @@ struct IndexBuilder: ~Copyable {
   private let partitionSize: Int
   private let compression: Compression
   private var block: BlockBuilder
-  private var value = ByteWriter(capacity: IndexEntry.size)
+  private var entries = IndexColumnsBuilder()
+  private var content = ByteWriter(capacity: 4096)
   private var packed = ByteWriter(capacity: 4096)
   private var separators = ByteWriter(capacity: 256)
   private var partitions: [Partition] = []
@@ -33,14 +34,15 @@ struct IndexBuilder: ~Copyable {
   }
 
   /// About what `finish` will write.
-  var estimatedSize: Int { packed.count + block.estimatedSize + partitions.count * 64 }
+  var estimatedSize: Int { packed.count + block.estimatedSize + entries.estimatedSize + partitions.count * 32 }
   var partitionCount: Int { partitions.count }
 
   mutating func add(separator: ByteView, _ trailer: Trailer, _ entry: IndexEntry) {
-    if block.estimatedSize + separator.count + IndexEntry.size > partitionSize, !block.isEmpty { closePartition() }
-    value.removeAll()
-    entry.append(to: &value)
-    block.add(separator, trailer, value.view)
+    if block.estimatedSize + entries.estimatedSize + separator.count > partitionSize, !block.isEmpty {
+      closePartition()
+    }
+    entries.add(entry)
+    block.add(separator, trailer, ByteView())
     lastTrailer = trailer
     rowCount += UInt64(entry.rowCount)
     tombstoneCount += UInt64(entry.tombstoneCount)
@@ -51,9 +53,9 @@ struct IndexBuilder: ~Copyable {
   private mutating func closePartition() {
     let separatorStart = separators.count
     separators.append(block.lastKey)
-    let content = block.finish()
+    finishContent()
     let start = packed.count
-    let codec = packed.appendPacked(content, compression)
+    let codec = packed.appendPacked(content.view, compression)
     let entry = IndexEntry(
       handle: BlockHandle(
         offset: 0, storedSize: UInt32(packed.count - start), contentSize: UInt32(content.count)),
@@ -63,28 +65,38 @@ struct IndexBuilder: ~Copyable {
       Partition(
         range: start..<packed.count, codec: codec, contentSize: UInt32(content.count), entry: entry,
         separator: separatorStart..<separators.count, trailer: lastTrailer))
-    block.removeAll()
     rowCount = 0
     tombstoneCount = 0
     smallest = .maximum
     largest = .zero
   }
 
+  /// Puts `content` together of what waits, and forgets that.
+  private mutating func finishContent(firstOffset: UInt64? = nil) {
+    content.removeAll()
+    entries.append(firstOffset: firstOffset ?? entries.firstOffset, to: &content)
+    content.append(block.finish())
+    block.removeAll()
+    entries.removeAll()
+  }
+
   /// Writes partitions and root. Returns the root's handle and the levels.
   mutating func finish(to file: inout TableFileWriter) throws(EngineError) -> (root: BlockHandle, levelCount: UInt8) {
     guard !partitions.isEmpty else {
       // One partition, or none at all: it is the root.
-      return (try file.append(content: block.finish(), compression), 1)
+      finishContent()
+      return (try file.append(content: content.view, compression), 1)
     }
     closePartition()
+    let firstOffset = file.size
     for partition in partitions {
       let view = packed.view.slice(partition.range.lowerBound, partition.range.upperBound)
-      let handle = try file.append(packed: view, partition.codec, contentSize: partition.contentSize)
-      value.removeAll()
-      partition.entry.with(offset: handle.offset, flags: 0).append(to: &value)
+      _ = try file.append(packed: view, partition.codec, contentSize: partition.contentSize)
+      entries.add(partition.entry)
       let separator = separators.view.slice(partition.separator.lowerBound, partition.separator.upperBound)
-      block.add(separator, partition.trailer, value.view)
+      block.add(separator, partition.trailer, ByteView())
     }
-    return (try file.append(content: block.finish(), compression), 2)
+    finishContent(firstOffset: firstOffset)
+    return (try file.append(content: content.view, compression), 2)
   }
 }

@@ -14,7 +14,7 @@ internal import Synchronization
 @safe
 struct PinnedRoot: ~Copyable {
   private struct Contents: ~Copyable {
-    let block: Block
+    let block: IndexBlock
     let pin: BlockPin
   }
 
@@ -35,17 +35,17 @@ struct PinnedRoot: ~Copyable {
 
   /// The root, loaded by the first call; valid while the table is open.
   @inline(__always)
-  func block(_ table: TableReader) throws(EngineError) -> Block {
+  func block(_ table: TableReader) throws(EngineError) -> IndexBlock {
     // Acquiring: pairs with the releasing exchange of `load`.
     if let contents = unsafe pointer(address.load(ordering: .acquiring)) { return unsafe contents.pointee.block }
     return try load(table)
   }
 
   @inline(never)
-  private func load(_ table: TableReader) throws(EngineError) -> Block {
+  private func load(_ table: TableReader) throws(EngineError) -> IndexBlock {
     let handle = table.footer.rootIndex
     let pin = try table.block(handle, .index)
-    let block = Block(validated: pin.content(handle))
+    let block = IndexBlock(validated: pin.content(handle))
     let fresh = UnsafeMutablePointer<Contents>.allocate(capacity: 1)
     unsafe fresh.initialize(to: Contents(block: block, pin: pin))
     let result = address.compareExchange(

@@ -39,11 +39,11 @@ struct TableDump {
     let root = try table.root()
     if table.footer.indexLevelCount == 1 { return try dumpIndex(root, indent: "") }
     for row in 0..<root.rowCount {
-      let entry = root.indexEntry(row)
+      let entry = root.entries.entry(row)
       if parts.contains(.index) { line("partition \(describe(root, row, entry))") }
       let memory = try table.read(entry.handle, .index)
       let content = memory.view.slice(0, Int(entry.handle.contentSize))
-      try dumpIndex(Block(validated: content), indent: "  ")
+      try dumpIndex(IndexBlock(validated: content), indent: "  ")
     }
   }
 
@@ -71,9 +71,9 @@ struct TableDump {
     line("made by \(origin) for level \(properties.level) at \(properties.createdAt)")
   }
 
-  private func dumpIndex(_ index: Block, indent: String) throws(EngineError) {
+  private func dumpIndex(_ index: IndexBlock, indent: String) throws(EngineError) {
     for row in 0..<index.rowCount {
-      let entry = index.indexEntry(row)
+      let entry = index.entries.entry(row)
       if parts.contains(.index) { line(indent + "block \(describe(index, row, entry))") }
       guard !parts.isDisjoint(with: [.blocks, .rows]) else { continue }
       let memory = try table.read(entry.handle, .data)
@@ -103,10 +103,10 @@ struct TableDump {
     }
   }
 
-  private func describe(_ index: Block, _ row: Int, _ entry: IndexEntry) -> String {
+  private func describe(_ index: IndexBlock, _ row: Int, _ entry: IndexEntry) -> String {
     var key = ByteWriter()
-    index.appendKey(row, to: &key)
-    let trailer = index.trailer(row)
+    index.separators.appendKey(row, to: &key)
+    let trailer = index.separators.trailer(row)
     var text = "up to \(key.view.printable)"
     if trailer.word != 0 { text += "@\(trailer.sequence)" }
     text += " \(describe(entry.handle)) rows \(entry.rowCount) tombstones \(entry.tombstoneCount)"

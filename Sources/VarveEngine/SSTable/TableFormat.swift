@@ -1,4 +1,4 @@
-/// A table: an immutable, sorted file of entries. Version 1 of the format.
+/// A table: an immutable, sorted file of entries. Version 2 of the format.
 ///
 /// # Format
 ///
@@ -11,7 +11,7 @@
 ///     footer           128 bytes
 ///
 /// The sections follow each other without a gap: every byte of the file is under a checksum.
-/// Data blocks, index partitions and the root have the content that `Block` draws; each block of any
+/// Data blocks have the content that `Block` draws, index partitions and the root that of `IndexBlock`; each block of any
 /// section is its content packed by a codec, then the trailer of five bytes that `BlockTrailer` draws.
 ///
 /// ## Index entry
@@ -19,7 +19,7 @@
 /// points at, and before the first key of what follows: usually the separator is a short string between
 /// two user keys, and its trailer is 0 (which sorts behind all entries of a key). Where one user key
 /// goes on in the next block, the separator is that key with the trailer of the block's last entry.
-/// Its value is 40 bytes (`IndexEntry`).
+/// What it says of the block is in columns before the rows (`IndexBlock`, `IndexColumns`).
 ///
 /// ## Footer
 ///
@@ -40,7 +40,7 @@
 ///     93       3      zero
 ///     96       8      bytes of data blocks
 ///     104      8      zero
-///     112      4      version of the format, 1
+///     112      4      version of the format, 2
 ///     116      4      checksum: CRC-32C(bytes 0..<116, 120..<128) xor CRC32C.seed(table id, file size)
 ///     120      8      magic
 ///
@@ -56,7 +56,7 @@ enum TableFormat {
   // On disk: never change.
   static let magic: UInt64 = 0x0a31_5453_7672_6156
   static let footerSize = 128
-  static let version: UInt32 = 1
+  static let version: UInt32 = 2
 
   /// Required features that this version knows: none yet.
   static let knownFeatures: UInt64 = 0

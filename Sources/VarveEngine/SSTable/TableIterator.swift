@@ -6,7 +6,7 @@
 /// trailer and value are computed when they are asked for.
 ///
 /// # States
-/// `row >= 0`: valid, and `block`, `entry`, `partitionRow` and `rootRow` say where. `row < 0`: not
+/// `row >= 0`: valid, and `block`, `partitionRow` and `rootRow` say where. `row < 0`: not
 /// valid; only a seek goes on. Any error leaves this state.
 ///
 /// # Concurrency
@@ -18,11 +18,11 @@ final class TableIterator: InternalIterator {
   private let isTwoLevel: Bool
   private let readAhead: ReadAhead?
 
-  private var root = Block()
+  private var root = IndexBlock()
   private var hasRoot = false
   private var rootRow = 0
   private var partitionPin: BlockPin?
-  private var partition = Block()
+  private var partition = IndexBlock()
   private var partitionRow = 0
   /// The root row whose partition is loaded; -1: none.
   private var loadedRootRow = -1
@@ -30,7 +30,6 @@ final class TableIterator: InternalIterator {
   private var blockPin: BlockPin?
   /// The rows of the data block in which the iterator stands.
   private(set) var block = Block()
-  private var entry: IndexEntry?
   private var row = -1
 
   private var key: UnsafeMutableRawPointer
@@ -141,7 +140,7 @@ final class TableIterator: InternalIterator {
   // MARK: - Blocks
 
   /// What the index says of the block in which the iterator stands.
-  var blockEntry: IndexEntry? { isValid ? entry : nil }
+  var blockEntry: IndexEntry? { isValid ? index.entries.entry(partitionRow) : nil }
 
   @inline(__always)
   var isAtBlockStart: Bool { row == 0 }
@@ -208,7 +207,7 @@ final class TableIterator: InternalIterator {
   // MARK: - Index
 
   /// The index block that points at data blocks.
-  private var index: Block { isTwoLevel ? partition : root }
+  private var index: IndexBlock { isTwoLevel ? partition : root }
 
   private func loadRoot() throws(EngineError) {
     row = -1
@@ -220,9 +219,9 @@ final class TableIterator: InternalIterator {
   private func loadPartition() throws(EngineError) {
     if loadedRootRow == rootRow { return }
     loadedRootRow = -1
-    let handle = root.indexEntry(rootRow).handle
+    let handle = root.entries.handle(rootRow)
     let pin = try indexBlock(handle)
-    partition = Block(validated: pin.content(handle))
+    partition = IndexBlock(validated: pin.content(handle))
     partitionPin = consume pin
     loadedRootRow = rootRow
   }
@@ -254,21 +253,18 @@ final class TableIterator: InternalIterator {
   /// has no such row.
   private func loadBlock() throws(EngineError) -> Bool {
     row = -1
-    let index = index
-    guard partitionRow < index.rowCount else { return false }
-    let entry = index.indexEntry(partitionRow)
-    if entry.smallestSequence > visible { return false }
-    // The old block goes first: its memory may be what the new one needs.
-    self.entry = nil
+    guard partitionRow < (isTwoLevel ? partition.rowCount : root.rowCount) else { return false }
+    let entries = isTwoLevel ? partition.entries : root.entries
+    if entries.smallestSequence(partitionRow) > visible { return false }
+    let handle = entries.handle(partitionRow)
     bundleIndex = -1
     if let readAhead {
-      block = Block(validated: try readAhead.content(entry.handle))
+      block = Block(validated: try readAhead.content(handle))
     } else {
-      let pin = try table.block(entry.handle, .data)
-      block = Block(validated: pin.content(entry.handle))
+      let pin = try table.block(handle, .data)
+      block = Block(validated: pin.content(handle))
       blockPin = consume pin
     }
-    self.entry = entry
     if block.keySizeMaximum > keyCapacity { growKey() }
     unsafe key.copyMemory(from: block.prefixBase, byteCount: block.prefixSize)
     return true

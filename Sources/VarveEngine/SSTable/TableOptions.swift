@@ -9,7 +9,7 @@ struct TableOptions: Sendable {
   /// 0: no filter; 10: one false answer in a hundred.
   var bloomBitsPerKey = 10
   /// The bytes of an index partition before packing.
-  var indexPartitionSize = 16 * 1024
+  var indexPartitionSize = 4 * 1024
   /// The bytes that are written to the file at a time.
   var bufferSize = 512 * 1024
   /// Whether the system is told to write each piece to the disk at once, so that the final sync is

@@ -13,7 +13,10 @@ extension TableReader {
   /// The block through the cache. In memory its trailer, or nothing of value, lies behind its content.
   @inline(__always)
   func block(_ handle: BlockHandle, _ role: BlockRole) throws(EngineError) -> BlockPin {
-    if let pin = cache.lookup(BlockKey(tableID: footer.tableID, offset: handle.offset)) { return pin }
+    if let pin = cache.lookup(BlockKey(tableID: footer.tableID, offset: handle.offset)) {
+      if role != .filter { Block.prefetch(pin.content(handle)) }
+      return pin
+    }
     return try readBlock(handle, role)
   }
 
@@ -102,7 +105,7 @@ extension TableReader {
     do throws(EngineError) {
       switch role {
       case .data: try Block.validate(content)
-      case .index: try Block.validateIndex(content)
+      case .index: try IndexBlock.validate(content)
       case .filter, .properties: break
       }
     } catch {

@@ -44,12 +44,12 @@ private struct TableVerification: ~Copyable {
     let footer = table.footer
     try loadFilter()
     let rootMemory = try table.read(footer.rootIndex, .index)
-    let root = Block(validated: rootMemory.view.slice(0, Int(footer.rootIndex.contentSize)))
-    try checkOrder(root, footer.rootIndex)
+    let root = IndexBlock(validated: rootMemory.view.slice(0, Int(footer.rootIndex.contentSize)))
+    try checkOrder(root.separators, footer.rootIndex)
     if footer.indexLevelCount == 1 {
       try checkPartition(root, footer.rootIndex)
     } else {
-      for row in 0..<root.rowCount { try checkPartition(entry: root.indexEntry(row), root, row) }
+      for row in 0..<root.rowCount { try checkPartition(entry: root.entries.entry(row), root, row) }
     }
     try advance(to: footer.dataSize, 0, "data")
     if isContinuing { throw table.fault("the last block goes on in no other", footer.dataSize) }
@@ -57,7 +57,7 @@ private struct TableVerification: ~Copyable {
     try advance(to: footer.filterOffset, filterSize, "the filter")
     if footer.indexLevelCount == 2 {
       for row in 0..<root.rowCount {
-        let handle = root.indexEntry(row).handle
+        let handle = root.entries.handle(row)
         try advance(to: handle.offset, UInt64(handle.fileSize), "an index partition")
       }
     }
@@ -98,38 +98,38 @@ private struct TableVerification: ~Copyable {
   // MARK: - Index
 
   private mutating func checkPartition(
-    entry: IndexEntry, _ root: borrowing Block, _ row: Int
+    entry: IndexEntry, _ root: IndexBlock, _ row: Int
   ) throws(EngineError) {
     let memory = try table.read(entry.handle, .index)
-    let partition = Block(validated: memory.view.slice(0, Int(entry.handle.contentSize)))
-    try checkOrder(partition, entry.handle)
+    let partition = IndexBlock(validated: memory.view.slice(0, Int(entry.handle.contentSize)))
+    try checkOrder(partition.separators, entry.handle)
     let rowsBefore = found.entryCount
     let tombstonesBefore = found.tombstoneCount
     try checkPartition(partition, entry.handle)
     let last = partition.rowCount - 1
     key.removeAll()
-    root.appendKey(row, to: &key)
-    guard last >= 0, partition.compare(last, InternalKey(key.view, root.trailer(row))) == 0,
+    root.separators.appendKey(row, to: &key)
+    guard last >= 0, partition.separators.compare(last, InternalKey(key.view, root.separators.trailer(row))) == 0,
       UInt64(entry.rowCount) == min(found.entryCount - rowsBefore, UInt64(UInt32.max)),
       UInt64(entry.tombstoneCount) == min(found.tombstoneCount - tombstonesBefore, UInt64(UInt32.max))
     else { throw table.fault("the root index contradicts a partition", entry.handle.offset) }
     for index in 0..<partition.rowCount {
-      let below = partition.indexEntry(index)
+      let below = partition.entries.entry(index)
       guard below.smallestSequence >= entry.smallestSequence, below.largestSequence <= entry.largestSequence else {
         throw table.fault("a partition holds sequences that the root does not know", entry.handle.offset)
       }
     }
   }
 
-  private mutating func checkPartition(_ index: Block, _ handle: BlockHandle) throws(EngineError) {
+  private mutating func checkPartition(_ index: IndexBlock, _ handle: BlockHandle) throws(EngineError) {
     for row in 0..<index.rowCount {
-      let entry = index.indexEntry(row)
+      let entry = index.entries.entry(row)
       key.removeAll()
-      index.appendKey(row, to: &key)
-      try checkBlock(entry, separator: InternalKey(key.view, index.trailer(row)))
+      index.separators.appendKey(row, to: &key)
+      try checkBlock(entry, separator: InternalKey(key.view, index.separators.trailer(row)))
       lastSeparator.removeAll()
-      index.appendKey(row, to: &lastSeparator)
-      lastSeparatorTrailer = index.trailer(row)
+      index.separators.appendKey(row, to: &lastSeparator)
+      lastSeparatorTrailer = index.separators.trailer(row)
       hasSeparator = true
     }
   }

@@ -77,13 +77,13 @@ final class TableReader: Sendable {
     let root = try root()
     let rootRow = root.lowerBound(userKey, target)
     if rootRow == root.rowCount { return nil }
-    let entry = root.indexEntry(rootRow)
-    if footer.indexLevelCount == 1 { return try get(userKey, target, entry.handle) }
-    let partitionPin = try block(entry.handle, .index)
-    let partition = Block(validated: partitionPin.content(entry.handle))
+    let handle = root.entries.handle(rootRow)
+    if footer.indexLevelCount == 1 { return try get(userKey, target, handle) }
+    let partitionPin = try block(handle, .index)
+    let partition = IndexBlock(validated: partitionPin.content(handle))
     let row = partition.lowerBound(userKey, target)
     if row == partition.rowCount { return nil }
-    return try get(userKey, target, partition.indexEntry(row).handle)
+    return try get(userKey, target, partition.entries.handle(row))
   }
 
   /// From a data block. If the key is in the table, its first visible entry is in this block: the
@@ -123,7 +123,7 @@ final class TableReader: Sendable {
 
   /// The root index, valid while the table is open.
   @inline(__always)
-  func root() throws(EngineError) -> Block { try pinnedRoot.block(self) }
+  func root() throws(EngineError) -> IndexBlock { try pinnedRoot.block(self) }
 
   /// The properties, read anew each time.
   func properties() throws(EngineError) -> TableProperties {

@@ -37,6 +37,9 @@ final class Version: Sendable {
     return level &- 1 < runs.count ? runs[level &- 1] : .empty
   }
 
+  /// The levels from 1 on that have tables.
+  var levelsFilled: Int { runs.reduce(0) { $1.isEmpty ? $0 : $0 + 1 } }
+
   /// The tables of any level: newest first on level 0, in key order below.
   func tables(level: Int) -> [TableMetadata] { level == 0 ? levelZero.tables : run(level).tables }
 

@@ -249,9 +249,9 @@ struct BadInputTests {
     let fixture = try DamageFixture(.closed)
     for name in fixture.image.names(suffix: ".sst") {
       // Version, required features, transform.
-      for place in [112, 80, 88] {
+      for (place, value) in [(112, 1), (112, 3), (80, 2), (88, 2)] as [(Int, UInt8)] {
         var image = fixture.image
-        image.files[name]?.patchFooter(at: place, 2)
+        image.files[name]?.patchFooter(at: place, value)
         let fileSystem = try image.makeFileSystem()
         let outcome = try DamageOutcome(reading: fileSystem, expecting: fixture.state)
         #expect(outcome.openError == nil && outcome.wrongAnswer == nil)

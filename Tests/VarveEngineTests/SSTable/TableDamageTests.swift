@@ -9,7 +9,7 @@ struct TableDamageTests {
     var random = SeededRandom(seed: 5)
     var options = TableOptions.small
     options.compression = compression
-    options.indexPartitionSize = 160
+    options.indexPartitionSize = 110
     options.blockSize = 160
     var entries = KeyShape.decimal.entries(22, &random)
     entries += (0..<8).map { Entry(key: Array("a hot key".utf8), sequence: UInt64(100 - $0), value: [7, 7, 7, 7, 7]) }

@@ -28,11 +28,11 @@ struct TableDumpTests {
     let text = try Self.lines(entries, .all).joined(separator: "\n")
     #expect(
       text == #"""
-        table 0xabc version 1 size 491 data 112
+        table 0xabc version 2 size 500 data 112
         features 0x0 transform 0 index levels 1
-        root at 181 stored 97 content 97
+        root at 181 stored 106 content 106
         filter at 112 lines 1 probes 6
-        properties at 283 stored 75 content 75
+        properties at 292 stored 75 content 75
         entries 4 keys 3 tombstones 1
         key bytes 17 value bytes 22 content 107
         data blocks 1 copied 0
@@ -55,11 +55,11 @@ struct TableDumpTests {
     let rest = (0..<20).map { Self.entry("user/x\(100 + $0)", 3, .put, "value") }
     let text = try Self.lines([Self.entry("user/a", 5, .put, "v")] + hot + rest, [.index, .blocks]) {
       $0.blockSize = 100
-      $0.indexPartitionSize = 200
+      $0.indexPartitionSize = 120
     }.joined(separator: "\n")
     #expect(
       text == #"""
-        partition up to "user/x105" at 676 stored 196 content 196 rows 13 tombstones 0 sequences 3...20
+        partition up to "user/x105" at 676 stored 143 content 143 rows 13 tombstones 0 sequences 3...20
           block up to "user/hot"@18 at 0 stored 110 content 110 rows 4 tombstones 0 sequences 5...20 several-versions continues-after
             rows 4 prefix "user/" keys 10 values 31 widths suffix 1 value 1 sequence 1 kind 0
             bundle 0 prefix ""
@@ -69,7 +69,7 @@ struct TableDumpTests {
           block up to "user/x105" at 237 stored 88 content 88 rows 5 tombstones 0 sequences 3...3
             rows 5 prefix "user/x10" keys 5 values 25 widths suffix 0 value 0 sequence 0 kind 0
             bundle 0 prefix ""
-        partition up to "user/x119" at 877 stored 181 content 181 rows 14 tombstones 0 sequences 3...3
+        partition up to "user/x119" at 824 stored 119 content 119 rows 14 tombstones 0 sequences 3...3
           block up to "user/x110" at 330 stored 92 content 92 rows 5 tombstones 0 sequences 3...3
             rows 5 prefix "user/x1" keys 10 values 25 widths suffix 0 value 0 sequence 0 kind 0
             bundle 0 prefix ""

@@ -1,0 +1,64 @@
+/// A decoded index block, a partition or the root: separators in rows, and what each says of the block
+/// it points at.
+///
+/// # Format
+///
+///     columns    the entries (`IndexColumns`)
+///     rows       a block (`Block`) whose keys are the separators; its values are empty
+///
+/// A block counts its sections from its end, so what stands before it does not disturb it, and a search
+/// touches the entries only at the row that it found.
+///
+/// # Safety
+/// Valid as long as the memory it was made of.
+struct IndexBlock {
+  let separators: Block
+  let entries: IndexColumns
+
+  /// An index of no rows.
+  init() {
+    self.init(validated: IndexBlock.empty)
+  }
+
+  private static let empty: ByteView = {
+    let size = IndexColumns.headerSize + Block.headerSize
+    let memory = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 16)
+    unsafe memory.initializeMemory(as: UInt8.self, repeating: 0, count: size)
+    return unsafe ByteView(base: UnsafeRawPointer(memory), count: size)
+  }()
+
+  /// The index with this validated content.
+  @inline(__always)
+  init(validated content: ByteView) {
+    entries = IndexColumns(content, rowCount: IndexBlock.rowCount(content))
+    separators = Block(validated: content.dropFirst(entries.size))
+  }
+
+  @inline(__always)
+  var rowCount: Int { separators.rowCount }
+
+  @inline(__always)
+  func lowerBound(_ key: ByteView, _ trailer: Trailer) -> Int { separators.lowerBound(key, trailer) }
+
+  /// Throws `.corruption` without a place unless every access to rows and entries is inside the content.
+  static func validate(_ content: ByteView) throws(EngineError) {
+    guard content.count >= IndexColumns.headerSize + Block.headerSize else {
+      throw .corruption("an index of \(content.count) bytes")
+    }
+    let rowCount = rowCount(content)
+    // Each row takes a byte at least, of its bundle's head if of nothing else.
+    guard rowCount <= content.count &* Block.bundleSize else {
+      throw .corruption("an index of \(content.count) bytes with \(rowCount) rows")
+    }
+    try IndexColumns.validate(content, rowCount: rowCount)
+    let size = IndexColumns(content, rowCount: rowCount).size
+    let rows = content.dropFirst(size)
+    try Block.validate(rows)
+    guard BlockLayout(rows).valuesSize == 0 else { throw .corruption("an index with values that are no entries") }
+  }
+
+  @inline(__always)
+  private static func rowCount(_ content: ByteView) -> Int {
+    Int(content.load(content.count &- Block.headerSize, as: UInt32.self))
+  }
+}
