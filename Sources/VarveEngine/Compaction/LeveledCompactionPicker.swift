@@ -12,6 +12,11 @@
 ///  4. Tables that are mostly tombstones, towards the bottom; at the bottom, where no snapshot needs
 ///     them, they are rewritten in place.
 ///
+/// # Level 0 waits
+/// While writes go on, level 0 is compacted when it is deep; when they have paused (`isSettling`), from
+/// half of the base level's size on. So a burst is merged once, at its end, and what it leaves is
+/// neither slow to read nor large.
+///
 /// # Level 0 into the base level
 /// The deepest interval that can be compacted is the seed: all its tables from the oldest up to the
 /// first that is busy, and, again and again, older tables that overlap those. Then everything of level
@@ -30,15 +35,18 @@ struct LeveledCompactionPicker: Sendable {
     let inProgress: CompactionsInProgress
     /// No snapshot sees less than this; entries at or below it that are hidden are needed by nobody.
     let oldestSnapshot: SequenceNumber
+    /// Whether writes have paused: then what waits in level 0 for more of its kind need not wait.
+    let isSettling: Bool
 
     init(
       family: FamilyID, version: Version, inProgress: CompactionsInProgress = CompactionsInProgress(),
-      oldestSnapshot: SequenceNumber = .maximum
+      oldestSnapshot: SequenceNumber = .maximum, isSettling: Bool = false
     ) {
       self.family = family
       self.version = version
       self.inProgress = inProgress
       self.oldestSnapshot = oldestSnapshot
+      self.isSettling = isSettling
     }
   }
 
@@ -77,7 +85,7 @@ struct LeveledCompactionPicker: Sendable {
   /// The levels, the most urgent first. Tables that are being compacted don't count.
   func scores(_ input: Input, _ targets: LevelTargets) -> [Score] {
     var fills = [Double](repeating: 0, count: Limits.levelCount)
-    fills[0] = levelZeroFill(input)
+    fills[0] = levelZeroFill(input, targets)
     for level in 1..<LevelTargets.bottomLevel {
       let idle = input.version.run(level).tables.reduce(0) {
         $0 + (input.inProgress.isBusy($1) ? 0 : Self.compensatedSize($1))
@@ -96,7 +104,7 @@ struct LeveledCompactionPicker: Sendable {
   }
 
   /// Depth decides; bytes and tables only where they pile up side by side.
-  private func levelZeroFill(_ input: Input) -> Double {
+  private func levelZeroFill(_ input: Input, _ targets: LevelTargets) -> Double {
     let levelZero = input.version.levelZero
     guard !levelZero.isEmpty else { return 0 }
     var depths = [Int](repeating: 0, count: levelZero.intervalCount)
@@ -109,7 +117,15 @@ struct LeveledCompactionPicker: Sendable {
     }
     let depth = Double(depths.max() ?? 0) / Double(options.levelZeroDepthTrigger)
     let bytes = Double(size) / Double(options.levelZeroBatchSize * 2)
-    return max(depth, bytes, Double(count) / 256)
+    return max(depth, bytes, Double(count) / 256, input.isSettling ? idleFill(size, input, targets) : 0)
+  }
+
+  /// What level 0 weighs when writes have paused: from half of the base level on it is compacted. So a
+  /// tree at rest is at most that much larger than its last levels, and a pause costs at most three
+  /// written bytes for each one flushed.
+  private func idleFill(_ size: UInt64, _ input: Input, _ targets: LevelTargets) -> Double {
+    let base = input.version.size(level: targets.baseLevel)
+    return base == 0 ? (size > 0 ? 1 : 0) : Double(size) * 2 / Double(base)
   }
 
   /// A table's size, raised by its tombstones: each frees about an entry of average size further

@@ -25,7 +25,7 @@ final class WriteController: Sendable {
     /// Unpaid compaction bytes at which pressure is 1.
     var debtMaximum: UInt64 = 8 << 30
     /// The depth of level 0 at which its pressure begins, and at which it is 1.
-    var depthMinimum = 4.0
+    var depthMinimum = 10.0
     var depthMaximum = 36.0
     /// Bytes of all memtables, active and frozen, at which writes stop.
     var memoryBudget: UInt64 = 256 << 20

@@ -149,7 +149,7 @@ final class BackgroundWork: Sendable {
         state.retryNanoseconds = Self.firstRetryNanoseconds
       }
       epochs.poll()
-      compactions.didChange(inputs.map(\.family.id))
+      compactions.didFlush(inputs.map(\.family.id))
       updateController()
       enforceLogBound()
       tree.cache.trimIfShrunk()
@@ -310,13 +310,16 @@ final class BackgroundWork: Sendable {
     }
   }
 
-  /// Returns when no flush and no compaction is due.
+  /// Returns when no flush and no compaction is due, and what they left over is removed.
   func waitUntilIdle() throws(EngineError) {
     repeat {
       try waitForFlushes()
       executor.wait(until: { [self] in state.withLock { !$0.isFlushScheduled || $0.flushError != nil } })
       try compactions.waitUntilIdle()
     } while !registry.all.allSatisfy { $0.state.frozen.isEmpty }
+    // A view that a read held back when it was replaced keeps files, too.
+    epochs.poll()
+    executor.wait(until: { [self] in obsolete.isIdle })
   }
 
   // MARK: - Closing

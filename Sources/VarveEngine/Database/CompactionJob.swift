@@ -12,7 +12,9 @@ internal import Synchronization
 /// # Concurrency
 /// `shared` is guarded by its mutex. Nobody waits inside a job: the last part goes on.
 final class CompactionJob: Sendable {
-  private let compaction: Compaction
+  /// nil from the end on: who is told of it may look for the files of the inputs.
+  private let work: Mutex<Compaction?>
+  private let family: FamilyID
   private let background: BackgroundWork
   private let parts: [Part]
   private let snapshots: SnapshotIntervals
@@ -41,7 +43,8 @@ final class CompactionJob: Sendable {
     _ compaction: Compaction, background: BackgroundWork, progress: @escaping @Sendable (UInt64) -> Void,
     whenDone: @escaping @Sendable (Result<Void, EngineError>) -> Void
   ) {
-    self.compaction = compaction
+    work = Mutex(compaction)
+    family = compaction.family
     self.background = background
     report = progress
     self.whenDone = whenDone
@@ -50,6 +53,11 @@ final class CompactionJob: Sendable {
     // After the inputs were chosen: all their entries are visible, so the last interval is settled.
     snapshots = SnapshotIntervals(background.snapshots.sequences { background.pipeline.visible })
     shared = Mutex(Shared(remaining: parts.count))
+  }
+
+  private var compaction: Compaction {
+    guard let compaction = work.withLock({ $0 }) else { fatalError("a compaction does not go on after its end") }
+    return compaction
   }
 
   func start() {
@@ -71,16 +79,18 @@ final class CompactionJob: Sendable {
   // MARK: - One part
 
   private func merge(_ part: Part) throws(EngineError) {
+    let compaction = compaction
     var entries = CompactionIterator(
-      makeSource(), snapshots: snapshots, deeper: DeeperKeys(compaction.older, in: compaction.range),
+      makeSource(compaction), snapshots: snapshots, deeper: DeeperKeys(compaction.older, in: compaction.range),
       zeroesSequences: compaction.isBottommost && compaction.outputLevel > 0, upper: part.upper)
     if let lower = part.lower {
       try lower.withByteView { (lower) throws(EngineError) in try entries.seek(lower) }
     } else {
       try entries.seekToFirst()
     }
-    guard let family = background.registry.find(compaction.family) else { throw Self.canceled }
-    var writer = PartWriter(job: self, family: family, splitter: CompactionOutputSplitter(compaction))
+    guard let family = background.registry.find(family) else { throw Self.canceled }
+    var writer = PartWriter(
+      job: self, family: family, level: compaction.outputLevel, splitter: CompactionOutputSplitter(compaction))
     do throws(EngineError) {
       try copy(&entries, to: &writer)
       try writer.finishOutput()
@@ -91,7 +101,7 @@ final class CompactionJob: Sendable {
   }
 
   /// The inputs as one merge: a run for each deeper level, and for each sublevel of level 0.
-  private func makeSource() -> MergingIterator<MergeSource> {
+  private func makeSource(_ compaction: Compaction) -> MergingIterator<MergeSource> {
     var runs: [SortedRun] = []
     for input in compaction.inputs {
       if input.level == 0 {
@@ -128,13 +138,14 @@ final class CompactionJob: Sendable {
 
   private func check() throws(EngineError) {
     if isStopped.load(ordering: .relaxed) || background.isClosing { throw Self.canceled }
-    guard let family = background.registry.find(compaction.family), !family.isDropped else { throw Self.canceled }
+    guard let family = background.registry.find(family), !family.isDropped else { throw Self.canceled }
   }
 
   /// The table that a part writes now.
   private struct PartWriter {
     let job: CompactionJob
     let family: FamilyState
+    let level: Int
     var splitter: CompactionOutputSplitter
     var output: TableOutput?
     var reported: UInt64 = 0
@@ -154,7 +165,7 @@ final class CompactionJob: Sendable {
         _ = splitter.shouldSplit(before: userKey, currentSize: 0)
       }
       let output = try TableOutput(
-        job.background, family, level: job.compaction.outputLevel, origin: .compaction)
+        job.background, family, level: level, origin: .compaction)
       job.shared.withLock { $0.written.append(output.number) }
       self.output = output
       return output.builder
@@ -187,20 +198,20 @@ final class CompactionJob: Sendable {
 
   private func complete() {
     let result = shared.withLock { $0 }
-    if let error = result.error {
+    var failure = result.error
+    if failure != nil {
       background.tree.removeTables(result.written)
-      whenDone(.failure(error))
-      return
+    } else {
+      do throws(EngineError) { try install(result.outputs.sorted(by: TableMetadata.isSmallerFirst)) } catch {
+        failure = error
+      }
     }
-    do throws(EngineError) {
-      try install(result.outputs.sorted(by: TableMetadata.isSmallerFirst))
-      whenDone(.success(()))
-    } catch {
-      whenDone(.failure(error))
-    }
+    work.withLock { $0 = nil }
+    whenDone(failure.map { .failure($0) } ?? .success(()))
   }
 
   private func install(_ outputs: [TableMetadata]) throws(EngineError) {
+    let compaction = compaction
     if !outputs.isEmpty {
       do throws(EngineError) {
         try background.tree.environment.fileSystem.syncDirectory(background.tree.directory)

@@ -25,10 +25,18 @@ final class CompactionScheduler: Sendable {
     var isClosing = false
     var error: EngineError?
     var retryNanoseconds = CompactionScheduler.firstRetryNanoseconds
+    /// Families that nothing was flushed for lately: what waits in level 0 for more of its kind is
+    /// compacted, too.
+    var settling: Set<FamilyID> = []
+    /// Counts flushes, so that a timer sees whether there were any.
+    var flushCount: UInt64 = 0
+    var isIdleTimerSet = false
     /// Input bytes of running compactions that are written already.
     var progress: [CompactionsInProgress.Ticket: UInt64] = [:]
   }
 
+  /// So long without a flush, and families are settled.
+  private static let idleNanoseconds: UInt64 = 1_000_000_000
   private static let firstRetryNanoseconds: UInt64 = 100_000_000
   private static let lastRetryNanoseconds: UInt64 = 5_000_000_000
 
@@ -45,9 +53,41 @@ final class CompactionScheduler: Sendable {
     schedulePick()
   }
 
+  /// Notes that a family was flushed. When none was for a while, it is settled.
+  func didFlush(_ families: some Sequence<FamilyID>) {
+    let shouldSetTimer = state.withLock { state in
+      state.settling.subtract(families)
+      state.flushCount += 1
+      defer { state.isIdleTimerSet = true }
+      return !state.isIdleTimerSet
+    }
+    didChange(families)
+    if shouldSetTimer { setIdleTimer() }
+  }
+
+  private func setIdleTimer() {
+    let count = state.withLock { $0.flushCount }
+    background.executor.submit("compaction.idle", after: Self.idleNanoseconds) { [self] in
+      let isIdle = state.withLock { state in
+        guard !state.isClosing else { return false }
+        let isIdle = state.flushCount == count
+        if isIdle { state.isIdleTimerSet = false }
+        return isIdle
+      }
+      if isIdle { settle() } else if !background.isClosing { setIdleTimer() }
+    }
+  }
+
+  /// Compacts also what only waits in level 0 for more to come.
+  private func settle() {
+    let families = background.registry.all.map(\.id)
+    state.withLock { $0.settling = Set(families) }
+    didChange(families)
+  }
+
   private func schedulePick() {
     let shouldSubmit = state.withLock { state in
-      guard !state.isPickScheduled, !state.isClosing, !state.changed.isEmpty else { return false }
+      guard !state.isPickScheduled, state.canPick(background.executor.parallelism) else { return false }
       state.isPickScheduled = true
       return true
     }
@@ -57,22 +97,24 @@ final class CompactionScheduler: Sendable {
   private func runPick() {
     while pickOne() {}
     state.withLock { $0.isPickScheduled = false }
+    // What came between the last look and the line before is not left behind.
+    schedulePick()
     background.executor.wakeWaiters()
   }
 
   /// Begins the most urgent compaction, or moves tables. False where nothing is due or no thread free.
   private func pickOne() -> Bool {
-    let (candidates, isFree) = state.withLock { state in
-      (state.changed.sorted(), state.runningCount < background.executor.parallelism && !state.isClosing)
+    let candidates = state.withLock { state in
+      state.canPick(background.executor.parallelism) ? state.changed.sorted() : []
     }
-    guard isFree else { return false }
+    guard !candidates.isEmpty else { return false }
     let reservation = reserve {
       var best: Compaction?
       for id in candidates {
-        guard let found = pick(id) else {
-          state.withLock { _ = $0.changed.remove(id) }
-          continue
-        }
+        // Taken out before the look: a change that comes meanwhile puts it in again.
+        state.withLock { _ = $0.changed.remove(id) }
+        guard let found = pick(id) else { continue }
+        state.withLock { _ = $0.changed.insert(id) }
         if best.map({ found.score > $0.score }) ?? true { best = found }
       }
       return best
@@ -90,9 +132,10 @@ final class CompactionScheduler: Sendable {
   /// its tables, which the version no longer has, are not chosen again.
   private func input(_ family: FamilyState) -> LeveledCompactionPicker.Input {
     let oldest = background.snapshots.oldest ?? background.pipeline.visible
-    let inProgress = state.withLock { $0.inProgress }
+    let (inProgress, isSettling) = state.withLock { ($0.inProgress, $0.settling.contains(family.id)) }
     return LeveledCompactionPicker.Input(
-      family: family.id, version: family.version, inProgress: inProgress, oldestSnapshot: oldest)
+      family: family.id, version: family.version, inProgress: inProgress, oldestSnapshot: oldest,
+      isSettling: isSettling)
   }
 
   // MARK: - Running
@@ -123,27 +166,30 @@ final class CompactionScheduler: Sendable {
       do throws(EngineError) {
         // A family that was dropped meanwhile has nothing to move, and its tables are given up with it.
         _ = try background.tree.commit(compaction.moveEdit())
-        finish(compaction, ticket, .success(()))
+        finish(compaction.family, ticket, .success(()))
         whenDone?()
         return true
       } catch {
-        finish(compaction, ticket, .failure(error))
+        finish(compaction.family, ticket, .failure(error))
         whenDone?()
         return false
       }
     }
+    let family = compaction.family
     CompactionJob(compaction, background: background) { [self] bytes in
       state.withLock { $0.progress[ticket, default: 0] += bytes }
     } whenDone: { [self] result in
-      finish(compaction, ticket, result)
+      finish(family, ticket, result)
       whenDone?()
     }.start()
     return true
   }
 
   private func finish(
-    _ compaction: Compaction, _ ticket: CompactionsInProgress.Ticket, _ result: Result<Void, EngineError>
+    _ family: FamilyID, _ ticket: CompactionsInProgress.Ticket, _ result: Result<Void, EngineError>
   ) {
+    // First what the compaction leaves over: who waits for its end may look for the files.
+    background.epochs.poll()
     state.withLock { state in
       state.inProgress.finish(ticket)
       state.progress[ticket] = nil
@@ -151,12 +197,11 @@ final class CompactionScheduler: Sendable {
       if case .success = result {
         state.error = nil
         state.retryNanoseconds = Self.firstRetryNanoseconds
-        state.changed.insert(compaction.family)
+        state.changed.insert(family)
       }
     }
-    background.epochs.poll()
     background.tree.cache.trimIfShrunk()
-    if case .failure(let error) = result { didFail(error, family: compaction.family) }
+    if case .failure(let error) = result { didFail(error, family: family) }
     background.updateController()
     schedulePick()
     background.executor.wakeWaiters()
@@ -178,8 +223,10 @@ final class CompactionScheduler: Sendable {
 
   // MARK: - Waiting
 
-  /// Returns when nothing is due and nothing runs; throws what the last compaction met.
+  /// Settles all families; returns when nothing is due and nothing runs; throws what the last
+  /// compaction met.
   func waitUntilIdle() throws(EngineError) {
+    settle()
     background.executor.wait(until: { [self] in state.withLock { $0.isIdle || $0.error != nil } })
     if let error = state.withLock({ $0.error }) { throw error }
   }
@@ -247,6 +294,11 @@ final class CompactionScheduler: Sendable {
 }
 
 extension CompactionScheduler.State {
+  /// Whether a look at what changed may begin something.
+  fileprivate func canPick(_ parallelism: Int) -> Bool {
+    !changed.isEmpty && runningCount < parallelism && !isClosing
+  }
+
   fileprivate var isIdle: Bool { changed.isEmpty && runningCount == 0 && !isPickScheduled }
 }
 

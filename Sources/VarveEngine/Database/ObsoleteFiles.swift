@@ -14,6 +14,7 @@ final class ObsoleteFiles: Sendable {
   private struct State {
     var paths: [String] = []
     var isScheduled = false
+    var isRemoving = false
     var isStopped = false
   }
 
@@ -40,13 +41,19 @@ final class ObsoleteFiles: Sendable {
     if shouldSchedule { executor.submit("files.remove", priority: .normal) { [self] in removeAll() } }
   }
 
+  /// Whether every file that may go is gone.
+  var isIdle: Bool { state.withLock { $0.isStopped || (!$0.isScheduled && !$0.isRemoving) } }
+
   private func removeAll() {
     let paths = state.withLock { state in
       state.isScheduled = false
+      state.isRemoving = true
       defer { state.paths.removeAll() }
       return state.isStopped ? [] : state.paths
     }
     // A file that can't be removed now is an orphan, which the next open removes.
     for path in paths.sorted() { try? fileSystem.remove(path) }
+    state.withLock { $0.isRemoving = false }
+    executor.wakeWaiters()
   }
 }

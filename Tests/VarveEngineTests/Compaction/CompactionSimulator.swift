@@ -77,6 +77,8 @@ struct CompactionSimulator {
     try work(bytesPerMemtable)
   }
 
+  private var isSettling = false
+
   private mutating func note() {
     depthMaximum = max(depthMaximum, version.levelZero.depth)
     debtMaximum = max(debtMaximum, picker.debtBytes(version))
@@ -103,8 +105,12 @@ struct CompactionSimulator {
 
   // MARK: - Compacting
 
-  /// Runs compactions until nothing is due.
-  mutating func settle() throws { try work(nil) }
+  /// Runs compactions until nothing is due, as they run when writes have paused.
+  mutating func settle() throws {
+    isSettling = true
+    try work(nil)
+    isSettling = false
+  }
 
   private mutating func work(_ budget: UInt64?) throws {
     var budgets = [UInt64](repeating: budget ?? .max, count: threadCount)
@@ -125,7 +131,8 @@ struct CompactionSimulator {
 
   private mutating func start() throws {
     while running.count < threadCount {
-      let input = LeveledCompactionPicker.Input(family: 0, version: version, inProgress: inProgress)
+      let input = LeveledCompactionPicker.Input(
+        family: 0, version: version, inProgress: inProgress, isSettling: isSettling)
       guard let compaction = picker.pick(input) else { return }
       if compaction.isTrivialMove {
         movedBytes += compaction.inputSize

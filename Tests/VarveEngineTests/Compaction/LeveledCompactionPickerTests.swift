@@ -12,13 +12,14 @@ struct LeveledCompactionPickerTests {
     var options = CompactionPickerOptions()
     // A flush makes 100 bytes, level 0 gives 400 at once, tables are 100 bytes.
     options.memtableSize = 200
+    options.levelZeroDepthTrigger = 4
     options.targetFileSize = 100
     options.expansionFactor = 50
     return options
   }
   static let picker = LeveledCompactionPicker(options: options)
 
-  static func parse(_ text: String) throws -> LeveledCompactionPicker.Input {
+  static func parse(_ text: String, isSettling: Bool = false) throws -> LeveledCompactionPicker.Input {
     var levels: [Int: [TableMetadata]] = [:]
     var busy: [Int: [TableMetadata]] = [:]
     for line in text.split(separator: "\n") {
@@ -47,7 +48,7 @@ struct LeveledCompactionPickerTests {
           family: 1, reason: .manual, inputs: [.init(level: level, tables: tables)], outputLevel: level,
           range: range, version: version, targetFileSize: 100))
     }
-    return LeveledCompactionPicker.Input(family: 1, version: version, inProgress: inProgress)
+    return LeveledCompactionPicker.Input(family: 1, version: version, inProgress: inProgress, isSettling: isSettling)
   }
 
   private static func number(_ text: Substring, _ letter: Character) -> UInt64? {
@@ -73,6 +74,20 @@ struct LeveledCompactionPickerTests {
 
   @Test func `a shallow level 0 over data is left alone`() throws {
     #expect(try Self.pick("0: 9[a,z] 8[a,z] 7[a,z]\n6: 1[a,m] 2[n,z]") == "nothing")
+  }
+
+  @Test func `when writes have paused, level 0 is merged from half of the base level on`() throws {
+    func settled(_ text: String) throws -> String {
+      Self.render(Self.picker.pick(try Self.parse(text, isSettling: true)))
+    }
+    #expect(try settled("0: 9[a,z]\n6: 1[a,m] 2[n,z]") == "levelZero 0: 9, 6: 1 2 -> 6 bottommost")
+    #expect(try settled("0: 9[a,z]s99\n6: 1[a,m] 2[n,z]") == "nothing")
+    // The oldest goes down unread where nothing lies below, the next one is merged with it.
+    #expect(try settled("0: 9[a,z] 8[a,z]") == "move 0: 8 -> 6 unread bottommost")
+    #expect(try settled("0: 9[a,z]\n6: 8[a,z]") == "levelZero 0: 9, 6: 8 -> 6 bottommost")
+    // What is on its way down already is not counted.
+    #expect(try settled("0: 9[a,c]! 8[p,q]s99\n6: 1[a,m]! 2[n,z]") == "nothing")
+    #expect(try settled("6: 1[a,m] 2[n,z]") == "nothing")
   }
 
   @Test func `four deep, level 0 is merged into the base level`() throws {

@@ -17,11 +17,14 @@ struct ColdFamilyTests {
 
   private static func open(_ fileSystem: any FileSystem, seed: UInt64) throws -> (Engine, SteppedExecutor) {
     let executor = SteppedExecutor(seed: seed)
+    // Tables that share an id would share blocks of the cache.
+    let random = Mutex(SeededRandom(seed: seed))
     return (
       try Engine.open(
         at: "/db", options: options(),
         environment: EngineEnvironment(
-          fileSystem: fileSystem, clock: executor.clock, random: { seed }, makeExecutor: { _ in executor })),
+          fileSystem: fileSystem, clock: executor.clock, random: { random.withLock { $0.next() } },
+          makeExecutor: { _ in executor })),
       executor
     )
   }
