@@ -18,8 +18,10 @@ import Synchronization
 ///    evicted, at the same time. It never finds a wrong one.
 ///
 /// # Concurrency
-/// Every method is safe from any thread. The capacity is one for all shards: a shard that can't evict
-/// enough asks the next. Two shards are never locked at a time.
+/// Every method is safe from any thread. The capacity is one for all shards. A shard that has its share
+/// makes room in itself; one that has less, or can't evict enough, takes it from those with more: else
+/// a shard that once fell behind would evict its few blocks for each new one, and never catch up.
+/// Two shards are never locked at a time.
 ///
 /// # Safety
 /// The owner of the shards' memory. Pins may outlive the cache (see `BlockPin`).
@@ -102,7 +104,7 @@ final class BlockCache: @unchecked Sendable {
     if charge <= largestCharge(priority) {
       // The second try finds room that other shards made.
       for isLastTry in [false, true] {
-        let found = unsafe insert(into: number, key, hash, base, count, priority)
+        let found = unsafe insert(into: number, key, hash, base, count, priority, isLastTry: isLastTry)
         if let (slot, isNew) = found {
           if !isNew { unsafe BlockMemory.release(base, count) }
           return slot.takenPin
@@ -117,13 +119,13 @@ final class BlockCache: @unchecked Sendable {
   /// there is no room and the shard has nothing more to evict.
   private func insert(
     into number: Int, _ key: BlockKey, _ hash: UInt64, _ base: UnsafeMutableRawPointer, _ count: Int,
-    _ priority: BlockPriority
+    _ priority: BlockPriority, isLastTry: Bool
   ) -> (slot: CacheSlot, isNew: Bool)? {
     let charge = count + CacheSlot.overhead
     var victims = BlockMemoryChain()
     let result: (slot: CacheSlot, isNew: Bool)? = withShard(number) { shard in
       if let slot = shard.index.lookup(key, hash) { return (slot, false) }
-      guard makeRoom(charge, in: &shard, &victims) else { return nil }
+      guard makeRoom(charge, in: &shard, &victims, isLastTry: isLastTry) else { return nil }
       let packedBefore = shard.index.packed
       guard let slot = unsafe shard.insert(key, hash: hash, base: base, count: count, priority: priority) else {
         charged(-charge)
@@ -140,16 +142,20 @@ final class BlockCache: @unchecked Sendable {
   }
 
   /// Charges a block and evicts from this shard what that is too much. False, with nothing charged for
-  /// the block, if the shard has not enough to evict.
+  /// the block, if the shard has not enough to evict, or others should give first.
   private func makeRoom(
-    _ charge: Int, in shard: inout BlockCacheShard, _ victims: inout BlockMemoryChain
+    _ charge: Int, in shard: inout BlockCacheShard, _ victims: inout BlockMemoryChain, isLastTry: Bool
   ) -> Bool {
     let capacity = capacity
+    // Near its share a shard helps itself: looking for one that has more takes other locks.
+    let share = isLastTry ? 0 : capacity / BlockCache.shardCount / 8 * 7
     // What is freed and charged is summed up first: one write to the account that all shards share.
     var change = charge
     var used = unsafe account.pointee.used.load(ordering: .relaxed)
     while true {
-      while used + change > capacity, let freed = shard.evictOne(&victims) { change -= freed }
+      while used + change > capacity, shard.bytes + charge > share, let freed = shard.evictOne(&victims) {
+        change -= freed
+      }
       let hasRoom = used + change <= capacity
       if !hasRoom { change -= charge }
       used = charged(change)
@@ -217,8 +223,14 @@ final class BlockCache: @unchecked Sendable {
   private static let trimSizeMinimum = 1 << 20
   private static let trimSizeMaximum = 8 << 20
 
-  /// Evicts from one shard after another until `room` bytes are free; false if that can't be.
+  /// Evicts from one shard after another until `room` bytes are free, first from those that have more
+  /// than their share; false if that can't be.
   private func evict(from first: Int, room: Int) -> Bool {
+    evict(from: first, room: room, downTo: capacity / BlockCache.shardCount)
+      || evict(from: first, room: room, downTo: 0)
+  }
+
+  private func evict(from first: Int, room: Int, downTo share: Int) -> Bool {
     for distance in 0..<BlockCache.shardCount {
       if usedBytes + room <= capacity { return true }
       let number = (first + distance) & (BlockCache.shardCount - 1)
@@ -228,7 +240,7 @@ final class BlockCache: @unchecked Sendable {
         var victims = BlockMemoryChain()
         withShard(number) { shard in
           for _ in 0..<BlockCache.evictionBatch where usedBytes + room > capacity {
-            guard let freed = shard.evictOne(&victims) else {
+            guard shard.bytes > share, let freed = shard.evictOne(&victims) else {
               isExhausted = true
               break
             }

@@ -4,13 +4,18 @@ import Synchronization
 /// which of them goes next. Lookups don't come here.
 ///
 /// # Eviction
-/// Two clocks, each a queue whose head is under the hand. A new data block enters **probation**; if it
+/// Three clocks, each a queue whose head is under the hand. A new data block enters **probation**; if it
 /// is found by a lookup before the hand comes to it, it moves to the **protected** queue, else it is
-/// evicted and remembered (`CacheHistory`). Index and filter blocks, and blocks that come back soon
-/// after their eviction, enter the protected queue at once. There the hand lets a block pass once for
-/// being touched since, and as often as it has lives. Blocks are taken from probation while it is
-/// more than a tenth of the shard, so a scan, whose blocks nobody asks for twice, streams through that
-/// tenth and leaves the rest alone. Blocks that are pinned are passed by.
+/// evicted and remembered (`CacheHistory`). Blocks that come back soon after their eviction enter the
+/// protected queue at once. There the hand lets a block pass once for being touched since, and as often
+/// as it has lives. Blocks are taken from probation while it is more than a tenth of the data, so a
+/// scan, whose blocks nobody asks for twice, streams through that tenth and leaves the rest alone.
+/// Blocks that are pinned are passed by.
+///
+/// Index and filter blocks have the third clock, the **directory**: each read needs them, whatever data it
+/// is for. Its hand goes one block for each that is evicted from the protected queue, so that data that
+/// streams by can't push out what finds it; yet what nobody asks for any more goes some time. A
+/// directory that is nearly the whole shard gives up blocks as data does.
 ///
 /// This is the S3-FIFO policy with the CLOCK bit of HyperClock's lookups. LRU lists were rejected: they
 /// write to shared memory under a lock on every hit.
@@ -26,6 +31,9 @@ struct BlockCacheShard: ~Copyable {
   private var history: CacheHistory
   private var probation = CacheQueue()
   private var protected = CacheQueue()
+  private var directory = CacheQueue()
+  /// Steps that the directory's hand is behind.
+  private var directorySteps = 0
   private var free = CacheSlotPool()
   /// Slots in the index.
   private(set) var visibleCount = 0
@@ -49,6 +57,7 @@ struct BlockCacheShard: ~Copyable {
     }
     probation.forEach(release)
     protected.forEach(release)
+    directory.forEach(release)
     index.deallocate()
     for retired in retiredIndexes { retired.deallocate() }
   }
@@ -80,7 +89,10 @@ struct BlockCacheShard: ~Copyable {
     let slot = free.take()
     let hash32 = UInt32(truncatingIfNeeded: hash)
     unsafe slot.fill(key, hash32, base, count, priority)
-    if priority == .high || history.recall(hash32) {
+    if priority == .high {
+      slot.lives = BlockCacheShard.lives(priority)
+      directory.append(slot, bytes: slot.charge)
+    } else if history.recall(hash32) {
       slot.lives = BlockCacheShard.lives(priority)
       protected.append(slot, bytes: slot.charge)
     } else {
@@ -99,6 +111,30 @@ struct BlockCacheShard: ~Copyable {
   /// Evicts one block; its memory goes to `victims`. Returns what it was charged, or nil if all that
   /// the shard has is pinned.
   mutating func evictOne(_ victims: inout BlockMemoryChain) -> Int? {
+    let isCrowded = directory.bytes > (probation.bytes + protected.bytes) * BlockCacheShard.directoryShare
+    if isCrowded || directorySteps > 0 {
+      let steps = isCrowded ? directory.count * 5 : directorySteps
+      directorySteps = 0
+      if let charge = evictFromDirectory(steps, &victims) { return charge }
+    }
+    if let charge = evictData(&victims) { return charge }
+    return evictFromDirectory(directory.count * 5, &victims)
+  }
+
+  /// The directory may be so many times the data before it gives up blocks as these do.
+  private static let directoryShare = 15
+
+  /// Moves the directory's hand by at most so many blocks, and evicts the first that it may.
+  private mutating func evictFromDirectory(_ steps: Int, _ victims: inout BlockMemoryChain) -> Int? {
+    for _ in 0..<steps {
+      guard let slot = directory.popFirst() else { return nil }
+      if let charge = examine(slot, &victims) { return charge }
+      directory.append(slot, bytes: slot.charge)
+    }
+    return nil
+  }
+
+  private mutating func evictData(_ victims: inout BlockMemoryChain) -> Int? {
     // Each block is passed at most once for a touch and once for each life, unless readers touch it
     // again meanwhile; then too the work has this bound.
     var steps = (probation.count + protected.count) * 5
@@ -113,7 +149,11 @@ struct BlockCacheShard: ~Copyable {
         if let charge = examineProbation(slot, &victims, &pinnedInProbation) { return charge }
       } else {
         guard let slot = protected.popFirst() else { return nil }
-        if let charge = examineProtected(slot, &victims) { return charge }
+        if let charge = examine(slot, &victims) {
+          directorySteps += 1
+          return charge
+        }
+        protected.append(slot, bytes: slot.charge)
       }
     }
     return nil
@@ -139,7 +179,8 @@ struct BlockCacheShard: ~Copyable {
     return nil
   }
 
-  private mutating func examineProtected(_ slot: CacheSlot, _ victims: inout BlockMemoryChain) -> Int? {
+  /// Evicts a slot that was taken out of a queue whose blocks have lives; nil: it stays.
+  private mutating func examine(_ slot: CacheSlot, _ victims: inout BlockMemoryChain) -> Int? {
     let word = slot.word
     if word < CacheSlot.onePin {
       if word & CacheSlot.touched != 0 {
@@ -151,7 +192,6 @@ struct BlockCacheShard: ~Copyable {
         return charge
       }
     }
-    protected.append(slot, bytes: slot.charge)
     return nil
   }
 
@@ -183,6 +223,7 @@ struct BlockCacheShard: ~Copyable {
     var freed = 0
     probation = erase(tableID, from: probation, &victims, &freed)
     protected = erase(tableID, from: protected, &victims, &freed)
+    directory = erase(tableID, from: directory, &victims, &freed)
     return freed
   }
 
@@ -217,8 +258,8 @@ struct BlockCacheShard: ~Copyable {
 
   // MARK: - For tests and statistics
 
-  var blockCount: Int { probation.count + protected.count }
-  var bytes: Int { probation.bytes + protected.bytes }
+  var blockCount: Int { probation.count + protected.count + directory.count }
+  var bytes: Int { probation.bytes + protected.bytes + directory.bytes }
 
   func add(to result: inout CacheStatistics) {
     result.insertedCount += insertedCount

@@ -196,18 +196,29 @@ final class CompactionJob: Sendable {
 
   // MARK: - All parts
 
+  /// This object may outlive its end for a moment, in a thread that returns from it: so it gives up all
+  /// tables before anybody is told.
   private func complete() {
-    let result = shared.withLock { $0 }
-    var failure = result.error
-    if failure != nil {
-      background.tree.removeTables(result.written)
-    } else {
-      do throws(EngineError) { try install(result.outputs.sorted(by: TableMetadata.isSmallerFirst)) } catch {
-        failure = error
-      }
-    }
+    let outcome = installOrRemove()
     work.withLock { $0 = nil }
-    whenDone(failure.map { .failure($0) } ?? .success(()))
+    whenDone(outcome)
+  }
+
+  private func installOrRemove() -> Result<Void, EngineError> {
+    let result = shared.withLock { shared in
+      defer { shared.outputs = [] }
+      return shared
+    }
+    if let error = result.error {
+      background.tree.removeTables(result.written)
+      return .failure(error)
+    }
+    do throws(EngineError) {
+      try install(result.outputs.sorted(by: TableMetadata.isSmallerFirst))
+      return .success(())
+    } catch {
+      return .failure(error)
+    }
   }
 
   private func install(_ outputs: [TableMetadata]) throws(EngineError) {

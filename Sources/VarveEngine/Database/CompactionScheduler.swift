@@ -193,7 +193,6 @@ final class CompactionScheduler: Sendable {
     state.withLock { state in
       state.inProgress.finish(ticket)
       state.progress[ticket] = nil
-      state.runningCount -= 1
       if case .success = result {
         state.error = nil
         state.retryNanoseconds = Self.firstRetryNanoseconds
@@ -203,6 +202,8 @@ final class CompactionScheduler: Sendable {
     background.tree.cache.trimIfShrunk()
     if case .failure(let error) = result { didFail(error, family: family) }
     background.updateController()
+    // Last: until then this thread may hold a version, and with it files that the next compaction replaces.
+    state.withLock { $0.runningCount -= 1 }
     schedulePick()
     background.executor.wakeWaiters()
   }

@@ -14,7 +14,8 @@ final class ObsoleteFiles: Sendable {
   private struct State {
     var paths: [String] = []
     var isScheduled = false
-    var isRemoving = false
+    /// Jobs that remove files now.
+    var removingCount = 0
     var isStopped = false
   }
 
@@ -42,18 +43,18 @@ final class ObsoleteFiles: Sendable {
   }
 
   /// Whether every file that may go is gone.
-  var isIdle: Bool { state.withLock { $0.isStopped || (!$0.isScheduled && !$0.isRemoving) } }
+  var isIdle: Bool { state.withLock { $0.isStopped || (!$0.isScheduled && $0.removingCount == 0) } }
 
   private func removeAll() {
     let paths = state.withLock { state in
       state.isScheduled = false
-      state.isRemoving = true
+      state.removingCount += 1
       defer { state.paths.removeAll() }
       return state.isStopped ? [] : state.paths
     }
     // A file that can't be removed now is an orphan, which the next open removes.
     for path in paths.sorted() { try? fileSystem.remove(path) }
-    state.withLock { $0.isRemoving = false }
+    state.withLock { $0.removingCount -= 1 }
     executor.wakeWaiters()
   }
 }

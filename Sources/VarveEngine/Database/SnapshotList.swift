@@ -2,38 +2,60 @@ internal import Synchronization
 
 /// The sequences that live snapshots and cursors hold: what flush and compaction must keep apart.
 ///
+/// Every cursor holds one while it lives, so this is on the path of a seek: an array that is in order by
+/// itself, because the visible sequence only grows. To hold is to look at its end.
+///
 /// Safe from any thread.
 final class SnapshotList: Sendable {
-  private let held = Mutex<[UInt64: Int]>([:])
+  private struct Held: Sendable {
+    let sequence: SequenceNumber
+    var count: Int
+  }
+
+  /// Ascending, each sequence once.
+  private let held = Mutex<[Held]>([])
 
   /// Takes the visible sequence and holds it. Under the same lock as `sequences`, so that a job that
   /// collects them either sees this one or began before it was visible.
   func hold(_ visible: () -> SequenceNumber) -> SequenceNumber {
     held.withLock { held in
       let sequence = visible()
-      held[sequence.value, default: 0] += 1
+      if let last = held.last, last.sequence == sequence {
+        held[held.count - 1].count += 1
+      } else {
+        assert(held.last.map { $0.sequence < sequence } ?? true, "the visible sequence went back")
+        held.append(Held(sequence: sequence, count: 1))
+      }
       return sequence
     }
   }
 
   func release(_ sequence: SequenceNumber) {
     held.withLock { held in
-      guard let count = held[sequence.value] else { return }
-      held[sequence.value] = count == 1 ? nil : count - 1
+      var low = 0
+      var high = held.count
+      while low < high {
+        let middle = (low + high) / 2
+        if held[middle].sequence < sequence { low = middle + 1 } else { high = middle }
+      }
+      guard low < held.count, held[low].sequence == sequence else { return }
+      held[low].count -= 1
+      if held[low].count == 0 { held.remove(at: low) }
     }
   }
 
   /// All held sequences and the visible one, ascending, each once.
   func sequences(visible: () -> SequenceNumber) -> [SequenceNumber] {
     held.withLock { held in
-      var values = Set(held.keys)
-      values.insert(visible().value)
-      return values.sorted().map { SequenceNumber($0) }
+      var sequences = held.map(\.sequence)
+      let visible = visible()
+      if sequences.last != visible { sequences.append(visible) }
+      return sequences
     }
   }
 
-  var count: Int { held.withLock { $0.values.reduce(0, +) } }
-  var oldest: SequenceNumber? { held.withLock { $0.keys.min().map { SequenceNumber($0) } } }
+  var count: Int { held.withLock { $0.reduce(0) { $0 + $1.count } } }
+  var oldest: SequenceNumber? { held.withLock { $0.first?.sequence } }
 }
 
 /// One instant of the database: reads through it see what was visible when it was made, whatever is

@@ -18,9 +18,9 @@ extension LogWriter.State {
     return prepared
   }
 
-  mutating func finishPreparation(_ segment: PreparedSegment?, error: EngineError?) {
+  /// Notes that preparing ended; nil: it failed.
+  mutating func finishPreparation(_ segment: PreparedSegment?) {
     prepared = segment
-    preparationError = error
     isPreparing = false
   }
 

@@ -75,7 +75,6 @@ final class LogWriter: @unchecked Sendable {
     var syncError: EngineError?
     var prepared: PreparedSegment?
     var isPreparing = false
-    var preparationError: EngineError?
     var pool: SegmentPool
     var targetCapacity: Int
     var currentSince: UInt64
@@ -273,11 +272,11 @@ final class LogWriter: @unchecked Sendable {
     }
     do throws(EngineError) {
       let prepared = try pool.prepare(allocateNumber(), capacity: capacity, reusing: taken, populate: populate)
-      state.withLock { $0.finishPreparation(prepared, error: nil) }
+      state.withLock { $0.finishPreparation(prepared) }
     } catch {
       adoptAgain(taken)
       // The leader tries again itself when it needs the segment, and reports what it meets then.
-      state.withLock { $0.finishPreparation(nil, error: error) }
+      state.withLock { $0.finishPreparation(nil) }
     }
     executor.wakeWaiters()
   }
