@@ -27,8 +27,8 @@
 /// the flags the flags. A width is the fewest bytes that hold the column's largest slot: a column that is
 /// the same everywhere takes no bytes.
 ///
-/// Entries written one by one took 40 bytes each. In columns those of a table of 4 KiB blocks take 4
-/// to 10, and four times as many of them stay in a cache.
+/// Entries written one by one took 40 bytes each. A compacted table of 32 MiB has 16,699 blocks and 187 KB
+/// of partitions: 11 bytes for each block, its separator included.
 ///
 /// # Safety
 /// Valid as long as the memory it was made of.
