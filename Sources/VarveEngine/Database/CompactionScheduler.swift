@@ -68,13 +68,15 @@ final class CompactionScheduler: Sendable {
   private func setIdleTimer() {
     let count = state.withLock { $0.flushCount }
     background.executor.submit("compaction.idle", after: Self.idleNanoseconds) { [self] in
-      let isIdle = state.withLock { state in
-        guard !state.isClosing else { return false }
+      // Nil: the engine closes, and nothing else of it is touched.
+      let isIdle: Bool? = state.withLock { state in
+        if state.isClosing { return nil }
         let isIdle = state.flushCount == count
         if isIdle { state.isIdleTimerSet = false }
         return isIdle
       }
-      if isIdle { settle() } else if !background.isClosing { setIdleTimer() }
+      guard let isIdle else { return }
+      if isIdle { settle() } else { setIdleTimer() }
     }
   }
 
