@@ -90,6 +90,13 @@ final class BlockCache: @unchecked Sendable {
     return nil
   }
 
+  /// Asks for the memory that a lookup of this key reads first.
+  func prefetchLookup(_ key: BlockKey) {
+    let hash = key.cacheHash
+    // Acquiring: as in `lookup`.
+    unsafe CacheIndex(packed: indexes[BlockCache.shardNumber(hash)].load(ordering: .acquiring)).prefetch(hash)
+  }
+
   // MARK: - Insertion
 
   /// Puts a block into the cache and pins it. Never fails: if the cache has the key already, its block
@@ -309,6 +316,7 @@ final class BlockCache: @unchecked Sendable {
     }
   }
 
+  /// The shard that has the blocks of this hash.
   @inline(__always)
-  private static func shardNumber(_ hash: UInt64) -> Int { Int(truncatingIfNeeded: hash >> (64 - UInt64(shardBits))) }
+  static func shardNumber(_ hash: UInt64) -> Int { Int(truncatingIfNeeded: hash >> (64 - UInt64(shardBits))) }
 }

@@ -1,3 +1,4 @@
+internal import CVarve
 import Synchronization
 
 /// The hash table of one shard: from a key's hash to slots that may hold it. Open addressing, linear
@@ -68,6 +69,11 @@ struct CacheIndex: @unchecked Sendable {
       }
       position = (position &+ 1) & mask
     }
+  }
+
+  /// Asks for the words at which a lookup of this hash begins.
+  func prefetch(_ hash: UInt64) {
+    unsafe cvarve_prefetch(words + (Int(truncatingIfNeeded: hash & CacheIndex.hashMask) & mask))
   }
 
   // MARK: - Under the shard's lock

@@ -62,7 +62,7 @@ extension Engine {
       "tables: \(options.compression.rawValue), blocks of \(options.blockSize) bytes, \(options.bloomBitsPerKey) filter bits a key, cut at \(plan.tableSize) bytes"
     )
     lines.append(
-      "background: \(executor.parallelism) threads for compactions, one kept for flushes; about \(plan.compactionBytes) bytes of buffers"
+      "background: \(executor.parallelism) threads for compactions, one kept for flushes, one for the log's segments; about \(plan.compactionBytes) bytes of buffers"
     )
     return lines.joined(separator: "\n") + "\n" + tree.budget.overview
   }

@@ -115,7 +115,7 @@ final class MemTableKeeper: Sendable {
   /// time, they were 23 % of the time of 600,000 puts into fresh memory.
   private func populate(_ table: MemTable) {
     let used = table.allowedBytes
-    executor.submit("memtable.populate", priority: .high) { table.populate(upTo: used) }
+    executor.submit("memtable.populate", priority: .immediate) { table.populate(upTo: used) }
   }
 
   /// Below this the faults are too few to matter.

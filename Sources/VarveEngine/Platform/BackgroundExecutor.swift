@@ -23,13 +23,16 @@ public protocol BackgroundExecutor: AnyObject, Sendable {
 }
 
 /// Which job goes first where several wait.
-public enum BackgroundPriority: Int, Sendable, Comparable {
+public enum BackgroundPriority: Int, Sendable, Comparable, CaseIterable {
   /// Compactions: they may wait for everything else.
   case low
   /// Deletions and maintenance of the log.
   case normal
   /// Flushes: writers wait for them.
   case high
+  /// Short jobs that a writer is about to wait for: the log's next segment, a memtable's next pages. Not to
+  /// wait behind a flush.
+  case immediate
 
   /// Less urgent first.
   public static func < (left: BackgroundPriority, right: BackgroundPriority) -> Bool {

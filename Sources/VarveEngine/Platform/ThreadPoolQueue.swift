@@ -1,4 +1,4 @@
-/// What waits in a `ThreadPool`, as a value: three queues by priority and a heap of delayed jobs.
+/// What waits in a `ThreadPool`, as a value: a queue for each priority and a heap of delayed jobs.
 ///
 /// # Invariants
 /// 1. Jobs of one priority leave in the order they came; a delayed job comes, with normal priority,
@@ -40,15 +40,15 @@ struct ThreadPoolQueue {
     }
   }
 
-  private var lines: [Line] = [Line(), Line(), Line()]
+  private var lines = [Line](repeating: Line(), count: BackgroundPriority.allCases.count)
   private var delayed: [DelayedJob] = []
   private var orderNext: UInt64 = 0
 
   /// When the next delayed job is due; nil without one.
   var nextDeadline: UInt64? { delayed.first?.deadline }
-  /// Whether a job waits that others may be waiting for.
-  var hasUrgent: Bool {
-    !lines[BackgroundPriority.high.rawValue].isEmpty || !lines[BackgroundPriority.normal.rawValue].isEmpty
+  /// Whether a job of one of these priorities waits.
+  func has(_ priorities: ClosedRange<BackgroundPriority>) -> Bool {
+    (priorities.lowerBound.rawValue...priorities.upperBound.rawValue).contains { !lines[$0].isEmpty }
   }
 
   mutating func append(_ job: Job) { lines[job.priority.rawValue].append(job) }

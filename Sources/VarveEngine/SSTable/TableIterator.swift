@@ -31,6 +31,11 @@ final class TableIterator: InternalIterator {
   /// The rows of the data block in which the iterator stands.
   private(set) var block = Block()
   private var row = -1
+  /// Whether the last step went from the block before into this one.
+  private var isWalking = false
+  /// The block behind this one, where a walk has found it in the cache already, and its place in the file.
+  private var pinAhead: BlockPin?
+  private var offsetAhead: UInt64 = 0
 
   private var key: UnsafeMutableRawPointer
   private var keyCapacity: Int
@@ -55,6 +60,7 @@ final class TableIterator: InternalIterator {
   deinit {
     // Pins end before the table does, which may be the last to know their cache.
     partitionPin = nil
+    pinAhead = nil
     blockPin = nil
     unsafe key.deallocate()
   }
@@ -103,6 +109,27 @@ final class TableIterator: InternalIterator {
     row = -1
     partitionRow &+= 1
     try enterBlockAtOrAfter()
+    if isValid, readAhead == nil, let handle = handleAhead {
+      isWalking = true
+      table.prefetchLookup(handle)
+    }
+  }
+
+  /// Where the next block of a walk is, if the present index block knows.
+  private var handleAhead: BlockHandle? {
+    let ahead = partitionRow &+ 1
+    return ahead < index.rowCount ? index.entries.handle(ahead) : nil
+  }
+
+  /// Finds the next block of a walk in the cache and asks for its memory, so that the walk need not wait
+  /// for one miss after the other when it gets there.
+  @inline(never)
+  private func lookAhead() {
+    isWalking = false
+    guard let handle = handleAhead, let pin = table.cachedBlock(handle) else { return }
+    Block.prefetchRows(pin.content(handle))
+    offsetAhead = handle.offset
+    pinAhead = consume pin
   }
 
   // MARK: - Seeks
@@ -258,16 +285,23 @@ final class TableIterator: InternalIterator {
     if entries.smallestSequence(partitionRow) > visible { return false }
     let handle = entries.handle(partitionRow)
     bundleIndex = -1
+    isWalking = false
     if let readAhead {
       block = Block(validated: try readAhead.content(handle))
     } else {
-      let pin = try table.block(handle, .data)
+      let pin = try takePin(handle)
       block = Block(validated: pin.content(handle))
       blockPin = consume pin
     }
     if block.keySizeMaximum > keyCapacity { growKey() }
     unsafe key.copyMemory(from: block.prefixBase, byteCount: block.prefixSize)
     return true
+  }
+
+  @inline(__always)
+  private func takePin(_ handle: BlockHandle) throws(EngineError) -> BlockPin {
+    if let pin = pinAhead.take(), offsetAhead == handle.offset { return pin }
+    return try table.block(handle, .data)
   }
 
   private func growKey() {
@@ -294,6 +328,7 @@ final class TableIterator: InternalIterator {
   private func enterBundle(_ index: Int) {
     let bundle = block.bundle(index)
     bundleIndex = index
+    if isWalking, index == 1 { lookAhead() }
     unsafe (key + block.prefixSize).copyMemory(from: bundle.base, byteCount: bundle.prefixSize)
     sharedSize = block.prefixSize &+ bundle.prefixSize
     unsafe suffixes = bundle.base + bundle.prefixSize

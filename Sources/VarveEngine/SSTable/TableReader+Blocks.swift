@@ -20,6 +20,16 @@ extension TableReader {
     return try readBlock(handle, role)
   }
 
+  /// The data block if the cache has it.
+  func cachedBlock(_ handle: BlockHandle) -> BlockPin? {
+    cache.lookup(BlockKey(tableID: footer.tableID, offset: handle.offset))
+  }
+
+  /// Asks for the memory that `cachedBlock` reads first.
+  func prefetchLookup(_ handle: BlockHandle) {
+    cache.prefetchLookup(BlockKey(tableID: footer.tableID, offset: handle.offset))
+  }
+
   @inline(never)
   private func readBlock(_ handle: BlockHandle, _ role: BlockRole) throws(EngineError) -> BlockPin {
     let memory = try read(handle, role)

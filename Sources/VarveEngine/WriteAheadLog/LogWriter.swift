@@ -261,7 +261,7 @@ final class LogWriter: @unchecked Sendable {
       return true
     }
     guard shouldSubmit else { return }
-    executor.submit("log.prepare", priority: .high) { [self] in runPreparation() }
+    executor.submit("log.prepare", priority: .immediate) { [self] in runPreparation() }
   }
 
   private func runPreparation() {

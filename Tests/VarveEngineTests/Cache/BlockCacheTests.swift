@@ -253,6 +253,23 @@ struct BlockCacheTests {
     #expect(hits > lookups * 9 / 10, "\(hits) of \(lookups)")
   }
 
+  @Test func `a part of the cache that fell behind catches up`() {
+    let blockCount = 4_000
+    let cache = BlockCache(capacity: blockCount * (1_000 + CacheSlot.overhead))
+    // All the bytes are taken by blocks of the other shards.
+    let behind = BlockCache.shardNumber(key(0).cacheHash)
+    func isBehind(_ key: BlockKey) -> Bool { BlockCache.shardNumber(key.cacheHash) == behind }
+    for number in 0..<2 * blockCount where !isBehind(key(number, table: 1)) {
+      touch(cache, key(number, table: 1), size: 1_000)
+    }
+    // Then every shard is asked for as much as any other.
+    var random = SeededRandom(seed: 13)
+    for _ in 0..<40 * blockCount { touch(cache, key(random.below(20 * blockCount), table: 2), size: 1_000) }
+    let kept = (0..<20 * blockCount).count { isBehind(key($0, table: 2)) && contains(cache, key($0, table: 2)) }
+    let share = blockCount / 16
+    #expect(kept > share * 3 / 4, "\(kept) blocks where \(share) are a fair share")
+  }
+
   @Test func `index blocks that nobody asks for any more go some time`() {
     var random = SeededRandom(seed: 12)
     let cache = BlockCache(capacity: 1_000 * (1_000 + CacheSlot.overhead))

@@ -35,7 +35,7 @@ import Testing
     let pool = ThreadPool(threads: threads)
     let log = Log()
     for number in 0..<300 {
-      let priority = [BackgroundPriority.low, .normal, .high][number % 3]
+      let priority = BackgroundPriority.allCases[number % 4]
       if number % 7 == 0 {
         pool.submit("delayed", after: UInt64(number) * 1_000) { log.add("\(number)") }
       } else {
@@ -70,6 +70,26 @@ import Testing
     pool.shutDown()
   }
 
+  @Test func `an immediate job waits neither for a flush nor for a compaction`() {
+    let pool = ThreadPool(threads: 1)
+    let gate = Gate()
+    let log = Log()
+    for (index, priority) in [BackgroundPriority.low, .high].enumerated() {
+      pool.submit("long", priority: priority) {
+        log.add("long")
+        gate.pass()
+      }
+      while log.count <= index { sched_yield() }
+    }
+    pool.submit("flush", priority: .high) { log.add("second flush") }
+    for number in 0..<3 { pool.submit("log.prepare", priority: .immediate) { log.add("immediate \(number)") } }
+    pool.wait { log.count == 5 }
+    #expect(log.all == ["long", "long", "immediate 0", "immediate 1", "immediate 2"])
+    gate.open()
+    pool.wait { log.count == 6 }
+    pool.shutDown()
+  }
+
   @Test func `jobs that wait go by priority, then in order`() {
     let pool = ThreadPool(threads: 1)
     let urgentGate = Gate()
@@ -87,13 +107,21 @@ import Testing
       urgentGate.pass()
     }
     while counter.value < 2 { sched_yield() }
-    for (name, priority) in [("a", BackgroundPriority.low), ("b", .normal), ("c", .high), ("d", .low), ("e", .normal)] {
-      pool.submit(name, priority: priority) { log.add(name) }
+    let immediateGate = Gate()
+    pool.submit("log.prepare", priority: .immediate) {
+      counter.add()
+      immediateGate.pass()
     }
+    while counter.value < 3 { sched_yield() }
+    let jobs: [(String, BackgroundPriority)] = [
+      ("a", .low), ("b", .normal), ("c", .high), ("d", .low), ("e", .normal), ("f", .immediate),
+    ]
+    for (name, priority) in jobs { pool.submit(name, priority: priority) { log.add(name) } }
     workerGate.open()
-    pool.wait { log.count == 5 }
-    #expect(log.all == ["c", "b", "e", "a", "d"])
+    pool.wait { log.count == 6 }
+    #expect(log.all == ["f", "c", "b", "e", "a", "d"])
     urgentGate.open()
+    immediateGate.open()
     pool.shutDown()
   }
 
