@@ -140,6 +140,70 @@ struct TableTests {
     }
   }
 
+  /// A table with blocks of some thirty rows, in which a walk has time to look ahead.
+  private func tableOfLongBlocks(cacheSize: Int) throws -> TestTable {
+    var options = TableOptions.small
+    options.blockSize = 1024
+    let entries = (0..<3_000).map { number in
+      Entry(key: Array("key/\(100_000 + 2 * number)".utf8), sequence: 7, value: Array("value \(number)".utf8))
+    }
+    return try TestTable(entries, options, cacheSize: cacheSize)
+  }
+
+  @Test func `a walk looks each block up once, ahead of time`() throws {
+    let table = try tableOfLongBlocks(cacheSize: 1 << 20)
+    var hits: [UInt64] = []
+    for _ in 0..<2 {
+      let before = table.cache.statistics.hitCount
+      let iterator = table.reader.makeIterator(.user)
+      try iterator.seekToFirst()
+      for entry in table.entries {
+        #expect(iterator.entry == entry)
+        try iterator.next()
+      }
+      #expect(!iterator.isValid)
+      hits.append(table.cache.statistics.hitCount - before)
+    }
+    let statistics = table.cache.statistics
+    let blockCount = UInt64(table.summary.properties.dataBlockCount)
+    #expect(blockCount < 150 && blockCount > 50)
+    #expect(statistics.insertedCount > blockCount)
+    // All but the root, which is pinned.
+    #expect(hits[1] == statistics.insertedCount - 1)
+    // No pin is left over.
+    table.cache.setCapacity(0)
+    #expect(table.cache.contents.blockCount == 1)
+  }
+
+  @Test(arguments: [0, 4_000, 1 << 20])
+  func `walks that turn and jump are where the model is`(cacheSize: Int) throws {
+    let table = try tableOfLongBlocks(cacheSize: cacheSize)
+    let iterator = table.reader.makeIterator(.user)
+    var random = SeededRandom(seed: 21)
+    var place = 0
+    try iterator.seekToFirst()
+    for step in 0..<300 {
+      switch random.below(6) {
+      case 0:
+        place = random.below(table.entries.count)
+        try table.entries[place].key.withByteView { key throws(EngineError) in
+          try iterator.seek(InternalKey(key, Trailer(word: .max)))
+        }
+      case 1:
+        for _ in 0..<random.below(40) where place > 0 {
+          try iterator.previous()
+          place -= 1
+        }
+      default:
+        for _ in 0..<random.below(60) where place + 1 < table.entries.count {
+          try iterator.next()
+          place += 1
+        }
+      }
+      #expect(iterator.entry == table.entries[place], "step \(step)")
+    }
+  }
+
   @Test func `blocks of which nothing is visible are left out, in both directions`() throws {
     // Sequences ascend with the keys: of the blocks in the middle none is visible.
     let entries = (0..<200).map { number in
