@@ -21,7 +21,8 @@ public final class ChildProcess {
     public let description: String
   }
 
-  /// Starts a program with an empty environment. One that was built beside the running tests is at `built`.
+  /// Starts a program with an empty environment, but for what a sanitizer's run hands down. One that was built
+  /// beside the running tests is at `built`.
   public init(_ program: String, _ arguments: [String]) throws {
     var ends: [CInt] = [0, 0]
     guard unsafe pipe(&ends) == 0 else { throw Failure(description: "no pipe: error \(errno)") }
@@ -34,7 +35,11 @@ public final class ChildProcess {
     var words: [UnsafeMutablePointer<CChar>?] = unsafe ([program] + arguments).map { unsafe strdup($0) }
     unsafe words.append(nil)
     defer { unsafe words.forEach { unsafe free($0) } }
-    var environment: [UnsafeMutablePointer<CChar>?] = unsafe [nil]
+    var environment = unsafe Self.handedDown.map { name in
+      unsafe getenv(name).flatMap { unsafe strdup("\(name)=\(String(cString: $0))") }
+    }
+    unsafe environment = environment.filter { unsafe $0 != nil } + [nil]
+    defer { unsafe environment.forEach { unsafe free($0) } }
     var identifier: pid_t = 0
     let status = unsafe posix_spawn(&identifier, program, &actions, nil, &words, &environment)
     close(ends[1])
@@ -45,6 +50,8 @@ public final class ChildProcess {
     self.identifier = identifier
     output = ends[0]
   }
+
+  private static let handedDown = ["LD_PRELOAD", "TSAN_OPTIONS"]
 
   deinit {
     if !isReaped { _ = killAndWait() }

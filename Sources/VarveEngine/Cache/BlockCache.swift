@@ -76,9 +76,9 @@ final class BlockCache: @unchecked Sendable {
 
   // MARK: - Lookup
 
-  /// The block with a pin, or nil.
+  /// The block with a pin, or nil. Whoever asks again after a miss leaves it to that time to be counted.
   @inline(__always)
-  func lookup(_ key: BlockKey) -> BlockPin? {
+  func lookup(_ key: BlockKey, countsMiss: Bool = true) -> BlockPin? {
     let hash = key.cacheHash
     // Acquiring: pairs with the releasing store of `insert` after the index grew.
     let index = unsafe CacheIndex(packed: indexes[BlockCache.shardNumber(hash)].load(ordering: .acquiring))
@@ -86,7 +86,7 @@ final class BlockCache: @unchecked Sendable {
       lookups.countHit()
       return slot.takenPin
     }
-    lookups.countMiss()
+    if countsMiss { lookups.countMiss() }
     return nil
   }
 

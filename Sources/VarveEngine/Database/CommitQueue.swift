@@ -48,6 +48,9 @@ final class CommitQueue: @unchecked Sendable {
     return request.sleep()
   }
 
+  /// Whether a request is on the list.
+  var hasWaiting: Bool { head.load(ordering: .relaxed) != 0 }
+
   /// Gives the lead back after committing what waits. `commit` is called for each request in order.
   @inline(__always)
   func resign(_ commit: (CommitRequest) -> Void) {

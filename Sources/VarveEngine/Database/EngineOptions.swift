@@ -51,7 +51,8 @@ public struct EngineOptions: Sendable {
   /// How the tables of the last level are compressed, where most of the data is and least is written: Zstd
   /// there makes a database smaller for little. Default nil: as the others.
   public var lastLevelCompression: CompressionKind?
-  /// How many threads flush and compact. Default nil: one a core, at least 2 and at most 16.
+  /// How many threads compact; two more wait for flushes and for the log's segments. Default nil: one a core,
+  /// at least 2 and at most 16.
   public var backgroundThreads: Int?
   /// The bytes of a data block before compression. 1 KiB to 1 MiB, default 4 KiB: the best of 4, 8, 16 and
   /// 32 where keys are read at random from the page cache (decision 0004).

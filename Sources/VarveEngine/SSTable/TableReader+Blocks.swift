@@ -20,9 +20,9 @@ extension TableReader {
     return try readBlock(handle, role)
   }
 
-  /// The data block if the cache has it.
+  /// The data block if the cache has it, for whoever asks for it by `block` where it doesn't.
   func cachedBlock(_ handle: BlockHandle) -> BlockPin? {
-    cache.lookup(BlockKey(tableID: footer.tableID, offset: handle.offset))
+    cache.lookup(BlockKey(tableID: footer.tableID, offset: handle.offset), countsMiss: false)
   }
 
   /// Asks for the memory that `cachedBlock` reads first.

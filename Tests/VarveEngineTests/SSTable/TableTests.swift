@@ -168,6 +168,7 @@ struct TableTests {
     let blockCount = UInt64(table.summary.properties.dataBlockCount)
     #expect(blockCount < 150 && blockCount > 50)
     #expect(statistics.insertedCount > blockCount)
+    #expect(statistics.missCount == statistics.insertedCount)
     // All but the root, which is pinned.
     #expect(hits[1] == statistics.insertedCount - 1)
     // No pin is left over.

@@ -1,0 +1,41 @@
+#if os(Linux)
+  import EngineTestSupport
+  import Glibc
+  import Testing
+
+  @testable import VarveEngine
+
+  /// What of the log is mapped, as the system sees it.
+  struct LogMappingTests {
+    /// How many mappings of this process are of files below `directory`.
+    private static func mappingCount(below directory: String) throws -> Int {
+      let maps = try #require(unsafe fopen("/proc/self/maps", "r"))
+      defer { unsafe _ = fclose(maps) }
+      var line = [CChar](repeating: 0, count: 8_192)
+      var count = 0
+      while unsafe fgets(&line, Int32(line.count), maps) != nil {
+        let text = line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }
+        if String(decoding: text, as: UTF8.self).contains(directory) { count += 1 }
+      }
+      return count
+    }
+
+    @Test func `at most two segments are mapped, however many are kept`() throws {
+      let directory = try TemporaryDirectory()
+      var options = EngineOptions()
+      options.memtableSize = 4 << 20
+      options.logSegmentSize = 64 << 10
+      let engine = try Engine.open(at: directory.path + "/db", options: options)
+      guard engine.background.pipeline.log.usesMapping else { return }
+      var largest = 0
+      for number in 0..<6_000 {
+        try engine.put([UInt8(number >> 8), UInt8(number & 0xff)], [UInt8](repeating: 7, count: 200))
+        if number % 100 == 0 { largest = max(largest, try Self.mappingCount(below: directory.path)) }
+      }
+      #expect(engine.background.pipeline.log.liveSegmentCount > 10)
+      #expect(largest == 1 || largest == 2, "\(largest) mappings")
+      try engine.close()
+      #expect(try Self.mappingCount(below: directory.path) == 0)
+    }
+  }
+#endif
