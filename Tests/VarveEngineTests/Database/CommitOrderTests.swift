@@ -20,10 +20,14 @@ struct CommitOrderTests {
 
     init() throws {
       faults = FaultInjectingFileSystem(MemoryFileSystem())
-      let memory = EngineEnvironment.inMemory()
+      // Background jobs run where a test steps them: the log's next segment would be synced, too.
+      let executor = SteppedExecutor(seed: 5)
+      let random = Mutex(SeededRandom(seed: 5))
       let environment = EngineEnvironment(
-        fileSystem: faults, clock: memory.clock, random: memory.random, makeExecutor: memory.makeExecutor)
+        fileSystem: faults, clock: executor.clock, random: { random.withLock { $0.next() } },
+        makeExecutor: { _ in executor })
       engine = try Engine.open(at: "/db", options: DamageFixture.options(), environment: environment)
+      executor.runAll()
     }
 
     func note(_ text: String) { notes.withLock { $0.append(text) } }

@@ -130,6 +130,28 @@ struct SyncFailureTests {
     #expect(throws: EngineError.self) { try engine.close() }
   }
 
+  @Test func `what a failed sync dropped is durable as soon as another engine has read it`() throws {
+    let disk = CrashFileSystem(seed: 3)
+    let (engine, executor) = try Self.open(disk)
+    executor.runAll()
+    try engine.put(Self.key(0), [0], durability: .power)
+    for index in 1..<20 { try engine.put(Self.key(index), [UInt8(index)]) }
+    // The second one is that of going on in a new segment: then the engine is read-only.
+    disk.failSyncs(ofPathsEndingIn: ".log", count: 2)
+    #expect(Self.code { try engine.sync() } == .outcomeUnknown)
+    #expect(disk.failedSyncCount == 2)
+    // The machine goes on: all can be read, and no sync would write it.
+    #expect(throws: EngineError.self) { try engine.close() }
+    let (second, _) = try Self.open(disk, seed: 2)
+    for index in 0..<20 { #expect(try second.get(Self.key(index)) == [UInt8(index)]) }
+    try second.put(Self.key(20), [20], durability: .power)
+    let (third, _) = try Self.open(disk.crashImage(seed: 1, policy: .loseAllUnsynced), seed: 3)
+    for index in 0...20 { #expect(try third.get(Self.key(index)) == [UInt8(index)]) }
+    #expect(try third.verify().faults.isEmpty)
+    try third.close()
+    try second.close()
+  }
+
   // MARK: - Threads
 
   /// What one writer was told of each of its commits.

@@ -9,7 +9,9 @@
   struct LogMappingTests {
     /// How many mappings of this process are of files below `directory`.
     private static func mappingCount(below directory: String) throws -> Int {
-      let maps = try #require(unsafe fopen("/proc/self/maps", "r"))
+      guard let maps = unsafe fopen("/proc/self/maps", "r") else {
+        throw EngineError(.inputOutput, "no /proc/self/maps")
+      }
       defer { unsafe _ = fclose(maps) }
       var line = [CChar](repeating: 0, count: 8_192)
       var count = 0
@@ -22,20 +24,25 @@
 
     @Test func `at most two segments are mapped, however many are kept`() throws {
       let directory = try TemporaryDirectory()
+      try write(below: directory.path)
+      // The last one goes with the engine.
+      #expect(try Self.mappingCount(below: directory.path) == 0)
+    }
+
+    private func write(below directory: String) throws {
       var options = EngineOptions()
       options.memtableSize = 4 << 20
       options.logSegmentSize = 64 << 10
-      let engine = try Engine.open(at: directory.path + "/db", options: options)
+      let engine = try Engine.open(at: directory + "/db", options: options)
       guard engine.background.pipeline.log.usesMapping else { return }
       var largest = 0
       for number in 0..<6_000 {
         try engine.put([UInt8(number >> 8), UInt8(number & 0xff)], [UInt8](repeating: 7, count: 200))
-        if number % 100 == 0 { largest = max(largest, try Self.mappingCount(below: directory.path)) }
+        if number % 100 == 0 { largest = max(largest, try Self.mappingCount(below: directory)) }
       }
       #expect(engine.background.pipeline.log.liveSegmentCount > 10)
       #expect(largest == 1 || largest == 2, "\(largest) mappings")
       try engine.close()
-      #expect(try Self.mappingCount(below: directory.path) == 0)
     }
   }
 #endif
