@@ -6,9 +6,9 @@ internal import CVarve
 /// A compaction runs for seconds, and a writer may wait for the flush that comes after it. So `varve-bg-0`
 /// takes no job of low priority, ever. A flush runs for a tenth of a second and more, most of it waiting for
 /// the disk, and the log's next segment can't: so `varve-now` takes jobs of priority `immediate` alone.
-/// Measured over five minutes of overwrites with two threads for compactions: without it the longest put
-/// took 306 ms, and eleven of twelve puts that were looked at as they waited 50 ms and more, waited for a
-/// segment that nobody had begun to prepare.
+/// Measured over five minutes of overwrites with two threads for compactions: the longest put took 306 ms
+/// without it, and each of twelve puts that were looked at while they waited, waited for a segment; eleven of
+/// those nobody had begun to prepare. With it: 192 ms, and one wait above 45 ms.
 ///
 /// The other `threads` take any job, but an urgent one only while the two are busy: with `lowersPriority`
 /// they yield the processor to the program, and a thread that was lowered can't be raised again.
