@@ -8,7 +8,7 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     private enum Name: String, Sendable {
       case corruption, unsupportedFormat, notFound, alreadyExists, notADatabase, locked, invalidArgument
       case limitExceeded, readOnly, noSpace, inputOutput, familyDropped, unknownFamily, outcomeUnknown
-      case permissionDenied, canceled
+      case permissionDenied, canceled, mergeFailed, conflict
     }
     private let name: Name
     private init(_ name: Name) { self.name = name }
@@ -45,6 +45,11 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     public static let permissionDenied = Code(.permissionDenied)
     /// The work was given up because the engine closes.
     public static let canceled = Code(.canceled)
+
+    /// A key's merge operands can't be folded: the operator refused them, or isn't known.
+    public static let mergeFailed = Code(.mergeFailed)
+    /// What a transaction read was changed since by somebody else. Begin it anew.
+    public static let conflict = Code(.conflict)
 
     /// The name of the code, as in the source.
     public var description: String { name.rawValue }

@@ -40,6 +40,17 @@ public struct ModelDatabase: Sendable {
     case singleDelete(String, [UInt8])
     /// The keys from the first (included) to the second (excluded) go.
     case deleteRange(String, [UInt8], [UInt8])
+    /// The key's value becomes what the rule makes of it and the operand.
+    case merge(String, [UInt8], [UInt8], MergeRule)
+
+    /// The family that the change is in.
+    public var family: String {
+      switch self {
+      case .put(let family, _, _), .delete(let family, _), .singleDelete(let family, _),
+        .deleteRange(let family, _, _), .merge(let family, _, _, _):
+        family
+      }
+    }
   }
 
   /// Everything at one instant.
@@ -105,6 +116,12 @@ public struct ModelDatabase: Sendable {
         if Self.holds(key, rows, index) { replace(family, index..<(index + 1), with: []) }
       case .deleteRange(let family, let lower, let upper):
         replace(family, slice(family, CursorBounds(lower: lower, upper: upper)).indices, with: [])
+      case .merge(let family, let key, let operand, let rule):
+        let rows = rows(family)
+        let index = Self.index(of: key, in: rows)
+        let isThere = Self.holds(key, rows, index)
+        let value = rule.apply(isThere ? rows[index].value : nil, operand)
+        replace(family, index..<(isThere ? index + 1 : index), with: [Row(key, value)])
       }
     }
 

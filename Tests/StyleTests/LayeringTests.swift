@@ -8,7 +8,7 @@ struct LayeringTests {
   private static let floors: [[String]] = [
     ["", "Bytes", "Keys"],
     ["Platform"],
-    ["WriteBatch"],
+    ["WriteBatch", "RangeTombstones", "MergeOperators"],
     ["WriteAheadLog", "MemTable", "Cache"],
     ["SSTable"],
     ["Version"],

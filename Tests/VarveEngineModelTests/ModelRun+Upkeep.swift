@@ -30,10 +30,12 @@ extension ModelRun {
     }
     note(.createFamily, nil, nil, families.count)
     let compression = random.oneIn(2) ? nil : CompressionKind.allCases[random.below(3)]
-    let made = try engine.createFamily(name, options: FamilyOptions(compression: compression))
+    let rule = random.oneIn(3) ? nil : MergeRule.allCases[random.below(MergeRule.allCases.count)]
+    let made = try engine.createFamily(
+      name, options: FamilyOptions(compression: compression, mergeOperator: rule?.rawValue))
     try require(made.id > familyIDMaximum, "the family's id \(made.id) was used before")
     familyIDMaximum = made.id
-    families.append(Family(engine: made, model: "\(name)/\(made.id)"))
+    families.append(Family(engine: made, model: "\(name)/\(made.id)", rule: rule))
     model.createFamily(families[families.count - 1].model)
   }
 
@@ -52,13 +54,16 @@ extension ModelRun {
     note(.reopen)
     releaseAll()
     let names = families.map(\.engine.name)
+    let rules = Dictionary(uniqueKeysWithValues: families.map { ($0.engine.id, $0.rule) })
     dropped = []
     families = []
     try engine.close()
     engine = try Engine.open(at: "/db", options: Self.drawOptions(&random), environment: world.environment)
     let found = engine.families
     try require(Set(found.map(\.name)) == Set(names), "families \(found.map(\.name)) instead of \(names)")
-    families = found.map { Family(engine: $0, model: $0.id == 0 ? "default" : "\($0.name)/\($0.id)") }
+    families = found.map {
+      Family(engine: $0, model: $0.id == 0 ? "default" : "\($0.name)/\($0.id)", rule: rules[$0.id] ?? nil)
+    }
     try require(
       families.allSatisfy { model.state.families[$0.model] != nil }, "families came back under other ids")
     // Of commits that were not logged, and of empty ones, a clean close leaves the sequence, too.

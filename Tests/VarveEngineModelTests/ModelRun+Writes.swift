@@ -8,7 +8,7 @@ extension ModelRun {
     let value = source.value(&random)
     note(.put, family, key, value.count)
     let sequence = try engine.put(key, value, in: family.engine, durability: drawDurability())
-    model.write([.put(family.model, key, value)])
+    apply([.put(family.model, key, value)])
     try check(sequence, entryCount: 1)
   }
 
@@ -17,8 +17,64 @@ extension ModelRun {
     let key = drawKey()
     note(.delete, family, key)
     let sequence = try engine.delete(key, in: family.engine, durability: drawDurability())
-    model.write([.delete(family.model, key)])
+    apply([.delete(family.model, key)])
     try check(sequence, entryCount: 1)
+  }
+
+  /// Of a key that was put once; one is put first where none is there.
+  func singleDelete() throws {
+    let family = drawFamily()
+    guard let key = drawKeyPutOnce(family) else { return try put() }
+    note(.singleDelete, family, key)
+    let sequence = try engine.singleDelete(key, in: family.engine, durability: drawDurability())
+    apply([.singleDelete(family.model, key)])
+    try check(sequence, entryCount: 1)
+  }
+
+  func deleteRange() throws {
+    let family = drawFamily()
+    let (lower, upper) = drawRange()
+    note(.deleteRange, family, lower)
+    let sequence = try engine.deleteRange(from: lower, to: upper, in: family.engine, durability: drawDurability())
+    apply([.deleteRange(family.model, lower, upper)])
+    try check(sequence, entryCount: lower == upper ? 0 : 1)
+  }
+
+  func merge() throws {
+    let family = drawFamily()
+    let key = drawKey()
+    let operand = drawOperand()
+    note(.merge, family, key, operand.count)
+    guard let rule = family.rule else {
+      return try expect(.invalidArgument) { () throws(EngineError) in
+        try engine.merge(key, operand, in: family.engine)
+      }
+    }
+    let sequence = try engine.merge(key, operand, in: family.engine, durability: drawDurability())
+    apply([.merge(family.model, key, operand, rule)])
+    try check(sequence, entryCount: 1)
+  }
+
+  func putStamped() throws {
+    let family = drawFamily()
+    let others = random.below(3)
+    note(.putStamped, family, nil, others)
+    var batch = WriteBatch()
+    var changes: [ModelDatabase.Change] = []
+    let stamp = Self.bigEndian(lastSequence.value + UInt64(1 + others))
+    let head = source.prefix(&random)
+    if random.oneIn(2) {
+      try batch.putStamped(head + [UInt8](repeating: 7, count: 8), [1], at: .key(head.count), in: family.engine)
+      changes.append(.put(family.model, head + stamp, [1]))
+    } else {
+      let key = drawKey()
+      try batch.putStamped(key, head + [UInt8](repeating: 7, count: 9), at: .value(head.count), in: family.engine)
+      changes.append(.put(family.model, key, head + stamp + [7]))
+    }
+    for _ in 0..<others { changes.append(try addDrawn(to: &batch)) }
+    let sequence = try engine.write(batch, durability: drawDurability())
+    apply(changes)
+    try check(sequence, entryCount: changes.count)
   }
 
   func writeBatch() throws {
@@ -26,22 +82,78 @@ extension ModelRun {
     let count = random.oneIn(200) ? 300 + random.below(600) : random.below(12)
     var batch = WriteBatch()
     var changes: [ModelDatabase.Change] = []
-    for _ in 0..<count {
-      let family = drawFamily()
-      let key = drawKey()
-      if random.oneIn(4) {
-        try batch.delete(key, in: family.engine)
-        changes.append(.delete(family.model, key))
-      } else {
-        let value = source.value(&random)
-        try batch.put(key, value, in: family.engine)
-        changes.append(.put(family.model, key, value))
-      }
-    }
+    for _ in 0..<count { changes.append(try addDrawn(to: &batch)) }
     note(.batch, nil, nil, count)
     let sequence = try engine.write(batch, durability: drawDurability())
-    model.write(changes)
+    apply(changes)
     try check(sequence, entryCount: count)
+  }
+
+  /// Adds one change to a batch.
+  private func addDrawn(to batch: inout WriteBatch) throws -> ModelDatabase.Change {
+    let family = drawFamily()
+    let key = drawKey()
+    switch random.below(16) {
+    case 0..<3:
+      try batch.delete(key, in: family.engine)
+      return .delete(family.model, key)
+    case 3:
+      let (lower, upper) = drawRange()
+      guard lower != upper else { break }
+      try batch.deleteRange(from: lower, to: upper, in: family.engine)
+      return .deleteRange(family.model, lower, upper)
+    case 4..<7:
+      guard let rule = family.rule else { break }
+      let operand = drawOperand()
+      try batch.merge(key, operand, in: family.engine)
+      return .merge(family.model, key, operand, rule)
+    default: break
+    }
+    let value = source.value(&random)
+    try batch.put(key, value, in: family.engine)
+    return .put(family.model, key, value)
+  }
+
+  // MARK: - What was written
+
+  /// Applies a commit to the model, and counts what single deletes must know.
+  func apply(_ changes: [ModelDatabase.Change]) {
+    model.write(changes)
+    for change in changes {
+      switch change {
+      case .put(let family, let key, _): putCounts[family, default: [:]][key, default: 0] += 1
+      // A value that operands were folded into is never one put.
+      case .merge(let family, let key, _, _): putCounts[family, default: [:]][key, default: 0] += 2
+      // A key that `delete` removes is not for single deletes, until a range delete has taken all of it.
+      case .delete(let family, let key): putCounts[family, default: [:]][key, default: 0] += 2
+      case .singleDelete(let family, let key): putCounts[family]?[key] = nil
+      case .deleteRange(let family, let lower, let upper):
+        putCounts[family] = putCounts[family]?.filter { entry in
+          entry.key.lexicographicallyPrecedes(lower) || !entry.key.lexicographicallyPrecedes(upper)
+        }
+      }
+    }
+  }
+
+  private func drawKeyPutOnce(_ family: Family) -> [UInt8]? {
+    let keys = (putCounts[family.model] ?? [:]).filter { $0.value == 1 }.keys
+    guard !keys.isEmpty else { return nil }
+    // A dictionary's order differs from run to run.
+    return keys.sorted { $0.lexicographicallyPrecedes($1) }[random.below(keys.count)]
+  }
+
+  /// Mostly narrow, now and then nearly everything.
+  private func drawRange() -> ([UInt8], [UInt8]) {
+    let first = drawKey()
+    let isWide = random.oneIn(3) || first.count == KeySource.keySizeMaximum
+    let second = isWide ? drawKey() : first + [UInt8(random.below(3))]
+    return first.lexicographicallyPrecedes(second) ? (first, second) : (second, first)
+  }
+
+  private func drawOperand() -> [UInt8] { (0..<random.below(6)).map { _ in UInt8(random.below(256)) } }
+
+  private static func bigEndian(_ number: UInt64) -> [UInt8] {
+    (0..<8).map { UInt8(truncatingIfNeeded: number >> (56 - 8 * UInt64($0))) }
   }
 
   private func drawDurability() -> Durability? {
@@ -115,7 +227,7 @@ extension ModelRun {
     try require(code == .limitExceeded, "an entry over the limit was taken into a batch")
     try require(batch.count == 1 && batch.byteCount == size, "a refused entry changed its batch")
     let sequence = try engine.write(batch)
-    model.write([.put(family.model, key, value)])
+    apply([.put(family.model, key, value)])
     try check(sequence, entryCount: 1)
   }
 

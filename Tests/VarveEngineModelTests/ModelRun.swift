@@ -16,6 +16,8 @@ final class ModelRun {
   struct Family {
     let engine: ColumnFamily
     let model: String
+    /// How the family's operands are folded; nil: it takes none.
+    let rule: MergeRule?
   }
 
   struct HeldSnapshot {
@@ -46,6 +48,9 @@ final class ModelRun {
   var dropped: [ColumnFamily] = []
   var snapshots: [HeldSnapshot] = []
   var cursors: [HeldCursor] = []
+  /// How often each key was put since it was last removed, by family: single deletes are for those that were
+  /// put once.
+  var putCounts: [String: [[UInt8]: Int]] = [:]
   var lastSequence = SequenceNumber(0)
   var familyIDMaximum: UInt32 = 0
   let oversized = OversizedBytes()
@@ -59,8 +64,11 @@ final class ModelRun {
     world = ModelEnvironment(execution, seed: random.next())
     hasUnlogged = random.oneIn(3)
     source = KeySource(&random)
-    engine = try Engine.open(at: "/db", options: Self.drawOptions(&random), environment: world.environment)
-    families = [Family(engine: engine.defaultFamily, model: "default")]
+    var options = Self.drawOptions(&random)
+    let rule = random.oneIn(4) ? nil : MergeRule.allCases[random.below(MergeRule.allCases.count)]
+    options.defaultFamilyOptions.mergeOperator = rule?.rawValue
+    engine = try Engine.open(at: "/db", options: options, environment: world.environment)
+    families = [Family(engine: engine.defaultFamily, model: "default", rule: rule)]
   }
 
   /// Everything small, so that everything happens often.
@@ -73,6 +81,7 @@ final class ModelRun {
     options.bloomBitsPerKey = [0, 4, 10][random.below(3)]
     options.logSegmentSize = [64 << 10, 128 << 10, 1 << 20][random.below(3)]
     options.backgroundThreads = 1 + random.below(3)
+    options.mergeOperators = [ChainOperator()]
     return options
   }
 
@@ -104,6 +113,10 @@ final class ModelRun {
     switch kind {
     case .put: try put()
     case .delete: try delete()
+    case .singleDelete: try singleDelete()
+    case .deleteRange: try deleteRange()
+    case .merge: try merge()
+    case .putStamped: try putStamped()
     case .batch: try writeBatch()
     case .get, .multiGet, .contains, .withValue: try read(kind, families[random.below(families.count)], nil)
     case .cursor: try walk()

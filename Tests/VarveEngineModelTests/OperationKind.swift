@@ -3,7 +3,7 @@ import EngineTestSupport
 /// The kinds of operations of the model suite. Each is counted where it happens, and each must be at
 /// least one in a hundred of all.
 enum OperationKind: Int, CaseIterable {
-  case put, delete, batch, get, multiGet, contains, withValue
+  case put, delete, singleDelete, deleteRange, merge, batch, putStamped, get, multiGet, contains, withValue
   case cursor, holdCursor, moveHeldCursor
   case takeSnapshot, readSnapshot, releaseSnapshot
   case sync, flush, compact, createFamily, dropFamily, reopen, refusal
@@ -14,6 +14,8 @@ enum OperationKind: Int, CaseIterable {
     case .put: 240
     case .delete: 80
     case .batch: 80
+    case .merge: 60
+    case .singleDelete, .deleteRange, .putStamped: 30
     case .get: 120
     case .multiGet, .contains, .withValue: 45
     case .cursor: 70

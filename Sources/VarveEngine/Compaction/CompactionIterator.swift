@@ -37,12 +37,19 @@
 ///    be copied as it is. Proof: the iterator stands on its first entry, so that stays; each of the
 ///    others is the only entry of its key, and a put, so that none of the rules 1 to 4 applies. Rule 5
 ///    is a saving, not a duty.
-/// 7. **Unknown kinds.** Range deletes, merge operands and kinds of later versions are an error: no
-///    entry is dropped, or kept with a neighbour dropped, without knowing what it means.
+/// 7. **Range tombstones.** An entry that a newer range tombstone of its interval covers goes before all
+///    other rules are asked (`CompactionTombstones`).
+/// 8. **Merge operands.** Neighbouring operands of one interval become one entry with the sequence of the
+///    newest: a put, where what they are folded over is known (the next older entry is of the interval, or
+///    there is none and no table below may hold the key); else one operand, where the operator combines.
+///    Else they stay. Proof: every reader who sees one of them sees them all. Not in the unsettled
+///    interval. Operands never shadow: what is older is what they are folded over.
+/// 9. **Unknown kinds** of later versions are an error: no entry is dropped, or kept with a neighbour
+///    dropped, without knowing what it means.
 ///
 /// # Where it stands
-/// On the merge's entry, or on a tombstone that was held back: the merge is behind it then, and `key`
-/// is the key of both or of the tombstone alone.
+/// On the merge's entry; on a tombstone that was held back, on an entry made of operands (`.onMade`), or on
+/// one of several operands that stay (`.onOperand`): the merge is behind it then, and `key` is its key.
 ///
 /// # Concurrency
 /// One job's.
@@ -65,9 +72,23 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   /// Entries that went, by any rule.
   private(set) var droppedCount: UInt64 = 0
 
+  private let tombstones: RangeTombstoneList
+  private let hasTombstones: Bool
+  /// The first fragment that ends behind `key`, and whether it begins at or before it.
+  private var fragment = 0
+  private var isInFragment = false
+  private let function: MergeFunction?
+  private var operands = OperandStack()
+  /// Which of `operands` the iterator stands on, the newest first.
+  private var operand = 0
+  private var made = MergeValue()
+
   private enum Place {
-    case nowhere, onEntry, onHeldTombstone
+    case nowhere, onEntry, onHeldTombstone, onMade, onOperand
   }
+
+  /// Operands up to so many bytes are folded at once; what is beyond stays an entry of its own.
+  private static var operandBytesMaximum: Int { 4 << 20 }
 
   private static var none: Int { -1 }
 
@@ -77,13 +98,17 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   /// which is ordered by sequence.
   init(
     _ source: consuming MergingIterator<Child>, snapshots: SnapshotIntervals, deeper: consuming DeeperKeys,
-    zeroesSequences: Bool, upper: [UInt8]? = nil
+    zeroesSequences: Bool, upper: [UInt8]? = nil, tombstones: RangeTombstoneList = .empty,
+    merge function: MergeFunction? = nil
   ) {
     precondition(!zeroesSequences || deeper.isEmpty, "zero sequences only where no table lies below")
     self.source = source
     self.snapshots = snapshots
     self.deeper = deeper
     self.zeroesSequences = zeroesSequences
+    self.tombstones = tombstones
+    hasTombstones = !tombstones.isEmpty
+    self.function = function
     hasUpper = upper != nil
     if let upper { self.upper.append(upper) }
   }
@@ -104,7 +129,12 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   @inline(__always)
   var value: ByteView {
     assert(isValid, "an entry is read only while the iterator is valid")
-    return place == .onEntry ? source.value : ByteView()
+    switch place {
+    case .onEntry: return source.value
+    case .onMade: return made.view
+    case .onOperand: return operands.fromNewest(operand)
+    case .onHeldTombstone, .nowhere: return ByteView()
+    }
   }
 
   // MARK: - Moves
@@ -127,13 +157,18 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
     assert(isValid, "next from an entry only")
     let from = place
     place = .nowhere
-    if from == .onEntry { try source.next() }
+    if from == .onEntry {
+      try source.next()
+    } else if from == .onOperand, operand + 1 < operands.count {
+      return standOnOperand(operand + 1)
+    }
     try find()
   }
 
   private mutating func restart() {
     place = .nowhere
     hasKey = false
+    fragment = 0
     deeper.rewind()
   }
 
@@ -142,7 +177,15 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   /// Whether the block at whose first entry the iterator stands may be copied as it is (rule 6).
   var isAtWholeBlock: Bool {
     guard place == .onEntry, source.startsPlainBlock, source.blockEndsBeforeOthers() else { return false }
+    if hasTombstones, !blockIsUncovered { return false }
     return !hasUpper || source.blockEnds(before: InternalKey(upper.view, Trailer(word: .max)))
+  }
+
+  /// Whether the block lies in a gap between range tombstones.
+  private var blockIsUncovered: Bool {
+    if isInFragment { return false }
+    return fragment == tombstones.count
+      || source.blockEnds(before: InternalKey(tombstones.start(fragment), Trailer(word: .max)))
   }
 
   /// The merge's child in whose block the iterator stands.
@@ -172,6 +215,10 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
       }
       let entry = source.trailer
       let interval = snapshots.interval(of: entry.sequence)
+      if isInFragment, isCovered(entry, interval) {
+        try drop()
+        continue
+      }
       switch entry.kind {
       case .put:
         if interval == shadow { break }
@@ -187,7 +234,10 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
         if interval == shadow, shadowIsDelete { break }
         if try keepsSingleDelete(entry, interval) { return }
         continue
-      case .rangeDelete, .merge, nil:
+      case .merge:
+        if interval == shadow { break }
+        return try keepOperands(entry, interval)
+      case .rangeDelete, nil:
         throw Self.unreadable(entry)
       }
       try drop()
@@ -198,6 +248,28 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
     key.assign(userKey)
     hasKey = true
     shadow = Self.none
+    if hasTombstones { enterFragment() }
+  }
+
+  /// Keys ascend, and so does the fragment.
+  @inline(never)
+  private mutating func enterFragment() {
+    if fragment < tombstones.count, tombstones.end(fragment) <= key.view {
+      fragment += 1
+      if fragment < tombstones.count, tombstones.end(fragment) <= key.view {
+        fragment = tombstones.firstIndex(endingAfter: key.view)
+      }
+    }
+    isInFragment = fragment < tombstones.count && tombstones.start(fragment) <= key.view
+  }
+
+  /// Rule 7. The oldest tombstone that is newer than the entry decides: if it is of a later interval, so are
+  /// all others.
+  @inline(never)
+  private func isCovered(_ entry: Trailer, _ interval: Int) -> Bool {
+    if !isInFragment || interval == snapshots.unsettled { return false }
+    guard let sequence = tombstones.sequences(fragment).last(where: { $0 > entry.sequence.value }) else { return false }
+    return snapshots.interval(of: SequenceNumber(sequence)) == interval
   }
 
   /// Lets an entry shadow the older ones of its interval.
@@ -227,14 +299,19 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
     if interval == 0 { return false }
     while isAtOlderEntry {
       let older = source.trailer
+      let olderInterval = snapshots.interval(of: older.sequence)
+      if isCovered(older, olderInterval) {
+        try drop()
+        continue
+      }
       switch older.kind {
-      case .put, .delete, .singleDelete:
-        if snapshots.interval(of: older.sequence) == shadow {
+      case .put, .delete, .singleDelete, .merge:
+        if olderInterval == shadow {
           try drop()
           continue
         }
         if older.kind == .delete { return false }
-      case .rangeDelete, .merge, nil:
+      case .rangeDelete, nil:
         break
       }
       hold(entry)
@@ -261,12 +338,76 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
     if snapshots.interval(of: older.sequence) == interval {
       if older.kind == .put {
         try drop()
+        assert(
+          !isAtSecondPut(interval),
+          "a single delete of key \(key.view.printable) hides two puts: use delete where a key is put again")
         return false
       }
       if older.kind == .delete || older.kind == .singleDelete { return false }
     }
     hold(entry)
     return true
+  }
+
+  /// Whether the contract of the single delete that was just dropped with its put is broken.
+  private func isAtSecondPut(_ interval: Int) -> Bool {
+    guard isAtOlderEntry, source.trailer.kind == .put else { return false }
+    return snapshots.interval(of: source.trailer.sequence) == interval && !isCovered(source.trailer, interval)
+  }
+
+  // MARK: - Operands
+
+  /// Rule 8. Stands on what becomes of the operand on which the merge stands, and of its neighbours.
+  private mutating func keepOperands(_ entry: Trailer, _ interval: Int) throws(EngineError) {
+    guard let function, interval != snapshots.unsettled else {
+      trailer = entry
+      place = .onEntry
+      return
+    }
+    operands.removeAll()
+    while isAtOlderEntry, source.trailer.kind == .merge, operands.byteCount < Self.operandBytesMaximum,
+      snapshots.interval(of: source.trailer.sequence) == interval,
+      !isCovered(source.trailer, interval)
+    {
+      operands.push(source.value, source.trailer)
+      try source.next()
+    }
+    if let base = operandBase(interval), function.merge(key.view, existing: base.value, &operands, into: &made) {
+      cast(interval, isDelete: false)
+      let sequence = zeroesSequences && interval == 0 ? .zero : entry.sequence
+      return standOnMade(Trailer(sequence, .put))
+    }
+    if operands.count > 1, function.combine(key.view, operands, into: &made) { return standOnMade(entry) }
+    standOnOperand(0)
+  }
+
+  private mutating func standOnMade(_ trailer: Trailer) {
+    droppedCount &+= UInt64(operands.count - 1)
+    self.trailer = trailer
+    place = .onMade
+  }
+
+  private mutating func standOnOperand(_ index: Int) {
+    operand = index
+    trailer = operands.trailers[index]
+    place = .onOperand
+  }
+
+  /// What the operands are folded over, where that is known: a value, or none.
+  private struct OperandBase {
+    let value: ByteView?
+  }
+
+  private mutating func operandBase(_ interval: Int) -> OperandBase? {
+    guard isAtOlderEntry else { return deeper.mayHold(key.view) ? nil : OperandBase(value: nil) }
+    let older = source.trailer
+    guard snapshots.interval(of: older.sequence) == interval else { return nil }
+    if isCovered(older, interval) { return OperandBase(value: nil) }
+    switch older.kind {
+    case .put: return OperandBase(value: source.value)
+    case .delete, .singleDelete: return OperandBase(value: nil)
+    case .merge, .rangeDelete, nil: return nil
+    }
   }
 
   /// Stands on a tombstone that the merge has left behind.

@@ -243,7 +243,8 @@ final class BackgroundWork: Sendable {
       let family = ColumnFamily(
         name: name, id: id,
         state: FamilyState(
-          id: id, name: name, options: options, memTable: pipeline.memory.empty, version: .empty, epochs: epochs,
+          id: id, name: name, options: options, merge: self.options.mergeFunction(named: options.mergeOperator),
+          memTable: pipeline.memory.empty, version: .empty, epochs: epochs,
           registry: registry, account: tree.budget.account(.other)))
       var edit = VersionEdit()
       edit.createFamily(id, name: name, options: options.encoded)

@@ -24,7 +24,14 @@ public final class ColumnFamily: Sendable {
 public struct FamilyOptions: Sendable, Hashable {
   /// How blocks are compressed; nil: as the engine's options say.
   public var compression: CompressionKind?
+  /// The name of the operator that folds what `merge` writes; nil: the family takes no merges. Either one
+  /// of those that every engine knows ("varve.counter", "varve.append", "varve.max") or one of
+  /// `EngineOptions.mergeOperators`. Stored with the family.
+  public var mergeOperator: String?
 
   /// Options with the engine's defaults.
-  public init(compression: CompressionKind? = nil) { self.compression = compression }
+  public init(compression: CompressionKind? = nil, mergeOperator: String? = nil) {
+    self.compression = compression
+    self.mergeOperator = mergeOperator
+  }
 }

@@ -111,12 +111,14 @@ final class CommitPipeline: @unchecked Sendable {
   }
 
   /// Commits a batch. `payload` must stay valid during the call.
-  func commit(payload: ByteView, entryCount: Int, isLogged: Bool) throws(EngineError) -> Receipt {
+  func commit(
+    payload: ByteView, entryCount: Int, isLogged: Bool, terms: CommitTerms = CommitTerms()
+  ) throws(EngineError) -> Receipt {
     if queue.tryLead() {
       defer { queue.resign { serve($0) } }
-      return try apply(payload, entryCount: entryCount, isLogged: isLogged)
+      return try apply(payload, entryCount: entryCount, isLogged: isLogged, terms)
     }
-    let request = CommitRequest(payload: payload, entryCount: entryCount, isLogged: isLogged)
+    let request = CommitRequest(payload: payload, entryCount: entryCount, isLogged: isLogged, terms: terms)
     if queue.enqueue(request) == .leads {
       queue.serveOwn(request) { serve($0) }
       queue.resign { serve($0) }
@@ -147,16 +149,21 @@ final class CommitPipeline: @unchecked Sendable {
   private func serve(_ request: CommitRequest) {
     guard !request.wantsLead else { return }
     do throws(EngineError) {
-      request.receipt = try apply(request.payload, entryCount: request.entryCount, isLogged: request.isLogged)
+      request.receipt = try apply(
+        request.payload, entryCount: request.entryCount, isLogged: request.isLogged, request.terms)
     } catch {
       request.error = error
     }
   }
 
   /// One batch through the whole path. The leader's.
-  private func apply(_ payload: ByteView, entryCount: Int, isLogged: Bool) throws(EngineError) -> Receipt {
+  private func apply(
+    _ payload: ByteView, entryCount: Int, isLogged: Bool, _ terms: CommitTerms
+  ) throws(EngineError) -> Receipt {
     try checkWritable()
     try resolveFamilies(payload)
+    // Nobody else commits from here on: the leader is this thread until the batch is visible.
+    if let condition = terms.condition { try condition.check() }
     // Room for one may cost another of them its memtable: only all at once will do.
     while let family = touched.first(where: { !$0.active.hasRoom(entryCount: entryCount, byteCount: payload.count) }) {
       try makeRoom(in: family, entryCount: entryCount, byteCount: payload.count)
@@ -165,6 +172,7 @@ final class CommitPipeline: @unchecked Sendable {
     let count = UInt64(max(entryCount, 1))
     let last = SequenceNumber(nextSequence + count - 1)
     var place: UInt64 = 0
+    payload.stamp(last, at: terms.stamps)
     if isLogged {
       try log.makeRoom(payloadSize: payload.count)
       place = try log.append(sequence: SequenceNumber(nextSequence), payload: payload)
@@ -201,14 +209,21 @@ final class CommitPipeline: @unchecked Sendable {
     touched.removeAll(keepingCapacity: true)
     var reader = BatchReader(payload)
     while let entry = try reader.next() {
-      if let last = touched.last, last.id == entry.family { continue }
-      if touched.contains(where: { $0.id == entry.family }) { continue }
-      guard let family = families.find(entry.family) else {
-        throw EngineError(.familyDropped, "the batch names column family \(entry.family), which does not exist")
-      }
-      if family.isDropped { throw Self.droppedError(family) }
-      touched.append(family)
+      let family = try resolve(entry.family)
+      if entry.kind == .merge, family.merge == nil { throw Self.operatorError(family) }
     }
+  }
+
+  @inline(__always)
+  private func resolve(_ id: UInt32) throws(EngineError) -> FamilyState {
+    if let last = touched.last, last.id == id { return last }
+    if let known = touched.first(where: { $0.id == id }) { return known }
+    guard let family = families.find(id) else {
+      throw EngineError(.familyDropped, "the batch names column family \(id), which does not exist")
+    }
+    if family.isDropped { throw Self.droppedError(family) }
+    touched.append(family)
+    return family
   }
 
   private func insert(_ payload: ByteView, first: UInt64) throws(EngineError) {
@@ -258,6 +273,18 @@ final class CommitPipeline: @unchecked Sendable {
     throw EngineError(.readOnly, "the engine takes no more writes", cause: cause, file: cause.file)
   }
 
+  static func operatorError(_ family: FamilyState) -> EngineError {
+    guard let name = family.options.mergeOperator else {
+      return EngineError(
+        .invalidArgument,
+        "column family \"\(family.name)\" has no merge operator: name one in its options when it is made")
+    }
+    return EngineError(
+      .invalidArgument,
+      "merge operator \"\(name)\" of column family \"\(family.name)\" is not known: pass it in EngineOptions.mergeOperators"
+    )
+  }
+
   static func droppedError(_ family: FamilyState) -> EngineError {
     EngineError(.familyDropped, "column family \"\(family.name)\" was dropped")
   }
@@ -283,5 +310,18 @@ final class CommitPipeline: @unchecked Sendable {
       do throws(EngineError) { try log.appendEnd(nextSequence: SequenceNumber(nextSequence)) } catch { failure = error }
     }
     if let failure { throw failure }
+  }
+}
+
+extension ByteView {
+  /// Writes a commit's sequence, big-endian, at each of `offsets`.
+  ///
+  /// Requires: the bytes are the commit's own copy, which nobody else reads, or there are no offsets.
+  fileprivate func stamp(_ sequence: SequenceNumber, at offsets: [Int]) {
+    for offset in offsets {
+      precondition(offset >= 0 && offset <= count - 8, "a stamp lies inside the batch")
+      unsafe UnsafeMutableRawPointer(mutating: base).storeBytes(
+        of: sequence.value.bigEndian, toByteOffset: offset, as: UInt64.self)
+    }
   }
 }

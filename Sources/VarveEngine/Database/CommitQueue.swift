@@ -144,6 +144,7 @@ final class CommitRequest: @unchecked Sendable {
   let payload: ByteView
   let entryCount: Int
   let isLogged: Bool
+  let terms: CommitTerms
   let wantsLead: Bool
   fileprivate var next: UInt = 0
   fileprivate var isServed = false
@@ -152,10 +153,13 @@ final class CommitRequest: @unchecked Sendable {
   var receipt = CommitPipeline.Receipt(sequence: .zero, place: 0)
   var error: EngineError?
 
-  init(payload: ByteView, entryCount: Int, isLogged: Bool, wantsLead: Bool = false) {
+  init(
+    payload: ByteView, entryCount: Int, isLogged: Bool, terms: CommitTerms = CommitTerms(), wantsLead: Bool = false
+  ) {
     self.payload = payload
     self.entryCount = entryCount
     self.isLogged = isLogged
+    self.terms = terms
     self.wantsLead = wantsLead
   }
 

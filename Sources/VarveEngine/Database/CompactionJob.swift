@@ -80,20 +80,23 @@ final class CompactionJob: Sendable {
 
   private func merge(_ part: Part) throws(EngineError) {
     let compaction = compaction
+    guard let family = background.registry.find(family) else { throw Self.canceled }
+    let tombstones = try tombstones(compaction)
     var entries = CompactionIterator(
       makeSource(compaction), snapshots: snapshots, deeper: DeeperKeys(compaction.older, in: compaction.range),
-      zeroesSequences: compaction.isBottommost && compaction.outputLevel > 0, upper: part.upper)
+      zeroesSequences: compaction.isBottommost && compaction.outputLevel > 0, upper: part.upper,
+      tombstones: tombstones.covering, merge: family.merge)
     if let lower = part.lower {
       try lower.withByteView { (lower) throws(EngineError) in try entries.seek(lower) }
     } else {
       try entries.seekToFirst()
     }
-    guard let family = background.registry.find(family) else { throw Self.canceled }
     var writer = PartWriter(
-      job: self, family: family, level: compaction.outputLevel, splitter: CompactionOutputSplitter(compaction))
+      job: self, family: family, level: compaction.outputLevel, tombstones: tombstones,
+      splitter: CompactionOutputSplitter(compaction), lower: part.lower)
     do throws(EngineError) {
       try copy(&entries, to: &writer)
-      try writer.finishOutput()
+      try writer.finish(before: part.upper)
     } catch {
       writer.discardOutput()
       throw error
@@ -116,6 +119,15 @@ final class CompactionJob: Sendable {
     let opener = TableOpener(readers: background.tree, purpose: .compaction, buffers: buffers)
     for run in runs { merge.append(MergeSource(LevelIterator<TableIterator>(run, opener))) }
     return merge
+  }
+
+  /// The range tombstones of all inputs.
+  private func tombstones(_ compaction: Compaction) throws(EngineError) -> CompactionTombstones {
+    let tables = compaction.inputTables.filter { $0.rangeTombstoneCount > 0 }
+    if tables.isEmpty { return .none }
+    var merge = RangeTombstoneMerge()
+    for table in tables { merge.add(try background.tree.reader(table).rangeTombstones()) }
+    return CompactionTombstones(merge, snapshots: snapshots, older: compaction.older)
   }
 
   private func copy(
@@ -146,7 +158,10 @@ final class CompactionJob: Sendable {
     let job: CompactionJob
     let family: FamilyState
     let level: Int
+    let tombstones: CompactionTombstones
     var splitter: CompactionOutputSplitter
+    /// Where the keys of the next table begin; nil: with the first.
+    var lower: [UInt8]?
     var output: TableOutput?
     var reported: UInt64 = 0
 
@@ -155,25 +170,38 @@ final class CompactionJob: Sendable {
     mutating func builder(for userKey: ByteView) throws(EngineError) -> TableBuilder {
       if let output {
         let builder = output.builder
-        if builder.lastKey.view == userKey
+        if builder.endsWith(userKey)
           || !splitter.shouldSplit(before: userKey, currentSize: builder.estimatedFileSize)
         {
           return builder
         }
-        try finishOutput()
+        try finishOutput(before: userKey.bytes)
       } else {
         _ = splitter.shouldSplit(before: userKey, currentSize: 0)
       }
+      return try begin().builder
+    }
+
+    private mutating func begin() throws(EngineError) -> TableOutput {
       let output = try TableOutput(
         job.background, family, level: level, origin: .compaction)
       job.shared.withLock { $0.written.append(output.number) }
       self.output = output
-      return output.builder
+      return output
     }
 
-    mutating func finishOutput() throws(EngineError) {
+    /// Ends the last table. What is left of range tombstones gets one of its own, if it has to.
+    mutating func finish(before upper: [UInt8]?) throws(EngineError) {
+      if output == nil, tombstones.hasAny(from: lower, to: upper) { _ = try begin() }
+      try finishOutput(before: upper)
+    }
+
+    /// Ends the table, whose keys are all before `upper`, with the range tombstones up to there.
+    private mutating func finishOutput(before upper: [UInt8]?) throws(EngineError) {
       guard let output else { return }
       reportProgress()
+      tombstones.write(from: lower, to: upper, into: output.builder)
+      lower = upper
       let table = try output.finish()
       self.output = nil
       reported = 0

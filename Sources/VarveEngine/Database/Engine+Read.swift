@@ -127,9 +127,12 @@ extension Engine {
   private func find<R>(
     _ key: ByteView, _ view: ReadView, _ sequence: SequenceNumber, _ body: (ByteView?) -> R
   ) throws(EngineError) -> R {
-    if let hit = view.memTable.get(key, at: sequence) { return body(try Self.visibleValue(hit.trailer, hit.value)) }
+    if view.hasRangeTombstones { return try findCovered(key, view, sequence, body) }
+    if let hit = view.memTable.get(key, at: sequence) {
+      return try answer(hit.trailer, hit.value, key, view, sequence, body)
+    }
     if !view.frozen.isEmpty, let hit = Self.findFrozen(key, view, sequence) {
-      return body(try Self.visibleValue(hit.trailer, hit.value))
+      return try answer(hit.trailer, hit.value, key, view, sequence, body)
     }
     if view.version.isEmpty { return body(nil) }
     return try findInTables(key, view, sequence, body)
@@ -153,21 +156,87 @@ extension Engine {
       let reader = unsafe try tree.borrowReader(table)
       return try unsafe reader.withGuaranteed { (reader) throws(EngineError) in
         guard let hit = try reader.get(key, hash: hash, at: sequence) else { return true }
-        result = body(try Self.visibleValue(hit.trailer, hit.value))
+        result = try answer(hit.trailer, hit.value, key, view, sequence, body)
         return false
       }
     }
     return result ?? body(nil)
   }
 
-  /// What an entry means to a reader.
+  /// The answer of the newest visible entry of a key, which no range tombstone covers.
   @inline(__always)
-  private static func visibleValue(_ trailer: Trailer, _ value: ByteView) throws(EngineError) -> ByteView? {
+  private func answer<R>(
+    _ trailer: Trailer, _ value: ByteView, _ key: ByteView, _ view: ReadView, _ sequence: SequenceNumber,
+    _ body: (ByteView?) -> R
+  ) throws(EngineError) -> R {
     switch trailer.kind {
-    case .put: return value
-    case .delete, .singleDelete: return nil
-    case .rangeDelete, .merge, nil: throw unreadable(trailer)
+    case .put: return body(value)
+    case .delete, .singleDelete: return body(nil)
+    case .merge: return try findMerged(key, view, sequence, body)
+    case .rangeDelete, nil: throw Self.unreadable(trailer)
     }
+  }
+
+  /// The value of a key whose newest entry is a merge operand: a walk over its entries, in all sources.
+  @inline(never)
+  private func findMerged<R>(
+    _ key: ByteView, _ view: ReadView, _ sequence: SequenceNumber, _ body: (ByteView?) -> R
+  ) throws(EngineError) -> R {
+    var iterator = view.iterator(tree, at: sequence)
+    try iterator.seek(key)
+    return body(iterator.isValid && iterator.userKey == key ? iterator.value : nil)
+  }
+
+  /// The path where there are range tombstones: each source, newest first, says what it has of the key and
+  /// how new the newest tombstone over it is. The first that says anything has the answer: all others are
+  /// older.
+  @inline(never)
+  private func findCovered<R>(
+    _ key: ByteView, _ view: ReadView, _ sequence: SequenceNumber, _ body: (ByteView?) -> R
+  ) throws(EngineError) -> R {
+    switch Self.findInMemTables(key, view, sequence) {
+    case .deleted: return body(nil)
+    case .hit(let hit): return try answer(hit.trailer, hit.value, key, view, sequence, body)
+    case .nothing: break
+    }
+    let hash = KeyHash.hash(key)
+    var result: R?
+    try view.version.forEachTable(thatMayHold: key, at: sequence) { (table, _) throws(EngineError) in
+      let reader = unsafe try tree.borrowReader(table)
+      return try unsafe reader.withGuaranteed { (reader) throws(EngineError) in
+        let covered = try reader.tombstone(covering: key, at: sequence)
+        guard let hit = try reader.get(key, hash: hash, at: sequence) else {
+          if covered != .zero { result = body(nil) }
+          return covered == .zero
+        }
+        if hit.trailer.sequence < covered {
+          result = body(nil)
+        } else {
+          result = try answer(hit.trailer, hit.value, key, view, sequence, body)
+        }
+        return false
+      }
+    }
+    return result ?? body(nil)
+  }
+
+  private enum MemTableAnswer {
+    case nothing, deleted, hit(MemTableHit)
+  }
+
+  @inline(never)
+  private static func findInMemTables(
+    _ key: ByteView, _ view: ReadView, _ sequence: SequenceNumber
+  ) -> MemTableAnswer {
+    var index = -1
+    while index < view.frozen.count {
+      let table = index < 0 ? view.memTable : view.frozen[index]
+      let covered = table.rangeTombstones.sequence(covering: key, at: sequence)
+      if let hit = table.get(key, at: sequence), hit.trailer.sequence >= covered { return .hit(hit) }
+      if covered != .zero { return .deleted }
+      index += 1
+    }
+    return .nothing
   }
 
   @inline(never)

@@ -43,6 +43,55 @@ extension Engine {
     try unsafe delete(key.span.bytes, in: family, durability: durability)
   }
 
+  /// Removes a key that was put exactly once since it was last removed: see `WriteBatch.singleDelete`.
+  @discardableResult
+  public func singleDelete(
+    _ key: [UInt8], in family: ColumnFamily? = nil, durability: Durability? = nil
+  ) throws(EngineError) -> SequenceNumber {
+    try unsafe key.span.bytes.withByteView { (key) throws(EngineError) in
+      try commit(.singleDelete, key, ByteView(), family, durability)
+    }
+  }
+
+  /// Removes all keys from `lower` (included) to `upper` (excluded) by one entry: see
+  /// `WriteBatch.deleteRange`.
+  ///
+  /// Tables that lie wholly inside are dropped without being read. Complexity: O(log n) in the memtable's
+  /// range tombstones.
+  @discardableResult
+  public func deleteRange(
+    from lower: [UInt8], to upper: [UInt8], in family: ColumnFamily? = nil, durability: Durability? = nil
+  ) throws(EngineError) -> SequenceNumber {
+    var batch = WriteBatch(capacity: lower.count + upper.count + 32)
+    try batch.deleteRange(from: lower, to: upper, in: family)
+    return try write(batch, durability: durability)
+  }
+
+  /// Folds an operand into the value of a key, without reading it: see `MergeOperator`.
+  ///
+  /// Throws like `put`, and `.invalidArgument` where the family has no merge operator.
+  @discardableResult
+  public func merge(
+    _ key: RawSpan, _ operand: RawSpan, in family: ColumnFamily? = nil, durability: Durability? = nil
+  ) throws(EngineError) -> SequenceNumber {
+    checkOpen()
+    let state = state(of: family)
+    if state.merge == nil { throw CommitPipeline.operatorError(state) }
+    return try key.withByteView { (key) throws(EngineError) in
+      try operand.withByteView { (operand) throws(EngineError) in
+        try commit(.merge, key, operand, family, durability)
+      }
+    }
+  }
+
+  /// Folds an operand into the value of a key, as above.
+  @discardableResult
+  public func merge(
+    _ key: [UInt8], _ operand: [UInt8], in family: ColumnFamily? = nil, durability: Durability? = nil
+  ) throws(EngineError) -> SequenceNumber {
+    try unsafe merge(key.span.bytes, operand.span.bytes, in: family, durability: durability)
+  }
+
   /// Commits a batch: whole or not at all, over all families at the same instant.
   ///
   /// Returns the sequence of its last entry. Throws like `put`; then nothing of the batch happened,
@@ -61,12 +110,27 @@ extension Engine {
   public func submit(
     _ batch: borrowing WriteBatch, durability: Durability? = nil
   ) throws(EngineError) -> CommitTicket {
+    try submit(batch, durability: durability, condition: nil)
+  }
+
+  func submit(
+    _ batch: borrowing WriteBatch, durability: Durability?, condition: (any CommitCondition)?
+  ) throws(EngineError) -> CommitTicket {
     checkOpen()
     try requireWritable()
     let durability = durability ?? options.durability
     background.delayWrite(bytes: batch.byteCount)
-    let receipt = try pipeline.commit(
-      payload: batch.payload.view, entryCount: batch.count, isLogged: durability != .none)
+    let receipt: CommitPipeline.Receipt
+    if batch.stamps.isEmpty {
+      receipt = try pipeline.commit(
+        payload: batch.payload.view, entryCount: batch.count, isLogged: durability != .none,
+        terms: CommitTerms(condition: condition))
+    } else {
+      let copy = batch.payloadCopy()
+      receipt = try pipeline.commit(
+        payload: copy.view, entryCount: batch.count, isLogged: durability != .none,
+        terms: CommitTerms(stamps: batch.stamps, condition: condition))
+    }
     // Its sync comes also where nobody waits for the ticket.
     if case .powerEvery = durability { try acknowledge(receipt, durability) }
     return CommitTicket(engine: self, receipt: receipt, durability: durability)

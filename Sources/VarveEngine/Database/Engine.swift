@@ -166,6 +166,7 @@ public final class Engine: Sendable {
         .invalidArgument,
         "a family's name has 1 to \(Limits.familyNameSizeMaximum) bytes; this one has \(name.utf8.count)")
     }
+    try options.validate(familyOptions)
     return try background.createFamily(name, options: familyOptions)
   }
 

@@ -26,7 +26,7 @@ public struct EngineCursor: ~Copyable {
   init(_ view: ReadView, _ snapshot: EngineSnapshot, _ tree: Tree, _ bounds: CursorBounds) {
     self.view = view
     self.snapshot = snapshot
-    iterator = VisibleIterator(view.merge(tree, at: snapshot.sequence), at: snapshot.sequence, bounds)
+    iterator = view.iterator(tree, at: snapshot.sequence, bounds)
   }
 
   /// The last commit that the cursor sees.
@@ -126,47 +126,5 @@ extension Engine {
     // The snapshot first: what it sees is held from then on, and any later view has all of it.
     let snapshot = snapshot ?? self.snapshot()
     return EngineCursor(state.retainView(), snapshot, tree, bounds)
-  }
-}
-
-extension ByteView {
-  /// The bytes as a span. Safety: it must not outlive the view's owner.
-  @unsafe
-  @inline(__always)
-  var rawSpan: RawSpan {
-    @_lifetime(immortal)
-    get { unsafe overrideLifetime(RawSpan(_unsafeStart: base, byteCount: count)) }
-  }
-}
-
-/// Says that a span is valid as long as `source` is not changed: what `EngineCursor` promises.
-@unsafe
-@_unsafeNonescapableResult
-@_lifetime(borrow source)
-@inline(__always)
-func overrideLifetime<T: ~Escapable, U: ~Copyable & ~Escapable>(_ span: consuming T, borrowing source: borrowing U) -> T
-{
-  span
-}
-
-/// Takes a span's tie to the pointer it was made of away.
-@unsafe
-@_unsafeNonescapableResult
-@_lifetime(immortal)
-@inline(__always)
-func overrideLifetime<T: ~Escapable>(_ span: consuming T) -> T { span }
-
-extension ReadView {
-  /// All sources of the view, newest first.
-  fileprivate func merge(_ tree: Tree, at sequence: SequenceNumber) -> MergingIterator<MergeSource> {
-    // No arrays of them: a cursor is often made for one seek.
-    let sublevels = version.levelZero.sublevels
-    var merge = MergingIterator<MergeSource>(capacity: 1 + frozen.count + sublevels.count + version.levelsFilled)
-    let opener = TableOpener(readers: tree, purpose: .user, visible: sequence)
-    if memTable.entryCount > 0 { merge.append(memTable) }
-    for table in frozen where table.entryCount > 0 { merge.append(table) }
-    for sublevel in sublevels.reversed() { merge.append(sublevel, opener) }
-    for level in 1..<Limits.levelCount { merge.append(version.run(level), opener) }
-    return merge
   }
 }

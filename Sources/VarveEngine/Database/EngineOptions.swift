@@ -66,6 +66,13 @@ public struct EngineOptions: Sendable {
   /// of the process's limit of descriptors, at most 4,096.
   public var openTableCount: Int?
 
+  /// Operators that families name in their options, beside those that every engine knows. A family whose
+  /// operator is missing can be opened; reads of keys with operands throw `.mergeFailed` then, and merges
+  /// `.invalidArgument`. Default none.
+  public var mergeOperators: [any MergeOperator] = []
+  /// The options that the default family of a new database gets. Default: the engine's.
+  public var defaultFamilyOptions = FamilyOptions()
+
   /// The defaults.
   public init() {}
 
@@ -80,9 +87,38 @@ public struct EngineOptions: Sendable {
     if let backgroundThreads { try Self.check("backgroundThreads", backgroundThreads, 1, 256) }
     if let memoryBudget { try Self.check("memoryBudget", memoryBudget, MemoryPlan.limitMinimum, Int.max) }
     _ = try memoryPlan()
+    try validateMergeOperators()
     if readOnly && errorIfExists {
       throw EngineError(.invalidArgument, "readOnly and errorIfExists exclude each other")
     }
+  }
+
+  private func validateMergeOperators() throws(EngineError) {
+    var names = Set(BuiltInOperators.all.map(\.name))
+    for mergeOperator in mergeOperators {
+      let name = mergeOperator.name
+      guard (1...255).contains(name.utf8.count) else {
+        throw EngineError(.invalidArgument, "mergeOperators: a name of \(name.utf8.count) bytes; it has 1 to 255")
+      }
+      guard names.insert(name).inserted else {
+        throw EngineError(.invalidArgument, "mergeOperators: two are named \"\(name)\"")
+      }
+    }
+    try validate(defaultFamilyOptions)
+  }
+
+  /// Throws `.invalidArgument` where a family can't be made with these options.
+  func validate(_ family: FamilyOptions) throws(EngineError) {
+    guard let name = family.mergeOperator, mergeFunction(named: name) == nil else { return }
+    throw EngineError(
+      .invalidArgument, "no merge operator is named \"\(name)\": pass it in EngineOptions.mergeOperators")
+  }
+
+  /// The operator with a name; nil if it isn't known.
+  func mergeFunction(named name: String?) -> MergeFunction? {
+    guard let name else { return nil }
+    let found = mergeOperators.first { $0.name == name } ?? BuiltInOperators.all.first { $0.name == name }
+    return found.map { MergeFunction(mergeOperator: $0) }
   }
 
   private static func check(_ name: String, _ value: Int, _ low: Int, _ high: Int) throws(EngineError) {

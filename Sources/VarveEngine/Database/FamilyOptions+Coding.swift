@@ -1,18 +1,30 @@
 /// # Format
-/// One byte: the codec of the family's tables (`Compression`), or 255 for the engine's. Bytes behind it
-/// belong to later versions, which announce what must not be ignored by a required feature.
+/// One byte: the codec of the family's tables (`Compression`), or 255 for the engine's. Behind it, where the
+/// family has a merge operator, one byte with the size of its name, and the name in UTF-8. Bytes behind
+/// those belong to later versions, which announce what must not be ignored by a required feature.
 extension FamilyOptions {
   private static let engineDefault: UInt8 = 255
 
-  var encoded: [UInt8] { [compression.map { Compression($0).rawValue } ?? Self.engineDefault] }
+  var encoded: [UInt8] {
+    let codec = compression.map { Compression($0).rawValue } ?? Self.engineDefault
+    guard let mergeOperator else { return [codec] }
+    return [codec, UInt8(mergeOperator.utf8.count)] + Array(mergeOperator.utf8)
+  }
 
   init(decoding bytes: [UInt8], family: String) throws(EngineError) {
     self.init()
-    guard let first = bytes.first, first != Self.engineDefault else { return }
-    guard let codec = Compression(rawValue: first) else {
-      throw EngineError(.unsupportedFormat, "column family \"\(family)\" is compressed by unknown codec \(first)")
+    guard let first = bytes.first else { return }
+    if first != Self.engineDefault {
+      guard let codec = Compression(rawValue: first) else {
+        throw EngineError(.unsupportedFormat, "column family \"\(family)\" is compressed by unknown codec \(first)")
+      }
+      compression = codec.kind
     }
-    compression = codec.kind
+    guard bytes.count > 1, bytes[1] > 0 else { return }
+    guard bytes.count >= 2 + Int(bytes[1]) else {
+      throw .corruption("the options of column family \"\(family)\" end inside the name of its merge operator")
+    }
+    mergeOperator = String(decoding: bytes[2..<2 + Int(bytes[1])], as: UTF8.self)
   }
 }
 

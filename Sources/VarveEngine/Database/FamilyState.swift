@@ -1,19 +1,5 @@
 internal import Synchronization
 
-/// What a read of one family needs, immutable: a read that loaded a view is not disturbed by anything.
-final class ReadView: Sendable {
-  let memTable: MemTable
-  /// Full memtables that are not in tables yet, newest first.
-  let frozen: [MemTable]
-  let version: Version
-
-  init(memTable: MemTable, frozen: [MemTable], version: Version) {
-    self.memTable = memTable
-    self.frozen = frozen
-    self.version = version
-  }
-}
-
 /// A memtable that takes no more writes, on its way to a table.
 struct FrozenMemTable: Sendable {
   let table: MemTable
@@ -37,6 +23,8 @@ final class FamilyState: @unchecked Sendable {
   let id: UInt32
   let name: String
   let options: FamilyOptions
+  /// How merge operands are folded; nil: the family has no operator, or one that nobody knows.
+  let merge: MergeFunction?
   private let epochs: ReadEpochs
   /// The engine that the family belongs to has this registry.
   let registry: FamilyRegistry
@@ -64,17 +52,19 @@ final class FamilyState: @unchecked Sendable {
   }
 
   init(
-    id: UInt32, name: String, options: FamilyOptions, memTable: MemTable, version: Version, epochs: ReadEpochs,
+    id: UInt32, name: String, options: FamilyOptions, merge: MergeFunction?, memTable: MemTable, version: Version,
+    epochs: ReadEpochs,
     registry: FamilyRegistry, account: MemoryAccount?
   ) {
     self.id = id
     self.name = name
     self.options = options
+    self.merge = merge
     self.epochs = epochs
     self.registry = registry
     charge = MemoryCharge(FamilyState.memorySize + 2 * name.utf8.count, to: account)
     active = memTable
-    let view = ReadView(memTable: memTable, frozen: [], version: version)
+    let view = ReadView(memTable: memTable, frozen: [], version: version, merge: merge)
     viewBits = unsafe Atomic(UInt(bitPattern: Unmanaged.passUnretained(view).toOpaque()))
     parts = Mutex(Parts(memTable: memTable, version: version, view: view))
   }
@@ -219,7 +209,7 @@ final class FamilyState: @unchecked Sendable {
   private func publish(_ parts: inout Parts) -> ReadView {
     let old = parts.view
     parts.view = ReadView(
-      memTable: parts.memTable, frozen: parts.frozen.reversed().map(\.table), version: parts.version)
+      memTable: parts.memTable, frozen: parts.frozen.reversed().map(\.table), version: parts.version, merge: merge)
     let bits = unsafe UInt(bitPattern: Unmanaged.passUnretained(parts.view).toOpaque())
     viewBits.store(bits, ordering: .sequentiallyConsistent)  // partner: `viewIdentity`, and `ReadEpochs`
     return old

@@ -101,10 +101,13 @@ struct FlushJob {
 
   private func build(_ input: Input, _ written: inout [FileNumber]) throws(EngineError) -> [TableMetadata] {
     let snapshots = background.snapshots.sequences { background.pipeline.visible }
-    var output = FlushOutput(input, background)
+    let tombstones = FlushMerge.tombstones(input.frozen.map(\.table), snapshots: snapshots)
+    var output = FlushOutput(input, background, tombstones)
     defer { written += output.written }
     do throws(EngineError) {
-      try FlushMerge.run(input.frozen.map(\.table), snapshots: snapshots) { (key) throws(EngineError) in
+      try FlushMerge.run(
+        input.frozen.map(\.table), snapshots: snapshots, tombstones: tombstones, merge: input.family.state.merge
+      ) { (key) throws(EngineError) in
         try output.builder(for: key)
       }
       return try output.finish()

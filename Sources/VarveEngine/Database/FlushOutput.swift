@@ -14,12 +14,16 @@ struct FlushOutput {
   private let pieceSize: UInt64
   /// What the filter of a piece comes to in memory at most.
   private let filterCharge: Int
+  private let tombstones: CompactionTombstones
+  /// Where the keys of the next piece begin; nil: with the first.
+  private var lower: [UInt8]?
   private var current: TableOutput?
   private var tables: [TableMetadata] = []
   /// All files so far, whether they are whole or not.
   private(set) var written: [FileNumber] = []
 
-  init(_ input: FlushJob.Input, _ background: BackgroundWork) {
+  init(_ input: FlushJob.Input, _ background: BackgroundWork, _ tombstones: CompactionTombstones) {
+    self.tombstones = tombstones
     family = input.family.state
     self.background = background
     let picker = background.compactions.picker
@@ -37,10 +41,10 @@ struct FlushOutput {
     if let current {
       let size = current.builder.estimatedFileSize
       let isAtCut = nextCut < cuts.count && passesCut(userKey)
-      guard isAtCut && size >= pieceSize / 8 || size >= pieceSize, current.builder.lastKey.view != userKey else {
+      guard isAtCut && size >= pieceSize / 8 || size >= pieceSize, !current.builder.endsWith(userKey) else {
         return current.builder
       }
-      try finishPiece()
+      try finishPiece(before: userKey.bytes)
     } else {
       _ = passesCut(userKey)
     }
@@ -62,8 +66,11 @@ struct FlushOutput {
     return output.builder
   }
 
-  private mutating func finishPiece() throws(EngineError) {
+  /// Ends the piece, whose keys are all before `upper`, with the range tombstones up to there.
+  private mutating func finishPiece(before upper: [UInt8]?) throws(EngineError) {
     guard let output = current else { return }
+    tombstones.write(from: lower, to: upper, into: output.builder)
+    lower = upper
     let table = try output.finish()
     current = nil
     background.counters.addFlushed(table.fileSize)
@@ -72,7 +79,9 @@ struct FlushOutput {
 
   /// The tables; none where nothing was left to write.
   mutating func finish() throws(EngineError) -> [TableMetadata] {
-    try finishPiece()
+    // What is left of range tombstones gets a table of its own, if it has to.
+    if current == nil, tombstones.hasAny(from: lower, to: nil) { _ = try begin() }
+    try finishPiece(before: nil)
     return tables
   }
 

@@ -32,6 +32,9 @@ struct LoggedEntries {
       }
       iterator.next()
     }
+    table.rangeTombstones.forEachTombstone(above: sequence) { start, end, sequence in
+      entries.append(Entry(trailer: Trailer(sequence, .rangeDelete), family: family, key: start, value: end))
+    }
   }
 
   /// Puts the entries in order; before the first `fill`.

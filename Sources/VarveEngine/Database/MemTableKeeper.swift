@@ -176,6 +176,14 @@ final class MemTableKeeper: Sendable {
     let tables = frozen + [family.active]
     let size = plan.memtableSize + 4 * tables.reduce(byteCount) { $0 + $1.usedBytes }
     let merged = MemTable(growingTo: size, pool: pool, touchedMaximum: 0, isReusable: false)
+    // Range tombstones first, in order: what is put among them then is known to be there.
+    for table in tables {
+      var tombstones: [(start: ByteView, end: ByteView, sequence: SequenceNumber)] = []
+      table.rangeTombstones.forEachTombstone(above: .zero) { tombstones.append(($0, $1, $2)) }
+      for tombstone in tombstones.reversed() {
+        merged.insert(tombstone.start, Trailer(tombstone.sequence, .rangeDelete), tombstone.end)
+      }
+    }
     for table in tables {
       var iterator = table.makeIterator()
       iterator.seekToFirst()

@@ -66,10 +66,11 @@ extension Opening {
     _ budget: MemoryBudget
   ) throws(EngineError) -> ColumnFamily {
     for family in state.families.values.sorted(by: { $0.id < $1.id }) {
+      let familyOptions = try FamilyOptions(decoding: family.options, family: family.name)
       let familyState = FamilyState(
-        id: family.id, name: family.name,
-        options: try FamilyOptions(decoding: family.options, family: family.name),
-        memTable: memory.empty, version: family.version, epochs: epochs, registry: registry,
+        id: family.id, name: family.name, options: familyOptions,
+        merge: options.mergeFunction(named: familyOptions.mergeOperator), memTable: memory.empty,
+        version: family.version, epochs: epochs, registry: registry,
         account: budget.account(.other))
       registry.add(ColumnFamily(name: family.name, id: family.id, state: familyState))
     }

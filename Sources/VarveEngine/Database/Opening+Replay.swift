@@ -71,8 +71,9 @@ extension Opening {
       return
     }
     guard sequence > durable.flushedSequence else { return }
-    guard entry.kind.isPoint else {
-      throw EngineError(.unsupportedFormat, "an entry of kind \(entry.kind) in the log, unknown to this version")
+    guard entry.kind != .rangeDelete || entry.key < entry.value else {
+      throw .corruption(
+        "a range tombstone that ends before it begins", file: path + "/" + FileName.log(segment).name)
     }
     if isCopy, sequence <= family.newestSequence {
       insertLate(entry, sequence, segment: segment, family, memory)
@@ -95,12 +96,20 @@ extension Opening {
   ) {
     let frozen = family.frozen
     for table in frozen.map(\.table) + [family.active] {
-      if table.get(entry.key, at: sequence)?.trailer.sequence == sequence { return }
+      if entry.kind == .rangeDelete ? table.rangeTombstones.contains(sequence) : table.holds(entry.key, sequence) {
+        return
+      }
     }
     if !frozen.isEmpty || !family.active.hasRoom(keySize: entry.key.count, valueSize: entry.value.count) {
       memory.mergeReplayed(family, byteCount: entry.key.count + entry.value.count)
     }
     if family.activeSegment == nil { family.beginActive(segment: segment) }
     family.active.insert(entry.key, Trailer(sequence, entry.kind), entry.value)
+  }
+}
+
+extension MemTable {
+  fileprivate func holds(_ key: ByteView, _ sequence: SequenceNumber) -> Bool {
+    get(key, at: sequence)?.trailer.sequence == sequence
   }
 }

@@ -23,4 +23,92 @@ extension WriteBatch {
   public mutating func delete(_ key: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) {
     try unsafe delete(key.span.bytes, in: family)
   }
+
+  /// Removes a key that was put exactly once since it was last removed, by a single delete or a range delete:
+  /// never by `delete`, and never merged.
+  ///
+  /// Cheaper than `delete` where that holds: the put and its removal vanish together as soon as a compaction
+  /// meets both. Where it does not hold, what reads see of the key is not defined: an older put may show
+  /// again. Builds with `assert` stop where a compaction finds it out. Throws like `put`.
+  public mutating func singleDelete(_ key: RawSpan, in family: ColumnFamily? = nil) throws(EngineError) {
+    try key.withByteView { (key) throws(EngineError) in try append(.singleDelete, family?.id ?? 0, key, ByteView()) }
+  }
+
+  /// Removes a key that was put exactly once, as above.
+  public mutating func singleDelete(_ key: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) {
+    try unsafe singleDelete(key.span.bytes, in: family)
+  }
+
+  /// Removes all keys from `lower` (included) to `upper` (excluded), those that this batch put before too.
+  ///
+  /// One entry, however many keys there are. Equal bounds remove nothing. Throws `.invalidArgument` where
+  /// `upper` is before `lower`, and `.limitExceeded`.
+  public mutating func deleteRange(
+    from lower: RawSpan, to upper: RawSpan, in family: ColumnFamily? = nil
+  ) throws(EngineError) {
+    try lower.withByteView { (lower) throws(EngineError) in
+      try upper.withByteView { (upper) throws(EngineError) in try appendRange(family?.id ?? 0, lower, upper) }
+    }
+  }
+
+  /// Removes all keys from `lower` (included) to `upper` (excluded), as above.
+  public mutating func deleteRange(
+    from lower: [UInt8], to upper: [UInt8], in family: ColumnFamily? = nil
+  ) throws(EngineError) {
+    try unsafe deleteRange(from: lower.span.bytes, to: upper.span.bytes, in: family)
+  }
+
+  /// Adds an operand for the family's merge operator. The write throws `.invalidArgument` where the family
+  /// has none. Throws like `put`.
+  public mutating func merge(_ key: RawSpan, _ operand: RawSpan, in family: ColumnFamily? = nil) throws(EngineError) {
+    try key.withByteView { (key) throws(EngineError) in
+      try operand.withByteView { (operand) throws(EngineError) in try append(.merge, family?.id ?? 0, key, operand) }
+    }
+  }
+
+  /// Adds an operand for the family's merge operator, as above.
+  public mutating func merge(_ key: [UInt8], _ operand: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) {
+    try unsafe merge(key.span.bytes, operand.span.bytes, in: family)
+  }
+
+  /// Sets the value of a key, with the sequence of the batch's commit, as eight bytes big-endian, in place of
+  /// those at `place`.
+  ///
+  /// So keys can ascend by commit, and rows name the commit that made them. The sequence is the one that
+  /// `write` returns. Throws `.invalidArgument` where eight bytes from there are not in the key or value.
+  public mutating func putStamped(
+    _ key: [UInt8], _ value: [UInt8], at place: StampPlace, in family: ColumnFamily? = nil
+  ) throws(EngineError) {
+    let (offset, count) =
+      switch place {
+      case .key(let offset): (offset, key.count)
+      case .value(let offset): (offset, value.count)
+      }
+    guard offset >= 0, offset <= count - 8 else {
+      throw EngineError(
+        .invalidArgument, "a stamp of 8 bytes at byte \(offset) of the \(count) that \(place.name) has")
+    }
+    try put(key, value, in: family)
+    // The entry ends with the value, and before that and its size is the key.
+    let valueStart = byteCount - value.count
+    switch place {
+    case .key: noteStamp(valueStart - Varint.size(UInt64(value.count)) - key.count + offset)
+    case .value: noteStamp(valueStart + offset)
+    }
+  }
+}
+
+/// Where `putStamped` writes the sequence.
+public enum StampPlace: Sendable, Hashable {
+  /// From this byte of the key on.
+  case key(Int)
+  /// From this byte of the value on.
+  case value(Int)
+
+  fileprivate var name: String {
+    switch self {
+    case .key: "the key"
+    case .value: "the value"
+    }
+  }
 }

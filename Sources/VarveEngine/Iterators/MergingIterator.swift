@@ -154,6 +154,37 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     build(forward: true)
   }
 
+  /// The child that the present entry is of. Requires: valid.
+  @inline(__always)
+  var winnerIndex: Int { winner }
+
+  /// Moves one child, that of the present entry, to its first entry at or behind `target`, which is behind
+  /// the present one: what lies between is passed in this child alone.
+  ///
+  /// Requires: valid, walking forward; the target is no view of this iterator.
+  mutating func skipWinner(to target: InternalKey) throws(EngineError) {
+    assert(isValid && isForward, "a child is skipped on from an entry, walking forward")
+    do throws(EngineError) {
+      unsafe try children[winner].seek(target)
+    } catch {
+      isValid = false
+      throw error
+    }
+    didMove()
+  }
+
+  /// The same, walking backward: to its last entry before `target`, which is before the present one or at it.
+  mutating func skipWinner(before target: InternalKey) throws(EngineError) {
+    assert(isValid && !isForward, "a child is skipped back from an entry, walking backward")
+    do throws(EngineError) {
+      unsafe try children[winner].seekBefore(target)
+    } catch {
+      isValid = false
+      throw error
+    }
+    didMove()
+  }
+
   // MARK: - Steps
 
   @inline(__always)

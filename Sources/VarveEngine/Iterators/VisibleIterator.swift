@@ -1,7 +1,9 @@
 /// What a reader at one sequence sees of a merge: each user key once, with its newest visible value.
 ///
-/// An entry above the sequence doesn't exist for the reader. Of the rest the newest entry of a key
-/// decides: a put shows the key, a tombstone hides it.
+/// An entry above the sequence doesn't exist for the reader, unless it is the reader's own
+/// (`SequenceNumber.uncommitted`). An entry below a range tombstone over its key is dead. Of the rest the
+/// newest entry of a key decides: a put shows the key, a tombstone hides it, and merge operands are folded
+/// over what lies below.
 ///
 /// # Where the merge stands
 /// Entries of a key lie newest first, so the two directions differ:
@@ -14,6 +16,8 @@
 /// - `.beforeKey`: the merge, walking backward, has passed every entry of the key shown. The key is in
 ///   `key`, the value in `value`: the newest version is met last, so each visible version overwrites
 ///   the candidate. The buffers are reused.
+/// - `.onMerged`: the merge stands behind the operands that were folded; the key is in `key`, the outcome in
+///   `merged`.
 /// - `.onSoughtEntry`: as `.beforeKey`, but the value was too large or its versions too many to go by
 ///   them one by one, and the merge was sent to the entry by a forward seek. Key and value are views.
 ///
@@ -23,7 +27,8 @@
 ///
 /// # Costs
 /// Of a key's versions that don't matter, at most `versionStepsMaximum` are stepped over one by one; a
-/// seek passes the rest. Runs of tombstones cost a step each. A step allocates nothing, once the
+/// seek passes the rest. Runs of point tombstones cost a step each. What a range tombstone covers is passed
+/// by one seek in each source, where nothing was written into the range later. A step allocates nothing, once the
 /// buffers have the size of the largest key and value they met.
 ///
 /// # Concurrency
@@ -38,10 +43,17 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   /// The key that the last step was about, or the key shown (`.beforeKey`).
   private var key = KeyBuffer()
   private var candidate = ByteWriter(capacity: 0)
+  private var coverage: RangeCoverage
+  private let hasCoverage: Bool
+  private let merge: MergeFunction?
+  /// Whether a child holds what the reader has written and not committed.
+  private let seesUncommitted: Bool
+  private var operands = OperandStack()
+  private var merged = MergeValue()
   private var place = Place.nowhere
 
   private enum Place {
-    case nowhere, onEntry, beforeKey, onSoughtEntry
+    case nowhere, onEntry, beforeKey, onSoughtEntry, onMerged
   }
 
   /// See "Costs".
@@ -49,9 +61,18 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   /// Values up to this size are copied while walking backward; for larger ones a seek costs less.
   private static var candidateSizeMaximum: Int { 16_384 }
 
-  init(_ source: consuming MergingIterator<Child>, at sequence: SequenceNumber, _ bounds: CursorBounds = .all) {
+  /// `coverage` has the range tombstones of the children, by their index.
+  init(
+    _ source: consuming MergingIterator<Child>, at sequence: SequenceNumber, _ bounds: CursorBounds = .all,
+    coverage: consuming RangeCoverage = RangeCoverage(at: .zero), merge: MergeFunction? = nil,
+    seesUncommitted: Bool = false
+  ) {
     self.source = source
     self.sequence = sequence
+    self.merge = merge
+    self.seesUncommitted = seesUncommitted
+    hasCoverage = !coverage.isEmpty
+    self.coverage = coverage
     hasLower = bounds.lower != nil
     hasUpper = bounds.upper != nil
     lower = ByteWriter(capacity: 0)
@@ -69,14 +90,18 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   @inline(__always)
   var userKey: ByteView {
     assert(isValid, "an entry is read only while the iterator is valid")
-    return place == .beforeKey ? key.view : source.userKey
+    return place == .onEntry || place == .onSoughtEntry ? source.userKey : key.view
   }
 
   /// Valid until the iterator moves.
   @inline(__always)
   var value: ByteView {
     assert(isValid, "an entry is read only while the iterator is valid")
-    return place == .beforeKey ? candidate.view : source.value
+    switch place {
+    case .onEntry, .onSoughtEntry: return source.value
+    case .onMerged: return merged.view
+    case .beforeKey, .nowhere: return candidate.view
+    }
   }
 
   // MARK: - Seeks
@@ -124,7 +149,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     if from == .onEntry || from == .onSoughtEntry {
       key.assign(source.userKey)
       try source.next()
-    } else {
+    } else if from == .beforeKey {
       try source.seek(Self.afterAll(of: key.view))
     }
     try findForward(hidingKey: true)
@@ -136,7 +161,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     let from = place
     place = .nowhere
     if from != .beforeKey {
-      key.assign(source.userKey)
+      if from != .onMerged { key.assign(source.userKey) }
       try source.seekBefore(Self.beforeAll(of: key.view))
     }
     try findBackward()
@@ -156,25 +181,71 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
       }
       if isAtUpper(userKey) { return }
       let trailer = source.trailer
-      if trailer.sequence > sequence {
+      if trailer.sequence > sequence, trailer.sequence < .uncommitted {
         // Entries of this key that are too new: not hidden, but stepped over with the same patience.
         if steps == 0 || !key.equals(userKey) {
           key.assign(userKey)
           steps = 0
           hiding = false
         }
-        try stepForward(&steps, to: first(of: key.view))
+        try stepForward(&steps, to: InternalKey(key.view, Trailer(seek: sequence)))
         continue
       }
-      if try Self.shows(trailer) {
+      if hasCoverage, try coverage.sequence(covering: userKey) > trailer.sequence {
+        if let end = coverage.end(forChild: source.winnerIndex) {
+          try source.skipWinner(to: Self.beforeAll(of: end))
+        } else {
+          key.assign(userKey)
+          hiding = true
+          steps = 0
+          try source.next()
+        }
+        continue
+      }
+      switch trailer.kind {
+      case .put:
         place = .onEntry
         return
+      case .delete, .singleDelete:
+        key.assign(userKey)
+        hiding = true
+        steps = 0
+        try source.next()
+      case .merge:
+        key.assign(userKey)
+        return try resolveOperands()
+      case .rangeDelete, nil:
+        throw Self.unreadable(trailer)
       }
-      key.assign(userKey)
-      hiding = true
-      steps = 0
-      try source.next()
     }
+  }
+
+  /// Folds the operands of `key`, on the newest of which the merge stands, over what lies below them.
+  @inline(never)
+  private mutating func resolveOperands() throws(EngineError) {
+    let covered = hasCoverage ? try coverage.sequence(covering: key.view) : .zero
+    operands.removeAll()
+    var existing: ByteView?
+    while source.isValid, key.equals(source.userKey) {
+      let trailer = source.trailer
+      if trailer.sequence > sequence, trailer.sequence < .uncommitted {
+        try source.next()
+        continue
+      }
+      if trailer.sequence < covered { break }
+      if trailer.kind == .merge {
+        operands.push(source.value, trailer)
+        try source.next()
+        continue
+      }
+      guard trailer.kind != nil, trailer.kind != .rangeDelete else { throw Self.unreadable(trailer) }
+      if trailer.kind == .put { existing = source.value }
+      break
+    }
+    guard let merge, merge.merge(key.view, existing: existing, &operands, into: &merged) else {
+      throw MergeFunction.failure(merge, key.view)
+    }
+    place = .onMerged
   }
 
   /// One step, or a seek to `target` when the steps are used up.
@@ -203,22 +274,27 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
 
   /// Walks back over all entries of `key`. True if it is shown; if not, the merge stands before it.
   private mutating func resolveBackward() throws(EngineError) -> Bool {
+    let covered = hasCoverage ? try coverage.sequence(covering: key.view) : .zero
     var steps = 0
-    var isShown = false
+    var newest: EntryKind?
     var isCopied = true
     while source.isValid, key.equals(source.userKey) {
       let trailer = source.trailer
-      if steps == Self.versionStepsMaximum { return try resolveBySeek() }
+      if trailer.sequence < covered, let start = coverage.start(forChild: source.winnerIndex) {
+        try source.skipWinner(before: Self.beforeAll(of: start))
+        continue
+      }
+      if steps == Self.versionStepsMaximum { return try resolveBySeek(covered) }
       steps &+= 1
-      if trailer.sequence <= sequence {
-        isShown = try Self.shows(trailer)
-        if isShown { isCopied = copyCandidate() }
+      if trailer.sequence <= sequence || trailer.sequence >= .uncommitted, trailer.sequence >= covered {
+        newest = try Self.pointKind(trailer)
+        if newest == .put { isCopied = copyCandidate() }
       }
       try source.previous()
     }
-    if isShown, !isCopied { return try resolveBySeek() }
-    if isShown { place = .beforeKey }
-    return isShown
+    if newest == .merge || (newest == .put && !isCopied) { return try resolveBySeek(covered) }
+    if newest == .put { place = .beforeKey }
+    return newest == .put
   }
 
   /// False if the value is better sought when it is known to be the newest.
@@ -231,11 +307,23 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   }
 
   /// Finds the newest visible entry of `key` by a forward seek.
-  private mutating func resolveBySeek() throws(EngineError) -> Bool {
+  private mutating func resolveBySeek(_ covered: SequenceNumber) throws(EngineError) -> Bool {
     try source.seek(first(of: key.view))
-    if source.isValid, key.equals(source.userKey), try Self.shows(source.trailer) {
-      place = .onSoughtEntry
-      return true
+    while source.isValid, key.equals(source.userKey), source.trailer.sequence > sequence,
+      source.trailer.sequence < .uncommitted
+    {
+      try source.skip(to: InternalKey(key.view, Trailer(seek: sequence)))
+    }
+    if source.isValid, key.equals(source.userKey), source.trailer.sequence >= covered {
+      switch try Self.pointKind(source.trailer) {
+      case .put:
+        place = .onSoughtEntry
+        return true
+      case .merge:
+        try resolveOperands()
+        return true
+      default: break
+      }
     }
     try source.seekBefore(Self.beforeAll(of: key.view))
     return false
@@ -243,16 +331,11 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
 
   // MARK: - Rules
 
-  /// Whether the newest visible entry of a key shows it.
-  ///
-  /// The one place that knows kinds: range tombstones and merge operands are resolved here.
+  /// The kind of an entry of a key. Throws for kinds that can't be here.
   @inline(__always)
-  private static func shows(_ trailer: Trailer) throws(EngineError) -> Bool {
-    switch trailer.kind {
-    case .put: return true
-    case .delete, .singleDelete: return false
-    case .rangeDelete, .merge, nil: throw unreadable(trailer)
-    }
+  private static func pointKind(_ trailer: Trailer) throws(EngineError) -> EntryKind {
+    guard let kind = trailer.kind, kind != .rangeDelete else { throw unreadable(trailer) }
+    return kind
   }
 
   @inline(never)
@@ -264,7 +347,9 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
 
   /// Where the visible entries of a key begin.
   @inline(__always)
-  private func first(of userKey: ByteView) -> InternalKey { InternalKey(userKey, Trailer(seek: sequence)) }
+  private func first(of userKey: ByteView) -> InternalKey {
+    InternalKey(userKey, Trailer(seek: seesUncommitted ? .maximum : sequence))
+  }
 
   /// Before every entry of a key.
   @inline(__always)

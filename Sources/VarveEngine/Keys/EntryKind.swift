@@ -17,7 +17,4 @@ enum EntryKind: UInt8, Sendable {
   /// Above every kind: a search for (key, sequence) begins here, because entries of one key and one
   /// sequence sort by kind descending.
   static let seekMaximum: UInt8 = 0xff
-
-  /// Whether it is about one key and known to this version's reads.
-  var isPoint: Bool { self == .put || self == .delete || self == .singleDelete }
 }

@@ -15,6 +15,9 @@ public struct SequenceNumber: Hashable, Comparable, Sendable, CustomStringConver
   /// After every commit: a read at this sequence sees the newest of everything.
   public static let maximum = SequenceNumber((1 << 56) - 1)
 
+  /// From here on are the sequences of what a transaction has written and not committed: above all commits.
+  static let uncommitted = SequenceNumber(1 << 55)
+
   /// Commit order.
   @inline(__always)
   public static func < (left: SequenceNumber, right: SequenceNumber) -> Bool { left.value < right.value }

@@ -9,12 +9,14 @@ extension MemTable {
   /// Inserts an entry. False if this very entry, key and trailer, is there already (a log may hold an
   /// entry twice): then nothing changes.
   ///
-  /// Requires: `hasRoom`, key and value within `Limits`, no range tombstone, and no other writer.
+  /// Of a range tombstone the key is where it begins, and the value where it ends.
+  ///
+  /// Requires: `hasRoom`, key and value within `Limits`, and no other writer.
   @discardableResult
   func insert(_ userKey: ByteView, _ trailer: Trailer, _ value: ByteView) -> Bool {
     precondition(userKey.count <= Limits.keySizeMaximum, "a key above the limit: check keys before they are stamped")
-    precondition(
-      trailer.rawKind != EntryKind.rangeDelete.rawValue, "a range tombstone: keep it beside the memtable's tree")
+    if trailer.rawKind == EntryKind.rangeDelete.rawValue { return insertRangeTombstone(userKey, trailer, value) }
+    if !rangeTombstones.isEmpty { rangeTombstones.noteWrite(userKey) }
     let target = SearchKey(userKey, trailer)
     let root = tree.root
     if root == 0 {
@@ -37,6 +39,16 @@ extension MemTable {
     } else {
       splitLeaf(offset, position, target, record)
     }
+    count(trailer.sequence.value)
+    return true
+  }
+
+  @inline(never)
+  private func insertRangeTombstone(_ start: ByteView, _ trailer: Trailer, _ end: ByteView) -> Bool {
+    guard rangeTombstones.insert(start, end, trailer.sequence, isLate: largestSequence > trailer.sequence) else {
+      return false
+    }
+    chargeTombstones()
     count(trailer.sequence.value)
     return true
   }

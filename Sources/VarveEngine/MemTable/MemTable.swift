@@ -5,8 +5,7 @@ internal import Synchronization
 /// A cache-conscious B+tree inserts four times faster than a skip list here, because a search stays in
 /// arrays of eight-byte heads and fetches a record only where heads are equal.
 ///
-/// Range tombstones are not entries of the tree: they live in a structure beside it, and `insert`
-/// refuses them.
+/// Range tombstones are not entries of the tree: they live beside it, in a `RangeTombstoneTree`.
 ///
 /// # Growth
 /// A memtable may be made to grow only as its owner allows it (`grow`): below the allowance an insert
@@ -28,10 +27,13 @@ final class MemTable: @unchecked Sendable {
 
   let arena: Arena
   let tree: MemTableTree
+  let rangeTombstones = RangeTombstoneTree()
   private let pool: ArenaPool?
   private let capacity: Int
   /// Whether the next memtables may be of this one's size.
   private let isReusable: Bool
+  /// What the range tombstones take of memory, and what of it is charged. Writer only.
+  var tombstoneBytes = 0
   /// Up to so many used bytes an insert needs no further consent. Writer only.
   private var allowance = Int.max
   /// What was charged for the memory. Changed by the writer alone.
@@ -83,7 +85,17 @@ final class MemTable: @unchecked Sendable {
     chargedWord.store(arena.touchedBytes, ordering: .relaxed)
   }
 
-  deinit { pool?.retire(arena, charged: chargedBytes, isReusable: isReusable) }
+  deinit {
+    pool?.account?.charge(-tombstoneBytes)
+    pool?.retire(arena, charged: chargedBytes, isReusable: isReusable)
+  }
+
+  /// Charges what one more range tombstone took. Writer only.
+  func chargeTombstones() {
+    let size = rangeTombstones.memorySize
+    pool?.account?.charge(size - tombstoneBytes)
+    tombstoneBytes = size
+  }
 
   /// What a memtable of a capacity reserves of the address space.
   static func reservedSize(capacity: Int) -> Int { Arena.reservedSize(for: arenaSize(capacity: capacity)) }
@@ -121,7 +133,7 @@ final class MemTable: @unchecked Sendable {
 
   @inline(__always)
   private func fits(_ size: Int, _ entryCount: Int) -> Bool {
-    if size > capacity / 4 || arena.usedBytes >= capacity { return false }
+    if size > capacity / 4 || arena.usedBytes &+ tombstoneBytes >= capacity { return false }
     return size &+ entryCount &* MemTable.nodeBytesPerEntry &+ MemTable.slack <= arena.freeBytes
   }
 
@@ -173,7 +185,7 @@ final class MemTable: @unchecked Sendable {
   /// What the pool's account was charged for this memtable.
   var chargedBytes: Int { chargedWord.load(ordering: .relaxed) }
 
-  /// How many entries there are.
+  /// How many entries there are, range tombstones included.
   var entryCount: Int { entryCountWord.load(ordering: .relaxed) }
   var isEmpty: Bool { entryCount == 0 }
   /// Bytes of records and nodes.

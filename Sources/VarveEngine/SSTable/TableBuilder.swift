@@ -23,13 +23,14 @@ final class TableBuilder {
   var properties = TableProperties()
   /// The index entry of the last closed block, whose flags and separator need the next key.
   var pending: IndexEntry?
-  /// The key and trailer added last.
+  /// The last key of the last closed block, and the trailer added last.
   var lastKey = ByteWriter(capacity: 256)
   var lastTrailer = Trailer(word: 0)
   private var separator = ByteWriter(capacity: 256)
   private var blockTombstoneCount: UInt32 = 0
   private var blockHasSeveralVersions = false
   private var blockContinues = false
+  private var rangeTombstones = RangeTombstoneListBuilder()
   private var isFinished = false
 
   /// Begins at byte 0 of `file`, which is empty. `tableID` is random and never used again.
@@ -61,6 +62,12 @@ final class TableBuilder {
   /// The memory that the builder takes: buffers, the index and the filter's hashes.
   var memorySize: Int {
     options.bufferSize + options.bufferSize / 4 + 4 * options.blockSize + index.estimatedSize + filter.memorySize
+      + rangeTombstones.memorySize
+  }
+  /// Whether the entry added last is of this key: the table can't end here then.
+  @inline(__always)
+  func endsWith(_ userKey: ByteView) -> Bool {
+    block.isEmpty ? properties.entryCount > 0 && lastKey.view == userKey : block.lastKey == userKey
   }
   /// Entries added so far.
   var entryCount: Int { Int(properties.entryCount) + block.rowCount }
@@ -95,6 +102,15 @@ final class TableBuilder {
     lastTrailer = trailer
     block.add(userKey, trailer, value)
   }
+
+  /// Adds a fragment of range tombstones behind all others, independently of the entries: see
+  /// `RangeTombstoneListBuilder.append`.
+  func addRangeTombstone(_ start: ByteView, _ end: ByteView, _ sequences: some Collection<UInt64>) {
+    rangeTombstones.append(start, end, sequences)
+  }
+
+  /// Whether the table would hold nothing.
+  var isEmpty: Bool { entryCount == 0 && rangeTombstones.isEmpty }
 
   /// Whether the key differs from the one before. Stops the program where the order is wrong.
   @inline(__always)
@@ -174,7 +190,9 @@ final class TableBuilder {
     emitPending(before: nil, isNewKey: true)
     properties.largestKey = lastKey.bytes
     properties.largestTrailer = lastTrailer
-    if properties.entryCount == 0 { properties.smallestSequence = .zero }
+    let tombstones = takeRangeTombstones()
+    properties.include(tombstones)
+    if properties.entryCount == 0, tombstones.isEmpty { properties.smallestSequence = .zero }
     var footer = TableFooter()
     footer.tableID = tableID
     footer.dataSize = file.size
@@ -184,12 +202,24 @@ final class TableBuilder {
     footer.indexLevelCount = levelCount
     properties.indexPartitionCount = UInt64(index.partitionCount)
     var content = ByteWriter()
+    if !tombstones.isEmpty {
+      RangeTombstoneBlock.append(tombstones, to: &content)
+      footer.rangeTombstones = try file.append(content: content.view, options.compression)
+      footer.requiredFeatures |= TableFormat.rangeTombstoneFeature
+      content.removeAll()
+    }
     properties.append(to: &content)
     footer.properties = try file.append(content: content.view, .none)
     footer.fileSize = file.size + UInt64(TableFormat.footerSize)
     file.append(footer: footer)
     try file.flush()
     return TableSummary(fileSize: footer.fileSize, tableID: tableID, properties: properties)
+  }
+
+  private func takeRangeTombstones() -> RangeTombstoneList {
+    var taken = RangeTombstoneListBuilder()
+    swap(&taken, &rangeTombstones)
+    return RangeTombstoneList(taken)
   }
 }
 

@@ -12,7 +12,8 @@ struct TableDump {
     /// The shape of each data block: prefixes, widths of columns, bundles.
     static let blocks = Parts(rawValue: 8)
     static let rows = Parts(rawValue: 16)
-    static let all: Parts = [.footer, .properties, .index, .blocks, .rows]
+    static let rangeTombstones = Parts(rawValue: 32)
+    static let all: Parts = [.footer, .properties, .rangeTombstones, .index, .blocks, .rows]
   }
 
   let table: TableReader
@@ -35,6 +36,7 @@ struct TableDump {
   private func run() throws(EngineError) {
     if parts.contains(.footer) { dumpFooter() }
     if parts.contains(.properties) { dumpProperties(try table.properties()) }
+    if parts.contains(.rangeTombstones) { try dumpRangeTombstones() }
     guard !parts.isDisjoint(with: [.index, .blocks, .rows]) else { return }
     let root = try table.root()
     if table.footer.indexLevelCount == 1 { return try dumpIndex(root, indent: "") }
@@ -69,6 +71,16 @@ struct TableDump {
     let origin = TableOrigin(rawValue: properties.origin).map { "\($0)" } ?? "\(properties.origin)"
     line("codec \(codec) block size \(properties.blockSize) bloom bits \(properties.bloomBitsPerKey)")
     line("made by \(origin) for level \(properties.level) at \(properties.createdAt)")
+  }
+
+  private func dumpRangeTombstones() throws(EngineError) {
+    guard table.footer.rangeTombstones != .none else { return }
+    line("range tombstones \(describe(table.footer.rangeTombstones))")
+    let list = try table.readRangeTombstones()
+    for index in 0..<list.count {
+      let sequences = list.sequences(index).map { "\($0)" }.joined(separator: " ")
+      line("  from \(list.start(index).printable) to \(list.end(index).printable) at \(sequences)")
+    }
   }
 
   private func dumpIndex(_ index: IndexBlock, indent: String) throws(EngineError) {

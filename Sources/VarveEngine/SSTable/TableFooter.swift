@@ -85,12 +85,17 @@ struct TableFooter: Hashable, Sendable {
     let isReservedZero =
       view.load(78, as: UInt16.self) == 0 && view.slice(93, 96).bytes == [0, 0, 0]
       && view.load(104, as: UInt64.self) == 0
-    guard isReservedZero, rangeTombstones == .none, indexLevelCount == 1 || indexLevelCount == 2,
+    guard isReservedZero, indexLevelCount == 1 || indexLevelCount == 2,
       filterLineCount == 0 || (filterKind == BloomFilter.kind && filterProbeCount <= BloomFilter.probeCountMaximum)
     else { throw EngineError(.unsupportedFormat, "a table with unknown fields in its footer", file: path) }
     func isInside(_ handle: BlockHandle) -> Bool { handle.end.map { $0 <= place } ?? false }
     let (filterEnd, overflow) = filterOffset.addingReportingOverflow(TableFilter.fileSize(lineCount: filterLineCount))
-    guard isInside(rootIndex), isInside(properties), dataSize <= place, !overflow, filterEnd <= place else {
+    guard (rangeTombstones != .none) == (requiredFeatures & TableFormat.rangeTombstoneFeature != 0) else {
+      throw .corruption("a table whose features contradict its range tombstones", file: path, offset: place)
+    }
+    guard isInside(rootIndex), isInside(properties), isInside(rangeTombstones), dataSize <= place, !overflow,
+      filterEnd <= place
+    else {
       throw .corruption("the footer points outside the table", file: path, offset: place)
     }
   }

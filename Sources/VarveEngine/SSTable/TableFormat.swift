@@ -6,7 +6,7 @@
 ///     filter pages     lines of the Bloom filter, 64 a page (`TableFilter`)
 ///     index partitions entries of data blocks (only with two levels)
 ///     root index       entries of data blocks (one level) or of index partitions (two)
-///     range tombstones none in this version
+///     range tombstones a block of them (`RangeTombstoneBlock`), where there are any
 ///     properties       facts about the whole table (`TableProperties`)
 ///     footer           128 bytes
 ///
@@ -34,7 +34,8 @@
 ///     76       1      probes of a key
 ///     77       1      kind of filter (`BloomFilter.kind`)
 ///     78       2      zero
-///     80       8      required features, a bit each; a reader refuses bits that it does not know
+///     80       8      required features, a bit each; a reader refuses bits that it does not know.
+///                     Bit 0: the table has range tombstones
 ///     88       4      transform of the blocks (encryption, say); 0: none, others are refused
 ///     92       1      levels of the index, 1 or 2
 ///     93       3      zero
@@ -58,8 +59,10 @@ enum TableFormat {
   static let footerSize = 128
   static let version: UInt32 = 2
 
-  /// Required features that this version knows: none yet.
-  static let knownFeatures: UInt64 = 0
+  /// The required feature of a table that has range tombstones. On disk: never change.
+  static let rangeTombstoneFeature: UInt64 = 1
+  /// Required features that this version knows.
+  static let knownFeatures = rangeTombstoneFeature
 
   /// A content's size that no table has: larger ones are damage.
   static let contentSizeMaximum = Limits.valueSizeMaximum + (1 << 20) + 64 * 1024

@@ -60,6 +60,35 @@ struct TableProperties: Hashable, Sendable {
 
   init() {}
 
+  /// Widens the bounds, which are those of the entries, by range tombstones.
+  ///
+  /// A table that ends with the end of one does not hold that key itself: its last trailer says so.
+  mutating func include(_ list: RangeTombstoneList) {
+    rangeTombstoneCount = UInt64(list.tombstoneCount)
+    guard !list.isEmpty else { return }
+    let start = list.start(0)
+    let end = list.end(list.count - 1)
+    let newest = list.sequences(0).first ?? 0
+    if entryCount == 0 || smallestKey.withByteView({ start.compare($0) <= 0 }) {
+      let trailer = Trailer(SequenceNumber(newest), .rangeDelete)
+      // Of one key the greater trailer comes first.
+      if entryCount == 0 || smallestKey.withByteView({ $0 != start }) || trailer.word > smallestTrailer.word {
+        smallestTrailer = trailer
+      }
+      smallestKey = start.bytes
+    }
+    if entryCount == 0 || largestKey.withByteView({ end.compare($0) > 0 }) {
+      largestKey = end.bytes
+      largestTrailer = Self.excludedTrailer
+    }
+    smallestSequence = entryCount == 0 ? list.smallestSequence : min(smallestSequence, list.smallestSequence)
+    largestSequence = max(largestSequence, list.largestSequence)
+  }
+
+  /// The trailer of an upper bound that the table does not reach: of all entries with this key it
+  /// sorts before every one that can exist. On disk: never change.
+  static let excludedTrailer = Trailer(.maximum, .rangeDelete)
+
   func append(to writer: inout ByteWriter) {
     for tag in Tag.allCases {
       switch tag {

@@ -4,6 +4,7 @@ enum BlockRole: Sendable {
   case index
   case filter
   case properties
+  case rangeTombstones
 
   var priority: BlockPriority { self == .data ? .normal : .high }
 }
@@ -116,7 +117,7 @@ extension TableReader {
       switch role {
       case .data: try Block.validate(content)
       case .index: try IndexBlock.validate(content)
-      case .filter, .properties: break
+      case .filter, .properties, .rangeTombstones: break
       }
     } catch {
       throw placed(error, handle)

@@ -62,6 +62,10 @@ private struct TableVerification: ~Copyable {
       }
     }
     try advance(to: footer.rootIndex.offset, UInt64(footer.rootIndex.fileSize), "the root index")
+    if footer.rangeTombstones != .none {
+      try advance(
+        to: footer.rangeTombstones.offset, UInt64(footer.rangeTombstones.fileSize), "the range tombstones")
+    }
     try advance(to: footer.properties.offset, UInt64(footer.properties.fileSize), "the properties")
     try advance(to: footer.fileSize - UInt64(TableFormat.footerSize), 0, "the footer")
     found.indexPartitionCount = footer.indexLevelCount == 2 ? UInt64(root.rowCount) : 0
@@ -219,11 +223,13 @@ private struct TableVerification: ~Copyable {
   private mutating func checkProperties() throws(EngineError) {
     found.largestKey = lastKey.bytes
     found.largestTrailer = lastTrailer
-    if found.entryCount == 0 { found.smallestSequence = .zero }
+    let tombstones =
+      table.footer.rangeTombstones == .none ? RangeTombstoneList.empty : try table.readRangeTombstones()
+    found.include(tombstones)
+    if found.entryCount == 0, tombstones.isEmpty { found.smallestSequence = .zero }
     let stored = try table.properties()
     // What the entries don't show is taken as it is.
     found.copiedBlockCount = stored.copiedBlockCount
-    found.rangeTombstoneCount = 0
     found.compression = stored.compression
     found.blockSize = stored.blockSize
     found.bloomBitsPerKey = stored.bloomBitsPerKey

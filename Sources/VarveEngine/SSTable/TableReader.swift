@@ -22,6 +22,7 @@ final class TableReader: Sendable {
   let cache: BlockCache
   private let charge: MemoryCharge
   private let pinnedRoot = PinnedRoot()
+  private let tombstones = LoadedTombstones()
 
   /// About what an open table takes beside the blocks in the cache: this object, its file, its places in
   /// lists.
@@ -34,14 +35,22 @@ final class TableReader: Sendable {
     self.number = number
     self.footer = footer
     self.cache = cache
-    charge = MemoryCharge(TableReader.memorySize, to: account)
+    charge = MemoryCharge(TableReader.memorySize + Self.tombstoneSize(footer), to: account)
   }
+
+  /// What the range tombstones take in memory, about: keys as they are, and a place for each.
+  private static func tombstoneSize(_ footer: TableFooter) -> Int { 3 * Int(footer.rangeTombstones.contentSize) }
 
   /// What the table keeps in memory as long as it is open: itself, and its root index, which is charged
   /// to the cache and can't be evicted.
-  var footprint: Int { TableReader.memorySize + Int(footer.rootIndex.contentSize) }
+  var footprint: Int {
+    TableReader.memorySize + Int(footer.rootIndex.contentSize) + Self.tombstoneSize(footer)
+  }
 
-  deinit { pinnedRoot.release() }
+  deinit {
+    pinnedRoot.release()
+    tombstones.release()
+  }
 
   /// Opens a table of a known size. A table id, where the caller knows it, must agree. `account` is
   /// charged for it as long as it is open.
@@ -124,6 +133,28 @@ final class TableReader: Sendable {
   /// The root index, valid while the table is open.
   @inline(__always)
   func root() throws(EngineError) -> IndexBlock { try pinnedRoot.block(self) }
+
+  /// The range tombstones, read by the first who asks.
+  func rangeTombstones() throws(EngineError) -> RangeTombstoneList {
+    if footer.rangeTombstones == .none { return .empty }
+    return unsafe try tombstones.list(readRangeTombstones).takeUnretainedValue()
+  }
+
+  /// The newest range tombstone over a key that is visible at a sequence; zero if there is none.
+  @inline(never)
+  func tombstone(covering userKey: ByteView, at sequence: SequenceNumber) throws(EngineError) -> SequenceNumber {
+    if footer.rangeTombstones == .none { return .zero }
+    return unsafe try tombstones.list(readRangeTombstones)._withUnsafeGuaranteedRef {
+      $0.sequence(covering: userKey, at: sequence)
+    }
+  }
+
+  func readRangeTombstones() throws(EngineError) -> RangeTombstoneList {
+    let handle = footer.rangeTombstones
+    let memory = try read(handle, .rangeTombstones)
+    return try RangeTombstoneBlock.read(
+      memory.view.slice(0, Int(handle.contentSize)), path: file.path, offset: handle.offset)
+  }
 
   /// The properties, read anew each time.
   func properties() throws(EngineError) -> TableProperties {

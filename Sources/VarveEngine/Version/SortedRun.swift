@@ -15,6 +15,8 @@ struct SortedRun: Sendable {
   let tables: [TableMetadata]
   /// Bytes of all files.
   let totalSize: UInt64
+  /// Whether any table has range tombstones.
+  let hasRangeTombstones: Bool
   private let heads: [UInt64]
   private let prefixSize: Int
 
@@ -23,6 +25,7 @@ struct SortedRun: Sendable {
   private init(tables: [TableMetadata], totalSize: UInt64, heads: [UInt64], prefixSize: Int) {
     self.tables = tables
     self.totalSize = totalSize
+    hasRangeTombstones = tables.contains { $0.rangeTombstoneCount > 0 }
     self.heads = heads
     self.prefixSize = prefixSize
   }

@@ -44,7 +44,7 @@ final class TableMetadata: @unchecked Sendable {
 
   /// The trailer of an upper bound that the table does not reach: of all entries with this key it
   /// sorts before every one that can exist.
-  static let excludedTrailer = Trailer(.maximum, .rangeDelete)
+  static let excludedTrailer = TableProperties.excludedTrailer
 
   init(
     number: FileNumber, fileSize: UInt64, tableID: UInt64,

@@ -17,6 +17,8 @@ final class Version: Sendable {
   /// Bytes of all tables.
   let totalSize: UInt64
   let tableCount: Int
+  /// Whether any table has range tombstones.
+  let hasRangeTombstones: Bool
 
   /// The Version of a family without tables.
   static let empty = Version(levelZero: .empty, runs: [])
@@ -27,6 +29,8 @@ final class Version: Sendable {
     self.levelZero = levelZero
     self.runs = runs.allSatisfy(\.isEmpty) ? [] : runs
     totalSize = runs.reduce(levelZero.totalSize) { $0 + $1.totalSize }
+    hasRangeTombstones =
+      levelZero.sublevels.contains(where: \.hasRangeTombstones) || runs.contains(where: \.hasRangeTombstones)
     tableCount = runs.reduce(levelZero.tables.count) { $0 + $1.count }
   }
 

@@ -14,6 +14,8 @@
 public struct WriteBatch: ~Copyable, Sendable {
   /// The entries as they go into the log (`BatchFormat`).
   private(set) var payload: ByteWriter
+  /// The bytes of `payload` where the commit's sequence goes.
+  private(set) var stamps: [Int] = []
   /// How many entries the batch has.
   public private(set) var count: Int = 0
 
@@ -29,6 +31,7 @@ public struct WriteBatch: ~Copyable, Sendable {
   /// Forgets all entries and keeps the memory.
   public mutating func removeAll() {
     payload.removeAll()
+    stamps.removeAll(keepingCapacity: true)
     count = 0
   }
 
@@ -39,5 +42,30 @@ public struct WriteBatch: ~Copyable, Sendable {
     try BatchFormat.checkLimits(key: key, value: value, batchSize: payload.count)
     BatchFormat.append(kind, family, key, value, to: &payload)
     count += 1
+  }
+
+  /// Adds the removal of a range of keys; of an empty one nothing.
+  mutating func appendRange(_ family: UInt32, _ lower: ByteView, _ upper: ByteView) throws(EngineError) {
+    let order = lower.compare(upper)
+    guard order <= 0 else {
+      throw EngineError(
+        .invalidArgument, "a range that ends at \(upper.printable), before it begins at \(lower.printable)")
+    }
+    guard upper.count <= Limits.keySizeMaximum else {
+      throw EngineError(
+        .limitExceeded, "a range that ends at a key of \(upper.count) bytes; at most \(Limits.keySizeMaximum)")
+    }
+    if order == 0 { return }
+    try append(.rangeDelete, family, lower, upper)
+  }
+
+  /// Notes that the commit's sequence goes into the payload at `offset`.
+  mutating func noteStamp(_ offset: Int) { stamps.append(offset) }
+
+  /// A copy of the payload, for a commit that writes its sequence into it.
+  func payloadCopy() -> ByteWriter {
+    var copy = ByteWriter(capacity: payload.count)
+    copy.append(payload.view)
+    return copy
   }
 }

@@ -56,15 +56,19 @@ struct ArrayCompaction {
     var entries: [TextEntry] = []
     var copiedBlockCount = 0
     var droppedCount = 0
+    var tombstones = RangeTombstoneList.empty
     var error: (any Error)?
   }
 
   private func run(_ result: inout Result) throws {
     var copies = copiesBlocks
-    let below = DeeperKeys(deeper.map { SortedRun($0.map { Self.table($0) }) })
+    let runs = deeper.map { SortedRun($0.map { Self.table($0) }) }
+    let intervals = SnapshotIntervals(snapshots.map { SequenceNumber($0) })
+    let tombstones = tombstones(intervals, runs)
     var iterator = CompactionIterator(
-      MergingIterator(sources), snapshots: SnapshotIntervals(snapshots.map { SequenceNumber($0) }), deeper: below,
-      zeroesSequences: zeroes, upper: upper)
+      MergingIterator(sources.map { $0.filter { $0.kind != .rangeDelete } }), snapshots: intervals,
+      deeper: DeeperKeys(runs), zeroesSequences: zeroes, upper: upper, tombstones: tombstones.covering,
+      merge: MergeFunction(mergeOperator: AppendOperator()))
     if let lower {
       try OwnedBytes(lower).withView { (view) throws(EngineError) in try iterator.seek(view) }
     } else {
@@ -81,6 +85,19 @@ struct ArrayCompaction {
       }
     }
     result.droppedCount = Int(iterator.droppedCount)
+    result.tombstones = tombstones.kept
+  }
+
+  /// Of the entries that are range tombstones.
+  private func tombstones(_ intervals: SnapshotIntervals, _ deeper: [SortedRun]) -> CompactionTombstones {
+    var merge = RangeTombstoneMerge()
+    for entry in sources.joined() where entry.kind == .rangeDelete {
+      let keys = OwnedBytes(entry.key + entry.value)
+      merge.add(
+        keys.view.slice(0, entry.key.count), keys.view.dropFirst(entry.key.count), SequenceNumber(entry.sequence),
+        owner: keys)
+    }
+    return CompactionTombstones(merge, snapshots: intervals, older: deeper)
   }
 
   static func table(_ bounds: ClosedRange<String>) -> TableMetadata {

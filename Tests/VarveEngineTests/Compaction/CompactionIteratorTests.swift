@@ -19,7 +19,15 @@ struct CompactionIteratorTests {
       compaction.lower = command.arguments["from"].map { Array($0.utf8) }
       compaction.upper = command.arguments["to"].map { Array($0.utf8) }
       let result = compaction.run
-      return result.entries.map(\.description) + (result.error.map { ["\($0)"] } ?? [])
+      return result.entries.map(\.description) + describe(result.tombstones) + (result.error.map { ["\($0)"] } ?? [])
+    }
+  }
+
+  private static func describe(_ list: RangeTombstoneList) -> [String] {
+    (0..<list.count).map { index in
+      let sequences = list.sequences(index).map { "#\($0)" }.joined()
+      let start = String(decoding: list.start(index).bytes, as: UTF8.self)
+      return "\(start)\(sequences),rdel=\(String(decoding: list.end(index).bytes, as: UTF8.self))"
     }
   }
 
@@ -169,11 +177,129 @@ struct CompactionIteratorTests {
     #expect(Self.run(text) == TextCase.normalized(text))
   }
 
-  @Test(arguments: ["a#3,merge=1", "a#3,rdel=b"], ["", "a#5,put=5 "])
-  func `a kind that is not compacted yet is an error`(unknown: String, above: String) {
-    let sources = [(above + unknown).split(separator: " ").compactMap { TextEntry($0) }]
-    let result = ArrayCompaction(sources: sources, snapshots: [100]).run
-    #expect((result.error as? EngineError)?.code == .unsupportedFormat)
+  @Test(arguments: [
+    // All that it covers goes, and so does it where nothing lies below.
+    """
+    compact
+    a#1,put=1 b#2,put=2 c#3,del d#4,put=4
+    b#9,rdel=d c#10,put=10
+    ----
+    a#1,put=1
+    c#10,put=10
+    d#4,put=4
+    """,
+    // It stays where a table below could hold what it covers, and only there.
+    """
+    compact deeper=b-c
+    a#1,put=1 b#2,put=2 a#8,rdel=f x#9,rdel=y
+    ----
+    a#8,rdel=f
+    """,
+    // A snapshot between keeps what it sees, and the tombstone for the others.
+    """
+    compact at=5,100
+    a#3,put=3 b#6,put=6 a#8,rdel=c
+    ----
+    a#3,put=3
+    a#8,rdel=c
+    """,
+    // Of an interval the newest is enough; of each one.
+    """
+    compact at=5,100 deeper=a-z
+    a#3,rdel=m c#4,rdel=e b#8,rdel=d b#9,rdel=c
+    ----
+    a#3,rdel=b
+    b#9#3,rdel=c
+    c#8#4,rdel=d
+    d#4,rdel=e
+    e#3,rdel=m
+    """,
+    // Nothing is hidden by what a snapshot may yet come before.
+    """
+    compact at=5
+    a#3,put=3 a#7,put=7 a#8,rdel=c
+    ----
+    a#7,put=7
+    a#3,put=3
+    a#8,rdel=c
+    """,
+    // A delete that is held back does not outlive what a range tombstone took from below it.
+    """
+    compact at=3,6,100
+    a#2,put=2 a#8,del a#5,put=5 a#6,rdel=b
+    ----
+    a#8,del
+    a#2,put=2
+    a#6,rdel=b
+    """,
+  ])
+  func `a range tombstone takes what its interval holds`(text: String) {
+    #expect(Self.run(text) == TextCase.normalized(text))
+  }
+
+  @Test(arguments: [
+    // Over a put they become a put.
+    """
+    compact deeper=a-z
+    a#9,merge=c a#8,merge=b a#5,put=a a#3,put=old
+    ----
+    a#9,put=abc
+    """,
+    // Over a tombstone of either kind, or over nothing, too.
+    """
+    compact
+    a#9,merge=c a#8,merge=b a#5,del
+    b#9,merge=c b#8,merge=b
+    c#9,merge=c c#2,put=x c#8,rdel=d
+    ----
+    a#9,put=bc
+    b#9,put=bc
+    c#9,put=c
+    """,
+    // Where what lies below is not known they become one operand.
+    """
+    compact deeper=a-z
+    a#9,merge=c a#8,merge=b
+    ----
+    a#9,merge=bc
+    """,
+    // What snapshots tell apart stays apart.
+    """
+    compact at=5,100 deeper=a-z
+    a#9,merge=d a#8,merge=c a#5,merge=b a#4,put=a
+    ----
+    a#9,merge=cd
+    a#5,put=ab
+    """,
+    // Nothing is folded where a snapshot may yet come between.
+    """
+    compact at=3
+    a#9,merge=d a#8,merge=c a#5,put=b a#3,put=a
+    ----
+    a#9,merge=d
+    a#8,merge=c
+    a#5,put=b
+    a#3,put=a
+    """,
+    // A newer put or delete hides them.
+    """
+    compact deeper=b-b
+    a#9,put=x a#8,merge=c a#5,put=b
+    b#9,del b#8,merge=c
+    ----
+    a#9,put=x
+    b#9,del
+    """,
+    // The oldest interval's put has no sequence left.
+    """
+    compact zero at=9
+    a#9,merge=b a#8,put=a
+    ----
+    a#0,put=ab
+    """,
+  ])
+  func `operands are folded as far as all readers see them together`(text: String) {
+    #expect(Self.run(text) == TextCase.normalized(text))
   }
 
   @Test func `a block that nothing else reaches into is copied whole`() {

@@ -103,12 +103,13 @@ struct DamageFixture {
   ) throws {
     var batch = WriteBatch()
     for change in changes {
+      let family = change.family == "other" ? other : nil
       switch change {
-      case .put(let family, let key, let value):
-        try batch.put(key, value, in: family == "other" ? other : nil)
-      case .delete(let family, let key):
-        try batch.delete(key, in: family == "other" ? other : nil)
-      case .singleDelete, .deleteRange: fatalError("a change that the fixture does not make: add it here")
+      case .put(_, let key, let value): try batch.put(key, value, in: family)
+      case .delete(_, let key): try batch.delete(key, in: family)
+      case .singleDelete(_, let key): try batch.singleDelete(key, in: family)
+      case .deleteRange(_, let lower, let upper): try batch.deleteRange(from: lower, to: upper, in: family)
+      case .merge(_, let key, let operand, _): try batch.merge(key, operand, in: family)
       }
     }
     let sequence = try engine.write(batch, durability: durability)

@@ -170,7 +170,10 @@ struct TableDamageTests {
       return nil
     }
     #expect(code { _ in } == nil)
-    #expect(code { $0.requiredFeatures = 1 } == .unsupportedFormat)
+    #expect(code { $0.requiredFeatures = 2 } == .unsupportedFormat)
+    // Announced, and not there; there, and not announced.
+    #expect(code { $0.requiredFeatures = TableFormat.rangeTombstoneFeature } == .corruption)
+    #expect(code { $0.rangeTombstones = BlockHandle(offset: 0, storedSize: 1, contentSize: 1) } == .corruption)
     #expect(code { $0.transformID = 1 } == .unsupportedFormat)
     #expect(code { $0.indexLevelCount = 3 } == .unsupportedFormat)
     #expect(code { $0.fileSize += 1 } == .corruption)

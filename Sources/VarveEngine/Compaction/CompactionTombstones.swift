@@ -1,0 +1,93 @@
+/// The range tombstones of a job: which of its entries are dead, and which tombstones its outputs get.
+///
+/// # Rules
+/// 1. Of a stretch of keys and a snapshot interval the newest tombstone stands for all. Proof: every reader
+///    who sees an older one of the interval sees it, too.
+/// 2. An entry goes if a newer tombstone of its own interval covers it. Proof: every reader who sees the
+///    entry, now and later, sees the tombstone.
+/// 3. A tombstone of the oldest interval goes where no table below overlaps it. Proof: what it covers in the
+///    job goes by rule 2, as all of that is in the oldest interval; elsewhere there is nothing.
+///
+/// # Concurrency
+/// Immutable; safe from any thread.
+struct CompactionTombstones: Sendable {
+  /// All of the job's, for rule 2.
+  let covering: RangeTombstoneList
+  /// Those that outputs get.
+  let kept: RangeTombstoneList
+
+  static let none = CompactionTombstones(covering: .empty, kept: .empty)
+
+  private init(covering: RangeTombstoneList, kept: RangeTombstoneList) {
+    self.covering = covering
+    self.kept = kept
+  }
+
+  /// `older` are the runs that may hold older entries of the job's keys; nil: that is not known, and every
+  /// tombstone stays.
+  init(_ merge: RangeTombstoneMerge, snapshots: SnapshotIntervals, older: [SortedRun]?) {
+    covering = merge.fragments(interval: { snapshots.interval(of: $0) }, unsettled: snapshots.unsettled)
+    guard let older else {
+      kept = covering
+      return
+    }
+    var builder = RangeTombstoneListBuilder()
+    for index in 0..<covering.count {
+      var sequences = covering.sequences(index)
+      let start = covering.start(index)
+      let end = covering.end(index)
+      if let oldest = sequences.last, snapshots.interval(of: SequenceNumber(oldest)) == 0 {
+        let range = UserKeyRange(lower: start.bytes, upper: end.bytes, upperIsExcluded: true)
+        if !older.contains(where: { !$0.overlap(range).isEmpty }) { sequences = sequences.dropLast() }
+      }
+      if !sequences.isEmpty { builder.append(start, end, sequences) }
+    }
+    kept = RangeTombstoneList(builder)
+  }
+
+  /// Gives a table those of its keys: from `lower` (nil: the first) to before `upper` (nil: the end).
+  func write(from lower: [UInt8]?, to upper: [UInt8]?, into builder: TableBuilder) {
+    forEach(from: lower, to: upper) { start, end, index in
+      builder.addRangeTombstone(start, end, kept.sequences(index))
+    }
+  }
+
+  /// Whether a table of these keys gets any.
+  func hasAny(from lower: [UInt8]?, to upper: [UInt8]?) -> Bool {
+    var found = false
+    forEach(from: lower, to: upper) { _, _, _ in found = true }
+    return found
+  }
+
+  private func forEach(
+    from lower: [UInt8]?, to upper: [UInt8]?, _ body: (_ start: ByteView, _ end: ByteView, _ index: Int) -> Void
+  ) {
+    if kept.isEmpty { return }
+    (lower ?? []).withByteView { lower in
+      (upper ?? []).withByteView { limit in
+        for index in kept.firstIndex(endingAfter: lower)..<kept.count {
+          let start = max(kept.start(index), lower)
+          let end = upper == nil ? kept.end(index) : min(kept.end(index), limit)
+          if start >= end { return }
+          body(start, end, index)
+        }
+      }
+    }
+  }
+}
+
+extension RangeTombstoneMerge {
+  /// Adds a memtable's tombstones: of each stretch the newest for each of `snapshots`, which ascend.
+  mutating func add(_ memTable: MemTable, snapshots: [SequenceNumber]) {
+    if memTable.rangeTombstones.isEmpty { return }
+    var before = SequenceNumber.zero
+    for snapshot in snapshots + [.maximum] {
+      // Only where a tombstone came between the two snapshots is there something new.
+      guard let newest = memTable.rangeTombstones.newest(at: snapshot), newest > before else { continue }
+      memTable.rangeTombstones.forEachFragment(at: snapshot) { start, end, sequence in
+        if sequence > before { add(start, end, sequence, owner: memTable) }
+      }
+      before = snapshot
+    }
+  }
+}

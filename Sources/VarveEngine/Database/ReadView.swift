@@ -1,0 +1,60 @@
+/// What a read of one family needs, immutable: a read that loaded a view is not disturbed by anything.
+final class ReadView: Sendable {
+  let memTable: MemTable
+  /// Full memtables that are not in tables yet, newest first.
+  let frozen: [MemTable]
+  let version: Version
+  /// How the family's merge operands are folded.
+  let merge: MergeFunction?
+  /// Whether tables or full memtables have range tombstones; the other memtable may get some at any time.
+  let hasSettledTombstones: Bool
+
+  init(memTable: MemTable, frozen: [MemTable], version: Version, merge: MergeFunction? = nil) {
+    self.memTable = memTable
+    self.frozen = frozen
+    self.version = version
+    self.merge = merge
+    hasSettledTombstones = version.hasRangeTombstones || frozen.contains { !$0.rangeTombstones.isEmpty }
+  }
+
+  @inline(__always)
+  var hasRangeTombstones: Bool { hasSettledTombstones || !memTable.rangeTombstones.isEmpty }
+}
+
+extension ReadView {
+  /// What a reader at a sequence sees of the family.
+  ///
+  /// `newest` is a memtable above all others: what a transaction has written and not committed.
+  func iterator(
+    _ tree: Tree, at sequence: SequenceNumber, _ bounds: CursorBounds = .all, newest: MemTable? = nil
+  ) -> VisibleIterator<MergeSource> {
+    // No arrays of them: a cursor is often made for one seek.
+    let sublevels = version.levelZero.sublevels
+    var source = MergingIterator<MergeSource>(capacity: 2 + frozen.count + sublevels.count + version.levelsFilled)
+    var coverage = RangeCoverage(at: sequence)
+    let opener = TableOpener(readers: tree, purpose: .user, visible: sequence)
+    if let newest, newest.entryCount > 0 {
+      coverage.append(newest, rank: 0, isOwn: true)
+      source.append(newest)
+    }
+    source.append(memTable, &coverage)
+    for table in frozen { source.append(table, &coverage) }
+    for sublevel in sublevels.reversed() { source.append(sublevel, opener, &coverage) }
+    for level in 1..<Limits.levelCount { source.append(version.run(level), opener, &coverage) }
+    return VisibleIterator(
+      source, at: sequence, bounds, coverage: coverage, merge: merge, seesUncommitted: newest != nil)
+  }
+}
+
+extension MergingIterator where Child == MergeSource {
+  fileprivate mutating func append(_ memTable: MemTable, _ coverage: inout RangeCoverage) {
+    guard memTable.entryCount > 0 else { return }
+    coverage.append(memTable, rank: childCount)
+    append(memTable)
+  }
+
+  fileprivate mutating func append(_ run: SortedRun, _ opener: TableOpener, _ coverage: inout RangeCoverage) {
+    coverage.append(run, opener, rank: childCount)
+    append(run, opener)
+  }
+}

@@ -1,0 +1,137 @@
+/// The range tombstones of all sources of a merge, as one reader sees them: whether a key's entries are
+/// dead, and how far.
+///
+/// Keys that a walk meets lie close together, so what was found for one is kept for the stretch around it:
+/// a key costs two comparisons, and a search in each source where the walk enters another stretch.
+///
+/// # Ranks
+/// A source's rank is the index of its child in the merge: newest first. What a source says of a key is
+/// newer than all that those of higher rank have of it, so a tombstone of one lets the walk pass the
+/// stretch in all those of higher rank, and in its own where nothing was written there since (`coversAll`).
+///
+/// # Safety
+/// Views are valid as long as the sources live; `memTables` and the lists are kept by this.
+///
+/// # Concurrency
+/// One iterator's.
+struct RangeCoverage: ~Copyable {
+  private enum Source {
+    case memTable(MemTable, at: SequenceNumber)
+    case run(TombstoneRun)
+  }
+
+  private struct Ranked {
+    let rank: Int
+    let source: Source
+  }
+
+  private let sequence: SequenceNumber
+  private var sources: [Ranked] = []
+  private var segment = TombstoneSegment.uncovered
+  /// The rank of the source whose tombstone is the newest in `segment`.
+  private var rank = 0
+  private var hasSegment = false
+
+  /// For a reader at a sequence.
+  init(at sequence: SequenceNumber) { self.sequence = sequence }
+
+  /// Whether there are no tombstones at all.
+  var isEmpty: Bool { sources.isEmpty }
+
+  /// Adds the tombstones of a memtable, if it has any; of one's own, all of them are seen.
+  mutating func append(_ memTable: MemTable, rank: Int, isOwn: Bool = false) {
+    if memTable.rangeTombstones.isEmpty { return }
+    sources.append(Ranked(rank: rank, source: .memTable(memTable, at: isOwn ? .maximum : sequence)))
+  }
+
+  /// Adds those of a run of tables, if it has any.
+  mutating func append(_ run: SortedRun, _ opener: TableOpener, rank: Int) {
+    if !run.hasRangeTombstones { return }
+    sources.append(Ranked(rank: rank, source: .run(TombstoneRun(run, opener))))
+  }
+
+  /// The newest tombstone over `key` that the reader sees; zero if there is none.
+  @inline(__always)
+  mutating func sequence(covering key: ByteView) throws(EngineError) -> SequenceNumber {
+    if !hasSegment || !segment.contains(key) { try enter(key) }
+    return segment.sequence
+  }
+
+  /// Where a child may go on from an entry that is covered: everything that it has up to there is dead.
+  ///
+  /// Requires: the last call of `sequence(covering:)` was for that entry's key, and covers it.
+  func end(forChild child: Int) -> ByteView? {
+    rank < child || (rank == child && segment.coversAll) ? segment.upper : nil
+  }
+
+  /// The same for a walk backward: everything from there on is dead.
+  func start(forChild child: Int) -> ByteView? {
+    rank < child || (rank == child && segment.coversAll) ? segment.lower : nil
+  }
+
+  @inline(never)
+  private mutating func enter(_ key: ByteView) throws(EngineError) {
+    hasSegment = false
+    var found = TombstoneSegment.uncovered
+    for source in sources {
+      let part: TombstoneSegment
+      switch source.source {
+      case .memTable(let table, let sequence): part = table.rangeTombstones.segment(around: key, at: sequence)
+      case .run(let run): part = try run.segment(around: key, at: sequence)
+      }
+      found.narrow(to: part)
+      if part.sequence > found.sequence {
+        found.sequence = part.sequence
+        found.coversAll = part.coversAll
+        rank = source.rank
+      }
+    }
+    segment = found
+    hasSegment = true
+  }
+}
+
+/// The tables of a sorted run that have range tombstones; each list is read when a walk gets there.
+final class TombstoneRun {
+  private let tables: [TableMetadata]
+  private let opener: TableOpener
+  private var lists: [RangeTombstoneList?]
+
+  init(_ run: SortedRun, _ opener: TableOpener) {
+    tables = run.tables.filter { $0.rangeTombstoneCount > 0 }
+    self.opener = opener
+    lists = Array(repeating: nil, count: tables.count)
+  }
+
+  func segment(around key: ByteView, at sequence: SequenceNumber) throws(EngineError) -> TombstoneSegment {
+    let index = firstIndex(notBefore: key)
+    let before = index > 0 ? tables[index - 1].largest : nil
+    guard index < tables.count else { return TombstoneSegment(sequence: .zero, lower: before, upper: nil) }
+    let table = tables[index]
+    guard table.smallest.compare(key) <= 0 else {
+      return TombstoneSegment(sequence: .zero, lower: before, upper: table.smallest)
+    }
+    var segment = try list(index).segment(around: key, at: sequence)
+    if segment.lower == nil { segment.lower = table.smallest }
+    if segment.upper == nil, index + 1 < tables.count { segment.upper = tables[index + 1].smallest }
+    segment.coversAll = segment.sequence != .zero && table.largestSequence <= segment.sequence
+    return segment
+  }
+
+  private func firstIndex(notBefore key: ByteView) -> Int {
+    var low = 0
+    var high = tables.count
+    while low < high {
+      let middle = (low + high) / 2
+      if tables[middle].endsBefore(key) { low = middle + 1 } else { high = middle }
+    }
+    return low
+  }
+
+  private func list(_ index: Int) throws(EngineError) -> RangeTombstoneList {
+    if let list = lists[index] { return list }
+    let list = try opener.readers.reader(tables[index]).rangeTombstones()
+    lists[index] = list
+    return list
+  }
+}

@@ -1,0 +1,75 @@
+/// Adds 64-bit integers, little-endian, in two's complement; a sum that leaves the 64 bits wraps around.
+///
+/// A key without a value counts from zero. An operand or value of any other size than eight bytes makes no
+/// sense.
+public struct CounterOperator: AssociativeMergeOperator {
+  /// Makes the operator.
+  public init() {}
+
+  /// Stored with the families that have it.
+  public let name = "varve.counter"
+
+  /// The operand, if it has eight bytes.
+  public func begin(_ key: RawSpan, operand: RawSpan, into value: inout MergeValue) -> Bool {
+    guard operand.byteCount == 8 else { return false }
+    value.append(operand)
+    return true
+  }
+
+  /// The sum.
+  public func fold(_ key: RawSpan, older: RawSpan, newer: RawSpan, into value: inout MergeValue) -> Bool {
+    guard let left = Self.integer(older), let right = Self.integer(newer) else { return false }
+    value.append(littleEndian: left &+ right)
+    return true
+  }
+
+  /// The operand, or value, of a number.
+  public static func bytes(_ number: Int64) -> [UInt8] {
+    (0..<8).map { UInt8(truncatingIfNeeded: number >> (8 * Int64($0))) }
+  }
+
+  /// The number of a value; nil unless it has eight bytes.
+  public static func number(_ bytes: [UInt8]) -> Int64? { unsafe integer(bytes.span.bytes) }
+
+  private static func integer(_ bytes: RawSpan) -> Int64? {
+    guard bytes.byteCount == 8 else { return nil }
+    return bytes.withByteView { $0.load(0, as: Int64.self) }
+  }
+}
+
+/// Puts operands behind the value, one after the other, with nothing between them.
+public struct AppendOperator: AssociativeMergeOperator {
+  /// Makes the operator.
+  public init() {}
+
+  /// Stored with the families that have it.
+  public let name = "varve.append"
+
+  /// Both, one behind the other.
+  public func fold(_ key: RawSpan, older: RawSpan, newer: RawSpan, into value: inout MergeValue) -> Bool {
+    value.append(older)
+    value.append(newer)
+    return true
+  }
+}
+
+/// Keeps the largest of value and operands, compared as unsigned bytes.
+public struct MaximumOperator: AssociativeMergeOperator {
+  /// Makes the operator.
+  public init() {}
+
+  /// Stored with the families that have it.
+  public let name = "varve.max"
+
+  /// The larger one; the newer where they are equal.
+  public func fold(_ key: RawSpan, older: RawSpan, newer: RawSpan, into value: inout MergeValue) -> Bool {
+    let isNewer = older.withByteView { older in newer.withByteView { older.compare($0) <= 0 } }
+    value.append(isNewer ? newer : older)
+    return true
+  }
+}
+
+/// The operators that every engine knows.
+enum BuiltInOperators {
+  static let all: [any MergeOperator] = [CounterOperator(), AppendOperator(), MaximumOperator()]
+}

@@ -1,0 +1,69 @@
+/// The range tombstones of a table on disk.
+///
+/// # Format
+/// The content of a block, with the trailer of any block. Integers are varints.
+///
+///     fragment count
+///     per fragment, ascending, none overlapping another:
+///       size of the first key, the key
+///       size of the end (excluded), the end
+///       sequence count, at least 1
+///       the newest sequence, then for each older one how far below it is (at least 1)
+///
+/// A table that has such a block says so by a required feature, so that a version that doesn't know range
+/// tombstones refuses it: it would show what was deleted.
+enum RangeTombstoneBlock {
+  static func append(_ list: RangeTombstoneList, to writer: inout ByteWriter) {
+    writer.append(varint: UInt64(list.count))
+    for index in 0..<list.count {
+      writer.append(lengthPrefixed: list.start(index))
+      writer.append(lengthPrefixed: list.end(index))
+      let sequences = list.sequences(index)
+      writer.append(varint: UInt64(sequences.count))
+      var last: UInt64?
+      for sequence in sequences {
+        writer.append(varint: last.map { $0 - sequence } ?? sequence)
+        last = sequence
+      }
+    }
+  }
+
+  /// Reads a content that may be anything. Throws `.corruption` with its place.
+  static func read(_ content: ByteView, path: String, offset: UInt64) throws(EngineError) -> RangeTombstoneList {
+    var reader = ByteReader(content, file: path, fileOffset: offset)
+    var builder = RangeTombstoneListBuilder()
+    let count = try reader.count(limit: content.count)
+    var last: ByteView?
+    for _ in 0..<count {
+      let start = try reader.bytes(try reader.count(limit: Limits.keySizeMaximum))
+      let end = try reader.bytes(try reader.count(limit: Limits.keySizeMaximum))
+      guard start < end, last.map({ $0 <= start }) ?? true else {
+        throw reader.corruption("range tombstones out of order")
+      }
+      builder.append(start, end, try sequences(&reader))
+      last = end
+    }
+    guard reader.isAtEnd else { throw reader.corruption("bytes behind the range tombstones") }
+    return RangeTombstoneList(builder)
+  }
+
+  private static func sequences(_ reader: inout ByteReader) throws(EngineError) -> [UInt64] {
+    let count = try reader.count(limit: reader.remaining)
+    guard count > 0 else { throw reader.corruption("a range tombstone without a sequence") }
+    var sequences: [UInt64] = []
+    sequences.reserveCapacity(count)
+    for _ in 0..<count {
+      let number = try reader.varint()
+      if let last = sequences.last {
+        guard number > 0, number < last else { throw reader.corruption("sequences of a range tombstone out of order") }
+        sequences.append(last - number)
+      } else {
+        guard number > 0, number <= SequenceNumber.maximum.value else {
+          throw reader.corruption("a range tombstone at sequence \(number)")
+        }
+        sequences.append(number)
+      }
+    }
+    return sequences
+  }
+}
