@@ -51,6 +51,17 @@ final class CommitQueue: @unchecked Sendable {
   /// Whether a request is on the list.
   var hasWaiting: Bool { head.load(ordering: .relaxed) != 0 }
 
+  /// How many requests are on the list. The leader's, who alone takes them off.
+  var waitingCount: Int {
+    var count = 0
+    var bits = head.load(ordering: .acquiring)
+    while let pointer = unsafe UnsafeRawPointer(bitPattern: bits) {
+      count += 1
+      bits = unsafe Unmanaged<CommitRequest>.fromOpaque(pointer)._withUnsafeGuaranteedRef { $0.next }
+    }
+    return count
+  }
+
   /// Gives the lead back after committing what waits. `commit` is called for each request in order.
   @inline(__always)
   func resign(_ commit: (CommitRequest) -> Void) {

@@ -23,10 +23,12 @@ public struct EngineCursor: ~Copyable {
   /// Keeps the versions that the cursor sees from being dropped.
   private let snapshot: EngineSnapshot
 
-  init(_ view: ReadView, _ snapshot: EngineSnapshot, _ tree: Tree, _ bounds: CursorBounds) {
+  init(
+    _ view: ReadView, _ snapshot: EngineSnapshot, _ tree: Tree, _ bounds: CursorBounds, own: OwnWrites? = nil
+  ) {
     self.view = view
     self.snapshot = snapshot
-    iterator = view.iterator(tree, at: snapshot.sequence, bounds)
+    iterator = view.iterator(tree, at: snapshot.sequence, bounds, own: own)
   }
 
   /// The last commit that the cursor sees.
@@ -120,11 +122,17 @@ extension Engine {
   public func cursor(
     in family: ColumnFamily? = nil, bounds: CursorBounds = .all, snapshot: EngineSnapshot? = nil
   ) throws(EngineError) -> EngineCursor {
+    try cursor(in: family, bounds: bounds, snapshot: snapshot, own: nil)
+  }
+
+  func cursor(
+    in family: ColumnFamily?, bounds: CursorBounds, snapshot: EngineSnapshot?, own: OwnWrites?
+  ) throws(EngineError) -> EngineCursor {
     checkOpen()
     let state = state(of: family)
     if state.isDropped { throw CommitPipeline.droppedError(state) }
     // The snapshot first: what it sees is held from then on, and any later view has all of it.
     let snapshot = snapshot ?? self.snapshot()
-    return EngineCursor(state.retainView(), snapshot, tree, bounds)
+    return EngineCursor(state.retainView(), snapshot, tree, bounds, own: own)
   }
 }

@@ -23,26 +23,24 @@ final class ReadView: Sendable {
 
 extension ReadView {
   /// What a reader at a sequence sees of the family.
-  ///
-  /// `newest` is a memtable above all others: what a transaction has written and not committed.
   func iterator(
-    _ tree: Tree, at sequence: SequenceNumber, _ bounds: CursorBounds = .all, newest: MemTable? = nil
+    _ tree: Tree, at sequence: SequenceNumber, _ bounds: CursorBounds = .all, own: OwnWrites? = nil
   ) -> VisibleIterator<MergeSource> {
     // No arrays of them: a cursor is often made for one seek.
     let sublevels = version.levelZero.sublevels
     var source = MergingIterator<MergeSource>(capacity: 2 + frozen.count + sublevels.count + version.levelsFilled)
     var coverage = RangeCoverage(at: sequence)
     let opener = TableOpener(readers: tree, purpose: .user, visible: sequence)
-    if let newest, newest.entryCount > 0 {
-      coverage.append(newest, rank: 0, isOwn: true)
-      source.append(newest)
+    if let own {
+      coverage.append(own.table, rank: 0, own: own.last)
+      source.append(own.table)
     }
     source.append(memTable, &coverage)
     for table in frozen { source.append(table, &coverage) }
     for sublevel in sublevels.reversed() { source.append(sublevel, opener, &coverage) }
     for level in 1..<Limits.levelCount { source.append(version.run(level), opener, &coverage) }
     return VisibleIterator(
-      source, at: sequence, bounds, coverage: coverage, merge: merge, seesUncommitted: newest != nil)
+      source, at: sequence, bounds, coverage: coverage, merge: merge, own: own?.last ?? .zero)
   }
 }
 

@@ -38,10 +38,10 @@ struct RangeCoverage: ~Copyable {
   /// Whether there are no tombstones at all.
   var isEmpty: Bool { sources.isEmpty }
 
-  /// Adds the tombstones of a memtable, if it has any; of one's own, all of them are seen.
-  mutating func append(_ memTable: MemTable, rank: Int, isOwn: Bool = false) {
+  /// Adds the tombstones of a memtable, if it has any. Those of the reader's own are seen up to `own`.
+  mutating func append(_ memTable: MemTable, rank: Int, own: SequenceNumber? = nil) {
     if memTable.rangeTombstones.isEmpty { return }
-    sources.append(Ranked(rank: rank, source: .memTable(memTable, at: isOwn ? .maximum : sequence)))
+    sources.append(Ranked(rank: rank, source: .memTable(memTable, at: own ?? sequence)))
   }
 
   /// Adds those of a run of tables, if it has any.

@@ -46,8 +46,8 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   private var coverage: RangeCoverage
   private let hasCoverage: Bool
   private let merge: MergeFunction?
-  /// Whether a child holds what the reader has written and not committed.
-  private let seesUncommitted: Bool
+  /// The newest that the reader has written and not committed, in a child of its own; zero: nothing.
+  private let own: SequenceNumber
   private var operands = OperandStack()
   private var merged = MergeValue()
   private var place = Place.nowhere
@@ -65,12 +65,12 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   init(
     _ source: consuming MergingIterator<Child>, at sequence: SequenceNumber, _ bounds: CursorBounds = .all,
     coverage: consuming RangeCoverage = RangeCoverage(at: .zero), merge: MergeFunction? = nil,
-    seesUncommitted: Bool = false
+    own: SequenceNumber = .zero
   ) {
     self.source = source
     self.sequence = sequence
     self.merge = merge
-    self.seesUncommitted = seesUncommitted
+    self.own = own
     hasCoverage = !coverage.isEmpty
     self.coverage = coverage
     hasLower = bounds.lower != nil
@@ -181,14 +181,14 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
       }
       if isAtUpper(userKey) { return }
       let trailer = source.trailer
-      if trailer.sequence > sequence, trailer.sequence < .uncommitted {
+      if trailer.sequence > sequence, !isOwn(trailer) {
         // Entries of this key that are too new: not hidden, but stepped over with the same patience.
         if steps == 0 || !key.equals(userKey) {
           key.assign(userKey)
           steps = 0
           hiding = false
         }
-        try stepForward(&steps, to: InternalKey(key.view, Trailer(seek: sequence)))
+        try stepForward(&steps, to: visible(behind: trailer))
         continue
       }
       if hasCoverage, try coverage.sequence(covering: userKey) > trailer.sequence {
@@ -228,7 +228,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     var existing: ByteView?
     while source.isValid, key.equals(source.userKey) {
       let trailer = source.trailer
-      if trailer.sequence > sequence, trailer.sequence < .uncommitted {
+      if trailer.sequence > sequence, !isOwn(trailer) {
         try source.next()
         continue
       }
@@ -286,7 +286,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
       }
       if steps == Self.versionStepsMaximum { return try resolveBySeek(covered) }
       steps &+= 1
-      if trailer.sequence <= sequence || trailer.sequence >= .uncommitted, trailer.sequence >= covered {
+      if trailer.sequence <= sequence || isOwn(trailer), trailer.sequence >= covered {
         newest = try Self.pointKind(trailer)
         if newest == .put { isCopied = copyCandidate() }
       }
@@ -309,10 +309,8 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   /// Finds the newest visible entry of `key` by a forward seek.
   private mutating func resolveBySeek(_ covered: SequenceNumber) throws(EngineError) -> Bool {
     try source.seek(first(of: key.view))
-    while source.isValid, key.equals(source.userKey), source.trailer.sequence > sequence,
-      source.trailer.sequence < .uncommitted
-    {
-      try source.skip(to: InternalKey(key.view, Trailer(seek: sequence)))
+    while source.isValid, key.equals(source.userKey), source.trailer.sequence > sequence, !isOwn(source.trailer) {
+      try source.skip(to: visible(behind: source.trailer))
     }
     if source.isValid, key.equals(source.userKey), source.trailer.sequence >= covered {
       switch try Self.pointKind(source.trailer) {
@@ -348,7 +346,18 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   /// Where the visible entries of a key begin.
   @inline(__always)
   private func first(of userKey: ByteView) -> InternalKey {
-    InternalKey(userKey, Trailer(seek: seesUncommitted ? .maximum : sequence))
+    InternalKey(userKey, Trailer(seek: own == .zero ? sequence : own))
+  }
+
+  /// Where the visible entries of `key` go on behind one that isn't.
+  private func visible(behind trailer: Trailer) -> InternalKey {
+    InternalKey(key.view, Trailer(seek: trailer.sequence > .uncommitted ? own : sequence))
+  }
+
+  /// Whether the reader has written the entry itself, when it was made.
+  @inline(__always)
+  private func isOwn(_ trailer: Trailer) -> Bool {
+    trailer.sequence >= .uncommitted && trailer.sequence <= own
   }
 
   /// Before every entry of a key.

@@ -15,6 +15,7 @@
 final class TableIterator: InternalIterator {
   private let table: TableReader
   private let visible: SequenceNumber
+  private let above: SequenceNumber
   private let isTwoLevel: Bool
   private let readAhead: ReadAhead?
 
@@ -47,9 +48,13 @@ final class TableIterator: InternalIterator {
   private var suffixSizeMinimum = 0
   private var suffixEnd = 0
 
-  init(_ table: TableReader, _ purpose: ReadPurpose, visible: SequenceNumber, buffers: ReadAhead.Options) {
+  init(
+    _ table: TableReader, _ purpose: ReadPurpose, visible: SequenceNumber, above: SequenceNumber = .zero,
+    buffers: ReadAhead.Options
+  ) {
     self.table = table
     self.visible = visible
+    self.above = above
     isTwoLevel = table.footer.indexLevelCount == 2
     readAhead = purpose == .compaction ? ReadAhead(table, buffers) : nil
     keyCapacity = 256
@@ -284,6 +289,7 @@ final class TableIterator: InternalIterator {
     guard partitionRow < (isTwoLevel ? partition.rowCount : root.rowCount) else { return false }
     let entries = isTwoLevel ? partition.entries : root.entries
     if entries.smallestSequence(partitionRow) > visible { return false }
+    if above != .zero, entries.entry(partitionRow).largestSequence <= above { return false }
     let handle = entries.handle(partitionRow)
     bundleIndex = -1
     isWalking = false

@@ -120,12 +120,13 @@ final class TableReader: Sendable {
 
   // MARK: - Iterators
 
-  /// An iterator over all entries. Blocks whose entries are all newer than `visible` are left out. For
-  /// compactions, `buffers` says what they read into.
+  /// An iterator over all entries. Blocks whose entries are all newer than `visible`, or none newer than
+  /// `above`, are left out. For compactions, `buffers` says what they read into.
   func makeIterator(
-    _ purpose: ReadPurpose, visible: SequenceNumber = .maximum, buffers: ReadAhead.Options = .init()
+    _ purpose: ReadPurpose, visible: SequenceNumber = .maximum, above: SequenceNumber = .zero,
+    buffers: ReadAhead.Options = .init()
   ) -> TableIterator {
-    TableIterator(self, purpose, visible: visible, buffers: buffers)
+    TableIterator(self, purpose, visible: visible, above: above, buffers: buffers)
   }
 
   // MARK: - Parts

@@ -35,6 +35,22 @@ public struct WriteBatch: ~Copyable, Sendable {
     count = 0
   }
 
+  /// How much the batch holds: where it can be cut off again.
+  struct Mark: Sendable {
+    fileprivate let byteCount: Int
+    fileprivate let stampCount: Int
+    let count: Int
+  }
+
+  var mark: Mark { Mark(byteCount: payload.count, stampCount: stamps.count, count: count) }
+
+  /// Forgets what was added since a mark.
+  mutating func truncate(to mark: Mark) {
+    payload.truncate(to: mark.byteCount)
+    stamps.removeLast(stamps.count - mark.stampCount)
+    count = mark.count
+  }
+
   /// Adds an entry. The public forms, which take a family, are in `WriteBatch+Families`.
   mutating func append(
     _ kind: EntryKind, _ family: UInt32, _ key: ByteView, _ value: ByteView

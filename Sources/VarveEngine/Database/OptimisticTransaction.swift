@@ -1,0 +1,162 @@
+/// Reads of one instant and writes that happen together, if nobody came between.
+///
+/// ```swift
+/// let total = try engine.transaction { transaction in
+///   let old = try transaction.get(key) ?? [0]
+///   try transaction.put(key, [old[0] + 1])
+///   return old[0] + 1
+/// }
+/// ```
+///
+/// A transaction takes no locks: it reads at a snapshot, and sees its own writes over it; what it read and
+/// wrote is compared with what others committed since, when it commits. Where somebody did, `commit` throws
+/// `.conflict` with a `TransactionConflict` as its cause, nothing of the transaction happened, and it is begun anew;
+/// `Engine.transaction` does that.
+///
+/// Complexity of a commit: for each key a search in what was written since the snapshot, for each stretch
+/// a walk over the part of it that was. Other commits wait meanwhile: transactions that live for long are
+/// paid by all.
+///
+/// A transaction belongs to one thread at a time.
+public struct OptimisticTransaction: ~Copyable {
+  /// What it must not have missed.
+  public let isolation: TransactionIsolation
+  private let engine: Engine
+  private let snapshot: EngineSnapshot
+  private let reads = TransactionReads()
+  private var writes: IndexedWriteBatch
+
+  init(_ engine: Engine, _ isolation: TransactionIsolation) {
+    self.engine = engine
+    self.isolation = isolation
+    snapshot = engine.snapshot()
+    writes = IndexedWriteBatch(engine, snapshot: snapshot)
+  }
+
+  /// The last commit that the transaction sees.
+  public var sequence: SequenceNumber { snapshot.sequence }
+
+  /// How many entries it has written.
+  public var writeCount: Int { writes.count }
+
+  // MARK: - Reading
+
+  /// The value of a key, as the transaction sees it; nil where there is none. Throws like `Engine.get`.
+  public func get(_ key: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) -> [UInt8]? {
+    if isolation == .serializable, !writes.decides(key, in: family) {
+      let state = engine.state(of: family)
+      reads.note(key, in: state.id, named: state.name)
+    }
+    return try writes.get(key, in: family)
+  }
+
+  /// Whether a key has a value, as the transaction sees it.
+  public func contains(_ key: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) -> Bool {
+    try get(key, in: family) != nil
+  }
+
+  /// A cursor over what the transaction sees now. Where it is serializable, the stretches that the cursor
+  /// walks count as read, the gaps between keys included.
+  public func cursor(
+    in family: ColumnFamily? = nil, bounds: CursorBounds = .all
+  ) throws(EngineError) -> TransactionCursor {
+    TransactionCursor(
+      try writes.cursor(in: family, bounds: bounds), bounds, isolation == .serializable ? reads : nil,
+      engine.state(of: family))
+  }
+
+  // MARK: - Writing
+
+  /// Sets the value of a key. Throws like `WriteBatch.put`.
+  public mutating func put(_ key: [UInt8], _ value: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) {
+    try writes.put(key, value, in: family)
+  }
+
+  /// Removes a key. Throws like `WriteBatch.delete`.
+  public mutating func delete(_ key: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) {
+    try writes.delete(key, in: family)
+  }
+
+  /// Removes a key that was put exactly once: see `WriteBatch.singleDelete`.
+  public mutating func singleDelete(_ key: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) {
+    try writes.singleDelete(key, in: family)
+  }
+
+  /// Removes all keys from `lower` (included) to `upper` (excluded): see `WriteBatch.deleteRange`.
+  public mutating func deleteRange(
+    from lower: [UInt8], to upper: [UInt8], in family: ColumnFamily? = nil
+  ) throws(EngineError) {
+    try writes.deleteRange(from: lower, to: upper, in: family)
+  }
+
+  /// Adds an operand for the family's merge operator, which is not a read. Throws like `WriteBatch.merge`.
+  public mutating func merge(_ key: [UInt8], _ operand: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) {
+    try writes.merge(key, operand, in: family)
+  }
+
+  /// Sets the value of a key, with the commit's sequence in it: see `WriteBatch.putStamped`.
+  public mutating func putStamped(
+    _ key: [UInt8], _ value: [UInt8], at place: StampPlace, in family: ColumnFamily? = nil
+  ) throws(EngineError) {
+    try writes.putStamped(key, value, at: place, in: family)
+  }
+
+  /// Remembers what it has written. What was read stays read.
+  public mutating func setSavepoint() { writes.setSavepoint() }
+
+  /// Forgets all writes since the last savepoint, and that. Throws `.invalidArgument` where there is none.
+  public mutating func rollbackToSavepoint() throws(EngineError) { try writes.rollbackToSavepoint() }
+
+  /// Forgets the last savepoint. Throws `.invalidArgument` where there is none.
+  public mutating func releaseSavepoint() throws(EngineError) { try writes.releaseSavepoint() }
+
+  // MARK: - The end
+
+  /// Commits, or throws `.conflict` where somebody came between: nothing happened then. To let a
+  /// transaction go without committing it is enough to drop it.
+  ///
+  /// Returns the sequence of its last entry; of a transaction that wrote nothing that of its snapshot: what
+  /// it read was true there, and needs no check. Throws like `Engine.write`.
+  @discardableResult
+  public consuming func commit(durability: Durability? = nil) throws(EngineError) -> SequenceNumber {
+    guard !writes.isEmpty else { return snapshot.sequence }
+    let condition = TransactionCheck(engine, snapshot, isolation == .serializable ? reads : nil)
+    if isolation == .snapshot { try condition.addWrites(writes.batch) }
+    let ticket = try engine.submit(writes.batch, durability: durability, condition: condition)
+    try ticket.wait()
+    return ticket.sequence
+  }
+}
+
+extension Engine {
+  /// Begins a transaction at this instant.
+  public func beginTransaction(isolation: TransactionIsolation = .serializable) -> OptimisticTransaction {
+    checkOpen()
+    return OptimisticTransaction(self, isolation)
+  }
+
+  /// Runs `body` in a transaction and commits it, again and again while others come between, at most
+  /// `attempts` times.
+  ///
+  /// Returns what `body` returned last. Throws what `body` throws, without committing; `.conflict` where
+  /// the last attempt met one; and what `commit` throws else. `body` may run several times: it should do
+  /// nothing but read and write through the transaction.
+  public func transaction<R>(
+    isolation: TransactionIsolation = .serializable, durability: Durability? = nil, attempts: Int = 32,
+    _ body: (inout OptimisticTransaction) throws -> R
+  ) throws -> R {
+    guard attempts > 0 else { throw EngineError(.invalidArgument, "attempts is \(attempts); it must be 1 at least") }
+    var attempt = 1
+    while true {
+      var transaction = beginTransaction(isolation: isolation)
+      let result = try body(&transaction)
+      do throws(EngineError) {
+        try transaction.commit(durability: durability)
+        return result
+      } catch {
+        if error.code != .conflict || attempt == attempts { throw error }
+      }
+      attempt += 1
+    }
+  }
+}

@@ -1,0 +1,148 @@
+/// Whether anybody came between a transaction's snapshot and its commit.
+///
+/// The leader asks, with the lead: what others have committed is in the memtables, that of the batches before
+/// this one in its own group included, and nobody commits until this batch is visible. Looked at is only
+/// what may be newer than the snapshot: memtables and tables whose newest entry is.
+///
+/// The snapshot is registered, so no compaction drops, or gives another sequence to, what tells that a key
+/// is not what it was: entries that are gone all the same left the key as the snapshot sees it.
+///
+/// # Concurrency
+/// Made by the transaction's thread, which waits while the leader uses it.
+final class TransactionCheck: CommitCondition, @unchecked Sendable {
+  // Sendable: see Concurrency above.
+  private let engine: Engine
+  private let snapshot: EngineSnapshot
+  private let reads: TransactionReads
+
+  /// `reads` are checked as they are; nil: only what `addWrites` adds is.
+  init(_ engine: Engine, _ snapshot: EngineSnapshot, _ reads: TransactionReads?) {
+    self.engine = engine
+    self.snapshot = snapshot
+    self.reads = reads ?? TransactionReads()
+  }
+
+  /// Checks the keys and ranges that a batch writes, too.
+  func addWrites(_ batch: borrowing WriteBatch) throws(EngineError) {
+    var reader = BatchReader(batch.payload.view)
+    while let entry = try reader.next() {
+      // A family that is gone fails the whole batch before this is asked.
+      let name = engine.registry.find(entry.family)?.name ?? ""
+      if entry.kind == .rangeDelete {
+        let range = reads.beginRange(in: entry.family, named: name)
+        range.setLower(entry.key)
+        range.setUpper(entry.value)
+      } else {
+        reads.note(entry.key.bytes, in: entry.family, named: name)
+      }
+    }
+  }
+
+  func check() throws(EngineError) {
+    for (id, reads) in reads.families {
+      guard let family = engine.registry.find(id), !family.isDropped else { throw dropped(reads.name) }
+      let changed = ChangedSources(family.retainView(), engine.tree, above: snapshot.sequence)
+      if changed.isEmpty { continue }
+      for key in reads.keys {
+        let found = try key.withByteView { (key) throws(EngineError) in try changed.change(of: key) }
+        if let found { throw conflict(family, key, found) }
+      }
+      for range in reads.ranges {
+        if let (key, sequence) = try changed.change(in: range) { throw conflict(family, key, sequence) }
+      }
+    }
+  }
+
+  private func conflict(_ family: FamilyState, _ key: [UInt8], _ sequence: SequenceNumber) -> EngineError {
+    TransactionConflict(family: family.name, key: key, sequence: sequence).error(snapshot: snapshot.sequence)
+  }
+
+  private func dropped(_ name: String) -> EngineError {
+    TransactionConflict(family: name, key: nil, sequence: nil).error(snapshot: snapshot.sequence)
+  }
+}
+
+/// The memtables and tables of a family that may hold something newer than a snapshot.
+private struct ChangedSources {
+  private let above: SequenceNumber
+  private let tree: Tree
+  private let memTables: [MemTable]
+  private let tables: [TableMetadata]
+
+  init(_ view: ReadView, _ tree: Tree, above: SequenceNumber) {
+    self.above = above
+    self.tree = tree
+    memTables = ([view.memTable] + view.frozen).filter { $0.entryCount > 0 && $0.largestSequence > above }
+    tables = (0..<Limits.levelCount).flatMap { view.version.tables(level: $0) }.filter { $0.largestSequence > above }
+  }
+
+  var isEmpty: Bool { memTables.isEmpty && tables.isEmpty }
+
+  /// The newest change of a key; nil: none.
+  func change(of key: ByteView) throws(EngineError) -> SequenceNumber? {
+    var newest = above
+    for table in memTables {
+      if let hit = table.get(key, at: .maximum) { newest = max(newest, hit.trailer.sequence) }
+      newest = max(newest, table.rangeTombstones.sequence(covering: key, at: .maximum))
+    }
+    let hash = KeyHash.hash(key)
+    for table in tables where table.covers(key) {
+      let reader = try tree.reader(table)
+      if let sequence = try reader.newestSequence(key, hash: hash) { newest = max(newest, sequence) }
+      newest = max(newest, try reader.tombstone(covering: key, at: .maximum))
+    }
+    return newest > above ? newest : nil
+  }
+
+  /// Some change in a stretch; nil: none.
+  func change(in range: ReadRange) throws(EngineError) -> ([UInt8], SequenceNumber)? {
+    for table in memTables {
+      var found: ([UInt8], SequenceNumber)?
+      table.rangeTombstones.forEachTombstone(above: above) { start, end, sequence in
+        if range.overlaps(start, end) { found = (start.bytes, sequence) }
+      }
+      if let found { return found }
+      if let found = try firstChange(MergeSource(table.makeIterator()), range) { return found }
+    }
+    for table in tables where overlaps(table, range) {
+      let reader = try tree.reader(table)
+      let list = try reader.rangeTombstones()
+      for index in 0..<list.count where range.overlaps(list.start(index), list.end(index)) {
+        let newest = list.newest(index, at: .maximum)
+        if newest > above { return (list.start(index).bytes, newest) }
+      }
+      if let found = try firstChange(MergeSource(reader.makeIterator(.user, above: above)), range) { return found }
+    }
+    return nil
+  }
+
+  private func overlaps(_ table: TableMetadata, _ range: ReadRange) -> Bool {
+    if let lower = range.lower, table.endsBefore(lower) { return false }
+    if let upper = range.upper, table.smallest > upper { return false }
+    return true
+  }
+
+  /// The first entry of a source in the stretch that is newer than the snapshot.
+  private func firstChange(
+    _ source: consuming MergeSource, _ range: ReadRange
+  ) throws(EngineError) -> ([UInt8], SequenceNumber)? {
+    if let lower = range.lower {
+      try source.seek(InternalKey(lower, Trailer(word: .max)))
+    } else {
+      try source.seekToFirst()
+    }
+    while source.isValid, range.upper.map({ source.userKey <= $0 }) ?? true {
+      if source.trailer.sequence > above { return (source.userKey.bytes, source.trailer.sequence) }
+      try source.next()
+    }
+    return nil
+  }
+}
+
+extension TableReader {
+  /// The sequence of the newest entry of a key, of whatever kind.
+  fileprivate func newestSequence(_ key: ByteView, hash: UInt64) throws(EngineError) -> SequenceNumber? {
+    guard let hit = try get(key, hash: hash, at: .maximum) else { return nil }
+    return hit.trailer.sequence
+  }
+}

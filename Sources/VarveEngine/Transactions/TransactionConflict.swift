@@ -1,0 +1,30 @@
+/// What came between a transaction and its commit: the cause of an error with the code `.conflict`.
+public struct TransactionConflict: Error, Hashable, Sendable, CustomStringConvertible {
+  /// The name of the column family.
+  public let family: String
+  /// The key that was changed; of a range delete, where it begins. Nil: the whole family was dropped.
+  public let key: [UInt8]?
+  /// The commit that changed it. Nil with a dropped family.
+  public let sequence: SequenceNumber?
+
+  /// What was changed, in words.
+  public var description: String {
+    guard let key, let sequence else { return "column family \"\(family)\" was dropped" }
+    return "key \(key.withByteView { $0.printable }) of column family \"\(family)\" was changed at sequence \(sequence)"
+  }
+
+  /// The error of a commit that met the conflict.
+  func error(snapshot: SequenceNumber) -> EngineError {
+    EngineError(.conflict, "the transaction read at sequence \(snapshot), and since then \(self)", cause: self)
+  }
+}
+
+/// What a transaction must not have missed.
+public enum TransactionIsolation: Sendable, Hashable {
+  /// The transaction reads one instant, and no key that it writes was written by others since. Two
+  /// transactions that each read what the other writes may both commit (write skew).
+  case snapshot
+  /// As if all transactions had run one after the other: nothing that the transaction read, keys and
+  /// stretches that its cursors walked alike, was changed since.
+  case serializable
+}

@@ -1,0 +1,67 @@
+/// What a serializable transaction has read: single keys, and stretches of keys that its cursors walked.
+///
+/// One transaction's, and its cursors'; nobody else sees it before the commit, which only reads it.
+final class TransactionReads {
+  struct FamilyReads {
+    let name: String
+    var keys: Set<[UInt8]> = []
+    var ranges: [ReadRange] = []
+  }
+
+  private(set) var families: [UInt32: FamilyReads] = [:]
+
+  var isEmpty: Bool { families.isEmpty }
+
+  /// A key of a family, which has this name.
+  func note(_ key: [UInt8], in family: UInt32, named name: String) {
+    families[family, default: FamilyReads(name: name)].keys.insert(key)
+  }
+
+  /// A stretch that a cursor begins to walk.
+  func beginRange(in family: UInt32, named name: String) -> ReadRange {
+    let range = ReadRange()
+    families[family, default: FamilyReads(name: name)].ranges.append(range)
+    return range
+  }
+}
+
+/// A stretch of keys that a cursor walked: both ends are included, and a missing one reaches to the end.
+///
+/// It grows while the cursor walks, without allocating.
+final class ReadRange {
+  private var lowerBytes = ByteWriter(capacity: 0)
+  private var upperBytes = ByteWriter(capacity: 0)
+  private var hasLower = false
+  private var hasUpper = false
+
+  /// Nil: from the first key.
+  var lower: ByteView? { hasLower ? lowerBytes.view : nil }
+  /// Nil: to the last key.
+  var upper: ByteView? { hasUpper ? upperBytes.view : nil }
+
+  func setLower(_ key: ByteView?) {
+    hasLower = key != nil
+    lowerBytes.removeAll()
+    if let key { lowerBytes.append(key) }
+  }
+
+  func setUpper(_ key: ByteView?) {
+    hasUpper = key != nil
+    upperBytes.removeAll()
+    if let key { upperBytes.append(key) }
+  }
+
+  /// Whether a key is in the stretch.
+  func contains(_ key: ByteView) -> Bool {
+    if let lower, key < lower { return false }
+    if let upper, key > upper { return false }
+    return true
+  }
+
+  /// Whether keys from `start` up to `end` (excluded) are in the stretch.
+  func overlaps(_ start: ByteView, _ end: ByteView) -> Bool {
+    if let lower, end <= lower { return false }
+    if let upper, start > upper { return false }
+    return true
+  }
+}
