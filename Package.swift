@@ -101,6 +101,16 @@ let package = Package(
       dependencies: ["VarveEngine", "EngineTestSupport"],
       swiftSettings: settings
     ),
+    // The readers of bytes from disk under damaged inputs. `Fuzz` is also a package of its own, which runs
+    // the same targets for hours.
+    .testTarget(
+      name: "VarveEngineFuzzTests",
+      dependencies: ["VarveEngine", "EngineTestSupport"],
+      path: "Fuzz",
+      exclude: ["Corpus", "Package.swift", "run", "libfuzzer"],
+      sources: ["Sources/FuzzTargets", "Tests"],
+      swiftSettings: settings
+    ),
     .testTarget(
       name: "VarveToolTests",
       dependencies: ["VarveTool"],

@@ -58,10 +58,12 @@ extension TableReader {
     return memory
   }
 
-  /// Throws unless a handle can be one of this table.
+  /// Throws unless a handle can be one of this table. Memory is allocated by what it says: never more than
+  /// the stored bytes can unpack to.
   func check(_ handle: BlockHandle) throws(EngineError) {
     guard let end = handle.end, end <= footer.fileSize - UInt64(TableFormat.footerSize),
-      handle.storedSize <= handle.contentSize, handle.contentSize <= TableFormat.contentSizeMaximum
+      handle.storedSize <= handle.contentSize, handle.contentSize <= TableFormat.contentSizeMaximum,
+      UInt64(handle.contentSize) <= UInt64(handle.storedSize) * Compression.ratioMaximum
     else { throw .corruption("a block's handle that can't be", file: file.path, offset: handle.offset) }
   }
 
