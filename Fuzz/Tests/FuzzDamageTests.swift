@@ -3,7 +3,7 @@ import Testing
 
 /// Damaged inputs of a fixed seed, a few thousand of each target: what `Fuzz/run` does for hours.
 struct FuzzDamageTests {
-  private static let executionCount = UInt64(3_000 * TestScale.value)
+  private static let executionCount = UInt64(TestScale.count(3_000))
   private static let seed: UInt64 = 20_261_122
 
   @Test(arguments: FuzzTarget.allCases)

@@ -27,7 +27,8 @@ enum IndexTarget {
     let copy = IndexColumns(writer.view, rowCount: index.rowCount)
     for row in 0..<index.rowCount {
       try require(
-        copy.entry(row) == index.entries.entry(row), "entry \(row) changed: \(index.entries.entry(row)) to \(copy.entry(row))")
+        copy.entry(row) == index.entries.entry(row),
+        "entry \(row) changed: \(index.entries.entry(row)) to \(copy.entry(row))")
     }
   }
 }
