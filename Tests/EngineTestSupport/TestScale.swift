@@ -15,6 +15,9 @@ public enum TestScale {
   /// `count` times the scale, at least 1.
   public static func count(_ count: Int) -> Int { max(1, Int(Double(count) * factor)) }
 
+  /// `count` times the scale where that is less, at least 1: for suites of threads, which are long enough in CI.
+  public static func atMost(_ count: Int) -> Int { min(count, self.count(count)) }
+
   /// Whether suites are at least as long as in CI: only then is what they draw a fair sample.
   public static var isWhole: Bool { factor >= 1 }
 

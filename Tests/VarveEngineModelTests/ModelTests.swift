@@ -16,7 +16,7 @@ import Testing
 ///
 /// A failure names its seed, its step and the last operations.
 struct ModelTests {
-  private static let stepCount = 25_000
+  private static let stepCount = TestScale.atMost(25_000)
   private static let runCount = 20
 
   @Test func `an engine answers like the model, with background work in an order drawn from the seed`() throws {
