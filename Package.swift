@@ -99,6 +99,19 @@ let package = Package(
     .testTarget(
       name: "VarveEngineModelTests",
       dependencies: ["VarveEngine", "EngineTestSupport"],
+      exclude: ["Metamorphic/Sequences"],
+      swiftSettings: settings
+    ),
+    // The readers of bytes from disk under damaged inputs. `Fuzz` is also a package of its own, which runs
+    // the same targets for hours.
+    .testTarget(
+      name: "VarveEngineFuzzTests",
+      dependencies: ["VarveEngine", "EngineTestSupport"],
+      path: "Fuzz",
+      exclude: [
+        "Corpus", "Package.swift", "run", "libfuzzer", "Sources/CFuzzDriver", "Sources/FuzzDriver", "Sources/FuzzEntry",
+      ],
+      sources: ["Sources/FuzzTargets", "Tests"],
       swiftSettings: settings
     ),
     .testTarget(

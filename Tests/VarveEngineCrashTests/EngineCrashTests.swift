@@ -10,7 +10,7 @@ import Testing
 /// with the model, writes on, crashes again and opens again; and its recovery is crashed, too.
 struct EngineCrashTests {
   /// At scale 20 and above every operation, below a sample.
-  private static let pointLimit = TestScale.value >= 20 ? Int.max / 2 : 120 * TestScale.value
+  private static let pointLimit = TestScale.value >= 20 ? Int.max / 2 : TestScale.count(120)
   /// Images whose recovery is crashed at each of its operations: 50 over the four policies.
   private static let exhaustiveLimit = 13
   private static let seeds: [UInt64] = (0..<max(1, TestScale.value / 20)).map { 20_240_601 + UInt64($0) }

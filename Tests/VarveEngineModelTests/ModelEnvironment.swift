@@ -23,7 +23,9 @@ final class ModelEnvironment: Sendable {
     func next() -> UInt64 { random.withLock { $0.next() } }
   }
 
-  init(_ execution: Execution, seed: UInt64) {
+  /// `usesMapping`: whether the file system maps files, so that the log is stored through a mapping. Only
+  /// stepped runs go without.
+  init(_ execution: Execution, seed: UInt64, usesMapping: Bool = true) {
     // Not at zero, where a clock looks as if it had not been asked yet.
     let clock = ManualClock(1_000_000_000)
     let current = CurrentExecutor()
@@ -34,7 +36,9 @@ final class ModelEnvironment: Sendable {
     case .stepped:
       let source = RandomSource(seed: seed)
       environment = EngineEnvironment(
-        fileSystem: MemoryFileSystem(), clock: clock, random: { source.next() },
+        fileSystem: usesMapping
+          ? MemoryFileSystem() : FaultInjectingFileSystem(MemoryFileSystem(), mapsFiles: false),
+        clock: clock, random: { source.next() },
         makeExecutor: { threads in
           let executor = SteppedExecutor(seed: source.next(), clock: clock, parallelism: threads)
           current.executor.withLock { $0 = executor }

@@ -99,6 +99,12 @@ struct IndexColumns {
       contentSize: base(36, as: UInt32.self) &+ UInt32(truncatingIfNeeded: contentSizes[row]))
   }
 
+  /// Where the first of `rowCount` blocks begins, and the bytes of all of them. Those are below 2^64: of
+  /// fewer than 2^31 rows (`IndexBlock.validate`) none is above 2^32, and a slot is below 2^56.
+  func places(_ rowCount: Int) -> (offset: UInt64, size: UInt64) {
+    (firstOffset, offset(rowCount) &- firstOffset)
+  }
+
   /// The smallest sequence of what a row points at.
   @inline(__always)
   func smallestSequence(_ row: Int) -> SequenceNumber {

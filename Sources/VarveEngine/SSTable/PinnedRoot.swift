@@ -45,7 +45,7 @@ struct PinnedRoot: ~Copyable {
   private func load(_ table: TableReader) throws(EngineError) -> IndexBlock {
     let handle = table.footer.rootIndex
     let pin = try table.block(handle, .index)
-    let block = IndexBlock(validated: pin.content(handle))
+    let block = IndexBlock(validated: pin.content)
     let fresh = UnsafeMutablePointer<Contents>.allocate(capacity: 1)
     unsafe fresh.initialize(to: Contents(block: block, pin: pin))
     let result = address.compareExchange(

@@ -88,17 +88,19 @@ struct TableFooter: Hashable, Sendable {
     guard isReservedZero, indexLevelCount == 1 || indexLevelCount == 2,
       filterLineCount == 0 || (filterKind == BloomFilter.kind && filterProbeCount <= BloomFilter.probeCountMaximum)
     else { throw EngineError(.unsupportedFormat, "a table with unknown fields in its footer", file: path) }
-    func isInside(_ handle: BlockHandle) -> Bool { handle.end.map { $0 <= place } ?? false }
-    let (filterEnd, overflow) = filterOffset.addingReportingOverflow(TableFilter.fileSize(lineCount: filterLineCount))
     guard (rangeTombstones != .none) == (requiredFeatures & TableFormat.rangeTombstoneFeature != 0) else {
       throw .corruption("a table whose features contradict its range tombstones", file: path, offset: place)
     }
-    guard isInside(rootIndex), isInside(properties), isInside(rangeTombstones), dataSize <= place, !overflow,
-      filterEnd <= place
-    else {
-      throw .corruption("the footer points outside the table", file: path, offset: place)
-    }
+    // Sections follow each other in this order: none lies in another.
+    guard dataSize <= filterOffset, filterOffset <= place, filterEnd <= rootIndex.offset,
+      let rootEnd = rootIndex.end, let tombstonesEnd = rangeTombstones == .none ? rootEnd : rangeTombstones.end,
+      rangeTombstones == .none || rangeTombstones.offset >= rootEnd, tombstonesEnd <= properties.offset,
+      let propertiesEnd = properties.end, propertiesEnd <= place
+    else { throw .corruption("the footer points outside the table", file: path, offset: place) }
   }
+
+  /// The first byte behind the filter. A filter has at most 2^32 lines.
+  var filterEnd: UInt64 { filterOffset &+ TableFilter.fileSize(lineCount: filterLineCount) }
 
   init() {}
 }

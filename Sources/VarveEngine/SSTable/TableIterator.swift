@@ -133,7 +133,7 @@ final class TableIterator: InternalIterator {
   private func lookAhead() {
     isWalking = false
     guard let handle = handleAhead, let pin = table.cachedBlock(handle) else { return }
-    Block.prefetchRows(pin.content(handle))
+    Block.prefetchRows(pin.content)
     offsetAhead = handle.offset
     pinAhead = consume pin
   }
@@ -254,7 +254,7 @@ final class TableIterator: InternalIterator {
     loadedRootRow = -1
     let handle = root.entries.handle(rootRow)
     let pin = try indexBlock(handle)
-    partition = IndexBlock(validated: pin.content(handle))
+    partition = IndexBlock(validated: pin.content)
     partitionPin = consume pin
     loadedRootRow = rootRow
   }
@@ -297,7 +297,7 @@ final class TableIterator: InternalIterator {
       block = Block(validated: try readAhead.content(handle))
     } else {
       let pin = try takePin(handle)
-      block = Block(validated: pin.content(handle))
+      block = Block(validated: pin.content)
       blockPin = consume pin
     }
     if block.keySizeMaximum > keyCapacity { growKey() }

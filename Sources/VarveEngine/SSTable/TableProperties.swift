@@ -153,7 +153,19 @@ struct TableProperties: Hashable, Sendable {
       var fieldReader = ByteReader(field, file: path, fileOffset: offset)
       let value = try fieldReader.varint()
       guard fieldReader.isAtEnd else { throw reader.corruption("a property of an odd size") }
+      guard value <= TableProperties.maximum(tag) else {
+        throw reader.corruption("a property \(number) of \(value), above \(TableProperties.maximum(tag))")
+      }
       set(tag, value)
+    }
+  }
+
+  /// What a number can't be above.
+  private static func maximum(_ tag: Tag) -> UInt64 {
+    switch tag {
+    case .smallestSequence, .largestSequence: SequenceNumber.maximum.value
+    case .compression, .origin: UInt64(UInt8.max)
+    default: UInt64.max
     }
   }
 

@@ -15,7 +15,7 @@ extension TableReader {
   @inline(__always)
   func block(_ handle: BlockHandle, _ role: BlockRole) throws(EngineError) -> BlockPin {
     if let pin = cache.lookup(BlockKey(tableID: footer.tableID, offset: handle.offset)) {
-      if role != .filter { Block.prefetch(pin.content(handle)) }
+      if role != .filter { Block.prefetch(pin.content) }
       return pin
     }
     return try readBlock(handle, role)
@@ -58,10 +58,12 @@ extension TableReader {
     return memory
   }
 
-  /// Throws unless a handle can be one of this table.
+  /// Throws unless a handle can be one of this table. Memory is allocated by what it says: never more than
+  /// the stored bytes can unpack to.
   func check(_ handle: BlockHandle) throws(EngineError) {
     guard let end = handle.end, end <= footer.fileSize - UInt64(TableFormat.footerSize),
-      handle.storedSize <= handle.contentSize, handle.contentSize <= TableFormat.contentSizeMaximum
+      handle.storedSize <= handle.contentSize, handle.contentSize <= TableFormat.contentSizeMaximum,
+      UInt64(handle.contentSize) <= UInt64(handle.storedSize) * Compression.ratioMaximum
     else { throw .corruption("a block's handle that can't be", file: file.path, offset: handle.offset) }
   }
 
@@ -116,12 +118,27 @@ extension TableReader {
     do throws(EngineError) {
       switch role {
       case .data: try Block.validate(content)
-      case .index: try IndexBlock.validate(content)
+      case .index:
+        try IndexBlock.validate(content)
+        try checkPlaces(IndexBlock(validated: content), isRoot: handle == footer.rootIndex)
       case .filter, .properties, .rangeTombstones: break
       }
     } catch {
       throw placed(error, handle)
     }
+  }
+
+  /// Throws unless an index names blocks of the section that it is the index of.
+  ///
+  /// The cache knows a block by its place alone. If an index could name a block of another kind as a data
+  /// block, it would be found there as validated, and be none.
+  private func checkPlaces(_ index: IndexBlock, isRoot: Bool) throws(EngineError) {
+    let places = index.entries.places(index.rowCount)
+    let namesPartitions = isRoot && footer.indexLevelCount == 2
+    let start = namesPartitions ? footer.filterEnd : 0
+    let end = namesPartitions ? footer.rootIndex.offset : footer.dataSize
+    guard index.rowCount == 0 || (places.offset >= start && places.offset <= end && places.size <= end - places.offset)
+    else { throw .corruption("an index names blocks of another section") }
   }
 
   /// An error of a part that does not know where it is.
@@ -131,9 +148,8 @@ extension TableReader {
 }
 
 extension BlockPin {
-  /// The content of a block without what is behind it.
+  /// The content of a block of a table, without the trailer, or what is in its place, behind it. Its size is
+  /// that of the block that was validated, not what another handle of the same place says.
   @inline(__always)
-  func content(_ handle: BlockHandle) -> ByteView {
-    view.slice(0, Int(handle.contentSize))
-  }
+  var content: ByteView { view.slice(0, view.count &- BlockTrailer.size) }
 }

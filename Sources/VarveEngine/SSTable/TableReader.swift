@@ -89,7 +89,7 @@ final class TableReader: Sendable {
     let handle = root.entries.handle(rootRow)
     if footer.indexLevelCount == 1 { return try get(userKey, target, handle) }
     let partitionPin = try block(handle, .index)
-    let partition = IndexBlock(validated: partitionPin.content(handle))
+    let partition = IndexBlock(validated: partitionPin.content)
     let row = partition.lowerBound(userKey, target)
     if row == partition.rowCount { return nil }
     return try get(userKey, target, partition.entries.handle(row))
@@ -102,7 +102,7 @@ final class TableReader: Sendable {
     _ userKey: ByteView, _ target: Trailer, _ handle: BlockHandle
   ) throws(EngineError) -> TableHit? {
     let pin = try block(handle, .data)
-    let rows = Block(validated: pin.content(handle))
+    let rows = Block(validated: pin.content)
     let row = rows.lowerBound(userKey, target)
     if row == rows.rowCount || !rows.hasKey(row, userKey) { return nil }
     return TableHit(trailer: rows.trailer(row), value: rows.value(row), pin: pin)

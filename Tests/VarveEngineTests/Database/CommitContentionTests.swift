@@ -69,7 +69,7 @@ struct CommitContentionTests {
     for writer in 0..<writerCount {
       shared.threads.start("writer \(writer)") {
         var writer = Writer(shared, writer)
-        try writer.run(steps: 6_000 / writerCount)
+        try writer.run(steps: TestScale.atMost(6_000) / writerCount)
       }
     }
     for reader in 0..<2 { shared.threads.start("reader \(reader)") { try Self.read(shared) } }

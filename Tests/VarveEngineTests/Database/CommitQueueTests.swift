@@ -109,7 +109,7 @@ struct CommitQueueTests {
   @Test(arguments: [2, 4, 8])
   func `every commit returns, alone, in its writer's order, and its error comes back to it alone`(count: Int) {
     let line = Line()
-    let commits = 24_000 / count
+    let commits = TestScale.atMost(24_000) / count
     let places = Places([:])
     for writer in 0..<count {
       line.threads.start("writer \(writer)") {

@@ -170,7 +170,7 @@ struct OpenTablesTests {
       }
     }
     var random = SeededRandom(seed: 77)
-    while shared.readCount.load(ordering: .relaxed) < 20_000 {
+    while shared.readCount.load(ordering: .relaxed) < TestScale.atMost(20_000) {
       // Now and then all at once, and bounds that leave nothing open.
       if random.oneIn(2) { engine.tree.openTables.closeAll() }
       engine.tree.openTables.setBounds(countMaximum: random.below(17), bytesMaximum: 1 << 20)

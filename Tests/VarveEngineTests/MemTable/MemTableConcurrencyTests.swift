@@ -41,7 +41,7 @@ struct MemTableConcurrencyTests {
 
   @Test(arguments: Order.allCases)
   private func `eight readers find all that one writer has published`(order: Order) {
-    let count = 12_000
+    let count = TestScale.atMost(12_000)
     let shared = Shared()
     var threads: [EngineThread] = []
     for reader in 0..<8 {

@@ -37,6 +37,10 @@ enum Compression: UInt8, Sendable, CaseIterable {
   /// The level of Zstandard unless an option says otherwise.
   static let zstdLevelDefault: Int32 = 1
 
+  /// So many bytes at most come of one packed byte: Zstandard repeats a byte 131,072 times in a block of
+  /// four; LZ4 gets to 255.
+  static let ratioMaximum: UInt64 = 32_768
+
   /// Packs `input` behind what `output` holds. Returns false, with nothing appended, if that would
   /// save less than an eighth: the block is then stored as `none`.
   func compress(

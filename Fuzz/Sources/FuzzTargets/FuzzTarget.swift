@@ -1,0 +1,109 @@
+@testable import VarveEngine
+
+/// Something that a target found and that must not be: a lost round trip, a wrong answer, an error of a
+/// code that no bytes may lead to.
+package struct FuzzFailure: Error, CustomStringConvertible {
+  package let description: String
+
+  init(_ description: String) { self.description = description }
+}
+
+/// What became of an input.
+package enum FuzzOutcome: Sendable, Hashable {
+  /// It was read to its end.
+  case accepted
+  /// It was damage to the reader: `.corruption`.
+  case damaged
+  /// It needs what this version does not know: `.unsupportedFormat`.
+  case unsupported
+}
+
+/// The readers of bytes from disk, each as a function of bytes.
+///
+/// # Invariants of every target, whatever the bytes are
+/// 1. It returns. It neither stops the program nor reads outside its input, which lies at the edge of a
+///    page that can't be read (`GuardedMemory`).
+/// 2. The only errors are `.corruption` and `.unsupportedFormat`.
+/// 3. It allocates at most `allocationBound(inputSize:)` bytes at a time.
+/// 4. What was read and is written again is read as the same.
+package enum FuzzTarget: String, CaseIterable, Sendable {
+  /// Entries of a batch, as they are in the log.
+  case batch
+  /// The content of a data block.
+  case block
+  /// A packed block: codec, size, bytes.
+  case compression
+  /// A Bloom filter.
+  case filter
+  /// The footer of a table.
+  case footer
+  /// The content of an index block.
+  case index
+  /// Ranges of keys, and bounds of cursors.
+  case keyRange
+  /// Two segments of the log, as recovery reads them.
+  case log
+  /// A MANIFEST file.
+  case manifest
+  /// The content of a properties block.
+  case properties
+  /// A whole table.
+  case table
+  /// The payload of a MANIFEST record.
+  case versionEdit
+
+  /// Reads `bytes`, which lie in `memory` while that goes on.
+  package func run(_ bytes: [UInt8], in memory: GuardedMemory) throws(FuzzFailure) -> FuzzOutcome {
+    do {
+      try read(memory.place(bytes))
+      return .accepted
+    } catch let failure as FuzzFailure {
+      throw failure
+    } catch let error as EngineError {
+      switch error.code {
+      case .corruption: return .damaged
+      case .unsupportedFormat: return .unsupported
+      default: throw FuzzFailure("an error that no bytes may lead to: \(error)")
+      }
+    } catch {
+      throw FuzzFailure("an error of a foreign type: \(error)")
+    }
+  }
+
+  private func read(_ input: ByteView) throws {
+    switch self {
+    case .batch: try BatchTarget.read(input)
+    case .block: try BlockTarget.read(input)
+    case .compression: try CompressionTarget.read(input)
+    case .filter: try FilterTarget.read(input)
+    case .footer: try FooterTarget.read(input)
+    case .index: try IndexTarget.read(input)
+    case .keyRange: try KeyRangeTarget.read(input)
+    case .log: try LogTarget.read(input)
+    case .manifest: try ManifestTarget.read(input)
+    case .properties: try PropertiesTarget.read(input)
+    case .table: try TableTarget.read(input)
+    case .versionEdit: try VersionEditTarget.read(input)
+    }
+  }
+
+  /// The bytes that a run may have allocated at one time. What an input announces is no reason to
+  /// allocate; only what it holds is. A packed block may unpack to 32,768 times its size.
+  package func allocationBound(inputSize: Int) -> Int {
+    let fixed = 1 << 20
+    switch self {
+    case .table: return fixed + inputSize * 40_000
+    case .batch, .block, .compression, .filter, .footer, .index, .keyRange, .log, .manifest, .properties,
+      .versionEdit:
+      return fixed + inputSize * 400
+    }
+  }
+
+  /// Larger inputs find nothing that smaller ones don't, and cost more.
+  package static let inputSizeMaximum = 256 << 10
+}
+
+/// Throws a failure unless the condition holds.
+func require(_ condition: Bool, _ message: @autoclosure () -> String) throws {
+  if !condition { throw FuzzFailure(message()) }
+}

@@ -1,0 +1,86 @@
+/// Damages inputs: bits, integers, lengths, pieces.
+enum Mutator {
+  private static let interesting: [UInt64] = [
+    0, 1, 2, 7, 8, 15, 16, 17, 31, 32, 63, 64, 127, 128, 255, 256, 4_095, 4_096, 32_767, 32_768, 65_535, 65_536,
+    0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 1 << 32, (1 << 48) - 1, (1 << 56) - 1, 1 << 56, 1 << 62, (1 << 63) - 1,
+    1 << 63, .max - 4, .max,
+  ]
+
+  /// One to four changes; pieces of `other` may come in.
+  static func mutate(_ input: [UInt8], with other: [UInt8], _ random: inout SeededRandom) -> [UInt8] {
+    var bytes = input
+    for _ in 0...random.below(4) { change(&bytes, other, &random) }
+    return bytes
+  }
+
+  private static func change(_ bytes: inout [UInt8], _ other: [UInt8], _ random: inout SeededRandom) {
+    guard !bytes.isEmpty else {
+      bytes = Array(other.prefix(random.below(other.count + 1)))
+      return
+    }
+    let place = place(bytes.count, &random)
+    switch random.below(13) {
+    case 0...2: bytes[place] ^= 1 << UInt8(random.below(8))
+    case 3: bytes[place] = UInt8(random.below(256))
+    case 4, 5: overwrite(&bytes, at: place, &random)
+    case 6: bytes[place] = bytes[place] &+ (random.oneIn(2) ? 1 : 255)
+    case 7: bytes.removeSubrange(place..<min(bytes.count, place + 1 + random.below(16)))
+    case 8: bytes.insert(contentsOf: (0...random.below(16)).map { _ in UInt8(random.below(256)) }, at: place)
+    case 9: splice(&bytes, other, at: place, &random)
+    case 10:
+      // A piece again, somewhere else.
+      let end = min(bytes.count, place + 1 + random.below(64))
+      bytes.insert(contentsOf: Array(bytes[place..<end]), at: self.place(bytes.count, &random))
+    case 11: copyInteger(&bytes, to: place, &random)
+    default: if random.oneIn(2) { bytes.removeLast(bytes.count - place) } else { bytes += other.prefix(place) }
+    }
+  }
+
+  /// Formats keep their counts at the beginning or the end: half of all changes are there.
+  private static func place(_ count: Int, _ random: inout SeededRandom) -> Int {
+    let edge = min(count, 64)
+    switch random.below(4) {
+    case 0: return random.below(edge)
+    case 1: return count - 1 - random.below(edge)
+    default: return random.below(count)
+    }
+  }
+
+  /// A length that can't be, or one that is off by a little.
+  private static func overwrite(_ bytes: inout [UInt8], at place: Int, _ random: inout SeededRandom) {
+    let width = [1, 2, 4, 8][random.below(4)]
+    var value = interesting[random.below(interesting.count)]
+    if random.oneIn(2) {
+      var old: UInt64 = 0
+      for index in 0..<width where place + index < bytes.count {
+        old |= UInt64(bytes[place + index]) << UInt64(8 * index)
+      }
+      value = random.oneIn(2) ? old &+ UInt64(random.below(9)) &- 4 : old &* 2
+    }
+    for index in 0..<width where place + index < bytes.count {
+      bytes[place + index] = UInt8(truncatingIfNeeded: value >> UInt64(8 * index))
+    }
+  }
+
+  /// An integer from somewhere else of the input: a handle that points at another block, a count that is
+  /// another's.
+  private static func copyInteger(_ bytes: inout [UInt8], to place: Int, _ random: inout SeededRandom) {
+    let source = self.place(bytes.count, &random)
+    let width = min([4, 8, 16][random.below(3)], bytes.count - max(source, place))
+    let piece = Array(bytes[source..<source + width])
+    bytes.replaceSubrange(place..<place + width, with: piece)
+  }
+
+  private static func splice(
+    _ bytes: inout [UInt8], _ other: [UInt8], at place: Int, _ random: inout SeededRandom
+  ) {
+    guard !other.isEmpty else { return }
+    let start = random.below(other.count)
+    let piece = other[start..<min(other.count, start + 1 + random.below(200))]
+    if random.oneIn(2) {
+      bytes.replaceSubrange(place..<min(bytes.count, place + piece.count), with: piece)
+    } else {
+      bytes.insert(contentsOf: piece, at: place)
+    }
+  }
+}

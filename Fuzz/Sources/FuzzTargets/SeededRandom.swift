@@ -1,0 +1,1 @@
+../../../Tests/EngineTestSupport/SeededRandom.swift

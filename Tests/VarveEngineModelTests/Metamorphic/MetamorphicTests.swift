@@ -1,0 +1,153 @@
+import EngineTestSupport
+import Foundation
+import Testing
+
+/// One sequence of operations gives one history, whatever the options are.
+///
+///     VARVE_TEST_SCALE=500 ./tools/test --filter MetamorphicTests     # 10,000 sequences under 60 settings
+///     VARVE_TEST_SEED=17 ./tools/test --filter MetamorphicTests       # the sequence of one seed
+///     VARVE_TEST_SEQUENCE=file ./tools/test --filter MetamorphicTests # a case that was printed
+///
+/// Where two settings disagree, the sequence is made as small as it goes, and printed with both settings: the
+/// text of a case, which is kept in `Sequences` and run for ever.
+struct MetamorphicTests {
+  private static let sequenceCount = 20
+  /// Run side by side.
+  private static let partCount = 2
+
+  @Test(arguments: 0..<partCount)
+  func `one sequence of operations gives one history under all settings`(part: Int) throws {
+    let settings = EngineSetting.all
+    let chosen = Self.variable("VARVE_TEST_SEED").flatMap { UInt64($0) }
+    let count = UInt64(TestScale.count(Self.sequenceCount))
+    let seeds = chosen.map { part == 0 ? [$0] : [] } ?? (1...count).filter { Int($0) % Self.partCount == part }
+    var kinds = Array(repeating: 0, count: SequenceOperation.Kind.allCases.count)
+    let clock = ContinuousClock()
+    let start = clock.now
+    for seed in seeds {
+      let operations = SequenceSource.sequence(seed: seed)
+      for operation in operations { kinds[operation.kind.rawValue] += 1 }
+      guard let found = Self.firstDisagreement(operations, settings) else { continue }
+      Issue.record("seed \(seed): \(try Self.report(found))")
+      return
+    }
+    let total = kinds.reduce(0, +)
+    let elapsed = start.duration(to: clock.now) / .seconds(1)
+    print(
+      "metamorphic, part \(part): \(seeds.count) sequences under \(settings.count) settings,",
+      "\(total * settings.count) operations in \(Int(elapsed)) s, \(Int(Double(total * settings.count) / elapsed)) a second"
+    )
+    guard chosen == nil, TestScale.isWhole else { return }
+    for kind in SequenceOperation.Kind.allCases {
+      #expect(kinds[kind.rawValue] * 100 >= total, "\(kind): \(kinds[kind.rawValue]) of \(total)")
+    }
+  }
+
+  @Test func `there are at least 50 settings, each another one, and each option is varied`() {
+    let settings = EngineSetting.all
+    #expect(settings.count >= 50)
+    #expect(Set(settings).count == settings.count)
+    #expect(Set(settings.map(\.usesMapping)) == [true, false])
+    #expect(Set(settings.map(\.durability)) == ["process", "power", "powerEvery", "none"])
+    #expect(Set(settings.map(\.compression)) == ["none", "lz4", "zstd"])
+    #expect(settings.contains { $0.bloomBitsPerKey == 0 } && settings.contains { $0.cacheSize == 0 })
+  }
+
+  // MARK: - Cases
+
+  @Test func `every kept sequence has one history`() throws {
+    var files = try FileManager.default.contentsOfDirectory(at: Self.folder, includingPropertiesForKeys: nil)
+      .filter { $0.pathExtension == "txt" }
+    #expect(!files.isEmpty, "there are no cases in \(Self.folder.path)")
+    if let file = Self.variable("VARVE_TEST_SEQUENCE") { files.append(URL(fileURLWithPath: file)) }
+    for file in files {
+      let kept = try SequenceCase(parsing: String(contentsOf: file, encoding: .utf8))
+      let problem = kept.disagreement()
+      #expect(problem == nil, "\(file.lastPathComponent): \(problem ?? "")")
+    }
+  }
+
+  @Test func `a sequence printed as text is read as the same sequence`() throws {
+    for seed in 1...UInt64(50) {
+      let settings = EngineSetting.all
+      let made = SequenceCase(
+        left: settings[0], right: settings[Int(seed) % settings.count],
+        operations: SequenceSource.sequence(seed: seed))
+      #expect(try SequenceCase(parsing: try made.text()) == made, "seed \(seed)")
+    }
+  }
+
+  // MARK: - The shrinker
+
+  @Test func `a planted lie is found, and shrunk to the operations that it needs`() throws {
+    // After the second flush the second setting forgets what a get of a key with a zero byte finds in the
+    // family that is always there.
+    let lie: SequenceRun.Lie = { operation, flushCount in
+      guard case .get(0, let key, _) = operation else { return false }
+      return flushCount >= 2 && key.bytes.contains(0)
+    }
+    var shownCount = 0
+    for seed in 1...UInt64(200) where shownCount < 3 {
+      let made = SequenceCase(
+        left: EngineSetting.all[0], right: EngineSetting.all[3], operations: SequenceSource.sequence(seed: seed))
+      guard made.disagreement(lie: lie) != nil else { continue }
+      shownCount += 1
+      let small = made.shrunk(lie: lie)
+      let text = try small.text()
+      // A write that is found, two flushes and the get.
+      #expect(small.operations.count == 4, "seed \(seed): \(text)")
+      #expect(small.operations.filter { $0.kind == .flush }.count == 2, "seed \(seed)")
+      #expect(small.operations.last?.kind == .get, "seed \(seed)")
+      let again = try SequenceCase(parsing: text)
+      #expect(again.disagreement(lie: lie) != nil, "seed \(seed): the text does not show it again")
+      #expect(again.disagreement() == nil, "seed \(seed): without the lie both settings agree")
+    }
+    #expect(shownCount == 3, "the lie was shown by \(shownCount) of 200 sequences")
+  }
+
+  @Test func `a shrunk sequence fails no more when any operation is left out`() {
+    let operations = SequenceSource.sequence(seed: 5)
+    func fails(_ operations: [SequenceOperation]) -> Bool {
+      operations.filter { $0.kind == .put }.count >= 3 && operations.contains { $0.kind == .walk }
+    }
+    #expect(fails(operations))
+    var shrinker = SequenceShrinker(fails: fails)
+    let small = shrinker.shrink(operations)
+    #expect(fails(small) && small.count == 4)
+    for index in small.indices {
+      var fewer = small
+      fewer.remove(at: index)
+      #expect(!fails(fewer))
+    }
+  }
+
+  // MARK: - Helpers
+
+  private static func firstDisagreement(
+    _ operations: [SequenceOperation], _ settings: [EngineSetting]
+  ) -> SequenceCase? {
+    let reference = SequenceRun.history(of: operations, settings[0])
+    if reference.fault != nil { return SequenceCase(left: settings[0], right: settings[0], operations: operations) }
+    for setting in settings.dropFirst() {
+      let history = SequenceRun.history(of: operations, setting)
+      if history.fault != nil || history.firstDifference(from: reference) != nil {
+        return SequenceCase(left: settings[0], right: setting, operations: operations)
+      }
+    }
+    return nil
+  }
+
+  private static func report(_ found: SequenceCase) throws -> String {
+    let small = found.shrunk()
+    return """
+      two settings disagree at \(small.disagreement() ?? "nothing, the second time: \(found.disagreement() ?? "nothing")").
+      Put these lines into a file, and run VARVE_TEST_SEQUENCE=file ./tools/test --filter MetamorphicTests:
+      \(try small.text())
+      """
+  }
+
+  private static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+    .appendingPathComponent("Sequences")
+
+  private static func variable(_ name: String) -> String? { ProcessInfo.processInfo.environment[name] }
+}

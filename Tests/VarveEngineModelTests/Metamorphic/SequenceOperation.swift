@@ -1,0 +1,175 @@
+/// One operation on an engine, as data: a sequence of them can be printed, read, cut and run again.
+///
+/// Families, cursors and snapshots are named by slots. Every operation has a meaning in every state (one on
+/// an empty slot does nothing, and says so), so every part of a sequence is a sequence: a failing one can be
+/// made smaller by leaving operations out.
+enum SequenceOperation: Hashable, Sendable, Codable {
+  case put(family: Int, key: Key, value: Value)
+  case delete(family: Int, key: Key)
+  case batch([Change])
+  /// A batch of puts to keys that ascend.
+  case fill(family: Int, first: Int, count: Int, value: Value)
+  case get(family: Int, key: Key, snapshot: Int?)
+  case contains(family: Int, key: Key, snapshot: Int?)
+  case multiGet(family: Int, keys: [Key], snapshot: Int?)
+  /// A cursor over bounds, from one end, so many steps.
+  case walk(family: Int, bounds: Bounds, isForward: Bool, steps: Int, snapshot: Int?)
+  case openCursor(Int, family: Int, bounds: Bounds, snapshot: Int?)
+  case moveCursor(Int, Move)
+  case closeCursor(Int)
+  case takeSnapshot(Int)
+  case releaseSnapshot(Int)
+  case sync
+  case flush
+  case compact(family: Int, from: Key?, to: Key?)
+  case createFamily(Int)
+  case dropFamily(Int)
+  case reopen
+  /// A write that is over a limit.
+  case refusal(family: Int)
+
+  /// An entry of a batch; without a value a delete.
+  struct Change: Hashable, Sendable, Codable {
+    var family: Int
+    var key: Key
+    var value: Value?
+  }
+
+  struct Bounds: Hashable, Sendable, Codable {
+    var lower: Key?
+    var upper: Key?
+    /// The keys with a prefix; the other two don't count then.
+    var prefix: Key?
+  }
+
+  enum Move: Hashable, Sendable, Codable {
+    case first, last
+    case seek(Key)
+    case seekForPrevious(Key)
+    case next(Int)
+    case previous(Int)
+  }
+
+  /// Bytes, in hexadecimal digits as text.
+  struct Key: Hashable, Sendable, Codable {
+    var bytes: [UInt8]
+
+    init(_ bytes: [UInt8]) { self.bytes = bytes }
+
+    init(from decoder: any Decoder) throws {
+      let container = try decoder.singleValueContainer()
+      let digits = Array(try container.decode(String.self).utf8)
+      bytes = try stride(from: 0, to: digits.count, by: 2).map { index in
+        let pair = String(decoding: digits[index..<min(index + 2, digits.count)], as: UTF8.self)
+        guard pair.utf8.count == 2, let byte = UInt8(pair, radix: 16) else {
+          throw DecodingError.dataCorruptedError(
+            in: container, debugDescription: "a key is pairs of hexadecimal digits")
+        }
+        return byte
+      }
+    }
+
+    func encode(to encoder: any Encoder) throws {
+      var container = encoder.singleValueContainer()
+      try container.encode(bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined())
+    }
+  }
+
+  /// The bytes of a value by their count and a number that they are made of.
+  struct Value: Hashable, Sendable, Codable {
+    var size: Int
+    var seed: UInt64
+
+    var bytes: [UInt8] {
+      let word = (seed &+ 1) &* 0x9e37_79b9_7f4a_7c15
+      // Compressible in parts: a word again and again, and sometimes another.
+      return (0..<size).map { index in
+        UInt8(truncatingIfNeeded: (word &+ UInt64(index >> 6)) >> (UInt64(index & 7) * 8))
+      }
+    }
+  }
+}
+
+extension SequenceOperation {
+  /// What an operation is, for the mix.
+  enum Kind: Int, CaseIterable {
+    case put, delete, batch, fill, get, contains, multiGet, walk, openCursor, moveCursor, closeCursor
+    case takeSnapshot, releaseSnapshot, sync, flush, compact, createFamily, dropFamily, reopen, refusal
+
+    /// How often the kind is drawn, relative to the others.
+    var weight: Int {
+      switch self {
+      case .put: 180
+      case .delete: 90
+      case .batch: 80
+      case .fill: 70
+      case .get: 110
+      case .walk, .moveCursor: 70
+      case .flush, .compact: 55
+      case .contains, .multiGet, .openCursor, .takeSnapshot: 40
+      case .createFamily: 30
+      case .reopen, .releaseSnapshot, .dropFamily, .closeCursor: 22
+      case .sync, .refusal: 18
+      }
+    }
+  }
+
+  var kind: Kind {
+    switch self {
+    case .put: .put
+    case .delete: .delete
+    case .batch: .batch
+    case .fill: .fill
+    case .get: .get
+    case .contains: .contains
+    case .multiGet: .multiGet
+    case .walk: .walk
+    case .openCursor: .openCursor
+    case .moveCursor: .moveCursor
+    case .closeCursor: .closeCursor
+    case .takeSnapshot: .takeSnapshot
+    case .releaseSnapshot: .releaseSnapshot
+    case .sync: .sync
+    case .flush: .flush
+    case .compact: .compact
+    case .createFamily: .createFamily
+    case .dropFamily: .dropFamily
+    case .reopen: .reopen
+    case .refusal: .refusal
+    }
+  }
+
+  /// Operations that do less of the same: what a shrinker tries in its place.
+  var simpler: [SequenceOperation] {
+    switch self {
+    case .put(let family, let key, let value) where value.size > 0:
+      [.put(family: family, key: key, value: Value(size: value.size / 2, seed: value.seed))]
+    case .batch(let changes) where !changes.isEmpty:
+      [.batch(Array(changes.prefix(changes.count / 2))), .batch(Array(changes.dropFirst(max(1, changes.count / 2))))]
+        + changes.indices.map { index in
+          var fewer = changes
+          fewer.remove(at: index)
+          return .batch(fewer)
+        }
+    case .fill(let family, let first, let count, let value) where count > 0:
+      [
+        .fill(family: family, first: first, count: count / 2, value: value),
+        .fill(family: family, first: first + count / 2, count: count - max(1, count / 2), value: value),
+        .fill(family: family, first: first, count: count - 1, value: value),
+      ]
+        + (value.size > 0
+          ? [.fill(family: family, first: first, count: count, value: Value(size: value.size / 2, seed: value.seed))]
+          : [])
+    case .multiGet(let family, let keys, let snapshot) where keys.count > 1:
+      keys.map { .get(family: family, key: $0, snapshot: snapshot) }
+    case .walk(let family, let bounds, let isForward, let steps, let snapshot):
+      steps > 0
+        ? [.walk(family: family, bounds: bounds, isForward: isForward, steps: steps / 2, snapshot: snapshot)] : []
+    case .moveCursor(let slot, .next(let count)) where count > 1: [.moveCursor(slot, .next(count / 2))]
+    case .moveCursor(let slot, .previous(let count)) where count > 1: [.moveCursor(slot, .previous(count / 2))]
+    case .compact(let family, let from, let to) where from != nil || to != nil:
+      [.compact(family: family, from: nil, to: nil)]
+    default: []
+    }
+  }
+}

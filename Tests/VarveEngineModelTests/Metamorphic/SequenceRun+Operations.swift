@@ -1,0 +1,134 @@
+import VarveEngine
+
+/// A cursor in a slot, which a cursor itself can't be: it is not copyable.
+final class HeldSequenceCursor {
+  var cursor: EngineCursor
+  init(_ cursor: consuming EngineCursor) { self.cursor = cursor }
+}
+
+extension SequenceRun {
+  // MARK: - Writes
+
+  func write(_ operation: SequenceOperation, _ answer: inout SequenceAnswer) throws(EngineError) {
+    switch operation {
+    case .put(let slot, let key, let value):
+      guard let family = family(slot, &answer) else { return }
+      answer.add(try engine.put(key.bytes, value.bytes, in: family).value)
+    case .delete(let slot, let key):
+      guard let family = family(slot, &answer) else { return }
+      answer.add(try engine.delete(key.bytes, in: family).value)
+    case .batch(let changes): try writeBatch(changes, &answer)
+    case .fill(let slot, let first, let count, let value):
+      guard let family = family(slot, &answer) else { return }
+      var batch = WriteBatch()
+      for number in first..<first + count {
+        let bytes = SequenceOperation.Value(size: value.size, seed: value.seed &+ UInt64(number)).bytes
+        try batch.put(SequenceSource.fillKey(number).bytes, bytes, in: family)
+      }
+      answer.add(try engine.write(batch).value)
+    default:
+      guard case .refusal(let slot) = operation, let family = family(slot, &answer) else { return }
+      let tooLong = [UInt8](repeating: 0x62, count: KeySource.keySizeMaximum + 1)
+      try engine.put(tooLong, [1], in: family)
+    }
+  }
+
+  private func writeBatch(
+    _ changes: [SequenceOperation.Change], _ answer: inout SequenceAnswer
+  ) throws(EngineError) {
+    var batch = WriteBatch()
+    for change in changes {
+      guard let family = family(change.family, &answer) else { continue }
+      if let value = change.value {
+        try batch.put(change.key.bytes, value.bytes, in: family)
+      } else {
+        try batch.delete(change.key.bytes, in: family)
+      }
+    }
+    answer.add(try engine.write(batch).value)
+  }
+
+  // MARK: - Reads
+
+  /// The snapshot of a slot; an empty slot, like none, is the newest state.
+  private func snapshot(_ slot: Int?) -> EngineSnapshot? { slot.flatMap { snapshots[$0] } }
+
+  func read(_ operation: SequenceOperation, _ answer: inout SequenceAnswer) throws(EngineError) {
+    switch operation {
+    case .get(let slot, let key, let snapshot):
+      guard let family = family(slot, &answer) else { return }
+      answer.add(try engine.get(key.bytes, in: family, snapshot: self.snapshot(snapshot)))
+    case .contains(let slot, let key, let snapshot):
+      guard let family = family(slot, &answer) else { return }
+      answer.add(try engine.contains(key.bytes, in: family, snapshot: self.snapshot(snapshot)) ? 1 : 0)
+    case .multiGet(let slot, let keys, let snapshot):
+      guard let family = family(slot, &answer) else { return }
+      let values = try engine.multiGet(keys.map(\.bytes), in: family, snapshot: self.snapshot(snapshot))
+      for value in values { answer.add(value) }
+    default:
+      guard case .walk(let slot, let bounds, let isForward, let steps, let snapshot) = operation,
+        let family = family(slot, &answer)
+      else { return }
+      var cursor = try engine.cursor(in: family, bounds: bounds.cursorBounds, snapshot: self.snapshot(snapshot))
+      if isForward { try cursor.seekToFirst() } else { try cursor.seekToLast() }
+      var rest = steps
+      while cursor.isValid, rest > 0 {
+        answer.add(cursor.keyBytes)
+        answer.add(cursor.valueBytes)
+        if isForward { try cursor.next() } else { try cursor.previous() }
+        rest -= 1
+      }
+      add(cursor, &answer)
+    }
+  }
+
+  // MARK: - Cursors
+
+  func useCursor(_ operation: SequenceOperation, _ answer: inout SequenceAnswer) throws(EngineError) {
+    switch operation {
+    case .openCursor(let place, let slot, let bounds, let snapshot):
+      cursors[place] = nil
+      guard let family = family(slot, &answer) else { return }
+      cursors[place] = HeldSequenceCursor(
+        try engine.cursor(in: family, bounds: bounds.cursorBounds, snapshot: self.snapshot(snapshot)))
+    case .closeCursor(let place): cursors[place] = nil
+    default:
+      guard case .moveCursor(let place, let move) = operation else { return }
+      guard let held = cursors[place] else { return answer.add(word: "no-cursor") }
+      switch move {
+      case .first: try held.cursor.seekToFirst()
+      case .last: try held.cursor.seekToLast()
+      case .seek(let key): try held.cursor.seek(key.bytes)
+      case .seekForPrevious(let key): try held.cursor.seekForPrevious(key.bytes)
+      case .next(let count): try step(held, count, isForward: true, &answer)
+      case .previous(let count): try step(held, count, isForward: false, &answer)
+      }
+      add(held.cursor, &answer)
+    }
+  }
+
+  private func step(
+    _ held: HeldSequenceCursor, _ count: Int, isForward: Bool, _ answer: inout SequenceAnswer
+  ) throws(EngineError) {
+    var rest = count
+    while held.cursor.isValid, rest > 0 {
+      add(held.cursor, &answer)
+      if isForward { try held.cursor.next() } else { try held.cursor.previous() }
+      rest -= 1
+    }
+  }
+
+  /// Where a cursor stands.
+  private func add(_ cursor: borrowing EngineCursor, _ answer: inout SequenceAnswer) {
+    guard cursor.isValid else { return answer.add(word: "no-row") }
+    answer.add(cursor.keyBytes)
+    answer.add(cursor.valueBytes)
+  }
+}
+
+extension SequenceOperation.Bounds {
+  var cursorBounds: CursorBounds {
+    if let prefix { return .prefix(prefix.bytes) }
+    return CursorBounds(lower: lower?.bytes, upper: upper?.bytes)
+  }
+}

@@ -1,0 +1,154 @@
+import EngineTestSupport
+import VarveEngine
+
+/// Runs a sequence on an engine with one setting and writes down what it answers.
+///
+/// Everything comes from sequence and setting: files in memory, a clock that is stepped, background work in
+/// the order of the setting's seed.
+final class SequenceRun {
+  /// Changes what is written down: how a test plants a difference. It is told the operation and how many
+  /// flushes there were, and returns whether the answer is to be forgotten.
+  typealias Lie = @Sendable (_ operation: SequenceOperation, _ flushCount: Int) -> Bool
+
+  let setting: EngineSetting
+  private let isVerbose: Bool
+  private let lie: Lie?
+  private let world: ModelEnvironment
+  var engine: Engine
+  var families: [ColumnFamily?]
+  var snapshots: [EngineSnapshot?] = Array(repeating: nil, count: SequenceSource.snapshotSlots)
+  var cursors: [HeldSequenceCursor?] = Array(repeating: nil, count: SequenceSource.cursorSlots)
+  private var history = SequenceHistory()
+  private var flushCount = 0
+  private var reopenCount = 0
+
+  private init(_ setting: EngineSetting, isVerbose: Bool, lie: Lie?) throws(EngineError) {
+    self.setting = setting
+    self.isVerbose = isVerbose
+    self.lie = lie
+    world = ModelEnvironment(.stepped, seed: setting.seed, usesMapping: setting.usesMapping)
+    engine = try Engine.open(at: "/db", options: setting.options(reopened: 0), environment: world.environment)
+    families = Array(repeating: nil, count: SequenceSource.familySlots)
+    families[0] = engine.defaultFamily
+  }
+
+  /// The history of a sequence. `isVerbose`: with the answers in words.
+  static func history(
+    of operations: [SequenceOperation], _ setting: EngineSetting, isVerbose: Bool = false, lie: Lie? = nil
+  ) -> SequenceHistory {
+    do throws(EngineError) {
+      return try SequenceRun(setting, isVerbose: isVerbose, lie: lie).run(operations)
+    } catch {
+      var history = SequenceHistory()
+      history.fault = "the engine did not open: \(error)"
+      return history
+    }
+  }
+
+  private func run(_ operations: [SequenceOperation]) -> SequenceHistory {
+    for (index, operation) in operations.enumerated() {
+      world.tick(step: setting.stepInterval > 0 && index % setting.stepInterval == 0)
+      answer(operation) { (answer) throws(EngineError) in try perform(operation, &answer) }
+      if history.fault != nil { break }
+    }
+    answer(nil) { (answer) throws(EngineError) in try finish(&answer) }
+    return history
+  }
+
+  /// Errors are answers by their code, where they are of those that a sequence may lead to.
+  private func answer(
+    _ operation: SequenceOperation?, _ body: (inout SequenceAnswer) throws(EngineError) -> Void
+  ) {
+    var answer = SequenceAnswer(isVerbose: isVerbose)
+    do throws(EngineError) {
+      try body(&answer)
+    } catch {
+      answer.add(name: error.code.description)
+      switch error.code {
+      case .limitExceeded, .familyDropped, .alreadyExists, .invalidArgument: break
+      default: history.fault = history.fault ?? "\(operation.map { "\($0.kind)" } ?? "the end") threw \(error)"
+      }
+    }
+    if let operation, lie?(operation, flushCount) == true {
+      answer = SequenceAnswer(isVerbose: isVerbose)
+      answer.add(nil)
+    }
+    history.answers.append(answer.hash)
+    if isVerbose { history.texts.append(answer.text) }
+  }
+
+  private func perform(_ operation: SequenceOperation, _ answer: inout SequenceAnswer) throws(EngineError) {
+    switch operation {
+    case .put, .delete, .batch, .fill, .refusal: try write(operation, &answer)
+    case .get, .contains, .multiGet, .walk: try read(operation, &answer)
+    case .openCursor, .moveCursor, .closeCursor: try useCursor(operation, &answer)
+    case .takeSnapshot(let slot):
+      snapshots[slot] = engine.snapshot()
+      answer.add(snapshots[slot]?.sequence.value ?? 0)
+    case .releaseSnapshot(let slot): snapshots[slot] = nil
+    case .sync: try engine.sync()
+    case .flush:
+      flushCount += 1
+      try engine.flush()
+    case .compact(let slot, let from, let to):
+      guard let family = family(slot, &answer) else { return }
+      try engine.compact(family: family, from: from?.bytes, to: to?.bytes)
+    case .createFamily(let slot):
+      let family = try engine.createFamily("family \(slot)")
+      families[slot] = family
+      answer.add(UInt64(family.id))
+    case .dropFamily(let slot):
+      guard let family = family(slot, &answer) else { return }
+      try engine.dropFamily(family)
+    case .reopen: try reopen(&answer)
+    }
+  }
+
+  /// The family of a slot, which may be one that was dropped; nil, and said so, where there never was one.
+  func family(_ slot: Int, _ answer: inout SequenceAnswer) -> ColumnFamily? {
+    if families[slot] == nil { answer.add(word: "no-family") }
+    return families[slot]
+  }
+
+  private func releaseAll() {
+    for slot in cursors.indices { cursors[slot] = nil }
+    for slot in snapshots.indices { snapshots[slot] = nil }
+  }
+
+  private func reopen(_ answer: inout SequenceAnswer) throws(EngineError) {
+    releaseAll()
+    for slot in families.indices { families[slot] = nil }
+    try engine.close()
+    reopenCount += 1
+    engine = try Engine.open(
+      at: "/db", options: setting.options(reopened: reopenCount), environment: world.environment)
+    for family in engine.families.sorted(by: { $0.id < $1.id }) {
+      answer.add(name: family.name)
+      answer.add(UInt64(family.id))
+      let slot = family.id == 0 ? 0 : family.name.utf8.last.map { Int($0) - 0x30 } ?? 0
+      families[slot] = family
+    }
+    answer.add(engine.visibleSequence.value)
+  }
+
+  /// All that is there at the end, both ways; a verified database; a clean close.
+  private func finish(_ answer: inout SequenceAnswer) throws(EngineError) {
+    for family in engine.families.sorted(by: { $0.id < $1.id }) {
+      answer.add(name: family.name)
+      for isForward in [true, false] {
+        var cursor = try engine.cursor(in: family)
+        if isForward { try cursor.seekToFirst() } else { try cursor.seekToLast() }
+        while cursor.isValid {
+          answer.add(cursor.keyBytes)
+          answer.add(cursor.valueBytes)
+          if isForward { try cursor.next() } else { try cursor.previous() }
+        }
+      }
+    }
+    answer.add(engine.visibleSequence.value)
+    let faults = try engine.verify().faults
+    if !faults.isEmpty { history.fault = history.fault ?? "verify found \(faults)" }
+    releaseAll()
+    try engine.close()
+  }
+}
