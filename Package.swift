@@ -92,7 +92,7 @@ let package = Package(
     // The program whose resident memory is measured.
     .executableTarget(
       name: "varve-memory-target",
-      dependencies: ["VarveEngine"],
+      dependencies: ["VarveEngine", "EngineTestSupport"],
       path: "Tests/MemoryTarget",
       swiftSettings: settings
     ),

@@ -8,7 +8,7 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     private enum Name: String, Sendable {
       case corruption, unsupportedFormat, notFound, alreadyExists, notADatabase, locked, invalidArgument
       case limitExceeded, readOnly, noSpace, inputOutput, familyDropped, unknownFamily, outcomeUnknown
-      case permissionDenied, canceled, mergeFailed, conflict
+      case permissionDenied, canceled, mergeFailed, conflict, tooManyOpenFiles
     }
     private let name: Name
     private init(_ name: Name) { self.name = name }
@@ -33,6 +33,9 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     public static let readOnly = Code(.readOnly)
     /// The disk is full. Nothing of the batch was written; later writes succeed once there is space.
     public static let noSpace = Code(.noSpace)
+    /// The process, or the system, has no file descriptor left. Nothing of the batch was written; later
+    /// writes succeed once there is one.
+    public static let tooManyOpenFiles = Code(.tooManyOpenFiles)
     /// The operating system reported an input or output error.
     public static let inputOutput = Code(.inputOutput)
     /// The column family was dropped.

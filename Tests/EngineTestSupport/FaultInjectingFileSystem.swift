@@ -90,6 +90,9 @@ public final class FaultInjectingFileSystem: FileSystem {
   /// How many calls there were, the failed ones included.
   public var callCount: Int { state.withLock { $0.callCount } }
 
+  /// How many calls the last fault still lets through before it fails one: how a test counts calls.
+  public var skipsLeft: Int { state.withLock { $0.faults.last?.skip ?? 0 } }
+
   /// How many calls failed by a fault.
   public var failureCount: Int { state.withLock { $0.failureCount } }
 

@@ -11,12 +11,18 @@ import VarveEngine
 /// The process whose memory is measured:
 ///
 ///     varve-memory-target load <directory> <budget in bytes> <entries>
+///     varve-memory-target mixed <directory> <budget in bytes> <seconds>
 ///     varve-memory-target families <count>
+///     varve-memory-target lives <directory> <count>
 ///
 /// Numbers go to the standard output, eight bytes little-endian each. `load`: the highest resident size,
-/// what the engine counted at most of its budget, how many entries were found and how many scanned.
+/// what the engine counted at most of its budget, how many entries were found and how many scanned. `mixed`: the
+/// highest resident size, what the engine counted at most, how many operations there were and how many answers
+/// were wrong.
 /// `families`: the resident size with an open engine, then with all families, then with an entry in each,
-/// then what the engine counts.
+/// then what the engine counts in each of the three states. `lives`: microseconds of making families by one call, of an entry
+/// in each, of a flush, of a close, of opening, and of a close of what was not flushed and of its opening;
+/// then how many entries were found.
 @main
 struct MemoryTarget {
   static func main() throws {
@@ -25,8 +31,20 @@ struct MemoryTarget {
       try load(arguments[2], budget: budget, count: count)
     } else if arguments.count == 3, arguments[1] == "families", let count = Int(arguments[2]) {
       try makeFamilies(count)
+    } else if arguments.count == 5, arguments[1] == "mixed", let budget = Int(arguments[3]),
+      let seconds = Int(arguments[4])
+    {
+      let load = try MixedLoad(arguments[2], budget: budget)
+      try load.run(for: .seconds(seconds))
+      report([status("VmHWM:"), UInt64(load.usedMaximum), load.operationCount, load.wrongCount])
+      if unsafe getenv("VARVE_MEMORY_EXPLAIN") != nil {
+        standardError(load.summary + "resident: \(status("VmRSS:"))\n")
+      }
+    } else if arguments.count == 4, arguments[1] == "lives", let count = Int(arguments[3]) {
+      try liveThrough(arguments[2], count)
     } else {
-      print("usage: varve-memory-target load <directory> <budget> <entries>, or families <count>")
+      print(
+        "usage: varve-memory-target load <directory> <budget> <entries>, families <count>, lives <directory> <count>")
       exit(2)
     }
   }
@@ -89,12 +107,42 @@ struct MemoryTarget {
   private static func makeFamilies(_ count: Int) throws {
     let engine = try Engine.open(at: "/db", environment: .inMemory())
     var sizes = [status("VmRSS:")]
-    for number in 0..<count { _ = try engine.createFamily("family \(number)") }
+    var counted = [UInt64(engine.statistics.memory.used)]
+    _ = try engine.createFamilies((0..<count).map { "family \($0)" })
     sizes.append(status("VmRSS:"))
+    counted.append(UInt64(engine.statistics.memory.used))
     for family in engine.families where family.id != 0 { try engine.put([1], [2], in: family) }
     sizes.append(status("VmRSS:"))
-    sizes.append(UInt64(engine.statistics.memory.used))
-    report(sizes)
+    counted.append(UInt64(engine.statistics.memory.used))
+    report(sizes + counted)
+  }
+
+  /// What many families cost in time, on a real disk.
+  private static func liveThrough(_ path: String, _ count: Int) throws {
+    let clock = ContinuousClock()
+    var times: [UInt64] = []
+    func timed<R>(_ body: () throws -> R) rethrows -> R {
+      let start = clock.now
+      defer { times.append(UInt64((clock.now - start) / .microseconds(1))) }
+      return try body()
+    }
+    var engine = try Engine.open(at: path)
+    let names = (0..<count).map { "family \($0)" }
+    let families = try timed { try engine.createFamilies(names) }
+    try timed { for family in families { try engine.put([1], [2], in: family) } }
+    try timed { try engine.flush() }
+    try timed { try engine.close() }
+    engine = try timed { try Engine.open(at: path) }
+    for family in engine.families where family.id != 0 { try engine.put([3], [4], in: family) }
+    try timed { try engine.close() }
+    engine = try timed { try Engine.open(at: path) }
+    var found: UInt64 = 0
+    for family in engine.families {
+      if try engine.get([1], in: family) == [2] { found += 1 }
+      if try engine.get([3], in: family) == [4] { found += 1 }
+    }
+    report(times + [found])
+    try engine.close()
   }
 
   // MARK: - The process

@@ -73,6 +73,9 @@ final class CrashDriver {
   /// By all engines so far, to keep the log within its bound.
   var bytesLoggedAgain: UInt64 { loggedAgainBefore + (opened?.pipeline.bytesLoggedAgain ?? 0) }
 
+  /// The oldest segment of the log that is kept.
+  var oldestSegment: FileNumber { engine.pipeline.log.oldestNumber }
+
   /// What a call that met a failed sync comes to: true where nothing happened, because the next segment could
   /// not be made. Else everything is durable all the same: the log went on in a new segment.
   private func isUndone(_ error: any Error, after failures: Int) throws -> Bool {

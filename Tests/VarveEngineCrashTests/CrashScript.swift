@@ -56,7 +56,9 @@ struct CrashScript {
   }
 
   /// Runs the script. Throws where anything is wrong even without a crash.
-  func run(on disk: CrashFileSystem, _ driver: CrashDriver) throws -> Summary {
+  func run(
+    on disk: CrashFileSystem, _ driver: CrashDriver, afterEach: (CrashDriver) -> Void = { _ in }
+  ) throws -> Summary {
     var summary = Summary()
     var random = SeededRandom(seed: seed ^ 0x5eed)
     let kinds = Kind.allCases.flatMap { Array(repeating: $0, count: $0.weight(in: mix)) }
@@ -68,6 +70,7 @@ struct CrashScript {
       do { try Self.perform(kind, driver) } catch {
         throw CrashFailure("operation \(operation) (\(kind.rawValue)) of the script of seed \(seed): \(error)")
       }
+      afterEach(driver)
     }
     try driver.close()
     summary.traceHash = disk.traceHash

@@ -1,5 +1,6 @@
 import EngineTestSupport
-import VarveEngine
+
+@testable import VarveEngine
 
 extension ModelRun {
   /// One read of the newest state, or of a snapshot.
@@ -80,6 +81,13 @@ extension ModelRun {
     if cursors.isEmpty { try holdCursor() }
     let cursor = cursors[random.below(cursors.count)]
     note(.moveHeldCursor)
+    // What a cursor walks on may be taken back at any time: it shows the same entry, and goes on from there.
+    if random.oneIn(3) {
+      engine.background.cursors.takeBack(age: UInt64(random.below(3)))
+      for held in cursors {
+        if let problem = held.mismatch() { throw ModelMismatch(description: "after its view was taken: " + problem) }
+      }
+    }
     try move(cursor)
   }
 

@@ -71,6 +71,19 @@ void cvarve_advise_huge_pages(void *address, size_t length);
 /// Makes pages present and writable before they are touched. Returns 0 or -errno.
 int32_t cvarve_populate_for_writing(void *address, size_t length);
 
+// --- Barriers (barrier.c) ------------------------------------------------------------------------
+
+/// Whether `cvarve_barrier_threads` works here. The first call prepares it.
+bool cvarve_has_thread_barrier(void);
+
+/// A full memory barrier on every running thread of the process: what each did before is seen by the caller,
+/// and what it does afterwards sees what the caller did. Returns false where the system has none.
+bool cvarve_barrier_threads(void);
+
+/// Keeps the compiler, and nothing else, from moving loads and stores over this place: the other half of
+/// `cvarve_barrier_threads`, which costs no instruction.
+static inline void cvarve_compiler_fence(void) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
+
 // --- Heap (heap.c) ------------------------------------------------------------------------------
 
 /// Gives free memory of the heap back to the operating system, where the C library has a call for it.

@@ -5,7 +5,7 @@ internal import Synchronization
 /// # Concurrency
 /// `state` is the one lock; jobs run outside it. One flush runs at a time, compactions as many as the
 /// executor has threads for. A failed job is tried again after a pause that doubles; writers learn of it
-/// when they would have to wait for it.
+/// when they would have to wait for it (`BackgroundWork+Resume`).
 final class BackgroundWork: Sendable {
   let options: EngineOptions
   private let currentPlan: Mutex<MemoryPlan>
@@ -16,17 +16,20 @@ final class BackgroundWork: Sendable {
   let snapshots: SnapshotList
   let executor: any BackgroundExecutor
   let counters = EngineCounters()
+  let cursors = OpenCursors()
   let controller: WriteController
   private let pace = WritePace()
-  private let obsolete: ObsoleteFiles
+  let obsolete: ObsoleteFiles
   private let scheduler = Mutex<CompactionScheduler?>(nil)
-  private let state = Mutex(State())
-  private let familyChanges = Mutex(())
+  let state = Mutex(State())
+  let familyChanges = Mutex(())
 
-  private static let firstRetryNanoseconds: UInt64 = 100_000_000
-  private static let lastRetryNanoseconds: UInt64 = 5_000_000_000
+  static let firstRetryNanoseconds: UInt64 = 100_000_000
+  static let lastRetryNanoseconds: UInt64 = 5_000_000_000
   /// The leader makes the log go on within milliseconds.
-  private static let restartRetryNanoseconds: UInt64 = 2_000_000
+  static let restartRetryNanoseconds: UInt64 = 2_000_000
+  /// So many small memtables make one flush: its files are written and synced before any of them counts.
+  private static let flushedFamiliesMaximum = 512
   private static let tickNanoseconds: UInt64 = 50_000_000
 
   struct State: Sendable {
@@ -38,6 +41,11 @@ final class BackgroundWork: Sendable {
     /// Whether a failed flush waits to be tried again, and which of the waits counts.
     var isRetryPending = false
     var retryNumber = 0
+    /// When the last flush failed, on the engine's clock.
+    var failedAt: UInt64 = 0
+    /// Whether a timer tries to take commits again.
+    var isCurePending = false
+    var cureNanoseconds: UInt64 = BackgroundWork.firstRetryNanoseconds
     var isTickScheduled = false
     var isTrimScheduled = false
     var isClosing = false
@@ -69,7 +77,7 @@ final class BackgroundWork: Sendable {
 
   /// Begins with what recovery left: frozen memtables, levels over their targets.
   func start() {
-    pipeline.memory.onFreeze { [weak self] _ in
+    pipeline.memory.onFreeze { [weak self] in
       self?.scheduleFlush()
       self?.updateController()
     }
@@ -77,6 +85,8 @@ final class BackgroundWork: Sendable {
       self?.state.withLock { $0.isReleaseDue = true }
       self?.scheduleFlush()
     }
+    pipeline.memory.onStarvation { [weak self] in self?.retryStaleFlush() }
+    pipeline.onRefusal { [weak self] in self?.cureLater() }
     pipeline.memory.onGrowth { [weak self] in self?.scheduleTrim() }
     pipeline.log.prepareNext()
     scheduleFlush()
@@ -125,7 +135,7 @@ final class BackgroundWork: Sendable {
   }
 
   /// Flushes one family, or one group that shares unlogged batches, and goes on while there are more.
-  private func runFlush() {
+  func runFlush() {
     let inputs = nextFlush()
     let isReleaseDue = state.withLock { state in
       defer { state.isReleaseDue = false }
@@ -150,6 +160,7 @@ final class BackgroundWork: Sendable {
       }
       epochs.poll()
       compactions.didFlush(inputs.map(\.family.id))
+      takeBackViews()
       updateController()
       enforceLogBound()
       tree.cache.trimIfShrunk()
@@ -162,61 +173,28 @@ final class BackgroundWork: Sendable {
   }
 
   private func nextFlush() -> [FlushJob.Input] {
-    pipeline.memory.betweenFreezes { FlushJob.nextInputs(registry) }
-  }
-
-  private func retryFlush(after error: EngineError) {
-    // The log goes on in a new segment soon, or does so already: then the flush goes on, and there is no
-    // failure to tell of.
-    let goesOn = error.code == .canceled || pipeline.needsRestart
-    let (pause, number, isClosing) = state.withLock { state in
-      let pause = goesOn ? Self.restartRetryNanoseconds : state.retryNanoseconds
-      if !goesOn {
-        state.flushError = error
-        state.retryNanoseconds = min(state.retryNanoseconds * 2, Self.lastRetryNanoseconds)
-      }
-      state.isRetryPending = !state.isClosing
-      if state.isClosing { state.isFlushScheduled = false }
-      return (pause, state.retryNumber, state.isClosing)
-    }
-    if !goesOn { pipeline.memory.didFail(error) }
-    executor.wakeWaiters()
-    guard !isClosing else { return }
-    executor.submit("flush.retry", after: pause) { [self] in
-      if takeRetry(where: { $0.retryNumber == number }) { runFlush() }
-    }
-  }
-
-  /// Ends the wait for a retry; false where there is none. Whoever gets true runs the flush.
-  private func takeRetry(where condition: (State) -> Bool) -> Bool {
-    state.withLock { state in
-      guard state.isRetryPending, condition(state) else { return false }
-      state.isRetryPending = false
-      state.retryNumber += 1
-      return true
-    }
-  }
-
-  /// Tries a flush that failed again at once: somebody asks for it, and what failed may be over.
-  private func retryFlushNow() {
-    state.withLock { state in
-      state.flushError = nil
-      state.retryNanoseconds = Self.firstRetryNanoseconds
-    }
-    if takeRetry(where: { _ in true }) { executor.submit("flush", priority: .high) { [self] in runFlush() } }
+    let limits =
+      state.withLock { $0.flushError } == nil
+      ? FlushJob.Limits(bytes: plan.memtableSize / 4, families: Self.flushedFamiliesMaximum) : .one
+    return pipeline.memory.betweenFreezes { FlushJob.nextInputs(registry, limits) }
   }
 
   /// Freezes every memtable that holds anything, and returns when all is in tables.
   func flushAll() throws(EngineError) {
-    pipeline.lead { for family in registry.all { pipeline.memory.freeze(family.state) } }
+    pipeline.lead { pipeline.memory.freezeAll(registry) }
     retryFlushNow()
     scheduleFlush()
     try waitForFlushes()
   }
 
-  private func waitForFlushes() throws(EngineError) {
+  func waitForFlushes() throws(EngineError) {
+    // Asked after each job: only those that had something the last time are looked at.
+    let waiting = Mutex(registry.all.filter { !$0.state.frozen.isEmpty })
     executor.wait(until: { [self] in
-      registry.all.allSatisfy { $0.state.frozen.isEmpty } || state.withLock { $0.flushError != nil }
+      waiting.withLock { waiting in
+        while let last = waiting.last, last.state.frozen.isEmpty { waiting.removeLast() }
+        return waiting.isEmpty
+      } || state.withLock { $0.flushError != nil }
     })
     if let error = state.withLock({ $0.flushError }) { throw error }
   }
@@ -227,52 +205,6 @@ final class BackgroundWork: Sendable {
   func enforceLogBound() {
     guard pipeline.log.liveBytes > plan.logBytesMaximum else { return }
     pipeline.leadIfFree { pipeline.enforceLogBound() }
-  }
-
-  // MARK: - Families
-
-  func createFamily(_ name: String, options: FamilyOptions) throws(EngineError) -> ColumnFamily {
-    try familyChanges.withLock { (_) throws(EngineError) in
-      guard registry.named(name) == nil else {
-        throw EngineError(.alreadyExists, "a column family is named \"\(name)\" already", file: tree.directory)
-      }
-      guard registry.count < Limits.familyCountMaximum else {
-        throw EngineError(.limitExceeded, "there are \(registry.count) column families, and no more are taken")
-      }
-      let id = tree.state.nextFamilyID
-      let family = ColumnFamily(
-        name: name, id: id,
-        state: FamilyState(
-          id: id, name: name, options: options, merge: self.options.mergeFunction(named: options.mergeOperator),
-          memTable: pipeline.memory.empty, version: .empty, epochs: epochs,
-          registry: registry, account: tree.budget.account(.other)))
-      var edit = VersionEdit()
-      edit.createFamily(id, name: name, options: options.encoded)
-      // Durable before the first record that names it can be written.
-      try tree.commit(edit)
-      registry.add(family)
-      return family
-    }
-  }
-
-  func dropFamily(_ family: ColumnFamily) throws(EngineError) {
-    try familyChanges.withLock { (_) throws(EngineError) in
-      guard !family.state.isDropped else { throw CommitPipeline.droppedError(family.state) }
-      var edit = VersionEdit()
-      edit.droppedFamilies = [family.id]
-      let frozen = try pipeline.lead { () throws(EngineError) in
-        do throws(EngineError) { try tree.commit(edit) } catch {
-          // Whether the family is gone after a crash is settled before anybody writes to it again.
-          do throws(EngineError) { try tree.settle() } catch { pipeline.poison(error) }
-          throw error
-        }
-        family.state.markDropped()
-        registry.remove(family)
-        pipeline.memory.didDrop(family.state)
-        return family.state.discardMemTables()
-      }
-      pipeline.memory.didFlush(frozen)
-    }
   }
 
   // MARK: - Writers
@@ -292,13 +224,11 @@ final class BackgroundWork: Sendable {
 
   /// Tells the write controller how far background work is behind.
   func updateController() {
-    let families = registry.all
-    let frozen = pipeline.memory.frozenSize
+    let stock = compactions.takeStock()
     controller.update(
       WriteController.Input(
-        now: tree.environment.clock.now(), acceptedBytes: pipeline.acceptedBytes, debtBytes: compactions.debtBytes(),
-        levelZeroDepth: Double(families.map { $0.state.version.levelZero.depth }.max() ?? 0),
-        unflushedBytes: UInt64(frozen)))
+        now: tree.environment.clock.now(), acceptedBytes: pipeline.acceptedBytes, debtBytes: stock.debtBytes,
+        levelZeroDepth: Double(stock.depth), unflushedBytes: UInt64(pipeline.memory.frozenSize)))
     guard !controller.isFree, !isClosing else { return }
     let isFirst = state.withLock { state in
       defer { state.isTickScheduled = true }
@@ -347,7 +277,8 @@ final class BackgroundWork: Sendable {
   private func closeLog() throws(EngineError) {
     try pipeline.lead { () throws(EngineError) in
       // A writer that began before the close, and waits behind it, must not store to what is unmapped.
-      defer { pipeline.poison(EngineError(.readOnly, "the engine was closed while the commit waited")) }
+      defer { pipeline.poison(EngineError(.readOnly, "the engine was closed while the commit waited"), isFinal: true) }
+      if pipeline.refusal?.passes == true { try pipeline.cure() }
       try pipeline.closeLog()
     }
     // The log ends here, and all of it is durable: a later open takes nothing less.

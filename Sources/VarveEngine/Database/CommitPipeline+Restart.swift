@@ -10,7 +10,8 @@
 ///   somebody was told of a failing disk, and the caller must decide.
 /// - Commits that wait for that sync or a later one get their durability from the new segment, and notice
 ///   nothing. Where there is none, they get `.outcomeUnknown`.
-/// - Commits after a failed restart get `.readOnly` with the cause; they happened in no way.
+/// - Commits after a failed restart get `.readOnly` with the cause, or `.noSpace`; they happened in no way. The
+///   restart is tried again by `cure` (`CommitPipeline+Refusal`).
 ///
 /// # Who does it
 /// The writer that met the failure leads for it. A background job must not wait for a leader, who may

@@ -25,21 +25,26 @@ final class CommitPipeline: @unchecked Sendable {
   /// Makes an edit of the MANIFEST durable.
   let commitEdit: @Sendable (VersionEdit) throws(EngineError) -> Void
   private let visibleWord: Atomic<UInt64>
-  private let failure = Mutex<EngineError?>(nil)
+  /// Makes certain that an edit which failed does not count after a crash either.
+  private let settleEdits: @Sendable () throws(EngineError) -> Void
+  private let refusalWord = Mutex<Refusal?>(nil)
   /// Whether the leader has to look before it commits: the log is broken, or writes are refused.
   private let isImpaired = Atomic<Bool>(false)
   private let releaseRequest = Mutex<(@Sendable () -> Void)?>(nil)
+  private let refusalRequest = Mutex<(@Sendable () -> Void)?>(nil)
 
   /// The leader's.
   private var nextSequence: UInt64
   private var scratch = ByteWriter(capacity: 4096)
-  private var touched: [FamilyState] = []
+  private var touched = TouchedFamilies()
   var turn = LogTurn()
 
   init(
     log: LogWriter, memory: MemTableKeeper, families: FamilyRegistry, lastSequence: SequenceNumber,
-    logBytesMaximum: Int, commitEdit: @escaping @Sendable (VersionEdit) throws(EngineError) -> Void
+    logBytesMaximum: Int, commitEdit: @escaping @Sendable (VersionEdit) throws(EngineError) -> Void,
+    settleEdits: @escaping @Sendable () throws(EngineError) -> Void
   ) {
+    self.settleEdits = settleEdits
     self.log = log
     self.commitEdit = commitEdit
     logBytesWord = Atomic(logBytesMaximum)
@@ -165,8 +170,8 @@ final class CommitPipeline: @unchecked Sendable {
     // Nobody else commits from here on: the leader is this thread until the batch is visible.
     if let condition = terms.condition { try condition.check() }
     // Room for one may cost another of them its memtable: only all at once will do.
-    while let family = touched.first(where: { !$0.active.hasRoom(entryCount: entryCount, byteCount: payload.count) }) {
-      try makeRoom(in: family, entryCount: entryCount, byteCount: payload.count)
+    while let part = touched.parts.first(where: { !$0.hasRoom }) {
+      try makeRoom(in: part.family, entryCount: part.entryCount, byteCount: part.byteCount)
     }
     // An empty batch takes a sequence, too: its commit has a place in the order.
     let count = UInt64(max(entryCount, 1))
@@ -176,9 +181,10 @@ final class CommitPipeline: @unchecked Sendable {
     if isLogged {
       try log.makeRoom(payloadSize: payload.count)
       place = try log.append(sequence: SequenceNumber(nextSequence), payload: payload)
-      for family in touched where family.activeSegment == nil { family.beginActive(segment: log.current.number) }
+      let segment = log.current.number
+      for part in touched.parts where part.family.activeSegment == nil { part.family.beginActive(segment: segment) }
     } else {
-      for family in touched { memory.noteUnlogged(family, segment: log.current.number) }
+      for part in touched.parts { memory.noteUnlogged(part.family, segment: log.current.number) }
     }
     try insert(payload, first: nextSequence)
     nextSequence += count
@@ -204,36 +210,40 @@ final class CommitPipeline: @unchecked Sendable {
 
   func requestRelease() { releaseRequest.withLock { $0 }?() }
 
+  /// Whom to tell that commits are refused.
+  func onRefusal(_ request: @escaping @Sendable () -> Void) { refusalRequest.withLock { $0 = request } }
+
+  var didRefuse: (@Sendable () -> Void)? { refusalRequest.withLock { $0 } }
+
   /// Finds every family that a batch names, before anything is written. The leader's.
   private func resolveFamilies(_ payload: ByteView) throws(EngineError) {
-    touched.removeAll(keepingCapacity: true)
+    touched.removeAll()
     var reader = BatchReader(payload)
     while let entry = try reader.next() {
-      let family = try resolve(entry.family)
+      let place = try resolve(entry.family)
+      let family = touched.parts[place].family
       if entry.kind == .merge, family.merge == nil { throw Self.operatorError(family) }
+      touched.count(at: place, bytes: entry.key.count &+ entry.value.count)
     }
   }
 
   @inline(__always)
-  private func resolve(_ id: UInt32) throws(EngineError) -> FamilyState {
-    if let last = touched.last, last.id == id { return last }
-    if let known = touched.first(where: { $0.id == id }) { return known }
+  private func resolve(_ id: UInt32) throws(EngineError) -> Int {
+    if let place = touched.place(of: id) { return place }
     guard let family = families.find(id) else {
       throw EngineError(.familyDropped, "the batch names column family \(id), which does not exist")
     }
     if family.isDropped { throw Self.droppedError(family) }
-    touched.append(family)
-    return family
+    return touched.add(family)
   }
 
   private func insert(_ payload: ByteView, first: UInt64) throws(EngineError) {
     var reader = BatchReader(payload)
     var sequence = first
     while let entry = try reader.next() {
-      // `touched` is short: nearly every batch names one or two families.
-      for family in touched where family.id == entry.family {
-        family.active.insert(entry.key, Trailer(SequenceNumber(sequence), entry.kind), entry.value)
-        break
+      if let place = touched.place(of: entry.family) {
+        touched.parts[place].family.active.insert(
+          entry.key, Trailer(SequenceNumber(sequence), entry.kind), entry.value)
       }
       sequence += 1
     }
@@ -244,12 +254,6 @@ final class CommitPipeline: @unchecked Sendable {
 
   // MARK: - Failure
 
-  /// Refuses all further writes, for this reason. The first reason stays.
-  func poison(_ error: EngineError) {
-    failure.withLock { if $0 == nil { $0 = error } }
-    noteBroken()
-  }
-
   /// Lets the leader look before the next commit.
   func noteBroken() { isImpaired.store(true, ordering: .releasing) }  // partner: `checkWritable`
 
@@ -259,18 +263,17 @@ final class CommitPipeline: @unchecked Sendable {
     if poisonError != nil || log.isBroken { noteBroken() }
   }
 
-  var poisonError: EngineError? { failure.withLock { $0 } }
+  /// Why no commits are taken; nil: they are.
+  var refusal: Refusal? {
+    get { refusalWord.withLock { $0 } }
+    set { refusalWord.withLock { $0 = newValue } }
+  }
+
+  func settle() throws(EngineError) { try settleEdits() }
 
   @inline(__always)
   private func checkWritable() throws(EngineError) {
     if isImpaired.load(ordering: .acquiring) { try repair() }
-  }
-
-  @inline(never)
-  private func repair() throws(EngineError) {
-    restartIfBroken()
-    guard let cause = poisonError else { return }
-    throw EngineError(.readOnly, "the engine takes no more writes", cause: cause, file: cause.file)
   }
 
   static func operatorError(_ family: FamilyState) -> EngineError {

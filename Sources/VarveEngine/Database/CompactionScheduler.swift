@@ -2,29 +2,40 @@ internal import Synchronization
 
 /// Decides when compactions run, and how many side by side.
 ///
-/// Families whose tables changed wait in a set; a job of its own picks for them until nothing is due or
-/// every thread is busy. Trivial moves happen in that job; everything else runs as jobs of low priority,
-/// cut by key range into as many parts as there are threads.
+/// Families whose tables changed wait in a set until somebody looks at them; those with something due wait
+/// by urgency. A job of its own begins the most urgent until nothing is due or every thread is busy. Trivial
+/// moves happen in that job, many in one edit; everything else runs as jobs of low priority, cut by key
+/// range into as many parts as there are threads.
+///
+/// A family whose compaction failed is left alone until a pause is over that doubles, or until `resume`.
 ///
 /// # Concurrency
 /// Safe from any thread; `state` is guarded by its mutex, and nothing is read, written or called while it
 /// is held. `picking` makes one step of choosing a compaction and noting that its tables are taken: the
 /// picking job and callers of `compactManually` choose at the same time. Lock order: `picking`, `state`.
 final class CompactionScheduler: Sendable {
-  private unowned let background: BackgroundWork
+  unowned let background: BackgroundWork
   let picker: LeveledCompactionPicker
   private let picking = Mutex<Void>(())
-  private let state = Mutex(State())
+  let state = Mutex(State())
+  private let debt = Mutex(CompactionDebt())
 
-  fileprivate struct State: Sendable {
+  struct State: Sendable {
     /// Families that may have something due.
     var changed: Set<FamilyID> = []
+    /// Families that had something due when they were looked at, and how urgent it was.
+    var due: [FamilyID: Double] = [:]
+    /// Families whose last compaction failed, and whether a timer tries them again.
+    var failed: Set<FamilyID> = []
+    var isRetryPending = false
     var inProgress = CompactionsInProgress()
     var runningCount = 0
     var isPickScheduled = false
     var isClosing = false
     var error: EngineError?
     var retryNanoseconds = CompactionScheduler.firstRetryNanoseconds
+    /// Counts compactions that succeeded.
+    var successCount: UInt64 = 0
     /// Families that nothing was flushed for lately: what waits in level 0 for more of its kind is
     /// compacted, too.
     var settling: Set<FamilyID> = []
@@ -37,8 +48,10 @@ final class CompactionScheduler: Sendable {
 
   /// So long without a flush, and families are settled.
   private static let idleNanoseconds: UInt64 = 1_000_000_000
-  private static let firstRetryNanoseconds: UInt64 = 100_000_000
-  private static let lastRetryNanoseconds: UInt64 = 5_000_000_000
+  static let firstRetryNanoseconds: UInt64 = 100_000_000
+  static let lastRetryNanoseconds: UInt64 = 5_000_000_000
+  /// So many trivial moves make one edit: each edit is a sync.
+  private static let movesMaximum = 256
 
   init(_ background: BackgroundWork, picker: LeveledCompactionPicker) {
     self.background = background
@@ -49,8 +62,20 @@ final class CompactionScheduler: Sendable {
 
   /// Notes that a family's tables changed.
   func didChange(_ families: some Sequence<FamilyID>) {
+    noteDebt(families)
     state.withLock { $0.changed.formUnion(families) }
     schedulePick()
+  }
+
+  /// Forgets a family that was dropped.
+  func didDrop(_ family: FamilyID) {
+    noteDebt(CollectionOfOne(family))
+    state.withLock { state in
+      state.changed.remove(family)
+      state.due[family] = nil
+      state.failed.remove(family)
+      state.settling.remove(family)
+    }
   }
 
   /// Notes that a family was flushed. When none was for a while, it is settled.
@@ -81,13 +106,13 @@ final class CompactionScheduler: Sendable {
   }
 
   /// Compacts also what only waits in level 0 for more to come.
-  private func settle() {
+  func settle() {
     let families = background.registry.all.map(\.id)
     state.withLock { $0.settling = Set(families) }
     didChange(families)
   }
 
-  private func schedulePick() {
+  func schedulePick() {
     let shouldSubmit = state.withLock { state in
       guard !state.isPickScheduled, state.canPick(background.executor.parallelism) else { return false }
       state.isPickScheduled = true
@@ -106,23 +131,26 @@ final class CompactionScheduler: Sendable {
 
   /// Begins the most urgent compaction, or moves tables. False where nothing is due or no thread free.
   private func pickOne() -> Bool {
-    let candidates = state.withLock { state in
-      state.canPick(background.executor.parallelism) ? state.changed.sorted() : []
+    guard state.withLock({ $0.canPick(background.executor.parallelism) }), let first = reserve(mostUrgent) else {
+      return false
     }
-    guard !candidates.isEmpty else { return false }
-    let reservation = reserve {
-      var best: Compaction?
-      for id in candidates {
-        // Taken out before the look: a change that comes meanwhile puts it in again.
-        state.withLock { _ = $0.changed.remove(id) }
-        guard let found = pick(id) else { continue }
-        state.withLock { _ = $0.changed.insert(id) }
-        if best.map({ found.score > $0.score }) ?? true { best = found }
-      }
-      return best
+    return first.compaction.isTrivialMove ? moveTables(from: first) : begin(first, whenDone: nil)
+  }
+
+  /// The most urgent compaction of all families. Under `picking`.
+  private func mostUrgent() -> Compaction? {
+    // Taken out before the look: a change that comes meanwhile puts it in again.
+    for id in state.withLock({ $0.takeChanged() }) {
+      let score = pick(id)?.score
+      state.withLock { $0.due[id] = score }
     }
-    guard let reservation else { return false }
-    return begin(reservation, whenDone: nil)
+    while let id = state.withLock({ $0.takeMostUrgent() }) {
+      guard let found = pick(id) else { continue }
+      // It may have more.
+      state.withLock { _ = $0.changed.insert(id) }
+      return found
+    }
+    return nil
   }
 
   private func pick(_ id: FamilyID) -> Compaction? {
@@ -132,7 +160,7 @@ final class CompactionScheduler: Sendable {
 
   /// What runs is read before the version: a compaction that ends in between still counts as running, and
   /// its tables, which the version no longer has, are not chosen again.
-  private func input(_ family: FamilyState) -> LeveledCompactionPicker.Input {
+  func input(_ family: FamilyState) -> LeveledCompactionPicker.Input {
     let oldest = background.snapshots.oldest ?? background.pipeline.visible
     let (inProgress, isSettling) = state.withLock { ($0.inProgress, $0.settling.contains(family.id)) }
     return LeveledCompactionPicker.Input(
@@ -143,12 +171,12 @@ final class CompactionScheduler: Sendable {
   // MARK: - Running
 
   /// A compaction whose tables no other one can choose.
-  private struct Reservation {
+  struct Reservation {
     let compaction: Compaction
     let ticket: CompactionsInProgress.Ticket
   }
 
-  private func reserve(_ choose: () -> Compaction?) -> Reservation? {
+  func reserve(_ choose: () -> Compaction?) -> Reservation? {
     picking.withLock { _ in
       guard let compaction = choose() else { return nil }
       let ticket = state.withLock { state in
@@ -159,32 +187,53 @@ final class CompactionScheduler: Sendable {
     }
   }
 
-  /// Moves tables at once, or begins a job. False where it failed.
+  /// Begins a compaction, moves included.
   @discardableResult
-  private func begin(_ reservation: Reservation, whenDone: (@Sendable () -> Void)?) -> Bool {
+  func begin(_ reservation: Reservation, whenDone: (@Sendable (Result<Void, EngineError>) -> Void)?) -> Bool {
     let compaction = reservation.compaction
     let ticket = reservation.ticket
     if compaction.isTrivialMove {
-      do throws(EngineError) {
-        // A family that was dropped meanwhile has nothing to move, and its tables are given up with it.
-        _ = try background.tree.commit(compaction.moveEdit())
-        finish(compaction.family, ticket, .success(()))
-        whenDone?()
-        return true
-      } catch {
-        finish(compaction.family, ticket, .failure(error))
-        whenDone?()
-        return false
-      }
+      let result = commitMoves([reservation])
+      whenDone?(result)
+      if case .failure = result { return false }
+      return true
     }
     let family = compaction.family
     CompactionJob(compaction, background: background) { [self] bytes in
       state.withLock { $0.progress[ticket, default: 0] += bytes }
     } whenDone: { [self] result in
       finish(family, ticket, result)
-      whenDone?()
+      whenDone?(result)
     }.start()
     return true
+  }
+
+  /// Moves tables as long as that is the most urgent thing to do, and begins what comes then. False where
+  /// the moves failed.
+  private func moveTables(from first: Reservation) -> Bool {
+    var moves = [first]
+    var next: Reservation?
+    while moves.count < Self.movesMaximum, next == nil, let found = reserve(mostUrgent) {
+      if found.compaction.isTrivialMove { moves.append(found) } else { next = found }
+    }
+    let result = commitMoves(moves)
+    if let next { begin(next, whenDone: nil) }
+    if case .failure = result { return false }
+    return true
+  }
+
+  private func commitMoves(_ moves: [Reservation]) -> Result<Void, EngineError> {
+    var edit = VersionEdit()
+    for move in moves {
+      let one = move.compaction.moveEdit()
+      edit.deletedTables += one.deletedTables
+      edit.addedTables += one.addedTables
+    }
+    var result: Result<Void, EngineError> = .success(())
+    // A family that was dropped meanwhile has nothing to move, and its tables are given up with it.
+    do throws(EngineError) { try background.tree.commit(edit) } catch { result = .failure(error) }
+    for move in moves { finish(move.compaction.family, move.ticket, result) }
+    return result
   }
 
   private func finish(
@@ -192,17 +241,14 @@ final class CompactionScheduler: Sendable {
   ) {
     // First what the compaction leaves over: who waits for its end may look for the files.
     background.epochs.poll()
-    state.withLock { state in
-      state.inProgress.finish(ticket)
-      state.progress[ticket] = nil
-      if case .success = result {
-        state.error = nil
-        state.retryNanoseconds = Self.firstRetryNanoseconds
-        state.changed.insert(family)
-      }
-    }
+    state.withLock { $0.finish(family, ticket, result) }
+    noteDebt(CollectionOfOne(family))
+    background.takeBackViews()
     background.tree.cache.trimIfShrunk()
-    if case .failure(let error) = result { didFail(error, family: family) }
+    if case .failure(let error) = result, error.code != .canceled {
+      background.tree.makeRoom(after: error)
+      retryLater()
+    }
     background.updateController()
     // Last: until then this thread may hold a version, and with it files that the next compaction replaces.
     state.withLock { $0.runningCount -= 1 }
@@ -210,87 +256,19 @@ final class CompactionScheduler: Sendable {
     background.executor.wakeWaiters()
   }
 
-  /// Tries again after a pause that doubles. A job that was given up because the engine closes or the
-  /// family went is no failure.
-  private func didFail(_ error: EngineError, family: FamilyID) {
-    guard error.code != .canceled else { return }
-    let pause = state.withLock { state in
-      state.error = error
-      state.changed.remove(family)
-      defer { state.retryNanoseconds = min(state.retryNanoseconds * 2, Self.lastRetryNanoseconds) }
-      return state.retryNanoseconds
-    }
-    background.executor.wakeWaiters()
-    background.executor.submit("compaction.retry", after: pause) { [self] in didChange([family]) }
-  }
-
-  // MARK: - Waiting
-
-  /// Settles all families; returns when nothing is due and nothing runs; throws what the last
-  /// compaction met.
-  func waitUntilIdle() throws(EngineError) {
-    settle()
-    background.executor.wait(until: { [self] in state.withLock { $0.isIdle || $0.error != nil } })
-    if let error = state.withLock({ $0.error }) { throw error }
-  }
-
-  /// Compacts all tables that overlap `range` down to the last level.
-  func compactManually(
-    _ family: FamilyState, range: UserKeyRange, newest: SequenceNumber
-  ) throws(EngineError) {
-    while true {
-      if family.isDropped { throw CommitPipeline.droppedError(family) }
-      var isBlocked = false
-      let reservation = reserve {
-        switch picker.pickManual(input(family), range: range, newest: newest) {
-        case .done: return nil
-        case .blocked:
-          isBlocked = true
-          return nil
-        case .compaction(let compaction): return compaction
-        }
-      }
-      if let reservation {
-        let isDone = CompletionFlag()
-        begin(reservation) { isDone.set() }
-        background.executor.wait(until: { isDone.isSet })
-        if let error = state.withLock({ $0.error }) { throw error }
-      } else if isBlocked {
-        try waitForOne()
-      } else {
-        return
-      }
-    }
-  }
-
-  private func waitForOne() throws(EngineError) {
-    let before = state.withLock { $0.runningCount }
-    background.executor.wait(until: { [self] in state.withLock { $0.runningCount < before || $0.runningCount == 0 } })
-  }
-
-  /// No compaction begins any more.
-  func abandon() {
-    state.withLock { state in
-      state.isClosing = true
-      state.changed = []
-    }
-  }
-
-  /// No compaction begins any more; returns when those that run have ended.
-  func stop() {
-    abandon()
-    background.executor.wait(until: { [self] in
-      state.withLock { $0.runningCount == 0 && !$0.isPickScheduled }
-    })
-  }
-
   // MARK: - For the write controller
 
-  /// Compaction bytes that are due and not done, over all families.
-  func debtBytes() -> UInt64 {
-    let total = background.registry.all.reduce(UInt64(0)) { $0 + picker.debtBytes($1.state.version) }
+  private func noteDebt(_ families: some Sequence<FamilyID>) { debt.withLock { $0.note(families) } }
+
+  /// Compaction bytes that are due and not done, the deepest level 0, and the bytes of all tables, over all
+  /// families. Complexity: in the families that changed since the last call.
+  func takeStock() -> (debtBytes: UInt64, depth: Int, tableBytes: UInt64) {
+    let (total, depth, size) = debt.withLock { debt in
+      debt.refresh(picker) { background.registry.find($0)?.version }
+      return (debt.bytes, debt.depth, debt.size)
+    }
     let done = state.withLock { $0.progress.values.reduce(0, +) }
-    return total - min(total, done)
+    return (total - min(total, done), depth, size)
   }
 
   var isRunning: Bool { state.withLock { $0.runningCount > 0 } }
@@ -299,15 +277,42 @@ final class CompactionScheduler: Sendable {
 extension CompactionScheduler.State {
   /// Whether a look at what changed may begin something.
   fileprivate func canPick(_ parallelism: Int) -> Bool {
-    !changed.isEmpty && runningCount < parallelism && !isClosing
+    !(changed.isEmpty && due.isEmpty) && runningCount < parallelism && !isClosing
   }
 
-  fileprivate var isIdle: Bool { changed.isEmpty && runningCount == 0 && !isPickScheduled }
-}
+  var isIdle: Bool { changed.isEmpty && due.isEmpty && runningCount == 0 && !isPickScheduled }
 
-/// A flag that one thread sets and another waits for.
-final class CompletionFlag: Sendable {
-  private let flag = Atomic<Bool>(false)
-  var isSet: Bool { flag.load(ordering: .acquiring) }
-  func set() { flag.store(true, ordering: .releasing) }
+  fileprivate mutating func takeChanged() -> [FamilyID] {
+    defer { changed.removeAll(keepingCapacity: changed.count < 64) }
+    return changed.sorted()
+  }
+
+  /// The family with the highest score; of several the oldest.
+  fileprivate mutating func takeMostUrgent() -> FamilyID? {
+    let first = due.max { $0.value < $1.value || ($0.value == $1.value && $0.key > $1.key) }
+    if let first { due[first.key] = nil }
+    return first?.key
+  }
+
+  /// A job that was given up because the engine closes or the family went is no failure.
+  fileprivate mutating func finish(
+    _ family: FamilyID, _ ticket: CompactionsInProgress.Ticket, _ result: Result<Void, EngineError>
+  ) {
+    inProgress.finish(ticket)
+    progress[ticket] = nil
+    switch result {
+    case .success:
+      error = nil
+      successCount += 1
+      retryNanoseconds = CompactionScheduler.firstRetryNanoseconds
+      failed.remove(family)
+      if !isClosing { changed.insert(family) }
+    case .failure(let failure) where failure.code != .canceled:
+      error = failure
+      changed.remove(family)
+      due[family] = nil
+      failed.insert(family)
+    case .failure: break
+    }
+  }
 }

@@ -13,37 +13,36 @@
 /// bounds makes it not valid. After an error it is not valid, and a later seek may succeed.
 ///
 /// It shows what was visible when it was made, or at its snapshot, whatever is written meanwhile, and
-/// goes on also where its family is dropped. It keeps memtables and files alive: let it go soon.
+/// goes on also where its family is dropped. It keeps old versions of what changes from being dropped, but not
+/// the files and memtables that it walks on: those of a cursor that is old or idle are taken back, and its
+/// next move costs a seek more. What it keeps then is the block, or the memtable, of the entry it stands on;
+/// and all files of its family where that was dropped.
 /// Complexity: a seek O(log n) in each memtable and table that it looks into, a step amortised O(1).
 /// A cursor belongs to one thread at a time.
 public struct EngineCursor: ~Copyable {
-  private var iterator: VisibleIterator<MergeSource>
-  /// Keeps memtables and tables alive.
-  private let view: ReadView
-  /// Keeps the versions that the cursor sees from being dropped.
-  private let snapshot: EngineSnapshot
+  private let holder: CursorHolder
+  // Of the entry that the cursor stands on. Kept here, because the iterator may be taken away.
+  private var isPlaced = false
+  private var currentKey = ByteView()
+  private var currentValue = ByteView()
 
-  init(
-    _ view: ReadView, _ snapshot: EngineSnapshot, _ tree: Tree, _ bounds: CursorBounds, own: OwnWrites? = nil
-  ) {
-    self.view = view
-    self.snapshot = snapshot
-    iterator = view.iterator(tree, at: snapshot.sequence, bounds, own: own)
-  }
+  init(_ holder: CursorHolder) { self.holder = holder }
+
+  deinit { holder.close() }
 
   /// The last commit that the cursor sees.
-  public var sequence: SequenceNumber { snapshot.sequence }
+  public var sequence: SequenceNumber { holder.snapshot.sequence }
 
   /// Whether the cursor stands on a key.
   @inline(__always)
-  public var isValid: Bool { iterator.isValid }
+  public var isValid: Bool { isPlaced }
 
   /// The key, valid until the cursor moves. Requires: valid.
   public var key: RawSpan {
     @_lifetime(borrow self)
     get {
       requireValid()
-      return unsafe overrideLifetime(iterator.userKey.rawSpan, borrowing: self)
+      return unsafe overrideLifetime(currentKey.rawSpan, borrowing: self)
     }
   }
 
@@ -52,41 +51,50 @@ public struct EngineCursor: ~Copyable {
     @_lifetime(borrow self)
     get {
       requireValid()
-      return unsafe overrideLifetime(iterator.value.rawSpan, borrowing: self)
+      return unsafe overrideLifetime(currentValue.rawSpan, borrowing: self)
     }
   }
 
   /// A copy of the key. Requires: valid.
   public var keyBytes: [UInt8] {
     requireValid()
-    return iterator.userKey.bytes
+    return currentKey.bytes
   }
 
   /// A copy of the value. Requires: valid.
   public var valueBytes: [UInt8] {
     requireValid()
-    return iterator.value.bytes
+    return currentValue.bytes
   }
 
   /// Calls `body` with key and value, which are valid inside of it. Requires: valid.
   public func withEntry<R, E: Error>(_ body: (RawSpan, RawSpan) throws(E) -> R) throws(E) -> R {
     requireValid()
-    return unsafe try body(iterator.userKey.rawSpan, iterator.value.rawSpan)
+    return unsafe try body(currentKey.rawSpan, currentValue.rawSpan)
   }
 
   @inline(__always)
   private func requireValid() {
-    guard iterator.isValid else { fatalError("the cursor stands on no key; ask isValid first") }
+    guard isPlaced else { fatalError("the cursor stands on no key; ask isValid first") }
   }
 
+  // MARK: - Moves
+
   /// To the first key within the bounds.
-  public mutating func seekToFirst() throws(EngineError) { try iterator.seekToFirst() }
+  public mutating func seekToFirst() throws(EngineError) {
+    try seek { (iterator) throws(EngineError) in try iterator.seekToFirst() }
+  }
+
   /// To the last key within the bounds.
-  public mutating func seekToLast() throws(EngineError) { try iterator.seekToLast() }
+  public mutating func seekToLast() throws(EngineError) {
+    try seek { (iterator) throws(EngineError) in try iterator.seekToLast() }
+  }
 
   /// To the first key at or after `key`, within the bounds.
   public mutating func seek(_ key: RawSpan) throws(EngineError) {
-    try key.withByteView { (key) throws(EngineError) in try iterator.seek(key) }
+    try key.withByteView { (key) throws(EngineError) in
+      try seek { (iterator) throws(EngineError) in try iterator.seek(key) }
+    }
   }
 
   /// To the first key at or after `key`, within the bounds.
@@ -94,7 +102,9 @@ public struct EngineCursor: ~Copyable {
 
   /// To the last key at or before `key`, within the bounds.
   public mutating func seekForPrevious(_ key: RawSpan) throws(EngineError) {
-    try key.withByteView { (key) throws(EngineError) in try iterator.seekForPrevious(key) }
+    try key.withByteView { (key) throws(EngineError) in
+      try seek { (iterator) throws(EngineError) in try iterator.seekForPrevious(key) }
+    }
   }
 
   /// To the last key at or before `key`, within the bounds.
@@ -106,14 +116,45 @@ public struct EngineCursor: ~Copyable {
   @inline(__always)
   public mutating func next() throws(EngineError) {
     requireValid()
-    try iterator.next()
+    isPlaced = false
+    let holder = holder
+    defer { holder.end() }
+    if !holder.begin() { try holder.renew(at: currentKey) }
+    try holder.iterator.next()
+    settle()
   }
 
   /// To the key before. Requires: valid.
   @inline(__always)
   public mutating func previous() throws(EngineError) {
     requireValid()
-    try iterator.previous()
+    isPlaced = false
+    let holder = holder
+    defer { holder.end() }
+    if !holder.begin() { try holder.renew(at: currentKey) }
+    try holder.iterator.previous()
+    settle()
+  }
+
+  @inline(__always)
+  private mutating func seek(
+    _ move: (inout VisibleIterator<MergeSource>) throws(EngineError) -> Void
+  ) throws(EngineError) {
+    isPlaced = false
+    let holder = holder
+    defer { holder.end() }
+    if !holder.begin() { try holder.renew(at: nil) }
+    try move(&holder.iterator)
+    settle()
+  }
+
+  /// Notes where the iterator stands. Within a move.
+  @inline(__always)
+  private mutating func settle() {
+    guard holder.iterator.isValid else { return }
+    currentKey = holder.iterator.userKey
+    currentValue = holder.iterator.value
+    isPlaced = true
   }
 }
 
@@ -133,6 +174,6 @@ extension Engine {
     if state.isDropped { throw CommitPipeline.droppedError(state) }
     // The snapshot first: what it sees is held from then on, and any later view has all of it.
     let snapshot = snapshot ?? self.snapshot()
-    return EngineCursor(state.retainView(), snapshot, tree, bounds, own: own)
+    return EngineCursor(CursorHolder(state, snapshot, tree, bounds, background.cursors, own: own))
   }
 }

@@ -30,6 +30,8 @@ final class FamilyState: @unchecked Sendable {
   let registry: FamilyRegistry
   private let dropped = Atomic<Bool>(false)
   private let viewBits: Atomic<UInt>
+  /// Changed under the lock of `parts`.
+  private let viewCount = Atomic<UInt64>(0)
   private let charge: MemoryCharge
   private let parts: Mutex<Parts>
 
@@ -87,8 +89,14 @@ final class FamilyState: @unchecked Sendable {
     unsafe Unmanaged.fromOpaque(UnsafeRawPointer(bitPattern: identity).unsafelyUnwrapped)
   }
 
-  /// The view with a counted reference: for cursors and jobs.
+  /// The view with a counted reference: for jobs.
   func retainView() -> ReadView { parts.withLock { $0.view } }
+
+  /// The same, for cursors, and its number.
+  func retainNumberedView() -> (ReadView, UInt64) { parts.withLock { ($0.view, viewNumber) } }
+
+  /// How many views there have been.
+  var viewNumber: UInt64 { viewCount.load(ordering: .relaxed) }
 
   /// The frozen memtables, oldest first.
   var frozen: [FrozenMemTable] { parts.withLock { $0.frozen } }
@@ -101,15 +109,15 @@ final class FamilyState: @unchecked Sendable {
 
   /// The oldest log segment with an entry of this family that is in no table; nil if there is none.
   var oldestSegment: FileNumber? {
-    parts.withLock { parts in
-      [parts.frozen.map(\.firstSegment).min(), parts.activeSegment].compactMap { $0 }.min()
-    }
+    oldestSegment(skippingFrozen: 0)
   }
 
   /// The same, without the `count` oldest frozen memtables.
   func oldestSegment(skippingFrozen count: Int) -> FileNumber? {
     parts.withLock { parts in
-      [parts.frozen.dropFirst(count).map(\.firstSegment).min(), parts.activeSegment].compactMap { $0 }.min()
+      parts.frozen.dropFirst(count).reduce(parts.activeSegment) { oldest, frozen in
+        min(oldest ?? frozen.firstSegment, frozen.firstSegment)
+      }
     }
   }
 
@@ -210,6 +218,7 @@ final class FamilyState: @unchecked Sendable {
     let old = parts.view
     parts.view = ReadView(
       memTable: parts.memTable, frozen: parts.frozen.reversed().map(\.table), version: parts.version, merge: merge)
+    viewCount.add(1, ordering: .relaxed)
     let bits = unsafe UInt(bitPattern: Unmanaged.passUnretained(parts.view).toOpaque())
     viewBits.store(bits, ordering: .sequentiallyConsistent)  // partner: `viewIdentity`, and `ReadEpochs`
     return old

@@ -23,13 +23,35 @@ struct FlushJob {
     let frozen: [FrozenMemTable]
   }
 
-  /// The family whose frozen memtable is the oldest; with it, where that holds unlogged batches, every
-  /// family that does: such batches may be in several families and are to be flushed whole.
-  static func nextInputs(_ registry: FamilyRegistry) -> [Input] {
-    let waiting = registry.all.map { Input(family: $0, frozen: $0.state.frozen) }.filter { !$0.frozen.isEmpty }
-    guard let first = waiting.min(by: { $0.oldestSequence < $1.oldestSequence }) else { return [] }
-    guard first.frozen.contains(where: \.hasUnlogged) else { return [first] }
-    return waiting.filter { $0.frozen.contains(where: \.hasUnlogged) }
+  /// How much one job takes: small memtables share its syncs and its edit.
+  struct Limits {
+    var bytes: Int
+    var families: Int
+
+    /// After a failure: what little there is space for is worth to be written.
+    static let one = Limits(bytes: 0, families: 1)
+  }
+
+  /// The family whose frozen memtable is the oldest, and the next ones, as far as the limits go. With them,
+  /// where one holds unlogged batches, every family that does: such batches may be in several families and
+  /// are to be flushed whole.
+  static func nextInputs(_ registry: FamilyRegistry, _ limits: Limits) -> [Input] {
+    var waiting: [Input] = []
+    for family in registry.all {
+      let frozen = family.state.frozen
+      if !frozen.isEmpty { waiting.append(Input(family: family, frozen: frozen)) }
+    }
+    guard waiting.count > 1 else { return waiting }
+    waiting.sort { $0.oldestSequence < $1.oldestSequence }
+    var bytes = 0
+    let count =
+      waiting.firstIndex { input in
+        bytes += input.frozen.reduce(0) { $0 + $1.table.usedBytes }
+        return bytes > limits.bytes
+      } ?? waiting.count
+    let taken = min(max(count, 1), limits.families)
+    guard waiting[..<taken].contains(where: \.hasUnlogged) else { return Array(waiting[..<taken]) }
+    return Array(waiting[..<taken]) + waiting[taken...].filter(\.hasUnlogged)
   }
 
   func run() throws(EngineError) {
@@ -59,16 +81,24 @@ struct FlushJob {
   /// Makes the log durable as far as the edit needs it, and returns the oldest segment that is needed
   /// afterwards. Where the edit names that, its header must be there after a loss of power.
   private func makeLogDurable() throws(EngineError) -> FileNumber {
-    let ids = Set(inputs.map(\.family.id))
+    let counts = Dictionary(uniqueKeysWithValues: inputs.map { ($0.family.id, $0.frozen.count) })
     let pipeline = background.pipeline
     while true {
       let generation = pipeline.log.generation
-      let oldest = oldestNeededSegment()
-      let others = background.registry.all.contains { !ids.contains($0.id) && $0.state.oldestSegment != nil }
-      guard others || oldest > background.tree.state.oldestLog else { return oldest }
+      let oldest = oldestNeededSegment(counts)
+      guard leavesEntries(counts) || oldest > background.tree.state.oldestLog else { return oldest }
       try pipeline.sync(through: pipeline.log.appendedPlace, for: .background)
       // After a restart of the log the segment may be a dead one.
       if pipeline.log.generation == generation, generation & 1 == 0 { return oldest }
+    }
+  }
+
+  /// Whether the rest of a batch that is flushed now may be in the log alone. The entries that one family
+  /// alone has left are newer than what is flushed of it.
+  private func leavesEntries(_ counts: [FamilyID: Int]) -> Bool {
+    background.registry.all.contains { family in
+      guard let count = counts[family.id] else { return family.state.oldestSegment != nil }
+      return counts.count > 1 && family.state.oldestSegment(skippingFrozen: count) != nil
     }
   }
 
@@ -80,19 +110,18 @@ struct FlushJob {
     for input in inputs where !dropped.contains(input.family.id) {
       background.pipeline.memory.didFlush(input.frozen)
     }
-    // A segment that can't be put aside is an orphan: the next open removes it.
-    try? background.pipeline.log.release(before: oldest)
+    background.pipeline.log.release(before: oldest)
   }
 
   /// The oldest segment with an entry that will be in no table after this job.
   ///
   /// The current segment is asked for first: a family that gets its first entry meanwhile gets it there
   /// or later.
-  private func oldestNeededSegment() -> FileNumber {
+  private func oldestNeededSegment(_ counts: [FamilyID: Int]) -> FileNumber {
     var oldest = background.pipeline.log.currentNumber
     for family in background.registry.all {
-      let skipped = inputs.first { $0.family.id == family.id }?.frozen.count ?? 0
-      if let segment = family.state.oldestSegment(skippingFrozen: skipped), segment < oldest { oldest = segment }
+      let segment = family.state.oldestSegment(skippingFrozen: counts[family.id] ?? 0)
+      if let segment, segment < oldest { oldest = segment }
     }
     return oldest
   }
@@ -119,6 +148,7 @@ struct FlushJob {
 }
 
 extension FlushJob.Input {
+  var hasUnlogged: Bool { frozen.contains(where: \.hasUnlogged) }
   var oldestSequence: SequenceNumber { frozen.first?.table.smallestSequence ?? .maximum }
   var newestSequence: SequenceNumber { frozen.last?.table.largestSequence ?? .zero }
 }

@@ -23,7 +23,8 @@ final class MemTableKeeper: Sendable {
   private let frozenBytes = Atomic<Int>(0)
   /// What is charged for active memtables. Changed by the leader alone.
   private let activeBytes = Atomic<Int>(0)
-  private let requestFlush = Mutex<(@Sendable (FamilyState) -> Void)?>(nil)
+  private let requestFlush = Mutex<(@Sendable () -> Void)?>(nil)
+  private let requestRetry = Mutex<(@Sendable () -> Void)?>(nil)
   private let didGrow = Mutex<(@Sendable () -> Void)?>(nil)
   private let flushError = Mutex<EngineError?>(nil)
   /// Held while memtables are frozen, so that a flush sees all of a group or none.
@@ -40,9 +41,12 @@ final class MemTableKeeper: Sendable {
   }
 
   /// Whom to tell of a frozen memtable.
-  func onFreeze(_ request: @escaping @Sendable (FamilyState) -> Void) {
+  func onFreeze(_ request: @escaping @Sendable () -> Void) {
     requestFlush.withLock { $0 = request }
   }
+
+  /// Whom to tell that a writer has to wait for a flush that failed.
+  func onStarvation(_ request: @escaping @Sendable () -> Void) { requestRetry.withLock { $0 = request } }
 
   /// Whom to tell of memory that a memtable took: at each step of its growth.
   func onGrowth(_ body: @escaping @Sendable () -> Void) { didGrow.withLock { $0 = body } }
@@ -138,13 +142,20 @@ final class MemTableKeeper: Sendable {
   /// Where that holds unlogged batches, the memtables of all families that do are frozen with it, at one
   /// instant for flushes: the other half of a batch may be there.
   func freeze(_ family: FamilyState) {
+    guard family.active.entryCount > 0 else { return }
     freezing.withLock { _ in
       let sharesBatches = family.hasUnlogged
       freezeAlone(family)
       guard sharesBatches else { return }
       for other in family.registry.all where other.state.hasUnlogged { freezeAlone(other.state) }
     }
-    requestFlush.withLock { $0 }?(family)
+    requestFlush.withLock { $0 }?()
+  }
+
+  /// Freezes the memtables of all families, at one instant for flushes.
+  func freezeAll(_ registry: FamilyRegistry) {
+    freezing.withLock { _ in for family in registry.all { freezeAlone(family.state) } }
+    requestFlush.withLock { $0 }?()
   }
 
   /// Runs `body` while no memtable is frozen.
@@ -221,6 +232,9 @@ final class MemTableKeeper: Sendable {
     executor.wakeWaiters()
   }
 
+  /// Lets writers wait again: what failed is tried again now.
+  func clearFailure() { flushError.withLock { $0 = nil } }
+
   var frozenSize: Int { frozenBytes.load(ordering: .relaxed) }
 
   /// False where `isInterrupted` ended it.
@@ -229,6 +243,7 @@ final class MemTableKeeper: Sendable {
   ) throws(EngineError) -> Bool {
     let maximum = plan.frozenBytesMaximum
     if frozenSize <= maximum { return true }
+    if flushError.withLock({ $0 != nil }) { requestRetry.withLock { $0 }?() }
     executor.wait(until: { [self] in
       frozenSize <= maximum || flushError.withLock { $0 != nil } || isInterrupted()
     })

@@ -14,6 +14,7 @@ final class ObsoleteFiles: Sendable {
   private struct State {
     var paths: [String] = []
     var isScheduled = false
+    var pinnedBytes: UInt64 = 0
     /// Jobs that remove files now.
     var removingCount = 0
     var isStopped = false
@@ -27,14 +28,20 @@ final class ObsoleteFiles: Sendable {
   /// Removes the file of `table` once nothing names it.
   func whenGone(_ table: TableMetadata, in tree: Tree) {
     let path = tree.path(.table(table.number))
-    table.slot.whenGone { [self] in add(path) }
+    let size = table.fileSize
+    state.withLock { $0.pinnedBytes += size }
+    table.slot.whenGone { [self] in add(path, size) }
   }
 
   /// After this no file is removed any more: the next open does it.
   func stop() { state.withLock { $0.isStopped = true } }
 
-  private func add(_ path: String) {
+  /// The bytes of tables that are obsolete and still named by somebody.
+  var pinnedBytes: UInt64 { state.withLock { $0.pinnedBytes } }
+
+  private func add(_ path: String, _ size: UInt64) {
     let shouldSchedule = state.withLock { state in
+      state.pinnedBytes -= size
       state.paths.append(path)
       defer { state.isScheduled = true }
       return !state.isScheduled && !state.isStopped
@@ -42,7 +49,17 @@ final class ObsoleteFiles: Sendable {
     if shouldSchedule { executor.submit("files.remove", priority: .normal) { [self] in removeAll() } }
   }
 
-  /// Whether every file that may go is gone.
+  /// Tries again to remove what could not be removed.
+  func retry() {
+    let shouldSchedule = state.withLock { state in
+      guard !state.paths.isEmpty, !state.isScheduled, !state.isStopped else { return false }
+      state.isScheduled = true
+      return true
+    }
+    if shouldSchedule { executor.submit("files.remove", priority: .normal) { [self] in removeAll() } }
+  }
+
+  /// Whether every file that may go is gone, or could not be removed.
   var isIdle: Bool { state.withLock { $0.isStopped || (!$0.isScheduled && $0.removingCount == 0) } }
 
   private func removeAll() {
@@ -52,9 +69,15 @@ final class ObsoleteFiles: Sendable {
       defer { state.paths.removeAll() }
       return state.isStopped ? [] : state.paths
     }
-    // A file that can't be removed now is an orphan, which the next open removes.
-    for path in paths.sorted() { try? fileSystem.remove(path) }
-    state.withLock { $0.removingCount -= 1 }
+    var failed: [String] = []
+    for path in paths.sorted() {
+      do throws(EngineError) { try fileSystem.remove(path) } catch { failed.append(path) }
+    }
+    state.withLock { state in
+      // With the next ones; and what is still there then is an orphan, which the next open removes.
+      state.paths += failed
+      state.removingCount -= 1
+    }
     executor.wakeWaiters()
   }
 }

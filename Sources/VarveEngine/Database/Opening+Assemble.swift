@@ -49,7 +49,8 @@ extension Opening {
     let pipeline = CommitPipeline(
       log: log, memory: memory, families: registry, lastSequence: replayed.lastSequence,
       logBytesMaximum: plan.logBytesMaximum,
-      commitEdit: { (edit) throws(EngineError) in try tree.commit(edit) })
+      commitEdit: { (edit) throws(EngineError) in try tree.commit(edit) },
+      settleEdits: { () throws(EngineError) in try tree.settle() })
     let snapshots = SnapshotList()
     let background = BackgroundWork(
       options: options, plan: plan, tree: tree, pipeline: pipeline, registry: registry, epochs: epochs,
@@ -122,7 +123,7 @@ extension Opening {
     // The segment of an earlier cut that is the last one again was cut at the same place.
     edit.logCuts.removeAll { manifest.state.logCut(of: $0.segment) == $0 }
     try manifest.append(edit)
-    try log.release(before: oldest)
+    log.release(before: oldest)
     return log
   }
 

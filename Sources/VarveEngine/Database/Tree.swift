@@ -138,10 +138,23 @@ final class Tree: TableReaders {
   private func openTable(_ table: TableMetadata) throws(EngineError) -> TableReader {
     // What was closed lately may have a descriptor still.
     epochs.poll()
-    let file = try environment.fileSystem.openFile(path(.table(table.number)), writable: false)
+    let file: any File
+    do throws(EngineError) {
+      file = try environment.fileSystem.openFile(path(.table(table.number)), writable: false)
+    } catch {
+      makeRoom(after: error)
+      throw error
+    }
     return try TableReader.open(
       file: file, number: table.number, fileSize: table.fileSize, cache: cache, tableID: table.tableID,
       account: budget.account(.openTables))
+  }
+
+  /// Gives descriptors back where there are none, so that the next attempt finds some.
+  func makeRoom(after error: EngineError) {
+    guard error.code == .tooManyOpenFiles else { return }
+    openTables.shed()
+    epochs.poll()
   }
 
   /// Closes the tables and gives the MANIFEST back.

@@ -74,6 +74,20 @@ struct MergeSource: ~Copyable {
   }
 }
 
+extension MergeSource {
+  /// Gives up the entry on which the source stands: see `EntryHold`. Requires: valid.
+  mutating func giveUpEntry(to hold: EntryHold) {
+    switch kind {
+    case .memtable: hold.keep(unsafe memtable.pointee.owner)
+    case .table: unsafe table.pointee.giveUpEntry { pin, key in unsafe hold.keep(pin, key: key) }
+    case .level:
+      unsafe level.pointee.withCurrent { (table) in
+        unsafe table.giveUpEntry { pin, key in unsafe hold.keep(pin, key: key) }
+      }
+    }
+  }
+}
+
 extension MergeSource: InternalIterator {
   @inline(__always)
   var isValid: Bool {

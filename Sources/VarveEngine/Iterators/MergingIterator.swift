@@ -112,6 +112,13 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     return unsafe children[winner].value
   }
 
+  /// Hands out the child whose entry is shown, for the last time before the next seek. Requires: valid.
+  mutating func withWinner(_ body: (inout Child) -> Void) {
+    assert(isValid, "a child is shown only while the iterator is valid")
+    unsafe body(&children[winner])
+    isValid = false
+  }
+
   // MARK: - Seeks
 
   mutating func seekToFirst() throws(EngineError) {

@@ -104,6 +104,20 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     }
   }
 
+  /// See `EntryHold`. `giveUp` does it for the child that shows the entry.
+  mutating func giveUpEntry(to hold: EntryHold, _ giveUp: (inout Child) -> Void) {
+    guard isValid else { return }
+    if place == .onEntry || place == .onSoughtEntry { source.withWinner(giveUp) }
+    var oldKey = KeyBuffer()
+    var oldCandidate = ByteWriter(capacity: 0)
+    var oldMerged = MergeValue()
+    swap(&oldKey, &key)
+    swap(&oldCandidate, &candidate)
+    swap(&oldMerged, &merged)
+    hold.keep(key: oldKey, value: oldCandidate, merged: oldMerged)
+    place = .nowhere
+  }
+
   // MARK: - Seeks
 
   /// To the first key.

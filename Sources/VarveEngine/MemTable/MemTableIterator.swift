@@ -26,6 +26,9 @@ struct MemTableIterator: InternalIterator {
     tree = memTable.tree
   }
 
+  /// What keeps the bytes of the entries where they are.
+  var owner: MemTable { memTable }
+
   @inline(__always)
   var isValid: Bool { !position.isNone }
 

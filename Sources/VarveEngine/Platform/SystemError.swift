@@ -22,6 +22,7 @@ enum SystemError {
     case ENOENT: .notFound
     case EEXIST: .alreadyExists
     case ENOSPC, EDQUOT: .noSpace
+    case EMFILE, ENFILE: .tooManyOpenFiles
     case EACCES, EPERM, EROFS: .permissionDenied
     default: .inputOutput
     }

@@ -84,6 +84,19 @@ final class OpenTables: Sendable {
     for reader in closed { retire(reader) }
   }
 
+  /// Closes half of the tables that no cursor or compaction holds: the process has no descriptor left.
+  func shed() {
+    let closed = state.withLock { state in
+      var closed: [TableReader] = []
+      for _ in 0..<(state.slots.count + 1) / 2 {
+        guard let slot = state.slots.last, let reader = state.take(slot) else { break }
+        closed.append(reader)
+      }
+      return closed
+    }
+    for reader in closed { retire(reader) }
+  }
+
   /// Closes every table that no cursor or compaction holds.
   func closeAll() {
     let closed = state.withLock { state in

@@ -84,6 +84,15 @@ final class TableIterator: InternalIterator {
   @inline(__always)
   var value: ByteView { block.value(row) }
 
+  /// Gives the entry's block and the memory of its key away. The iterator is not valid any more.
+  func giveUpEntry(to take: (consuming BlockPin?, UnsafeMutableRawPointer) -> Void) {
+    row = -1
+    let old = unsafe key
+    keyCapacity = 256
+    unsafe key = UnsafeMutableRawPointer.allocate(byteCount: keyCapacity + Block.copySize, alignment: 16)
+    unsafe take(blockPin.take(), old)
+  }
+
   // MARK: - Steps
 
   @inline(__always)

@@ -51,6 +51,8 @@ final class Manifest: @unchecked Sendable {
   }
   private var health: Health
 
+  /// Files of rolls whose outcome is open. They go when a later roll is the one in force.
+  private var doubtedFiles: [FileNumber] = []
   /// Whether the outcome of a failed call is open; see "After a failure".
   private(set) var isInDoubt = false
 
@@ -257,6 +259,7 @@ final class Manifest: @unchecked Sendable {
     } catch {
       // Either file may be the one that a recovery finds: both stay, and neither is appended to.
       newFile.close()
+      doubtedFiles.append(newNumber)
       health = .failed
       isInDoubt = true
       throw error
@@ -282,6 +285,7 @@ final class Manifest: @unchecked Sendable {
       oldFile.close()
       try? fileSystem.remove(oldPath)
     }
+    while let doubted = doubtedFiles.popLast() { try? fileSystem.remove(path(.manifest(doubted))) }
   }
 
   /// Writes header, snapshot and mark, and syncs. Returns the snapshot's size.

@@ -12,8 +12,9 @@ internal import Synchronization
 ///    takes the new segments for leftovers. No record of theirs has a promise until then.
 /// 4. Waiting writers go on behind them. The files of dead segments are removed.
 ///
-/// A failure of any step leaves the files: the MANIFEST may name them. The caller lets nothing be
-/// written any more.
+/// A failure of any step leaves the files: the MANIFEST may name them. The caller lets nothing be written
+/// until a later restart succeeds, before which it makes certain that no cut of the failed one counts; the
+/// files go then.
 extension LogWriter {
   /// What a restart changed.
   struct Restart {
@@ -34,12 +35,19 @@ extension LogWriter {
     commitCut: (LogSegmentHeader.Predecessor) throws(EngineError) -> Void
   ) throws(EngineError) -> Restart {
     precondition(isBroken, "a restart of a log whose syncs all succeeded")
+    try removeAbandoned()
     generationWord.add(1, ordering: .sequentiallyConsistent)
     let cut = state.withLock { $0.durableEnd }
-    let written = try writeRestart(behind: cut, fill)
-    for segment in written { try segment.file.sync() }
-    try environment.fileSystem.syncDirectory(directory)
-    try commitCut(cut)
+    var written: [LogSegment] = []
+    do throws(EngineError) {
+      try writeRestart(&written, behind: cut, fill)
+      for segment in written { try segment.file.sync() }
+      try environment.fileSystem.syncDirectory(directory)
+      try commitCut(cut)
+    } catch {
+      abandon(written)
+      throw error
+    }
     let now = environment.clock.now()
     let syncs = syncCounter.load(ordering: .relaxed)
     let dead = state.withLock { $0.restart(written, behind: cut, now: now, syncs: syncs) }
@@ -66,11 +74,30 @@ extension LogWriter {
     prepareNext()
   }
 
+  /// The restart failed, and its segments may count all the same after a crash.
+  private func abandon(_ written: [LogSegment]) {
+    for segment in written { segment.file.close() }
+    abandoned += written.map(\.number)
+    // No segment was taken away.
+    generationWord.add(1, ordering: .sequentiallyConsistent)
+  }
+
+  /// Removes the segments of restarts that failed: by now it is certain that no cut of theirs counts.
+  private func removeAbandoned() throws(EngineError) {
+    guard !abandoned.isEmpty else { return }
+    while let number = abandoned.last {
+      let path = directory + "/" + FileName.log(number).name
+      if try environment.fileSystem.attributes(path) != nil { try environment.fileSystem.remove(path) }
+      abandoned.removeLast()
+    }
+    // Gone for good before others come that name the same predecessor.
+    try environment.fileSystem.syncDirectory(directory)
+  }
+
   /// Writes the new segments. The last is not sealed.
   private func writeRestart(
-    behind cut: LogSegmentHeader.Predecessor, _ fill: (inout LogEntriesBuilder) -> Bool
-  ) throws(EngineError) -> [LogSegment] {
-    var written: [LogSegment] = []
+    _ written: inout [LogSegment], behind cut: LogSegmentHeader.Predecessor, _ fill: (inout LogEntriesBuilder) -> Bool
+  ) throws(EngineError) {
     var builder = LogEntriesBuilder(capacity: 64 << 10)
     // Places only need to grow.
     var base = current.publishedInLog
@@ -83,7 +110,6 @@ extension LogWriter {
       builder.removeAll()
     }
     if written.isEmpty { try addSegment(to: &written, behind: cut, base: &base, payloadSize: 0) }
-    return written
   }
 
   private func addSegment(
@@ -93,15 +119,22 @@ extension LogWriter {
     let prepared = try takeReady(capacity: capacity, above: written.last?.number ?? current.number)
     var predecessor = cut
     if let last = written.last {
-      try last.append(.end, sequence: .zero, payload: ByteView())
+      do throws(EngineError) { try last.append(.end, sequence: .zero, payload: ByteView()) } catch {
+        // It has no header, so it is an empty segment for whoever finds it.
+        abandoned.append(prepared.number)
+        prepared.file.close()
+        throw error
+      }
       predecessor = last.place(at: last.tail)
       base = last.publishedInLog
     }
     let segment = LogSegment(number: prepared.number, lifeID: environment.random(), logBase: base, prepared: prepared)
+    let isRestart = written.isEmpty
+    // First: whether it is written or not, it is one of them.
+    written.append(segment)
     try segment.writeHeader(
       LogSegmentHeader(
         number: segment.number, lifeID: segment.lifeID, predecessor: predecessor,
-        capacity: UInt64(segment.capacity), databaseID: databaseID, isRestart: written.isEmpty))
-    written.append(segment)
+        capacity: UInt64(segment.capacity), databaseID: databaseID, isRestart: isRestart))
   }
 }

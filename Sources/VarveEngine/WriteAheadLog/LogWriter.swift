@@ -189,6 +189,9 @@ final class LogWriter: @unchecked Sendable {
   /// A segment whose header may be written, and which could not be removed yet. The leader's.
   private var leftover: FileNumber?
 
+  /// Segments of restarts that failed. The leader's.
+  var abandoned: [FileNumber] = []
+
   private func removeLeftover() throws(EngineError) {
     guard let number = leftover else { return }
     let path = directory + "/" + FileName.log(number).name
@@ -300,7 +303,7 @@ final class LogWriter: @unchecked Sendable {
   var currentNumber: FileNumber { state.withLock { $0.current.number } }
 
   /// Gives up every segment before `number`: the edit that says so is durable.
-  func release(before number: FileNumber) throws(EngineError) {
+  func release(before number: FileNumber) {
     let freed = state.withLock { $0.removeLive(before: number) }
     for segment in freed {
       segment.file?.close()
@@ -312,7 +315,13 @@ final class LogWriter: @unchecked Sendable {
         )
       }
       let count = pool.waiting.count
-      try pool.recycle(segment.number, capacity: segment.capacity, keep: keep)
+      do throws(EngineError) {
+        try pool.recycle(segment.number, capacity: segment.capacity, keep: keep)
+      } catch {
+        // Nobody names it any more. Where it can't be removed either, it is an orphan, which the next open
+        // removes.
+        try? environment.fileSystem.remove(directory + "/" + FileName.log(segment.number).name)
+      }
       if pool.waiting.count > count { state.withLock { $0.pool.adopt(segment.number, capacity: segment.capacity) } }
     }
   }

@@ -107,7 +107,8 @@ struct SyncFailureTests {
         try engine.put(Self.key(3), [3])
         Issue.record("a write after the second failure")
       } catch {
-        #expect(error.code == .readOnly)
+        // What passes by itself keeps its name.
+        #expect(error.code == (second.code == .noSpace ? .noSpace : .readOnly))
         let cause = error.cause as? EngineError
         #expect(cause?.code == second.code)
         #expect((cause?.cause as? EngineError)?.code == .inputOutput, "the first failure")
@@ -119,7 +120,7 @@ struct SyncFailureTests {
     #expect(try engine.get(Self.key(3)) == nil)
     executor.step()
     fileSystem.clear()
-    #expect(Self.code { try engine.put(Self.key(3), [3]) } == .readOnly, "for good")
+    #expect(Self.code { try engine.put(Self.key(3), [3]) } != nil, "until somebody tries again")
     for policy in CrashPolicy.allCases {
       let (again, _) = try Self.open(disk.crashImage(seed: 1, policy: policy), seed: 2)
       #expect(try again.get(Self.key(0)) == [0])
@@ -127,7 +128,13 @@ struct SyncFailureTests {
       try again.put(Self.key(4), [4], durability: .power)
       try again.close()
     }
-    #expect(throws: EngineError.self) { try engine.close() }
+    try engine.resume()
+    try engine.put(Self.key(3), [3], durability: .power)
+    let (last, _) = try Self.open(disk.crashImage(seed: 1, policy: .loseAllUnsynced), seed: 2)
+    for index in 0...3 where index != 1 { #expect(try last.get(Self.key(index)) == [UInt8(index)]) }
+    #expect(try last.get(Self.key(1), in: try last.family(named: "other")) == [1])
+    try last.close()
+    try engine.close()
   }
 
   @Test func `what a failed sync dropped is durable as soon as another engine has read it`() throws {

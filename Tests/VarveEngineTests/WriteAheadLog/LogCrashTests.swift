@@ -63,7 +63,7 @@ struct LogCrashTests {
           state.progress.oldest = oldest
           state.progress.first = first
         }
-        try log.writer.release(before: oldest)
+        log.writer.release(before: oldest)
       }
     }
     disk.observe(nil)

@@ -1,0 +1,63 @@
+internal import Synchronization
+
+/// How families come and go.
+extension BackgroundWork {
+  /// Makes all of these families by one edit of the MANIFEST, or none.
+  func createFamilies(_ names: [String], options: FamilyOptions) throws(EngineError) -> [ColumnFamily] {
+    try familyChanges.withLock { (_) throws(EngineError) in
+      try checkNew(names)
+      let encoded = options.encoded
+      var id = tree.state.nextFamilyID
+      var edit = VersionEdit()
+      var families: [ColumnFamily] = []
+      for name in names {
+        edit.createFamily(id, name: name, options: encoded)
+        let state = FamilyState(
+          id: id, name: name, options: options, merge: self.options.mergeFunction(named: options.mergeOperator),
+          memTable: pipeline.memory.empty, version: .empty, epochs: epochs, registry: registry,
+          account: tree.budget.account(.other))
+        families.append(ColumnFamily(name: name, id: id, state: state))
+        id += 1
+      }
+      // Durable before the first record that names one of them can be written.
+      if !names.isEmpty { try tree.commit(edit) }
+      for family in families { registry.add(family) }
+      return families
+    }
+  }
+
+  private func checkNew(_ names: [String]) throws(EngineError) {
+    var seen: Set<String> = []
+    for name in names {
+      guard registry.named(name) == nil, seen.insert(name).inserted else {
+        throw EngineError(.alreadyExists, "a column family is named \"\(name)\" already", file: tree.directory)
+      }
+    }
+    guard names.count <= Limits.familyCountMaximum - registry.count else {
+      throw EngineError(
+        .limitExceeded,
+        "there are \(registry.count) column families, and at most \(Limits.familyCountMaximum) are taken")
+    }
+  }
+
+  func dropFamily(_ family: ColumnFamily) throws(EngineError) {
+    try familyChanges.withLock { (_) throws(EngineError) in
+      guard !family.state.isDropped else { throw CommitPipeline.droppedError(family.state) }
+      var edit = VersionEdit()
+      edit.droppedFamilies = [family.id]
+      let frozen = try pipeline.lead { () throws(EngineError) in
+        do throws(EngineError) { try tree.commit(edit) } catch {
+          // Whether the family is gone after a crash is settled before anybody writes to it again.
+          do throws(EngineError) { try tree.settle() } catch { pipeline.poison(error) }
+          throw error
+        }
+        family.state.markDropped()
+        registry.remove(family)
+        pipeline.memory.didDrop(family.state)
+        return family.state.discardMemTables()
+      }
+      compactions.didDrop(family.id)
+      pipeline.memory.didFlush(frozen)
+    }
+  }
+}

@@ -1,0 +1,105 @@
+internal import Synchronization
+
+/// How work that failed is tried again: after a pause that doubles, when a writer has to wait for it, and
+/// when somebody says that the cause is gone.
+///
+/// All pauses are on the engine's clock. Nothing is given up for good, and nothing that failed is hidden: a
+/// writer that can't go on, and a caller who waits, get what the last attempt met.
+extension BackgroundWork {
+  // MARK: - Flushes
+
+  func retryFlush(after error: EngineError) {
+    // The log goes on in a new segment soon, or does so already: then the flush goes on, and there is no
+    // failure to tell of.
+    let goesOn = error.code == .canceled || pipeline.needsRestart
+    let now = tree.environment.clock.now()
+    let (pause, number, isClosing) = state.withLock { state in
+      state.failedAt = now
+      let pause = goesOn ? Self.restartRetryNanoseconds : state.retryNanoseconds
+      if !goesOn {
+        state.flushError = error
+        state.retryNanoseconds = min(state.retryNanoseconds * 2, Self.lastRetryNanoseconds)
+      }
+      state.isRetryPending = !state.isClosing
+      if state.isClosing { state.isFlushScheduled = false }
+      return (pause, state.retryNumber, state.isClosing)
+    }
+    tree.makeRoom(after: error)
+    if !goesOn { pipeline.memory.didFail(error) }
+    executor.wakeWaiters()
+    guard !isClosing else { return }
+    executor.submit("flush.retry", after: pause) { [self] in
+      if takeRetry(where: { $0.retryNumber == number }) { runFlush() }
+    }
+  }
+
+  /// Ends the wait for a retry; false where there is none. Whoever gets true runs the flush.
+  func takeRetry(where condition: (State) -> Bool) -> Bool {
+    state.withLock { state in
+      guard state.isRetryPending, condition(state) else { return false }
+      state.isRetryPending = false
+      state.retryNumber += 1
+      return true
+    }
+  }
+
+  /// Tries a flush that failed again at once: somebody asks for it, and what failed may be over.
+  func retryFlushNow() {
+    state.withLock { state in
+      state.flushError = nil
+      state.retryNanoseconds = Self.firstRetryNanoseconds
+    }
+    pipeline.memory.clearFailure()
+    if takeRetry(where: { _ in true }) { executor.submit("flush", priority: .high) { [self] in runFlush() } }
+  }
+
+  /// Tries at once, unless the last attempt is just over: a writer waits, and is to be told what is the case
+  /// now.
+  func retryStaleFlush() {
+    let now = tree.environment.clock.now()
+    let isStale = state.withLock { $0.isRetryPending && now &- $0.failedAt >= Self.firstRetryNanoseconds }
+    if isStale { retryFlushNow() }
+  }
+
+  // MARK: - Commits
+
+  /// Lets commits be taken again some time, where the cause may pass by itself.
+  func cureLater() {
+    let pause: UInt64? = state.withLock { state in
+      guard !state.isCurePending, !state.isClosing else { return nil }
+      state.isCurePending = true
+      defer { state.cureNanoseconds = min(state.cureNanoseconds * 2, Self.lastRetryNanoseconds) }
+      return state.cureNanoseconds
+    }
+    guard let pause else { return }
+    executor.submit("commits.resume", after: pause) { [self] in
+      state.withLock { $0.isCurePending = false }
+      guard !isClosing, pipeline.refusal?.passes == true else { return }
+      // Whoever leads instead looks, too, before the next commit.
+      pipeline.leadIfFree { try? pipeline.cure() }
+      if pipeline.refusal == nil {
+        state.withLock { $0.cureNanoseconds = Self.firstRetryNanoseconds }
+      } else {
+        cureLater()
+      }
+    }
+  }
+
+  // MARK: - All of it
+
+  /// Why commits are refused or background work has stopped, as far as the last attempts tell.
+  var failure: EngineError? { pipeline.poisonError ?? state.withLock { $0.flushError } ?? compactions.error }
+
+  /// Tries everything again that failed. Throws the first that fails now.
+  func resume() throws(EngineError) {
+    try pipeline.lead { () throws(EngineError) in try pipeline.cure() }
+    state.withLock { $0.cureNanoseconds = Self.firstRetryNanoseconds }
+    obsolete.retry()
+    pipeline.log.prepareNext()
+    if state.withLock({ $0.flushError != nil || $0.isRetryPending }) {
+      retryFlushNow()
+      try waitForFlushes()
+    }
+    try compactions.resume()
+  }
+}

@@ -1,0 +1,59 @@
+/// How far compactions are behind over all families: what the write controller wants to know after each
+/// freeze, flush and compaction.
+///
+/// Kept up family by family. With ten thousand families a sum over all of them each time would make
+/// every flush cost as much as there are families.
+struct CompactionDebt: Sendable {
+  private struct Share: Sendable {
+    var bytes: UInt64
+    var depth: Int
+    /// Of all tables.
+    var size: UInt64
+  }
+
+  private var shares: [FamilyID: Share] = [:]
+  /// How many families have a level 0 of each depth.
+  private var depths: [Int] = []
+  /// Families whose tables changed since they were looked at.
+  private var changed: Set<FamilyID> = []
+  /// Compaction bytes that are due.
+  private(set) var bytes: UInt64 = 0
+  /// Bytes of all tables.
+  private(set) var size: UInt64 = 0
+
+  /// The deepest level 0 of any family.
+  var depth: Int { max(depths.count - 1, 0) }
+
+  /// Notes that the tables of families changed, or that they were dropped.
+  mutating func note(_ families: some Sequence<FamilyID>) { changed.formUnion(families) }
+
+  /// Looks at what changed. `version` gives a family's tables; nil: it was dropped.
+  mutating func refresh(_ picker: LeveledCompactionPicker, version: (FamilyID) -> Version?) {
+    for id in changed {
+      let version = version(id)
+      let share = version.flatMap { version in
+        version.isEmpty
+          ? nil
+          : Share(bytes: picker.debtBytes(version), depth: version.levelZero.depth, size: version.totalSize)
+      }
+      if let old = shares[id] { remove(old) }
+      if let share { add(share) }
+      shares[id] = share
+    }
+    changed.removeAll()
+  }
+
+  private mutating func add(_ share: Share) {
+    bytes += share.bytes
+    size += share.size
+    while depths.count <= share.depth { depths.append(0) }
+    depths[share.depth] += 1
+  }
+
+  private mutating func remove(_ share: Share) {
+    bytes -= share.bytes
+    size -= share.size
+    depths[share.depth] -= 1
+    while depths.last == 0 { depths.removeLast() }
+  }
+}

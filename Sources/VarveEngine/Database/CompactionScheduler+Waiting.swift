@@ -1,0 +1,127 @@
+internal import Synchronization
+
+/// What compactions come to for those who wait for them, and how failed ones are tried again.
+extension CompactionScheduler {
+  // MARK: - After a failure
+
+  /// Tries what failed again after a pause that doubles.
+  func retryLater() {
+    let pause: UInt64? = state.withLock { state in
+      guard !state.isRetryPending, !state.isClosing else { return nil }
+      state.isRetryPending = true
+      defer { state.retryNanoseconds = min(state.retryNanoseconds * 2, Self.lastRetryNanoseconds) }
+      return state.retryNanoseconds
+    }
+    background.executor.wakeWaiters()
+    guard let pause else { return }
+    background.executor.submit("compaction.retry", after: pause) { [self] in
+      state.withLock { $0.isRetryPending = false }
+      retryNow()
+    }
+  }
+
+  /// Tries what failed again at once.
+  func retryNow() {
+    didChange(
+      state.withLock { state in
+        defer { state.failed = [] }
+        return state.failed
+      })
+  }
+
+  /// Why the last compaction failed, if none succeeded since.
+  var error: EngineError? { state.withLock { $0.error } }
+
+  /// Forgets the last failure and tries again; returns when it is known what becomes of it: throws the present
+  /// cause where there still is one. Does not wait for what compactions have to do besides.
+  func resume() throws(EngineError) {
+    let failed = state.withLock { state in
+      defer { state.error = nil }
+      return state.failed
+    }
+    guard !failed.isEmpty else { return }
+    state.withLock { $0.retryNanoseconds = Self.firstRetryNanoseconds }
+    let before = state.withLock { $0.successCount }
+    retryNow()
+    background.executor.wait(until: { [self] in
+      state.withLock { $0.error != nil || $0.successCount != before || $0.isIdle || $0.isClosing }
+    })
+    if let error { throw error }
+  }
+
+  // MARK: - Waiting
+
+  /// Settles all families; returns when nothing is due and nothing runs; throws what a compaction met
+  /// meanwhile.
+  func waitUntilIdle() throws(EngineError) {
+    state.withLock { $0.error = nil }
+    settle()
+    background.executor.wait(until: { [self] in state.withLock { $0.isIdle || $0.error != nil } })
+    if let error { throw error }
+  }
+
+  /// Compacts all tables that overlap `range` down to the last level.
+  func compactManually(
+    _ family: FamilyState, range: UserKeyRange, newest: SequenceNumber
+  ) throws(EngineError) {
+    while true {
+      if family.isDropped { throw CommitPipeline.droppedError(family) }
+      if background.isClosing { throw EngineError(.canceled, "the engine closes") }
+      var isBlocked = false
+      let reservation = reserve {
+        switch picker.pickManual(input(family), range: range, newest: newest) {
+        case .done: return nil
+        case .blocked:
+          isBlocked = true
+          return nil
+        case .compaction(let compaction): return compaction
+        }
+      }
+      if let reservation {
+        let outcome = CompactionOutcome()
+        begin(reservation) { outcome.set($0) }
+        background.executor.wait(until: { outcome.isKnown })
+        try outcome.get()
+      } else if isBlocked {
+        try waitForOne()
+      } else {
+        return
+      }
+    }
+  }
+
+  private func waitForOne() throws(EngineError) {
+    let before = state.withLock { $0.runningCount }
+    background.executor.wait(until: { [self] in state.withLock { $0.runningCount < before || $0.runningCount == 0 } })
+  }
+
+  /// No compaction begins any more.
+  func abandon() {
+    state.withLock { state in
+      state.isClosing = true
+      state.changed = []
+      state.due = [:]
+    }
+  }
+
+  /// No compaction begins any more; returns when those that run have ended.
+  func stop() {
+    abandon()
+    background.executor.wait(until: { [self] in
+      state.withLock { $0.runningCount == 0 && !$0.isPickScheduled }
+    })
+  }
+}
+
+/// What a compaction came to: one thread sets it, another waits for it.
+final class CompactionOutcome: Sendable {
+  private let result = Mutex<Result<Void, EngineError>?>(nil)
+  var isKnown: Bool { result.withLock { $0 != nil } }
+  func set(_ outcome: Result<Void, EngineError>) { result.withLock { $0 = outcome } }
+
+  /// Throws what a failed compaction met. One that was given up, because the family went, is none.
+  func get() throws(EngineError) {
+    guard case .failure(let error) = result.withLock({ $0 }), error.code != .canceled else { return }
+    throw error
+  }
+}

@@ -1,0 +1,209 @@
+import EngineTestSupport
+import Synchronization
+
+@testable import VarveEngine
+
+/// A fixed script on a disk that fails at a chosen call, and the model of what it must hold.
+///
+/// Everything runs on one thread: background jobs where the script steps them, time where it lets it pass.
+final class FaultScript {
+  typealias Change = ModelDatabase.Change
+
+  let fileSystem: FaultInjectingFileSystem
+  private let executors = Mutex<[SteppedExecutor]>([])
+  let clock = ManualClock(1_000_000_000)
+  private(set) var engine: Engine
+  private(set) var model = ModelDatabase()
+  /// What was refused, in order.
+  var errors: [EngineError] = []
+  private var random: SeededRandom
+  private var number = 0
+
+  init(_ base: any FileSystem, mapsFiles: Bool, seed: UInt64 = 1) throws {
+    random = SeededRandom(seed: seed)
+    fileSystem = FaultInjectingFileSystem(base, mapsFiles: mapsFiles)
+    engine = try Engine.open(
+      at: "/db", options: Self.options, environment: Self.environment(fileSystem, executors, clock))
+    _ = try engine.createFamily("other")
+    model.createFamily("other")
+    for _ in 0..<10 { write(.power) }
+    errors = []
+  }
+
+  static let options: EngineOptions = {
+    var options = DamageFixture.options()
+    options.cacheSize = 64 << 10
+    return options
+  }()
+
+  private static let noise: [UInt8] = {
+    var random = SeededRandom(seed: 9)
+    return (0..<64 << 10).map { _ in UInt8(truncatingIfNeeded: random.next()) }
+  }()
+
+  private static func environment(
+    _ fileSystem: any FileSystem, _ executors: borrowing Mutex<[SteppedExecutor]>, _ clock: ManualClock
+  ) -> EngineEnvironment {
+    let numbers = Mutex(SeededRandom(seed: 5))
+    let executor = SteppedExecutor(seed: 5, clock: clock)
+    executors.withLock { $0.append(executor) }
+    return EngineEnvironment(
+      fileSystem: fileSystem, clock: clock, random: { numbers.withLock { $0.next() } }, makeExecutor: { _ in executor })
+  }
+
+  private var executor: SteppedExecutor {
+    guard let last = executors.withLock({ $0.last }) else { fatalError("the script has opened no engine") }
+    return last
+  }
+
+  // MARK: - Steps
+
+  /// Writes, flushes, a compaction, families that come and go, batches of all durabilities; and
+  /// a reopening, where nothing failed before.
+  func run(reopens: Bool = false) {
+    for step in 0..<36 {
+      write([.process, .process, .power, .powerEvery(nanoseconds: 1_000_000), .process, .none][step % 6])
+      if step % 9 == 4 { runBackground() }
+      switch step {
+      case 7, 27: attempt { () throws(EngineError) in try engine.flush() }
+      case 10, 25: createFamily()
+      case 15: attempt { () throws(EngineError) in try engine.compact() }
+      case 18: if reopens { reopenInScript() }
+      case 20, 32: dropFamily()
+      case 29: attempt { () throws(EngineError) in try engine.sync() }
+      default: break
+      }
+    }
+  }
+
+  /// One batch: in two families at least.
+  private func write(_ durability: Durability) {
+    number += 1
+    var batch = WriteBatch()
+    var changes: [Change] = []
+    for family in engine.families where family.name != "extra" || number % 2 == 0 {
+      for _ in 0..<2 {
+        let key = DamageFixture.key(random.below(40))
+        // Noise, so that memtables and segments fill up.
+        let start = random.below(Self.noise.count - 4_000)
+        let value = Array(Self.noise[start..<start + 1_000 + random.below(3_000)])
+        do throws(EngineError) { try batch.put(key, value, in: family) } catch { errors.append(error) }
+        changes.append(.put(family.name, key, value))
+      }
+    }
+    do throws(EngineError) {
+      try engine.write(batch, durability: durability)
+      model.write(changes)
+    } catch {
+      errors.append(error)
+      // It is visible; that it may be gone after a loss of power is another test's.
+      if error.code == .outcomeUnknown { model.write(changes) }
+    }
+  }
+
+  private func createFamily() {
+    if engine.families.contains(where: { $0.name == "extra" }) { return }
+    attempt { () throws(EngineError) in
+      _ = try engine.createFamily("extra")
+      model.createFamily("extra")
+    }
+  }
+
+  private func dropFamily() {
+    guard let family = try? engine.family(named: "extra") else { return }
+    attempt { () throws(EngineError) in
+      try engine.dropFamily(family)
+      model.dropFamily("extra")
+    }
+  }
+
+  private func reopenInScript() {
+    // What was not logged is lost where a close can't flush it.
+    attempt { () throws(EngineError) in try engine.flush() }
+    guard errors.isEmpty else { return }
+    attempt { () throws(EngineError) in try engine.close() }
+    // Fails where the fault says so; then the disk is well again, and an engine must open.
+    while true {
+      do throws(EngineError) {
+        return try openAgain()
+      } catch {
+        errors.append(error)
+        fileSystem.clear()
+      }
+    }
+  }
+
+  func attempt(_ body: () throws(EngineError) -> Void) {
+    do throws(EngineError) { try body() } catch { errors.append(error) }
+  }
+
+  func runBackground() {
+    clock.advance(20_000_000)
+    executor.runAll()
+  }
+
+  /// Lets so much time pass that everything that waits to be tried again was.
+  func waitForRetries() {
+    for _ in 0..<4 {
+      clock.advance(6_000_000_000)
+      executor.runAll()
+    }
+  }
+
+  /// The calls of a script that are made to fail in turn, of `count`: from scale 8 on each.
+  static func sample(_ count: Int) -> [Int] {
+    let stride = TestScale.value >= 8 ? 1 : max(1, count / (80 * TestScale.value))
+    return Array(Swift.stride(from: 0, to: count, by: stride))
+  }
+
+  /// How many calls of these kinds the script makes.
+  static func callCount(_ kinds: Set<Fault.Kind>, mapsFiles: Bool, reopens: Bool = false, suffix: String = "") throws
+    -> Int
+  {
+    let script = try FaultScript(MemoryFileSystem(), mapsFiles: mapsFiles)
+    // Never fails, and counts down.
+    script.fileSystem.inject(Fault(kinds, pathSuffix: suffix, skip: 1_000_000))
+    script.run(reopens: reopens)
+    guard script.errors.isEmpty else { throw script.errors[0] }
+    let count = 1_000_000 - script.fileSystem.skipsLeft
+    try script.engine.close()
+    return count
+  }
+
+  /// Opens what was closed.
+  func openAgain() throws(EngineError) {
+    engine = try Engine.open(
+      at: "/db", options: Self.options, environment: Self.environment(fileSystem, executors, clock))
+  }
+
+  /// Closes, whatever that comes to, and opens on a disk that is well.
+  func reopen() throws {
+    try? engine.close()
+    fileSystem.clear()
+    try openAgain()
+  }
+
+  // MARK: - Checks
+
+  /// Every row that is not as in the model, by gets and by a scan.
+  func mismatches() throws -> [String] {
+    var found: [String] = []
+    let names = engine.families.map(\.name).sorted()
+    if names != model.state.families.keys.sorted() { found.append("the families are \(names)") }
+    for family in engine.families {
+      guard let rows = model.state.families[family.name] else { continue }
+      var cursor = try engine.cursor(in: family)
+      try cursor.seekToFirst()
+      var scanned: [ModelDatabase.Row] = []
+      while cursor.isValid {
+        scanned.append(.init(cursor.keyBytes, cursor.valueBytes))
+        try cursor.next()
+      }
+      if scanned != rows { found.append("\(family.name): \(scanned.count) rows scanned, \(rows.count) expected") }
+      for row in rows where try engine.get(row.key, in: family) != row.value {
+        found.append("\(family.name): \(String(decoding: row.key, as: UTF8.self))")
+      }
+    }
+    return found
+  }
+}
