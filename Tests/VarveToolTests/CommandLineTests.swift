@@ -6,7 +6,9 @@ struct CommandLineTests {
   private let directory = TemporaryDirectory()
   private var database: String { directory.path + "/db" }
 
-  @Test(arguments: ["info", "get", "scan", "export", "compact", "verify", "delete", "put", "load", "dump manifest"])
+  @Test(arguments: [
+    "info", "get", "scan", "export", "compact", "verify", "delete", "put", "load", "dump manifest", "checkpoint",
+  ])
   func `a path that is not there is an error, and nothing is made`(command: String) throws {
     let words = command.split(separator: " ").map(String.init)
     let rest =
@@ -15,6 +17,7 @@ struct CommandLineTests {
       case "put": ["key", "value"]
       case "load": [try directory.file("entries", "")]
       case "export": ["-"]
+      case "checkpoint": [directory.path + "/copy"]
       default: [String]()
       }
     let result = try Tool.run(words + [database] + rest)
@@ -24,7 +27,9 @@ struct CommandLineTests {
   }
 
   @Test func `help is there for every command, with an example, and ends well`() throws {
-    for command in ["info", "get", "put", "delete", "scan", "load", "export", "dump sst", "compact", "verify"] {
+    for command in [
+      "info", "get", "put", "delete", "scan", "load", "export", "dump sst", "compact", "verify", "checkpoint",
+    ] {
       let result = try Tool.run(command.split(separator: " ").map(String.init) + ["--help"])
       #expect(result.status == 0, "\(command)")
       #expect(result.output.contains("Example: varve"), "\(command)")
@@ -55,6 +60,21 @@ struct CommandLineTests {
     try Tool.good(["delete", database, "a"])
     #expect(try Tool.run(["get", database, "a"]).status == 1)
     #expect(try Tool.run(["delete", database, "a"]).status == 1)
+  }
+
+  @Test func `a checkpoint is a second database, and a taken target an error`() throws {
+    try Tool.good(["put", database, "a", "1", "--create"])
+    try Tool.good(["compact", database])
+    try Tool.good(["put", database, "b", "2"])
+    let copy = directory.path + "/copy"
+    let report = try Tool.good(["checkpoint", database, copy, "--json"])
+    #expect(report.contains("\"tablesLinked\":1") && report.contains("\"tablesCopied\":0"), "\(report)")
+    try Tool.good(["put", database, "c", "3"])
+    #expect(try Tool.good(["scan", copy]) == "a\t1\nb\t2\n")
+    try Tool.good(["verify", copy])
+    let taken = try Tool.run(["checkpoint", database, copy, "--json"])
+    #expect(taken.status == 3 && taken.errors.contains("alreadyExists"), "\(taken)")
+    #expect(try Tool.good(["checkpoint", database, copy + "2"]).hasPrefix(copy + "2: everything up to commit 3"))
   }
 
   @Test func `families are kept apart, and an unknown one is an error`() throws {

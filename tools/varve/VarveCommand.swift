@@ -23,7 +23,7 @@ struct VarveCommand: ParsableCommand {
     version: "0.1.0",
     subcommands: [
       InfoCommand.self, GetCommand.self, PutCommand.self, DeleteCommand.self, ScanCommand.self, LoadCommand.self,
-      ExportCommand.self, DumpCommand.self, CompactCommand.self, VerifyCommand.self,
+      ExportCommand.self, DumpCommand.self, CompactCommand.self, CheckpointCommand.self, VerifyCommand.self,
     ]
   )
 
