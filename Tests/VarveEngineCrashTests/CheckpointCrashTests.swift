@@ -8,7 +8,7 @@ import Testing
 struct CheckpointCrashTests {
   private static let target = "/checkpoint"
 
-  private static func open(_ disk: CrashFileSystem, at path: String, seed: UInt64) throws -> Engine {
+  static func open(_ disk: CrashFileSystem, at path: String, seed: UInt64) throws -> Engine {
     var options = EngineOptions()
     options.memtableSize = 64 << 10
     options.logSegmentSize = 64 << 10
@@ -22,7 +22,7 @@ struct CheckpointCrashTests {
   }
 
   /// Tables on two levels of two families, a replayed segment and a new one, all of it durable.
-  private static func makeSource(_ disk: CrashFileSystem) throws -> Engine {
+  static func makeSource(_ disk: CrashFileSystem) throws -> Engine {
     let first = try open(disk, at: "/db", seed: 1)
     let other = try first.createFamily("other")
     for index in 0..<60 {

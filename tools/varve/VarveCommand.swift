@@ -24,6 +24,8 @@ struct VarveCommand: ParsableCommand {
     subcommands: [
       InfoCommand.self, GetCommand.self, PutCommand.self, DeleteCommand.self, ScanCommand.self, LoadCommand.self,
       ExportCommand.self, DumpCommand.self, CompactCommand.self, CheckpointCommand.self, VerifyCommand.self,
+      RepairCommand.self,
+      SalvageCommand.self,
     ]
   )
 

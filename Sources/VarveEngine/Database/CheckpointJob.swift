@@ -23,9 +23,8 @@
 /// as after a clean close, so a byte that is missing there is damage and not a torn tail.
 struct CheckpointJob {
   private let engine: Engine
-  private let target: String
-  /// Where it is built.
-  private let workspace: String
+  private let directory: DirectoryUnderConstruction
+  private var workspace: String { directory.workspace }
   private var fileSystem: any FileSystem { engine.environment.fileSystem }
   private var pipeline: CommitPipeline { engine.pipeline }
 
@@ -34,10 +33,8 @@ struct CheckpointJob {
 
   init(engine: Engine, target: String) {
     self.engine = engine
-    var target = target[...]
-    while target.count > 1, target.hasSuffix("/") { target.removeLast() }
-    self.target = String(target)
-    workspace = self.target + ".checkpoint"
+    directory = DirectoryUnderConstruction(
+      target, purpose: "a checkpoint", suffix: "checkpoint", engine.environment.fileSystem)
   }
 
   /// One instant of the database.
@@ -52,49 +49,17 @@ struct CheckpointJob {
 
   func run() throws(EngineError) -> CheckpointReport {
     if pipeline.lead({ engine.registry.all.contains { $0.state.holdsUnlogged } }) { try engine.background.flushAll() }
-    let hasTarget = try checkTarget()
-    try removeLeftover()
-    try fileSystem.createDirectory(workspace)
+    try directory.prepare()
     do throws(EngineError) {
       let lock = try fileSystem.lock(workspace + "/" + FileName.lock.name)
       defer { lock.release() }
       let report = try build()
-      try install(hasTarget: hasTarget)
+      try directory.install()
       return report
     } catch {
-      discard(workspace)
+      directory.discard()
       throw error
     }
-  }
-
-  // MARK: - 2. The target
-
-  /// Whether an empty directory is there. Throws where anything else is.
-  private func checkTarget() throws(EngineError) -> Bool {
-    guard !target.isEmpty, target != "/" else {
-      throw EngineError(.invalidArgument, "a checkpoint needs a directory of its own", file: target)
-    }
-    guard let found = try fileSystem.attributes(target) else { return false }
-    guard found.isDirectory else {
-      throw EngineError(.alreadyExists, "a checkpoint wants a new directory, and this is a file", file: target)
-    }
-    if let name = try fileSystem.list(target).sorted().first {
-      throw EngineError(
-        .alreadyExists, "a checkpoint wants a new or an empty directory, and this one holds \(name)", file: target)
-    }
-    return true
-  }
-
-  /// Removes what a crash left of an earlier checkpoint to this target, and nothing else.
-  private func removeLeftover() throws(EngineError) {
-    guard try fileSystem.attributes(workspace) != nil else { return }
-    for name in try fileSystem.list(workspace).sorted() where FileName(name) == nil {
-      throw EngineError(
-        .alreadyExists, "a checkpoint is built in this directory first, and it holds \(name)", file: workspace)
-    }
-    let lock = try fileSystem.lock(workspace + "/" + FileName.lock.name)
-    defer { lock.release() }
-    try remove(try fileSystem.list(workspace), from: workspace)
   }
 
   // MARK: - 3. The commit
@@ -205,35 +170,5 @@ struct CheckpointJob {
       default: throw error
       }
     }
-  }
-
-  // MARK: - 6. The name
-
-  private func install(hasTarget: Bool) throws(EngineError) {
-    if hasTarget { try fileSystem.removeDirectory(target) }
-    do throws(EngineError) { try fileSystem.rename(workspace, to: target) } catch {
-      if hasTarget { try? fileSystem.createDirectory(target) }
-      throw error
-    }
-    do throws(EngineError) { try fileSystem.syncDirectory(Opening.parent(of: target) ?? "/") } catch {
-      // It is whole, but nobody knows for how long: the caller is told that there is none.
-      discard(target)
-      throw error
-    }
-  }
-
-  /// Removes what was made, as far as that is possible.
-  private func discard(_ directory: String) {
-    guard let names = try? fileSystem.list(directory) else { return }
-    try? remove(names, from: directory)
-  }
-
-  /// CURRENT goes first: what is left of a removal that was cut short is no database.
-  private func remove(_ names: [String], from directory: String) throws(EngineError) {
-    let current = FileName.current.name
-    for name in names.filter({ $0 == current }) + names.filter({ $0 != current }).sorted() {
-      try fileSystem.remove(directory + "/" + name)
-    }
-    try fileSystem.removeDirectory(directory)
   }
 }
