@@ -127,4 +127,47 @@ struct RescueDamageTests {
         == fixture.expected.map { .init(name: $0.key, rowCount: $0.value.count) }.sorted { $0.name < $1.name })
     #expect(try DirectoryImage(fileSystem) == fixture.image, "the source was changed")
   }
+
+  /// A database whose compaction has left out tombstones, and the input with the values that they hid.
+  private static func makeWithInput(deleted: Range<Int>) throws -> (DirectoryImage, [String: [ModelDatabase.Row]]) {
+    let fileSystem = MemoryFileSystem()
+    let engine = try Engine.open(
+      at: DirectoryImage.directory, options: DamageFixture.options(),
+      environment: DirectoryImage.environment(fileSystem, seed: 31))
+    for index in 0..<40 { try engine.put(DamageFixture.key(index), [1, 2, 3]) }
+    try engine.flush()
+    let input = try DirectoryImage(fileSystem).names(suffix: ".sst")
+    #expect(input.count == 1)
+    let bytes = try DirectoryImage(fileSystem).files[input[0]]
+    for index in deleted { try engine.delete(DamageFixture.key(index)) }
+    for index in 50..<60 { try engine.put(DamageFixture.key(index), [4]) }
+    try engine.put(DamageFixture.key(0) + [0], [5])
+    try engine.compact()
+    let content = try engine.content()
+    try engine.close()
+    var image = try DirectoryImage(fileSystem)
+    #expect(image.files[input[0]] == nil, "the input has gone")
+    image.files[input[0]] = bytes
+    for name in image.files.keys where name == "CURRENT" || name.hasPrefix("MANIFEST") { image.files[name] = nil }
+    return (image, content)
+  }
+
+  @Test(arguments: Rescue.allCases)
+  func `an input of a finished compaction brings no deleted key back without a MANIFEST`(rescue: Rescue) throws {
+    let (image, expected) = try Self.makeWithInput(deleted: 10..<20)
+    let (content, losses) = try rescue.run(try image.makeFileSystem())
+    #expect(content == expected)
+    #expect(losses.allSatisfy { !$0.holdsEntries }, "\(losses)")
+  }
+
+  @Test func `where an input can't be told from a live table the report says so`() throws {
+    let (image, _) = try Self.makeWithInput(deleted: 0..<40)
+    let input = image.names(suffix: ".sst")[0]
+    let environment = DirectoryImage.environment(try image.makeFileSystem(), seed: 32)
+    let salvage = try Engine.salvage(
+      from: "/db", to: "/salvaged", options: DamageFixture.options(), environment: environment)
+    #expect(salvage.doubts.contains { $0.contains(input) }, "\(salvage.doubts)")
+    let repair = try Engine.repair(at: "/db", options: DamageFixture.options(), environment: environment)
+    #expect(repair.doubts.contains { $0.contains(input) } && !repair.isComplete, "\(repair.doubts)")
+  }
 }

@@ -6,11 +6,11 @@ extension DatabaseSurvey {
     for number in candidateTables {
       let table = TableHarvest(number, self, verifies: verifies)
       // A later edit may have deleted it: what the MANIFEST lost.
-      if table.isMissing, !evidence.isComplete, isGone(number) { continue }
+      if table.isMissing, !isSettled, isGone(number) { continue }
       if let family = table.family, evidence.isDropped(family) { continue }
       tables.append(table)
     }
-    guard !evidence.isComplete else { return (tables, []) }
+    guard !isSettled else { return (tables, []) }
     let inputs = try ObsoleteInputs(tables, fileSystem)
     tables.removeAll { inputs.obsolete.contains($0.number) }
     var doubts = inputs.doubtful.map { number in

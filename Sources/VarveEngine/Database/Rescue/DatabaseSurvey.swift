@@ -105,11 +105,19 @@ struct DatabaseSurvey {
 
   // MARK: - Tables
 
+  /// Whether the MANIFEST has the last word on tables and the log: nothing of it is missing. After a loss of
+  /// power its last mark may be gone; then it has where no table is there that it doesn't know.
+  var isSettled: Bool {
+    if evidence.isComplete { return true }
+    guard evidence.state != nil, evidence.parts.isEmpty else { return false }
+    return tables.keys.allSatisfy { evidence.tables[$0] != nil || evidence.deletedTables.contains($0) }
+  }
+
   /// The numbers of tables that may be live: those that the MANIFEST names, and where it may have lost
   /// edits, all others that it does not call obsolete. Ascending; some may be missing.
   var candidateTables: [FileNumber] {
     var numbers = Set(evidence.tables.keys)
-    if !evidence.isComplete { numbers.formUnion(tables.keys.filter { !evidence.deletedTables.contains($0) }) }
+    if !isSettled { numbers.formUnion(tables.keys.filter { !evidence.deletedTables.contains($0) }) }
     return numbers.sorted()
   }
 
@@ -140,7 +148,7 @@ struct DatabaseSurvey {
     if let oldest = evidence.oldestLog { named.insert(oldest) }
     // What comes before the oldest that is known was freed; where edits are lost, so may be what comes before
     // the oldest that is there.
-    guard let oldest = evidence.isComplete ? evidence.oldestLog : logs.first else { return [] }
+    guard let oldest = isSettled ? evidence.oldestLog : logs.first else { return [] }
     return named.filter { $0 >= oldest && !logs.contains($0) }.sorted()
   }
 

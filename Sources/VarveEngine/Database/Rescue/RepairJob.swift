@@ -36,7 +36,7 @@ final class RepairJob {
     report.losses = survey.losses
     let (tables, doubts) = try survey.liveTables(verifies: true)
     let logFault = findLogFault()
-    let isWhole = survey.evidence.isComplete && survey.hasCurrent && survey.losses.isEmpty
+    let isWhole = survey.isSettled && survey.hasCurrent && survey.losses.isEmpty
     if isWhole, logFault == nil, tables.allSatisfy({ $0.fault == nil }) {
       report.lastSequence = survey.evidence.lastSequence
       return report
@@ -45,7 +45,7 @@ final class RepairJob {
     report.doubts = doubts
     families = RescuedFamilies(survey.evidence, tables)
     for table in tables { try take(table) }
-    let keepsLog = survey.evidence.isComplete && logFault == nil
+    let keepsLog = survey.isSettled && logFault == nil
     if !keepsLog { try takeLog() }
     let versions = try placeAll()
     try install(versions, keepsLog: keepsLog)
@@ -99,7 +99,7 @@ final class RepairJob {
   /// Writes what only the log has to tables of level 0.
   private func takeLog() throws(EngineError) {
     var flushed = survey.evidence.flushed
-    if !survey.evidence.isComplete {
+    if !survey.isSettled {
       // A flush takes all of a memtable: what is at or below a table's newest entry is in tables. Of a
       // damaged one that says nothing, since other tables of its flush may be lost.
       for (owner, tables) in placed {

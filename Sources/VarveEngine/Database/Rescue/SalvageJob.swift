@@ -83,7 +83,7 @@ struct SalvageJob {
     try log.run { (family, trailer, key, value) throws(EngineError) in
       guard !evidence.isDropped(family) else { return }
       let isInTables = trailer.sequence <= evidence.flushed[family] ?? .zero
-      guard !isInTables || !evidence.isComplete || damaged.contains(.family(family)) else { return }
+      guard !isInTables || !survey.isSettled || damaged.contains(.family(family)) else { return }
       report.entriesRead += 1
       try writer.add(.family(family), key, trailer, value)
     }
