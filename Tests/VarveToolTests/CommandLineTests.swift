@@ -6,7 +6,10 @@ struct CommandLineTests {
   private let directory = TemporaryDirectory()
   private var database: String { directory.path + "/db" }
 
-  @Test(arguments: ["info", "get", "scan", "export", "compact", "verify", "delete", "put", "load", "dump manifest"])
+  @Test(arguments: [
+    "info", "get", "scan", "export", "compact", "verify", "delete", "put", "load", "dump manifest", "checkpoint",
+    "repair", "salvage",
+  ])
   func `a path that is not there is an error, and nothing is made`(command: String) throws {
     let words = command.split(separator: " ").map(String.init)
     let rest =
@@ -15,6 +18,7 @@ struct CommandLineTests {
       case "put": ["key", "value"]
       case "load": [try directory.file("entries", "")]
       case "export": ["-"]
+      case "checkpoint", "salvage": [directory.path + "/copy"]
       default: [String]()
       }
     let result = try Tool.run(words + [database] + rest)
@@ -24,7 +28,10 @@ struct CommandLineTests {
   }
 
   @Test func `help is there for every command, with an example, and ends well`() throws {
-    for command in ["info", "get", "put", "delete", "scan", "load", "export", "dump sst", "compact", "verify"] {
+    for command in [
+      "info", "get", "put", "delete", "scan", "load", "export", "dump sst", "compact", "verify", "checkpoint", "repair",
+      "salvage",
+    ] {
       let result = try Tool.run(command.split(separator: " ").map(String.init) + ["--help"])
       #expect(result.status == 0, "\(command)")
       #expect(result.output.contains("Example: varve"), "\(command)")
@@ -55,6 +62,51 @@ struct CommandLineTests {
     try Tool.good(["delete", database, "a"])
     #expect(try Tool.run(["get", database, "a"]).status == 1)
     #expect(try Tool.run(["delete", database, "a"]).status == 1)
+  }
+
+  @Test func `a checkpoint is a second database, and a taken target an error`() throws {
+    try Tool.good(["put", database, "a", "1", "--create"])
+    try Tool.good(["compact", database])
+    try Tool.good(["put", database, "b", "2"])
+    let copy = directory.path + "/copy"
+    let report = try Tool.good(["checkpoint", database, copy, "--json"])
+    #expect(report.contains("\"tablesLinked\":1") && report.contains("\"tablesCopied\":0"), "\(report)")
+    try Tool.good(["put", database, "c", "3"])
+    #expect(try Tool.good(["scan", copy]) == "a\t1\nb\t2\n")
+    try Tool.good(["verify", copy])
+    let taken = try Tool.run(["checkpoint", database, copy, "--json"])
+    #expect(taken.status == 3 && taken.errors.contains("alreadyExists"), "\(taken)")
+    #expect(try Tool.good(["checkpoint", database, copy + "2"]).hasPrefix(copy + "2: everything up to commit 3"))
+  }
+
+  @Test func `a database without CURRENT is repaired, and what a salvage copies is a database`() throws {
+    try Tool.good(["put", database, "a", "1", "--create"])
+    try Tool.good(["compact", database])
+    try Tool.good(["put", database, "b", "2", "--family", "f", "--create"])
+    #expect(try Tool.good(["repair", database]) == "nothing to repair\n")
+    try FileManager.default.removeItem(atPath: database + "/CURRENT")
+    #expect(try Tool.run(["scan", database]).status == 3)
+    let copy = directory.path + "/saved"
+    let salvage = try Tool.good(["salvage", database, copy, "--json"])
+    #expect(salvage.contains("\"isComplete\":true") && salvage.contains("CURRENT"), "\(salvage)")
+    let report = try Tool.good(["repair", database])
+    #expect(
+      report.contains("damaged: \(database)/CURRENT: the file is missing") && report.contains("kept: "), "\(report)")
+    for path in [database, copy] {
+      #expect(try Tool.good(["scan", path]) == "a\t1\n")
+      #expect(try Tool.good(["scan", path, "--family", "f"]) == "b\t2\n")
+      try Tool.good(["verify", path])
+    }
+    // A table cut to half its size: something is lost, and the status says so.
+    let name = try FileManager.default.contentsOfDirectory(atPath: database).first { $0.hasSuffix(".sst") } ?? ""
+    let bytes = try Data(contentsOf: URL(fileURLWithPath: database + "/" + name))
+    try bytes.prefix(20).write(to: URL(fileURLWithPath: database + "/" + name))
+    let damaged = try Tool.run(["verify", database])
+    #expect(damaged.status == 1 && damaged.output.contains(name), "\(damaged)")
+    let lossy = try Tool.run(["repair", database, "--json"])
+    #expect(lossy.status == 1 && lossy.output.contains("\"holdsEntries\":true"), "\(lossy)")
+    #expect(try Tool.good(["scan", database]) == "")
+    try Tool.good(["verify", database])
   }
 
   @Test func `families are kept apart, and an unknown one is an error`() throws {

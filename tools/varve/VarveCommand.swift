@@ -23,7 +23,9 @@ struct VarveCommand: ParsableCommand {
     version: "0.1.0",
     subcommands: [
       InfoCommand.self, GetCommand.self, PutCommand.self, DeleteCommand.self, ScanCommand.self, LoadCommand.self,
-      ExportCommand.self, DumpCommand.self, CompactCommand.self, VerifyCommand.self,
+      ExportCommand.self, DumpCommand.self, CompactCommand.self, CheckpointCommand.self, VerifyCommand.self,
+      RepairCommand.self,
+      SalvageCommand.self,
     ]
   )
 

@@ -70,20 +70,10 @@ extension Engine {
       let reader = try TableReader.open(
         file: file, number: table.number, fileSize: table.fileSize, cache: cache, tableID: table.tableID)
       try reader.verify()
-      try check(try reader.properties(), table, file.path)
+      try TableAgreement.check(try reader.properties(), table, file: file.path)
     } catch {
       report.add(error)
     }
-  }
-
-  /// What the MANIFEST says of a table must be what the table says of itself.
-  private func check(
-    _ properties: TableProperties, _ table: TableMetadata, _ path: String
-  ) throws(EngineError) {
-    guard properties.entryCount == table.entryCount, properties.tombstoneCount == table.tombstoneCount,
-      properties.smallestKey == table.smallestKey, properties.largestKey == table.largestKey,
-      properties.smallestSequence == table.smallestSequence, properties.largestSequence == table.largestSequence
-    else { throw .corruption("the table is not what the MANIFEST says of it", file: path) }
   }
 
   /// CURRENT and the MANIFEST that it names, edit by edit.
@@ -111,46 +101,12 @@ extension Engine {
     return try environment.fileSystem.attributes(tree.path(.manifest(number))) != nil
   }
 
-  /// Every segment, up to where its records are known to end.
-  private func verifyLog(_ report: inout VerificationReport) throws(EngineError) {
-    for (number, end) in knownSegments() {
-      do throws(EngineError) {
-        report.bytesVerified += try verifySegment(number, end: end)
-      } catch {
-        guard error.code != .inputOutput else { throw error }
-        // Released in the meantime: its file may be another segment by now.
-        if number >= knownSegments().first?.number ?? number { report.add(error) }
-      }
-    }
-  }
-
-  /// The segments of the log, oldest first, and where their records end at least.
-  private func knownSegments() -> [(number: FileNumber, end: Int)] {
-    if !options.readOnly { return pipeline.log.segmentEnds }
-    return tree.state.logCuts.map { ($0.segment, Int(clamping: $0.endOffset)) }
-  }
-
-  private func verifySegment(_ number: FileNumber, end: Int) throws(EngineError) -> UInt64 {
-    let name = tree.path(.log(number))
-    let file = try environment.fileSystem.openFile(name, writable: false)
-    defer { file.close() }
-    guard var reader = try LogReader.open(file, number: number, name: name) else {
-      throw .corruption("the log segment has no header of its own", file: name, offset: 0)
-    }
-    guard reader.isHeaderIntact else {
-      throw .corruption("the header block of the segment is damaged", file: name, offset: 0)
-    }
-    while reader.next() != nil {}
-    guard reader.offset >= end else {
-      throw .corruption("a log record can't be read", file: name, offset: UInt64(reader.offset))
-    }
-    return UInt64(reader.offset)
-  }
-
   /// Files that are not the engine's: they are left alone, and listed. What a crash left of its own is no
   /// fault; the next open for writing removes it.
   private func findStrangers(_ report: inout VerificationReport) throws(EngineError) {
     for name in try environment.fileSystem.list(path).sorted() where FileName(name) == nil {
+      // What a repair put aside.
+      if name == LostDirectory.name { continue }
       report.faults.append(
         .init(file: path + "/" + name, offset: nil, message: "the file is not one of the database's"))
     }

@@ -53,7 +53,8 @@ struct Opening {
     }
   }
 
-  private static func parent(of path: String) -> String? {
+  /// The directory that a path is an entry of.
+  static func parent(of path: String) -> String? {
     guard let slash = path.lastIndex(of: "/") else { return "." }
     return slash == path.startIndex ? "/" : String(path[..<slash])
   }

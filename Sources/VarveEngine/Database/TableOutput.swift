@@ -13,6 +13,8 @@ final class TableOutput {
     number = background.tree.allocateFileNumber()
     file = try background.tree.environment.fileSystem.createFile(background.tree.path(.table(number)))
     var options = background.options.tableOptions(family.options, level: level, origin: origin)
+    options.family = family.id
+    options.familyName = family.name
     options.bufferSize = background.plan.writeBufferSize(threadCount: background.executor.parallelism)
     builder = TableBuilder(
       file: file, number: number, tableID: background.tree.environment.random(), options: options)
@@ -27,22 +29,30 @@ final class TableOutput {
     let summary = try builder.finish()
     try file.sync()
     file.close()
-    return summary.smallestKey.withByteView { smallest in
-      summary.largestKey.withByteView { largest in
-        TableMetadata(
-          number: number, fileSize: summary.fileSize, tableID: summary.tableID, smallestKey: smallest,
-          smallestTrailer: summary.smallestTrailer, largestKey: largest, largestTrailer: summary.largestTrailer,
-          smallestSequence: summary.smallestSequence, largestSequence: summary.largestSequence,
-          entryCount: summary.entryCount, tombstoneCount: summary.tombstoneCount,
-          rangeTombstoneCount: summary.rangeTombstoneCount, rawSize: summary.rawSize)
-      }
-    }
+    return TableMetadata(number: number, summary)
   }
 
   /// Gives up a file that no edit names.
   func discard() {
     file.close()
     background.tree.removeTables([number])
+  }
+}
+
+extension TableMetadata {
+  /// What a table says of itself.
+  convenience init(number: FileNumber, _ summary: TableSummary) {
+    let (smallest, largest) = (summary.smallestKey, summary.largestKey)
+    var keys = ByteWriter(capacity: smallest.count + largest.count)
+    keys.append(smallest)
+    keys.append(largest)
+    self.init(
+      number: number, fileSize: summary.fileSize, tableID: summary.tableID,
+      smallestKey: keys.view.slice(0, smallest.count), smallestTrailer: summary.smallestTrailer,
+      largestKey: keys.view.dropFirst(smallest.count), largestTrailer: summary.largestTrailer,
+      smallestSequence: summary.smallestSequence, largestSequence: summary.largestSequence,
+      entryCount: summary.entryCount, tombstoneCount: summary.tombstoneCount,
+      rangeTombstoneCount: summary.rangeTombstoneCount, rawSize: summary.rawSize)
   }
 }
 

@@ -52,6 +52,8 @@ final class TableBuilder {
     properties.origin = options.origin.rawValue
     properties.level = UInt64(options.level)
     properties.createdAt = options.createdAt
+    properties.family = options.family
+    properties.familyName = options.familyName.map { [UInt8]($0.utf8) }
   }
 
   /// The size that the file would have now, about.

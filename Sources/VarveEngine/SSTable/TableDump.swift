@@ -71,6 +71,9 @@ struct TableDump {
     let origin = TableOrigin(rawValue: properties.origin).map { "\($0)" } ?? "\(properties.origin)"
     line("codec \(codec) block size \(properties.blockSize) bloom bits \(properties.bloomBitsPerKey)")
     line("made by \(origin) for level \(properties.level) at \(properties.createdAt)")
+    if let family = properties.family {
+      line("family \(family) \(String(decoding: properties.familyName ?? [], as: UTF8.self))")
+    }
   }
 
   private func dumpRangeTombstones() throws(EngineError) {

@@ -31,6 +31,11 @@ struct TableProperties: Hashable, Sendable {
   var origin: UInt8 = 0
   var level: UInt64 = 0
   var createdAt: UInt64 = 0
+  /// The column family that the table was written for; nil in tables of earlier builds. Only a repair
+  /// without a MANIFEST asks for it.
+  var family: UInt32?
+  /// The family's name; nil in tables of earlier builds.
+  var familyName: [UInt8]?
 
   /// On disk: never change a number.
   private enum Tag: UInt64, CaseIterable {
@@ -56,6 +61,8 @@ struct TableProperties: Hashable, Sendable {
     case origin = 20
     case level = 21
     case createdAt = 22
+    case family = 23
+    case familyName = 24
   }
 
   init() {}
@@ -94,6 +101,8 @@ struct TableProperties: Hashable, Sendable {
       switch tag {
       case .smallestKey: TableProperties.append(tag, smallestKey, to: &writer)
       case .largestKey: TableProperties.append(tag, largestKey, to: &writer)
+      case .family: if let family { TableProperties.append(tag, UInt64(family), to: &writer) }
+      case .familyName: if let familyName { TableProperties.append(tag, familyName, to: &writer) }
       default: TableProperties.append(tag, number(tag), to: &writer)
       }
     }
@@ -122,7 +131,7 @@ struct TableProperties: Hashable, Sendable {
     case .dataBlockCount: dataBlockCount
     case .copiedBlockCount: copiedBlockCount
     case .indexPartitionCount: indexPartitionCount
-    case .smallestKey, .largestKey: 0
+    case .smallestKey, .largestKey, .family, .familyName: 0
     case .smallestTrailer: smallestTrailer.word
     case .largestTrailer: largestTrailer.word
     case .smallestSequence: smallestSequence.value
@@ -146,10 +155,7 @@ struct TableProperties: Hashable, Sendable {
       previous = number
       let field = try reader.lengthPrefixed()
       guard let tag = Tag(rawValue: number) else { continue }
-      if tag == .smallestKey || tag == .largestKey {
-        if tag == .smallestKey { smallestKey = field.bytes } else { largestKey = field.bytes }
-        continue
-      }
+      if setBytes(tag, field) { continue }
       var fieldReader = ByteReader(field, file: path, fileOffset: offset)
       let value = try fieldReader.varint()
       guard fieldReader.isAtEnd else { throw reader.corruption("a property of an odd size") }
@@ -169,6 +175,17 @@ struct TableProperties: Hashable, Sendable {
     }
   }
 
+  /// Sets a property that is no number; false for one that is.
+  private mutating func setBytes(_ tag: Tag, _ field: ByteView) -> Bool {
+    switch tag {
+    case .smallestKey: smallestKey = field.bytes
+    case .largestKey: largestKey = field.bytes
+    case .familyName: familyName = field.bytes
+    default: return false
+    }
+    return true
+  }
+
   private mutating func set(_ tag: Tag, _ value: UInt64) {
     switch tag {
     case .entryCount: entryCount = value
@@ -181,7 +198,8 @@ struct TableProperties: Hashable, Sendable {
     case .dataBlockCount: dataBlockCount = value
     case .copiedBlockCount: copiedBlockCount = value
     case .indexPartitionCount: indexPartitionCount = value
-    case .smallestKey, .largestKey: break
+    case .smallestKey, .largestKey, .familyName: break
+    case .family: family = UInt32(truncatingIfNeeded: value)
     case .smallestTrailer: smallestTrailer = Trailer(word: value)
     case .largestTrailer: largestTrailer = Trailer(word: value)
     case .smallestSequence: smallestSequence = SequenceNumber(value)

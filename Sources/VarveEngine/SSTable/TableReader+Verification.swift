@@ -236,6 +236,8 @@ private struct TableVerification: ~Copyable {
     found.origin = stored.origin
     found.level = stored.level
     found.createdAt = stored.createdAt
+    found.family = stored.family
+    found.familyName = stored.familyName
     guard found == stored else {
       throw table.fault("the properties contradict the entries", table.footer.properties.offset)
     }

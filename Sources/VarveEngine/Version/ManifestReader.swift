@@ -32,7 +32,14 @@ struct ManifestReader {
     self.file = file
   }
 
-  private enum Frame {
+  /// Reads behind a header that the caller vouches for.
+  init(_ bytes: ByteView, header: ManifestFormat.Header, file: String) {
+    self.header = header
+    self.bytes = bytes
+    self.file = file
+  }
+
+  enum Frame {
     /// A record whose checksums are right.
     case valid(ManifestRecordKind, ByteView)
     /// A record header whose checksum is right and whose kind is not known.
@@ -88,7 +95,8 @@ struct ManifestReader {
     return bytes.load(offset, as: UInt32.self) == CRC32C.extend(seed, head)
   }
 
-  private func frame(at offset: Int) -> Frame {
+  /// What begins at an offset.
+  func frame(at offset: Int) -> Frame {
     let bodyStart = offset + ManifestFormat.recordHeaderSize
     guard bodyStart <= bytes.count, hasValidHeader(at: offset) else { return .invalid }
     let size = Int(bytes.load(offset + 8, as: UInt32.self))

@@ -60,8 +60,12 @@ struct LogReader: ~Copyable {
   }
 
   private func record(at position: Int) -> Record? {
-    let view = content.view
-    let seed = CRC32C.seed(header.lifeID, UInt64(position))
+    Self.record(in: content.view, at: position, lifeID: header.lifeID)
+  }
+
+  /// The record that begins at `position` of a segment's bytes, if a whole one of this life does.
+  static func record(in view: ByteView, at position: Int, lifeID: UInt64) -> Record? {
+    let seed = CRC32C.seed(lifeID, UInt64(position))
     guard let found = LogRecordHeader.decode(view, at: position, seed: seed) else { return nil }
     let start = position + LogFormat.recordHeaderSize
     let payload = view.slice(start, start + found.payloadSize)

@@ -53,9 +53,11 @@ extension LogWriter.State {
     return dead
   }
 
+  /// Takes the segments before `number` off the list, but for those that are pinned.
   mutating func removeLive(before number: FileNumber) -> [LogWriter.LiveSegment] {
-    let freed = live.filter { $0.number < number }
-    live.removeAll { $0.number < number }
+    let bound = min(number, pins.min() ?? number)
+    let freed = live.filter { $0.number < bound }
+    live.removeAll { $0.number < bound }
     return freed
   }
 }

@@ -68,6 +68,8 @@ final class LogWriter: @unchecked Sendable {
 
   struct State: Sendable {
     var live: [LiveSegment] = []
+    /// From each of these numbers on, segments stay (`pin`).
+    var pins: [FileNumber] = []
     var current: LogSegment
     /// Where the durable part of the log ends.
     var durableEnd: LogSegmentHeader.Predecessor

@@ -1,0 +1,174 @@
+/// Makes a checkpoint of an engine in use (`Engine.checkpoint`).
+///
+/// # Steps
+/// 1. Commits that are not logged are flushed.
+/// 2. The target is free, and so is the name beside it under which the checkpoint is built; a lock in that
+///    directory keeps a second checkpoint to the same target, and an engine, out.
+/// 3. The log is pinned. Between two commits the state of the MANIFEST and the end of the log are taken
+///    together: that is the checkpoint's commit. The state keeps its tables from being removed.
+/// 4. Tables are linked or copied, the segments of the log copied up to that end.
+/// 5. The MANIFEST is written: the state, and a cut of the log's last segment at the end. Then CURRENT.
+/// 6. The directory gets its name.
+///
+/// Each step is durable before the next. Up to the end of 6 the target is as it was.
+///
+/// # Why the log is copied
+/// A checkpoint of tables alone would need no copy, but a flush of every family first, which stalls
+/// writers behind it and leaves many small tables. The copy is at most the bound of the log, sequential,
+/// and read from the page cache.
+///
+/// # What a copied segment is to recovery
+/// What it was: header, life id and records are the same bytes, so the chain of predecessors holds. The
+/// records of a segment that was sealed end where its successor says; the last one ends at the cut that the MANIFEST names,
+/// as after a clean close, so a byte that is missing there is damage and not a torn tail.
+struct CheckpointJob {
+  private let engine: Engine
+  private let directory: DirectoryUnderConstruction
+  private var workspace: String { directory.workspace }
+  private var fileSystem: any FileSystem { engine.environment.fileSystem }
+  private var pipeline: CommitPipeline { engine.pipeline }
+
+  /// How often the log may go on in a new segment after a failed sync before the checkpoint gives up.
+  private static let attemptsMaximum = 4
+
+  init(engine: Engine, target: String) {
+    self.engine = engine
+    directory = DirectoryUnderConstruction(
+      target, purpose: "a checkpoint", suffix: "checkpoint", engine.environment.fileSystem)
+  }
+
+  /// One instant of the database.
+  private struct Cut {
+    var state: ManifestState
+    /// The segments to copy, oldest first, and where their records end.
+    let segments: [(number: FileNumber, end: Int)]
+    let sequence: SequenceNumber
+    /// Changes where the log was restarted since.
+    let generation: UInt64
+  }
+
+  func run() throws(EngineError) -> CheckpointReport {
+    if pipeline.lead({ engine.registry.all.contains { $0.state.holdsUnlogged } }) { try engine.background.flushAll() }
+    try directory.prepare()
+    do throws(EngineError) {
+      let lock = try fileSystem.lock(workspace + "/" + FileName.lock.name)
+      defer { lock.release() }
+      let report = try build()
+      try directory.install()
+      return report
+    } catch {
+      directory.discard()
+      throw error
+    }
+  }
+
+  // MARK: - 3. The commit
+
+  /// Takes the state and the end of the log between two commits. The log is pinned.
+  private func takeCut() throws(EngineError) -> Cut {
+    try pipeline.lead { () throws(EngineError) in
+      pipeline.restartIfBroken()
+      if let cause = pipeline.poisonError {
+        throw EngineError(.readOnly, "no checkpoint of an engine that takes no more writes", cause: cause)
+      }
+      let log = pipeline.log
+      var state = engine.tree.state
+      let last = log.current
+      var edit = VersionEdit()
+      // Also those that left no trace.
+      edit.lastSequence = pipeline.visible
+      edit.logCuts = [.init(segment: last.number, lifeID: last.lifeID, endOffset: UInt64(last.tail))]
+      let segments = log.segmentEnds.filter { $0.number >= state.oldestLog }
+      try state.apply(edit)
+      return Cut(state: state, segments: segments, sequence: pipeline.visible, generation: log.generation)
+    }
+  }
+
+  // MARK: - 4 and 5. The files
+
+  private func build() throws(EngineError) -> CheckpointReport {
+    let pin = pipeline.log.pin()
+    defer {
+      pipeline.log.unpin(pin)
+      // What a flush wanted to free meanwhile; a segment that can't be put aside is an orphan.
+      try? pipeline.log.release(before: engine.tree.state.oldestLog)
+    }
+    for _ in 0..<Self.attemptsMaximum {
+      let cut = try takeCut()
+      var report = CheckpointReport(sequence: cut.sequence)
+      do throws(EngineError) { try copyLog(cut, &report) } catch {
+        guard wasRestarted(since: cut) else { throw error }
+      }
+      // After a failed sync the pages of a segment can't be trusted: what was copied may be less than was
+      // written.
+      if wasRestarted(since: cut) {
+        try remove(logsOf: cut)
+        continue
+      }
+      try withExtendedLifetime(cut.state) { (state) throws(EngineError) in
+        try addTables(of: state, &report)
+        try fileSystem.syncDirectory(workspace)
+        let manifest = try Manifest.create(
+          directory: workspace, fileSystem: fileSystem, state: state, random: engine.environment.random)
+        manifest.close()
+      }
+      return report
+    }
+    throw EngineError(
+      .inputOutput, "the log's syncs fail again and again; no checkpoint was made", cause: pipeline.log.syncError,
+      file: engine.path)
+  }
+
+  private func wasRestarted(since cut: Cut) -> Bool {
+    pipeline.log.isBroken || pipeline.log.generation != cut.generation
+  }
+
+  private func copyLog(_ cut: Cut, _ report: inout CheckpointReport) throws(EngineError) {
+    for (number, end) in cut.segments {
+      let name = FileName.log(number).name
+      try fileSystem.copyFile(engine.path + "/" + name, to: workspace + "/" + name, size: UInt64(end))
+      report.segmentsCopied += 1
+      report.logBytesCopied += UInt64(end)
+    }
+  }
+
+  private func remove(logsOf cut: Cut) throws(EngineError) {
+    for (number, _) in cut.segments {
+      let path = workspace + "/" + FileName.log(number).name
+      if try fileSystem.attributes(path) != nil { try fileSystem.remove(path) }
+    }
+  }
+
+  private func addTables(of state: ManifestState, _ report: inout CheckpointReport) throws(EngineError) {
+    var canLink = true
+    for family in state.families.values.sorted(by: { $0.id < $1.id }) {
+      for level in 0..<Limits.levelCount {
+        for table in family.version.tables(level: level) {
+          let name = FileName.table(table.number).name
+          if canLink { canLink = try link(name) }
+          if canLink {
+            report.tablesLinked += 1
+            continue
+          }
+          try fileSystem.copyFile(engine.path + "/" + name, to: workspace + "/" + name, size: table.fileSize)
+          report.tablesCopied += 1
+          report.tableBytesCopied += table.fileSize
+        }
+      }
+    }
+  }
+
+  /// Links a file; false where this file system can't.
+  private func link(_ name: String) throws(EngineError) -> Bool {
+    do throws(EngineError) {
+      try fileSystem.link(engine.path + "/" + name, to: workspace + "/" + name)
+      return true
+    } catch {
+      switch error.code {
+      // Another device, no hard links at all, too many links of one file: which of them makes no difference.
+      case .inputOutput, .permissionDenied: return false
+      default: throw error
+      }
+    }
+  }
+}

@@ -1,0 +1,69 @@
+/// The part of a verification that reads the log.
+extension Engine {
+  /// Every segment, record by record, and that each continues the one before it.
+  ///
+  /// An engine that writes nothing has the log as its recovery finds it: that is done again. One in use knows
+  /// its segments, and where their records end at least.
+  func verifyLog(_ report: inout VerificationReport) throws(EngineError) {
+    guard !options.readOnly else { return try verifyClosedLog(&report) }
+    var previous: (number: FileNumber, place: LogSegmentHeader.Predecessor)?
+    for (number, end) in pipeline.log.segmentEnds {
+      do throws(EngineError) {
+        let header = try verifySegment(number, end: end, &report)
+        if let previous, header.predecessor != previous.place {
+          throw .corruption(
+            "the segment does not continue segment \(previous.number)", file: tree.path(.log(number)), offset: 32)
+        }
+        previous = (number, .init(number: number, lifeID: header.lifeID, end: UInt64(end)))
+      } catch {
+        previous = nil
+        guard error.code != .inputOutput else { throw error }
+        // Released in the meantime: its file may be another segment by now.
+        if number >= pipeline.log.oldestNumber { report.add(error) }
+      }
+    }
+  }
+
+  private func verifySegment(
+    _ number: FileNumber, end: Int, _ report: inout VerificationReport
+  ) throws(EngineError) -> LogSegmentHeader {
+    let name = tree.path(.log(number))
+    let file = try environment.fileSystem.openFile(name, writable: false)
+    defer { file.close() }
+    guard var reader = try LogReader.open(file, number: number, name: name) else {
+      throw .corruption("the log segment has no header of its own", file: name, offset: 0)
+    }
+    guard reader.isHeaderIntact else {
+      throw .corruption("the header block of the segment is damaged", file: name, offset: 0)
+    }
+    while let record = reader.next() {
+      var entries = LogEntryReader(record, file: name)
+      while try entries.next() != nil {}
+    }
+    guard reader.offset >= end else {
+      throw .corruption("a log record can't be read", file: name, offset: UInt64(reader.offset))
+    }
+    report.bytesVerified += UInt64(reader.offset)
+    return reader.header
+  }
+
+  private func verifyClosedLog(_ report: inout VerificationReport) throws(EngineError) {
+    let state = tree.state
+    guard state.oldestLog.value > 0 else { return }
+    let numbers = try environment.fileSystem.list(path).compactMap { FileName($0)?.logNumber }
+    let recovery = LogRecovery(
+      directory: path, fileSystem: environment.fileSystem, numbers: numbers, oldest: state.oldestLog,
+      cuts: Dictionary(
+        uniqueKeysWithValues: state.logCuts.map { ($0.segment, .init(lifeID: $0.lifeID, end: $0.endOffset)) }))
+    do throws(EngineError) {
+      let outcome = try recovery.replay { (record, segment) throws(EngineError) in
+        var entries = LogEntryReader(record, file: recovery.path(segment))
+        while try entries.next() != nil {}
+      }
+      for link in outcome.chain { report.bytesVerified += UInt64(link.end) }
+    } catch {
+      guard error.code != .inputOutput else { throw error }
+      report.add(error)
+    }
+  }
+}

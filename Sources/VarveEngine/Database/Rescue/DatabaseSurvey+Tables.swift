@@ -1,0 +1,36 @@
+extension DatabaseSurvey {
+  /// The tables that are live, as far as anybody can tell, missing and damaged ones included, and in words
+  /// what can't be told. With `verifies` every byte of them is checked.
+  func liveTables(verifies: Bool) throws(EngineError) -> (tables: [TableHarvest], doubts: [String]) {
+    var tables: [TableHarvest] = []
+    for number in candidateTables {
+      let table = TableHarvest(number, self, verifies: verifies)
+      // A later edit may have deleted it: what the MANIFEST lost.
+      if table.isMissing, !isSettled, isGone(number) { continue }
+      if let family = table.family, evidence.isDropped(family) { continue }
+      tables.append(table)
+    }
+    guard !isSettled else { return (tables, []) }
+    let inputs = try ObsoleteInputs(tables, fileSystem)
+    tables.removeAll { inputs.obsolete.contains($0.number) }
+    var doubts = inputs.doubtful.map { number in
+      "\(path(.table(number))): may be an input of a finished compaction; keys of it that were deleted may be there again"
+    }
+    for table in tables where table.family == nil {
+      doubts.append(
+        "\(table.path): does not say which column family it is of; it becomes a family of its own, with what was deleted from it elsewhere"
+      )
+    }
+    if evidence.state == nil, !tables.isEmpty || !logs.isEmpty {
+      doubts.append(
+        "\(directory): without all of its MANIFEST; column families dropped shortly before may be there again")
+    }
+    return (tables, doubts)
+  }
+
+  /// Whether a missing table was probably removed as obsolete by an edit that is lost: its number lies below
+  /// one that only lost edits can have given.
+  private func isGone(_ number: FileNumber) -> Bool {
+    tables.keys.contains { $0 > number && evidence.tables[$0] == nil && !evidence.deletedTables.contains($0) }
+  }
+}

@@ -1,0 +1,165 @@
+/// What is in the directory of a damaged database, and what its MANIFEST still says: the first look of a
+/// repair and of a salvage. Nothing is written.
+struct DatabaseSurvey {
+  let directory: String
+  let fileSystem: any FileSystem
+  private(set) var evidence = ManifestEvidence()
+  /// The MANIFEST that the evidence is from.
+  private(set) var manifest: FileNumber?
+  /// Whether CURRENT names it.
+  private(set) var hasCurrent = false
+  /// All tables in the directory, and the bytes of each.
+  private(set) var tables: [FileNumber: UInt64] = [:]
+  /// All segments of the log in the directory, ascending.
+  private(set) var logs: [FileNumber] = []
+  private(set) var files: [FileName] = []
+  /// What is wrong with CURRENT and the MANIFEST.
+  private(set) var losses: [LostPart] = []
+
+  /// Throws `.notFound` and `.notADatabase` where nothing of a database is there, and what keeps the
+  /// directory from being listed.
+  init(_ directory: String, _ fileSystem: any FileSystem) throws(EngineError) {
+    self.directory = directory
+    self.fileSystem = fileSystem
+    guard let attributes = try fileSystem.attributes(directory) else {
+      throw EngineError(.notFound, "no database here", file: directory)
+    }
+    guard attributes.isDirectory else {
+      throw EngineError(.notADatabase, "a database is a directory, and this is a file", file: directory)
+    }
+    files = try fileSystem.list(directory).compactMap { FileName($0) }.sorted { $0.name < $1.name }
+    guard files.contains(where: { $0 != .lock && $0 != .currentTemporary }) else {
+      throw EngineError(.notADatabase, "the directory holds no file of a database", file: directory)
+    }
+    for file in files {
+      switch file {
+      case .table(let number): tables[number] = try fileSystem.attributes(path(file))?.size ?? 0
+      case .log(let number): logs.append(number)
+      default: break
+      }
+    }
+    logs.sort()
+    readManifest()
+  }
+
+  func path(_ name: FileName) -> String { directory + "/" + name.name }
+
+  /// Every number that a file of the directory has.
+  var numberMaximum: FileNumber { files.compactMap(\.number).max() ?? FileNumber(0) }
+
+  // MARK: - CURRENT and MANIFEST
+
+  /// The one that CURRENT names, or else the newest of which anything can be read.
+  private mutating func readManifest() {
+    var named: FileNumber?
+    do throws(EngineError) {
+      named = try Manifest.currentNumber(directory: directory, fileSystem: fileSystem)
+    } catch {
+      add(LostPart(error.code == .notFound ? "the file is missing" : error.message, file: path(.current)))
+    }
+    var candidates: [FileNumber] = files.compactMap { if case .manifest(let number) = $0 { number } else { nil } }
+    candidates.sort(by: >)
+    if let named {
+      if candidates.contains(named) {
+        candidates = [named] + candidates.filter { $0 != named }
+      } else {
+        add(LostPart("it names \(FileName.manifest(named).name), which is missing", file: path(.current)))
+      }
+    } else if candidates.isEmpty {
+      add(LostPart("there is no MANIFEST", file: directory))
+    }
+    for number in candidates {
+      let found = read(number)
+      for part in found.parts {
+        var lost = LostPart(part, file: path(.manifest(number)))
+        lost.holdsEntries = false
+        add(lost)
+      }
+      guard found.recordCount > 0 || found.state != nil else { continue }
+      evidence = found
+      manifest = number
+      hasCurrent = number == named
+      return
+    }
+  }
+
+  private func read(_ number: FileNumber) -> ManifestEvidence {
+    let path = path(.manifest(number))
+    do throws(EngineError) {
+      let file = try fileSystem.openFile(path, writable: false)
+      defer { file.close() }
+      let bytes = try Manifest.readAll(file)
+      return ManifestEvidence(bytes.view, number: number, file: path)
+    } catch {
+      var none = ManifestEvidence()
+      none.parts = [UnreadablePart(start: 0, end: 0, message: error.message)]
+      return none
+    }
+  }
+
+  private mutating func add(_ lost: LostPart) {
+    var lost = lost
+    lost.holdsEntries = false
+    losses.append(lost)
+  }
+
+  // MARK: - Tables
+
+  /// Whether the MANIFEST has the last word on tables and the log: nothing of it is missing. After a loss of
+  /// power its last mark may be gone; then it has where no table is there that it doesn't know.
+  var isSettled: Bool {
+    if evidence.isComplete { return true }
+    guard evidence.state != nil, evidence.parts.isEmpty else { return false }
+    return tables.keys.allSatisfy { evidence.tables[$0] != nil || evidence.deletedTables.contains($0) }
+  }
+
+  /// The numbers of tables that may be live: those that the MANIFEST names, and where it may have lost
+  /// edits, all others that it does not call obsolete. Ascending; some may be missing.
+  var candidateTables: [FileNumber] {
+    var numbers = Set(evidence.tables.keys)
+    if !isSettled { numbers.formUnion(tables.keys.filter { !evidence.deletedTables.contains($0) }) }
+    return numbers.sorted()
+  }
+
+  // MARK: - The log
+
+  /// The segments that may hold what no table has, ascending.
+  var candidateLogs: [FileNumber] { logs.filter { $0 >= evidence.oldestLog ?? FileNumber(0) } }
+
+  /// What the MANIFEST and the headers of other segments say of each segment.
+  func logHints() -> [FileNumber: LogRescue.Hints] {
+    var hints: [FileNumber: LogRescue.Hints] = [:]
+    for number in logs {
+      guard let header = logHeader(number), let predecessor = header.predecessor else { continue }
+      // A header that was given up names an end that the segment has passed; the later one is right.
+      let known = hints[predecessor.number]?.end ?? 0
+      hints[predecessor.number] = LogRescue.Hints(
+        lifeID: predecessor.lifeID, end: max(known, predecessor.end))
+    }
+    for (number, cut) in evidence.logCuts {
+      hints[number] = LogRescue.Hints(lifeID: cut.lifeID, end: cut.endOffset, isCut: true)
+    }
+    return hints
+  }
+
+  /// Segments that somebody names and that are not there, ascending.
+  func missingLogs(_ hints: [FileNumber: LogRescue.Hints]) -> [FileNumber] {
+    var named = Set(hints.keys)
+    if let oldest = evidence.oldestLog { named.insert(oldest) }
+    // What comes before the oldest that is known was freed; where edits are lost, so may be what comes before
+    // the oldest that is there.
+    guard let oldest = isSettled ? evidence.oldestLog : logs.first else { return [] }
+    return named.filter { $0 >= oldest && !logs.contains($0) }.sorted()
+  }
+
+  private func logHeader(_ number: FileNumber) -> LogSegmentHeader? {
+    do throws(EngineError) {
+      let file = try fileSystem.openFile(path(.log(number)), writable: false)
+      defer { file.close() }
+      let block = try BlockOfBytes(reading: file, size: LogFormat.headerBlockSize)
+      guard case .valid(let header, _) = try LogSegmentHeader.decode(block.view, number: number, file: file.path)
+      else { return nil }
+      return header
+    } catch { return nil }
+  }
+}

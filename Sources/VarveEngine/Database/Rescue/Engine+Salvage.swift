@@ -1,0 +1,54 @@
+/// What a salvage copied, and what it could not.
+public struct SalvageReport: Sendable {
+  /// A column family of the new database.
+  public struct Family: Sendable, Hashable {
+    /// Its name there.
+    public var name: String
+    /// Its keys that have a value.
+    public var rowCount: Int
+  }
+
+  /// All families of the new database, by name.
+  public internal(set) var families: [Family] = []
+  /// Versions and tombstones that were read, in tables and in the log.
+  public internal(set) var entriesRead: UInt64 = 0
+  /// Tables that were read, damaged ones included.
+  public internal(set) var tablesRead = 0
+  /// What can't be read, file by file.
+  public internal(set) var losses: [LostPart] = []
+  /// What could not be found out: where keys that were deleted may be there again, and why.
+  public internal(set) var doubts: [String] = []
+
+  /// Whether every entry of the database was read.
+  public var isComplete: Bool { !losses.contains(where: \.holdsEntries) && doubts.isEmpty }
+}
+
+extension Engine {
+  /// Copies every readable row of a damaged database into a new one at `target`.
+  ///
+  /// A damaged block of a table loses only itself, a damaged record of the log only itself; the index of a
+  /// table, its footer, CURRENT and the MANIFEST may be lost altogether. Of each key the newest version that
+  /// can be read wins, by its sequence; batches of which a part is lost are there in part. The report says
+  /// what is lost: file, bytes, and the readable keys around.
+  ///
+  /// Where nothing is lost the new database holds the same rows. Where the MANIFEST is, families may have
+  /// other names (`recovered-NUMBER`), and rows that were deleted shortly before may be there again: the
+  /// report says where that can be.
+  ///
+  /// Two things leave no trace that a report could name: commits behind the last readable record of the log of a
+  /// database that was not closed, and its last segment where the whole file is gone.
+  ///
+  /// The source is not changed. It must not be open elsewhere: `.locked`. `target` must not exist, or be an
+  /// empty directory (`.alreadyExists`); it appears at once when all is durable, and until then is built in
+  /// `TARGET.salvage`. `options` are those of the new database. Throws `.notADatabase` where nothing of one is
+  /// there, and what keeps the target from being written.
+  ///
+  /// Complexity: reads everything once, and looks up and writes each entry in the new database.
+  @discardableResult
+  public static func salvage(
+    from source: String, to target: String, options: EngineOptions = EngineOptions(),
+    environment: EngineEnvironment = .system
+  ) throws(EngineError) -> SalvageReport {
+    try SalvageJob(source: source, target: target, options: options, environment: environment).run()
+  }
+}

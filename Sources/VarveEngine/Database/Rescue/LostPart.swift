@@ -1,0 +1,63 @@
+/// Something of a damaged database that could not be read, as a repair or a salvage reports it.
+public struct LostPart: Sendable, Hashable, CustomStringConvertible {
+  /// The file.
+  public var file: String
+  /// The bytes of the file; nil where the file is missing.
+  public var offsets: Range<UInt64>?
+  /// What is wrong.
+  public var message: String
+  /// The column family whose entries were there, where it is known.
+  public var family: String?
+  /// The last readable key before, where the order of the file tells: what was lost lies behind it.
+  public var keyBefore: [UInt8]?
+  /// The first readable key behind.
+  public var keyBehind: [UInt8]?
+  /// The sequences of the entries that were there, as far as they can be narrowed down.
+  public var sequences: ClosedRange<SequenceNumber>?
+  /// Whether entries may be lost with it. Where false, all that was there is known from elsewhere.
+  public var holdsEntries = true
+
+  /// `FILE:FROM-TO: message; family "f", keys between "a" and "b", commits 3 to 9`.
+  public var description: String {
+    var text = file
+    if let offsets { text += ":\(offsets.lowerBound)-\(offsets.upperBound)" }
+    text += ": \(message)"
+    guard holdsEntries else { return text + "; no entry is lost with it" }
+    if let family { text += "; column family \"\(family)\"" }
+    switch (keyBefore, keyBehind) {
+    case (nil, nil): break
+    case (let before?, nil): text += ", keys above \(before.printable)"
+    case (nil, let behind?): text += ", keys below \(behind.printable)"
+    case (let before?, let behind?): text += ", keys between \(before.printable) and \(behind.printable)"
+    }
+    if let sequences { text += ", commits \(sequences.lowerBound) to \(sequences.upperBound)" }
+    return text
+  }
+
+  init(_ message: String, file: String, offsets: Range<UInt64>? = nil) {
+    self.message = message
+    self.file = file
+    self.offsets = offsets
+  }
+
+  init(_ part: UnreadablePart, file: String, family: String? = nil) {
+    self.init(part.message, file: file, offsets: part.start..<max(part.start, part.end))
+    self.family = family
+    keyBefore = part.keyBefore
+    keyBehind = part.keyBehind
+    holdsEntries = part.holdsEntries
+  }
+
+  /// A table of which nothing can be read.
+  init(_ message: String, wholeTable table: TableMetadata, file: String, family: String) {
+    self.init(message, file: file)
+    self.family = family
+    keyBefore = table.smallestKey
+    keyBehind = table.largestKey
+    sequences = table.smallestSequence...table.largestSequence
+  }
+}
+
+extension [UInt8] {
+  fileprivate var printable: String { withByteView { $0.printable } }
+}

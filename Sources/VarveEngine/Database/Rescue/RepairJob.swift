@@ -1,0 +1,242 @@
+/// Rebuilds the MANIFEST of a damaged database from what is intact (`Engine.repair`).
+///
+/// # Steps
+/// 1. Every table that may be live is read, and the log.
+/// 2. What damaged tables still hold, and what the log holds where it can't be kept, goes to new tables.
+/// 3. Each family's tables are placed (`RepairPlacement`), or merged where that can't be done.
+/// 4. An empty segment of the log is made where the old ones are not kept.
+/// 5. Files that are replaced get a second name in `lost`.
+/// 6. A new MANIFEST, and CURRENT. From here the repaired database counts.
+/// 7. The old names of what is in `lost` go.
+///
+/// Each step is durable before the next one. A crash before 6 leaves the damaged database with a few files
+/// more, which the next repair finds to be orphans or copies.
+final class RepairJob {
+  private let survey: DatabaseSurvey
+  private let options: EngineOptions
+  private let environment: EngineEnvironment
+  private var fileSystem: any FileSystem { environment.fileSystem }
+  private var report = RepairReport()
+  private var families: RescuedFamilies
+  private var writer: RescueTableWriter
+  private var placed: [RescueOwner: [RepairPlacement.Table]] = [:]
+  private var aside: Set<String> = []
+  private let lost: LostDirectory
+
+  init(_ survey: DatabaseSurvey, _ options: EngineOptions, _ environment: EngineEnvironment) throws(EngineError) {
+    self.survey = survey
+    self.options = options
+    self.environment = environment
+    families = RescuedFamilies(survey.evidence, [])
+    lost = LostDirectory(survey.directory, environment.fileSystem)
+    writer = RescueTableWriter(survey, lost, options, environment)
+  }
+
+  func run() throws(EngineError) -> RepairReport {
+    report.losses = survey.losses
+    let (tables, doubts) = try survey.liveTables(verifies: true)
+    let logFault = findLogFault()
+    let isWhole = survey.isSettled && survey.hasCurrent && survey.losses.isEmpty
+    if isWhole, logFault == nil, tables.allSatisfy({ $0.fault == nil }) {
+      report.lastSequence = survey.evidence.lastSequence
+      return report
+    }
+    report.isChanged = true
+    report.doubts = doubts
+    families = RescuedFamilies(survey.evidence, tables)
+    for table in tables { try take(table) }
+    let keepsLog = survey.isSettled && logFault == nil
+    if !keepsLog { try takeLog() }
+    let versions = try placeAll()
+    try install(versions, keepsLog: keepsLog)
+    return report
+  }
+
+  // MARK: - 1 and 2. Tables
+
+  private func take(_ table: TableHarvest) throws(EngineError) {
+    let owner = table.owner
+    if table.fault == nil, let metadata = table.metadata {
+      placed[owner, default: []].append(.init(metadata: metadata, level: table.known?.level, isNew: false))
+      return
+    }
+    if !table.isMissing { aside.insert(table.path) }
+    let level = table.known?.level
+    let output = try writer.begin(owner, families, level: level ?? 0)
+    report.losses += try table.read(fileSystem, family: families.name(owner)) {
+      (key, trailer, value) throws(EngineError) in
+      try output.add(key, trailer, value)
+    }
+    if let metadata = try writer.finish(output) {
+      placed[owner, default: []].append(.init(metadata: metadata, level: level, isNew: true))
+    }
+  }
+
+  // MARK: - 1 and 2. The log
+
+  /// Why the log can't be kept; nil where recovery reads all of it.
+  private func findLogFault() -> EngineError? {
+    guard let state = survey.evidence.state, state.oldestLog.value > 0 else {
+      return survey.evidence.state == nil ? .corruption("the MANIFEST is damaged") : nil
+    }
+    let recovery = LogRecovery(
+      directory: survey.directory, fileSystem: fileSystem, numbers: survey.logs, oldest: state.oldestLog,
+      cuts: Dictionary(
+        uniqueKeysWithValues: state.logCuts.map { ($0.segment, .init(lifeID: $0.lifeID, end: $0.endOffset)) }))
+    do throws(EngineError) {
+      _ = try recovery.replay { (record, segment) throws(EngineError) in
+        var entries = LogEntryReader(record, file: recovery.path(segment))
+        while let (_, entry) = try entries.next() {
+          guard state.families[entry.family] != nil || state.isDropped(entry.family) else {
+            throw .corruption("a log record names an unknown family", file: recovery.path(segment))
+          }
+        }
+      }
+      return nil
+    } catch { return error }
+  }
+
+  /// Writes what only the log has to tables of level 0.
+  private func takeLog() throws(EngineError) {
+    var flushed = survey.evidence.flushed
+    if !survey.isSettled {
+      // A flush takes all of a memtable: what is at or below a table's newest entry is in tables. Of a
+      // damaged one that says nothing, since other tables of its flush may be lost.
+      for (owner, tables) in placed {
+        guard case .family(let id) = owner else { continue }
+        let newest = tables.filter { !$0.isNew }.map(\.metadata.largestSequence).max() ?? .zero
+        flushed[id] = max(flushed[id] ?? .zero, newest)
+      }
+    }
+    var log = LogHarvest(survey)
+    var entries: [FamilyID: [RescuedEntry]] = [:]
+    let evidence = survey.evidence
+    try log.run { (family, trailer, key, value) throws(EngineError) in
+      guard !evidence.isDropped(family), trailer.sequence > flushed[family] ?? .zero else { return }
+      entries[family, default: []].append(RescuedEntry(key: key.bytes, trailer: trailer, value: value.bytes))
+    }
+    report.losses += log.losses
+    for number in log.segmentsRead { aside.insert(survey.path(.log(number))) }
+    for family in entries.keys.sorted() {
+      let output = try writer.begin(.family(family), families, level: 0)
+      var sorted = entries[family] ?? []
+      sorted.sort(by: RescuedEntry.isBefore)
+      report.logEntriesRead += UInt64(sorted.count)
+      // Entries that were logged again are there twice.
+      for entry in sorted {
+        try entry.key.withByteView { (key) throws(EngineError) in
+          try entry.value.withByteView { (value) throws(EngineError) in try output.add(key, entry.trailer, value) }
+        }
+      }
+      if let metadata = try writer.finish(output) {
+        placed[.family(family), default: []].append(.init(metadata: metadata, level: 0, isNew: true))
+      }
+    }
+    report.lastSequence = log.lastSequence
+  }
+
+  // MARK: - 3. Places
+
+  /// Where each table goes; tables that had to be merged are replaced.
+  private func placeAll() throws(EngineError) -> [RescueOwner: [RepairPlacement.Table]] {
+    var result: [RescueOwner: [RepairPlacement.Table]] = [:]
+    for (owner, tables) in placed {
+      if let found = RepairPlacement.place(tables, trustsLevels: survey.evidence.state != nil) {
+        result[owner] = found
+        continue
+      }
+      let merged = try writer.merge(tables.map(\.metadata), owner, families)
+      result[owner] = merged.map { .init(metadata: $0, level: Limits.levelCount - 1, isNew: true) }
+      for table in tables { aside.insert(survey.path(.table(table.metadata.number))) }
+    }
+    return result
+  }
+
+  // MARK: - 4 to 7. The new database
+
+  private func install(
+    _ versions: [RescueOwner: [RepairPlacement.Table]], keepsLog: Bool
+  ) throws(EngineError) {
+    var edit = makeEdit(versions)
+    if keepsLog, let state = survey.evidence.state {
+      edit.oldestLog = state.oldestLog
+      edit.logCuts = state.logCuts
+    } else {
+      let cut = try writer.makeEmptySegment(databaseID: edit.databaseID ?? 0)
+      edit.oldestLog = cut.segment
+      edit.logCuts = [cut]
+    }
+    edit.nextFileNumber = writer.nextNumber
+    let state = try ManifestState(snapshot: edit)
+    for file in survey.files {
+      if case .manifest = file { aside.insert(survey.path(file)) }
+      if case .current = file, !survey.hasCurrent { aside.insert(survey.path(file)) }
+    }
+    // What the last CURRENT did not come to name is of no use to anybody.
+    try lost.link(aside.sorted())
+    try fileSystem.syncDirectory(survey.directory)
+    let manifest = try Manifest.create(
+      directory: survey.directory, fileSystem: fileSystem, state: state, random: environment.random)
+    manifest.close()
+    report.movedAside = try lost.removeOriginals(but: survey.path(.current))
+    describe(versions)
+  }
+
+  private func makeEdit(_ versions: [RescueOwner: [RepairPlacement.Table]]) -> VersionEdit {
+    let evidence = survey.evidence
+    var edit = VersionEdit()
+    edit.databaseID = evidence.databaseID ?? environment.random()
+    edit.formatVersion = evidence.state?.formatVersion ?? ManifestState.formatVersion
+    edit.requiredFeatures = evidence.state?.requiredFeatures ?? 0
+    var ids: [RescueOwner: FamilyID] = [:]
+    for id in families.known { ids[.family(id)] = id }
+    for case .family(let id) in versions.keys { ids[.family(id)] = id }
+    var next = max(evidence.nextFamilyID, (ids.values.max() ?? 0) + 1)
+    for case .table(let number) in versions.keys.sorted(by: { families.name($0) < families.name($1) }) {
+      ids[.table(number)] = next
+      next += 1
+    }
+    edit.nextFamilyID = next
+    var last = max(evidence.lastSequence, report.lastSequence)
+    for (owner, id) in ids.sorted(by: { $0.value < $1.value }) {
+      edit.createFamily(id, name: families.name(owner), options: families.encodedOptions(owner))
+      var flushed = evidence.flushed[id] ?? .zero
+      for table in versions[owner] ?? [] {
+        edit.addTable(table.metadata, family: id, level: table.level ?? 0)
+        flushed = max(flushed, table.metadata.largestSequence)
+      }
+      if flushed > .zero { edit.setFlushed(flushed, family: id) }
+      last = max(last, flushed)
+    }
+    edit.lastSequence = last
+    report.lastSequence = last
+    return edit
+  }
+
+  private func describe(_ versions: [RescueOwner: [RepairPlacement.Table]]) {
+    for (owner, tables) in versions {
+      for table in tables {
+        let metadata = table.metadata
+        report.tables.append(
+          .init(
+            file: survey.path(.table(metadata.number)), family: families.name(owner), level: table.level ?? 0,
+            entryCount: metadata.entryCount, smallestKey: metadata.smallestKey, largestKey: metadata.largestKey,
+            sequences: metadata.smallestSequence...metadata.largestSequence, isNew: table.isNew))
+      }
+    }
+    report.tables.sort { ($0.family, $0.level, $0.file) < ($1.family, $1.level, $1.file) }
+  }
+}
+
+/// An entry of the log, copied.
+struct RescuedEntry {
+  let key: [UInt8]
+  let trailer: Trailer
+  let value: [UInt8]
+
+  static func isBefore(_ left: RescuedEntry, _ right: RescuedEntry) -> Bool {
+    left.key.withByteView { leftKey in
+      right.key.withByteView { InternalKey(leftKey, left.trailer).compare(InternalKey($0, right.trailer)) < 0 }
+    }
+  }
+}

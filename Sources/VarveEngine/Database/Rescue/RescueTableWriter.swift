@@ -1,0 +1,138 @@
+/// Writes the files that a repair makes: tables and an empty segment, under numbers that nobody has.
+final class RescueTableWriter {
+  private let directory: String
+  private let lost: LostDirectory
+  private let options: EngineOptions
+  private let environment: EngineEnvironment
+  private var fileSystem: any FileSystem { environment.fileSystem }
+  /// The number that the next file gets.
+  private(set) var nextNumber: FileNumber
+
+  init(
+    _ survey: DatabaseSurvey, _ lost: LostDirectory, _ options: EngineOptions, _ environment: EngineEnvironment
+  ) {
+    directory = survey.directory
+    self.lost = lost
+    self.options = options
+    self.environment = environment
+    nextNumber = max(survey.evidence.nextFileNumber, FileNumber(survey.numberMaximum.value + 1))
+  }
+
+  private func path(_ name: FileName) -> String { directory + "/" + name.name }
+
+  private func takeNumber() -> FileNumber {
+    defer { nextNumber = FileNumber(nextNumber.value + 1) }
+    return nextNumber
+  }
+
+  // MARK: - Tables
+
+  /// A table that is being written; its file is made with the first entry.
+  final class Output {
+    fileprivate var builder: TableBuilder?
+    fileprivate var file: (any File)?
+    fileprivate var number = FileNumber(0)
+    fileprivate let begin: () throws(EngineError) -> (FileNumber, any File, TableBuilder)
+    private var lastKey: [UInt8] = []
+    private var lastTrailer = Trailer(word: 0)
+
+    fileprivate init(_ begin: @escaping () throws(EngineError) -> (FileNumber, any File, TableBuilder)) {
+      self.begin = begin
+    }
+
+    /// Adds an entry, which is left out where it does not come behind the one before: a block that verifies
+    /// and is out of order is of another place, and one that is there already adds nothing.
+    func add(_ key: ByteView, _ trailer: Trailer, _ value: ByteView) throws(EngineError) {
+      if builder == nil {
+        let (number, file, builder) = try begin()
+        (self.number, self.file, self.builder) = (number, file, builder)
+      } else {
+        let order = lastKey.withByteView { InternalKey($0, lastTrailer).compare(InternalKey(key, trailer)) }
+        guard order < 0 else { return }
+      }
+      try builder?.add(key, trailer, value)
+      lastKey = key.bytes
+      lastTrailer = trailer
+    }
+
+    fileprivate var size: UInt64 { builder?.estimatedFileSize ?? 0 }
+    fileprivate func isAt(_ key: ByteView) -> Bool { lastKey.withByteView { $0 == key } }
+  }
+
+  func begin(_ owner: RescueOwner, _ families: RescuedFamilies, level: Int) throws(EngineError) -> Output {
+    var table = options.tableOptions(families.options(owner), level: level, origin: .flush)
+    if case .family(let id) = owner { table.family = id }
+    table.familyName = families.name(owner)
+    return Output { [self] () throws(EngineError) in
+      let number = takeNumber()
+      let file = try fileSystem.createFile(try lost.workPath(.table(number)))
+      return (number, file, TableBuilder(file: file, number: number, tableID: environment.random(), options: table))
+    }
+  }
+
+  /// Syncs the table and gives it its name; nil where it got no entry. The directory is the caller's to sync.
+  func finish(_ output: Output) throws(EngineError) -> TableMetadata? {
+    guard let builder = output.builder, let file = output.file else { return nil }
+    let summary = try builder.finish()
+    try file.sync()
+    file.close()
+    try fileSystem.rename(file.path, to: path(.table(output.number)))
+    return TableMetadata(number: output.number, summary)
+  }
+
+  /// Merges all tables of a family: the newest version of each key is left, and no tombstone.
+  func merge(
+    _ tables: [TableMetadata], _ owner: RescueOwner, _ families: RescuedFamilies
+  ) throws(EngineError) -> [TableMetadata] {
+    var merge = MergingIterator<MergeSource>(capacity: tables.count)
+    for table in tables {
+      let file = try fileSystem.openFile(path(.table(table.number)), writable: false)
+      let reader = try TableReader.open(
+        file: file, number: table.number, fileSize: table.fileSize, cache: BlockCache(capacity: 1 << 20),
+        tableID: table.tableID)
+      merge.append(MergeSource(reader.makeIterator(.compaction)))
+    }
+    let sizeMaximum = try options.memoryPlan().tableSize
+    let level = Limits.levelCount - 1
+    var result: [TableMetadata] = []
+    var output = try begin(owner, families, level: level)
+    var newest = ByteWriter()
+    var hasKey = false
+    try merge.seekToFirst()
+    while merge.isValid {
+      if !hasKey || newest.view != merge.userKey {
+        newest.removeAll()
+        newest.append(merge.userKey)
+        hasKey = true
+        if !merge.trailer.isTombstone {
+          if output.size >= sizeMaximum {
+            if let table = try finish(output) { result.append(table) }
+            output = try begin(owner, families, level: level)
+          }
+          try output.add(merge.userKey, merge.trailer, merge.value)
+        }
+      }
+      try merge.next()
+    }
+    if let table = try finish(output) { result.append(table) }
+    return result
+  }
+
+  // MARK: - The log
+
+  /// A segment without records, as a clean close leaves one: what a repaired database begins its log behind.
+  func makeEmptySegment(databaseID: UInt64) throws(EngineError) -> VersionEdit.LogCut {
+    let number = takeNumber()
+    let lifeID = environment.random()
+    let header = LogSegmentHeader(
+      number: number, lifeID: lifeID, predecessor: nil, capacity: UInt64(LogFormat.headerBlockSize),
+      databaseID: databaseID)
+    var bytes = ByteWriter(capacity: LogFormat.headerBlockSize)
+    header.encode(into: &bytes)
+    let file = try fileSystem.createFile(path(.log(number)))
+    defer { file.close() }
+    try unsafe file.write(bytes.view.buffer, at: 0)
+    try file.sync()
+    return .init(segment: number, lifeID: lifeID, endOffset: UInt64(LogFormat.headerBlockSize))
+  }
+}

@@ -1,0 +1,30 @@
+extension FileSystem {
+  private static var copyPieceSize: Int { 256 << 10 }
+
+  /// Copies the first `size` bytes of a file, which it must have, to a new one, and syncs that.
+  ///
+  /// Throws `.corruption` where the file is shorter, and removes what it made where it throws.
+  func copyFile(_ path: String, to newPath: String, size: UInt64) throws(EngineError) {
+    let source = try openFile(path, writable: false)
+    defer { source.close() }
+    let copy = try createFile(newPath)
+    defer { copy.close() }
+    do throws(EngineError) {
+      var piece = [UInt8](repeating: 0, count: Int(min(UInt64(Self.copyPieceSize), max(size, 1))))
+      var offset: UInt64 = 0
+      while offset < size {
+        let wanted = Int(min(UInt64(piece.count), size - offset))
+        if wanted < piece.count { piece.removeLast(piece.count - wanted) }
+        guard try source.read(into: &piece, at: offset) == wanted else {
+          throw .corruption("the file ends before byte \(size)", file: path, offset: offset)
+        }
+        try copy.write(piece, at: offset)
+        offset += UInt64(wanted)
+      }
+      try copy.sync()
+    } catch {
+      try? remove(newPath)
+      throw error
+    }
+  }
+}

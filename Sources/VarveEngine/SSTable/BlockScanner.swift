@@ -1,0 +1,90 @@
+/// Finds the blocks of a table one behind the other where no index says where they are.
+///
+/// A block does not tell its size, but its checksum does: of the bytes from its begin on, only the right
+/// number, with the codec and the checksum behind them, verifies. So the end of an intact block is found
+/// in one pass over it. Behind damage the next begin is not known either: every offset is tried, up to
+/// `resyncSizeMaximum` bytes each, within a bound of work for the whole table.
+///
+/// One thread's. The views that it hands out are valid while `bytes` are, contents while the block lives.
+struct BlockScanner {
+  /// An intact block.
+  struct Found {
+    let start: Int
+    let end: Int
+    /// Nil for a block that verifies and holds no rows: of a filter, an index, the properties.
+    let content: Content?
+  }
+
+  struct Content {
+    let bytes: BlockBytes
+    let size: Int
+    var view: ByteView { bytes.view(size) }
+  }
+
+  private let bytes: ByteView
+  /// Where `bytes` begin in the file.
+  private let fileOffset: UInt64
+  private let tableID: UInt64
+  /// Steps of the checksum that may still be made to find begins behind damage.
+  private var workLeft: Int
+  private var largestFound = 0
+
+  static let resyncSizeMinimum = 16 << 10
+  /// About a second.
+  static let workMaximum = 1 << 28
+
+  init(_ bytes: ByteView, fileOffset: UInt64, tableID: UInt64, work: Int = Self.workMaximum) {
+    self.bytes = bytes
+    self.fileOffset = fileOffset
+    self.tableID = tableID
+    workLeft = work
+  }
+
+  /// The block that begins at `start`, of any size.
+  mutating func block(at start: Int) -> Found? {
+    guard let end = end(ofBlockAt: start, limit: bytes.count) else { return nil }
+    return decode(start, end)
+  }
+
+  /// The next block that begins behind `start`; nil where there is none, or the work is used up.
+  mutating func next(behind start: Int) -> Found? {
+    let limit = max(Self.resyncSizeMinimum, 2 * largestFound)
+    var position = start + 1
+    while position + BlockTrailer.size <= bytes.count, workLeft > 0 {
+      if let end = end(ofBlockAt: position, limit: limit) { return decode(position, end) }
+      workLeft -= min(limit, bytes.count - position)
+      position += 1
+    }
+    return nil
+  }
+
+  private mutating func decode(_ start: Int, _ end: Int) -> Found {
+    largestFound = max(largestFound, end - start)
+    let payload = bytes.slice(start, end - BlockTrailer.size)
+    guard let codec = Compression(rawValue: bytes[end - BlockTrailer.size]),
+      let content = codec.decompress(payload, sizeMaximum: TableFormat.contentSizeMaximum)
+    else { return Found(start: start, end: end, content: nil) }
+    let found = Content(bytes: content.memory, size: content.size)
+    do throws(EngineError) { try Block.validate(found.view) } catch {
+      return Found(start: start, end: end, content: nil)
+    }
+    return Found(start: start, end: end, content: found)
+  }
+
+  /// The end, trailer included, of the block at `start`, where one of at most `limit` bytes verifies.
+  private func end(ofBlockAt start: Int, limit: Int) -> Int? {
+    let last = min(bytes.count - BlockTrailer.size, start + min(limit, bytes.count))
+    guard start <= last else { return nil }
+    let place = CRC32C.seed(tableID, fileOffset + UInt64(start))
+    let codecMaximum = UInt8(Compression.allCases.count)
+    var checksum: UInt32 = 0
+    for position in start...last {
+      let next = CRC32C.extend(checksum, bytes.slice(position, position + 1))
+      if bytes[position] < codecMaximum, next ^ place == bytes.load(position + 1, as: UInt32.self) {
+        return position + BlockTrailer.size
+      }
+      checksum = next
+    }
+    return nil
+  }
+}

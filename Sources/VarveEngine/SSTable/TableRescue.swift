@@ -1,0 +1,211 @@
+/// Reads of a damaged table what can be read: block by block, a damaged one loses only itself.
+///
+/// # Where blocks are
+/// 1. The index says so, as far as it can be read: the root, or the root and its partitions.
+/// 2. Between the blocks that it names, and everywhere where there is none, they are found by their
+///    checksums (`BlockScanner`). That needs the table's id: from the footer, from whoever knows it (the
+///    MANIFEST), or from a damaged footer with at most one wrong bit in the id.
+///
+/// What can't be read at all, damaged sectors that the system reports included, becomes an
+/// `UnreadablePart` with the keys around it.
+///
+/// One thread's; used once.
+final class TableRescue {
+  /// Called with each entry: key, trailer and value are valid during the call.
+  typealias Visit = (ByteView, Trailer, ByteView) throws(EngineError) -> Void
+
+  private let file: any File
+  private let size: UInt64
+  private var tableID: UInt64?
+  /// The table, where its footer is whole.
+  private var reader: TableReader?
+  private var lastKey: [UInt8]?
+  private var openParts = 0
+
+  /// What could not be read, ascending.
+  private(set) var parts: [UnreadablePart] = []
+  private(set) var entryCount: UInt64 = 0
+  /// Nil where they can't be read.
+  private(set) var properties: TableProperties?
+
+  /// `tableID` is what others know of the table.
+  init(_ file: any File, number: FileNumber, tableID: UInt64?) throws(EngineError) {
+    self.file = file
+    size = try file.size()
+    self.tableID = tableID
+    let cache = BlockCache(capacity: 1 << 20)
+    do throws(EngineError) {
+      let table = try TableReader.open(file: file, number: number, fileSize: size, cache: cache)
+      reader = table
+      self.tableID = table.tableID
+      properties = try table.properties()
+    } catch {}
+  }
+
+  /// Visits every readable entry, in the order of the file. Throws only what `visit` throws.
+  func run(_ visit: Visit) throws(EngineError) {
+    let handles = knownHandles()
+    var position: UInt64 = 0
+    for handle in handles {
+      if handle.offset > position { try scan(position, handle.offset, visit) }
+      try readBlock(handle, visit)
+      position = max(position, handle.end ?? position)
+    }
+    let dataEnd = reader?.footer.dataSize ?? size
+    if position < dataEnd { try scan(position, dataEnd, visit) }
+    if let reader { checkRest(reader) }
+  }
+
+  // MARK: - By the index
+
+  /// The data blocks that a readable index names, in the order of the file.
+  private func knownHandles() -> [BlockHandle] {
+    guard let reader, let root = indexBlock(reader.footer.rootIndex, reader) else { return [] }
+    var handles: [BlockHandle] = []
+    for row in 0..<root.block.rowCount {
+      let handle = root.block.entries.handle(row)
+      if reader.footer.indexLevelCount == 1 {
+        handles.append(handle)
+      } else if let partition = indexBlock(handle, reader) {
+        for row in 0..<partition.block.rowCount { handles.append(partition.block.entries.handle(row)) }
+      }
+    }
+    // The checksum holds the index; a handle outside the data is a table that nobody wrote.
+    return handles.filter { $0.end.map { $0 <= reader.footer.dataSize } ?? false }.sorted { $0.offset < $1.offset }
+  }
+
+  /// An index block in memory of its own.
+  private struct LoadedIndex {
+    let pin: BlockBytes
+    let block: IndexBlock
+  }
+
+  private func indexBlock(_ handle: BlockHandle, _ reader: TableReader) -> LoadedIndex? {
+    do throws(EngineError) {
+      let bytes = try copy(handle, .index, reader)
+      return LoadedIndex(pin: bytes, block: IndexBlock(validated: bytes.view(Int(handle.contentSize))))
+    } catch { return nil }
+  }
+
+  private func copy(_ handle: BlockHandle, _ role: BlockRole, _ reader: TableReader) throws(EngineError) -> BlockBytes {
+    let memory = try reader.read(handle, role)
+    let bytes = BlockBytes(count: Int(handle.contentSize))
+    unsafe bytes.base.copyMemory(from: memory.base, byteCount: bytes.count)
+    return bytes
+  }
+
+  private func readBlock(_ handle: BlockHandle, _ visit: Visit) throws(EngineError) {
+    guard let reader else { return }
+    let bytes: BlockBytes
+    do throws(EngineError) { bytes = try copy(handle, .data, reader) } catch {
+      return add(handle.offset, handle.end ?? handle.offset, error.message)
+    }
+    try emit(bytes.view(Int(handle.contentSize)), visit)
+  }
+
+  /// What is behind the data holds no entries, but where it can't be read it is damaged all the same.
+  private func checkRest(_ reader: TableReader) {
+    let footer = reader.footer
+    func check(_ handle: BlockHandle, _ role: BlockRole, _ name: String) {
+      do throws(EngineError) { _ = try reader.read(handle, role) } catch {
+        add(handle.offset, handle.end ?? handle.offset, "\(name): \(error.message)", holdsEntries: false)
+      }
+    }
+    for page in 0..<TableFilter.pageCount(footer) { check(TableFilter.handle(page, footer), .filter, "the filter") }
+    check(footer.rootIndex, .index, "the index")
+    if footer.indexLevelCount == 2, let root = indexBlock(footer.rootIndex, reader) {
+      for row in 0..<root.block.rowCount { check(root.block.entries.handle(row), .index, "the index") }
+    }
+    check(footer.properties, .properties, "the properties")
+  }
+
+  // MARK: - By checksums
+
+  private func scan(_ start: UInt64, _ end: UInt64, _ visit: Visit) throws(EngineError) {
+    guard end > start, end - start <= UInt64(Int.max / 2) else { return }
+    let bytes = readRegion(start, end)
+    let view = bytes.view(bytes.count)
+    guard let tableID = tableID ?? guessTableID(view, start) else {
+      return add(start, end, "no index, and no footer that tells the table's id")
+    }
+    self.tableID = tableID
+    var scanner = BlockScanner(view, fileOffset: start, tableID: tableID)
+    var position = 0
+    while position < view.count {
+      if let found = scanner.block(at: position) {
+        if let content = found.content { try emit(content.view, visit) }
+        position = found.end
+        continue
+      }
+      guard let next = scanner.next(behind: position) else { break }
+      add(start + UInt64(position), start + UInt64(next.start), "no block that verifies")
+      position = next.start
+    }
+    guard position < view.count else { return }
+    // Without a footer the last bytes of the file are what is left of it.
+    let isFooter = reader == nil && end == size && view.count - position == TableFormat.footerSize
+    add(
+      start + UInt64(position), end, isFooter ? "the footer is damaged" : "no block that verifies",
+      holdsEntries: !isFooter)
+  }
+
+  /// The id that the bytes of a damaged footer name, or one that differs from it in a bit: the one by which
+  /// the first block verifies.
+  private func guessTableID(_ data: ByteView, _ start: UInt64) -> UInt64? {
+    guard start == 0, data.count > TableFormat.footerSize else { return nil }
+    let written = data.load(data.count - TableFormat.footerSize, as: UInt64.self)
+    let head = data.slice(0, min(data.count, 256 << 10))
+    for candidate in [written] + (0..<64).map({ written ^ (1 << UInt64($0)) }) {
+      var scanner = BlockScanner(head, fileOffset: 0, tableID: candidate)
+      if scanner.block(at: 0)?.content != nil { return candidate }
+    }
+    return nil
+  }
+
+  /// The bytes of a region; where the system can't read them, zeros.
+  private func readRegion(_ start: UInt64, _ end: UInt64) -> BlockBytes {
+    let bytes = BlockBytes(count: Int(end - start))
+    let all = unsafe UnsafeMutableRawBufferPointer(start: bytes.base, count: bytes.count)
+    do throws(EngineError) {
+      _ = try unsafe file.read(into: all, at: start)
+    } catch {
+      var offset = 0
+      while offset < bytes.count {
+        let piece = unsafe UnsafeMutableRawBufferPointer(rebasing: all[offset..<min(offset + 4096, bytes.count)])
+        _ = try? unsafe file.read(into: piece, at: start + UInt64(offset))
+        offset += 4096
+      }
+    }
+    return bytes
+  }
+
+  // MARK: - What was found
+
+  private func emit(_ content: ByteView, _ visit: Visit) throws(EngineError) {
+    let block = Block(validated: content)
+    var key = ByteWriter(capacity: block.keySizeMaximum + 16)
+    for row in 0..<block.rowCount {
+      key.removeAll()
+      block.appendKey(row, to: &key)
+      if openParts < parts.count {
+        for index in openParts..<parts.count { parts[index].keyBehind = key.bytes }
+        openParts = parts.count
+      }
+      try visit(key.view, block.trailer(row), block.value(row))
+      entryCount += 1
+    }
+    if block.rowCount > 0 { lastKey = key.bytes }
+  }
+
+  private func add(_ start: UInt64, _ end: UInt64, _ message: String, holdsEntries: Bool = true) {
+    if let last = parts.last, last.end == start, last.holdsEntries == holdsEntries, openParts < parts.count {
+      parts[parts.count - 1].end = end
+      return
+    }
+    var part = UnreadablePart(start: start, end: end, message: message)
+    part.holdsEntries = holdsEntries
+    if holdsEntries { part.keyBefore = lastKey }
+    parts.append(part)
+    if !holdsEntries { openParts = parts.count }
+  }
+}

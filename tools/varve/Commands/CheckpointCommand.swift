@@ -1,0 +1,50 @@
+import ArgumentParser
+import VarveEngine
+
+/// A database that holds what another one does.
+struct CheckpointCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "checkpoint",
+    abstract: "Make a second database with the same content, of hard links where the file system has them.",
+    discussion: """
+      The target must not exist, or be an empty directory on the same file system; on another one the tables \
+      are copied. All column families are there as of one commit. The database must not be open elsewhere.
+
+      Example: varve checkpoint /data/example.varve /backup/example.varve
+      """
+  )
+
+  @OptionGroup var database: DatabaseArgument
+  @Argument(help: "The directory of the new database.", completion: .directory) var target: String
+  @OptionGroup var output: OutputOption
+
+  func run() throws {
+    let result = try database.writing { engine in Result(try engine.checkpoint(to: target)) }
+    let sink = try ByteSink.standardOutput()
+    try output.json ? sink.writeJSON(result) : sink.writeLine("\(target): \(result.text)")
+    try sink.finish()
+  }
+
+  private struct Result: Encodable {
+    let sequence: UInt64
+    let tablesLinked: Int
+    let tablesCopied: Int
+    let tableBytesCopied: UInt64
+    let segmentsCopied: Int
+    let logBytesCopied: UInt64
+
+    init(_ report: CheckpointReport) {
+      sequence = report.sequence.value
+      tablesLinked = report.tablesLinked
+      tablesCopied = report.tablesCopied
+      tableBytesCopied = report.tableBytesCopied
+      segmentsCopied = report.segmentsCopied
+      logBytesCopied = report.logBytesCopied
+    }
+
+    var text: String {
+      "everything up to commit \(sequence); \(tablesLinked) tables linked, \(tablesCopied) copied "
+        + "(\(SizeText.text(tableBytesCopied))), \(SizeText.text(logBytesCopied)) of log"
+    }
+  }
+}

@@ -1,0 +1,119 @@
+import ArgumentParser
+import VarveEngine
+
+/// Makes a damaged database one that opens.
+struct RepairCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "repair",
+    abstract: "Rebuild the MANIFEST of a damaged database from what is intact.",
+    discussion: """
+      Works in place, and removes nothing: what is replaced or can't be read goes into the directory "lost" of \
+      the database. Says which tables are kept and exactly what is lost: file, bytes, and the readable keys \
+      around. Ends with status 1 where something is lost. Copy the directory first, if there is room: salvage \
+      reads more of a damaged copy than of a repaired one.
+
+      Example: varve repair /data/example.varve
+      """
+  )
+
+  @OptionGroup var database: DatabaseArgument
+  @OptionGroup var output: OutputOption
+
+  func run() throws {
+    let report = try Engine.repair(at: database.path)
+    let sink = try ByteSink.standardOutput()
+    if output.json {
+      try sink.writeJSON(Summary(report))
+    } else {
+      for table in report.tables {
+        try sink.writeLine(
+          "\(table.isNew ? "written" : "kept"): \(table.file): level \(table.level) of \"\(table.family)\", "
+            + "\(table.entryCount) entries from \(PrintableText.text(table.smallestKey)) to "
+            + "\(PrintableText.text(table.largestKey)), commits \(table.sequences.lowerBound) to \(table.sequences.upperBound)"
+        )
+      }
+      for file in report.movedAside { try sink.writeLine("moved aside: \(file)") }
+      try RescueText.write(report.losses, report.doubts, to: sink)
+      try sink.writeLine(
+        report.isChanged
+          ? "repaired up to commit \(report.lastSequence); \(report.tables.count) tables, \(report.logEntriesRead) entries of the log"
+          : "nothing to repair")
+    }
+    try sink.finish()
+    guard report.isComplete else { throw ExitStatus.answerIsNo.asError }
+  }
+
+  private struct Summary: Encodable {
+    struct Table: Encodable {
+      let file: String
+      let family: String
+      let level: Int
+      let entryCount: UInt64
+      let smallestKeyHex: String
+      let largestKeyHex: String
+      let smallestSequence: UInt64
+      let largestSequence: UInt64
+      let isNew: Bool
+    }
+    let isChanged: Bool
+    let isComplete: Bool
+    let lastSequence: UInt64
+    let logEntriesRead: UInt64
+    let tables: [Table]
+    let losses: [LossRow]
+    let doubts: [String]
+    let movedAside: [String]
+
+    init(_ report: RepairReport) {
+      isChanged = report.isChanged
+      isComplete = report.isComplete
+      lastSequence = report.lastSequence.value
+      logEntriesRead = report.logEntriesRead
+      tables = report.tables.map {
+        Table(
+          file: $0.file, family: $0.family, level: $0.level, entryCount: $0.entryCount,
+          smallestKeyHex: HexText.text($0.smallestKey), largestKeyHex: HexText.text($0.largestKey),
+          smallestSequence: $0.sequences.lowerBound.value, largestSequence: $0.sequences.upperBound.value,
+          isNew: $0.isNew)
+      }
+      losses = report.losses.map { LossRow($0) }
+      doubts = report.doubts
+      movedAside = report.movedAside
+    }
+  }
+}
+
+/// How repair and salvage tell people what is lost.
+enum RescueText {
+  static func write(_ losses: [LostPart], _ doubts: [String], to sink: ByteSink) throws {
+    for loss in losses { try sink.writeLine("\(loss.holdsEntries ? "lost" : "damaged"): \(loss)") }
+    for doubt in doubts { try sink.writeLine("in doubt: \(doubt)") }
+  }
+}
+
+/// Something that can't be read, as `--json` prints it.
+struct LossRow: Encodable {
+  let file: String
+  let offset: UInt64?
+  let end: UInt64?
+  let message: String
+  let family: String?
+  let keyBeforeHex: String?
+  let keyBehindHex: String?
+  let smallestSequence: UInt64?
+  let largestSequence: UInt64?
+  let holdsEntries: Bool
+
+  init(_ loss: LostPart) {
+    file = loss.file
+    offset = loss.offsets?.lowerBound
+    end = loss.offsets?.upperBound
+    message = loss.message
+    family = loss.family
+    keyBeforeHex = loss.keyBefore.map { HexText.text($0) }
+    keyBehindHex = loss.keyBehind.map { HexText.text($0) }
+    smallestSequence = loss.sequences?.lowerBound.value
+    largestSequence = loss.sequences?.upperBound.value
+    holdsEntries = loss.holdsEntries
+  }
+}

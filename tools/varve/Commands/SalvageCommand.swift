@@ -1,0 +1,59 @@
+import ArgumentParser
+import VarveEngine
+
+/// Copies what can be read of a damaged database.
+struct SalvageCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "salvage",
+    abstract: "Copy every readable row of a damaged database into a new one.",
+    discussion: """
+      A damaged block of a table, or record of the log, loses only itself; CURRENT, the MANIFEST and the \
+      indexes of tables may be lost altogether. The source is not changed. The target must not exist, or be \
+      an empty directory. Says exactly what is lost, and ends with status 1 where something is.
+
+      Example: varve salvage /data/example.varve /data/saved.varve
+      """
+  )
+
+  @OptionGroup var database: DatabaseArgument
+  @Argument(help: "The directory of the new database.", completion: .directory) var target: String
+  @OptionGroup var output: OutputOption
+
+  func run() throws {
+    let report = try Engine.salvage(from: database.path, to: target)
+    let sink = try ByteSink.standardOutput()
+    if output.json {
+      try sink.writeJSON(Summary(report))
+    } else {
+      try RescueText.write(report.losses, report.doubts, to: sink)
+      for family in report.families { try sink.writeLine("\"\(family.name)\": \(family.rowCount) rows") }
+      try sink.writeLine(
+        "\(target): \(report.entriesRead) entries of \(report.tablesRead) tables and the log read; "
+          + (report.isComplete ? "nothing is lost" : "see above what is lost"))
+    }
+    try sink.finish()
+    guard report.isComplete else { throw ExitStatus.answerIsNo.asError }
+  }
+
+  private struct Summary: Encodable {
+    struct Family: Encodable {
+      let name: String
+      let rows: Int
+    }
+    let isComplete: Bool
+    let families: [Family]
+    let entriesRead: UInt64
+    let tablesRead: Int
+    let losses: [LossRow]
+    let doubts: [String]
+
+    init(_ report: SalvageReport) {
+      isComplete = report.isComplete
+      families = report.families.map { Family(name: $0.name, rows: $0.rowCount) }
+      entriesRead = report.entriesRead
+      tablesRead = report.tablesRead
+      losses = report.losses.map { LossRow($0) }
+      doubts = report.doubts
+    }
+  }
+}
