@@ -123,8 +123,7 @@ extension Engine {
     checkOpen()
     let state = state(of: family)
     if state.isDropped { throw CommitPipeline.droppedError(state) }
-    // The snapshot first: what it sees is held from then on, and any later view has all of it.
-    let snapshot = snapshot ?? self.snapshot()
-    return EngineCursor(state.retainView(), snapshot, tree, bounds)
+    let (view, snapshot) = retainView(of: state, snapshot)
+    return EngineCursor(view, snapshot, tree, bounds)
   }
 }

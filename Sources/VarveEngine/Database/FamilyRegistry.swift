@@ -21,7 +21,8 @@ final class FamilyRegistry: Sendable {
   func remove(_ family: ColumnFamily) {
     table.withLock { table in
       table.byID[family.id] = nil
-      table.byName[family.name] = nil
+      // The name may have gone to another family already, where a follower meets both changes at once.
+      if table.byName[family.name]?.id == family.id { table.byName[family.name] = nil }
     }
   }
 

@@ -138,11 +138,25 @@ final class Tree: TableReaders {
   private func openTable(_ table: TableMetadata) throws(EngineError) -> TableReader {
     // What was closed lately may have a descriptor still.
     epochs.poll()
-    let file = try environment.fileSystem.openFile(path(.table(table.number)), writable: false)
+    let file: any File
+    if let kept = table.slot.keptFile { file = kept } else { file = try openFile(of: table) }
     return try TableReader.open(
       file: file, number: table.number, fileSize: table.fileSize, cache: cache, tableID: table.tableID,
       account: budget.account(.openTables))
   }
+
+  private func openFile(of table: TableMetadata) throws(EngineError) -> any File {
+    let path = path(.table(table.number))
+    do throws(EngineError) { return try environment.fileSystem.openFile(path, writable: false) } catch {
+      guard error.code == .notFound else { throw error }
+      throw EngineError(
+        .notFound, "the table was removed; if another process has the database open, catch up or open it again",
+        cause: error, file: path)
+    }
+  }
+
+  /// Takes the state that another process made durable.
+  func follow(_ state: ManifestState) { manifest.withLock { $0.follow(state) } }
 
   /// Closes the tables and gives the MANIFEST back.
   func close() {
