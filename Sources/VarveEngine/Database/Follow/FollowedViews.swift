@@ -40,7 +40,9 @@ extension Engine {
   /// A snapshot with the views of all families, where another process may change them.
   func makeSnapshot() -> EngineSnapshot {
     guard let views else { return EngineSnapshot(list: snapshots) { pipeline.visible } }
-    return views.whileStill { EngineSnapshot(list: snapshots, holding: { HeldViews(registry.all) }) { pipeline.visible } }
+    return views.whileStill {
+      EngineSnapshot(list: snapshots, holding: { HeldViews(registry.all) }) { pipeline.visible }
+    }
   }
 
   /// A view and the sequence to read it at, counted, for a cursor.
