@@ -113,12 +113,12 @@ struct FollowTailTests {
     damaged[start + 24] ^= 1
     let file = try fileSystem.openFile(DirectoryImage.path(log), writable: true)
     try file.write(damaged, at: 0)
-    try follower.catchUp()
-    #expect(try follower.engine.get(Self.key) == [1], "one look does not tell damage from a race")
+    // The opening stopped at this place; now it is the second look, which tells damage from a record on its way.
     let error = #expect(throws: EngineError.self) { try follower.catchUp() }
     #expect(error?.code == .corruption)
     #expect(error?.file == DirectoryImage.path(log))
     #expect(error?.offset == UInt64(start / 8 * 8))
+    #expect(try follower.engine.get(Self.key) == [1])
     try file.write(new, at: 0)
     try follower.catchUp()
     #expect(try follower.engine.get(Self.key) == [3])
