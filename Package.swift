@@ -79,7 +79,9 @@ let package = Package(
     ),
     .testTarget(
       name: "VarveEngineCrashTests",
-      dependencies: ["VarveEngine", "EngineTestSupport", "varve-kill-target", "varve-memory-target"],
+      dependencies: [
+        "VarveEngine", "EngineTestSupport", "varve-kill-target", "varve-memory-target", "varve-follow-target",
+      ],
       swiftSettings: settings
     ),
     // The program that the kill test kills: it writes to a database until then.
@@ -87,6 +89,13 @@ let package = Package(
       name: "varve-kill-target",
       dependencies: ["VarveEngine"],
       path: "Tests/KillTarget",
+      swiftSettings: settings
+    ),
+    // The processes that write a database and follow it.
+    .executableTarget(
+      name: "varve-follow-target",
+      dependencies: ["VarveEngine"],
+      path: "Tests/FollowTarget",
       swiftSettings: settings
     ),
     // The program whose resident memory is measured.

@@ -8,7 +8,7 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     private enum Name: String, Sendable {
       case corruption, unsupportedFormat, notFound, alreadyExists, notADatabase, locked, invalidArgument
       case limitExceeded, readOnly, noSpace, inputOutput, familyDropped, unknownFamily, outcomeUnknown
-      case permissionDenied, canceled, mergeFailed, conflict, tooManyOpenFiles
+      case permissionDenied, canceled, mergeFailed, conflict, tooManyOpenFiles, rewound
     }
     private let name: Name
     private init(_ name: Name) { self.name = name }
@@ -53,6 +53,8 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     public static let mergeFailed = Code(.mergeFailed)
     /// What a transaction read was changed since by somebody else. Begin it anew.
     public static let conflict = Code(.conflict)
+    /// The database that is followed lost commits that were read here, by a loss of power: follow it anew.
+    public static let rewound = Code(.rewound)
 
     /// The name of the code, as in the source.
     public var description: String { name.rawValue }

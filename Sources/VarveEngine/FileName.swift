@@ -17,6 +17,7 @@ struct FileNumber: Hashable, Comparable, Sendable, CustomStringConvertible {
 /// | `000012.log` | a segment of the write-ahead log |
 /// | `000012.pool` | a segment that waits to be used again |
 /// | `000012.sst` | a table |
+/// | `SHARED` | what an engine tells followers in other processes (`SharedPage`) |
 ///
 /// Numbers are at least six digits, zero-padded. Another spelling of the same number is not a name
 /// of the engine: it never deletes what it could not have named.
@@ -28,6 +29,7 @@ enum FileName: Hashable, Sendable {
   case log(FileNumber)
   case pooledLog(FileNumber)
   case table(FileNumber)
+  case shared
 
   var name: String {
     switch self {
@@ -38,12 +40,13 @@ enum FileName: Hashable, Sendable {
     case .log(let number): Self.digits(number) + ".log"
     case .pooledLog(let number): Self.digits(number) + ".pool"
     case .table(let number): Self.digits(number) + ".sst"
+    case .shared: "SHARED"
     }
   }
 
   var number: FileNumber? {
     switch self {
-    case .lock, .current, .currentTemporary: nil
+    case .lock, .current, .currentTemporary, .shared: nil
     case .manifest(let number), .log(let number), .pooledLog(let number), .table(let number): number
     }
   }
@@ -54,6 +57,7 @@ enum FileName: Hashable, Sendable {
     case "LOCK": self = .lock
     case "CURRENT": self = .current
     case "CURRENT.tmp": self = .currentTemporary
+    case "SHARED": self = .shared
     default:
       guard let parsed = Self.parseNumbered(name), parsed.name == name else { return nil }
       self = parsed

@@ -55,6 +55,7 @@ public final class FaultInjectingFileSystem: FileSystem {
     var callCount = 0
     var failureCount = 0
     var interruption: Interruption?
+    var countedInterruption: (callsLeft: Int, body: @Sendable () -> Void)?
   }
 
   /// Something that happens within a call.
@@ -84,6 +85,12 @@ public final class FaultInjectingFileSystem: FileSystem {
     state.withLock { $0.interruption = Interruption(kind: kind, pathSuffix: pathSuffix, body: body) }
   }
 
+  /// Runs `body` once, before the call that comes after `count` more calls: what another process does at that
+  /// moment.
+  public func interrupt(afterCalls count: Int, _ body: @escaping @Sendable () -> Void) {
+    state.withLock { $0.countedInterruption = (count, body) }
+  }
+
   /// Ends all faults.
   public func clear() { state.withLock { $0.faults = [] } }
 
@@ -99,6 +106,7 @@ public final class FaultInjectingFileSystem: FileSystem {
   /// The fault that this call meets.
   private func fault(_ kind: Fault.Kind, _ path: String) -> Fault? {
     takeInterruption(kind, path)?.body()
+    takeCountedInterruption()?()
     return state.withLock { state in
       state.callCount += 1
       var met: Fault?
@@ -122,6 +130,14 @@ public final class FaultInjectingFileSystem: FileSystem {
       guard let found = state.interruption, found.kind == kind, path.hasSuffix(found.pathSuffix) else { return nil }
       state.interruption = nil
       return found
+    }
+  }
+
+  private func takeCountedInterruption() -> (@Sendable () -> Void)? {
+    state.withLock { state in
+      guard let interruption = state.countedInterruption else { return nil }
+      state.countedInterruption = interruption.callsLeft > 0 ? (interruption.callsLeft - 1, interruption.body) : nil
+      return interruption.callsLeft == 0 ? interruption.body : nil
     }
   }
 

@@ -29,10 +29,16 @@ extension CommitPipeline {
   /// Makes the log durable up to `place`, by a restart if it must. Throws where that failed, to a program's
   /// thread what its own sync met, and to a job `.canceled` where it is to try again after the restart.
   func sync(through place: UInt64, for syncer: Syncer) throws(EngineError) {
+    defer { announcer.tell(synced: 0, log) }
     while true {
       var own: EngineError?
-      switch log.trySync(through: place, visible: { visible }) {
-      case .durable: return
+      var pending: UInt64 = 0
+      let outcome = log.trySync(through: place) {
+        pending = announcer.pending
+        return visible
+      }
+      switch outcome {
+      case .durable: return announcer.tell(synced: pending, log)
       case .broken: break
       case .failed(let error): own = error
       }

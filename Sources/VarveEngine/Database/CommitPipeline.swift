@@ -21,6 +21,8 @@ final class CommitPipeline: @unchecked Sendable {
   let log: LogWriter
   let memory: MemTableKeeper
   let families: FamilyRegistry
+  /// Tells other processes.
+  let announcer: CommitAnnouncer
   private let logBytesWord: Atomic<Int>
   /// Makes an edit of the MANIFEST durable.
   let commitEdit: @Sendable (VersionEdit) throws(EngineError) -> Void
@@ -41,11 +43,14 @@ final class CommitPipeline: @unchecked Sendable {
 
   init(
     log: LogWriter, memory: MemTableKeeper, families: FamilyRegistry, lastSequence: SequenceNumber,
-    logBytesMaximum: Int, commitEdit: @escaping @Sendable (VersionEdit) throws(EngineError) -> Void,
+    logBytesMaximum: Int, announcer: CommitAnnouncer,
+    commitEdit: @escaping @Sendable (VersionEdit) throws(EngineError) -> Void,
     settleEdits: @escaping @Sendable () throws(EngineError) -> Void
   ) {
     self.settleEdits = settleEdits
     self.log = log
+    self.announcer = announcer
+    log.onSwitch = { announcer.didSwitch(to: $0) }
     self.commitEdit = commitEdit
     logBytesWord = Atomic(logBytesMaximum)
     self.memory = memory
@@ -60,10 +65,31 @@ final class CommitPipeline: @unchecked Sendable {
     set { logBytesWord.store(newValue, ordering: .relaxed) }
   }
 
-  /// The last commit that reads see.
+  /// The last commit that reads see. In a follower that changes its views, waits until it has.
   @inline(__always)
   var visible: SequenceNumber {
-    SequenceNumber(visibleWord.load(ordering: .sequentiallyConsistent))
+    let value = visibleWord.load(ordering: .sequentiallyConsistent)
+    return value == Self.changingViews ? waitForViews() : SequenceNumber(value)
+  }
+
+  /// No sequence: stands in its place while a follower changes its views.
+  private static let changingViews = UInt64.max
+
+  @inline(never)
+  private func waitForViews() -> SequenceNumber {
+    while true {
+      let value = visibleWord.load(ordering: .sequentiallyConsistent)
+      if value != Self.changingViews { return SequenceNumber(value) }
+      CurrentProcess.yieldThread()
+    }
+  }
+
+  /// Keeps reads from beginning, for the moment in which a follower's views belong to no one sequence.
+  func holdReads() { visibleWord.store(Self.changingViews, ordering: .sequentiallyConsistent) }
+
+  /// Lets a follower's reads see everything up to a commit.
+  func showCommits(through sequence: SequenceNumber) {
+    visibleWord.store(sequence.value, ordering: .sequentiallyConsistent)  // partner: `visible`
   }
 
   // MARK: - Commits
@@ -77,10 +103,11 @@ final class CommitPipeline: @unchecked Sendable {
   /// Commits one entry, which was checked against the limits.
   @inline(__always)
   func commit(
-    _ kind: EntryKind, _ family: FamilyState, _ key: ByteView, _ value: ByteView, isLogged: Bool
+    _ kind: EntryKind, _ family: FamilyState, _ key: ByteView, _ value: ByteView, isLogged: Bool,
+    waitsForSync: Bool = false
   ) throws(EngineError) -> Receipt {
     guard queue.tryLead() else {
-      return try commitContended(kind, family, key, value, isLogged: isLogged)
+      return try commitContended(kind, family, key, value, isLogged: isLogged, waitsForSync: waitsForSync)
     }
     defer { queue.resign { serve($0) } }
     try checkWritable()
@@ -101,18 +128,27 @@ final class CommitPipeline: @unchecked Sendable {
     }
     family.active.insert(key, Trailer(sequence, kind), value)
     nextSequence &+= 1
-    visibleWord.store(sequence.value, ordering: .sequentiallyConsistent)  // partner: `visible`
+    publish(sequence, place: place, isLogged: isLogged, waitsForSync: waitsForSync)
     if log.takeHasSwitched() { enforceLogBound() }
     return Receipt(sequence: sequence, place: place)
   }
 
+  /// Makes a commit visible to reads, and tells other processes. The leader's.
+  @inline(__always)
+  private func publish(_ sequence: SequenceNumber, place: UInt64, isLogged: Bool, waitsForSync: Bool) {
+    if isLogged { announcer.prepare(sequence.value, place: place, waitsForSync: waitsForSync, log) }
+    visibleWord.store(sequence.value, ordering: .sequentiallyConsistent)  // partner: `visible`
+    if isLogged { announcer.wakeIfAwaited() }
+  }
+
   @inline(never)
   private func commitContended(
-    _ kind: EntryKind, _ family: FamilyState, _ key: ByteView, _ value: ByteView, isLogged: Bool
+    _ kind: EntryKind, _ family: FamilyState, _ key: ByteView, _ value: ByteView, isLogged: Bool, waitsForSync: Bool
   ) throws(EngineError) -> Receipt {
     var payload = ByteWriter(capacity: key.count + value.count + 32)
     BatchFormat.append(kind, family.id, key, value, to: &payload)
-    return try commit(payload: payload.view, entryCount: 1, isLogged: isLogged)
+    return try commit(
+      payload: payload.view, entryCount: 1, isLogged: isLogged, terms: CommitTerms(waitsForSync: waitsForSync))
   }
 
   /// Commits a batch. `payload` must stay valid during the call.
@@ -188,7 +224,7 @@ final class CommitPipeline: @unchecked Sendable {
     }
     try insert(payload, first: nextSequence)
     nextSequence += count
-    visibleWord.store(last.value, ordering: .sequentiallyConsistent)  // partner: `visible`
+    publish(last, place: place, isLogged: isLogged, waitsForSync: terms.waitsForSync)
     if log.takeHasSwitched() { enforceLogBound() }
     return Receipt(sequence: last, place: place)
   }
@@ -297,6 +333,7 @@ final class CommitPipeline: @unchecked Sendable {
   /// Makes the log durable and says so in it. The leader's; nothing is committed afterwards.
   func closeLog() throws(EngineError) {
     let next = SequenceNumber(nextSequence)
+    defer { announcer.tell(synced: 0, log) }
     try checkWritable()
     do throws(EngineError) { try log.close(nextSequence: next) } catch {
       guard needsRestart else { throw error }

@@ -4,6 +4,8 @@ struct CommitTerms: Sendable {
   var stamps: [Int] = []
   /// What must hold, by the leader's word, or the commit is refused.
   var condition: (any CommitCondition)?
+  /// Whether other processes are told of it only when it was synced.
+  var waitsForSync = false
 }
 
 /// Something that must hold when a batch is committed: no other commit happens between the look and the

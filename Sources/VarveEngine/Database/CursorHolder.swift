@@ -53,10 +53,11 @@ final class CursorHolder: @unchecked Sendable {
   private static let hasThreadBarrier = cvarve_has_thread_barrier()
   private let needsOwnBarrier: Bool
 
-  /// `own` is what the cursor's owner has written and not committed; it is never taken back.
+  /// `view` is the one to begin with, where it must be that. `own` is what the cursor's owner has written and
+  /// not committed; it is never taken back.
   init(
     _ family: FamilyState, _ snapshot: EngineSnapshot, _ tree: Tree, _ bounds: CursorBounds, _ list: OpenCursors,
-    own: OwnWrites? = nil
+    view chosen: ReadView? = nil, own: OwnWrites? = nil
   ) {
     self.family = family
     self.snapshot = snapshot
@@ -65,7 +66,8 @@ final class CursorHolder: @unchecked Sendable {
     self.own = own
     self.list = list
     needsOwnBarrier = !Self.hasThreadBarrier
-    let (view, number) = family.retainNumberedView()
+    let (newest, number) = family.retainNumberedView()
+    let view = chosen ?? newest
     self.view = view
     viewNumber = Atomic(number)
     iterator = view.iterator(tree, at: snapshot.sequence, bounds, own: own)

@@ -64,6 +64,7 @@ extension Engine {
     lines.append(
       "background: \(executor.parallelism) threads for compactions, one kept for flushes, one for the log's segments; about \(plan.compactionBytes) bytes of buffers"
     )
+    lines.append(views?.overview ?? pipeline.announcer.overview)
     return lines.joined(separator: "\n") + "\n" + tree.budget.overview
   }
 

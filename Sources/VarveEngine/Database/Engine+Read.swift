@@ -87,7 +87,7 @@ extension Engine {
   /// One instant of the database, to read at.
   public func snapshot() -> EngineSnapshot {
     checkOpen()
-    return EngineSnapshot(list: snapshots) { pipeline.visible }
+    return makeSnapshot()
   }
 
   // MARK: - The path
@@ -114,7 +114,10 @@ extension Engine {
     _ state: FamilyState, _ snapshot: EngineSnapshot?
   ) -> (Unmanaged<ReadView>, SequenceNumber) {
     var identity = state.viewIdentity
-    if let snapshot { return (unsafe state.view(identity), snapshot.sequence) }
+    if let snapshot {
+      if let view = snapshot.held?.view(of: state) { return (unsafe .passUnretained(view), snapshot.sequence) }
+      return (unsafe state.view(identity), snapshot.sequence)
+    }
     while true {
       let sequence = pipeline.visible
       let again = state.viewIdentity

@@ -124,12 +124,12 @@ extension Engine {
     if batch.stamps.isEmpty {
       receipt = try pipeline.commit(
         payload: batch.payload.view, entryCount: batch.count, isLogged: durability != .none,
-        terms: CommitTerms(condition: condition))
+        terms: CommitTerms(condition: condition, waitsForSync: durability == .power))
     } else {
       let copy = batch.payloadCopy()
       receipt = try pipeline.commit(
         payload: copy.view, entryCount: batch.count, isLogged: durability != .none,
-        terms: CommitTerms(stamps: batch.stamps, condition: condition))
+        terms: CommitTerms(stamps: batch.stamps, condition: condition, waitsForSync: durability == .power))
     }
     // Its sync comes also where nobody waits for the ticket.
     if case .powerEvery = durability { try acknowledge(receipt, durability) }
@@ -146,7 +146,8 @@ extension Engine {
     try BatchFormat.checkLimits(key: key, value: value, batchSize: 0)
     let durability = durability ?? options.durability
     background.delayWrite(bytes: key.count &+ value.count)
-    let receipt = try pipeline.commit(kind, state, key, value, isLogged: durability != .none)
+    let receipt = try pipeline.commit(
+      kind, state, key, value, isLogged: durability != .none, waitsForSync: durability == .power)
     if durability != .process { try acknowledge(receipt, durability) }
     return receipt.sequence
   }

@@ -31,6 +31,8 @@ public final class Engine: Sendable {
   let pipeline: CommitPipeline
   let background: BackgroundWork
   let fileLock: (any FileLock)?
+  /// What keeps reads together while another process changes the views; nil where nobody does.
+  let views: FollowedViews?
   private let defaultState: ColumnFamily
   private let isClosed = Atomic<Bool>(false)
   let timers: CommitTimers
@@ -47,6 +49,7 @@ public final class Engine: Sendable {
     pipeline = parts.pipeline
     background = parts.background
     fileLock = parts.fileLock
+    views = parts.views
     defaultState = parts.defaultFamily
     timers = CommitTimers(parts.pipeline, parts.executor)
     if !options.readOnly { background.start() }

@@ -172,8 +172,8 @@ extension Engine {
     checkOpen()
     let state = state(of: family)
     if state.isDropped { throw CommitPipeline.droppedError(state) }
-    // The snapshot first: what it sees is held from then on, and any later view has all of it.
-    let snapshot = snapshot ?? self.snapshot()
-    return EngineCursor(CursorHolder(state, snapshot, tree, bounds, background.cursors, own: own))
+    let (view, snapshot) = retainView(of: state, snapshot)
+    return EngineCursor(
+      CursorHolder(state, snapshot, tree, bounds, background.cursors, view: views == nil ? nil : view, own: own))
   }
 }

@@ -27,7 +27,8 @@ public struct EngineOptions: Sendable {
   /// Throws `.alreadyExists` where there is one. Default false.
   public var errorIfExists = false
   /// Opens without writing anything: nothing is created, renamed or locked, and the log is replayed in
-  /// memory. The database must not be open for writing elsewhere. Default false.
+  /// memory. Another process may write the database meanwhile; this engine shows what was there when it was
+  /// opened (`Engine.follow` goes on). Default false.
   public var readOnly = false
   /// All memory that grows with use: memtables, the mapped log, the cache, open tables, the buffers of
   /// compactions. From 1 MiB. The resident memory of a process that does nothing else stays within it,

@@ -37,7 +37,8 @@ final class FamilyRegistry: Sendable {
   func remove(_ family: ColumnFamily) {
     table.withLock { table in
       guard table.byID.removeValue(forKey: family.id) != nil else { return }
-      table.byName[family.name] = nil
+      // The name may have gone to another family already, where a follower meets both changes at once.
+      if table.byName[family.name]?.id == family.id { table.byName[family.name] = nil }
       table.ordered.remove(at: table.position(of: family.id))
     }
   }

@@ -214,6 +214,21 @@ final class FamilyState: @unchecked Sendable {
     epochs.retire(old)
   }
 
+  /// Puts a version of another process in force, and what of the memtables is not in it. The follower's.
+  func replace(_ version: Version, frozen: [FrozenMemTable], active next: MemTable) {
+    let segment = next.isEmpty ? nil : activeSegment
+    let old = parts.withLock { parts in
+      parts.version = version
+      parts.frozen = frozen
+      parts.memTable = next
+      parts.activeSegment = segment
+      return publish(&parts)
+    }
+    active = next
+    activeSegment = segment
+    epochs.retire(old)
+  }
+
   private func publish(_ parts: inout Parts) -> ReadView {
     let old = parts.view
     parts.view = ReadView(

@@ -180,37 +180,77 @@ final class MemTableKeeper: Sendable {
     activeBytes.wrappingSubtract(family.active.chargedBytes, ordering: .relaxed)
   }
 
+  /// A range tombstone that comes after newer entries.
+  typealias LateTombstone = (start: ByteView, end: ByteView, sequence: SequenceNumber)
+
   /// Puts all replayed entries of a family into one memtable with room for `byteCount` more: where an older
-  /// entry comes after newer ones that are frozen.
-  func mergeReplayed(_ family: FamilyState, byteCount: Int) {
+  /// entry comes after newer ones that are frozen. A late tombstone goes in before anybody reads the memtable.
+  func mergeReplayed(_ family: FamilyState, byteCount: Int, late: LateTombstone? = nil) {
     let frozen = family.frozen.map(\.table)
     let tables = frozen + [family.active]
     let size = plan.memtableSize + 4 * tables.reduce(byteCount) { $0 + $1.usedBytes }
     let merged = MemTable(growingTo: size, pool: pool, touchedMaximum: 0, isReusable: false)
     // Range tombstones first, in order: what is put among them then is known to be there.
-    for table in tables {
-      var tombstones: [(start: ByteView, end: ByteView, sequence: SequenceNumber)] = []
-      table.rangeTombstones.forEachTombstone(above: .zero) { tombstones.append(($0, $1, $2)) }
-      for tombstone in tombstones.reversed() {
-        merged.insert(tombstone.start, Trailer(tombstone.sequence, .rangeDelete), tombstone.end)
-      }
-    }
-    for table in tables {
-      var iterator = table.makeIterator()
-      iterator.seekToFirst()
-      while iterator.isValid {
-        let entrySize = iterator.userKey.count + iterator.value.count
-        if !merged.hasRoom(entryCount: 1, byteCount: entrySize) {
-          _ = merged.grow(entryCount: 1, byteCount: entrySize)
-        }
-        merged.insert(iterator.userKey, iterator.trailer, iterator.value)
-        iterator.next()
-      }
-    }
+    for table in tables { Self.copyTombstones(table, above: .zero, into: merged) }
+    if let late { merged.insert(late.start, Trailer(late.sequence, .rangeDelete), late.end) }
+    for table in tables { Self.copy(table, above: .zero, into: merged) }
     frozenBytes.subtract(frozen.reduce(0) { $0 + $1.chargedBytes }, ordering: .relaxed)
     activeBytes.wrappingAdd(merged.chargedBytes - family.active.chargedBytes, ordering: .relaxed)
     family.mergeReplayed(into: merged)
     if !merged.hasRoom(entryCount: 1, byteCount: byteCount) { grow(family, entryCount: 1, byteCount: byteCount, plan) }
+  }
+
+  /// Inserts all range tombstones above `sequence` into another memtable, oldest first.
+  private static func copyTombstones(_ table: MemTable, above sequence: SequenceNumber, into target: MemTable) {
+    var tombstones: [(start: ByteView, end: ByteView, sequence: SequenceNumber)] = []
+    table.rangeTombstones.forEachTombstone(above: sequence) { tombstones.append(($0, $1, $2)) }
+    for tombstone in tombstones.reversed() {
+      target.insert(tombstone.start, Trailer(tombstone.sequence, .rangeDelete), tombstone.end)
+    }
+  }
+
+  /// Inserts all other entries above `sequence` into another memtable.
+  private static func copy(_ table: MemTable, above sequence: SequenceNumber, into target: MemTable) {
+    var iterator = table.makeIterator()
+    iterator.seekToFirst()
+    while iterator.isValid {
+      if iterator.trailer.sequence > sequence {
+        let entrySize = iterator.userKey.count + iterator.value.count
+        if !target.hasRoom(entryCount: 1, byteCount: entrySize) {
+          _ = target.grow(entryCount: 1, byteCount: entrySize)
+        }
+        target.insert(iterator.userKey, iterator.trailer, iterator.value)
+      }
+      iterator.next()
+    }
+  }
+
+  /// What is left of a family's memtables without the entries up to `flushed`, which another process put into
+  /// tables: no entry is to be in both. The follower's, who puts it in force.
+  func entries(of family: FamilyState, above flushed: SequenceNumber) -> (frozen: [FrozenMemTable], active: MemTable) {
+    var kept: [FrozenMemTable] = []
+    for frozen in family.frozen {
+      let table = remainder(of: frozen.table, above: flushed)
+      if table !== frozen.table { frozenBytes.subtract(frozen.table.chargedBytes, ordering: .relaxed) }
+      guard let table else { continue }
+      if table !== frozen.table { frozenBytes.add(table.settleCharge(), ordering: .relaxed) }
+      kept.append(
+        FrozenMemTable(
+          table: table, firstSegment: frozen.firstSegment, copyPlace: frozen.copyPlace, hasUnlogged: false))
+    }
+    let active = remainder(of: family.active, above: flushed) ?? empty
+    activeBytes.wrappingAdd(active.chargedBytes - family.active.chargedBytes, ordering: .relaxed)
+    return (kept, active)
+  }
+
+  /// The memtable itself where it has nothing up to `flushed`, nil where it has nothing else.
+  private func remainder(of table: MemTable, above flushed: SequenceNumber) -> MemTable? {
+    if table.isEmpty || table.smallestSequence > flushed { return table }
+    guard table.largestSequence > flushed else { return nil }
+    let rest = MemTable(growingTo: plan.memtableSize + 4 * table.usedBytes, pool: pool, touchedMaximum: 0)
+    Self.copyTombstones(table, above: flushed, into: rest)
+    Self.copy(table, above: flushed, into: rest)
+    return rest
   }
 
   /// Notes that entries come that are not in the log.

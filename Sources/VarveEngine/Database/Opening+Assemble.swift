@@ -12,13 +12,16 @@ struct OpenedParts {
   let background: BackgroundWork
   let fileLock: (any FileLock)?
   let defaultFamily: ColumnFamily
+  let memory: MemTableKeeper
+  /// Only in an engine that follows another process.
+  var views: FollowedViews?
 }
 
 extension Opening {
   /// Steps 5 to 8.
   func assemble(_ manifest: Manifest, files: [FileName], lock: (any FileLock)?) throws(EngineError) -> Engine {
     for file in files { if let number = file.number { manifest.reserveFileNumbers(through: number) } }
-    let executor = environment.makeExecutor(options.readOnly ? 1 : options.threadCount)
+    let executor = environment.makeExecutor(options.threadCount)
     do throws(EngineError) {
       return Engine(try makeParts(manifest, files: files, lock: lock, executor: executor))
     } catch {
@@ -28,7 +31,7 @@ extension Opening {
     }
   }
 
-  private func makeParts(
+  func makeParts(
     _ manifest: Manifest, files: [FileName], lock: (any FileLock)?, executor: any BackgroundExecutor
   ) throws(EngineError) -> OpenedParts {
     let registry = FamilyRegistry()
@@ -42,13 +45,17 @@ extension Opening {
       directory: path, environment: environment, registry: registry, epochs: epochs, budget: budget, plan: plan,
       manifest: manifest, obsolete: obsolete)
     let defaultFamily = try addFamilies(manifest.state, registry, epochs, memory, budget)
-    let replayed = try replayLog(manifest.state, files: files, registry: registry, memory: memory)
+    // A read-only engine reads the log as a follower does: another process may be writing it.
+    let replayed =
+      options.readOnly
+      ? ReplayedLog() : try replayLog(manifest.state, files: files, registry: registry, memory: memory)
     let log = try beginLog(
       manifest, files: files, replayed: replayed, executor: executor, plan: plan, account: budget.account(.log),
       oldestNeeded: registry.all.compactMap(\.state.oldestSegment).min())
     let pipeline = CommitPipeline(
       log: log, memory: memory, families: registry, lastSequence: replayed.lastSequence,
       logBytesMaximum: plan.logBytesMaximum,
+      announcer: makeAnnouncer(manifest.state.databaseID, replayed.lastSequence, log),
       commitEdit: { (edit) throws(EngineError) in try tree.commit(edit) },
       settleEdits: { () throws(EngineError) in try tree.settle() })
     let snapshots = SnapshotList()
@@ -59,7 +66,14 @@ extension Opening {
     return OpenedParts(
       path: path, options: options, environment: environment, executor: executor, registry: registry,
       epochs: epochs, snapshots: snapshots, tree: tree, pipeline: pipeline, background: background, fileLock: lock,
-      defaultFamily: defaultFamily)
+      defaultFamily: defaultFamily, memory: memory)
+  }
+
+  private func makeAnnouncer(
+    _ databaseID: UInt64, _ last: SequenceNumber, _ log: LogWriter
+  ) -> CommitAnnouncer {
+    if options.readOnly { return CommitAnnouncer(nil) }
+    return .make(directory: path, environment, databaseID: databaseID, sequence: last, log: log)
   }
 
   private func addFamilies(
@@ -67,18 +81,24 @@ extension Opening {
     _ budget: MemoryBudget
   ) throws(EngineError) -> ColumnFamily {
     for family in state.families.values.sorted(by: { $0.id < $1.id }) {
-      let familyOptions = try FamilyOptions(decoding: family.options, family: family.name)
-      let familyState = FamilyState(
-        id: family.id, name: family.name, options: familyOptions,
-        merge: options.mergeFunction(named: familyOptions.mergeOperator), memTable: memory.empty,
-        version: family.version, epochs: epochs, registry: registry,
-        account: budget.account(.other))
-      registry.add(ColumnFamily(name: family.name, id: family.id, state: familyState))
+      registry.add(try makeFamily(family, family.version, registry, epochs, memory, budget))
     }
     guard let defaultFamily = registry.named("default"), defaultFamily.id == 0 else {
       throw .corruption("the MANIFEST has no default column family", file: path)
     }
     return defaultFamily
+  }
+
+  func makeFamily(
+    _ family: ManifestState.Family, _ version: Version, _ registry: FamilyRegistry, _ epochs: ReadEpochs,
+    _ memory: MemTableKeeper, _ budget: MemoryBudget
+  ) throws(EngineError) -> ColumnFamily {
+    let familyOptions = try FamilyOptions(decoding: family.options, family: family.name)
+    let state = FamilyState(
+      id: family.id, name: family.name, options: familyOptions,
+      merge: options.mergeFunction(named: familyOptions.mergeOperator), memTable: memory.empty, version: version,
+      epochs: epochs, registry: registry, account: budget.account(.other))
+    return ColumnFamily(name: family.name, id: family.id, state: state)
   }
 
   // MARK: - 6 and 7. Orphans, the cut, the new segment
@@ -188,7 +208,7 @@ extension Opening {
         case .log(let number): number < state.oldestLog || dropped.contains(number) || state.oldestLog.value == 0
         case .manifest(let number): number != manifest.number
         case .currentTemporary: true
-        case .lock, .current, .pooledLog: false
+        case .lock, .current, .pooledLog, .shared: false
         }
       guard isOrphan, try environment.fileSystem.attributes(path + "/" + file.name) != nil else { continue }
       try environment.fileSystem.remove(path + "/" + file.name)

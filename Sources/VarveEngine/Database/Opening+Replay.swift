@@ -20,8 +20,7 @@ extension Opening {
     let recovery = LogRecovery(
       directory: path, fileSystem: environment.fileSystem, numbers: files.compactMap(\.logNumber),
       oldest: state.oldestLog,
-      cuts: Dictionary(
-        uniqueKeysWithValues: state.logCuts.map { ($0.segment, .init(lifeID: $0.lifeID, end: $0.endOffset)) }))
+      cuts: state.recoveryCuts)
     var last = state.lastSequence
     replayed.outcome = try recovery.replay { (record, segment) throws(EngineError) in
       var entries = LogEntryReader(record, file: recovery.path(segment))
@@ -40,7 +39,7 @@ extension Opening {
   /// A database that was made and not opened since has no log yet. The edit that names its first segment
   /// is durable before the first record and the first table: what is there without it shows that the
   /// MANIFEST lost its edits.
-  private func requireNoContent(_ files: [FileName]) throws(EngineError) {
+  func requireNoContent(_ files: [FileName]) throws(EngineError) {
     for file in files {
       let name = path + "/" + file.name
       switch file {
@@ -53,12 +52,12 @@ extension Opening {
         guard reader.next() == nil, reader.findPromise(above: 0) == nil else {
           throw .corruption("the MANIFEST ends before any edit, but this segment has records", file: name)
         }
-      case .lock, .current, .currentTemporary, .manifest: continue
+      case .lock, .current, .currentTemporary, .manifest, .shared: continue
       }
     }
   }
 
-  private func insert(
+  func insert(
     _ entry: BatchReader.Entry, _ sequence: SequenceNumber, isCopy: Bool, segment: FileNumber,
     _ state: ManifestState, _ registry: FamilyRegistry, _ memory: MemTableKeeper
   ) throws(EngineError) {
@@ -99,6 +98,12 @@ extension Opening {
       if entry.kind == .rangeDelete ? table.rangeTombstones.contains(sequence) : table.holds(entry.key, sequence) {
         return
       }
+    }
+    if entry.kind == .rangeDelete, options.readOnly {
+      // A follower's memtables are read meanwhile.
+      if family.activeSegment == nil { family.beginActive(segment: segment) }
+      let late = (entry.key, entry.value, sequence)
+      return memory.mergeReplayed(family, byteCount: entry.key.count + entry.value.count, late: late)
     }
     if !frozen.isEmpty || !family.active.hasRoom(keySize: entry.key.count, valueSize: entry.value.count) {
       memory.mergeReplayed(family, byteCount: entry.key.count + entry.value.count)

@@ -27,20 +27,21 @@ struct Opening {
   func run() throws(EngineError) -> Engine {
     try options.validate()
     try prepareDirectory()
+    if options.readOnly { return try openReadOnly().engine }
     // Once before the lock, whose file must not be made where no database may be, and again under it.
     _ = try findDatabase()
-    let lock = options.readOnly ? nil : try fileSystem.lock(path + "/" + FileName.lock.name)
+    let lock = try fileSystem.lock(path + "/" + FileName.lock.name)
     do throws(EngineError) {
       return try open(lock: lock)
     } catch {
-      lock?.release()
+      lock.release()
       throw error
     }
   }
 
   // MARK: - 1. The directory
 
-  private func prepareDirectory() throws(EngineError) {
+  func prepareDirectory() throws(EngineError) {
     guard let attributes = try fileSystem.attributes(path) else {
       guard options.createIfMissing, !options.readOnly else {
         throw EngineError(.notFound, "no database here; createIfMissing would make one", file: path)
@@ -63,7 +64,7 @@ struct Opening {
 
   /// The engine's files in the directory, and whether they are a database. Throws where it is not what
   /// the options ask for.
-  private func findDatabase() throws(EngineError) -> (files: [FileName], hasCurrent: Bool) {
+  func findDatabase() throws(EngineError) -> (files: [FileName], hasCurrent: Bool) {
     let names = try fileSystem.list(path).sorted()
     let files = names.compactMap { FileName($0) }
     let hasCurrent = files.contains(.current)
@@ -77,12 +78,11 @@ struct Opening {
     return (files, hasCurrent)
   }
 
-  private func open(lock: (any FileLock)?) throws(EngineError) -> Engine {
+  private func open(lock: any FileLock) throws(EngineError) -> Engine {
     let (files, hasCurrent) = try findDatabase()
     let manifest =
       hasCurrent
-      ? try Manifest.recover(
-        directory: path, fileSystem: fileSystem, random: environment.random, readOnly: options.readOnly)
+      ? try Manifest.recover(directory: path, fileSystem: fileSystem, random: environment.random)
       : try createManifest()
     do throws(EngineError) { try checkTables(manifest.state) } catch {
       manifest.close()
@@ -98,7 +98,7 @@ struct Opening {
       case .log, .table, .pooledLog:
         throw .corruption(
           "CURRENT is missing, but \(name) is there: not an empty directory, and not a whole database", file: path)
-      case .lock, .current, .currentTemporary, .manifest: continue
+      case .lock, .current, .currentTemporary, .manifest, .shared: continue
       case nil:
         throw EngineError(
           .notADatabase, "the directory holds no database, but \(name): a new database wants a directory of its own",

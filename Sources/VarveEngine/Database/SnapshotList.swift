@@ -67,10 +67,14 @@ public final class EngineSnapshot: Sendable {
   /// The last commit that the snapshot sees.
   public let sequence: SequenceNumber
   private let list: SnapshotList
+  /// The views to read through, where later ones need not have what the snapshot sees: in a follower.
+  let held: HeldViews?
 
-  init(list: SnapshotList, visible: () -> SequenceNumber) {
+  init(list: SnapshotList, holding: () -> HeldViews? = { nil }, visible: () -> SequenceNumber) {
     self.list = list
     sequence = list.hold(visible)
+    // Behind the sequence: views only gain what later commits need.
+    held = holding()
   }
 
   deinit { list.release(sequence) }

@@ -139,12 +139,7 @@ final class Tree: TableReaders {
     // What was closed lately may have a descriptor still.
     epochs.poll()
     let file: any File
-    do throws(EngineError) {
-      file = try environment.fileSystem.openFile(path(.table(table.number)), writable: false)
-    } catch {
-      makeRoom(after: error)
-      throw error
-    }
+    if let kept = table.slot.keptFile { file = kept } else { file = try openFile(of: table) }
     return try TableReader.open(
       file: file, number: table.number, fileSize: table.fileSize, cache: cache, tableID: table.tableID,
       account: budget.account(.openTables))
@@ -156,6 +151,20 @@ final class Tree: TableReaders {
     openTables.shed()
     epochs.poll()
   }
+
+  private func openFile(of table: TableMetadata) throws(EngineError) -> any File {
+    let path = path(.table(table.number))
+    do throws(EngineError) { return try environment.fileSystem.openFile(path, writable: false) } catch {
+      makeRoom(after: error)
+      guard error.code == .notFound else { throw error }
+      throw EngineError(
+        .notFound, "the table was removed; if another process has the database open, catch up or open it again",
+        cause: error, file: path)
+    }
+  }
+
+  /// Takes the state that another process made durable.
+  func follow(_ state: ManifestState) { manifest.withLock { $0.follow(state) } }
 
   /// Closes the tables and gives the MANIFEST back.
   func close() {

@@ -49,6 +49,29 @@ public protocol FileSystem: Sendable {
   /// allocated and written can neither fail for lack of space nor move. Where false the log is written
   /// by `write`.
   func supportsMapping(_ path: String) -> Bool
+  /// Names the machine, and the time since it started: processes with the same answer see at once what the
+  /// others store to a mapped file, and nothing that they stored is lost as long as the answer is the same. Nil
+  /// where files are not shared with other processes, or not by mapping them.
+  func machineSession() -> MachineSession?
+}
+
+extension FileSystem {
+  /// Nil: followers read the log alone.
+  public func machineSession() -> MachineSession? { nil }
+}
+
+/// A machine from one start to the next.
+public struct MachineSession: Sendable, Hashable {
+  /// A random number of 128 bits, in two halves.
+  public let high: UInt64
+  /// The other half.
+  public let low: UInt64
+
+  /// Puts the number together.
+  public init(high: UInt64, low: UInt64) {
+    self.high = high
+    self.low = low
+  }
 }
 
 /// What is at a path.
@@ -86,8 +109,8 @@ public protocol File: AnyObject, Sendable {
   func startWriteback(offset: UInt64, size: UInt64)
   /// Says that a range won't be read soon; a hint.
   func dropCachedPages(offset: UInt64, size: UInt64)
-  /// Maps the first `size` bytes, which must exist, to be read and stored to. Only where
-  /// `FileSystem.supportsMapping`.
+  /// Maps the first `size` bytes, which must exist, to be read and, where the file was opened writable, stored
+  /// to. Only where `FileSystem.supportsMapping`.
   func map(size: Int) throws(EngineError) -> MappedFile
   /// Gives the file back. A later call on it throws.
   func close()

@@ -22,6 +22,7 @@ internal import Synchronization
 final class PosixFile: File {
   let path: String
   private let descriptor: Int32
+  private let isWritable: Bool
   private let calls: SystemCalls
   private let state = Atomic<Int>(0)
 
@@ -29,9 +30,10 @@ final class PosixFile: File {
   private static let oneUse = 2
 
   /// Takes over an open descriptor.
-  init(path: String, descriptor: Int32, calls: SystemCalls) {
+  init(path: String, descriptor: Int32, calls: SystemCalls, isWritable: Bool = true) {
     self.path = path
     self.descriptor = descriptor
+    self.isWritable = isWritable
     self.calls = calls
   }
 
@@ -91,7 +93,8 @@ final class PosixFile: File {
       throw EngineError(.invalidArgument, "map \(size) bytes of a file that has \(present)", file: path)
     }
     return try use("mmap") { () throws(EngineError) -> MappedFile in
-      let address = unsafe mmap(nil, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0)
+      let access = isWritable ? PROT_READ | PROT_WRITE : PROT_READ
+      let address = unsafe mmap(nil, size, access, MAP_SHARED, descriptor, 0)
       guard let address = unsafe address, unsafe address != MAP_FAILED else { throw failure(errno, "mmap") }
       return unsafe MappedFile(base: address, size: size) { base, size in unsafe munmap(base, size) }
     }

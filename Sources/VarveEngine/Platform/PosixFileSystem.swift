@@ -37,7 +37,7 @@ public struct PosixFileSystem: FileSystem {
   /// Opens a file that exists.
   public func openFile(_ path: String, writable: Bool) throws(EngineError) -> any File {
     let descriptor = try Self.open(path, writable ? O_RDWR : O_RDONLY)
-    let file = PosixFile(path: path, descriptor: descriptor, calls: calls)
+    let file = PosixFile(path: path, descriptor: descriptor, calls: calls, isWritable: writable)
     // A directory can be opened for reading, and would fail at its first read only.
     var information = stat()
     guard unsafe fstat(descriptor, &information) == 0 else {

@@ -26,6 +26,8 @@ final class TableReaderSlot: @unchecked Sendable {
     /// Whose ring the slot has been in.
     var tables: OpenTables?
     var whenGone: (@Sendable () -> Void)?
+    /// The file, where somebody else may remove it before a read touches the table.
+    var keptFile: (any File)?
   }
 
   deinit { withExtendedLifetime(takeReader()) {} }
@@ -83,6 +85,13 @@ final class TableReaderSlot: @unchecked Sendable {
     touched.store(false, ordering: .relaxed)
     return true
   }
+
+  // MARK: - Tables that another process may remove
+
+  /// The file that readers of the table are opened on, as long as the table lives.
+  var keptFile: (any File)? { state.withLock { $0.keptFile } }
+
+  func keep(_ file: any File) { state.withLock { $0.keptFile = file } }
 
   // MARK: - The end of the table
 

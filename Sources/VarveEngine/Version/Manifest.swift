@@ -111,20 +111,20 @@ final class Manifest: @unchecked Sendable {
 
   /// Reads CURRENT and the MANIFEST that it names. Writes nothing: where `mustRoll` is true
   /// afterwards, roll before anything is done that relies on the state (files removed, segments reused).
-  /// The directory is synced unless `readOnly`, because a CURRENT that is there need not survive a
+  /// The directory is synced, because a CURRENT that is there need not survive a
   /// loss of power yet, and the file that the one before it names may be removed next.
   ///
   /// Throws `.notFound` if there is no CURRENT, `.corruption` or `.unsupportedFormat` with the place.
   static func recover(
-    directory: String, fileSystem: any FileSystem, random: @escaping @Sendable () -> UInt64, readOnly: Bool = false
+    directory: String, fileSystem: any FileSystem, random: @escaping @Sendable () -> UInt64
   ) throws(EngineError) -> Manifest {
     let number = try currentNumber(directory: directory, fileSystem: fileSystem)
-    if !readOnly { try fileSystem.syncDirectory(directory) }
+    try fileSystem.syncDirectory(directory)
     let path = directory + "/" + FileName.manifest(number).name
     guard try fileSystem.attributes(path) != nil else {
       throw .corruption("CURRENT names a MANIFEST that is not there", file: path)
     }
-    let file = try fileSystem.openFile(path, writable: !readOnly)
+    let file = try fileSystem.openFile(path, writable: true)
     let bytes = try readAll(file)
     var reader = try ManifestReader(bytes.view, number: number, file: path)
     var replay = ManifestReplay(databaseID: reader.header.databaseID, file: path)
@@ -145,6 +145,16 @@ final class Manifest: @unchecked Sendable {
     }
     return manifest
   }
+
+  /// What another process made durable, to be looked at: nothing is ever appended.
+  static func following(
+    directory: String, fileSystem: any FileSystem, state: ManifestState, number: FileNumber
+  ) -> Manifest {
+    Manifest(directory: directory, fileSystem: fileSystem, random: { 0 }, state: state, number: number)
+  }
+
+  /// Takes a later state of the other process.
+  func follow(_ state: ManifestState) { self.state = state }
 
   /// The number of the MANIFEST that CURRENT names.
   static func currentNumber(directory: String, fileSystem: any FileSystem) throws(EngineError) -> FileNumber {

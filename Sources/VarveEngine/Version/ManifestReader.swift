@@ -7,7 +7,7 @@ struct ManifestReader {
     let kind: ManifestRecordKind
     let offset: UInt64
     let size: Int
-    let edit: VersionEdit
+    var edit: VersionEdit
   }
 
   /// How a file ends.

@@ -190,18 +190,27 @@ struct LogRecordHeader: Equatable, Sendable {
   /// at every multiple of 8.
   @inline(__always)
   static func decode(_ segment: ByteView, at offset: Int, seed: UInt32) -> LogRecordHeader? {
-    guard offset >= LogFormat.headerBlockSize, segment.count &- offset >= LogFormat.recordHeaderSize else { return nil }
-    let kindWord = segment.load(offset &+ 28, as: UInt32.self)
+    decode(segment, at: offset, offset: offset, capacity: segment.count, seed: seed)
+  }
+
+  /// The same for a piece of a segment of `capacity` bytes: the header at `index` of the piece stands at
+  /// `offset` of the segment. The payload need not be in the piece.
+  @inline(__always)
+  static func decode(
+    _ piece: ByteView, at index: Int, offset: Int, capacity: Int, seed: UInt32
+  ) -> LogRecordHeader? {
+    guard offset >= LogFormat.headerBlockSize, piece.count &- index >= LogFormat.recordHeaderSize else { return nil }
+    let kindWord = piece.load(index &+ 28, as: UInt32.self)
     guard kindWord <= UInt32(UInt8.max), let kind = LogFormat.RecordKind(rawValue: UInt8(kindWord)) else { return nil }
-    let payloadSize = Int(segment.load(offset &+ 4, as: UInt32.self))
-    guard payloadSize <= segment.count &- offset &- LogFormat.recordHeaderSize else { return nil }
-    let promise = segment.load(offset &+ 16, as: UInt64.self)
+    let payloadSize = Int(piece.load(index &+ 4, as: UInt32.self))
+    guard payloadSize <= capacity &- offset &- LogFormat.recordHeaderSize else { return nil }
+    let promise = piece.load(index &+ 16, as: UInt64.self)
     guard promise <= UInt64(offset) else { return nil }
-    let stored = segment.load(offset, as: UInt32.self)
-    let computed = CRC32C.extend(seed, segment.slice(offset &+ 4, offset &+ LogFormat.recordHeaderSize))
+    let stored = piece.load(index, as: UInt32.self)
+    let computed = CRC32C.extend(seed, piece.slice(index &+ 4, index &+ LogFormat.recordHeaderSize))
     guard stored == computed else { return nil }
     return LogRecordHeader(
-      payloadSize: payloadSize, sequence: SequenceNumber(segment.load(offset &+ 8, as: UInt64.self)), promise: promise,
-      payloadChecksum: segment.load(offset &+ 24, as: UInt32.self), kind: kind)
+      payloadSize: payloadSize, sequence: SequenceNumber(piece.load(index &+ 8, as: UInt64.self)), promise: promise,
+      payloadChecksum: piece.load(index &+ 24, as: UInt32.self), kind: kind)
   }
 }

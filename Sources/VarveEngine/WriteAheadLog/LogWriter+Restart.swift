@@ -62,7 +62,7 @@ extension LogWriter {
   /// Step 4, after whoever names segments was told which are dead.
   func endRestart(_ restart: Restart) {
     raiseDurable(to: current.publishedInLog, restart.last)
-    hasSwitched = true
+    noteSwitch()
     state.withLock { $0.syncError = nil }
     broken.store(false, ordering: .releasing)  // partner: `isBroken`
     generationWord.add(1, ordering: .sequentiallyConsistent)

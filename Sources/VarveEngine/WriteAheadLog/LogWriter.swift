@@ -184,7 +184,7 @@ final class LogWriter: @unchecked Sendable {
     let now = environment.clock.now()
     state.withLock { $0.seal(old, next: next, now: now, syncs: syncCounter.load(ordering: .relaxed), options: options) }
     current = next
-    hasSwitched = true
+    noteSwitch()
     prepareNext()
   }
 
@@ -214,7 +214,15 @@ final class LogWriter: @unchecked Sendable {
     return true
   }
 
-  var hasSwitched = false
+  private var hasSwitched = false
+  /// Told of each segment that is begun, before the first record in it. The leader's.
+  var onSwitch: (@Sendable (FileNumber) -> Void)?
+
+  /// Notes that the log goes on in `current`.
+  func noteSwitch() {
+    hasSwitched = true
+    onSwitch?(current.number)
+  }
 
   /// The prepared segment, after waiting for it where it is being prepared; or one made now.
   private func takePrepared(capacity: Int, waits: Bool) throws(EngineError) -> PreparedSegment {

@@ -10,7 +10,9 @@ struct VarveBench: ParsableCommand {
       Example: varve-bench fillrandom,waitforcompaction,readrandom --engine varve --engine rocksdb --num 5000000
       All options: varve-bench help run. The comparison with every peer: varve-bench compare.
       """,
-    subcommands: [RunCommand.self, CompareCommand.self, ChildCommand.self],
+    subcommands: [
+      RunCommand.self, CompareCommand.self, FollowCommand.self, FollowWriterCommand.self, ChildCommand.self,
+    ],
     defaultSubcommand: RunCommand.self
   )
 }

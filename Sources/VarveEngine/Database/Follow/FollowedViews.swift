@@ -1,0 +1,63 @@
+internal import Synchronization
+
+/// Lets reads of a follower see one state of another process's database, while that process flushes and
+/// compacts without knowing of them.
+///
+/// What a snapshot needs may be gone from the next version: the writer keeps old versions of a key for its own
+/// snapshots alone. So a snapshot of a follower holds the views of all families, and a cursor gets its view
+/// and its sequence at one instant. Views change while no read begins (`CommitPipeline.holdReads`).
+///
+/// Safe from any thread.
+final class FollowedViews: Sendable {
+  private let changing = Mutex(())
+  private let description = Mutex<(@Sendable () -> String)?>(nil)
+
+  /// Runs `body` while no view changes.
+  func whileStill<R>(_ body: () -> R) -> R { changing.withLock { _ in body() } }
+
+  /// For `Engine.explain()`.
+  var overview: String {
+    description.withLock { $0 }?() ?? "read-only: shows what was there when it was opened; other processes may write"
+  }
+
+  /// Has the engine explain what it follows.
+  func describe(_ body: @escaping @Sendable () -> String) { description.withLock { $0 = body } }
+}
+
+/// The views that a snapshot of a follower holds.
+final class HeldViews: Sendable {
+  private let views: [FamilyID: ReadView]
+
+  init(_ families: [ColumnFamily]) {
+    views = Dictionary(uniqueKeysWithValues: families.map { ($0.id, $0.state.retainView()) })
+  }
+
+  /// Nil for a family that came later: the snapshot sees nothing of it, whatever the view.
+  func view(of family: FamilyState) -> ReadView? { views[family.id] }
+}
+
+extension Engine {
+  /// A snapshot with the views of all families, where another process may change them.
+  func makeSnapshot() -> EngineSnapshot {
+    guard let views else { return EngineSnapshot(list: snapshots) { pipeline.visible } }
+    return views.whileStill {
+      EngineSnapshot(list: snapshots, holding: { HeldViews(registry.all) }) { pipeline.visible }
+    }
+  }
+
+  /// A view and the sequence to read it at, counted, for a cursor.
+  func retainView(
+    of family: FamilyState, _ snapshot: EngineSnapshot?
+  ) -> (view: ReadView, snapshot: EngineSnapshot) {
+    if let snapshot { return (snapshot.held?.view(of: family) ?? family.retainView(), snapshot) }
+    // The sequence first: what it sees is held from then on, and any later view has all of it.
+    guard let views else {
+      let snapshot = makeSnapshot()
+      return (family.retainView(), snapshot)
+    }
+    return views.whileStill {
+      let snapshot = EngineSnapshot(list: snapshots) { pipeline.visible }
+      return (family.retainView(), snapshot)
+    }
+  }
+}

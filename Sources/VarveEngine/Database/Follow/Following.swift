@@ -1,0 +1,433 @@
+internal import Synchronization
+
+/// Keeps a read-only engine up with the process that writes the database.
+///
+/// # One step
+/// 1. *Aim*: the last commit that the writer tells of (`SharedPage`), then the MANIFEST's new edits. Whatever is
+///    in tables by them counts as told: those are durable.
+/// 2. *Read*: the records of the log up to there go into memtables of this process. An entry that is in
+///    tables already is left out.
+/// 3. *Keep*: the tables that are new are opened, because the writer may remove them at any time.
+/// 4. *Show*: versions and memtables change, and the visible sequence rises, while no read begins.
+///
+/// Nothing is written, and nothing is shown before 4: a step that throws leaves what was there before, and
+/// the next one begins where it stopped.
+///
+/// # What the writer does meanwhile
+/// - It appends: a record that is not whole is "not yet".
+/// - It frees segments, removes them or uses their files again: the MANIFEST says so before. Then the log is
+///   read again from the oldest segment that it names; what was read before is left out.
+/// - It removes tables: a later edit says so. The MANIFEST is read again, and the step goes on with that.
+/// - Its sync fails, and it logs again what was not durable (`LogWriter` restarts): read as above.
+/// - It dies, and another opens the database. What was told by the first is found by the second, unless the
+///   power failed; then this engine has seen more than there is, and says so for good.
+///
+/// # Invariants
+/// 1. Every logged entry up to `incorporated` is in memtables or tables of the views.
+/// 2. No entry is both in a memtable and in a table of a view.
+/// 3. No table of a view holds anything above the visible sequence.
+///
+/// # Concurrency
+/// Any thread; one step at a time.
+final class Following: @unchecked Sendable {
+  // Sendable: what changes is touched under `turn`.
+  private let turn = Mutex(())
+  let opening: Opening
+  let parts: OpenedParts
+  let views: FollowedViews
+  let session: MachineSession?
+
+  var manifest: ManifestTail
+  var tail: LogTail
+  var page: SharedPage?
+  /// The life of the writer that was met last.
+  private var lifeID: UInt64?
+  /// What the page said at the last step; nil where there is none that counts.
+  private(set) var told: SequenceNumber?
+  /// Invariant 1.
+  private(set) var incorporated = SequenceNumber.zero
+  /// The last entry that was read.
+  private var lastRead = SequenceNumber.zero
+  /// Where segments were left that recovery or a failed sync might cut elsewhere.
+  private var ends: [FileNumber: LogSegmentHeader.Predecessor] = [:]
+  /// What the views show.
+  private var shown: ManifestState
+  /// Why this engine can't go on.
+  private var failure: EngineError?
+  private var lastStop: LogSegmentHeader.Predecessor?
+  private var isStopChecked = false
+  /// How often in a row the log led nowhere although the writer had told of more.
+  private var stuckCount = 0
+
+  private static let stuckMaximum = 1_000
+
+  init(_ opening: Opening, _ parts: OpenedParts, _ views: FollowedViews, _ manifest: ManifestTail) {
+    self.opening = opening
+    self.parts = parts
+    self.views = views
+    self.manifest = manifest
+    let fileSystem = opening.environment.fileSystem
+    tail = LogTail(directory: opening.path, fileSystem: fileSystem)
+    session = fileSystem.machineSession()
+    shown = manifest.state
+  }
+
+  var fileSystem: any FileSystem { opening.environment.fileSystem }
+  private var visible: SequenceNumber { parts.pipeline.visible }
+
+  /// Goes up to what the writer has told by now; returns the last commit that reads see then.
+  func catchUp() throws(EngineError) -> SequenceNumber {
+    try turn.withLock { (_) throws(EngineError) in
+      if let failure { throw failure }
+      try step()
+      return visible
+    }
+  }
+
+  /// Runs `body` between two steps.
+  func betweenSteps<R>(_ body: () throws(EngineError) -> R) throws(EngineError) -> R {
+    try turn.withLock { (_) throws(EngineError) in try body() }
+  }
+
+  // MARK: - A step
+
+  /// How the reading of the log ended.
+  private enum End {
+    /// Everything that was asked for was read.
+    case complete
+    /// The segment under the cursor is no part of the log any more.
+    case lost
+    /// The writer is in another segment, to which no way leads yet.
+    case stuck
+  }
+
+  private func step() throws(EngineError) {
+    var goal = try aim()
+    var mayRestart = true
+    while true {
+      let changes = manifest.changeCount
+      var end = try readLog(through: goal)
+      // Where the writer is far ahead, the way may lead over segments that are gone.
+      if end == .stuck && mayRestart {
+        mayRestart = false
+        end = .lost
+      }
+      if end == .lost {
+        try findOldestSegment()
+        goal = max(goal, flushed)
+        continue
+      }
+      if end == .stuck, flushed > lastRead {
+        // Views would come that need what was not read.
+        try noteStuck()
+        return
+      }
+      let isRead = told == nil ? manifest.changeCount == changes || flushed <= lastRead : flushed <= goal
+      goal = max(goal, flushed)
+      guard isRead, try keepTables() else {
+        goal = max(goal, flushed)
+        continue
+      }
+      show()
+      return
+    }
+  }
+
+  /// The commits up to which this step goes.
+  private func aim() throws(EngineError) -> SequenceNumber {
+    // The page before the MANIFEST: a commit that is told names only families that edits made before it.
+    try readPage()
+    _ = try manifest.poll()
+    try didChangeManifest()
+    if let told { return max(told, flushed) }
+    return .maximum
+  }
+
+  /// The last commit that the MANIFEST knows of: it is durable, and no table has anything newer.
+  private var flushed: SequenceNumber { manifest.state.lastSequence }
+
+  private func readPage() throws(EngineError) {
+    guard let session else { return }
+    if page == nil {
+      page = try SharedPage.open(at: opening.path + "/" + FileName.shared.name, fileSystem)
+    }
+    let reading = page?.read(session: session, databaseID: manifest.state.databaseID)
+    told = reading?.told
+    guard let reading, reading.lifeID != lifeID else { return }
+    if lifeID != nil, reading.opened < max(incorporated, visible) { throw rewound(to: reading.opened) }
+    lifeID = reading.lifeID
+  }
+
+  /// This engine has shown what is not there any more: nothing that it holds can be built upon.
+  private func rewound(to sequence: SequenceNumber) -> EngineError {
+    let error = EngineError(
+      .rewound,
+      "the database went back to commit \(sequence), and commit \(max(incorporated, visible)) was read here; follow it anew",
+      file: opening.path)
+    failure = error
+    return error
+  }
+
+  /// Makes families that came, so that entries find them.
+  private func didChangeManifest() throws(EngineError) {
+    let families = manifest.state.families
+    for family in families.values.sorted(by: { $0.id < $1.id }) {
+      if let before = shown.families[family.id], family.flushedSequence < before.flushedSequence {
+        throw rewound(to: family.flushedSequence)
+      }
+      guard parts.registry.find(family.id) == nil else { continue }
+      parts.registry.add(
+        try opening.makeFamily(family, .empty, parts.registry, parts.epochs, parts.memory, parts.tree.budget))
+    }
+  }
+
+  private func noteStuck() throws(EngineError) {
+    stuckCount += 1
+    guard stuckCount > Self.stuckMaximum else { return }
+    throw .corruption("the log can't be followed: no segment goes on where this one ends", file: stopName)
+  }
+
+  private var stopName: String {
+    tail.number.map { opening.path + "/" + FileName.log($0).name } ?? opening.path
+  }
+
+  // MARK: - The log
+
+  private func readLog(through goal: SequenceNumber) throws(EngineError) -> End {
+    guard manifest.state.oldestLog.value != 0 else { return .complete }
+    while true {
+      guard let number = tail.number else { return .lost }
+      let cut = manifest.state.logCut(of: number).flatMap { $0.lifeID == tail.lifeID ? $0.endOffset : nil }
+      while let record = try tail.record(before: cut) {
+        if record.header.kind == .batch, record.header.sequence > goal { return .complete }
+        try insert(record, of: number)
+        tail.advance(over: record)
+      }
+      if let page, told != nil, page.segment == number { return try stop() }
+      let place = tail.place
+      if try tail.moveOn(try segments(), isCut: cut.map { UInt64(tail.offset) == $0 } ?? false) {
+        ends[number] = place
+        continue
+      }
+      _ = try manifest.poll()
+      try didChangeManifest()
+      if try isLost(number) { return .lost }
+      return told == nil ? try stop() : .stuck
+    }
+  }
+
+  /// The segments in the directory, ascending.
+  private func segments() throws(EngineError) -> [FileNumber] {
+    try fileSystem.list(opening.path).compactMap { FileName($0)?.logNumber }.sorted()
+  }
+
+  /// Whether the cursor is in no live part of the log.
+  private func isLost(_ number: FileNumber) throws(EngineError) -> Bool {
+    let state = manifest.state
+    if state.oldestLog > number { return true }
+    ends = ends.filter { $0.key >= state.oldestLog }
+    for cut in state.logCuts {
+      if cut.segment == number, cut.lifeID == tail.lifeID, cut.endOffset < UInt64(tail.offset) { return true }
+      if let end = ends[cut.segment], cut.segment < number, end.end != cut.endOffset { return true }
+    }
+    return try tail.isOverwritten()
+  }
+
+  /// The writer has nothing more; unless bytes are damaged, which a second look at the same place looks for.
+  private func stop() throws(EngineError) -> End {
+    defer { lastStop = tail.place }
+    guard lastStop == tail.place else {
+      isStopChecked = false
+      return .complete
+    }
+    guard !isStopChecked, told.map({ $0 > max(lastRead, flushed) }) ?? true else { return .complete }
+    if let damage = try tail.findDamage() { throw damage }
+    isStopChecked = true
+    return .complete
+  }
+
+  private func insert(_ record: LogReader.Record, of segment: FileNumber) throws(EngineError) {
+    var entries = LogEntryReader(record, file: opening.path + "/" + FileName.log(segment).name)
+    let isCopy = record.header.kind == .entries
+    while let (sequence, entry) = try entries.next() {
+      // A copy may be older than what was read before, and still be the first that is met.
+      guard sequence > incorporated, isCopy || sequence > lastRead else { continue }
+      if manifest.state.families[entry.family] == nil, !manifest.state.isDropped(entry.family) {
+        _ = try manifest.poll()
+        try didChangeManifest()
+      }
+      try opening.insert(
+        entry, sequence, isCopy: isCopy, segment: segment, manifest.state, parts.registry, parts.memory)
+      lastRead = max(lastRead, sequence)
+    }
+    if record.header.kind == .batch { lastRead = max(lastRead, record.header.sequence) }
+  }
+
+  /// Goes to the oldest segment that the MANIFEST names.
+  private func findOldestSegment() throws(EngineError) {
+    ends = [:]
+    while true {
+      let oldest = manifest.state.oldestLog
+      if oldest.value == 0 { return }
+      if try tail.begin(at: oldest) { return }
+      guard try pollForWhatIsGone() else {
+        throw .corruption(
+          "the oldest log segment is missing", file: opening.path + "/" + FileName.log(oldest).name)
+      }
+    }
+  }
+
+  /// Looks why a file that the MANIFEST names is gone: an edit must say so, be it the last. False where none does.
+  private func pollForWhatIsGone() throws(EngineError) -> Bool {
+    var isChanged = try manifest.poll()
+    if !isChanged { isChanged = try manifest.poll(.lastEdit) }
+    if isChanged { try didChangeManifest() }
+    return isChanged
+  }
+
+  // MARK: - Tables
+
+  /// Tables that were there, and of which no file is kept open: there are too many.
+  private var seenUnopened: Set<FileNumber> = []
+
+  /// Opens the files of tables that are new. False where one is gone: then the MANIFEST has changed.
+  private func keepTables() throws(EngineError) -> Bool {
+    guard manifest.changeCount != shownChangeCount else { return true }
+    let maximum = parts.tree.openTables.countMaximum / 2
+    var count = 0
+    var unopened: Set<FileNumber> = []
+    defer { seenUnopened = unopened }
+    for family in manifest.state.families.values.sorted(by: { $0.id < $1.id }) {
+      for level in 0..<Limits.levelCount {
+        for table in family.version.tables(level: level) {
+          count += 1
+          guard table.slot.keptFile == nil else { continue }
+          if count > maximum {
+            unopened.insert(table.number)
+            if seenUnopened.contains(table.number) { continue }
+          }
+          guard try keep(table, of: family.name, opens: count <= maximum) else {
+            guard try pollForWhatIsGone() else {
+              throw .corruption(
+                "a table of column family \"\(family.name)\" is missing",
+                file: opening.path + "/" + FileName.table(table.number).name)
+            }
+            return false
+          }
+        }
+      }
+    }
+    return true
+  }
+
+  /// Opens the file of a table, or only looks at it where enough are open. False where it is not there.
+  private func keep(_ table: TableMetadata, of family: String, opens: Bool) throws(EngineError) -> Bool {
+    let path = opening.path + "/" + FileName.table(table.number).name
+    guard let attributes = try fileSystem.attributes(path), !attributes.isDirectory else { return false }
+    guard attributes.size == table.fileSize else {
+      throw .corruption("the table has \(attributes.size) bytes instead of \(table.fileSize)", file: path)
+    }
+    guard opens else { return true }
+    do throws(EngineError) { table.slot.keep(try fileSystem.openFile(path, writable: false)) } catch {
+      guard error.code == .notFound else { throw error }
+      return false
+    }
+    return true
+  }
+
+  // MARK: - Showing
+
+  private func show() {
+    let state = manifest.state
+    // A commit that the page tells of and that was not read must be in tables; an empty one leaves nothing there.
+    let read = told.map { min($0, lastRead) } ?? lastRead
+    let sequence = [visible, flushed, read].max() ?? .zero
+    if manifest.changeCount == shownChangeCount {
+      parts.pipeline.showCommits(through: sequence)
+    } else {
+      change(to: state, at: sequence)
+    }
+    incorporated = [incorporated, lastRead, sequence].max() ?? sequence
+    stuckCount = 0
+  }
+
+  private var shownChangeCount = -1
+
+  private func change(to state: ManifestState, at sequence: SequenceNumber) {
+    var installs: [() -> Void] = []
+    for family in state.families.values {
+      guard let target = parts.registry.find(family.id) else { continue }
+      let before = shown.families[family.id]
+      let isSame = before.map { $0.flushedSequence == family.flushedSequence && $0.version === family.version } ?? false
+      if isSame && target.version === family.version { continue }
+      let (frozen, active) = parts.memory.entries(of: target, above: family.flushedSequence)
+      installs.append { target.replace(family.version, frozen: frozen, active: active) }
+    }
+    let dropped = parts.registry.all.filter { state.families[$0.id] == nil }
+    views.whileStill {
+      parts.pipeline.holdReads()
+      for install in installs { install() }
+      for family in dropped {
+        family.state.markDropped()
+        parts.registry.remove(family)
+      }
+      parts.pipeline.showCommits(through: sequence)
+    }
+    for family in dropped { discard(family) }
+    shown = state
+    shownChangeCount = manifest.changeCount
+    parts.tree.follow(state)
+    parts.epochs.poll()
+  }
+
+  private func discard(_ family: ColumnFamily) {
+    parts.memory.didDrop(family.state)
+    parts.memory.didFlush(family.state.discardMemTables())
+    family.state.close(parts.memory.empty)
+  }
+
+  /// For `Engine.explain()`.
+  var overview: String {
+    let (page, told) = look()
+    let name = FileName.shared.name
+    var way = "polls the log each millisecond (no \(name) of an engine of this machine)"
+    if let page, told != nil {
+      way = page.isWritable ? "sleeps on \(name) until it is told of commits" : "polls \(name) each millisecond"
+    }
+    return "follower: \(way); \(parts.memory.frozenSize) bytes of frozen memtables wait for the writer's flushes"
+  }
+
+  /// The page, and what it said at the last step.
+  private func look() -> (page: SharedPage?, told: SequenceNumber?) {
+    turn.withLock { _ in (self.page, self.told) }
+  }
+
+  // MARK: - Waiting
+
+  /// Ends the steps, and runs `body` behind the last.
+  func end(_ body: () throws(EngineError) -> Void) throws(EngineError) {
+    try turn.withLock { (_) throws(EngineError) in
+      failure = EngineError(.canceled, "the follower was closed", file: opening.path)
+      try body()
+    }
+  }
+
+  /// Sleeps until there may be more than the last step saw, or for so long.
+  func sleep(nanoseconds: UInt64) {
+    let (page, told) = look()
+    let clock = opening.environment.clock
+    let bounded = min(nanoseconds, Self.sleepMaximum)
+    guard let page, let told, told <= visible else { return clock.pause(min(nanoseconds, Self.pollInterval)) }
+    if page.isWritable { return page.sleep(while: told, nanoseconds: bounded) }
+    let start = clock.now()
+    while page.told == told, clock.now() - start < bounded { clock.pause(min(bounded, Self.pollInterval)) }
+  }
+
+  /// Lets those that sleep look again.
+  func interrupt() { look().page?.interrupt() }
+
+  /// How often a follower looks that can't be woken.
+  static let pollInterval: UInt64 = 1_000_000
+  /// How long one sleeps at most: who is to wake it may have died, and another may write by now in another way.
+  private static let sleepMaximum: UInt64 = 100_000_000
+}

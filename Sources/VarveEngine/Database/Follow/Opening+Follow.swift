@@ -1,0 +1,93 @@
+/// Opening a database that another process may be writing: nothing is made, locked, synced or changed.
+extension Opening {
+  /// An engine that reads, and what keeps it up with the writer.
+  func openReadOnly() throws(EngineError) -> (engine: Engine, following: Following) {
+    _ = try findDatabase()
+    let fileSystem = environment.fileSystem
+    let tail = try ManifestTail(directory: path, fileSystem: fileSystem)
+    let manifest = Manifest.following(
+      directory: path, fileSystem: fileSystem, state: tail.state, number: tail.number)
+    // Nothing runs in the background of an engine that only reads.
+    let executor = environment.makeExecutor(1)
+    var parts: OpenedParts
+    do throws(EngineError) { parts = try makeParts(manifest, files: [], lock: nil, executor: executor) } catch {
+      executor.shutDown()
+      throw error
+    }
+    let views = FollowedViews()
+    parts.views = views
+    // From here the engine lets everything go at its end.
+    let engine = Engine(parts)
+    let following = Following(self, parts, views, tail)
+    try following.begin()
+    return (engine, following)
+  }
+}
+
+extension Following {
+  /// The first step, and the verdict of recovery on the log.
+  ///
+  /// A follower takes the end of what it can read for "not yet"; recovery tells a torn tail from damage to
+  /// what was durable. A writer's work may look like damage to it, so a verdict counts only where nothing
+  /// changed between two of them.
+  func begin() throws(EngineError) {
+    var first: EngineError?
+    do throws(EngineError) { _ = try catchUp() } catch {
+      // What recovery says of the same log comes first.
+      first = error
+    }
+    var verdict = try judge()
+    for _ in 0..<Self.judgementMaximum {
+      guard verdict.error != nil else { break }
+      let next = try judge()
+      if next == verdict { break }
+      verdict = next
+    }
+    // A writer that is that busy is alive, and its next follower or recovery looks again.
+    if let error = verdict.error, try judge() == verdict { throw error }
+    if let first { throw first }
+  }
+
+  private static var judgementMaximum: Int { 3 }
+
+  /// What recovery would say, and of which state.
+  private struct Verdict: Equatable {
+    let error: EngineError?
+    let manifestChanges: Int
+    let told: SequenceNumber?
+    let segment: FileNumber?
+
+    static func == (left: Verdict, right: Verdict) -> Bool {
+      left.manifestChanges == right.manifestChanges && left.told == right.told && left.segment == right.segment
+        && left.error?.description == right.error?.description
+    }
+  }
+
+  private func judge() throws(EngineError) -> Verdict {
+    try betweenSteps { () throws(EngineError) in
+      _ = try manifest.poll()
+      let told = page?.told
+      let segment = page?.segment
+      var found: EngineError?
+      do throws(EngineError) { try judgeLog() } catch { found = error }
+      return Verdict(error: found, manifestChanges: manifest.changeCount, told: told, segment: segment)
+    }
+  }
+
+  private func judgeLog() throws(EngineError) {
+    let files = try fileSystem.list(opening.path).compactMap { FileName($0) }
+    let state = manifest.state
+    guard state.oldestLog.value != 0 else { return try opening.requireNoContent(files) }
+    let recovery = LogRecovery(
+      directory: opening.path, fileSystem: fileSystem, numbers: files.compactMap(\.logNumber), oldest: state.oldestLog,
+      cuts: state.recoveryCuts)
+    _ = try recovery.replay { (_, _) throws(EngineError) in }
+  }
+}
+
+extension ManifestState {
+  /// Where earlier recoveries cut the log.
+  var recoveryCuts: [FileNumber: LogRecovery.Cut] {
+    Dictionary(uniqueKeysWithValues: logCuts.map { ($0.segment, .init(lifeID: $0.lifeID, end: $0.endOffset)) })
+  }
+}

@@ -1,0 +1,237 @@
+/// Reads the MANIFEST of an engine that goes on writing it: first whole, then what was appended since, and anew
+/// when CURRENT names another file.
+///
+/// An edit counts when something valid stands behind it: then it was synced (`ManifestFormat`). The last edit
+/// of a file may be on its way there, and is "not yet"; only where files are gone that it removes is it known
+/// to be durable all the same (`Trust.lastEdit`).
+///
+/// Tables that were known before a new file was read keep their metadata, and with it their open readers.
+///
+/// Belongs to one thread at a time.
+struct ManifestTail {
+  /// Which edits count.
+  enum Trust {
+    /// Those with a mark or another record behind them.
+    case marked
+    /// The last one, too.
+    case lastEdit
+  }
+
+  private let directory: String
+  private let fileSystem: any FileSystem
+  /// What the edits so far add up to.
+  private(set) var state: ManifestState
+  /// The file in force, by CURRENT.
+  private(set) var number: FileNumber
+  /// How often the state changed.
+  private(set) var changeCount = 0
+  private var file: any File
+  private var fileID: UInt64
+  /// Where the next edit begins.
+  private var position: UInt64
+
+  /// CURRENT names another file often while an engine is busy; but not this often in a row.
+  private static let attemptMaximum = 100
+
+  /// Reads CURRENT and the file that it names. Throws as `Manifest.recover` does.
+  init(directory: String, fileSystem: any FileSystem) throws(EngineError) {
+    self.directory = directory
+    self.fileSystem = fileSystem
+    let loaded = try Self.load(directory, fileSystem, known: nil)
+    state = loaded.state
+    number = loaded.number
+    file = loaded.file
+    fileID = loaded.fileID
+    position = loaded.position
+  }
+
+  /// Takes in what came since. Returns whether the state changed.
+  ///
+  /// Throws `.corruption` where bytes are damaged that were durable, and what the file system threw.
+  mutating func poll(_ trust: Trust = .marked) throws(EngineError) -> Bool {
+    let before = changeCount
+    if try Manifest.currentNumber(directory: directory, fileSystem: fileSystem) != number {
+      let loaded = try Self.load(directory, fileSystem, known: state)
+      guard loaded.state.databaseID == state.databaseID else {
+        throw .corruption("another database is here now", file: directory)
+      }
+      state = loaded.state
+      number = loaded.number
+      file.close()
+      file = loaded.file
+      fileID = loaded.fileID
+      position = loaded.position
+      changeCount += 1
+    }
+    try readAppended(trust)
+    return changeCount != before
+  }
+
+  // MARK: - The whole file
+
+  private struct Loaded {
+    let state: ManifestState
+    let number: FileNumber
+    let file: any File
+    let fileID: UInt64
+    let position: UInt64
+  }
+
+  private static func load(
+    _ directory: String, _ fileSystem: any FileSystem, known: ManifestState?
+  ) throws(EngineError) -> Loaded {
+    var attempt = 0
+    while true {
+      attempt += 1
+      let number = try Manifest.currentNumber(directory: directory, fileSystem: fileSystem)
+      let failure: EngineError
+      do throws(EngineError) {
+        return try load(number, directory, fileSystem, known: known)
+      } catch { failure = error }
+      // Rolled meanwhile, or read in the middle of a write: another look tells.
+      let isRolled = try Manifest.currentNumber(directory: directory, fileSystem: fileSystem) != number
+      guard isRolled ? attempt < attemptMaximum : attempt < 3 else {
+        guard failure.code == .notFound else { throw failure }
+        throw .corruption("CURRENT names a MANIFEST that is not there", file: failure.file)
+      }
+    }
+  }
+
+  private static func load(
+    _ number: FileNumber, _ directory: String, _ fileSystem: any FileSystem, known: ManifestState?
+  ) throws(EngineError) -> Loaded {
+    let path = directory + "/" + FileName.manifest(number).name
+    let file = try fileSystem.openFile(path, writable: false)
+    let bytes = try Manifest.readAll(file)
+    var reader = try ManifestReader(bytes.view, number: number, file: path)
+    var replay = ManifestReplay(databaseID: reader.header.databaseID, file: path)
+    var tables: [FileNumber: TableMetadata] = [:]
+    if let known { tables = known.tablesByNumber }
+    while var record = try reader.next() {
+      record.edit.reuse(tables)
+      try replay.add(record)
+    }
+    let position: UInt64
+    switch reader.ending {
+    case .marked(let offset), .torn(let offset): position = offset
+    case nil: fatalError("a MANIFEST reader that ended says how")
+    }
+    return Loaded(
+      state: try replay.finish(), number: number, file: file, fileID: reader.header.fileID, position: position)
+  }
+
+  // MARK: - What was appended
+
+  private mutating func readAppended(_ trust: Trust) throws(EngineError) {
+    for attempt in 1...3 {
+      let appended = try Appended(file, from: position, fileID: fileID)
+      var offset = position
+      while let (edit, end) = try appended.edit(at: offset) {
+        guard trust == .lastEdit || appended.hasRecord(at: end) else { return }
+        try state.apply(edit)
+        changeCount += 1
+        position = end
+        offset = end
+      }
+      guard let witness = appended.firstRecord(behind: offset) else { return }
+      // Read while it was written, or damaged: another look tells.
+      guard attempt == 3 else { continue }
+      throw .corruption(
+        "a damaged MANIFEST record: the one at byte \(witness) was written after it was synced", file: file.path,
+        offset: offset)
+    }
+  }
+
+  /// The bytes of a MANIFEST from a place on.
+  private struct Appended: ~Copyable {
+    private let bytes: ByteWriter
+    private let start: UInt64
+    private let fileID: UInt64
+    private let path: String
+
+    init(_ file: any File, from start: UInt64, fileID: UInt64) throws(EngineError) {
+      let size = try file.size()
+      let count = size > start ? Int(clamping: min(size - start, UInt64(ManifestFormat.payloadSizeMaximum))) : 0
+      var bytes = ByteWriter(capacity: count)
+      var failure: EngineError?
+      unsafe bytes.appendUninitialized(count) { buffer in
+        do throws(EngineError) { return try unsafe file.read(into: buffer, at: start) } catch {
+          failure = error
+          return 0
+        }
+      }
+      if let failure { throw failure }
+      self.bytes = bytes
+      self.start = start
+      self.fileID = fileID
+      path = file.path
+    }
+
+    /// The whole edit at an offset of the file, and where it ends; nil where there is none.
+    func edit(at offset: UInt64) throws(EngineError) -> (edit: VersionEdit, end: UInt64)? {
+      guard hasRecord(at: offset) else { return nil }
+      let view = bytes.view
+      let index = Int(offset - start)
+      guard let kind = ManifestRecordKind(rawValue: view[index + 12]) else {
+        throw EngineError(
+          .unsupportedFormat, "a MANIFEST record of unknown kind \(view[index + 12]); a newer version wrote it",
+          file: path, offset: offset)
+      }
+      let size = Int(view.load(index + 8, as: UInt32.self))
+      let bodyStart = index + ManifestFormat.recordHeaderSize
+      guard kind == .edit, size <= ManifestFormat.payloadSizeMaximum,
+        ManifestFormat.paddedSize(size) <= view.count - bodyStart
+      else { return nil }
+      let body = view.slice(bodyStart, bodyStart + ManifestFormat.paddedSize(size))
+      let checksum = CRC32C.extend(CRC32C.seed(fileID, offset), body)
+      guard view.load(index + 4, as: UInt32.self) == checksum else { return nil }
+      let edit = try VersionEdit(
+        decoding: body.slice(0, size), file: path, fileOffset: offset + UInt64(ManifestFormat.recordHeaderSize))
+      return (edit, offset + UInt64(ManifestFormat.recordHeaderSize + body.count))
+    }
+
+    /// Whether the head of a record of any kind stands at an offset of the file.
+    func hasRecord(at offset: UInt64) -> Bool {
+      let view = bytes.view
+      let size = ManifestFormat.recordHeaderSize
+      guard offset >= start, offset - start <= UInt64(view.count), view.count - Int(offset - start) >= size else {
+        return false
+      }
+      let index = Int(offset - start)
+      let head = view.slice(index + 4, index + size)
+      return view.load(index, as: UInt32.self) == CRC32C.extend(CRC32C.seed(fileID, offset), head)
+    }
+
+    func firstRecord(behind offset: UInt64) -> UInt64? {
+      var next = offset + UInt64(ManifestFormat.alignment)
+      while next < start + UInt64(bytes.count) {
+        if hasRecord(at: next) { return next }
+        next += UInt64(ManifestFormat.alignment)
+      }
+      return nil
+    }
+  }
+}
+
+extension VersionEdit {
+  /// Puts known metadata in the place of equal ones.
+  fileprivate mutating func reuse(_ tables: [FileNumber: TableMetadata]) {
+    for index in addedTables.indices {
+      if let known = tables[addedTables[index].table.number], known == addedTables[index].table {
+        addedTables[index].table = known
+      }
+    }
+  }
+}
+
+extension ManifestState {
+  fileprivate var tablesByNumber: [FileNumber: TableMetadata] {
+    var tables: [FileNumber: TableMetadata] = [:]
+    for family in families.values {
+      for level in 0..<Limits.levelCount {
+        for table in family.version.tables(level: level) { tables[table.number] = table }
+      }
+    }
+    return tables
+  }
+}

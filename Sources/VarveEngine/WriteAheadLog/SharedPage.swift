@@ -1,0 +1,201 @@
+internal import Synchronization
+
+/// What an engine tells followers in other processes without a system call: the file `SHARED`, mapped by all.
+///
+/// # Format
+/// One page of 4,096 bytes. Integers are in the order of the machine, because processes of one machine share
+/// them; nothing in it outlasts the machine's session.
+///
+/// ```
+///   0  8  magic "VARVEPAG"
+///   8  4  format version, 1
+///  12  4  zero
+///  16 16  the machine's session (`MachineSession`), high half first
+///  32  8  database id
+///  40  8  life id: random for each time that an engine opens; 0 while it fills in the rest
+///  48  8  the sequence that the engine began with: what recovery found
+///  56  8  the number of the process, for people
+///  64  8  the number of the segment of the log that is appended to
+/// 128  8  told: the last commit that other processes may be told of
+/// 192  4  waiters: followers that went to sleep since the last wake-up
+/// ```
+///
+/// All other bytes are zero. What each commit stores, what followers store, and the rest lie in cache lines of
+/// their own.
+///
+/// # Protocol
+/// - A commit is told when it is as durable as it was promised: one that survives the process when it is in
+///   the log, one that survives a loss of power when its sync succeeded. The commits before it are too.
+///   Commits that are not logged are not told; followers see them when they were flushed.
+/// - The number of a segment is stored before a commit in it is told. Records are whole before they are told.
+/// - A follower that sleeps adds 1 to `waiters`, looks at `told` once more, and waits by futex on its low half.
+///   An engine that tells looks at `waiters` afterwards; where it is not 0 it stores 0 and wakes all. A
+///   follower that dies asleep costs one needless wake-up.
+/// - The file is made once and then written in place: followers have it mapped.
+///
+/// # Safety
+/// The words lie in the mapping, which lives as long as this object.
+///
+/// # Concurrency
+/// Any thread; all words are atomic. One engine writes; followers write `waiters` alone.
+@safe
+final class SharedPage: @unchecked Sendable {
+  // Sendable: every access to the mapping is atomic.
+  static let size = 4096
+  /// "VARVEPAG".
+  static let magic: UInt64 = 0x4741_5045_5652_4156
+  static let version: UInt64 = 1
+
+  private enum Place {
+    static let magic = 0
+    static let version = 8
+    static let sessionHigh = 16
+    static let sessionLow = 24
+    static let databaseID = 32
+    static let lifeID = 40
+    static let opened = 48
+    static let process = 56
+    static let segment = 64
+    static let told = 128
+    static let waiters = 192
+  }
+
+  private let mapping: MappedFile
+  /// Whether this process may store: a follower without that permission polls.
+  let isWritable: Bool
+
+  private init(mapping: MappedFile, isWritable: Bool) {
+    self.mapping = mapping
+    self.isWritable = isWritable
+  }
+
+  private func word(_ place: Int) -> UnsafeMutablePointer<Atomic<UInt64>> {
+    unsafe (mapping.base + place).assumingMemoryBound(to: Atomic<UInt64>.self)
+  }
+
+  private func load(_ place: Int) -> UInt64 { unsafe word(place).pointee.load(ordering: .acquiring) }
+
+  private func store(_ value: UInt64, _ place: Int) {
+    unsafe word(place).pointee.store(value, ordering: .releasing)  // partner: `load`
+  }
+
+  /// The word that each commit stores. Valid while the page lives.
+  @unsafe
+  var toldWord: UnsafeMutablePointer<Atomic<UInt64>> { unsafe word(Place.told) }
+
+  /// The word that each commit loads. Valid while the page lives.
+  @unsafe
+  var waitersWord: UnsafeMutablePointer<Atomic<UInt32>> {
+    unsafe (mapping.base + Place.waiters).assumingMemoryBound(to: Atomic<UInt32>.self)
+  }
+
+  // MARK: - The engine's side
+
+  /// Opens the page for the engine that has the database, and makes it where there is none.
+  static func make(at path: String, _ fileSystem: any FileSystem) throws(EngineError) -> SharedPage {
+    let isThere = try fileSystem.attributes(path) != nil
+    let file = isThere ? try fileSystem.openFile(path, writable: true) : try fileSystem.createFile(path)
+    defer { file.close() }
+    // In place also where it is of a wrong size: whoever has it mapped must see what comes.
+    if try file.size() != UInt64(size) {
+      try file.write([UInt8](repeating: 0, count: size), at: 0)
+      try file.truncate(to: UInt64(size))
+    }
+    return SharedPage(mapping: try file.map(size: size), isWritable: true)
+  }
+
+  /// Says in a page that is there that nothing is told by it: the engine that has the database can't map it.
+  static func invalidate(at path: String, _ fileSystem: any FileSystem) throws(EngineError) {
+    guard try fileSystem.attributes(path) != nil else { return }
+    let file = try fileSystem.openFile(path, writable: true)
+    defer { file.close() }
+    try file.write([UInt8](repeating: 0, count: size), at: 0)
+  }
+
+  /// Begins a life: an engine opened, and found the log to end at `sequence`.
+  func begin(
+    lifeID: UInt64, session: MachineSession, databaseID: UInt64, sequence: SequenceNumber, segment: FileNumber
+  ) {
+    store(0, Place.lifeID)
+    store(Self.magic, Place.magic)
+    store(Self.version, Place.version)
+    store(session.high, Place.sessionHigh)
+    store(session.low, Place.sessionLow)
+    store(databaseID, Place.databaseID)
+    store(sequence.value, Place.opened)
+    store(UInt64(CurrentProcess.number), Place.process)
+    store(segment.value, Place.segment)
+    store(sequence.value, Place.told)
+    // Zero is no life.
+    store(lifeID | 1, Place.lifeID)
+    wake()
+  }
+
+  /// Says where the log goes on.
+  func setSegment(_ number: FileNumber) { store(number.value, Place.segment) }
+
+  /// Wakes every follower that sleeps.
+  func wake() {
+    guard unsafe waitersWord.pointee.exchange(0, ordering: .sequentiallyConsistent) != 0 else { return }
+    unsafe Futex.wake(sleepWord, Int(Int32.max), shared: true)
+  }
+
+  // MARK: - The follower's side
+
+  /// Opens a page that is there; nil where there is none, or none of this size.
+  static func open(at path: String, _ fileSystem: any FileSystem) throws(EngineError) -> SharedPage? {
+    guard try fileSystem.attributes(path)?.size == UInt64(size) else { return nil }
+    var isWritable = true
+    let file: any File
+    do throws(EngineError) { file = try fileSystem.openFile(path, writable: true) } catch {
+      guard error.code == .permissionDenied else { throw error }
+      isWritable = false
+      file = try fileSystem.openFile(path, writable: false)
+    }
+    defer { file.close() }
+    return SharedPage(mapping: try file.map(size: size), isWritable: isWritable)
+  }
+
+  /// What a follower finds.
+  struct Reading: Sendable, Equatable {
+    var lifeID: UInt64
+    /// What the engine of this life began with.
+    var opened: SequenceNumber
+    var told: SequenceNumber
+  }
+
+  /// What the page says; nil where it is of another session or database, or an engine just opens.
+  func read(session: MachineSession, databaseID: UInt64) -> Reading? {
+    let lifeID = load(Place.lifeID)
+    guard lifeID != 0, load(Place.magic) == Self.magic, load(Place.version) == Self.version,
+      load(Place.sessionHigh) == session.high, load(Place.sessionLow) == session.low,
+      load(Place.databaseID) == databaseID
+    else { return nil }
+    let reading = Reading(lifeID: lifeID, opened: SequenceNumber(load(Place.opened)), told: told)
+    return load(Place.lifeID) == lifeID ? reading : nil
+  }
+
+  var told: SequenceNumber { SequenceNumber(load(Place.told)) }
+  /// The segment that the log is appended to. Loaded after `told`: that commit is in it or before it.
+  var segment: FileNumber { FileNumber(load(Place.segment)) }
+
+  /// Sleeps until another commit than `told` is told, a wake-up comes, or the time passes. Requires: writable.
+  func sleep(while told: SequenceNumber, nanoseconds: UInt64) {
+    unsafe waitersWord.pointee.add(1, ordering: .sequentiallyConsistent)  // partner: `CommitAnnouncer.wakeIfAwaited`
+    guard unsafe word(Place.told).pointee.load(ordering: .sequentiallyConsistent) == told.value else { return }
+    unsafe Futex.wait(
+      on: sleepWord, while: UInt32(truncatingIfNeeded: told.value), nanoseconds: nanoseconds, shared: true)
+  }
+
+  /// Wakes all sleepers of all processes, so that one of this process looks whether it is to end.
+  func interrupt() {
+    if isWritable { unsafe Futex.wake(sleepWord, Int(Int32.max), shared: true) }
+  }
+
+  /// The low half of `told`.
+  @unsafe
+  private var sleepWord: UnsafeMutablePointer<Atomic<UInt32>> {
+    let isLittle = UInt32(1).littleEndian == 1
+    return unsafe (mapping.base + Place.told + (isLittle ? 0 : 4)).assumingMemoryBound(to: Atomic<UInt32>.self)
+  }
+}

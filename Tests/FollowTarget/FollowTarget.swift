@@ -1,0 +1,111 @@
+import VarveEngine
+
+#if canImport(Darwin)
+  import Darwin
+#elseif canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#endif
+
+/// The processes of the follow tests.
+///
+/// `varve-follow-target write <directory> <first number> <last number>` commits numbered batches over two
+/// families; every hundredth batch a family comes or goes. A last number of 0 means: until it is killed.
+/// After each commit its number goes to the standard output, eight bytes little-endian.
+///
+/// `varve-follow-target follow <directory> <last number>` follows that until it sees the last number, and checks
+/// everything on the way. It ends with 0 if all was right, else says what was not and ends with 1.
+@main
+struct FollowTarget {
+  static func main() throws {
+    let arguments = CommandLine.arguments
+    let numbers = arguments.dropFirst(3).compactMap { UInt64($0) }
+    switch (arguments.dropFirst().first, numbers.count) {
+    case ("write", 2): try Writing(path: arguments[2]).run(from: numbers[0], to: numbers[1])
+    case ("follow", 1): try follow(arguments[2], to: numbers[0])
+    default:
+      print("usage: varve-follow-target write <directory> <first> <last>, or follow <directory> <last>")
+      exit(2)
+    }
+  }
+
+  private static func follow(_ path: String, to last: UInt64) throws {
+    let following = try FollowChecks(path: path)
+    do {
+      try following.run(to: last)
+    } catch {
+      let bytes = Array("follower: \(error)\n".utf8)
+      // Safety: as many bytes as there are.
+      _ = unsafe write(STDERR_FILENO, bytes, bytes.count)
+      exit(1)
+    }
+  }
+}
+
+/// What the writer writes.
+struct Writing {
+  let engine: Engine
+  let pair: ColumnFamily
+
+  init(path: String) throws {
+    var options = EngineOptions()
+    options.memtableSize = 64 << 10
+    options.cacheSize = 1 << 20
+    options.logSegmentSize = 64 << 10
+    engine = try Engine.open(at: path, options: options)
+    pair = try engine.families.first { $0.name == "pair" } ?? engine.createFamily("pair")
+  }
+
+  func run(from first: UInt64, to last: UInt64) throws {
+    var number = first
+    while last == 0 || number <= last {
+      if number % 100 == 0 { try turnFamilies(number) }
+      try commit(number)
+      acknowledge(number)
+      number += 1
+    }
+    try engine.close()
+  }
+
+  private func commit(_ number: UInt64) throws {
+    var batch = WriteBatch()
+    for (family, size) in [(engine.defaultFamily, 24), (pair, 100)] {
+      try batch.put(Numbers.head, Numbers.key(number), in: family)
+      try batch.put(Numbers.key(number), Numbers.value(number, size: size), in: family)
+      if number > Numbers.kept { try batch.delete(Numbers.key(number - Numbers.kept), in: family) }
+    }
+    try engine.write(batch, durability: number % 64 == 0 ? .power : .process)
+  }
+
+  /// A family for each hundred numbers, which goes with the next.
+  private func turnFamilies(_ number: UInt64) throws {
+    for family in engine.families where family.name.hasPrefix("side") { try engine.dropFamily(family) }
+    let side = try engine.createFamily("side")
+    try engine.put(Numbers.key(number), Numbers.key(number), in: side)
+  }
+
+  private func acknowledge(_ number: UInt64) {
+    var bytes = number.littleEndian
+    // Safety: the number has eight bytes. A pipe takes so few whole or not at all.
+    guard unsafe write(STDOUT_FILENO, &bytes, 8) == 8 else { exit(3) }
+  }
+}
+
+/// Keys and values of numbered batches.
+enum Numbers {
+  /// Numbers that are so old are deleted: what comes back then was reborn.
+  static let kept: UInt64 = 1_000
+  /// Holds the last number, in each of both families.
+  static let head = Array("head".utf8)
+
+  static func key(_ number: UInt64) -> [UInt8] {
+    (0..<8).map { UInt8(truncatingIfNeeded: number >> UInt64(56 - $0 * 8)) }
+  }
+
+  static func number(_ key: [UInt8]) -> UInt64 { key.reduce(0) { $0 << 8 | UInt64($1) } }
+
+  static func value(_ number: UInt64, size: Int) -> [UInt8] {
+    (0..<size).map { UInt8(truncatingIfNeeded: number &* UInt64($0 + 1)) }
+  }
+}

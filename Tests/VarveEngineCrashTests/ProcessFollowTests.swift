@@ -1,0 +1,99 @@
+import EngineTestSupport
+import Testing
+
+@testable import VarveEngine
+
+/// Real processes on the real disk: one writes, others follow.
+struct ProcessFollowTests {
+  private static let scale = UInt64(TestScale.value)
+
+  private static func target(_ arguments: String...) throws -> ChildProcess {
+    try ChildProcess(ChildProcess.built("varve-follow-target"), arguments)
+  }
+
+  /// Families come and go, memtables of 64 KiB are flushed and compacted, segments of 64 KiB are used again.
+  @Test func `two processes see all that a third one commits, whole and in order`() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    let last = 8_000 * Self.scale
+    let writer = try Self.target("write", path, "1", "\(last)")
+    // The database is there from here on.
+    #expect(writer.nextNumber() == 1)
+    let followers = try (0..<2).map { _ in try Self.target("follow", path, "\(last)") }
+    var number: UInt64 = 1
+    while let next = writer.nextNumber() { number = next }
+    #expect(number == last)
+    #expect(writer.succeeds())
+    for (index, follower) in followers.enumerated() { #expect(follower.succeeds(), "follower \(index)") }
+  }
+
+  @Test func `a follower goes on from one writer to the next when each is killed`() throws {
+    let rounds = TestScale.value >= 4 ? 60 : 12
+    let seed: UInt64 = 90_210
+    var random = SeededRandom(seed: seed)
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    let first = try Self.target("write", path, "1", "1")
+    #expect(first.nextNumber() == 1)
+    #expect(first.succeeds())
+    let follower = try Engine.follow(at: path, options: Self.options)
+    var last: UInt64 = 1
+    for round in 0..<rounds {
+      let place = "round \(round) of seed \(seed)"
+      let writer = try Self.target("write", path, "\(last + 1)", "0")
+      var acknowledged = last
+      for _ in 0..<random.below(1_500) {
+        guard let number = writer.nextNumber() else { break }
+        acknowledged = number
+        guard random.below(50) == 0 else { continue }
+        try follower.catchUp()
+        let seen = try check(follower.engine, place)
+        #expect(seen >= number, "\(place): \(number) was acknowledged, and the follower is at \(seen)")
+      }
+      #expect(writer.killAndWait(), "\(place): the writer ended by itself")
+      while let number = writer.nextNumber() { acknowledged = number }
+      try follower.catchUp()
+      last = try check(follower.engine, place)
+      #expect(last >= acknowledged, "\(place): \(acknowledged) was acknowledged, and the follower is at \(last)")
+      // What the writer was killed in the middle of is for the next one to find, or not.
+      let reader = try Engine.open(at: path, options: Self.readOnly)
+      #expect(try check(reader, place) == last)
+      try reader.close()
+    }
+    #expect(last > UInt64(rounds) * 100)
+    try follower.close()
+  }
+
+  private static var options: EngineOptions {
+    var options = EngineOptions()
+    options.memtableSize = 64 << 10
+    return options
+  }
+
+  private static var readOnly: EngineOptions {
+    var options = options
+    options.readOnly = true
+    return options
+  }
+
+  /// Checks what `FollowTarget` wrote, and returns the last number.
+  private func check(_ engine: Engine, _ place: String) throws -> UInt64 {
+    let snapshot = engine.snapshot()
+    let pair = try engine.family(named: "pair")
+    let head = try engine.get(Array("head".utf8), snapshot: snapshot)
+    #expect(try engine.get(Array("head".utf8), in: pair, snapshot: snapshot) == head, "\(place): half of a batch")
+    let last = head?.reduce(UInt64(0)) { $0 << 8 | UInt64($1) } ?? 0
+    for family in [engine.defaultFamily, pair] {
+      var expected = last > 1_000 ? last - 999 : 1
+      var cursor = try engine.cursor(in: family, bounds: CursorBounds(upper: [1]), snapshot: snapshot)
+      try cursor.seekToFirst()
+      while cursor.isValid {
+        #expect(cursor.keyBytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) } == expected, "\(place): \(last) is the last")
+        expected += 1
+        try cursor.next()
+      }
+      #expect(expected == last + 1, "\(place): the numbers end at \(expected), and \(last) is the last")
+    }
+    return last
+  }
+}
