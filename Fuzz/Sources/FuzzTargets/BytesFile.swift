@@ -18,8 +18,8 @@ final class BytesFile: File, @unchecked Sendable {
   func size() throws(EngineError) -> UInt64 { UInt64(content.count) }
 
   func read(into buffer: UnsafeMutableRawBufferPointer, at offset: UInt64) throws(EngineError) -> Int {
-    guard offset < UInt64(content.count), let target = unsafe buffer.baseAddress else { return 0 }
-    let count = min(unsafe buffer.count, content.count - Int(offset))
+    guard offset < UInt64(content.count), let target = buffer.baseAddress else { return 0 }
+    let count = min(buffer.count, content.count - Int(offset))
     unsafe target.copyMemory(from: content.base + Int(offset), byteCount: count)
     return count
   }

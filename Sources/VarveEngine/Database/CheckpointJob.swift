@@ -91,7 +91,7 @@ struct CheckpointJob {
     defer {
       pipeline.log.unpin(pin)
       // What a flush wanted to free meanwhile; a segment that can't be put aside is an orphan.
-      try? pipeline.log.release(before: engine.tree.state.oldestLog)
+      pipeline.log.release(before: engine.tree.state.oldestLog)
     }
     for _ in 0..<Self.attemptsMaximum {
       let cut = try takeCut()

@@ -82,7 +82,7 @@ struct GoldenDatabase {
         switch change {
         case .put(let family, let key, let value): try batch.put(key, value, in: engine.family(named: family))
         case .delete(let family, let key): try batch.delete(key, in: engine.family(named: family))
-        case .singleDelete, .deleteRange: fatalError("a change that no format of the script makes: add it here")
+        case .singleDelete, .deleteRange, .merge: fatalError("a change that no format of the script makes: add it here")
         }
       }
       try engine.write(batch, durability: durability)

@@ -2,6 +2,8 @@ import EngineTestSupport
 import Synchronization
 import Testing
 
+@testable import VarveEngine
+
 #if canImport(Darwin)
   import Darwin
 #elseif canImport(Glibc)
@@ -9,8 +11,6 @@ import Testing
 #elseif canImport(Musl)
   import Musl
 #endif
-
-@testable import VarveEngine
 
 /// Recorded histories of transactions on eight threads, checked against what they promise.
 struct TransactionHistoryTests {

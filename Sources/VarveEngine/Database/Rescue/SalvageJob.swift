@@ -131,7 +131,7 @@ private final class SalvageWriter {
   }
 
   func add(_ owner: RescueOwner, _ key: ByteView, _ trailer: Trailer, _ value: ByteView) throws(EngineError) {
-    guard let kind = trailer.kind, kind.isPoint else {
+    guard let kind = trailer.kind, kind != .rangeDelete, kind != .merge else {
       unknownKindCount += 1
       return
     }
