@@ -38,8 +38,8 @@ struct FollowCommand: ParsableCommand {
     defer { try? FileManager.default.removeItem(atPath: db) }
     let writer = Process()
     writer.executableURL = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
-    writer.arguments =
-      ["followwriter", db, "--num", "\(num)", "--interval", "\(interval)", "--load", "\(load)"] + (poll ? ["--poll"] : [])
+    let numbers = ["--num", "\(num)", "--interval", "\(interval)", "--load", "\(load)"]
+    writer.arguments = ["followwriter", db] + numbers + (poll ? ["--poll"] : [])
     let input = Pipe()
     let output = Pipe()
     writer.standardInput = input
@@ -80,7 +80,8 @@ struct FollowCommand: ParsableCommand {
   private func report(_ histogram: Histogram<UInt64>) throws {
     func micros(_ percentile: Double) -> Double { Double(histogram.valueAtPercentile(percentile)) / 1000 }
     let figures: [(String, Double)] = [
-      ("p50_us", micros(50)), ("p99_us", micros(99)), ("p999_us", micros(99.9)), ("max_us", Double(histogram.max) / 1000),
+      ("p50_us", micros(50)), ("p99_us", micros(99)), ("p999_us", micros(99.9)),
+      ("max_us", Double(histogram.max) / 1000),
     ]
     let text = figures.map { "\($0.0.dropLast(3)) \(String(format: "%.1f", $0.1))" }.joined(separator: "  ")
     print("follow       :   \(histogram.totalCount) of \(num) commits seen one by one; microseconds: \(text)")
