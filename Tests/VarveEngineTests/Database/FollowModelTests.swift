@@ -48,15 +48,25 @@ struct FollowModelTests {
         serial += 1
         var batch = WriteBatch()
         for family in fixture.writer.families where random.below(2) == 0 {
-          let key = Array("key\(random.below(40))".utf8)
-          if random.below(5) == 0 {
-            try batch.delete(key, in: family)
-          } else {
-            let size = random.below(50) == 0 ? 9_000 : 8 + random.below(300)
-            try batch.put(key, [UInt8](repeating: UInt8(truncatingIfNeeded: serial), count: size), in: family)
-          }
+          try change(family, &batch)
         }
         try fixture.writer.write(batch, durability: random.below(10) == 0 ? .power : .process)
+      }
+    }
+
+    private func change(_ family: ColumnFamily, _ batch: inout WriteBatch) throws {
+      let key = Array("key\(10 + random.below(40))".utf8)
+      switch random.below(20) {
+      case 0..<3: try batch.delete(key, in: family)
+      case 3:
+        let end = Array("key\(10 + random.below(40))".utf8)
+        let isUp = key.lexicographicallyPrecedes(end)
+        try batch.deleteRange(from: isUp ? key : end, to: isUp ? end : key, in: family)
+      // An operand that a reader met twice would be seen.
+      case 4..<9 where family.id != 0: try batch.merge(key, [UInt8(truncatingIfNeeded: serial)], in: family)
+      default:
+        let size = random.below(50) == 0 ? 9_000 : 8 + random.below(300)
+        try batch.put(key, [UInt8](repeating: UInt8(truncatingIfNeeded: serial), count: size), in: family)
       }
     }
 
@@ -94,7 +104,9 @@ struct FollowModelTests {
         try fixture.writer.dropFamily(family)
       } else if families.count < 4 {
         let name = "f\(random.below(4))"
-        if !families.contains(where: { $0.name == name }) { _ = try fixture.writer.createFamily(name) }
+        if !families.contains(where: { $0.name == name }) {
+          _ = try fixture.writer.createFamily(name, options: FamilyOptions(mergeOperator: "varve.append"))
+        }
       }
     }
 

@@ -38,9 +38,8 @@ struct FollowCommand: ParsableCommand {
     defer { try? FileManager.default.removeItem(atPath: db) }
     let writer = Process()
     writer.executableURL = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
-    writer.arguments =
-      ["followwriter", db, "--num", "\(num)", "--interval", "\(interval)", "--load", "\(load)"]
-      + (poll ? ["--poll"] : [])
+    let numbers = ["--num", "\(num)", "--interval", "\(interval)", "--load", "\(load)"]
+    writer.arguments = ["followwriter", db] + numbers + (poll ? ["--poll"] : [])
     let input = Pipe()
     let output = Pipe()
     writer.standardInput = input
