@@ -19,6 +19,7 @@ enum FuzzCorpus {
     case .log: LogInputs.build(&random)
     case .manifest: ManifestInputs.build(&random)
     case .properties: properties(&random)
+    case .rangeTombstones: rangeTombstones(&random)
     case .table: table(&random)
     case .versionEdit: ManifestInputs.edit(&random)
     }
@@ -156,6 +157,34 @@ enum FuzzCorpus {
     return writer.bytes
   }
 
+  private struct Fragment {
+    var start: [UInt8]
+    var end: [UInt8]
+    var sequences: [UInt64]
+  }
+
+  /// Ranges that ascend, each with sequences that descend.
+  private static func fragments(_ random: inout SeededRandom) -> [Fragment] {
+    let keys = Set((0..<random.below(20)).map { _ in key(&random) }).sorted { $0.lexicographicallyPrecedes($1) }
+    return zip(keys, keys.dropFirst()).compactMap { start, end in
+      if random.oneIn(3) { return nil }
+      let sequences = Set((0...random.below(4)).map { _ in 1 + random.next() >> UInt64(8 + random.below(48)) })
+      return Fragment(start: start, end: end, sequences: sequences.sorted(by: >))
+    }
+  }
+
+  private static func rangeTombstones(_ random: inout SeededRandom) -> [UInt8] {
+    var builder = RangeTombstoneListBuilder()
+    for fragment in fragments(&random) {
+      fragment.start.withByteView { start in
+        fragment.end.withByteView { builder.append(start, $0, fragment.sequences) }
+      }
+    }
+    var writer = ByteWriter()
+    RangeTombstoneBlock.append(RangeTombstoneList(builder), to: &writer)
+    return writer.bytes
+  }
+
   private static func keyRange(_ random: inout SeededRandom) -> [UInt8] {
     var input = [UInt8(random.below(16))]
     for _ in 0..<6 {
@@ -180,6 +209,11 @@ enum FuzzCorpus {
       for row in rows(random.below(120), &random) {
         try row.key.withByteView { (key) throws(EngineError) in
           try row.value.withByteView { (value) throws(EngineError) in try builder.add(key, row.trailer, value) }
+        }
+      }
+      for fragment in random.oneIn(2) ? fragments(&random) : [] {
+        fragment.start.withByteView { start in
+          fragment.end.withByteView { builder.addRangeTombstone(start, $0, fragment.sequences) }
         }
       }
       _ = try builder.finish()

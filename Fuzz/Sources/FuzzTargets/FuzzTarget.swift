@@ -47,6 +47,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
   case manifest
   /// The content of a properties block.
   case properties
+  /// The content of a block of range tombstones.
+  case rangeTombstones
   /// A whole table.
   case table
   /// The payload of a MANIFEST record.
@@ -82,6 +84,7 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case .log: try LogTarget.read(input)
     case .manifest: try ManifestTarget.read(input)
     case .properties: try PropertiesTarget.read(input)
+    case .rangeTombstones: try RangeTombstoneTarget.read(input)
     case .table: try TableTarget.read(input)
     case .versionEdit: try VersionEditTarget.read(input)
     }
@@ -94,7 +97,7 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     switch self {
     case .table: return fixed + inputSize * 40_000
     case .batch, .block, .compression, .filter, .footer, .index, .keyRange, .log, .manifest, .properties,
-      .versionEdit:
+      .rangeTombstones, .versionEdit:
       return fixed + inputSize * 400
     }
   }

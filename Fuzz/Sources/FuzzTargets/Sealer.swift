@@ -11,7 +11,7 @@ enum Sealer {
     case .log: sealLog(&bytes)
     case .manifest: sealManifest(&bytes)
     case .table: sealTable(&bytes)
-    case .batch, .block, .compression, .filter, .index, .keyRange, .properties, .versionEdit: break
+    case .batch, .block, .compression, .filter, .index, .keyRange, .properties, .rangeTombstones, .versionEdit: break
     }
   }
 
@@ -48,6 +48,7 @@ enum Sealer {
     let root = handle(bytes, start + 16)
     sealBlock(&bytes, root, tableID)
     sealBlock(&bytes, handle(bytes, start + 32), tableID)
+    if handle(bytes, start + 48) != .none { sealBlock(&bytes, handle(bytes, start + 48), tableID) }
     let filterOffset = load(bytes, start + 64, as: UInt64.self)
     sealPages(&bytes, filterOffset, lineCount: load(bytes, start + 72, as: UInt32.self), tableID)
     var handles = entries(bytes, root)

@@ -42,6 +42,8 @@ struct EngineSetting: Hashable, Sendable, Codable {
     case "none": options.durability = .none
     default: options.durability = .process
     }
+    options.mergeOperators = [ChainOperator()]
+    options.defaultFamilyOptions.mergeOperator = Self.mergeOperator(familySlot: 0)
     if changesAtReopen, count > 0 {
       options.blockSize = [1 << 10, 4 << 10, 16 << 10][count % 3]
       options.compression = CompressionKind.allCases[count % 3]
@@ -52,6 +54,11 @@ struct EngineSetting: Hashable, Sendable, Codable {
 }
 
 extension EngineSetting {
+  /// The operators are no option that may differ: they give the answers. One family has none.
+  static func mergeOperator(familySlot: Int) -> String? {
+    [MergeRule.chain.rawValue, "varve.append", MergeRule.chain.rawValue, nil][familySlot]
+  }
+
   /// The default, then every other value of each option alone, then mixtures.
   static let all: [EngineSetting] = {
     var settings = [EngineSetting()] + single

@@ -6,6 +6,14 @@
 enum SequenceOperation: Hashable, Sendable, Codable {
   case put(family: Int, key: Key, value: Value)
   case delete(family: Int, key: Key)
+  case deleteRange(family: Int, from: Key, to: Key)
+  case merge(family: Int, key: Key, operand: Value)
+  /// A put whose commit's sequence is written into its key, or else its value.
+  case putStamped(family: Int, value: Value, isInKey: Bool)
+  /// A put of a key that is put again only after it was removed: what a single delete needs.
+  case putOnce(family: Int, Int)
+  /// A single delete of such a key, if it is there.
+  case removeOnce(family: Int, Int)
   case batch([Change])
   /// A batch of puts to keys that ascend.
   case fill(family: Int, first: Int, count: Int, value: Value)
@@ -28,11 +36,12 @@ enum SequenceOperation: Hashable, Sendable, Codable {
   /// A write that is over a limit.
   case refusal(family: Int)
 
-  /// An entry of a batch; without a value a delete.
+  /// An entry of a batch: a put of its value, or a delete of a range up to its end, or a delete.
   struct Change: Hashable, Sendable, Codable {
     var family: Int
     var key: Key
     var value: Value?
+    var end: Key?
   }
 
   struct Bounds: Hashable, Sendable, Codable {
@@ -93,7 +102,8 @@ enum SequenceOperation: Hashable, Sendable, Codable {
 extension SequenceOperation {
   /// What an operation is, for the mix.
   enum Kind: Int, CaseIterable {
-    case put, delete, batch, fill, get, contains, multiGet, walk, openCursor, moveCursor, closeCursor
+    case put, delete, deleteRange, merge, putStamped, putOnce, removeOnce, batch, fill, get, contains, multiGet, walk,
+      openCursor, moveCursor, closeCursor
     case takeSnapshot, releaseSnapshot, sync, flush, compact, createFamily, dropFamily, reopen, refusal
 
     /// How often the kind is drawn, relative to the others.
@@ -103,12 +113,14 @@ extension SequenceOperation {
       case .delete: 90
       case .batch: 80
       case .fill: 70
+      case .deleteRange, .merge: 50
+      case .putOnce, .removeOnce: 40
       case .get: 110
       case .walk, .moveCursor: 70
       case .flush, .compact: 55
       case .contains, .multiGet, .openCursor, .takeSnapshot: 40
       case .createFamily: 30
-      case .reopen, .releaseSnapshot, .dropFamily, .closeCursor: 22
+      case .putStamped, .reopen, .releaseSnapshot, .dropFamily, .closeCursor: 22
       case .sync, .refusal: 18
       }
     }
@@ -118,6 +130,11 @@ extension SequenceOperation {
     switch self {
     case .put: .put
     case .delete: .delete
+    case .deleteRange: .deleteRange
+    case .merge: .merge
+    case .putStamped: .putStamped
+    case .putOnce: .putOnce
+    case .removeOnce: .removeOnce
     case .batch: .batch
     case .fill: .fill
     case .get: .get

@@ -17,6 +17,14 @@ extension SequenceRun {
     case .delete(let slot, let key):
       guard let family = family(slot, &answer) else { return }
       answer.add(try engine.delete(key.bytes, in: family).value)
+    case .deleteRange(let slot, let from, let to):
+      guard let family = family(slot, &answer) else { return }
+      answer.add(try engine.deleteRange(from: from.bytes, to: to.bytes, in: family).value)
+      noteRange(from, to, family)
+    case .merge(let slot, let key, let operand):
+      guard let family = family(slot, &answer) else { return }
+      answer.add(try engine.merge(key.bytes, operand.bytes, in: family).value)
+    case .putStamped, .putOnce, .removeOnce: try writeSpecial(operation, &answer)
     case .batch(let changes): try writeBatch(changes, &answer)
     case .fill(let slot, let first, let count, let value):
       guard let family = family(slot, &answer) else { return }
@@ -33,6 +41,41 @@ extension SequenceRun {
     }
   }
 
+  private func writeSpecial(_ operation: SequenceOperation, _ answer: inout SequenceAnswer) throws(EngineError) {
+    switch operation {
+    case .putStamped(let slot, let value, let isInKey):
+      guard let family = family(slot, &answer) else { return }
+      let room = [UInt8](repeating: 0, count: 8)
+      var batch = WriteBatch()
+      if isInKey {
+        try batch.putStamped(Array("stamp/".utf8) + room, value.bytes, at: .key(6), in: family)
+      } else {
+        try batch.putStamped(Array("stamped".utf8), value.bytes + room, at: .value(value.size), in: family)
+      }
+      answer.add(try engine.write(batch).value)
+    case .putOnce(let slot, let number):
+      guard let family = family(slot, &answer) else { return }
+      let key = SequenceSource.onceKey(number).bytes
+      if once[family.id]?.contains(key) == true { return answer.add(word: "there") }
+      answer.add(try engine.put(key, [UInt8(number)], in: family).value)
+      once[family.id, default: []].insert(key)
+    default:
+      guard case .removeOnce(let slot, let number) = operation, let family = family(slot, &answer) else { return }
+      let key = SequenceSource.onceKey(number).bytes
+      guard once[family.id]?.contains(key) == true else { return answer.add(word: "not-there") }
+      answer.add(try engine.singleDelete(key, in: family).value)
+      once[family.id]?.remove(key)
+    }
+  }
+
+  /// A range delete removes keys of `putOnce`, too.
+  private func noteRange(_ from: SequenceOperation.Key, _ to: SequenceOperation.Key, _ family: ColumnFamily) {
+    guard let keys = once[family.id] else { return }
+    once[family.id] = keys.filter {
+      $0.lexicographicallyPrecedes(from.bytes) || !$0.lexicographicallyPrecedes(to.bytes)
+    }
+  }
+
   private func writeBatch(
     _ changes: [SequenceOperation.Change], _ answer: inout SequenceAnswer
   ) throws(EngineError) {
@@ -41,11 +84,18 @@ extension SequenceRun {
       guard let family = family(change.family, &answer) else { continue }
       if let value = change.value {
         try batch.put(change.key.bytes, value.bytes, in: family)
+      } else if let end = change.end {
+        try batch.deleteRange(from: change.key.bytes, to: end.bytes, in: family)
       } else {
         try batch.delete(change.key.bytes, in: family)
       }
     }
     answer.add(try engine.write(batch).value)
+    for change in changes {
+      if let end = change.end, change.value == nil, let family = families[change.family] {
+        noteRange(change.key, end, family)
+      }
+    }
   }
 
   // MARK: - Reads

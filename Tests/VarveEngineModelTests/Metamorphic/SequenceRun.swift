@@ -18,6 +18,8 @@ final class SequenceRun {
   var families: [ColumnFamily?]
   var snapshots: [EngineSnapshot?] = Array(repeating: nil, count: SequenceSource.snapshotSlots)
   var cursors: [HeldSequenceCursor?] = Array(repeating: nil, count: SequenceSource.cursorSlots)
+  /// The keys of `putOnce` that are there, by the family's id.
+  var once: [UInt32: Set<[UInt8]>] = [:]
   private var history = SequenceHistory()
   private var flushCount = 0
   private var reopenCount = 0
@@ -79,7 +81,8 @@ final class SequenceRun {
 
   private func perform(_ operation: SequenceOperation, _ answer: inout SequenceAnswer) throws(EngineError) {
     switch operation {
-    case .put, .delete, .batch, .fill, .refusal: try write(operation, &answer)
+    case .put, .delete, .deleteRange, .merge, .putStamped, .putOnce, .removeOnce, .batch, .fill, .refusal:
+      try write(operation, &answer)
     case .get, .contains, .multiGet, .walk: try read(operation, &answer)
     case .openCursor, .moveCursor, .closeCursor: try useCursor(operation, &answer)
     case .takeSnapshot(let slot):
@@ -94,7 +97,8 @@ final class SequenceRun {
       guard let family = family(slot, &answer) else { return }
       try engine.compact(family: family, from: from?.bytes, to: to?.bytes)
     case .createFamily(let slot):
-      let family = try engine.createFamily("family \(slot)")
+      let family = try engine.createFamily(
+        "family \(slot)", options: FamilyOptions(mergeOperator: EngineSetting.mergeOperator(familySlot: slot)))
       families[slot] = family
       answer.add(UInt64(family.id))
     case .dropFamily(let slot):

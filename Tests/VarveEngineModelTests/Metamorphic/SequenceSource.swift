@@ -44,6 +44,11 @@ struct SequenceSource {
     switch kind {
     case .put: .put(family: family(), key: key(), value: value())
     case .delete: .delete(family: family(), key: key())
+    case .deleteRange: deleteRange()
+    case .merge: .merge(family: family(), key: key(), operand: value())
+    case .putStamped: .putStamped(family: family(), value: value(), isInKey: random.oneIn(2))
+    case .putOnce: .putOnce(family: family(), random.below(Self.onceCount))
+    case .removeOnce: .removeOnce(family: family(), random.below(Self.onceCount))
     case .batch: .batch(changes())
     case .fill:
       .fill(
@@ -88,6 +93,21 @@ struct SequenceSource {
     SequenceOperation.Key(Array("user/\(1_000 + number)".utf8))
   }
 
+  private static let onceCount = 6
+
+  /// The keys of `putOnce`.
+  static func onceKey(_ number: Int) -> SequenceOperation.Key {
+    SequenceOperation.Key(Array("user/once/\(number)".utf8))
+  }
+
+  /// Few have bounds in the wrong order, which is refused.
+  private mutating func deleteRange() -> SequenceOperation {
+    let bounds = [key(), key()]
+    let isOrdered = !bounds[1].bytes.lexicographicallyPrecedes(bounds[0].bytes)
+    let (from, to) = isOrdered || random.oneIn(20) ? (bounds[0], bounds[1]) : (bounds[1], bounds[0])
+    return .deleteRange(family: family(), from: from, to: to)
+  }
+
   private mutating func value() -> SequenceOperation.Value {
     let size = random.oneIn(40) ? 1_000 + random.below(20_000) : random.below(100)
     return SequenceOperation.Value(size: size, seed: random.next() >> 48)
@@ -95,7 +115,10 @@ struct SequenceSource {
 
   private mutating func changes() -> [SequenceOperation.Change] {
     (0..<random.below(10)).map { _ in
-      SequenceOperation.Change(family: family(), key: key(), value: random.oneIn(4) ? nil : value())
+      let key = key()
+      guard random.oneIn(4) else { return SequenceOperation.Change(family: family(), key: key, value: value()) }
+      let end = random.oneIn(2) ? self.key() : nil
+      return SequenceOperation.Change(family: family(), key: key, end: end)
     }
   }
 
