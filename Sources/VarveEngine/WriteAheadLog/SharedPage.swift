@@ -180,7 +180,7 @@ final class SharedPage: @unchecked Sendable {
   var segment: FileNumber { FileNumber(load(Place.segment)) }
 
   /// Sleeps until another commit than `told` is told, a wake-up comes, or the time passes. Requires: writable.
-  func sleep(while told: SequenceNumber, nanoseconds: UInt64) {
+  func rest(while told: SequenceNumber, nanoseconds: UInt64) {
     unsafe waitersWord.pointee.add(1, ordering: .sequentiallyConsistent)  // partner: `CommitAnnouncer.wakeIfAwaited`
     guard unsafe word(Place.told).pointee.load(ordering: .sequentiallyConsistent) == told.value else { return }
     unsafe Futex.wait(

@@ -68,7 +68,7 @@ struct SharedPageTests {
     let thread = EngineThread(name: "sleeper") {
       for round in 0..<rounds {
         let told = SequenceNumber(0x33 + UInt64(round))
-        while follower.told == told { follower.sleep(while: told, nanoseconds: 60_000_000_000) }
+        while follower.told == told { follower.rest(while: told, nanoseconds: 60_000_000_000) }
       }
     }
     for round in 1...rounds {

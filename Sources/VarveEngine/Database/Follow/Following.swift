@@ -418,7 +418,7 @@ final class Following: @unchecked Sendable {
     let clock = opening.environment.clock
     let bounded = min(nanoseconds, Self.sleepMaximum)
     guard let page, let told, told <= visible else { return clock.pause(min(nanoseconds, Self.pollInterval)) }
-    if page.isWritable { return page.sleep(while: told, nanoseconds: bounded) }
+    if page.isWritable { return page.rest(while: told, nanoseconds: bounded) }
     let start = clock.now()
     while page.told == told, clock.now() - start < bounded { clock.pause(min(bounded, Self.pollInterval)) }
   }
