@@ -15,6 +15,7 @@ final class TableOutput {
     var options = background.options.tableOptions(family.options, level: level, origin: origin)
     options.family = family.id
     options.familyName = family.name
+    options.familyOptions = family.options.encoded
     options.bufferSize = background.plan.writeBufferSize(threadCount: background.executor.parallelism)
     builder = TableBuilder(
       file: file, number: number, tableID: background.tree.environment.random(), options: options)

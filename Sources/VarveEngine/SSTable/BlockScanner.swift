@@ -13,6 +13,8 @@ struct BlockScanner {
     let end: Int
     /// Nil for a block that verifies and holds no rows: of a filter, an index, the properties.
     let content: Content?
+    /// What such a block holds, unpacked.
+    var other: Content?
   }
 
   struct Content {
@@ -66,7 +68,7 @@ struct BlockScanner {
     else { return Found(start: start, end: end, content: nil) }
     let found = Content(bytes: content.memory, size: content.size)
     do throws(EngineError) { try Block.validate(found.view) } catch {
-      return Found(start: start, end: end, content: nil)
+      return Found(start: start, end: end, content: nil, other: found)
     }
     return Found(start: start, end: end, content: found)
   }

@@ -54,6 +54,7 @@ final class TableBuilder {
     properties.createdAt = options.createdAt
     properties.family = options.family
     properties.familyName = options.familyName.map { [UInt8]($0.utf8) }
+    properties.familyOptions = options.familyOptions
   }
 
   /// The size that the file would have now, about.

@@ -21,9 +21,10 @@ struct TableOptions: Sendable {
   var level = 0
   /// Seconds since 1970, 0 if not known: kept in its properties, for people.
   var createdAt: UInt64 = 0
-  /// The column family and its name: kept in its properties, for a repair that has no MANIFEST.
+  /// The column family, its name and its options: kept in its properties, for a repair that has no MANIFEST.
   var family: UInt32?
   var familyName: String?
+  var familyOptions: [UInt8]?
 }
 
 /// What made a table. On disk: never change a number.

@@ -36,6 +36,8 @@ struct TableProperties: Hashable, Sendable {
   var family: UInt32?
   /// The family's name; nil in tables of earlier builds.
   var familyName: [UInt8]?
+  /// The family's options when the table was written, in their coding; nil in tables of earlier builds.
+  var familyOptions: [UInt8]?
 
   /// On disk: never change a number.
   private enum Tag: UInt64, CaseIterable {
@@ -63,6 +65,7 @@ struct TableProperties: Hashable, Sendable {
     case createdAt = 22
     case family = 23
     case familyName = 24
+    case familyOptions = 25
   }
 
   init() {}
@@ -103,6 +106,7 @@ struct TableProperties: Hashable, Sendable {
       case .largestKey: TableProperties.append(tag, largestKey, to: &writer)
       case .family: if let family { TableProperties.append(tag, UInt64(family), to: &writer) }
       case .familyName: if let familyName { TableProperties.append(tag, familyName, to: &writer) }
+      case .familyOptions: if let familyOptions { TableProperties.append(tag, familyOptions, to: &writer) }
       default: TableProperties.append(tag, number(tag), to: &writer)
       }
     }
@@ -131,7 +135,7 @@ struct TableProperties: Hashable, Sendable {
     case .dataBlockCount: dataBlockCount
     case .copiedBlockCount: copiedBlockCount
     case .indexPartitionCount: indexPartitionCount
-    case .smallestKey, .largestKey, .family, .familyName: 0
+    case .smallestKey, .largestKey, .family, .familyName, .familyOptions: 0
     case .smallestTrailer: smallestTrailer.word
     case .largestTrailer: largestTrailer.word
     case .smallestSequence: smallestSequence.value
@@ -181,6 +185,7 @@ struct TableProperties: Hashable, Sendable {
     case .smallestKey: smallestKey = field.bytes
     case .largestKey: largestKey = field.bytes
     case .familyName: familyName = field.bytes
+    case .familyOptions: familyOptions = field.bytes
     default: return false
     }
     return true
@@ -198,7 +203,7 @@ struct TableProperties: Hashable, Sendable {
     case .dataBlockCount: dataBlockCount = value
     case .copiedBlockCount: copiedBlockCount = value
     case .indexPartitionCount: indexPartitionCount = value
-    case .smallestKey, .largestKey, .familyName: break
+    case .smallestKey, .largestKey, .familyName, .familyOptions: break
     case .family: family = UInt32(truncatingIfNeeded: value)
     case .smallestTrailer: smallestTrailer = Trailer(word: value)
     case .largestTrailer: largestTrailer = Trailer(word: value)

@@ -238,6 +238,7 @@ private struct TableVerification: ~Copyable {
     found.createdAt = stored.createdAt
     found.family = stored.family
     found.familyName = stored.familyName
+    found.familyOptions = stored.familyOptions
     guard found == stored else {
       throw table.fault("the properties contradict the entries", table.footer.properties.offset)
     }

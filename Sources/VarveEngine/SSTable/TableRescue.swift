@@ -27,6 +27,8 @@ final class TableRescue {
   private(set) var entryCount: UInt64 = 0
   /// Nil where they can't be read.
   private(set) var properties: TableProperties?
+  /// The range tombstones, as far as they can be read; known after `run`.
+  private(set) var rangeTombstones = RangeTombstoneList.empty
 
   /// `tableID` is what others know of the table.
   init(_ file: any File, number: FileNumber, tableID: UInt64?) throws(EngineError) {
@@ -117,6 +119,13 @@ final class TableRescue {
       for row in 0..<root.block.rowCount { check(root.block.entries.handle(row), .index, "the index") }
     }
     check(footer.properties, .properties, "the properties")
+    guard footer.rangeTombstones != .none else { return }
+    do throws(EngineError) { rangeTombstones = try reader.readRangeTombstones() } catch {
+      let handle = footer.rangeTombstones
+      add(
+        handle.offset, handle.end ?? handle.offset,
+        "the range tombstones: \(error.message); what they deleted may be there again")
+    }
   }
 
   // MARK: - By checksums
@@ -134,6 +143,7 @@ final class TableRescue {
     while position < view.count {
       if let found = scanner.block(at: position) {
         if let content = found.content { try emit(content.view, visit) }
+        if let other = found.other { takeTombstones(other.view) }
         position = found.end
         continue
       }
@@ -147,6 +157,15 @@ final class TableRescue {
     add(
       start + UInt64(position), end, isFooter ? "the footer is damaged" : "no block that verifies",
       holdsEntries: !isFooter)
+  }
+
+  /// Of a table without a footer: a block that verifies, holds no rows and reads as range tombstones to its
+  /// last byte is that.
+  private func takeTombstones(_ content: ByteView) {
+    guard reader == nil, rangeTombstones.isEmpty else { return }
+    do throws(EngineError) {
+      rangeTombstones = try RangeTombstoneBlock.read(content, path: file.path, offset: 0)
+    } catch {}
   }
 
   /// The id that the bytes of a damaged footer name, or one that differs from it in a bit: the one by which

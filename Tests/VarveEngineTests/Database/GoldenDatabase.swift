@@ -26,6 +26,8 @@ struct GoldenDatabase {
   enum Format: Int, CaseIterable, Comparable, CustomStringConvertible {
     /// Tables of version 2, a log of version 2, VersionEdits of version 1: puts and deletes.
     case first = 1
+    /// Tables with range tombstones, families with merge operators: single deletes, ranges, operands.
+    case second = 2
 
     static func < (left: Format, right: Format) -> Bool { left.rawValue < right.rawValue }
     var description: String { "format-\(rawValue)" }
@@ -64,9 +66,12 @@ struct GoldenDatabase {
       engine = try reopen?()
     }
 
-    fileprivate func createFamily(_ name: String, _ compression: CompressionKind?) throws {
+    fileprivate func createFamily(
+      _ name: String, _ compression: CompressionKind?, mergeOperator: String? = nil
+    ) throws {
       model.createFamily(name)
-      _ = try engine?.createFamily(name, options: FamilyOptions(compression: compression))
+      _ = try engine?.createFamily(
+        name, options: FamilyOptions(compression: compression, mergeOperator: mergeOperator))
     }
 
     fileprivate func dropFamily(_ name: String) throws {
@@ -82,7 +87,11 @@ struct GoldenDatabase {
         switch change {
         case .put(let family, let key, let value): try batch.put(key, value, in: engine.family(named: family))
         case .delete(let family, let key): try batch.delete(key, in: engine.family(named: family))
-        case .singleDelete, .deleteRange, .merge: fatalError("a change that no format of the script makes: add it here")
+        case .singleDelete(let family, let key): try batch.singleDelete(key, in: engine.family(named: family))
+        case .deleteRange(let family, let lower, let upper):
+          try batch.deleteRange(from: lower, to: upper, in: engine.family(named: family))
+        case .merge(let family, let key, let operand, _):
+          try batch.merge(key, operand, in: engine.family(named: family))
         }
       }
       try engine.write(batch, durability: durability)
@@ -114,9 +123,12 @@ struct GoldenDatabase {
     try run.createFamily("plain", CompressionKind.none)
     try run.createFamily("packed", .zstd)
     try run.createFamily("dropped", nil)
+    if format >= .second { try run.createFamily("words", nil, mergeOperator: "varve.append") }
     try fill(run)
+    if format >= .second { try addKinds(run) }
     try run.engine?.compact()
     try overwrite(run)
+    if format >= .second { try addKinds(run) }
     try run.engine?.flush()
     try run.engine?.waitForCompaction()
     try run.dropFamily("dropped")
@@ -124,6 +136,20 @@ struct GoldenDatabase {
     // The one behind the cut of a recovery, and the one behind that.
     try run.closeAndReopen()
     try addLogged(run)
+    if format >= .second { try addKinds(run) }
+  }
+
+  /// What the second format added: ranges over tables and memtables, operands with and without a value below,
+  /// a put and its single delete.
+  private func addKinds(_ run: Run) throws {
+    let first = run.random.below(300)
+    try run.write([.deleteRange("default", Self.key(first), Self.key(first + 20))])
+    try run.write([.put("plain", Self.key(500), [1]), .put("default", Self.key(first + 3), run.text(10))])
+    try run.write([.singleDelete("plain", Self.key(500)), .deleteRange("words", Self.key(4), Self.key(6))])
+    for index in 0..<12 {
+      try run.write([.merge("words", Self.key(index), run.text(4), .append)])
+      if index % 5 == 0 { try run.write([.put("words", Self.key(index + 1), run.text(6))]) }
+    }
   }
 
   private func fill(_ run: Run) throws {

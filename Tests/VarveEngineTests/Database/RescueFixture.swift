@@ -28,6 +28,9 @@ struct RescueFixture {
   /// MANIFEST.
   private(set) var idle: [String: [Range<Int>]] = [:]
 
+  /// Where records of the MANIFEST end: cut there it reads as an earlier state of itself.
+  private var manifestEnds: Set<Int> = []
+
   /// The last segment with records, and whether the MANIFEST does not know it yet.
   private var lastSegment: String? { units.last { $0.file.hasSuffix(".log") }?.file }
   private let mayLoseLastSegment: Bool
@@ -104,6 +107,8 @@ struct RescueFixture {
       var reader = try ManifestReader(view, number: number, file: name)
       while try reader.next() != nil {}
       if case .marked(let offset) = reader.ending { idle[name] = [Int(offset)..<bytes.count] }
+      var records = try ManifestReader(view, number: number, file: name)
+      while let record = try records.next() { manifestEnds.insert(Int(record.offset) + record.size) }
     }
   }
 
@@ -127,7 +132,9 @@ struct RescueFixture {
     let named = losses.filter { $0.file.hasSuffix("/" + file) }
     // Nothing says that there was a last segment of a database that was not closed.
     let isTraceless = file == lastSegment && range == 0..<(image.files[file]?.count ?? 0) && mayLoseLastSegment
-    if !isIdle(file, range), !isTraceless {
+    let isEarlier =
+      file.hasPrefix("MANIFEST") && manifestEnds.contains(range.lowerBound) && range.count > 1 && content == expected
+    if !isIdle(file, range), !isTraceless, !isEarlier {
       let isNamed = named.contains { lost in
         guard let offsets = lost.offsets else { return true }
         return offsets.lowerBound <= UInt64(range.upperBound) && UInt64(range.lowerBound) <= offsets.upperBound

@@ -14,7 +14,7 @@ extension DatabaseSurvey {
     let inputs = try ObsoleteInputs(tables, fileSystem)
     tables.removeAll { inputs.obsolete.contains($0.number) }
     var doubts = inputs.doubtful.map { number in
-      "\(path(.table(number))): may be an input of a finished compaction; keys of it that were deleted may be there again"
+      "\(path(.table(number))): may be an input of a finished compaction; keys of it that were deleted or overwritten since may have their old values again"
     }
     for table in tables where table.family == nil {
       doubts.append(

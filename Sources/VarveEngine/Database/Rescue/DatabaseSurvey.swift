@@ -64,6 +64,7 @@ struct DatabaseSurvey {
         candidates = [named] + candidates.filter { $0 != named }
       } else {
         add(LostPart("it names \(FileName.manifest(named).name), which is missing", file: path(.current)))
+        add(LostPart("the file is missing, and CURRENT names it", file: path(.manifest(named))))
       }
     } else if candidates.isEmpty {
       add(LostPart("there is no MANIFEST", file: directory))

@@ -118,7 +118,10 @@ struct LogHarvest {
     let first = record.header.sequence.value
     var last = first
     do throws(EngineError) {
-      while let (sequence, _) = try reader.next() { last = max(last, sequence.value) }
+      while let (sequence, entry) = try reader.next() {
+        last = max(last, sequence.value)
+        guard entry.kind != .rangeDelete || entry.key < entry.value else { return nil }
+      }
     } catch { return nil }
     return Span(offset: UInt64(record.offset), first: first, last: last)
   }

@@ -6,13 +6,13 @@
 /// one with the older value was not, a deleted key would be reborn.
 ///
 /// # What tells them apart
-/// Sequences are given once: an entry with one key and one sequence that is in two tables was copied from the
+/// Sequences are given once (but for zero, which the last level gives): an entry with one key and one sequence that is in two tables was copied from the
 /// one with the lower number into the other. So that other's compaction had the first as an input, and of all
 /// keys between its own first and last it has kept what was to be kept. A table whose every key lies within
 /// tables that were made of it is therefore not needed, whether the compaction's edit became durable or not.
 ///
-/// A table of which no entry is left in any output can't be told from a live one. It is kept, and where it can
-/// be an input of a later compaction, that is said.
+/// A table of which no entry is left in any output, or whose entries got sequence zero there, can't be told from
+/// a live one. It is kept, and where it can be an input of a later compaction, that is said.
 struct ObsoleteInputs {
   private(set) var obsolete: Set<FileNumber> = []
   /// Tables that are kept, and whose keys may be reborn.
@@ -51,8 +51,10 @@ struct ObsoleteInputs {
 
   private static func canBeOutput(_ later: Candidate, of earlier: Candidate) -> Bool {
     later.harvest.owner == earlier.harvest.owner && later.properties.origin == TableOrigin.compaction.rawValue
-      && later.table.overlaps(earlier.table) && earlier.table.smallestSequence <= later.table.largestSequence
-      && later.table.smallestSequence <= earlier.table.largestSequence
+      && later.table.overlaps(earlier.table)
+      && (later.table.smallestSequence == .zero
+        || earlier.table.smallestSequence <= later.table.largestSequence
+          && later.table.smallestSequence <= earlier.table.largestSequence)
   }
 
   private static func open(_ candidate: Candidate, _ fileSystem: any FileSystem) throws(EngineError) -> TableReader {
@@ -72,7 +74,11 @@ struct ObsoleteInputs {
     while source.isValid, probes < probesMaximum, !later.table.endsBefore(source.userKey) {
       try target.seek(InternalKey(source.userKey, source.trailer))
       guard target.isValid else { return false }
-      if target.userKey == source.userKey, target.trailer.word == source.trailer.word { return true }
+      if target.userKey == source.userKey, target.trailer.word == source.trailer.word,
+        source.trailer.sequence > .zero
+      {
+        return true
+      }
       try source.next()
       probes += 1
     }
@@ -82,6 +88,8 @@ struct ObsoleteInputs {
   private static func isCovered(
     _ candidate: Candidate, by derived: [TableMetadata], _ fileSystem: any FileSystem
   ) throws(EngineError) -> Bool {
+    // Where its range tombstones went can't be seen.
+    guard candidate.table.rangeTombstoneCount == 0 else { return false }
     let iterator = try open(candidate, fileSystem).makeIterator(.compaction)
     try iterator.seekToFirst()
     while iterator.isValid {

@@ -66,6 +66,8 @@ final class RepairJob {
     report.losses += try table.read(fileSystem, family: families.name(owner)) {
       (key, trailer, value) throws(EngineError) in
       try output.add(key, trailer, value)
+    } tombstones: { (list) throws(EngineError) in
+      try output.add(list)
     }
     if let metadata = try writer.finish(output) {
       placed[owner, default: []].append(.init(metadata: metadata, level: level, isNew: true))
@@ -84,7 +86,7 @@ final class RepairJob {
       cuts: Dictionary(
         uniqueKeysWithValues: state.logCuts.map { ($0.segment, .init(lifeID: $0.lifeID, end: $0.endOffset)) }))
     do throws(EngineError) {
-      _ = try recovery.replay { (record, segment) throws(EngineError) in
+      let outcome = try recovery.replay { (record, segment) throws(EngineError) in
         var entries = LogEntryReader(record, file: recovery.path(segment))
         while let (_, entry) = try entries.next() {
           guard state.families[entry.family] != nil || state.isDropped(entry.family) else {
@@ -92,8 +94,24 @@ final class RepairJob {
           }
         }
       }
+      try requireNothingBehind(outcome)
       return nil
     } catch { return error }
+  }
+
+  /// Recovery cuts a log that was not synced at the first record that can't be read. What is readable behind
+  /// it, a repair keeps.
+  private func requireNothingBehind(_ outcome: LogRecovery.Outcome) throws(EngineError) {
+    let hints = survey.logHints()
+    for number in outcome.dropped + [outcome.chain.last?.number].compactMap({ $0 }) {
+      let isLast = number == outcome.chain.last?.number
+      let file = try fileSystem.openFile(survey.path(.log(number)), writable: false)
+      defer { file.close() }
+      let found = try LogRescue.read(file, number: number, hints: hints[number] ?? .init()) { _ in }
+      guard isLast ? found.parts.isEmpty && found.doubtfulTail == nil : found.recordCount == 0 else {
+        throw .corruption("bytes of the log that recovery would cut", file: file.path)
+      }
+    }
   }
 
   /// Writes what only the log has to tables of level 0.
@@ -122,6 +140,7 @@ final class RepairJob {
       var sorted = entries[family] ?? []
       sorted.sort(by: RescuedEntry.isBefore)
       report.logEntriesRead += UInt64(sorted.count)
+      try output.add(RescuedEntry.takeRangeTombstones(&sorted))
       // Entries that were logged again are there twice.
       for entry in sorted {
         try entry.key.withByteView { (key) throws(EngineError) in
@@ -234,9 +253,46 @@ struct RescuedEntry {
   let trailer: Trailer
   let value: [UInt8]
 
+  /// Takes the range tombstones out of a log's entries, and cuts them into fragments.
+  static func takeRangeTombstones(_ entries: inout [RescuedEntry]) -> RangeTombstoneList {
+    var merge = RangeTombstoneMerge()
+    for entry in entries where entry.trailer.kind == .rangeDelete {
+      let keys = KeyPair(entry.key, entry.value)
+      merge.add(keys.first, keys.second, entry.trailer.sequence, owner: keys)
+    }
+    entries.removeAll { $0.trailer.kind == .rangeDelete }
+    return merge.allFragments()
+  }
+
   static func isBefore(_ left: RescuedEntry, _ right: RescuedEntry) -> Bool {
     left.key.withByteView { leftKey in
       right.key.withByteView { InternalKey(leftKey, left.trailer).compare(InternalKey($0, right.trailer)) < 0 }
     }
   }
+}
+
+/// Two keys in memory of their own.
+final class KeyPair {
+  private var bytes: ByteWriter
+  private let firstSize: Int
+
+  init(_ first: [UInt8], _ second: [UInt8]) {
+    bytes = ByteWriter(capacity: first.count + second.count)
+    bytes.append(first)
+    bytes.append(second)
+    firstSize = first.count
+  }
+
+  /// Valid while the object lives.
+  var first: ByteView { bytes.view.slice(0, firstSize) }
+  /// Valid while the object lives.
+  var second: ByteView { bytes.view.dropFirst(firstSize) }
+}
+
+extension RangeTombstoneMerge {
+  /// The fragments with the newest tombstone of each: for a database that nobody reads yet.
+  func newestFragments() -> RangeTombstoneList { fragments(interval: { _ in 0 }, unsettled: -1) }
+
+  /// The fragments with all their tombstones.
+  func allFragments() -> RangeTombstoneList { fragments(interval: { _ in 0 }, unsettled: 0) }
 }

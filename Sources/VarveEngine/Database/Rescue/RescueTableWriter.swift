@@ -40,12 +40,26 @@ final class RescueTableWriter {
       self.begin = begin
     }
 
+    private func start() throws(EngineError) {
+      guard builder == nil else { return }
+      let (number, file, builder) = try begin()
+      (self.number, self.file, self.builder) = (number, file, builder)
+    }
+
+    /// Adds range tombstones, once.
+    func add(_ tombstones: RangeTombstoneList) throws(EngineError) {
+      if tombstones.isEmpty { return }
+      try start()
+      for index in 0..<tombstones.count {
+        builder?.addRangeTombstone(tombstones.start(index), tombstones.end(index), tombstones.sequences(index))
+      }
+    }
+
     /// Adds an entry, which is left out where it does not come behind the one before: a block that verifies
     /// and is out of order is of another place, and one that is there already adds nothing.
     func add(_ key: ByteView, _ trailer: Trailer, _ value: ByteView) throws(EngineError) {
-      if builder == nil {
-        let (number, file, builder) = try begin()
-        (self.number, self.file, self.builder) = (number, file, builder)
+      if builder.map({ $0.entryCount == 0 }) ?? true {
+        try start()
       } else {
         let order = lastKey.withByteView { InternalKey($0, lastTrailer).compare(InternalKey(key, trailer)) }
         guard order < 0 else { return }
@@ -63,6 +77,7 @@ final class RescueTableWriter {
     var table = options.tableOptions(families.options(owner), level: level, origin: .flush)
     if case .family(let id) = owner { table.family = id }
     table.familyName = families.name(owner)
+    table.familyOptions = families.encodedOptions(owner)
     return Output { [self] () throws(EngineError) in
       let number = takeNumber()
       let file = try fileSystem.createFile(try lost.workPath(.table(number)))
@@ -80,42 +95,74 @@ final class RescueTableWriter {
     return TableMetadata(number: output.number, summary)
   }
 
-  /// Merges all tables of a family: the newest version of each key is left, and no tombstone.
+  /// Merges all tables of a family into tables of the last level: of each key the newest version is left, with
+  /// all operands above it; no tombstone.
   func merge(
     _ tables: [TableMetadata], _ owner: RescueOwner, _ families: RescuedFamilies
   ) throws(EngineError) -> [TableMetadata] {
     var merge = MergingIterator<MergeSource>(capacity: tables.count)
-    for table in tables {
+    var tombstones = RangeTombstoneMerge()
+    // Of equal entries (sequence zero, say) the one of the newest table comes first.
+    for table in tables.sorted(by: { $0.number > $1.number }) {
       let file = try fileSystem.openFile(path(.table(table.number)), writable: false)
       let reader = try TableReader.open(
         file: file, number: table.number, fileSize: table.fileSize, cache: BlockCache(capacity: 1 << 20),
         tableID: table.tableID)
+      tombstones.add(try reader.rangeTombstones())
       merge.append(MergeSource(reader.makeIterator(.compaction)))
     }
+    let covering = tombstones.newestFragments()
     let sizeMaximum = try options.memoryPlan().tableSize
-    let level = Limits.levelCount - 1
     var result: [TableMetadata] = []
-    var output = try begin(owner, families, level: level)
-    var newest = ByteWriter()
-    var hasKey = false
+    var output = try begin(owner, families, level: Limits.levelCount - 1)
+    var state = MergeState()
     try merge.seekToFirst()
     while merge.isValid {
-      if !hasKey || newest.view != merge.userKey {
-        newest.removeAll()
-        newest.append(merge.userKey)
-        hasKey = true
-        if !merge.trailer.isTombstone {
-          if output.size >= sizeMaximum {
-            if let table = try finish(output) { result.append(table) }
-            output = try begin(owner, families, level: level)
-          }
-          try output.add(merge.userKey, merge.trailer, merge.value)
+      let isNew = state.enter(merge.userKey)
+      let cover = covering.sequence(covering: merge.userKey, at: .maximum)
+      if state.keeps(merge.trailer, below: cover) {
+        if isNew, output.size >= sizeMaximum {
+          if let table = try finish(output) { result.append(table) }
+          output = try begin(owner, families, level: Limits.levelCount - 1)
         }
+        try output.add(merge.userKey, merge.trailer, merge.value)
       }
       try merge.next()
     }
     if let table = try finish(output) { result.append(table) }
     return result
+  }
+
+  /// Which versions of a key a merge for the last level keeps.
+  private struct MergeState: ~Copyable {
+    private var key = ByteWriter()
+    private var hasKey = false
+    /// Whether an older version is still needed.
+    private var isOpen = false
+    private var last = Trailer(word: 0)
+
+    /// Notes the key of an entry; true where it is another one than before.
+    mutating func enter(_ next: ByteView) -> Bool {
+      if hasKey, key.view == next { return false }
+      key.removeAll()
+      key.append(next)
+      hasKey = true
+      isOpen = true
+      last = Trailer(word: .max)
+      return true
+    }
+
+    /// Whether an entry of the key is kept, the newest first. `cover` is the newest range tombstone over it.
+    mutating func keeps(_ trailer: Trailer, below cover: SequenceNumber) -> Bool {
+      guard isOpen, trailer != last else { return false }
+      last = trailer
+      isOpen = trailer.kind == .merge
+      if cover > trailer.sequence {
+        isOpen = false
+        return false
+      }
+      return !trailer.isTombstone
+    }
   }
 
   // MARK: - The log

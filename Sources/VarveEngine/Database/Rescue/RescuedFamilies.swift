@@ -25,7 +25,11 @@ struct RescuedFamilies {
     if names[0] == nil { names[0] = "default" }
     // The later of two families with one name has it: names are given again after a drop only.
     var told: [FamilyID: String] = [:]
-    for properties in tables.compactMap(\.properties) {
+    // The newest table of a family has its last options.
+    for properties in tables.sorted(by: { $0.number < $1.number }).compactMap(\.properties) {
+      if let id = properties.family, evidence.families[id] == nil, let found = properties.familyOptions {
+        options[id] = found
+      }
       guard let id = properties.family, let bytes = properties.familyName else { continue }
       if let name = String(validating: bytes, as: UTF8.self), !name.isEmpty { told[id] = name }
     }
@@ -51,6 +55,13 @@ struct RescuedFamilies {
     do throws(EngineError) {
       return try FamilyOptions(decoding: encodedOptions(owner), family: name(owner))
     } catch { return FamilyOptions() }
+  }
+
+  /// The same for a new database, without a merge operator that `known` does not have.
+  func options(_ owner: RescueOwner, known: EngineOptions) -> FamilyOptions {
+    var found = options(owner)
+    if known.mergeFunction(named: found.mergeOperator) == nil { found.mergeOperator = nil }
+    return found
   }
 
   /// Families that the MANIFEST knows, ascending, also those without an entry.

@@ -48,9 +48,13 @@ struct SalvageJob {
     options.createIfMissing = true
     options.errorIfExists = false
     options.readOnly = false
+    let (tables, doubts) = try survey.liveTables(verifies: false)
+    let families = RescuedFamilies(survey.evidence, tables)
+    options.defaultFamilyOptions = families.options(.family(0), known: options)
     let engine = try Engine.open(at: workspace, options: options, environment: environment)
     do throws(EngineError) {
-      let report = try copy(survey, to: engine)
+      var report = try copy(survey, tables, families, to: engine)
+      report.doubts = doubts
       try engine.close()
       return report
     } catch {
@@ -59,20 +63,23 @@ struct SalvageJob {
     }
   }
 
-  private func copy(_ survey: DatabaseSurvey, to engine: Engine) throws(EngineError) -> SalvageReport {
+  private func copy(
+    _ survey: DatabaseSurvey, _ tables: [TableHarvest], _ families: RescuedFamilies, to engine: Engine
+  ) throws(EngineError) -> SalvageReport {
     var report = SalvageReport()
     report.losses = survey.losses
-    let (tables, doubts) = try survey.liveTables(verifies: false)
-    report.doubts = doubts
-    let families = RescuedFamilies(survey.evidence, tables)
     let writer = SalvageWriter(engine, families)
     for id in families.known { try writer.begin(.family(id)) }
     var damaged: Set<RescueOwner> = []
-    for table in tables {
+    // The newest first: of equal entries (sequence zero, say) the first that comes stays.
+    for table in tables.reversed() {
       let losses = try table.read(survey.fileSystem, family: families.name(table.owner)) {
         (key, trailer, value) throws(EngineError) in
         report.entriesRead += 1
         try writer.add(table.owner, key, trailer, value)
+      } tombstones: { (list) throws(EngineError) in
+        report.entriesRead += UInt64(list.tombstoneCount)
+        try writer.add(table.owner, list)
       }
       report.tablesRead += 1
       report.losses += losses
@@ -83,78 +90,19 @@ struct SalvageJob {
     try log.run { (family, trailer, key, value) throws(EngineError) in
       guard !evidence.isDropped(family) else { return }
       let isInTables = trailer.sequence <= evidence.flushed[family] ?? .zero
+      // Operands may be folded there already: they count once.
+      if isInTables, trailer.kind == .merge { return }
       guard !isInTables || !survey.isSettled || damaged.contains(.family(family)) else { return }
       report.entriesRead += 1
       try writer.add(.family(family), key, trailer, value)
     }
     report.losses += log.losses
     report.families = try writer.finish()
-    if writer.unknownKindCount > 0 {
-      report.losses.append(
-        LostPart("\(writer.unknownKindCount) entries of a kind that can't be copied one by one", file: source))
+    for (name, count) in writer.lostOperands.sorted(by: { $0.key < $1.key }) {
+      var lost = LostPart("\(count) merge operands, whose operator the options don't have", file: source)
+      lost.family = name
+      report.losses.append(lost)
     }
     return report
-  }
-}
-
-/// Writes entries that come in any order; the newest of each key wins.
-private final class SalvageWriter {
-  private struct Place {
-    let family: ColumnFamily
-    /// For each key the trailer of its newest entry so far.
-    let trailers: ColumnFamily
-    var rowCount = 0
-  }
-
-  private let engine: Engine
-  private let families: RescuedFamilies
-  private var places: [RescueOwner: Place] = [:]
-  private var batch = WriteBatch()
-  private(set) var unknownKindCount = 0
-
-  init(_ engine: Engine, _ families: RescuedFamilies) {
-    self.engine = engine
-    self.families = families
-  }
-
-  func begin(_ owner: RescueOwner) throws(EngineError) { _ = try place(owner) }
-
-  private func place(_ owner: RescueOwner) throws(EngineError) -> Place {
-    if let known = places[owner] { return known }
-    let name = families.name(owner)
-    let family =
-      owner == .family(0) ? engine.defaultFamily : try engine.createFamily(name, options: families.options(owner))
-    let place = Place(
-      family: family, trailers: try engine.createFamily("salvage: trailers of family \(places.count)"))
-    places[owner] = place
-    return place
-  }
-
-  func add(_ owner: RescueOwner, _ key: ByteView, _ trailer: Trailer, _ value: ByteView) throws(EngineError) {
-    guard let kind = trailer.kind, kind != .rangeDelete, kind != .merge else {
-      unknownKindCount += 1
-      return
-    }
-    let place = try place(owner)
-    let known = try engine.get(key.bytes, in: place.trailers)?.withByteView { $0.load(0, as: UInt64.self) }
-    if let known, known >= trailer.word { return }
-    batch.removeAll()
-    var word = ByteWriter(capacity: 8)
-    word.append(integer: trailer.word)
-    try batch.append(.put, place.trailers.id, key, word.view)
-    try batch.append(kind == .put ? .put : .delete, place.family.id, key, kind == .put ? value : ByteView())
-    // Nothing needs it before the end, when all is in tables.
-    try engine.write(batch, durability: Durability.none)
-    let wasPut = known.map { Trailer(word: $0).kind == .put } ?? false
-    places[owner]?.rowCount += (kind == .put ? 1 : 0) - (wasPut ? 1 : 0)
-  }
-
-  /// Makes everything durable, and removes what only the copying needed.
-  func finish() throws(EngineError) -> [SalvageReport.Family] {
-    for place in places.values.sorted(by: { $0.trailers.id < $1.trailers.id }) {
-      try engine.dropFamily(place.trailers)
-    }
-    try engine.flush()
-    return places.values.map { .init(name: $0.family.name, rowCount: $0.rowCount) }.sorted { $0.name < $1.name }
   }
 }

@@ -53,9 +53,11 @@ struct TableHarvest {
       number: number, TableSummary(fileSize: fileSize, tableID: tableID, properties: properties))
   }
 
-  /// Visits the entries that can be read, in order, and returns what can't. Throws what `visit` throws.
+  /// Visits the entries that can be read, in order, then hands over the range tombstones, and returns what
+  /// can't be read. Throws what `visit` throws.
   func read(
-    _ fileSystem: any FileSystem, family name: String, _ visit: TableRescue.Visit
+    _ fileSystem: any FileSystem, family name: String, _ visit: TableRescue.Visit,
+    tombstones: (RangeTombstoneList) throws(EngineError) -> Void
   ) throws(EngineError) -> [LostPart] {
     if isMissing { return [wholeLoss(fault?.message ?? "", name)] }
     let file: any File
@@ -68,11 +70,14 @@ struct TableHarvest {
       return [wholeLoss("the table can't be read: \(error.message)", name)]
     }
     try rescue.run(visit)
+    try tombstones(rescue.rangeTombstones)
     var losses = rescue.parts.map { LostPart($0, file: path, family: name) }
     if let known, known.metadata.fileSize > fileSize {
       var lost = LostPart("the file ends here", file: path, offsets: fileSize..<known.metadata.fileSize)
       lost.family = name
-      lost.holdsEntries = rescue.entryCount < known.metadata.entryCount
+      lost.holdsEntries =
+        rescue.entryCount < known.metadata.entryCount
+        || UInt64(rescue.rangeTombstones.tombstoneCount) < known.metadata.rangeTombstoneCount
       losses.append(lost)
     }
     if losses.isEmpty, let fault {
