@@ -180,6 +180,9 @@ public final class FaultInjectingFileSystem: FileSystem {
     return try base.lock(path)
   }
 
+  /// As the file system below.
+  public func machineSession() -> MachineSession? { base.machineSession() }
+
   /// As the file system below. A fault is found by the old path.
   public func rename(_ path: String, to newPath: String) throws(EngineError) {
     try check(.rename, path)

@@ -213,6 +213,34 @@ struct FollowTests {
     try fixture.writer.close()
   }
 
+  @Test func `a flush that ends within a batch shows the whole batch`() throws {
+    let directory = try TemporaryDirectory()
+    let fixture = try FollowFixture(PosixFileSystem(), at: directory.path + "/db")
+    let other = try fixture.writer.createFamily("other")
+    let fileSystem = FaultInjectingFileSystem(PosixFileSystem())
+    let follower = try fixture.follow(fileSystem)
+    // Between the look at the page and the one at the MANIFEST the default family is flushed, up to the first of
+    // a batch's two entries.
+    fileSystem.interrupt(afterCalls: 0) {
+      for round in UInt8(1)...60 {
+        var batch = WriteBatch()
+        try? batch.put(Self.key, [round] + [UInt8](repeating: 0, count: 2_000))
+        try? batch.put(Self.key, [round], in: other)
+        _ = try? fixture.writer.write(batch)
+      }
+      fixture.executor.runAll()
+    }
+    try follower.catchUp()
+    let family = try follower.engine.family(named: "other")
+    let first = try follower.engine.get(Self.key)?.first
+    #expect(first != nil, "the flush was met")
+    #expect(try follower.engine.get(Self.key, in: family)?.first == first)
+    #expect(follower.engine.visibleSequence < fixture.writer.visibleSequence, "and the page was not looked at again")
+    #expect(try fixture.isSame(follower))
+    try follower.close()
+    try fixture.writer.close()
+  }
+
   @Test func `a commit that is not logged is seen when it was flushed`() throws {
     try Self.onEach { fixture in
       let other = try fixture.writer.createFamily("other")

@@ -143,7 +143,8 @@ final class Following: @unchecked Sendable {
     return .maximum
   }
 
-  /// The last commit that the MANIFEST knows of: it is durable, and no table has anything newer.
+  /// The last entry that the MANIFEST knows of: it is durable, and no table has anything newer. Not always the
+  /// last of its batch.
   private var flushed: SequenceNumber { manifest.state.lastSequence }
 
   private func readPage() throws(EngineError) {
@@ -339,15 +340,15 @@ final class Following: @unchecked Sendable {
 
   private func show() {
     let state = manifest.state
-    // A commit that the page tells of and that was not read must be in tables; an empty one leaves nothing there.
-    let read = told.map { min($0, lastRead) } ?? lastRead
-    let sequence = [visible, flushed, read].max() ?? .zero
+    // Up to the end of the last batch that was read: a flush of one family may end within a batch, the rest of
+    // which is in the log then. A commit that was told and not read left nothing: it was empty.
+    let sequence = [visible, flushed, lastRead].max() ?? .zero
     if manifest.changeCount == shownChangeCount {
       parts.pipeline.showCommits(through: sequence)
     } else {
       change(to: state, at: sequence)
     }
-    incorporated = [incorporated, lastRead, sequence].max() ?? sequence
+    incorporated = max(incorporated, sequence)
     stuckCount = 0
   }
 
