@@ -6,10 +6,11 @@
 /// one with the older value was not, a deleted key would be reborn.
 ///
 /// # What tells them apart
-/// Sequences are given once (but for zero, which the last level gives): an entry with one key and one sequence that is in two tables was copied from the
-/// one with the lower number into the other. So that other's compaction had the first as an input, and of all
-/// keys between its own first and last it has kept what was to be kept. A table whose every key lies within
-/// tables that were made of it is therefore not needed, whether the compaction's edit became durable or not.
+/// Sequences are given once, but for zero, which the last level gives: an entry with one key and one sequence
+/// above zero that is in two tables was copied from the one with the lower number into the other. So that
+/// other's compaction had the first as an input, and of all keys between its own first and last it has kept
+/// what was to be kept. A table whose every key lies within tables that were made of it is therefore not
+/// needed, whether the compaction's edit became durable or not.
 ///
 /// A table of which no entry is left in any output, or whose entries got sequence zero there, can't be told from
 /// a live one. It is kept, and where it can be an input of a later compaction, that is said.
@@ -52,9 +53,8 @@ struct ObsoleteInputs {
   private static func canBeOutput(_ later: Candidate, of earlier: Candidate) -> Bool {
     later.harvest.owner == earlier.harvest.owner && later.properties.origin == TableOrigin.compaction.rawValue
       && later.table.overlaps(earlier.table)
-      && (later.table.smallestSequence == .zero
-        || earlier.table.smallestSequence <= later.table.largestSequence
-          && later.table.smallestSequence <= earlier.table.largestSequence)
+      // What is newer than all of an output was no input of it; sequence zero hides how new that is.
+      && (later.table.smallestSequence == .zero || earlier.table.smallestSequence <= later.table.largestSequence)
   }
 
   private static func open(_ candidate: Candidate, _ fileSystem: any FileSystem) throws(EngineError) -> TableReader {
