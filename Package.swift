@@ -125,7 +125,7 @@ let package = Package(
     ),
     .testTarget(
       name: "VarveToolTests",
-      dependencies: ["VarveTool"],
+      dependencies: ["VarveTool", "varve-kill-target"],
       swiftSettings: settings
     ),
     .testTarget(

@@ -18,6 +18,7 @@ struct FileNumber: Hashable, Comparable, Sendable, CustomStringConvertible {
 /// | `000012.pool` | a segment that waits to be used again |
 /// | `000012.sst` | a table |
 /// | `SHARED` | what an engine tells followers in other processes (`SharedPage`) |
+/// | `STATS` | figures of the engine that has the database open (`PublishedStatistics`) |
 ///
 /// Numbers are at least six digits, zero-padded. Another spelling of the same number is not a name
 /// of the engine: it never deletes what it could not have named.
@@ -30,6 +31,7 @@ enum FileName: Hashable, Sendable {
   case pooledLog(FileNumber)
   case table(FileNumber)
   case shared
+  case statistics
 
   var name: String {
     switch self {
@@ -41,12 +43,13 @@ enum FileName: Hashable, Sendable {
     case .pooledLog(let number): Self.digits(number) + ".pool"
     case .table(let number): Self.digits(number) + ".sst"
     case .shared: "SHARED"
+    case .statistics: "STATS"
     }
   }
 
   var number: FileNumber? {
     switch self {
-    case .lock, .current, .currentTemporary, .shared: nil
+    case .lock, .current, .currentTemporary, .shared, .statistics: nil
     case .manifest(let number), .log(let number), .pooledLog(let number), .table(let number): number
     }
   }
@@ -58,6 +61,7 @@ enum FileName: Hashable, Sendable {
     case "CURRENT": self = .current
     case "CURRENT.tmp": self = .currentTemporary
     case "SHARED": self = .shared
+    case "STATS": self = .statistics
     default:
       guard let parsed = Self.parseNumbered(name), parsed.name == name else { return nil }
       self = parsed

@@ -15,4 +15,7 @@ enum Limits {
   static let logSegmentSizeDefaultMaximum = 64 << 20
   /// A batch of the maximum size gets a segment of its own; a larger file is not one of ours.
   static let logSegmentSizeMaximum = batchSizeMaximum + (1 << 20)
+  /// Threads of the engine's own for the calls of `Engine.async`: they wait for disks more than they work, and
+  /// as many commits can share one sync.
+  static let callThreadCountMaximum = 16
 }

@@ -8,6 +8,7 @@ struct LayeringTests {
   private static let floors: [[String]] = [
     ["", "Bytes", "Keys"],
     ["Platform"],
+    ["Observation"],
     ["WriteBatch", "RangeTombstones", "MergeOperators"],
     ["WriteAheadLog", "MemTable", "Cache"],
     ["SSTable"],

@@ -8,7 +8,7 @@ struct CommandLineTests {
 
   @Test(arguments: [
     "info", "get", "scan", "export", "compact", "verify", "delete", "put", "load", "dump manifest", "checkpoint",
-    "repair", "salvage",
+    "repair", "salvage", "stats",
   ])
   func `a path that is not there is an error, and nothing is made`(command: String) throws {
     let words = command.split(separator: " ").map(String.init)
@@ -30,7 +30,7 @@ struct CommandLineTests {
   @Test func `help is there for every command, with an example, and ends well`() throws {
     for command in [
       "info", "get", "put", "delete", "scan", "load", "export", "dump sst", "compact", "verify", "checkpoint", "repair",
-      "salvage",
+      "salvage", "stats",
     ] {
       let result = try Tool.run(command.split(separator: " ").map(String.init) + ["--help"])
       #expect(result.status == 0, "\(command)")
@@ -230,7 +230,7 @@ struct CommandLineTests {
 }
 
 /// The tool's process, from the place where the test bundle was built.
-private enum Tool {
+enum Tool {
   struct Result {
     let status: Int32
     let output: String
@@ -245,10 +245,15 @@ private enum Tool {
     return result.output
   }
 
+  /// A program that was built beside the running tests.
+  static func built(_ name: String) -> URL {
+    let folder = URL(fileURLWithPath: CommandLine.arguments[0]).resolvingSymlinksInPath().deletingLastPathComponent()
+    return folder.appending(path: name)
+  }
+
   static func run(_ arguments: [String]) throws -> Result {
     let process = Process()
-    let folder = URL(fileURLWithPath: CommandLine.arguments[0]).resolvingSymlinksInPath().deletingLastPathComponent()
-    process.executableURL = folder.appending(path: "varve")
+    process.executableURL = built("varve")
     process.arguments = arguments
     process.standardInput = FileHandle.nullDevice
     // Files and not pipes: neither stream can fill up while the other is read.
@@ -266,7 +271,7 @@ private enum Tool {
 }
 
 /// A directory that goes with its last reference.
-private final class TemporaryDirectory: Sendable {
+final class TemporaryDirectory: Sendable {
   let path = NSTemporaryDirectory() + "varve-tool-\(UUID().uuidString)"
 
   init() { try? FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true) }

@@ -21,7 +21,10 @@ extension BackgroundWork {
       }
       // Durable before the first record that names one of them can be written.
       if !names.isEmpty { try tree.commit(edit) }
-      for family in families { registry.add(family) }
+      for family in families {
+        registry.add(family)
+        metrics.events.emit(.familyCreated(name: family.name, id: family.id))
+      }
       return families
     }
   }
@@ -58,6 +61,7 @@ extension BackgroundWork {
       }
       compactions.didDrop(family.id)
       pipeline.memory.didFlush(frozen)
+      metrics.events.emit(.familyDropped(name: family.name, id: family.id))
     }
   }
 }

@@ -18,6 +18,7 @@ extension BackgroundWork {
       let pause = goesOn ? Self.restartRetryNanoseconds : state.retryNanoseconds
       if !goesOn {
         state.flushError = error
+        state.hasFlushFailed = true
         state.retryNanoseconds = min(state.retryNanoseconds * 2, Self.lastRetryNanoseconds)
       }
       state.isRetryPending = !state.isClosing
@@ -25,7 +26,11 @@ extension BackgroundWork {
       return (pause, state.retryNumber, state.isClosing)
     }
     tree.makeRoom(after: error)
-    if !goesOn { pipeline.memory.didFail(error) }
+    if !goesOn {
+      metrics.counters.addFailure()
+      metrics.events.emit(.backgroundError(error, in: .flush, refusesWrites: false))
+      pipeline.memory.didFail(error)
+    }
     executor.wakeWaiters()
     guard !isClosing else { return }
     executor.submit("flush.retry", after: pause) { [self] in

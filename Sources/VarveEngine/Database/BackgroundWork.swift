@@ -15,7 +15,7 @@ final class BackgroundWork: Sendable {
   let epochs: ReadEpochs
   let snapshots: SnapshotList
   let executor: any BackgroundExecutor
-  let counters = EngineCounters()
+  let metrics: EngineMetrics
   let cursors = OpenCursors()
   let controller: WriteController
   private let pace = WritePace()
@@ -36,6 +36,8 @@ final class BackgroundWork: Sendable {
     var isFlushScheduled = false
     var retryNanoseconds: UInt64 = BackgroundWork.firstRetryNanoseconds
     var flushError: EngineError?
+    /// Whether the last flush failed, also where nobody waits to be told of it any more.
+    var hasFlushFailed = false
     /// Whether segments of the log may be free although nothing was flushed.
     var isReleaseDue = false
     /// Whether a failed flush waits to be tried again, and which of the waits counts.
@@ -47,6 +49,8 @@ final class BackgroundWork: Sendable {
     var isCurePending = false
     var cureNanoseconds: UInt64 = BackgroundWork.firstRetryNanoseconds
     var isTickScheduled = false
+    /// When the write controller began to slow writers down, as far as listeners know.
+    var pacedSince: UInt64?
     var isTrimScheduled = false
     var isClosing = false
   }
@@ -54,8 +58,9 @@ final class BackgroundWork: Sendable {
   init(
     options: EngineOptions, plan: MemoryPlan, tree: Tree, pipeline: CommitPipeline, registry: FamilyRegistry,
     epochs: ReadEpochs,
-    snapshots: SnapshotList, executor: any BackgroundExecutor, obsolete: ObsoleteFiles
+    snapshots: SnapshotList, executor: any BackgroundExecutor, obsolete: ObsoleteFiles, metrics: EngineMetrics
   ) {
+    self.metrics = metrics
     self.options = options
     currentPlan = Mutex(plan)
     self.tree = tree
@@ -153,11 +158,14 @@ final class BackgroundWork: Sendable {
       return
     }
     do throws(EngineError) {
-      try FlushJob(inputs: inputs, background: self).run()
-      state.withLock { state in
+      try FlushJob(inputs: inputs, background: self).runMeasured()
+      let hadFailed = state.withLock { state in
+        defer { state.hasFlushFailed = false }
         state.flushError = nil
         state.retryNanoseconds = Self.firstRetryNanoseconds
+        return state.hasFlushFailed
       }
+      if hadFailed { metrics.events.emit(.recovered(.flush)) }
       epochs.poll()
       compactions.didFlush(inputs.map(\.family.id))
       takeBackViews()
@@ -219,7 +227,7 @@ final class BackgroundWork: Sendable {
   private func waitForPace(_ bytes: Int) {
     let delay = controller.delay(bytes: bytes, now: tree.environment.clock.now())
     // At the memory budget the commit itself waits, for memtables to be flushed.
-    if delay != WriteController.stop { pace.wait(delay, tree.environment.clock) }
+    if delay != WriteController.stop { pace.wait(delay, tree.environment.clock, metrics.writeController) }
   }
 
   /// Tells the write controller how far background work is behind.
@@ -229,6 +237,7 @@ final class BackgroundWork: Sendable {
       WriteController.Input(
         now: tree.environment.clock.now(), acceptedBytes: pipeline.acceptedBytes, debtBytes: stock.debtBytes,
         levelZeroDepth: Double(stock.depth), unflushedBytes: UInt64(pipeline.memory.frozenSize)))
+    reportPacing()
     guard !controller.isFree, !isClosing else { return }
     let isFirst = state.withLock { state in
       defer { state.isTickScheduled = true }
@@ -239,6 +248,20 @@ final class BackgroundWork: Sendable {
       state.withLock { $0.isTickScheduled = false }
       updateController()
     }
+  }
+
+  /// Tells listeners when the controller begins and ends to slow writers down.
+  private func reportPacing() {
+    let isPacing = !controller.isFree
+    let now = metrics.clock.now()
+    let since = state.withLock { state -> UInt64? in
+      guard isPacing != (state.pacedSince != nil) else { return nil }
+      defer { state.pacedSince = isPacing ? now : nil }
+      return state.pacedSince ?? now
+    }
+    guard let since else { return }
+    metrics.events.emit(
+      isPacing ? .stallBegan(.writeController) : .stallEnded(.writeController, nanoseconds: now - min(since, now)))
   }
 
   /// Returns when no flush and no compaction is due, and what they left over is removed.

@@ -31,6 +31,9 @@ extension CommitPipeline {
   /// Refuses all further writes, for this reason. The first reason stays until `cure` meets another.
   func poison(_ error: EngineError, isFinal: Bool = false) {
     let now = log.environment.clock.now()
+    if refusal == nil && !isFinal {
+      log.metrics.events.emit(.backgroundError(error, in: .log, refusesWrites: true))
+    }
     if refusal == nil || isFinal { refusal = Refusal(error: error, isFinal: isFinal, lastAttempt: now) }
     noteBroken()
     if !isFinal { didRefuse?() }
@@ -51,6 +54,7 @@ extension CommitPipeline {
     restartIfBroken()
     clearBroken()
     if let error = poisonError { throw refusedError(error) }
+    log.metrics.events.emit(.recovered(.log))
   }
 
   /// What a commit gets that is refused. It happened in no way.

@@ -21,6 +21,7 @@ final class CompactionJob: Sendable {
   private let shared: Mutex<Shared>
   private let isStopped = Atomic<Bool>(false)
   private let report: @Sendable (UInt64) -> Void
+  private let eventReport: CompactionReport
   private let whenDone: @Sendable (Result<Void, EngineError>) -> Void
 
   /// A range of keys: from `lower` (nil: the first) to before `upper` (nil: the end).
@@ -47,6 +48,7 @@ final class CompactionJob: Sendable {
     family = compaction.family
     self.background = background
     report = progress
+    eventReport = CompactionReport(compaction, background)
     self.whenDone = whenDone
     let cuts = compaction.subcompactionBoundaries(count: background.executor.parallelism)
     parts = zip([nil] + cuts.map { Optional($0) }, cuts.map { Optional($0) } + [nil]).map { Part(lower: $0, upper: $1) }
@@ -229,6 +231,7 @@ final class CompactionJob: Sendable {
   private func complete() {
     let outcome = installOrRemove()
     work.withLock { $0 = nil }
+    eventReport.end(outcome)
     whenDone(outcome)
   }
 
@@ -261,7 +264,8 @@ final class CompactionJob: Sendable {
     }
     let dropped = try background.tree.commit(compaction.edit(outputs: outputs))
     if !dropped.isEmpty { throw Self.canceled }
-    background.counters.addCompaction(
+    background.metrics.counters.addCompaction(
       read: compaction.inputSize, written: outputs.reduce(0) { $0 + $1.fileSize })
+    eventReport.didWrite(outputs, level: compaction.outputLevel)
   }
 }

@@ -223,6 +223,7 @@ final class CompactionScheduler: Sendable {
   }
 
   private func commitMoves(_ moves: [Reservation]) -> Result<Void, EngineError> {
+    let reports = moves.map { CompactionReport($0.compaction, background) }
     var edit = VersionEdit()
     for move in moves {
       let one = move.compaction.moveEdit()
@@ -232,7 +233,14 @@ final class CompactionScheduler: Sendable {
     var result: Result<Void, EngineError> = .success(())
     // A family that was dropped meanwhile has nothing to move, and its tables are given up with it.
     do throws(EngineError) { try background.tree.commit(edit) } catch { result = .failure(error) }
-    for move in moves { finish(move.compaction.family, move.ticket, result) }
+    for (move, report) in zip(moves, reports) {
+      if case .success = result {
+        background.metrics.counters.addMove()
+        report.didWrite(move.compaction.inputTables, level: move.compaction.outputLevel)
+      }
+      report.end(result)
+      finish(move.compaction.family, move.ticket, result)
+    }
     return result
   }
 
@@ -241,11 +249,18 @@ final class CompactionScheduler: Sendable {
   ) {
     // First what the compaction leaves over: who waits for its end may look for the files.
     background.epochs.poll()
-    state.withLock { $0.finish(family, ticket, result) }
+    let hadFailed = state.withLock { state in
+      let hadFailed = state.error != nil
+      state.finish(family, ticket, result)
+      return hadFailed && state.error == nil
+    }
+    if hadFailed { background.metrics.events.emit(.recovered(.compaction)) }
     noteDebt(CollectionOfOne(family))
     background.takeBackViews()
     background.tree.cache.trimIfShrunk()
     if case .failure(let error) = result, error.code != .canceled {
+      background.metrics.counters.addFailure()
+      background.metrics.events.emit(.backgroundError(error, in: .compaction, refusesWrites: false))
       background.tree.makeRoom(after: error)
       retryLater()
     }

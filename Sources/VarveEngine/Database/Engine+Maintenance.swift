@@ -40,30 +40,22 @@ extension Engine {
   /// What the engine holds, and what it did since it was opened.
   public var statistics: EngineStatistics {
     checkOpen()
-    return EngineStatistics(self)
+    return EngineStatistics(background)
   }
 
-  /// What the options come to: derived sizes, how the log is written, what the memory is for.
+  /// What the options come to, a line each with its reason, and what the memory is used for now. See
+  /// `derivedOptions`.
   public func explain() -> String {
     checkOpen()
-    let log = pipeline.log
-    let plan = background.plan
     var lines = ["database \(path)"]
+    let derived = derivedOptions
+    for part in DerivedOption.Part.allCases {
+      lines.append("\(part.rawValue):")
+      lines += derived.filter { $0.part == part }.map { "  " + $0.description }
+    }
+    let log = pipeline.log
     lines.append(
-      "memtables: \(plan.memtableSize) bytes each, and \(plan.activeBytesMaximum) for those of all families together; writers wait above \(plan.frozenBytesMaximum) frozen"
-    )
-    lines.append(
-      "log: written through \(log.usesMapping ? "a mapping" : "pwrite"); segments of at most \(plan.logSegmentSize); \(log.liveBytes) bytes in \(log.liveSegmentCount) segments, at most \(plan.logBytesMaximum) before what the oldest hold is flushed or logged again"
-    )
-    lines.append(
-      "open tables: \(tree.openTables.count), at most \(plan.openTableCount) with \(plan.openTableBytes) bytes of memory"
-    )
-    lines.append(
-      "tables: \(options.compression.rawValue), blocks of \(options.blockSize) bytes, \(options.bloomBitsPerKey) filter bits a key, cut at \(plan.tableSize) bytes"
-    )
-    lines.append(
-      "background: \(executor.parallelism) threads for compactions, one kept for flushes, one for the log's segments; about \(plan.compactionBytes) bytes of buffers"
-    )
+      "now: \(log.liveBytes) bytes in \(log.liveSegmentCount) log segments, \(tree.openTables.count) open tables")
     lines.append(views?.overview ?? pipeline.announcer.overview)
     return lines.joined(separator: "\n") + "\n" + tree.budget.overview
   }

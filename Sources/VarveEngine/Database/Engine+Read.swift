@@ -100,7 +100,11 @@ extension Engine {
     let state = state(of: family)
     if state.isDropped { throw CommitPipeline.droppedError(state) }
     let mark = epochs.enter()
-    defer { epochs.leave(mark) }
+    let start = epochs.countIsSample(mark) ? beginTimed() : 0
+    defer {
+      epochs.leave(mark)
+      if start != 0 { endTimed(.get, from: start) }
+    }
     let (view, sequence) = unsafe pin(state, snapshot)
     return try unsafe view.withGuaranteed { (view) throws(EngineError) in
       try find(key, view, sequence, body)

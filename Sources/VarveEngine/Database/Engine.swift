@@ -36,6 +36,9 @@ public final class Engine: Sendable {
   private let defaultState: ColumnFamily
   private let isClosed = Atomic<Bool>(false)
   let timers: CommitTimers
+  let watch: EngineWatch
+  /// Where the calls of `async` run.
+  let callThreads: CallThreads
 
   init(_ parts: OpenedParts) {
     path = parts.path
@@ -52,6 +55,8 @@ public final class Engine: Sendable {
     views = parts.views
     defaultState = parts.defaultFamily
     timers = CommitTimers(parts.pipeline, parts.executor)
+    callThreads = CallThreads(countMaximum: Limits.callThreadCountMaximum)
+    watch = EngineWatch(parts.background)
     if !options.readOnly { background.start() }
   }
 
@@ -63,9 +68,13 @@ public final class Engine: Sendable {
   /// What the end of the process would do: what was acknowledged is in the log. But the threads end before
   /// the lock is given back, or they would write into what another engine opens.
   private func abandon() {
+    callThreads.shutDown()
     timers.stop()
+    watch.stop()
     background.abandon()
     executor.shutDown()
+    background.metrics.events.finish()
+    watch.removePublished()
     epochs.poll()
     tree.close()
     fileLock?.release()
@@ -206,10 +215,15 @@ public final class Engine: Sendable {
   ///
   /// Throws what the last sync met; the engine is closed all the same.
   public func close() throws(EngineError) {
+    // First: those that have begun may still use the engine.
+    callThreads.shutDown()
     guard !isClosed.exchange(true, ordering: .sequentiallyConsistent) else { return }
     timers.stop()
+    watch.stop()
     defer {
       executor.shutDown()
+      background.metrics.events.finish()
+      watch.removePublished()
       releaseMemory()
       fileLock?.release()
     }

@@ -92,9 +92,11 @@ public struct EngineCursor: ~Copyable {
 
   /// To the first key at or after `key`, within the bounds.
   public mutating func seek(_ key: RawSpan) throws(EngineError) {
+    let start = holder.snapshot.countSeekIsSample() ? holder.snapshot.beginTimed() : 0
     try key.withByteView { (key) throws(EngineError) in
       try seek { (iterator) throws(EngineError) in try iterator.seek(key) }
     }
+    if start != 0 { holder.snapshot.endTimed(.seek, from: start) }
   }
 
   /// To the first key at or after `key`, within the bounds.
@@ -115,6 +117,20 @@ public struct EngineCursor: ~Copyable {
   /// To the next key. Requires: valid.
   @inline(__always)
   public mutating func next() throws(EngineError) {
+    if holder.snapshot.countStepIsSample() { return try nextTimed() }
+    try nextUntimed()
+  }
+
+  /// One in 64.
+  @inline(never)
+  private mutating func nextTimed() throws(EngineError) {
+    let start = holder.snapshot.beginTimed()
+    try nextUntimed()
+    holder.snapshot.endTimed(.next, from: start)
+  }
+
+  @inline(__always)
+  private mutating func nextUntimed() throws(EngineError) {
     requireValid()
     isPlaced = false
     let holder = holder

@@ -73,6 +73,13 @@ public struct EngineOptions: Sendable {
   public var mergeOperators: [any MergeOperator] = []
   /// The options that the default family of a new database gets. Default: the engine's.
   public var defaultFamilyOptions = FamilyOptions()
+  /// Who is told of what happens in the background, from the opening on. Others can be added later
+  /// (`Engine.addListener`). Default nil: nobody, which costs nothing.
+  public var listener: (any EventListener)?
+  /// Publishes the figures of the engine in the file `STATS` of the database, about once a second and only
+  /// while something changes, for `varve stats` and `PublishedStatistics`. Where files are not seen by other
+  /// processes, and read-only, nothing is published in any case. Default true.
+  public var publishesStatistics = true
 
   /// The defaults.
   public init() {}

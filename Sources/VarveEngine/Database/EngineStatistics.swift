@@ -29,6 +29,8 @@ public struct EngineStatistics: Sendable {
     public let id: UInt32
     /// Levels from 0.
     public let levels: [Level]
+    /// How many tables lie above each other on level 0, where most do.
+    public let levelZeroDepth: Int
     /// Entries in its memtables, which are in no table yet.
     public let memTableEntryCount: Int
 
@@ -36,6 +38,7 @@ public struct EngineStatistics: Sendable {
       name = family.name
       id = family.id
       let view = family.state.retainView()
+      levelZeroDepth = view.version.levelZero.depth
       memTableEntryCount = view.frozen.reduce(view.memTable.entryCount) { $0 + $1.entryCount }
       levels = (0..<Limits.levelCount).map { level in
         view.version.tables(level: level).reduce(into: Level()) { sum, table in
@@ -98,31 +101,57 @@ public struct EngineStatistics: Sendable {
   public let levels: [Level]
   /// Bytes of all tables.
   public let tableBytes: UInt64
-  /// Bytes of the log's live segments.
-  public let logBytes: UInt64
-  /// Bytes of tables written by flushes.
-  public let bytesFlushed: UInt64
-  /// Bytes of tables that compactions read.
-  public let bytesCompactionRead: UInt64
-  /// Bytes of tables that compactions wrote.
-  public let bytesCompactionWritten: UInt64
-  /// Snapshots and cursors that are held.
-  public let snapshotCount: Int
+  /// The log.
+  public let log: Log
+  /// What flushes and compactions did.
+  public let work: Work
+  /// What each byte that is committed costs to write, to read and to keep.
+  public let amplification: Amplification
+  /// How long writers waited, by cause.
+  public let stalls: [Stall]
+  /// The block cache.
+  public let cache: Cache
+  /// Snapshots and cursors that live.
+  public let readers: Readers
+  /// Keys that were looked up. Threads may lose a few.
+  public let readCount: UInt64
+  /// Samples of how long operations took.
+  public let latencies: Latencies
+  /// Events that listeners were too slow for.
+  public let eventsDroppedCount: UInt64
 
-  init(_ engine: Engine) {
-    memory = Memory(engine.tree)
-    let state = engine.tree.state
-    formatVersion = state.formatVersion
-    databaseID = state.databaseID
-    families = engine.families.map { Family($0) }
+  /// Bytes of the log's live segments.
+  public var logBytes: UInt64 { log.bytes }
+  /// Bytes of tables written by flushes.
+  public var bytesFlushed: UInt64 { work.bytesFlushed }
+  /// Bytes of tables that compactions read.
+  public var bytesCompactionRead: UInt64 { work.bytesCompactionRead }
+  /// Bytes of tables that compactions wrote.
+  public var bytesCompactionWritten: UInt64 { work.bytesCompactionWritten }
+  /// Snapshots and cursors that are held.
+  public var snapshotCount: Int { readers.snapshotCount + readers.cursorCount }
+
+  init(_ background: BackgroundWork) {
+    let tree = background.tree
+    let metrics = background.metrics
+    memory = Memory(tree)
+    formatVersion = tree.formatVersion
+    databaseID = tree.databaseID
+    families = background.registry.all.map { Family($0) }
     levels = families.reduce(into: Array(repeating: Level(), count: Limits.levelCount)) { sums, family in
       for level in 0..<Limits.levelCount { sums[level] += family.levels[level] }
     }
     tableBytes = levels.reduce(0) { $0 + $1.bytes }
-    logBytes = UInt64(engine.pipeline.log.liveBytes)
-    bytesFlushed = engine.background.counters.bytesFlushed
-    bytesCompactionRead = engine.background.counters.bytesCompactionRead
-    bytesCompactionWritten = engine.background.counters.bytesCompactionWritten
-    snapshotCount = engine.snapshots.count
+    log = Log(background.pipeline)
+    work = Work(metrics.counters)
+    amplification = Amplification(families: families, work: work, log: log, unlogged: metrics.counters.bytesUnlogged)
+    stalls = metrics.stalls.map {
+      Stall(cause: $0.cause, count: $0.stallCount, nanoseconds: $0.totalNanoseconds)
+    }
+    cache = Cache(tree.cache)
+    readers = Readers(background.snapshots)
+    readCount = background.epochs.readCount
+    latencies = Latencies(metrics.latencies)
+    eventsDroppedCount = metrics.events.droppedCount
   }
 }

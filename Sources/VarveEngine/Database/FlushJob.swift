@@ -54,7 +54,8 @@ struct FlushJob {
     return Array(waiting[..<taken]) + waiting[taken...].filter(\.hasUnlogged)
   }
 
-  func run() throws(EngineError) {
+  /// Returns what is told of the tables, where anybody listens.
+  func run() throws(EngineError) -> [EngineEvent.Table] {
     var edit = VersionEdit()
     var flushed: [FamilyID: Int] = [:]
     var written: [FileNumber] = []
@@ -70,12 +71,13 @@ struct FlushJob {
       oldest = try makeLogDurable()
       if oldest > background.tree.state.oldestLog { edit.oldestLog = oldest }
       // A release that found nothing to free.
-      if inputs.isEmpty && edit.oldestLog == nil { return }
+      if inputs.isEmpty && edit.oldestLog == nil { return [] }
     } catch {
       background.tree.removeTables(written)
       throw error
     }
     try install(edit, flushed, oldest)
+    return background.metrics.events.isListening ? edit.addedTables.map { .init($0.table, level: 0) } : []
   }
 
   /// Makes the log durable as far as the edit needs it, and returns the oldest segment that is needed

@@ -73,7 +73,7 @@ struct FlushOutput {
     lower = upper
     let table = try output.finish()
     current = nil
-    background.counters.addFlushed(table.fileSize)
+    background.metrics.counters.addFlushed(table.fileSize)
     tables.append(table)
   }
 

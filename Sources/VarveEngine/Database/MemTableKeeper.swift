@@ -19,6 +19,7 @@ final class MemTableKeeper: Sendable {
   /// The memory of retired memtables, whose pages are there already.
   private let pool: ArenaPool
   private let executor: any BackgroundExecutor
+  private let stalls: StallMeter
   /// What is charged for frozen memtables.
   private let frozenBytes = Atomic<Int>(0)
   /// What is charged for active memtables. Changed by the leader alone.
@@ -32,9 +33,10 @@ final class MemTableKeeper: Sendable {
   /// The active memtable of every family that has no entries.
   let empty: MemTable
 
-  init(plan: MemoryPlan, account: MemoryAccount, executor: any BackgroundExecutor) {
+  init(plan: MemoryPlan, account: MemoryAccount, executor: any BackgroundExecutor, stalls: StallMeter) {
     bounds = Mutex(plan)
     self.executor = executor
+    self.stalls = stalls
     pool = ArenaPool(limit: plan.poolBytesMaximum, account: account)
     // Without the pool's account: it stays without memory.
     empty = MemTable(growingTo: 1, pool: ArenaPool(limit: 0), touchedMaximum: 0)
@@ -284,9 +286,11 @@ final class MemTableKeeper: Sendable {
     let maximum = plan.frozenBytesMaximum
     if frozenSize <= maximum { return true }
     if flushError.withLock({ $0 != nil }) { requestRetry.withLock { $0 }?() }
-    executor.wait(until: { [self] in
-      frozenSize <= maximum || flushError.withLock { $0 != nil } || isInterrupted()
-    })
+    stalls.measure {
+      executor.wait(until: { [self] in
+        frozenSize <= maximum || flushError.withLock { $0 != nil } || isInterrupted()
+      })
+    }
     if frozenSize <= maximum { return true }
     if isInterrupted() { return false }
     if let error = flushError.withLock({ $0 }) {

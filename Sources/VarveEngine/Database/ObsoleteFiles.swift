@@ -9,10 +9,11 @@ internal import Synchronization
 final class ObsoleteFiles: Sendable {
   private let executor: any BackgroundExecutor
   private let fileSystem: any FileSystem
+  private let events: EventQueue
   private let state = Mutex(State())
 
   private struct State {
-    var paths: [String] = []
+    var tables: [(number: FileNumber, path: String)] = []
     var isScheduled = false
     var pinnedBytes: UInt64 = 0
     /// Jobs that remove files now.
@@ -20,8 +21,9 @@ final class ObsoleteFiles: Sendable {
     var isStopped = false
   }
 
-  init(executor: any BackgroundExecutor, fileSystem: any FileSystem) {
+  init(executor: any BackgroundExecutor, fileSystem: any FileSystem, events: EventQueue) {
     self.executor = executor
+    self.events = events
     self.fileSystem = fileSystem
   }
 
@@ -30,7 +32,8 @@ final class ObsoleteFiles: Sendable {
     let path = tree.path(.table(table.number))
     let size = table.fileSize
     state.withLock { $0.pinnedBytes += size }
-    table.slot.whenGone { [self] in add(path, size) }
+    let number = table.number
+    table.slot.whenGone { [self] in add(number, path, size) }
   }
 
   /// After this no file is removed any more: the next open does it.
@@ -39,10 +42,10 @@ final class ObsoleteFiles: Sendable {
   /// The bytes of tables that are obsolete and still named by somebody.
   var pinnedBytes: UInt64 { state.withLock { $0.pinnedBytes } }
 
-  private func add(_ path: String, _ size: UInt64) {
+  private func add(_ number: FileNumber, _ path: String, _ size: UInt64) {
     let shouldSchedule = state.withLock { state in
       state.pinnedBytes -= size
-      state.paths.append(path)
+      state.tables.append((number, path))
       defer { state.isScheduled = true }
       return !state.isScheduled && !state.isStopped
     }
@@ -63,19 +66,23 @@ final class ObsoleteFiles: Sendable {
   var isIdle: Bool { state.withLock { $0.isStopped || (!$0.isScheduled && $0.removingCount == 0) } }
 
   private func removeAll() {
-    let paths = state.withLock { state in
+    let tables = state.withLock { state in
       state.isScheduled = false
       state.removingCount += 1
-      defer { state.paths.removeAll() }
-      return state.isStopped ? [] : state.paths
+      defer { state.tables.removeAll() }
+      return state.isStopped ? [] : state.tables
     }
-    var failed: [String] = []
-    for path in paths.sorted() {
-      do throws(EngineError) { try fileSystem.remove(path) } catch { failed.append(path) }
+    var failed: [(number: FileNumber, path: String)] = []
+    for table in tables.sorted(by: { $0.path < $1.path }) {
+      do throws(EngineError) { try fileSystem.remove(table.path) } catch {
+        failed.append(table)
+        continue
+      }
+      events.emit(.tableDeleted(number: table.number.value))
     }
     state.withLock { state in
       // With the next ones; and what is still there then is an orphan, which the next open removes.
-      state.paths += failed
+      state.tables += failed
       state.removingCount -= 1
     }
     executor.wakeWaiters()

@@ -22,28 +22,35 @@ extension Opening {
   func assemble(_ manifest: Manifest, files: [FileName], lock: (any FileLock)?) throws(EngineError) -> Engine {
     for file in files { if let number = file.number { manifest.reserveFileNumbers(through: number) } }
     let executor = environment.makeExecutor(options.threadCount)
+    let metrics = EngineMetrics(clock: environment.clock)
+    if let listener = options.listener { _ = metrics.events.add(listener) }
     do throws(EngineError) {
-      return Engine(try makeParts(manifest, files: files, lock: lock, executor: executor))
+      return Engine(try makeParts(manifest, files: files, lock: lock, executor: executor, metrics: metrics))
     } catch {
       executor.shutDown()
+      metrics.events.finish()
       manifest.close()
       throw error
     }
   }
 
   func makeParts(
-    _ manifest: Manifest, files: [FileName], lock: (any FileLock)?, executor: any BackgroundExecutor
+    _ manifest: Manifest, files: [FileName], lock: (any FileLock)?, executor: any BackgroundExecutor,
+    metrics: EngineMetrics
   ) throws(EngineError) -> OpenedParts {
     let registry = FamilyRegistry()
     let epochs = ReadEpochs()
     let plan = try options.memoryPlan()
     let budget = MemoryBudget(
       limit: plan.limit, cacheFloor: plan.cacheFloor, cacheMaximum: plan.cacheMaximum, cache: BlockCache(capacity: 0))
-    let memory = MemTableKeeper(plan: plan, account: budget.account(.memTables), executor: executor)
-    let obsolete = ObsoleteFiles(executor: executor, fileSystem: environment.fileSystem)
+    metrics.charge(to: budget.account(.other))
+    let memory = MemTableKeeper(
+      plan: plan, account: budget.account(.memTables), executor: executor, stalls: metrics.frozenMemTables)
+    let obsolete = ObsoleteFiles(
+      executor: executor, fileSystem: environment.fileSystem, events: metrics.events)
     let tree = Tree(
       directory: path, environment: environment, registry: registry, epochs: epochs, budget: budget, plan: plan,
-      manifest: manifest, obsolete: obsolete)
+      manifest: manifest, obsolete: obsolete, metrics: metrics)
     let defaultFamily = try addFamilies(manifest.state, registry, epochs, memory, budget)
     // A read-only engine reads the log as a follower does: another process may be writing it.
     let replayed =
@@ -51,6 +58,7 @@ extension Opening {
       ? ReplayedLog() : try replayLog(manifest.state, files: files, registry: registry, memory: memory)
     let log = try beginLog(
       manifest, files: files, replayed: replayed, executor: executor, plan: plan, account: budget.account(.log),
+      metrics: metrics,
       oldestNeeded: registry.all.compactMap(\.state.oldestSegment).min())
     let pipeline = CommitPipeline(
       log: log, memory: memory, families: registry, lastSequence: replayed.lastSequence,
@@ -58,11 +66,11 @@ extension Opening {
       announcer: makeAnnouncer(manifest.state.databaseID, replayed.lastSequence, log),
       commitEdit: { (edit) throws(EngineError) in try tree.commit(edit) },
       settleEdits: { () throws(EngineError) in try tree.settle() })
-    let snapshots = SnapshotList()
+    let snapshots = SnapshotList(clock: environment.clock, latencies: metrics.latencies)
     let background = BackgroundWork(
       options: options, plan: plan, tree: tree, pipeline: pipeline, registry: registry, epochs: epochs,
       snapshots: snapshots,
-      executor: executor, obsolete: obsolete)
+      executor: executor, obsolete: obsolete, metrics: metrics)
     return OpenedParts(
       path: path, options: options, environment: environment, executor: executor, registry: registry,
       epochs: epochs, snapshots: snapshots, tree: tree, pipeline: pipeline, background: background, fileLock: lock,
@@ -105,7 +113,7 @@ extension Opening {
 
   private func beginLog(
     _ manifest: Manifest, files: [FileName], replayed: ReplayedLog, executor: any BackgroundExecutor,
-    plan: MemoryPlan, account: MemoryAccount, oldestNeeded: FileNumber?
+    plan: MemoryPlan, account: MemoryAccount, metrics: EngineMetrics, oldestNeeded: FileNumber?
   ) throws(EngineError) -> LogWriter {
     if options.readOnly { return try makeIdleLog(manifest, executor, plan) }
     let fileSystem = environment.fileSystem
@@ -130,7 +138,7 @@ extension Opening {
           isDurable: true)
       },
       predecessor: chain.last.map { .init(number: $0.number, lifeID: $0.lifeID, end: UInt64($0.end)) },
-      lastSequence: replayed.lastSequence, pool: pool,
+      lastSequence: replayed.lastSequence, pool: pool, metrics: metrics,
       allocateNumber: { [numbers = manifest] in numbers.allocateFileNumber() })
     // Segments of which everything is in tables by now have served.
     let oldest = oldestNeeded ?? log.currentNumber
@@ -207,7 +215,8 @@ extension Opening {
         case .table(let number): !state.isLiveTable(number)
         case .log(let number): number < state.oldestLog || dropped.contains(number) || state.oldestLog.value == 0
         case .manifest(let number): number != manifest.number
-        case .currentTemporary: true
+        // Of an engine that is not there any more: this one publishes its own.
+        case .currentTemporary, .statistics: true
         case .lock, .current, .pooledLog, .shared: false
         }
       guard isOrphan, try environment.fileSystem.attributes(path + "/" + file.name) != nil else { continue }

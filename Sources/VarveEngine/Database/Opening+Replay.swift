@@ -52,7 +52,7 @@ extension Opening {
         guard reader.next() == nil, reader.findPromise(above: 0) == nil else {
           throw .corruption("the MANIFEST ends before any edit, but this segment has records", file: name)
         }
-      case .lock, .current, .currentTemporary, .manifest, .shared: continue
+      case .lock, .current, .currentTemporary, .manifest, .shared, .statistics: continue
       }
     }
   }

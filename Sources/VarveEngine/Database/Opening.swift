@@ -98,7 +98,7 @@ struct Opening {
       case .log, .table, .pooledLog:
         throw .corruption(
           "CURRENT is missing, but \(name) is there: not an empty directory, and not a whole database", file: path)
-      case .lock, .current, .currentTemporary, .manifest, .shared: continue
+      case .lock, .current, .currentTemporary, .manifest, .shared, .statistics: continue
       case nil:
         throw EngineError(
           .notADatabase, "the directory holds no database, but \(name): a new database wants a directory of its own",

@@ -29,6 +29,8 @@ internal import Synchronization
 final class ReadEpochs: @unchecked Sendable {
   // Sendable: slots are atomics, the list is in a mutex.
   private static let slotCount = 64
+  /// Where in a slot the number of reads is, behind the marks.
+  private static let countOffset = 8
   private static let slotStride = 64  // one cache line each
   private let slots: UnsafeMutableRawPointer
   private let retired = Mutex<[Retired]>([])
@@ -44,7 +46,9 @@ final class ReadEpochs: @unchecked Sendable {
   init() {
     let memory = UnsafeMutableRawPointer.allocate(byteCount: Self.slotCount * Self.slotStride, alignment: 64)
     for index in 0..<Self.slotCount {
-      unsafe (memory + index * Self.slotStride).bindMemory(to: Atomic<Int>.self, capacity: 1).initialize(to: Atomic(0))
+      let slot = unsafe memory + index * Self.slotStride
+      unsafe slot.bindMemory(to: Atomic<Int>.self, capacity: 1).initialize(to: Atomic(0))
+      unsafe (slot + Self.countOffset).bindMemory(to: Atomic<UInt64>.self, capacity: 1).initialize(to: Atomic(0))
     }
     unsafe slots = memory
   }
@@ -85,6 +89,28 @@ final class ReadEpochs: @unchecked Sendable {
   func leave(_ mark: Mark) {
     unsafe mark.slot.pointee.subtract(1, ordering: .releasing)
     if wantsPoll.load(ordering: .relaxed) { pollOnce() }
+  }
+
+  /// Counts a read that has just begun, and says whether it is one of the few that are timed. The count lies
+  /// in the cache line of the mark. A load and a store: threads that share a slot may lose a few.
+  @inline(__always)
+  func countIsSample(_ mark: Mark) -> Bool {
+    let count = unsafe Self.count(mark.slot)
+    let number = unsafe count.pointee.load(ordering: .relaxed) &+ 1
+    unsafe count.pointee.store(number, ordering: .relaxed)
+    return OperationLatencies.isSample(number)
+  }
+
+  /// How many reads were counted.
+  var readCount: UInt64 {
+    var sum: UInt64 = 0
+    for index in 0..<Self.slotCount { unsafe sum &+= Self.count(slot(index)).pointee.load(ordering: .relaxed) }
+    return sum
+  }
+
+  @inline(__always)
+  private static func count(_ slot: UnsafeMutablePointer<Atomic<Int>>) -> UnsafeMutablePointer<Atomic<UInt64>> {
+    unsafe (UnsafeMutableRawPointer(slot) + countOffset).assumingMemoryBound(to: Atomic<UInt64>.self)
   }
 
   /// Releases `object` when no read that began before this call still runs. May be called inside an

@@ -1,6 +1,7 @@
 internal import Synchronization
 
-/// The sequences that live snapshots and cursors hold: what flush and compaction must keep apart.
+/// The sequences that live snapshots and cursors hold: what flush and compaction must keep apart; and how
+/// long each of them has lived.
 ///
 /// Every cursor holds one while it lives, so this is on the path of a seek: an array that is in order by
 /// itself, because the visible sequence only grows. To hold is to look at its end.
@@ -12,50 +13,199 @@ final class SnapshotList: Sendable {
     var count: Int
   }
 
-  /// Ascending, each sequence once.
-  private let held = Mutex<[Held]>([])
+  private struct State: Sendable {
+    /// Ascending, each sequence once.
+    var held: [Held] = []
+    var readers = ReaderList()
 
-  /// Takes the visible sequence and holds it. Under the same lock as `sequences`, so that a job that
-  /// collects them either sees this one or began before it was visible.
-  func hold(_ visible: () -> SequenceNumber) -> SequenceNumber {
-    held.withLock { held in
-      let sequence = visible()
-      if let last = held.last, last.sequence == sequence {
-        held[held.count - 1].count += 1
-      } else {
-        assert(held.last.map { $0.sequence < sequence } ?? true, "the visible sequence went back")
-        held.append(Held(sequence: sequence, count: 1))
-      }
-      return sequence
-    }
-  }
-
-  func release(_ sequence: SequenceNumber) {
-    held.withLock { held in
+    /// Where a sequence is, or would be.
+    func index(of sequence: SequenceNumber) -> Int {
       var low = 0
       var high = held.count
       while low < high {
         let middle = (low + high) / 2
         if held[middle].sequence < sequence { low = middle + 1 } else { high = middle }
       }
-      guard low < held.count, held[low].sequence == sequence else { return }
-      held[low].count -= 1
-      if held[low].count == 0 { held.remove(at: low) }
+      return low
+    }
+  }
+
+  /// What `release` gives back.
+  struct Hold: Sendable {
+    let sequence: SequenceNumber
+    fileprivate let place: Int
+    /// How many were held before: an even choice of samples.
+    let number: UInt64
+  }
+
+  private let clock: any EngineClock
+  private let state = Mutex(State())
+
+  fileprivate let latencies: OperationLatencies
+
+  init(clock: any EngineClock, latencies: OperationLatencies) {
+    self.clock = clock
+    self.latencies = latencies
+  }
+
+  /// Takes the visible sequence and holds it. Under the same lock as `sequences`, so that a job that
+  /// collects them either sees this one or began before it was visible.
+  func hold(as reader: EngineEvent.Reader, _ visible: () -> SequenceNumber) -> Hold {
+    let now = clock.now()
+    return state.withLock { state in
+      let sequence = visible()
+      if let last = state.held.last, last.sequence == sequence {
+        state.held[state.held.count - 1].count += 1
+      } else {
+        assert(state.held.last.map { $0.sequence < sequence } ?? true, "the visible sequence went back")
+        state.held.append(Held(sequence: sequence, count: 1))
+      }
+      return state.readers.add(reader, sequence, now)
+    }
+  }
+
+  /// Holds a sequence that is held already.
+  func hold(_ sequence: SequenceNumber, as reader: EngineEvent.Reader) -> Hold {
+    let now = clock.now()
+    return state.withLock { state in
+      let index = state.index(of: sequence)
+      guard index < state.held.count, state.held[index].sequence == sequence else {
+        fatalError("sequence \(sequence) is not held: keep its snapshot as long as cursors are made of it")
+      }
+      state.held[index].count += 1
+      return state.readers.add(reader, sequence, now)
+    }
+  }
+
+  func release(_ hold: Hold) {
+    state.withLock { state in
+      state.readers.remove(at: hold.place)
+      let index = state.index(of: hold.sequence)
+      guard index < state.held.count, state.held[index].sequence == hold.sequence else { return }
+      state.held[index].count -= 1
+      if state.held[index].count == 0 { state.held.remove(at: index) }
     }
   }
 
   /// All held sequences and the visible one, ascending, each once.
   func sequences(visible: () -> SequenceNumber) -> [SequenceNumber] {
-    held.withLock { held in
-      var sequences = held.map(\.sequence)
+    state.withLock { state in
+      var sequences = state.held.map(\.sequence)
       let visible = visible()
       if sequences.last != visible { sequences.append(visible) }
       return sequences
     }
   }
 
-  var count: Int { held.withLock { $0.reduce(0) { $0 + $1.count } } }
-  var oldest: SequenceNumber? { held.withLock { $0.first?.sequence } }
+  var oldest: SequenceNumber? { state.withLock { $0.held.first?.sequence } }
+
+  /// Who holds something, and since when.
+  var summary: (held: ReaderList.Summary, now: UInt64) {
+    let now = clock.now()
+    return (state.withLock { $0.readers.summary }, now)
+  }
+
+  /// Those that have lived for `bound` at least, and since they were reported last for as long again.
+  func takeLongLived(bound: UInt64) -> [EngineEvent] {
+    let now = clock.now()
+    return state.withLock { $0.readers.takeLongLived(bound: bound, now: now) }
+  }
+}
+
+extension SnapshotList.Hold {
+  fileprivate init(_ sequence: SequenceNumber, _ place: Int, _ number: UInt64) {
+    self.sequence = sequence
+    self.place = place
+    self.number = number
+  }
+}
+
+/// The snapshots and cursors that live, in the order in which they were made: a doubly linked list in an
+/// array, so that each step takes the same time however many there are.
+struct ReaderList: Sendable {
+  private struct Node: Sendable {
+    var previous = -1
+    var next = -1
+    var reader = EngineEvent.Reader.snapshot
+    var sequence = SequenceNumber.zero
+    var since: UInt64 = 0
+    /// The age at which it is reported next; 0: at the bound.
+    var reportAge: UInt64 = 0
+  }
+
+  /// How many there are, and since when the oldest.
+  struct Summary: Sendable {
+    var snapshotCount = 0
+    var cursorCount = 0
+    var oldestSequence: SequenceNumber?
+    var oldestSnapshotSince: UInt64?
+    var oldestCursorSince: UInt64?
+  }
+
+  private var nodes: [Node] = []
+  /// Places that nobody has.
+  private var free: [Int] = []
+  private var first = -1
+  private var last = -1
+  private var addedCount: UInt64 = 0
+  private var snapshotCount = 0
+  private var cursorCount = 0
+
+  fileprivate mutating func add(
+    _ reader: EngineEvent.Reader, _ sequence: SequenceNumber, _ now: UInt64
+  ) -> SnapshotList.Hold {
+    let node = Node(previous: last, reader: reader, sequence: sequence, since: now)
+    let place: Int
+    if let reused = free.popLast() {
+      place = reused
+      nodes[place] = node
+    } else {
+      place = nodes.count
+      nodes.append(node)
+    }
+    if last >= 0 { nodes[last].next = place } else { first = place }
+    last = place
+    if reader == .cursor { cursorCount += 1 } else { snapshotCount += 1 }
+    addedCount &+= 1
+    return SnapshotList.Hold(sequence, place, addedCount)
+  }
+
+  fileprivate mutating func remove(at place: Int) {
+    let node = nodes[place]
+    if node.previous >= 0 { nodes[node.previous].next = node.next } else { first = node.next }
+    if node.next >= 0 { nodes[node.next].previous = node.previous } else { last = node.previous }
+    if node.reader == .cursor { cursorCount -= 1 } else { snapshotCount -= 1 }
+    free.append(place)
+  }
+
+  fileprivate var summary: Summary {
+    var summary = Summary(snapshotCount: snapshotCount, cursorCount: cursorCount)
+    var place = first
+    while place >= 0 {
+      let node = nodes[place]
+      switch node.reader {
+      case .snapshot: summary.oldestSnapshotSince = summary.oldestSnapshotSince ?? node.since
+      case .cursor: summary.oldestCursorSince = summary.oldestCursorSince ?? node.since
+      }
+      summary.oldestSequence = min(summary.oldestSequence ?? node.sequence, node.sequence)
+      place = node.next
+    }
+    return summary
+  }
+
+  fileprivate mutating func takeLongLived(bound: UInt64, now: UInt64) -> [EngineEvent] {
+    var events: [EngineEvent] = []
+    var place = first
+    while place >= 0, now - min(nodes[place].since, now) >= bound {
+      let age = now - min(nodes[place].since, now)
+      if age >= nodes[place].reportAge {
+        nodes[place].reportAge = 2 * age
+        events.append(.longLived(nodes[place].reader, sequence: nodes[place].sequence, ageNanoseconds: age))
+      }
+      place = nodes[place].next
+    }
+    return events
+  }
 }
 
 /// One instant of the database: reads through it see what was visible when it was made, whatever is
@@ -67,15 +217,63 @@ public final class EngineSnapshot: Sendable {
   /// The last commit that the snapshot sees.
   public let sequence: SequenceNumber
   private let list: SnapshotList
+  private let hold: SnapshotList.Hold
+
   /// The views to read through, where later ones need not have what the snapshot sees: in a follower.
   let held: HeldViews?
 
-  init(list: SnapshotList, holding: () -> HeldViews? = { nil }, visible: () -> SequenceNumber) {
+  init(
+    list: SnapshotList, as reader: EngineEvent.Reader = .snapshot, holding: () -> HeldViews? = { nil },
+    visible: () -> SequenceNumber
+  ) {
     self.list = list
-    sequence = list.hold(visible)
+    hold = list.hold(as: reader, visible)
+    sequence = hold.sequence
+    seekCount = Atomic(hold.number)
+    stepCount = Atomic(hold.number)
     // Behind the sequence: views only gain what later commits need.
     held = holding()
   }
 
-  deinit { list.release(sequence) }
+  /// What a cursor at another snapshot holds.
+  init(cursorAt snapshot: EngineSnapshot) {
+    list = snapshot.list
+    hold = list.hold(snapshot.sequence, as: .cursor)
+    sequence = hold.sequence
+    seekCount = Atomic(hold.number)
+    stepCount = Atomic(hold.number)
+    held = snapshot.held
+  }
+
+  deinit { list.release(hold) }
+
+  // MARK: - For the cursor that holds it
+
+  /// Count seeks and steps of a cursor, from a number that differs from cursor to cursor: many make one seek
+  /// only. Here and not in the cursor, which is moved about. A load and a store, by one thread at a time.
+  private let seekCount: Atomic<UInt64>
+  private let stepCount: Atomic<UInt64>
+
+  /// Counts a seek, and says whether it is one of the few that are timed.
+  @inline(__always)
+  func countSeekIsSample() -> Bool { Self.countIsSample(seekCount) }
+
+  /// Counts a step, and says whether it is one of the few that are timed.
+  @inline(__always)
+  func countStepIsSample() -> Bool { Self.countIsSample(stepCount) }
+
+  @inline(__always)
+  private static func countIsSample(_ count: borrowing Atomic<UInt64>) -> Bool {
+    let number = count.load(ordering: .relaxed) &+ 1
+    count.store(number, ordering: .relaxed)
+    return OperationLatencies.isSample(number)
+  }
+
+  @inline(never)
+  func beginTimed() -> UInt64 { list.latencies.begin() }
+
+  @inline(never)
+  func endTimed(_ operation: OperationLatencies.Operation, from start: UInt64) {
+    list.latencies.end(operation, from: start)
+  }
 }

@@ -6,10 +6,12 @@ final class TableOutput {
   let builder: TableBuilder
   private let file: any File
   private let background: BackgroundWork
+  private let level: Int
   private let charge: MemoryCharge
 
   init(_ background: BackgroundWork, _ family: FamilyState, level: Int, origin: TableOrigin) throws(EngineError) {
     self.background = background
+    self.level = level
     number = background.tree.allocateFileNumber()
     file = try background.tree.environment.fileSystem.createFile(background.tree.path(.table(number)))
     var options = background.options.tableOptions(family.options, level: level, origin: origin)
@@ -30,6 +32,9 @@ final class TableOutput {
     let summary = try builder.finish()
     try file.sync()
     file.close()
+    background.metrics.events.emit(
+      .tableCreated(
+        .init(number: number.value, level: level, bytes: summary.fileSize, entryCount: summary.entryCount)))
     return TableMetadata(number: number, summary)
   }
 

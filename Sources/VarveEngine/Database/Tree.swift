@@ -18,15 +18,22 @@ final class Tree: TableReaders {
   /// Tables of edits that failed and may count all the same after a crash. Under `manifest`'s lock.
   private let doubted = Mutex<[FileNumber]>([])
   private let epochs: ReadEpochs
+  let metrics: EngineMetrics
   let budget: MemoryBudget
   let openTables: OpenTables
+  /// Of the MANIFEST, and never changed by an edit.
+  let databaseID: UInt64
+  let formatVersion: UInt32
   /// What is known of tables without opening them. Under `manifest`'s lock.
   private let metadataCharge: MemoryCharge
 
   init(
     directory: String, environment: EngineEnvironment, registry: FamilyRegistry, epochs: ReadEpochs,
-    budget: MemoryBudget, plan: MemoryPlan, manifest: Manifest, obsolete: ObsoleteFiles
+    budget: MemoryBudget, plan: MemoryPlan, manifest: Manifest, obsolete: ObsoleteFiles, metrics: EngineMetrics
   ) {
+    self.metrics = metrics
+    databaseID = manifest.state.databaseID
+    formatVersion = manifest.state.formatVersion
     self.directory = directory
     self.environment = environment
     self.registry = registry
@@ -71,12 +78,14 @@ final class Tree: TableReaders {
       let dropped = Set(edit.familiesWithTables).union(flushed.keys).filter { manifest.state.isDropped($0) }
       if !dropped.isEmpty { edit.leaveOutTables(of: dropped) }
       let leaving = tablesLeaving(edit, manifest.state)
+      let before = manifest.number
       do throws(EngineError) { try manifest.append(edit) } catch {
         let numbers = new.map(\.table.number)
         // A crash could still make the edit count.
         if manifest.isInDoubt { doubted.withLock { $0 += numbers } } else { removeTables(numbers) }
         throw error
       }
+      if manifest.number != before { metrics.events.emit(.manifestRolled(number: manifest.number.value)) }
       let added = new.lazy.filter { !dropped.contains($0.family) }.reduce(0) { $0 + $1.table.memorySize }
       metadataCharge.resize(to: metadataCharge.bytes + added - leaving.reduce(0) { $0 + $1.memorySize })
       for id in Set(edit.familiesWithTables).union(flushed.keys).subtracting(dropped).sorted() {
@@ -102,7 +111,10 @@ final class Tree: TableReaders {
   /// Removes files of tables that no state names. One that can't be removed now is an orphan, which the
   /// next open removes.
   func removeTables(_ numbers: [FileNumber]) {
-    for number in numbers { try? environment.fileSystem.remove(path(.table(number))) }
+    for number in numbers {
+      do throws(EngineError) { try environment.fileSystem.remove(path(.table(number))) } catch { continue }
+      metrics.events.emit(.tableDeleted(number: number.value))
+    }
   }
 
   /// The tables that no version names after the edit. A table that only moves is not among them.

@@ -14,7 +14,7 @@ final class WritePace: Sendable {
   /// Nanoseconds; negative: a credit.
   private let owed = Atomic<Int64>(0)
 
-  func wait(_ nanoseconds: UInt64, _ clock: any EngineClock) {
+  func wait(_ nanoseconds: UInt64, _ clock: any EngineClock, _ stalls: StallMeter) {
     let delay = Int64(clamping: nanoseconds)
     let total = owed.wrappingAdd(delay, ordering: .relaxed).newValue
     guard total >= Self.pauseMinimum else { return }
@@ -23,6 +23,7 @@ final class WritePace: Sendable {
       let start = clock.now()
       clock.pause(UInt64(mine))
       let taken = Int64(clamping: clock.now() - start)
+      stalls.add(UInt64(max(taken, 0)))
       owed.wrappingAdd(max(mine - taken, -Self.creditMaximum), ordering: .relaxed)
     } else {
       // A credit that another thread was given meanwhile.

@@ -13,7 +13,7 @@ internal import CVarve
 /// The engine blocks in its background work, so it never borrows threads of the concurrency runtime.
 ///
 /// # Safety
-/// The handle is valid until `join`, which is called once; the object that starts the thread's body is
+/// The handle is valid until one of `join`, `joinUnlessCurrent` and `detach`, of which one is called once; the object that starts the thread's body is
 /// passed to it retained and released there.
 @safe
 final class EngineThread: @unchecked Sendable {
@@ -64,5 +64,26 @@ final class EngineThread: @unchecked Sendable {
       let result = pthread_join(handle, nil)
     #endif
     guard result == 0 else { fatalError("a thread can't wait for its own end: shut down from outside of the jobs") }
+  }
+
+  /// As `join`; where the thread itself calls, it is left to end by itself when its body returns.
+  func joinUnlessCurrent() {
+    #if canImport(Darwin)
+      let isCurrent = unsafe pthread_equal(handle, pthread_self()) != 0
+      guard isCurrent else { return join() }
+      _ = unsafe pthread_detach(handle)
+    #else
+      guard pthread_equal(handle, pthread_self()) != 0 else { return join() }
+      _ = pthread_detach(handle)
+    #endif
+  }
+
+  /// Leaves the thread to end by itself: nobody joins it.
+  func detach() {
+    #if canImport(Darwin)
+      _ = unsafe pthread_detach(handle)
+    #else
+      _ = pthread_detach(handle)
+    #endif
   }
 }

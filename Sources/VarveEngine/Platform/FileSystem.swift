@@ -53,11 +53,16 @@ public protocol FileSystem: Sendable {
   /// others store to a mapped file, and nothing that they stored is lost as long as the answer is the same. Nil
   /// where files are not shared with other processes, or not by mapping them.
   func machineSession() -> MachineSession?
+  /// Whether other processes see the files, so that what an engine publishes there can be read. False
+  /// unless a file system says otherwise.
+  var isSharedWithProcesses: Bool { get }
 }
 
 extension FileSystem {
   /// Nil: followers read the log alone.
   public func machineSession() -> MachineSession? { nil }
+  /// What a file system says that doesn't say anything: its files are the process's own.
+  public var isSharedWithProcesses: Bool { false }
 }
 
 /// A machine from one start to the next.

@@ -19,6 +19,9 @@ public struct PosixFileSystem: FileSystem {
   /// Whether files may be mapped, where the system's own file system is one for it.
   let mapsFiles: Bool
 
+  /// Files of the machine are seen by all its processes.
+  public var isSharedWithProcesses: Bool { true }
+
   /// The files of this machine. Without `mapsFiles` an engine writes its log by `pwrite`: for directories
   /// that lie on something unusual, and to measure what the mapping gains.
   public init(mapsFiles: Bool = true) { self.init(calls: .system, mapsFiles: mapsFiles) }

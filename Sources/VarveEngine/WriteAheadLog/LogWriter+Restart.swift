@@ -66,6 +66,7 @@ extension LogWriter {
     state.withLock { $0.syncError = nil }
     broken.store(false, ordering: .releasing)  // partner: `isBroken`
     generationWord.add(1, ordering: .sequentiallyConsistent)
+    metrics.events.emit(.recovered(.log))
     for segment in restart.dead {
       segment.file?.close()
       // What stays behind is an orphan: the next open removes it.

@@ -52,7 +52,11 @@ extension LogWriter {
         if waitingSyncs.load(ordering: .sequentiallyConsistent) > 0 { syncWord.wakeAll() }
       }
       guard !isBroken, durablePlace < place else { continue }
-      do throws(EngineError) { try performSync(visible) } catch {
+      do throws(EngineError) {
+        let start = metrics.latencies.begin()
+        try performSync(visible)
+        metrics.latencies.end(.sync, from: start)
+      } catch {
         breakOff(error)
         return .failed(error)
       }
@@ -97,6 +101,8 @@ extension LogWriter {
   private func breakOff(_ error: EngineError) {
     state.withLock { $0.syncError = error }
     broken.store(true, ordering: .releasing)  // partner: `isBroken`
+    metrics.counters.addFailure()
+    metrics.events.emit(.backgroundError(error, in: .log, refusesWrites: false))
     // A leader that waits for a flush, which waits for this sync, has to look.
     executor.wakeWaiters()
   }

@@ -26,6 +26,7 @@ final class LogWriter: @unchecked Sendable {
   let databaseID: UInt64
   let options: Options
   let allocateNumber: @Sendable () -> FileNumber
+  let metrics: EngineMetrics
   let state: Mutex<State>
   /// The commit leader's.
   var current: LogSegment
@@ -88,7 +89,8 @@ final class LogWriter: @unchecked Sendable {
   init(
     environment: EngineEnvironment, executor: any BackgroundExecutor, directory: String, databaseID: UInt64,
     options: Options, replayed: [LiveSegment], predecessor: LogSegmentHeader.Predecessor?,
-    lastSequence: SequenceNumber, pool: SegmentPool, allocateNumber: @escaping @Sendable () -> FileNumber
+    lastSequence: SequenceNumber, pool: SegmentPool, metrics: EngineMetrics? = nil,
+    allocateNumber: @escaping @Sendable () -> FileNumber
   ) throws(EngineError) {
     self.environment = environment
     self.executor = executor
@@ -96,11 +98,14 @@ final class LogWriter: @unchecked Sendable {
     self.databaseID = databaseID
     self.options = options
     self.allocateNumber = allocateNumber
+    let metrics = metrics ?? EngineMetrics(clock: environment.clock)
+    self.metrics = metrics
     durableSequenceWord = Atomic(lastSequence.value)
     var pool = pool
     let taken = pool.take(capacity: options.initialSegmentSize)
     let prepared = try pool.prepare(
       allocateNumber(), capacity: options.initialSegmentSize, reusing: taken, populate: false)
+    metrics.events.emit(prepared.event(isReused: taken != nil))
     let segment = LogSegment(number: prepared.number, lifeID: environment.random(), logBase: 0, prepared: prepared)
     try segment.writeHeader(
       LogSegmentHeader(
@@ -226,10 +231,14 @@ final class LogWriter: @unchecked Sendable {
 
   /// The prepared segment, after waiting for it where it is being prepared; or one made now.
   private func takePrepared(capacity: Int, waits: Bool) throws(EngineError) -> PreparedSegment {
-    if waits, state.withLock({ $0.isPreparing }) {
-      executor.wait(until: { [self] in state.withLock { !$0.isPreparing } })
+    let number = current.number
+    if state.withLock({ $0.prepared != nil }) { return try takeReady(capacity: capacity, above: number) }
+    return try metrics.logSegment.measure { () throws(EngineError) in
+      if waits, state.withLock({ $0.isPreparing }) {
+        executor.wait(until: { [self] in state.withLock { !$0.isPreparing } })
+      }
+      return try takeReady(capacity: capacity, above: number)
     }
-    return try takeReady(capacity: capacity, above: current.number)
   }
 
   /// The prepared segment, where there is one that fits behind segment `number`; or one made now.
@@ -243,7 +252,9 @@ final class LogWriter: @unchecked Sendable {
     }
     let pool = state.withLock { $0.pool }
     do throws(EngineError) {
-      return try pool.prepare(allocateNumber(), capacity: size, reusing: taken, populate: false)
+      let made = try pool.prepare(allocateNumber(), capacity: size, reusing: taken, populate: false)
+      metrics.events.emit(made.event(isReused: taken != nil))
+      return made
     } catch {
       adoptAgain(taken)
       throw error
@@ -286,6 +297,7 @@ final class LogWriter: @unchecked Sendable {
     do throws(EngineError) {
       let prepared = try pool.prepare(allocateNumber(), capacity: capacity, reusing: taken, populate: populate)
       state.withLock { $0.finishPreparation(prepared) }
+      metrics.events.emit(prepared.event(isReused: taken != nil))
     } catch {
       adoptAgain(taken)
       // The leader tries again itself when it needs the segment, and reports what it meets then.
@@ -332,7 +344,9 @@ final class LogWriter: @unchecked Sendable {
         // removes.
         try? environment.fileSystem.remove(directory + "/" + FileName.log(segment.number).name)
       }
-      if pool.waiting.count > count { state.withLock { $0.pool.adopt(segment.number, capacity: segment.capacity) } }
+      let isKept = pool.waiting.count > count
+      if isKept { state.withLock { $0.pool.adopt(segment.number, capacity: segment.capacity) } }
+      metrics.events.emit(.logSegmentRecycled(number: segment.number.value, isKept: isKept))
     }
   }
 

@@ -7,6 +7,11 @@ struct PreparedSegment: Sendable {
   let mapping: MappedFile?
   /// For the mapping, whose pages are all there before long.
   let charge: MemoryCharge?
+
+  /// What listeners are told of it.
+  func event(isReused: Bool) -> EngineEvent {
+    .logSegmentCreated(number: number.value, bytes: capacity, isReused: isReused)
+  }
 }
 
 /// Makes segment files, and keeps used ones to be used again.

@@ -63,7 +63,7 @@ struct OpeningTests {
     options.memoryBudget = 64 << 20
     let engine = try Engine.open(at: "/db", options: options, environment: .inMemory())
     let text = engine.explain()
-    let figures = ["memtables: 65536 bytes each", "segments of at most 262144", "open tables: 0, at most"]
+    let figures = ["memtableSize = 65536: as the options say", "logSegmentSize = 262144", " 0 open tables"]
     for words in ["database /db"] + figures {
       #expect(text.contains(words), "\(words) in:\n\(text)")
     }

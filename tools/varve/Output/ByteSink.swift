@@ -85,6 +85,11 @@ enum StandardError {
   static var isTerminal: Bool { isatty(STDERR_FILENO) == 1 }
 }
 
+/// Where standard output goes.
+enum StandardOutput {
+  static var isTerminal: Bool { isatty(STDOUT_FILENO) == 1 }
+}
+
 private enum SystemWrite {
   static func all(_ bytes: [UInt8], to descriptor: Int32, file: String) throws {
     var done = 0

@@ -38,10 +38,10 @@ final class HeldViews: Sendable {
 
 extension Engine {
   /// A snapshot with the views of all families, where another process may change them.
-  func makeSnapshot() -> EngineSnapshot {
-    guard let views else { return EngineSnapshot(list: snapshots) { pipeline.visible } }
+  func makeSnapshot(as reader: EngineEvent.Reader = .snapshot) -> EngineSnapshot {
+    guard let views else { return EngineSnapshot(list: snapshots, as: reader) { pipeline.visible } }
     return views.whileStill {
-      EngineSnapshot(list: snapshots, holding: { HeldViews(registry.all) }) { pipeline.visible }
+      EngineSnapshot(list: snapshots, as: reader, holding: { HeldViews(registry.all) }) { pipeline.visible }
     }
   }
 
@@ -49,14 +49,16 @@ extension Engine {
   func retainView(
     of family: FamilyState, _ snapshot: EngineSnapshot?
   ) -> (view: ReadView, snapshot: EngineSnapshot) {
-    if let snapshot { return (snapshot.held?.view(of: family) ?? family.retainView(), snapshot) }
+    if let snapshot {
+      return (snapshot.held?.view(of: family) ?? family.retainView(), EngineSnapshot(cursorAt: snapshot))
+    }
     // The sequence first: what it sees is held from then on, and any later view has all of it.
     guard let views else {
-      let snapshot = makeSnapshot()
+      let snapshot = makeSnapshot(as: .cursor)
       return (family.retainView(), snapshot)
     }
     return views.whileStill {
-      let snapshot = EngineSnapshot(list: snapshots) { pipeline.visible }
+      let snapshot = EngineSnapshot(list: snapshots, as: .cursor) { pipeline.visible }
       return (family.retainView(), snapshot)
     }
   }

@@ -9,9 +9,14 @@ extension Opening {
       directory: path, fileSystem: fileSystem, state: tail.state, number: tail.number)
     // Nothing runs in the background of an engine that only reads.
     let executor = environment.makeExecutor(1)
+    let metrics = EngineMetrics(clock: environment.clock)
+    if let listener = options.listener { _ = metrics.events.add(listener) }
     var parts: OpenedParts
-    do throws(EngineError) { parts = try makeParts(manifest, files: [], lock: nil, executor: executor) } catch {
+    do throws(EngineError) {
+      parts = try makeParts(manifest, files: [], lock: nil, executor: executor, metrics: metrics)
+    } catch {
       executor.shutDown()
+      metrics.events.finish()
       throw error
     }
     let views = FollowedViews()

@@ -1,0 +1,84 @@
+internal import Synchronization
+
+/// One call of a task, on its way to a thread of the engine's and back.
+///
+/// # States
+///
+///     made ─▶ waiting ─▶ begun (the task is resumed with what came of it)
+///       ╰────────┴─▶ canceled (the task is resumed with `.canceled`, and the call is never made)
+///
+/// # Concurrency
+/// The task, the thread and whoever cancels meet in `state`; the task is resumed outside of it, once.
+final class AsyncCall<Value: Sendable>: QueuedCall {
+  private typealias Continuation = CheckedContinuation<Result<Value, EngineError>, Never>
+
+  private enum State {
+    case made(@Sendable () throws(EngineError) -> Value)
+    case waiting(@Sendable () throws(EngineError) -> Value, Continuation)
+    case begun
+    case canceled
+  }
+
+  private let state: Mutex<State>
+
+  private init(_ body: @escaping @Sendable () throws(EngineError) -> Value) { state = Mutex(.made(body)) }
+
+  /// Makes the call on one of the threads; the task waits without a thread.
+  ///
+  /// Throws `.canceled`, and the call is not made, where the task is cancelled before it began, or the
+  /// engine closed.
+  static func run(
+    on threads: CallThreads, _ body: @escaping @Sendable () throws(EngineError) -> Value
+  ) async throws(EngineError) -> Value {
+    let call = AsyncCall(body)
+    let result = await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        guard call.wait(continuation) else { return continuation.resume(returning: .failure(Self.canceledError)) }
+        if !threads.submit(call) { call.cancel() }
+      }
+    } onCancel: {
+      call.cancel()
+    }
+    return try result.get()
+  }
+
+  private static var canceledError: EngineError {
+    EngineError(.canceled, "the call was given up before it began: its task was cancelled, or the engine closed")
+  }
+
+  /// False where it was cancelled already.
+  private func wait(_ continuation: Continuation) -> Bool {
+    state.withLock { state in
+      guard case .made(let body) = state else { return false }
+      state = .waiting(body, continuation)
+      return true
+    }
+  }
+
+  func run() {
+    let taken = state.withLock { state -> (@Sendable () throws(EngineError) -> Value, Continuation)? in
+      guard case .waiting(let body, let continuation) = state else { return nil }
+      state = .begun
+      return (body, continuation)
+    }
+    guard let (body, continuation) = taken else { return }
+    let result: Result<Value, EngineError>
+    do throws(EngineError) { result = .success(try body()) } catch { result = .failure(error) }
+    continuation.resume(returning: result)
+  }
+
+  func cancel() {
+    let continuation = state.withLock { state -> Continuation? in
+      switch state {
+      case .made:
+        state = .canceled
+        return nil
+      case .waiting(_, let continuation):
+        state = .canceled
+        return continuation
+      case .begun, .canceled: return nil
+      }
+    }
+    continuation?.resume(returning: .failure(Self.canceledError))
+  }
+}

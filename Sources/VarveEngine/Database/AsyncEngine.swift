@@ -1,0 +1,225 @@
+/// The engine for tasks: the same calls, awaited, on threads of the engine's own.
+///
+/// ```swift
+/// let value = try await engine.async.get(Array("key".utf8))
+/// try await engine.async.put(Array("key".utf8), Array("value".utf8), durability: .power)
+/// ```
+///
+/// A call of `Engine` may wait for a disk, and a task that waits so keeps one of the few threads of Swift's
+/// concurrency from everybody else. Here the task is suspended meanwhile. At most 16 threads do these calls
+/// for an engine; more wait in order.
+///
+/// # Why they are not overloads of the same names
+/// In an asynchronous function Swift takes the asynchronous one of two overloads, always. But a lookup in
+/// the cache takes less than a microsecond, and the way to another thread and back about ten: whoever knows that a
+/// call won't block must be able to make it where they are. So the choice is spelled out.
+/// `CommitTicket.wait` is the one exception: what it waits for is a disk.
+///
+/// # Cancellation
+/// A call that waits for a thread when its task is cancelled throws `.canceled` and is not made. One that
+/// has begun goes on to its end, and returns what it would have returned. The same holds when the engine
+/// is closed.
+///
+/// Safe from any thread and any actor.
+public struct AsyncEngine: Sendable {
+  let engine: Engine
+
+  private func run<Value: Sendable>(
+    _ body: @escaping @Sendable (Engine) throws(EngineError) -> Value
+  ) async throws(EngineError) -> Value {
+    try await AsyncCall.run(on: engine.callThreads) { [engine] () throws(EngineError) in try body(engine) }
+  }
+
+  // MARK: - Reads
+
+  /// The value of a key, copied; nil where there is none. See `Engine.get`.
+  public func get(
+    _ key: [UInt8], in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil
+  ) async throws(EngineError) -> [UInt8]? {
+    try await run { (engine) throws(EngineError) in try engine.get(key, in: family, snapshot: snapshot) }
+  }
+
+  /// What `body` makes of the value of a key, without copying it; nil where there is none. `body` runs on a
+  /// thread of the engine's. See `Engine.withValue`.
+  public func withValue<Value: Sendable>(
+    forKey key: [UInt8], in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil,
+    _ body: @escaping @Sendable (RawSpan) -> Value
+  ) async throws(EngineError) -> Value? {
+    try await run { (engine) throws(EngineError) in
+      var value: Value?
+      var failure: EngineError?
+      do {
+        value = unsafe try engine.withValue(forKey: key.span.bytes, in: family, snapshot: snapshot, body)
+      } catch {
+        // `body` throws nothing, so it is the engine's.
+        failure = error as? EngineError ?? EngineError(.inputOutput, "the read failed", cause: error)
+      }
+      if let failure { throw failure }
+      return value
+    }
+  }
+
+  /// Whether a key has a value.
+  public func contains(
+    _ key: [UInt8], in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil
+  ) async throws(EngineError) -> Bool {
+    try await run { (engine) throws(EngineError) in try engine.contains(key, in: family, snapshot: snapshot) }
+  }
+
+  /// The values of several keys, all at the same instant, in the order of the keys.
+  public func multiGet(
+    _ keys: [[UInt8]], in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil
+  ) async throws(EngineError) -> [[UInt8]?] {
+    try await run { (engine) throws(EngineError) in try engine.multiGet(keys, in: family, snapshot: snapshot) }
+  }
+
+  // MARK: - Writes
+
+  /// Sets the value of a key. See `Engine.put`.
+  @discardableResult
+  public func put(
+    _ key: [UInt8], _ value: [UInt8], in family: ColumnFamily? = nil, durability: Durability? = nil
+  ) async throws(EngineError) -> SequenceNumber {
+    try await run { (engine) throws(EngineError) in
+      try engine.put(key, value, in: family, durability: durability)
+    }
+  }
+
+  /// Removes a key, whether it is there or not. See `Engine.delete`.
+  @discardableResult
+  public func delete(
+    _ key: [UInt8], in family: ColumnFamily? = nil, durability: Durability? = nil
+  ) async throws(EngineError) -> SequenceNumber {
+    try await run { (engine) throws(EngineError) in try engine.delete(key, in: family, durability: durability) }
+  }
+
+  /// Commits a batch, and returns when it is as durable as was promised. See `Engine.write`.
+  @discardableResult
+  public func write(
+    _ batch: consuming WriteBatch, durability: Durability? = nil
+  ) async throws(EngineError) -> SequenceNumber {
+    let box = BatchBox(batch)
+    return try await run { (engine) throws(EngineError) in try engine.write(box.batch, durability: durability) }
+  }
+
+  /// Commits a batch, and returns when it is visible to reads. See `Engine.submit`.
+  public func submit(
+    _ batch: consuming WriteBatch, durability: Durability? = nil
+  ) async throws(EngineError) -> CommitTicket {
+    let box = BatchBox(batch)
+    return try await run { (engine) throws(EngineError) in try engine.submit(box.batch, durability: durability) }
+  }
+
+  /// Makes everything that was acknowledged so far survive a loss of power.
+  public func sync() async throws(EngineError) {
+    try await run { (engine) throws(EngineError) in try engine.sync() }
+  }
+
+  // MARK: - Maintenance
+
+  /// Writes every memtable to tables, and returns when they are durable.
+  public func flush() async throws(EngineError) {
+    try await run { (engine) throws(EngineError) in try engine.flush() }
+  }
+
+  /// Merges the tables of a range down to its last level. `progress` is called on a thread of the engine's.
+  /// See `Engine.compact`.
+  public func compact(
+    family: ColumnFamily? = nil, from lower: [UInt8]? = nil, to upper: [UInt8]? = nil,
+    progress: (@Sendable (CompactionProgress) -> Void)? = nil
+  ) async throws(EngineError) {
+    try await run { (engine) throws(EngineError) in
+      try engine.compact(family: family, from: lower, to: upper, progress: progress)
+    }
+  }
+
+  /// Returns when no flush and no compaction is due.
+  public func waitForCompaction() async throws(EngineError) {
+    try await run { (engine) throws(EngineError) in try engine.waitForCompaction() }
+  }
+
+  /// Reads every live file and checks it. `progress` is called on a thread of the engine's. See
+  /// `Engine.verify`.
+  public func verify(
+    progress: (@Sendable (VerificationProgress) -> Void)? = nil
+  ) async throws(EngineError) -> VerificationReport {
+    try await run { (engine) throws(EngineError) in try engine.verify(progress: progress) }
+  }
+
+  /// Makes a family. See `Engine.createFamily`.
+  public func createFamily(
+    _ name: String, options: FamilyOptions = FamilyOptions()
+  ) async throws(EngineError) -> ColumnFamily {
+    try await run { (engine) throws(EngineError) in try engine.createFamily(name, options: options) }
+  }
+
+  /// Drops a family with all it holds.
+  public func dropFamily(_ family: ColumnFamily) async throws(EngineError) {
+    try await run { (engine) throws(EngineError) in try engine.dropFamily(family) }
+  }
+
+  /// Makes any call, or several in a row, on a thread of the engine's: for what has no form of its own here,
+  /// a walk with a cursor for instance.
+  public func perform<Value: Sendable>(
+    _ body: @escaping @Sendable (Engine) throws(EngineError) -> Value
+  ) async throws(EngineError) -> Value {
+    try await run(body)
+  }
+
+  /// Opens a database without blocking the task's thread. See `Engine.open`.
+  ///
+  /// Not given up once it has begun; a task that was cancelled before gets `.canceled`.
+  public static func open(
+    at path: String, options: EngineOptions = EngineOptions(), environment: EngineEnvironment = .system
+  ) async throws(EngineError) -> Engine {
+    let threads = CallThreads(countMaximum: 1)
+    defer { threads.endWithoutWaiting() }
+    return try await AsyncCall.run(on: threads) { () throws(EngineError) in
+      try Engine.open(at: path, options: options, environment: environment)
+    }
+  }
+
+  /// Ends the engine. Calls that have begun are waited for, those that wait are given up. See
+  /// `Engine.close`.
+  ///
+  /// Not given up, whatever becomes of the task: an engine that is half closed is of use to nobody.
+  public func close() async throws(EngineError) {
+    // Not one of the engine's threads, which are waited for.
+    let result = await withCheckedContinuation {
+      (continuation: CheckedContinuation<Result<Void, EngineError>, Never>) in
+      EngineThread(name: "varve-close") { [engine] in
+        let result: Result<Void, EngineError>
+        do throws(EngineError) { result = .success(try engine.close()) } catch { result = .failure(error) }
+        continuation.resume(returning: result)
+      }.detach()
+    }
+    try result.get()
+  }
+}
+
+extension Engine {
+  /// The same calls for tasks: awaited, on threads of the engine's own.
+  public var async: AsyncEngine {
+    checkOpen()
+    return AsyncEngine(engine: self)
+  }
+}
+
+extension CommitTicket {
+  /// Returns when the commit is as durable as was promised, without blocking a thread of the task's. Throws
+  /// `.outcomeUnknown` where the sync failed, and `.canceled` where the task was cancelled before the wait
+  /// began: the commit has happened all the same.
+  public func wait() async throws(EngineError) {
+    guard needsWait else { return }
+    try await AsyncCall.run(on: engine.callThreads) { [self] () throws(EngineError) in try self.waitHere() }
+  }
+
+  /// The blocking form, for where `wait` means the other.
+  private func waitHere() throws(EngineError) { try wait() }
+}
+
+/// A batch that a closure can keep.
+private final class BatchBox: Sendable {
+  let batch: WriteBatch
+  init(_ batch: consuming WriteBatch) { self.batch = batch }
+}

@@ -1,0 +1,171 @@
+/// The figures of an engine that has a database open for writing, read by any other process from the file
+/// `STATS` in its directory.
+///
+/// ```swift
+/// if let published = try PublishedStatistics.read(at: "/data/example.varve"), published.isRunning {
+///   print(published.json)
+/// }
+/// ```
+///
+/// An engine writes the file anew about once a second while something changes, and removes it when it is
+/// closed. What a process that was killed left behind is told apart: `isRunning` is false then.
+///
+/// # Format
+/// Little-endian. Not a part of the database: nothing of it is needed, and the next open removes it.
+///
+///     offset   bytes
+///     0        8      magic, "VARVSTAT"
+///     8        4      version of this format, 1
+///     12       4      CRC-32C of everything behind it, up to the end of the text
+///     16       8      counts the writes; the text of two equal ones is the same
+///     24       8      number of the process
+///     32       8      when the process began, as the system counts it; 0: not known
+///     40       8      database id
+///     48       8      the engine's clock when it was written
+///     56       4      bytes of the text
+///     60       4      zero
+///     64       n      JSON, as `EngineStatistics.json`, with at most 64 families
+///
+/// One `pwrite` writes it all; a reader that comes in between finds the checksum wrong and reads again. It
+/// is not written through a mapping: on a full disk, or one that does not overwrite in place, a store to
+/// one kills the process.
+public struct PublishedStatistics: Sendable {
+  /// The process that has, or had, the database open.
+  public let processID: UInt64
+  /// Whether it still has. False: it ended without closing the database, and the figures are its last.
+  public let isRunning: Bool
+  /// Counts what was published: equal counts of one process mean equal figures.
+  public let updateCount: UInt64
+  /// The random number that the database got when it was made.
+  public let databaseID: UInt64
+  /// The clock of the engine when the figures were taken: on one machine that of every process.
+  public let nanoseconds: UInt64
+  /// The figures: one object in one line, as `EngineStatistics.json`.
+  public let json: String
+
+  /// What was published last for a database; nil where nothing is: no engine has it open for writing, or
+  /// the one that has does not publish.
+  ///
+  /// Throws `.notFound` where there is no database, `.corruption` for a file that is none of these,
+  /// `.unsupportedFormat` for a later version of it.
+  public static func read(
+    at path: String, environment: EngineEnvironment = .system
+  ) throws(EngineError) -> PublishedStatistics? {
+    let fileSystem = environment.fileSystem
+    guard try fileSystem.attributes(path + "/" + FileName.current.name) != nil else {
+      throw EngineError(.notFound, "no database here: there is no CURRENT", file: path)
+    }
+    let name = path + "/" + FileName.statistics.name
+    var attempt = 0
+    while true {
+      attempt += 1
+      do throws(EngineError) {
+        guard let page = try StatisticsPage(readingFrom: name, fileSystem) else { return nil }
+        return PublishedStatistics(page, isRunning: try isRunning(page, path, fileSystem))
+      } catch {
+        guard error.code == .corruption, attempt < attemptMaximum else { throw error }
+      }
+    }
+  }
+
+  /// A write takes microseconds, and comes once a second.
+  private static let attemptMaximum = 100
+
+  private init(_ page: StatisticsPage, isRunning: Bool) {
+    processID = page.process.number
+    self.isRunning = isRunning
+    updateCount = page.updateCount
+    databaseID = page.databaseID
+    nanoseconds = page.nanoseconds
+    json = page.json
+  }
+
+  /// The process may be in another container, where it can't be seen: but its lock can. It is tried only
+  /// where no process is seen, since somebody who opens at that very moment would find it taken.
+  private static func isRunning(
+    _ page: StatisticsPage, _ path: String, _ fileSystem: any FileSystem
+  ) throws(EngineError) -> Bool {
+    if page.process.isAlive { return true }
+    do throws(EngineError) {
+      try fileSystem.lock(path + "/" + FileName.lock.name).release()
+      return false
+    } catch {
+      if error.code == .locked { return true }
+      // Who may not take it can't tell: the process is not seen.
+      return false
+    }
+  }
+}
+
+/// The content of `STATS`: see `PublishedStatistics`.
+struct StatisticsPage: Sendable, Equatable {
+  static let magic: UInt64 = 0x5441_5453_5652_4156
+  static let version: UInt32 = 1
+  static let headerSize = 64
+  /// Of 64 families with all their levels it is a quarter.
+  static let textSizeMaximum = 1 << 20
+  private static let checkedFrom = 16
+
+  var updateCount: UInt64
+  var process: ProcessIdentity
+  var databaseID: UInt64
+  var nanoseconds: UInt64
+  var json: String
+
+  /// The bytes of the file.
+  func encode() -> [UInt8] {
+    let text = Array(json.utf8)
+    var writer = ByteWriter(capacity: Self.headerSize + text.count)
+    writer.append(integer: Self.magic)
+    writer.append(integer: Self.version)
+    writer.append(integer: UInt32(0))
+    writer.append(integer: updateCount)
+    writer.append(integer: process.number)
+    writer.append(integer: process.start)
+    writer.append(integer: databaseID)
+    writer.append(integer: nanoseconds)
+    writer.append(integer: UInt32(text.count))
+    writer.append(integer: UInt32(0))
+    writer.append(text)
+    writer.patch(integer: CRC32C.extend(0, writer.view.dropFirst(Self.checkedFrom)), at: 12)
+    return writer.view.bytes
+  }
+}
+
+extension StatisticsPage {
+  /// Reads the file; nil where there is none, or one that nothing was written to yet.
+  init?(readingFrom path: String, _ fileSystem: any FileSystem) throws(EngineError) {
+    let file: any File
+    do throws(EngineError) { file = try fileSystem.openFile(path, writable: false) } catch {
+      if error.code == .notFound { return nil }
+      throw error
+    }
+    defer { file.close() }
+    let size = try file.size()
+    guard size > 0 else { return nil }
+    var bytes = [UInt8](repeating: 0, count: Int(min(size, UInt64(Self.headerSize + Self.textSizeMaximum))))
+    let count = try file.read(into: &bytes, at: 0)
+    bytes.removeLast(bytes.count - count)
+    self = try bytes.withByteView { (view) throws(EngineError) in try StatisticsPage(decoding: view, path) }
+  }
+
+  init(decoding view: ByteView, _ path: String) throws(EngineError) {
+    guard view.count >= Self.headerSize, view.load(0, as: UInt64.self) == Self.magic else {
+      throw .corruption("the file does not begin like published statistics", file: path, offset: 0)
+    }
+    let version = view.load(8, as: UInt32.self)
+    guard version == Self.version else {
+      throw EngineError(
+        .unsupportedFormat, "statistics of format \(version); this version knows \(Self.version)", file: path)
+    }
+    let size = Int(view.load(56, as: UInt32.self))
+    guard size <= view.count - Self.headerSize,
+      CRC32C.extend(0, view.slice(Self.checkedFrom, Self.headerSize + size)) == view.load(12, as: UInt32.self)
+    else { throw .corruption("published statistics have a wrong checksum", file: path, offset: 12) }
+    updateCount = view.load(16, as: UInt64.self)
+    process = ProcessIdentity(number: view.load(24, as: UInt64.self), start: view.load(32, as: UInt64.self))
+    databaseID = view.load(40, as: UInt64.self)
+    nanoseconds = view.load(48, as: UInt64.self)
+    json = String(decoding: view.slice(Self.headerSize, Self.headerSize + size).bytes, as: UTF8.self)
+  }
+}

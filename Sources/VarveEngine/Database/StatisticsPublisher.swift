@@ -1,0 +1,95 @@
+internal import Synchronization
+
+/// Writes the figures of an engine to its `STATS` (`PublishedStatistics`), where they changed.
+///
+/// A failure is nobody's: it is tried again at the next turn, and the file is no part of the database.
+///
+/// # Concurrency
+/// Safe from any thread; one write runs at a time.
+final class StatisticsPublisher: Sendable {
+  private let background: BackgroundWork
+  private let path: String
+  private let process = ProcessIdentity.current
+  private let state = Mutex(State())
+
+  private struct State: Sendable {
+    var file: (any File)?
+    var updateCount: UInt64 = 0
+    /// What the last page said, in a few numbers.
+    var fingerprint: [UInt64] = []
+    var isRemoved = false
+  }
+
+  private static let familyCountMaximum = 64
+  private static let fewFamilies = 8
+
+  init(_ background: BackgroundWork) {
+    self.background = background
+    path = background.tree.path(.statistics)
+  }
+
+  /// Writes the page where something changed since the last one.
+  func publishIfChanged() {
+    let fingerprint = fingerprint
+    guard state.withLock({ !$0.isRemoved && $0.fingerprint != fingerprint }) else { return }
+    let now = background.tree.environment.clock.now()
+    let json = text
+    state.withLock { state in
+      guard !state.isRemoved else { return }
+      let page = StatisticsPage(
+        updateCount: state.updateCount + 1, process: process, databaseID: background.tree.databaseID,
+        nanoseconds: now, json: json)
+      do throws(EngineError) {
+        if state.file == nil { state.file = try makeFile() }
+        guard let file = state.file else { return }
+        try file.write(page.encode(), at: 0)
+        state.updateCount += 1
+        state.fingerprint = fingerprint
+      } catch {
+        state.file?.close()
+        state.file = nil
+      }
+    }
+  }
+
+  private var text: String {
+    let statistics = EngineStatistics(background)
+    let json = statistics.json(familyCountMaximum: Self.familyCountMaximum)
+    if json.utf8.count <= StatisticsPage.textSizeMaximum { return json }
+    return statistics.json(familyCountMaximum: Self.fewFamilies)
+  }
+
+  private func makeFile() throws(EngineError) -> any File {
+    let fileSystem = background.tree.environment.fileSystem
+    if try fileSystem.attributes(path) != nil { try fileSystem.remove(path) }
+    return try fileSystem.createFile(path)
+  }
+
+  /// What changes when anything does that the figures tell.
+  private var fingerprint: [UInt64] {
+    let counters = background.metrics.counters
+    let cache = background.tree.cache.statistics
+    let (readers, now) = background.snapshots.summary
+    // An age is shown as it grows, but not each second.
+    let oldest = min(readers.oldestSnapshotSince ?? .max, readers.oldestCursorSince ?? .max)
+    return [
+      background.pipeline.visible.value, background.pipeline.log.durableSequence.value,
+      background.pipeline.log.appendedPlace, background.epochs.readCount, cache.hitCount, cache.missCount,
+      counters.flushCount, counters.bytesFlushed, counters.compactionCount, counters.moveCount,
+      counters.failureCount, UInt64(background.registry.count), UInt64(readers.snapshotCount),
+      UInt64(readers.cursorCount), oldest > now ? 0 : (now - oldest) / 10_000_000_000,
+    ]
+  }
+
+  /// Nothing is published any more, and the file goes.
+  func remove() {
+    state.withLock { state in
+      state.isRemoved = true
+      guard let file = state.file else { return }
+      file.close()
+      state.file = nil
+      // What stays behind is told to be of an engine that is gone, and the next open removes it.
+      try? background.tree.environment.fileSystem.remove(path)
+    }
+  }
+}

@@ -1,0 +1,43 @@
+internal import Synchronization
+
+/// What the background work counts. Relaxed: each is a statistic, and none orders anything.
+final class EngineCounters: Sendable {
+  private let jobs = Atomic<UInt64>(0)
+  private let flushes = Atomic<UInt64>(0)
+  private let flushRead = Atomic<UInt64>(0)
+  private let flushed = Atomic<UInt64>(0)
+  private let unlogged = Atomic<UInt64>(0)
+  private let compactions = Atomic<UInt64>(0)
+  private let moves = Atomic<UInt64>(0)
+  private let compactionRead = Atomic<UInt64>(0)
+  private let compactionWritten = Atomic<UInt64>(0)
+  private let failures = Atomic<UInt64>(0)
+
+  /// A number for a job.
+  func beginJob() -> UInt64 { jobs.wrappingAdd(1, ordering: .relaxed).newValue }
+
+  func addFlushed(_ bytes: UInt64) { flushed.wrappingAdd(bytes, ordering: .relaxed) }
+  /// Counts a flush that ended well, of memtables with so many bytes, of which so many were in no log.
+  func addFlush(read: UInt64, unlogged bytes: UInt64) {
+    flushes.wrappingAdd(1, ordering: .relaxed)
+    flushRead.wrappingAdd(read, ordering: .relaxed)
+    unlogged.wrappingAdd(bytes, ordering: .relaxed)
+  }
+  func addCompaction(read: UInt64, written: UInt64) {
+    compactions.wrappingAdd(1, ordering: .relaxed)
+    compactionRead.wrappingAdd(read, ordering: .relaxed)
+    compactionWritten.wrappingAdd(written, ordering: .relaxed)
+  }
+  func addMove() { moves.wrappingAdd(1, ordering: .relaxed) }
+  func addFailure() { failures.wrappingAdd(1, ordering: .relaxed) }
+
+  var flushCount: UInt64 { flushes.load(ordering: .relaxed) }
+  var bytesFlushRead: UInt64 { flushRead.load(ordering: .relaxed) }
+  var bytesFlushed: UInt64 { flushed.load(ordering: .relaxed) }
+  var bytesUnlogged: UInt64 { unlogged.load(ordering: .relaxed) }
+  var compactionCount: UInt64 { compactions.load(ordering: .relaxed) }
+  var moveCount: UInt64 { moves.load(ordering: .relaxed) }
+  var bytesCompactionRead: UInt64 { compactionRead.load(ordering: .relaxed) }
+  var bytesCompactionWritten: UInt64 { compactionWritten.load(ordering: .relaxed) }
+  var failureCount: UInt64 { failures.load(ordering: .relaxed) }
+}

@@ -1,0 +1,31 @@
+internal import Synchronization
+
+/// What is counted, timed and told of an engine: one object that every part of it has.
+///
+/// Safe from any thread.
+final class EngineMetrics: Sendable {
+  let clock: any EngineClock
+  let events = EventQueue()
+  let counters = EngineCounters()
+  let latencies: OperationLatencies
+  let frozenMemTables: StallMeter
+  let writeController: StallMeter
+  let logSegment: StallMeter
+  private let memory = Mutex<MemoryCharge?>(nil)
+
+  init(clock: any EngineClock) {
+    self.clock = clock
+    latencies = OperationLatencies(clock: clock)
+    frozenMemTables = StallMeter(.frozenMemTables, clock: clock, events: events)
+    writeController = StallMeter(.writeController, clock: clock, events: events)
+    logSegment = StallMeter(.logSegment, clock: clock, events: events)
+  }
+
+  /// Charges an account for what this takes of memory.
+  func charge(to account: MemoryAccount) {
+    memory.withLock { $0 = MemoryCharge(OperationLatencies.memorySize, to: account) }
+  }
+
+  /// The meters of all causes.
+  var stalls: [StallMeter] { [frozenMemTables, writeController, logSegment] }
+}

@@ -1,0 +1,127 @@
+internal import Synchronization
+
+/// Brings events from whatever thread they happen on to the listeners.
+///
+/// Nobody listens: an event costs one load, nothing is made of it, and there is no thread.
+///
+/// # Invariants
+/// 1. At most `capacity` events wait. One that finds no room is dropped; the next that finds some is
+///    preceded by how many were.
+/// 2. Listeners are called by the one thread, under no lock.
+///
+/// # Concurrency
+/// Safe from any thread, and under any lock: `state` is taken alone and last.
+final class EventQueue: Sendable {
+  static let capacity = 1_024
+
+  private struct State {
+    var listeners: [(number: UInt64, listener: any EventListener)] = []
+    var lastNumber: UInt64 = 0
+    var waiting: [EngineEvent] = []
+    var droppedSince: UInt64 = 0
+    var droppedTotal: UInt64 = 0
+    var isFinished = false
+    var thread: EngineThread?
+  }
+
+  private let state = Mutex(State())
+  private let listening = Atomic<Bool>(false)
+  /// Changes whenever there is something to do.
+  private let word = Futex()
+
+  /// Whether anybody is told. Relaxed: an event beside the first listener's coming may be missed.
+  @inline(__always)
+  var isListening: Bool { listening.load(ordering: .relaxed) }
+
+  /// How many events were dropped.
+  var droppedCount: UInt64 { state.withLock { $0.droppedTotal } }
+
+  /// Tells the listeners, if there are any; only then the event is made.
+  @inline(__always)
+  func emit(_ event: @autoclosure () -> EngineEvent) {
+    if isListening { push(event()) }
+  }
+
+  @inline(never)
+  private func push(_ event: EngineEvent) {
+    state.withLock { state in
+      guard !state.isFinished, !state.listeners.isEmpty else { return }
+      let needed = state.droppedSince > 0 ? 2 : 1
+      guard state.waiting.count + needed <= Self.capacity else {
+        state.droppedSince += 1
+        state.droppedTotal += 1
+        return
+      }
+      if state.droppedSince > 0 {
+        state.waiting.append(.eventsDropped(count: state.droppedSince))
+        state.droppedSince = 0
+      }
+      state.waiting.append(event)
+    }
+    wakeThread()
+  }
+
+  private func wakeThread() {
+    word.increment()
+    word.wake()
+  }
+
+  // MARK: - Listeners
+
+  func add(_ listener: any EventListener) -> EventSubscription {
+    let number = state.withLock { state in
+      state.lastNumber += 1
+      state.listeners.append((state.lastNumber, listener))
+      if state.thread == nil && !state.isFinished {
+        state.thread = EngineThread(name: "varve-events") { [self] in run() }
+      }
+      return state.lastNumber
+    }
+    listening.store(true, ordering: .relaxed)
+    return EventSubscription(queue: self, number: number)
+  }
+
+  func remove(_ number: UInt64) {
+    let gone = state.withLock { state in
+      let gone = state.listeners.first { $0.number == number }
+      state.listeners.removeAll { $0.number == number }
+      if state.listeners.isEmpty { listening.store(false, ordering: .relaxed) }
+      return gone
+    }
+    // Its end may run code of the program: after the lock.
+    withExtendedLifetime(gone) {}
+  }
+
+  /// Tells what still waits, and ends the thread. A listener that lets the engine go is on that thread,
+  /// which then ends by itself.
+  func finish() {
+    let thread = state.withLock { state in
+      state.isFinished = true
+      defer { state.thread = nil }
+      return state.thread
+    }
+    wakeThread()
+    thread?.joinUnlessCurrent()
+  }
+
+  // MARK: - The thread
+
+  private func run() {
+    while true {
+      let seen = word.load()
+      let (events, isFinished) = state.withLock { state in
+        defer { state.waiting = [] }
+        return (state.waiting, state.isFinished)
+      }
+      for event in events { tell(event) }
+      if !events.isEmpty { continue }
+      if isFinished { return }
+      word.wait(while: seen)
+    }
+  }
+
+  private func tell(_ event: EngineEvent) {
+    let listeners = state.withLock { $0.listeners }
+    for (_, listener) in listeners { listener.engineDidReport(event) }
+  }
+}

@@ -1,0 +1,120 @@
+/// How often an operation took how long: counts in buckets that are a sixteenth of their value wide.
+///
+/// ```swift
+/// let get = engine.statistics.latencies.get
+/// print("p50 \(get.percentile(50)) ns, p99.9 \(get.percentile(99.9)) ns")
+/// ```
+///
+/// A value: histograms of several engines, or of one at several times, are put together by `merge`. What
+/// was recorded between two readings is `later.subtracting(earlier)`.
+///
+/// Complexity: `record` O(1), all else O(buckets), of which there are 624. Nanoseconds throughout; what
+/// takes longer than 73 minutes counts as that.
+public struct LatencyHistogram: Sendable, Hashable {
+  /// How many times were recorded.
+  public private(set) var count: UInt64 = 0
+  /// Their sum, in nanoseconds.
+  public private(set) var totalNanoseconds: UInt64 = 0
+  /// The longest, in nanoseconds; after `subtracting` the longest of either.
+  public private(set) var maximumNanoseconds: UInt64 = 0
+  /// Empty as long as nothing was recorded.
+  private var buckets: [UInt64] = []
+
+  /// A histogram of nothing.
+  public init() {}
+
+  init(buckets: [UInt64], totalNanoseconds: UInt64, maximumNanoseconds: UInt64) {
+    count = buckets.reduce(0, &+)
+    guard count > 0 else { return }
+    self.buckets = buckets
+    self.totalNanoseconds = totalNanoseconds
+    self.maximumNanoseconds = maximumNanoseconds
+  }
+
+  /// Whether nothing was recorded.
+  public var isEmpty: Bool { count == 0 }
+
+  /// The arithmetic mean in nanoseconds; 0 for an empty histogram.
+  public var meanNanoseconds: Double { count == 0 ? 0 : Double(totalNanoseconds) / Double(count) }
+
+  /// Counts one operation that took so long.
+  public mutating func record(_ nanoseconds: UInt64) {
+    if buckets.isEmpty { buckets = [UInt64](repeating: 0, count: LatencyBuckets.count) }
+    buckets[LatencyBuckets.index(nanoseconds)] &+= 1
+    count &+= 1
+    totalNanoseconds &+= nanoseconds
+    maximumNanoseconds = max(maximumNanoseconds, nanoseconds)
+  }
+
+  /// Adds everything that another histogram counted.
+  public mutating func merge(_ other: LatencyHistogram) {
+    guard other.count > 0 else { return }
+    if buckets.isEmpty { buckets = [UInt64](repeating: 0, count: LatencyBuckets.count) }
+    for index in buckets.indices { buckets[index] &+= other.buckets[index] }
+    count &+= other.count
+    totalNanoseconds &+= other.totalNanoseconds
+    maximumNanoseconds = max(maximumNanoseconds, other.maximumNanoseconds)
+  }
+
+  /// What was counted since `earlier`, a reading of the same recorder. A bucket that has less than in
+  /// `earlier` counts nothing.
+  public func subtracting(_ earlier: LatencyHistogram) -> LatencyHistogram {
+    guard earlier.count > 0, count > 0 else { return self }
+    var rest = buckets
+    for index in rest.indices { rest[index] -= min(rest[index], earlier.buckets[index]) }
+    return LatencyHistogram(
+      buckets: rest, totalNanoseconds: totalNanoseconds - min(totalNanoseconds, earlier.totalNanoseconds),
+      maximumNanoseconds: maximumNanoseconds)
+  }
+
+  /// The time in nanoseconds within which `percent` in a hundred operations ended: never below the true
+  /// one, and less than a sixteenth above it. 0 for an empty histogram.
+  ///
+  /// `percent` is taken to be within 0 and 100.
+  public func percentile(_ percent: Double) -> UInt64 {
+    guard count > 0 else { return 0 }
+    let share = min(max(percent, 0), 100) / 100
+    let rank = max(UInt64((share * Double(count)).rounded(.up)), 1)
+    var sum: UInt64 = 0
+    for (index, value) in buckets.enumerated() where value > 0 {
+      sum &+= value
+      if sum >= rank { return min(LatencyBuckets.last(index), maximumNanoseconds) }
+    }
+    return maximumNanoseconds
+  }
+
+  /// The buckets that counted something, ascending: the longest time of each, and how many.
+  public var nonEmptyBuckets: [(upToNanoseconds: UInt64, count: UInt64)] {
+    buckets.enumerated().filter { $1 > 0 }.map { (LatencyBuckets.last($0), $1) }
+  }
+}
+
+/// The buckets of a histogram: log-linear.
+///
+///     0 ..< 16         one a nanosecond
+///     2^e ..< 2^(e+1)  sixteen of equal width, for e from 4 to 41
+enum LatencyBuckets {
+  private static let subdivisionBits = 4
+  private static let subdivisions = 1 << subdivisionBits
+  private static let exponentMaximum = 41
+  static let count = (exponentMaximum - subdivisionBits + 2) * subdivisions
+
+  /// The bucket of a time.
+  @inline(__always)
+  static func index(_ nanoseconds: UInt64) -> Int {
+    if nanoseconds < UInt64(subdivisions) { return Int(truncatingIfNeeded: nanoseconds) }
+    let exponent = 63 &- nanoseconds.leadingZeroBitCount
+    if exponent > exponentMaximum { return count &- 1 }
+    let shift = exponent &- subdivisionBits
+    let low = Int(truncatingIfNeeded: nanoseconds &>> UInt64(truncatingIfNeeded: shift)) & (subdivisions &- 1)
+    return (shift &+ 1) &* subdivisions &+ low
+  }
+
+  /// The longest time that a bucket counts.
+  static func last(_ index: Int) -> UInt64 {
+    guard index >= subdivisions else { return UInt64(index) }
+    guard index < count - 1 else { return .max }
+    let shift = UInt64(index / subdivisions - 1)
+    return (UInt64(index % subdivisions + subdivisions + 1) << shift) - 1
+  }
+}

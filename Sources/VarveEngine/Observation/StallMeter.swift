@@ -1,0 +1,53 @@
+internal import Synchronization
+
+/// Why a writer waits.
+public enum StallCause: String, Sendable, Hashable, CaseIterable {
+  /// As many memtables wait to be flushed as may: the writer waits for a flush.
+  case frozenMemTables
+  /// Flushes and compactions fall behind, and the write controller slows writers down.
+  case writeController
+  /// The next segment of the log is not ready.
+  case logSegment
+}
+
+/// Counts the waits of writers for one cause, and reports them to whoever listens.
+///
+/// Safe from any thread.
+final class StallMeter: Sendable {
+  let cause: StallCause
+  private let clock: any EngineClock
+  private let events: EventQueue
+  private let count = Atomic<UInt64>(0)
+  private let total = Atomic<UInt64>(0)
+  private let waiting = Atomic<Int>(0)
+
+  init(_ cause: StallCause, clock: any EngineClock, events: EventQueue) {
+    self.cause = cause
+    self.clock = clock
+    self.events = events
+  }
+
+  /// Times a wait.
+  func measure<R, E: Error>(_ body: () throws(E) -> R) throws(E) -> R {
+    let start = clock.now()
+    if waiting.wrappingAdd(1, ordering: .relaxed).oldValue == 0 { events.emit(.stallBegan(cause)) }
+    defer {
+      let now = clock.now()
+      let taken = now > start ? now - start : 0
+      add(taken)
+      if waiting.wrappingSubtract(1, ordering: .relaxed).newValue == 0 {
+        events.emit(.stallEnded(cause, nanoseconds: taken))
+      }
+    }
+    return try body()
+  }
+
+  /// Counts a wait that somebody else timed.
+  func add(_ nanoseconds: UInt64) {
+    count.wrappingAdd(1, ordering: .relaxed)
+    total.wrappingAdd(nanoseconds, ordering: .relaxed)
+  }
+
+  var stallCount: UInt64 { count.load(ordering: .relaxed) }
+  var totalNanoseconds: UInt64 { total.load(ordering: .relaxed) }
+}

@@ -1,0 +1,120 @@
+internal import Synchronization
+
+/// A call that waits for a thread.
+protocol QueuedCall: AnyObject, Sendable {
+  /// Does it, unless it was cancelled.
+  func run()
+  /// Gives it up, unless it has begun.
+  func cancel()
+}
+
+/// A bounded number of threads for calls that may block, on behalf of tasks that must not.
+///
+/// Not the background executor's: a call may wait for a flush, and the flush must find a thread.
+/// Threads are started as calls need them, and end with the engine.
+///
+/// # Concurrency
+/// Safe from any thread. `state` is taken alone; calls run outside of it.
+final class CallThreads: Sendable {
+  private struct State {
+    var calls: [(any QueuedCall)?] = []
+    /// The first of `calls` that waits.
+    var front = 0
+    var threads: [EngineThread] = []
+    var idleCount = 0
+    var isShutDown = false
+    var startedCount = 0
+
+    mutating func takeFirst() -> (any QueuedCall)? {
+      guard front < calls.count else { return nil }
+      defer {
+        calls[front] = nil
+        front += 1
+        if front * 2 >= calls.count {
+          calls.removeFirst(front)
+          front = 0
+        }
+      }
+      return calls[front]
+    }
+  }
+
+  private let countMaximum: Int
+  private let state = Mutex(State())
+  /// Changes whenever there is something to do.
+  private let word = Futex()
+
+  init(countMaximum: Int) { self.countMaximum = countMaximum }
+
+  /// Threads that were started so far.
+  var count: Int { state.withLock { $0.startedCount } }
+
+  /// Calls that wait for a thread.
+  var waitingCount: Int { state.withLock { $0.calls.count - $0.front } }
+
+  /// Runs `call` on one of the threads, when one is free. False, and nothing done, after `shutDown`.
+  func submit(_ call: any QueuedCall) -> Bool {
+    let isTaken = state.withLock { state in
+      guard !state.isShutDown else { return false }
+      state.calls.append(call)
+      let waiting = state.calls.count - state.front
+      if waiting > state.idleCount && state.startedCount < countMaximum {
+        state.startedCount += 1
+        state.threads.append(EngineThread(name: "varve-call-\(state.startedCount)") { [self] in run() })
+      }
+      return true
+    }
+    guard isTaken else { return false }
+    word.increment()
+    word.wake()
+    return true
+  }
+
+  private func run() {
+    while true {
+      let seen = word.load()
+      let (call, isShutDown) = state.withLock { state in
+        let call = state.takeFirst()
+        if call == nil && !state.isShutDown { state.idleCount += 1 }
+        return (call, state.isShutDown)
+      }
+      if let call {
+        call.run()
+        continue
+      }
+      if isShutDown { return }
+      word.wait(while: seen)
+      state.withLock { $0.idleCount -= 1 }
+    }
+  }
+
+  /// Takes no more calls, gives up those that wait, and returns when those that have begun have ended. A
+  /// thread that calls this itself ends when it returns.
+  func shutDown() {
+    let (threads, waiting) = state.withLock { state in
+      state.isShutDown = true
+      defer {
+        state.threads = []
+        state.calls = []
+        state.front = 0
+      }
+      return (state.threads, state.calls)
+    }
+    for call in waiting { call?.cancel() }
+    word.increment()
+    word.wakeAll()
+    for thread in threads { thread.joinUnlessCurrent() }
+  }
+
+  /// Takes no more calls, and leaves the threads to end by themselves.
+  func endWithoutWaiting() {
+    let threads = state.withLock { state in
+      state.isShutDown = true
+      defer { state.threads = [] }
+      return state.threads
+    }
+    word.increment()
+    word.wakeAll()
+    for thread in threads { thread.detach() }
+  }
+}

@@ -1,0 +1,85 @@
+import Foundation
+import Testing
+
+/// `varve stats` beside a process that writes, and after it.
+@Suite(.timeLimit(.minutes(2)))
+struct StatsCommandTests {
+  private let directory = TemporaryDirectory()
+  private var database: String { directory.path + "/db" }
+
+  private func row(_ line: some StringProtocol) throws -> [String: Any] {
+    try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
+  }
+
+  private func number(_ row: [String: Any], _ path: String...) throws -> UInt64 {
+    var value: Any = row
+    for name in path { value = try #require((value as? [String: Any])?[name], "\(path)") }
+    return try #require((value as? NSNumber)?.uint64Value)
+  }
+
+  @Test func `a database at rest is told once, also with --watch`() throws {
+    try Tool.good(["put", database, "a", "1", "--create"])
+    let text = try Tool.good(["stats", database, "--watch"])
+    #expect(text.contains("not open for writing"))
+    for word in ["entries", "log", "tables", "work", "amplified", "cache", "memory", "readers"] {
+      #expect(text.contains("\n\(word) "), "\(word)")
+    }
+    let json = try row(Tool.good(["stats", database, "--json"]))
+    #expect(json["isLive"] as? Bool == false && json["process"] == nil)
+    #expect(try number(json, "statistics", "log", "visibleSequence") >= 1)
+  }
+
+  @Test(arguments: [["--interval", "0"], ["--interval", "x"], ["--count", "0"]])
+  func `an interval or count without sense is usage`(arguments: [String]) throws {
+    #expect(try Tool.run(["stats", database] + arguments).status == 2)
+  }
+
+  @Test func `a process that writes is watched, and its death is told`() throws {
+    let process = Process()
+    process.executableURL = Tool.built("varve-kill-target")
+    process.arguments = [database, "1"]
+    let pipe = Pipe()
+    process.standardOutput = pipe
+    try process.run()
+    // Its numbers are read, or it would stop writing when the pipe is full.
+    pipe.fileHandleForReading.readabilityHandler = { _ = $0.availableData }
+    defer {
+      kill(process.processIdentifier, SIGKILL)
+      process.waitUntilExit()
+    }
+    var live: [String: Any] = [:]
+    while true {
+      let result = try Tool.run(["stats", database, "--json"])
+      if result.status == 0, let found = try? row(result.output), found["isLive"] as? Bool == true,
+        try number(found, "statistics", "log", "visibleSequence") > 0
+      {
+        live = found
+        break
+      }
+      try #require(process.isRunning)
+    }
+    #expect(try number(live, "process") == UInt64(process.processIdentifier))
+    // Seconds apart: something is written in each.
+    let lines = try Tool.good(["stats", database, "--watch", "--json", "--interval", "1.5", "--count", "3"])
+      .split(separator: "\n")
+    #expect(lines.count == 3)
+    let sequences = try lines.map { try number(try row($0), "statistics", "log", "visibleSequence") }
+    #expect(sequences[0] < sequences[1] && sequences[1] < sequences[2], "\(sequences)")
+    let text = try Tool.good(["stats", database])
+    #expect(text.contains("process \(process.processIdentifier)") && text.contains("write "))
+
+    kill(process.processIdentifier, SIGKILL)
+    process.waitUntilExit()
+    let left = try Tool.run(["stats", database, "--json"])
+    #expect(left.status == 0)
+    #expect(left.errors.contains("process \(process.processIdentifier) ended without closing"))
+    let dead = try row(left.output)
+    #expect(dead["isLive"] as? Bool == false)
+    #expect(try number(dead, "diedProcess") == UInt64(process.processIdentifier))
+    #expect(try number(dead, "statistics", "log", "visibleSequence") >= sequences[2], "nothing acknowledged is lost")
+    // The next open for writing clears it away.
+    try Tool.good(["put", database, "a", "1"])
+    #expect(try Tool.run(["stats", database]).errors.isEmpty)
+    #expect(!FileManager.default.fileExists(atPath: database + "/STATS"))
+  }
+}

@@ -1,0 +1,129 @@
+import ArgumentParser
+import VarveEngine
+
+/// Figures of a database, also of one that another process writes to.
+struct StatsCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "stats",
+    abstract: "Print live figures: work, memory, cache, stalls, latencies.",
+    discussion: """
+      A process that has the database open for writing publishes its figures about once a second; they are \
+      printed without opening anything. Without such a process the database is opened read-only, and what \
+      lies in it is printed once.
+
+      With --watch they are printed anew at each interval, until the process closes the database (status 0) \
+      or dies (status 1).
+
+      Example: varve stats /data/example.varve --watch --interval 5
+      """
+  )
+
+  @OptionGroup var database: DatabaseArgument
+  @Flag(help: "Go on, at each interval, as long as a process has the database open.") var watch = false
+  @Option(help: "Seconds between two outputs of --watch, from 0.1.") var interval = 1.0
+  @Option(help: "End --watch after so many outputs.") var count: Int?
+  @OptionGroup var output: OutputOption
+
+  func validate() throws {
+    guard interval >= 0.1, interval <= 86_400 else { throw ValidationError("--interval is from 0.1 to 86400 seconds") }
+    if let count, count < 1 { throw ValidationError("--count is at least 1") }
+  }
+
+  func run() throws {
+    let sink = try ByteSink.standardOutput()
+    guard let published = try PublishedStatistics.read(at: database.path) else {
+      try printResting(nil, to: sink)
+      return try sink.finish()
+    }
+    if published.isRunning {
+      try follow(published, sink)
+    } else {
+      try printResting(published, to: sink)
+    }
+    try sink.finish()
+  }
+
+  /// What lies there, of a database that nobody writes to. `left`: what a process that died left behind.
+  private func printResting(_ left: PublishedStatistics?, to sink: ByteSink) throws {
+    if let left {
+      StandardError.write(
+        "varve: process \(left.processID) ended without closing the database; these are the figures of what it left\n")
+    }
+    try database.reading { engine in
+      let figures = try StatisticsFigures.decode(engine.statistics.json, path: database.path)
+      if output.json {
+        try sink.writeJSON(
+          StatsRow(path: database.path, published: nil, diedProcess: left?.processID, figures: figures))
+      } else {
+        try sink.writeLine("database  \(database.path), not open for writing in any process")
+        for line in StatisticsTable(figures: figures).lines { try sink.writeLine(line) }
+      }
+    }
+  }
+
+  /// Prints what a process publishes: once, or as long as it does.
+  private func follow(_ first: PublishedStatistics, _ sink: ByteSink) throws {
+    var published = first
+    var before: (figures: StatisticsFigures, nanoseconds: UInt64)?
+    var outputs = 0
+    while true {
+      let figures = try StatisticsFigures.decode(published.json, path: database.path)
+      var table = StatisticsTable(figures: figures)
+      if let before, published.nanoseconds > before.nanoseconds {
+        table.before = (before.figures, Double(published.nanoseconds - before.nanoseconds) / 1e9)
+      }
+      try show(published, table, sink)
+      if before.map({ $0.nanoseconds < published.nanoseconds }) ?? true { before = (figures, published.nanoseconds) }
+      outputs += 1
+      if !watch || outputs == count { return }
+      SystemClock().pause(UInt64(interval * 1e9))
+      guard let next = try PublishedStatistics.read(at: database.path) else {
+        StandardError.write("varve: the database was closed\n")
+        return
+      }
+      guard next.isRunning else {
+        StandardError.write("varve: process \(next.processID) ended without closing the database\n")
+        try sink.finish()
+        throw ExitStatus.answerIsNo.asError
+      }
+      published = next
+    }
+  }
+
+  private func show(_ published: PublishedStatistics, _ table: StatisticsTable, _ sink: ByteSink) throws {
+    if output.json {
+      try sink.writeJSON(
+        StatsRow(path: database.path, published: published, diedProcess: nil, figures: table.figures))
+    } else {
+      // In a terminal the table stays where it is: home, and clear what is below.
+      if watch && StandardOutput.isTerminal { try sink.write("\u{1b}[H\u{1b}[J") }
+      try sink.writeLine("database  \(database.path), process \(published.processID), update \(published.updateCount)")
+      for line in table.lines { try sink.writeLine(line) }
+      if watch && !StandardOutput.isTerminal { try sink.writeLine("") }
+    }
+    try sink.flush()
+  }
+}
+
+/// The figures with where they come from.
+private struct StatsRow: Encodable {
+  let path: String
+  /// Whether a process that has the database open published them.
+  let isLive: Bool
+  let process: UInt64?
+  let updateCount: UInt64?
+  let nanoseconds: UInt64?
+  /// The process that left the database without closing it.
+  let diedProcess: UInt64?
+  let statistics: StatisticsFigures
+
+  init(path: String, published: PublishedStatistics?, diedProcess: UInt64?, figures: StatisticsFigures) {
+    self.path = path
+    isLive = published != nil
+    process = published?.processID
+    updateCount = published?.updateCount
+    nanoseconds = published?.nanoseconds
+    self.diedProcess = diedProcess
+    statistics = figures
+  }
+}

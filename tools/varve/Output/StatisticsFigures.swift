@@ -1,0 +1,118 @@
+import VarveEngine
+
+/// `EngineStatistics.json`, decoded: what `stats` prints as a table, and passes on as JSON.
+struct StatisticsFigures: Codable {
+  struct Level: Codable {
+    let level: Int
+    let files: Int
+    let bytes: UInt64
+    let entries: UInt64
+    let tombstones: UInt64
+  }
+
+  struct Family: Codable {
+    let name: String
+    let id: UInt32
+    let memTableEntries: Int
+    let levels: [Level]
+  }
+
+  struct Log: Codable {
+    let segments: Int
+    let bytes: UInt64
+    let bytesAppended: UInt64
+    let durableSequence: UInt64
+    let visibleSequence: UInt64
+  }
+
+  struct Work: Codable {
+    let flushes: UInt64
+    let bytesFlushRead: UInt64
+    let bytesFlushed: UInt64
+    let compactions: UInt64
+    let moves: UInt64
+    let bytesCompactionRead: UInt64
+    let bytesCompactionWritten: UInt64
+    let failures: UInt64
+  }
+
+  struct Amplification: Codable {
+    let write: Double
+    let read: Int
+    let space: Double
+  }
+
+  struct Stall: Codable {
+    let cause: String
+    let count: UInt64
+    let nanoseconds: UInt64
+  }
+
+  struct Cache: Codable {
+    let hits: UInt64
+    let misses: UInt64
+    let inserted: UInt64
+    let insertedBytes: UInt64
+    let evicted: UInt64
+    let evictedBytes: UInt64
+    let refused: UInt64
+    let bytes: UInt64
+    let capacity: UInt64
+  }
+
+  struct Memory: Codable {
+    let limit: UInt64
+    let used: UInt64
+    let memTables: UInt64
+    let log: UInt64
+    let cache: UInt64
+    let openTables: UInt64
+    let openTableCount: Int
+    let compaction: UInt64
+    let other: UInt64
+  }
+
+  struct Readers: Codable {
+    let snapshots: Int
+    let cursors: Int
+    let oldestSequence: UInt64?
+    let oldestSnapshotAge: UInt64?
+    let oldestCursorAge: UInt64?
+  }
+
+  struct Latency: Codable {
+    let samples: UInt64
+    let mean: Double
+    let p50: UInt64
+    let p90: UInt64
+    let p99: UInt64
+    let p999: UInt64
+    let max: UInt64
+  }
+
+  let databaseID: String
+  let formatVersion: UInt32
+  let readCount: UInt64
+  let tableBytes: UInt64
+  let eventsDroppedCount: UInt64
+  let familyCount: Int
+  let levels: [Level]
+  let families: [Family]
+  let log: Log
+  let work: Work
+  let amplification: Amplification
+  let stalls: [Stall]
+  let cache: Cache
+  let memory: Memory
+  let readers: Readers
+  let latencies: [String: Latency]
+
+  /// Throws where the text is not that of an engine like this one.
+  static func decode(_ json: String, path: String) throws -> StatisticsFigures {
+    do {
+      return try JSONText.decode(StatisticsFigures.self, json.utf8)
+    } catch {
+      throw ToolError(.cannotOpen, "the figures are those of another version of the engine: \(error)", file: path)
+    }
+  }
+}

@@ -1,0 +1,106 @@
+/// The figures of an engine for people: about twenty lines, and what changed since the last ones.
+struct StatisticsTable {
+  let figures: StatisticsFigures
+  /// The figures before, and how many seconds ago they were.
+  var before: (figures: StatisticsFigures, seconds: Double)?
+
+  var lines: [String] {
+    [flow, log, tables] + levels + [work, amplification, cache, memory, readers] + stalls + latencies
+  }
+
+  private var flow: String {
+    guard let (old, seconds) = before, seconds > 0 else {
+      return "entries   \(figures.log.visibleSequence) committed, \(figures.readCount) keys looked up"
+    }
+    func rate(_ new: UInt64, _ old: UInt64) -> Double { Double(new - min(old, new)) / seconds }
+    let entries = rate(figures.log.visibleSequence, old.log.visibleSequence)
+    let bytes = rate(figures.log.bytesAppended, old.log.bytesAppended)
+    let reads = rate(figures.readCount, old.readCount)
+    return "entries   \(figures.log.visibleSequence) committed, \(SizeText.fixed(entries, 0)) a second, "
+      + "\(SizeText.text(UInt64(bytes))) a second; \(SizeText.fixed(reads, 0)) keys looked up a second"
+  }
+
+  private var log: String {
+    let log = figures.log
+    return "log       \(SizeText.text(log.bytes)) in \(log.segments) segments; durable to \(log.durableSequence), "
+      + "visible to \(log.visibleSequence)"
+  }
+
+  private var tables: String {
+    let entries = figures.families.reduce(0) { $0 + $1.memTableEntries }
+    return "tables    \(SizeText.text(figures.tableBytes)) in \(figures.levels.reduce(0) { $0 + $1.files }) files of "
+      + "\(figures.familyCount) families; \(entries) entries in memtables"
+  }
+
+  private var levels: [String] {
+    figures.levels.map {
+      "  level \($0.level): \($0.files) files, \(SizeText.text($0.bytes)), \($0.entries) entries, "
+        + "\($0.tombstones) tombstones"
+    }
+  }
+
+  private var work: String {
+    let work = figures.work
+    return
+      "work      \(work.flushes) flushes wrote \(SizeText.text(work.bytesFlushed)); \(work.compactions) compactions "
+      + "read \(SizeText.text(work.bytesCompactionRead)), wrote \(SizeText.text(work.bytesCompactionWritten)); "
+      + "\(work.moves) moves, \(work.failures) failures"
+  }
+
+  private var amplification: String {
+    let amplification = figures.amplification
+    return "amplified write \(SizeText.fixed(amplification.write, 2)), read \(amplification.read), "
+      + "space \(SizeText.fixed(amplification.space, 2))"
+  }
+
+  private var cache: String {
+    let cache = figures.cache
+    let lookups = cache.hits + cache.misses
+    let share = lookups == 0 ? "" : ", \(SizeText.fixed(100 * Double(cache.hits) / Double(lookups), 1)) % found"
+    return "cache     \(SizeText.text(cache.bytes)) of \(SizeText.text(cache.capacity)); \(cache.hits) hits, "
+      + "\(cache.misses) misses\(share); \(cache.evicted) evicted"
+  }
+
+  private var memory: String {
+    let memory = figures.memory
+    return "memory    \(SizeText.text(memory.used)) of \(SizeText.text(memory.limit)): memtables "
+      + "\(SizeText.text(memory.memTables)), log \(SizeText.text(memory.log)), cache \(SizeText.text(memory.cache)), "
+      + "\(memory.openTableCount) open tables \(SizeText.text(memory.openTables)), compaction "
+      + "\(SizeText.text(memory.compaction)), other \(SizeText.text(memory.other))"
+  }
+
+  private var readers: String {
+    let readers = figures.readers
+    func age(_ nanoseconds: UInt64?) -> String {
+      nanoseconds.map { ", oldest \(SizeText.fixed(Double($0) / 1e9, 1)) s" } ?? ""
+    }
+    return "readers   \(readers.snapshots) snapshots\(age(readers.oldestSnapshotAge)); "
+      + "\(readers.cursors) cursors\(age(readers.oldestCursorAge))"
+  }
+
+  private var stalls: [String] {
+    figures.stalls.filter { $0.count > 0 }.map {
+      "stall     \($0.cause): \($0.count) waits, \(Self.time($0.nanoseconds)) together"
+    }
+  }
+
+  private var latencies: [String] {
+    let names = ["put", "write", "get", "seek", "next", "sync", "flush", "compaction"]
+    return names.compactMap { name in
+      guard let latency = figures.latencies[name], latency.samples > 0 else { return nil }
+      let padded = name + String(repeating: " ", count: max(0, 10 - name.count))
+      return padded + "p50 \(Self.time(latency.p50)), p90 \(Self.time(latency.p90)), p99 \(Self.time(latency.p99)), "
+        + "p99.9 \(Self.time(latency.p999)), longest \(Self.time(latency.max)); \(latency.samples) timed"
+    }
+  }
+
+  /// Nanoseconds in the unit that suits them.
+  private static func time(_ nanoseconds: UInt64) -> String {
+    switch nanoseconds {
+    case ..<10_000: "\(nanoseconds) ns"
+    case ..<10_000_000: "\(SizeText.fixed(Double(nanoseconds) / 1e3, 1)) us"
+    case ..<10_000_000_000: "\(SizeText.fixed(Double(nanoseconds) / 1e6, 1)) ms"
+    default: "\(SizeText.fixed(Double(nanoseconds) / 1e9, 1)) s"
+    }
+  }
+}
