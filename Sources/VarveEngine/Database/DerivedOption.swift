@@ -124,6 +124,13 @@ extension Engine {
       DerivedOption(
         .tables, "lastLevelCompression", (options.lastLevelCompression ?? options.compression).rawValue,
         given(options.lastLevelCompression, "as the other levels")),
+      DerivedOption(
+        .tables, "mergeOperators",
+        options.mergeOperators.isEmpty ? "none" : options.mergeOperators.map(\.name).description,
+        "as the options say, beside those that every engine knows"),
+      DerivedOption(
+        .tables, "defaultFamilyOptions", "\(options.defaultFamilyOptions)",
+        "as the options say; what the default family of a new database gets"),
       DerivedOption(.tables, "blockSize", options.blockSize, "as the options say; before compression"),
       DerivedOption(
         .tables, "bloomBitsPerKey", options.bloomBitsPerKey, "as the options say; 10 let one in a hundred pass"),
