@@ -55,7 +55,7 @@ final class ObsoleteFiles: Sendable {
   /// Tries again to remove what could not be removed.
   func retry() {
     let shouldSchedule = state.withLock { state in
-      guard !state.paths.isEmpty, !state.isScheduled, !state.isStopped else { return false }
+      guard !state.tables.isEmpty, !state.isScheduled, !state.isStopped else { return false }
       state.isScheduled = true
       return true
     }
