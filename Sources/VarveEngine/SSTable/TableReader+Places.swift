@@ -18,7 +18,7 @@ extension TableReader {
     let handle = root.entries.handle(rootRow)
     if footer.indexLevelCount == 1 { return Self.place(handle) }
     let pin = try block(handle, .index)
-    let partition = IndexBlock(validated: pin.content(handle))
+    let partition = IndexBlock(validated: pin.content)
     let row = partition.lowerBound(userKey, target)
     return row == partition.rowCount ? end : Self.place(partition.entries.handle(row))
   }

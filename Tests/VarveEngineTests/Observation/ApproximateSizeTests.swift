@@ -28,15 +28,15 @@ struct ApproximateSizeTests {
       let handle = root.entries.handle(row)
       guard reader.footer.indexLevelCount == 2 else {
         let pin = try reader.block(handle, .data)
-        try body(handle, Block(validated: pin.content(handle)))
+        try body(handle, Block(validated: pin.content))
         continue
       }
       let pin = try reader.block(handle, .index)
-      let partition = IndexBlock(validated: pin.content(handle))
+      let partition = IndexBlock(validated: pin.content)
       for inner in 0..<partition.rowCount {
         let handle = partition.entries.handle(inner)
         let pin = try reader.block(handle, .data)
-        try body(handle, Block(validated: pin.content(handle)))
+        try body(handle, Block(validated: pin.content))
       }
     }
   }
