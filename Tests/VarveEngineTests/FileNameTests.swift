@@ -4,7 +4,7 @@ import Testing
 
 struct FileNameTests {
   @Test(arguments: [
-    FileName.lock, .current, .currentTemporary, .statistics, .manifest(FileNumber(7)), .log(FileNumber(12)),
+    FileName.lock, .current, .currentTemporary, .shared, .statistics, .manifest(FileNumber(7)), .log(FileNumber(12)),
     .pooledLog(FileNumber(1_234_567)), .table(FileNumber(0)),
   ])
   func `a name that the engine gives is read back`(name: FileName) {

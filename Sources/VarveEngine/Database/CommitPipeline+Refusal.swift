@@ -42,6 +42,7 @@ extension CommitPipeline {
   /// Does what is missing, and takes commits again; throws what keeps it from that now. The leader's.
   func cure() throws(EngineError) {
     guard let old = refusal, !old.isFinal else { return restartIfBroken() }
+    let isBroken = log.isBroken
     do throws(EngineError) {
       // First: whether the cut of a failed restart counts must be known before its segments go.
       try settle()
@@ -54,7 +55,8 @@ extension CommitPipeline {
     restartIfBroken()
     clearBroken()
     if let error = poisonError { throw refusedError(error) }
-    log.metrics.events.emit(.recovered(.log))
+    // A restart of the log has told of it itself.
+    if !isBroken { log.metrics.events.emit(.recovered(.log)) }
   }
 
   /// What a commit gets that is refused. It happened in no way.

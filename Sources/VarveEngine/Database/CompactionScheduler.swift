@@ -33,6 +33,8 @@ final class CompactionScheduler: Sendable {
     var isPickScheduled = false
     var isClosing = false
     var error: EngineError?
+    /// Whether the last compaction failed, also where nobody waits to be told of it any more.
+    var hasFailed = false
     var retryNanoseconds = CompactionScheduler.firstRetryNanoseconds
     /// Counts compactions that succeeded.
     var successCount: UInt64 = 0
@@ -250,9 +252,9 @@ final class CompactionScheduler: Sendable {
     // First what the compaction leaves over: who waits for its end may look for the files.
     background.epochs.poll()
     let hadFailed = state.withLock { state in
-      let hadFailed = state.error != nil
+      let hadFailed = state.hasFailed
       state.finish(family, ticket, result)
-      return hadFailed && state.error == nil
+      return hadFailed && !state.hasFailed
     }
     if hadFailed { background.metrics.events.emit(.recovered(.compaction)) }
     noteDebt(CollectionOfOne(family))
@@ -318,12 +320,14 @@ extension CompactionScheduler.State {
     switch result {
     case .success:
       error = nil
+      hasFailed = false
       successCount += 1
       retryNanoseconds = CompactionScheduler.firstRetryNanoseconds
       failed.remove(family)
       if !isClosing { changed.insert(family) }
     case .failure(let failure) where failure.code != .canceled:
       error = failure
+      hasFailed = true
       changed.remove(family)
       due[family] = nil
       failed.insert(family)
