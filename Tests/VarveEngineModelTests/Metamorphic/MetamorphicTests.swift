@@ -11,7 +11,7 @@ import Testing
 /// Where two settings disagree, the sequence is made as small as it goes, and printed with both settings: the
 /// text of a case, which is kept in `Sequences` and run for ever.
 struct MetamorphicTests {
-  private static let sequenceCount = 20
+  private static let sequenceCount = 40
   /// Run side by side.
   private static let partCount = 2
 

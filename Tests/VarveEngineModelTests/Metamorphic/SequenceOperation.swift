@@ -120,8 +120,8 @@ extension SequenceOperation {
       case .flush, .compact: 55
       case .contains, .multiGet, .openCursor, .takeSnapshot: 40
       case .createFamily: 30
-      case .putStamped, .reopen, .releaseSnapshot, .dropFamily, .closeCursor: 22
-      case .sync, .refusal: 18
+      case .putStamped, .reopen, .releaseSnapshot, .dropFamily, .closeCursor: 36
+      case .sync, .refusal: 36
       }
     }
   }
