@@ -25,6 +25,8 @@ struct Compaction: Sendable {
     case move
     /// A table is mostly tombstones.
     case tombstones
+    /// Tables lie wholly under range tombstones, and go unread.
+    case covered
     /// Somebody asked for the range.
     case manual
   }
@@ -96,6 +98,25 @@ struct Compaction: Sendable {
     }
     return runs
   }
+
+  /// Tables that go without being read (`CoveredTables`). Nothing is written, so the output level is that of
+  /// the first.
+  init?(dropping inputs: [Input], of family: FamilyID, version: Version) {
+    guard let first = inputs.first, let range = UserKeyRange(around: inputs.flatMap(\.tables)) else { return nil }
+    self.family = family
+    reason = .covered
+    self.inputs = inputs
+    outputLevel = first.level
+    self.range = range
+    older = []
+    grandparents = []
+    targetFileSize = 0
+    isTrivialMove = false
+    score = .infinity
+  }
+
+  /// Whether the inputs go without being read.
+  var dropsInputs: Bool { reason == .covered }
 
   /// The edit that installs the outcome: inputs deleted, outputs added.
   func edit(outputs: [TableMetadata]) -> VersionEdit {

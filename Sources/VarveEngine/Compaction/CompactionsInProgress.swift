@@ -17,6 +17,9 @@ struct CompactionsInProgress: Sendable {
     let tables: [FileNumber]
   }
 
+  /// The output level of what writes nothing.
+  private static let noLevel = -1
+
   private var jobs: [Ticket: Job] = [:]
   private var tables: Set<FileNumber> = []
   private var nextTicket: UInt64 = 0
@@ -26,10 +29,11 @@ struct CompactionsInProgress: Sendable {
   /// Notes a compaction that begins. It must have been picked with this value.
   mutating func begin(_ compaction: Compaction) -> Ticket {
     let job = Job(
-      family: compaction.family, outputLevel: compaction.outputLevel, range: compaction.range,
-      tables: compaction.inputTables.map(\.number))
+      family: compaction.family, outputLevel: compaction.dropsInputs ? Self.noLevel : compaction.outputLevel,
+      range: compaction.range, tables: compaction.inputTables.map(\.number))
     precondition(
-      !hasOutputs(of: job.family, level: job.outputLevel, overlapping: job.range),
+      job.outputLevel == Self.noLevel
+        || !hasOutputs(of: job.family, level: job.outputLevel, overlapping: job.range),
       "begin only a compaction that was picked with this value: another one writes to its range")
     for number in job.tables {
       precondition(tables.insert(number).inserted, "begin only a compaction whose tables are idle")

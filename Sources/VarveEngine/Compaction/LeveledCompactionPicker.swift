@@ -223,6 +223,8 @@ struct LeveledCompactionPicker: Sendable {
   }
 
   static func isMostlyTombstones(_ table: TableMetadata) -> Bool {
-    (table.tombstoneCount + table.rangeTombstoneCount) * 2 > table.entryCount
+    // Half is enough: the other half may be what they hide.
+    let count = table.tombstoneCount + table.rangeTombstoneCount
+    return count > 0 && count * 2 >= table.entryCount
   }
 }

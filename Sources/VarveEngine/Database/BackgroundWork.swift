@@ -17,6 +17,8 @@ final class BackgroundWork: Sendable {
   let executor: any BackgroundExecutor
   let metrics: EngineMetrics
   let cursors = OpenCursors()
+  /// nil: dead runs stay as they are.
+  let deadRuns: DeadRuns?
   let controller: WriteController
   private let pace = WritePace()
   let obsolete: ObsoleteFiles
@@ -71,6 +73,9 @@ final class BackgroundWork: Sendable {
     self.executor = executor
     self.obsolete = obsolete
     controller = WriteController(plan.controllerOptions)
+    deadRuns =
+      options.readOnly || options.deadRunMinimum == 0
+      ? nil : DeadRuns(runMinimum: options.deadRunMinimum, pipeline, executor, tree)
     let picker = LeveledCompactionPicker(options: plan.pickerOptions)
     scheduler.withLock { $0 = CompactionScheduler(self, picker: picker) }
   }
@@ -92,6 +97,8 @@ final class BackgroundWork: Sendable {
     }
     pipeline.memory.onStarvation { [weak self] in self?.retryStaleFlush() }
     pipeline.onRefusal { [weak self] in self?.cureLater() }
+    snapshots.onReached { [weak self] in self?.compactions.snapshotsWereReleased() }
+    pipeline.betweenCommits { [weak self] in self?.deadRuns?.commitPending() }
     pipeline.memory.onGrowth { [weak self] in self?.scheduleTrim() }
     pipeline.log.prepareNext()
     scheduleFlush()
@@ -281,6 +288,7 @@ final class BackgroundWork: Sendable {
   /// Leaves one small segment of the log, and nothing that is only there if it can be helped.
   func drainAndClose() throws(EngineError) {
     var failure: EngineError?
+    deadRuns?.stop()
     // What is not in the log would be lost: only a crash may do that.
     let hasUnlogged = pipeline.lead { registry.all.contains { $0.state.holdsUnlogged } }
     let isLong = pipeline.log.liveBytes > 4 * Limits.logSegmentSizeMinimum
@@ -319,6 +327,7 @@ final class BackgroundWork: Sendable {
   /// Begins nothing more, and gives up what can be given up: the engine went without being closed.
   func abandon() {
     state.withLock { $0.isClosing = true }
+    deadRuns?.stop()
     compactions.abandon()
     obsolete.stop()
   }

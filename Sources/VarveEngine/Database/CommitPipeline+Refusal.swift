@@ -69,7 +69,10 @@ extension CommitPipeline {
   @inline(never)
   func repair() throws(EngineError) {
     restartIfBroken()
-    guard let refusal else { return clearBroken() }
+    guard let refusal else {
+      clearBroken()
+      return doPendingWork()
+    }
     let now = log.environment.clock.now()
     guard refusal.passes, now &- refusal.lastAttempt >= Self.attemptNanoseconds else {
       throw refusedError(refusal.error)

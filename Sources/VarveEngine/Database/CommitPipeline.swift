@@ -33,6 +33,7 @@ final class CommitPipeline: @unchecked Sendable {
   /// Whether the leader has to look before it commits: the log is broken, or writes are refused.
   private let isImpaired = Atomic<Bool>(false)
   private let releaseRequest = Mutex<(@Sendable () -> Void)?>(nil)
+  private let pendingWork = Mutex<(@Sendable () -> Void)?>(nil)
   private let refusalRequest = Mutex<(@Sendable () -> Void)?>(nil)
 
   /// The leader's.
@@ -187,6 +188,17 @@ final class CommitPipeline: @unchecked Sendable {
     queue.handBack()
   }
 
+  /// Whether a batch of one entry can be committed without waiting for anything. The leader's.
+  func hasRoom(for family: FamilyState, keySize: Int, valueSize: Int, _ payloadSize: Int) -> Bool {
+    !isImpaired.load(ordering: .acquiring) && family.active.hasRoom(keySize: keySize, valueSize: valueSize)
+      && log.current.hasRoom(payloadSize: payloadSize)
+  }
+
+  /// Commits a batch of one entry, for which there is room. The leader's.
+  func commitLeading(_ payload: ByteView, _ terms: CommitTerms) throws(EngineError) {
+    _ = try apply(payload, entryCount: 1, isLogged: true, terms)
+  }
+
   private func serve(_ request: CommitRequest) {
     guard !request.wantsLead else { return }
     do throws(EngineError) {
@@ -223,6 +235,7 @@ final class CommitPipeline: @unchecked Sendable {
       for part in touched.parts { memory.noteUnlogged(part.family, segment: log.current.number) }
     }
     try insert(payload, first: nextSequence)
+    if terms.isRedundant { touched.parts[0].family.active.rangeTombstones.noteRedundant() }
     nextSequence += count
     publish(last, place: place, isLogged: isLogged, waitsForSync: terms.waitsForSync)
     if log.takeHasSwitched() { enforceLogBound() }
@@ -248,6 +261,11 @@ final class CommitPipeline: @unchecked Sendable {
 
   /// Whom to tell that commits are refused.
   func onRefusal(_ request: @escaping @Sendable () -> Void) { refusalRequest.withLock { $0 = request } }
+
+  /// What the leader does between two commits where it was asked to look.
+  func betweenCommits(_ work: @escaping @Sendable () -> Void) { pendingWork.withLock { $0 = work } }
+
+  func doPendingWork() { pendingWork.withLock { $0 }?() }
 
   var didRefuse: (@Sendable () -> Void)? { refusalRequest.withLock { $0 } }
 

@@ -6,6 +6,8 @@ struct CommitTerms: Sendable {
   var condition: (any CommitCondition)?
   /// Whether other processes are told of it only when it was synced.
   var waitsForSync = false
+  /// The batch is one range tombstone over what is dead already: no reader can tell (`DeadRuns`).
+  var isRedundant = false
 }
 
 /// Something that must hold when a batch is committed: no other commit happens between the look and the

@@ -17,14 +17,18 @@ final class CompactionScheduler: Sendable {
   unowned let background: BackgroundWork
   let picker: LeveledCompactionPicker
   private let picking = Mutex<Void>(())
-  let state = Mutex(State())
+  let state: Mutex<State>
   private let debt = Mutex(CompactionDebt())
 
   struct State: Sendable {
+    /// False: only what is asked for is compacted.
+    let picksByItself: Bool
     /// Families that may have something due.
     var changed: Set<FamilyID> = []
     /// Families that had something due when they were looked at, and how urgent it was.
     var due: [FamilyID: Double] = [:]
+    /// Families whose tombstones could go if nobody held an old sequence.
+    var waiting: Set<FamilyID> = []
     /// Families whose last compaction failed, and whether a timer tries them again.
     var failed: Set<FamilyID> = []
     var isRetryPending = false
@@ -58,6 +62,7 @@ final class CompactionScheduler: Sendable {
   init(_ background: BackgroundWork, picker: LeveledCompactionPicker) {
     self.background = background
     self.picker = picker
+    state = Mutex(State(picksByItself: background.options.compactsInBackground))
   }
 
   // MARK: - What is due
@@ -77,6 +82,7 @@ final class CompactionScheduler: Sendable {
       state.due[family] = nil
       state.failed.remove(family)
       state.settling.remove(family)
+      state.waiting.remove(family)
     }
   }
 
@@ -136,6 +142,7 @@ final class CompactionScheduler: Sendable {
     guard state.withLock({ $0.canPick(background.executor.parallelism) }), let first = reserve(mostUrgent) else {
       return false
     }
+    if first.compaction.dropsInputs { return drop(first) }
     return first.compaction.isTrivialMove ? moveTables(from: first) : begin(first, whenDone: nil)
   }
 
@@ -157,7 +164,10 @@ final class CompactionScheduler: Sendable {
 
   private func pick(_ id: FamilyID) -> Compaction? {
     guard let family = background.registry.find(id), !family.isDropped else { return nil }
-    return picker.pick(input(family))
+    let input = input(family)
+    if let found = covered(input) ?? picker.pick(input) { return found }
+    waitForSnapshots(input)
+    return nil
   }
 
   /// What runs is read before the version: a compaction that ends in between still counts as running, and
@@ -219,7 +229,7 @@ final class CompactionScheduler: Sendable {
       if found.compaction.isTrivialMove { moves.append(found) } else { next = found }
     }
     let result = commitMoves(moves)
-    if let next { begin(next, whenDone: nil) }
+    if let next, next.compaction.dropsInputs { drop(next) } else if let next { begin(next, whenDone: nil) }
     if case .failure = result { return false }
     return true
   }
@@ -246,7 +256,7 @@ final class CompactionScheduler: Sendable {
     return result
   }
 
-  private func finish(
+  func finish(
     _ family: FamilyID, _ ticket: CompactionsInProgress.Ticket, _ result: Result<Void, EngineError>
   ) {
     // First what the compaction leaves over: who waits for its end may look for the files.
@@ -284,6 +294,8 @@ final class CompactionScheduler: Sendable {
       debt.refresh(picker) { background.registry.find($0)?.version }
       return (debt.bytes, debt.depth, debt.size)
     }
+    // What nobody is to do is no reason to slow writers down.
+    if !background.options.compactsInBackground { return (0, 0, size) }
     let done = state.withLock { $0.progress.values.reduce(0, +) }
     return (total - min(total, done), depth, size)
   }
@@ -294,10 +306,12 @@ final class CompactionScheduler: Sendable {
 extension CompactionScheduler.State {
   /// Whether a look at what changed may begin something.
   fileprivate func canPick(_ parallelism: Int) -> Bool {
-    !(changed.isEmpty && due.isEmpty) && runningCount < parallelism && !isClosing
+    picksByItself && !(changed.isEmpty && due.isEmpty) && runningCount < parallelism && !isClosing
   }
 
-  var isIdle: Bool { changed.isEmpty && due.isEmpty && runningCount == 0 && !isPickScheduled }
+  var isIdle: Bool {
+    (!picksByItself || (changed.isEmpty && due.isEmpty)) && runningCount == 0 && !isPickScheduled
+  }
 
   fileprivate mutating func takeChanged() -> [FamilyID] {
     defer { changed.removeAll(keepingCapacity: changed.count < 64) }

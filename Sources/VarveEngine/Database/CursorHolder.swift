@@ -32,6 +32,8 @@ final class CursorHolder: @unchecked Sendable {
   private let bounds: CursorBounds
   private let own: OwnWrites?
   private let list: OpenCursors
+  /// Who is told of dead runs; nil: nobody.
+  private let deadRuns: DeadRuns?
   /// The place in the list, and its.
   var place = 0
 
@@ -54,11 +56,12 @@ final class CursorHolder: @unchecked Sendable {
   private let needsOwnBarrier: Bool
 
   /// `view` is the one to begin with, where it must be that. `own` is what the cursor's owner has written and
-  /// not committed; it is never taken back.
+  /// not committed; it is never taken back. `deadRuns` is told of those that the cursor passed.
   init(
     _ family: FamilyState, _ snapshot: EngineSnapshot, _ tree: Tree, _ bounds: CursorBounds, _ list: OpenCursors,
-    view chosen: ReadView? = nil, own: OwnWrites? = nil
+    view chosen: ReadView? = nil, own: OwnWrites? = nil, deadRuns: DeadRuns? = nil
   ) {
+    self.deadRuns = deadRuns
     self.family = family
     self.snapshot = snapshot
     self.tree = tree
@@ -70,12 +73,18 @@ final class CursorHolder: @unchecked Sendable {
     let view = chosen ?? newest
     self.view = view
     viewNumber = Atomic(number)
-    iterator = view.iterator(tree, at: snapshot.sequence, bounds, own: own)
+    iterator = view.iterator(
+      tree, at: snapshot.sequence, bounds, own: own, deadRunMinimum: deadRuns?.runMinimum ?? .max)
     list.add(self)
   }
 
-  /// The cursor goes.
-  func close() { list.remove(self) }
+  /// The cursor goes. Only now is the engine told of what it passed: once, and of the longest run.
+  func close() {
+    list.remove(self)
+    if let deadRuns, let run = iterator.longestDeadRun {
+      deadRuns.cover(DeadRun(family: family, snapshot: snapshot, lower: run.lower, upper: run.upper))
+    }
+  }
 
   // MARK: - Moves
 

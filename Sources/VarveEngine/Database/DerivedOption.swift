@@ -160,6 +160,12 @@ extension Engine {
         "a constant: another level is begun where neighbours would differ by more"),
       DerivedOption(.background, "targetFileSize", picker.targetFileSize, "tableSize"),
       DerivedOption(
+        .background, "compactsInBackground", options.compactsInBackground,
+        "as the options say; without, only Engine.compact does"),
+      DerivedOption(
+        .background, "deadRunMinimum", options.deadRunMinimum,
+        "as the options say; a cursor that passed so many dead keys has a range tombstone put over them, 0 for never"),
+      DerivedOption(
         .background, "expansionFactor", picker.expansionFactor, "a constant: inputs grow to so many tables at most"),
       DerivedOption(
         .background, "grandparentOverlapFactor", picker.grandparentOverlapFactor,

@@ -117,20 +117,6 @@ public struct EngineCursor: ~Copyable {
   /// To the next key. Requires: valid.
   @inline(__always)
   public mutating func next() throws(EngineError) {
-    if holder.snapshot.countStepIsSample() { return try nextTimed() }
-    try nextUntimed()
-  }
-
-  /// One in 64.
-  @inline(never)
-  private mutating func nextTimed() throws(EngineError) {
-    let start = holder.snapshot.beginTimed()
-    try nextUntimed()
-    holder.snapshot.endTimed(.next, from: start)
-  }
-
-  @inline(__always)
-  private mutating func nextUntimed() throws(EngineError) {
     requireValid()
     isPlaced = false
     let holder = holder
@@ -188,8 +174,10 @@ extension Engine {
     checkOpen()
     let state = state(of: family)
     if state.isDropped { throw CommitPipeline.droppedError(state) }
-    let (view, snapshot) = retainView(of: state, snapshot)
+    let deadRuns = snapshot == nil && own == nil ? background.deadRuns : nil
+    let (view, held) = retainView(of: state, snapshot)
     return EngineCursor(
-      CursorHolder(state, snapshot, tree, bounds, background.cursors, view: views == nil ? nil : view, own: own))
+      CursorHolder(
+        state, held, tree, bounds, background.cursors, view: views == nil ? nil : view, own: own, deadRuns: deadRuns))
   }
 }

@@ -55,6 +55,10 @@ public struct EngineOptions: Sendable {
   /// How many threads compact; two more wait for flushes and for the log's segments. Default nil: one a core,
   /// at least 2 and at most 16.
   public var backgroundThreads: Int?
+  /// Compacts in the background as it is due. False: only `Engine.compact` does, writers are not slowed down for what is
+  /// due, and reads look into each table that flushes leave. For loads that are compacted once at their end.
+  /// Default true.
+  public var compactsInBackground = true
   /// The bytes of a data block before compression. 1 KiB to 1 MiB, default 4 KiB: the best of 4, 8, 16 and
   /// 32 where keys are read at random from the page cache (decision 0004).
   public var blockSize = 4 << 10
@@ -66,6 +70,11 @@ public struct EngineOptions: Sendable {
   /// How many tables are kept open between reads, each with a file descriptor. From 16. Default nil: half
   /// of the process's limit of descriptors, at most 4,096.
   public var openTableCount: Int?
+
+  /// So many dead keys in a row, and a cursor that has passed them has the engine put one range tombstone over
+  /// them, so that the next one passes them by a seek: a commit of its own, which changes no answer. From
+  /// 32 on; 0 for never. Default 256: to step over so many takes about as long as a commit.
+  public var deadRunMinimum = 256
 
   /// Operators that families name in their options, beside those that every engine knows. A family whose
   /// operator is missing can be opened; reads of keys with operands throw `.mergeFailed` then, and merges
@@ -93,6 +102,7 @@ public struct EngineOptions: Sendable {
     if let logSegmentSize { try Self.check("logSegmentSize", logSegmentSize, 64 << 10, 1 << 30) }
     if let openTableCount { try Self.check("openTableCount", openTableCount, OpenTables.countMinimum, Int.max) }
     if let backgroundThreads { try Self.check("backgroundThreads", backgroundThreads, 1, 256) }
+    if deadRunMinimum != 0 { try Self.check("deadRunMinimum", deadRunMinimum, 32, Int.max) }
     if let memoryBudget { try Self.check("memoryBudget", memoryBudget, MemoryPlan.limitMinimum, Int.max) }
     _ = try memoryPlan()
     try validateMergeOperators()

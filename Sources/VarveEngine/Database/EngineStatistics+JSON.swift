@@ -91,6 +91,8 @@ extension EngineStatistics.Work {
     json.number("moves", moveCount)
     json.number("bytesCompactionRead", bytesCompactionRead)
     json.number("bytesCompactionWritten", bytesCompactionWritten)
+    json.number("tablesDroppedUnread", droppedUnreadCount)
+    json.number("coveredRuns", coveredRunCount)
     json.number("failures", failureCount)
   }
 }

@@ -40,6 +40,10 @@ extension EngineStatistics {
     public let bytesCompactionRead: UInt64
     /// Bytes of tables that compactions wrote.
     public let bytesCompactionWritten: UInt64
+    /// Tables that were dropped unread, since range tombstones cover all that they hold.
+    public let droppedUnreadCount: UInt64
+    /// Range tombstones that the engine put over runs of dead keys.
+    public let coveredRunCount: UInt64
     /// How often a flush, a compaction or a sync of the log failed.
     public let failureCount: UInt64
 
@@ -51,6 +55,8 @@ extension EngineStatistics {
       moveCount = counters.moveCount
       bytesCompactionRead = counters.bytesCompactionRead
       bytesCompactionWritten = counters.bytesCompactionWritten
+      droppedUnreadCount = counters.droppedUnreadCount
+      coveredRunCount = counters.coveredRunCount
       failureCount = counters.failureCount
     }
   }
@@ -156,8 +162,8 @@ extension EngineStatistics {
     }
   }
 
-  /// How long operations took since the engine opened, as their callers saw it. Of puts, writes, gets, seeks
-  /// and steps one in 64 is timed; syncs, flushes and compactions all are.
+  /// How long operations took since the engine opened, as their callers saw it. Of puts, writes, gets and
+  /// seeks one in 64 is timed; syncs, flushes and compactions all are.
   public struct Latencies: Sendable, Hashable {
     /// Puts and deletes, with all that they wait for.
     public let put: LatencyHistogram
@@ -167,8 +173,6 @@ extension EngineStatistics {
     public let get: LatencyHistogram
     /// Seeks of cursors to a key.
     public let seek: LatencyHistogram
-    /// Steps of cursors forward.
-    public let next: LatencyHistogram
     /// Syncs of the log, each for all that waited for it.
     public let sync: LatencyHistogram
     /// Flushes.
@@ -181,7 +185,6 @@ extension EngineStatistics {
       write = latencies.write.histogram
       get = latencies.get.histogram
       seek = latencies.seek.histogram
-      next = latencies.next.histogram
       sync = latencies.sync.histogram
       flush = latencies.flush.histogram
       compaction = latencies.compaction.histogram
@@ -190,7 +193,7 @@ extension EngineStatistics {
     /// All of them with their names.
     public var all: [(name: String, histogram: LatencyHistogram)] {
       [
-        ("put", put), ("write", write), ("get", get), ("seek", seek), ("next", next), ("sync", sync),
+        ("put", put), ("write", write), ("get", get), ("seek", seek), ("sync", sync),
         ("flush", flush), ("compaction", compaction),
       ]
     }

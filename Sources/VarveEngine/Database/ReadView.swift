@@ -24,7 +24,8 @@ final class ReadView: Sendable {
 extension ReadView {
   /// What a reader at a sequence sees of the family.
   func iterator(
-    _ tree: Tree, at sequence: SequenceNumber, _ bounds: CursorBounds = .all, own: OwnWrites? = nil
+    _ tree: Tree, at sequence: SequenceNumber, _ bounds: CursorBounds = .all, own: OwnWrites? = nil,
+    deadRunMinimum: Int = .max
   ) -> VisibleIterator<MergeSource> {
     // No arrays of them: a cursor is often made for one seek.
     let sublevels = version.levelZero.sublevels
@@ -40,7 +41,8 @@ extension ReadView {
     for sublevel in sublevels.reversed() { source.append(sublevel, opener, &coverage) }
     for level in 1..<Limits.levelCount { source.append(version.run(level), opener, &coverage) }
     return VisibleIterator(
-      source, at: sequence, bounds, coverage: coverage, merge: merge, own: own?.last ?? .zero)
+      source, at: sequence, bounds, coverage: coverage, merge: merge, own: own?.last ?? .zero,
+      deadRunMinimum: deadRunMinimum)
   }
 }
 

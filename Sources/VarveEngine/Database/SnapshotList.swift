@@ -40,6 +40,9 @@ final class SnapshotList: Sendable {
 
   private let clock: any EngineClock
   private let state = Mutex(State())
+  /// Whom to tell when nothing below a sequence is held any more; `.max`: nobody.
+  private let wanted = Atomic<UInt64>(.max)
+  private let whenReached = Mutex<(@Sendable () -> Void)?>(nil)
 
   fileprivate let latencies: OperationLatencies
 
@@ -78,6 +81,35 @@ final class SnapshotList: Sendable {
   }
 
   func release(_ hold: Hold) {
+    remove(hold)
+    if wanted.load(ordering: .relaxed) != .max { tellIfReached() }
+  }
+
+  /// Who is told, once for each `wake`.
+  func onReached(_ body: @escaping @Sendable () -> Void) { whenReached.withLock { $0 = body } }
+
+  /// Has it told, once, when nothing below `sequence` is held any more. Of several the first counts.
+  func wake(at sequence: SequenceNumber) {
+    var old = wanted.load(ordering: .relaxed)
+    while sequence.value < old {
+      let result = wanted.compareExchange(expected: old, desired: sequence.value, ordering: .sequentiallyConsistent)
+      if result.exchanged { break }
+      old = result.original
+    }
+    // The last one that held less may be gone already.
+    tellIfReached()
+  }
+
+  @inline(never)
+  private func tellIfReached() {
+    let sequence = wanted.load(ordering: .sequentiallyConsistent)
+    guard sequence != .max, oldest.map({ $0.value >= sequence }) ?? true,
+      wanted.compareExchange(expected: sequence, desired: .max, ordering: .sequentiallyConsistent).exchanged
+    else { return }
+    whenReached.withLock { $0 }?()
+  }
+
+  private func remove(_ hold: Hold) {
     state.withLock { state in
       state.readers.remove(at: hold.place)
       let index = state.index(of: hold.sequence)
@@ -230,7 +262,6 @@ public final class EngineSnapshot: Sendable {
     hold = list.hold(as: reader, visible)
     sequence = hold.sequence
     seekCount = Atomic(hold.number)
-    stepCount = Atomic(hold.number)
     // Behind the sequence: views only gain what later commits need.
     held = holding()
   }
@@ -241,7 +272,6 @@ public final class EngineSnapshot: Sendable {
     hold = list.hold(snapshot.sequence, as: .cursor)
     sequence = hold.sequence
     seekCount = Atomic(hold.number)
-    stepCount = Atomic(hold.number)
     held = snapshot.held
   }
 
@@ -249,23 +279,15 @@ public final class EngineSnapshot: Sendable {
 
   // MARK: - For the cursor that holds it
 
-  /// Count seeks and steps of a cursor, from a number that differs from cursor to cursor: many make one seek
+  /// Counts seeks of a cursor, from a number that differs from cursor to cursor: many make one seek
   /// only. Here and not in the cursor, which is moved about. A load and a store, by one thread at a time.
   private let seekCount: Atomic<UInt64>
-  private let stepCount: Atomic<UInt64>
 
   /// Counts a seek, and says whether it is one of the few that are timed.
   @inline(__always)
-  func countSeekIsSample() -> Bool { Self.countIsSample(seekCount) }
-
-  /// Counts a step, and says whether it is one of the few that are timed.
-  @inline(__always)
-  func countStepIsSample() -> Bool { Self.countIsSample(stepCount) }
-
-  @inline(__always)
-  private static func countIsSample(_ count: borrowing Atomic<UInt64>) -> Bool {
-    let number = count.load(ordering: .relaxed) &+ 1
-    count.store(number, ordering: .relaxed)
+  func countSeekIsSample() -> Bool {
+    let number = seekCount.load(ordering: .relaxed) &+ 1
+    seekCount.store(number, ordering: .relaxed)
     return OperationLatencies.isSample(number)
   }
 

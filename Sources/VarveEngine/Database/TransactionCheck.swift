@@ -63,7 +63,7 @@ final class TransactionCheck: CommitCondition, @unchecked Sendable {
 }
 
 /// The memtables and tables of a family that may hold something newer than a snapshot.
-private struct ChangedSources {
+struct ChangedSources {
   private let above: SequenceNumber
   private let tree: Tree
   private let memTables: [MemTable]
@@ -77,13 +77,14 @@ private struct ChangedSources {
   }
 
   var isEmpty: Bool { memTables.isEmpty && tables.isEmpty }
+  var hasTables: Bool { !tables.isEmpty }
 
   /// The newest change of a key; nil: none.
   func change(of key: ByteView) throws(EngineError) -> SequenceNumber? {
     var newest = above
     for table in memTables {
       if let hit = table.get(key, at: .maximum) { newest = max(newest, hit.trailer.sequence) }
-      newest = max(newest, table.rangeTombstones.sequence(covering: key, at: .maximum))
+      newest = max(newest, table.rangeTombstones.change(of: key, above: above) ?? .zero)
     }
     let hash = KeyHash.hash(key)
     for table in tables where table.covers(key) {
@@ -98,11 +99,11 @@ private struct ChangedSources {
   func change(in range: ReadRange) throws(EngineError) -> ([UInt8], SequenceNumber)? {
     for table in memTables {
       var found: ([UInt8], SequenceNumber)?
-      table.rangeTombstones.forEachTombstone(above: above) { start, end, sequence in
+      table.rangeTombstones.forEachChange(above: above) { start, end, sequence in
         if range.overlaps(start, end) { found = (start.bytes, sequence) }
       }
       if let found { return found }
-      if let found = try firstChange(MergeSource(table.makeIterator()), range) { return found }
+      if let found = try firstChange(in: table, range) { return found }
     }
     for table in tables where overlaps(table, range) {
       let reader = try tree.reader(table)
@@ -118,8 +119,33 @@ private struct ChangedSources {
 
   private func overlaps(_ table: TableMetadata, _ range: ReadRange) -> Bool {
     if let lower = range.lower, table.endsBefore(lower) { return false }
-    if let upper = range.upper, table.smallest > upper { return false }
-    return true
+    return !range.endsBefore(table.smallest)
+  }
+
+  /// The first entry of a memtable in the stretch that is newer than the snapshot. What lies under a range
+  /// tombstone that the snapshot sees, and behind which nothing was written, is passed.
+  private func firstChange(in table: MemTable, _ range: ReadRange) throws(EngineError) -> ([UInt8], SequenceNumber)? {
+    var source = table.makeIterator()
+    let hasTombstones = !table.rangeTombstones.isEmpty
+    var looksFrom: ByteView?
+    if let lower = range.lower {
+      try source.seek(InternalKey(lower, Trailer(word: .max)))
+    } else {
+      try source.seekToFirst()
+    }
+    while source.isValid, !range.endsBefore(source.userKey) {
+      if source.trailer.sequence > above { return (source.userKey.bytes, source.trailer.sequence) }
+      if hasTombstones, looksFrom.map({ $0 <= source.userKey }) ?? true {
+        let segment = table.rangeTombstones.unchanged(around: source.userKey, since: above)
+        if segment.coversAll, let end = segment.upper {
+          try source.seek(InternalKey(end, Trailer(word: .max)))
+          continue
+        }
+        looksFrom = segment.upper
+      }
+      try source.next()
+    }
+    return nil
   }
 
   /// The first entry of a source in the stretch that is newer than the snapshot.
@@ -131,7 +157,7 @@ private struct ChangedSources {
     } else {
       try source.seekToFirst()
     }
-    while source.isValid, range.upper.map({ source.userKey <= $0 }) ?? true {
+    while source.isValid, !range.endsBefore(source.userKey) {
       if source.trailer.sequence > above { return (source.userKey.bytes, source.trailer.sequence) }
       try source.next()
     }

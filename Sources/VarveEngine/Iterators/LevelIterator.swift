@@ -141,6 +141,14 @@ struct LevelIterator<Table: OpenableIterator & ~Copyable>: InternalIterator, ~Co
     if unsafe !current.pointee.isValid { try settleBackward() }
   }
 
+  mutating func passDeadBlocks(before limit: InternalKey?) throws(EngineError) -> Int {
+    assert(isValid, "blocks are passed from an entry only")
+    isValid = false
+    let passed = unsafe try current.pointee.passDeadBlocks(before: limit)
+    if passed > 0 { try settleForward() } else { isValid = true }
+    return passed
+  }
+
   // MARK: - From table to table
 
   /// Goes on to the next table with an entry, where the open one has no more.

@@ -176,6 +176,16 @@ extension MergeSource: InternalIterator {
   }
 }
 
+extension MergeSource {
+  mutating func passDeadBlocks(before limit: InternalKey?) throws(EngineError) -> Int {
+    switch kind {
+    case .memtable: 0
+    case .table: unsafe try table.pointee.passDeadBlocks(before: limit)
+    case .level: unsafe try level.pointee.passDeadBlocks(before: limit)
+    }
+  }
+}
+
 extension MergeSource: BlockSource {
   @inline(__always)
   var startsPlainBlock: Bool {

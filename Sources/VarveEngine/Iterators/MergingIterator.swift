@@ -180,6 +180,32 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     didMove()
   }
 
+  /// Passes blocks of tombstones in the child of the present entry, a tombstone, as far as no other child has a key
+  /// before their end. Returns how many entries it passed; 0: the merge stays.
+  ///
+  /// Requires: valid, walking forward.
+  mutating func passDeadBlocks() throws(EngineError) -> Int {
+    assert(isValid && isForward, "blocks are passed from an entry, walking forward")
+    var limit: InternalKey?
+    // The best of the others lost to the winner itself, so it is on the winner's way up.
+    var position = (winner &+ childCount) >> 1
+    while position > 0 {
+      let other = unsafe slots[nodes[position].child]
+      let first = InternalKey(other.key, Trailer(word: .max))
+      if other.isValid, limit.map({ first.compare($0) < 0 }) ?? true { limit = first }
+      position >>= 1
+    }
+    let passed: Int
+    do throws(EngineError) {
+      passed = try unsafe children[winner].passDeadBlocks(before: limit)
+    } catch {
+      isValid = false
+      throw error
+    }
+    if passed > 0 { didMove() }
+    return passed
+  }
+
   /// The same, walking backward: to its last entry before `target`, which is before the present one or at it.
   mutating func skipWinner(before target: InternalKey) throws(EngineError) {
     assert(isValid && !isForward, "a child is skipped back from an entry, walking backward")

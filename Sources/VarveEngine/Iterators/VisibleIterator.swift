@@ -31,6 +31,9 @@
 /// by one seek in each source, where nothing was written into the range later. A step allocates nothing, once the
 /// buffers have the size of the largest key and value they met.
 ///
+/// What a move passes without finding a key that is alive is measured (`DeadRunMeter`): it proves, at the
+/// reader's sequence, that nothing is there.
+///
 /// # Concurrency
 /// One iterator belongs to one thread at a time.
 struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
@@ -51,6 +54,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   private var operands = OperandStack()
   private var merged = MergeValue()
   private var place = Place.nowhere
+  private var deadRuns: DeadRunMeter
 
   private enum Place {
     case nowhere, onEntry, beforeKey, onSoughtEntry, onMerged
@@ -58,19 +62,23 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
 
   /// See "Costs".
   private static var versionStepsMaximum: Int { 8 }
+  /// Once in so many dead keys of a run, less one, a walk looks for dead blocks.
+  private static var deadBlockMask: Int { 31 }
   /// Values up to this size are copied while walking backward; for larger ones a seek costs less.
   private static var candidateSizeMaximum: Int { 16_384 }
 
-  /// `coverage` has the range tombstones of the children, by their index.
+  /// `coverage` has the range tombstones of the children, by their index. `deadRunMinimum` is the length
+  /// from which a dead run is noted.
   init(
     _ source: consuming MergingIterator<Child>, at sequence: SequenceNumber, _ bounds: CursorBounds = .all,
     coverage: consuming RangeCoverage = RangeCoverage(at: .zero), merge: MergeFunction? = nil,
-    own: SequenceNumber = .zero
+    own: SequenceNumber = .zero, deadRunMinimum: Int = .max
   ) {
     self.source = source
     self.sequence = sequence
     self.merge = merge
     self.own = own
+    deadRuns = DeadRunMeter(minimum: deadRunMinimum)
     hasCoverage = !coverage.isEmpty
     self.coverage = coverage
     hasLower = bounds.lower != nil
@@ -103,6 +111,10 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     case .beforeKey, .nowhere: return candidate.view
     }
   }
+
+  /// The longest run of dead keys that a move has passed, from the first (included) to the end (excluded); nil
+  /// if none was long.
+  var longestDeadRun: (lower: [UInt8], upper: [UInt8])? { deadRuns.longest }
 
   /// See `EntryHold`. `giveUp` does it for the child that shows the entry.
   mutating func giveUpEntry(to hold: EntryHold, _ giveUp: (inout Child) -> Void) {
@@ -187,13 +199,14 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   private mutating func findForward(hidingKey: Bool) throws(EngineError) {
     var hiding = hidingKey
     var steps = 0
+    var dead = 0
     while source.isValid {
       let userKey = source.userKey
       if hiding, key.equals(userKey) {
         try stepForward(&steps, to: Self.afterAll(of: key.view))
         continue
       }
-      if isAtUpper(userKey) { return }
+      if isAtUpper(userKey) { break }
       let trailer = source.trailer
       if trailer.sequence > sequence, !isOwn(trailer) {
         // Entries of this key that are too new: not hidden, but stepped over with the same patience.
@@ -202,14 +215,18 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
           steps = 0
           hiding = false
         }
+        // Others have written here since: a run that holds it proves nothing.
+        dead = 0
         try stepForward(&steps, to: visible(behind: trailer))
         continue
       }
       if hasCoverage, try coverage.sequence(covering: userKey) > trailer.sequence {
         if let end = coverage.end(forChild: source.winnerIndex) {
+          deadRuns.pass(&dead, from: userKey, to: end)
           try source.skipWinner(to: Self.beforeAll(of: end))
         } else {
           key.assign(userKey)
+          deadRuns.pass(&dead, key)
           hiding = true
           steps = 0
           try source.next()
@@ -219,19 +236,32 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
       switch trailer.kind {
       case .put:
         place = .onEntry
+        if dead > 0 { deadRuns.end(dead, last: key.view, next: userKey) }
         return
       case .delete, .singleDelete:
         key.assign(userKey)
+        deadRuns.pass(&dead, key)
         hiding = true
         steps = 0
+        // In a run now and then a look whether whole blocks of it are dead.
+        if dead & Self.deadBlockMask == 0, try passDeadBlocks(&dead) { continue }
         try source.next()
       case .merge:
+        if dead > 0 { deadRuns.end(dead, last: key.view, next: userKey) }
         key.assign(userKey)
         return try resolveOperands()
       case .rangeDelete, nil:
         throw Self.unreadable(trailer)
       }
     }
+    if dead > 0 { deadRuns.end(dead, last: key.view, next: source.isValid ? source.userKey : nil) }
+  }
+
+  @inline(never)
+  private mutating func passDeadBlocks(_ dead: inout Int) throws(EngineError) -> Bool {
+    let passed = try source.passDeadBlocks()
+    if passed > 0 { deadRuns.passBlocks(&dead, entryCount: passed) }
+    return passed > 0
   }
 
   /// Folds the operands of `key`, on the newest of which the merge stands, over what lies below them.
@@ -278,16 +308,23 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
 
   /// Goes back to the last key that is shown, from the entry before which nothing was looked at.
   private mutating func findBackward() throws(EngineError) {
+    var dead = 0
     while source.isValid {
       let userKey = source.userKey
-      if isBelowLower(userKey) { return }
+      if isBelowLower(userKey) { break }
       key.assign(userKey)
-      if try resolveBackward() { return }
+      if try resolveBackward(&dead) {
+        if dead > 0 { deadRuns.endBackward(dead, next: key.view, isLive: true) }
+        return
+      }
+      deadRuns.passBackward(&dead, key)
     }
+    if dead > 0 { deadRuns.endBackward(dead, next: hasLower ? lower.view : nil, isLive: false) }
   }
 
-  /// Walks back over all entries of `key`. True if it is shown; if not, the merge stands before it.
-  private mutating func resolveBackward() throws(EngineError) -> Bool {
+  /// Walks back over all entries of `key`. True if it is shown; if not, the merge stands before it. `dead`
+  /// counts the dead run so far; -1: there is none, and this key is not to begin one.
+  private mutating func resolveBackward(_ dead: inout Int) throws(EngineError) -> Bool {
     let covered = hasCoverage ? try coverage.sequence(covering: key.view) : .zero
     var steps = 0
     var newest: EntryKind?
@@ -295,9 +332,12 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     while source.isValid, key.equals(source.userKey) {
       let trailer = source.trailer
       if trailer.sequence < covered, let start = coverage.start(forChild: source.winnerIndex) {
+        deadRuns.hopBackward(&dead, key, to: start)
         try source.skipWinner(before: Self.beforeAll(of: start))
         continue
       }
+      // Others have written here since: a run begins anew before this key.
+      if trailer.sequence > sequence, !isOwn(trailer) { dead = -1 }
       if steps == Self.versionStepsMaximum { return try resolveBySeek(covered) }
       steps &+= 1
       if trailer.sequence <= sequence || isOwn(trailer), trailer.sequence >= covered {

@@ -30,4 +30,11 @@ protocol InternalIterator: ~Copyable {
   mutating func seekBefore(_ target: InternalKey) throws(EngineError)
   mutating func next() throws(EngineError)
   mutating func previous() throws(EngineError)
+  /// From a tombstone past blocks of nothing but tombstones before `limit`, where there are such: see `TableIterator`.
+  /// Returns how many entries it passed. Requires: valid.
+  mutating func passDeadBlocks(before limit: InternalKey?) throws(EngineError) -> Int
+}
+
+extension InternalIterator where Self: ~Copyable {
+  mutating func passDeadBlocks(before limit: InternalKey?) throws(EngineError) -> Int { 0 }
 }

@@ -130,6 +130,43 @@ struct RangeTombstoneTree: ~Copyable {
     }
   }
 
+  /// The newest tombstone over `key` above `sequence` that changed anything; nil: none did.
+  func change(of key: ByteView, above sequence: SequenceNumber) -> SequenceNumber? {
+    var reader = SequenceNumber.maximum
+    while true {
+      let covering = self.sequence(covering: key, at: reader)
+      guard covering > sequence else { return nil }
+      guard let version = version(at: covering), version.isRedundant else { return covering }
+      reader = SequenceNumber(covering.value - 1)
+    }
+  }
+
+  /// The stretch around `key` in which all is alike; with `coversAll`, nothing was written into it since
+  /// `sequence` but tombstones over the whole of it.
+  func unchanged(around key: ByteView, since sequence: SequenceNumber) -> TombstoneSegment {
+    var found = segment(around: key, at: .maximum)
+    // Each version knows what was written before the next one.
+    while found.coversAll, found.sequence > sequence {
+      let before = segment(around: key, at: SequenceNumber(found.sequence.value - 1))
+      found.narrow(to: before)
+      found.sequence = before.sequence
+      found.coversAll = before.coversAll && before.sequence != .zero
+    }
+    if found.sequence == .zero { found.coversAll = false }
+    return found
+  }
+
+  /// As `forEachTombstone`, for those that changed anything.
+  func forEachChange(
+    above sequence: SequenceNumber, _ body: (_ start: ByteView, _ end: ByteView, SequenceNumber) -> Void
+  ) {
+    var version = newest
+    while let here = version, here.sequence > sequence {
+      if !here.isRedundant { body(here.start, here.end, here.sequence) }
+      version = here.previous
+    }
+  }
+
   /// The newest tombstone that a reader at `sequence` sees, over whatever keys; nil if there is none.
   func newest(at sequence: SequenceNumber) -> SequenceNumber? { version(at: sequence)?.sequence }
 
@@ -153,6 +190,10 @@ struct RangeTombstoneTree: ~Copyable {
     if isLate || newest?.sequence != sequence { visit(newest?.root) { $0.mark() } }
     return true
   }
+
+  /// Notes that the newest tombstone covers only what was dead before: it is no change. The writer's, as is
+  /// the answer: whoever looks for changes leads the commits.
+  func noteRedundant() { newest?.noteRedundant() }
 
   /// Marks the stretch that a point entry goes into. Called before the entry is visible.
   func noteWrite(_ key: ByteView) {
@@ -299,10 +340,10 @@ private struct TombstoneNode {
 /// What one tombstone made of a `RangeTombstoneTree`, and the tombstone itself.
 ///
 /// Eight-byte words: sequence, root, previous version, jump, start (pointer, size), end (pointer, size),
-/// depth.
+/// depth, whether it is redundant.
 @safe
 private struct TombstoneVersion {
-  static let size = 72
+  static let size = 80
   private let base: UnsafeMutableRawPointer
 
   init(_ base: UnsafeMutableRawPointer) { unsafe self.base = base }
@@ -319,6 +360,7 @@ private struct TombstoneVersion {
     store(unsafe UInt(bitPattern: end.base), 48)
     store(UInt(end.count), 56)
     store((previous?.depth ?? 0) + 1, 64)
+    store(0, 72)
   }
 
   /// Where two jumps of the same length lead to the one before, that is passed; else it is one step.
@@ -353,6 +395,9 @@ private struct TombstoneVersion {
   var end: ByteView { key(48) }
   /// How many versions there are up to this one.
   var depth: UInt { load(64) }
+  /// See `noteRedundant` of the tree.
+  var isRedundant: Bool { load(72) != 0 }
+  func noteRedundant() { store(1, 72) }
 }
 
 /// Memory that is handed out piece by piece and freed as a whole.

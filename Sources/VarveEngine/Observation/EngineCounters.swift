@@ -12,6 +12,8 @@ final class EngineCounters: Sendable {
   private let compactionRead = Atomic<UInt64>(0)
   private let compactionWritten = Atomic<UInt64>(0)
   private let failures = Atomic<UInt64>(0)
+  private let coveredRuns = Atomic<UInt64>(0)
+  private let droppedUnread = Atomic<UInt64>(0)
 
   /// A number for a job.
   func beginJob() -> UInt64 { jobs.wrappingAdd(1, ordering: .relaxed).newValue }
@@ -29,6 +31,10 @@ final class EngineCounters: Sendable {
     compactionWritten.wrappingAdd(written, ordering: .relaxed)
   }
   func addMove() { moves.wrappingAdd(1, ordering: .relaxed) }
+  /// Counts a range tombstone that was put over dead keys.
+  func addCoveredRun() { coveredRuns.wrappingAdd(1, ordering: .relaxed) }
+  /// Counts tables that were dropped unread.
+  func addDroppedUnread(_ count: Int) { droppedUnread.wrappingAdd(UInt64(count), ordering: .relaxed) }
   func addFailure() { failures.wrappingAdd(1, ordering: .relaxed) }
 
   var flushCount: UInt64 { flushes.load(ordering: .relaxed) }
@@ -39,5 +45,7 @@ final class EngineCounters: Sendable {
   var moveCount: UInt64 { moves.load(ordering: .relaxed) }
   var bytesCompactionRead: UInt64 { compactionRead.load(ordering: .relaxed) }
   var bytesCompactionWritten: UInt64 { compactionWritten.load(ordering: .relaxed) }
+  var coveredRunCount: UInt64 { coveredRuns.load(ordering: .relaxed) }
+  var droppedUnreadCount: UInt64 { droppedUnread.load(ordering: .relaxed) }
   var failureCount: UInt64 { failures.load(ordering: .relaxed) }
 }

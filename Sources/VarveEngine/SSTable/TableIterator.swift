@@ -198,6 +198,27 @@ final class TableIterator: InternalIterator {
     return block.compare(block.rowCount &- 1, limit) < 0
   }
 
+  /// From a tombstone over blocks of which all entries are tombstones that the reader sees, and that lie before
+  /// `limit` (nil: anywhere), to the entry behind them: without reading those in which it does not stand. Returns how
+  /// many entries it passed; 0, and it stays, where there is no such block.
+  ///
+  /// A key whose tombstone is the last of a block may go on in the next one, so such a block is not passed.
+  func passDeadBlocks(before limit: InternalKey?) throws(EngineError) -> Int {
+    assert(isValid, "blocks are passed from an entry")
+    let end = limit.map { index.lowerBound($0.userKey, $0.trailer) } ?? index.rowCount
+    var passed = 0
+    while partitionRow < end {
+      let entry = index.entries.entry(partitionRow)
+      guard entry.tombstoneCount == entry.rowCount, entry.largestSequence <= visible,
+        entry.flags & IndexEntry.continuesAfter == 0
+      else { break }
+      passed &+= passed == 0 ? block.rowCount &- row : Int(entry.rowCount)
+      partitionRow &+= 1
+    }
+    if passed > 0 { try enterBlockAtOrAfter() }
+    return passed
+  }
+
   private func skipForward() throws(EngineError) {
     row = -1
     partitionRow &+= 1

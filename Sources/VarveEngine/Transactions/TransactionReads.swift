@@ -25,7 +25,8 @@ final class TransactionReads {
   }
 }
 
-/// A stretch of keys that a cursor walked: both ends are included, and a missing one reaches to the end.
+/// A stretch of keys that a cursor walked: both ends are included, unless it is said of the upper one that it
+/// isn't, and a missing one reaches to the end.
 ///
 /// It grows while the cursor walks, without allocating.
 final class ReadRange {
@@ -33,6 +34,7 @@ final class ReadRange {
   private var upperBytes = ByteWriter(capacity: 0)
   private var hasLower = false
   private var hasUpper = false
+  private var upperIsExcluded = false
 
   /// Nil: from the first key.
   var lower: ByteView? { hasLower ? lowerBytes.view : nil }
@@ -45,8 +47,9 @@ final class ReadRange {
     if let key { lowerBytes.append(key) }
   }
 
-  func setUpper(_ key: ByteView?) {
+  func setUpper(_ key: ByteView?, isExcluded: Bool = false) {
     hasUpper = key != nil
+    upperIsExcluded = isExcluded
     upperBytes.removeAll()
     if let key { upperBytes.append(key) }
   }
@@ -54,14 +57,18 @@ final class ReadRange {
   /// Whether a key is in the stretch.
   func contains(_ key: ByteView) -> Bool {
     if let lower, key < lower { return false }
-    if let upper, key > upper { return false }
-    return true
+    return !endsBefore(key)
+  }
+
+  /// Whether a key is behind the stretch.
+  func endsBefore(_ key: ByteView) -> Bool {
+    guard let upper else { return false }
+    return upperIsExcluded ? key >= upper : key > upper
   }
 
   /// Whether keys from `start` up to `end` (excluded) are in the stretch.
   func overlaps(_ start: ByteView, _ end: ByteView) -> Bool {
     if let lower, end <= lower { return false }
-    if let upper, start > upper { return false }
-    return true
+    return !endsBefore(start)
   }
 }

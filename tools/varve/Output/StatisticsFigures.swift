@@ -33,6 +33,8 @@ struct StatisticsFigures: Codable {
     let moves: UInt64
     let bytesCompactionRead: UInt64
     let bytesCompactionWritten: UInt64
+    let tablesDroppedUnread: UInt64
+    let coveredRuns: UInt64
     let failures: UInt64
   }
 

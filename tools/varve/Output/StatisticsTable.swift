@@ -44,7 +44,7 @@ struct StatisticsTable {
     return
       "work      \(work.flushes) flushes wrote \(SizeText.text(work.bytesFlushed)); \(work.compactions) compactions "
       + "read \(SizeText.text(work.bytesCompactionRead)), wrote \(SizeText.text(work.bytesCompactionWritten)); "
-      + "\(work.moves) moves, \(work.failures) failures"
+      + "\(work.moves) moves, \(work.tablesDroppedUnread) tables dropped unread, \(work.failures) failures"
   }
 
   private var amplification: String {
@@ -85,7 +85,7 @@ struct StatisticsTable {
   }
 
   private var latencies: [String] {
-    let names = ["put", "write", "get", "seek", "next", "sync", "flush", "compaction"]
+    let names = ["put", "write", "get", "seek", "sync", "flush", "compaction"]
     return names.compactMap { name in
       guard let latency = figures.latencies[name], latency.samples > 0 else { return nil }
       let padded = name + String(repeating: " ", count: max(0, 10 - name.count))

@@ -20,6 +20,8 @@ struct EngineSettings: Codable {
   var blockBytes = 0
   /// Varve's log; false: by `pwrite` alone.
   var mapsLog = true
+  /// False: nothing is compacted in the background, where the engine can do without.
+  var compacts = true
   /// False: the database has to be there.
   var createIfMissing = true
 }
@@ -88,6 +90,9 @@ protocol KeyValueSession: AnyObject {
   /// Touches key and value of the cursor's entry; the bytes of both.
   func touchEntry() -> Int
   func cursorIsAt(_ key: UnsafeRawBufferPointer) -> Bool
+
+  /// Holds what is seen now until the session closes.
+  func holdSnapshot() throws
 
   func close()
 }

@@ -118,6 +118,10 @@
       return true
     }
 
+    func holdSnapshot() throws {
+      throw EngineFailure("LMDB: a thread has one read transaction, which the row's seeks need")
+    }
+
     func openCursor() throws {
       try beginRead()
       if let cursor {

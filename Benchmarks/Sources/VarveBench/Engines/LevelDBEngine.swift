@@ -117,6 +117,7 @@
     private let reads = leveldb_readoptions_create()
     private let batch = leveldb_writebatch_create()
     private var cursor: OpaquePointer?
+    private var snapshot: OpaquePointer?
     private var message: UnsafeMutablePointer<CChar>?
     private var sink: UInt8 = 0
 
@@ -156,6 +157,8 @@
       leveldb_free(value)
       return true
     }
+
+    func holdSnapshot() throws { snapshot = leveldb_create_snapshot(database).map(OpaquePointer.init) }
 
     func openCursor() throws { cursor = leveldb_create_iterator(database, reads) }
 
@@ -212,6 +215,7 @@
 
     func close() {
       closeCursor()
+      if let snapshot { leveldb_release_snapshot(database, snapshot) }
       leveldb_writebatch_destroy(batch)
       leveldb_readoptions_destroy(reads)
       leveldb_writeoptions_destroy(plain)

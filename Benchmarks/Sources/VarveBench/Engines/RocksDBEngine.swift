@@ -38,6 +38,12 @@
       rocksdb_options_set_create_if_missing(options, settings.createIfMissing ? 1 : 0)
       rocksdb_options_increase_parallelism(options, Int32(settings.backgroundThreads))
       rocksdb_options_set_write_buffer_size(options, settings.memtableBytes)
+      if !settings.compacts {
+        rocksdb_options_set_disable_auto_compactions(options, 1)
+        // Or it would stop writers for what it may not do.
+        rocksdb_options_set_level0_slowdown_writes_trigger(options, 1 << 20)
+        rocksdb_options_set_level0_stop_writes_trigger(options, 1 << 20)
+      }
       switch settings.compression {
       case .none: rocksdb_options_set_compression(options, Int32(rocksdb_no_compression))
       case .lz4: rocksdb_options_set_compression(options, Int32(rocksdb_lz4_compression))
@@ -144,6 +150,7 @@
     private let reads = rocksdb_readoptions_create()
     private let batch = rocksdb_writebatch_create()
     private var cursor: OpaquePointer?
+    private var snapshot: OpaquePointer?
     private var message: UnsafeMutablePointer<CChar>?
     private var sink: UInt8 = 0
 
@@ -183,6 +190,8 @@
       rocksdb_pinnableslice_destroy(slice)
       return true
     }
+
+    func holdSnapshot() throws { snapshot = rocksdb_create_snapshot(database) }
 
     func openCursor() throws { cursor = rocksdb_create_iterator(database, reads) }
 
@@ -239,6 +248,7 @@
 
     func close() {
       closeCursor()
+      if let snapshot { rocksdb_release_snapshot(database, snapshot) }
       rocksdb_writebatch_destroy(batch)
       rocksdb_readoptions_destroy(reads)
       rocksdb_writeoptions_destroy(plain)

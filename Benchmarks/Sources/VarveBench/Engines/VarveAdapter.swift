@@ -32,6 +32,7 @@ final class VarveAdapter: KeyValueEngine {
     options.cacheSize = settings.cacheBytes
     options.bloomBitsPerKey = settings.bloomBits
     options.backgroundThreads = settings.backgroundThreads
+    options.compactsInBackground = settings.compacts
     if settings.blockBytes > 0 { options.blockSize = settings.blockBytes }
     switch settings.compression {
     case .none: options.compression = .none
@@ -70,6 +71,7 @@ final class VarveSession: KeyValueSession {
   /// mutated, but not read in place.
   private let cursor = UnsafeMutablePointer<EngineCursor>.allocate(capacity: 1)
   private var hasCursor = false
+  private var snapshot: EngineSnapshot?
   private var sink: UInt8 = 0
 
   init(_ engine: Engine) { self.engine = engine }
@@ -157,5 +159,10 @@ final class VarveSession: KeyValueSession {
     }
   }
 
-  func close() { closeCursor() }
+  func holdSnapshot() throws { snapshot = engine.snapshot() }
+
+  func close() {
+    closeCursor()
+    snapshot = nil
+  }
 }

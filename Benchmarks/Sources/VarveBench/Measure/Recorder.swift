@@ -53,6 +53,22 @@ final class Recorder {
     return now < boundary || cross(now)
   }
 
+  /// Counts an operation whose time is not recorded; false when the row's time is over.
+  @inline(__always)
+  func count() -> Bool {
+    operations &+= 1
+    guard operations & 63 == 0 else { return true }
+    let now = Clock.now()
+    return now < boundary || cross(now)
+  }
+
+  /// Records what `body` takes, which is no operation of its own.
+  func time(_ body: () throws -> Void) rethrows {
+    let begin = Clock.now()
+    try body()
+    histogram.record(Clock.now() &- begin)
+  }
+
   func stop() { end = Clock.now() }
 
   @inline(never)

@@ -49,17 +49,20 @@ final class EngineRun {
     return try type.init(path: path, settings: options)
   }
 
-  /// A database of its own whose memtable holds all that is put, gone afterwards.
+  /// A database of its own, gone afterwards.
   private func runAlone<Engine: KeyValueEngine>(_ type: Engine.Type, _ workload: Workload) throws -> Row {
     let path = enginePath + "-" + workload.rawValue
     try? FileManager.default.removeItem(atPath: path)
     defer { try? FileManager.default.removeItem(atPath: path) }
     var options = settings.engineSettings
-    // Four times the data: no engine keeps more than that of its own beside a record.
-    let bytes = workload.operationCount(settings) * (settings.keySize + settings.valueSize)
-    options.memtableBytes = max(options.memtableBytes, bytes * 4)
+    if workload.holdsAllInMemory {
+      // Four times the data: no engine keeps more than that of its own beside a record.
+      let bytes = workload.operationCount(settings) * (settings.keySize + settings.valueSize)
+      options.memtableBytes = max(options.memtableBytes, bytes * 4)
+    }
+    options.compacts = workload != .queue
     let engine = try type.init(path: path, settings: options)
-    let live = LiveKeys(range: settings.num, isKnown: true)
+    let live = LiveKeys(range: settings.num, isKnown: workload.holdsAllInMemory)
     let row = try row(engine, workload, settings, path: path, live: live)
     try engine.close()
     return row

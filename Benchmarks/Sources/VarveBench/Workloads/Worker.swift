@@ -63,6 +63,7 @@ final class Worker<Session: KeyValueSession>: @unchecked Sendable {
     case .readreverse: try readInOrder(reverse: true)
     case .seekrandom: try seekRandom()
     case .deleterandom: try deleteRandom()
+    case .queue: try runQueue()
     case .ycsba, .ycsbb, .ycsbc, .ycsbd, .ycsbe, .ycsbf:
       guard let zipfian else { fatalError("a YCSB row is given its distribution") }
       try runYCSB(zipfian)

@@ -27,6 +27,10 @@ enum Workload: String, CaseIterable, Codable {
   /// `--threads` readers, and one writer beside them that overwrites keys of `fillrandom`.
   case readwhilewriting
   case deleterandom
+  /// A queue of at most 1,000: puts at the tail, deletes at the head, compaction off where an engine can, and a
+  /// snapshot that is taken after a tenth and held. Every hundredth put a cursor looks for the first key: the
+  /// latency is that of its seek alone, with its making.
+  case queue
   case compact
   case waitforcompaction
   /// `fillrandom` and `fillseq` into a memtable that holds them all: log and memtable alone.
@@ -38,15 +42,18 @@ enum Workload: String, CaseIterable, Codable {
   /// A first row of these starts from an empty database.
   var startsEmpty: Bool { rawValue.hasPrefix("fill") }
 
-  /// These run in a directory of their own, with a memtable that holds all they put.
-  var isAlone: Bool { self == .putalone || self == .putaloneseq }
+  /// These run in a directory of their own, which is gone afterwards.
+  var isAlone: Bool { holdsAllInMemory || self == .queue }
+
+  /// With a memtable that holds all they put.
+  var holdsAllInMemory: Bool { self == .putalone || self == .putaloneseq }
 
   var isYCSB: Bool { rawValue.hasPrefix("ycsb") }
 
   /// Whether the row puts or deletes, and so counts in the write amplification.
   var keyOrder: KeySequence.Order {
     switch self {
-    case .fillseq, .putaloneseq: .ascending
+    case .fillseq, .putaloneseq, .queue: .ascending
     case .fillclustered: .clustered(groups: 100)
     default: .uniform
     }
@@ -55,7 +62,7 @@ enum Workload: String, CaseIterable, Codable {
   var puts: Bool {
     switch self {
     case .fillseq, .fillrandom, .overwrite, .overwritehot, .fillclustered, .fillsync, .fillmixed, .putalone,
-      .putaloneseq:
+      .putaloneseq, .queue:
       true
     default: false
     }

@@ -1,0 +1,135 @@
+internal import Synchronization
+
+/// A stretch of a family in which a cursor found nothing alive: from `lower` (included) to `upper` (excluded).
+struct DeadRun: Sendable {
+  let family: FamilyState
+  /// What the cursor saw. Held, so that whatever was written since can be told from what was there.
+  let snapshot: EngineSnapshot
+  let lower: [UInt8]
+  let upper: [UInt8]
+}
+
+/// Puts one range tombstone over many keys that are dead, where a cursor has proved that they are.
+///
+/// A queue that lives at one end and dies at the other leaves a tombstone for each key that went. Until they
+/// are compacted away, every walk to the first live key steps over all of them; and there is always
+/// more to step over. So a cursor that has passed a long run has the engine write a range tombstone over it. The
+/// next one passes it with one seek in each source, and what is flushed later leaves the run out.
+///
+/// # Why it changes nothing
+/// A cursor reads the whole family at one sequence, so there nothing lives between the ends of the run. The range
+/// tombstone is an ordinary commit, with the condition that nobody has written into the run since
+/// (`TransactionCheck`): the leader looks, and no other commit comes between. So for every reader the run is as
+/// empty with it as without; a reader at an older sequence does not see it. Transactions that read the run are told of no
+/// conflict, as long as it is in a memtable (`RangeTombstoneTree.noteRedundant`).
+///
+/// # What it is not done for
+/// - Cursors at a snapshot of the caller's: they would see what newer ones have long covered. Cursors of
+///   transactions: they see what nobody else does.
+/// - Families with entries that are not logged: a crash must lose those, and with them what the proof rests on.
+/// - Where the run's check would have to read tables: a flush came between, and the next cursor will pass again.
+/// - Where there is no room in the memtable or the log: nothing waits for this.
+///
+/// # Who does it
+/// A job that leads if nobody else does; else the writer that leads next, before its own commit.
+///
+/// # Concurrency
+/// Safe from any thread. It may outlive the engine, with a cursor, and does nothing then.
+final class DeadRuns: Sendable {
+  /// From how many dead keys on a run is covered.
+  let runMinimum: Int
+  private let pipeline: CommitPipeline
+  private let executor: any BackgroundExecutor
+  private let tree: Tree
+  private let state = Mutex(State())
+
+  private struct State: Sendable {
+    var pending: [DeadRun] = []
+    var isScheduled = false
+    var isStopped = false
+  }
+
+  /// More wait only where nobody can lead; the next cursor will pass again.
+  private static let pendingMaximum = 8
+
+  init(runMinimum: Int, _ pipeline: CommitPipeline, _ executor: any BackgroundExecutor, _ tree: Tree) {
+    self.runMinimum = runMinimum
+    self.pipeline = pipeline
+    self.executor = executor
+    self.tree = tree
+  }
+
+  /// Has a run covered some time, if it still is one.
+  func cover(_ run: DeadRun) {
+    let shouldSubmit = state.withLock { state in
+      guard !state.isStopped, state.pending.count < Self.pendingMaximum,
+        !state.pending.contains(where: { $0.family === run.family })
+      else { return false }
+      state.pending.append(run)
+      defer { state.isScheduled = true }
+      return !state.isScheduled
+    }
+    guard shouldSubmit else { return }
+    executor.submit("tombstones.cover", priority: .normal) { [self] in
+      state.withLock { $0.isScheduled = false }
+      pipeline.leadIfFree { commitPending() }
+      if !state.withLock({ $0.pending.isEmpty }) { pipeline.noteBroken() }
+    }
+  }
+
+  /// Commits what waits. The leader's, between two commits.
+  func commitPending() {
+    let runs = state.withLock { state in
+      defer { state.pending = [] }
+      return state.pending
+    }
+    for run in runs { commit(run) }
+  }
+
+  private func commit(_ run: DeadRun) {
+    let family = run.family
+    guard !family.isDropped, !family.holdsUnlogged else { return }
+    var payload = ByteWriter(capacity: run.lower.count + run.upper.count + 32)
+    run.lower.withByteView { lower in
+      run.upper.withByteView { upper in BatchFormat.append(.rangeDelete, family.id, lower, upper, to: &payload) }
+    }
+    guard pipeline.hasRoom(for: family, keySize: run.lower.count, valueSize: run.upper.count, payload.count) else {
+      return
+    }
+    let check = DeadRunCheck(run, tree)
+    do throws(EngineError) {
+      try pipeline.commitLeading(payload.view, CommitTerms(condition: check, isRedundant: true))
+      pipeline.log.metrics.counters.addCoveredRun()
+    } catch {
+      // Then it stays as it is: whoever writes next meets the error, too, if it is one that lasts.
+    }
+  }
+
+  /// Covers nothing from now on.
+  func stop() {
+    state.withLock { state in
+      state.isStopped = true
+      state.pending = []
+    }
+  }
+}
+
+/// Whether a run is still dead: nobody has written into it since the cursor saw it.
+private final class DeadRunCheck: CommitCondition {
+  private let run: DeadRun
+  private let tree: Tree
+
+  init(_ run: DeadRun, _ tree: Tree) {
+    self.run = run
+    self.tree = tree
+  }
+
+  func check() throws(EngineError) {
+    let changed = ChangedSources(run.family.retainView(), tree, above: run.snapshot.sequence)
+    guard !changed.hasTables else { throw EngineError(.conflict, "the family was flushed since") }
+    let range = ReadRange()
+    run.lower.withByteView { range.setLower($0) }
+    run.upper.withByteView { range.setUpper($0, isExcluded: true) }
+    if try changed.change(in: range) != nil { throw EngineError(.conflict, "the run was written to since") }
+  }
+}
