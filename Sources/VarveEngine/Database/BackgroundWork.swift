@@ -75,7 +75,7 @@ final class BackgroundWork: Sendable {
     controller = WriteController(plan.controllerOptions)
     deadRuns =
       options.readOnly || options.deadRunMinimum == 0
-      ? nil : DeadRuns(runMinimum: options.deadRunMinimum, pipeline, executor, tree)
+      ? nil : DeadRuns(runMinimum: options.deadRunMinimum, pipeline, tree)
     let picker = LeveledCompactionPicker(options: plan.pickerOptions)
     scheduler.withLock { $0 = CompactionScheduler(self, picker: picker) }
   }

@@ -31,7 +31,9 @@ struct DeadRun: Sendable {
 /// - Where there is no room in the memtable or the log: nothing waits for this.
 ///
 /// # Who does it
-/// A job that leads if nobody else does; else the writer that leads next, before its own commit.
+/// The thread that ends the cursor, if nobody leads at the moment: some microseconds, and nothing to wait for. Else
+/// the writer that leads next, before its own commit. A job in the background would come too late: in the
+/// time of a flush a busy queue moves on by a hundred thousand keys.
 ///
 /// # Concurrency
 /// Safe from any thread. It may outlive the engine, with a cursor, and does nothing then.
@@ -39,42 +41,35 @@ final class DeadRuns: Sendable {
   /// From how many dead keys on a run is covered.
   let runMinimum: Int
   private let pipeline: CommitPipeline
-  private let executor: any BackgroundExecutor
   private let tree: Tree
   private let state = Mutex(State())
 
   private struct State: Sendable {
     var pending: [DeadRun] = []
-    var isScheduled = false
     var isStopped = false
   }
 
   /// More wait only where nobody can lead; the next cursor will pass again.
   private static let pendingMaximum = 8
 
-  init(runMinimum: Int, _ pipeline: CommitPipeline, _ executor: any BackgroundExecutor, _ tree: Tree) {
+  init(runMinimum: Int, _ pipeline: CommitPipeline, _ tree: Tree) {
     self.runMinimum = runMinimum
     self.pipeline = pipeline
-    self.executor = executor
     self.tree = tree
   }
 
-  /// Has a run covered some time, if it still is one.
+  /// Has a run covered, if it still is one: now or by the next leader.
   func cover(_ run: DeadRun) {
-    let shouldSubmit = state.withLock { state in
+    let isTaken = state.withLock { state in
       guard !state.isStopped, state.pending.count < Self.pendingMaximum,
         !state.pending.contains(where: { $0.family === run.family })
       else { return false }
       state.pending.append(run)
-      defer { state.isScheduled = true }
-      return !state.isScheduled
+      return true
     }
-    guard shouldSubmit else { return }
-    executor.submit("tombstones.cover", priority: .normal) { [self] in
-      state.withLock { $0.isScheduled = false }
-      pipeline.leadIfFree { commitPending() }
-      if !state.withLock({ $0.pending.isEmpty }) { pipeline.noteBroken() }
-    }
+    guard isTaken else { return }
+    pipeline.leadIfFree { commitPending() }
+    if !state.withLock({ $0.pending.isEmpty }) { pipeline.noteBroken() }
   }
 
   /// Commits what waits. The leader's, between two commits.

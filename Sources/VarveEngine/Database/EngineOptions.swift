@@ -71,10 +71,10 @@ public struct EngineOptions: Sendable {
   /// of the process's limit of descriptors, at most 4,096.
   public var openTableCount: Int?
 
-  /// So many dead keys in a row, and a cursor that has passed them has the engine put one range tombstone over
-  /// them, so that the next one passes them by a seek: a commit of its own, which changes no answer. From
-  /// 32 on; 0 for never. Default 256: to step over so many takes about as long as a commit.
-  public var deadRunMinimum = 256
+  /// So many dead keys in a row, and a cursor that has passed them puts one range tombstone over them when it ends,
+  /// so that the next one passes them by a seek: a commit of its own, which changes no answer and waits for nothing. From
+  /// 32 on; 0 for never. Default 128: to step over so many takes longer than the commit.
+  public var deadRunMinimum = 128
 
   /// Operators that families name in their options, beside those that every engine knows. A family whose
   /// operator is missing can be opened; reads of keys with operands throw `.mergeFailed` then, and merges

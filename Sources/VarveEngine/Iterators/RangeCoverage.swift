@@ -27,8 +27,10 @@ struct RangeCoverage: ~Copyable {
 
   private let sequence: SequenceNumber
   private var sources: [Ranked] = []
+  /// Where all sources say the same of all keys.
   private var segment = TombstoneSegment.uncovered
-  /// The rank of the source whose tombstone is the newest in `segment`.
+  /// What the source with the newest tombstone says by itself, which reaches further, and its rank.
+  private var cover = TombstoneSegment.uncovered
   private var rank = 0
   private var hasSegment = false
 
@@ -61,12 +63,12 @@ struct RangeCoverage: ~Copyable {
   ///
   /// Requires: the last call of `sequence(covering:)` was for that entry's key, and covers it.
   func end(forChild child: Int) -> ByteView? {
-    rank < child || (rank == child && segment.coversAll) ? segment.upper : nil
+    rank < child || (rank == child && cover.coversAll) ? cover.upper : nil
   }
 
   /// The same for a walk backward: everything from there on is dead.
   func start(forChild child: Int) -> ByteView? {
-    rank < child || (rank == child && segment.coversAll) ? segment.lower : nil
+    rank < child || (rank == child && cover.coversAll) ? cover.lower : nil
   }
 
   @inline(never)
@@ -82,7 +84,7 @@ struct RangeCoverage: ~Copyable {
       found.narrow(to: part)
       if part.sequence > found.sequence {
         found.sequence = part.sequence
-        found.coversAll = part.coversAll
+        cover = part
         rank = source.rank
       }
     }

@@ -148,4 +148,26 @@ struct EngineRulesTests {
     #expect(try engine.verify().faults.isEmpty)
     try engine.close()
   }
+
+  @Test
+  func `without compactions in the background nothing is compacted, nobody is slowed down, and compact still does`()
+    throws
+  {
+    var options = DamageFixture.options()
+    options.memtableSize = 64 << 10
+    options.compactsInBackground = false
+    let engine = try Engine.open(at: "/db", options: options, environment: .inMemory())
+    for round in 0..<30 {
+      for index in 0..<50 { try engine.put(DamageFixture.key(index), [UInt8](repeating: UInt8(round), count: 100)) }
+      try engine.flush()
+    }
+    try engine.waitForCompaction()
+    #expect(engine.statistics.levels[0].fileCount == 30)
+    #expect(engine.statistics.work.compactionCount == 0 && engine.statistics.work.moveCount == 0)
+    #expect(engine.background.controller.isFree)
+    try engine.compact()
+    #expect(engine.statistics.levels[0].fileCount == 0)
+    #expect(try engine.get(DamageFixture.key(7)) == [UInt8](repeating: 29, count: 100))
+    try engine.close()
+  }
 }

@@ -158,7 +158,7 @@
       return true
     }
 
-    func holdSnapshot() throws { snapshot = leveldb_create_snapshot(database).map(OpaquePointer.init) }
+    func holdSnapshot() throws { snapshot = leveldb_create_snapshot(database) }
 
     func openCursor() throws { cursor = leveldb_create_iterator(database, reads) }
 
