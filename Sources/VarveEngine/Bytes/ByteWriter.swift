@@ -1,3 +1,11 @@
+#if canImport(Darwin)
+  import Darwin
+#elseif canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#endif
+
 /// Bytes being put together: a growing buffer of its own, little-endian integers, later patches.
 ///
 /// `append` costs amortised O(bytes). The memory is freed with the writer; `removeAll` keeps it for
@@ -11,17 +19,42 @@ struct ByteWriter: ~Copyable, @unchecked Sendable {
   private(set) var base: UnsafeMutableRawPointer
   private(set) var count: Int = 0
   private(set) var capacity: Int
+  private let mapsLarge: Bool
 
-  init(capacity: Int = 256) {
+  /// `mapsLarge`: memory from 128 KiB on is mapped, and so goes back to the system when it is freed. For buffers
+  /// that come and go with tables: the heap keeps what was large, and is torn by it. Else the heap is faster.
+  init(capacity: Int = 256, mapsLarge: Bool = false) {
+    self.mapsLarge = mapsLarge
     self.capacity = capacity <= 0 ? 0 : max(capacity, 16)
     if self.capacity == 0 {
       unsafe self.base = UnsafeMutableRawPointer(bitPattern: 16).unsafelyUnwrapped
     } else {
-      unsafe self.base = UnsafeMutableRawPointer.allocate(byteCount: self.capacity, alignment: 16)
+      unsafe self.base = ByteWriter.allocate(self.capacity, mapsLarge)
     }
   }
 
-  deinit { if capacity > 0 { unsafe base.deallocate() } }
+  deinit { if capacity > 0 { unsafe ByteWriter.release(base, capacity, mapsLarge) } }
+
+  private static let mappedSizeMinimum = 128 << 10
+
+  private static func allocate(_ size: Int, _ mapsLarge: Bool) -> UnsafeMutableRawPointer {
+    guard mapsLarge, size >= mappedSizeMinimum else {
+      return UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 16)
+    }
+    let memory = unsafe mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0)
+    guard let memory = unsafe memory, unsafe memory != MAP_FAILED else {
+      fatalError("no memory for a buffer of \(size) bytes: lower the memory budget")
+    }
+    return unsafe memory
+  }
+
+  private static func release(_ base: UnsafeMutableRawPointer, _ size: Int, _ mapsLarge: Bool) {
+    if mapsLarge && size >= mappedSizeMinimum {
+      unsafe munmap(base, size)
+    } else {
+      unsafe base.deallocate()
+    }
+  }
 
   var view: ByteView { unsafe ByteView(base: UnsafeRawPointer(base), count: count) }
   var bytes: [UInt8] { view.bytes }
@@ -43,10 +76,12 @@ struct ByteWriter: ~Copyable, @unchecked Sendable {
 
   @inline(never)
   private mutating func grow(_ extra: Int) {
-    let wanted = max(capacity * 2, count + extra, 16)
-    let larger = UnsafeMutableRawPointer.allocate(byteCount: wanted, alignment: 16)
+    // What is mapped counts for the memory budget: a little more than is needed, not twice as much.
+    let isMapped = mapsLarge && capacity >= ByteWriter.mappedSizeMinimum
+    let wanted = max(isMapped ? capacity / 4 * 5 : capacity * 2, count + extra, 16)
+    let larger = unsafe ByteWriter.allocate(wanted, mapsLarge)
     unsafe larger.copyMemory(from: base, byteCount: count)
-    if capacity > 0 { unsafe base.deallocate() }
+    if capacity > 0 { unsafe ByteWriter.release(base, capacity, mapsLarge) }
     unsafe base = larger
     capacity = wanted
   }

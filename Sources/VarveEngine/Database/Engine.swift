@@ -210,8 +210,12 @@ public final class Engine: Sendable {
 
   // MARK: - Closing
 
-  /// Ends the engine: waits for the background work, makes everything logged durable, writes the end
-  /// records, and gives the lock back. Snapshots and cursors must be gone. A second call does nothing.
+  /// Ends the engine: waits for the background work, makes everything durable, the end of the log included,
+  /// and gives the lock back. Snapshots and cursors must be gone. A second call does nothing.
+  ///
+  /// What is not in tables may stay in the log, for the next open to replay, where that costs less than tables:
+  /// at most 128 KiB of the log for each family that has such entries, and a small segment in any case. Entries
+  /// that were never logged go into tables.
   ///
   /// Throws what the last sync met; the engine is closed all the same.
   public func close() throws(EngineError) {

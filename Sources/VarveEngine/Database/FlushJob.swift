@@ -2,7 +2,8 @@
 ///
 /// # Steps
 /// 1. Merge the frozen memtables of a family, keeping one version of a key for each snapshot interval
-///    (the visible sequence at the start counts as a snapshot), and write and sync the tables.
+///    (the visible sequence at the start counts as a snapshot), and write the tables; sync them in groups
+///    (`FlushedTables`), and then their directory.
 /// 2. Sync the log up to the tables' highest sequence, where other families have entries that are only
 ///    there: else a loss of power could leave half of a batch. And where segments are freed: the one that
 ///    becomes the oldest must not be without a header then.
@@ -56,14 +57,15 @@ struct FlushJob {
 
   /// Returns what is told of the tables, where anybody listens.
   func run() throws(EngineError) -> [EngineEvent.Table] {
-    var edit = VersionEdit()
+    let tables = FlushedTables(background)
+    var edit: VersionEdit
     var flushed: [FamilyID: Int] = [:]
-    var written: [FileNumber] = []
     let oldest: FileNumber
     do throws(EngineError) {
+      for input in inputs { try build(input, tables) }
+      try tables.sync()
+      edit = tables.edit
       for input in inputs {
-        let tables = try build(input, &written)
-        for table in tables { edit.addTable(table, family: input.family.id, level: 0) }
         edit.setFlushed(input.newestSequence, family: input.family.id)
         flushed[input.family.id] = input.frozen.count
       }
@@ -73,7 +75,7 @@ struct FlushJob {
       // A release that found nothing to free.
       if inputs.isEmpty && edit.oldestLog == nil { return [] }
     } catch {
-      background.tree.removeTables(written)
+      tables.discard()
       throw error
     }
     try install(edit, flushed, oldest)
@@ -130,18 +132,17 @@ struct FlushJob {
 
   // MARK: - Tables
 
-  private func build(_ input: Input, _ written: inout [FileNumber]) throws(EngineError) -> [TableMetadata] {
+  private func build(_ input: Input, _ tables: FlushedTables) throws(EngineError) {
     let snapshots = background.snapshots.sequences { background.pipeline.visible }
     let tombstones = FlushMerge.tombstones(input.frozen.map(\.table), snapshots: snapshots)
-    var output = FlushOutput(input, background, tombstones)
-    defer { written += output.written }
+    var output = FlushOutput(input, background, tombstones, into: tables)
     do throws(EngineError) {
       try FlushMerge.run(
         input.frozen.map(\.table), snapshots: snapshots, tombstones: tombstones, merge: input.family.state.merge
       ) { (key) throws(EngineError) in
         try output.builder(for: key)
       }
-      return try output.finish()
+      try output.finish()
     } catch {
       output.discard()
       throw error

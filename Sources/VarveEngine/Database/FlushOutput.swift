@@ -18,11 +18,14 @@ struct FlushOutput {
   /// Where the keys of the next piece begin; nil: with the first.
   private var lower: [UInt8]?
   private var current: TableOutput?
-  private var tables: [TableMetadata] = []
-  /// All files so far, whether they are whole or not.
-  private(set) var written: [FileNumber] = []
+  /// The tables of the whole flush.
+  private let tables: FlushedTables
 
-  init(_ input: FlushJob.Input, _ background: BackgroundWork, _ tombstones: CompactionTombstones) {
+  init(
+    _ input: FlushJob.Input, _ background: BackgroundWork, _ tombstones: CompactionTombstones,
+    into tables: FlushedTables
+  ) {
+    self.tables = tables
     self.tombstones = tombstones
     family = input.family.state
     self.background = background
@@ -60,7 +63,7 @@ struct FlushOutput {
 
   private mutating func begin() throws(EngineError) -> TableBuilder {
     let output = try TableOutput(background, family, level: 0, origin: .flush)
-    written.append(output.number)
+    tables.begin(output.number)
     output.updateCharge(expecting: filterCharge)
     current = output
     return output.builder
@@ -71,18 +74,17 @@ struct FlushOutput {
     guard let output = current else { return }
     tombstones.write(from: lower, to: upper, into: output.builder)
     lower = upper
-    let table = try output.finish()
+    let table = try output.write()
     current = nil
-    background.metrics.counters.addFlushed(table.fileSize)
-    tables.append(table)
+    background.metrics.counters.addFlushed(table.metadata.fileSize)
+    try tables.add(table, family: family.id)
   }
 
-  /// The tables; none where nothing was left to write.
-  mutating func finish() throws(EngineError) -> [TableMetadata] {
+  /// Writes the last table; none where nothing is left to write.
+  mutating func finish() throws(EngineError) {
     // What is left of range tombstones gets a table of its own, if it has to.
     if current == nil, tombstones.hasAny(from: lower, to: nil) { _ = try begin() }
     try finishPiece(before: nil)
-    return tables
   }
 
   /// Gives up a piece that is not whole.

@@ -1,6 +1,6 @@
 /// A table that a flush or compaction writes: its file, its builder, and what becomes of them.
 ///
-/// One job's. `finish` or `discard` ends it.
+/// One job's. `write`, `finish` or `discard` ends it.
 final class TableOutput {
   let number: FileNumber
   let builder: TableBuilder
@@ -27,15 +27,17 @@ final class TableOutput {
   /// Charges what the builder takes by now, and `more` that it is known to need.
   func updateCharge(expecting more: Int = 0) { charge.resize(to: builder.memorySize + more) }
 
+  /// Writes the rest. The table is to be synced, and its directory, before anything names it.
+  func write() throws(EngineError) -> WrittenTable {
+    let summary = try builder.finish()
+    return WrittenTable(metadata: TableMetadata(number: number, summary), level: level, file: file)
+  }
+
   /// Writes the rest and syncs. The directory is the caller's to sync.
   func finish() throws(EngineError) -> TableMetadata {
-    let summary = try builder.finish()
-    try file.sync()
-    file.close()
-    background.metrics.events.emit(
-      .tableCreated(
-        .init(number: number.value, level: level, bytes: summary.fileSize, entryCount: summary.entryCount)))
-    return TableMetadata(number: number, summary)
+    let table = try write()
+    try WrittenTable.sync([table], background)
+    return table.metadata
   }
 
   /// Gives up a file that no edit names.
@@ -43,6 +45,24 @@ final class TableOutput {
     file.close()
     background.tree.removeTables([number])
   }
+}
+
+/// A table whose bytes are all written, and may not survive a loss of power yet. It takes no memory but its file.
+struct WrittenTable {
+  let metadata: TableMetadata
+  fileprivate let level: Int
+  fileprivate let file: any File
+
+  /// Syncs the files of tables and closes them. The directory is the caller's to sync.
+  static func sync(_ tables: [WrittenTable], _ background: BackgroundWork) throws(EngineError) {
+    try background.tree.environment.fileSystem.sync(tables.map(\.file))
+    for table in tables {
+      table.file.close()
+      background.metrics.events.emit(.tableCreated(.init(table.metadata, level: table.level)))
+    }
+  }
+
+  func close() { file.close() }
 }
 
 extension TableMetadata {

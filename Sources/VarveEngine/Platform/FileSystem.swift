@@ -43,6 +43,9 @@ public protocol FileSystem: Sendable {
   func attributes(_ path: String) throws(EngineError) -> FileAttributes?
   /// Makes the entries of a directory survive a loss of power.
   func syncDirectory(_ path: String) throws(EngineError)
+  /// `File.sync` of several of this file system's files, perhaps side by side. Where one fails nothing is known
+  /// of any.
+  func sync(_ files: [any File]) throws(EngineError)
   /// How many bytes can still be allocated where `path` is.
   func freeSpace(_ path: String) throws(EngineError) -> UInt64
   /// Whether files below `path` are overwritten in place, so that a mapping of a file whose blocks are
@@ -59,6 +62,10 @@ public protocol FileSystem: Sendable {
 }
 
 extension FileSystem {
+  /// One after the other.
+  public func sync(_ files: [any File]) throws(EngineError) {
+    for file in files { try file.sync() }
+  }
   /// Nil: followers read the log alone.
   public func machineSession() -> MachineSession? { nil }
   /// What a file system says that doesn't say anything: its files are the process's own.

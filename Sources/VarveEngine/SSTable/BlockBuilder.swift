@@ -9,6 +9,8 @@
 struct BlockBuilder: ~Copyable {
   /// A row that waits: trailer (8), end of its key in `keys` (4), end of its value in the values (4).
   private static let recordSize = 16
+  /// What a block of large values may leave for the next one.
+  private static let keptCapacityMaximum = 128 << 10
 
   private var content: ByteWriter
   private var keys: ByteWriter
@@ -26,11 +28,17 @@ struct BlockBuilder: ~Copyable {
   private var firstKind: UInt8 = 0
   private var hasOneKind = true
 
+  private let contentCapacity: Int
+
   init(capacity: Int) {
-    content = ByteWriter(capacity: capacity + capacity / 4 + 1024)
+    contentCapacity = capacity + capacity / 4 + 1024
+    content = ByteWriter(capacity: contentCapacity, mapsLarge: true)
     keys = ByteWriter(capacity: capacity / 4 + 1024)
     records = ByteWriter(capacity: capacity / 4 + 1024)
   }
+
+  /// The memory of all buffers.
+  var memorySize: Int { content.capacity + keys.capacity + records.capacity + bundles.capacity }
 
   var isEmpty: Bool { rowCount == 0 }
   /// The key added last; valid until the next change. Only if there is one.
@@ -109,6 +117,10 @@ struct BlockBuilder: ~Copyable {
   /// Forgets the rows and keeps the memory.
   mutating func removeAll() {
     content.removeAll()
+    // One huge value must not keep its memory for the rest of the table.
+    if content.capacity > max(contentCapacity * 4, BlockBuilder.keptCapacityMaximum) {
+      content = ByteWriter(capacity: contentCapacity, mapsLarge: true)
+    }
     keys.removeAll()
     records.removeAll()
     rowCount = 0

@@ -80,7 +80,8 @@ final class ReadAhead {
     count = 0
     start = handle.offset
     let wanted = max(handle.fileSize, min(options.size, Int(limit - start)))
-    if wanted > capacity {
+    // One huge value must not keep its memory for the rest of the table.
+    if wanted > capacity || capacity > 2 * max(wanted, options.size) {
       unsafe BlockMemory.release(buffer, capacity)
       capacity = wanted
       unsafe buffer = BlockMemory.allocate(capacity, alignment: 64).take()
@@ -95,7 +96,7 @@ final class ReadAhead {
   }
 
   private func reserve(_ size: Int) {
-    if size <= unpackedCapacity { return }
+    if size <= unpackedCapacity, unpackedCapacity <= 2 * max(size, options.size) { return }
     unsafe BlockMemory.release(unpacked, unpackedCapacity)
     unpackedCapacity = size + size / 4
     unsafe unpacked = BlockMemory.allocate(unpackedCapacity, alignment: 64).take()

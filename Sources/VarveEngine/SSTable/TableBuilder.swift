@@ -64,8 +64,7 @@ final class TableBuilder {
   }
   /// The memory that the builder takes: buffers, the index and the filter's hashes.
   var memorySize: Int {
-    options.bufferSize + options.bufferSize / 4 + 4 * options.blockSize + index.estimatedSize + filter.memorySize
-      + rangeTombstones.memorySize
+    file.memorySize + block.memorySize + index.estimatedSize + filter.memorySize + rangeTombstones.memorySize
   }
   /// Whether the entry added last is of this key: the table can't end here then.
   @inline(__always)

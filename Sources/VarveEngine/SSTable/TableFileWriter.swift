@@ -14,14 +14,18 @@ struct TableFileWriter: ~Copyable {
     self.tableID = tableID
     self.bufferSize = bufferSize
     self.startsWriteback = startsWriteback
-    buffer = ByteWriter(capacity: bufferSize + bufferSize / 4)
+    buffer = ByteWriter(capacity: bufferSize + bufferSize / 4, mapsLarge: true)
   }
+
+  /// The memory of the buffer.
+  var memorySize: Int { buffer.capacity }
 
   /// The size of the file when the buffer is written.
   var size: UInt64 { flushedSize + UInt64(buffer.count) }
 
   /// Packs a content if that pays, and appends it with its trailer.
   mutating func append(content: ByteView, _ compression: Compression) throws(EngineError) -> BlockHandle {
+    try makeRoom(content.count)
     let offset = size
     let start = buffer.count
     let codec = buffer.appendPacked(content, compression)
@@ -32,6 +36,7 @@ struct TableFileWriter: ~Copyable {
   mutating func append(
     packed: ByteView, _ codec: Compression, contentSize: UInt32
   ) throws(EngineError) -> BlockHandle {
+    try makeRoom(packed.count)
     let offset = size
     let start = buffer.count
     buffer.append(packed)
@@ -53,6 +58,7 @@ struct TableFileWriter: ~Copyable {
   mutating func append(
     stored block: ByteView, contentSize: UInt32, from source: (tableID: UInt64, offset: UInt64)
   ) throws(EngineError) -> BlockHandle {
+    try makeRoom(block.count)
     let offset = size
     let covered = block.count - 4
     buffer.append(block.slice(0, covered))
@@ -65,6 +71,11 @@ struct TableFileWriter: ~Copyable {
 
   mutating func append(footer: TableFooter) { footer.append(to: &buffer) }
 
+  /// Writes what is there where a large block would make the buffer grow.
+  private mutating func makeRoom(_ size: Int) throws(EngineError) {
+    if buffer.count + size + BlockTrailer.size > buffer.capacity { try flush() }
+  }
+
   private mutating func flushIfFull() throws(EngineError) {
     if buffer.count >= bufferSize { try flush() }
   }
@@ -76,7 +87,7 @@ struct TableFileWriter: ~Copyable {
     flushedSize += UInt64(buffer.count)
     buffer.removeAll()
     // One huge value must not keep its memory for the rest of the table.
-    if buffer.capacity > bufferSize * 4 { buffer = ByteWriter(capacity: bufferSize + bufferSize / 4) }
+    if buffer.capacity > bufferSize * 2 { buffer = ByteWriter(capacity: bufferSize + bufferSize / 4, mapsLarge: true) }
   }
 }
 

@@ -64,7 +64,7 @@ struct DeadRunTests {
     for round in 1...20 {
       try Self.delete((round - 1) * 100..<round * 100, in: engine)
       #expect(try Self.first(engine) == Self.key(round * 100))
-        let fragments = Self.fragments(engine)
+      let fragments = Self.fragments(engine)
       #expect(fragments.count == 1 && fragments[0].start == Self.key(15))
       #expect(fragments.first?.end == Self.key(round * 100 - 1) + [0])
     }
@@ -79,7 +79,7 @@ struct DeadRunTests {
     for round in 1...20 {
       try Self.delete(3_000 - round * 100..<3_000 - (round - 1) * 100, in: engine)
       #expect(try Self.first(engine, isLast: true) == Self.key(3_000 - round * 100 - 1))
-        let fragments = Self.fragments(engine)
+      let fragments = Self.fragments(engine)
       #expect(fragments.count == 1 && fragments[0].end == Self.key(2_984) + [0])
       #expect(fragments.first?.start == Self.key(3_000 - round * 100))
     }
@@ -223,7 +223,7 @@ struct DeadRunTests {
       // Somebody else finds it, too, and the engine covers the run.
       let runs = Self.coveredRuns(engine)
       #expect(try Self.first(engine) == head)
-        #expect(Self.coveredRuns(engine) == runs + 1)
+      #expect(Self.coveredRuns(engine) == runs + 1)
       // Under the cover, where the transaction has read.
       if misses { try engine.deleteRange(from: Self.key(100), to: Self.key(101)) }
       do throws(EngineError) {
@@ -256,7 +256,7 @@ struct DeadRunTests {
       let runs = Self.coveredRuns(engine)
       try Self.delete(400 + write * 100..<500 + write * 100, in: engine)
       #expect(try Self.first(engine) == Self.key(500 + write * 100))
-        #expect(Self.coveredRuns(engine) == runs + 1)
+      #expect(Self.coveredRuns(engine) == runs + 1)
       do throws(EngineError) {
         try transaction.commit()
         Issue.record("write \(write) came between")

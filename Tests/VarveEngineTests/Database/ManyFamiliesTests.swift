@@ -20,6 +20,10 @@ struct ManyFamiliesTests {
   private static func names(_ count: Int) -> [String] { (0..<count).map { "family \($0)" } }
   private static func key(_ index: Int) -> [UInt8] { DamageFixture.key(index) }
 
+  private static func count(_ suffix: String, in disk: MemoryFileSystem) throws -> Int {
+    try disk.list("/db").count { $0.hasSuffix(suffix) }
+  }
+
   private static func code(_ body: () throws(EngineError) -> Void) -> EngineError.Code? {
     do throws(EngineError) {
       try body()
@@ -67,6 +71,53 @@ struct ManyFamiliesTests {
       #expect(try again.get(Self.key(index), in: family) == [1])
     }
     try again.close()
+  }
+
+  @Test func `a close leaves to the log what little many families have, and makes tables of what it has not`() throws {
+    let disk = MemoryFileSystem()
+    var options = DamageFixture.options()
+    options.memtableSize = 4 << 20
+    options.logSegmentSize = 256 << 10
+    let value = [UInt8](repeating: 3, count: 8_000)
+    let (engine, _) = try Self.open(disk, options: options)
+    let families = try engine.createFamilies(Self.names(200))
+    for (index, family) in families.enumerated() { try engine.put(Self.key(index), value, in: family) }
+    #expect(engine.pipeline.log.liveBytes > 1 << 20)
+    try engine.close()
+    #expect(try Self.count(".sst", in: disk) == 0)
+
+    // An unlogged batch is in no log: its families get tables, the others none.
+    let (second, _) = try Self.open(disk, seed: 2, options: options)
+    for (index, family) in second.families.dropFirst().enumerated() {
+      #expect(try second.get(Self.key(index), in: family) == value)
+    }
+    var batch = WriteBatch()
+    for family in second.families[10..<13] { try batch.put([1], [2], in: family) }
+    try second.write(batch, durability: Durability.none)
+    try second.close()
+    #expect(try Self.count(".sst", in: disk) == 3)
+
+    let (third, _) = try Self.open(disk, seed: 3, options: options)
+    for (index, family) in third.families.dropFirst().enumerated() {
+      #expect(try third.get(Self.key(index), in: family) == value)
+    }
+    for family in third.families[10..<13] { #expect(try third.get([1], in: family) == [2]) }
+    try third.close()
+  }
+
+  @Test func `a close makes tables of a long log of few families`() throws {
+    let disk = MemoryFileSystem()
+    var options = DamageFixture.options()
+    options.memtableSize = 4 << 20
+    options.logSegmentSize = 256 << 10
+    let (engine, _) = try Self.open(disk, options: options)
+    let families = try engine.createFamilies(Self.names(4))
+    for index in 0..<200 {
+      try engine.put(Self.key(index), [UInt8](repeating: 3, count: 8_000), in: families[index % 4])
+    }
+    try engine.close()
+    #expect(try Self.count(".sst", in: disk) == 4)
+    #expect(try Self.count(".log", in: disk) == 1)
   }
 
   @Test func `a batch over thousands of families takes the memory of its entries`() throws {

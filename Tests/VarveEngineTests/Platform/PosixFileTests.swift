@@ -97,6 +97,27 @@ import Testing
     }
   }
 
+  @Test func `several files are synced, each once, and what one of them meets is told`() throws {
+    let directory = try TemporaryDirectory()
+    let synced = Mutex<Set<Int32>>([])
+    let failing = Mutex<Int32?>(nil)
+    var calls = SystemCalls.system
+    calls.syncData = { descriptor in
+      let isNew = synced.withLock { $0.insert(descriptor).inserted }
+      return isNew && failing.withLock({ $0 }) != descriptor ? 0 : -EIO
+    }
+    let files = PosixFileSystem(calls: calls)
+    let many = try (0..<50).map { try files.createFile("\(directory.path)/\($0)") }
+    for count in [0, 1, 7, 50] {
+      synced.withLock { $0 = [] }
+      try files.sync(Array(many.prefix(count)))
+      #expect(synced.withLock { $0.count } == count)
+    }
+    failing.withLock { $0 = synced.withLock { $0.sorted()[30] } }
+    synced.withLock { $0 = [] }
+    #expect(errorCode { () throws(EngineError) in try files.sync(many) } == .inputOutput)
+  }
+
   @Test func `files are the owner's alone`() throws {
     let directory = try TemporaryDirectory()
     let files = PosixFileSystem()
