@@ -17,8 +17,14 @@ final class CrashDriver {
   private(set) var model: CrashModel
   private(set) var executor: SteppedExecutor
   private var random: SeededRandom
-  private var opened: Engine?
-  private var snapshots: [(snapshot: EngineSnapshot, present: Set<Int>)] = []
+  /// Looks at the content around the background's jobs.
+  private let watch: ContentWatch
+  private var opened: Engine? {
+    didSet { if let opened { watch.attach(opened) } }
+  }
+  private var snapshots: [(snapshot: EngineSnapshot, present: Set<Int>)] = [] {
+    didSet { watch.setSnapshots(snapshots.map(\.snapshot)) }
+  }
   /// The batches that are there, as far as this driver knows.
   private var present: Set<Int> = []
   /// A `.powerEvery` batch, and when the timer must have synced it.
@@ -34,6 +40,7 @@ final class CrashDriver {
     self.disk = disk
     self.model = model
     random = SeededRandom(seed: seed)
+    watch = ContentWatch(seed: seed, oneIn: 4)
     clock = ManualClock(1_000_000)
     executor = SteppedExecutor(seed: 0, clock: clock)
     shared = CrashProgress(promise)
@@ -58,7 +65,7 @@ final class CrashDriver {
   // MARK: Opening and closing
 
   func open() throws {
-    executor = SteppedExecutor(seed: random.next(), clock: clock)
+    executor = SteppedExecutor(seed: random.next(), clock: clock, watch: watch)
     let numbers = Mutex(SeededRandom(seed: random.next()))
     let environment = EngineEnvironment(
       fileSystem: disk, clock: clock, random: { numbers.withLock { $0.next() } },
@@ -101,6 +108,8 @@ final class CrashDriver {
   func close() throws {
     snapshots = []
     loggedAgainBefore = bytesLoggedAgain
+    try checkWatch()
+    watch.detach()
     try engine.close()
     opened = nil
     shared.update { promise in
@@ -113,14 +122,24 @@ final class CrashDriver {
   /// Gives the engine up after a crash; every call on the disk fails from now on.
   func abandon() {
     snapshots = []
+    watch.detach()
     try? opened?.close()
     opened = nil
   }
 
   // MARK: Checks
 
+  /// How many changes of tables were looked at.
+  var installCount: Int { watch.installCount }
+
+  /// That no background work changed what readers see. While the power is off nobody can tell.
+  func checkWatch() throws {
+    if let problem = watch.problem, !disk.hasCrashed { throw CrashFailure(problem) }
+  }
+
   /// Compares everything with the model, after a crash. What is there now must stay.
   func checkRecovered(after policy: CrashPolicy) throws -> CrashModel.Found {
+    try checkWatch()
     let promise = shared.promise
     let found = try model.check(engine, promise, logged: promise.logged(after: policy))
     present = found.present
@@ -137,6 +156,7 @@ final class CrashDriver {
 
   /// Compares everything with the model while nothing is wrong: every batch is there.
   func check() throws {
+    try checkWatch()
     let promise = shared.promise
     let found = try model.check(engine, promise, logged: promise.submitted)
     guard found.present == present else {

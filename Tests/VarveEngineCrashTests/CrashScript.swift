@@ -53,6 +53,8 @@ struct CrashScript {
     var traceHash: UInt64 = 0
     var diskOperations = 0
     var batchCount = 0
+    /// Changes of tables that the content was compared around.
+    var installCount = 0
   }
 
   /// Runs the script. Throws where anything is wrong even without a crash.
@@ -76,6 +78,7 @@ struct CrashScript {
     summary.traceHash = disk.traceHash
     summary.diskOperations = disk.operationCount
     summary.batchCount = driver.model.batches.count
+    summary.installCount = driver.installCount
     return summary
   }
 

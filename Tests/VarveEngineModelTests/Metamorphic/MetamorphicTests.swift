@@ -21,13 +21,14 @@ struct MetamorphicTests {
     let chosen = Self.variable("VARVE_TEST_SEED").flatMap { UInt64($0) }
     let count = UInt64(TestScale.count(Self.sequenceCount))
     let seeds = chosen.map { part == 0 ? [$0] : [] } ?? (1...count).filter { Int($0) % Self.partCount == part }
+    var installCount = 0
     var kinds = Array(repeating: 0, count: SequenceOperation.Kind.allCases.count)
     let clock = ContinuousClock()
     let start = clock.now
     for seed in seeds {
       let operations = SequenceSource.sequence(seed: seed)
       for operation in operations { kinds[operation.kind.rawValue] += 1 }
-      guard let found = Self.firstDisagreement(operations, settings) else { continue }
+      guard let found = Self.firstDisagreement(operations, settings, &installCount) else { continue }
       Issue.record("seed \(seed): \(try Self.report(found))")
       return
     }
@@ -35,9 +36,11 @@ struct MetamorphicTests {
     let elapsed = start.duration(to: clock.now) / .seconds(1)
     print(
       "metamorphic, part \(part): \(seeds.count) sequences under \(settings.count) settings,",
-      "\(total * settings.count) operations in \(Int(elapsed)) s, \(Int(Double(total * settings.count) / elapsed)) a second"
+      "\(total * settings.count) operations in \(Int(elapsed)) s, \(Int(Double(total * settings.count) / elapsed)) a second,",
+      "content compared around \(installCount) changes of tables"
     )
     guard chosen == nil, TestScale.isWhole else { return }
+    #expect(installCount >= 1_000)
     for kind in SequenceOperation.Kind.allCases {
       #expect(kinds[kind.rawValue] * 100 >= total, "\(kind): \(kinds[kind.rawValue]) of \(total)")
     }
@@ -124,12 +127,14 @@ struct MetamorphicTests {
   // MARK: - Helpers
 
   private static func firstDisagreement(
-    _ operations: [SequenceOperation], _ settings: [EngineSetting]
+    _ operations: [SequenceOperation], _ settings: [EngineSetting], _ installCount: inout Int
   ) -> SequenceCase? {
     let reference = SequenceRun.history(of: operations, settings[0])
+    installCount += reference.installCount
     if reference.fault != nil { return SequenceCase(left: settings[0], right: settings[0], operations: operations) }
     for setting in settings.dropFirst() {
       let history = SequenceRun.history(of: operations, setting)
+      installCount += history.installCount
       if history.fault != nil || history.firstDifference(from: reference) != nil {
         return SequenceCase(left: settings[0], right: setting, operations: operations)
       }
