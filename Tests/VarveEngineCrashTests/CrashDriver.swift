@@ -14,9 +14,9 @@ final class CrashDriver {
   let clock: ManualClock
   /// What is promised now; observers of the disk read it while a call is under way.
   let shared: CrashProgress
-  private(set) var model: CrashModel
+  var model: CrashModel
   private(set) var executor: SteppedExecutor
-  private var random: SeededRandom
+  var random: SeededRandom
   /// Looks at the content around the background's jobs.
   private let watch: ContentWatch
   private var opened: Engine? {
@@ -26,9 +26,9 @@ final class CrashDriver {
     didSet { watch.setSnapshots(snapshots.map(\.snapshot)) }
   }
   /// The batches that are there, as far as this driver knows.
-  private var present: Set<Int> = []
+  var present: Set<Int> = []
   /// A `.powerEvery` batch, and when the timer must have synced it.
-  private var timed: (number: Int, due: UInt64)?
+  var timed: (number: Int, due: UInt64)?
   /// One batch in so many writes to the third family, too.
   var extraOneIn = 3
   /// How many commits were told that their sync failed.
@@ -52,15 +52,17 @@ final class CrashDriver {
     options.cacheSize = 1 << 20
     options.logSegmentSize = 64 << 10
     options.blockSize = 4 << 10
+    options.mergeOperators = [ChainOperator()]
+    options.defaultFamilyOptions = CrashBatch.Role.main.options
     return options
   }()
 
-  private var engine: Engine {
+  var engine: Engine {
     guard let opened else { fatalError("the driver has no engine: call open first") }
     return opened
   }
 
-  private func family(_ role: CrashBatch.Role) throws -> ColumnFamily { try engine.family(named: role.name) }
+  func family(_ role: CrashBatch.Role) throws -> ColumnFamily { try engine.family(named: role.name) }
 
   // MARK: Opening and closing
 
@@ -85,7 +87,7 @@ final class CrashDriver {
 
   /// What a call that met a failed sync comes to: true where nothing happened, because the next segment could
   /// not be made. Else everything is durable all the same: the log went on in a new segment.
-  private func isUndone(_ error: any Error, after failures: Int) throws -> Bool {
+  func isUndone(_ error: any Error, after failures: Int) throws -> Bool {
     guard !disk.hasCrashed, disk.failedSyncCount > failures, engine.pipeline.poisonError == nil,
       let error = error as? EngineError
     else { throw error }
@@ -101,7 +103,7 @@ final class CrashDriver {
   /// Makes the family that every batch writes to, where a crash came before.
   func makePair() throws {
     if engine.families.contains(where: { $0.name == CrashBatch.Role.pair.name }) { return }
-    _ = try engine.createFamily(CrashBatch.Role.pair.name)
+    _ = try engine.createFamily(CrashBatch.Role.pair.name, options: CrashBatch.Role.pair.options)
   }
 
   /// Closes, and what was not logged is durable, too.
@@ -167,45 +169,6 @@ final class CrashDriver {
 
   // MARK: Steps
 
-  /// Commits one batch.
-  func write(_ durability: Durability, large: Bool = false) throws {
-    let promise = shared.promise
-    let generation = CrashPromise.generation(after: promise.familyChanges)
-    let batch = CrashBatch(
-      number: model.batches.count + 1, durability: durability, changes: drawChanges(large: large),
-      extra: random.oneIn(extraOneIn) ? generation : nil)
-    model.batches.append(batch)
-    var writes = WriteBatch()
-    for role in CrashBatch.Role.allCases where role != .extra || batch.extra != nil {
-      try batch.append(to: &writes, role, try family(role))
-    }
-    shared.update { $0.submitted = batch.number }
-    let failures = disk.failedSyncCount
-    do { try engine.write(writes, durability: durability) } catch {
-      if try isUndone(error, after: failures) { try engine.write(writes, durability: durability) }
-    }
-    // A store to the log has nobody to report to: without power nothing is acknowledged.
-    if disk.hasCrashed { throw CrashFailure("the power went during the commit") }
-    present.insert(batch.number)
-    if case .powerEvery(let nanoseconds) = durability { timed = (batch.number, clock.now() + nanoseconds) }
-    shared.update { promise in
-      if batch.isLogged { promise.process = batch.number }
-      if durability == .power { promise.power = batch.number }
-    }
-  }
-
-  private func drawChanges(large: Bool) -> [CrashBatch.Change] {
-    let slots = CrashBatch.slotCount
-    if large {
-      // More than a quarter of a memtable; now and then more than a segment.
-      if random.oneIn(4) { return [.init(slot: random.below(slots), size: 70_000 + random.below(20_000))] }
-      return (0..<60).map { _ in .init(slot: random.below(slots), size: 300 + random.below(400)) }
-    }
-    return (0..<(1 + random.below(4))).map { _ in
-      .init(slot: random.below(slots), size: random.oneIn(3) ? nil : random.below(700))
-    }
-  }
-
   func sync() throws {
     let failures = disk.failedSyncCount
     do { try engine.sync() } catch { _ = try isUndone(error, after: failures) }
@@ -234,7 +197,7 @@ final class CrashDriver {
     shared.update { $0.familyChangesBegun += 1 }
     let changes = shared.promise.familyChangesBegun
     if let generation = CrashPromise.generation(after: changes) {
-      let made = try engine.createFamily(CrashBatch.Role.extra.name)
+      let made = try engine.createFamily(CrashBatch.Role.extra.name, options: CrashBatch.Role.extra.options)
       shared.update { $0.familyIDs[generation] = made.id }
     } else {
       try engine.dropFamily(try family(.extra))
@@ -273,6 +236,12 @@ final class CrashDriver {
 
   func drawDurability() -> Durability {
     [.process, .process, .power, .powerEvery(nanoseconds: Self.powerEvery), .none][random.below(5)]
+  }
+
+  /// Mostly as drawn.
+  func drawShape() -> Shape {
+    let shapes: [Shape] = [.rangeDelete, .merge, .singleDelete, .transaction, .conflict]
+    return random.oneIn(2) ? .drawn : shapes[random.below(shapes.count)]
   }
 
   func draw(_ bound: Int) -> Int { random.below(bound) }

@@ -35,7 +35,8 @@ final class SequenceRun {
     self.setting = setting
     self.isVerbose = isVerbose
     self.lie = lie
-    world = ModelEnvironment(.stepped, seed: setting.seed, usesMapping: setting.usesMapping, watchOneIn: Self.watchOneIn)
+    world = ModelEnvironment(
+      .stepped, seed: setting.seed, usesMapping: setting.usesMapping, watchOneIn: Self.watchOneIn)
     engine = try Engine.open(at: "/db", options: setting.options(reopened: 0), environment: world.environment)
     families = Array(repeating: nil, count: SequenceSource.familySlots)
     families[0] = engine.defaultFamily
