@@ -35,7 +35,7 @@ final class ModelRun {
   }
 
   /// Of the background's jobs, one in so many is looked at: each would take several times as long.
-  static let watchOneIn = 16
+  static let watchOneIn = 8
 
   let seed: UInt64
   let stepCount: Int

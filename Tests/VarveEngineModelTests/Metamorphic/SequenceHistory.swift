@@ -7,6 +7,8 @@ struct SequenceHistory: Sendable {
   var fault: String?
   /// How many changes of tables the content was compared around.
   var installCount = 0
+  /// How many transactions came to what.
+  var outcomes: [HeldTransaction.Outcome: Int] = [:]
 
   /// The first operation that two histories differ in.
   func firstDifference(from other: SequenceHistory) -> Int? {

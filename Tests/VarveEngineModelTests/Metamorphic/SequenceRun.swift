@@ -11,7 +11,7 @@ final class SequenceRun {
   typealias Lie = @Sendable (_ operation: SequenceOperation, _ flushCount: Int) -> Bool
 
   /// Of the background's jobs, one in so many is looked at.
-  private static let watchOneIn = 4
+  private static let watchOneIn = 2
 
   let setting: EngineSetting
   private let isVerbose: Bool
@@ -27,6 +27,7 @@ final class SequenceRun {
   var cursors: [HeldSequenceCursor?] = Array(repeating: nil, count: SequenceSource.cursorSlots)
   /// The keys of `putOnce` that are there, by the family's id.
   var once: [UInt32: Set<[UInt8]>] = [:]
+  var transactions: [HeldTransaction?] = Array(repeating: nil, count: SequenceSource.transactionSlots)
   private var history = SequenceHistory()
   private var flushCount = 0
   private var reopenCount = 0
@@ -117,8 +118,15 @@ final class SequenceRun {
       guard let family = family(slot, &answer) else { return }
       try engine.dropFamily(family)
     case .reopen: try reopen(&answer)
+    default: try useTransaction(operation, &answer)
     }
   }
+
+  /// Something that must not be, whatever the settings are.
+  func note(fault: String) { history.fault = history.fault ?? fault }
+
+  /// What became of a transaction.
+  func note(_ outcome: HeldTransaction.Outcome) { history.outcomes[outcome, default: 0] += 1 }
 
   /// The family of a slot, which may be one that was dropped; nil, and said so, where there never was one.
   func family(_ slot: Int, _ answer: inout SequenceAnswer) -> ColumnFamily? {
@@ -129,6 +137,7 @@ final class SequenceRun {
   private func releaseAll() {
     for slot in cursors.indices { cursors[slot] = nil }
     for slot in snapshots.indices { snapshots[slot] = nil }
+    for slot in transactions.indices { transactions[slot] = nil }
   }
 
   private func reopen(_ answer: inout SequenceAnswer) throws(EngineError) {
