@@ -14,7 +14,8 @@ public import VarveEngine
 ///     watch.attach(engine)
 ///
 /// # Concurrency
-/// Called by the one thread that steps. Reads go through the public interface, and hold nothing afterwards.
+/// Called by the one thread that steps. Reads go through the public interface, all of them at snapshots, so that the
+/// engine learns nothing from them (`deadRunMinimum`), and hold nothing afterwards.
 public final class ContentWatch: Sendable {
   private struct State {
     var random: SeededRandom
@@ -104,18 +105,18 @@ public final class ContentWatch: Sendable {
   // MARK: - Content
 
   /// All instants that can be read: the newest, and those of snapshots.
-  private func instants() -> [EngineSnapshot?] {
+  private func instants(_ engine: Engine) -> [EngineSnapshot] {
     var seen: Set<SequenceNumber> = []
-    return [nil] + state.withLock { $0.snapshots }.filter { seen.insert($0.sequence).inserted }
+    return ([engine.snapshot()] + state.withLock { $0.snapshots }).filter { seen.insert($0.sequence).inserted }
   }
 
   /// Hashes what isn't known yet, and forgets what can't be read any more.
   private func learn(_ engine: Engine) throws(EngineError) {
     let known = state.withLock { $0.known }
     var wanted: [Place: UInt64] = [:]
-    for snapshot in instants() {
+    for snapshot in instants(engine) {
       for family in engine.families {
-        let place = Place(family: family.id, sequence: snapshot?.sequence ?? engine.visibleSequence)
+        let place = Place(family: family.id, sequence: snapshot.sequence)
         if let hash = known[place] {
           wanted[place] = hash
         } else {
@@ -128,8 +129,8 @@ public final class ContentWatch: Sendable {
 
   private func compare(_ engine: Engine, _ family: ColumnFamily, after job: String) {
     var problem: String?
-    for snapshot in instants() {
-      let sequence = snapshot?.sequence ?? engine.visibleSequence
+    for snapshot in instants(engine) {
+      let sequence = snapshot.sequence
       guard let before = state.withLock({ $0.known[Place(family: family.id, sequence: sequence)] }) else { continue }
       // Where it can't be read the run meets that itself.
       guard let after = try? Self.hash(engine, family, snapshot), after != before else { continue }
@@ -143,7 +144,7 @@ public final class ContentWatch: Sendable {
 
   /// Of all keys and values of a family at an instant.
   private static func hash(
-    _ engine: Engine, _ family: ColumnFamily, _ snapshot: EngineSnapshot?
+    _ engine: Engine, _ family: ColumnFamily, _ snapshot: EngineSnapshot
   ) throws(EngineError) -> UInt64 {
     var hash = TraceHash()
     var cursor = try engine.cursor(in: family, snapshot: snapshot)
