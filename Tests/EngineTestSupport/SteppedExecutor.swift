@@ -32,11 +32,16 @@ public final class SteppedExecutor: BackgroundExecutor {
   /// The clock that delayed jobs look at.
   public let clock: ManualClock
   private let respectsPriority: Bool
+  private let watch: ContentWatch?
   private let state: Mutex<State>
 
   /// An executor whose order is drawn from `seed`. With `respectsPriority` a job is drawn among those
-  /// of the highest priority only.
-  public init(seed: UInt64, clock: ManualClock = ManualClock(), parallelism: Int = 2, respectsPriority: Bool = false) {
+  /// of the highest priority only. `watch` looks at the content before and after jobs.
+  public init(
+    seed: UInt64, clock: ManualClock = ManualClock(), parallelism: Int = 2, respectsPriority: Bool = false,
+    watch: ContentWatch? = nil
+  ) {
+    self.watch = watch
     self.parallelism = parallelism
     self.clock = clock
     self.respectsPriority = respectsPriority
@@ -63,7 +68,7 @@ public final class SteppedExecutor: BackgroundExecutor {
   @discardableResult
   public func step() -> Bool {
     guard let job = takeJob() else { return false }
-    job.body()
+    run(job)
     return true
   }
 
@@ -71,8 +76,12 @@ public final class SteppedExecutor: BackgroundExecutor {
   @discardableResult
   public func step(named prefix: String) -> Bool {
     guard let job = takeJob(named: prefix) else { return false }
-    job.body()
+    run(job)
     return true
+  }
+
+  private func run(_ job: Job) {
+    if let watch { watch.run(job.name, job.body) } else { job.body() }
   }
 
   /// Runs jobs until none may run; returns how many ran. The clock stands still.

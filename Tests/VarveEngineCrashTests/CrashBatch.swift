@@ -5,24 +5,15 @@ import VarveEngine
 ///
 /// Every batch puts a marker with its number into the families `default` and `pair`, so that what a
 /// recovery found is a set of numbers, and whether it is whole is whether the families agree. Beside it
-/// slots are overwritten and deleted: what a slot holds follows from the batches that are there, and a
-/// deleted value that comes back is seen.
+/// other keys are overwritten, merged and deleted in every way (`CrashChange`): what they hold follows from the
+/// batches that are there, and a deleted value that comes back is seen.
 struct CrashBatch: Sendable {
-  /// What happens to one slot, in every family of the batch.
-  struct Change: Sendable {
-    let slot: Int
-    /// Nil deletes.
-    let size: Int?
-  }
-
   /// From 1, in the order of the commits.
   let number: Int
   let durability: Durability
-  let changes: [Change]
+  let changes: [CrashChange]
   /// The generation of the third family, where the batch writes to that, too.
   let extra: Int?
-
-  static let slotCount = 96
 
   var isLogged: Bool { durability != .none }
 
@@ -32,6 +23,11 @@ struct CrashBatch: Sendable {
 
     var name: String { ["default", "pair", "extra"][rawValue] }
 
+    /// How operands are folded: one rule for which each and their order counts, one that combines them early.
+    var rule: MergeRule { self == .main ? .chain : .append }
+
+    var options: FamilyOptions { FamilyOptions(mergeOperator: rule.rawValue) }
+
     /// Families fill at different speeds, so that their memtables are full at different times.
     func size(_ size: Int) -> Int { 8 + size / [1, 3, 2][rawValue] }
   }
@@ -40,10 +36,8 @@ struct CrashBatch: Sendable {
 
   static let markerPrefix = UInt8(ascii: "m")
 
-  /// Markers sort by number, and before slots.
+  /// Markers sort by number.
   static func markerKey(_ number: Int) -> [UInt8] { [markerPrefix] + bigEndian(number) }
-
-  static func slotKey(_ slot: Int) -> [UInt8] { [UInt8(ascii: "s")] + bigEndian(slot) }
 
   static func number(ofMarker key: [UInt8]) -> Int? {
     guard key.count == 5, key[0] == markerPrefix else { return nil }
@@ -66,22 +60,17 @@ struct CrashBatch: Sendable {
     return bytes
   }
 
-  private static func bigEndian(_ number: Int) -> [UInt8] {
+  static func bigEndian(_ number: Int) -> [UInt8] {
     [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: number >> $0) }
   }
 
   // MARK: To the engine
 
-  /// Adds the batch's writes for one family.
-  func append(to batch: inout WriteBatch, _ role: Role, _ family: ColumnFamily) throws {
-    try batch.put(Self.markerKey(number), Self.markerValue(number, role), in: family)
-    for change in changes {
-      if let size = change.size {
-        try batch.put(
-          Self.slotKey(change.slot), Self.value(number, slot: change.slot, size: size, role), in: family)
-      } else {
-        try batch.delete(Self.slotKey(change.slot), in: family)
-      }
+  /// Writes what the batch does in one family.
+  func write<W: CrashWriter & ~Copyable>(to writer: inout W, _ role: Role, _ family: ColumnFamily) throws {
+    try writer.put(Self.markerKey(number), Self.markerValue(number, role), in: family)
+    for change in changes where change.isFor(role) {
+      try change.write(to: &writer, number: number, role, family)
     }
   }
 }

@@ -14,15 +14,21 @@ final class CrashDriver {
   let clock: ManualClock
   /// What is promised now; observers of the disk read it while a call is under way.
   let shared: CrashProgress
-  private(set) var model: CrashModel
+  var model: CrashModel
   private(set) var executor: SteppedExecutor
-  private var random: SeededRandom
-  private var opened: Engine?
-  private var snapshots: [(snapshot: EngineSnapshot, present: Set<Int>)] = []
+  var random: SeededRandom
+  /// Looks at the content around the background's jobs.
+  private let watch: ContentWatch
+  private var opened: Engine? {
+    didSet { if let opened { watch.attach(opened) } }
+  }
+  private var snapshots: [(snapshot: EngineSnapshot, present: Set<Int>)] = [] {
+    didSet { watch.setSnapshots(snapshots.map(\.snapshot)) }
+  }
   /// The batches that are there, as far as this driver knows.
-  private var present: Set<Int> = []
+  var present: Set<Int> = []
   /// A `.powerEvery` batch, and when the timer must have synced it.
-  private var timed: (number: Int, due: UInt64)?
+  var timed: (number: Int, due: UInt64)?
   /// One batch in so many writes to the third family, too.
   var extraOneIn = 3
   /// How many commits were told that their sync failed.
@@ -34,6 +40,7 @@ final class CrashDriver {
     self.disk = disk
     self.model = model
     random = SeededRandom(seed: seed)
+    watch = ContentWatch(seed: seed, oneIn: 4)
     clock = ManualClock(1_000_000)
     executor = SteppedExecutor(seed: 0, clock: clock)
     shared = CrashProgress(promise)
@@ -45,20 +52,22 @@ final class CrashDriver {
     options.cacheSize = 1 << 20
     options.logSegmentSize = 64 << 10
     options.blockSize = 4 << 10
+    options.mergeOperators = [ChainOperator()]
+    options.defaultFamilyOptions = CrashBatch.Role.main.options
     return options
   }()
 
-  private var engine: Engine {
+  var engine: Engine {
     guard let opened else { fatalError("the driver has no engine: call open first") }
     return opened
   }
 
-  private func family(_ role: CrashBatch.Role) throws -> ColumnFamily { try engine.family(named: role.name) }
+  func family(_ role: CrashBatch.Role) throws -> ColumnFamily { try engine.family(named: role.name) }
 
   // MARK: Opening and closing
 
   func open() throws {
-    executor = SteppedExecutor(seed: random.next(), clock: clock)
+    executor = SteppedExecutor(seed: random.next(), clock: clock, watch: watch)
     let numbers = Mutex(SeededRandom(seed: random.next()))
     let environment = EngineEnvironment(
       fileSystem: disk, clock: clock, random: { numbers.withLock { $0.next() } },
@@ -78,7 +87,7 @@ final class CrashDriver {
 
   /// What a call that met a failed sync comes to: true where nothing happened, because the next segment could
   /// not be made. Else everything is durable all the same: the log went on in a new segment.
-  private func isUndone(_ error: any Error, after failures: Int) throws -> Bool {
+  func isUndone(_ error: any Error, after failures: Int) throws -> Bool {
     guard !disk.hasCrashed, disk.failedSyncCount > failures, engine.pipeline.poisonError == nil,
       let error = error as? EngineError
     else { throw error }
@@ -94,13 +103,15 @@ final class CrashDriver {
   /// Makes the family that every batch writes to, where a crash came before.
   func makePair() throws {
     if engine.families.contains(where: { $0.name == CrashBatch.Role.pair.name }) { return }
-    _ = try engine.createFamily(CrashBatch.Role.pair.name)
+    _ = try engine.createFamily(CrashBatch.Role.pair.name, options: CrashBatch.Role.pair.options)
   }
 
   /// Closes, and what was not logged is durable, too.
   func close() throws {
     snapshots = []
     loggedAgainBefore = bytesLoggedAgain
+    try checkWatch()
+    watch.detach()
     try engine.close()
     opened = nil
     shared.update { promise in
@@ -113,14 +124,24 @@ final class CrashDriver {
   /// Gives the engine up after a crash; every call on the disk fails from now on.
   func abandon() {
     snapshots = []
+    watch.detach()
     try? opened?.close()
     opened = nil
   }
 
   // MARK: Checks
 
+  /// How many changes of tables were looked at.
+  var installCount: Int { watch.installCount }
+
+  /// That no background work changed what readers see. While the power is off nobody can tell.
+  func checkWatch() throws {
+    if let problem = watch.problem, !disk.hasCrashed { throw CrashFailure(problem) }
+  }
+
   /// Compares everything with the model, after a crash. What is there now must stay.
   func checkRecovered(after policy: CrashPolicy) throws -> CrashModel.Found {
+    try checkWatch()
     let promise = shared.promise
     let found = try model.check(engine, promise, logged: promise.logged(after: policy))
     present = found.present
@@ -137,6 +158,7 @@ final class CrashDriver {
 
   /// Compares everything with the model while nothing is wrong: every batch is there.
   func check() throws {
+    try checkWatch()
     let promise = shared.promise
     let found = try model.check(engine, promise, logged: promise.submitted)
     guard found.present == present else {
@@ -146,45 +168,6 @@ final class CrashDriver {
   }
 
   // MARK: Steps
-
-  /// Commits one batch.
-  func write(_ durability: Durability, large: Bool = false) throws {
-    let promise = shared.promise
-    let generation = CrashPromise.generation(after: promise.familyChanges)
-    let batch = CrashBatch(
-      number: model.batches.count + 1, durability: durability, changes: drawChanges(large: large),
-      extra: random.oneIn(extraOneIn) ? generation : nil)
-    model.batches.append(batch)
-    var writes = WriteBatch()
-    for role in CrashBatch.Role.allCases where role != .extra || batch.extra != nil {
-      try batch.append(to: &writes, role, try family(role))
-    }
-    shared.update { $0.submitted = batch.number }
-    let failures = disk.failedSyncCount
-    do { try engine.write(writes, durability: durability) } catch {
-      if try isUndone(error, after: failures) { try engine.write(writes, durability: durability) }
-    }
-    // A store to the log has nobody to report to: without power nothing is acknowledged.
-    if disk.hasCrashed { throw CrashFailure("the power went during the commit") }
-    present.insert(batch.number)
-    if case .powerEvery(let nanoseconds) = durability { timed = (batch.number, clock.now() + nanoseconds) }
-    shared.update { promise in
-      if batch.isLogged { promise.process = batch.number }
-      if durability == .power { promise.power = batch.number }
-    }
-  }
-
-  private func drawChanges(large: Bool) -> [CrashBatch.Change] {
-    let slots = CrashBatch.slotCount
-    if large {
-      // More than a quarter of a memtable; now and then more than a segment.
-      if random.oneIn(4) { return [.init(slot: random.below(slots), size: 70_000 + random.below(20_000))] }
-      return (0..<60).map { _ in .init(slot: random.below(slots), size: 300 + random.below(400)) }
-    }
-    return (0..<(1 + random.below(4))).map { _ in
-      .init(slot: random.below(slots), size: random.oneIn(3) ? nil : random.below(700))
-    }
-  }
 
   func sync() throws {
     let failures = disk.failedSyncCount
@@ -214,7 +197,7 @@ final class CrashDriver {
     shared.update { $0.familyChangesBegun += 1 }
     let changes = shared.promise.familyChangesBegun
     if let generation = CrashPromise.generation(after: changes) {
-      let made = try engine.createFamily(CrashBatch.Role.extra.name)
+      let made = try engine.createFamily(CrashBatch.Role.extra.name, options: CrashBatch.Role.extra.options)
       shared.update { $0.familyIDs[generation] = made.id }
     } else {
       try engine.dropFamily(try family(.extra))
@@ -253,6 +236,12 @@ final class CrashDriver {
 
   func drawDurability() -> Durability {
     [.process, .process, .power, .powerEvery(nanoseconds: Self.powerEvery), .none][random.below(5)]
+  }
+
+  /// Mostly as drawn.
+  func drawShape() -> Shape {
+    let shapes: [Shape] = [.rangeDelete, .merge, .singleDelete, .transaction, .conflict]
+    return random.oneIn(2) ? .drawn : shapes[random.below(shapes.count)]
   }
 
   func draw(_ bound: Int) -> Int { random.below(bound) }

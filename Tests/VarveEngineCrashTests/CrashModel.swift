@@ -51,22 +51,24 @@ struct CrashModel {
     let pair = engine.families.first { $0.name == CrashBatch.Role.pair.name }
     var found = Found(present: try Self.markers(engine))
     try checkPresent(found.present, promise, logged: logged)
-    try Self.compare(engine, engine.defaultFamily, expected(.main, found.present))
+    try expected(.main, found.present).compare(engine, engine.defaultFamily)
     if let pair {
-      try Self.compare(engine, pair, expected(.pair, found.present))
+      try expected(.pair, found.present).compare(engine, pair)
     } else if !found.present.isEmpty {
       throw CrashFailure("the family pair is gone, and \(found.present.count) batches are there")
     }
     let extra = engine.families.first { $0.name == CrashBatch.Role.extra.name }
     found.generation = try checkFamilies(extra, promise)
-    if let extra { try Self.compare(engine, extra, expected(.extra, found.present, generation: found.generation)) }
+    if let extra {
+      try expected(.extra, found.present, generation: found.generation).compare(engine, extra)
+    }
     return found
   }
 
   /// What a snapshot of after `count` batches, all of which are there, shows of the lasting families.
   func check(_ engine: Engine, _ snapshot: EngineSnapshot, present: Set<Int>) throws {
     for (role, family) in [(CrashBatch.Role.main, engine.defaultFamily), (.pair, try engine.family(named: "pair"))] {
-      try Self.compare(engine, family, expected(role, present), snapshot: snapshot)
+      try expected(role, present).compare(engine, family, snapshot: snapshot)
     }
   }
 
@@ -125,52 +127,14 @@ struct CrashModel {
 
   // MARK: Content
 
-  /// Key and value of everything in a family, in order; values are made when they are compared.
-  private struct Expected {
-    let role: CrashBatch.Role
-    var markers: [Int] = []
-    var slots = [(number: Int, size: Int)?](repeating: nil, count: CrashBatch.slotCount)
-  }
-
-  private func expected(_ role: CrashBatch.Role, _ present: Set<Int>, generation: Int? = nil) -> Expected {
-    var result = Expected(role: role)
+  /// What the batches that are there leave in a family.
+  func expected(_ role: CrashBatch.Role, _ present: Set<Int>, generation: Int? = nil) -> CrashContent {
+    var content = CrashContent(role: role)
     for number in present.sorted() where number <= batches.count {
       let batch = batches[number - 1]
       if role == .extra && (batch.extra == nil || batch.extra != generation) { continue }
-      result.markers.append(number)
-      for change in batch.changes { result.slots[change.slot] = change.size.map { (number, $0) } }
+      content.apply(batch)
     }
-    return result
-  }
-
-  private static func compare(
-    _ engine: Engine, _ family: ColumnFamily, _ expected: Expected, snapshot: EngineSnapshot? = nil
-  ) throws {
-    var cursor = try engine.cursor(in: family, snapshot: snapshot)
-    try cursor.seekToFirst()
-    func next(_ key: [UInt8], _ value: [UInt8], _ what: String) throws {
-      guard cursor.isValid else { throw CrashFailure("\(what) is missing in \(family.name), and all behind it") }
-      let foundKey = cursor.keyBytes
-      guard foundKey == key else {
-        throw CrashFailure("key \(foundKey) in \(family.name) where \(what) should be")
-      }
-      let foundValue = cursor.valueBytes
-      guard foundValue == value else {
-        throw CrashFailure("\(what) has another value in \(family.name): \(foundValue.count) of \(value.count) bytes")
-      }
-      try cursor.next()
-    }
-    for number in expected.markers {
-      try next(CrashBatch.markerKey(number), CrashBatch.markerValue(number, expected.role), "marker \(number)")
-    }
-    for (slot, content) in expected.slots.enumerated() {
-      guard let content else { continue }
-      let value = CrashBatch.value(content.number, slot: slot, size: content.size, expected.role)
-      try next(CrashBatch.slotKey(slot), value, "slot \(slot) of batch \(content.number)")
-    }
-    if cursor.isValid {
-      let extra = cursor.keyBytes
-      throw CrashFailure("key \(extra) in \(family.name), which is not there any more")
-    }
+    return content
   }
 }

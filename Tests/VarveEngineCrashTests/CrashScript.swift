@@ -19,7 +19,7 @@ struct CrashScript {
   /// The kinds of operation, and how many of a thousand are of each.
   enum Kind: String, CaseIterable {
     case process, power, powerEvery, unlogged, large, sync, step, run, time, flush, compact, family, snapshot, reopen
-    case check
+    case check, rangeDelete, merge, singleDelete, transaction, conflict
 
     func weight(in mix: Mix) -> Int {
       switch (mix, self) {
@@ -31,7 +31,7 @@ struct CrashScript {
 
     private var weight: Int {
       switch self {
-      case .process: 340
+      case .process: 228
       case .power: 110
       case .powerEvery: 70
       case .unlogged: 80
@@ -43,6 +43,8 @@ struct CrashScript {
       case .compact: 20
       case .family: 28
       case .reopen: 18
+      case .rangeDelete, .merge, .singleDelete, .transaction: 23
+      case .conflict: 20
       }
     }
   }
@@ -53,6 +55,8 @@ struct CrashScript {
     var traceHash: UInt64 = 0
     var diskOperations = 0
     var batchCount = 0
+    /// Changes of tables that the content was compared around.
+    var installCount = 0
   }
 
   /// Runs the script. Throws where anything is wrong even without a crash.
@@ -76,6 +80,7 @@ struct CrashScript {
     summary.traceHash = disk.traceHash
     summary.diskOperations = disk.operationCount
     summary.batchCount = driver.model.batches.count
+    summary.installCount = driver.installCount
     return summary
   }
 
@@ -85,7 +90,7 @@ struct CrashScript {
     case .power: try driver.write(.power)
     case .powerEvery: try driver.write(.powerEvery(nanoseconds: CrashDriver.powerEvery))
     case .unlogged: try driver.write(.none)
-    case .large: try driver.write(.process, large: true)
+    case .large: try driver.write(.process, .large)
     case .sync: try driver.sync()
     case .step: driver.stepBackground()
     case .run: driver.runBackground()
@@ -96,6 +101,11 @@ struct CrashScript {
     case .snapshot: try driver.useSnapshot()
     case .reopen: try driver.reopen()
     case .check: try driver.check()
+    case .rangeDelete: try driver.write(.process, .rangeDelete)
+    case .merge: try driver.write(driver.drawDurability(), .merge)
+    case .singleDelete: try driver.write(.process, .singleDelete)
+    case .transaction: try driver.write(driver.drawDurability(), .transaction)
+    case .conflict: try driver.write(.process, .conflict)
     }
   }
 }

@@ -64,7 +64,7 @@ struct CrashTrial {
     do {
       try driver.makePair()
       for _ in 0..<10 {
-        try driver.write(driver.drawDurability())
+        try driver.write(driver.drawDurability(), driver.drawShape())
         if random.oneIn(3) { driver.stepBackground() }
         if random.oneIn(30) { try driver.flush() }
       }

@@ -23,6 +23,7 @@ struct EngineCrashTests {
   @Test func `the script has one trace a seed, and every kind of operation`() throws {
     for recording in try Self.recordings.get() {
       #expect(recording.summary == recording.plainSummary, "seed \(recording.seed) gave two runs")
+      #expect(recording.summary.installCount >= 20)
       let total = recording.summary.counts.values.reduce(0, +)
       for kind in CrashScript.Kind.allCases {
         let count = recording.summary.counts[kind.rawValue] ?? 0
@@ -35,7 +36,8 @@ struct EngineCrashTests {
       print(
         "crash script, seed \(recording.seed): \(recording.summary.batchCount) batches, "
           + "\(recording.summary.diskOperations) disk operations \(recording.operationKinds.sorted { $0.key < $1.key }), "
-          + "trace hash \(String(recording.summary.traceHash, radix: 16)), \(recording.points.count) points")
+          + "trace hash \(String(recording.summary.traceHash, radix: 16)), \(recording.points.count) points, "
+          + "content compared around \(recording.summary.installCount) changes of tables")
     }
   }
 

@@ -10,6 +10,8 @@ final class ModelEnvironment: Sendable {
   }
 
   let environment: EngineEnvironment
+  /// Looks at the content around the jobs of stepped runs.
+  let watch: ContentWatch
   private let clock: ManualClock
   private let current: CurrentExecutor
 
@@ -24,8 +26,10 @@ final class ModelEnvironment: Sendable {
   }
 
   /// `usesMapping`: whether the file system maps files, so that the log is stored through a mapping. Only
-  /// stepped runs go without.
-  init(_ execution: Execution, seed: UInt64, usesMapping: Bool = true) {
+  /// stepped runs go without. `watchOneIn`: the content is looked at around one job in so many.
+  init(_ execution: Execution, seed: UInt64, usesMapping: Bool = true, watchOneIn: Int) {
+    let watch = ContentWatch(seed: seed, oneIn: watchOneIn)
+    self.watch = watch
     // Not at zero, where a clock looks as if it had not been asked yet.
     let clock = ManualClock(1_000_000_000)
     let current = CurrentExecutor()
@@ -40,7 +44,7 @@ final class ModelEnvironment: Sendable {
           ? MemoryFileSystem() : FaultInjectingFileSystem(MemoryFileSystem(), mapsFiles: false),
         clock: clock, random: { source.next() },
         makeExecutor: { threads in
-          let executor = SteppedExecutor(seed: source.next(), clock: clock, parallelism: threads)
+          let executor = SteppedExecutor(seed: source.next(), clock: clock, parallelism: threads, watch: watch)
           current.executor.withLock { $0 = executor }
           return executor
         })

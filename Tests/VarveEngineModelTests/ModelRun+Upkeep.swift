@@ -57,6 +57,7 @@ extension ModelRun {
     let rules = Dictionary(uniqueKeysWithValues: families.map { ($0.engine.id, $0.rule) })
     dropped = []
     families = []
+    world.watch.detach()
     try engine.close()
     engine = try Engine.open(at: "/db", options: Self.drawOptions(&random), environment: world.environment)
     let found = engine.families

@@ -34,6 +34,9 @@ final class ModelRun {
     var note = 0
   }
 
+  /// Of the background's jobs, one in so many is looked at: each would take several times as long.
+  static let watchOneIn = 8
+
   let seed: UInt64
   let stepCount: Int
   let world: ModelEnvironment
@@ -43,10 +46,14 @@ final class ModelRun {
   var model = ModelDatabase()
   var counts = OperationCounts()
   let source: KeySource
-  var engine: Engine
+  var engine: Engine {
+    didSet { world.watch.attach(engine) }
+  }
   var families: [Family] = []
   var dropped: [ColumnFamily] = []
-  var snapshots: [HeldSnapshot] = []
+  var snapshots: [HeldSnapshot] = [] {
+    didSet { world.watch.setSnapshots(snapshots.map(\.engine)) }
+  }
   var cursors: [HeldCursor] = []
   /// How often each key was put since it was last removed, by family: single deletes are for those that were
   /// put once.
@@ -61,7 +68,7 @@ final class ModelRun {
     self.seed = seed
     self.stepCount = stepCount
     random = SeededRandom(seed: seed)
-    world = ModelEnvironment(execution, seed: random.next())
+    world = ModelEnvironment(execution, seed: random.next(), watchOneIn: Self.watchOneIn)
     hasUnlogged = random.oneIn(3)
     source = KeySource(&random)
     var options = Self.drawOptions(&random)
@@ -69,6 +76,7 @@ final class ModelRun {
     options.defaultFamilyOptions.mergeOperator = rule?.rawValue
     engine = try Engine.open(at: "/db", options: options, environment: world.environment)
     families = [Family(engine: engine.defaultFamily, model: "default", rule: rule)]
+    world.watch.attach(engine)
   }
 
   /// Everything small, so that everything happens often.
@@ -98,11 +106,13 @@ final class ModelRun {
         }
         world.tick(step: mix.stepInterval > 0 && random.oneIn(mix.stepInterval))
         try perform(mix.draw(&random))
+        if let problem = world.watch.problem { throw ModelMismatch(description: problem) }
       }
       try compareAll()
       let faults = try engine.verify().faults
       try require(faults.isEmpty, "verify found \(faults)")
       releaseAll()
+      world.watch.detach()
       try engine.close()
     } catch {
       throw ModelMismatch(description: "seed \(seed), step \(step): \(error)\n" + lastOperations)

@@ -31,6 +31,7 @@ struct ModelTests {
     let chosen = Self.chosenSeed
     let seeds = chosen.map { $0...$0 } ?? 1...UInt64(TestScale.count(runCount))
     var counts = OperationCounts()
+    var installCount = 0
     let clock = ContinuousClock()
     let start = clock.now
     for seed in seeds {
@@ -42,13 +43,16 @@ struct ModelTests {
         return
       }
       counts.add(run.counts)
+      installCount += run.world.watch.installCount
     }
     let elapsed = start.duration(to: clock.now) / .seconds(1)
     print(
       "model (\(execution.rawValue)): seeds \(seeds), \(counts.total) operations in \(Int(elapsed)) s,",
-      "\(Int(Double(counts.total) / elapsed)) a second")
+      "\(Int(Double(counts.total) / elapsed)) a second,",
+      "content compared around \(installCount) changes of tables")
     // The mix is drawn run by run: only many runs together have some of everything.
     guard chosen == nil, TestScale.isWhole else { return }
+    #expect(execution == .threads || installCount >= 1_000)
     for kind in OperationKind.allCases {
       #expect(counts[kind] * 100 >= counts.total, "\(kind): \(counts[kind]) of \(counts.total), seeds \(seeds)")
     }

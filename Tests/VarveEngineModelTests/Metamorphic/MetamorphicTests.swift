@@ -21,13 +21,15 @@ struct MetamorphicTests {
     let chosen = Self.variable("VARVE_TEST_SEED").flatMap { UInt64($0) }
     let count = UInt64(TestScale.count(Self.sequenceCount))
     let seeds = chosen.map { part == 0 ? [$0] : [] } ?? (1...count).filter { Int($0) % Self.partCount == part }
+    var installCount = 0
+    var outcomes: [HeldTransaction.Outcome: Int] = [:]
     var kinds = Array(repeating: 0, count: SequenceOperation.Kind.allCases.count)
     let clock = ContinuousClock()
     let start = clock.now
     for seed in seeds {
       let operations = SequenceSource.sequence(seed: seed)
       for operation in operations { kinds[operation.kind.rawValue] += 1 }
-      guard let found = Self.firstDisagreement(operations, settings) else { continue }
+      guard let found = Self.firstDisagreement(operations, settings, &installCount, &outcomes) else { continue }
       Issue.record("seed \(seed): \(try Self.report(found))")
       return
     }
@@ -35,9 +37,14 @@ struct MetamorphicTests {
     let elapsed = start.duration(to: clock.now) / .seconds(1)
     print(
       "metamorphic, part \(part): \(seeds.count) sequences under \(settings.count) settings,",
-      "\(total * settings.count) operations in \(Int(elapsed)) s, \(Int(Double(total * settings.count) / elapsed)) a second"
+      "\(total * settings.count) operations in \(Int(elapsed)) s, \(Int(Double(total * settings.count) / elapsed)) a second,",
+      "content compared around \(installCount) changes of tables, transactions: \(outcomes)"
     )
     guard chosen == nil, TestScale.isWhole else { return }
+    #expect(installCount >= 1_000)
+    for outcome in [HeldTransaction.Outcome.committed, .conflict] {
+      #expect(outcomes[outcome] ?? 0 >= outcome.leastCount, "\(outcome)")
+    }
     for kind in SequenceOperation.Kind.allCases {
       #expect(kinds[kind.rawValue] * 100 >= total, "\(kind): \(kinds[kind.rawValue]) of \(total)")
     }
@@ -105,12 +112,12 @@ struct MetamorphicTests {
     #expect(shownCount == 3, "the lie was shown by \(shownCount) of 200 sequences")
   }
 
-  @Test func `a shrunk sequence fails no more when any operation is left out`() {
-    let operations = SequenceSource.sequence(seed: 5)
+  @Test func `a shrunk sequence fails no more when any operation is left out`() throws {
     func fails(_ operations: [SequenceOperation]) -> Bool {
       operations.filter { $0.kind == .put }.count >= 3 && operations.contains { $0.kind == .walk }
     }
-    #expect(fails(operations))
+    let sequences = (1...UInt64(50)).lazy.map { SequenceSource.sequence(seed: $0) }
+    let operations = try #require(sequences.first(where: fails))
     var shrinker = SequenceShrinker(fails: fails)
     let small = shrinker.shrink(operations)
     #expect(fails(small) && small.count == 4)
@@ -124,12 +131,16 @@ struct MetamorphicTests {
   // MARK: - Helpers
 
   private static func firstDisagreement(
-    _ operations: [SequenceOperation], _ settings: [EngineSetting]
+    _ operations: [SequenceOperation], _ settings: [EngineSetting], _ installCount: inout Int,
+    _ outcomes: inout [HeldTransaction.Outcome: Int]
   ) -> SequenceCase? {
     let reference = SequenceRun.history(of: operations, settings[0])
+    installCount += reference.installCount
+    outcomes.merge(reference.outcomes, uniquingKeysWith: +)
     if reference.fault != nil { return SequenceCase(left: settings[0], right: settings[0], operations: operations) }
     for setting in settings.dropFirst() {
       let history = SequenceRun.history(of: operations, setting)
+      installCount += history.installCount
       if history.fault != nil || history.firstDifference(from: reference) != nil {
         return SequenceCase(left: settings[0], right: setting, operations: operations)
       }

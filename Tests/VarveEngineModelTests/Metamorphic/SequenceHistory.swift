@@ -5,6 +5,10 @@ struct SequenceHistory: Sendable {
   var texts: [String] = []
   /// Something that must not happen with any options; it is no answer.
   var fault: String?
+  /// How many changes of tables the content was compared around.
+  var installCount = 0
+  /// How many transactions came to what.
+  var outcomes: [HeldTransaction.Outcome: Int] = [:]
 
   /// The first operation that two histories differ in.
   func firstDifference(from other: SequenceHistory) -> Int? {

@@ -35,6 +35,14 @@ enum SequenceOperation: Hashable, Sendable, Codable {
   case reopen
   /// A write that is over a limit.
   case refusal(family: Int)
+  case beginTransaction(Int, isSerializable: Bool)
+  case readTransaction(Int, family: Int, key: Key)
+  case walkTransaction(Int, family: Int, bounds: Bounds, isForward: Bool, steps: Int)
+  case writeTransaction(Int, [Change])
+  /// Sets a savepoint, or goes back to the last one.
+  case savepoint(Int, isSet: Bool)
+  case commitTransaction(Int)
+  case rollBackTransaction(Int)
 
   /// An entry of a batch: a put of its value, or a delete of a range up to its end, or a delete.
   struct Change: Hashable, Sendable, Codable {
@@ -42,6 +50,8 @@ enum SequenceOperation: Hashable, Sendable, Codable {
     var key: Key
     var value: Value?
     var end: Key?
+    /// Whether the value is an operand for the family's operator.
+    var isOperand: Bool?
   }
 
   struct Bounds: Hashable, Sendable, Codable {
@@ -105,6 +115,8 @@ extension SequenceOperation {
     case put, delete, deleteRange, merge, putStamped, putOnce, removeOnce, batch, fill, get, contains, multiGet, walk,
       openCursor, moveCursor, closeCursor
     case takeSnapshot, releaseSnapshot, sync, flush, compact, createFamily, dropFamily, reopen, refusal
+    case beginTransaction, readTransaction, walkTransaction, writeTransaction, savepoint, commitTransaction
+    case rollBackTransaction
 
     /// How often the kind is drawn, relative to the others.
     var weight: Int {
@@ -120,8 +132,14 @@ extension SequenceOperation {
       case .flush, .compact: 55
       case .contains, .multiGet, .openCursor, .takeSnapshot: 40
       case .createFamily: 30
-      case .putStamped, .reopen, .releaseSnapshot, .dropFamily, .closeCursor: 36
-      case .sync, .refusal: 36
+      case .putStamped, .releaseSnapshot, .closeCursor: 36
+      case .dropFamily, .refusal, .rollBackTransaction: 48
+      case .sync, .reopen: 40
+      case .beginTransaction: 36
+      case .writeTransaction: 240
+      case .commitTransaction: 80
+      case .readTransaction: 90
+      case .walkTransaction, .savepoint: 45
       }
     }
   }
@@ -153,6 +171,13 @@ extension SequenceOperation {
     case .dropFamily: .dropFamily
     case .reopen: .reopen
     case .refusal: .refusal
+    case .beginTransaction: .beginTransaction
+    case .readTransaction: .readTransaction
+    case .walkTransaction: .walkTransaction
+    case .writeTransaction: .writeTransaction
+    case .savepoint: .savepoint
+    case .commitTransaction: .commitTransaction
+    case .rollBackTransaction: .rollBackTransaction
     }
   }
 
@@ -182,6 +207,14 @@ extension SequenceOperation {
     case .walk(let family, let bounds, let isForward, let steps, let snapshot):
       steps > 0
         ? [.walk(family: family, bounds: bounds, isForward: isForward, steps: steps / 2, snapshot: snapshot)] : []
+    case .writeTransaction(let slot, let changes) where changes.count > 1:
+      changes.indices.map { index in
+        var fewer = changes
+        fewer.remove(at: index)
+        return .writeTransaction(slot, fewer)
+      }
+    case .walkTransaction(let slot, let family, let bounds, let isForward, let steps) where steps > 0:
+      [.walkTransaction(slot, family: family, bounds: bounds, isForward: isForward, steps: steps / 2)]
     case .moveCursor(let slot, .next(let count)) where count > 1: [.moveCursor(slot, .next(count / 2))]
     case .moveCursor(let slot, .previous(let count)) where count > 1: [.moveCursor(slot, .previous(count / 2))]
     case .compact(let family, let from, let to) where from != nil || to != nil:

@@ -14,26 +14,32 @@ extension SequenceRun {
     case .put(let slot, let key, let value):
       guard let family = family(slot, &answer) else { return }
       answer.add(try engine.put(key.bytes, value.bytes, in: family).value)
+      noteCommitted([(family.id, .put(key.bytes))])
     case .delete(let slot, let key):
       guard let family = family(slot, &answer) else { return }
       answer.add(try engine.delete(key.bytes, in: family).value)
+      noteCommitted([(family.id, .removal(key.bytes))])
     case .deleteRange(let slot, let from, let to):
       guard let family = family(slot, &answer) else { return }
       answer.add(try engine.deleteRange(from: from.bytes, to: to.bytes, in: family).value)
-      noteRange(from, to, family)
+      noteRange(from.bytes, to.bytes, family.id)
+      noteCommitted([(family.id, .range(from.bytes, to.bytes))])
     case .merge(let slot, let key, let operand):
       guard let family = family(slot, &answer) else { return }
       answer.add(try engine.merge(key.bytes, operand.bytes, in: family).value)
+      noteCommitted([(family.id, .put(key.bytes))])
     case .putStamped, .putOnce, .removeOnce: try writeSpecial(operation, &answer)
     case .batch(let changes): try writeBatch(changes, &answer)
     case .fill(let slot, let first, let count, let value):
       guard let family = family(slot, &answer) else { return }
       var batch = WriteBatch()
-      for number in first..<first + count {
+      let numbers = first..<first + count
+      for number in numbers {
         let bytes = SequenceOperation.Value(size: value.size, seed: value.seed &+ UInt64(number)).bytes
         try batch.put(SequenceSource.fillKey(number).bytes, bytes, in: family)
       }
       answer.add(try engine.write(batch).value)
+      noteCommitted(numbers.map { (family.id, .put(SequenceSource.fillKey($0).bytes)) })
     default:
       guard case .refusal(let slot) = operation, let family = family(slot, &answer) else { return }
       let tooLong = [UInt8](repeating: 0x62, count: KeySource.keySizeMaximum + 1)
@@ -52,50 +58,54 @@ extension SequenceRun {
       } else {
         try batch.putStamped(Array("stamped".utf8), value.bytes + room, at: .value(value.size), in: family)
       }
-      answer.add(try engine.write(batch).value)
+      let sequence = try engine.write(batch).value
+      answer.add(sequence)
+      let stamp = (0..<8).map { UInt8(truncatingIfNeeded: sequence >> (56 - 8 * UInt64($0))) }
+      noteCommitted([(family.id, .put(isInKey ? Array("stamp/".utf8) + stamp : Array("stamped".utf8)))])
     case .putOnce(let slot, let number):
       guard let family = family(slot, &answer) else { return }
       let key = SequenceSource.onceKey(number).bytes
       if once[family.id]?.contains(key) == true { return answer.add(word: "there") }
       answer.add(try engine.put(key, [UInt8(number)], in: family).value)
       once[family.id, default: []].insert(key)
+      noteCommitted([(family.id, .put(key))])
     default:
       guard case .removeOnce(let slot, let number) = operation, let family = family(slot, &answer) else { return }
       let key = SequenceSource.onceKey(number).bytes
       guard once[family.id]?.contains(key) == true else { return answer.add(word: "not-there") }
       answer.add(try engine.singleDelete(key, in: family).value)
       once[family.id]?.remove(key)
+      noteCommitted([(family.id, .removal(key))])
     }
   }
 
   /// A range delete removes keys of `putOnce`, too.
-  private func noteRange(_ from: SequenceOperation.Key, _ to: SequenceOperation.Key, _ family: ColumnFamily) {
-    guard let keys = once[family.id] else { return }
-    once[family.id] = keys.filter {
-      $0.lexicographicallyPrecedes(from.bytes) || !$0.lexicographicallyPrecedes(to.bytes)
-    }
+  func noteRange(_ from: [UInt8], _ to: [UInt8], _ family: UInt32) {
+    guard let keys = once[family] else { return }
+    once[family] = keys.filter { $0.lexicographicallyPrecedes(from) || !$0.lexicographicallyPrecedes(to) }
   }
 
   private func writeBatch(
     _ changes: [SequenceOperation.Change], _ answer: inout SequenceAnswer
   ) throws(EngineError) {
     var batch = WriteBatch()
+    var written: [(UInt32, HeldTransaction.Change)] = []
     for change in changes {
       guard let family = family(change.family, &answer) else { continue }
       if let value = change.value {
         try batch.put(change.key.bytes, value.bytes, in: family)
+        written.append((family.id, .put(change.key.bytes)))
       } else if let end = change.end {
         try batch.deleteRange(from: change.key.bytes, to: end.bytes, in: family)
+        written.append((family.id, .range(change.key.bytes, end.bytes)))
       } else {
         try batch.delete(change.key.bytes, in: family)
+        written.append((family.id, .removal(change.key.bytes)))
       }
     }
     answer.add(try engine.write(batch).value)
-    for change in changes {
-      if let end = change.end, change.value == nil, let family = families[change.family] {
-        noteRange(change.key, end, family)
-      }
-    }
+    for case (let family, .range(let from, let to)) in written { noteRange(from, to, family) }
+    noteCommitted(written)
   }
 
   // MARK: - Reads

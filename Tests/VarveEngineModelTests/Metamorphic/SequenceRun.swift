@@ -10,16 +10,24 @@ final class SequenceRun {
   /// flushes there were, and returns whether the answer is to be forgotten.
   typealias Lie = @Sendable (_ operation: SequenceOperation, _ flushCount: Int) -> Bool
 
+  /// Of the background's jobs, one in so many is looked at.
+  private static let watchOneIn = 2
+
   let setting: EngineSetting
   private let isVerbose: Bool
   private let lie: Lie?
   private let world: ModelEnvironment
-  var engine: Engine
+  var engine: Engine {
+    didSet { world.watch.attach(engine) }
+  }
   var families: [ColumnFamily?]
-  var snapshots: [EngineSnapshot?] = Array(repeating: nil, count: SequenceSource.snapshotSlots)
+  var snapshots: [EngineSnapshot?] = Array(repeating: nil, count: SequenceSource.snapshotSlots) {
+    didSet { world.watch.setSnapshots(snapshots.compactMap(\.self)) }
+  }
   var cursors: [HeldSequenceCursor?] = Array(repeating: nil, count: SequenceSource.cursorSlots)
   /// The keys of `putOnce` that are there, by the family's id.
   var once: [UInt32: Set<[UInt8]>] = [:]
+  var transactions: [HeldTransaction?] = Array(repeating: nil, count: SequenceSource.transactionSlots)
   private var history = SequenceHistory()
   private var flushCount = 0
   private var reopenCount = 0
@@ -28,10 +36,12 @@ final class SequenceRun {
     self.setting = setting
     self.isVerbose = isVerbose
     self.lie = lie
-    world = ModelEnvironment(.stepped, seed: setting.seed, usesMapping: setting.usesMapping)
+    world = ModelEnvironment(
+      .stepped, seed: setting.seed, usesMapping: setting.usesMapping, watchOneIn: Self.watchOneIn)
     engine = try Engine.open(at: "/db", options: setting.options(reopened: 0), environment: world.environment)
     families = Array(repeating: nil, count: SequenceSource.familySlots)
     families[0] = engine.defaultFamily
+    world.watch.attach(engine)
   }
 
   /// The history of a sequence. `isVerbose`: with the answers in words.
@@ -51,9 +61,12 @@ final class SequenceRun {
     for (index, operation) in operations.enumerated() {
       world.tick(step: setting.stepInterval > 0 && index % setting.stepInterval == 0)
       answer(operation) { (answer) throws(EngineError) in try perform(operation, &answer) }
+      if let problem = world.watch.problem { history.fault = history.fault ?? problem }
       if history.fault != nil { break }
     }
     answer(nil) { (answer) throws(EngineError) in try finish(&answer) }
+    if let problem = world.watch.problem { history.fault = history.fault ?? problem }
+    history.installCount = world.watch.installCount
     return history
   }
 
@@ -105,8 +118,15 @@ final class SequenceRun {
       guard let family = family(slot, &answer) else { return }
       try engine.dropFamily(family)
     case .reopen: try reopen(&answer)
+    default: try useTransaction(operation, &answer)
     }
   }
+
+  /// Something that must not be, whatever the settings are.
+  func note(fault: String) { history.fault = history.fault ?? fault }
+
+  /// What became of a transaction.
+  func note(_ outcome: HeldTransaction.Outcome) { history.outcomes[outcome, default: 0] += 1 }
 
   /// The family of a slot, which may be one that was dropped; nil, and said so, where there never was one.
   func family(_ slot: Int, _ answer: inout SequenceAnswer) -> ColumnFamily? {
@@ -117,11 +137,13 @@ final class SequenceRun {
   private func releaseAll() {
     for slot in cursors.indices { cursors[slot] = nil }
     for slot in snapshots.indices { snapshots[slot] = nil }
+    for slot in transactions.indices { transactions[slot] = nil }
   }
 
   private func reopen(_ answer: inout SequenceAnswer) throws(EngineError) {
     releaseAll()
     for slot in families.indices { families[slot] = nil }
+    world.watch.detach()
     try engine.close()
     reopenCount += 1
     engine = try Engine.open(
@@ -153,6 +175,7 @@ final class SequenceRun {
     let faults = try engine.verify().faults
     if !faults.isEmpty { history.fault = history.fault ?? "verify found \(faults)" }
     releaseAll()
+    world.watch.detach()
     try engine.close()
   }
 }

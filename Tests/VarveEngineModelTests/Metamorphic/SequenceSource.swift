@@ -5,12 +5,22 @@ struct SequenceSource {
   static let familySlots = 4
   static let cursorSlots = 3
   static let snapshotSlots = 3
+  static let transactionSlots = 2
 
   private var random: SeededRandom
   private let keys: KeySource
   /// Kinds below the sums of their weights.
   private let sums: [Int]
   private let fillSize: Int
+  /// Whether a slot's transaction has begun and not ended.
+  private var isBegun = Array(repeating: false, count: transactionSlots)
+  /// What a slot's transaction has read, or written where that is what counts.
+  private var touched: [[(family: Int, key: SequenceOperation.Key)]] = Array(repeating: [], count: transactionSlots)
+  private var isSerializable = Array(repeating: false, count: transactionSlots)
+  /// What comes next.
+  private var queued: [SequenceOperation] = []
+  /// What was touched last: while a transaction goes on, it and the others like the same.
+  private var recent: [(family: Int, key: SequenceOperation.Key)] = []
 
   private init(seed: UInt64) {
     random = SeededRandom(seed: seed)
@@ -33,19 +43,43 @@ struct SequenceSource {
   }
 
   private mutating func next() -> SequenceOperation {
+    if let queued = queued.popLast() { return queued }
     let point = random.below(sums[sums.count - 1])
     guard let index = sums.firstIndex(where: { point < $0 }), let kind = SequenceOperation.Kind(rawValue: index) else {
       fatalError("the last sum is above every point")
     }
-    return operation(kind)
+    let operation = operation(kind)
+    switch operation {
+    case .put(let family, let key, _), .delete(let family, let key), .merge(let family, let key, _):
+      noteRecent(family, key)
+    case .beginTransaction(let slot, let isSerializable):
+      touched[slot] = []
+      self.isSerializable[slot] = isSerializable
+    case .readTransaction(let slot, let family, let key): noteTouched(slot, isRead: true, family, key)
+    case .writeTransaction(let slot, let changes):
+      for change in changes { noteTouched(slot, isRead: false, change.family, change.key) }
+    case .reopen: for slot in isBegun.indices { isBegun[slot] = false }
+    default: break
+    }
+    return operation
+  }
+
+  private mutating func noteRecent(_ family: Int, _ key: SequenceOperation.Key) {
+    recent.append((family, key))
+    if recent.count > 3 { recent.removeFirst() }
+  }
+
+  private mutating func noteTouched(_ slot: Int, isRead: Bool, _ family: Int, _ key: SequenceOperation.Key) {
+    noteRecent(family, key)
+    if isRead == isSerializable[slot] { touched[slot].append((family, key)) }
   }
 
   private mutating func operation(_ kind: SequenceOperation.Kind) -> SequenceOperation {
     switch kind {
-    case .put: .put(family: family(), key: key(), value: value())
-    case .delete: .delete(family: family(), key: key())
+    case .put: put()
+    case .delete: delete()
     case .deleteRange: deleteRange()
-    case .merge: .merge(family: family(), key: key(), operand: value())
+    case .merge: merge()
     case .putStamped: .putStamped(family: family(), value: value(), isInKey: random.oneIn(2))
     case .putOnce: .putOnce(family: family(), random.below(Self.onceCount))
     case .removeOnce: .removeOnce(family: family(), random.below(Self.onceCount))
@@ -74,6 +108,39 @@ struct SequenceSource {
     case .dropFamily: .dropFamily(1 + random.below(Self.familySlots - 1))
     case .reopen: .reopen
     case .refusal: .refusal(family: family())
+    default: transactionOperation(kind)
+    }
+  }
+
+  private mutating func transactionOperation(_ kind: SequenceOperation.Kind) -> SequenceOperation {
+    // Few are of a slot where nothing has begun.
+    let begun = isBegun.indices.filter { isBegun[$0] }
+    let slot =
+      begun.isEmpty || kind == .beginTransaction
+      ? random.below(Self.transactionSlots) : begun[random.below(begun.count)]
+    let kind = isBegun[slot] || random.oneIn(8) ? kind : .beginTransaction
+    switch kind {
+    case .beginTransaction: isBegun[slot] = true
+    case .commitTransaction, .rollBackTransaction: isBegun[slot] = false
+    default: break
+    }
+    switch kind {
+    case .readTransaction:
+      let (family, key) = place()
+      return .readTransaction(slot, family: family, key: key)
+    case .walkTransaction:
+      return .walkTransaction(
+        slot, family: family(), bounds: bounds(), isForward: random.oneIn(2), steps: random.below(12))
+    case .writeTransaction: return .writeTransaction(slot, (0...random.below(3)).map { _ in transactionChange() })
+    case .savepoint: return .savepoint(slot, isSet: random.oneIn(2))
+    case .commitTransaction:
+      // Now and then somebody comes between.
+      guard !touched[slot].isEmpty, random.oneIn(3) else { return .commitTransaction(slot) }
+      queued = [.commitTransaction(slot)]
+      let (family, key) = touched[slot][random.below(touched[slot].count)]
+      return .put(family: family, key: key, value: value())
+    case .rollBackTransaction: return .rollBackTransaction(slot)
+    default: return .beginTransaction(slot, isSerializable: random.oneIn(2))
     }
   }
 
@@ -119,6 +186,37 @@ struct SequenceSource {
       guard random.oneIn(4) else { return SequenceOperation.Change(family: family(), key: key, value: value()) }
       let end = random.oneIn(2) ? self.key() : nil
       return SequenceOperation.Change(family: family(), key: key, end: end)
+    }
+  }
+
+  /// While a transaction goes on often where something was touched a moment ago.
+  private mutating func place() -> (Int, SequenceOperation.Key) {
+    recent.isEmpty || !isBegun.contains(true) || random.oneIn(4)
+      ? (family(), key()) : recent[random.below(recent.count)]
+  }
+
+  private mutating func put() -> SequenceOperation {
+    let (family, key) = place()
+    return .put(family: family, key: key, value: value())
+  }
+
+  private mutating func merge() -> SequenceOperation {
+    let (family, key) = place()
+    return .merge(family: family, key: key, operand: value())
+  }
+
+  private mutating func delete() -> SequenceOperation {
+    let (family, key) = place()
+    return .delete(family: family, key: key)
+  }
+
+  private mutating func transactionChange() -> SequenceOperation.Change {
+    let (family, key) = place()
+    switch random.below(8) {
+    case 0: return SequenceOperation.Change(family: family, key: key)
+    case 1: return SequenceOperation.Change(family: family, key: key, end: self.key())
+    case 2, 3: return SequenceOperation.Change(family: family, key: key, value: value(), isOperand: true)
+    default: return SequenceOperation.Change(family: family, key: key, value: value())
     }
   }
 

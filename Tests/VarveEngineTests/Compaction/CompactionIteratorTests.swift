@@ -114,6 +114,14 @@ struct CompactionIteratorTests {
     ----
     b#5,put=5
     """,
+    // One put, and not an older one, which a range tombstone hides, and a snapshot sees.
+    """
+    compact at=2,100
+    a#9,sdel a#8,put=8 a#2,put=2 a#5,rdel=b
+    ----
+    a#2,put=2
+    a#5,rdel=b
+    """,
     // Its put lies below: it goes on to look for it, also below a newer put.
     """
     compact deeper=a-z

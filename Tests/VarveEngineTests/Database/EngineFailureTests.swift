@@ -132,6 +132,31 @@ struct EngineFailureTests {
     #expect(image.files[second] != nil)
   }
 
+  @Test func `once commits are taken again, a family whose drop failed stays, also after a crash`() throws {
+    let world = World()
+    let (engine, _) = try world.open()
+    let other = try engine.createFamily("other")
+    try engine.put(key(1), [1], in: other, durability: .power)
+    // The edit is written, and no sync says that it counts, or that it does not.
+    world.faults.inject(Fault([.sync], count: Fault.always))
+    #expect(throws: EngineError.self) { try engine.dropFamily(other) }
+    #expect(throws: EngineError.self, "who writes now may write into a family that is gone after a crash") {
+      try engine.put(key(2), [2], in: other)
+    }
+    world.faults.clear()
+    try engine.resume()
+    try engine.put(key(2), [2], in: other, durability: .power)
+    // As if the process had died here.
+    let disk = try DirectoryImage(world.disk).makeFileSystem()
+    withExtendedLifetime(engine) {}
+    let again = try Engine.open(
+      at: "/db", options: EngineTests.options(), environment: DirectoryImage.environment(disk))
+    let found = again.families.first { $0.name == "other" }
+    #expect(found != nil, "the family went with a drop that was told to have failed")
+    if let found { #expect(try again.multiGet([key(1), key(2)], in: found) == [[1], [2]]) }
+    try again.close()
+  }
+
   @Test func `tables that took each other's place are found out`() throws {
     let world = World()
     let (engine, _) = try world.open()

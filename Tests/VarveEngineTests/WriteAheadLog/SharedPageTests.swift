@@ -65,19 +65,30 @@ struct SharedPageTests {
     begin(page)
     let follower = try #require(try SharedPage.open(at: path, fileSystem))
     let rounds = 2_000
-    let thread = EngineThread(name: "sleeper") {
-      for round in 0..<rounds {
-        let told = SequenceNumber(0x33 + UInt64(round))
-        while follower.told == told { follower.rest(while: told, nanoseconds: 60_000_000_000) }
+    let passed = Atomic<Int>(0)
+    let threads = WatchedThreads()
+    // Nobody but a wake-up ends its sleep in time.
+    let hour: UInt64 = 3_600_000_000_000
+    threads.start("sleeper") {
+      for round in 1...rounds {
+        let told = SequenceNumber(0x32 + UInt64(round))
+        while follower.told == told { follower.rest(while: told, nanoseconds: hour) }
+        passed.store(round, ordering: .releasing)
       }
     }
-    for round in 1...rounds {
-      // As a commit: store, a full barrier, look.
-      unsafe page.toldWord.pointee.store(0x33 + UInt64(round), ordering: .sequentiallyConsistent)
-      if unsafe page.waitersWord.pointee.load(ordering: .sequentiallyConsistent) != 0 { page.wake() }
-      while follower.told.value < 0x33 + UInt64(round) { CurrentProcess.yieldThread() }
+    threads.start("waker") {
+      for round in 1...rounds {
+        while unsafe page.waitersWord.pointee.load(ordering: .sequentiallyConsistent) == 0 {
+          CurrentProcess.yieldThread()
+        }
+        // As a commit: store, a full barrier, look.
+        unsafe page.toldWord.pointee.store(0x33 + UInt64(round), ordering: .sequentiallyConsistent)
+        if unsafe page.waitersWord.pointee.load(ordering: .sequentiallyConsistent) != 0 { page.wake() }
+        while passed.load(ordering: .acquiring) < round { CurrentProcess.yieldThread() }
+      }
     }
-    thread.join()
+    let problems = threads.finish()
+    #expect(problems.isEmpty, "\(problems)")
     #expect(unsafe page.waitersWord.pointee.load(ordering: .relaxed) <= 1)
   }
 

@@ -1,0 +1,134 @@
+import VarveEngine
+
+/// A transaction of a sequence, and what says beforehand whether its commit meets a conflict.
+///
+/// The engine may tell of more conflicts than there are: what came and went since the transaction began is seen
+/// where it is still stored, and that depends on when a compaction comes. Such commits are *unclear*, and are not
+/// tried. Of all others it is known whether they are refused, whatever the settings.
+final class HeldTransaction {
+  /// What somebody did to keys. A merge counts as a put.
+  enum Change {
+    case put([UInt8])
+    case removal([UInt8])
+    case range([UInt8], [UInt8])
+  }
+
+  /// What the end of a transaction comes to.
+  enum Outcome: CaseIterable {
+    case committed, conflict, unclear
+
+    /// How often it must have happened in a run of the suite.
+    var leastCount: Int { self == .committed ? 30 : 5 }
+  }
+
+  /// Keys that must not have changed: from `lower` (nil: the first) up to `upper` (nil: the end).
+  struct Footprint {
+    let family: UInt32
+    let lower: [UInt8]?
+    let upper: [UInt8]?
+    var includesUpper = false
+    /// Whether the engine looks at all of it, and not perhaps.
+    var isCertain = true
+
+    func contains(_ key: [UInt8]) -> Bool {
+      if let lower, key.lexicographicallyPrecedes(lower) { return false }
+      guard let upper else { return true }
+      return key.lexicographicallyPrecedes(upper) || (includesUpper && key == upper)
+    }
+
+    /// As `contains`, and where the engine looks at a key too many.
+    func mayContain(_ key: [UInt8]) -> Bool { contains(key) || key == upper }
+
+    func mayOverlap(_ from: [UInt8], _ to: [UInt8]) -> Bool {
+      if let lower, to.lexicographicallyPrecedes(lower) { return false }
+      if let upper, upper.lexicographicallyPrecedes(from) { return false }
+      return true
+    }
+  }
+
+  var transaction: OptimisticTransaction?
+  let isSerializable: Bool
+  /// Of the same instant.
+  let snapshot: EngineSnapshot
+  /// What a serializable transaction has read.
+  private var reads: [Footprint] = []
+  /// What it has written, by family.
+  private(set) var own: [(family: UInt32, change: Change)] = []
+  private var savepoints: [Int] = []
+  /// The last change of each key since it began, by family.
+  private var changed: [UInt32: [[UInt8]: Change]] = [:]
+  private var ranges: [UInt32: [([UInt8], [UInt8])]] = [:]
+
+  init(_ engine: Engine, isSerializable: Bool) {
+    transaction = engine.beginTransaction(isolation: isSerializable ? .serializable : .snapshot)
+    snapshot = engine.snapshot()
+    self.isSerializable = isSerializable
+  }
+
+  // MARK: - What it does
+
+  func noteRead(_ footprint: Footprint) {
+    guard isSerializable else { return }
+    var footprint = footprint
+    // What its own writes decide is not read.
+    if own.contains(where: { $0.family == footprint.family }) { footprint.isCertain = false }
+    reads.append(footprint)
+  }
+
+  func noteWrite(_ family: UInt32, _ change: Change) { own.append((family, change)) }
+  func noteSavepoint() { savepoints.append(own.count) }
+
+  func noteRollback() {
+    if let count = savepoints.popLast() { own.removeLast(own.count - count) }
+  }
+
+  // MARK: - What others do
+
+  func noteCommitted(_ family: UInt32, _ change: Change) {
+    switch change {
+    case .put(let key), .removal(let key): changed[family, default: [:]][key] = change
+    case .range(let from, let to):
+      ranges[family, default: []].append((from, to))
+      for key in changed[family, default: [:]].keys
+      where !key.lexicographicallyPrecedes(from) && key.lexicographicallyPrecedes(to) {
+        changed[family, default: [:]][key] = .removal(key)
+      }
+    }
+  }
+
+  // MARK: - The end
+
+  private var footprints: [Footprint] {
+    if isSerializable { return reads }
+    return own.map { write in
+      switch write.change {
+      case .put(let key), .removal(let key): Self.footprint(of: key, write.family)
+      case .range(let from, let to): Footprint(family: write.family, lower: from, upper: to)
+      }
+    }
+  }
+
+  static func footprint(of key: [UInt8], _ family: UInt32) -> Footprint {
+    Footprint(family: family, lower: key, upper: key, includesUpper: true)
+  }
+
+  /// The families that it has to do with.
+  var families: Set<UInt32> { Set(own.map(\.family)).union(reads.map(\.family)) }
+
+  /// What its commit must come to. `wasThere` says whether a key had a value when it began.
+  func expectedOutcome(wasThere: (UInt32, [UInt8]) throws(EngineError) -> Bool) throws(EngineError) -> Outcome {
+    if own.isEmpty { return .committed }
+    var outcome = Outcome.committed
+    for footprint in footprints {
+      for (key, change) in changed[footprint.family] ?? [:] where footprint.mayContain(key) {
+        // A removal of nothing need not be stored anywhere.
+        var isStored = true
+        if case .removal = change { isStored = try wasThere(footprint.family, key) }
+        if isStored && footprint.isCertain && footprint.contains(key) { return .conflict }
+        outcome = .unclear
+      }
+      for (from, to) in ranges[footprint.family] ?? [] where footprint.mayOverlap(from, to) { outcome = .unclear }
+    }
+    return outcome
+  }
+}

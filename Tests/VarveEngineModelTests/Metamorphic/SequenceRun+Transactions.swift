@@ -1,0 +1,126 @@
+import VarveEngine
+
+extension SequenceRun {
+  /// Tells the transactions of what was committed.
+  func noteCommitted(_ changes: [(UInt32, HeldTransaction.Change)]) {
+    for held in transactions {
+      for (family, change) in changes { held?.noteCommitted(family, change) }
+    }
+  }
+
+  func useTransaction(_ operation: SequenceOperation, _ answer: inout SequenceAnswer) throws(EngineError) {
+    switch operation {
+    case .beginTransaction(let place, let isSerializable):
+      transactions[place] = HeldTransaction(engine, isSerializable: isSerializable)
+      answer.add(transactions[place]?.transaction?.sequence.value ?? 0)
+    case .readTransaction(let place, let slot, let key):
+      guard let held = transaction(place, &answer), let family = family(slot, &answer) else { return }
+      held.noteRead(HeldTransaction.footprint(of: key.bytes, family.id))
+      answer.add(try held.transaction?.get(key.bytes, in: family))
+    case .walkTransaction(let place, let slot, let bounds, let isForward, let steps):
+      guard let held = transaction(place, &answer), let family = family(slot, &answer) else { return }
+      try walk(held, family, bounds.cursorBounds, isForward, steps, &answer)
+    case .writeTransaction(let place, let changes):
+      guard let held = transaction(place, &answer) else { return }
+      for change in changes {
+        guard let family = family(change.family, &answer) else { continue }
+        try write(change, held, family)
+      }
+      answer.add(UInt64(held.transaction?.writeCount ?? 0))
+    case .savepoint(let place, let isSet):
+      guard let held = transaction(place, &answer) else { return }
+      if isSet { held.transaction?.setSavepoint() } else { try held.transaction?.rollbackToSavepoint() }
+      if isSet { held.noteSavepoint() } else { held.noteRollback() }
+      answer.add(UInt64(held.transaction?.writeCount ?? 0))
+    case .commitTransaction(let place): try commit(place, &answer)
+    case .rollBackTransaction(let place): transactions[place] = nil
+    default: fatalError("\(operation.kind) is no operation on a transaction")
+    }
+  }
+
+  /// The transaction of a slot; nil, and said so, where there is none.
+  private func transaction(_ place: Int, _ answer: inout SequenceAnswer) -> HeldTransaction? {
+    if transactions[place] == nil { answer.add(word: "no-transaction") }
+    return transactions[place]
+  }
+
+  private func write(
+    _ change: SequenceOperation.Change, _ held: HeldTransaction, _ family: ColumnFamily
+  ) throws(EngineError) {
+    let key = change.key.bytes
+    if let value = change.value {
+      if change.isOperand == true {
+        try held.transaction?.merge(key, value.bytes, in: family)
+      } else {
+        try held.transaction?.put(key, value.bytes, in: family)
+      }
+      held.noteWrite(family.id, .put(key))
+    } else if let end = change.end {
+      let count = held.transaction?.writeCount
+      try held.transaction?.deleteRange(from: key, to: end.bytes, in: family)
+      // A range without keys is no entry.
+      if held.transaction?.writeCount != count { held.noteWrite(family.id, .range(key, end.bytes)) }
+    } else {
+      try held.transaction?.delete(key, in: family)
+      held.noteWrite(family.id, .removal(key))
+    }
+  }
+
+  /// From one end so many steps; what lies in between, and to the end where the cursor came there, is read.
+  private func walk(
+    _ held: HeldTransaction, _ family: ColumnFamily, _ bounds: CursorBounds, _ isForward: Bool, _ steps: Int,
+    _ answer: inout SequenceAnswer
+  ) throws(EngineError) {
+    guard var cursor = try held.transaction?.cursor(in: family, bounds: bounds) else { return }
+    if isForward { try cursor.seekToFirst() } else { try cursor.seekToLast() }
+    var rest = steps
+    while cursor.isValid, rest > 0 {
+      answer.add(cursor.keyBytes)
+      answer.add(cursor.valueBytes)
+      if isForward { try cursor.next() } else { try cursor.previous() }
+      rest -= 1
+    }
+    let last = cursor.isValid ? cursor.keyBytes : nil
+    answer.add(last)
+    var read = HeldTransaction.Footprint(family: family.id, lower: bounds.lower, upper: bounds.upper)
+    if let last, isForward {
+      read = .init(family: family.id, lower: bounds.lower, upper: last, includesUpper: true)
+    } else if let last {
+      read = .init(family: family.id, lower: last, upper: bounds.upper)
+    }
+    held.noteRead(read)
+  }
+
+  private func commit(_ place: Int, _ answer: inout SequenceAnswer) throws(EngineError) {
+    guard let held = transaction(place, &answer) else { return }
+    transactions[place] = nil
+    // A family that is gone is told of in any case.
+    let isFamilyGone = !held.families.isSubset(of: engine.families.map(\.id))
+    let engine = engine
+    let expected =
+      isFamilyGone
+      ? nil
+      : try held.expectedOutcome { (id, key) throws(EngineError) in
+        let family = engine.families.first { $0.id == id }
+        return try engine.get(key, in: family, snapshot: held.snapshot) != nil
+      }
+    if expected == .unclear {
+      note(.unclear)
+      return answer.add(word: "unclear")
+    }
+    guard let transaction = held.transaction.take() else { return }
+    if transaction.sequence != held.snapshot.sequence { note(fault: "a transaction began at another sequence") }
+    do throws(EngineError) {
+      answer.add(try transaction.commit().value)
+    } catch {
+      answer.add(name: error.code.description)
+      note(.conflict)
+      if expected == .committed { note(fault: "a transaction that missed nothing was refused: \(error)") }
+      return
+    }
+    note(.committed)
+    if expected == .conflict { note(fault: "a transaction that missed a change was committed") }
+    for case (let family, .range(let from, let to)) in held.own { noteRange(from, to, family) }
+    noteCommitted(held.own.map { ($0.family, $0.change) })
+  }
+}
