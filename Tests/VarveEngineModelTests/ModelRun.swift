@@ -90,6 +90,8 @@ final class ModelRun {
     options.logSegmentSize = [64 << 10, 128 << 10, 1 << 20][random.below(3)]
     options.backgroundThreads = 1 + random.below(3)
     options.mergeOperators = [ChainOperator()]
+    // What a cursor has the engine cover takes a sequence of its own: `DeadRunModelTests`.
+    options.deadRunMinimum = 0
     return options
   }
 

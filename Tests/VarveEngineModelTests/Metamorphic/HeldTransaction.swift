@@ -18,7 +18,7 @@ final class HeldTransaction {
     case committed, conflict, unclear
 
     /// How often it must have happened in a run of the suite.
-    var leastCount: Int { self == .committed ? 30 : 5 }
+    var leastCount: Int { self == .committed ? 30 : 2 }
   }
 
   /// Keys that must not have changed: from `lower` (nil: the first) up to `upper` (nil: the end).

@@ -94,7 +94,7 @@ struct MetamorphicTests {
       return flushCount >= 2 && key.bytes.contains(0)
     }
     var shownCount = 0
-    for seed in 1...UInt64(200) where shownCount < 3 {
+    for seed in 1...UInt64(800) where shownCount < 3 {
       let made = SequenceCase(
         left: EngineSetting.all[0], right: EngineSetting.all[3], operations: SequenceSource.sequence(seed: seed))
       guard made.disagreement(lie: lie) != nil else { continue }
@@ -109,7 +109,7 @@ struct MetamorphicTests {
       #expect(again.disagreement(lie: lie) != nil, "seed \(seed): the text does not show it again")
       #expect(again.disagreement() == nil, "seed \(seed): without the lie both settings agree")
     }
-    #expect(shownCount == 3, "the lie was shown by \(shownCount) of 200 sequences")
+    #expect(shownCount == 3, "the lie was shown by \(shownCount) of 800 sequences")
   }
 
   @Test func `a shrunk sequence fails no more when any operation is left out`() throws {
