@@ -103,7 +103,7 @@ struct ChangedSources {
         if range.overlaps(start, end) { found = (start.bytes, sequence) }
       }
       if let found { return found }
-      if let found = try firstChange(in: table, range) { return found }
+      if let found = firstChange(in: table, range) { return found }
     }
     for table in tables where overlaps(table, range) {
       let reader = try tree.reader(table)
@@ -124,26 +124,26 @@ struct ChangedSources {
 
   /// The first entry of a memtable in the stretch that is newer than the snapshot. What lies under a range
   /// tombstone that the snapshot sees, and behind which nothing was written, is passed.
-  private func firstChange(in table: MemTable, _ range: ReadRange) throws(EngineError) -> ([UInt8], SequenceNumber)? {
+  private func firstChange(in table: MemTable, _ range: ReadRange) -> ([UInt8], SequenceNumber)? {
     var source = table.makeIterator()
     let hasTombstones = !table.rangeTombstones.isEmpty
     var looksFrom: ByteView?
     if let lower = range.lower {
-      try source.seek(InternalKey(lower, Trailer(word: .max)))
+      source.seek(InternalKey(lower, Trailer(word: .max)))
     } else {
-      try source.seekToFirst()
+      source.seekToFirst()
     }
     while source.isValid, !range.endsBefore(source.userKey) {
       if source.trailer.sequence > above { return (source.userKey.bytes, source.trailer.sequence) }
       if hasTombstones, looksFrom.map({ $0 <= source.userKey }) ?? true {
         let segment = table.rangeTombstones.unchanged(around: source.userKey, since: above)
         if segment.coversAll, let end = segment.upper {
-          try source.seek(InternalKey(end, Trailer(word: .max)))
+          source.seek(InternalKey(end, Trailer(word: .max)))
           continue
         }
         looksFrom = segment.upper
       }
-      try source.next()
+      source.next()
     }
     return nil
   }

@@ -55,7 +55,7 @@ struct CoveredTableTests {
     // The table with the tombstone, to see what it covers.
     #expect(disk.openedCount <= opened + 1)
     #expect(try engine.content()["default"]?.count == 200)
-    try engine.verify()
+    #expect(try engine.verify().faults.isEmpty)
     try engine.close()
     // And so it stays.
     engine = try Self.engine(seed: 3, SteppedExecutor(seed: 3), on: disk)
