@@ -5,18 +5,14 @@
 /// (`DeadRuns`), and the next walk passes it by a seek.
 ///
 /// # What counts
-/// A key that is dead counts one. A stretch under a range tombstone counts `hopWeight`, as a seek in each
-/// source costs about so much: many small ones become one, and a large one alone is no reason for another.
-/// The run begins with the key at which the count reaches `startCount`, not with its first: so a walk over a
-/// lone tombstone copies no key. A walk that begins at the same place again has the same few keys to step over, not more
-/// each time.
+/// A key that is dead counts one. A stretch under a range tombstone counts `hopWeight`, once for all sources that
+/// are passed up to its end: many small ones become one, and a large one alone is no reason for another.
 ///
 /// # What a hop proves
 /// It passes a stretch in one source; the others are looked at later. So the end of a run is never behind
 /// the place that the walk has reached.
 struct DeadRunMeter: ~Copyable {
   static let hopWeight = 16
-  private static let startCount = 16
 
   private let minimum: Int
   /// The side of the run at which the walk began it.
@@ -24,6 +20,8 @@ struct DeadRunMeter: ~Copyable {
   /// How far the last hop went, where `endsInHop`; else the walk's last dead key says.
   private var edge = ByteWriter(capacity: 0)
   private var endsInHop = false
+  /// Whether the walk backward has hopped from the key that it is at.
+  private var hasHopped = false
   /// Whether the last that was passed are whole blocks, whose last key nobody has read.
   private var endsInBlocks = false
   private var longestCount = 0
@@ -46,17 +44,17 @@ struct DeadRunMeter: ~Copyable {
     count &+= 1
     endsInHop = false
     endsInBlocks = false
-    if count == Self.startCount { Self.assign(&start, key.view) }
+    if count == 1 { Self.assign(&start, key.view) }
   }
 
   /// A source is passed from a dead entry up to `end`.
   @inline(never)
   mutating func pass(_ count: inout Int, from key: ByteView, to end: ByteView) {
-    if count < Self.startCount { Self.assign(&start, key) }
+    if count == 0 { Self.assign(&start, key) }
+    defer { (endsInHop, endsInBlocks) = (true, false) }
+    if count > 0, endsInHop, edge.view == end { return }
     count &+= Self.hopWeight
     Self.assign(&edge, end)
-    endsInHop = true
-    endsInBlocks = false
   }
 
   /// Whole blocks of tombstones are passed in one source, and no other has anything before their end. The run has begun
@@ -88,18 +86,19 @@ struct DeadRunMeter: ~Copyable {
   /// A key is dead, and the walk is before it.
   mutating func passBackward(_ count: inout Int, _ key: borrowing KeyBuffer) {
     count &+= 1
-    if count == Self.startCount { assignStart(behind: key) }
+    if count == 1 { assignStart(behind: key) }
     // A hop from this key has set it already.
-    if count >= Self.startCount, !endsInHop { Self.assign(&edge, key.view) }
-    endsInHop = false
+    if count > 0, !hasHopped { Self.assign(&edge, key.view) }
+    hasHopped = false
   }
 
   /// A source is passed from the dead entry of `key` back to `begin`.
   mutating func hopBackward(_ count: inout Int, _ key: borrowing KeyBuffer, to begin: ByteView) {
-    if count < Self.startCount { assignStart(behind: key) }
-    count &+= Self.hopWeight
+    if count <= 0 { assignStart(behind: key) }
+    defer { hasHopped = true }
+    if count > 0, edge.view == begin { return }
+    count = max(count, 0) + Self.hopWeight
     Self.assign(&edge, begin)
-    endsInHop = true
   }
 
   private mutating func assignStart(behind key: borrowing KeyBuffer) {
@@ -110,7 +109,7 @@ struct DeadRunMeter: ~Copyable {
   /// The run ends. `next` is the last key that the walk has not found dead, with `isLive`, or else the
   /// begin of its bounds; nil: there is no more.
   mutating func endBackward(_ count: Int, next: ByteView?, isLive: Bool) {
-    endsInHop = false
+    hasHopped = false
     guard count >= minimum, count > longestCount else { return }
     Self.assign(&lower, edge.view)
     if let next, lower.view <= next {

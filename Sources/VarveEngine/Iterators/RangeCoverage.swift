@@ -7,7 +7,9 @@
 /// # Ranks
 /// A source's rank is the index of its child in the merge: newest first. What a source says of a key is
 /// newer than all that those of higher rank have of it, so a tombstone of one lets the walk pass the
-/// stretch in all those of higher rank, and in its own where nothing was written there since (`coversAll`).
+/// stretch in all those of higher rank, and in its own where nothing was written there since (`coversAll`). And it
+/// hides nothing in those of lower rank: so for an entry only the sources up to its own are asked, and of these
+/// no more than up to the first that covers the key. What a table below says is often never read.
 ///
 /// # Safety
 /// Views are valid as long as the sources live; `memTables` and the lists are kept by this.
@@ -17,12 +19,14 @@
 struct RangeCoverage: ~Copyable {
   private enum Source {
     case memTable(MemTable, at: SequenceNumber)
-    case run(TombstoneRun)
+    case run(SortedRun, TableOpener)
+    /// One that was asked.
+    case openRun(TombstoneRun)
   }
 
   private struct Ranked {
     let rank: Int
-    let source: Source
+    var source: Source
   }
 
   private let sequence: SequenceNumber
@@ -33,6 +37,8 @@ struct RangeCoverage: ~Copyable {
   private var cover = TombstoneSegment.uncovered
   private var rank = 0
   private var hasSegment = false
+  /// Up to which rank sources were asked for `segment`, where none covers it.
+  private var askedRank = 0
 
   /// For a reader at a sequence.
   init(at sequence: SequenceNumber) { self.sequence = sequence }
@@ -49,19 +55,26 @@ struct RangeCoverage: ~Copyable {
   /// Adds those of a run of tables, if it has any.
   mutating func append(_ run: SortedRun, _ opener: TableOpener, rank: Int) {
     if !run.hasRangeTombstones { return }
-    sources.append(Ranked(rank: rank, source: .run(TombstoneRun(run, opener))))
+    sources.append(Ranked(rank: rank, source: .run(run, opener)))
+  }
+
+  /// The newest tombstone over `key` that the reader sees and that may hide an entry of a child; zero if there is none.
+  @inline(__always)
+  mutating func sequence(covering key: ByteView, forChild child: Int) throws(EngineError) -> SequenceNumber {
+    if !hasSegment || (segment.sequence == .zero && askedRank < child) || !segment.contains(key) {
+      try enter(key, child)
+    }
+    return segment.sequence
   }
 
   /// The newest tombstone over `key` that the reader sees; zero if there is none.
-  @inline(__always)
   mutating func sequence(covering key: ByteView) throws(EngineError) -> SequenceNumber {
-    if !hasSegment || !segment.contains(key) { try enter(key) }
-    return segment.sequence
+    try sequence(covering: key, forChild: .max)
   }
 
   /// Where a child may go on from an entry that is covered: everything that it has up to there is dead.
   ///
-  /// Requires: the last call of `sequence(covering:)` was for that entry's key, and covers it.
+  /// Requires: the last call of `sequence(covering:forChild:)` was for that entry's key, and covers it.
   func end(forChild child: Int) -> ByteView? {
     rank < child || (rank == child && cover.coversAll) ? cover.upper : nil
   }
@@ -72,24 +85,32 @@ struct RangeCoverage: ~Copyable {
   }
 
   @inline(never)
-  private mutating func enter(_ key: ByteView) throws(EngineError) {
+  private mutating func enter(_ key: ByteView, _ child: Int) throws(EngineError) {
     hasSegment = false
     var found = TombstoneSegment.uncovered
-    for source in sources {
-      let part: TombstoneSegment
-      switch source.source {
-      case .memTable(let table, let sequence): part = table.rangeTombstones.segment(around: key, at: sequence)
-      case .run(let run): part = try run.segment(around: key, at: sequence)
-      }
+    for index in sources.indices where sources[index].rank <= child {
+      let part = try segment(of: index, around: key)
       found.narrow(to: part)
-      if part.sequence > found.sequence {
-        found.sequence = part.sequence
-        cover = part
-        rank = source.rank
-      }
+      guard part.sequence != .zero else { continue }
+      found.sequence = part.sequence
+      cover = part
+      rank = sources[index].rank
+      break
     }
     segment = found
+    askedRank = child
     hasSegment = true
+  }
+
+  private mutating func segment(of index: Int, around key: ByteView) throws(EngineError) -> TombstoneSegment {
+    switch sources[index].source {
+    case .memTable(let table, let sequence): return table.rangeTombstones.segment(around: key, at: sequence)
+    case .openRun(let run): return try run.segment(around: key, at: sequence)
+    case .run(let run, let opener):
+      let open = TombstoneRun(run, opener)
+      sources[index].source = .openRun(open)
+      return try open.segment(around: key, at: sequence)
+    }
   }
 }
 

@@ -220,7 +220,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
         try stepForward(&steps, to: visible(behind: trailer))
         continue
       }
-      if hasCoverage, try coverage.sequence(covering: userKey) > trailer.sequence {
+      if hasCoverage, try coverage.sequence(covering: userKey, forChild: source.winnerIndex) > trailer.sequence {
         if let end = coverage.end(forChild: source.winnerIndex) {
           deadRuns.pass(&dead, from: userKey, to: end)
           try source.skipWinner(to: Self.beforeAll(of: end))
