@@ -11,19 +11,29 @@
 /// # What a hop proves
 /// It passes a stretch in one source; the others are looked at later. So the end of a run is never behind
 /// the place that the walk has reached.
-struct DeadRunMeter: ~Copyable {
+///
+/// # Costs
+/// Made by an iterator that meets a dead key; others have none. In a run, a key costs the walk a counter of its own.
+final class DeadRunMeter {
+  /// What a walk forward passed last.
+  enum End {
+    /// A dead key.
+    case key
+    /// A stretch under a range tombstone, in one source.
+    case hop
+    /// Whole blocks, whose last key nobody has read; no source has anything before their end.
+    case blocks
+  }
+
   static let hopWeight = 16
 
   private let minimum: Int
   /// The side of the run at which the walk began it.
   private var start = ByteWriter(capacity: 0)
-  /// How far the last hop went, where `endsInHop`; else the walk's last dead key says.
+  /// How far the last hop went.
   private var edge = ByteWriter(capacity: 0)
-  private var endsInHop = false
   /// Whether the walk backward has hopped from the key that it is at.
   private var hasHopped = false
-  /// Whether the last that was passed are whole blocks, whose last key nobody has read.
-  private var endsInBlocks = false
   private var longestCount = 0
   private var lower = ByteWriter(capacity: 0)
   private var upper = ByteWriter(capacity: 0)
@@ -38,42 +48,24 @@ struct DeadRunMeter: ~Copyable {
 
   // MARK: - Forward
 
-  /// A key is dead. `count` is of the run so far.
-  @inline(__always)
-  mutating func pass(_ count: inout Int, _ key: borrowing KeyBuffer) {
-    count &+= 1
-    endsInHop = false
-    endsInBlocks = false
-    if count == 1 { Self.assign(&start, key.view) }
-  }
+  /// A run begins with a dead key.
+  func begin(_ key: ByteView) { Self.assign(&start, key) }
 
-  /// A source is passed from a dead entry up to `end`.
-  @inline(never)
-  mutating func pass(_ count: inout Int, from key: ByteView, to end: ByteView) {
-    if count == 0 { Self.assign(&start, key) }
-    defer { (endsInHop, endsInBlocks) = (true, false) }
-    if count > 0, endsInHop, edge.view == end { return }
-    count &+= Self.hopWeight
+  /// A source is passed up to `end`. Returns what that counts; `isAfterHop`: so was another one just before.
+  func hop(to end: ByteView, isAfterHop: Bool) -> Int {
+    if isAfterHop, edge.view == end { return 0 }
     Self.assign(&edge, end)
+    return Self.hopWeight
   }
 
-  /// Whole blocks of tombstones are passed in one source, and no other has anything before their end. The run has begun
-  /// before.
-  mutating func passBlocks(_ count: inout Int, entryCount: Int) {
-    count &+= entryCount
-    endsInBlocks = true
-  }
-
-  /// The run ends behind the dead key `last`. `next` is the first entry that the walk has not passed, or the
-  /// end of its bounds; nil: there is no more.
-  @inline(never)
-  mutating func end(_ count: Int, last: ByteView, next: ByteView?) {
+  /// The run ends behind the dead key `last`, unless `end` says something else. `next` is the first entry that the walk
+  /// has not passed; nil: there is no more.
+  func end(_ count: Int, last: ByteView, _ end: End, next: ByteView?) {
     guard count >= minimum, count > longestCount else { return }
-    if endsInBlocks, let next {
-      Self.assign(&upper, next)
-    } else if endsInHop, !endsInBlocks {
-      Self.assign(&upper, next.map { min($0, edge.view) } ?? edge.view)
-    } else {
+    switch end {
+    case .blocks where next != nil: if let next { Self.assign(&upper, next) }
+    case .hop: Self.assign(&upper, next.map { min($0, edge.view) } ?? edge.view)
+    case .key, .blocks:
       Self.assign(&upper, last)
       upper.append(repeating: 0, count: 1)
     }
@@ -84,16 +76,16 @@ struct DeadRunMeter: ~Copyable {
   // MARK: - Backward
 
   /// A key is dead, and the walk is before it.
-  mutating func passBackward(_ count: inout Int, _ key: borrowing KeyBuffer) {
+  func passBackward(_ count: inout Int, _ key: ByteView) {
     count &+= 1
     if count == 1 { assignStart(behind: key) }
     // A hop from this key has set it already.
-    if count > 0, !hasHopped { Self.assign(&edge, key.view) }
+    if count > 0, !hasHopped { Self.assign(&edge, key) }
     hasHopped = false
   }
 
   /// A source is passed from the dead entry of `key` back to `begin`.
-  mutating func hopBackward(_ count: inout Int, _ key: borrowing KeyBuffer, to begin: ByteView) {
+  func hopBackward(_ count: inout Int, _ key: ByteView, to begin: ByteView) {
     if count <= 0 { assignStart(behind: key) }
     defer { hasHopped = true }
     if count > 0, edge.view == begin { return }
@@ -101,14 +93,14 @@ struct DeadRunMeter: ~Copyable {
     Self.assign(&edge, begin)
   }
 
-  private mutating func assignStart(behind key: borrowing KeyBuffer) {
-    Self.assign(&start, key.view)
+  private func assignStart(behind key: ByteView) {
+    Self.assign(&start, key)
     start.append(repeating: 0, count: 1)
   }
 
   /// The run ends. `next` is the last key that the walk has not found dead, with `isLive`, or else the
   /// begin of its bounds; nil: there is no more.
-  mutating func endBackward(_ count: Int, next: ByteView?, isLive: Bool) {
+  func endBackward(_ count: Int, next: ByteView?, isLive: Bool) {
     hasHopped = false
     guard count >= minimum, count > longestCount else { return }
     Self.assign(&lower, edge.view)

@@ -54,7 +54,8 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   private var operands = OperandStack()
   private var merged = MergeValue()
   private var place = Place.nowhere
-  private var deadRuns: DeadRunMeter
+  private let deadRunMinimum: Int
+  private var deadRuns: DeadRunMeter?
 
   private enum Place {
     case nowhere, onEntry, beforeKey, onSoughtEntry, onMerged
@@ -78,7 +79,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     self.sequence = sequence
     self.merge = merge
     self.own = own
-    deadRuns = DeadRunMeter(minimum: deadRunMinimum)
+    self.deadRunMinimum = deadRunMinimum
     hasCoverage = !coverage.isEmpty
     self.coverage = coverage
     hasLower = bounds.lower != nil
@@ -114,7 +115,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
 
   /// The longest run of dead keys that a move has passed, from the first (included) to the end (excluded); nil
   /// if none was long.
-  var longestDeadRun: (lower: [UInt8], upper: [UInt8])? { deadRuns.longest }
+  var longestDeadRun: (lower: [UInt8], upper: [UInt8])? { deadRuns?.longest }
 
   /// See `EntryHold`. `giveUp` does it for the child that shows the entry.
   mutating func giveUpEntry(to hold: EntryHold, _ giveUp: (inout Child) -> Void) {
@@ -200,6 +201,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     var hiding = hidingKey
     var steps = 0
     var dead = 0
+    var deadEnd = DeadRunMeter.End.key
     while source.isValid {
       let userKey = source.userKey
       if hiding, key.equals(userKey) {
@@ -221,47 +223,70 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
         continue
       }
       if hasCoverage, try coverage.sequence(covering: userKey, forChild: source.winnerIndex) > trailer.sequence {
-        if let end = coverage.end(forChild: source.winnerIndex) {
-          deadRuns.pass(&dead, from: userKey, to: end)
-          try source.skipWinner(to: Self.beforeAll(of: end))
-        } else {
-          key.assign(userKey)
-          deadRuns.pass(&dead, key)
+        if try passCovered(userKey, &dead, &deadEnd) {
           hiding = true
           steps = 0
-          try source.next()
         }
         continue
       }
       switch trailer.kind {
       case .put:
         place = .onEntry
-        if dead > 0 { deadRuns.end(dead, last: key.view, next: userKey) }
+        if dead > 0 { deadRuns?.end(dead, last: key.view, deadEnd, next: userKey) }
         return
       case .delete, .singleDelete:
         key.assign(userKey)
-        deadRuns.pass(&dead, key)
+        if dead == 0 { beginDeadRun(userKey) }
+        dead &+= 1
+        deadEnd = .key
         hiding = true
         steps = 0
         // In a run now and then a look whether whole blocks of it are dead.
-        if dead & Self.deadBlockMask == 0, try passDeadBlocks(&dead) { continue }
+        if dead & Self.deadBlockMask == 0 {
+          let passed = try source.passDeadBlocks()
+          if passed > 0 {
+            dead &+= passed
+            deadEnd = .blocks
+            continue
+          }
+        }
         try source.next()
       case .merge:
-        if dead > 0 { deadRuns.end(dead, last: key.view, next: userKey) }
+        if dead > 0 { deadRuns?.end(dead, last: key.view, deadEnd, next: userKey) }
         key.assign(userKey)
         return try resolveOperands()
       case .rangeDelete, nil:
         throw Self.unreadable(trailer)
       }
     }
-    if dead > 0 { deadRuns.end(dead, last: key.view, next: source.isValid ? source.userKey : nil) }
+    if dead > 0 { deadRuns?.end(dead, last: key.view, deadEnd, next: source.isValid ? source.userKey : nil) }
   }
 
+  /// Goes on from an entry that a range tombstone hides: past the stretch, where the source has nothing newer in it. True
+  /// if only by one entry, whose key is hidden.
   @inline(never)
-  private mutating func passDeadBlocks(_ dead: inout Int) throws(EngineError) -> Bool {
-    let passed = try source.passDeadBlocks()
-    if passed > 0 { deadRuns.passBlocks(&dead, entryCount: passed) }
-    return passed > 0
+  private mutating func passCovered(
+    _ userKey: ByteView, _ dead: inout Int, _ deadEnd: inout DeadRunMeter.End
+  ) throws(EngineError) -> Bool {
+    if dead == 0 { beginDeadRun(userKey) }
+    if let end = coverage.end(forChild: source.winnerIndex) {
+      dead &+= deadRuns?.hop(to: end, isAfterHop: dead > 0 && deadEnd == .hop) ?? 0
+      deadEnd = .hop
+      try source.skipWinner(to: Self.beforeAll(of: end))
+      return false
+    }
+    key.assign(userKey)
+    dead &+= 1
+    deadEnd = .key
+    try source.next()
+    return true
+  }
+
+  /// A run begins with this key, if anybody wants to know.
+  @inline(never)
+  private mutating func beginDeadRun(_ key: ByteView) {
+    if deadRunMinimum == .max { return }
+    meter.begin(key)
   }
 
   /// Folds the operands of `key`, on the newest of which the merge stands, over what lies below them.
@@ -314,12 +339,22 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
       if isBelowLower(userKey) { break }
       key.assign(userKey)
       if try resolveBackward(&dead) {
-        if dead > 0 { deadRuns.endBackward(dead, next: key.view, isLive: true) }
+        if dead > 0 { deadRuns?.endBackward(dead, next: key.view, isLive: true) }
         return
       }
-      deadRuns.passBackward(&dead, key)
+      if deadRunMinimum != .max { meter.passBackward(&dead, key.view) }
     }
-    if dead > 0 { deadRuns.endBackward(dead, next: hasLower ? lower.view : nil, isLive: false) }
+    if dead > 0 { deadRuns?.endBackward(dead, next: hasLower ? lower.view : nil, isLive: false) }
+  }
+
+  /// Made where it is first needed.
+  private var meter: DeadRunMeter {
+    mutating get {
+      if let deadRuns { return deadRuns }
+      let made = DeadRunMeter(minimum: deadRunMinimum)
+      deadRuns = made
+      return made
+    }
   }
 
   /// Walks back over all entries of `key`. True if it is shown; if not, the merge stands before it. `dead`
@@ -332,7 +367,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     while source.isValid, key.equals(source.userKey) {
       let trailer = source.trailer
       if trailer.sequence < covered, let start = coverage.start(forChild: source.winnerIndex) {
-        deadRuns.hopBackward(&dead, key, to: start)
+        if deadRunMinimum != .max { meter.hopBackward(&dead, key.view, to: start) }
         try source.skipWinner(before: Self.beforeAll(of: start))
         continue
       }
