@@ -13,8 +13,8 @@ struct DeadRun: Sendable {
 ///
 /// A queue that lives at one end and dies at the other leaves a tombstone for each key that went. Until they
 /// are compacted away, every walk to the first live key steps over all of them; and there is always
-/// more to step over. So a cursor that has passed a long run has the engine write a range tombstone over it. The
-/// next one passes it with one seek in each source, and what is flushed later leaves the run out.
+/// more to step over. So a cursor that has passed a long run writes a range tombstone over it when it ends. The next
+/// one passes it with one seek in each source, and what is flushed later leaves the run out.
 ///
 /// # Why it changes nothing
 /// A cursor reads the whole family at one sequence, so there nothing lives between the ends of the run. The range
@@ -28,6 +28,7 @@ struct DeadRun: Sendable {
 ///   transactions: they see what nobody else does.
 /// - Families with entries that are not logged: a crash must lose those, and with them what the proof rests on.
 /// - Where the run's check would have to read tables: a flush came between, and the next cursor will pass again.
+/// - Runs that end behind a key of the greatest size: no key is there to end a range with.
 /// - Where there is no room in the memtable or the log: nothing waits for this.
 ///
 /// # Who does it
@@ -83,7 +84,10 @@ final class DeadRuns: Sendable {
 
   private func commit(_ run: DeadRun) {
     let family = run.family
-    guard !family.isDropped, !family.holdsUnlogged else { return }
+    guard !family.isDropped, !family.holdsUnlogged, max(run.lower.count, run.upper.count) <= Limits.keySizeMaximum
+    else {
+      return
+    }
     var payload = ByteWriter(capacity: run.lower.count + run.upper.count + 32)
     run.lower.withByteView { lower in
       run.upper.withByteView { upper in BatchFormat.append(.rangeDelete, family.id, lower, upper, to: &payload) }

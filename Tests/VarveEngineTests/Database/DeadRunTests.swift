@@ -266,6 +266,25 @@ struct DeadRunTests {
     _ = try observed.close()
   }
 
+  @Test func `a run that ends behind a key of the greatest size stays as it is`() throws {
+    let observed = try ObservedEngine(Self.options(memtableSize: 16 << 20))
+    let engine = observed.engine
+    let longest = [UInt8](repeating: 0xff, count: Limits.keySizeMaximum)
+    try observed.put(0..<100)
+    try engine.put(longest, [1])
+    try Self.delete(0..<100, in: engine)
+    try engine.delete(longest)
+    #expect(try Self.first(engine) == nil)
+    #expect(Self.coveredRuns(engine) == 0 && Self.fragments(engine).isEmpty)
+    // One less, and it has an end.
+    try engine.put(Array(longest.dropLast()), [1])
+    #expect(try Self.first(engine) == Array(longest.dropLast()))
+    #expect(Self.coveredRuns(engine) == 1)
+    try engine.flush()
+    #expect(try engine.verify().faults.isEmpty)
+    _ = try observed.close()
+  }
+
   @Test func `a writer does it where somebody led`() throws {
     let observed = try ObservedEngine(Self.options())
     let engine = observed.engine
