@@ -41,6 +41,20 @@ int32_t cvarve_sync_data(int32_t descriptor) {
   return result == 0 ? 0 : -errno;
 }
 
+int32_t cvarve_sync_first(int32_t descriptor, size_t size) {
+#if defined(__linux__)
+  // The one call that syncs a range of a file, the device's cache included, takes the range as addresses.
+  void *address = mmap(NULL, size, PROT_READ, MAP_SHARED, descriptor, 0);
+  if (address == MAP_FAILED) return -errno;
+  int32_t result = msync(address, size, MS_SYNC) == 0 ? 0 : -errno;
+  munmap(address, size);
+  return result;
+#else
+  (void)size;
+  return cvarve_sync_data(descriptor);
+#endif
+}
+
 void cvarve_drop_cached_pages(int32_t descriptor, int64_t offset, int64_t length) {
 #if defined(__linux__)
   posix_fadvise(descriptor, offset, length, POSIX_FADV_DONTNEED);

@@ -19,6 +19,17 @@ struct CrashDisk: Sendable {
     var doomed: Set<Int> = []
     /// What some dirty sectors held between the last sync and now: the system may have written that.
     var intermediate: [Int: [UInt8]] = [:]
+
+    /// Makes the sectors durable that the first bytes lie in, and of the others none.
+    mutating func syncFirst(_ size: Int) {
+      if durable.size < size { durable.resize(to: size) }
+      let count = (size + SectorContent.sectorSize - 1) / SectorContent.sectorSize
+      for sector in dirty where sector < count && !doomed.contains(sector) {
+        durable.setSector(sector, current.sector(sector))
+        intermediate[sector] = nil
+      }
+      dirty = dirty.filter { $0 >= count }
+    }
   }
 
   struct Entry: Hashable, Sendable {
@@ -196,15 +207,17 @@ extension CrashDisk {
     }
   }
 
-  mutating func sync(_ number: Int) {
+  /// Makes a file durable; with `first`, so many of its bytes alone.
+  mutating func sync(_ number: Int, first: Int? = nil) {
     guard var inode = inodes[number] else { return }
     inodes[number] = nil
+    defer { inodes[number] = inode }
+    if let first, first < inode.current.size { return inode.syncFirst(first) }
     let old = inode.durable
     inode.durable = inode.current
     for sector in inode.doomed { inode.durable.setSector(sector, old.sector(sector)) }
     inode.dirty = []
     inode.intermediate = [:]
-    inodes[number] = inode
   }
 
   /// A sync that failed: the system drops what it could not write and calls it clean.

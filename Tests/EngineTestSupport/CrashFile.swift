@@ -40,7 +40,12 @@ final class CrashFile: File {
 
   func sync() throws(EngineError) {
     try check("sync")
-    try fileSystem.sync(number, path)
+    try fileSystem.sync(number, path, first: nil)
+  }
+
+  func sync(first size: Int) throws(EngineError) {
+    try check("sync")
+    try fileSystem.sync(number, path, first: size)
   }
 
   func startWriteback(offset: UInt64, size: UInt64) {}

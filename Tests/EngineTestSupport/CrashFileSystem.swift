@@ -47,7 +47,7 @@ public final class CrashFileSystem: FileSystem {
     case write(inode: Int, bytes: UnsafeRawBufferPointer, offset: Int)
     case store(inode: Int, bytes: UnsafeRawBufferPointer, offset: Int)
     case truncate(inode: Int, size: Int)
-    case sync(inode: Int)
+    case sync(inode: Int, first: Int?)
     case failSync(inode: Int)
     case syncDirectory(Int)
 
@@ -281,14 +281,14 @@ extension CrashFileSystem {
     try perform(.truncate, path, size) { (_) throws(EngineError) in ((), .truncate(inode: number, size: size)) }
   }
 
-  func sync(_ number: Int, _ path: String) throws(EngineError) {
-    let isFailing = try perform(.sync, path) { (state) throws(EngineError) in
+  func sync(_ number: Int, _ path: String, first: Int?) throws(EngineError) {
+    let isFailing = try perform(.sync, path, first ?? 0) { (state) throws(EngineError) in
       guard let failing = state.failingSync, path.hasSuffix(failing.suffix) else {
-        return (false, .sync(inode: number))
+        return (false, .sync(inode: number, first: first))
       }
       guard failing.skip == 0 else {
         state.failingSync?.skip -= 1
-        return (false, .sync(inode: number))
+        return (false, .sync(inode: number, first: first))
       }
       return (true, .failSync(inode: number))
     }
@@ -398,7 +398,7 @@ extension CrashFileSystem {
         unsafe (mapping.base + offset).copyMemory(from: source, byteCount: min(bytes.count, mapping.size - offset))
       }
     case .truncate(let inode, let size): state.disk.truncate(inode, to: size, &state.random)
-    case .sync(let inode): state.disk.sync(inode)
+    case .sync(let inode, let first): state.disk.sync(inode, first: first)
     case .failSync(let inode):
       state.disk.failSync(inode)
       if let failing = state.failingSync {

@@ -276,6 +276,11 @@ private final class FaultInjectingFile: File {
     try file.sync()
   }
 
+  func sync(first size: Int) throws(EngineError) {
+    try fileSystem.check(.sync, path)
+    try file.sync(first: size)
+  }
+
   func startWriteback(offset: UInt64, size: UInt64) { file.startWriteback(offset: offset, size: size) }
 
   func dropCachedPages(offset: UInt64, size: UInt64) { file.dropCachedPages(offset: offset, size: size) }

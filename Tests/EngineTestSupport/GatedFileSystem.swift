@@ -66,6 +66,10 @@ private final class GatedFile: File {
     gate.pass()
     try base.sync()
   }
+  func sync(first size: Int) throws(EngineError) {
+    gate.pass()
+    try base.sync(first: size)
+  }
   func startWriteback(offset: UInt64, size: UInt64) { base.startWriteback(offset: offset, size: size) }
   func dropCachedPages(offset: UInt64, size: UInt64) { base.dropCachedPages(offset: offset, size: size) }
   func map(size: Int) throws(EngineError) -> MappedFile { try base.map(size: size) }

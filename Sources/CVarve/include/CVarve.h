@@ -43,6 +43,10 @@ int32_t cvarve_open(const char *path, int32_t flags, uint32_t mode);
 /// Returns 0 or -errno.
 int32_t cvarve_sync_data(int32_t descriptor);
 
+/// The same for the first `size` bytes alone, which the file must have, where the system can; else for all.
+/// The descriptor must be open for reading and writing. Returns 0 or -errno.
+int32_t cvarve_sync_first(int32_t descriptor, size_t size);
+
 /// `posix_fadvise(POSIX_FADV_DONTNEED)` over a range, where the system has it.
 void cvarve_drop_cached_pages(int32_t descriptor, int64_t offset, int64_t length);
 

@@ -34,11 +34,11 @@ enum FlushMerge {
   /// `snapshots` are the live ones and the visible sequence, ascending. `deeper` are all runs of the
   /// family's tables, where the caller knows that no older memtable is left: a tombstone with nothing
   /// below is not worth a row then. Without them every tombstone stays. `builder` says into which table a
-  /// key goes.
+  /// key goes; it lives until the next call.
   static func run(
     _ memtables: [MemTable], snapshots: [SequenceNumber], deeper: [SortedRun]? = nil,
     tombstones: CompactionTombstones = .none, merge function: MergeFunction? = nil,
-    into builder: (ByteView) throws(EngineError) -> TableBuilder
+    into builder: (ByteView) throws(EngineError) -> Unmanaged<TableBuilder>
   ) throws(EngineError) {
     var merge = MergingIterator<MergeSource>(capacity: memtables.count)
     for memtable in memtables { merge.append(memtable) }
@@ -46,6 +46,9 @@ enum FlushMerge {
       merge, snapshots: SnapshotIntervals(snapshots), deeper: deeper.map { DeeperKeys($0) } ?? .everyKey(),
       zeroesSequences: false, tombstones: tombstones.covering, merge: function)
     try entries.seekToFirst()
-    while entries.isValid { try entries.move(into: try builder(entries.userKey)) }
+    while entries.isValid {
+      let builder = unsafe try builder(entries.userKey)
+      try unsafe builder.withGuaranteed { (builder) throws(EngineError) in try entries.move(into: builder) }
+    }
   }
 }

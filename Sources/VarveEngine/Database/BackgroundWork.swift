@@ -33,6 +33,8 @@ final class BackgroundWork: Sendable {
   /// So many small memtables make one flush: its files are written and synced before any of them counts.
   private static let flushedFamiliesMaximum = 512
   private static let tickNanoseconds: UInt64 = 50_000_000
+  /// See `MemoryBudget`.
+  private static let cacheGrowthNanoseconds: UInt64 = 1_000_000_000
 
   struct State: Sendable {
     var isFlushScheduled = false
@@ -54,6 +56,7 @@ final class BackgroundWork: Sendable {
     /// When the write controller began to slow writers down, as far as listeners know.
     var pacedSince: UInt64?
     var isTrimScheduled = false
+    var isCacheGrowthScheduled = false
     var isClosing = false
   }
 
@@ -100,6 +103,7 @@ final class BackgroundWork: Sendable {
     snapshots.onReached { [weak self] in self?.compactions.snapshotsWereReleased() }
     pipeline.betweenCommits { [weak self] in self?.deadRuns?.commitPending() }
     pipeline.memory.onGrowth { [weak self] in self?.scheduleTrim() }
+    tree.budget.onRoom { [weak self] in self?.growCacheLater() }
     pipeline.log.prepareNext()
     scheduleFlush()
     compactions.didChange(registry.all.map(\.id))
@@ -129,6 +133,20 @@ final class BackgroundWork: Sendable {
     executor.submit("memory.trim", priority: .normal) { [self] in
       state.withLock { $0.isTrimScheduled = false }
       tree.cache.trimIfShrunk()
+    }
+  }
+
+  /// Gives the cache what others gave back, a part at a time.
+  private func growCacheLater() {
+    let shouldSubmit = state.withLock { state in
+      guard !state.isCacheGrowthScheduled, !state.isClosing else { return false }
+      state.isCacheGrowthScheduled = true
+      return true
+    }
+    guard shouldSubmit else { return }
+    executor.submit("memory.grow", after: Self.cacheGrowthNanoseconds) { [self] in
+      state.withLock { $0.isCacheGrowthScheduled = false }
+      if !isClosing, tree.budget.growCache() { growCacheLater() }
     }
   }
 

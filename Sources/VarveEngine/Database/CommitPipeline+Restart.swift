@@ -26,14 +26,14 @@ extension CommitPipeline {
     case background
   }
 
-  /// Makes the log durable up to `place`, by a restart if it must. Throws where that failed, to a program's
+  /// Makes the log durable up to `target`, by a restart if it must. Throws where that failed, to a program's
   /// thread what its own sync met, and to a job `.canceled` where it is to try again after the restart.
-  func sync(through place: UInt64, for syncer: Syncer) throws(EngineError) {
+  func sync(_ target: LogWriter.SyncTarget, for syncer: Syncer) throws(EngineError) {
     defer { announcer.tell(synced: 0, log) }
     while true {
       var own: EngineError?
       var pending: UInt64 = 0
-      let outcome = log.trySync(through: place) {
+      let outcome = log.trySync(target) {
         pending = announcer.pending
         return visible
       }

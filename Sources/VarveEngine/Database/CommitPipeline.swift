@@ -110,12 +110,13 @@ final class CommitPipeline: @unchecked Sendable {
     guard queue.tryLead() else {
       return try commitContended(kind, family, key, value, isLogged: isLogged, waitsForSync: waitsForSync)
     }
-    defer { queue.resign { serve($0) } }
+    defer { if !queue.resignIfAlone() { resign() } }
     try checkWritable()
     if family.isDropped { throw Self.droppedError(family) }
-    if !family.active.hasRoom(keySize: key.count, valueSize: value.count) {
-      try makeRoom(in: family, entryCount: 1, byteCount: key.count + value.count)
+    let hasRoom = unsafe family.borrowedActive.withGuaranteed {
+      $0.hasRoom(keySize: key.count, valueSize: value.count)
     }
+    if !hasRoom { try makeRoom(in: family, entryCount: 1, byteCount: key.count + value.count) }
     let sequence = SequenceNumber(nextSequence)
     var place: UInt64 = 0
     if isLogged {
@@ -127,12 +128,16 @@ final class CommitPipeline: @unchecked Sendable {
     } else {
       memory.noteUnlogged(family, segment: log.current.number)
     }
-    family.active.insert(key, Trailer(sequence, kind), value)
+    unsafe family.borrowedActive.withGuaranteed { $0.insert(key, Trailer(sequence, kind), value) }
     nextSequence &+= 1
     publish(sequence, place: place, isLogged: isLogged, waitsForSync: waitsForSync)
     if log.takeHasSwitched() { enforceLogBound() }
     return Receipt(sequence: sequence, place: place)
   }
+
+  /// Gives the lead back after committing what waits.
+  @inline(never)
+  private func resign() { queue.resign { serve($0) } }
 
   /// Makes a commit visible to reads, and tells other processes. The leader's.
   @inline(__always)
@@ -157,13 +162,13 @@ final class CommitPipeline: @unchecked Sendable {
     payload: ByteView, entryCount: Int, isLogged: Bool, terms: CommitTerms = CommitTerms()
   ) throws(EngineError) -> Receipt {
     if queue.tryLead() {
-      defer { queue.resign { serve($0) } }
+      defer { if !queue.resignIfAlone() { resign() } }
       return try apply(payload, entryCount: entryCount, isLogged: isLogged, terms)
     }
     let request = CommitRequest(payload: payload, entryCount: entryCount, isLogged: isLogged, terms: terms)
     if queue.enqueue(request) == .leads {
       queue.serveOwn(request) { serve($0) }
-      queue.resign { serve($0) }
+      resign()
     }
     if let error = request.error { throw error }
     return request.receipt
@@ -176,7 +181,7 @@ final class CommitPipeline: @unchecked Sendable {
       _ = queue.enqueue(wish)
       queue.serveOwn(wish) { _ in }
     }
-    defer { queue.resign { serve($0) } }
+    defer { resign() }
     return try body()
   }
 

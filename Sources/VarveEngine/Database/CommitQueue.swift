@@ -62,16 +62,17 @@ final class CommitQueue: @unchecked Sendable {
     return count
   }
 
-  /// Gives the lead back after committing what waits. `commit` is called for each request in order.
+  /// Gives the lead back if nobody waits; else `resign` is to follow. The common case by itself: a closure costs
+  /// references also where it isn't called.
   @inline(__always)
-  func resign(_ commit: (CommitRequest) -> Void) {
-    if backlog.isEmpty && head.load(ordering: .relaxed) == 0 {
-      isLed.store(false, ordering: .sequentiallyConsistent)
-      if head.load(ordering: .sequentiallyConsistent) == 0 { return }
-      guard tryLead() else { return }
-    }
-    drain(roundsMaximum: Self.roundsMaximum, commit)
+  func resignIfAlone() -> Bool {
+    guard backlog.isEmpty && head.load(ordering: .relaxed) == 0 else { return false }
+    isLed.store(false, ordering: .sequentiallyConsistent)
+    return head.load(ordering: .sequentiallyConsistent) == 0 || !tryLead()
   }
+
+  /// Gives the lead back after committing what waits. `commit` is called for each request in order.
+  func resign(_ commit: (CommitRequest) -> Void) { drain(roundsMaximum: Self.roundsMaximum, commit) }
 
   /// Gives the lead to one that waits, if any does, without committing for anybody. For background work:
   /// a commit may wait for a memtable to be flushed, and so for the thread that is here.

@@ -93,7 +93,7 @@ final class CompactionJob: Sendable {
     } else {
       try entries.seekToFirst()
     }
-    var writer = PartWriter(
+    var writer = unsafe PartWriter(
       job: self, family: family, level: compaction.outputLevel, tombstones: tombstones,
       splitter: CompactionOutputSplitter(compaction), lower: part.lower)
     do throws(EngineError) {
@@ -137,8 +137,8 @@ final class CompactionJob: Sendable {
   ) throws(EngineError) {
     var untilCheck = Self.entriesBetweenChecks
     while entries.isValid {
-      let builder = try writer.builder(for: entries.userKey)
-      try entries.move(into: builder)
+      let builder = unsafe try writer.builder(for: entries.userKey)
+      try unsafe builder.withGuaranteed { (builder) throws(EngineError) in try entries.move(into: builder) }
       untilCheck &-= 1
       if untilCheck == 0 {
         untilCheck = Self.entriesBetweenChecks
@@ -156,6 +156,10 @@ final class CompactionJob: Sendable {
   }
 
   /// The table that a part writes now.
+  ///
+  /// # Safety
+  /// `builder` is that of `output`, and goes with it.
+  @safe
   private struct PartWriter {
     let job: CompactionJob
     let family: FamilyState
@@ -165,23 +169,23 @@ final class CompactionJob: Sendable {
     /// Where the keys of the next table begin; nil: with the first.
     var lower: [UInt8]?
     var output: TableOutput?
+    /// Apart, so that an entry costs no reference.
+    var builder: Unmanaged<TableBuilder>?
     var reported: UInt64 = 0
 
-    /// The builder for a key that comes next: of a new table where the splitter says so.
+    /// The builder for a key that comes next: of a new table where the splitter says so. It lives until the next call.
     @inline(__always)
-    mutating func builder(for userKey: ByteView) throws(EngineError) -> TableBuilder {
-      if let output {
-        let builder = output.builder
-        if builder.endsWith(userKey)
-          || !splitter.shouldSplit(before: userKey, currentSize: builder.estimatedFileSize)
-        {
-          return builder
-        }
+    mutating func builder(for userKey: ByteView) throws(EngineError) -> Unmanaged<TableBuilder> {
+      if let builder = unsafe builder {
+        let size = unsafe builder.withGuaranteed { $0.endsWith(userKey) ? nil : $0.estimatedFileSize }
+        guard let size, splitter.shouldSplit(before: userKey, currentSize: size) else { return unsafe builder }
         try finishOutput(before: userKey.bytes)
       } else {
         _ = splitter.shouldSplit(before: userKey, currentSize: 0)
       }
-      return try begin().builder
+      let borrowed = unsafe Unmanaged.passUnretained(try begin().builder)
+      unsafe builder = borrowed
+      return unsafe borrowed
     }
 
     private mutating func begin() throws(EngineError) -> TableOutput {
@@ -201,6 +205,7 @@ final class CompactionJob: Sendable {
     /// Ends the table, whose keys are all before `upper`, with the range tombstones up to there.
     private mutating func finishOutput(before upper: [UInt8]?) throws(EngineError) {
       guard let output else { return }
+      unsafe builder = nil
       reportProgress()
       tombstones.write(from: lower, to: upper, into: output.builder)
       lower = upper
@@ -211,6 +216,7 @@ final class CompactionJob: Sendable {
     }
 
     mutating func discardOutput() {
+      unsafe builder = nil
       output?.discard()
       output = nil
     }

@@ -75,7 +75,7 @@ extension Engine {
           + "; what the block cache has in any case"),
       DerivedOption(
         .memory, "cacheMaximum", plan.cacheMaximum == .max ? "what the others leave" : "\(plan.cacheMaximum)",
-        given(options.cacheSize, "all that is not used otherwise at the moment")),
+        given(options.cacheSize, "seven eighths of what is not used otherwise at the moment")),
       DerivedOption(
         .memory, "openTableBytes", plan.openTableBytes,
         "a sixteenth of the budget, 256 KiB to 256 MiB, out of the cache's"),

@@ -163,12 +163,13 @@ extension Engine {
   ) throws(EngineError) -> SequenceNumber {
     checkOpen()
     if options.readOnly { try requireWritable() }
-    let state = state(of: family)
+    let state = unsafe Unmanaged.passUnretained(state(of: family))
     try BatchFormat.checkLimits(key: key, value: value, batchSize: 0)
     let durability = durability ?? options.durability
     background.delayWrite(bytes: key.count &+ value.count)
-    let receipt = try pipeline.commit(
-      kind, state, key, value, isLogged: durability != .none, waitsForSync: durability == .power)
+    let receipt = unsafe try state.withGuaranteed { (state) throws(EngineError) in
+      try pipeline.commit(kind, state, key, value, isLogged: durability != .none, waitsForSync: durability == .power)
+    }
     if durability != .process { try acknowledge(receipt, durability) }
     return receipt.sequence
   }
@@ -199,7 +200,7 @@ extension Engine {
   /// Syncs the log for a thread of the program. What is not durable after a failure is logged again.
   func syncLog(through place: UInt64) throws(EngineError) {
     do throws(EngineError) {
-      try pipeline.sync(through: place, for: .program)
+      try pipeline.sync(.place(place), for: .program)
     } catch {
       throw EngineError(
         .outcomeUnknown, "the commit is visible, but its sync failed, and it may be gone after a loss of power",

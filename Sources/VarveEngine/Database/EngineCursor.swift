@@ -19,19 +19,24 @@
 /// and all files of its family where that was dropped.
 /// Complexity: a seek O(log n) in each memtable and table that it looks into, a step amortised O(1).
 /// A cursor belongs to one thread at a time.
+///
+/// # Safety
+/// `owned` is released by `deinit` alone, so it lives as long as the cursor.
+@safe
 public struct EngineCursor: ~Copyable {
-  private let holder: CursorHolder
+  /// Owned: counted once when the cursor is made, and never for a move.
+  private let owned: Unmanaged<CursorHolder>
   // Of the entry that the cursor stands on. Kept here, because the iterator may be taken away.
   private var isPlaced = false
   private var currentKey = ByteView()
   private var currentValue = ByteView()
 
-  init(_ holder: CursorHolder) { self.holder = holder }
+  init(_ holder: CursorHolder) { unsafe owned = Unmanaged.passRetained(holder) }
 
-  deinit { holder.close() }
+  deinit { unsafe owned.takeRetainedValue().close() }
 
   /// The last commit that the cursor sees.
-  public var sequence: SequenceNumber { holder.snapshot.sequence }
+  public var sequence: SequenceNumber { unsafe owned.withGuaranteed { $0.snapshot.sequence } }
 
   /// Whether the cursor stands on a key.
   @inline(__always)
@@ -92,11 +97,11 @@ public struct EngineCursor: ~Copyable {
 
   /// To the first key at or after `key`, within the bounds.
   public mutating func seek(_ key: RawSpan) throws(EngineError) {
-    let start = holder.snapshot.countSeekIsSample() ? holder.snapshot.beginTimed() : 0
+    let start = unsafe owned.withGuaranteed { $0.snapshot.countSeekIsSample() ? $0.snapshot.beginTimed() : 0 }
     try key.withByteView { (key) throws(EngineError) in
       try seek { (iterator) throws(EngineError) in try iterator.seek(key) }
     }
-    if start != 0 { holder.snapshot.endTimed(.seek, from: start) }
+    if start != 0 { unsafe owned.withGuaranteed { $0.snapshot.endTimed(.seek, from: start) } }
   }
 
   /// To the first key at or after `key`, within the bounds.
@@ -118,44 +123,38 @@ public struct EngineCursor: ~Copyable {
   @inline(__always)
   public mutating func next() throws(EngineError) {
     requireValid()
-    isPlaced = false
-    let holder = holder
-    defer { holder.end() }
-    if !holder.begin() { try holder.renew(at: currentKey) }
-    try holder.iterator.next()
-    settle()
+    try move(from: currentKey) { (iterator) throws(EngineError) in try iterator.next() }
   }
 
   /// To the key before. Requires: valid.
   @inline(__always)
   public mutating func previous() throws(EngineError) {
     requireValid()
-    isPlaced = false
-    let holder = holder
-    defer { holder.end() }
-    if !holder.begin() { try holder.renew(at: currentKey) }
-    try holder.iterator.previous()
-    settle()
+    try move(from: currentKey) { (iterator) throws(EngineError) in try iterator.previous() }
   }
 
   @inline(__always)
   private mutating func seek(
     _ move: (inout VisibleIterator<MergeSource>) throws(EngineError) -> Void
   ) throws(EngineError) {
-    isPlaced = false
-    let holder = holder
-    defer { holder.end() }
-    if !holder.begin() { try holder.renew(at: nil) }
-    try move(&holder.iterator)
-    settle()
+    try self.move(from: nil, move)
   }
 
-  /// Notes where the iterator stands. Within a move.
+  /// Moves the iterator and notes where it stands then. A move that goes on from a key has to find it again
+  /// where the view was taken back.
   @inline(__always)
-  private mutating func settle() {
-    guard holder.iterator.isValid else { return }
-    currentKey = holder.iterator.userKey
-    currentValue = holder.iterator.value
+  private mutating func move(
+    from key: ByteView?, _ move: (inout VisibleIterator<MergeSource>) throws(EngineError) -> Void
+  ) throws(EngineError) {
+    isPlaced = false
+    let entry = unsafe try owned.withGuaranteed { (holder) throws(EngineError) -> (ByteView, ByteView)? in
+      defer { holder.end() }
+      if !holder.begin() { try holder.renew(at: key) }
+      try move(&holder.iterator)
+      return holder.iterator.isValid ? (holder.iterator.userKey, holder.iterator.value) : nil
+    }
+    guard let entry else { return }
+    (currentKey, currentValue) = entry
     isPlaced = true
   }
 }

@@ -37,6 +37,9 @@ final class FamilyState: @unchecked Sendable {
 
   /// Where the leader inserts.
   private(set) var active: MemTable
+  /// The same without counting a reference. It lives until the leader freezes it, and longer.
+  @inline(__always)
+  var borrowedActive: Unmanaged<MemTable> { unsafe .passUnretained(active) }
   /// The log segment that was current when the active memtable got its first entry.
   private(set) var activeSegment: FileNumber?
   /// The place in the log behind the copy of the active memtable that was logged again; 0 if none was.

@@ -5,8 +5,8 @@
 ///    (the visible sequence at the start counts as a snapshot), and write the tables; sync them in groups
 ///    (`FlushedTables`), and then their directory.
 /// 2. Sync the log up to the tables' highest sequence, where other families have entries that are only
-///    there: else a loss of power could leave half of a batch. And where segments are freed: the one that
-///    becomes the oldest must not be without a header then.
+///    there: else a loss of power could leave half of a batch. Where there are none, and segments are freed, sync
+///    those and the header of the one that becomes the oldest: it must not be without one then.
 ///    Where that sync fails, the log goes on in other segments, and the look for the oldest is repeated.
 /// 3. Make the edit durable: tables in, flushed sequence up, oldest segment up.
 /// 4. Put the version in force, give the memtables and the freed segments back.
@@ -90,8 +90,13 @@ struct FlushJob {
     while true {
       let generation = pipeline.log.generation
       let oldest = oldestNeededSegment(counts)
-      guard leavesEntries(counts) || oldest > background.tree.state.oldestLog else { return oldest }
-      try pipeline.sync(through: pipeline.log.appendedPlace, for: .background)
+      if leavesEntries(counts) {
+        try pipeline.sync(.place(pipeline.log.appendedPlace), for: .background)
+      } else if oldest > background.tree.state.oldestLog {
+        try pipeline.sync(.segment(oldest), for: .background)
+      } else {
+        return oldest
+      }
       // After a restart of the log the segment may be a dead one.
       if pipeline.log.generation == generation, generation & 1 == 0 { return oldest }
     }
@@ -137,10 +142,10 @@ struct FlushJob {
     let tombstones = FlushMerge.tombstones(input.frozen.map(\.table), snapshots: snapshots)
     var output = FlushOutput(input, background, tombstones, into: tables)
     do throws(EngineError) {
-      try FlushMerge.run(
+      try unsafe FlushMerge.run(
         input.frozen.map(\.table), snapshots: snapshots, tombstones: tombstones, merge: input.family.state.merge
       ) { (key) throws(EngineError) in
-        try output.builder(for: key)
+        unsafe try output.builder(for: key)
       }
       try output.finish()
     } catch {

@@ -4,7 +4,12 @@
 /// columns then, which are compacted side by side (`Version.flushSplitKeys`). A piece far smaller than a
 /// table is not worth a file.
 ///
+/// # Safety
+/// `builder` is that of `current`, and goes with it.
+///
+/// # Concurrency
 /// One job's.
+@safe
 struct FlushOutput {
   private let family: FamilyState
   private let background: BackgroundWork
@@ -18,6 +23,8 @@ struct FlushOutput {
   /// Where the keys of the next piece begin; nil: with the first.
   private var lower: [UInt8]?
   private var current: TableOutput?
+  /// Apart, so that an entry costs no reference.
+  private var builder: Unmanaged<TableBuilder>?
   /// The tables of the whole flush.
   private let tables: FlushedTables
 
@@ -38,20 +45,19 @@ struct FlushOutput {
     filterCharge = 12 * input.frozen.reduce(0) { $0 + $1.table.entryCount }
   }
 
-  /// The builder for a key that comes next.
+  /// The builder for a key that comes next. It lives until the next call.
   @inline(__always)
-  mutating func builder(for userKey: ByteView) throws(EngineError) -> TableBuilder {
-    if let current {
-      let size = current.builder.estimatedFileSize
-      let isAtCut = nextCut < cuts.count && passesCut(userKey)
-      guard isAtCut && size >= pieceSize / 8 || size >= pieceSize, !current.builder.endsWith(userKey) else {
-        return current.builder
+  mutating func builder(for userKey: ByteView) throws(EngineError) -> Unmanaged<TableBuilder> {
+    let isAtCut = nextCut < cuts.count && passesCut(userKey)
+    if let builder = unsafe builder {
+      let takesMore = unsafe builder.withGuaranteed { builder in
+        let size = builder.estimatedFileSize
+        return !(isAtCut && size >= pieceSize / 8 || size >= pieceSize) || builder.endsWith(userKey)
       }
+      if takesMore { return unsafe builder }
       try finishPiece(before: userKey.bytes)
-    } else {
-      _ = passesCut(userKey)
     }
-    return try begin()
+    return unsafe try begin()
   }
 
   /// Whether a cut lies before the key; those that do are behind then.
@@ -61,12 +67,14 @@ struct FlushOutput {
     return nextCut > before
   }
 
-  private mutating func begin() throws(EngineError) -> TableBuilder {
+  private mutating func begin() throws(EngineError) -> Unmanaged<TableBuilder> {
     let output = try TableOutput(background, family, level: 0, origin: .flush)
     tables.begin(output.number)
     output.updateCharge(expecting: filterCharge)
     current = output
-    return output.builder
+    let borrowed = unsafe Unmanaged.passUnretained(output.builder)
+    unsafe builder = borrowed
+    return unsafe borrowed
   }
 
   /// Ends the piece, whose keys are all before `upper`, with the range tombstones up to there.
@@ -74,6 +82,7 @@ struct FlushOutput {
     guard let output = current else { return }
     tombstones.write(from: lower, to: upper, into: output.builder)
     lower = upper
+    unsafe builder = nil
     let table = try output.write()
     current = nil
     background.metrics.counters.addFlushed(table.metadata.fileSize)
@@ -83,12 +92,13 @@ struct FlushOutput {
   /// Writes the last table; none where nothing is left to write.
   mutating func finish() throws(EngineError) {
     // What is left of range tombstones gets a table of its own, if it has to.
-    if current == nil, tombstones.hasAny(from: lower, to: nil) { _ = try begin() }
+    if current == nil, tombstones.hasAny(from: lower, to: nil) { _ = unsafe try begin() }
     try finishPiece(before: nil)
   }
 
   /// Gives up a piece that is not whole.
   mutating func discard() {
+    unsafe builder = nil
     current?.discard()
     current = nil
   }

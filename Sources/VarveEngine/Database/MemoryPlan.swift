@@ -5,7 +5,7 @@
 ///     ├── log          1 unit     two mapped segments of half a unit
 ///     ├── compaction   1 unit     at most 64 MiB
 ///     ├── open tables             a sixteenth, out of what is the cache's
-///     └── cache                   all that the others leave at the moment, but at least its floor
+///     └── cache                   seven eighths of what the others leave at the moment, but at least its floor
 ///
 /// A unit is the size of a memtable: an eighth of the budget, at most 64 MiB. What the options name
 /// explicitly is that; a unit is chosen so that the rest fits beside it.

@@ -117,6 +117,9 @@ public protocol File: AnyObject, Sendable {
   /// Makes the file's bytes survive a loss of power, those stored through a mapping included. After
   /// an error nothing is known of bytes not synced before, and a later success says nothing of them.
   func sync() throws(EngineError)
+  /// `sync` of the first `size` bytes; of the others nothing is known. Costs less where a file was changed in
+  /// many places. Throws, and means, what `sync` does.
+  func sync(first size: Int) throws(EngineError)
   /// Starts writing a range back without waiting; a hint.
   func startWriteback(offset: UInt64, size: UInt64)
   /// Says that a range won't be read soon; a hint.
@@ -126,6 +129,11 @@ public protocol File: AnyObject, Sendable {
   func map(size: Int) throws(EngineError) -> MappedFile
   /// Gives the file back. A later call on it throws.
   func close()
+}
+
+extension File {
+  /// The whole file.
+  public func sync(first size: Int) throws(EngineError) { try sync() }
 }
 
 /// A held lock of a file.

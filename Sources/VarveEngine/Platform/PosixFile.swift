@@ -79,6 +79,13 @@ final class PosixFile: File {
     }
   }
 
+  func sync(first size: Int) throws(EngineError) {
+    try use("msync") { () throws(EngineError) in
+      let result = calls.uninterrupted { calls.syncFirst(descriptor, size) }
+      guard result == 0 else { throw failure(-result, "msync") }
+    }
+  }
+
   func startWriteback(offset: UInt64, size: UInt64) {
     hint { cvarve_start_writeback(descriptor, Int64(clamping: offset), Int64(clamping: size)) }
   }

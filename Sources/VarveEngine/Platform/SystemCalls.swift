@@ -25,6 +25,7 @@ struct SystemCalls: Sendable {
   var read: Read
   var write: Write
   var syncData: @Sendable (_ descriptor: Int32) -> Int32
+  var syncFirst: @Sendable (_ descriptor: Int32, _ size: Int) -> Int32
   var truncate: @Sendable (_ descriptor: Int32, _ size: Int64) -> Int32
 
   /// The operating system's.
@@ -38,6 +39,7 @@ struct SystemCalls: Sendable {
       return result < 0 ? -Int(errno) : result
     },
     syncData: { descriptor in cvarve_sync_data(descriptor) },
+    syncFirst: { descriptor, size in cvarve_sync_first(descriptor, size) },
     truncate: { descriptor, size in ftruncate(descriptor, off_t(size)) == 0 ? 0 : -errno })
 
   /// Fills `buffer` from `offset`, repeating interrupted and short reads; stops where the file ends.

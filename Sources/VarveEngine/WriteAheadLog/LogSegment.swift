@@ -15,6 +15,10 @@ internal import Synchronization
 /// # Concurrency
 /// `append` is called by the commit leader alone. `published` and `durable` may be read by anyone;
 /// `durable` is raised by the one thread that syncs.
+///
+/// # Safety
+/// `recordTarget` points into `mapping`, which lives as long as this.
+@safe
 final class LogSegment: @unchecked Sendable {
   // Sendable: `tail` and `scratch` belong to the commit leader, the rest is immutable or atomic.
   let number: FileNumber
@@ -26,6 +30,8 @@ final class LogSegment: @unchecked Sendable {
   let logBase: UInt64
   /// Nil where records are written by `File.write`.
   let mapping: MappedFile?
+  /// The first byte of `mapping`, where records may be encoded in place.
+  private let recordTarget: UnsafeMutableRawPointer?
   private let charge: MemoryCharge?
 
   /// Where the next record begins. The commit leader's.
@@ -33,8 +39,6 @@ final class LogSegment: @unchecked Sendable {
   private var scratch: ByteWriter
   private let publishedTail: Atomic<Int>
   private let durableTail: Atomic<Int>
-  /// Whether the header block and the directory entry were synced. The syncing thread's.
-  let isHeaderDurable: Atomic<Bool>
 
   init(number: FileNumber, lifeID: UInt64, logBase: UInt64, prepared: PreparedSegment) {
     self.number = number
@@ -43,11 +47,11 @@ final class LogSegment: @unchecked Sendable {
     capacity = prepared.capacity
     file = prepared.file
     mapping = prepared.mapping
+    unsafe recordTarget = prepared.mapping.flatMap { unsafe $0.isObserved ? nil : $0.base }
     charge = prepared.charge
     scratch = ByteWriter(capacity: mapping == nil ? 4096 : 256)
     publishedTail = Atomic(LogFormat.headerBlockSize)
     durableTail = Atomic(0)
-    isHeaderDurable = Atomic(false)
   }
 
   /// Where the records end that a sync begun now would cover.
@@ -88,9 +92,9 @@ final class LogSegment: @unchecked Sendable {
     let promise = UInt64(durableTail.load(ordering: .relaxed))
     let seed = CRC32C.seed(lifeID, UInt64(tail))
     let payloadChecksum = CRC32C.extend(seed, payload)
-    if let mapping, !mapping.isObserved {
+    if let target = unsafe recordTarget {
       unsafe Self.encode(
-        kind, sequence, promise, payloadChecksum, seed: seed, payload: payload, at: mapping.base + tail, size: size)
+        kind, sequence, promise, payloadChecksum, seed: seed, payload: payload, at: target + tail, size: size)
     } else {
       try appendByCopy(kind, sequence, promise, payloadChecksum, seed: seed, payload: payload, size: size)
     }

@@ -52,7 +52,6 @@ extension LogWriter {
     let syncs = syncCounter.load(ordering: .relaxed)
     let dead = state.withLock { $0.restart(written, behind: cut, now: now, syncs: syncs) }
     for segment in written {
-      segment.isHeaderDurable.store(true, ordering: .relaxed)
       segment.raiseDurable(to: segment.tail)
       current = segment
     }

@@ -15,6 +15,17 @@ extension LogWriter {
     case broken
   }
 
+  /// What is to be durable.
+  enum SyncTarget {
+    /// Every record before a place.
+    case place(UInt64)
+    /// Every segment before one, and its header.
+    ///
+    /// This is all that freeing those segments needs, and spares the one that is written to: while the pages of a
+    /// mapping are synced, each store to one of them faults, and the other processors are interrupted for each.
+    case segment(FileNumber)
+  }
+
   /// Everything before this place survives a loss of power.
   var durablePlace: UInt64 { durable.load(ordering: .acquiring) }  // with the releasing stores of `durable`
 
@@ -30,12 +41,12 @@ extension LogWriter {
   /// Changes whenever a restart takes segments away; odd while it does.
   var generation: UInt64 { generationWord.load(ordering: .sequentiallyConsistent) }
 
-  /// Makes the log durable up to `place`. One thread syncs for all that wait; a sync that began before a
+  /// Makes the log durable up to `target`. One thread syncs for all that wait; a sync that began before a
   /// record was published does not count for it.
   ///
   /// `visible` tells the last visible commit: all visible ones are in the log.
-  func trySync(through place: UInt64, visible: () -> SequenceNumber) -> SyncOutcome {
-    while durablePlace < place {
+  func trySync(_ target: SyncTarget, visible: () -> SequenceNumber) -> SyncOutcome {
+    while !isDurable(target) {
       if isBroken { return .broken }
       let word = syncWord.load()
       if word & 1 != 0 {
@@ -51,10 +62,13 @@ extension LogWriter {
         syncWord.store((word | 1) &+ 1)
         if waitingSyncs.load(ordering: .sequentiallyConsistent) > 0 { syncWord.wakeAll() }
       }
-      guard !isBroken, durablePlace < place else { continue }
+      guard !isBroken, !isDurable(target) else { continue }
       do throws(EngineError) {
         let start = metrics.latencies.begin()
-        try performSync(visible)
+        switch target {
+        case .place: try performSync(visible)
+        case .segment(let number): try performSync(upTo: number)
+        }
         metrics.latencies.end(.sync, from: start)
       } catch {
         breakOff(error)
@@ -66,7 +80,7 @@ extension LogWriter {
 
   /// As `trySync`, and throws where the log is not durable then.
   func sync(through place: UInt64, visible: () -> SequenceNumber) throws(EngineError) {
-    switch trySync(through: place, visible: visible) {
+    switch trySync(.place(place), visible: visible) {
     case .durable: return
     case .failed(let error): throw error
     case .broken: throw syncError ?? EngineError(.inputOutput, "a sync of the log failed", file: directory)
@@ -81,16 +95,42 @@ extension LogWriter {
       (state.live.filter { !$0.isDurable }, state.current)
     }
     let end = segment.published
-    for old in sealed {
-      try old.file?.sync()
-      state.withLock { $0.markDurable(old) }
-    }
+    try performSync(ofSealed: sealed)
     try segment.file.sync()
+    noteDurable(segment, to: end, sequence)
+    syncCounter.add(1, ordering: .relaxed)
+  }
+
+  /// Syncs the segments up to one, and of the current one the header alone. Only the thread that holds `syncWord`.
+  private func performSync(upTo number: FileNumber) throws(EngineError) {
+    let (sealed, segment) = state.withLock { state in
+      (state.live.filter { !$0.isDurable && $0.number <= number }, state.current)
+    }
+    try performSync(ofSealed: sealed)
+    guard segment.number <= number else { return }
+    try segment.file.sync(first: LogFormat.headerBlockSize)
+    // Later commits than this may be durable by now; who asks for one of them syncs.
+    noteDurable(segment, to: LogFormat.headerBlockSize, durableSequence)
+  }
+
+  private func performSync(ofSealed segments: [LiveSegment]) throws(EngineError) {
+    for segment in segments {
+      try segment.file?.sync()
+      state.withLock { $0.markDurable(segment) }
+    }
+  }
+
+  private func noteDurable(_ segment: LogSegment, to end: Int, _ sequence: SequenceNumber) {
     state.withLock { $0.durableEnd = segment.place(at: end) }
-    segment.isHeaderDurable.store(true, ordering: .relaxed)
     segment.raiseDurable(to: end)
     raiseDurable(to: segment.logBase + UInt64(end), sequence)
-    syncCounter.add(1, ordering: .relaxed)
+  }
+
+  private func isDurable(_ target: SyncTarget) -> Bool {
+    switch target {
+    case .place(let place): durablePlace >= place
+    case .segment(let number): state.withLock { $0.durableEnd.number >= number }
+    }
   }
 
   func raiseDurable(to place: UInt64, _ sequence: SequenceNumber) {

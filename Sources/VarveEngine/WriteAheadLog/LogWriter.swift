@@ -112,7 +112,6 @@ final class LogWriter: @unchecked Sendable {
         number: segment.number, lifeID: segment.lifeID, predecessor: predecessor, capacity: UInt64(segment.capacity),
         databaseID: databaseID))
     try segment.file.sync()
-    segment.isHeaderDurable.store(true, ordering: .relaxed)
     segment.raiseDurable(to: LogFormat.headerBlockSize)
     current = segment
     durable.store(UInt64(LogFormat.headerBlockSize), ordering: .relaxed)
@@ -138,8 +137,11 @@ final class LogWriter: @unchecked Sendable {
   func append(
     _ kind: LogFormat.RecordKind = .batch, sequence: SequenceNumber, payload: ByteView
   ) throws(EngineError) -> UInt64 {
-    try current.append(kind, sequence: sequence, payload: payload)
-    return current.logBase &+ UInt64(current.tail)
+    // Without counting a reference: nobody but the leader, who is here, replaces it.
+    try unsafe Unmanaged.passUnretained(current).withGuaranteed { (segment) throws(EngineError) in
+      try segment.append(kind, sequence: sequence, payload: payload)
+      return segment.logBase &+ UInt64(segment.tail)
+    }
   }
 
   /// Appends an end record if the last sync covered everything and no end record says so yet.

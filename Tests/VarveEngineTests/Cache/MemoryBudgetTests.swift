@@ -1,3 +1,4 @@
+import Synchronization
 import Testing
 
 @testable import VarveEngine
@@ -5,20 +6,56 @@ import Testing
 struct MemoryBudgetTests {
   private let mebibyte = 1 << 20
 
-  @Test func `the cache gets what the others leave`() {
+  private final class Requests: Sendable {
+    let number = Atomic<Int>(0)
+  }
+
+  @Test func `the cache gets seven eighths of what the others leave`() {
     let cache = BlockCache(capacity: 0)
-    let budget = MemoryBudget(limit: 100 * mebibyte, cacheFloor: 8 * mebibyte, cache: cache)
-    #expect(cache.capacity == 100 * mebibyte)
-    budget.charge(.memTables, 40 * mebibyte)
-    #expect(cache.capacity == 60 * mebibyte)
+    let budget = MemoryBudget(limit: 160 * mebibyte, cacheFloor: 8 * mebibyte, cache: cache)
+    #expect(cache.capacity == 140 * mebibyte)
+    budget.charge(.memTables, 48 * mebibyte)
+    #expect(cache.capacity == 98 * mebibyte)
     budget.charge(.log, 16 * mebibyte)
-    budget.charge(.compaction, 4 * mebibyte)
-    #expect(cache.capacity == 40 * mebibyte)
-    budget.charge(.memTables, -30 * mebibyte)
-    #expect(cache.capacity == 70 * mebibyte)
-    #expect(budget.used(.memTables) == 10 * mebibyte)
+    budget.charge(.compaction, 8 * mebibyte)
+    #expect(cache.capacity == 77 * mebibyte)
+    budget.charge(.memTables, -32 * mebibyte)
+    #expect(cache.capacity == 105 * mebibyte)
+    #expect(budget.used(.memTables) == 16 * mebibyte)
     #expect(budget.used(.log) == 16 * mebibyte)
-    #expect(budget.used == 30 * mebibyte)
+    #expect(budget.used == 40 * mebibyte)
+  }
+
+  @Test func `where somebody lets it grow, the cache shrinks at once and grows by parts`() {
+    let cache = BlockCache(capacity: 0)
+    let budget = MemoryBudget(limit: 160 * mebibyte, cacheFloor: 8 * mebibyte, cache: cache)
+    let requests = Requests()
+    budget.onRoom { requests.number.add(1, ordering: .relaxed) }
+    budget.charge(.memTables, 96 * mebibyte)
+    #expect(cache.capacity == 56 * mebibyte)
+    #expect(requests.number.load(ordering: .relaxed) == 0)
+    budget.charge(.memTables, -64 * mebibyte)
+    #expect(cache.capacity == 56 * mebibyte)
+    #expect(requests.number.load(ordering: .relaxed) == 1)
+    #expect(budget.growCache())
+    #expect(cache.capacity == 63 * mebibyte)
+    budget.charge(.memTables, 16 * mebibyte)
+    #expect(cache.capacity == 63 * mebibyte)
+    budget.charge(.memTables, 48 * mebibyte)
+    #expect(cache.capacity == 56 * mebibyte)
+    budget.charge(.memTables, -96 * mebibyte)
+    var steps = 0
+    while budget.growCache() { steps += 1 }
+    #expect(cache.capacity == 140 * mebibyte)
+    #expect((15..<40).contains(steps), "\(steps)")
+    // A new limit is obeyed at once.
+    budget.charge(.memTables, 80 * mebibyte)
+    budget.charge(.memTables, -80 * mebibyte)
+    #expect(cache.capacity == 70 * mebibyte)
+    budget.setLimit(80 * mebibyte, cacheFloor: 0)
+    #expect(cache.capacity == 70 * mebibyte)
+    budget.setLimit(96 * mebibyte, cacheFloor: 0)
+    #expect(cache.capacity == 84 * mebibyte)
   }
 
   @Test func `the cache keeps its floor`() {
@@ -26,19 +63,19 @@ struct MemoryBudgetTests {
     let budget = MemoryBudget(limit: 100 * mebibyte, cacheFloor: 8 * mebibyte, cache: cache)
     budget.charge(.memTables, 300 * mebibyte)
     #expect(cache.capacity == 8 * mebibyte)
-    budget.charge(.memTables, -250 * mebibyte)
-    #expect(cache.capacity == 50 * mebibyte)
+    budget.charge(.memTables, -240 * mebibyte)
+    #expect(cache.capacity == 35 * mebibyte)
   }
 
   @Test func `small charges resize the cache once a mebibyte`() {
     let cache = BlockCache(capacity: 0)
-    let budget = MemoryBudget(limit: 100 * mebibyte, cacheFloor: 0, cache: cache)
+    let budget = MemoryBudget(limit: 80 * mebibyte, cacheFloor: 0, cache: cache)
     for _ in 0..<1_023 { budget.charge(.openTables, 1_024) }
-    #expect(cache.capacity == 100 * mebibyte)
+    #expect(cache.capacity == 70 * mebibyte)
     budget.charge(.openTables, 1_024)
-    #expect(cache.capacity == 99 * mebibyte)
+    #expect(cache.capacity == 79 * mebibyte / 8 * 7)
     for _ in 0..<1_024 { budget.charge(.openTables, -1_024) }
-    #expect(cache.capacity == 100 * mebibyte)
+    #expect(cache.capacity == 70 * mebibyte)
   }
 
   @Test func `charges evict blocks`() {
@@ -76,7 +113,7 @@ struct MemoryBudgetTests {
           open tables: 0
           compaction: 5
           other: 0
-          block cache: 0 of 2000000, at least 1000
+          block cache: 0 of 1750000, at least 1000
 
         """)
   }

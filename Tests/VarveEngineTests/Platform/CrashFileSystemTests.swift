@@ -35,6 +35,23 @@ import Testing
     }
   }
 
+  @Test(arguments: CrashPolicy.allCases)
+  func `a sync of the first bytes keeps those, and promises nothing of the others`(policy: CrashPolicy) throws {
+    let (disk, file) = try diskWithFile()
+    try file.write(block(2, 2_048), at: 0)
+    try file.sync(first: 600)
+    var found: Set<[UInt8]> = []
+    for seed in UInt64(0)..<50 {
+      let bytes = try #require(try read(disk.crashImage(seed: seed, policy: policy), "a"))
+      #expect(bytes.prefix(1_024) == block(2, 1_024)[...], "seed \(seed)")
+      found.insert(bytes)
+    }
+    if policy == .loseAllUnsynced { #expect(found == [block(2, 1_024) + block(1, 1_024)]) }
+    if policy == .keepRandomSectors { #expect(found.count == 4) }
+    try file.sync()
+    #expect(try read(disk.crashImage(seed: 1, policy: policy), "a") == block(2, 2_048))
+  }
+
   @Test func `nothing unsynced survives where all of it is lost, and all of it where a process is killed`() throws {
     let (disk, file) = try diskWithFile()
     try file.write(block(2), at: 512)

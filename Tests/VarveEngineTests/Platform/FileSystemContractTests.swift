@@ -140,9 +140,28 @@ extension File {
     #expect(errorCode { () throws(EngineError) in try file.write([1], at: 0) } == .inputOutput)
     #expect(errorCode { () throws(EngineError) in try file.truncate(to: 0) } == .inputOutput)
     #expect(errorCode { () throws(EngineError) in try file.sync() } == .inputOutput)
+    #expect(errorCode { () throws(EngineError) in try file.sync(first: 1) } == .inputOutput)
     #expect(errorCode { () throws(EngineError) in _ = try file.map(size: 1) } == .inputOutput)
     file.startWriteback(offset: 0, size: 1)
     file.dropCachedPages(offset: 0, size: 1)
+  }
+
+  @Test(arguments: Kind.allCases)
+  func `the first bytes are synced alone, also of a file that is mapped, and nothing is changed`(kind: Kind) throws {
+    let test = try FileSystemUnderTest(kind)
+    let file = try test.fileSystem.createFile(test.path("a"))
+    var bytes = (0..<20_000).map { UInt8(truncatingIfNeeded: $0 &* 13) }
+    try file.write(bytes, at: 0)
+    for size in [1, 4_096, 20_000] { try file.sync(first: size) }
+    if test.fileSystem.supportsMapping(test.directory) {
+      let mapping = try file.map(size: 20_000)
+      for offset in [5, 8_000] {
+        [UInt8](repeating: 1, count: 9).withByteView { mapping.store(at: offset, bytes: $0) }
+        bytes.replaceSubrange(offset..<offset + 9, with: [UInt8](repeating: 1, count: 9))
+        try file.sync(first: 4_096)
+      }
+    }
+    #expect(try file.contents() == bytes)
   }
 
   @Test(arguments: Kind.allCases)

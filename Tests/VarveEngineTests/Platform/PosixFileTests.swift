@@ -23,6 +23,7 @@ import Testing
       return unsafe SystemCalls.system.write(descriptor, source, min(count, limit), offset)
     }
     calls.syncData = { interruptions.isNext() ? -EINTR : SystemCalls.system.syncData($0) }
+    calls.syncFirst = { interruptions.isNext() ? -EINTR : SystemCalls.system.syncFirst($0, $1) }
     calls.truncate = { interruptions.isNext() ? -EINTR : SystemCalls.system.truncate($0, $1) }
     return calls
   }
@@ -47,6 +48,7 @@ import Testing
     #expect(try file.read(into: &tail, at: 9_999) == 4)
     #expect(tail[4...] == [9, 9, 9, 9])
     try file.sync()
+    try file.sync(first: 4_096)
     try file.truncate(to: 5)
     #expect(try file.contents() == [0, 0, 0, 0, 7])
     #expect(try PosixFileSystem().openFile(directory.path + "/a", writable: false).contents() == [0, 0, 0, 0, 7])
@@ -85,6 +87,7 @@ import Testing
     var calls = SystemCalls.system
     unsafe calls.read = { _, _, _, _ in -Int(EIO) }
     calls.syncData = { _ in -EIO }
+    calls.syncFirst = { _, _ in -EIO }
     let file = try PosixFileSystem(calls: calls).createFile(directory.path + "/a")
     var byte: [UInt8] = [0]
     #expect(errorCode { () throws(EngineError) in _ = try file.read(into: &byte, at: 0) } == .inputOutput)
@@ -94,6 +97,12 @@ import Testing
     } catch {
       #expect(error.description.contains("fdatasync failed with EIO (5)"))
       #expect(error.description.contains(directory.path))
+    }
+    do throws(EngineError) {
+      try file.sync(first: 1)
+      Issue.record("the sync succeeded")
+    } catch {
+      #expect(error.description.contains("msync failed with EIO (5)"))
     }
   }
 

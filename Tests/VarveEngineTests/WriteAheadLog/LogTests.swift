@@ -168,6 +168,33 @@ struct LogTests {
     #expect(try LogHarness.recover(fileSystem, oldest: first, cuts: cuts).sequences == Array(1...11))
   }
 
+  @Test func `a sync up to a segment keeps all before it and its header, and promises nothing of its records`() throws {
+    let disk = CrashFileSystem(seed: 1)
+    let log = try LogHarness(on: disk)
+    let first = log.writer.currentNumber
+    var before: UInt64 = 0
+    while log.writer.currentNumber.value < first.value + 3 {
+      before = log.appended.last?.sequence ?? 0
+      try log.append(valueSize: 900)
+    }
+    let current = log.writer.currentNumber
+    for _ in 0..<5 { try log.append(valueSize: 900) }
+    guard case .durable = log.writer.trySync(.segment(current), visible: { .zero }) else {
+      Issue.record("the sync failed")
+      return
+    }
+    #expect(log.writer.durableSequence == .zero)
+    try log.append()
+    let lost = disk.crashImage(seed: 1, policy: .loseAllUnsynced)
+    #expect(try LogHarness.recover(lost, oldest: first).sequences == Array(1...before))
+    #expect(try LogHarness.recover(lost, oldest: current).sequences == [])
+    for seed in UInt64(0)..<100 {
+      let disk = disk.crashImage(seed: seed, policy: .keepRandomSectors)
+      let found = try LogHarness.recover(disk, oldest: current).sequences
+      #expect(found.elementsEqual((before + 1)..<(before + 1 + UInt64(found.count))), "seed \(seed)")
+    }
+  }
+
   @Test func `a missing segment is damage`() throws {
     let fileSystem = MemoryFileSystem()
     let log = try LogHarness(on: fileSystem)
