@@ -128,7 +128,7 @@ final class CommitPipeline: @unchecked Sendable {
     } else {
       memory.noteUnlogged(family, segment: log.current.number)
     }
-    unsafe family.borrowedActive.withGuaranteed { $0.insert(key, Trailer(sequence, kind), value) }
+    _ = unsafe family.borrowedActive.withGuaranteed { $0.insert(key, Trailer(sequence, kind), value) }
     nextSequence &+= 1
     publish(sequence, place: place, isLogged: isLogged, waitsForSync: waitsForSync)
     if log.takeHasSwitched() { enforceLogBound() }

@@ -31,7 +31,9 @@ struct FlushMergeTests {
     let memtables = [TableRuns.memtable(Array(entries[..<250])), TableRuns.memtable(Array(entries[250...]))]
     let snapshots: [UInt64] = [50, 120, 300, 380]
     let result = try Self.build { builder in
-      try unsafe FlushMerge.run(memtables, snapshots: snapshots.map { SequenceNumber($0) }) { _ in unsafe .passUnretained(builder) }
+      try unsafe FlushMerge.run(memtables, snapshots: snapshots.map { SequenceNumber($0) }) { _ in
+        unsafe .passUnretained(builder)
+      }
     }
     for reader in snapshots + [390, 400] {
       #expect(
@@ -46,7 +48,9 @@ struct FlushMergeTests {
     #expect(result.entries.count == kept.count + entries.filter { $0.sequence > 380 }.count, "seed \(seed)")
     // With nothing below no tombstone is the oldest entry of its key.
     let bottom = try Self.build { builder in
-      try unsafe FlushMerge.run(memtables, snapshots: snapshots.map { SequenceNumber($0) }, deeper: []) { _ in unsafe .passUnretained(builder) }
+      try unsafe FlushMerge.run(memtables, snapshots: snapshots.map { SequenceNumber($0) }, deeper: []) { _ in
+        unsafe .passUnretained(builder)
+      }
     }
     let oldest = Dictionary(bottom.entries.map { ($0.key, $0) }) { $1 }
     #expect(oldest.values.allSatisfy { $0.kind == .put }, "seed \(seed)")
