@@ -13,11 +13,8 @@ internal import CVarve
 /// Whoever decodes a block allocates this, fills it and gives it to `BlockCache.insert` or
 /// `BlockPin.init(owning:)`. If an error comes between, it is freed by itself.
 ///
-/// Blocks of the usual sizes lie in slots of whole pages (`BlockPages`). Others come from `malloc`, those from 128 KiB
-/// (filters, large values) from `mmap`. Measured
-/// with glibc, a cache of 256 MiB, blocks of 14 to 18 KB and one filter of 500 to 900 KB in 50: 318 MiB
-/// resident with `malloc` alone, which after the first freed large block serves large ones from the
-/// heap and tears it, 280 MiB so. `trim` gives back what a smaller cache leaves.
+/// Blocks of the usual sizes lie in slots of whole pages (`BlockPages`), larger ones (filters, large values) are mapped,
+/// smaller ones come from `malloc`. `trim` gives back what a smaller cache leaves.
 ///
 /// # Safety
 /// The only owner of its memory; `base` is valid until it is given away.
@@ -27,8 +24,8 @@ struct BlockMemory: ~Copyable, @unchecked Sendable {
   let base: UnsafeMutableRawPointer
   let count: Int
 
-  /// From here on blocks are mapped: page alignment wastes less than a thirtieth then.
-  static let mappedSizeMinimum = 128 << 10
+  /// From here on blocks are mapped: page alignment wastes an eighth at most then.
+  static let mappedSizeMinimum = 32 << 10
 
   private init(base: UnsafeMutableRawPointer, count: Int) {
     unsafe self.base = base
@@ -45,8 +42,8 @@ struct BlockMemory: ~Copyable, @unchecked Sendable {
     if count >= mappedSizeMinimum {
       unsafe base = mmap(nil, count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0)
       if unsafe base == MAP_FAILED { unsafe base = nil }
-    } else if let shift = BlockPages.slotShift(count) {
-      unsafe base = BlockPages.shared.take(shift: shift)
+    } else if let pages = BlockPages.pages(for: count) {
+      unsafe base = BlockPages.shared.take(pages: pages)
     } else if alignment <= 16 {
       // At least two words: an evicted block is linked into a list through its own bytes.
       unsafe base = malloc(max(count, 16))
@@ -75,8 +72,8 @@ struct BlockMemory: ~Copyable, @unchecked Sendable {
   static func release(_ base: UnsafeMutableRawPointer, _ count: Int) {
     if count >= mappedSizeMinimum {
       unsafe munmap(base, count)
-    } else if let shift = BlockPages.slotShift(count) {
-      unsafe BlockPages.shared.release(base, shift: shift)
+    } else if let pages = BlockPages.pages(for: count) {
+      unsafe BlockPages.shared.release(base, pages: pages)
     } else {
       unsafe free(base)
     }

@@ -14,10 +14,11 @@ import Synchronization
 /// A cache that shrinks gives up blocks all over the heap. `malloc` can return only whole pages between two blocks that
 /// stay, and a block of 4 KiB hardly ever leaves one: measured under the mixed load of the tests, the heap held 51 MiB
 /// where the cache had 20. A data block is closed before it would pass its size, 4 KiB unless options say
-/// otherwise, so slots of that size fit: a slot is taken for blocks of more than three quarters of it.
+/// otherwise, so slots of that size fit. Others, of large values, take as many pages as they need, where no more than a
+/// quarter is wasted.
 ///
 /// ```
-/// region, 2 MiB at a multiple of 2 MiB; its slots are of one size, 4 to 32 KiB
+/// region, 2 MiB at a multiple of 2 MiB; its slots are of one size, 1 to 8 pages
 /// ┌────────────────┬────────┬────────┬ · · · ┬────────┐
 /// │ BlockRegion    │ slot 1 │ slot 2 │       │ slot n │
 /// └────────────────┴────────┴────────┴ · · · ┴────────┘
@@ -41,17 +42,18 @@ final class BlockPages: @unchecked Sendable {
   /// That of all caches of the process: a block doesn't know its cache.
   static let shared = BlockPages()
 
-  static let slotShifts = 12...15
+  private static let pageSize = 4 << 10
+  static let pagesMaximum = 8
   /// The address sanitizer sees only what comes from the heap: it gets all blocks then.
   private static let isSanitized = cvarve_has_address_sanitizer()
   private static let stripeCount = 8
 
   private let stripes: UnsafeMutablePointer<Mutex<Stripe>>
 
-  /// The lists of one stripe, by the size of slots.
+  /// The lists of one stripe: at index i of slots of i + 1 pages.
   private struct Stripe: ~Copyable {
-    var resident = InlineArray<4, BlockRegionList>(repeating: BlockRegionList())
-    var returned = InlineArray<4, BlockRegionList>(repeating: BlockRegionList())
+    var resident = InlineArray<8, BlockRegionList>(repeating: BlockRegionList())
+    var returned = InlineArray<8, BlockRegionList>(repeating: BlockRegionList())
     var statistics = Statistics()
   }
 
@@ -77,41 +79,43 @@ final class BlockPages: @unchecked Sendable {
     unsafe stripes.deallocate()
   }
 
-  /// The size of slot, as a power of two, that fits blocks of so many bytes; nil where none does.
+  /// The pages of the slot for a block of so many bytes; nil where it is not to be in one.
   @inline(__always)
-  static func slotShift(_ count: Int) -> Int? {
-    guard count > 3 << 10, count <= 32 << 10, !isSanitized else { return nil }
-    let shift = max(Int.bitWidth - (count - 1).leadingZeroBitCount, slotShifts.lowerBound)
-    return count > 3 << (shift - 2) ? shift : nil
+  static func pages(for count: Int) -> Int? {
+    guard count > pageSize / 4 * 3, count <= pagesMaximum * pageSize, !isSanitized else { return nil }
+    let pages = (count + pageSize - 1) / pageSize
+    return count > pages * pageSize / 4 * 3 ? pages : nil
   }
 
   // MARK: - Slots
 
-  /// A slot of undefined content, aligned to its size; nil where the system has no memory.
-  func take(shift: Int) -> UnsafeMutableRawPointer? {
+  /// A slot of undefined content, aligned to a page; nil where the system has no memory.
+  func take(pages: Int) -> UnsafeMutableRawPointer? {
     let stripe = CacheLookupCounters.threadStripe % BlockPages.stripeCount
-    let list = shift - BlockPages.slotShifts.lowerBound
+    let list = pages - 1
+    let size = pages * BlockPages.pageSize
     return unsafe stripes[stripe].withLock { state -> UInt in
-      guard let region = state.resident[list].first ?? state.returned[list].first ?? makeRegion(stripe, shift, &state)
+      guard let region = state.resident[list].first ?? state.returned[list].first ?? makeRegion(stripe, list, &state)
       else { return 0 }
       let before = region.listNumber
       let (slot, wasIdle) = unsafe region.take()
-      state.statistics.taken += 1 << shift
-      if wasIdle { state.statistics.idle -= 1 << shift }
+      state.statistics.taken += size
+      if wasIdle { state.statistics.idle -= size }
       move(region, from: before, list, &state)
       return UInt(bitPattern: slot)
     }.pointer
   }
 
   /// Takes a slot back.
-  func release(_ slot: UnsafeMutableRawPointer, shift: Int) {
+  func release(_ slot: UnsafeMutableRawPointer, pages: Int) {
     let region = unsafe BlockRegion(holding: slot)
-    let list = shift - BlockPages.slotShifts.lowerBound
+    let list = pages - 1
+    let size = pages * BlockPages.pageSize
     unsafe stripes[region.stripe].withLock { state in
       let before = region.listNumber
       unsafe region.giveBack(slot)
-      state.statistics.taken -= 1 << shift
-      state.statistics.idle += 1 << shift
+      state.statistics.taken -= size
+      state.statistics.idle += size
       move(region, from: before, list, &state)
     }
   }
@@ -119,7 +123,7 @@ final class BlockPages: @unchecked Sendable {
   /// Gives the memory of all free slots back to the system. Some microseconds a slot: for background threads.
   func trim() {
     for stripe in 0..<BlockPages.stripeCount {
-      for list in 0..<BlockPages.slotShifts.count {
+      for list in 0..<BlockPages.pagesMaximum {
         // One region a lock: who reads meanwhile waits for no more than that.
         while unsafe stripes[stripe].withLock({ trimFirst(list, &$0) }) {}
         unsafe stripes[stripe].withLock { unmapEmpty(list, &$0) }
@@ -141,10 +145,11 @@ final class BlockPages: @unchecked Sendable {
 
   // MARK: - Regions, under the lock of their stripe
 
-  private func makeRegion(_ stripe: Int, _ shift: Int, _ state: inout Stripe) -> BlockRegion? {
-    guard let region = BlockRegion.map(stripe: stripe, shift: shift) else { return nil }
+  private func makeRegion(_ stripe: Int, _ list: Int, _ state: inout Stripe) -> BlockRegion? {
+    let slotSize = (list + 1) * BlockPages.pageSize
+    guard let region = BlockRegion.map(stripe: stripe, slotSize: slotSize) else { return nil }
     state.statistics.mapped += BlockRegion.size
-    state.returned[shift - BlockPages.slotShifts.lowerBound].insert(region)
+    state.returned[list].insert(region)
     region.listNumber = .returned
     return region
   }

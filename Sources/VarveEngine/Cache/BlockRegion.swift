@@ -31,7 +31,9 @@ struct BlockRegion: @unchecked Sendable {
     var next: UnsafeMutablePointer<Header>?
     var previous: UnsafeMutablePointer<Header>?
     let stripe: Int
-    let shift: Int
+    /// The bytes of a slot, and how many there are, that of the bookkeeping included.
+    let slotSize: Int
+    let slotCount: Int
     var list: List
     var freeCount: Int
     /// Free slots that have memory.
@@ -54,7 +56,7 @@ struct BlockRegion: @unchecked Sendable {
   }
 
   /// A region of its own; nil where the system has none.
-  static func map(stripe: Int, shift: Int) -> BlockRegion? {
+  static func map(stripe: Int, slotSize: Int) -> BlockRegion? {
     // Twice the size has an aligned half.
     let wide = unsafe mmap(nil, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | Int32(MAP_ANON), -1, 0)
     guard let wide = unsafe wide, unsafe wide != MAP_FAILED else { return nil }
@@ -67,11 +69,12 @@ struct BlockRegion: @unchecked Sendable {
       unsafe madvise(base, size, Int32(MADV_NOHUGEPAGE))
     #endif
     let header = unsafe base.bindMemory(to: Header.self, capacity: 1)
-    let count = size >> shift
+    let count = size / slotSize
     var free = InlineArray<8, UInt64>(repeating: 0)
     for slot in 1..<count { free[slot >> 6] |= 1 << UInt64(slot & 63) }
     unsafe header.initialize(
-      to: Header(stripe: stripe, shift: shift, list: .none, freeCount: count - 1, free: free))
+      to: Header(
+        stripe: stripe, slotSize: slotSize, slotCount: count, list: .none, freeCount: count - 1, free: free))
     return unsafe BlockRegion(header)
   }
 
@@ -79,7 +82,7 @@ struct BlockRegion: @unchecked Sendable {
 
   var stripe: Int { unsafe header.pointee.stripe }
   var next: BlockRegion? { unsafe header.pointee.next.map { unsafe BlockRegion($0) } }
-  var isEmpty: Bool { unsafe header.pointee.freeCount == BlockRegion.size >> header.pointee.shift - 1 }
+  var isEmpty: Bool { unsafe header.pointee.freeCount == header.pointee.slotCount - 1 }
 
   /// The list that the region is in.
   var listNumber: List {
@@ -105,13 +108,13 @@ struct BlockRegion: @unchecked Sendable {
       unsafe header.pointee.freeCount -= 1
       if wasIdle { unsafe header.pointee.idleCount -= 1 }
       let slot = word << 6 + bits.trailingZeroBitCount
-      return unsafe (UnsafeMutableRawPointer(header) + slot << header.pointee.shift, wasIdle)
+      return unsafe (UnsafeMutableRawPointer(header) + slot * header.pointee.slotSize, wasIdle)
     }
     fatalError("a region without a free slot is in a list of those that have one: report this as a bug")
   }
 
   func giveBack(_ slot: UnsafeMutableRawPointer) {
-    let number = unsafe (slot - UnsafeMutableRawPointer(header)) >> header.pointee.shift
+    let number = unsafe (slot - UnsafeMutableRawPointer(header)) / header.pointee.slotSize
     let bit: UInt64 = 1 << UInt64(number & 63)
     precondition(unsafe number > 0 && header.pointee.free[number >> 6] & bit == 0, "a slot is given back once")
     unsafe header.pointee.free[number >> 6] |= bit
@@ -122,16 +125,16 @@ struct BlockRegion: @unchecked Sendable {
 
   /// Gives the memory of free slots back; returns how many bytes that were.
   func returnFreeSlots() -> Int {
-    let shift = unsafe header.pointee.shift
-    let count = BlockRegion.size >> shift
-    let bytes = unsafe header.pointee.idleCount << shift
+    let slotSize = unsafe header.pointee.slotSize
+    let count = unsafe header.pointee.slotCount
+    let bytes = unsafe header.pointee.idleCount * slotSize
     var slot = 1
     while slot < count {
       let start = slot
       while slot < count, isIdle(slot) { slot += 1 }
       if slot > start {
-        let base = unsafe UnsafeMutableRawPointer(header) + start << shift
-        unsafe madvise(base, (slot - start) << shift, Int32(MADV_DONTNEED))
+        let base = unsafe UnsafeMutableRawPointer(header) + start * slotSize
+        unsafe madvise(base, (slot - start) * slotSize, Int32(MADV_DONTNEED))
       }
       slot += 1
     }

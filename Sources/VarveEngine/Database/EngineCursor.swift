@@ -147,15 +147,16 @@ public struct EngineCursor: ~Copyable {
     from key: ByteView?, _ move: (inout VisibleIterator<MergeSource>) throws(EngineError) -> Void
   ) throws(EngineError) {
     isPlaced = false
-    let entry = unsafe try owned.withGuaranteed { (holder) throws(EngineError) -> (ByteView, ByteView)? in
+    let owned = unsafe owned
+    unsafe try owned.withGuaranteed { (holder) throws(EngineError) in
       defer { holder.end() }
       if !holder.begin() { try holder.renew(at: key) }
       try move(&holder.iterator)
-      return holder.iterator.isValid ? (holder.iterator.userKey, holder.iterator.value) : nil
+      guard holder.iterator.isValid else { return }
+      currentKey = holder.iterator.userKey
+      currentValue = holder.iterator.value
+      isPlaced = true
     }
-    guard let entry else { return }
-    (currentKey, currentValue) = entry
-    isPlaced = true
   }
 }
 

@@ -1,11 +1,14 @@
 /// How long the engine's operations take: a recorder for each, and who decides what is sampled.
 ///
 /// # Sampling
-/// A clock read costs 22 ns, twice for a time, and a put takes 450: so of puts, gets and seeks
-/// one in 64 is timed. A step of a cursor takes less than the two reads, and is not timed at all. The decision costs a handful of instructions, because it is taken from a number that
-/// the operation has at hand: the visible sequence, or a count that lies in the cache line that it writes
-/// anyway. Sequences are scattered first, or batches of 64 entries would be timed always or never.
-/// What is rare (syncs, flushes, compactions) is always timed.
+/// A clock read costs 22 ns, twice for a time, and a put takes 450: so of puts, gets and seeks one in 64 is timed. A
+/// step of a cursor takes less than the two reads, and is not timed at all. The decision costs a handful of
+/// instructions, because it is taken from a number that the operation has at hand: the visible sequence, or a count
+/// that lies in the cache line that it writes anyway. Sequences are scattered first, or batches of 64 entries would
+/// be timed always or never. What is rare (syncs, flushes, compactions) is always timed.
+///
+/// Measured with callgrind, 60,000 random puts of 16 + 100 bytes: 1,856 instructions a put in the caller's thread, of
+/// which 5.6 are clocks and histogram and about 8 the decision: 0.8 %.
 ///
 /// # Concurrency
 /// Safe from any thread.

@@ -13,25 +13,25 @@ struct BlockPagesTests {
   @safe
   private struct Slot: @unchecked Sendable {
     let base: UnsafeMutableRawPointer
-    let shift: Int
+    let pageCount: Int
     let mark: UInt8
     /// Whether it was zeros when it was taken.
     let wasZero: Bool
 
-    init?(_ pages: BlockPages, shift: Int, mark: UInt8) {
-      guard let base = unsafe pages.take(shift: shift) else { return nil }
+    init?(_ pages: BlockPages, _ pageCount: Int, mark: UInt8) {
+      guard let base = unsafe pages.take(pages: pageCount) else { return nil }
       unsafe self.base = base
-      self.shift = shift
+      self.pageCount = pageCount
       self.mark = mark
-      wasZero = unsafe UnsafeRawBufferPointer(start: base, count: 1 << shift).allSatisfy { $0 == 0 }
-      unsafe base.initializeMemory(as: UInt8.self, repeating: mark, count: 1 << shift)
+      wasZero = unsafe UnsafeRawBufferPointer(start: base, count: pageCount << 12).allSatisfy { $0 == 0 }
+      unsafe base.initializeMemory(as: UInt8.self, repeating: mark, count: pageCount << 12)
     }
 
     var isIntact: Bool {
-      unsafe UnsafeRawBufferPointer(start: base, count: 1 << shift).allSatisfy { $0 == mark }
+      unsafe UnsafeRawBufferPointer(start: base, count: pageCount << 12).allSatisfy { $0 == mark }
     }
 
-    func release(to pages: BlockPages) { unsafe pages.release(base, shift: shift) }
+    func release(to pages: BlockPages) { unsafe pages.release(base, pages: pageCount) }
   }
 
   private final class Shared: Sendable {
@@ -39,12 +39,12 @@ struct BlockPagesTests {
     let faults = Atomic<Int>(0)
   }
 
-  @Test func `a slot is for blocks of more than three quarters of it`() {
+  @Test func `a block gets as many pages as it needs, unless more than a quarter of them would be wasted`() {
     let expected: [Int: Int?] = [
-      0: nil, 16: nil, 3_072: nil, 3_073: 12, 4_096: 12, 4_097: nil, 6_144: nil, 6_145: 13, 8_192: 13, 12_289: 14,
-      24_576: nil, 24_577: 15, 32_768: 15, 32_769: nil, 1 << 20: nil,
+      0: nil, 16: nil, 3_072: nil, 3_073: 1, 4_096: 1, 4_097: nil, 6_144: nil, 6_145: 2, 8_192: 2, 8_193: nil,
+      9_217: 3, 12_288: 3, 12_289: 4, 16_385: 5, 32_768: 8, 32_769: nil, 1 << 20: nil,
     ]
-    for (count, shift) in expected { #expect(BlockPages.slotShift(count) == shift, "\(count) bytes") }
+    for (count, pages) in expected { #expect(BlockPages.pages(for: count) == pages, "\(count) bytes") }
   }
 
   @Test(arguments: 0..<4 as Range<UInt64>)
@@ -58,17 +58,17 @@ struct BlockPagesTests {
       // Fills up, then empties, and so on.
       let grows = random.below(100) < (step / 1_500 % 2 == 0 ? 70 : 30)
       if grows || slots.isEmpty {
-        let shift = BlockPages.slotShifts.lowerBound + random.below(BlockPages.slotShifts.count)
-        let slot = try #require(Slot(pages, shift: shift, mark: UInt8(truncatingIfNeeded: step)))
-        #expect(unsafe Int(bitPattern: slot.base) % (1 << shift) == 0)
+        let count = 1 + random.below(BlockPages.pagesMaximum)
+        let slot = try #require(Slot(pages, count, mark: UInt8(truncatingIfNeeded: step)))
+        #expect(unsafe Int(bitPattern: slot.base) % 4_096 == 0)
         slots.append(slot)
-        taken += 1 << shift
+        taken += count << 12
       } else {
         slots.swapAt(random.below(slots.count), slots.count - 1)
         let slot = slots.removeLast()
         #expect(slot.isIntact, "seed \(seed), step \(step)")
         slot.release(to: pages)
-        taken -= 1 << slot.shift
+        taken -= slot.pageCount << 12
       }
       #expect(pages.statistics.taken == taken)
     }
@@ -84,7 +84,7 @@ struct BlockPagesTests {
   @Test func `what is trimmed has no memory any more, and what stays between keeps its bytes`() throws {
     let pages = BlockPages()
     var slots: [Slot] = []
-    for number in 0..<2_000 { slots.append(try #require(Slot(pages, shift: 12, mark: UInt8(1 + number % 200)))) }
+    for number in 0..<2_000 { slots.append(try #require(Slot(pages, 1, mark: UInt8(1 + number % 200)))) }
     for (number, slot) in slots.enumerated() where number % 10 != 0 { slot.release(to: pages) }
     #expect(pages.statistics.idle == 1_800 << 12)
     pages.trim()
@@ -93,7 +93,7 @@ struct BlockPagesTests {
     #expect(slots.enumerated().allSatisfy { $0.offset % 10 != 0 || $0.element.isIntact })
     // Pages that went back are zeros when they come again.
     var again: [Slot] = []
-    for _ in 0..<1_000 { again.append(try #require(Slot(pages, shift: 12, mark: 7))) }
+    for _ in 0..<1_000 { again.append(try #require(Slot(pages, 1, mark: 7))) }
     #if os(Linux)
       #expect(again.allSatisfy { $0.wasZero })
     #endif
@@ -111,7 +111,7 @@ struct BlockPagesTests {
       for step in 0..<TestScale.atMost(3_000) {
         if random.oneIn(2) {
           let mark = UInt8(truncatingIfNeeded: step)
-          guard let slot = Slot(pages, shift: 12 + random.below(2), mark: mark) else { continue }
+          guard let slot = Slot(pages, 1 + random.below(2), mark: mark) else { continue }
           shared.slots.withLock { $0.append(slot) }
         } else if let slot = shared.slots.withLock({ $0.popLast() }) {
           if !slot.isIntact { shared.faults.add(1, ordering: .relaxed) }
