@@ -52,6 +52,8 @@ final class BlockPages: @unchecked Sendable {
 
   /// The lists of one stripe: at index i of slots of i + 1 pages.
   private struct Stripe: ~Copyable {
+    /// Shows the thread sanitizer what the lock orders (`BlockCache.withShard`).
+    let order = Atomic<UInt32>(0)
     var resident = InlineArray<8, BlockRegionList>(repeating: BlockRegionList())
     var returned = InlineArray<8, BlockRegionList>(repeating: BlockRegionList())
     var statistics = Statistics()
@@ -94,7 +96,7 @@ final class BlockPages: @unchecked Sendable {
     let stripe = CacheLookupCounters.threadStripe % BlockPages.stripeCount
     let list = pages - 1
     let size = pages * BlockPages.pageSize
-    return unsafe stripes[stripe].withLock { state -> UInt in
+    return unsafe withStripe(stripe) { state -> UInt in
       guard let region = state.resident[list].first ?? state.returned[list].first ?? makeRegion(stripe, list, &state)
       else { return 0 }
       let before = region.listNumber
@@ -111,7 +113,7 @@ final class BlockPages: @unchecked Sendable {
     let region = unsafe BlockRegion(holding: slot)
     let list = pages - 1
     let size = pages * BlockPages.pageSize
-    unsafe stripes[region.stripe].withLock { state in
+    withStripe(region.stripe) { state in
       let before = region.listNumber
       unsafe region.giveBack(slot)
       state.statistics.taken -= size
@@ -125,8 +127,8 @@ final class BlockPages: @unchecked Sendable {
     for stripe in 0..<BlockPages.stripeCount {
       for list in 0..<BlockPages.pagesMaximum {
         // One region a lock: who reads meanwhile waits for no more than that.
-        while unsafe stripes[stripe].withLock({ trimFirst(list, &$0) }) {}
-        unsafe stripes[stripe].withLock { unmapEmpty(list, &$0) }
+        while withStripe(stripe, { trimFirst(list, &$0) }) {}
+        withStripe(stripe) { unmapEmpty(list, &$0) }
       }
     }
   }
@@ -134,13 +136,23 @@ final class BlockPages: @unchecked Sendable {
   var statistics: Statistics {
     var sum = Statistics()
     for stripe in 0..<BlockPages.stripeCount {
-      unsafe stripes[stripe].withLock { state in
+      withStripe(stripe) { state in
         sum.mapped += state.statistics.mapped
         sum.taken += state.statistics.taken
         sum.idle += state.statistics.idle
       }
     }
     return sum
+  }
+
+  @inline(__always)
+  private func withStripe<R>(_ number: Int, _ body: (inout Stripe) -> sending R) -> sending R {
+    unsafe stripes[number].withLock { stripe in
+      _ = stripe.order.load(ordering: .acquiring)
+      let result = body(&stripe)
+      stripe.order.store(0, ordering: .releasing)
+      return result
+    }
   }
 
   // MARK: - Regions, under the lock of their stripe

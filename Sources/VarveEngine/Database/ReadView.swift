@@ -29,7 +29,7 @@ extension ReadView {
   ) -> VisibleIterator<MergeSource> {
     // No arrays of them: a cursor is often made for one seek.
     let sublevels = version.levelZero.sublevels
-    var source = MergingIterator<MergeSource>(capacity: 2 + frozen.count + sublevels.count + version.levelsFilled)
+    var source = MergingIterator<MergeSource>(capacity: 2 + frozen.count + sublevels.count + version.runs.count)
     var coverage = RangeCoverage(at: sequence)
     let opener = TableOpener(readers: tree, purpose: .user, visible: sequence)
     if let own {
@@ -39,7 +39,10 @@ extension ReadView {
     source.append(memTable, &coverage)
     for table in frozen { source.append(table, &coverage) }
     for sublevel in sublevels.reversed() { source.append(sublevel, opener, &coverage) }
-    for level in 1..<Limits.levelCount { source.append(version.run(level), opener, &coverage) }
+    // By index: an empty level costs no reference.
+    for index in version.runs.indices where !version.runs[index].isEmpty {
+      source.append(version.runs[index], opener, &coverage)
+    }
     return VisibleIterator(
       source, at: sequence, bounds, coverage: coverage, merge: merge, own: own?.last ?? .zero,
       deadRunMinimum: deadRunMinimum)

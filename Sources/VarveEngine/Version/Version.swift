@@ -13,7 +13,7 @@
 final class Version: Sendable {
   let levelZero: LevelZero
   /// Levels 1, 2, ... at indices 0, 1, ... Empty if no level below 0 has tables.
-  private let runs: [SortedRun]
+  let runs: [SortedRun]
   /// Bytes of all tables.
   let totalSize: UInt64
   let tableCount: Int
@@ -40,9 +40,6 @@ final class Version: Sendable {
     assert(level >= 1 && level < Limits.levelCount, "level 0 is not a sorted run: use levelZero")
     return level &- 1 < runs.count ? runs[level &- 1] : .empty
   }
-
-  /// The levels from 1 on that have tables.
-  var levelsFilled: Int { runs.reduce(0) { $1.isEmpty ? $0 : $0 + 1 } }
 
   /// The tables of any level: newest first on level 0, in key order below.
   func tables(level: Int) -> [TableMetadata] { level == 0 ? levelZero.tables : run(level).tables }

@@ -1,3 +1,4 @@
+import CVarve
 import EngineTestSupport
 import Synchronization
 import Testing
@@ -39,7 +40,8 @@ struct BlockPagesTests {
     let faults = Atomic<Int>(0)
   }
 
-  @Test func `a block gets as many pages as it needs, unless more than a quarter of them would be wasted`() {
+  @Test(.enabled(if: !cvarve_has_address_sanitizer()))
+  func `a block gets as many pages as it needs, unless more than a quarter of them would be wasted`() {
     let expected: [Int: Int?] = [
       0: nil, 16: nil, 3_072: nil, 3_073: 1, 4_096: 1, 4_097: nil, 6_144: nil, 6_145: 2, 8_192: 2, 8_193: nil,
       9_217: 3, 12_288: 3, 12_289: 4, 16_385: 5, 32_768: 8, 32_769: nil, 1 << 20: nil,
@@ -126,7 +128,8 @@ struct BlockPagesTests {
     #expect(pages.statistics == BlockPages.Statistics())
   }
 
-  @Test func `blocks of the usual sizes lie in slots`() {
+  @Test(.enabled(if: !cvarve_has_address_sanitizer()))
+  func `blocks of the usual sizes lie in slots`() {
     for count in [3_500, 4_096, 8_000] {
       let memory = BlockMemory.allocate(count)
       #expect(unsafe Int(bitPattern: memory.base) % 4_096 == 0)
