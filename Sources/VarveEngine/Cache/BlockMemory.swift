@@ -36,14 +36,15 @@ struct BlockMemory: ~Copyable, @unchecked Sendable {
 
   /// Memory of undefined content, aligned to 16 bytes, or to `alignment`, a larger power of two up to
   /// 4,096 (filters want 64, the size of their lines).
-  static func allocate(_ count: Int, alignment: Int = 16) -> BlockMemory {
+  /// `stripe` is any number: threads that pass others don't wait for each other.
+  static func allocate(_ count: Int, alignment: Int = 16, stripe: Int = 0) -> BlockMemory {
     precondition(count >= 0 && alignment <= 4_096, "a block of a negative size, or aligned beyond a page")
     var base: UnsafeMutableRawPointer?
     if count >= mappedSizeMinimum {
       unsafe base = mmap(nil, count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0)
       if unsafe base == MAP_FAILED { unsafe base = nil }
     } else if let pages = BlockPages.pages(for: count) {
-      unsafe base = BlockPages.shared.take(pages: pages)
+      unsafe base = BlockPages.shared.take(pages: pages, stripe: stripe)
     } else if alignment <= 16 {
       // At least two words: an evicted block is linked into a list through its own bytes.
       unsafe base = malloc(max(count, 16))

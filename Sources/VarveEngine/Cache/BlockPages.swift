@@ -30,8 +30,8 @@ import Synchronization
 /// 2. A slot is given out while its bit in `BlockRegion.free` is clear.
 ///
 /// # Concurrency
-/// Safe from any thread. A thread takes slots of its own stripe, under that one's lock; a slot goes back to the stripe of
-/// its region.
+/// Safe from any thread; each stripe has a lock. A shard of a cache has a stripe for its blocks: what it evicts makes room
+/// for what it inserts.
 ///
 /// # Safety
 /// The only owner of the regions. Who calls `release` gives the slot up.
@@ -46,7 +46,7 @@ final class BlockPages: @unchecked Sendable {
   static let pagesMaximum = 8
   /// The address sanitizer sees only what comes from the heap: it gets all blocks then.
   private static let isSanitized = cvarve_has_address_sanitizer()
-  private static let stripeCount = 8
+  private static let stripeCount = 16
 
   private let stripes: UnsafeMutablePointer<Mutex<Stripe>>
 
@@ -92,8 +92,8 @@ final class BlockPages: @unchecked Sendable {
   // MARK: - Slots
 
   /// A slot of undefined content, aligned to a page; nil where the system has no memory.
-  func take(pages: Int) -> UnsafeMutableRawPointer? {
-    let stripe = CacheLookupCounters.threadStripe % BlockPages.stripeCount
+  func take(pages: Int, stripe: Int) -> UnsafeMutableRawPointer? {
+    let stripe = stripe & (BlockPages.stripeCount - 1)
     let list = pages - 1
     let size = pages * BlockPages.pageSize
     return unsafe withStripe(stripe) { state -> UInt in
@@ -126,10 +126,20 @@ final class BlockPages: @unchecked Sendable {
   func trim() {
     for stripe in 0..<BlockPages.stripeCount {
       for list in 0..<BlockPages.pagesMaximum {
-        // One region a lock: who reads meanwhile waits for no more than that.
-        while withStripe(stripe, { trimFirst(list, &$0) }) {}
+        // One region a lock: who reads meanwhile waits for no more than that. What they give back meanwhile stays.
+        var left = withStripe(stripe) { $0.statistics.mapped / BlockRegion.size }
+        while left > 0, withStripe(stripe, { trimFirst(list, &$0) }) { left -= 1 }
         withStripe(stripe) { unmapEmpty(list, &$0) }
       }
+    }
+  }
+
+  /// Gives the free slots of one region back, if those of the stripe come to more than `bound` bytes: where blocks of
+  /// other sizes are asked for than before, the slots of those stay free.
+  func trim(stripe: Int, above bound: Int) {
+    withStripe(stripe & (BlockPages.stripeCount - 1)) { state in
+      guard state.statistics.idle > bound else { return }
+      for list in 0..<BlockPages.pagesMaximum where trimFirst(list, &state) { return }
     }
   }
 

@@ -82,7 +82,7 @@ struct CacheLookupCounters: ~Copyable, @unchecked Sendable {
 
   /// By the address of the thread's descriptor: threads lie megabytes apart.
   @inline(__always)
-  static var threadStripe: Int {
+  private static var threadStripe: Int {
     #if canImport(Darwin)
       let bits = unsafe UInt64(UInt(bitPattern: pthread_self()))
     #else

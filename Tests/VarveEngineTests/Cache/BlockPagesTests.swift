@@ -20,7 +20,7 @@ struct BlockPagesTests {
     let wasZero: Bool
 
     init?(_ pages: BlockPages, _ pageCount: Int, mark: UInt8) {
-      guard let base = unsafe pages.take(pages: pageCount) else { return nil }
+      guard let base = unsafe pages.take(pages: pageCount, stripe: Int(mark)) else { return nil }
       unsafe self.base = base
       self.pageCount = pageCount
       self.mark = mark
@@ -103,6 +103,23 @@ struct BlockPagesTests {
     for (number, slot) in slots.enumerated() where number % 10 == 0 { slot.release(to: pages) }
     pages.trim()
     #expect(pages.statistics == BlockPages.Statistics())
+  }
+
+  @Test func `free slots beyond a bound go back, a region at a time`() throws {
+    let pages = BlockPages()
+    var slots: [Slot] = []
+    for _ in 0..<2_000 { slots.append(try #require(Slot(pages, 1, mark: 3))) }
+    for slot in slots { slot.release(to: pages) }
+    #expect(pages.statistics.idle == 2_000 << 12)
+    pages.trim(stripe: 3, above: 2_000 << 12)
+    #expect(pages.statistics.idle == 2_000 << 12)
+    pages.trim(stripe: 4, above: 0)
+    #expect(pages.statistics.idle == 2_000 << 12)
+    pages.trim(stripe: 3, above: 1 << 20)
+    let left = pages.statistics.idle
+    #expect(left < 2_000 << 12 && left >= 1_489 << 12, "\(left >> 12) pages")
+    for _ in 0..<20 { pages.trim(stripe: 3, above: 1 << 20) }
+    #expect(pages.statistics.idle <= 1 << 20)
   }
 
   @Test func `slots go from thread to thread`() {
