@@ -15,17 +15,3 @@ void cvarve_trim_heap(void) {
   malloc_zone_pressure_relief(NULL, 0);
 #endif
 }
-
-#if defined(__has_feature)
-#define VARVE_HAS_FEATURE(name) __has_feature(name)
-#else
-#define VARVE_HAS_FEATURE(name) 0
-#endif
-
-bool cvarve_has_address_sanitizer(void) {
-#if defined(__SANITIZE_ADDRESS__)
-  return true;
-#else
-  return VARVE_HAS_FEATURE(address_sanitizer);
-#endif
-}

@@ -92,9 +92,6 @@ static inline void cvarve_compiler_fence(void) { __atomic_signal_fence(__ATOMIC_
 
 /// Gives free memory of the heap back to the operating system, where the C library has a call for it.
 void cvarve_trim_heap(void);
-
-/// Whether this was built with the address sanitizer.
-bool cvarve_has_address_sanitizer(void);
 // --- Processor (inlined into Swift, so nothing here may need a target feature) --------------------
 
 /// Asks for the cache line at `address`. A hint: the address need not be mapped.

@@ -145,16 +145,8 @@ final class BlockCache: @unchecked Sendable {
       return (slot, true)
     }
     victims.releaseAll()
-    if hash & BlockCache.idleCheckMask == 0 {
-      let share = capacity / BlockCache.shardCount / 16
-      BlockPages.shared.trim(stripe: number, above: max(share, BlockCache.idleBytesMinimum))
-    }
     return result
   }
-
-  /// One insertion in 256 looks whether slots lie idle: a region that it returns has more bytes than so many blocks.
-  private static let idleCheckMask: UInt64 = 255
-  private static let idleBytesMinimum = 256 << 10
 
   /// Charges a block and evicts from this shard what that is too much. False, with nothing charged for
   /// the block, if the shard has not enough to evict, or others should give first.

@@ -43,16 +43,14 @@ extension TableReader {
     try check(handle)
     // Contents that are not packed are read to where they stay, with their trailer.
     let size = Int(handle.contentSize)
-    let stripe = BlockCache.shardNumber(BlockKey(tableID: footer.tableID, offset: handle.offset).cacheHash)
-    let memory = BlockMemory.allocate(
-      size + BlockTrailer.size, alignment: role == .filter ? 64 : 16, stripe: stripe)
+    let memory = BlockMemory.allocate(size + BlockTrailer.size, alignment: role == .filter ? 64 : 16)
     let content = unsafe UnsafeMutableRawBufferPointer(start: memory.base, count: size)
     if handle.storedSize == handle.contentSize {
       unsafe try readStored(
         handle, into: UnsafeMutableRawBufferPointer(start: memory.base, count: handle.fileSize))
       unsafe try open(memory.view.slice(0, handle.fileSize), handle, into: content)
     } else {
-      let packed = BlockMemory.allocate(handle.fileSize, stripe: stripe)
+      let packed = BlockMemory.allocate(handle.fileSize)
       unsafe try readStored(handle, into: packed.buffer)
       unsafe try open(packed.view, handle, into: content)
     }

@@ -4,14 +4,13 @@ import Testing
 
 @testable import VarveEngine
 
-/// Calls `body` with the number of each thread, on threads of their own, and waits for all.
-func runThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) {
-  let threads = (0..<count).map { number in EngineThread(name: "cache \(number)") { body(number) } }
-  for thread in threads { thread.join() }
-}
-
 /// The cache under many threads, on real ones: run this suite with the thread sanitizer, too.
 struct BlockCacheThreadTests {
+  private func runThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) {
+    let threads = (0..<count).map { number in EngineThread(name: "cache \(number)") { body(number) } }
+    for thread in threads { thread.join() }
+  }
+
   @Test(arguments: [(60_000, 300), (400_000, 300), (3_000, 40)])
   func `pinned blocks stay as they are under eight threads`(capacity: Int, keyCount: Int) {
     let cache = BlockCache(capacity: capacity)
