@@ -43,6 +43,7 @@ struct ByteWriter: ~Copyable, @unchecked Sendable {
     }
     let memory = unsafe mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0)
     guard let memory = unsafe memory, unsafe memory != MAP_FAILED else {
+      // As an array does: nobody could go on, and a buffer's owner has no error to give.
       fatalError("no memory for a buffer of \(size) bytes: lower the memory budget")
     }
     return unsafe memory

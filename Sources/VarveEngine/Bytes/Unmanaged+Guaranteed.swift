@@ -8,6 +8,7 @@ extension Unmanaged {
     do {
       return try unsafe _withUnsafeGuaranteedRef { try body($0) }
     } catch {
+      // Always is: the compiler lets the body throw nothing else.
       guard let error = error as? E else { fatalError("a body that throws \(E.self) threw \(error)") }
       throw error
     }

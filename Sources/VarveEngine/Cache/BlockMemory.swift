@@ -51,6 +51,7 @@ struct BlockMemory: ~Copyable, @unchecked Sendable {
       unsafe base = nil
     }
     guard let base = unsafe base else {
+      // As `malloc` in an array: the budget is there so that it does not come to this.
       fatalError("no memory for a block of \(count) bytes: lower the memory budget")
     }
     return unsafe BlockMemory(base: base, count: count)

@@ -89,6 +89,7 @@ struct CacheIndex: @unchecked Sendable {
     while true {
       let found = load(hole)
       if found == word { break }
+      // Going on would free memory that a lookup may still find.
       guard found != 0 else { fatalError("a block of the cache that its index does not know") }
       hole = (hole &+ 1) & mask
     }

@@ -44,6 +44,7 @@ struct CacheSlotPool: ~Copyable, @unchecked Sendable {
   /// An empty slot.
   mutating func take() -> CacheSlot {
     if unsafe head == nil { grow() }
+    // `grow` adds at least one.
     guard let record = unsafe head else { fatalError("a pool of slots that grew is empty") }
     unsafe head = record.pointee.next
     return unsafe CacheSlot(record)
@@ -72,6 +73,7 @@ extension CacheSlot {
     precondition(
       MemoryLayout<Record>.stride == size, "a slot that does not fill its cache line: change `size` with its fields")
     let memory = UnsafeMutableRawPointer.allocate(byteCount: count * size, alignment: size)
+    // Systems give programs such addresses only where these ask for them.
     guard UInt64(UInt(bitPattern: memory)) < 1 << 48 else {
       fatalError("memory above 2^48, which the cache's index can't address")
     }
@@ -112,6 +114,7 @@ extension CacheSlot {
 
   /// Takes the memory of the block out of an emptied slot.
   func takeBlock() -> UnsafeMutableRawPointer {
+    // Going on would free what is another slot's.
     guard let base = unsafe record.pointee.base else { fatalError("a slot without a block in a queue") }
     unsafe record.pointee.base = nil
     return unsafe base
@@ -123,6 +126,7 @@ extension CacheSlot {
     // Acquiring: pairs with the releasing subtraction in `unpin`.
     atomicMemoryFence(ordering: .acquiring)
     unsafe BlockMemory.release(takeBlock(), blockSize)
+    // `standAlone` sets it, before the last pin can go.
     guard let owner = unsafe record.pointee.owner else { fatalError("a lone slot of nobody") }
     if let cache = unsafe owner.takeUnretainedValue() as? BlockCache {
       cache.uncharge(charge)

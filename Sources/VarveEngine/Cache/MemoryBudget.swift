@@ -12,7 +12,7 @@ import Synchronization
 ///     └── cache         seven eighths of the rest, but at least the floor
 ///
 /// # How the cache follows
-/// An eighth of the rest is left to the heap, which holds about as much between the blocks.
+/// An eighth of the rest is left for what the heap holds between the blocks.
 ///
 /// The cache shrinks at once, and grows an eighth of the way a second (`growCache`), where somebody sees to that.
 /// Under a load of writes memtables come and go by the second: a cache that took their memory each time would

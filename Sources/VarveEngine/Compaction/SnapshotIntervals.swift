@@ -14,6 +14,7 @@ struct SnapshotIntervals: Sendable {
 
   /// `sequences` ascend, and the last one is the visible sequence when the job started.
   init(_ sequences: [SequenceNumber]) {
+    // A job without would drop what readers see.
     guard let first = sequences.first, let last = sequences.last else {
       fatalError("pass at least the visible sequence")
     }

@@ -84,6 +84,7 @@ final class BackgroundWork: Sendable {
   }
 
   var compactions: CompactionScheduler {
+    // Set by `init`, and never taken away.
     guard let found = scheduler.withLock({ $0 }) else { fatalError("the scheduler is made with its owner") }
     return found
   }

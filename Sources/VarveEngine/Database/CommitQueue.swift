@@ -77,6 +77,7 @@ final class CommitQueue: @unchecked Sendable {
   /// Gives the lead to one that waits, if any does, without committing for anybody. For background work:
   /// a commit may wait for a memtable to be flushed, and so for the thread that is here.
   func handBack() {
+    // Without rounds `serveBacklog` has no bytes to commit, so it is never called.
     drain(roundsMaximum: 0) { _ in fatalError("a leader without rounds was given a commit: report this as a bug") }
   }
 

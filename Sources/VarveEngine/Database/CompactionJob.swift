@@ -58,6 +58,7 @@ final class CompactionJob: Sendable {
   }
 
   private var compaction: Compaction {
+    // `complete` takes the work away, after the last part.
     guard let compaction = work.withLock({ $0 }) else { fatalError("a compaction does not go on after its end") }
     return compaction
   }
