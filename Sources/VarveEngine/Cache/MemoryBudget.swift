@@ -14,10 +14,10 @@ import Synchronization
 /// # How the cache follows
 /// An eighth of the rest is left for what the heap holds between the blocks.
 ///
-/// The cache shrinks at once, and grows an eighth of the way a second (`growCache`), where somebody sees to that.
-/// Under a load of writes memtables come and go by the second: a cache that took their memory each time would
-/// give it back in pieces, and the heap would keep what lies between them. Measured under everything at once for a
-/// minute, with a budget of 96 MiB: at most 130 MiB resident, and 136 with a cache that grows at once.
+/// The cache shrinks at once, and grows slowly (`growCache`, once a second), where somebody sees to that: an eighth of
+/// the way to what was free all the time of the last sixteen steps. Under a load of writes memtables come and go by the
+/// second: a cache that took their memory each time would give it back in pieces, and the heap would keep what lies
+/// between them.
 ///
 /// # Invariants
 /// 1. The cache's capacity is at most `max(floor, min(maximum, 7/8 (limit - sum of the other categories)))`, as
@@ -79,7 +79,8 @@ final class MemoryBudget: Sendable {
   /// Whom to tell that the cache may grow: `growCache` is to be called in a while. Without anybody it grows at once.
   func onRoom(_ request: @escaping @Sendable () -> Void) { rest.onRoom(request) }
 
-  /// Lets the cache grow by an eighth of what the others leave to it. False where it has all of it.
+  /// Lets the cache grow an eighth of the way to what the others left to it at least since the sixteenth call before
+  /// this one. False where it has all that they leave now.
   func growCache() -> Bool { rest.growCache() }
 
   // MARK: - Limits and overview
@@ -112,14 +113,25 @@ private final class CacheRest: Sendable {
     var limit: Int
     var cacheFloor: Int
     var cacheMaximum: Int
+
+    /// What the cache may have where the others have so much.
+    func room(_ others: Int) -> Int { max(cacheFloor, min(cacheMaximum, (limit - others) / 8 * 7)) }
   }
+
+  private struct State: ~Copyable {
+    var limits: Limits
+    /// The most that the others had in each of the last steps of growth, the current one first.
+    var peaks = [Int](repeating: 0, count: CacheRest.rememberedSteps)
+  }
+
+  private static let rememberedSteps = 16
 
   let cache: BlockCache
   /// The sum of all categories but the cache.
   private let total = Atomic<Int>(0)
   /// That sum when the cache was last resized.
   private let settled = Atomic<Int>(0)
-  private let state: Mutex<Limits>
+  private let state: Mutex<State>
   private let step: Atomic<Int>
   private let roomRequest = Mutex<(@Sendable () -> Void)?>(nil)
 
@@ -127,26 +139,31 @@ private final class CacheRest: Sendable {
     self.cache = cache
     let limits = Limits(limit: limit, cacheFloor: cacheFloor, cacheMaximum: cacheMaximum)
     Self.check(limits)
-    state = Mutex(limits)
+    state = Mutex(State(limits: limits))
     step = Atomic(MemoryBudget.stepSize(limit: limit))
-    cache.setCapacity(max(cacheFloor, min(cacheMaximum, limit / 8 * 7)))
+    cache.setCapacity(limits.room(0))
   }
 
-  var limits: Limits { state.withLock { $0 } }
+  var limits: Limits { state.withLock { $0.limits } }
   var othersUsed: Int { total.load(ordering: .relaxed) }
 
   func setLimits(_ limits: Limits) {
     Self.check(limits)
-    state.withLock { $0 = limits }
+    state.withLock { $0.limits = limits }
     step.store(MemoryBudget.stepSize(limit: limits.limit), ordering: .relaxed)
-    _ = resizeCache { $1 }
+    _ = resizeCache { _, _, room in room }
   }
 
   func onRoom(_ request: @escaping @Sendable () -> Void) { roomRequest.withLock { $0 = request } }
 
   func growCache() -> Bool {
     let step = step.load(ordering: .relaxed)
-    return resizeCache { now, room in min(room, now + max((room - now) / 8, step)) }
+    return resizeCache { state, now, _ in
+      let steady = state.limits.room(state.peaks.max() ?? 0)
+      state.peaks.removeLast()
+      state.peaks.insert(0, at: 0)
+      return steady > now ? min(steady, now + max((steady - now) / 8, step)) : now
+    }
   }
 
   func didCharge(_ bytes: Int) {
@@ -157,21 +174,22 @@ private final class CacheRest: Sendable {
   @inline(never)
   private func follow() {
     guard let request = roomRequest.withLock({ $0 }) else {
-      _ = resizeCache { $1 }
+      _ = resizeCache { _, _, room in room }
       return
     }
-    if resizeCache({ now, _ in now }) { request() }
+    if resizeCache({ _, now, _ in now }) { request() }
   }
 
   /// Gives the cache the capacity that `choose` says, of the one it has and of all that there is, and no more than that.
   /// True where there is more.
-  private func resizeCache(_ choose: (_ now: Int, _ room: Int) -> Int) -> Bool {
+  private func resizeCache(_ choose: (inout State, _ now: Int, _ room: Int) -> Int) -> Bool {
     // The lock orders two callers, so that the later sum is what stays.
-    state.withLock { limits in
+    state.withLock { state in
       let sum = total.load(ordering: .relaxed)
       settled.store(sum, ordering: .relaxed)
-      let room = max(limits.cacheFloor, min(limits.cacheMaximum, (limits.limit - sum) / 8 * 7))
-      let capacity = min(max(choose(cache.capacity, room), limits.cacheFloor), room)
+      state.peaks[0] = max(state.peaks[0], sum)
+      let room = state.limits.room(sum)
+      let capacity = min(max(choose(&state, cache.capacity, room), state.limits.cacheFloor), room)
       cache.setCapacity(capacity)
       return capacity < room
     }

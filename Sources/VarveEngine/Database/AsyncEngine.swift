@@ -93,6 +93,51 @@ public struct AsyncEngine: Sendable {
     try await run { (engine) throws(EngineError) in try engine.delete(key, in: family, durability: durability) }
   }
 
+  /// Removes a key that was put exactly once since it was last removed. See `Engine.singleDelete`.
+  @discardableResult
+  public func singleDelete(
+    _ key: [UInt8], in family: ColumnFamily? = nil, durability: Durability? = nil
+  ) async throws(EngineError) -> SequenceNumber {
+    try await run { (engine) throws(EngineError) in
+      try engine.singleDelete(key, in: family, durability: durability)
+    }
+  }
+
+  /// Removes all keys from `lower` (included) to `upper` (excluded). See `Engine.deleteRange`.
+  @discardableResult
+  public func deleteRange(
+    from lower: [UInt8], to upper: [UInt8], in family: ColumnFamily? = nil, durability: Durability? = nil
+  ) async throws(EngineError) -> SequenceNumber {
+    try await run { (engine) throws(EngineError) in
+      try engine.deleteRange(from: lower, to: upper, in: family, durability: durability)
+    }
+  }
+
+  /// Folds an operand into the value of a key, without reading it. See `Engine.merge`.
+  @discardableResult
+  public func merge(
+    _ key: [UInt8], _ operand: [UInt8], in family: ColumnFamily? = nil, durability: Durability? = nil
+  ) async throws(EngineError) -> SequenceNumber {
+    try await run { (engine) throws(EngineError) in
+      try engine.merge(key, operand, in: family, durability: durability)
+    }
+  }
+
+  /// Runs `body` in a transaction and commits it, again and again while others come between, at most
+  /// `attempts` times. `body` runs on a thread of the engine's. See `Engine.transaction`.
+  public func transaction<Value: Sendable>(
+    isolation: TransactionIsolation = .serializable, durability: Durability? = nil, attempts: Int = 32,
+    _ body: @escaping @Sendable (inout OptimisticTransaction) throws -> Value
+  ) async throws -> Value {
+    // What `body` throws is any error, and comes back as a value.
+    let result = try await run { (engine) throws(EngineError) in
+      Result {
+        try engine.transaction(isolation: isolation, durability: durability, attempts: attempts, body)
+      }
+    }
+    return try result.get()
+  }
+
   /// Commits a batch, and returns when it is as durable as was promised. See `Engine.write`.
   @discardableResult
   public func write(
@@ -146,11 +191,35 @@ public struct AsyncEngine: Sendable {
     try await run { (engine) throws(EngineError) in try engine.verify(progress: progress) }
   }
 
+  /// Makes a database of its own at `target` that holds what this one does, while this one is in use. See
+  /// `Engine.checkpoint`.
+  @discardableResult
+  public func checkpoint(to target: String) async throws(EngineError) -> CheckpointReport {
+    try await run { (engine) throws(EngineError) in try engine.checkpoint(to: target) }
+  }
+
+  /// Tries at once what the engine gave up on. See `Engine.resume`.
+  public func resume() async throws(EngineError) {
+    try await run { (engine) throws(EngineError) in try engine.resume() }
+  }
+
+  /// Changes the memory budget of the open engine. See `Engine.setMemoryBudget`.
+  public func setMemoryBudget(_ bytes: Int) async throws(EngineError) {
+    try await run { (engine) throws(EngineError) in try engine.setMemoryBudget(bytes) }
+  }
+
   /// Makes a family. See `Engine.createFamily`.
   public func createFamily(
     _ name: String, options: FamilyOptions = FamilyOptions()
   ) async throws(EngineError) -> ColumnFamily {
     try await run { (engine) throws(EngineError) in try engine.createFamily(name, options: options) }
+  }
+
+  /// Makes several families at once. See `Engine.createFamilies`.
+  public func createFamilies(
+    _ names: [String], options: FamilyOptions = FamilyOptions()
+  ) async throws(EngineError) -> [ColumnFamily] {
+    try await run { (engine) throws(EngineError) in try engine.createFamilies(names, options: options) }
   }
 
   /// Drops a family with all it holds.

@@ -272,7 +272,7 @@ final class CompactionJob: Sendable {
     let dropped = try background.tree.commit(compaction.edit(outputs: outputs))
     if !dropped.isEmpty { throw Self.canceled }
     background.metrics.counters.addCompaction(
-      read: compaction.inputSize, written: outputs.reduce(0) { $0 + $1.fileSize })
+      into: compaction.outputLevel, read: compaction.inputSize, written: outputs.reduce(0) { $0 + $1.fileSize })
     eventReport.didWrite(outputs, level: compaction.outputLevel)
   }
 }

@@ -69,7 +69,11 @@ extension Engine {
     let state = state(of: family)
     if state.isDropped { throw CommitPipeline.droppedError(state) }
     let mark = epochs.enter()
-    defer { epochs.leave(mark) }
+    let start = epochs.countIsSample(mark, keys: keys.count) ? beginTimed() : 0
+    defer {
+      epochs.leave(mark)
+      if start != 0 { endTimed(.multiGet, from: start) }
+    }
     let (view, sequence) = unsafe pin(state, snapshot)
     var values: [[UInt8]?] = []
     values.reserveCapacity(keys.count)

@@ -94,6 +94,16 @@ extension EngineStatistics.Work {
     json.number("tablesDroppedUnread", droppedUnreadCount)
     json.number("coveredRuns", coveredRunCount)
     json.number("failures", failureCount)
+    json.array("levels") { json in
+      for (number, level) in levels.enumerated() where level.compactionCount > 0 {
+        json.object { json in
+          json.number("level", number)
+          json.number("compactions", level.compactionCount)
+          json.number("bytesRead", level.bytesRead)
+          json.number("bytesWritten", level.bytesWritten)
+        }
+      }
+    }
   }
 }
 

@@ -46,15 +46,18 @@ extension EngineStatistics {
     public let coveredRunCount: UInt64
     /// How often a flush, a compaction or a sync of the log failed.
     public let failureCount: UInt64
+    /// The compactions by the level that they wrote to, from level 0.
+    public let levels: [LevelWork]
 
     init(_ counters: EngineCounters) {
       flushCount = counters.flushCount
       bytesFlushRead = counters.bytesFlushRead
       bytesFlushed = counters.bytesFlushed
+      levels = counters.levelWork
       compactionCount = counters.compactionCount
       moveCount = counters.moveCount
-      bytesCompactionRead = counters.bytesCompactionRead
-      bytesCompactionWritten = counters.bytesCompactionWritten
+      bytesCompactionRead = levels.reduce(0) { $0 + $1.bytesRead }
+      bytesCompactionWritten = levels.reduce(0) { $0 + $1.bytesWritten }
       droppedUnreadCount = counters.droppedUnreadCount
       coveredRunCount = counters.coveredRunCount
       failureCount = counters.failureCount
@@ -169,8 +172,12 @@ extension EngineStatistics {
     public let put: LatencyHistogram
     /// Batches.
     public let write: LatencyHistogram
+    /// Commits of transactions, with the check of what they read; those that met a conflict, too.
+    public let transaction: LatencyHistogram
     /// Lookups of one key.
     public let get: LatencyHistogram
+    /// Lookups of several keys by one call.
+    public let multiGet: LatencyHistogram
     /// Seeks of cursors to a key.
     public let seek: LatencyHistogram
     /// Syncs of the log, each for all that waited for it.
@@ -183,7 +190,9 @@ extension EngineStatistics {
     init(_ latencies: OperationLatencies) {
       put = latencies.put.histogram
       write = latencies.write.histogram
+      transaction = latencies.transaction.histogram
       get = latencies.get.histogram
+      multiGet = latencies.multiGet.histogram
       seek = latencies.seek.histogram
       sync = latencies.sync.histogram
       flush = latencies.flush.histogram
@@ -193,8 +202,8 @@ extension EngineStatistics {
     /// All of them with their names.
     public var all: [(name: String, histogram: LatencyHistogram)] {
       [
-        ("put", put), ("write", write), ("get", get), ("seek", seek), ("sync", sync),
-        ("flush", flush), ("compaction", compaction),
+        ("put", put), ("write", write), ("transaction", transaction), ("get", get), ("multiGet", multiGet),
+        ("seek", seek), ("sync", sync), ("flush", flush), ("compaction", compaction),
       ]
     }
   }

@@ -120,6 +120,8 @@ public struct OptimisticTransaction: ~Copyable {
   @discardableResult
   public consuming func commit(durability: Durability? = nil) throws(EngineError) -> SequenceNumber {
     guard !writes.isEmpty else { return snapshot.sequence }
+    let start = OperationLatencies.isSample(engine.pipeline.visible) ? engine.beginTimed() : 0
+    defer { if start != 0 { engine.endTimed(.transaction, from: start) } }
     let condition = TransactionCheck(engine, snapshot, isolation == .serializable ? reads : nil)
     if isolation == .snapshot { try condition.addWrites(writes.batch) }
     let ticket = try engine.submit(writes.batch, durability: durability, condition: condition)

@@ -101,7 +101,17 @@ final class ReadEpochs: @unchecked Sendable {
     return OperationLatencies.isSample(number)
   }
 
-  /// How many reads were counted.
+  /// Counts a call that looks up so many keys, and says whether it is one of those that are timed: those with the
+  /// 64th key, so all that have as many.
+  func countIsSample(_ mark: Mark, keys: Int) -> Bool {
+    let count = unsafe Self.count(mark.slot)
+    let before = unsafe count.pointee.load(ordering: .relaxed)
+    let after = before &+ UInt64(keys)
+    unsafe count.pointee.store(after, ordering: .relaxed)
+    return OperationLatencies.holdsSample(after: before, to: after)
+  }
+
+  /// How many keys were looked up.
   var readCount: UInt64 {
     var sum: UInt64 = 0
     for index in 0..<Self.slotCount { unsafe sum &+= Self.count(slot(index)).pointee.load(ordering: .relaxed) }

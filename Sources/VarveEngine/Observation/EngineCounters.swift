@@ -7,10 +7,9 @@ final class EngineCounters: Sendable {
   private let flushRead = Atomic<UInt64>(0)
   private let flushed = Atomic<UInt64>(0)
   private let unlogged = Atomic<UInt64>(0)
-  private let compactions = Atomic<UInt64>(0)
   private let moves = Atomic<UInt64>(0)
-  private let compactionRead = Atomic<UInt64>(0)
-  private let compactionWritten = Atomic<UInt64>(0)
+  /// Compactions by the level that they write to.
+  private let compactions = Mutex([LevelWork](repeating: LevelWork(), count: Limits.levelCount))
   private let failures = Atomic<UInt64>(0)
   private let coveredRuns = Atomic<UInt64>(0)
   private let droppedUnread = Atomic<UInt64>(0)
@@ -25,10 +24,12 @@ final class EngineCounters: Sendable {
     flushRead.wrappingAdd(read, ordering: .relaxed)
     unlogged.wrappingAdd(bytes, ordering: .relaxed)
   }
-  func addCompaction(read: UInt64, written: UInt64) {
-    compactions.wrappingAdd(1, ordering: .relaxed)
-    compactionRead.wrappingAdd(read, ordering: .relaxed)
-    compactionWritten.wrappingAdd(written, ordering: .relaxed)
+  func addCompaction(into level: Int, read: UInt64, written: UInt64) {
+    compactions.withLock { levels in
+      levels[level].compactionCount += 1
+      levels[level].bytesRead += read
+      levels[level].bytesWritten += written
+    }
   }
   func addMove() { moves.wrappingAdd(1, ordering: .relaxed) }
   /// Counts a range tombstone that was put over dead keys.
@@ -40,11 +41,11 @@ final class EngineCounters: Sendable {
   var flushCount: UInt64 { flushes.load(ordering: .relaxed) }
   var bytesFlushRead: UInt64 { flushRead.load(ordering: .relaxed) }
   var bytesFlushed: UInt64 { flushed.load(ordering: .relaxed) }
+  var compactionCount: UInt64 { levelWork.reduce(0) { $0 + $1.compactionCount } }
   var bytesUnlogged: UInt64 { unlogged.load(ordering: .relaxed) }
-  var compactionCount: UInt64 { compactions.load(ordering: .relaxed) }
   var moveCount: UInt64 { moves.load(ordering: .relaxed) }
-  var bytesCompactionRead: UInt64 { compactionRead.load(ordering: .relaxed) }
-  var bytesCompactionWritten: UInt64 { compactionWritten.load(ordering: .relaxed) }
+  /// What compactions wrote to each level, from level 0.
+  var levelWork: [LevelWork] { compactions.withLock { $0 } }
   var coveredRunCount: UInt64 { coveredRuns.load(ordering: .relaxed) }
   var droppedUnreadCount: UInt64 { droppedUnread.load(ordering: .relaxed) }
   var failureCount: UInt64 { failures.load(ordering: .relaxed) }

@@ -1,7 +1,7 @@
 /// How long the engine's operations take: a recorder for each, and who decides what is sampled.
 ///
 /// # Sampling
-/// A clock read costs 22 ns, twice for a time, and a put takes 450: so of puts, gets and seeks one in 64 is timed. A
+/// A clock read costs 22 ns, twice for a time, and a put takes 450: so of puts, gets, seeks and the like one in 64 is timed. A
 /// step of a cursor takes less than the two reads, and is not timed at all. The decision costs a handful of
 /// instructions, because it is taken from a number that the operation has at hand: the visible sequence, or a count
 /// that lies in the cache line that it writes anyway. Sequences are scattered first, or batches of 64 entries would
@@ -15,7 +15,7 @@
 final class OperationLatencies: Sendable {
   /// What is timed.
   enum Operation: Int, CaseIterable, Sendable {
-    case put, write, get, seek, sync, flush, compaction
+    case put, write, transaction, get, multiGet, seek, sync, flush, compaction
   }
 
   /// One in so many.
@@ -24,7 +24,9 @@ final class OperationLatencies: Sendable {
   private let clock: any EngineClock
   let put = LatencyRecorder()
   let write = LatencyRecorder()
+  let transaction = LatencyRecorder()
   let get = LatencyRecorder()
+  let multiGet = LatencyRecorder()
   let seek = LatencyRecorder()
   let sync = LatencyRecorder()
   let flush = LatencyRecorder()
@@ -39,7 +41,9 @@ final class OperationLatencies: Sendable {
     switch operation {
     case .put: put
     case .write: write
+    case .transaction: transaction
     case .get: get
+    case .multiGet: multiGet
     case .seek: seek
     case .sync: sync
     case .flush: flush
@@ -57,6 +61,12 @@ final class OperationLatencies: Sendable {
   /// Whether the operation with this number, of those that are counted, is one of those that are timed.
   @inline(__always)
   static func isSample(_ number: UInt64) -> Bool { number & (samplePeriod &- 1) == 0 }
+
+  /// Whether one of the numbers behind `before`, up to `after`, is that of an operation that is timed.
+  @inline(__always)
+  static func holdsSample(after before: UInt64, to after: UInt64) -> Bool {
+    before / samplePeriod != after / samplePeriod
+  }
 
   /// The begin of an operation that is timed. Never 0.
   @inline(never)

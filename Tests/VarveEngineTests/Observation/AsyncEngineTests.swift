@@ -10,12 +10,14 @@ struct AsyncEngineTests {
   private struct World {
     let engine: Engine
     let gate: Gate
+    let environment: EngineEnvironment
 
     init() throws {
       let files = GatedFileSystem(MemoryFileSystem())
       var environment = EngineEnvironment.inMemory()
       environment.fileSystem = files
       gate = files.syncs
+      self.environment = environment
       engine = try Engine.open(at: "/db", options: EngineTests.options(), environment: environment)
     }
 
@@ -74,6 +76,43 @@ struct AsyncEngineTests {
     try await engine.async.dropFamily(family)
     #expect(await code(Task { try await engine.async.get([3], in: family) }) == .familyDropped)
     try await engine.async.close()
+  }
+
+  @Test func `removals, ranges, operands, transactions, checkpoints and budgets have forms for tasks`() async throws {
+    let world = try World()
+    let engine = world.engine
+    var options = FamilyOptions()
+    options.mergeOperator = AppendOperator().name
+    let family = try await engine.async.createFamilies(["a", "b"], options: options)[1]
+    for number in UInt8(1)...5 { try await engine.async.put([number], [number], in: family) }
+    try await engine.async.singleDelete([1], in: family)
+    try await engine.async.deleteRange(from: [2], to: [4], in: family)
+    try await engine.async.merge([4], [44], in: family)
+    let sum = try await engine.async.transaction { transaction in
+      let values = try (1...5).map { try transaction.get([$0], in: family) }
+      try transaction.put([9], [9], in: family)
+      return values
+    }
+    #expect(sum == [nil, nil, nil, [4, 44], [5]])
+    try await engine.async.resume()
+    try await engine.async.setMemoryBudget(16 << 20)
+    #expect(engine.memoryBudget == 16 << 20)
+    let report = try await engine.async.checkpoint(to: "/copy")
+    #expect(report.sequence == engine.visibleSequence)
+    struct Mine: Error {}
+    await #expect(throws: Mine.self) { try await engine.async.transaction { _ in throw Mine() } }
+    let conflict = Task {
+      try await engine.async.transaction(attempts: 1) { transaction in
+        _ = try transaction.get([9], in: family)
+        try engine.put([9], [0], in: family)
+        try transaction.put([10], [0], in: family)
+      }
+    }
+    #expect(await code(conflict) == .conflict)
+    try await engine.async.close()
+    let copy = try Engine.open(at: "/copy", options: EngineTests.options(), environment: world.environment)
+    #expect(try copy.get([9], in: copy.family(named: "b")) == [9])
+    try copy.close()
   }
 
   @Test func `an engine is opened and let go in a task`() async throws {

@@ -43,6 +43,27 @@ struct EngineStatisticsTests {
     _ = try observed.close()
   }
 
+  @Test func `compactions are counted by the level that they write to`() throws {
+    let observed = try ObservedEngine()
+    for round in 0..<3 {
+      try observed.put(round * 10..<2_000)
+      try observed.engine.flush()
+    }
+    try observed.engine.compact()
+    let work = observed.engine.statistics.work
+    #expect(work.levels.count == Limits.levelCount && work.levels[0] == LevelWork())
+    #expect(work.compactionCount > 0 && work.compactionCount == work.levels.reduce(0) { $0 + $1.compactionCount })
+    #expect(work.bytesCompactionRead == work.levels.reduce(0) { $0 + $1.bytesRead })
+    #expect(work.bytesCompactionWritten == work.levels.reduce(0) { $0 + $1.bytesWritten })
+    for level in work.levels { #expect((level.compactionCount > 0) == (level.bytesRead > 0)) }
+    let events = try observed.close()
+    let written = events.reduce(into: Array(repeating: UInt64(0), count: Limits.levelCount)) { sums, event in
+      guard case .compactionEnded(let compaction, let outcome) = event, !compaction.isMove else { return }
+      for table in outcome.outputs { sums[compaction.outputLevel] += table.bytes }
+    }
+    #expect(work.levels.map(\.bytesWritten) == written)
+  }
+
   @Test func `commits that are not logged count by their memtables`() throws {
     let observed = try ObservedEngine()
     for index in 0..<500 { try observed.engine.put(ObservedEngine.key(index), [1], durability: Durability.none) }
@@ -85,18 +106,22 @@ struct EngineStatisticsTests {
       for entry in 0..<64 { try batch.put(ObservedEngine.key(index), [UInt8(entry)]) }
       try engine.write(batch)
     }
+    for index in 0..<128 { _ = try engine.multiGet((0..<5).map { ObservedEngine.key(index + $0) }) }
+    for index in 0..<640 { try engine.transaction { try $0.put(ObservedEngine.key(index), [1]) } }
     try engine.sync()
     try engine.flush()
     let statistics = engine.statistics
     let latencies = statistics.latencies
     #expect((90...110).contains(latencies.put.count))
     #expect(latencies.get.count == 100)
-    #expect(statistics.readCount == 6_400)
+    #expect(latencies.multiGet.count == 10, "640 keys")
+    #expect((5...15).contains(latencies.transaction.count))
+    #expect(statistics.readCount == 6_400 + 640)
     #expect(latencies.seek.count == 10)
     #expect((5...15).contains(latencies.write.count))
     #expect(latencies.sync.count >= 1)
     #expect(latencies.flush.count == statistics.work.flushCount)
-    #expect(latencies.all.map(\.name) == ["put", "write", "get", "seek", "sync", "flush", "compaction"])
+    #expect(latencies.all.map(\.name) == ["put", "write", "transaction", "get", "multiGet", "seek", "sync", "flush", "compaction"])
     _ = try observed.close()
   }
 

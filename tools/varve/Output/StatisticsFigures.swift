@@ -25,6 +25,13 @@ struct StatisticsFigures: Codable {
     let visibleSequence: UInt64
   }
 
+  struct LevelWork: Codable {
+    let level: Int
+    let compactions: UInt64
+    let bytesRead: UInt64
+    let bytesWritten: UInt64
+  }
+
   struct Work: Codable {
     let flushes: UInt64
     let bytesFlushRead: UInt64
@@ -36,6 +43,7 @@ struct StatisticsFigures: Codable {
     let tablesDroppedUnread: UInt64
     let coveredRuns: UInt64
     let failures: UInt64
+    let levels: [LevelWork]
   }
 
   struct Amplification: Codable {

@@ -33,10 +33,15 @@ struct StatisticsTable {
   }
 
   private var levels: [String] {
-    figures.levels.map {
-      "  level \($0.level): \($0.files) files, \(SizeText.text($0.bytes)), \($0.entries) entries, "
-        + "\($0.tombstones) tombstones"
+    figures.levels.map { level in
+      "  level \(level.level): \(level.files) files, \(SizeText.text(level.bytes)), \(level.entries) entries, "
+        + "\(level.tombstones) tombstones" + compactions(into: level.level)
     }
+  }
+
+  private func compactions(into level: Int) -> String {
+    guard let work = figures.work.levels.first(where: { $0.level == level }) else { return "" }
+    return "; \(work.compactions) compactions wrote \(SizeText.text(work.bytesWritten))"
   }
 
   private var work: String {
@@ -85,10 +90,10 @@ struct StatisticsTable {
   }
 
   private var latencies: [String] {
-    let names = ["put", "write", "get", "seek", "sync", "flush", "compaction"]
+    let names = ["put", "write", "transaction", "get", "multiGet", "seek", "sync", "flush", "compaction"]
     return names.compactMap { name in
       guard let latency = figures.latencies[name], latency.samples > 0 else { return nil }
-      let padded = name + String(repeating: " ", count: max(0, 10 - name.count))
+      let padded = name + String(repeating: " ", count: max(1, 12 - name.count))
       return padded + "p50 \(Self.time(latency.p50)), p90 \(Self.time(latency.p90)), p99 \(Self.time(latency.p99)), "
         + "p99.9 \(Self.time(latency.p999)), longest \(Self.time(latency.max)); \(latency.samples) timed"
     }
