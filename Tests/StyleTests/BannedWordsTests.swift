@@ -27,6 +27,7 @@ struct BannedWordsTests {
     Ban("fatal" + "Error()", "say what is wrong and what to do", isCode: true),
     Ban("try" + "!", "throw, or handle the error", isCode: true),
     Ban("as" + "!", "use as? and say what to do otherwise", isCode: true),
+    Ban("Mutex<" + "(@", "keep the function in a structure: see Callback", isCode: true),
     Ban("sl" + "eep(", "wait for an event; a test has no wall clock", isCode: true, in: "Tests/"),
     Ban("/wo" + "rk/", "name no path of a machine"),
     Ban("/ro" + "ot/", "name no path of a machine"),

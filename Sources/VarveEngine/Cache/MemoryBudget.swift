@@ -133,7 +133,7 @@ private final class CacheRest: Sendable {
   private let settled = Atomic<Int>(0)
   private let state: Mutex<State>
   private let step: Atomic<Int>
-  private let roomRequest = Mutex<(@Sendable () -> Void)?>(nil)
+  private let roomRequest = Callback()
 
   init(limit: Int, cacheFloor: Int, cacheMaximum: Int, cache: BlockCache) {
     self.cache = cache
@@ -154,7 +154,7 @@ private final class CacheRest: Sendable {
     _ = resizeCache { _, _, room in room }
   }
 
-  func onRoom(_ request: @escaping @Sendable () -> Void) { roomRequest.withLock { $0 = request } }
+  func onRoom(_ request: @escaping @Sendable () -> Void) { roomRequest.set(request) }
 
   func growCache() -> Bool {
     let step = step.load(ordering: .relaxed)
@@ -173,11 +173,11 @@ private final class CacheRest: Sendable {
 
   @inline(never)
   private func follow() {
-    guard let request = roomRequest.withLock({ $0 }) else {
+    guard roomRequest.isSet else {
       _ = resizeCache { _, _, room in room }
       return
     }
-    if resizeCache({ _, now, _ in now }) { request() }
+    if resizeCache({ _, now, _ in now }) { roomRequest() }
   }
 
   /// Gives the cache the capacity that `choose` says, of the one it has and of all that there is, and no more than that.

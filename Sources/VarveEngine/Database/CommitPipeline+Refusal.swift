@@ -36,7 +36,7 @@ extension CommitPipeline {
     }
     if refusal == nil || isFinal { refusal = Refusal(error: error, isFinal: isFinal, lastAttempt: now) }
     noteBroken()
-    if !isFinal { didRefuse?() }
+    if !isFinal { didRefuse() }
   }
 
   /// Does what is missing, and takes commits again; throws what keeps it from that now. The leader's.
@@ -48,7 +48,7 @@ extension CommitPipeline {
       try settle()
     } catch {
       refusal = Refusal(error: error, isFinal: false, lastAttempt: log.environment.clock.now())
-      didRefuse?()
+      didRefuse()
       throw refusedError(error)
     }
     refusal = nil

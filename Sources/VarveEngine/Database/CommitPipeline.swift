@@ -32,9 +32,9 @@ final class CommitPipeline: @unchecked Sendable {
   private let refusalWord = Mutex<Refusal?>(nil)
   /// Whether the leader has to look before it commits: the log is broken, or writes are refused.
   private let isImpaired = Atomic<Bool>(false)
-  private let releaseRequest = Mutex<(@Sendable () -> Void)?>(nil)
-  private let pendingWork = Mutex<(@Sendable () -> Void)?>(nil)
-  private let refusalRequest = Mutex<(@Sendable () -> Void)?>(nil)
+  private let releaseRequest = Callback()
+  private let pendingWork = Callback()
+  let didRefuse = Callback()
 
   /// The leader's.
   private var nextSequence: UInt64
@@ -260,19 +260,17 @@ final class CommitPipeline: @unchecked Sendable {
   }
 
   /// Whom to tell that segments of the log may be free without a flush.
-  func onRelease(_ request: @escaping @Sendable () -> Void) { releaseRequest.withLock { $0 = request } }
+  func onRelease(_ request: @escaping @Sendable () -> Void) { releaseRequest.set(request) }
 
-  func requestRelease() { releaseRequest.withLock { $0 }?() }
+  func requestRelease() { releaseRequest() }
 
   /// Whom to tell that commits are refused.
-  func onRefusal(_ request: @escaping @Sendable () -> Void) { refusalRequest.withLock { $0 = request } }
+  func onRefusal(_ request: @escaping @Sendable () -> Void) { didRefuse.set(request) }
 
   /// What the leader does between two commits where it was asked to look.
-  func betweenCommits(_ work: @escaping @Sendable () -> Void) { pendingWork.withLock { $0 = work } }
+  func betweenCommits(_ work: @escaping @Sendable () -> Void) { pendingWork.set(work) }
 
-  func doPendingWork() { pendingWork.withLock { $0 }?() }
-
-  var didRefuse: (@Sendable () -> Void)? { refusalRequest.withLock { $0 } }
+  func doPendingWork() { pendingWork() }
 
   /// Finds every family that a batch names, before anything is written. The leader's.
   private func resolveFamilies(_ payload: ByteView) throws(EngineError) {

@@ -24,9 +24,9 @@ final class MemTableKeeper: Sendable {
   private let frozenBytes = Atomic<Int>(0)
   /// What is charged for active memtables. Changed by the leader alone.
   private let activeBytes = Atomic<Int>(0)
-  private let requestFlush = Mutex<(@Sendable () -> Void)?>(nil)
-  private let requestRetry = Mutex<(@Sendable () -> Void)?>(nil)
-  private let didGrow = Mutex<(@Sendable () -> Void)?>(nil)
+  private let requestFlush = Callback()
+  private let requestRetry = Callback()
+  private let didGrow = Callback()
   private let flushError = Mutex<EngineError?>(nil)
   /// Held while memtables are frozen, so that a flush sees all of a group or none.
   private let freezing = Mutex(())
@@ -43,15 +43,13 @@ final class MemTableKeeper: Sendable {
   }
 
   /// Whom to tell of a frozen memtable.
-  func onFreeze(_ request: @escaping @Sendable () -> Void) {
-    requestFlush.withLock { $0 = request }
-  }
+  func onFreeze(_ request: @escaping @Sendable () -> Void) { requestFlush.set(request) }
 
   /// Whom to tell that a writer has to wait for a flush that failed.
-  func onStarvation(_ request: @escaping @Sendable () -> Void) { requestRetry.withLock { $0 = request } }
+  func onStarvation(_ request: @escaping @Sendable () -> Void) { requestRetry.set(request) }
 
   /// Whom to tell of memory that a memtable took: at each step of its growth.
-  func onGrowth(_ body: @escaping @Sendable () -> Void) { didGrow.withLock { $0 = body } }
+  func onGrowth(_ body: @escaping @Sendable () -> Void) { didGrow.set(body) }
 
   private var plan: MemoryPlan { bounds.withLock { $0 } }
 
@@ -114,7 +112,7 @@ final class MemTableKeeper: Sendable {
     let more = family.active.grow(entryCount: entryCount, byteCount: byteCount)
     activeBytes.wrappingAdd(more, ordering: .relaxed)
     if more >= Self.populatedStepMinimum { populate(family.active) }
-    didGrow.withLock { $0 }?()
+    didGrow()
   }
 
   /// Has the system give the pages of a memtable's step while its writer goes on: taken by faults, one at a
@@ -151,13 +149,13 @@ final class MemTableKeeper: Sendable {
       guard sharesBatches else { return }
       for other in family.registry.all where other.state.hasUnlogged { freezeAlone(other.state) }
     }
-    requestFlush.withLock { $0 }?()
+    requestFlush()
   }
 
   /// Freezes the memtables of all families, at one instant for flushes.
   func freezeAll(_ registry: FamilyRegistry) {
     freezing.withLock { _ in for family in registry.all { freezeAlone(family.state) } }
-    requestFlush.withLock { $0 }?()
+    requestFlush()
   }
 
   /// Runs `body` while no memtable is frozen.
@@ -285,7 +283,7 @@ final class MemTableKeeper: Sendable {
   ) throws(EngineError) -> Bool {
     let maximum = plan.frozenBytesMaximum
     if frozenSize <= maximum { return true }
-    if flushError.withLock({ $0 != nil }) { requestRetry.withLock { $0 }?() }
+    if flushError.withLock({ $0 != nil }) { requestRetry() }
     stalls.measure {
       executor.wait(until: { [self] in
         frozenSize <= maximum || flushError.withLock { $0 != nil } || isInterrupted()

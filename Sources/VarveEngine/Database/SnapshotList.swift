@@ -42,7 +42,7 @@ final class SnapshotList: Sendable {
   private let state = Mutex(State())
   /// Whom to tell when nothing below a sequence is held any more; `.max`: nobody.
   private let wanted = Atomic<UInt64>(.max)
-  private let whenReached = Mutex<(@Sendable () -> Void)?>(nil)
+  private let whenReached = Callback()
 
   fileprivate let latencies: OperationLatencies
 
@@ -86,7 +86,7 @@ final class SnapshotList: Sendable {
   }
 
   /// Who is told, once for each `wake`.
-  func onReached(_ body: @escaping @Sendable () -> Void) { whenReached.withLock { $0 = body } }
+  func onReached(_ body: @escaping @Sendable () -> Void) { whenReached.set(body) }
 
   /// Has it told, once, when nothing below `sequence` is held any more. Of several the first counts.
   func wake(at sequence: SequenceNumber) {
@@ -106,7 +106,7 @@ final class SnapshotList: Sendable {
     guard sequence != .max, oldest.map({ $0.value >= sequence }) ?? true,
       wanted.compareExchange(expected: sequence, desired: .max, ordering: .sequentiallyConsistent).exchanged
     else { return }
-    whenReached.withLock { $0 }?()
+    whenReached()
   }
 
   private func remove(_ hold: Hold) {

@@ -10,18 +10,22 @@ internal import Synchronization
 /// Safe from any thread.
 final class FollowedViews: Sendable {
   private let changing = Mutex(())
-  private let description = Mutex<(@Sendable () -> String)?>(nil)
+  private struct Description {
+    let text: @Sendable () -> String
+  }
+
+  private let description = Mutex<Description?>(nil)
 
   /// Runs `body` while no view changes.
   func whileStill<R>(_ body: () -> R) -> R { changing.withLock { _ in body() } }
 
   /// For `Engine.explain()`.
   var overview: String {
-    description.withLock { $0 }?() ?? "read-only: shows what was there when it was opened; other processes may write"
+    description.withLock { $0 }?.text() ?? "read-only: shows what was there when it was opened; other processes may write"
   }
 
   /// Has the engine explain what it follows.
-  func describe(_ body: @escaping @Sendable () -> String) { description.withLock { $0 = body } }
+  func describe(_ body: @escaping @Sendable () -> String) { description.withLock { $0 = Description(text: body) } }
 }
 
 /// The views that a snapshot of a follower holds.

@@ -1,0 +1,66 @@
+import Synchronization
+import Testing
+
+@testable import VarveEngine
+
+struct CallbackTests {
+  @Test func `nobody is told at first, and then whoever was set last`() {
+    let callback = Callback()
+    callback()
+    var isSet = callback.isSet
+    #expect(!isSet)
+    let (first, second) = (Counter(), Counter())
+    callback.set { first.add() }
+    isSet = callback.isSet
+    #expect(isSet)
+    callback()
+    callback.set { second.add() }
+    callback()
+    callback()
+    #expect(first.value == 1 && second.value == 2)
+  }
+
+  @Test func `what is called may set another`() {
+    let owner = Owner()
+    let calls = Counter()
+    owner.callback.set {
+      calls.add()
+      owner.callback.set {}
+    }
+    owner.callback()
+    owner.callback()
+    #expect(calls.value == 1)
+  }
+
+  @Test func `the thousandth call is as direct as the first`() {
+    let callback = Callback()
+    let place = Place()
+    callback.set { place.note() }
+    callback()
+    let first = place.address
+    for _ in 0..<1_000 { callback() }
+    // Where a variable lies on the stack tells how many frames there are.
+    #expect(first != 0 && place.address == first)
+  }
+
+  private final class Owner: Sendable {
+    let callback = Callback()
+  }
+
+  private final class Counter: Sendable {
+    private let number = Atomic<Int>(0)
+    var value: Int { number.load(ordering: .relaxed) }
+    func add() { number.add(1, ordering: .relaxed) }
+  }
+
+  private final class Place: Sendable {
+    private let word = Atomic<UInt>(0)
+    var address: UInt { word.load(ordering: .relaxed) }
+
+    @inline(never)
+    func note() {
+      var variable: UInt8 = 0
+      unsafe withUnsafeMutablePointer(to: &variable) { word.store(UInt(bitPattern: $0), ordering: .relaxed) }
+    }
+  }
+}
