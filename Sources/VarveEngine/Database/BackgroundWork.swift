@@ -311,6 +311,11 @@ final class BackgroundWork: Sendable {
       executor.wait(until: { [self] in state.withLock { !$0.isFlushScheduled || $0.flushError != nil } })
       try compactions.waitUntilIdle()
     } while !registry.all.allSatisfy { $0.state.frozen.isEmpty }
+    waitForRemovals()
+  }
+
+  /// Returns when the files of replaced tables are removed that no reader keeps.
+  func waitForRemovals() {
     // A view that a read held back when it was replaced keeps files, too.
     epochs.poll()
     executor.wait(until: { [self] in obsolete.isIdle })

@@ -10,7 +10,8 @@ extension Engine {
   /// Merges all tables of a family that hold keys from `lower` (included) up to `upper` (excluded) down
   /// to its last level, after a flush. Nil bounds are open; nil for the family means all families.
   ///
-  /// Reads and writes go on meanwhile; what is written after the call began is left alone. `progress` is
+  /// Reads and writes go on meanwhile; what is written after the call began is left alone. When the call returns, the
+  /// space of what was replaced is free, as far as no snapshot or cursor needs it. `progress` is
   /// called on the calling thread, between the parts of the work.
   public func compact(
     family: ColumnFamily? = nil, from lower: [UInt8]? = nil, to upper: [UInt8]? = nil,
@@ -28,6 +29,7 @@ extension Engine {
       try background.compactions.compactManually(state, range: range, newest: newest)
       progress?(CompactionProgress(bytesDone: total, bytesTotal: total))
     }
+    background.waitForRemovals()
   }
 
   /// Returns when no flush and no compaction is due.

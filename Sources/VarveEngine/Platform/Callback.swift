@@ -12,7 +12,7 @@ internal import Synchronization
 /// keeps its form.
 ///
 /// Safe from any thread.
-struct Callback: ~Copyable, Sendable {
+final class Callback: Sendable {
   private struct Body {
     let call: @Sendable () -> Void
   }

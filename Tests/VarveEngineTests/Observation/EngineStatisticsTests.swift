@@ -43,6 +43,18 @@ struct EngineStatisticsTests {
     _ = try observed.close()
   }
 
+  @Test func `a compaction that was asked for has given the space back when it returns`() throws {
+    let observed = try ObservedEngine()
+    for round in 0..<3 {
+      try observed.put(round * 10..<2_000)
+      try observed.engine.compact()
+      let levels = observed.engine.statistics.levels
+      let files = try observed.faults.list("/db").filter { $0.hasSuffix(".sst") }
+      #expect(!files.isEmpty && files.count == levels.reduce(0) { $0 + $1.fileCount }, "\(files)")
+    }
+    _ = try observed.close()
+  }
+
   @Test func `compactions are counted by the level that they write to`() throws {
     let observed = try ObservedEngine()
     for round in 0..<3 {

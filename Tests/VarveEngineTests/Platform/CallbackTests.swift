@@ -7,12 +7,10 @@ struct CallbackTests {
   @Test func `nobody is told at first, and then whoever was set last`() {
     let callback = Callback()
     callback()
-    var isSet = callback.isSet
-    #expect(!isSet)
+    #expect(!callback.isSet)
     let (first, second) = (Counter(), Counter())
     callback.set { first.add() }
-    isSet = callback.isSet
-    #expect(isSet)
+    #expect(callback.isSet)
     callback()
     callback.set { second.add() }
     callback()
@@ -21,14 +19,14 @@ struct CallbackTests {
   }
 
   @Test func `what is called may set another`() {
-    let owner = Owner()
+    let callback = Callback()
     let calls = Counter()
-    owner.callback.set {
+    callback.set {
       calls.add()
-      owner.callback.set {}
+      callback.set {}
     }
-    owner.callback()
-    owner.callback()
+    callback()
+    callback()
     #expect(calls.value == 1)
   }
 
@@ -41,10 +39,6 @@ struct CallbackTests {
     for _ in 0..<1_000 { callback() }
     // Where a variable lies on the stack tells how many frames there are.
     #expect(first != 0 && place.address == first)
-  }
-
-  private final class Owner: Sendable {
-    let callback = Callback()
   }
 
   private final class Counter: Sendable {
