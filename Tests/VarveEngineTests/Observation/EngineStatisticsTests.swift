@@ -133,7 +133,8 @@ struct EngineStatisticsTests {
     #expect((5...15).contains(latencies.write.count))
     #expect(latencies.sync.count >= 1)
     #expect(latencies.flush.count == statistics.work.flushCount)
-    #expect(latencies.all.map(\.name) == ["put", "write", "transaction", "get", "multiGet", "seek", "sync", "flush", "compaction"])
+    let names = ["put", "write", "transaction", "get", "multiGet", "seek", "sync", "flush", "compaction"]
+    #expect(latencies.all.map(\.name) == names)
     _ = try observed.close()
   }
 

@@ -21,7 +21,8 @@ final class FollowedViews: Sendable {
 
   /// For `Engine.explain()`.
   var overview: String {
-    description.withLock { $0 }?.text() ?? "read-only: shows what was there when it was opened; other processes may write"
+    description.withLock { $0 }?.text()
+      ?? "read-only: shows what was there when it was opened; other processes may write"
   }
 
   /// Has the engine explain what it follows.
