@@ -59,6 +59,8 @@ struct LevelIterator<Table: OpenableIterator & ~Copyable>: InternalIterator, ~Co
     return unsafe current.pointee.value
   }
 
+  var lowestKey: ByteView? { run.tables.first?.smallest }
+
   /// The open table's iterator. Requires: valid.
   @inline(__always)
   func withCurrent<R, E: Error>(_ body: (borrowing Table) throws(E) -> R) throws(E) -> R {

@@ -125,6 +125,13 @@ extension MergeSource: InternalIterator {
     }
   }
 
+  var lowestKey: ByteView? {
+    switch kind {
+    case .memtable, .table: nil
+    case .level: unsafe level.pointee.lowestKey
+    }
+  }
+
   mutating func seekToFirst() throws(EngineError) {
     switch kind {
     case .memtable: unsafe memtable.pointee.seekToFirst()

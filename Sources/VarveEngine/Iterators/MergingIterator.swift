@@ -147,6 +147,25 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     build(forward: false)
   }
 
+  /// Moves each child by `move`, forward.
+  mutating func seekEach(
+    _ move: (inout Child, _ number: Int) throws(EngineError) -> Void
+  ) throws(EngineError) {
+    isValid = false
+    for child in 0..<childCount { unsafe try move(&children[child], child) }
+    build(forward: true)
+  }
+
+  /// See `InternalIterator.lowestKey`.
+  func lowestKey(of child: Int) -> ByteView? { unsafe children[child].lowestKey }
+
+  /// The first key of a child that lies in memory; nil if it has none. The merge is not valid then.
+  mutating func firstKey(inMemory child: Int) throws(EngineError) -> ByteView? {
+    isValid = false
+    unsafe try children[child].seekToFirst()
+    return unsafe children[child].isValid ? children[child].userKey : nil
+  }
+
   /// As `seek`, for a target at or behind the present entry: children that are there already stay.
   ///
   /// Requires: valid; the target is no view of this iterator.

@@ -46,6 +46,9 @@ struct RangeCoverage: ~Copyable {
   /// Whether there are no tombstones at all.
   var isEmpty: Bool { sources.isEmpty }
 
+  /// Whether there are none of children before this one.
+  func isEmpty(before child: Int) -> Bool { sources.first.map { $0.rank >= child } ?? true }
+
   /// Adds the tombstones of a memtable, if it has any. Those of the reader's own are seen up to `own`.
   mutating func append(_ memTable: MemTable, rank: Int, own: SequenceNumber? = nil) {
     if memTable.rangeTombstones.isEmpty { return }
@@ -78,6 +81,9 @@ struct RangeCoverage: ~Copyable {
   func end(forChild child: Int) -> ByteView? {
     rank < child || (rank == child && cover.coversAll) ? cover.upper : nil
   }
+
+  /// The first child that may go on to `end(forChild:)`. Requires: as there.
+  var firstRankPassed: Int { cover.coversAll ? rank : rank + 1 }
 
   /// The same for a walk backward: everything from there on is dead.
   func start(forChild child: Int) -> ByteView? {

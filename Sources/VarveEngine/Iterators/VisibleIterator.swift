@@ -48,6 +48,8 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   private var candidate = ByteWriter(capacity: 0)
   private var coverage: RangeCoverage
   private let hasCoverage: Bool
+  /// How many children lie in memory, if any of them has range tombstones; else 0.
+  private let memoryChildCount: Int
   private let merge: MergeFunction?
   /// The newest that the reader has written and not committed, in a child of its own; zero: nothing.
   private let own: SequenceNumber
@@ -75,6 +77,8 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     coverage: consuming RangeCoverage = RangeCoverage(at: .zero), merge: MergeFunction? = nil,
     own: SequenceNumber = .zero, deadRunMinimum: Int = .max
   ) {
+    let count = source.memoryChildCount
+    memoryChildCount = coverage.isEmpty(before: count) ? 0 : count
     self.source = source
     self.sequence = sequence
     self.merge = merge
@@ -136,7 +140,13 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   /// To the first key.
   mutating func seekToFirst() throws(EngineError) {
     place = .nowhere
-    if hasLower { try source.seek(first(of: lower.view)) } else { try source.seekToFirst() }
+    if hasLower {
+      if try seekPassingCovered(lower.view) { return }
+      try source.seek(first(of: lower.view))
+    } else {
+      if try seekToFirstPassingCovered() { return }
+      try source.seekToFirst()
+    }
     try findForward(hidingKey: false)
   }
 
@@ -153,8 +163,38 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     place = .nowhere
     // The target may be a view of this very iterator.
     key.assign(target)
+    if try seekPassingCovered(key.view) { return }
     try source.seek(first(of: key.view))
     try findForward(hidingKey: false)
+  }
+
+  // MARK: - What memtables have deleted
+
+  /// As a seek to the first key, where a range tombstone of a memtable covers the first key of all: older sources go
+  /// to its end at once, and tables that lie wholly under it are not opened. False, and nothing done, where none does.
+  private mutating func seekToFirstPassingCovered() throws(EngineError) -> Bool {
+    guard memoryChildCount > 0, let lowest = try source.findLowestKey() else { return false }
+    return try seekPassingCovered(lowest, target: nil)
+  }
+
+  private mutating func seekPassingCovered(_ target: ByteView) throws(EngineError) -> Bool {
+    guard memoryChildCount > 0 else { return false }
+    return try seekPassingCovered(target, target: first(of: target))
+  }
+
+  /// `begin` is the first key that the sources may have from the target on.
+  private mutating func seekPassingCovered(
+    _ begin: ByteView, target: InternalKey?
+  ) throws(EngineError) -> Bool {
+    // Not the tables' tombstones: asking all of them costs more than it spares.
+    guard try coverage.sequence(covering: begin, forChild: memoryChildCount - 1) != .zero,
+      let end = coverage.end(forChild: memoryChildCount)
+    else { return false }
+    beginDeadRun(begin)
+    let dead = deadRuns?.hop(to: end, isAfterHop: false) ?? 0
+    try source.seek(target, passing: coverage.firstRankPassed, to: Self.beforeAll(of: end))
+    try findForward(hidingKey: false, dead: dead)
+    return true
   }
 
   /// To the last key at or before `target`.
@@ -197,11 +237,13 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   // MARK: - Forward
 
   /// Goes on to the first entry that shows a key. With `hidingKey`, the entries of `key` show none.
-  private mutating func findForward(hidingKey: Bool) throws(EngineError) {
+  ///
+  /// `passed` is what was counted of a dead run that ends with a hop, just before.
+  private mutating func findForward(hidingKey: Bool, dead passed: Int = 0) throws(EngineError) {
     var hiding = hidingKey
     var steps = 0
-    var dead = 0
-    var deadEnd = DeadRunMeter.End.key
+    var dead = passed
+    var deadEnd = passed > 0 ? DeadRunMeter.End.hop : .key
     while source.isValid {
       let userKey = source.userKey
       if hiding, key.equals(userKey) {

@@ -21,6 +21,8 @@ protocol InternalIterator: ~Copyable {
   var trailer: Trailer { get }
   /// The value of a put, the operand of a merge, empty for a delete.
   var value: ByteView { get }
+  /// A key that no entry is before, which is known without reading a file; nil for what lies in memory.
+  var lowestKey: ByteView? { get }
 
   mutating func seekToFirst() throws(EngineError)
   mutating func seekToLast() throws(EngineError)
@@ -36,5 +38,6 @@ protocol InternalIterator: ~Copyable {
 }
 
 extension InternalIterator where Self: ~Copyable {
+  var lowestKey: ByteView? { nil }
   mutating func passDeadBlocks(before limit: InternalKey?) throws(EngineError) -> Int { 0 }
 }

@@ -32,6 +32,39 @@ struct CoveredTableTests {
 
   private static func fileCount(_ engine: Engine) -> Int { engine.statistics.levels.reduce(0) { $0 + $1.fileCount } }
 
+  @Test func `a seek does not open tables that a memtable's range tombstone covers whole`() throws {
+    let disk = CountingFileSystem()
+    var engine = try Self.engine(seed: 1, SteppedExecutor(seed: 1), on: disk)
+    try Self.fill(engine, 0..<5_000)
+    #expect(Self.fileCount(engine) >= 10)
+    try engine.close()
+
+    engine = try Self.engine(seed: 2, SteppedExecutor(seed: 2), on: disk)
+    try engine.put(ObservedEngine.key(4), [1])
+    try engine.deleteRange(from: ObservedEngine.key(0), to: ObservedEngine.key(4_990))
+    try engine.put(ObservedEngine.key(4_000), [2])
+    try engine.put(ObservedEngine.key(6_000), [3])
+    let opened = disk.openedCount
+    let live = [4_000] + Array(4_990..<5_000) + [6_000]
+    for start in [nil, 0, 17, 3_999, 4_000] {
+      var cursor = try engine.cursor()
+      if let start { try cursor.seek(ObservedEngine.key(start)) } else { try cursor.seekToFirst() }
+      var found: [[UInt8]] = []
+      while cursor.isValid {
+        found.append(cursor.keyBytes)
+        try cursor.next()
+      }
+      #expect(found == live.map(ObservedEngine.key), "from \(start.map(String.init) ?? "the first")")
+    }
+    var bounded = try engine.cursor(
+      bounds: CursorBounds(lower: ObservedEngine.key(100), upper: ObservedEngine.key(3_900)))
+    try bounded.seekToFirst()
+    let isAnythingThere = bounded.isValid
+    #expect(!isAnythingThere)
+    #expect(disk.openedCount <= opened + 1, "the last table, alone")
+    try engine.close()
+  }
+
   @Test func `what a range delete covers whole is dropped unread, and what it cuts is not`() throws {
     let disk = CountingFileSystem()
     var engine = try Self.engine(seed: 1, SteppedExecutor(seed: 1), on: disk)
