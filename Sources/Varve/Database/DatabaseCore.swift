@@ -1,0 +1,105 @@
+internal import Dispatch
+internal import Synchronization
+
+/// What an open database is made of; `Database` is the door to it.
+final class DatabaseCore: Sendable {
+  let path: String
+  let options: DatabaseOptions
+  let backend: any StorageBackend
+  let limits: StorageLimits
+  let catalog: Catalog
+  let coding: ObjectCoding
+  let extensions = ExtensionRegistry()
+  let extensionCatalog: ExtensionCatalog
+  let writer = WriterQueue()
+  let publication: Publication
+  let executor = DatabaseExecutor()
+  let changes: ChangeHub
+  private let openness = Mutex(Openness())
+
+  private struct Openness {
+    var isClosed = false
+    var transactionCount = 0
+    /// Whoever waits for the last transaction.
+    var waiters: [DispatchSemaphore] = []
+  }
+
+  init(
+    path: String, options: DatabaseOptions, backend: any StorageBackend, catalog: Catalog,
+    extensionCatalog: ExtensionCatalog
+  ) {
+    self.path = path
+    self.options = options
+    self.backend = backend
+    self.catalog = catalog
+    self.extensionCatalog = extensionCatalog
+    limits = backend.limits
+    coding = ObjectCoding(shapes: catalog)
+    let changes = ChangeHub()
+    self.changes = changes
+    publication = Publication(backend: backend) { changes.deliver($0) }
+  }
+
+  // MARK: - Collections
+
+  /// A collection that no definition names, with its first key.
+  func makeCollection(_ name: String, keyType: String) throws -> CollectionInfo {
+    guard !name.isEmpty else { throw DatabaseError(.invalidArgument, "a collection's name is empty") }
+    let info = try catalog.collection(name, definition: nil, keyType: keyType, coder: options.coder)
+    if !extensions.list.hearing(name).isEmpty { DatabaseLog.undefinedType(path: path, collection: name) }
+    return info
+  }
+
+  // MARK: - Open and closed
+
+  /// A transaction begins. Throws `.closed`.
+  func enter() throws {
+    try openness.withLock { state in
+      if state.isClosed { throw WriterQueue.closedError }
+      state.transactionCount += 1
+    }
+  }
+
+  func leave() {
+    let waiters = openness.withLock { state in
+      state.transactionCount -= 1
+      guard state.transactionCount == 0 else { return [DispatchSemaphore]() }
+      defer { state.waiters = [] }
+      return state.waiters
+    }
+    for waiter in waiters { waiter.signal() }
+  }
+
+  /// Ends the database. Throws `.writerBusy` where transactions run; a second call does nothing.
+  func close() throws {
+    let isFirst = try openness.withLock { state in
+      if state.isClosed { return false }
+      guard state.transactionCount == 0 else {
+        throw DatabaseError(.writerBusy, "\(state.transactionCount) transactions run; close when they have ended")
+      }
+      state.isClosed = true
+      return true
+    }
+    if isFirst { try finish() }
+  }
+
+  /// Lets no transaction begin any more, waits for those that run, and ends the database.
+  func closeWhenIdle() throws {
+    let idle = DispatchSemaphore(value: 0)
+    let isFirst = openness.withLock { state in
+      if state.isClosed { return false }
+      state.isClosed = true
+      if state.transactionCount == 0 { idle.signal() } else { state.waiters.append(idle) }
+      return true
+    }
+    guard isFirst else { return }
+    idle.wait()
+    try finish()
+  }
+
+  private func finish() throws {
+    writer.close()
+    changes.close()
+    try backend.close()
+  }
+}
