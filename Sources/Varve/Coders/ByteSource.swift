@@ -151,7 +151,8 @@ struct ByteSource {
     // is generic down to its end in this version of the library, and five times slower.)
     let text = unsafe String(decoding: bytes, as: UTF8.self)
     let isSame = unsafe text.utf8.withContiguousStorageIfAvailable { utf8 in
-      unsafe utf8.count == size && (size == 0 || memcmp(utf8.baseAddress, base + start, size) == 0)
+      guard let content = utf8.baseAddress else { return size == 0 }
+      return unsafe utf8.count == size && memcmp(content, base + start, size) == 0
     }
     guard isSame == true else { throw .damaged }
     return text

@@ -15,6 +15,8 @@ final class DatabaseCore: Sendable {
   let publication: Publication
   let executor = DatabaseExecutor()
   let changes: ChangeHub
+  let connections: ConnectionList
+  let longLivedReads = LongLivedReadList()
   private let openness = Mutex(Openness())
 
   private struct Openness {
@@ -37,7 +39,12 @@ final class DatabaseCore: Sendable {
     coding = ObjectCoding(shapes: catalog)
     let changes = ChangeHub()
     self.changes = changes
-    publication = Publication(backend: backend) { changes.deliver($0) }
+    let connections = ConnectionList()
+    self.connections = connections
+    publication = Publication(backend: backend) { changeSet in
+      changes.deliver(changeSet)
+      connections.deliver(changeSet)
+    }
   }
 
   // MARK: - Collections

@@ -21,3 +21,8 @@ protocol ShapeRegistry: AnyObject, Sendable {
   func shape(_ number: UInt32) throws -> Shape
 }
 struct Shape: Hashable, Sendable { let bytes: [UInt8]; init(_ b: [UInt8]) throws { bytes = b } }
+public enum ChangeEvent: Sendable { 
+  /// x
+  case changes(ChangeSet), gap(from: CommitVersion, to: CommitVersion) }
+extension DatabaseCore { func feedEvents(after: CommitVersion, through: CommitVersion) throws -> [ChangeEvent] { [] } }
+extension ChangeSet { var rowCount: Int { allKeys.count } }

@@ -45,6 +45,11 @@ final class Publication: Sendable {
     try state.withLock { state in try state.inFlight.first?.before ?? backend.snapshot() }
   }
 
+  /// The same, and what `body` finds when every change set up to that instant was delivered, and none behind it.
+  func snapshot<Result>(_ body: () -> Result) throws -> (any StorageSnapshot, Result) {
+    try deliveryLock.withLock { _ in (try snapshot(), body()) }
+  }
+
   /// A commit is about to be given to the storage, on the instant `before`. Commits are given one at a time.
   func begin(before: any StorageSnapshot) throws -> UInt64 {
     try state.withLock { state in

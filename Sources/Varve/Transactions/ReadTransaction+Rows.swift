@@ -40,6 +40,18 @@ extension ReadTransaction {
   final func object<Object: Decodable>(
     _ type: Object.Type, _ key: [UInt8], _ info: CollectionInfo
   ) throws -> Object? {
+    // Objects of a definition are `Sendable`: others are not kept, because another thread would get them too.
+    guard let cache, info.definition?.codec.type == Object.self else { return try load(type, key, info) }
+    let place = ObjectCache.Key(collection: info.record.id, key: key)
+    if let known = cache.objects.find(place, generation: cache.generation) as? Object { return known }
+    guard let object = try load(type, key, info) else { return nil }
+    cache.objects.keep(CachedObject(object: object), for: place, generation: cache.generation)
+    return object
+  }
+
+  private func load<Object: Decodable>(
+    _ type: Object.Type, _ key: [UInt8], _ info: CollectionInfo
+  ) throws -> Object? {
     guard let bytes = try value(of: key, in: info.objects) else { return nil }
     return try database.coding.object(type, try stored(key, bytes, info))
   }

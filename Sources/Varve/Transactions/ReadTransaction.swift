@@ -10,6 +10,8 @@ public class ReadTransaction {
   private(set) final var hasEnded = false
   /// The transactions of the extensions that were asked for, by name.
   final var extensions: [String: any ExtensionTransaction] = [:]
+  /// The objects of the connection that reads, and the instant of which it has them.
+  final var cache: (objects: ObjectCache, generation: UInt64)?
   /// What was read, for a commit that is checked.
   final var reads: StorageCheck?
   /// For the program's use, as long as the transaction.

@@ -76,7 +76,7 @@ struct KeyBytesTests {
 
   @Test func `an encoder that is used again keeps its memory`() throws {
     var encoder = KeyEncoder(capacity: 64)
-    func address() -> UInt { unsafe encoder.bytes.withUnsafeBytes { unsafe UInt(bitPattern: $0.baseAddress) } }
+    func address() -> UInt { unsafe encoder.bytes.withUnsafeBytes { UInt(bitPattern: $0.baseAddress) } }
     let first = address()
     for number in 0..<100 {
       encoder.removeAll()
