@@ -54,7 +54,6 @@ let package = Package(
     .target(
       name: "Varve",
       dependencies: ["VarveEngine", "CVarve", .product(name: "Logging", package: "swift-log")],
-      exclude: ["Coders"],
       swiftSettings: settings
     ),
     .executableTarget(

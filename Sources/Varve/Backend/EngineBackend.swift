@@ -185,7 +185,7 @@ public final class EngineBackend: StorageBackend {
     }
     let guarding = CommitGuard(snapshot.snapshot)
     for (family, key) in check.keys { guarding.note(key, in: try find(family)) }
-    for (family, range) in check.ranges {
+    for (family, range) in check.ranges where !range.isEmpty {
       guarding.note(from: range.lower, to: range.upper, in: try find(family))
     }
     return guarding
@@ -196,7 +196,11 @@ public final class EngineBackend: StorageBackend {
   /// Of a follower: when its writer has committed.
   public func changes(since version: CommitVersion) async throws -> CommitVersion {
     if let follower {
-      for try await sequence in follower.commits() where sequence.value > version.number {
+      // Begun before the look at what is there: the stream tells what comes behind its beginning.
+      let commits = follower.commits()
+      let known = try mapped { try follower.catchUp() }
+      if known.value > version.number { return CommitVersion(known.value) }
+      for try await sequence in commits where sequence.value > version.number {
         return CommitVersion(sequence.value)
       }
     }

@@ -124,10 +124,11 @@ final class Catalog: Sendable {
   /// All that were ever made, by name.
   var collections: [CollectionInfo] { state.withLock { Array($0.collections.values) } }
 
-  /// The collection with a name; made by the definition, or with `coder` and the type of its first key, where
-  /// there is none. Throws `.definitionDiffers` where the definition is not what is on disk.
+  /// The collection with a name; made by the definition, or with `coder`, `storage` and the type of its first key,
+  /// where there is none. Throws `.definitionDiffers` where the definition is not what is on disk.
   func collection(
-    _ name: String, definition: CollectionDefinition?, keyType: String, coder: CoderKind
+    _ name: String, definition: CollectionDefinition?, keyType: String, coder: CoderKind,
+    storage: CollectionStorage = .shared
   ) throws -> CollectionInfo {
     try state.withLock { state in
       if let found = state.collections[name] {
@@ -137,7 +138,7 @@ final class Catalog: Sendable {
         state.collections[name] = complete
         return complete
       }
-      let info = try create(name, definition, keyType, coder, &state)
+      let info = try create(name, definition, keyType, coder, definition?.storage ?? storage, &state)
       state.collections[name] = info
       state.names[info.record.id] = name
       return info
@@ -146,11 +147,11 @@ final class Catalog: Sendable {
 
   private func create(
     _ name: String, _ definition: CollectionDefinition?, _ keyType: String, _ coder: CoderKind,
-    _ state: inout State
+    _ storage: CollectionStorage, _ state: inout State
   ) throws -> CollectionInfo {
     var isOwn = false
     var compression = StorageFamilyOptions()
-    if case .own(let chosen) = definition?.storage {
+    if case .own(let chosen) = storage {
       isOwn = true
       compression.compression = chosen
     }
@@ -200,13 +201,33 @@ final class Catalog: Sendable {
       versions: VersionNumbers(current: current ?? 0, names: versions))
   }
 
+  /// The number of a version of a collection's format, given to it now where it has none.
+  func number(ofVersion version: String, in collection: String) throws -> UInt32 {
+    try state.withLock { state in
+      guard var info = state.collections[collection] else {
+        throw DatabaseError(.notFound, "the database has no such collection", collection: collection)
+      }
+      if !info.versions.names.values.contains(version) {
+        info = try intern([version], info, info.definition)
+        state.collections[collection] = info
+      }
+      return info.versions.names.first { $0.value == version }?.key ?? 0
+    }
+  }
+
   /// Numbers the versions of a format that have none yet.
   private func internVersions(
     _ info: CollectionInfo, _ definition: CollectionDefinition
   ) throws -> CollectionInfo {
+    try intern(definition.codec.versions, info, definition)
+  }
+
+  private func intern(
+    _ versions: [String], _ info: CollectionInfo, _ definition: CollectionDefinition?
+  ) throws -> CollectionInfo {
     var names = info.versions.names
     var batch = StorageBatch()
-    for version in definition.codec.versions where !names.values.contains(version) {
+    for version in versions where !names.values.contains(version) {
       let number = (names.keys.max() ?? 0) + 1
       names[number] = version
       batch.put(CatalogKey.version(info.record.id, number), Array(version.utf8), in: families.catalog)

@@ -69,7 +69,8 @@ final class Lesson {
     case repeated
   }
 
-  func add(_ name: String) -> Outcome {
+  /// Adds a field. `precedes` says whether one that is expected is declared before it.
+  func add(_ name: String, precedes: (String) -> Bool) -> Outcome {
     if let base, let position = base.position(of: name), position >= baseNext {
       let absent = position - baseNext
       fields += base.fields[baseNext...position]
@@ -78,9 +79,14 @@ final class Lesson {
       return .next(absent: absent)
     }
     if fields.contains(name) { return .repeated }
+    // A new one goes where it would stand if all fields were there, so far as that is known: most types encode their
+    // fields in the order in which they declare them.
+    let passed = base.map { $0.fields[baseNext...].prefix { precedes($0) } } ?? []
+    fields += passed
+    baseNext += passed.count
     fields.append(name)
     isLastOfBase = false
-    return .next(absent: 0)
+    return .next(absent: passed.count)
   }
 
   /// Takes the last field back.

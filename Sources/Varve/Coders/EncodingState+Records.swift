@@ -7,6 +7,9 @@ extension EncodingState {
     return unsafe unsafeBitCast(key, to: UInt8.self)
   }
 
+  /// Where a key stands among those of its type, if it is a byte: the cases of an enum are numbered as declared.
+  private static func order<Key>(_ key: Key) -> UInt8? { MemoryLayout<Key>.size <= 1 ? byte(key) : nil }
+
   /// Makes room for the value of a field: the next thing that is written.
   @inline(__always)
   mutating func beginField<Key: CodingKey>(_ cell: ContainerCell, _ key: Key) throws {
@@ -91,7 +94,12 @@ extension EncodingState {
   private mutating func learn<Key: CodingKey>(_ slot: Int, _ key: Key) throws {
     let name = key.stringValue
     guard let lesson = lessons[slot], Shape.isField(name) else { throw again(.maps) }
-    switch lesson.add(name) {
+    let byte = EncodingState.order(key)
+    let outcome = lesson.add(name) { other in
+      guard let byte, let otherKey = Key(stringValue: other) else { return false }
+      return EncodingState.order(otherKey).map { $0 < byte } ?? false
+    }
+    switch outcome {
     case .repeated: throw repeated(slot, key)
     case .next(let absent):
       guard lesson.fields.count <= CoderLimits.fieldCountMaximum else { throw again(.maps) }

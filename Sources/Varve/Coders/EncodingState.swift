@@ -194,7 +194,9 @@ struct EncodingState: ~Copyable {
     switch frame.kind {
     case .pending, .value: return nil
     case .array: return PathKey(intValue: frame.next)
-    case .map: return entryStarts.last.map { PathKey(stringValue: entryName(at: $0)) }
+    case .map:
+      guard frame.next > 0 else { return nil }
+      return PathKey(stringValue: entryName(at: entryStarts[frame.entries + frame.next - 1]))
     case .record:
       if frame.isLearning { return lessons[slot]?.fields.last.map { PathKey(stringValue: $0) } }
       guard let positions = frame.positions, frame.next > 0 else { return nil }

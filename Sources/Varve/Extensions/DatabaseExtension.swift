@@ -99,7 +99,7 @@ public protocol ExtensionTransaction: AnyObject {
   /// What is pending, as one value.
   var pendingState: PendingState { get set }
 
-  /// A row is about to be inserted. It has no id yet.
+  /// A row is about to be inserted.
   func willInsert(_ row: Row) throws
   /// A row that is there is about to be set. The transaction still has what it was.
   func willUpdate(_ row: Row) throws

@@ -7,7 +7,8 @@ final class ExtensionCatalog: Sendable {
   private struct State {
     var records: [String: ExtensionRecord] = [:]
     var nextNumber: UInt32 = 1
-    /// Those of the disk that nobody has registered: ready ones become stale with the first commit.
+    /// Those of the disk that nobody has registered: they become stale with the first commit. One whose build was cut
+    /// short does too: its watermark would go on to promise that no row before it was missed.
     var unregistered: Set<String> = []
   }
 
@@ -40,7 +41,7 @@ final class ExtensionCatalog: Sendable {
     state.withLock { state in
       if state.unregistered.isEmpty { return [] }
       return state.unregistered.compactMap { name in
-        state.records[name].flatMap { $0.state == .ready ? (name, $0) : nil }
+        state.records[name].flatMap { $0.state == .stale ? nil : (name, $0) }
       }
     }
   }

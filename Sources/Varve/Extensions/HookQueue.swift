@@ -17,12 +17,12 @@ extension WriteTransaction {
 
   func willChange<Object, Metadata>(
     _ change: RowChange, _ key: [UInt8], _ info: CollectionInfo, _ object: Object?, _ metadata: Metadata?,
-    _ header: RowHeader, _ objectBytes: [UInt8]
+    _ row: [UInt8]
   ) throws {
     if registered.isEmpty { return }
     let hearing = try hearing(key, info)
     if hearing.isEmpty { return }
-    let row = try hookRow(key, header.row(objectBytes), info, object, metadata)
+    let row = try hookRow(key, row, info, object, metadata)
     for hearing in hearing {
       switch change {
       case .inserted: try hearing.willInsert(row)

@@ -8,10 +8,11 @@ final class ObjectCoding: Sendable {
   private let propertyList: ValueCoder
 
   init(shapes: any ShapeRegistry) {
-    raw = ValueCoder(.raw, shapes: shapes)
-    binary = ValueCoder(.binary, shapes: shapes)
-    json = ValueCoder(.json, shapes: shapes)
-    propertyList = ValueCoder(.propertyList, shapes: shapes)
+    let shared = BinaryCoder(shapes: shapes)
+    raw = ValueCoder(.raw, binary: shared)
+    binary = ValueCoder(.binary, binary: shared)
+    json = ValueCoder(.json, binary: shared)
+    propertyList = ValueCoder(.propertyList, binary: shared)
   }
 
   func coder(_ kind: CoderKind) -> ValueCoder {
@@ -25,8 +26,8 @@ final class ObjectCoding: Sendable {
 
   // MARK: - Objects
 
-  /// The object's bytes; its shape and version are set in the header. Throws `.encodingFailed`.
-  func encode<Object: Encodable>(
+  /// The row of an object; its shape and version are set in the header. Throws `.encodingFailed`.
+  func encodeRow<Object: Encodable>(
     _ object: Object, _ key: [UInt8], _ info: CollectionInfo, _ header: inout RowHeader
   ) throws -> [UInt8] {
     if let definition = info.definition, definition.codec.type != Object.self {
@@ -34,10 +35,11 @@ final class ObjectCoding: Sendable {
         .invalidArgument, "the collection holds \(definition.codec.type), not \(Object.self)", collection: info.name)
     }
     do {
-      let encoded = try coder(info.coder).encode(object)
-      header.shape = encoded.shape
       header.version = info.versions.current
-      return encoded.bytes
+      return try coder(info.coder).withEncoded(object) { shape, bytes in
+        header.shape = shape
+        return header.row(bytes)
+      }
     } catch {
       throw Self.failed(.encodingFailed, "the object can't be encoded", key, info, error)
     }
@@ -93,13 +95,14 @@ final class ObjectCoding: Sendable {
     _ metadata: Metadata, _ key: [UInt8], _ info: CollectionInfo
   ) throws -> [UInt8] {
     do {
-      let encoded = try coder(info.coder).encode(metadata)
-      var bytes: [UInt8] = []
-      bytes.reserveCapacity(encoded.bytes.count + 4)
-      Varint.append(UInt64(info.versions.current), to: &bytes)
-      Varint.append(UInt64(encoded.shape), to: &bytes)
-      bytes.append(contentsOf: encoded.bytes)
-      return bytes
+      return try coder(info.coder).withEncoded(metadata) { shape, encoded in
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(encoded.byteCount + 10)
+        Varint.append(UInt64(info.versions.current), to: &bytes)
+        Varint.append(UInt64(shape), to: &bytes)
+        bytes.append(encoded)
+        return bytes
+      }
     } catch {
       throw Self.failed(.encodingFailed, "the metadata can't be encoded", key, info, error)
     }
@@ -162,7 +165,7 @@ public struct StoredValue: Sendable {
 
   /// The object as a type: the one that its version had.
   public func decode<Object: Decodable>(_ type: Object.Type = Object.self) throws -> Object {
-    unsafe try coder.decode(type, shape: shape, from: stored.span.bytes.extracting(offset..<stored.count))
+    unsafe try coder.decode(type, from: stored.span.bytes.extracting(offset..<stored.count), shape: shape)
   }
 
   /// The bytes as the coder wrote them.

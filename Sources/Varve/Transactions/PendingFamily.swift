@@ -66,7 +66,8 @@ struct PendingFamily {
   private mutating func sort() {
     guard !unsorted.isEmpty else { return }
     unsorted.sort(by: ByteOrder.precedes)
-    runs.append(unsorted)
+    // A key that was undone and written again stands in it twice.
+    runs.append(unsorted.indices.filter { $0 == 0 || unsorted[$0] != unsorted[$0 - 1] }.map { unsorted[$0] })
     unsorted = []
     while runs.count > 1, runs[runs.count - 1].count * 2 > runs[runs.count - 2].count {
       let last = runs.removeLast()

@@ -15,16 +15,15 @@ extension WriteTransaction {
     }
     let old = try header(key, info)
     var header = RowHeader(hasMetadata: metadata != nil, version: info.versions.current)
-    header.id = try old?.id ?? RowID(0)
-    let stored = try self.stored(key, header.row(object), info)
+    header.id = try old?.id ?? database.catalog.nextRowID()
+    let row = unsafe header.row(object.span.bytes)
+    let stored = try self.stored(key, row, info)
     let known: (any Codable)? =
       registered.hearing(info.name).isEmpty || info.definition == nil ? nil : try database.coding.definedObject(stored)
     let metadataRow = metadata.map { RowHeader.metadataRow(version: header.version, $0) }
     let change: RowChange = old == nil ? .inserted : .updated
     let noMetadata: Never? = nil
-    try willChange(change, key, info, known, noMetadata, header, object)
-    if old == nil { header.id = try database.catalog.nextRowID() }
-    let row = header.row(object)
+    try willChange(change, key, info, known, noMetadata, row)
     try write(row, metadataRow, key, info, old)
     changes.note(change, key, info)
     try didChange(change, key, info, known, noMetadata, row)

@@ -98,13 +98,11 @@ extension WriteTransaction {
     }
     let old = try header(key, info)
     var header = RowHeader(hasMetadata: metadata != nil)
-    if let old { header.id = old.id }
-    let bytes = try database.coding.encode(object, key, info, &header)
+    header.id = try old?.id ?? database.catalog.nextRowID()
+    let row = try database.coding.encodeRow(object, key, info, &header)
     let metadataBytes = try metadata.map { try database.coding.encodeMetadata($0, key, info) }
     let change: RowChange = old == nil ? .inserted : .updated
-    try willChange(change, key, info, object, metadata, header, bytes)
-    if old == nil { header.id = try database.catalog.nextRowID() }
-    let row = header.row(bytes)
+    try willChange(change, key, info, object, metadata, row)
     try write(row, metadataBytes, key, info, old)
     changes.note(change, key, info)
     try didChange(change, key, info, object, metadata, row)
@@ -129,10 +127,9 @@ extension WriteTransaction {
     guard let old = try header(key, info) else { return false }
     guard let object = try info.sanitized(object) else { return try remove([key], info) == 1 }
     var header = old
-    let bytes = try database.coding.encode(object, key, info, &header)
+    let row = try database.coding.encodeRow(object, key, info, &header)
     let noMetadata: Never? = nil
-    try willChange(.replacedObject, key, info, object, noMetadata, header, bytes)
-    let row = header.row(bytes)
+    try willChange(.replacedObject, key, info, object, noMetadata, row)
     try checkSize(row, nil)
     pending.put(key, row, in: info.objects)
     changes.note(.replacedObject, key, info)
@@ -150,17 +147,17 @@ extension WriteTransaction {
     let noObject: Never? = nil
     var header = stored.header
     header.hasMetadata = metadata != nil
-    let objectBytes = Array(bytes[stored.objectOffset...])
-    try willChange(.replacedMetadata, key, info, noObject, metadata, header, objectBytes)
+    let row = unsafe header.row(bytes.span.bytes.extracting(stored.objectOffset..<bytes.count))
+    try willChange(.replacedMetadata, key, info, noObject, metadata, row)
     try checkSize([], metadataBytes)
-    if header != stored.header { pending.put(key, header.row(objectBytes), in: info.objects) }
+    if header != stored.header { pending.put(key, row, in: info.objects) }
     if let metadataBytes {
       pending.put(key, metadataBytes, in: info.metadata)
     } else if stored.header.hasMetadata {
       pending.delete(key, in: info.metadata)
     }
     changes.note(.replacedMetadata, key, info)
-    try didChange(.replacedMetadata, key, info, noObject, metadata, header.row(objectBytes))
+    try didChange(.replacedMetadata, key, info, noObject, metadata, row)
     return true
   }
 
@@ -207,11 +204,11 @@ extension WriteTransaction {
 
 extension RowHeader {
   /// A row with this header.
-  func row(_ object: [UInt8]) -> [UInt8] {
+  func row(_ object: RawSpan) -> [UInt8] {
     var row: [UInt8] = []
-    row.reserveCapacity(Self.sizeMaximum + object.count)
+    row.reserveCapacity(Self.sizeMaximum + object.byteCount)
     append(to: &row)
-    row.append(contentsOf: object)
+    row.append(object)
     return row
   }
 }
