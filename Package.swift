@@ -87,9 +87,16 @@ let package = Package(
       path: "Tests/PutTarget",
       swiftSettings: settings
     ),
+    // A second storage behind the door of the object floor, and what its suites have in common.
+    .target(
+      name: "VarveTestSupport",
+      dependencies: ["Varve", "VarveEngine", "EngineTestSupport"],
+      path: "Tests/VarveTestSupport",
+      swiftSettings: settings
+    ),
     .testTarget(
       name: "VarveTests",
-      dependencies: ["Varve", "VarveEngine", "EngineTestSupport"],
+      dependencies: ["Varve", "VarveEngine", "EngineTestSupport", "VarveTestSupport"],
       swiftSettings: settings
     ),
     .testTarget(

@@ -35,9 +35,12 @@ struct DocumentationTests {
     let source = try #require(Repository.file("Sources/Varve/DatabaseError.swift"))
     let article = try #require(Repository.file("Sources/Varve/Varve.docc/Guides/Errors.md"))
     let cases = source.lines.filter { $0.hasPrefix("      case ") }
-    let codes = Set(cases.flatMap { $0.dropFirst(11).split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) } })
+    let codes = Set(
+      cases.flatMap { $0.dropFirst(11).split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) } })
     let rows = article.lines.filter { $0.hasPrefix("| `.") }.compactMap { $0.split(separator: "|").first }
-    let listed = rows.flatMap { $0.split(separator: ",").map { $0.trimmingCharacters(in: CharacterSet(charactersIn: " `.")) } }
+    let listed = rows.flatMap {
+      $0.split(separator: ",").map { $0.trimmingCharacters(in: CharacterSet(charactersIn: " `.")) }
+    }
     #expect(codes.count > 20)
     #expect(Set(listed) == codes)
     #expect(listed.count == codes.count)

@@ -59,7 +59,8 @@ struct LayeringTests {
     #expect(files.count > 20, "the object floor was not found at \(Repository.root)")
     let foreign = files.flatMap { Self.foreignImports($0, allowed: Self.modulesOfObjects) }
     let past = files.filter { file in
-      !Self.doors.contains { file.path.hasSuffix("/" + $0) } && SwiftCode.stripped(file.text).contains("import VarveEngine")
+      !Self.doors.contains { file.path.hasSuffix("/" + $0) }
+        && SwiftCode.stripped(file.text).contains("import VarveEngine")
     }
     let violations = foreign + past.map { Violation(path: $0.path, line: 1, message: "goes past the door to storage") }
     #expect(violations.isEmpty, "\(violations.report)")

@@ -16,6 +16,8 @@ public final class EngineBackend: StorageBackend {
   public let isInMemory: Bool
   private let table: Mutex<FamilyTable>
   private let isClosed = Atomic<Bool>(false)
+  /// Held while somebody begins to wait for commits, and while the storage is marked as closed.
+  private let waiting = Mutex(())
   /// The last commit that is to survive a loss of power: none behind it is acknowledged before it.
   private let lastPower = Atomic<UInt64>(0)
 
@@ -195,17 +197,28 @@ public final class EngineBackend: StorageBackend {
 
   /// Of a follower: when its writer has committed.
   public func changes(since version: CommitVersion) async throws -> CommitVersion {
-    if let follower {
-      // Begun before the look at what is there: the stream tells what comes behind its beginning.
-      let commits = follower.commits()
-      let known = try mapped { try follower.catchUp() }
-      if known.value > version.number { return CommitVersion(known.value) }
-      for try await sequence in commits where sequence.value > version.number {
-        return CommitVersion(sequence.value)
+    if let (commits, known) = try beginWaiting() {
+      if known > version { return known }
+      do {
+        for try await sequence in commits where sequence.value > version.number {
+          return CommitVersion(sequence.value)
+        }
+      } catch let error as EngineError {
+        throw DatabaseError(error)
       }
     }
     // Nobody else writes, or the follower was closed: there is nothing to come.
     throw CancellationError()
+  }
+
+  /// Of a follower that is open: what will become visible, and up to where it is now. Begun before the look at what is
+  /// there: the stream tells what comes behind its beginning.
+  private func beginWaiting() throws -> (AsyncThrowingStream<SequenceNumber, any Error>, CommitVersion)? {
+    try waiting.withLock { _ in
+      guard let follower, !isClosed.load(ordering: .sequentiallyConsistent) else { return nil }
+      let commits = follower.commits()
+      return (commits, CommitVersion(try mapped { try follower.catchUp() }.value))
+    }
   }
 
   /// A checkpoint of the engine.
@@ -219,7 +232,8 @@ public final class EngineBackend: StorageBackend {
 
   /// Closes the engine or the follower.
   public func close() throws {
-    guard !isClosed.exchange(true, ordering: .sequentiallyConsistent) else { return }
+    let isSecond = waiting.withLock { _ in isClosed.exchange(true, ordering: .sequentiallyConsistent) }
+    guard !isSecond else { return }
     try mapped {
       if let follower { try follower.close() } else { try engine.close() }
     }

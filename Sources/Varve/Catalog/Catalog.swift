@@ -48,7 +48,7 @@ final class Catalog: Sendable {
   func refresh(_ snapshot: any StorageSnapshot) throws {
     let next = try snapshot.value(of: CatalogKey.nextCollection, in: families.catalog)
     let number: UInt32 = next.flatMap { BigEndian.number($0) } ?? 1
-    if state.withLock({ $0.nextCollection }) != number { try load(snapshot) }
+    if state.withLock({ $0.nextCollection }) < number { try load(snapshot) }
   }
 
   /// Reads the catalog at an instant.
@@ -68,13 +68,18 @@ final class Catalog: Sendable {
     }
     let reserved = try snapshot.value(of: CatalogKey.rowIDs, in: families.catalog)
     let next = try snapshot.value(of: CatalogKey.nextCollection, in: families.catalog)
+    let names = Dictionary(collections.map { ($1.record.id, $0) }) { first, _ in first }
+    guard names.count == collections.count else { throw Self.damaged("two collections have the same id") }
+    let nextCollection: UInt32 = next.flatMap { BigEndian.number($0) } ?? 1
     state.withLock { state in
+      // Of two who read it again, the one that saw less may come last.
+      guard nextCollection >= state.nextCollection else { return }
       state.collections = collections
-      state.names = Dictionary(uniqueKeysWithValues: collections.map { ($1.record.id, $0) })
+      state.names = names
       state.shapes = shapes
       state.rowIDsReserved = reserved.flatMap { BigEndian.number($0) } ?? 1
       state.nextRowID = max(state.nextRowID, state.rowIDsReserved)
-      state.nextCollection = next.flatMap { BigEndian.number($0) } ?? 1
+      state.nextCollection = nextCollection
     }
   }
 
@@ -132,7 +137,8 @@ final class Catalog: Sendable {
   ) throws -> CollectionInfo {
     try state.withLock { state in
       if let found = state.collections[name] {
-        guard let definition, found.definition == nil else { return found }
+        // A definition that was there when the catalog was read may have versions that the catalog does not number.
+        guard let definition, found.definition == nil || found.lacksVersions else { return found }
         let info = try makeInfo(name, found.record, definition, found.versions.names)
         let complete = try internVersions(info, definition)
         state.collections[name] = complete
@@ -158,6 +164,8 @@ final class Catalog: Sendable {
     let record = CollectionRecord(
       id: state.nextCollection, coder: (definition?.coder ?? coder).rawValue, isOwn: isOwn,
       keyType: definition?.keyTypeName ?? keyType)
+    // Also where what follows throws: it may have happened all the same, and no id is given twice.
+    state.nextCollection += 1
     if isOwn {
       for part in ["objects", "metadata"] {
         try makeFamily(record.familyName(part), options: compression)
@@ -167,7 +175,6 @@ final class Catalog: Sendable {
     batch.put(CatalogKey.collection(name), record.bytes, in: families.catalog)
     batch.put(CatalogKey.nextCollection, BigEndian.bytes(record.id + 1), in: families.catalog)
     _ = try backend.commit(batch, check: nil, durability: .process)
-    state.nextCollection += 1
     let info = try makeInfo(name, record, definition, [:])
     return try definition.map { try internVersions(info, $0) } ?? info
   }

@@ -28,6 +28,12 @@ final class CollectionInfo: Sendable {
     keyTypeID = definition?.keyTypeID
   }
 
+  /// Whether its definition has versions without a number.
+  var lacksVersions: Bool {
+    let numbered = Set(versions.names.values)
+    return definition?.codec.versions.contains { !numbered.contains($0) } ?? false
+  }
+
   /// Where the collection's count of rows is kept.
   var countKey: [UInt8] { BigEndian.bytes(record.id) }
 

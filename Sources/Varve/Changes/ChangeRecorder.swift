@@ -29,6 +29,12 @@ struct ChangeRecorder {
     collections[id] = CollectionChanges(info, isCleared: true)
   }
 
+  /// A row is gone with all of its collection. Nothing is said of it but where something was since: by a hook that
+  /// wrote it while rows went.
+  mutating func noteCleared(_ key: [UInt8], _ info: CollectionInfo) {
+    if collections[info.record.id]?.rows[key] != nil { note(.removed, key, info) }
+  }
+
   /// All rows are gone.
   mutating func noteEverythingRemoved(_ infos: [CollectionInfo]) {
     if savepointCount > 0 { undo.append(.everything(previous: collections, wasRemoved: isEverythingRemoved)) }
@@ -84,45 +90,4 @@ struct CollectionChanges {
   }
 
   mutating func restore(_ key: [UInt8], _ previous: RowState?) { rows[key] = previous }
-}
-
-/// What a transaction has done to one row, all of it taken together.
-struct RowState: Hashable {
-  /// Whether it was not there before the transaction.
-  var isInserted = false
-  /// Whether it is not there behind it.
-  var isRemoved = false
-  /// Whether the object was set or touched.
-  var hasObjectChange = false
-  /// Whether the metadata was set or touched.
-  var hasMetadataChange = false
-
-  init(_ change: RowChange, before: RowState?) {
-    // What was inserted by the transaction and removed again is new when it is set once more.
-    isInserted = before.map { $0.isInserted } ?? (change == .inserted)
-    isRemoved = change == .removed
-    guard !isRemoved else { return }
-    let kept = before?.isRemoved == true ? nil : before
-    hasObjectChange = change.concernsObject || kept?.hasObjectChange == true
-    hasMetadataChange = change.concernsMetadata || kept?.hasMetadataChange == true
-  }
-
-  /// As it was stored.
-  init?(bits: UInt8) {
-    guard bits < 16 else { return nil }
-    isInserted = bits & 1 != 0
-    isRemoved = bits & 2 != 0
-    hasObjectChange = bits & 4 != 0
-    hasMetadataChange = bits & 8 != 0
-  }
-
-  /// For the feed. On disk: never change.
-  var bits: UInt8 {
-    (isInserted ? 1 : 0) | (isRemoved ? 2 : 0) | (hasObjectChange ? 4 : 0) | (hasMetadataChange ? 8 : 0)
-  }
-
-  /// Whether the object is not what it was.
-  var concernsObject: Bool { hasObjectChange || isRemoved }
-  /// Whether the metadata is not what it was.
-  var concernsMetadata: Bool { hasMetadataChange || isRemoved }
 }

@@ -5,127 +5,119 @@ public import Foundation
 /// A row that was set and removed again in one transaction is among the removed; one that was removed and set
 /// again among the changed. After all rows of a collection were removed, those that were set behind that are
 /// among the inserted, and the collection among the cleared: who follows along takes away first, and then adds.
+///
+/// A value that is shared, not copied: however many subscriptions get it, its rows are in memory once. Safe from any
+/// thread.
 public struct ChangeSet: Sendable {
-  /// The place of the commit in the order of all commits.
-  public let version: CommitVersion
-  /// What the transaction was called.
-  public let label: String?
-  /// Whether all rows of all collections were removed.
-  public let isEverythingCleared: Bool
-  private let collections: [String: Changes]
-  private let custom: StoredCustom?
+  private let content: Content
 
-  struct Changes: Sendable {
-    var isCleared = false
-    /// By the encoded key.
-    var rows: [[UInt8]: RowState] = [:]
+  private final class Content: Sendable {
+    let version: CommitVersion
+    let time: Int64
+    let label: String?
+    let isEverythingCleared: Bool
+    let isFromFeed: Bool
+    let collections: [String: Rows]
+    let rowCount: Int
+    let custom: StoredCustom?
+    let extensions: [String: any Sendable]
+
+    init(
+      version: CommitVersion, time: Int64, label: String?, isEverythingCleared: Bool, isFromFeed: Bool,
+      collections: [String: Rows], custom: StoredCustom?, extensions: [String: any Sendable]
+    ) {
+      self.version = version
+      self.time = time
+      self.label = label
+      self.isEverythingCleared = isEverythingCleared
+      self.isFromFeed = isFromFeed
+      self.collections = collections
+      self.custom = custom
+      self.extensions = extensions
+      rowCount = collections.values.reduce(0) { $0 + $1.states.count }
+    }
   }
 
+  /// The rows of one collection.
+  struct Rows: Sendable {
+    var isCleared = false
+    /// What the keys below begin with, and keys of the program don't: so what the transaction noted is taken over
+    /// as it is.
+    var prefix: [UInt8] = []
+    var states: [[UInt8]: RowState] = [:]
+
+    func state(_ key: [UInt8]) -> RowState? { states[prefix.isEmpty ? key : prefix + key] }
+    func key(_ stored: [UInt8]) -> [UInt8] { prefix.isEmpty ? stored : Array(stored.dropFirst(prefix.count)) }
+  }
+
+  /// An object of the program's, encoded.
   struct StoredCustom: Sendable {
     let bytes: [UInt8]
     let coding: ObjectCoding
   }
 
   init(
-    version: CommitVersion, label: String?, isEverythingCleared: Bool, collections: [String: Changes],
-    custom: StoredCustom?
+    version: CommitVersion, time: Int64, label: String?, isEverythingCleared: Bool, isFromFeed: Bool,
+    collections: [String: Rows], custom: StoredCustom?, extensions: [String: any Sendable] = [:]
   ) {
-    self.version = version
-    self.label = label
-    self.isEverythingCleared = isEverythingCleared
-    self.collections = collections
-    self.custom = custom
+    content = Content(
+      version: version, time: time, label: label, isEverythingCleared: isEverythingCleared, isFromFeed: isFromFeed,
+      collections: collections, custom: custom, extensions: extensions)
   }
 
-  /// Of a transaction that has committed.
-  init(_ recorder: ChangeRecorder, version: CommitVersion, label: String?, custom: StoredCustom?) {
-    var collections: [String: Changes] = [:]
-    for changes in recorder.collections.values {
-      let prefix = changes.info.prefix.count
-      var rows: [[UInt8]: RowState] = [:]
-      rows.reserveCapacity(changes.rows.count)
-      for (key, state) in changes.rows { rows[Array(key.dropFirst(prefix))] = state }
-      collections[changes.info.name] = Changes(isCleared: changes.isCleared, rows: rows)
-    }
-    self.init(
-      version: version, label: label, isEverythingCleared: recorder.isEverythingRemoved, collections: collections,
-      custom: custom)
-  }
+  // MARK: - The commit
+
+  /// The place of the commit in the order of all commits: where a subscription resumes that has dealt with this.
+  public var version: CommitVersion { content.version }
+
+  /// When it was committed, by the clock of the process that did, in whole seconds.
+  public var date: Date { Date(timeIntervalSince1970: Double(content.time)) }
+
+  /// What the transaction was called.
+  public var label: String? { content.label }
+
+  /// Whether all rows of all collections were removed.
+  public var isEverythingCleared: Bool { content.isEverythingCleared }
+
+  /// Whether it was read from the feed: late, behind a restart, or in another process. It has everything then but
+  /// the changes of extensions.
+  public var isFromFeed: Bool { content.isFromFeed }
 
   /// The object that the transaction gave it; nil where it gave none. Throws `.decodingFailed`.
   public func customObject<Object: Decodable>(as type: Object.Type = Object.self) throws -> Object? {
-    try custom.map { try $0.coding.decodeStandalone(type, $0.bytes) }
+    try content.custom.map { try $0.coding.decodeStandalone(type, $0.bytes) }
   }
 
-  // MARK: - Queries
+  // MARK: - Extensions
 
-  /// The collections of which something changed, in order of their names.
-  public var changedCollections: [String] { collections.keys.sorted() }
+  /// The names of the extensions that told of changes of their own, in order. Empty where `isFromFeed`.
+  public var changedExtensions: [String] { content.extensions.keys.sorted() }
 
-  /// The collections all of whose rows were removed, in order of their names.
-  public var clearedCollections: [String] { collections.filter(\.value.isCleared).keys.sorted() }
-
-  /// Whether anything of a collection changed.
-  public func hasChange(in collection: String) -> Bool { isEverythingCleared || collections[collection] != nil }
-
-  /// Whether all rows of a collection were removed.
-  public func isCleared(_ collection: String) -> Bool {
-    isEverythingCleared || collections[collection]?.isCleared ?? false
-  }
-
-  /// Whether an object of a collection was inserted, changed, touched or removed.
-  public func hasObjectChange(in collection: String) -> Bool { has(collection) { $0.concernsObject } }
-
-  /// Whether metadata of a collection was inserted, changed, touched or removed.
-  public func hasMetadataChange(in collection: String) -> Bool { has(collection) { $0.concernsMetadata } }
-
-  /// Whether a row changed in any way.
-  public func hasChange(key: some KeyCodable, in collection: String) throws -> Bool {
-    try has(key, collection) { _ in true }
-  }
-
-  /// Whether the object of a row was inserted, changed, touched or removed.
-  public func hasObjectChange(key: some KeyCodable, in collection: String) throws -> Bool {
-    try has(key, collection) { $0.concernsObject }
-  }
-
-  /// Whether the metadata of a row was inserted, changed, touched or removed.
-  public func hasMetadataChange(key: some KeyCodable, in collection: String) throws -> Bool {
-    try has(key, collection) { $0.concernsMetadata }
-  }
-
-  /// Whether any of several rows changed in any way.
-  public func hasChange<Key: KeyCodable>(anyOf keys: some Sequence<Key>, in collection: String) throws -> Bool {
-    try keys.contains { try hasChange(key: $0, in: collection) }
-  }
-
-  /// The rows of a collection that are new.
-  public func insertedKeys(in collection: String) -> [RowKey] { keys(collection) { $0.isInserted && !$0.isRemoved } }
-
-  /// The rows of a collection that were removed one by one, those that had been inserted by the same transaction
-  /// too. A cleared collection does not list its rows.
-  public func removedKeys(in collection: String) -> [RowKey] { keys(collection) { $0.isRemoved } }
-
-  /// The rows of a collection that are there and were inserted, changed or touched.
-  public func changedKeys(in collection: String) -> [RowKey] { keys(collection) { !$0.isRemoved } }
-
-  /// All rows of all collections that were inserted, changed, touched or removed one by one.
-  public var allKeys: [RowKey] { changedCollections.flatMap { keys($0) { _ in true } } }
-
-  private func has(_ collection: String, _ isMeant: (RowState) -> Bool) -> Bool {
-    if isCleared(collection) { return true }
-    return collections[collection]?.rows.values.contains(where: isMeant) ?? false
-  }
-
-  private func has(_ key: some KeyCodable, _ collection: String, _ isMeant: (RowState) -> Bool) throws -> Bool {
-    if isCleared(collection) { return true }
-    return collections[collection]?.rows[try key.encoded()].map(isMeant) ?? false
-  }
-
-  private func keys(_ collection: String, _ isMeant: (RowState) -> Bool) -> [RowKey] {
-    let rows = collections[collection]?.rows ?? [:]
-    return rows.filter { isMeant($0.value) }.keys.sorted(by: ByteOrder.precedes).map {
-      RowKey(collection: collection, bytes: $0)
+  /// What an extension told of its own changes, as its documentation says; nil where it told nothing, and where
+  /// `isFromFeed`: then what it keeps is to be read anew. Throws `.invalidArgument` where it is of another type.
+  public func extensionChanges<Value: Sendable>(
+    _ name: String, as type: Value.Type = Value.self
+  ) throws -> Value? {
+    guard let changes = content.extensions[name] else { return nil }
+    guard let value = changes as? Value else {
+      throw DatabaseError(
+        .invalidArgument,
+        "the changes of extension \"\(name)\" are \(Swift.type(of: changes)), and were asked for as \(Value.self)")
     }
+    return value
   }
+
+  /// What an extension told of its own changes, by its handle.
+  public func extensionChanges<Definition: DatabaseExtension, Value: Sendable>(
+    _ handle: Registered<Definition>, as type: Value.Type = Value.self
+  ) throws -> Value? {
+    try extensionChanges(handle.name, as: type)
+  }
+
+  // MARK: - Inside
+
+  /// By name.
+  var collections: [String: Rows] { content.collections }
+  /// How many rows it names.
+  var rowCount: Int { content.rowCount }
 }

@@ -18,7 +18,7 @@ internal import Synchronization
 ///
 /// Safe from any thread.
 public final class Connection: Sendable {
-  private let core: DatabaseCore
+  let core: DatabaseCore
   private let cache: ObjectCache
   private let inbox: ConnectionInbox
   private let state = Mutex(State())

@@ -75,24 +75,24 @@ extension DatabaseCore {
     var missed: [(name: String, record: ExtensionRecord)] = []
     if !transaction.changes.isEmpty { missed = markMissedStale(transaction) }
     var batch = transaction.pending.batch()
-    if options.feed != nil, !transaction.changes.isEmpty {
-      ChangeFeed.append(transaction.changes, label: terms.label, custom: transaction.custom, to: &batch, catalog)
-    }
+    let told = PendingChangeSet(transaction, time: feed.now)
     // A transaction that is checked began without the writer: others may have committed since.
     let before = transaction.reads == nil ? transaction.snapshot : try backend.snapshot()
     let number = try publication.begin(before: before)
     let ticket: any StorageTicket
+    var added: ChangeFeed.Addition?
     do {
+      added = try feed.add(told, to: &batch)
       ticket = try backend.commit(batch, check: transaction.reads, durability: terms.durability ?? options.durability)
     } catch {
       publication.refused(number)
+      feed.didNotCommit(added)
       throw error
     }
+    feed.didCommit(added, ticket.version)
     for (name, record) in missed { extensionCatalog.set(record, for: name) }
-    let custom = transaction.custom.map { ChangeSet.StoredCustom(bytes: $0, coding: coding) }
     for handler in transaction.appliedHandlers { handler(ticket.version) }
-    publication.applied(
-      number, ChangeSet(transaction.changes, version: ticket.version, label: terms.label, custom: custom))
+    if let changeSet = told.changeSet(ticket.version, coding) { publication.applied(number, changeSet) }
     return AppliedCommit(number: number, ticket: ticket, completions: transaction.completions)
   }
 

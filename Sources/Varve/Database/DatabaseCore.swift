@@ -14,7 +14,9 @@ final class DatabaseCore: Sendable {
   let writer = WriterQueue()
   let publication: Publication
   let executor = DatabaseExecutor()
+  let feed: ChangeFeed
   let changes: ChangeHub
+  let observations = ObservationRegistry()
   let connections: ConnectionList
   let longLivedReads = LongLivedReadList()
   private let openness = Mutex(Openness())
@@ -28,7 +30,7 @@ final class DatabaseCore: Sendable {
 
   init(
     path: String, options: DatabaseOptions, backend: any StorageBackend, catalog: Catalog,
-    extensionCatalog: ExtensionCatalog
+    extensionCatalog: ExtensionCatalog, feed: ChangeFeed
   ) {
     self.path = path
     self.options = options
@@ -37,7 +39,8 @@ final class DatabaseCore: Sendable {
     self.extensionCatalog = extensionCatalog
     limits = backend.limits
     coding = ObjectCoding(shapes: catalog)
-    let changes = ChangeHub()
+    self.feed = feed
+    let changes = ChangeHub(behind: feed.openVersion)
     self.changes = changes
     let connections = ConnectionList()
     self.connections = connections
@@ -79,6 +82,10 @@ final class DatabaseCore: Sendable {
 
   /// Ends the database. Throws `.writerBusy` where transactions run; a second call does nothing.
   func close() throws {
+    // An object that is decoded for an observation is no transaction that is counted, and would be waited for.
+    guard ThreadFrame.transaction(of: self) == nil else {
+      throw DatabaseError(.writerBusy, "the database is closed inside of a transaction; close it behind that")
+    }
     let isFirst = try openness.withLock { state in
       if state.isClosed { return false }
       guard state.transactionCount == 0 else {

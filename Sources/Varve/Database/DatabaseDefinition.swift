@@ -91,7 +91,8 @@ public struct CollectionDefinition: Sendable {
   /// Throws `.definitionDiffers` where the collection was made by another definition.
   func check(_ record: CollectionRecord, _ coder: CoderKind) throws {
     func differs(_ what: String, _ disk: String, _ here: String) -> DatabaseError {
-      DatabaseError(.definitionDiffers, "its \(what) is \(disk) on disk and \(here) in the definition", collection: name)
+      DatabaseError(
+        .definitionDiffers, "its \(what) is \(disk) on disk and \(here) in the definition", collection: name)
     }
     guard record.keyType == keyTypeName else { throw differs("key type", record.keyType, keyTypeName) }
     guard coder == self.coder else { throw differs("coder", "\(coder)", "\(self.coder)") }
@@ -107,6 +108,12 @@ struct ObjectCodec: Sendable {
   /// The raw values of the format's versions, in the order of their declaration; empty: no format.
   var versions: [String] = []
   var currentVersion: String?
+  /// Which format made it; nil: none.
+  var formatID: ObjectIdentifier?
+  /// The type of the metadata; nil: any.
+  var metadataType: (any Sendable.Type)?
+  /// Decodes metadata of any version; nil: as the type that is asked for.
+  var decodeMetadata: (@Sendable (StoredValue, _ version: String?) throws -> any Sendable)?
   /// Decodes an object of any version.
   var decode: @Sendable (StoredValue, _ version: String?) throws -> any Sendable
   var sanitize: (@Sendable (Any) throws -> Any?)?

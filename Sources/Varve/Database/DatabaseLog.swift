@@ -11,6 +11,11 @@ enum DatabaseLog {
       metadata: ["database": "\(path)", "label": "\(label ?? "none")", "taken": "\(taken)"])
   }
 
+  /// The feed of changes can't be read, and begins anew.
+  static func damagedFeed(_ error: any Error) {
+    logger.error("the feed of changes is damaged, and begins anew", metadata: ["error": "\(error)"])
+  }
+
   /// An extension on disk was not registered before the first commit.
   static func staleExtension(path: String, name: String) {
     logger.notice(

@@ -27,8 +27,9 @@ struct DatabaseOpening {
     let extensionCatalog = ExtensionCatalog()
     try extensionCatalog.load(try backend.snapshot(), families)
     try dropOrphans(extensionCatalog)
+    let feed = try ChangeFeed(backend: backend, family: families.feed, options: options)
     return DatabaseCore(
-      path: path, options: options, backend: backend, catalog: catalog, extensionCatalog: extensionCatalog)
+      path: path, options: options, backend: backend, catalog: catalog, extensionCatalog: extensionCatalog, feed: feed)
   }
 
   private func openFamilies() throws -> Catalog.Families {

@@ -24,6 +24,8 @@ public struct DatabaseOptions: Sendable {
   public var memoryBudget: Int?
   /// How values are compressed. Default LZ4.
   public var compression: CompressionKind = .lz4
+  /// The time of day, for what is kept by its age.
+  var clock = WallClock.system
 
   /// The defaults.
   public init() {}
@@ -35,7 +37,8 @@ public struct DatabaseOptions: Sendable {
     }
     try require(writerTimeout > .zero, "writerTimeout is \(writerTimeout); it must be positive")
     try require(slowTransaction > .zero, "slowTransaction is \(slowTransaction); it must be positive")
-    try require(memoryBudget.map { $0 >= 1 << 20 } ?? true, "memoryBudget is \(memoryBudget ?? 0); it must be 1 MiB at least")
+    try require(
+      memoryBudget.map { $0 >= 1 << 20 } ?? true, "memoryBudget is \(memoryBudget ?? 0); it must be 1 MiB at least")
     if let feed {
       try require(feed.sizeMaximum >= 1 << 16, "feed.sizeMaximum is \(feed.sizeMaximum); it must be 64 KiB at least")
       try require(feed.ageMaximum > .zero, "feed.ageMaximum is \(feed.ageMaximum); it must be positive")

@@ -116,14 +116,16 @@ struct ObjectSalvage {
       return true
     }
     try copyRows(source, metadataFrom, target, metadata) { key, _ in
-      try target.withValue(forKey: unsafe key.span.bytes, in: objects) { try RowHeader.read($0).header.hasMetadata } ?? false
+      try target.withValue(forKey: unsafe key.span.bytes, in: objects) { try RowHeader.read($0).header.hasMetadata }
+        ?? false
     }
     for (key, count) in found { try target.put(key, CounterOperator.bytes(count), in: counts) }
   }
 
   /// Collections with families of their own, where these have kept their names.
   private func copyOwn(_ source: Engine, _ target: Engine, _ counts: ColumnFamily) throws {
-    for objectsFrom in source.families where objectsFrom.name.hasPrefix("c.") && objectsFrom.name.hasSuffix(".objects") {
+    for objectsFrom in source.families where objectsFrom.name.hasPrefix("c.") && objectsFrom.name.hasSuffix(".objects")
+    {
       guard let id = UInt32(objectsFrom.name.dropFirst(2).dropLast(".objects".count)),
         let metadataFrom = source.families.first(where: { $0.name == "c.\(id).metadata" })
       else { continue }

@@ -62,6 +62,26 @@ final class Performing: @unchecked Sendable {
     }
   }
 
+  /// Calls `body` with the transaction when it is its turn: at once where nobody has it, and else before every call that
+  /// begins behind this one. For calls that can't wait. Where it has ended by then, with an error.
+  func whenFree(_ body: @escaping @Sendable (Result<WriteTransaction, any Error>) -> Void) {
+    turn.acquire(nil) { [self] outcome in
+      guard case .granted = outcome else { return body(.failure(ReadTransaction.endedError)) }
+      defer { turn.release() }
+      body(
+        Result {
+          try transaction.check()
+          return transaction
+        })
+    }
+  }
+
+  /// Returns when the calls that have begun before are done.
+  func waitForTurn() async throws {
+    try await takeTurn()
+    turn.release()
+  }
+
   /// No call is let in any more; one that has its turn is waited for, whatever becomes of the task.
   func finish() async {
     await Task { [turn] in try? await turn.acquire(nil, timeout: .seconds(1 << 30)) }.value

@@ -91,7 +91,8 @@ struct Registration<Definition: DatabaseExtension> {
   /// What it is built from: its own tag, and those of what it depends on, so that it is built anew with them.
   private func fullTag(_ list: ExtensionList) -> String {
     let dependencies = definition.dependencies.sorted().compactMap { list[$0] }
-    return ([definition.versionTag] + dependencies.map { "\($0.name)=\($0.record.versionTag)" }).joined(separator: "\u{1F}")
+    return ([definition.versionTag] + dependencies.map { "\($0.name)=\($0.record.versionTag)" }).joined(
+      separator: "\u{1F}")
   }
 
   private func save(_ record: ExtensionRecord, _ transaction: WriteTransaction) throws {

@@ -40,6 +40,9 @@ final class ObjectCoding: Sendable {
         header.shape = shape
         return header.row(bytes)
       }
+    } catch let error as DatabaseError where error.code != .encodingFailed {
+      // The storage's, which could not take a new shape: not the object's.
+      throw error.about(info.key(of: key))
     } catch {
       throw Self.failed(.encodingFailed, "the object can't be encoded", key, info, error)
     }
@@ -53,7 +56,7 @@ final class ObjectCoding: Sendable {
       coder: coder(info.coder), shape: stored.header.shape, bytes: stored.bytes, offset: stored.objectOffset)
     do {
       guard let definition = info.definition else { return try value.decode(type) }
-      let version = try versionName(stored.header.version, info)
+      let version = try info.versionName(stored.header.version)
       if definition.codec.versions.isEmpty, definition.codec.type == Object.self { return try value.decode(type) }
       let decoded = try definition.codec.decode(value, version)
       guard let object = decoded as? Object else {
@@ -82,20 +85,22 @@ final class ObjectCoding: Sendable {
     try object(type, stored)
   }
 
-  private func versionName(_ number: UInt32, _ info: CollectionInfo) throws -> String? {
-    if number == 0 { return nil }
-    if let name = info.versions.names[number] { return name }
-    throw DatabaseError(.unsupportedVersion, "the row has version \(number), which the catalog does not name")
-  }
-
   // MARK: - Metadata
+
+  /// Bytes are objects of a collection, never metadata: the metadata of such a collection is written by our own coder.
+  /// On disk: never change.
+  private func metadataCoder(_ info: CollectionInfo) -> ValueCoder { info.coder == .raw ? binary : coder(info.coder) }
 
   /// The metadata as it stands in its family.
   func encodeMetadata<Metadata: Encodable>(
     _ metadata: Metadata, _ key: [UInt8], _ info: CollectionInfo
   ) throws -> [UInt8] {
+    if let type = info.definition?.codec.metadataType, type != Metadata.self {
+      throw DatabaseError(
+        .invalidArgument, "the collection's metadata is \(type), not \(Metadata.self)", collection: info.name)
+    }
     do {
-      return try coder(info.coder).withEncoded(metadata) { shape, encoded in
+      return try metadataCoder(info).withEncoded(metadata) { shape, encoded in
         var bytes: [UInt8] = []
         bytes.reserveCapacity(encoded.byteCount + 10)
         Varint.append(UInt64(info.versions.current), to: &bytes)
@@ -103,6 +108,9 @@ final class ObjectCoding: Sendable {
         bytes.append(encoded)
         return bytes
       }
+    } catch let error as DatabaseError where error.code != .encodingFailed {
+      // The storage's, which could not take a new shape: not the metadata's.
+      throw error.about(info.key(of: key))
     } catch {
       throw Self.failed(.encodingFailed, "the metadata can't be encoded", key, info, error)
     }
@@ -113,8 +121,14 @@ final class ObjectCoding: Sendable {
     _ type: Metadata.Type, _ bytes: [UInt8], _ key: [UInt8], _ info: CollectionInfo
   ) throws -> Metadata {
     do {
-      let (_, shape, offset) = unsafe try RowHeader.readMetadata(bytes.span.bytes)
-      return try StoredValue(coder: coder(info.coder), shape: shape, bytes: bytes, offset: offset).decode(type)
+      let (version, shape, offset) = unsafe try RowHeader.readMetadata(bytes.span.bytes)
+      let value = StoredValue(coder: metadataCoder(info), shape: shape, bytes: bytes, offset: offset)
+      guard let decode = info.definition?.codec.decodeMetadata else { return try value.decode(type) }
+      let decoded = try decode(value, try info.versionName(version))
+      guard let metadata = decoded as? Metadata else {
+        throw DatabaseError(.decodingFailed, "the collection's metadata is not \(Metadata.self)")
+      }
+      return metadata
     } catch let error as DatabaseError {
       throw error.about(info.key(of: key))
     } catch {

@@ -63,7 +63,13 @@ public struct Row {
   private func loadMetadata() throws -> [UInt8]? {
     if let known = stored.metadataBytes { return known }
     try transaction.check()
-    let bytes = try transaction.value(of: stored.key, in: stored.info.metadata)
+    // As it was when the row was read: the transaction may have written the metadata since.
+    let bytes: [UInt8]? =
+      switch stored.pendingMetadata {
+      case .put(let value): value
+      case .delete, .add: nil
+      case nil: try transaction.committedValue(of: stored.key, in: stored.info.metadata)
+      }
     stored.metadataBytes = bytes
     return bytes
   }
@@ -84,6 +90,8 @@ final class StoredRow {
   var metadata: Any?
   /// As they are in their family, where they were read.
   var metadataBytes: [UInt8]?
+  /// What the transaction had pending of the metadata when the row was read; nil: nothing.
+  var pendingMetadata: PendingEntry?
 
   init(key: [UInt8], bytes: [UInt8], info: CollectionInfo) throws {
     self.info = info

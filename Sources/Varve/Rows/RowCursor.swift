@@ -13,9 +13,17 @@
 public struct RowCursor {
   private let transaction: ReadTransaction
   /// The walks that are still to come, the next one last.
-  private var walks: [(info: CollectionInfo, cursor: FamilyCursor)]
+  private var walks: [Walk]
 
-  init(_ transaction: ReadTransaction, _ walks: [(info: CollectionInfo, cursor: FamilyCursor)]) {
+  /// A walk over rows of one collection.
+  struct Walk {
+    let info: CollectionInfo
+    var cursor: FamilyCursor
+    /// What the transaction had pending of their metadata when the walk was begun.
+    let metadata: PendingView
+  }
+
+  init(_ transaction: ReadTransaction, _ walks: [Walk]) {
     self.transaction = transaction
     self.walks = walks.reversed()
   }
@@ -26,7 +34,8 @@ public struct RowCursor {
     while !walks.isEmpty {
       let last = walks.count - 1
       if let (key, value) = try walks[last].cursor.next() {
-        return Row(try transaction.stored(key, value, walks[last].info), in: transaction)
+        let metadata = walks[last].metadata
+        return Row(try transaction.stored(key, value, walks[last].info) { metadata.find(key) }, in: transaction)
       }
       walks.removeLast()
     }

@@ -143,4 +143,16 @@ struct PendingView {
   /// In order.
   var entries: [(key: [UInt8], entry: PendingEntry)] = []
   var cleared = KeyRanges()
+
+  /// What it says of a key; nil: nothing.
+  func find(_ key: [UInt8]) -> PendingEntry? {
+    var low = 0
+    var high = entries.count
+    while low < high {
+      let middle = (low + high) / 2
+      if ByteOrder.precedes(entries[middle].key, key) { low = middle + 1 } else { high = middle }
+    }
+    if low < entries.count, entries[low].key == key { return entries[low].entry }
+    return cleared.contains(key) ? .delete : nil
+  }
 }

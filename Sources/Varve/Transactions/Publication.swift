@@ -97,6 +97,7 @@ final class Publication: Sendable {
   private static func error(_ cause: any Error) -> DatabaseError {
     DatabaseError(
       .outcomeUnknown,
-      "a commit, or one that it builds on, could not be made durable; close the database and open it again", cause: cause)
+      "a commit, or one that it builds on, could not be made durable; close the database and open it again",
+      cause: cause)
   }
 }

@@ -19,8 +19,17 @@ extension ReadTransaction {
   }
 
   final func stored(_ key: [UInt8], _ bytes: [UInt8], _ info: CollectionInfo) throws -> StoredRow {
+    try stored(key, bytes, info) { pending.find(key, in: info.metadata) }
+  }
+
+  /// `metadata` is what the transaction had pending of the row's metadata when it had these bytes.
+  final func stored(
+    _ key: [UInt8], _ bytes: [UInt8], _ info: CollectionInfo, metadata: () -> PendingEntry?
+  ) throws -> StoredRow {
     do {
-      return try StoredRow(key: key, bytes: bytes, info: info)
+      let stored = try StoredRow(key: key, bytes: bytes, info: info)
+      if isWritable, stored.header.hasMetadata { stored.pendingMetadata = metadata() }
+      return stored
     } catch let error as DatabaseError {
       throw error.about(info.key(of: key))
     }

@@ -3,7 +3,7 @@ extension ReadTransaction {
   /// The rows of a collection, in the order of their keys.
   public final func rows(in collection: String, descending: Bool = false) throws -> RowCursor {
     guard let info = try info(collection) else { return RowCursor(self, []) }
-    return RowCursor(self, [(info, cursor(info.range, in: info.objects, isReverse: descending))])
+    return RowCursor(self, [walk(info, info.range, descending)])
   }
 
   /// The rows of a collection whose keys are in a range: `"a"..<"b"`, `5...`, `...id`.
@@ -12,7 +12,7 @@ extension ReadTransaction {
   ) throws -> RowCursor {
     guard let info = try info(collection) else { return RowCursor(self, []) }
     let storage = try info.storageRange(range, limit: database.limits.keySize)
-    return RowCursor(self, [(info, cursor(storage, in: info.objects, isReverse: descending))])
+    return RowCursor(self, [walk(info, storage, descending)])
   }
 
   /// The rows of a collection whose keys begin with a text.
@@ -22,14 +22,20 @@ extension ReadTransaction {
     guard let info = try info(collection) else { return RowCursor(self, []) }
     try info.requireKeyType(String.self)
     let prefix = KeyRange.prefix(ofStrings: keyPrefix, behind: info.prefix)
-    return RowCursor(self, [(info, cursor(StorageRange(prefix: prefix), in: info.objects, isReverse: descending))])
+    return RowCursor(self, [walk(info, StorageRange(prefix: prefix), descending)])
   }
 
   /// The rows of all collections: by collection, in the order of their names, and then by key.
   public final func rows() throws -> RowCursor {
     try check()
     let infos = database.catalog.collections.sorted { $0.name < $1.name }
-    return RowCursor(self, infos.map { ($0, cursor($0.range, in: $0.objects)) })
+    return RowCursor(self, infos.map { walk($0, $0.range, false) })
+  }
+
+  private func walk(_ info: CollectionInfo, _ range: StorageRange, _ isReverse: Bool) -> RowCursor.Walk {
+    RowCursor.Walk(
+      info: info, cursor: cursor(range, in: info.objects, isReverse: isReverse),
+      metadata: isWritable ? pending.view(of: range, in: info.metadata) : PendingView())
   }
 
   /// The keys of a collection, in order.

@@ -53,7 +53,7 @@ public class ReadTransaction {
       case .put(let value): return unsafe try body(value.span.bytes)
       case .delete: return nil
       case .add(let number):
-        let base = try snapshot.value(of: key, in: family).flatMap(StorageBatch.counterNumber) ?? 0
+        let base = try committedValue(of: key, in: family).flatMap(StorageBatch.counterNumber) ?? 0
         let sum = StorageBatch.counterBytes(base &+ number)
         return unsafe try body(sum.span.bytes)
       case nil: reads?.keys.append((family, key))
@@ -65,6 +65,12 @@ public class ReadTransaction {
   /// The value of a key as the transaction sees it.
   final func value(of key: [UInt8], in family: StorageFamily) throws -> [UInt8]? {
     try withValue(of: key, in: family) { $0.copied }
+  }
+
+  /// The value of a key before the transaction wrote anything.
+  final func committedValue(of key: [UInt8], in family: StorageFamily) throws -> [UInt8]? {
+    reads?.keys.append((family, key))
+    return try snapshot.value(of: key, in: family)
   }
 
   /// The rows of a range as they are now: later writes of the transaction don't change the walk.

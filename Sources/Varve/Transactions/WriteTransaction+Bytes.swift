@@ -11,7 +11,8 @@ extension WriteTransaction {
     let (info, key) = try place(key, collection)
     guard info.coder != .binary else {
       throw DatabaseError(
-        .invalidArgument, "bytes of the binary coder mean nothing without their shape; set objects", collection: info.name)
+        .invalidArgument, "bytes of the binary coder mean nothing without their shape; set objects",
+        collection: info.name)
     }
     let old = try header(key, info)
     var header = RowHeader(hasMetadata: metadata != nil, version: info.versions.current)

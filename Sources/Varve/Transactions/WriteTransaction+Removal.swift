@@ -34,7 +34,7 @@ extension WriteTransaction {
     let infos = database.catalog.collections
     var sum = 0
     for info in infos {
-        let count = try count(info)
+      let count = try count(info)
       sum += count
       clear(info, count)
     }

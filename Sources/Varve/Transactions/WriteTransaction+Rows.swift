@@ -92,11 +92,17 @@ extension WriteTransaction {
   func set<Object: Encodable, Metadata: Encodable>(
     _ object: Object, _ metadata: Metadata?, _ key: [UInt8], _ info: CollectionInfo
   ) throws {
+    try set(object, metadata, key, info, over: try header(key, info))
+  }
+
+  /// The same, where it is known what is there.
+  func set<Object: Encodable, Metadata: Encodable>(
+    _ object: Object, _ metadata: Metadata?, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader?
+  ) throws {
     guard let object = try info.sanitized(object) else {
       _ = try remove([key], info)
       return
     }
-    let old = try header(key, info)
     var header = RowHeader(hasMetadata: metadata != nil)
     header.id = try old?.id ?? database.catalog.nextRowID()
     let row = try database.coding.encodeRow(object, key, info, &header)
@@ -125,7 +131,18 @@ extension WriteTransaction {
 
   func replaceObject<Object: Encodable>(_ object: Object, _ key: [UInt8], _ info: CollectionInfo) throws -> Bool {
     guard let old = try header(key, info) else { return false }
-    guard let object = try info.sanitized(object) else { return try remove([key], info) == 1 }
+    try replaceObject(object, key, info, over: old)
+    return true
+  }
+
+  /// The same, where it is known what is there.
+  func replaceObject<Object: Encodable>(
+    _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader
+  ) throws {
+    guard let object = try info.sanitized(object) else {
+      _ = try remove([key], info)
+      return
+    }
     var header = old
     let row = try database.coding.encodeRow(object, key, info, &header)
     let noMetadata: Never? = nil
@@ -135,7 +152,6 @@ extension WriteTransaction {
     changes.note(.replacedObject, key, info)
     try didChange(.replacedObject, key, info, object, noMetadata, row)
     info.didSet(object)
-    return true
   }
 
   func replaceMetadata<Metadata: Encodable>(

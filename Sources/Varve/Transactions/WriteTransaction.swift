@@ -85,12 +85,14 @@ public final class WriteTransaction: ReadTransaction {
     fileprivate let completionCount: Int
     fileprivate let appliedCount: Int
     fileprivate let isRolledBack: Bool
+    fileprivate let custom: [UInt8]?
   }
 
   func beginSavepoint() -> Savepoint {
     Savepoint(
       pending: pending.setSavepoint(), changes: changes.setSavepoint(), states: extensionStates(),
-      completionCount: completions.count, appliedCount: appliedHandlers.count, isRolledBack: isRolledBack)
+      completionCount: completions.count, appliedCount: appliedHandlers.count, isRolledBack: isRolledBack,
+      custom: custom)
   }
 
   func release(_ place: Savepoint) {
@@ -105,6 +107,7 @@ public final class WriteTransaction: ReadTransaction {
     completions.removeSubrange(place.completionCount...)
     appliedHandlers.removeSubrange(place.appliedCount...)
     isRolledBack = place.isRolledBack
+    custom = place.custom
   }
 
   /// Whether there is nothing to commit.

@@ -91,6 +91,10 @@ final class WriterQueue: Sendable {
     try Self.check(outcome)
   }
 
+  /// Calls `wake` once: when the writer is had, at once where it is free, or when it can't be had any more. Who has
+  /// got it releases it.
+  func acquire(_ label: String?, wake: @escaping @Sendable (Outcome) -> Void) { _ = enqueue(label, wake) }
+
   private func enqueue(_ label: String?, _ wake: @escaping @Sendable (Outcome) -> Void) -> UInt64 {
     let (number, atOnce): (UInt64, Outcome?) = state.withLock { state in
       state.nextNumber += 1
@@ -194,6 +198,7 @@ extension Duration {
   var dispatchInterval: DispatchTimeInterval {
     let (seconds, attoseconds) = components
     let nanoseconds = seconds.multipliedReportingOverflow(by: 1_000_000_000)
-    return nanoseconds.overflow ? .never : .nanoseconds(Int(clamping: nanoseconds.partialValue + attoseconds / 1_000_000_000))
+    return nanoseconds.overflow
+      ? .never : .nanoseconds(Int(clamping: nanoseconds.partialValue + attoseconds / 1_000_000_000))
   }
 }

@@ -58,15 +58,34 @@ struct CoderDamageTests {
     }
   }
 
-  @Test func `every other value of every byte of a row is an error or a value`() throws {
+  @Test func `every flipped bit and every tag in place of a byte of a row is an error or a value`() throws {
+    let tags: [UInt8] = [0x00, 0xa1, 0xc0, 0xc1, 0xc8, 0xd0, 0xd1, 0xd2, 0xd3, 0xff]
     for sample in try Self.samples() {
       for index in sample.row.bytes.indices {
-        for value in UInt8.min...UInt8.max where value != sample.row.bytes[index] {
+        for value in (0..<8).map({ sample.row.bytes[index] ^ 1 << UInt8($0) }) + tags {
           var bytes = sample.row.bytes
           bytes[index] = value
           Self.read(sample, bytes, sample.row.shape, "byte \(index) is \(value)")
         }
       }
+    }
+  }
+
+  @Test func `damage is an error even for types that try one thing after the other`() throws {
+    struct Careless: Decodable {
+      enum CodingKeys: CodingKey { case a, b }
+      init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        _ = try? container.decode(String.self, forKey: .a)
+        _ = container.contains(.b)
+        _ = try? container.decode([String: Int].self, forKey: .b)
+      }
+    }
+    let coder = ValueCoder(.binary, try MemoryShapes([["a", "b"]]))
+    _ = try coder.decode(Careless.self, (1, hex("4161 d301416101")))
+    // Text that is none, too few bytes, too many, and a tag that there is not.
+    for bytes in ["41ff 01", "4161", "4161 d301416101 00", "4161 d3014161", "4161 ff", "4161 d301ff01"] {
+      #expect(coderFault { _ = try coder.decode(Careless.self, (1, hex(bytes))) }?.kind == .dataCorrupted, "\(bytes)")
     }
   }
 

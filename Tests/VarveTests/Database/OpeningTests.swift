@@ -57,13 +57,17 @@ struct OpeningTests {
     }
     var database = try open(CollectionDefinition("books", Book.self, key: Int.self))
     try database.write { tx in try tx.set(Book(title: "Emma"), key: 1, in: "books") }
-    #expect(code { try database.write { tx in try tx.set(Book(title: "x"), key: "1", in: "books") } } == .keyTypeDiffers)
+    #expect(
+      code { try database.write { tx in try tx.set(Book(title: "x"), key: "1", in: "books") } } == .keyTypeDiffers)
     #expect(code { try database.write { tx in try tx.set(Film(title: "x"), key: 1, in: "books") } } == .invalidArgument)
     try database.close()
     #expect(code { _ = try open(CollectionDefinition("books", Book.self, key: String.self)) } == .definitionDiffers)
-    #expect(code { _ = try open(CollectionDefinition("books", Book.self, key: Int.self, coder: .json)) } == .definitionDiffers)
     #expect(
-      code { _ = try open(CollectionDefinition("books", Book.self, key: Int.self, storage: .own())) } == .definitionDiffers)
+      code { _ = try open(CollectionDefinition("books", Book.self, key: Int.self, coder: .json)) } == .definitionDiffers
+    )
+    #expect(
+      code { _ = try open(CollectionDefinition("books", Book.self, key: Int.self, storage: .own())) }
+        == .definitionDiffers)
     database = try open(CollectionDefinition("books", Book.self, key: Int.self))
     #expect(try keys(database, "books") == [1])
     try database.close()
@@ -94,7 +98,10 @@ struct OpeningTests {
     database = try Database.open(at: path, definition: definition)
     try database.write { tx in _ = try tx.remove(in: "books", 10..<90) }
     let found = try database.read { tx in
-      (try tx.keys(Int.self, in: "books"), try tx.metadata(String.self, key: 95, in: "books"), try tx.count(in: "books"))
+      (
+        try tx.keys(Int.self, in: "books"), try tx.metadata(String.self, key: 95, in: "books"),
+        try tx.count(in: "books")
+      )
     }
     #expect(found.0 == Array(0..<10) + Array(90..<100))
     #expect(found.1 == "m95")
@@ -173,7 +180,8 @@ struct OpeningTests {
     case .renameAside, .salvage:
       let database = try Database.open(at: path, options: options)
       #expect(try keys(database) == (policy == .salvage ? Array(0..<10) : []))
-      #expect(FileManager.default.fileExists(atPath: path + ".1.corrupt/" + URL(fileURLWithPath: manifest).lastPathComponent))
+      #expect(
+        FileManager.default.fileExists(atPath: path + ".1.corrupt/" + URL(fileURLWithPath: manifest).lastPathComponent))
       try database.close()
     }
   }

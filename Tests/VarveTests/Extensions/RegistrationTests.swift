@@ -49,7 +49,9 @@ struct RegistrationTests {
     try database.read { tx in
       var rows = try tx.rows(in: "notes")
       while let row = try rows.next() {
-        for word in Set(try row.object(as: String.self).split(separator: " ")) { expected[String(word), default: 0] += 1 }
+        for word in Set(try row.object(as: String.self).split(separator: " ")) {
+          expected[String(word), default: 0] += 1
+        }
       }
     }
     #expect(expected["changed", default: 0] > 10)
