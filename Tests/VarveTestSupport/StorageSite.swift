@@ -147,7 +147,8 @@ extension FileSystem {
     let size = Int(try from.size())
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: max(size, 1), alignment: 16)
     defer { unsafe buffer.deallocate() }
-    let count = size > 0 ? unsafe try from.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<size]), at: 0) : 0
+    let count =
+      size > 0 ? unsafe try from.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<size]), at: 0) : 0
     // Safety: the first `count` bytes were read into the buffer, which lives until the end of the function.
     unsafe try into.write(UnsafeRawBufferPointer(rebasing: buffer[..<count]), at: 0)
   }

@@ -106,7 +106,8 @@ final class ChangeHub: Sendable {
         isBehind = version < state.last || !isKnown
       }
       let subscription = ChangeSubscription(
-        ChangeBuffer(behind: position, isBehind: isBehind, newest: state.last, capacity: capacity, readsFeed: readsFeed))
+        ChangeBuffer(behind: position, isBehind: isBehind, newest: state.last, capacity: capacity, readsFeed: readsFeed)
+      )
       if state.isClosed {
         subscription.end(nil)
       } else {

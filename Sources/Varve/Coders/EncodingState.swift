@@ -18,6 +18,20 @@
 /// 2. `output` ends where the top frame goes on.
 /// 3. No method calls the user's code.
 struct EncodingState: ~Copyable {
+  /// More careful ways to encode a value.
+  struct Modes: OptionSet {
+    let rawValue: UInt8
+    /// No record expects a shape: its fields are in the order in which they come.
+    static let exact = Modes(rawValue: 1)
+    /// Nested containers and super encoders have buffers of their own, which are put in when their parent ends.
+    static let detached = Modes(rawValue: 2)
+    /// No record has a shape.
+    static let maps = Modes(rawValue: 4)
+  }
+
+  /// Thrown through the user's code to begin again.
+  struct Repeat: Error {}
+
   /// A container with a buffer of its own, and where it goes.
   struct Attachment {
     let slot: Int
@@ -27,15 +41,18 @@ struct EncodingState: ~Copyable {
 
   var output = CodingBuffer()
   var frames = FrameStack<EncodingFrame>()
-  var tables: KeyTables
+  var tables = KeyTables()
   let shapes: ShapeLookup
   /// By slot.
   var lessons: [Int: Lesson] = [:]
   /// Where the entries of the maps begin that have not ended.
   var entryStarts: [Int] = []
   var attachments: [Attachment] = []
-  private(set) var modes: EncodingModes = []
-  let outcome: EncodingOutcome
+  private(set) var modes: Modes = []
+  private(set) var mustRepeat = false
+  private(set) var wantedModes: Modes = []
+  /// What went wrong where nothing could be thrown, or where the user's code did not pass an error on that it must.
+  var failure: (any Error)?
   /// The shape of the value at the top; 0 where it has none.
   var rootShape: UInt32 = 0
   /// Set for a container with a buffer of its own: what is above it.
@@ -44,26 +61,32 @@ struct EncodingState: ~Copyable {
   let pathAbove: [any CodingKey]
   private var lastID: UInt32 = 0
 
-  init(
-    _ shapes: ShapeCache, _ outcome: EncodingOutcome, isDetached: Bool, depthAbove: Int, pathAbove: [any CodingKey]
-  ) {
-    self.outcome = outcome
+  init(_ shapes: ShapeCache, isDetached: Bool, depthAbove: Int, pathAbove: [any CodingKey]) {
     self.shapes = ShapeLookup(shapes)
-    tables = KeyTables(shapes)
     self.isDetached = isDetached
     self.depthAbove = depthAbove
     self.pathAbove = pathAbove
   }
 
   /// Ready for a value, whatever became of the one before. Containers of that one are refused from here on.
-  mutating func reset(_ modes: EncodingModes) {
+  mutating func reset(_ modes: Modes) {
     output.removeAll()
     frames.removeAll(from: 0)
     if !lessons.isEmpty { lessons = [:] }
     if !entryStarts.isEmpty { entryStarts = [] }
     if !attachments.isEmpty { attachments = [] }
     self.modes = modes
+    mustRepeat = false
+    wantedModes = []
+    failure = nil
     rootShape = 0
+  }
+
+  /// The error that makes the whole value be encoded again.
+  mutating func again(_ modes: Modes) -> any Error {
+    wantedModes.formUnion(modes)
+    mustRepeat = true
+    return Repeat()
   }
 
   // MARK: - Frames
@@ -92,11 +115,11 @@ struct EncodingState: ~Copyable {
 
   /// What to do about a container whose value has ended.
   private mutating func late() -> any Error {
-    if !modes.contains(.detached) && !isDetached && frames.count > 0 { return outcome.again(.detached) }
+    if !modes.contains(.detached) && !isDetached && frames.count > 0 { return again(.detached) }
     let context = EncodingError.Context(
       codingPath: [], debugDescription: "a container was used after the value was complete that it belongs to")
     let error = EncodingError.invalidValue("a container", context)
-    outcome.fail(error)
+    failure = failure ?? error
     return error
   }
 
@@ -120,7 +143,7 @@ struct EncodingState: ~Copyable {
       }
     } catch {
       // The user's code may keep this error to itself, and yet the value can't be completed.
-      outcome.fail(error)
+      failure = failure ?? error
       throw error
     }
     frames.removeAll(from: slot)

@@ -46,7 +46,9 @@ struct KeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
   /// The error for a field that could not be read.
   private func error(_ failure: ReadFailure, _ type: Any.Type, _ place: DecodingPlace, _ key: Key) -> any Error {
-    if case .mismatch = failure, (try? state.pointee.source.byte(place.start)) == ValueTag.absent { return missing(key) }
+    if case .mismatch = failure, (try? state.pointee.source.byte(place.start)) == ValueTag.absent {
+      return missing(key)
+    }
     return state.pointee.error(failure, type, place.start, codingPath + [key])
   }
 

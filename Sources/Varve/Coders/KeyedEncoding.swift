@@ -25,9 +25,10 @@ struct KeyedEncoding<Key: CodingKey>: KeyedEncodingContainerProtocol {
     state.pointee.output.append(byte: ValueTag.null)
   }
 
-  /// So all values of a type have one shape.
+  /// A field that has no value now keeps its place: so all values of a type have one shape.
   func encodeAbsent(_ key: Key) throws {
-    try unsafe state.pointee.writeAbsent(cell.pointee, key)
+    try begin(key)
+    state.pointee.output.append(byte: ValueTag.absent)
   }
 
   func encode<T: Encodable>(_ value: T, forKey key: Key) throws {

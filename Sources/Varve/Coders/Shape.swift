@@ -41,7 +41,9 @@ struct Shape: Hashable, Sendable, CustomStringConvertible {
         let size = try source.count(&offset, sizeMinimum: 1)
         fields.append(try source.text(&offset, size: size))
       }
-      if let fault = Shape.fault(of: fields) { throw .other(DatabaseError(.corruption, "a shape is damaged: \(fault)")) }
+      if let fault = Shape.fault(of: fields) {
+        throw .other(DatabaseError(.corruption, "a shape is damaged: \(fault)"))
+      }
       guard offset == source.count else { throw .damaged }
       self.fields = fields
     } catch .other(let error) {

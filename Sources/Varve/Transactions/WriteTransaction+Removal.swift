@@ -19,9 +19,17 @@ extension WriteTransaction {
   @discardableResult
   public func removeAll(in collection: String) throws -> Int {
     guard let info = try info(collection) else { return 0 }
-    changes.noteCleared(info)
-    if !registered.hearing(collection).isEmpty { return try removeAndTell(info) }
     let count = try count(info)
+    // Where nothing is, nothing changes.
+    if count == 0 { return 0 }
+    if !registered.hearing(collection).isEmpty {
+      // A hook may refuse a row when others are gone.
+      return try savepoint {
+        changes.noteCleared(info)
+        return try removeAndTell(info)
+      }
+    }
+    changes.noteCleared(info)
     clear(info, count)
     return count
   }
@@ -33,12 +41,15 @@ extension WriteTransaction {
     for registered in registered.ordered { try open(registered).willRemoveAll() }
     let infos = database.catalog.collections
     var sum = 0
+    var cleared: [CollectionInfo] = []
     for info in infos {
       let count = try count(info)
+      if count == 0 { continue }
       sum += count
+      cleared.append(info)
       clear(info, count)
     }
-    changes.noteEverythingRemoved(infos)
+    if sum > 0 { changes.noteEverythingRemoved(cleared) }
     if !registered.isEmpty { try tell(.removedAll) }
     return sum
   }
@@ -66,6 +77,7 @@ extension WriteTransaction {
       for (key, header) in present {
         pending.delete(key, in: info.objects)
         if header.hasMetadata { pending.delete(key, in: info.metadata) }
+        changes.noteCleared(key, info)
       }
       pending.add(Int64(-present.count), to: info.countKey, in: database.catalog.families.counts)
       try didRemove(present, info)

@@ -23,41 +23,73 @@ struct StorageCheckTests {
     ("the key is put", .key([5]), true, { $0.put([5], [9], in: $1) }),
     ("the key is put as it was", .key([5]), true, { $0.put([5], [5], in: $1) }),
     ("the key is removed", .key([5]), true, { $0.delete([5], in: $1) }),
-    ("the key is removed and put", .key([5]), true, { $0.delete([5], in: $1); $0.put([5], [5], in: $1) }),
-    ("a range around the key is removed", .key([5]), true, {
-      $0.deleteRange(StorageRange(lower: [4], upper: [6]), in: $1)
-    }),
+    (
+      "the key is removed and put", .key([5]), true,
+      {
+        $0.delete([5], in: $1); $0.put([5], [5], in: $1)
+      }
+    ),
+    (
+      "a range around the key is removed", .key([5]), true,
+      {
+        $0.deleteRange(StorageRange(lower: [4], upper: [6]), in: $1)
+      }
+    ),
     ("all is removed from the key on", .key([5]), true, { $0.deleteRange(StorageRange(lower: [5]), in: $1) }),
-    ("a range before the key is removed", .key([5]), false, {
-      $0.deleteRange(StorageRange(lower: [1], upper: [5]), in: $1)
-    }),
+    (
+      "a range before the key is removed", .key([5]), false,
+      {
+        $0.deleteRange(StorageRange(lower: [1], upper: [5]), in: $1)
+      }
+    ),
     ("a missing key is put", .key([15]), true, { $0.put([15], [9], in: $1) }),
     ("a key in the range is put", .range(StorageRange(lower: [3], upper: [7])), true, { $0.put([6], [9], in: $1) }),
-    ("a key comes into the range", .range(StorageRange(lower: [3], upper: [7])), true, {
-      $0.put([3, 1], [9], in: $1)
-    }),
-    ("a key comes at the beginning of the range", .range(StorageRange(lower: [3, 3], upper: [7])), true, {
-      $0.put([3, 3], [9], in: $1)
-    }),
+    (
+      "a key comes into the range", .range(StorageRange(lower: [3], upper: [7])), true,
+      {
+        $0.put([3, 1], [9], in: $1)
+      }
+    ),
+    (
+      "a key comes at the beginning of the range", .range(StorageRange(lower: [3, 3], upper: [7])), true,
+      {
+        $0.put([3, 3], [9], in: $1)
+      }
+    ),
     ("a key in the range is removed", .range(StorageRange(lower: [3], upper: [7])), true, { $0.delete([4], in: $1) }),
-    ("a key comes where the range ends", .range(StorageRange(lower: [3], upper: [7])), false, {
-      $0.put([7], [9], in: $1)
-    }),
+    (
+      "a key comes where the range ends", .range(StorageRange(lower: [3], upper: [7])), false,
+      {
+        $0.put([7], [9], in: $1)
+      }
+    ),
     ("a key comes before the range", .range(StorageRange(lower: [3], upper: [7])), false, { $0.put([2], [9], in: $1) }),
-    ("a range that overlaps is removed", .range(StorageRange(lower: [3], upper: [7])), true, {
-      $0.deleteRange(StorageRange(lower: [6], upper: [20]), in: $1)
-    }),
-    ("a range beside it is removed", .range(StorageRange(lower: [3], upper: [7])), false, {
-      $0.deleteRange(StorageRange(lower: [7], upper: [20]), in: $1)
-    }),
+    (
+      "a range that overlaps is removed", .range(StorageRange(lower: [3], upper: [7])), true,
+      {
+        $0.deleteRange(StorageRange(lower: [6], upper: [20]), in: $1)
+      }
+    ),
+    (
+      "a range beside it is removed", .range(StorageRange(lower: [3], upper: [7])), false,
+      {
+        $0.deleteRange(StorageRange(lower: [7], upper: [20]), in: $1)
+      }
+    ),
     ("a key comes behind all", .range(StorageRange(lower: [3])), true, { $0.put([200], [9], in: $1) }),
-    ("a key comes before a range without an end", .range(StorageRange(lower: [3])), false, {
-      $0.put([2], [9], in: $1)
-    }),
+    (
+      "a key comes before a range without an end", .range(StorageRange(lower: [3])), false,
+      {
+        $0.put([2], [9], in: $1)
+      }
+    ),
     ("a key comes, and all was read", .range(StorageRange()), true, { $0.put([200], [9], in: $1) }),
-    ("a key comes, and nothing was read", .range(StorageRange(lower: [7], upper: [7])), false, {
-      $0.put([7], [9], in: $1)
-    }),
+    (
+      "a key comes, and nothing was read", .range(StorageRange(lower: [7], upper: [7])), false,
+      {
+        $0.put([7], [9], in: $1)
+      }
+    ),
   ]
 
   @Test(arguments: kinds)

@@ -219,9 +219,10 @@ struct StorageCommitTests {
     #expect(isRefused { $0.delete(key + [7], in: family) })
     if limits.valueSize < 1 << 20 {
       #expect(isRefused { $0.put([2], value + [1], in: family) })
-      #expect(isRefused { batch in
-        while batch.byteCount <= limits.batchSize { batch.put([2], value, in: family) }
-      })
+      #expect(
+        isRefused { batch in
+          while batch.byteCount <= limits.batchSize { batch.put([2], value, in: family) }
+        })
     }
     #expect(try Contract.content(backend, family) == [Pair(key, value)])
     try site.close(backend)

@@ -30,8 +30,8 @@ import Testing
 
   private func fill() throws {
     try database.change { tx throws in
-      for key in ["a", "b", "c"] { try tx.set(Note(key), key: key, in: "notes") }
-      try tx.set(Note("x"), key: "x", in: "others", metadata: 1)
+      for key in ["a", "b", "c"] { try tx.set(ChangedNote(key), key: key, in: "notes") }
+      try tx.set(ChangedNote("x"), key: "x", in: "others", metadata: 1)
     }
   }
 
@@ -39,7 +39,7 @@ import Testing
 
   @Test func `collections of which something changed say so, and others don't`() async throws {
     try fill()
-    for set in try await changes({ try $0.set(Note("1"), key: "a", in: "notes") }) {
+    for set in try await changes({ try $0.set(ChangedNote("1"), key: "a", in: "notes") }) {
       #expect(set.changedCollections == ["notes"])
       #expect(set.hasChange(in: "notes"))
       #expect(set.hasObjectChange(in: "notes"))
@@ -53,7 +53,7 @@ import Testing
 
   @Test func `a change of the object is none of the metadata, and the other way round`() async throws {
     try fill()
-    let object = try await changes { try $0.replaceObject(Note("1"), key: "x", in: "others") }
+    let object = try await changes { try $0.replaceObject(ChangedNote("1"), key: "x", in: "others") }
     let metadata = try await changes { try $0.replaceMetadata(2, key: "x", in: "others") }
     for (sets, isObject) in [(object, true), (metadata, false)] {
       for set in sets {
@@ -111,8 +111,8 @@ import Testing
   @Test func `all keys are listed by collection and key`() async throws {
     try fill()
     let sets = try await changes { tx throws in
-      try tx.set(Note(""), key: "z", in: "others")
-      try tx.set(Note(""), key: "d", in: "notes")
+      try tx.set(ChangedNote(""), key: "z", in: "others")
+      try tx.set(ChangedNote(""), key: "d", in: "notes")
       try tx.remove(key: "b", in: "notes")
       try tx.touchRow(key: "a", in: "notes")
     }
@@ -126,9 +126,9 @@ import Testing
 
   @Test func `a row that was set and removed in one transaction is among the removed`() async throws {
     let sets = try await changes { tx throws in
-      try tx.set(Note(""), key: "a", in: "notes")
+      try tx.set(ChangedNote(""), key: "a", in: "notes")
       try tx.remove(key: "a", in: "notes")
-      try tx.set(Note(""), key: "b", in: "notes")
+      try tx.set(ChangedNote(""), key: "b", in: "notes")
     }
     for set in sets { #expect(set.text == "+b -a") }
   }
@@ -138,7 +138,7 @@ import Testing
     let sets = try await changes { tx throws in
       try tx.touchMetadata(key: "a", in: "notes")
       try tx.remove(key: "a", in: "notes")
-      try tx.set(Note("again"), key: "a", in: "notes")
+      try tx.set(ChangedNote("again"), key: "a", in: "notes")
     }
     for set in sets {
       #expect(set.text == "~a")
@@ -149,10 +149,10 @@ import Testing
 
   @Test func `a new row that was changed, removed and set again is among the inserted`() async throws {
     let sets = try await changes { tx throws in
-      try tx.set(Note(""), key: "a", in: "notes")
-      try tx.replaceObject(Note("1"), key: "a", in: "notes")
+      try tx.set(ChangedNote(""), key: "a", in: "notes")
+      try tx.replaceObject(ChangedNote("1"), key: "a", in: "notes")
       try tx.remove(key: "a", in: "notes")
-      try tx.set(Note("2"), key: "a", in: "notes")
+      try tx.set(ChangedNote("2"), key: "a", in: "notes")
     }
     for set in sets { #expect(set.text == "+a") }
   }
@@ -164,7 +164,7 @@ import Testing
     let sets = try await changes { tx throws in
       try tx.touchRow(key: "c", in: "notes")
       try tx.removeAll(in: "notes")
-      try tx.set(Note(""), key: "b", in: "notes")
+      try tx.set(ChangedNote(""), key: "b", in: "notes")
     }
     for set in sets {
       #expect(set.text == "!notes +b")
@@ -179,11 +179,11 @@ import Testing
 
   @Test func `where everything was cleared every question is answered with yes`() async throws {
     try fill()
-    try database.change { try $0.set(Note(""), key: "gone", in: "empty") }
+    try database.change { try $0.set(ChangedNote(""), key: "gone", in: "empty") }
     try database.change { try $0.remove(key: "gone", in: "empty") }
     let sets = try await changes { tx throws in
       #expect(try tx.removeAll() == 4)
-      try tx.set(Note(""), key: "new", in: "notes")
+      try tx.set(ChangedNote(""), key: "new", in: "notes")
     }
     for set in sets {
       #expect(set.isEverythingCleared)
@@ -210,7 +210,7 @@ import Testing
     try fill()
     var hooks = Hooks()
     hooks.willRemove = { tx, row in
-      if row.key.string == "a" { try tx.replaceObject(Note("late"), key: "c", in: "notes") }
+      if row.key.string == "a" { try tx.replaceObject(ChangedNote("late"), key: "c", in: "notes") }
     }
     let registered: Registered<Hooks> = try register(hooks)
     #expect(registered.name == "hooks")
@@ -228,7 +228,7 @@ import Testing
     }
     _ = try register(hooks)
     let sets = try await changes { tx throws in
-      try tx.set(Note(""), key: "d", in: "notes")
+      try tx.set(ChangedNote(""), key: "d", in: "notes")
       #expect(throws: Stop.self) { try tx.removeAll(in: "notes") }
       #expect(try tx.count(in: "notes") == 4)
     }
@@ -240,12 +240,12 @@ import Testing
   @Test func `nothing is told of what was rolled back or has thrown`() async throws {
     var told = database.changes().makeAsyncIterator()
     try database.change { tx throws in
-      try tx.set(Note(""), key: "a", in: "notes")
+      try tx.set(ChangedNote(""), key: "a", in: "notes")
       tx.rollback()
     }
     #expect(throws: Stop.self) {
       try database.change { tx throws in
-        try tx.set(Note(""), key: "b", in: "notes")
+        try tx.set(ChangedNote(""), key: "b", in: "notes")
         throw Stop()
       }
     }
@@ -257,11 +257,11 @@ import Testing
   @Test func `nothing is told of nested work that was undone, nor of its object`() async throws {
     try fill()
     let sets = try await changes { tx throws in
-      try tx.set(Note(""), key: "d", in: "notes")
+      try tx.set(ChangedNote(""), key: "d", in: "notes")
       try tx.setCustomObject("outer")
       try? database.change { inner throws in
         try inner.remove(key: "d", in: "notes")
-        try inner.set(Note(""), key: "e", in: "notes")
+        try inner.set(ChangedNote(""), key: "e", in: "notes")
         try inner.removeAll(in: "others")
         try? database.change { innermost throws in
           try innermost.removeAll()
@@ -285,7 +285,7 @@ import Testing
     var told = database.changes().makeAsyncIterator()
     try database.change { tx throws in
       #expect(try tx.remove(key: "none", in: "notes") == false)
-      #expect(try tx.replaceObject(Note(""), key: "none", in: "notes") == false)
+      #expect(try tx.replaceObject(ChangedNote(""), key: "none", in: "notes") == false)
       #expect(try tx.touchRow(key: "none", in: "notes") == false)
     }
     try database.put("z")
@@ -298,7 +298,7 @@ import Testing
     time.advance(60)
     let sets = try await changes(label: "import") { tx throws in
       try tx.setCustomObject(["a": 1])
-      try tx.set(Note(""), key: "ä", in: "notes")
+      try tx.set(ChangedNote(""), key: "ä", in: "notes")
     }
     for set in sets {
       #expect(set.label == "import")
@@ -309,7 +309,7 @@ import Testing
     #expect(sets.map(\.isFromFeed) == [false, true])
     #expect(sets[0].version == sets[1].version)
     #expect(try database.lastVersion() == sets[0].version)
-    for set in try await changes({ try $0.set(Note(""), key: "b", in: "notes") }) {
+    for set in try await changes({ try $0.set(ChangedNote(""), key: "b", in: "notes") }) {
       #expect(set.label == nil)
       #expect(try set.customObject(as: Int.self) == nil)
     }
@@ -318,8 +318,8 @@ import Testing
   @Test func `what extensions tell comes along to who listens, not into the feed`() async throws {
     let counting: Registered<Counting> = try register(Counting())
     let sets = try await changes { tx throws in
-      try tx.set(Note(""), key: "a", in: "notes")
-      try tx.set(Note(""), key: "b", in: "notes")
+      try tx.set(ChangedNote(""), key: "a", in: "notes")
+      try tx.set(ChangedNote(""), key: "b", in: "notes")
     }
     #expect(sets.map(\.changedExtensions) == [["counting"], []])
     #expect(try sets[0].extensionChanges(counting, as: Int.self) == 2)

@@ -8,7 +8,7 @@ import VarveEngine
 @testable import Varve
 
 /// What the rows of the tests hold.
-struct Note: Codable, Hashable, Sendable {
+struct ChangedNote: Codable, Hashable, Sendable {
   var text: String
 
   init(_ text: String) { self.text = text }
@@ -41,7 +41,7 @@ extension Database {
   /// Commits one note, and returns the key.
   @discardableResult
   func put(_ key: String, _ text: String = "", in collection: String = "notes") throws -> String {
-    try change { try $0.set(Note(text), key: key, in: collection) }
+    try change { try $0.set(ChangedNote(text), key: key, in: collection) }
     return key
   }
 

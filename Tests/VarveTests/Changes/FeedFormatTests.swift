@@ -53,7 +53,7 @@ import VarveEngine
     let database = try Database.inMemory()
     let ids = (0..<1_000).map { _ in UUIDKey.random() }
     try database.change { tx in
-      for id in ids { try tx.set(Note(""), key: id, in: "notes") }
+      for id in ids { try tx.set(ChangedNote(""), key: id, in: "notes") }
     }
     #expect(database.core.feed.size < 1_000 * 20 + 40)
     let before = database.core.feed.size
@@ -111,8 +111,8 @@ import VarveEngine
     let database = try Database.inMemory()
     try database.change("large") { tx in
       try tx.setCustomObject(1)
-      try tx.set(Note(""), key: "only", in: "others")
-      for number in 0..<25_000 { try tx.set(Note(""), key: number, in: "numbers") }
+      try tx.set(ChangedNote(""), key: "only", in: "others")
+      for number in 0..<25_000 { try tx.set(ChangedNote(""), key: number, in: "numbers") }
     }
     try database.put("next")
     let snapshot = try database.core.backend.snapshot()
@@ -157,7 +157,7 @@ import VarveEngine
     let thrown = #expect(throws: DatabaseError.self) {
       try database.change { tx in
         try tx.setCustomObject(String(repeating: "x", count: 5_000))
-        try tx.set(Note(""), key: "a", in: "notes")
+        try tx.set(ChangedNote(""), key: "a", in: "notes")
       }
     }
     #expect(thrown?.code == .valueTooLong)
@@ -188,7 +188,8 @@ import VarveEngine
   private static func read(_ bytes: [UInt8]) -> Int {
     var count = 0
     for read in [
-      { (bytes: [UInt8]) throws in _ = try FeedEntry(bytes) }, { _ = try FeedRecord($0) }, { _ = try FeedKey.parse($0) },
+      { (bytes: [UInt8]) throws in _ = try FeedEntry(bytes) }, { _ = try FeedRecord($0) },
+      { _ = try FeedKey.parse($0) },
     ] {
       do {
         try read(bytes)

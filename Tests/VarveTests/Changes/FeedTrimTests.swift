@@ -123,7 +123,7 @@ import VarveEngine
       #expect(database.core.feed.size == (try storedSize(database).size))
       for number in 0..<20 { try database.put("\(Self.text)\(round) \(number)") }
       if round == 20 {
-        try database.change { tx in for number in 0..<12_000 { try tx.set(Note(""), key: number, in: "numbers") } }
+        try database.change { tx in for number in 0..<12_000 { try tx.set(ChangedNote(""), key: number, in: "numbers") } }
       }
       let (size, _) = try storedSize(database)
       #expect(database.core.feed.size == size)
@@ -136,7 +136,7 @@ import VarveEngine
     let database = try Database.inMemory(options: options())
     try database.put("before")
     let before = try database.lastVersion()
-    try database.change { tx in for number in 0..<20_000 { try tx.set(Note(""), key: number, in: "numbers") } }
+    try database.change { tx in for number in 0..<20_000 { try tx.set(ChangedNote(""), key: number, in: "numbers") } }
     #expect(try database.feedEvents(after: before).first?.changes?.rowCount == 20_000)
     try database.put("after")
     #expect(try database.feedEvents(after: before).map(\.text) == ["gap", "+after"])
@@ -150,9 +150,9 @@ import VarveEngine
     var tries = 0
     try database.besides { tx in
       tries += 1
-      _ = try tx.object(Note.self, key: "a", in: "notes")
+      _ = try tx.object(ChangedNote.self, key: "a", in: "notes")
       if tries == 1 { try otherThread { try database.put("a", "changed meanwhile") } }
-      try tx.set(Note(""), key: "b", in: "notes")
+      try tx.set(ChangedNote(""), key: "b", in: "notes")
     }
     #expect(tries == 2)
     #expect(database.core.feed.size == (try storedSize(database).size))
@@ -249,7 +249,7 @@ import VarveEngine
   @Test func `parts that are missing are damage, not less rows`() throws {
     let kept = KeptDatabase(options: options(size: 64 << 20))
     let database = try kept.open()
-    try database.change { tx in for number in 0..<25_000 { try tx.set(Note(""), key: number, in: "numbers") } }
+    try database.change { tx in for number in 0..<25_000 { try tx.set(ChangedNote(""), key: number, in: "numbers") } }
     let version = try database.lastVersion()
     let backend = try #require(database.core.backend as? EngineBackend)
     let family = database.core.catalog.families.feed

@@ -37,7 +37,7 @@ import VarveEngine
     for number in 0..<20 {
       try writer.change("commit \(number)") { tx in
         try tx.setCustomObject(number)
-        try tx.set(Note(""), key: "k\(number)", in: "notes")
+        try tx.set(ChangedNote(""), key: "k\(number)", in: "notes")
       }
       let told = try await changes.nextChanges()
       #expect(told.text == "+k\(number)")
@@ -73,23 +73,23 @@ import VarveEngine
 
   @Test func `a collection that is made while it is followed is known when it is told of`() async throws {
     var changes = follower.changes().makeAsyncIterator()
-    var row = follower.observe(Note.self, key: "a", in: "later").makeAsyncIterator()
+    var row = follower.observe(ChangedNote.self, key: "a", in: "later").makeAsyncIterator()
     #expect(try await row.next() == .some(nil))
     try writer.put("a", "text", in: "later")
     let told = try await changes.nextChanges()
     #expect(told.changedCollections == ["later"])
-    #expect(try await row.next() == .some(Note("text")))
+    #expect(try await row.next() == .some(ChangedNote("text")))
     try end()
   }
 
   @Test func `rows and collections are observed across processes`() async throws {
-    var row = follower.observe(Note.self, key: "a", in: "notes").makeAsyncIterator()
+    var row = follower.observe(ChangedNote.self, key: "a", in: "notes").makeAsyncIterator()
     var collection = follower.observe(in: "notes").makeAsyncIterator()
     #expect(try await row.next() == .some(nil))
     #expect(try await collection.next()?.isReload == true)
     for number in 0..<10 {
       try writer.put("a", "\(number)")
-      #expect(try await row.next() == .some(Note("\(number)")))
+      #expect(try await row.next() == .some(ChangedNote("\(number)")))
       let change = try #require(try await collection.next())
       #expect(change.changedKeys.map(\.string) == ["a"])
     }
@@ -128,7 +128,7 @@ import VarveEngine
 
   @Test func `closing the follower ends its sequences, whatever they wait for`() async throws {
     let sequences = (0..<3).map { _ in follower.changes() }
-    let row = follower.observe(Note.self, key: "a", in: "notes")
+    let row = follower.observe(ChangedNote.self, key: "a", in: "notes")
     let tasks = sequences.map { sequence in
       Task {
         var count = 0
@@ -169,12 +169,12 @@ import VarveEngine
   @Test func `a process that writes no feed is heard as gaps`() async throws {
     try writer.endNow()
     let silent = try Self.open("\(directory.path)/followed.varve", feed: nil)
-    var row = follower.observe(Note.self, key: "a", in: "notes").makeAsyncIterator()
+    var row = follower.observe(ChangedNote.self, key: "a", in: "notes").makeAsyncIterator()
     #expect(try await row.next() == .some(nil))
     var changes = follower.changes().makeAsyncIterator()
     try silent.put("a", "1")
     #expect(try await changes.next(1) == ["gap"])
-    #expect(try await row.next() == .some(Note("1")))
+    #expect(try await row.next() == .some(ChangedNote("1")))
     try follower.endNow()
     try silent.endNow()
   }

@@ -10,8 +10,8 @@ import VarveEngine
   private let database: Database
   init() throws { database = try Database.inMemory() }
 
-  private func observe(_ key: String) -> ObjectObservation<Note>.Iterator {
-    database.observe(Note.self, key: key, in: "notes").makeAsyncIterator()
+  private func observe(_ key: String) -> ObjectObservation<ChangedNote>.Iterator {
+    database.observe(ChangedNote.self, key: key, in: "notes").makeAsyncIterator()
   }
 
   // MARK: - Rows
@@ -19,21 +19,21 @@ import VarveEngine
   @Test func `a row is observed from what it is on, through every change`() async throws {
     try database.put("a", "1")
     var notes = observe("a")
-    #expect(try await notes.next() == .some(Note("1")))
+    #expect(try await notes.next() == .some(ChangedNote("1")))
     try database.put("a", "2")
-    #expect(try await notes.next() == .some(Note("2")))
-    try database.change { try $0.replaceObject(Note("3"), key: "a", in: "notes") }
-    #expect(try await notes.next() == .some(Note("3")))
+    #expect(try await notes.next() == .some(ChangedNote("2")))
+    try database.change { try $0.replaceObject(ChangedNote("3"), key: "a", in: "notes") }
+    #expect(try await notes.next() == .some(ChangedNote("3")))
     try database.change { try $0.touchRow(key: "a", in: "notes") }
-    #expect(try await notes.next() == .some(Note("3")))
+    #expect(try await notes.next() == .some(ChangedNote("3")))
     try database.change { try $0.remove(key: "a", in: "notes") }
     #expect(try await notes.next() == .some(nil))
     try database.put("a", "4")
-    #expect(try await notes.next() == .some(Note("4")))
+    #expect(try await notes.next() == .some(ChangedNote("4")))
     try database.change { try $0.removeAll(in: "notes") }
     #expect(try await notes.next() == .some(nil))
     try database.put("a", "5")
-    #expect(try await notes.next() == .some(Note("5")))
+    #expect(try await notes.next() == .some(ChangedNote("5")))
     try database.change { try $0.removeAll() }
     #expect(try await notes.next() == .some(nil))
   }
@@ -44,20 +44,20 @@ import VarveEngine
     try database.put("b")
     try database.change { try $0.removeAll(in: "notes") }
     try database.change { tx in
-      try tx.set(Note("gone"), key: "a", in: "notes")
+      try tx.set(ChangedNote("gone"), key: "a", in: "notes")
       try tx.remove(key: "a", in: "notes")
     }
     try database.put("a", "there")
-    #expect(try await notes.next() == .some(Note("there")))
+    #expect(try await notes.next() == .some(ChangedNote("there")))
   }
 
   @Test func `who is slower than commits gets the newest, not what was in between`() async throws {
     var notes = observe("a")
     for number in 0..<1_000 { try database.put("a", "\(number)") }
-    #expect(try await notes.next() == .some(Note("999")))
+    #expect(try await notes.next() == .some(ChangedNote("999")))
     try database.put("b")
     try database.put("a", "last")
-    #expect(try await notes.next() == .some(Note("last")))
+    #expect(try await notes.next() == .some(ChangedNote("last")))
   }
 
   @Test func `every consumer sees the last, and never something older than before`() async throws {
@@ -83,11 +83,11 @@ import VarveEngine
   @Test func `other rows wake nobody`() async throws {
     for number in 0..<1_000 { try database.put("k\(number)", "0") }
     var observers = (0..<1_000).map { observe("k\($0)") }
-    for index in observers.indices { #expect(try await observers[index].next() == .some(Note("0"))) }
+    for index in observers.indices { #expect(try await observers[index].next() == .some(ChangedNote("0"))) }
     var told = database.changes().makeAsyncIterator()
     try database.put("k7", "1")
     #expect(try await told.next(1) == ["~k7"])
-    #expect(try await observers[7].next() == .some(Note("1")))
+    #expect(try await observers[7].next() == .some(ChangedNote("1")))
     #expect(observers.indices.filter { observers[$0].isDue } == [])
     // One subscription for all of them.
     #expect(database.core.changes.subscriptionCount == 2)
@@ -95,9 +95,9 @@ import VarveEngine
 
   @Test func `a row that can't be decoded is thrown, and can be observed anew`() async throws {
     try database.put("a")
-    let observation = database.observe(Note.self, key: "a", in: "notes")
+    let observation = database.observe(ChangedNote.self, key: "a", in: "notes")
     var notes = observation.makeAsyncIterator()
-    #expect(try await notes.next() == .some(Note("")))
+    #expect(try await notes.next() == .some(ChangedNote("")))
     try database.change { try $0.set(["no": "note"], key: "a", in: "notes") }
     let thrown = await #expect(throws: DatabaseError.self) { try await notes.next() }
     #expect(thrown?.code == .decodingFailed)
@@ -105,27 +105,27 @@ import VarveEngine
     #expect(try await notes.next() == nil)
     try database.put("a", "again")
     var anew = observation.makeAsyncIterator()
-    #expect(try await anew.next() == .some(Note("again")))
+    #expect(try await anew.next() == .some(ChangedNote("again")))
   }
 
   @Test func `a key that can't be one, or is of another type, is thrown`() async throws {
     try database.put("a")
-    var nan = database.observe(Note.self, key: Double.nan, in: "notes").makeAsyncIterator()
+    var nan = database.observe(ChangedNote.self, key: Double.nan, in: "notes").makeAsyncIterator()
     let invalid = await #expect(throws: DatabaseError.self) { try await nan.next() }
     #expect(invalid?.code == .invalidKey)
-    var number = database.observe(Note.self, key: 7, in: "notes").makeAsyncIterator()
+    var number = database.observe(ChangedNote.self, key: 7, in: "notes").makeAsyncIterator()
     let other = await #expect(throws: DatabaseError.self) { try await number.next() }
     #expect(other?.code == .keyTypeDiffers)
   }
 
   @Test func `an observation that begins inside of a transaction sees it when it is committed`() async throws {
     try database.put("a", "before")
-    var notes: ObjectObservation<Note>.Iterator?
+    var notes: ObjectObservation<ChangedNote>.Iterator?
     try database.change { tx in
-      try tx.set(Note("after"), key: "a", in: "notes")
+      try tx.set(ChangedNote("after"), key: "a", in: "notes")
       notes = observe("a")
     }
-    #expect(try await notes?.next() == .some(Note("after")))
+    #expect(try await notes?.next() == .some(ChangedNote("after")))
   }
 
   // MARK: - Ends
@@ -159,14 +159,14 @@ import VarveEngine
   }
 
   @Test func `a task that is cancelled leaves at once, and another goes on`() async throws {
-    let observation = database.observe(Note.self, key: "a", in: "notes")
+    let observation = database.observe(ChangedNote.self, key: "a", in: "notes")
     let task = Task { for try await _ in observation {} }
     var other = observe("a")
     #expect(try await other.next() == .some(nil))
     task.cancel()
     await #expect(throws: CancellationError.self) { try await task.value }
     try database.put("a", "1")
-    #expect(try await other.next() == .some(Note("1")))
+    #expect(try await other.next() == .some(ChangedNote("1")))
   }
 
   @Test func `closing from the decoding of an observed object is refused`() async throws {
@@ -188,8 +188,8 @@ import VarveEngine
     #expect(first.version == (try database.lastVersion()))
     try database.put("x", in: "others")
     try database.change { tx in
-      try tx.set(Note(""), key: "c", in: "notes")
-      try tx.set(Note(""), key: "b", in: "notes")
+      try tx.set(ChangedNote(""), key: "c", in: "notes")
+      try tx.set(ChangedNote(""), key: "b", in: "notes")
       try tx.remove(key: "a", in: "notes")
     }
     let second = try #require(try await changes.next())
@@ -234,11 +234,11 @@ import VarveEngine
     #expect(try await changes.next()?.isReload == true)
     try database.change { tx in
       try tx.removeAll(in: "notes")
-      try tx.set(Note(""), key: "b", in: "notes")
+      try tx.set(ChangedNote(""), key: "b", in: "notes")
     }
     let cleared = try #require(try await changes.next())
     #expect(cleared.isReload && cleared.changedKeys.isEmpty)
-    try database.change { tx in for number in 0..<5_000 { try tx.set(Note(""), key: "k\(number)", in: "notes") } }
+    try database.change { tx in for number in 0..<5_000 { try tx.set(ChangedNote(""), key: "k\(number)", in: "notes") } }
     #expect(try await changes.next()?.isReload == true)
     try database.put("c")
     #expect(try await changes.next()?.changedKeys.map(\.string) == ["c"])
@@ -253,9 +253,11 @@ import VarveEngine
       var rows: [String: String] = [:]
       for try await change in sequence {
         if change.isReload { rows = [:] }
-        let keys = try change.isReload ? database.look { try $0.keys(String.self, in: "notes") } : change.changedKeys.map(\.string)
+        let keys =
+          try change.isReload
+          ? database.look { try $0.keys(String.self, in: "notes") } : change.changedKeys.map(\.string)
         for key in keys {
-          rows[key] = try database.look { try $0.object(Note.self, key: key, in: "notes")?.text }
+          rows[key] = try database.look { try $0.object(ChangedNote.self, key: key, in: "notes")?.text }
         }
         for key in change.removedKeys { rows[key.string] = nil }
         if rows["end"] != nil { return rows }
@@ -269,14 +271,14 @@ import VarveEngine
         switch random.below(10) {
         case 0: try tx.removeAll(in: "notes")
         case 1, 2, 3: try tx.remove(key: key, in: "notes")
-        default: try tx.set(Note("\(number)"), key: key, in: "notes")
+        default: try tx.set(ChangedNote("\(number)"), key: key, in: "notes")
         }
       }
       if number % 10 == 0 { await Task.yield() }
     }
     try database.put("end", "end")
     let expected = try database.look { tx in
-      try tx.keys(String.self, in: "notes").map { ($0, try tx.object(Note.self, key: $0, in: "notes")?.text ?? "") }
+      try tx.keys(String.self, in: "notes").map { ($0, try tx.object(ChangedNote.self, key: $0, in: "notes")?.text ?? "") }
     }
     #expect(try await task.value == Dictionary(uniqueKeysWithValues: expected))
   }

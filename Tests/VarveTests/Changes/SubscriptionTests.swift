@@ -21,7 +21,7 @@ import VarveEngine
         try? database.change { tx throws in
           let next = (try tx.object(Int.self, key: "next", in: "counters") ?? 0) + 1
           try tx.set(next, key: "next", in: "counters")
-          try tx.set(Note(""), key: "\(writer) \(number)", in: "notes")
+          try tx.set(ChangedNote(""), key: "\(writer) \(number)", in: "notes")
           try tx.setCustomObject(next)
         }
       }
@@ -131,10 +131,10 @@ import VarveEngine
     var sequence: ChangeSequence?
     var behind: ChangeSequence?
     try database.change { tx throws in
-      try tx.set(Note(""), key: "b", in: "notes")
+      try tx.set(ChangedNote(""), key: "b", in: "notes")
       sequence = database.changes()
       behind = database.changes(after: tx.version)
-      try tx.set(Note(""), key: "c", in: "notes")
+      try tx.set(ChangedNote(""), key: "c", in: "notes")
     }
     for made in [sequence, behind] {
       var iterator = try #require(made).makeAsyncIterator()
@@ -221,7 +221,7 @@ import VarveEngine
     gate.shut()
     // On threads of their own: they wait at the gate.
     Thread.detachNewThread {
-      try? database.change(durability: .power) { try $0.set(Note(""), key: "b", in: "notes") }
+      try? database.change(durability: .power) { try $0.set(ChangedNote(""), key: "b", in: "notes") }
     }
     gate.waitUntilHeld()
     // Applied: the next writer reads it; nobody else does.
@@ -230,7 +230,7 @@ import VarveEngine
     Thread.detachNewThread {
       try? database.change(durability: .power) { tx throws in
         #expect(try tx.contains(key: "b", in: "notes"))
-        try tx.set(Note(""), key: "c", in: "notes")
+        try tx.set(ChangedNote(""), key: "c", in: "notes")
       }
     }
     gate.waitUntilHeld(2)

@@ -32,79 +32,86 @@ struct BinaryContainerTests {
   }
 
   @Test func `nested containers may be filled in any order`() throws {
-    try expectAsJSON(Writer { encoder in
-      var container = encoder.container(keyedBy: Key.self)
-      var a = container.nestedContainer(keyedBy: Key.self, forKey: .a)
-      var b = container.nestedUnkeyedContainer(forKey: .b)
-      try container.encode("c", forKey: .c)
-      try b.encode(1)
-      try a.encode(2, forKey: .b)
-      try b.encode(contentsOf: [3, 4])
-      try a.encode(5, forKey: .a)
-      var inner = b.nestedContainer(keyedBy: Key.self)
-      try a.encode(["x"], forKey: .d)
-      try inner.encode(6, forKey: .a)
-    }, "keyed")
-    try expectAsJSON(Writer { encoder in
-      var list = encoder.unkeyedContainer()
-      var first = list.nestedUnkeyedContainer()
-      var second = list.nestedContainer(keyedBy: Key.self)
-      try list.encode(Zoo.Point(x: 1, y: 2))
-      try list.encode(Zoo.Point(x: 3, y: 4))
-      try second.encode(1, forKey: .a)
-      try first.encode(2)
-      #expect(list.count == 4 && first.count == 1)
-    }, "unkeyed")
-    try expectAsJSON(Writer { encoder in
-      var map = encoder.container(keyedBy: PathKey.self)
-      var late = map.nestedUnkeyedContainer(forKey: PathKey(stringValue: "z"))
-      var later = map.nestedUnkeyedContainer(forKey: PathKey(stringValue: "y"))
-      try map.encode(1, forKey: PathKey(stringValue: "a"))
-      try late.encode(contentsOf: 0..<20)
-      try later.encode("x")
-    }, "map")
+    try expectAsJSON(
+      Writer { encoder in
+        var container = encoder.container(keyedBy: Key.self)
+        var a = container.nestedContainer(keyedBy: Key.self, forKey: .a)
+        var b = container.nestedUnkeyedContainer(forKey: .b)
+        try container.encode("c", forKey: .c)
+        try b.encode(1)
+        try a.encode(2, forKey: .b)
+        try b.encode(contentsOf: [3, 4])
+        try a.encode(5, forKey: .a)
+        var inner = b.nestedContainer(keyedBy: Key.self)
+        try a.encode(["x"], forKey: .d)
+        try inner.encode(6, forKey: .a)
+      }, "keyed")
+    try expectAsJSON(
+      Writer { encoder in
+        var list = encoder.unkeyedContainer()
+        var first = list.nestedUnkeyedContainer()
+        var second = list.nestedContainer(keyedBy: Key.self)
+        try list.encode(Zoo.Point(x: 1, y: 2))
+        try list.encode(Zoo.Point(x: 3, y: 4))
+        try second.encode(1, forKey: .a)
+        try first.encode(2)
+        #expect(list.count == 4 && first.count == 1)
+      }, "unkeyed")
+    try expectAsJSON(
+      Writer { encoder in
+        var map = encoder.container(keyedBy: PathKey.self)
+        var late = map.nestedUnkeyedContainer(forKey: PathKey(stringValue: "z"))
+        var later = map.nestedUnkeyedContainer(forKey: PathKey(stringValue: "y"))
+        try map.encode(1, forKey: PathKey(stringValue: "a"))
+        try late.encode(contentsOf: 0..<20)
+        try later.encode("x")
+      }, "map")
   }
 
   @Test func `super encoders may be used late`() throws {
-    try expectAsJSON(Writer { encoder in
-      var container = encoder.container(keyedBy: Key.self)
-      let parent = container.superEncoder()
-      let other = container.superEncoder(forKey: .d)
-      try container.encode(1, forKey: .a)
-      var list = container.nestedUnkeyedContainer(forKey: .b)
-      let element = list.superEncoder()
-      try list.encode(2)
-      try Zoo.Point(x: 3, y: 4).encode(to: parent)
-      try [5, 6].encode(to: other)
-      var single = element.singleValueContainer()
-      try single.encode("element")
-    }, "late")
-    try expectAsJSON(Writer { encoder in
-      var container = encoder.container(keyedBy: Key.self)
-      _ = container.superEncoder()
-      _ = container.nestedContainer(keyedBy: Key.self, forKey: .a)
-      _ = container.nestedUnkeyedContainer(forKey: .b)
-    }, "never used")
+    try expectAsJSON(
+      Writer { encoder in
+        var container = encoder.container(keyedBy: Key.self)
+        let parent = container.superEncoder()
+        let other = container.superEncoder(forKey: .d)
+        try container.encode(1, forKey: .a)
+        var list = container.nestedUnkeyedContainer(forKey: .b)
+        let element = list.superEncoder()
+        try list.encode(2)
+        try Zoo.Point(x: 3, y: 4).encode(to: parent)
+        try [5, 6].encode(to: other)
+        var single = element.singleValueContainer()
+        try single.encode("element")
+      }, "late")
+    try expectAsJSON(
+      Writer { encoder in
+        var container = encoder.container(keyedBy: Key.self)
+        _ = container.superEncoder()
+        _ = container.nestedContainer(keyedBy: Key.self, forKey: .a)
+        _ = container.nestedUnkeyedContainer(forKey: .b)
+      }, "never used")
   }
 
   @Test func `a container for the same value may be asked for again`() throws {
-    try expectAsJSON(Writer { encoder in
-      var one = encoder.container(keyedBy: Key.self)
-      try one.encode(1, forKey: .a)
-      var other = encoder.container(keyedBy: PathKey.self)
-      try other.encode(2, forKey: PathKey(stringValue: "other"))
-      try one.encode(3, forKey: .b)
-      var again = encoder.container(keyedBy: Key.self)
-      try again.encode([1: "x"], forKey: .c)
-      try other.encodeNil(forKey: PathKey(stringValue: "nil"))
-    }, "keyed")
-    try expectAsJSON(Writer { encoder in
-      var one = encoder.unkeyedContainer()
-      try one.encode(1)
-      var other = encoder.unkeyedContainer()
-      try other.encode(2)
-      try one.encode(3)
-    }, "unkeyed")
+    try expectAsJSON(
+      Writer { encoder in
+        var one = encoder.container(keyedBy: Key.self)
+        try one.encode(1, forKey: .a)
+        var other = encoder.container(keyedBy: PathKey.self)
+        try other.encode(2, forKey: PathKey(stringValue: "other"))
+        try one.encode(3, forKey: .b)
+        var again = encoder.container(keyedBy: Key.self)
+        try again.encode([1: "x"], forKey: .c)
+        try other.encodeNil(forKey: PathKey(stringValue: "nil"))
+      }, "keyed")
+    try expectAsJSON(
+      Writer { encoder in
+        var one = encoder.unkeyedContainer()
+        try one.encode(1)
+        var other = encoder.unkeyedContainer()
+        try other.encode(2)
+        try one.encode(3)
+      }, "unkeyed")
   }
 
   @Test func `arrays of changing kinds keep their elements`() throws {
@@ -115,10 +122,11 @@ struct BinaryContainerTests {
     for first in parts.indices {
       for second in parts.indices {
         for third in parts.indices {
-          try expectAsJSON(Writer { encoder in
-            var list = encoder.unkeyedContainer()
-            for index in [first, first, second, third, first] { try list.encode(Erased(parts[index])) }
-          }, "\(first) \(second) \(third)")
+          try expectAsJSON(
+            Writer { encoder in
+              var list = encoder.unkeyedContainer()
+              for index in [first, first, second, third, first] { try list.encode(Erased(parts[index])) }
+            }, "\(first) \(second) \(third)")
         }
       }
     }
@@ -131,31 +139,33 @@ struct BinaryContainerTests {
   }
 
   @Test func `fields of every type are kept, through every door`() throws {
-    try expectAsJSON(Writer { encoder in
-      var list = encoder.unkeyedContainer()
-      try list.encode(true)
-      try list.encode("s")
-      try list.encode(1.5)
-      try list.encode(Float(2.5))
-      try list.encode(Int8(1))
-      try list.encode(Int16(2))
-      try list.encode(Int32(3))
-      try list.encode(Int64(4))
-      try list.encode(UInt(5))
-      try list.encode(UInt8(6))
-      try list.encode(UInt16(7))
-      try list.encode(UInt32(8))
-      try list.encode(UInt64(9))
-      try list.encodeNil()
-      for value in [1 as Int8, 2] { try list.encode(Zoo.Wrapper(value: value)) }
-      try list.encode(Zoo.Integers.least)
-      try list.encode(Zoo.Optionals.full.int8)
-    }, "unkeyed")
+    try expectAsJSON(
+      Writer { encoder in
+        var list = encoder.unkeyedContainer()
+        try list.encode(true)
+        try list.encode("s")
+        try list.encode(1.5)
+        try list.encode(Float(2.5))
+        try list.encode(Int8(1))
+        try list.encode(Int16(2))
+        try list.encode(Int32(3))
+        try list.encode(Int64(4))
+        try list.encode(UInt(5))
+        try list.encode(UInt8(6))
+        try list.encode(UInt16(7))
+        try list.encode(UInt32(8))
+        try list.encode(UInt64(9))
+        try list.encodeNil()
+        for value in [1 as Int8, 2] { try list.encode(Zoo.Wrapper(value: value)) }
+        try list.encode(Zoo.Integers.least)
+        try list.encode(Zoo.Optionals.full.int8)
+      }, "unkeyed")
     for value: any Encodable in [Int8(1), Int16(2), UInt(3), UInt32(4), Float(0.5), true, "x", UInt64.max] {
-      try expectAsJSON(Writer { encoder in
-        var container = encoder.singleValueContainer()
-        try container.encode(value)
-      }, "single \(value)")
+      try expectAsJSON(
+        Writer { encoder in
+          var container = encoder.singleValueContainer()
+          try container.encode(value)
+        }, "single \(value)")
     }
   }
 

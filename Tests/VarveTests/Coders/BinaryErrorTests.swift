@@ -33,7 +33,9 @@ struct BinaryErrorTests {
   }
 
   @Test func `an error carries the path to the field`() throws {
-    struct Old: Codable { var shelves: [String: [[Zoo.Point]]] = ["low": [[], [Zoo.Point(x: 1, y: 2), Zoo.Point(x: 3, y: 300)]]] }
+    struct Old: Codable {
+      var shelves: [String: [[Zoo.Point]]] = ["low": [[], [Zoo.Point(x: 1, y: 2), Zoo.Point(x: 3, y: 300)]]]
+    }
     struct New: Codable {
       struct Small: Codable { var x: Int, y: UInt8 }
       var shelves: [String: [[Small]]]
@@ -79,9 +81,10 @@ struct BinaryErrorTests {
     let row = try coder.encode(Spy(inner: .init(list: [.init(), .init()])))
     let first = "inner.list[0]"
     let second = "inner.list[1]"
-    #expect(Spy.Inner.Leaf.paths.take() == [
-      first, first + ".n", first + ".n[0].super", second, second + ".n", second + ".n[0].super",
-    ])
+    #expect(
+      Spy.Inner.Leaf.paths.take() == [
+        first, first + ".n", first + ".n[0].super", second, second + ".n", second + ".n[0].super",
+      ])
     _ = try coder.decode(Spy.self, row)
     #expect(Spy.Inner.Leaf.paths.take() == [first, first, second, second])
   }
@@ -187,7 +190,9 @@ struct BinaryErrorTests {
     }
     for _ in 0..<2 {
       for between in [false, true] {
-        #expect(coderFault { _ = try coder.encode([Twice(between: between)]) } == CoderFault(.encodingFailed, .invalidValue, "[0].a"))
+        #expect(
+          coderFault { _ = try coder.encode([Twice(between: between)]) }
+            == CoderFault(.encodingFailed, .invalidValue, "[0].a"))
       }
       #expect(coderFault { _ = try coder.encode(TwiceInMap()) } == CoderFault(.encodingFailed, .invalidValue, "k"))
     }
@@ -218,7 +223,8 @@ struct BinaryErrorTests {
     }
     for kind in 0..<3 {
       #expect(
-        coderFault { _ = try coder.encode([Confused(kind: kind)]) } == CoderFault(.encodingFailed, .invalidValue, "[0]"))
+        coderFault { _ = try coder.encode([Confused(kind: kind)]) } == CoderFault(.encodingFailed, .invalidValue, "[0]")
+      )
       #expect(coderFault { _ = try coder.encode(Confused(kind: kind)) }?.kind == .invalidValue)
     }
   }

@@ -40,7 +40,8 @@ struct BinaryEvolutionTests {
       coderFault { _ = try coder.convert(First(), to: Required.self) }
         == CoderFault(.decodingFailed, .keyNotFound, "missing"))
     #expect(
-      coderFault { _ = try coder.convert(First(), to: Renamed.self) } == CoderFault(.decodingFailed, .keyNotFound, "title"))
+      coderFault { _ = try coder.convert(First(), to: Renamed.self) }
+        == CoderFault(.decodingFailed, .keyNotFound, "title"))
   }
 
   @Test func `an optional that is absent or null can't become required, and any other can`() throws {
@@ -121,8 +122,9 @@ struct BinaryEvolutionTests {
     #expect(coderFault { _ = try coder.convert([Zoo.Point(x: 1, y: 2)], to: [Int].self) } == mismatch)
     #expect(coderFault { _ = try coder.convert([Zoo.Point(x: 1, y: 2)], to: [[Int]].self) } == mismatch)
     #expect(coderFault { _ = try coder.convert([["x": 1]], to: [String].self) } == mismatch)
-    #expect(coderFault { _ = try coder.convert([nil, 1] as [Int?], to: [Int].self) }
-      == CoderFault(.decodingFailed, .valueNotFound, "[0]"))
+    #expect(
+      coderFault { _ = try coder.convert([nil, 1] as [Int?], to: [Int].self) }
+        == CoderFault(.decodingFailed, .valueNotFound, "[0]"))
     let top = CoderFault(.decodingFailed, .typeMismatch, "the value itself")
     #expect(coderFault { _ = try coder.convert(Zoo.Point(x: 1, y: 2), to: Int.self) } == top)
     #expect(coderFault { _ = try coder.convert(Zoo.Point(x: 1, y: 2), to: UUID.self) } == top)

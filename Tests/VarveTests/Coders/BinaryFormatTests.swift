@@ -36,8 +36,9 @@ struct BinaryFormatTests {
     #expect(Array(try bytes(String(repeating: "a", count: 64)).prefix(3)) == hex("c74061"))
     #expect(try bytes(Data([1, 2])) == hex("c8020102"))
     #expect(try bytes([1, 2] as [UInt8]) == hex("c8020102"))
-    #expect(try bytes(UUID(uuid: (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)))
-      == hex("c9000102030405060708090a0b0c0d0e0f"))
+    #expect(
+      try bytes(UUID(uuid: (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)))
+        == hex("c9000102030405060708090a0b0c0d0e0f"))
     #expect(try bytes(Date(timeIntervalSinceReferenceDate: 1)) == hex("ca000000000000f03f"))
     #expect(try bytes(try #require(URL(string: "a:b"))) == hex("cb03613a62"))
     #expect(try bytes(Decimal(string: "-1.5")) == hex("cc042d312e35"))
@@ -79,9 +80,10 @@ struct BinaryFormatTests {
     let empty = try coder.encode(Zoo.Optionals())
     let full = try coder.encode(Zoo.Optionals.full)
     #expect(empty == (full.shape, Array(repeating: 0xc0, count: 12)))
-    #expect(try shapes.texts == [
-      "{int, string, double, bool, float, int8, uint64, date, uuid, nested, list, twice}", "{x, y}",
-    ])
+    #expect(
+      try shapes.texts == [
+        "{int, string, double, bool, float, int8, uint64, date, uuid, nested, list, twice}", "{x, y}",
+      ])
   }
 
   @Test func `large shape numbers move the content`() throws {
@@ -105,7 +107,9 @@ struct BinaryFormatTests {
   }
 
   @Test func `bytes that are no shape are refused`() throws {
-    let damaged = ["", "01", "0100", "010102 61", "010161", "01 02 0161 0161", "01 01 0161 00", "01 01 01 ff", "01 ffff7f"]
+    let damaged = [
+      "", "01", "0100", "010102 61", "010161", "01 02 0161 0161", "01 01 0161 00", "01 01 01 ff", "01 ffff7f",
+    ]
     for text in damaged {
       #expect(throws: DatabaseError.self, "\(text)") { try Shape(hex(text)) }
     }

@@ -28,10 +28,12 @@ struct BinaryReadingTests {
   private func read(_ body: @escaping @Sendable (any Decoder) throws -> Void) throws {
     let bare = try coder.encode(Record())
     let inArray = try coder.encode([Record(), Record()])
-    let map = try coder.encode(Zoo.Payload.object([
-      "a": .int(1), "b": .object(["x": .array([.int(1), .int(2)]), "y": .array([])]),
-      "c": .array([.object(["x": .int(1), "y": .int(2)]), .object(["x": .int(3), "y": .int(4)])]), "d": .string("text"),
-    ]))
+    let map = try coder.encode(
+      Zoo.Payload.object([
+        "a": .int(1), "b": .object(["x": .array([.int(1), .int(2)]), "y": .array([])]),
+        "c": .array([.object(["x": .int(1), "y": .int(2)]), .object(["x": .int(3), "y": .int(4)])]),
+        "d": .string("text"),
+      ]))
     let count = Mutex(0)
     try Reader.$body.withValue({ decoder in
       count.withLock { $0 += 1 }
@@ -76,7 +78,8 @@ struct BinaryReadingTests {
       #expect(try list.decode(Int.self) == 2 && list.isAtEnd && list.count == 2 && list.currentIndex == 2)
       #expect(try first.decode(Zoo.Point.self) == Zoo.Point(x: 3, y: 4) && first.isAtEnd)
       #expect(throws: DecodingError.self) { try first.decode(Zoo.Point.self) }
-      #expect(try second.nestedContainer(keyedBy: PathKey.self).decode(Int.self, forKey: PathKey(stringValue: "y")) == 4)
+      #expect(
+        try second.nestedContainer(keyedBy: PathKey.self).decode(Int.self, forKey: PathKey(stringValue: "y")) == 4)
       #expect(second.isAtEnd)
       #expect(try decoder.container(keyedBy: PathKey.self).decode(Int.self, forKey: PathKey(stringValue: "a")) == 1)
       #expect(try container.decode(String.self, forKey: .d) == "text")

@@ -47,7 +47,9 @@ struct CoderDamageTests {
       for count in 0..<sample.row.bytes.count {
         let bytes = Array(sample.row.bytes[..<count])
         Self.read(sample, bytes, sample.row.shape, "\(count) bytes")
-        #expect(throws: DatabaseError.self, "\(sample.name), \(count) bytes") { try sample.read((sample.row.shape, bytes)) }
+        #expect(throws: DatabaseError.self, "\(sample.name), \(count) bytes") {
+          try sample.read((sample.row.shape, bytes))
+        }
         #expect(throws: DatabaseError.self, "\(sample.name), \(count) bytes") {
           try Self.coder.untyped((sample.row.shape, bytes))
         }
@@ -100,7 +102,9 @@ struct CoderDamageTests {
     var random = SeededRandom(seed: seed)
     let samples = try Self.samples()
     // Tags of containers and shape numbers more often than others.
-    let likely: [UInt8] = [0xa1, 0xa2, 0xaf, 0xc0, 0xc1, 0xc7, 0xc8, 0xd0, 0xd1, 0xd2, 0xd3, 1, 2, 3, 4, 0x41, 0xff, 0x80]
+    let likely: [UInt8] = [
+      0xa1, 0xa2, 0xaf, 0xc0, 0xc1, 0xc7, 0xc8, 0xd0, 0xd1, 0xd2, 0xd3, 1, 2, 3, 4, 0x41, 0xff, 0x80,
+    ]
     for round in 0..<TestScale.count(4_000) {
       let bytes = (0..<random.below(60)).map { _ in
         random.oneIn(3) ? UInt8(truncatingIfNeeded: random.next()) : likely[random.below(likely.count)]

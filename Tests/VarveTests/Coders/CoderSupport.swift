@@ -109,10 +109,13 @@ struct CoderFault: Equatable, CustomStringConvertible {
     case DecodingError.keyNotFound(let key, let context):
       kind = .keyNotFound
       path = PathKey.text(of: context.codingPath + [key])
-    case DecodingError.typeMismatch(_, let context): (kind, path) = (.typeMismatch, PathKey.text(of: context.codingPath))
-    case DecodingError.valueNotFound(_, let context): (kind, path) = (.valueNotFound, PathKey.text(of: context.codingPath))
+    case DecodingError.typeMismatch(_, let context):
+      (kind, path) = (.typeMismatch, PathKey.text(of: context.codingPath))
+    case DecodingError.valueNotFound(_, let context):
+      (kind, path) = (.valueNotFound, PathKey.text(of: context.codingPath))
     case DecodingError.dataCorrupted(let context): (kind, path) = (.dataCorrupted, PathKey.text(of: context.codingPath))
-    case EncodingError.invalidValue(_, let context): (kind, path) = (.invalidValue, PathKey.text(of: context.codingPath))
+    case EncodingError.invalidValue(_, let context):
+      (kind, path) = (.invalidValue, PathKey.text(of: context.codingPath))
     default: (kind, path) = (.other, "")
     }
   }

@@ -80,7 +80,8 @@ extension RandomNode {
   /// The same fields with other leaves, some of them without a value, some left out.
   private func varied(_ random: inout SeededRandom) -> RandomNode {
     guard case .record(let fields, let isLate) = self else { return self }
-    let varied = fields.filter { _ in !random.oneIn(12) }.map { field -> (key: RandomKey, door: Door, node: RandomNode?) in
+    let varied = fields.filter { _ in !random.oneIn(12) }.map {
+      field -> (key: RandomKey, door: Door, node: RandomNode?) in
       if random.oneIn(10) { return (field.key, field.door, nil) }
       if case .int? = field.node { return (field.key, field.door, .int(RandomNode.randomInt(&random))) }
       if case .string? = field.node { return (field.key, field.door, .string(RandomNode.text(&random))) }

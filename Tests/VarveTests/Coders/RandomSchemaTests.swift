@@ -38,7 +38,8 @@ struct RandomSchemaTests {
   @Test func `a reading that expects something else says so`() throws {
     let binary = ValueCoder(.binary)
     let node = RandomNode.record([(.a, .value, .int(1)), (.b, .value, .list([(.value, .string("x"))]))], isLate: false)
-    let other = RandomNode.record([(.a, .value, .int(2)), (.b, .value, .list([(.value, .string("y"))]))], isLate: false)
+    let other = RandomNode.record(
+      [(.a, .value, .int(2)), (.b, .value, .list([(.value, .string("y"))]))], isLate: false)
     let row = try binary.encode(node)
     var found = 0
     for seed in 0..<20 {

@@ -14,12 +14,14 @@ struct UntypedValueTests {
       var author: String?
     }
     #expect(try coder.json(Book(title: "A", year: 1999)) == #"{"title":"A","year":1999}"#)
-    #expect(try coder.json([Book(year: -1), Book(title: "\"\\\n\u{1}", year: 2)])
-      == #"[{"year":-1},{"title":"\"\\\n\u0001","year":2}]"#)
-    #expect(try coder.json(Zoo.Event.all)
-      == #"[{"ping":{}},{"moved":{"_0":{"x":1,"y":2}}},{"renamed":{"from":"a"}},{"renamed":{"from":"a","to":"b"}},"#
-      + #"{"several":{"_0":1,"_1":2.5,"_2":[{"ping":{}},{"moved":{"_0":{"x":0,"y":0}}},"#
-      + #"{"several":{"_0":0,"_1":0.0,"_2":[]}}]}}]"#)
+    #expect(
+      try coder.json([Book(year: -1), Book(title: "\"\\\n\u{1}", year: 2)])
+        == #"[{"year":-1},{"title":"\"\\\n\u0001","year":2}]"#)
+    #expect(
+      try coder.json(Zoo.Event.all)
+        == #"[{"ping":{}},{"moved":{"_0":{"x":1,"y":2}}},{"renamed":{"from":"a"}},{"renamed":{"from":"a","to":"b"}},"#
+        + #"{"several":{"_0":1,"_1":2.5,"_2":[{"ping":{}},{"moved":{"_0":{"x":0,"y":0}}},"#
+        + #"{"several":{"_0":0,"_1":0.0,"_2":[]}}]}}]"#)
     #expect(try coder.json(["b": [1], "a": []]) == #"{"a":[],"b":[1]}"#)
     #expect(try coder.json([Int?.none, 1]) == "[null,1]")
   }
@@ -61,8 +63,10 @@ struct UntypedValueTests {
   @Test func `the other coders are printed, too`() throws {
     for kind in [CoderKind.json, .propertyList] {
       let coder = ValueCoder(kind)
-      #expect(try coder.json(Zoo.Tree.sample)
-        == #"{"children":[{"children":[{"children":[],"name":"b"}],"name":"a"},{"children":[],"name":"c"}],"name":"root"}"#)
+      #expect(
+        try coder.json(Zoo.Tree.sample)
+          == #"{"children":[{"children":[{"children":[],"name":"b"}],"name":"a"},{"children":[],"name":"c"}],"name":"root"}"#
+      )
       #expect(try coder.json(["a": 1.5]) == #"{"a":1.5}"#)
       #expect(try coder.json(["a": [true]]) == #"{"a":[true]}"#)
     }
@@ -76,14 +80,18 @@ struct UntypedValueTests {
   @Test func `every row of the zoo is a value for the reader`() throws {
     let decoded = try coder.untyped(try coder.encode(Zoo.Scalars.sample))
     guard case .record(let fields) = decoded else { throw DatabaseError(.corruption, "no record") }
-    #expect(fields.map(\.name) == ["bool", "float", "double", "string", "data", "bytes", "date", "uuid", "url", "decimal"])
-    #expect(fields.map(\.value) == [
-      .bool(true), .float(0.1), .double(0.1), .string("Grüße 👋🏽"), .bytes([0, 255, 1]), .bytes([9, 8, 7]), .date(-1.5),
-      .uuid("09090909-0909-0909-0909-090909090909"), .url("file:///a%20b/c"), .decimal("-0.00000000000123456789"),
-    ])
+    #expect(
+      fields.map(\.name) == ["bool", "float", "double", "string", "data", "bytes", "date", "uuid", "url", "decimal"])
+    #expect(
+      fields.map(\.value) == [
+        .bool(true), .float(0.1), .double(0.1), .string("Grüße 👋🏽"), .bytes([0, 255, 1]), .bytes([9, 8, 7]), .date(-1.5),
+        .uuid("09090909-0909-0909-0909-090909090909"), .url("file:///a%20b/c"), .decimal("-0.00000000000123456789"),
+      ])
     let wide = Zoo.Wide(signed: .min, unsigned: .max, list: [], maybe: nil)
-    #expect(try coder.untyped(try coder.encode(wide)) == .record([
-      .init("signed", .integer(.min)), .init("unsigned", .unsigned(.max)), .init("list", .array([])),
-    ]))
+    #expect(
+      try coder.untyped(try coder.encode(wide))
+        == .record([
+          .init("signed", .integer(.min)), .init("unsigned", .unsigned(.max)), .init("list", .array([])),
+        ]))
   }
 }

@@ -157,7 +157,8 @@ struct ValueCoderTests {
       func encode(to encoder: any Encoder) throws {}
     }
     let coder = ValueCoder(.binary)
-    #expect(coderFault { _ = try coder.encode(Silent()) } == CoderFault(.encodingFailed, .invalidValue, "the value itself"))
+    #expect(
+      coderFault { _ = try coder.encode(Silent()) } == CoderFault(.encodingFailed, .invalidValue, "the value itself"))
     #expect(try coder.copy([Silent(), Silent()]).count == 2)
     #expect(try coder.json(Zoo.Wrapper(value: Silent())) == #"{"value":{}}"#)
     #expect(try coder.copy(Zoo.Wrapper(value: Silent())) == Zoo.Wrapper(value: Silent()))

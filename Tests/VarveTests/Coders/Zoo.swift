@@ -64,7 +64,8 @@ enum Zoo {
 
     static let sample = Scalars(
       bool: true, float: 0.1, double: 0.1, string: "Grüße 👋🏽", data: Data([0, 255, 1]), bytes: [9, 8, 7],
-      date: Date(timeIntervalSinceReferenceDate: -1.5), uuid: UUID(uuid: (9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9)),
+      date: Date(timeIntervalSinceReferenceDate: -1.5),
+      uuid: UUID(uuid: (9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9)),
       url: URL(filePath: "/a b/c"), decimal: Decimal(sign: .minus, exponent: -20, significand: 123_456_789))
   }
 
@@ -106,8 +107,10 @@ enum Zoo {
     var tags: Set<String>
 
     static let sample = Library(
-      name: "L", books: (0..<5).map(Book.sample), points: [[], [Point(x: 1, y: 2)], [Point(x: 3, y: 4), Point(x: 5, y: 6)]],
-      empties: [Empty(), Empty()], byName: ["b": Point(x: 0, y: -1), "a": Point(x: 7, y: 70_000), "": Point(x: 1, y: 1)],
+      name: "L", books: (0..<5).map(Book.sample),
+      points: [[], [Point(x: 1, y: 2)], [Point(x: 3, y: 4), Point(x: 5, y: 6)]],
+      empties: [Empty(), Empty()],
+      byName: ["b": Point(x: 0, y: -1), "a": Point(x: 7, y: 70_000), "": Point(x: 1, y: 1)],
       byNumber: [3: "three", -1: "minus", 200: "two hundred"], byPoint: [Point(x: 1, y: 1): "one"], tags: ["t"])
   }
 
@@ -143,7 +146,8 @@ enum Zoo {
     var children: [Tree]
 
     static let sample = Tree(
-      name: "root", children: [Tree(name: "a", children: [Tree(name: "b", children: [])]), Tree(name: "c", children: [])])
+      name: "root",
+      children: [Tree(name: "a", children: [Tree(name: "b", children: [])]), Tree(name: "c", children: [])])
 
     static func chain(_ depth: Int) -> Tree {
       (1..<depth).reduce(Tree(name: "leaf", children: [])) { Tree(name: "\($1)", children: [$0]) }

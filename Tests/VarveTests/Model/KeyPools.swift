@@ -17,7 +17,9 @@ struct KeyPools {
     let texts = Self.drawStrings(&random)
     strings = [StringPool("strings", unsorted: texts), StringPool("own.strings", unsorted: texts)]
     let numbers: [Int] = [.min, .min + 1, -65_536, -256, -255, -1, 0, 1, 255, 256, 65_535, .max - 1, .max]
-    let drawn = (0..<30).map { _ in Int(truncatingIfNeeded: random.next() >> random.below(60)) &* (random.oneIn(2) ? 1 : -1) }
+    let drawn = (0..<30).map { _ in
+      Int(truncatingIfNeeded: random.next() >> random.below(60)) &* (random.oneIn(2) ? 1 : -1)
+    }
     let doubles: [Double] = [
       -.infinity, -.greatestFiniteMagnitude, -1.5, -.leastNonzeroMagnitude, 0, .leastNonzeroMagnitude, 0.1, 0.5, 1,
       .pi, .greatestFiniteMagnitude, .infinity,

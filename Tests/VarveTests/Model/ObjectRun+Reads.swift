@@ -54,7 +54,9 @@ extension ObjectRun {
 
   // MARK: - Walks
 
-  private func rows(_ pool: KeyPool, _ state: ModelState, descending: Bool, where isMeant: (Int) -> Bool = { _ in true })
+  private func rows(
+    _ pool: KeyPool, _ state: ModelState, descending: Bool, where isMeant: (Int) -> Bool = { _ in true }
+  )
     -> [Expected]
   {
     let rows = state[pool.name].filter { isMeant($0.key) }.sorted { $0.key < $1.key }
@@ -149,7 +151,7 @@ extension ObjectRun {
 
   /// Compares what the change set of a transaction says with what the model noted.
   func checkChanges(_ tx: WriteTransaction) throws {
-    let found = ChangeSet(tx.changes, version: .zero, label: nil, custom: nil)
+    guard let found = try ChangeSet.of(tx) else { return }
     try expect(tx.changes.isEmpty, changes.isEmpty, "whether anything changed")
     try expect(found.isEverythingCleared, changes.isEverythingCleared, "whether all was cleared")
     try expect(found.changedCollections, changes.collections.sorted(), "the changed collections")

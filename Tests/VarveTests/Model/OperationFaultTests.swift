@@ -53,7 +53,7 @@ struct OperationFaultTests {
   }
 
   private static func changes(_ tx: WriteTransaction) -> [String] {
-    let changes = ChangeSet(tx.changes, version: .zero, label: nil, custom: nil)
+    guard let changes = try? ChangeSet.of(tx) else { return [] }
     return ["\(changes.isEverythingCleared) \(changes.clearedCollections)"] + changes.allKeys.map { "\($0)" }
   }
 
