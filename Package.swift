@@ -28,14 +28,19 @@ let engineSettings: [SwiftSetting] = [
 
 let package = Package(
   name: "varve",
+  // The first that have `Mutex` and `Atomic`.
+  platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
   products: [
+    .library(name: "Varve", targets: ["Varve"]),
     .library(name: "VarveEngine", targets: ["VarveEngine"]),
     .executable(name: "varve", targets: ["VarveTool"]),
     .executable(name: "varve-quickstart", targets: ["QuickstartJob"]),
   ],
   dependencies: [
-    // For the programs in tools/ alone: no library of this package depends on a package.
-    .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2")
+    // For the programs in tools/ alone.
+    .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+    // For the object floor: the engine depends on no package.
+    .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
   ],
   targets: [
     .systemLibrary(name: "CLZ4", pkgConfig: "liblz4", providers: [.apt(["liblz4-dev"]), .brew(["lz4"])]),
@@ -45,6 +50,11 @@ let package = Package(
       name: "VarveEngine",
       dependencies: ["CVarve", "CLZ4", "CZstd"],
       swiftSettings: settings + engineSettings
+    ),
+    .target(
+      name: "Varve",
+      dependencies: ["VarveEngine", "CVarve", .product(name: "Logging", package: "swift-log")],
+      swiftSettings: settings
     ),
     .executableTarget(
       name: "VarveTool",
@@ -75,6 +85,18 @@ let package = Package(
       name: "varve-put-target",
       dependencies: ["VarveEngine", "AllocationCount"],
       path: "Tests/PutTarget",
+      swiftSettings: settings
+    ),
+    // A second storage behind the door of the object floor, and what its suites have in common.
+    .target(
+      name: "VarveTestSupport",
+      dependencies: ["Varve", "VarveEngine", "EngineTestSupport"],
+      path: "Tests/VarveTestSupport",
+      swiftSettings: settings
+    ),
+    .testTarget(
+      name: "VarveTests",
+      dependencies: ["Varve", "VarveEngine", "EngineTestSupport", "VarveTestSupport"],
       swiftSettings: settings
     ),
     .testTarget(

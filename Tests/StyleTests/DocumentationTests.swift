@@ -3,7 +3,8 @@ import Testing
 
 /// Documents that people find, and examples that compile.
 struct DocumentationTests {
-  private static let landing = "VarveEngine.md"
+  /// The articles that a catalog begins with; each is named like its module.
+  private static let landings = ["VarveEngine.md", "Varve.md"]
 
   @Test func `every article is linked from a Topics list`() {
     let articles = Repository.articles
@@ -30,9 +31,24 @@ struct DocumentationTests {
     #expect(failures.isEmpty, "\(failures)")
   }
 
+  @Test func `the table of errors has every code of the object floor, and no other`() throws {
+    let source = try #require(Repository.file("Sources/Varve/DatabaseError.swift"))
+    let article = try #require(Repository.file("Sources/Varve/Varve.docc/Guides/Errors.md"))
+    let cases = source.lines.filter { $0.hasPrefix("      case ") }
+    let codes = Set(
+      cases.flatMap { $0.dropFirst(11).split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) } })
+    let rows = article.lines.filter { $0.hasPrefix("| `.") }.compactMap { $0.split(separator: "|").first }
+    let listed = rows.flatMap {
+      $0.split(separator: ",").map { $0.trimmingCharacters(in: CharacterSet(charactersIn: " `.")) }
+    }
+    #expect(codes.count > 20)
+    #expect(Set(listed) == codes)
+    #expect(listed.count == codes.count)
+  }
+
   @Test func `an article that nothing links is found`() {
     let articles = [
-      SourceFile(path: "C/" + Self.landing, text: "# A\n\n<doc:Lost>\n\n## Topics\n\n- <doc:Found>\n"),
+      SourceFile(path: "C/" + Self.landings[0], text: "# A\n\n<doc:Lost>\n\n## Topics\n\n- <doc:Found>\n"),
       SourceFile(path: "C/Found.md", text: "# Found\n"), SourceFile(path: "C/D/Lost.md", text: "# Lost\n"),
     ]
     #expect(Self.unlinked(articles).map(\.path) == ["C/D/Lost.md"])
@@ -56,7 +72,8 @@ struct DocumentationTests {
 
   private static func unlinked(_ articles: [SourceFile]) -> [Violation] {
     let linked = Set(articles.flatMap { links($0, topicsOnly: true) }.map(\.name))
-    return articles.filter { article in !article.path.hasSuffix(landing) && !linked.contains(name(article)) }
+    let rest = articles.filter { article in !landings.contains { article.path.hasSuffix("/" + $0) } }
+    return rest.filter { !linked.contains(name($0)) }
       .map { Violation(path: $0.path, line: 1, message: "no Topics list links this article") }
   }
 

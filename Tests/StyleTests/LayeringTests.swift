@@ -37,8 +37,34 @@ struct LayeringTests {
   }
 
   @Test func `the engine imports the standard library, the system and its C modules only`() {
-    let violations = Repository.engineFiles.flatMap(Self.foreignImports)
+    let violations = Repository.engineFiles.flatMap { Self.foreignImports($0) }
     #expect(violations.isEmpty, "\(violations.report)")
+  }
+
+  /// What the object floor stands on.
+  private static let modulesOfObjects: Set<Substring> = [
+    "Synchronization", "Foundation", "Dispatch", "Logging", "CVarve", "VarveEngine", "Glibc", "Musl", "Darwin",
+  ]
+
+  /// The only files of the object floor that know the engine: the door to storage, what opens it, and options that
+  /// are the engine's.
+  private static let doors: Set<String> = [
+    "Backend/EngineBackend.swift", "Backend/StorageBackend.swift", "Database/BackendOpening.swift",
+    "Database/Database.swift", "Database/DatabaseDefinition.swift", "Database/DatabaseOptions.swift",
+    "Database/ObjectSalvage.swift",
+  ]
+
+  @Test func `the object floor reaches the engine through its door alone, and by public names`() {
+    let files = Repository.objectFiles
+    #expect(files.count > 20, "the object floor was not found at \(Repository.root)")
+    let foreign = files.flatMap { Self.foreignImports($0, allowed: Self.modulesOfObjects) }
+    let past = files.filter { file in
+      !Self.doors.contains { file.path.hasSuffix("/" + $0) }
+        && SwiftCode.stripped(file.text).contains("import VarveEngine")
+    }
+    let violations = foreign + past.map { Violation(path: $0.path, line: 1, message: "goes past the door to storage") }
+    #expect(violations.isEmpty, "\(violations.report)")
+    #expect(!files.contains { $0.text.contains("@testable") })
   }
 
   @Test func `a lower folder that names a higher type is found`() {
@@ -131,7 +157,9 @@ struct LayeringTests {
     return isDeclaration && name.first?.isUppercase == true ? String(name) : nil
   }
 
-  private static func foreignImports(_ file: SourceFile) -> [Violation] {
+  private static func foreignImports(
+    _ file: SourceFile, allowed: Set<Substring> = modulesAllowed
+  ) -> [Violation] {
     let lines = SwiftCode.stripped(file.text).split(separator: "\n", omittingEmptySubsequences: false)
     return lines.enumerated().compactMap { index, line in
       let words = line.split { !($0.isLetter || $0.isNumber || $0 == "_") }
@@ -142,8 +170,8 @@ struct LayeringTests {
       guard words[..<place].allSatisfy({ modifiers.contains($0) }) else { return nil }
       let kinds: Set<Substring> = ["struct", "class", "enum", "protocol", "typealias", "func", "let", "var"]
       let module = kinds.contains(words[place + 1]) && place + 2 < words.count ? words[place + 2] : words[place + 1]
-      guard !modulesAllowed.contains(module) else { return nil }
-      return Violation(path: file.path, line: index + 1, message: "the engine does not import \(module)")
+      guard !allowed.contains(module) else { return nil }
+      return Violation(path: file.path, line: index + 1, message: "\(module) is not imported here")
     }
   }
 }

@@ -42,8 +42,13 @@ enum Repository {
   /// The Swift files of the engine.
   static var engineFiles: [SourceFile] { files(in: ["Sources/VarveEngine"], ["swift"]) }
 
-  /// The documents of the DocC catalog.
-  static var articles: [SourceFile] { files(in: ["Sources/VarveEngine/VarveEngine.docc"], ["md"]) }
+  /// The Swift files of the object floor.
+  static var objectFiles: [SourceFile] { files(in: ["Sources/Varve"], ["swift"]) }
+
+  /// The documents of the DocC catalogs.
+  static var articles: [SourceFile] {
+    files(in: ["Sources/VarveEngine/VarveEngine.docc", "Sources/Varve/Varve.docc"], ["md"])
+  }
 }
 
 /// A file by its path from the root. Rules are functions of these, so that each can be shown to fail.

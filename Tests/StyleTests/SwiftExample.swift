@@ -57,7 +57,9 @@ struct ExampleCompiler {
     var imports: Set<Substring> = []
     var functions = ""
     for (number, block) in blocks.enumerated() {
-      functions += "func example\(number)() async throws {\n"
+      // Where two overloads differ by `async` alone, an asynchronous function always means that one.
+      let effects = block.lines.contains { $0.contains("await ") } ? "async throws" : "throws"
+      functions += "func example\(number)() \(effects) {\n"
       functions += "#sourceLocation(file: \"\(block.path)\", line: \(block.line))\n"
       for line in block.lines {
         if line.hasPrefix("import ") {

@@ -75,6 +75,14 @@ void cvarve_advise_huge_pages(void *address, size_t length);
 /// Makes pages present and writable before they are touched. Returns 0 or -errno.
 int32_t cvarve_populate_for_writing(void *address, size_t length);
 
+// --- Thread slot (thread_slot.c) -----------------------------------------------------------------
+
+/// A pointer of the calling thread's own, null at first: which transactions run on it, for the object floor.
+void *_Nullable cvarve_thread_slot(void);
+
+/// Sets it.
+void cvarve_set_thread_slot(void *_Nullable value);
+
 // --- Barriers (barrier.c) ------------------------------------------------------------------------
 
 /// Whether `cvarve_barrier_threads` works here. The first call prepares it.

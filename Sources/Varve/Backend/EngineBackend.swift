@@ -1,0 +1,375 @@
+internal import Synchronization
+public import VarveEngine
+
+/// The engine behind the door: on a disk, in memory, read-only, or following another process.
+///
+/// A family of the door is a column family, its number that one's id. Families that are to be emptied at
+/// each open have a name that begins with `volatile.`.
+///
+/// Safe from any thread.
+public final class EngineBackend: StorageBackend {
+  /// The engine. Whoever writes to the families of the object floor through it goes behind the back of
+  /// every extension.
+  public let engine: Engine
+  private let follower: Follower?
+  /// Whether it lies in memory.
+  public let isInMemory: Bool
+  private let table: Mutex<FamilyTable>
+  private let isClosed = Atomic<Bool>(false)
+  /// Held while somebody begins to wait for commits, and while the storage is marked as closed.
+  private let waiting = Mutex(())
+  /// The last commit that is to survive a loss of power: none behind it is acknowledged before it.
+  private let lastPower = Atomic<UInt64>(0)
+
+  static let volatilePrefix = "volatile."
+
+  /// Over an engine that is open, and that `close` will close. Empties volatile families.
+  public init(_ engine: Engine, isInMemory: Bool = false) throws {
+    self.engine = engine
+    follower = nil
+    self.isInMemory = isInMemory
+    table = Mutex(FamilyTable(engine.families))
+    if !engine.options.readOnly { try emptyVolatileFamilies() }
+  }
+
+  /// Over a follower, which `close` will close.
+  public init(_ follower: Follower) {
+    engine = follower.engine
+    self.follower = follower
+    isInMemory = false
+    table = Mutex(FamilyTable(follower.engine.families))
+  }
+
+  /// The limits of the engine's format.
+  public var limits: StorageLimits {
+    StorageLimits(keySize: 65_535, valueSize: 1 << 30, batchSize: 1 << 30)
+  }
+
+  /// Whether the engine was opened so, or follows.
+  public var isReadOnly: Bool { engine.options.readOnly || follower != nil }
+
+  // MARK: - Families
+
+  /// All families but the engine's own `default`.
+  public func families() throws -> [StorageFamily] {
+    refreshFollowed()
+    return table.withLock { $0.all }.filter { $0.id != 0 }.map { StorageFamily(name: $0.name, number: $0.id) }
+  }
+
+  /// Makes a family, durable at once.
+  public func createFamily(_ name: String, options: StorageFamilyOptions) throws -> StorageFamily {
+    try mapped {
+      let family = try engine.createFamily(name, options: Self.engineOptions(options))
+      table.withLock { $0 = FamilyTable(engine.families) }
+      return StorageFamily(name: family.name, number: family.id)
+    }
+  }
+
+  /// Drops a family, unread.
+  public func dropFamily(_ family: StorageFamily) throws {
+    try mapped {
+      try engine.dropFamily(try columnFamily(family.number))
+      table.withLock { $0 = FamilyTable(engine.families) }
+    }
+  }
+
+  private func emptyVolatileFamilies() throws {
+    let kept = try families().filter { $0.name.hasPrefix(Self.volatilePrefix) }
+    for family in kept { try dropFamily(family) }
+  }
+
+  private static func engineOptions(_ options: StorageFamilyOptions) -> FamilyOptions {
+    FamilyOptions(
+      compression: options.compression, mergeOperator: options.isCounter ? CounterOperator().name : nil)
+  }
+
+  /// A follower's families are those of its last catch-up.
+  private func refreshFollowed() {
+    guard follower != nil else { return }
+    table.withLock { $0 = FamilyTable(engine.families) }
+  }
+
+  fileprivate func columnFamily(_ number: UInt32) throws -> ColumnFamily {
+    if let family = table.withLock({ $0[number] }) { return family }
+    throw DatabaseError(.notFound, "no family has the number \(number): it was dropped")
+  }
+
+  // MARK: - Reading and writing
+
+  /// This instant; of a follower, that of the last commit of its writer.
+  public func snapshot() throws -> any StorageSnapshot {
+    try mapped {
+      if let follower {
+        try follower.catchUp()
+        refreshFollowed()
+      }
+      return EngineBackendSnapshot(engine.snapshot(), table.withLock { $0 }, self)
+    }
+  }
+
+  /// Commits through the engine's group commit.
+  public func commit(
+    _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
+  ) throws -> any StorageTicket {
+    try mapped {
+      let families = table.withLock { $0 }
+      var packed = WriteBatch(capacity: batch.byteCount)
+      try batch.forEach { operation, number, key, value in
+        guard let family = families[number] else {
+          throw DatabaseError(.notFound, "no family has the number \(number): it was dropped")
+        }
+        try add(operation, family, key, value, of: batch, to: &packed)
+      }
+      let durability: Durability = durability == .power ? .power : .process
+      let ticket: CommitTicket
+      if let check {
+        let guarding = try engineGuard(check, families)
+        ticket = try engine.submit(packed, guarding: guarding, durability: durability)
+      } else {
+        ticket = try engine.submit(packed, durability: durability)
+      }
+      if durability == .power { lastPower.max(ticket.sequence.value, ordering: .sequentiallyConsistent) }
+      return EngineTicket(ticket, self, waitsFor: lastPower.load(ordering: .sequentiallyConsistent))
+    }
+  }
+
+  /// Whether everything up to a commit survives a loss of power.
+  fileprivate func isDurable(_ sequence: UInt64) -> Bool {
+    isClosed.load(ordering: .sequentiallyConsistent) || engine.durableSequence.value >= sequence
+  }
+
+  private func add(
+    _ operation: StorageBatch.Operation, _ family: ColumnFamily, _ key: RawSpan, _ value: RawSpan,
+    of whole: StorageBatch, to batch: inout WriteBatch
+  ) throws {
+    switch operation {
+    case .put: try batch.put(key, value, in: family)
+    case .delete: try batch.delete(key, in: family)
+    case .singleDelete: try batch.singleDelete(key, in: family)
+    case .deleteRange: try batch.deleteRange(from: key, to: value, in: family)
+    case .add: try batch.merge(key, value, in: family)
+    case .deleteToEnd: try deleteToEnd(family, from: key.copied, of: whole, to: &batch)
+    case .putStamped:
+      try batch.putStamped(
+        key.copied, value.copied, at: .key(0),
+        in: family)
+    }
+  }
+
+  /// The engine's ranges have an end: here behind the last key that there is, or that the batch itself puts.
+  private func deleteToEnd(
+    _ family: ColumnFamily, from lower: [UInt8], of whole: StorageBatch, to batch: inout WriteBatch
+  ) throws {
+    var cursor = try engine.cursor(in: family)
+    try cursor.seekToLast()
+    var last = cursor.isValid ? cursor.keyBytes : nil
+    whole.forEach { operation, number, key, _ in
+      guard number == family.id else { return }
+      var key = key.copied
+      // Its first bytes are not known yet.
+      if operation == .putStamped { key = Array(repeating: 0xFF, count: 8) + key.dropFirst(8) }
+      if last.map({ ByteOrder.precedes($0, key) }) ?? true { last = key }
+    }
+    guard let last, !ByteOrder.precedes(last, lower) else { return }
+    guard last.count == limits.keySize else { return try batch.deleteRange(from: lower, to: last + [0], in: family) }
+    // The longest key goes by itself: one behind it would be too long.
+    try batch.deleteRange(from: lower, to: last, in: family)
+    try batch.delete(last, in: family)
+  }
+
+  private func engineGuard(_ check: StorageCheck, _ families: FamilyTable) throws -> CommitGuard {
+    guard let snapshot = check.snapshot as? EngineBackendSnapshot else {
+      throw DatabaseError(.invalidArgument, "the snapshot of the check is of another storage")
+    }
+    func find(_ family: StorageFamily) throws -> ColumnFamily {
+      if let found = families[family.number] { return found }
+      throw DatabaseError(.conflict, "family \"\(family.name)\", of which something was read, was dropped")
+    }
+    let guarding = CommitGuard(snapshot.snapshot)
+    for (family, key) in check.keys { guarding.note(key, in: try find(family)) }
+    for (family, range) in check.ranges where !range.isEmpty {
+      guarding.note(from: range.lower, to: range.upper, in: try find(family))
+    }
+    return guarding
+  }
+
+  // MARK: - Others
+
+  /// Of a follower: when its writer has committed.
+  public func changes(since version: CommitVersion) async throws -> CommitVersion {
+    if let (commits, known) = try beginWaiting() {
+      if known > version { return known }
+      do {
+        for try await sequence in commits where sequence.value > version.number {
+          return CommitVersion(sequence.value)
+        }
+      } catch let error as EngineError {
+        throw DatabaseError(error)
+      }
+    }
+    // Nobody else writes, or the follower was closed: there is nothing to come.
+    throw CancellationError()
+  }
+
+  /// Of a follower that is open: what will become visible, and up to where it is now. Begun before the look at what is
+  /// there: the stream tells what comes behind its beginning.
+  private func beginWaiting() throws -> (AsyncThrowingStream<SequenceNumber, any Error>, CommitVersion)? {
+    try waiting.withLock { _ in
+      guard let follower, !isClosed.load(ordering: .sequentiallyConsistent) else { return nil }
+      let commits = follower.commits()
+      return (commits, CommitVersion(try mapped { try follower.catchUp() }.value))
+    }
+  }
+
+  /// A checkpoint of the engine.
+  public func checkpoint(to path: String, progress: (@Sendable (Double) -> Void)?) throws {
+    try mapped {
+      progress?(0)
+      try engine.checkpoint(to: path)
+      progress?(1)
+    }
+  }
+
+  /// Closes the engine or the follower.
+  public func close() throws {
+    let isSecond = waiting.withLock { _ in isClosed.exchange(true, ordering: .sequentiallyConsistent) }
+    guard !isSecond else { return }
+    try mapped {
+      if let follower { try follower.close() } else { try engine.close() }
+    }
+  }
+}
+
+/// The column families by their numbers: never changed, but replaced.
+private struct FamilyTable: Sendable {
+  /// Ids ascend and are few, so most lookups are one index.
+  private let byNumber: [ColumnFamily?]
+  let all: [ColumnFamily]
+
+  init(_ families: [ColumnFamily]) {
+    all = families
+    var byNumber = [ColumnFamily?](repeating: nil, count: Int(families.map(\.id).max() ?? 0) + 1)
+    for family in families { byNumber[Int(family.id)] = family }
+    self.byNumber = byNumber
+  }
+
+  subscript(number: UInt32) -> ColumnFamily? {
+    @inline(__always) get { Int(number) < byNumber.count ? byNumber[Int(number)] : nil }
+  }
+}
+
+private final class EngineBackendSnapshot: StorageSnapshot {
+  let snapshot: EngineSnapshot
+  private let families: FamilyTable
+  private let backend: EngineBackend
+
+  init(_ snapshot: EngineSnapshot, _ families: FamilyTable, _ backend: EngineBackend) {
+    self.snapshot = snapshot
+    self.families = families
+    self.backend = backend
+  }
+
+  var version: CommitVersion { CommitVersion(snapshot.sequence.value) }
+
+  /// A family that was made since holds nothing here, and one that was dropped throws at the read.
+  private func family(_ family: StorageFamily) throws -> ColumnFamily {
+    if let found = families[family.number] { return found }
+    return try backend.columnFamily(family.number)
+  }
+
+  func withValue<Result>(
+    of key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Result
+  ) throws -> Result? {
+    let family = try self.family(family)
+    return try mapped {
+      unsafe try backend.engine.withValue(forKey: key.span.bytes, in: family, snapshot: snapshot, body)
+    }
+  }
+
+  func values(of keys: [[UInt8]], in family: StorageFamily) throws -> [[UInt8]?] {
+    let family = try self.family(family)
+    return try mapped { try backend.engine.multiGet(keys, in: family, snapshot: snapshot) }
+  }
+
+  func page(
+    _ range: StorageRange, in family: StorageFamily, isReverse: Bool, byteLimit: Int, rowLimit: Int
+  ) throws -> StoragePage {
+    let family = try self.family(family)
+    return try mapped {
+      var page = StoragePage(capacity: min(byteLimit, 4096))
+      let bounds = CursorBounds(lower: range.lower, upper: range.upper)
+      var cursor = try backend.engine.cursor(in: family, bounds: bounds, snapshot: snapshot)
+      if isReverse { try cursor.seekToLast() } else { try cursor.seekToFirst() }
+      while cursor.isValid, page.count < rowLimit, page.byteCount < byteLimit || page.count == 0 {
+        cursor.withEntry { page.append(key: $0, value: $1) }
+        if isReverse { try cursor.previous() } else { try cursor.next() }
+      }
+      page.isLast = !cursor.isValid
+      return page
+    }
+  }
+}
+
+private struct EngineTicket: StorageTicket {
+  private let ticket: CommitTicket
+  private let backend: EngineBackend
+  /// The commit, up to this one, that has to survive a loss of power first; 0: none.
+  private let awaited: UInt64
+
+  init(_ ticket: CommitTicket, _ backend: EngineBackend, waitsFor awaited: UInt64) {
+    self.ticket = ticket
+    self.backend = backend
+    self.awaited = min(awaited, ticket.sequence.value)
+  }
+
+  var version: CommitVersion { CommitVersion(ticket.sequence.value) }
+  var isDurable: Bool { awaited == 0 || backend.isDurable(awaited) }
+
+  func wait() throws {
+    try mapped {
+      try ticket.wait()
+      if !isDurable { try backend.engine.sync() }
+    }
+  }
+
+  func waitSuspended() async throws {
+    // In a task of its own: the wait is not given up when the caller's is cancelled.
+    try await Task { [self] in
+      do {
+        try await ticket.wait()
+        if !isDurable { try await backend.engine.async.sync() }
+      } catch let error as EngineError {
+        throw DatabaseError(error)
+      }
+    }.value
+  }
+}
+
+/// Calls the engine, and gives its errors the codes of this floor.
+private func mapped<Result>(_ body: () throws -> Result) throws -> Result {
+  do {
+    return try body()
+  } catch let error as EngineError {
+    throw DatabaseError(error)
+  }
+}
+
+extension DatabaseError {
+  /// An error of the engine, which stays the cause.
+  init(_ error: EngineError) {
+    let code: Code =
+      switch error.code {
+      case .corruption: .corruption
+      case .unsupportedFormat: .unsupportedVersion
+      case .notFound: .notFound
+      case .alreadyExists: .alreadyExists
+      case .readOnly: .readOnly
+      case .conflict: .conflict
+      case .outcomeUnknown: .outcomeUnknown
+      case .invalidArgument: .invalidArgument
+      case .limitExceeded: .batchTooLarge
+      default: .storage
+      }
+    self.init(code, "the storage: \(error.message)", cause: error)
+  }
+}

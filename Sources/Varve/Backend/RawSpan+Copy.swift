@@ -1,0 +1,13 @@
+extension RawSpan {
+  /// The bytes, copied.
+  @inline(__always)
+  var copied: [UInt8] { unsafe withUnsafeBytes { bytes in unsafe [UInt8](bytes) } }
+}
+
+extension [UInt8] {
+  /// Appends the bytes of a span.
+  @inline(__always)
+  mutating func append(_ span: RawSpan) {
+    unsafe span.withUnsafeBytes { bytes in unsafe append(contentsOf: bytes) }
+  }
+}

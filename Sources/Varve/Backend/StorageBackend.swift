@@ -1,0 +1,218 @@
+public import VarveEngine
+
+/// The door to storage: everything that the object floor asks of it.
+///
+/// ```
+///  database ─▶ StorageBackend ─▶ the engine on a disk, the engine in memory, or another ordered store
+/// ```
+///
+/// What stands behind it keeps byte strings in `memcmp` order, in families, and commits batches whole or not
+/// at all. Nothing above names a file, a level or a memtable, so that an ordered, transactional store on
+/// other machines can take the place of the engine.
+///
+/// # Invariants
+/// 1. A snapshot sees every commit up to its version, and none behind it, in all families alike.
+/// 2. Versions ascend in commit order, also over restarts.
+/// 3. `commit` returns when the batch is *applied*: the next snapshot sees it. Its ticket says when it is
+///    as durable as was asked. Tickets become durable in commit order.
+/// 4. A commit that throws `.conflict` changed nothing. One that throws `.outcomeUnknown` may have.
+///
+/// # Concurrency
+/// Safe from any thread. The calls here may block: the asynchronous forms beside them, which a store far away
+/// implements itself, suspend instead.
+public protocol StorageBackend: AnyObject, Sendable {
+  /// How large keys, values and batches may be.
+  var limits: StorageLimits { get }
+  /// Whether commits are refused: a read-only database, or one that follows another process.
+  var isReadOnly: Bool { get }
+  /// Whether calls never wait for a disk or a network. Asynchronous doors then run where they are called.
+  var isInMemory: Bool { get }
+
+  /// All families, in no order.
+  func families() throws -> [StorageFamily]
+  /// Makes a family. Throws `.alreadyExists`.
+  func createFamily(_ name: String, options: StorageFamilyOptions) throws -> StorageFamily
+  /// Drops a family with all it holds, at once.
+  func dropFamily(_ family: StorageFamily) throws
+
+  /// This instant, to read at.
+  func snapshot() throws -> any StorageSnapshot
+  /// Commits a batch. With a check, only if nothing that it names was changed since; `.conflict` otherwise.
+  func commit(
+    _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
+  ) throws -> any StorageTicket
+
+  /// Returns when there is a commit behind `version`, and which is the last one then. For databases that other
+  /// processes write: what this program commits it knows itself. Throws `CancellationError`.
+  func changes(since version: CommitVersion) async throws -> CommitVersion
+
+  /// Copies the database as it is now to a path where nothing is.
+  func checkpoint(to path: String, progress: (@Sendable (Double) -> Void)?) throws
+  /// Ends the storage. May be called twice.
+  func close() throws
+}
+
+/// One instant of a storage. It ends with its last reference. Safe from any thread.
+public protocol StorageSnapshot: AnyObject, Sendable {
+  /// The last commit that it sees.
+  var version: CommitVersion { get }
+  /// Calls `body` with the value of a key, which it may not keep; returns nil where there is none.
+  func withValue<Result>(
+    of key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Result
+  ) throws -> Result?
+  /// The values of several keys, in their order.
+  func values(of keys: [[UInt8]], in family: StorageFamily) throws -> [[UInt8]?]
+  /// The rows of a range from its beginning, or from its end where `isReverse`: as many as come to
+  /// `byteLimit`, at least one, at most `rowLimit`.
+  func page(
+    _ range: StorageRange, in family: StorageFamily, isReverse: Bool, byteLimit: Int, rowLimit: Int
+  ) throws -> StoragePage
+}
+
+extension StorageSnapshot {
+  /// The value of a key, copied.
+  public func value(of key: [UInt8], in family: StorageFamily) throws -> [UInt8]? {
+    try withValue(of: key, in: family) { $0.copied }
+  }
+
+  /// Whether a key has a value.
+  public func contains(_ key: [UInt8], in family: StorageFamily) throws -> Bool {
+    try withValue(of: key, in: family) { _ in true } ?? false
+  }
+}
+
+/// A commit that is applied, and perhaps not yet as durable as was asked.
+public protocol StorageTicket: Sendable {
+  /// Its place in the order of all commits.
+  var version: CommitVersion { get }
+  /// Whether `wait` returns at once.
+  var isDurable: Bool { get }
+  /// Returns when the commit is as durable as was asked. Throws `.outcomeUnknown`.
+  func wait() throws
+  /// The same, suspended, whatever becomes of the task.
+  func waitSuspended() async throws
+}
+
+/// The place of a commit in the order of all commits: opaque, and ordered.
+public struct CommitVersion: Hashable, Comparable, Sendable, CustomStringConvertible {
+  /// The number that the storage gave it.
+  public let number: UInt64
+
+  /// A version, for those who write a backend.
+  public init(_ number: UInt64) { self.number = number }
+
+  /// Before every commit.
+  public static let zero = CommitVersion(0)
+
+  /// The order of commits.
+  public static func < (left: CommitVersion, right: CommitVersion) -> Bool { left.number < right.number }
+
+  /// The number.
+  public var description: String { "\(number)" }
+}
+
+/// What a commit survives once it is acknowledged. `.none` of the engine is not offered: objects are kept.
+public enum StorageDurability: Hashable, Sendable {
+  /// The death of the process, not a loss of power.
+  case process
+  /// A loss of power.
+  case power
+}
+
+/// How large things may be.
+public struct StorageLimits: Hashable, Sendable {
+  /// The bytes of a key.
+  public var keySize: Int
+  /// The bytes of a value.
+  public var valueSize: Int
+  /// The bytes of a batch.
+  public var batchSize: Int
+  /// How old a snapshot may grow, in nanoseconds, until reads through it throw `.snapshotTooOld`. Nil: no limit.
+  public var snapshotAgeNanoseconds: UInt64?
+
+  /// Limits.
+  public init(keySize: Int, valueSize: Int, batchSize: Int, snapshotAgeNanoseconds: UInt64? = nil) {
+    self.keySize = keySize
+    self.valueSize = valueSize
+    self.batchSize = batchSize
+    self.snapshotAgeNanoseconds = snapshotAgeNanoseconds
+  }
+}
+
+/// A part of the key space with options of its own: a column family of the engine, or a prefix.
+public struct StorageFamily: Hashable, Sendable {
+  /// Its name.
+  public let name: String
+  /// The number by which the backend knows it. Never given twice.
+  public let number: UInt32
+
+  /// A family, for those who write a backend.
+  public init(name: String, number: UInt32) {
+    self.name = name
+    self.number = number
+  }
+}
+
+/// How a family is kept.
+public struct StorageFamilyOptions: Hashable, Sendable {
+  /// How values are compressed. Nil: as the storage does by default.
+  public var compression: CompressionKind?
+  /// Values are counters of 64 bits, little-endian, and `StorageBatch.add` works on them.
+  public var isCounter: Bool
+  /// Emptied whenever the database is opened.
+  public var isVolatile: Bool
+
+  /// Options; each has a default.
+  public init(compression: CompressionKind? = nil, isCounter: Bool = false, isVolatile: Bool = false) {
+    self.compression = compression
+    self.isCounter = isCounter
+    self.isVolatile = isVolatile
+  }
+}
+
+/// Keys from `lower` (included) to `upper` (excluded; nil: to the end).
+public struct StorageRange: Hashable, Sendable {
+  /// The first key.
+  public var lower: [UInt8]
+  /// The first key behind the range.
+  public var upper: [UInt8]?
+
+  /// A range. Empty where `upper` is not behind `lower`.
+  public init(lower: [UInt8] = [], upper: [UInt8]? = nil) {
+    self.lower = lower
+    self.upper = upper
+  }
+
+  /// All keys that begin with `prefix`.
+  public init(prefix: [UInt8]) {
+    lower = prefix
+    var upper = prefix
+    while upper.last == 0xFF { upper.removeLast() }
+    if upper.isEmpty {
+      self.upper = nil
+    } else {
+      upper[upper.count - 1] += 1
+      self.upper = upper
+    }
+  }
+
+  /// Whether no key can be in it.
+  public var isEmpty: Bool { upper.map { !lower.lexicographicallyPrecedes($0) } ?? false }
+}
+
+/// What must not have changed since an instant for a commit to happen.
+public struct StorageCheck: Sendable {
+  /// The instant.
+  public var snapshot: any StorageSnapshot
+  /// Keys that were read.
+  public var keys: [(family: StorageFamily, key: [UInt8])]
+  /// Ranges that were read.
+  public var ranges: [(family: StorageFamily, range: StorageRange)]
+
+  /// A check of nothing yet.
+  public init(_ snapshot: any StorageSnapshot) {
+    self.snapshot = snapshot
+    keys = []
+    ranges = []
+  }
+}

@@ -1,0 +1,122 @@
+/// Changes that are committed together, in the order in which they were added.
+///
+/// Packed in one buffer, so that a batch of a thousand rows is one allocation, and can be sent elsewhere.
+///
+/// ```
+///  operation   kind (1) │ family (4) │ key size (4) │ value size (4) │ key │ value
+/// ```
+/// Sizes and families are little-endian; the value of a range is its upper bound, of an addition the number.
+/// The form lives in memory only.
+public struct StorageBatch: Sendable {
+  /// One change.
+  public enum Operation: UInt8, Sendable {
+    /// Sets the value of a key.
+    case put
+    /// Removes a key.
+    case delete
+    /// Removes a key that was put exactly once since it was removed last.
+    case singleDelete
+    /// Removes the keys from the key (included) to the value (excluded).
+    case deleteRange
+    /// Removes the keys from the key (included) to the end of the family.
+    case deleteToEnd
+    /// Adds a number to a counter.
+    case add
+    /// Sets the value of a key whose first eight bytes become the commit's version, big-endian.
+    case putStamped
+  }
+
+  private var bytes: [UInt8] = []
+  /// How many changes there are.
+  public private(set) var count = 0
+  /// Names this commit, so that whoever learns `.outcomeUnknown` can ask whether it happened.
+  public var token: UInt64 = 0
+
+  /// An empty batch with room for so many bytes.
+  public init(capacity: Int = 0) { bytes.reserveCapacity(capacity) }
+
+  /// The bytes that it takes here.
+  public var byteCount: Int { bytes.count }
+
+  /// Whether nothing was added.
+  public var isEmpty: Bool { count == 0 }
+
+  /// Sets the value of a key.
+  public mutating func put(_ key: [UInt8], _ value: [UInt8], in family: StorageFamily) {
+    append(.put, key, value, family)
+  }
+
+  /// Removes a key, whether it is there or not.
+  public mutating func delete(_ key: [UInt8], in family: StorageFamily) { append(.delete, key, [], family) }
+
+  /// Removes a key that was put exactly once since it was removed last.
+  public mutating func singleDelete(_ key: [UInt8], in family: StorageFamily) {
+    append(.singleDelete, key, [], family)
+  }
+
+  /// Removes the keys of a range, those that this batch put before too.
+  public mutating func deleteRange(_ range: StorageRange, in family: StorageFamily) {
+    guard !range.isEmpty else { return }
+    if let upper = range.upper {
+      append(.deleteRange, range.lower, upper, family)
+    } else {
+      append(.deleteToEnd, range.lower, [], family)
+    }
+  }
+
+  /// Adds a number to a counter; one that is not there counts as zero.
+  public mutating func add(_ number: Int64, to key: [UInt8], in family: StorageFamily) {
+    append(.add, key, Self.counterBytes(number), family)
+  }
+
+  /// Sets the value of a key whose first eight bytes are replaced by the commit's version, big-endian.
+  public mutating func putStamped(_ key: [UInt8], _ value: [UInt8], in family: StorageFamily) {
+    append(.putStamped, key, value, family)
+  }
+
+  /// Calls `body` with every change, in order.
+  public func forEach(
+    _ body: (Operation, _ family: UInt32, _ key: RawSpan, _ value: RawSpan) throws -> Void
+  ) rethrows {
+    let all = unsafe bytes.span.bytes
+    var offset = 0
+    for _ in 0..<count {
+      let operation = Operation(rawValue: unsafe all.unsafeLoad(fromByteOffset: offset, as: UInt8.self)) ?? .put
+      let family = unsafe all.unsafeLoadUnaligned(fromByteOffset: offset + 1, as: UInt32.self)
+      let keySize = Int(unsafe all.unsafeLoadUnaligned(fromByteOffset: offset + 5, as: UInt32.self))
+      let valueSize = Int(unsafe all.unsafeLoadUnaligned(fromByteOffset: offset + 9, as: UInt32.self))
+      let key = offset + 13
+      let value = key + keySize
+      try body(operation, family, all.extracting(key..<value), all.extracting(value..<(value + valueSize)))
+      offset = value + valueSize
+    }
+  }
+
+  /// The value of a counter.
+  public static func counterBytes(_ number: Int64) -> [UInt8] {
+    (0..<8).map { UInt8(truncatingIfNeeded: number >> (8 * $0)) }
+  }
+
+  /// The number that a counter's value says; nil where it has not eight bytes.
+  public static func counterNumber(_ bytes: [UInt8]) -> Int64? {
+    guard bytes.count == 8 else { return nil }
+    return bytes.enumerated().reduce(Int64(0)) { $0 | Int64($1.element) << (8 * Int64($1.offset)) }
+  }
+
+  private mutating func append(_ operation: Operation, _ key: [UInt8], _ value: [UInt8], _ family: StorageFamily) {
+    bytes.append(operation.rawValue)
+    append(family.number)
+    append(UInt32(key.count))
+    append(UInt32(value.count))
+    bytes.append(contentsOf: key)
+    bytes.append(contentsOf: value)
+    count += 1
+  }
+
+  private mutating func append(_ number: UInt32) {
+    bytes.append(UInt8(truncatingIfNeeded: number))
+    bytes.append(UInt8(truncatingIfNeeded: number >> 8))
+    bytes.append(UInt8(truncatingIfNeeded: number >> 16))
+    bytes.append(UInt8(truncatingIfNeeded: number >> 24))
+  }
+}

@@ -1,0 +1,309 @@
+internal import Synchronization
+
+/// What the database knows of itself: collections, shapes, versions, row ids. Written through, kept in memory.
+///
+/// # Commits of its own
+/// A name, a shape or a range of row ids is given a number in a small commit of its own, before the transaction
+/// that needs it commits. So numbers never depend on whether that transaction does, concurrent writers can't
+/// give one number to two things, and the log has the number before the first row that uses it. What a
+/// rolled back transaction asked for stays: a name without rows, which nobody is shown.
+///
+/// # Concurrency
+/// Safe from any thread. The lock is held during those commits, which do not wait for a sync.
+final class Catalog: Sendable {
+  struct Families: Sendable {
+    let catalog: StorageFamily
+    let objects: StorageFamily
+    let metadata: StorageFamily
+    let counts: StorageFamily
+    let feed: StorageFamily
+  }
+
+  private struct State {
+    var collections: [String: CollectionInfo] = [:]
+    var names: [UInt32: String] = [:]
+    var nextCollection: UInt32 = 1
+    var shapes = ShapeTable()
+    var nextRowID: UInt64 = 1
+    var rowIDsReserved: UInt64 = 1
+  }
+
+  let backend: any StorageBackend
+  let families: Families
+  private let definitions: [String: CollectionDefinition]
+  private let state = Mutex(State())
+
+  /// How many row ids one commit reserves.
+  static let rowIDRange: UInt64 = 1 << 16
+
+  init(backend: any StorageBackend, families: Families, definitions: [String: CollectionDefinition]) {
+    self.backend = backend
+    self.definitions = definitions
+    self.families = families
+  }
+
+  // MARK: - Opening
+
+  /// Reads the catalog again where another process has made collections since it was read.
+  func refresh(_ snapshot: any StorageSnapshot) throws {
+    let next = try snapshot.value(of: CatalogKey.nextCollection, in: families.catalog)
+    let number: UInt32 = next.flatMap { BigEndian.number($0) } ?? 1
+    if state.withLock({ $0.nextCollection }) < number { try load(snapshot) }
+  }
+
+  /// Reads the catalog at an instant.
+  func load(_ snapshot: any StorageSnapshot) throws {
+    try checkFormat(snapshot)
+    let versions = try loadVersions(snapshot)
+    var collections: [String: CollectionInfo] = [:]
+    for (suffix, value) in try entries(CatalogKey.collections, snapshot) {
+      let name = String(decoding: suffix, as: UTF8.self)
+      let record = try CollectionRecord(value, name: name)
+      collections[name] = try makeInfo(name, record, definitions[name], versions[record.id] ?? [:])
+    }
+    var shapes = ShapeTable()
+    for (suffix, value) in try entries(CatalogKey.shapes, snapshot) {
+      guard let number = BigEndian.number(suffix, as: UInt32.self) else { throw Self.damaged("a shape's number") }
+      try shapes.add(value, number)
+    }
+    let reserved = try snapshot.value(of: CatalogKey.rowIDs, in: families.catalog)
+    let next = try snapshot.value(of: CatalogKey.nextCollection, in: families.catalog)
+    let names = Dictionary(collections.map { ($1.record.id, $0) }) { first, _ in first }
+    guard names.count == collections.count else { throw Self.damaged("two collections have the same id") }
+    let nextCollection: UInt32 = next.flatMap { BigEndian.number($0) } ?? 1
+    state.withLock { state in
+      // Of two who read it again, the one that saw less may come last.
+      guard nextCollection >= state.nextCollection else { return }
+      state.collections = collections
+      state.names = names
+      state.shapes = shapes
+      state.rowIDsReserved = reserved.flatMap { BigEndian.number($0) } ?? 1
+      state.nextRowID = max(state.nextRowID, state.rowIDsReserved)
+      state.nextCollection = nextCollection
+    }
+  }
+
+  private func checkFormat(_ snapshot: any StorageSnapshot) throws {
+    guard let bytes = try snapshot.value(of: CatalogKey.format, in: families.catalog) else { return }
+    guard let format = BigEndian.number(bytes, as: UInt32.self) else { throw Self.damaged("the format") }
+    guard format <= CatalogKey.currentFormat else {
+      throw DatabaseError(
+        .unsupportedVersion,
+        "the database has format \(format) of the object floor, and this version knows \(CatalogKey.currentFormat)")
+    }
+  }
+
+  private func loadVersions(_ snapshot: any StorageSnapshot) throws -> [UInt32: [UInt32: String]] {
+    var versions: [UInt32: [UInt32: String]] = [:]
+    for (suffix, value) in try entries(CatalogKey.versions, snapshot) {
+      guard let collection = BigEndian.number(suffix, as: UInt32.self),
+        let number = BigEndian.number(suffix, at: 4, as: UInt32.self)
+      else { throw Self.damaged("a version's number") }
+      versions[collection, default: [:]][number] = String(decoding: value, as: UTF8.self)
+    }
+    return versions
+  }
+
+  /// All entries whose keys begin with a tag, without it.
+  private func entries(
+    _ tag: [UInt8], _ snapshot: any StorageSnapshot
+  ) throws -> [(suffix: [UInt8], value: [UInt8])] {
+    var cursor = FamilyCursor(StorageRange(prefix: tag), in: families.catalog, of: snapshot, isReverse: false)
+    var found: [(suffix: [UInt8], value: [UInt8])] = []
+    while let (key, value) = try cursor.next() { found.append((Array(key.dropFirst(tag.count)), value)) }
+    return found
+  }
+
+  private static func damaged(_ what: String) -> DatabaseError {
+    DatabaseError(.corruption, "the catalog is damaged: \(what)")
+  }
+
+  // MARK: - Collections
+
+  func collection(_ name: String) -> CollectionInfo? { state.withLock { $0.collections[name] } }
+
+  func collection(_ id: UInt32) -> CollectionInfo? {
+    state.withLock { state in state.names[id].flatMap { state.collections[$0] } }
+  }
+
+  /// All that were ever made, by name.
+  var collections: [CollectionInfo] { state.withLock { Array($0.collections.values) } }
+
+  /// The collection with a name; made by the definition, or with `coder`, `storage` and the type of its first key,
+  /// where there is none. Throws `.definitionDiffers` where the definition is not what is on disk.
+  func collection(
+    _ name: String, definition: CollectionDefinition?, keyType: String, coder: CoderKind,
+    storage: CollectionStorage = .shared
+  ) throws -> CollectionInfo {
+    try state.withLock { state in
+      if let found = state.collections[name] {
+        // A definition that was there when the catalog was read may have versions that the catalog does not number.
+        guard let definition, found.definition == nil || found.lacksVersions else { return found }
+        let info = try makeInfo(name, found.record, definition, found.versions.names)
+        let complete = try internVersions(info, definition)
+        state.collections[name] = complete
+        return complete
+      }
+      let info = try create(name, definition, keyType, coder, definition?.storage ?? storage, &state)
+      state.collections[name] = info
+      state.names[info.record.id] = name
+      return info
+    }
+  }
+
+  private func create(
+    _ name: String, _ definition: CollectionDefinition?, _ keyType: String, _ coder: CoderKind,
+    _ storage: CollectionStorage, _ state: inout State
+  ) throws -> CollectionInfo {
+    var isOwn = false
+    var compression = StorageFamilyOptions()
+    if case .own(let chosen) = storage {
+      isOwn = true
+      compression.compression = chosen
+    }
+    let record = CollectionRecord(
+      id: state.nextCollection, coder: (definition?.coder ?? coder).rawValue, isOwn: isOwn,
+      keyType: definition?.keyTypeName ?? keyType)
+    // Also where what follows throws: it may have happened all the same, and no id is given twice.
+    state.nextCollection += 1
+    if isOwn {
+      for part in ["objects", "metadata"] {
+        try makeFamily(record.familyName(part), options: compression)
+      }
+    }
+    var batch = StorageBatch()
+    batch.put(CatalogKey.collection(name), record.bytes, in: families.catalog)
+    batch.put(CatalogKey.nextCollection, BigEndian.bytes(record.id + 1), in: families.catalog)
+    _ = try backend.commit(batch, check: nil, durability: .process)
+    let info = try makeInfo(name, record, definition, [:])
+    return try definition.map { try internVersions(info, $0) } ?? info
+  }
+
+  /// A crash may have left one without a record.
+  private func makeFamily(_ name: String, options: StorageFamilyOptions) throws {
+    if try backend.families().contains(where: { $0.name == name }) { return }
+    _ = try backend.createFamily(name, options: options)
+  }
+
+  private func makeInfo(
+    _ name: String, _ record: CollectionRecord, _ definition: CollectionDefinition?, _ versions: [UInt32: String]
+  ) throws -> CollectionInfo {
+    guard let coder = CoderKind(rawValue: record.coder) else {
+      throw DatabaseError(.unsupportedVersion, "its coder has the number \(record.coder)", collection: name)
+    }
+    if let definition { try definition.check(record, coder) }
+    var own: [String: StorageFamily] = [:]
+    if record.isOwn {
+      for family in try backend.families() { own[family.name] = family }
+    }
+    func family(_ part: String, _ shared: StorageFamily) throws -> StorageFamily {
+      guard record.isOwn else { return shared }
+      if let family = own[record.familyName(part)] { return family }
+      throw DatabaseError(.corruption, "its family \(record.familyName(part)) is missing", collection: name)
+    }
+    let current = definition?.codec.currentVersion.flatMap { current in versions.first { $0.value == current }?.key }
+    return CollectionInfo(
+      name: name, record: record, coder: coder, objects: try family("objects", families.objects),
+      metadata: try family("metadata", families.metadata), definition: definition,
+      versions: VersionNumbers(current: current ?? 0, names: versions))
+  }
+
+  /// The number of a version of a collection's format, given to it now where it has none.
+  func number(ofVersion version: String, in collection: String) throws -> UInt32 {
+    try state.withLock { state in
+      guard var info = state.collections[collection] else {
+        throw DatabaseError(.notFound, "the database has no such collection", collection: collection)
+      }
+      if !info.versions.names.values.contains(version) {
+        info = try intern([version], info, info.definition)
+        state.collections[collection] = info
+      }
+      return info.versions.names.first { $0.value == version }?.key ?? 0
+    }
+  }
+
+  /// Numbers the versions of a format that have none yet.
+  private func internVersions(
+    _ info: CollectionInfo, _ definition: CollectionDefinition
+  ) throws -> CollectionInfo {
+    try intern(definition.codec.versions, info, definition)
+  }
+
+  private func intern(
+    _ versions: [String], _ info: CollectionInfo, _ definition: CollectionDefinition?
+  ) throws -> CollectionInfo {
+    var names = info.versions.names
+    var batch = StorageBatch()
+    for version in versions where !names.values.contains(version) {
+      let number = (names.keys.max() ?? 0) + 1
+      names[number] = version
+      batch.put(CatalogKey.version(info.record.id, number), Array(version.utf8), in: families.catalog)
+    }
+    if batch.isEmpty { return info }
+    if backend.isReadOnly { return info }
+    _ = try backend.commit(batch, check: nil, durability: .process)
+    return try makeInfo(info.name, info.record, definition, names)
+  }
+
+  // MARK: - Numbers
+
+  /// A row id that was never given.
+  func nextRowID() throws -> RowID {
+    try state.withLock { state in
+      if state.nextRowID >= state.rowIDsReserved {
+        var batch = StorageBatch()
+        let reserved = state.nextRowID + Self.rowIDRange
+        batch.put(CatalogKey.rowIDs, BigEndian.bytes(reserved), in: families.catalog)
+        _ = try backend.commit(batch, check: nil, durability: .process)
+        state.rowIDsReserved = reserved
+      }
+      defer { state.nextRowID += 1 }
+      return RowID(state.nextRowID)
+    }
+  }
+}
+
+extension Catalog: ShapeRegistry {
+  /// The number of a shape, given to it now where it has none.
+  func number(of shape: Shape) throws -> UInt32 {
+    try state.withLock { state in
+      if let number = state.shapes.number(of: shape) { return number }
+      let number = state.shapes.next
+      var batch = StorageBatch()
+      batch.put(CatalogKey.shape(number), shape.bytes, in: families.catalog)
+      _ = try backend.commit(batch, check: nil, durability: .process)
+      state.shapes.add(shape, number)
+      return number
+    }
+  }
+
+  /// The shape with a number.
+  func shape(_ number: UInt32) throws -> Shape {
+    if let shape = state.withLock({ $0.shapes.shape(number) }) { return shape }
+    // Another process may have written it since.
+    let bytes = try backend.snapshot().value(of: CatalogKey.shape(number), in: families.catalog)
+    guard let bytes else { throw DatabaseError(.corruption, "the catalog has no shape \(number)") }
+    return try state.withLock { state in
+      try state.shapes.add(bytes, number)
+      return try Shape(bytes)
+    }
+  }
+}
+
+/// Shapes by number, and numbers by shape.
+private struct ShapeTable {
+  private var shapes: [UInt32: Shape] = [:]
+  private var numbers: [Shape: UInt32] = [:]
+  private(set) var next: UInt32 = 1
+
+  func number(of shape: Shape) -> UInt32? { numbers[shape] }
+  func shape(_ number: UInt32) -> Shape? { shapes[number] }
+
+  mutating func add(_ shape: Shape, _ number: UInt32) {
+    shapes[number] = shape
+    numbers[shape] = number
+    next = max(next, number + 1)
+  }
+
+  mutating func add(_ bytes: [UInt8], _ number: UInt32) throws { add(try Shape(bytes), number) }
+}

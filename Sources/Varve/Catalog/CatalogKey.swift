@@ -1,0 +1,52 @@
+/// The keys of the family `catalog`: a tag, and what it names.
+///
+/// ```
+///  'f'                                → format of the object floor, 4 bytes big-endian
+///  'i'                                → first row id that is not reserved, 8 bytes big-endian
+///  'n'                                → first collection id that was never given, 4 bytes big-endian
+///  'm'                                → first extension number that was never given, 4 bytes big-endian
+///  'c' name                           → CollectionRecord
+///  'e' name                           → ExtensionRecord
+///  's' shape number (4, big-endian)   → a shape, as `Shape` writes it
+///  'v' collection id (4) number (4)   → the raw value of a format version, as text
+///  'x' extension number (4) name      → a setting of an extension, see ExtensionSettings
+/// ```
+/// On disk: never change. Names are UTF-8.
+enum CatalogKey {
+  static let format: [UInt8] = Array("f".utf8)
+  static let rowIDs: [UInt8] = Array("i".utf8)
+  static let nextCollection: [UInt8] = Array("n".utf8)
+  static let nextExtension: [UInt8] = Array("m".utf8)
+  static let collections: [UInt8] = Array("c".utf8)
+  static let extensions: [UInt8] = Array("e".utf8)
+  static let shapes: [UInt8] = Array("s".utf8)
+  static let versions: [UInt8] = Array("v".utf8)
+  static let settings: [UInt8] = Array("x".utf8)
+
+  /// The format that this version writes, and the highest that it reads.
+  static let currentFormat: UInt32 = 1
+
+  static func collection(_ name: String) -> [UInt8] { collections + Array(name.utf8) }
+  static func databaseExtension(_ name: String) -> [UInt8] { extensions + Array(name.utf8) }
+  static func shape(_ number: UInt32) -> [UInt8] { shapes + BigEndian.bytes(number) }
+  static func version(_ collection: UInt32, _ number: UInt32) -> [UInt8] {
+    versions + BigEndian.bytes(collection) + BigEndian.bytes(number)
+  }
+  static func settings(of number: UInt32) -> [UInt8] { settings + BigEndian.bytes(number) }
+}
+
+/// Numbers whose bytes are in their order.
+enum BigEndian {
+  static func bytes<Number: FixedWidthInteger>(_ number: Number) -> [UInt8] {
+    stride(from: Number.bitWidth - 8, through: 0, by: -8).map { UInt8(truncatingIfNeeded: number >> Number($0)) }
+  }
+
+  /// The number at an offset; nil where there are too few bytes.
+  static func number<Number: FixedWidthInteger>(
+    _ bytes: [UInt8], at offset: Int = 0, as type: Number.Type = Number.self
+  ) -> Number? {
+    let count = Number.bitWidth / 8
+    guard offset >= 0, bytes.count - offset >= count else { return nil }
+    return bytes[offset..<(offset + count)].reduce(0) { $0 << 8 | Number(truncatingIfNeeded: $1) }
+  }
+}

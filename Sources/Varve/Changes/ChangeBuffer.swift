@@ -1,0 +1,128 @@
+/// What a subscription has to tell its consumer, in commit order, each commit once.
+///
+/// # States
+/// *Live*: what commits tell is kept as it comes. *Behind*: it was too much, or the subscription begins in the past;
+/// what comes is left out, because the feed has it. When the consumer has taken what is kept, a page of the feed is
+/// read; from before that on it is kept again, so that between the page's instant and the present nothing is
+/// missed. What comes twice so is left out by its version. A page that is not the last leads back to *behind*.
+///
+/// # Bounds
+/// `capacity` events and `ChangeLimits.bufferedRows` rows, but for one event that is larger; and one page of the feed.
+struct ChangeBuffer {
+  /// What the consumer is to do.
+  enum Step {
+    case give(ChangeEvent)
+    /// Read the feed behind this, and say so by `didRead`.
+    case read(behind: CommitVersion)
+    /// Wait until something was added.
+    case wait
+    case fail(any Error)
+    case end
+  }
+
+  private let capacity: Int
+  /// Whether what was left out is read from the feed; else the consumer hears of a gap.
+  private let readsFeed: Bool
+  /// Up to here the consumer knows everything.
+  private var position: CommitVersion
+  private var page = EventQueue()
+  private var live = EventQueue()
+  private var isBehind: Bool
+  /// The last commit that was told, kept or not.
+  private var newest: CommitVersion
+  private var isEnded = false
+  private var failure: (any Error)?
+
+  init(
+    behind position: CommitVersion, isBehind: Bool = false, newest: CommitVersion = .zero, capacity: Int,
+    readsFeed: Bool = true
+  ) {
+    self.position = position
+    self.isBehind = isBehind
+    self.newest = newest
+    self.capacity = max(1, capacity)
+    self.readsFeed = readsFeed
+  }
+
+  /// A commit tells something.
+  mutating func add(_ event: ChangeEvent) {
+    newest = max(newest, event.version)
+    guard !isBehind, !isEnded else { return }
+    let isFull =
+      live.count >= capacity || live.count > 0 && live.rowCount + event.rowCount > ChangeLimits.bufferedRows
+    if isFull { isBehind = true } else { live.append(event) }
+  }
+
+  /// Nothing comes any more; what is kept is still told.
+  mutating func end() { isEnded = true }
+
+  /// Nothing comes any more, and this is why.
+  mutating func fail(_ error: any Error) {
+    if !isEnded, failure == nil { failure = error }
+    isEnded = true
+  }
+
+  /// What the consumer is to do next.
+  mutating func next() -> Step {
+    if let event = page.popFirst() {
+      position = event.version
+      return .give(event)
+    }
+    while let event = live.popFirst() {
+      guard let part = event.part(behind: position) else { continue }
+      position = part.version
+      return .give(part)
+    }
+    if let failure {
+      self.failure = nil
+      return .fail(failure)
+    }
+    if isEnded { return .end }
+    guard isBehind else { return .wait }
+    isBehind = false
+    if readsFeed { return .read(behind: position) }
+    guard newest > position else { return .wait }
+    defer { position = newest }
+    return .give(.gap(from: position, to: newest))
+  }
+
+  /// A page of the feed was read, behind where `next` said.
+  mutating func didRead(_ read: FeedPage) {
+    for event in read.events { page.append(event) }
+    guard !read.isComplete else { return }
+    // What has come meanwhile lies behind what is still to be read.
+    live = EventQueue()
+    isBehind = true
+  }
+}
+
+/// Events, the first one first.
+private struct EventQueue {
+  private var events: [ChangeEvent] = []
+  private var first = 0
+  private(set) var rowCount = 0
+
+  var count: Int { events.count - first }
+
+  mutating func append(_ event: ChangeEvent) {
+    events.append(event)
+    rowCount += event.rowCount
+  }
+
+  mutating func popFirst() -> ChangeEvent? {
+    guard first < events.count else { return nil }
+    let event = events[first]
+    // The place keeps nothing alive that was taken.
+    events[first] = .gap(from: .zero, to: .zero)
+    first += 1
+    rowCount -= event.rowCount
+    if first == events.count {
+      events.removeAll(keepingCapacity: true)
+      first = 0
+    } else if first > 64, first > events.count / 2 {
+      events.removeFirst(first)
+      first = 0
+    }
+    return event
+  }
+}

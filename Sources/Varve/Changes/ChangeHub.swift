@@ -1,0 +1,185 @@
+internal import Dispatch
+internal import Synchronization
+
+/// Who is told of each acknowledged commit.
+///
+/// ```
+///  Publication ─▶ deliver ─▶ buffer of each subscription ─▶ its consumer, at its own pace
+///                    └─────▶ one subscription for all observations (ObservationRegistry)
+/// ```
+/// A commit costs a lock and an append a subscription, whatever the consumers do. In a database that other processes
+/// write, a task reads the feed and delivers in the committing call's place (`FeedFollowing`), as long as there is
+/// a subscription.
+///
+/// # Concurrency
+/// One lock, never held while a consumer is woken or anything is read. Deliveries come one at a time.
+final class ChangeHub: Sendable {
+  fileprivate struct State {
+    var subscriptions: [UInt64: ChangeSubscription] = [:]
+    var nextNumber: UInt64 = 0
+    /// The last commit that was delivered.
+    var last: CommitVersion
+    var isClosed = false
+    /// What delivers the commits of other processes; the number tells it from those before.
+    var following: (number: UInt64, task: Task<Void, Never>)?
+    /// How many read the storage for subscriptions and observations.
+    var readCount = 0
+    /// Whoever waits for the last of these.
+    var waiters: [DispatchSemaphore] = []
+  }
+
+  private let state: Mutex<State>
+
+  /// `last` is the last commit that nobody needs to be told of.
+  init(behind last: CommitVersion) { state = Mutex(State(last: last)) }
+
+  /// The last commit that was delivered.
+  var last: CommitVersion { state.withLock { $0.last } }
+
+  /// How many subscriptions there are.
+  var subscriptionCount: Int { state.withLock { $0.subscriptions.count } }
+
+  // MARK: - Telling
+
+  /// A commit was acknowledged. Calls come in commit order.
+  func deliver(_ changeSet: ChangeSet) { tell(state.withLock { $0.add(.changes(changeSet)) }) }
+
+  /// The same, from what follows another process; left out where that was ended meanwhile.
+  func deliver(_ event: ChangeEvent, fromFollowing number: UInt64) {
+    tell(state.withLock { state in state.following?.number == number ? state.add(event) : [] })
+  }
+
+  /// What follows another process can't go on.
+  func fail(_ error: any Error, fromFollowing number: UInt64) {
+    tell(
+      state.withLock { state in
+        guard state.following?.number == number else { return [] }
+        state.following = nil
+        return state.end(error)
+      })
+  }
+
+  private func tell(_ subscriptions: [ChangeSubscription]) {
+    for subscription in subscriptions { subscription.wake() }
+  }
+
+  // MARK: - Subscribing
+
+  /// Where a subscription begins.
+  enum Start {
+    /// With the next commit.
+    case now
+    /// Behind a commit. `isKnown` says that the database has come as far.
+    case behind(CommitVersion, isKnown: Bool)
+  }
+
+  /// What delivers the commits of other processes.
+  struct Following {
+    let version: CommitVersion
+    let begin: (UInt64) -> Task<Void, Never>
+
+    /// `begin` starts it, behind `version`, under the number that its deliveries have.
+    init(behind version: CommitVersion, begin: @escaping (UInt64) -> Task<Void, Never>) {
+      self.version = version
+      self.begin = begin
+    }
+  }
+
+  /// Adds a subscription, and begins to follow other processes where there is nobody who does. Returns the
+  /// subscription's number, and where it begins.
+  func add(
+    _ start: Start, capacity: Int, readsFeed: Bool, following: Following? = nil
+  ) -> (subscription: ChangeSubscription, number: UInt64, position: CommitVersion) {
+    state.withLock { state in
+      state.nextNumber += 1
+      let number = state.nextNumber
+      if let following, state.following == nil, !state.isClosed {
+        state.last = max(state.last, following.version)
+        state.following = (number, following.begin(number))
+      }
+      let position: CommitVersion
+      var isBehind = false
+      switch start {
+      case .now: position = max(state.last, following?.version ?? .zero)
+      case .behind(let version, let isKnown):
+        position = version
+        isBehind = version < state.last || !isKnown
+      }
+      let subscription = ChangeSubscription(
+        ChangeBuffer(behind: position, isBehind: isBehind, newest: state.last, capacity: capacity, readsFeed: readsFeed)
+      )
+      if state.isClosed {
+        subscription.end(nil)
+      } else {
+        state.subscriptions[number] = subscription
+      }
+      return (subscription, number, position)
+    }
+  }
+
+  /// A subscription is not wanted any more.
+  func remove(_ number: UInt64) {
+    // What it held goes outside of the lock: there may be values of the program's in it.
+    let (gone, task) = state.withLock { state in
+      let gone = state.subscriptions.removeValue(forKey: number)
+      guard state.subscriptions.isEmpty else { return (gone, nil as Task<Void, Never>?) }
+      defer { state.following = nil }
+      return (gone, state.following?.task)
+    }
+    task?.cancel()
+    withExtendedLifetime(gone) {}
+  }
+
+  // MARK: - Reading, and the end
+
+  /// Runs `body`, which reads the storage, unless the database is closed; then it returns nil. Closing waits for it.
+  func whileOpen<Result>(_ body: () throws -> Result) rethrows -> Result? {
+    let isOpen = state.withLock { state in
+      if !state.isClosed { state.readCount += 1 }
+      return !state.isClosed
+    }
+    guard isOpen else { return nil }
+    defer { leave() }
+    return try body()
+  }
+
+  private func leave() {
+    let waiters = state.withLock { state in
+      state.readCount -= 1
+      guard state.readCount == 0 else { return [DispatchSemaphore]() }
+      defer { state.waiters = [] }
+      return state.waiters
+    }
+    for waiter in waiters { waiter.signal() }
+  }
+
+  /// Ends all subscriptions behind what they have, and returns when nothing of theirs reads the storage any more.
+  func close() {
+    let idle = DispatchSemaphore(value: 0)
+    let (ended, task) = state.withLock { state in
+      state.isClosed = true
+      if state.readCount == 0 { idle.signal() } else { state.waiters.append(idle) }
+      defer { state.following = nil }
+      return (state.end(nil), state.following?.task)
+    }
+    task?.cancel()
+    tell(ended)
+    idle.wait()
+  }
+}
+
+extension ChangeHub.State {
+  /// Returns who has to be woken.
+  fileprivate mutating func add(_ event: ChangeEvent) -> [ChangeSubscription] {
+    last = max(last, event.version)
+    if subscriptions.isEmpty { return [] }
+    for subscription in subscriptions.values { subscription.add(event) }
+    return Array(subscriptions.values)
+  }
+
+  fileprivate mutating func end(_ error: (any Error)?) -> [ChangeSubscription] {
+    defer { subscriptions = [:] }
+    for subscription in subscriptions.values { subscription.end(error) }
+    return Array(subscriptions.values)
+  }
+}

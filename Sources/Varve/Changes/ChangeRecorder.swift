@@ -1,0 +1,93 @@
+/// What a transaction has changed so far, as its change set will say it.
+///
+/// Each change notes what it replaced as long as a savepoint is set: going back undoes them from the last.
+struct ChangeRecorder {
+  private(set) var collections: [UInt32: CollectionChanges] = [:]
+  private(set) var isEverythingRemoved = false
+  private var undo: [Undo] = []
+  private var savepointCount = 0
+
+  private enum Undo {
+    case row(UInt32, key: [UInt8], previous: RowState?)
+    case collection(UInt32, previous: CollectionChanges?)
+    case everything(previous: [UInt32: CollectionChanges], wasRemoved: Bool)
+  }
+
+  var isEmpty: Bool { collections.isEmpty && !isEverythingRemoved }
+
+  /// A change of one row; `key` is that of the collection's families.
+  mutating func note(_ change: RowChange, _ key: [UInt8], _ info: CollectionInfo) {
+    let id = info.record.id
+    let previous = collections[id, default: CollectionChanges(info)].note(change, key)
+    if savepointCount > 0 { undo.append(.row(id, key: key, previous: previous)) }
+  }
+
+  /// All rows of a collection are gone.
+  mutating func noteCleared(_ info: CollectionInfo) {
+    let id = info.record.id
+    if savepointCount > 0 { undo.append(.collection(id, previous: collections[id])) }
+    collections[id] = CollectionChanges(info, isCleared: true)
+  }
+
+  /// A row is gone with all of its collection. Nothing is said of it but where something was since: by a hook that
+  /// wrote it while rows went.
+  mutating func noteCleared(_ key: [UInt8], _ info: CollectionInfo) {
+    if collections[info.record.id]?.rows[key] != nil { note(.removed, key, info) }
+  }
+
+  /// All rows are gone.
+  mutating func noteEverythingRemoved(_ infos: [CollectionInfo]) {
+    if savepointCount > 0 { undo.append(.everything(previous: collections, wasRemoved: isEverythingRemoved)) }
+    isEverythingRemoved = true
+    collections = Dictionary(uniqueKeysWithValues: infos.map { ($0.record.id, CollectionChanges($0, isCleared: true)) })
+  }
+
+  mutating func setSavepoint() -> Int {
+    savepointCount += 1
+    return undo.count
+  }
+
+  mutating func releaseSavepoint() {
+    savepointCount -= 1
+    if savepointCount == 0 { undo.removeAll() }
+  }
+
+  mutating func rollBack(to savepoint: Int) {
+    while undo.count > savepoint {
+      switch undo.removeLast() {
+      case .row(let id, let key, let previous):
+        collections[id]?.restore(key, previous)
+        if collections[id]?.isEmpty == true { collections[id] = nil }
+      case .collection(let id, let previous): collections[id] = previous
+      case .everything(let previous, let wasRemoved):
+        collections = previous
+        isEverythingRemoved = wasRemoved
+      }
+    }
+    releaseSavepoint()
+  }
+}
+
+/// What a transaction has changed in one collection.
+struct CollectionChanges {
+  let info: CollectionInfo
+  let isCleared: Bool
+  /// By the key in the collection's families.
+  private(set) var rows: [[UInt8]: RowState] = [:]
+
+  init(_ info: CollectionInfo, isCleared: Bool = false) {
+    self.info = info
+    self.isCleared = isCleared
+  }
+
+  var isEmpty: Bool { rows.isEmpty && !isCleared }
+
+  /// Returns what was noted of the row before.
+  mutating func note(_ change: RowChange, _ key: [UInt8]) -> RowState? {
+    let previous = rows[key]
+    rows[key] = RowState(change, before: previous)
+    return previous
+  }
+
+  mutating func restore(_ key: [UInt8], _ previous: RowState?) { rows[key] = previous }
+}

@@ -1,0 +1,123 @@
+public import Foundation
+
+/// What one commit changed: made of it, told to observers behind it, the same for all.
+///
+/// A row that was set and removed again in one transaction is among the removed; one that was removed and set
+/// again among the changed. After all rows of a collection were removed, those that were set behind that are
+/// among the inserted, and the collection among the cleared: who follows along takes away first, and then adds.
+///
+/// A value that is shared, not copied: however many subscriptions get it, its rows are in memory once. Safe from any
+/// thread.
+public struct ChangeSet: Sendable {
+  private let content: Content
+
+  private final class Content: Sendable {
+    let version: CommitVersion
+    let time: Int64
+    let label: String?
+    let isEverythingCleared: Bool
+    let isFromFeed: Bool
+    let collections: [String: Rows]
+    let rowCount: Int
+    let custom: StoredCustom?
+    let extensions: [String: any Sendable]
+
+    init(
+      version: CommitVersion, time: Int64, label: String?, isEverythingCleared: Bool, isFromFeed: Bool,
+      collections: [String: Rows], custom: StoredCustom?, extensions: [String: any Sendable]
+    ) {
+      self.version = version
+      self.time = time
+      self.label = label
+      self.isEverythingCleared = isEverythingCleared
+      self.isFromFeed = isFromFeed
+      self.collections = collections
+      self.custom = custom
+      self.extensions = extensions
+      rowCount = collections.values.reduce(0) { $0 + $1.states.count }
+    }
+  }
+
+  /// The rows of one collection.
+  struct Rows: Sendable {
+    var isCleared = false
+    /// What the keys below begin with, and keys of the program don't: so what the transaction noted is taken over
+    /// as it is.
+    var prefix: [UInt8] = []
+    var states: [[UInt8]: RowState] = [:]
+
+    func state(_ key: [UInt8]) -> RowState? { states[prefix.isEmpty ? key : prefix + key] }
+    func key(_ stored: [UInt8]) -> [UInt8] { prefix.isEmpty ? stored : Array(stored.dropFirst(prefix.count)) }
+  }
+
+  /// An object of the program's, encoded.
+  struct StoredCustom: Sendable {
+    let bytes: [UInt8]
+    let coding: ObjectCoding
+  }
+
+  init(
+    version: CommitVersion, time: Int64, label: String?, isEverythingCleared: Bool, isFromFeed: Bool,
+    collections: [String: Rows], custom: StoredCustom?, extensions: [String: any Sendable] = [:]
+  ) {
+    content = Content(
+      version: version, time: time, label: label, isEverythingCleared: isEverythingCleared, isFromFeed: isFromFeed,
+      collections: collections, custom: custom, extensions: extensions)
+  }
+
+  // MARK: - The commit
+
+  /// The place of the commit in the order of all commits: where a subscription resumes that has dealt with this.
+  public var version: CommitVersion { content.version }
+
+  /// When it was committed, by the clock of the process that did, in whole seconds.
+  public var date: Date { Date(timeIntervalSince1970: Double(content.time)) }
+
+  /// What the transaction was called.
+  public var label: String? { content.label }
+
+  /// Whether all rows of all collections were removed.
+  public var isEverythingCleared: Bool { content.isEverythingCleared }
+
+  /// Whether it was read from the feed: late, behind a restart, or in another process. It has everything then but
+  /// the changes of extensions.
+  public var isFromFeed: Bool { content.isFromFeed }
+
+  /// The object that the transaction gave it; nil where it gave none. Throws `.decodingFailed`.
+  public func customObject<Object: Decodable>(as type: Object.Type = Object.self) throws -> Object? {
+    try content.custom.map { try $0.coding.decodeStandalone(type, $0.bytes) }
+  }
+
+  // MARK: - Extensions
+
+  /// The names of the extensions that told of changes of their own, in order. Empty where `isFromFeed`.
+  public var changedExtensions: [String] { content.extensions.keys.sorted() }
+
+  /// What an extension told of its own changes, as its documentation says; nil where it told nothing, and where
+  /// `isFromFeed`: then what it keeps is to be read anew. Throws `.invalidArgument` where it is of another type.
+  public func extensionChanges<Value: Sendable>(
+    _ name: String, as type: Value.Type = Value.self
+  ) throws -> Value? {
+    guard let changes = content.extensions[name] else { return nil }
+    guard let value = changes as? Value else {
+      throw DatabaseError(
+        .invalidArgument,
+        "the changes of extension \"\(name)\" are \(Swift.type(of: changes)), and were asked for as \(Value.self)")
+    }
+    return value
+  }
+
+  /// What an extension told of its own changes, by its handle.
+  public func extensionChanges<Definition: DatabaseExtension, Value: Sendable>(
+    _ handle: Registered<Definition>, as type: Value.Type = Value.self
+  ) throws -> Value? {
+    try extensionChanges(handle.name, as: type)
+  }
+
+  // MARK: - Inside
+
+  /// By name.
+  var collections: [String: Rows] { content.collections }
+  /// How many rows it names.
+  var rowCount: Int { content.rowCount }
+}

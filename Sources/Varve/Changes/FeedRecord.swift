@@ -1,0 +1,64 @@
+/// What the feed holds, so that nobody has to read it to know.
+///
+/// ```
+///  byte 0        format of this record, 1
+///  byte 1        1: nothing is recorded at present, and the feed is empty; else 0
+///  bytes 2–9     the last commit that was trimmed, or not recorded, big-endian; 0: none
+///  4 bytes       how many closed segments follow, big-endian, at most 64
+///    8 bytes     the last commit of the segment, big-endian
+///    8 bytes     how many bytes its entries have, big-endian
+///    8 bytes     when its last entry was made, in seconds since 1970, big-endian
+/// ```
+/// On disk: never change. Written with the commit that begins a segment, and at open where the feed is turned on or
+/// off. The segments ascend; what is behind the last of them is the open one.
+struct FeedRecord: Equatable {
+  struct Segment: Equatable {
+    var last: CommitVersion
+    var size: UInt64
+    var time: Int64
+  }
+
+  var isOff = false
+  /// Commits up to here are not in the feed.
+  var trimmedThrough = CommitVersion.zero
+  /// The oldest first.
+  var segments: [Segment] = []
+
+  /// What the feed holds up to here is in closed segments, or gone.
+  var closedThrough: CommitVersion { segments.last?.last ?? trimmedThrough }
+
+  var bytes: [UInt8] {
+    var bytes: [UInt8] = [1, isOff ? 1 : 0]
+    bytes += BigEndian.bytes(trimmedThrough.number)
+    bytes += BigEndian.bytes(UInt32(segments.count))
+    for segment in segments {
+      bytes += BigEndian.bytes(segment.last.number) + BigEndian.bytes(segment.size)
+      bytes += BigEndian.bytes(UInt64(max(0, segment.time)))
+    }
+    return bytes
+  }
+
+  init() {}
+
+  /// Reads a record. Throws `.corruption` for bytes that are none, and `.unsupportedVersion`.
+  init(_ bytes: [UInt8]) throws {
+    guard let format = bytes.first else { throw Self.damaged }
+    guard format == 1 else { throw DatabaseError(.unsupportedVersion, "the feed's record has format \(format)") }
+    guard let trimmed = BigEndian.number(bytes, at: 2, as: UInt64.self),
+      let count = BigEndian.number(bytes, at: 10, as: UInt32.self), bytes[1] <= 1,
+      count <= ChangeLimits.segmentsMaximum, bytes.count == 14 + 24 * Int(count)
+    else { throw Self.damaged }
+    isOff = bytes[1] == 1
+    trimmedThrough = CommitVersion(trimmed)
+    for index in 0..<Int(count) {
+      let offset = 14 + 24 * index
+      guard let last = BigEndian.number(bytes, at: offset, as: UInt64.self), last > closedThrough.number,
+        let size = BigEndian.number(bytes, at: offset + 8, as: UInt64.self), size < 1 << 56,
+        let time = BigEndian.number(bytes, at: offset + 16, as: Int64.self), time >= 0
+      else { throw Self.damaged }
+      segments.append(Segment(last: CommitVersion(last), size: size, time: time))
+    }
+  }
+
+  private static var damaged: DatabaseError { DatabaseError(.corruption, "the feed's record is damaged") }
+}

@@ -1,0 +1,186 @@
+internal import Synchronization
+
+/// Who observes which rows and collections.
+///
+/// All of them together are one subscription, from which one task takes the commits and tells those whom they concern:
+/// a commit costs the committing thread the same for one observer and for thousands. A row's observers are found by its
+/// key, so who is not concerned costs nothing either.
+///
+/// # Concurrency
+/// One lock, never held while an observer is told. The task runs as long as somebody observes.
+final class ObservationRegistry: Sendable {
+  fileprivate struct Watchers {
+    var collection: [UInt64: Observation] = [:]
+    /// By the encoded key.
+    var rows: [[UInt8]: [UInt64: Observation]] = [:]
+
+    var isEmpty: Bool { collection.isEmpty && rows.isEmpty }
+  }
+
+  fileprivate struct State {
+    var watchers: [String: Watchers] = [:]
+    var nextNumber: UInt64 = 0
+    /// What takes commits from the subscription; the number tells it from those before.
+    var task: (number: UInt64, task: Task<Void, Never>)?
+  }
+
+  private let state = Mutex(State())
+
+  // MARK: - Observers
+
+  /// Adds an observer, whose first look is due.
+  func observe(_ place: ObservedPlace, in database: DatabaseCore) throws -> HeldObservation {
+    // Made outside of the lock, and dropped again where another observer was faster: it may read.
+    var begun: HeldSubscription?
+    if state.withLock({ $0.task == nil }) { begun = try Self.begin(database) }
+    while true {
+      if let held = add(place, begun, database) { return held }
+      begun = try Self.begin(database)
+    }
+  }
+
+  private static func begin(_ database: DatabaseCore) throws -> HeldSubscription {
+    try database.subscribe(behind: nil, capacity: ChangeLimits.bufferedEvents, readsFeed: false).0
+  }
+
+  /// Nil where nothing takes commits, and no subscription was begun.
+  private func add(
+    _ place: ObservedPlace, _ begun: HeldSubscription?, _ database: DatabaseCore
+  ) -> HeldObservation? {
+    state.withLock { state in
+      state.nextNumber += 1
+      let number = state.nextNumber
+      if state.task == nil {
+        guard let begun else { return nil }
+        state.task = (number, Task.detached { [self] in await run(begun, number) })
+      }
+      // Whoever looks from now on sees this commit, and hears of those behind it.
+      let observation = Observation(place, behind: database.changes.last)
+      switch place {
+      case .collection(let name): state.watchers[name, default: Watchers()].collection[number] = observation
+      case .row(let row):
+        state.watchers[row.collection, default: Watchers()].rows[row.bytes, default: [:]][number] = observation
+      }
+      return HeldObservation(observation, number, database)
+    }
+  }
+
+  /// An observer has gone.
+  func remove(_ place: ObservedPlace, _ number: UInt64) {
+    let task = state.withLock { state in
+      state.remove(place, number)
+      guard state.watchers.isEmpty else { return nil as Task<Void, Never>? }
+      defer { state.task = nil }
+      return state.task?.task
+    }
+    task?.cancel()
+  }
+
+  // MARK: - Commits
+
+  private func run(_ subscription: HeldSubscription, _ number: UInt64) async {
+    do {
+      while let event = try await subscription.next() { tell(event, number) }
+      end(nil, number)
+    } catch is CancellationError {
+      // Nobody observes any more.
+    } catch {
+      end(error, number)
+    }
+  }
+
+  /// Tells those whom an event concerns; nobody where another task has taken over.
+  private func tell(_ event: ChangeEvent, _ number: UInt64) {
+    let concerned: [(Observation, ObservedChange)] = state.withLock { state in
+      guard state.task?.number == number else { return [] }
+      switch event {
+      case .changes(let changeSet): return state.concerned(by: changeSet)
+      case .gap(_, let to): return state.all.map { ($0, ObservedChange(version: to, isReload: true)) }
+      }
+    }
+    for (observation, change) in concerned { observation.add(change) }
+  }
+
+  /// Nothing comes any more.
+  private func end(_ error: (any Error)?, _ number: UInt64) {
+    let all = state.withLock { state in
+      guard state.task?.number == number else { return [Observation]() }
+      defer {
+        state.task = nil
+        state.watchers = [:]
+      }
+      return state.all
+    }
+    for observation in all { observation.end(error) }
+  }
+}
+
+extension ObservationRegistry.State {
+  fileprivate var all: [Observation] {
+    watchers.values.flatMap { Array($0.collection.values) + $0.rows.values.flatMap(\.values) }
+  }
+
+  fileprivate mutating func remove(_ place: ObservedPlace, _ number: UInt64) {
+    guard var found = watchers.removeValue(forKey: place.collection) else { return }
+    switch place {
+    case .collection: found.collection[number] = nil
+    case .row(let row):
+      found.rows[row.bytes]?[number] = nil
+      if found.rows[row.bytes]?.isEmpty == true { found.rows[row.bytes] = nil }
+    }
+    if !found.isEmpty { watchers[place.collection] = found }
+  }
+
+  fileprivate func concerned(by changeSet: ChangeSet) -> [(Observation, ObservedChange)] {
+    var concerned: [(Observation, ObservedChange)] = []
+    let reload = ObservedChange(version: changeSet.version, isReload: true)
+    if changeSet.isEverythingCleared { return all.map { ($0, reload) } }
+    for (name, changes) in changeSet.collections {
+      guard let watchers = watchers[name] else { continue }
+      if changes.isCleared {
+        concerned += watchers.collection.values.map { ($0, reload) }
+        concerned += watchers.rows.values.flatMap(\.values).map { ($0, reload) }
+        continue
+      }
+      if !watchers.collection.isEmpty {
+        let change = Self.change(changes, changeSet.version)
+        concerned += watchers.collection.values.map { ($0, change) }
+      }
+      concerned += rows(watchers.rows, changes).map { ($0, ObservedChange(version: changeSet.version)) }
+    }
+    return concerned
+  }
+
+  /// The observers of the rows that changed: by whichever is fewer, rows or observed keys.
+  private func rows(
+    _ observed: [[UInt8]: [UInt64: Observation]], _ changes: ChangeSet.Rows
+  ) -> [Observation] {
+    if observed.count <= changes.states.count {
+      return observed.filter { changes.state($0.key) != nil }.flatMap { $0.value.values }
+    }
+    return changes.states.keys.flatMap { observed[changes.key($0)].map { Array($0.values) } ?? [] }
+  }
+
+  private static func change(_ changes: ChangeSet.Rows, _ version: CommitVersion) -> ObservedChange {
+    guard changes.states.count <= ChangeLimits.observedKeys else {
+      return ObservedChange(version: version, isReload: true)
+    }
+    let keys = changes.states.map { (changes.key($0.key), $0.value.isRemoved) }
+    return ObservedChange(version: version, keys: Dictionary(uniqueKeysWithValues: keys))
+  }
+}
+
+/// An observation as long as somebody holds this.
+final class HeldObservation: Sendable {
+  let observation: Observation
+  let database: DatabaseCore
+  private let number: UInt64
+
+  init(_ observation: Observation, _ number: UInt64, _ database: DatabaseCore) {
+    self.observation = observation
+    self.number = number
+    self.database = database
+  }
+
+  deinit { database.observations.remove(observation.place, number) }
+}

@@ -1,0 +1,44 @@
+/// What a commit will tell, as long as its version is not known.
+struct PendingChangeSet {
+  let changes: ChangeRecorder
+  let label: String?
+  let custom: [UInt8]?
+  let extensions: [String: any Sendable]
+  let time: Int64
+
+  /// Of a transaction that is about to be committed. Asks its extensions for their changes: once a transaction.
+  init(_ transaction: WriteTransaction, time: Int64) {
+    self.init(
+      changes: transaction.changes, label: transaction.label, custom: transaction.custom,
+      extensions: transaction.extensions.compactMapValues { $0.takeChanges() }, time: time)
+  }
+
+  init(
+    changes: ChangeRecorder, label: String?, custom: [UInt8]?, extensions: [String: any Sendable], time: Int64
+  ) {
+    self.changes = changes
+    self.label = label
+    self.custom = custom
+    self.extensions = extensions
+    self.time = time
+  }
+
+  /// Whether there is nothing to tell: what an extension wrote that is being built, for instance. An object that was
+  /// given to a commit without changes is something: somebody wants it heard.
+  var isEmpty: Bool { changes.isEmpty && custom == nil && extensions.isEmpty }
+
+  /// Nil where there is nothing to tell.
+  func changeSet(_ version: CommitVersion, _ coding: ObjectCoding) -> ChangeSet? {
+    if isEmpty { return nil }
+    var collections: [String: ChangeSet.Rows] = [:]
+    collections.reserveCapacity(changes.collections.count)
+    for changed in changes.collections.values {
+      collections[changed.info.name] = ChangeSet.Rows(
+        isCleared: changed.isCleared, prefix: changed.info.prefix, states: changed.rows)
+    }
+    return ChangeSet(
+      version: version, time: time, label: label, isEverythingCleared: changes.isEverythingRemoved,
+      isFromFeed: false, collections: collections,
+      custom: custom.map { ChangeSet.StoredCustom(bytes: $0, coding: coding) }, extensions: extensions)
+  }
+}

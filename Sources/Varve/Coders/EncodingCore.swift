@@ -1,0 +1,143 @@
+/// An encoder for one value at a time, used again for the next: what containers hold, and what calls the user's code.
+///
+/// Used by one thread at a time. Containers that are kept for their next use hold the core, which holds them: so it
+/// ends by `destroy`.
+final class EncodingCore {
+  let state: StatePointer<EncodingState>
+  private let shapes: ShapeCache
+
+  init(_ shapes: ShapeCache, isDetached: Bool = false, depthAbove: Int = 0, pathAbove: [any CodingKey] = []) {
+    self.shapes = shapes
+    state = StatePointer(
+      EncodingState(shapes, isDetached: isDetached, depthAbove: depthAbove, pathAbove: pathAbove))
+  }
+
+  deinit { state.destroy() }
+
+  /// Lets go of what holds it.
+  func destroy() { state.pointee.tables.removeBoxes() }
+
+  /// What was encoded, until the next value.
+  @unsafe
+  var content: UnsafeRawBufferPointer { unsafe state.pointee.output.content }
+
+  /// Encodes a value into the buffer, and gives the number of its shape.
+  func encode<T: Encodable>(_ value: T) throws -> UInt32 {
+    var modes: EncodingState.Modes = []
+    for _ in 0..<CoderLimits.attemptsMaximum {
+      state.pointee.reset(modes)
+      var thrown: (any Error)?
+      do { try encodeOnce(value) } catch { thrown = error }
+      guard let more = state.pointee.repeatWanted() else {
+        if let failure = state.pointee.failure ?? thrown { throw failure }
+        guard state.pointee.output.count <= CoderLimits.valueSizeMaximum else {
+          throw state.pointee.error(0, "the value takes more than \(CoderLimits.valueSizeMaximum) bytes")
+        }
+        return state.pointee.rootShape
+      }
+      modes.formUnion(more)
+    }
+    throw state.pointee.error(0, "the type encodes its fields in ever new orders")
+  }
+
+  private func encodeOnce<T: Encodable>(_ value: T) throws {
+    let special = SpecialType.of(T.self)
+    if special.fits(value) { return state.pointee.output.write(special: value, special) }
+    let (slot, id) = try state.pointee.push()
+    try value.encode(to: EncodingHandle(core: self, slot: slot, id: id))
+    try state.pointee.close(above: slot)
+    guard state.pointee.frames[slot].kind != .pending || !state.pointee.attachments.isEmpty else {
+      throw state.pointee.error(0, "\(T.self) encoded nothing")
+    }
+    try state.pointee.close(slot)
+  }
+
+  /// Ends the value of a container with a buffer of its own, and gives its bytes.
+  func finish() throws -> [UInt8] {
+    if state.pointee.frames.count > 0 { try state.pointee.close(0) }
+    return state.pointee.output.bytes
+  }
+
+  /// Writes a value that has no special form, in a frame of its own.
+  @inline(__always)
+  func encodeNested<T: Encodable>(_ value: T) throws {
+    let (slot, id) = try state.pointee.push()
+    do {
+      try value.encode(to: EncodingHandle(core: self, slot: slot, id: id))
+      try state.pointee.close(slot)
+    } catch {
+      state.pointee.abandon(slot)
+      throw error
+    }
+  }
+
+  // MARK: - Containers
+
+  /// The keyed container of a frame.
+  @inline(__always)
+  func keyed<Key: CodingKey>(_ slot: Int, _ id: UInt32, _ type: Key.Type) -> KeyedEncodingContainer<Key> {
+    let table = state.pointee.tables.table(type)
+    do { try state.pointee.openKeyed(slot, id, table) } catch { fail(error) }
+    for index in table.pointee.boxes.indices {
+      guard let box = table.pointee.boxes[index].use(slot, id) else { continue }
+      return unsafe unsafeBitCast(box, to: KeyedEncodingContainer<Key>.self)
+    }
+    return makeKeyed(ContainerCell(slot: slot, id: id, table: table), type)
+  }
+
+  @inline(never)
+  private func makeKeyed<Key: CodingKey>(_ cell: ContainerCell, _ type: Key.Type) -> KeyedEncodingContainer<Key> {
+    let owner = CellOwner(self, cell)
+    let container = KeyedEncodingContainer(KeyedEncoding<Key>(owner))
+    if cell.table.pointee.boxes.count < CoderLimits.pooledContainers, let box = ContainerBox.make(container, owner) {
+      cell.table.pointee.boxes.append(box)
+    }
+    return container
+  }
+
+  /// The array container of a frame.
+  func unkeyed(_ slot: Int, _ id: UInt32) -> UnkeyedEncoding {
+    do { try state.pointee.openArray(slot, id) } catch { fail(error) }
+    return UnkeyedEncoding(core: self, slot: slot, id: id)
+  }
+
+  /// A handle of a child of a frame whose place in the frame is there.
+  func child(_ slot: Int, _ key: any CodingKey) -> EncodingHandle {
+    do {
+      if let core = try state.pointee.detach(slot, shapes, key: key) {
+        return EncodingHandle(core: core, slot: 0, id: core.state.pointee.frames[0].id)
+      }
+      let (slot, id) = try state.pointee.push()
+      return EncodingHandle(core: self, slot: slot, id: id)
+    } catch {
+      return failed(error)
+    }
+  }
+
+  /// A handle that refuses everything, for where nothing can be thrown: the error is that of the whole value.
+  func failed(_ error: any Error) -> EncodingHandle {
+    fail(error)
+    return EncodingHandle(core: self, slot: 0, id: 0)
+  }
+
+  private func fail(_ error: any Error) {
+    if error is EncodingState.Repeat { return }
+    state.pointee.failure = state.pointee.failure ?? error
+  }
+}
+
+/// The encoder that a type gets: a frame.
+struct EncodingHandle: Encoder {
+  let core: EncodingCore
+  let slot: Int
+  let id: UInt32
+
+  var codingPath: [any CodingKey] { core.state.pointee.path(to: slot) }
+  var userInfo: [CodingUserInfoKey: Any] { [:] }
+
+  func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> { core.keyed(slot, id, type) }
+  func unkeyedContainer() -> any UnkeyedEncodingContainer { core.unkeyed(slot, id) }
+  func singleValueContainer() -> any SingleValueEncodingContainer {
+    SingleValueEncoding(core: core, slot: slot, id: id)
+  }
+}

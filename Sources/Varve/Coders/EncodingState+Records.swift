@@ -1,0 +1,156 @@
+/// Records: fields by position.
+extension EncodingState {
+  /// The first byte of a key that is a byte at most.
+  @inline(__always)
+  static func byte<Key>(_ key: Key) -> UInt8 {
+    if MemoryLayout<Key>.size == 0 { return 0 }
+    return unsafe unsafeBitCast(key, to: UInt8.self)
+  }
+
+  /// Where a key stands among those of its type, if it is a byte: the cases of an enum are numbered as declared.
+  private static func order<Key>(_ key: Key) -> UInt8? { MemoryLayout<Key>.size <= 1 ? byte(key) : nil }
+
+  /// Makes room for the value of a field: the next thing that is written.
+  @inline(__always)
+  mutating func beginField<Key: CodingKey>(_ cell: ContainerCell, _ key: Key) throws {
+    if isLive(cell.slot, cell.id), frames.count == cell.slot &+ 1, frames[cell.slot].table == cell.table,
+      let positions = frames[cell.slot].positions
+    {
+      let next = frames[cell.slot].next
+      if Int(positions[EncodingState.byte(key)]) == next {
+        frames[cell.slot].next = next &+ 1
+        return
+      }
+    }
+    try beginUnexpectedField(cell, key)
+  }
+
+  @inline(never)
+  private mutating func beginUnexpectedField<Key: CodingKey>(_ cell: ContainerCell, _ key: Key) throws {
+    let slot = cell.slot
+    try enter(slot, cell.id)
+    switch frames[slot].kind {
+    case .map: return beginEntry(slot, key.stringValue)
+    case .record: break
+    case .pending, .value, .array: throw error(slot, key: key, "the value is none with fields")
+    }
+    let byte = cell.table.pointee.isByte ? EncodingState.byte(key) : nil
+    if frames[slot].positions == nil && !frames[slot].isLearning { beginRecord(slot, cell.table, byte) }
+    guard let positions = frames[slot].positions else { return try learn(slot, key) }
+    try beginField(slot, key, byte, cell.table, positions)
+  }
+
+  /// Finds what shape to expect by the first key.
+  private mutating func beginRecord(_ slot: Int, _ table: KeyTablePointer, _ byte: UInt8?) {
+    if let byte {
+      frames[slot].firstTable = table
+      frames[slot].firstByte = byte
+      frames[slot].hasFirstByte = true
+    }
+    if !modes.contains(.exact), let byte, let expected = table.pointee.expectation(byte) {
+      frames[slot].positions = expected
+      frames[slot].table = table
+      guard !frames[slot].isBare else { return }
+      // The body is empty still: the right room for the header costs nothing now.
+      let size = 1 + CodingBuffer.varintSize(UInt64(expected.number))
+      output.truncate(to: frames[slot].start)
+      output.append(repeating: 0, count: size)
+      frames[slot].body = output.count
+    } else {
+      frames[slot].isLearning = true
+      lessons[slot] = Lesson([], base: nil)
+    }
+  }
+
+  /// A field of a record that has the fields of its shape so far.
+  private mutating func beginField<Key: CodingKey>(
+    _ slot: Int, _ key: Key, _ byte: UInt8?, _ table: KeyTablePointer, _ positions: PositionTable
+  ) throws {
+    var positions = positions
+    if byte != nil && frames[slot].table != table {
+      // Another key type of the same record: a subclass and its superclass.
+      positions = table.pointee.positions(in: positions.shape)
+      frames[slot].table = table
+      frames[slot].positions = positions
+    }
+    let next = frames[slot].next
+    let position = byte.map { positions.position(of: key, byte: $0) } ?? positions.shape.position(of: key.stringValue)
+    guard let position else {
+      // Not a field of the shape: the record has another one.
+      frames[slot].isLearning = true
+      frames[slot].positions = nil
+      frames[slot].table = nil
+      lessons[slot] = positions.shape.lesson(next)
+      return try learn(slot, key)
+    }
+    guard position >= next else { throw repeated(slot, key) }
+    if position > next {
+      output.append(repeating: ValueTag.absent, count: position - next)
+      frames[slot].isFilled = true
+    }
+    frames[slot].next = position + 1
+  }
+
+  private mutating func learn<Key: CodingKey>(_ slot: Int, _ key: Key) throws {
+    let name = key.stringValue
+    guard let lesson = lessons[slot], Shape.isField(name) else { throw again(.maps) }
+    let byte = EncodingState.order(key)
+    let outcome = lesson.add(name) { other in
+      guard let byte, let otherKey = Key(stringValue: other) else { return false }
+      return EncodingState.order(otherKey).map { $0 < byte } ?? false
+    }
+    switch outcome {
+    case .repeated: throw repeated(slot, key)
+    case .next(let absent):
+      guard lesson.fields.count <= CoderLimits.fieldCountMaximum else { throw again(.maps) }
+      output.append(repeating: ValueTag.absent, count: absent)
+      if absent > 0 { frames[slot].isFilled = true }
+    }
+  }
+
+  /// A field that the record has already. If it was filled in as absent, the fields only come in another order.
+  private mutating func repeated(_ slot: Int, _ key: any CodingKey) -> any Error {
+    if frames[slot].isFilled { return again(.exact) }
+    let error = error(slot, key: key, EncodingState.repeatedKey)
+    failure = failure ?? error
+    return error
+  }
+
+  /// Ends a record, and says of which shape it is.
+  @inline(__always)
+  mutating func finishRecord(_ slot: Int) throws {
+    guard let positions = frames[slot].positions else { return try finishLesson(slot) }
+    let absent = positions.fieldCount &- frames[slot].next
+    if absent > 0 { output.append(repeating: ValueTag.absent, count: absent) }
+    try seal(slot, positions.number)
+  }
+
+  private mutating func finishLesson(_ slot: Int) throws {
+    guard let lesson = lessons.removeValue(forKey: slot) else { return try writeEmptyMap(slot) }
+    output.append(repeating: ValueTag.absent, count: lesson.finish())
+    if lesson.fields.isEmpty { return try writeEmptyMap(slot) }
+    if lesson.fields.count > CoderLimits.fieldCountMaximum { throw again(.maps) }
+    let shape = try shapes.known(Shape(fields: lesson.fields))
+    if frames[slot].hasFirstByte, let table = frames[slot].firstTable {
+      let positions = table.pointee.positions(in: shape)
+      if !table.pointee.learn(frames[slot].firstByte, positions) { throw again([]) }
+    }
+    try seal(slot, shape.number)
+  }
+
+  /// Writes the number of a record's shape where it belongs.
+  @inline(__always)
+  private mutating func seal(_ slot: Int, _ shape: UInt32) throws {
+    guard frames[slot].isBare else {
+      let frame = frames[slot]
+      return output.writeRecordHeader(shape, at: frame.start, size: frame.body &- frame.start)
+    }
+    if slot == 0 {
+      rootShape = shape
+    } else if frames[slot &- 1].elementShape == shape && frames[slot &- 1].isUniform {
+      return
+    } else {
+      try sealElement(slot, shape)
+    }
+  }
+}

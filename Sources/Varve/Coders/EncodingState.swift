@@ -1,0 +1,212 @@
+/// A value on its way into bytes: the bytes, and a frame for each value that has begun and not ended.
+///
+/// # How a value is written
+/// In one pass, into one buffer. A frame's children are written inside of it, so that only the top frame may write: a
+/// write to a lower one ends those above it. The header of a record, an array or a map is not known before its end; a
+/// guess of room is kept for it, nearly always the right one.
+///
+/// A record expects the fields of the shape that the last record had which began with the same key. While they come in
+/// that order, a field costs a comparison. Otherwise the record goes on as a `Lesson`, and comes out of it with a shape
+/// of its own.
+///
+/// # When that does not do
+/// A container that is written to after its parent went on, fields in changing orders: those are found out in the
+/// middle. The value is then encoded again from its beginning, in a mode that copes.
+///
+/// # Invariants
+/// 1. Frames are a path from the root to the value that is being written; each begins behind its parent's body.
+/// 2. `output` ends where the top frame goes on.
+/// 3. No method calls the user's code.
+struct EncodingState: ~Copyable {
+  /// More careful ways to encode a value.
+  struct Modes: OptionSet {
+    let rawValue: UInt8
+    /// No record expects a shape: its fields are in the order in which they come.
+    static let exact = Modes(rawValue: 1)
+    /// Nested containers and super encoders have buffers of their own, which are put in when their parent ends.
+    static let detached = Modes(rawValue: 2)
+    /// No record has a shape.
+    static let maps = Modes(rawValue: 4)
+  }
+
+  /// Thrown through the user's code to begin again.
+  struct Repeat: Error {}
+
+  /// A container with a buffer of its own, and where it goes.
+  struct Attachment {
+    let slot: Int
+    let offset: Int
+    let core: EncodingCore
+  }
+
+  var output = CodingBuffer()
+  var frames = FrameStack<EncodingFrame>()
+  var tables = KeyTables()
+  let shapes: ShapeLookup
+  /// By slot.
+  var lessons: [Int: Lesson] = [:]
+  /// Where the entries of the maps begin that have not ended.
+  var entryStarts: [Int] = []
+  var attachments: [Attachment] = []
+  private(set) var modes: Modes = []
+  private(set) var mustRepeat = false
+  private(set) var wantedModes: Modes = []
+  /// What went wrong where nothing could be thrown, or where the user's code did not pass an error on that it must.
+  var failure: (any Error)?
+  /// The shape of the value at the top; 0 where it has none.
+  var rootShape: UInt32 = 0
+  /// Set for a container with a buffer of its own: what is above it.
+  let isDetached: Bool
+  let depthAbove: Int
+  let pathAbove: [any CodingKey]
+  private var lastID: UInt32 = 0
+
+  init(_ shapes: ShapeCache, isDetached: Bool, depthAbove: Int, pathAbove: [any CodingKey]) {
+    self.shapes = ShapeLookup(shapes)
+    self.isDetached = isDetached
+    self.depthAbove = depthAbove
+    self.pathAbove = pathAbove
+  }
+
+  /// Ready for a value, whatever became of the one before. Containers of that one are refused from here on.
+  mutating func reset(_ modes: Modes) {
+    output.removeAll()
+    frames.removeAll(from: 0)
+    if !lessons.isEmpty { lessons = [:] }
+    if !entryStarts.isEmpty { entryStarts = [] }
+    if !attachments.isEmpty { attachments = [] }
+    self.modes = modes
+    mustRepeat = false
+    wantedModes = []
+    failure = nil
+    rootShape = 0
+  }
+
+  /// The error that makes the whole value be encoded again.
+  mutating func again(_ modes: Modes) -> any Error {
+    wantedModes.formUnion(modes)
+    mustRepeat = true
+    return Repeat()
+  }
+
+  // MARK: - Frames
+
+  /// Begins a value at the end.
+  @inline(__always)
+  mutating func push() throws -> (slot: Int, id: UInt32) {
+    let slot = frames.count
+    guard slot &+ depthAbove < CoderLimits.depth else {
+      throw error(slot, "values are nested deeper than \(CoderLimits.depth) levels")
+    }
+    lastID &+= 1
+    frames.append(EncodingFrame(id: lastID, start: output.count))
+    return (slot, lastID)
+  }
+
+  @inline(__always)
+  func isLive(_ slot: Int, _ id: UInt32) -> Bool { slot < frames.count && frames[slot].id == id }
+
+  /// Makes a frame the top one.
+  @inline(__always)
+  mutating func enter(_ slot: Int, _ id: UInt32) throws {
+    guard isLive(slot, id) else { throw late() }
+    if frames.count > slot &+ 1 { try close(above: slot) }
+  }
+
+  /// What to do about a container whose value has ended.
+  private mutating func late() -> any Error {
+    if !modes.contains(.detached) && !isDetached && frames.count > 0 { return again(.detached) }
+    let context = EncodingError.Context(
+      codingPath: [], debugDescription: "a container was used after the value was complete that it belongs to")
+    let error = EncodingError.invalidValue("a container", context)
+    failure = failure ?? error
+    return error
+  }
+
+  /// Ends the frames above one, which were left open: nested containers have no end of their own.
+  mutating func close(above slot: Int) throws {
+    while frames.count > slot + 1 { try close(frames.count - 1) }
+  }
+
+  /// Ends a value.
+  @inline(__always)
+  mutating func close(_ slot: Int) throws {
+    if frames.count > slot &+ 1 { try close(above: slot) }
+    if !attachments.isEmpty { try attach(slot) }
+    do {
+      switch frames[slot].kind {
+      case .record: try finishRecord(slot)
+      case .value: break
+      case .pending: try writeEmptyMap(slot)
+      case .map: try finishMap(slot)
+      case .array: finishArray(slot)
+      }
+    } catch {
+      // The user's code may keep this error to itself, and yet the value can't be completed.
+      failure = failure ?? error
+      throw error
+    }
+    frames.removeAll(from: slot)
+    if slot > 0 && frames[slot &- 1].kind == .array { frames[slot &- 1].next &+= 1 }
+  }
+
+  /// Takes a value back whose type threw: the user's code may catch that, and go on.
+  mutating func abandon(_ slot: Int) {
+    guard slot < frames.count else { return }
+    let start = frames[slot].start
+    for index in (slot..<frames.count).reversed() {
+      lessons[index] = nil
+      if frames[index].kind == .map { entryStarts.removeSubrange(frames[index].entries...) }
+    }
+    attachments.removeAll { $0.slot >= slot }
+    frames.removeAll(from: slot)
+    guard slot > 0 else { return }
+    let parent = slot - 1
+    switch frames[parent].kind {
+    case .record:
+      output.truncate(to: start)
+      if frames[parent].isLearning { lessons[parent]?.removeLast() } else { frames[parent].next -= 1 }
+    case .map:
+      let entry = entryStarts.removeLast()
+      output.truncate(to: entry)
+      frames[parent].next -= 1
+    case .array: output.truncate(to: max(start, frames[parent].body))
+    case .pending, .value: output.truncate(to: start)
+    }
+  }
+
+  // MARK: - Errors
+
+  static let repeatedKey = "the key is encoded twice in one container"
+
+  /// The keys from the top to a frame.
+  func path(to slot: Int) -> [any CodingKey] {
+    var path = pathAbove
+    for index in 0..<min(slot, frames.count) {
+      if let key = currentKey(index) { path.append(key) }
+    }
+    return path
+  }
+
+  /// Of which part of the frame the frame above it is.
+  private func currentKey(_ slot: Int) -> (any CodingKey)? {
+    let frame = frames[slot]
+    switch frame.kind {
+    case .pending, .value: return nil
+    case .array: return PathKey(intValue: frame.next)
+    case .map:
+      guard frame.next > 0 else { return nil }
+      return PathKey(stringValue: entryName(at: entryStarts[frame.entries + frame.next - 1]))
+    case .record:
+      if frame.isLearning { return lessons[slot]?.fields.last.map { PathKey(stringValue: $0) } }
+      guard let positions = frame.positions, frame.next > 0 else { return nil }
+      return PathKey(stringValue: positions.shape.fields[frame.next - 1])
+    }
+  }
+
+  func error(_ slot: Int, key: (any CodingKey)? = nil, _ message: String) -> EncodingError {
+    let path = path(to: slot) + (key.map { [$0] } ?? [])
+    let value = path.last?.stringValue ?? "the value itself"
+    return .invalidValue(value, EncodingError.Context(codingPath: path, debugDescription: message))
+  }
+}

@@ -1,0 +1,162 @@
+/// The fields of a record, or the entries of a map, as its type decodes them.
+///
+/// # Safety
+/// `cell` is that of `owner`, which is held.
+@safe
+struct KeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
+  private let owner: CellOwner<DecodingCore>
+  private let state: StatePointer<DecodingState>
+  private let cell: UnsafeMutablePointer<ContainerCell>
+
+  init(_ owner: CellOwner<DecodingCore>) {
+    self.owner = owner
+    state = owner.core.state
+    unsafe cell = owner.cell
+  }
+
+  private var slot: Int { unsafe cell.pointee.slot }
+
+  var codingPath: [any CodingKey] { state.pointee.path(to: slot) }
+
+  var allKeys: [Key] {
+    // Damage is found out when a value is read.
+    let names = try? unsafe state.pointee.names(slot, cell.pointee.id)
+    return (names ?? []).compactMap { Key(stringValue: $0) }
+  }
+
+  func contains(_ key: Key) -> Bool {
+    guard let place = try? place(key) else { return false }
+    return (try? state.pointee.source.byte(place.start)) != ValueTag.absent
+  }
+
+  @inline(__always)
+  private func place(_ key: Key) throws -> DecodingPlace? { try unsafe state.pointee.place(cell.pointee, key) }
+
+  /// A field that has a value. Whether it is absent, its tag says.
+  @inline(__always)
+  private func existing(_ key: Key) throws -> DecodingPlace {
+    guard let place = try place(key) else { throw missing(key) }
+    return place
+  }
+
+  private func missing(_ key: Key) -> any Error {
+    let context = DecodingError.Context(codingPath: codingPath, debugDescription: "there is no \(key.stringValue)")
+    return DecodingError.keyNotFound(key, context)
+  }
+
+  /// The error for a field that could not be read.
+  private func error(_ failure: ReadFailure, _ type: Any.Type, _ place: DecodingPlace, _ key: Key) -> any Error {
+    if case .mismatch = failure, (try? state.pointee.source.byte(place.start)) == ValueTag.absent {
+      return missing(key)
+    }
+    return state.pointee.error(failure, type, place.start, codingPath + [key])
+  }
+
+  /// Reads a value that is no container.
+  @inline(__always)
+  func read<Value>(
+    _ key: Key, _ body: (ByteSource, inout Int) throws(ReadFailure) -> Value
+  ) throws -> Value {
+    var place = try existing(key)
+    do throws(ReadFailure) {
+      let value = try body(state.pointee.source, &place.offset)
+      state.pointee.finish(place)
+      return value
+    } catch {
+      throw self.error(error, Value.self, place, key)
+    }
+  }
+
+  /// The same, where there is a value.
+  @inline(__always)
+  func readIfPresent<Value>(
+    _ key: Key, _ body: (ByteSource, inout Int) throws(ReadFailure) -> Value
+  ) throws -> Value? {
+    guard var place = try presentPlace(key) else { return nil }
+    do throws(ReadFailure) {
+      let value = try body(state.pointee.source, &place.offset)
+      state.pointee.finish(place)
+      return value
+    } catch {
+      throw self.error(error, Value.self, place, key)
+    }
+  }
+
+  /// The place of a value that is neither absent nor null.
+  @inline(__always)
+  private func presentPlace(_ key: Key) throws -> DecodingPlace? {
+    guard var place = try place(key) else { return nil }
+    guard let tag = try? state.pointee.source.byte(place.offset) else { throw error(.damaged, Any.self, place, key) }
+    guard tag == ValueTag.absent || tag == ValueTag.null else { return place }
+    place.offset &+= 1
+    state.pointee.finish(place)
+    return nil
+  }
+
+  func decodeNil(forKey key: Key) throws -> Bool {
+    let place = try existing(key)
+    let tag = try? state.pointee.source.byte(place.start)
+    if tag == ValueTag.absent { throw missing(key) }
+    return tag == ValueTag.null
+  }
+
+  func decode<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T { try decode(type, key, try existing(key)) }
+
+  func decodeIfPresent<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T? {
+    guard let place = try presentPlace(key) else { return nil }
+    return try decode(type, key, place)
+  }
+
+  @inline(__always)
+  private func decode<T: Decodable>(_ type: T.Type, _ key: Key, _ found: DecodingPlace) throws -> T {
+    var place = found
+    let special = SpecialType.of(type)
+    do throws(ReadFailure) {
+      let tag = try state.pointee.source.byte(place.start)
+      if special.reads(tag) {
+        let value = try state.pointee.source.special(&place.offset, special, as: type)
+        state.pointee.finish(place)
+        return value
+      }
+      if tag == ValueTag.absent { throw .mismatch }
+    } catch {
+      throw self.error(error, type, place, key)
+    }
+    let (value, end, owed) = try owner.core.decodeNested(
+      type, parent: place.slot, part: place.part, start: place.start, shape: nil)
+    place.offset = end
+    state.pointee.finish(place, owed: owed)
+    return value
+  }
+
+  // MARK: - Containers
+
+  func nestedContainer<Nested: CodingKey>(
+    keyedBy type: Nested.Type, forKey key: Key
+  ) throws -> KeyedDecodingContainer<Nested> {
+    try child(key).container(keyedBy: type)
+  }
+
+  func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer {
+    try child(key).unkeyedContainer()
+  }
+
+  func superDecoder(forKey key: Key) throws -> any Decoder { try child(key) }
+
+  func superDecoder() throws -> any Decoder {
+    let table = state.pointee.tables.table(PathKey.self)
+    let id = unsafe cell.pointee.id
+    let found = try state.pointee.place(ContainerCell(slot: slot, id: id, table: table), PathKey.super)
+    if let found, (try? state.pointee.source.byte(found.start)) != ValueTag.absent {
+      return try owner.core.child(found.slot, part: found.part, start: found.start, shape: nil)
+    }
+    let (child, childID) = try state.pointee.pushNothing(parent: slot)
+    return DecodingHandle(core: owner.core, slot: child, id: childID)
+  }
+
+  private func child(_ key: Key) throws -> DecodingHandle {
+    let place = try existing(key)
+    if (try? state.pointee.source.byte(place.start)) == ValueTag.absent { throw missing(key) }
+    return try owner.core.child(place.slot, part: place.part, start: place.start, shape: nil)
+  }
+}

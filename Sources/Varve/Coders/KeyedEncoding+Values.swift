@@ -1,0 +1,146 @@
+/// The types that a keyed container writes without a frame. Each is a requirement of the protocol.
+extension KeyedEncoding {
+  func encode(_ value: Bool, forKey key: Key) throws {
+    try begin(key)
+    state.pointee.output.write(value)
+  }
+
+  func encode(_ value: String, forKey key: Key) throws {
+    try begin(key)
+    state.pointee.output.write(value)
+  }
+
+  func encode(_ value: Double, forKey key: Key) throws {
+    try begin(key)
+    state.pointee.output.write(value)
+  }
+
+  func encode(_ value: Float, forKey key: Key) throws {
+    try begin(key)
+    state.pointee.output.write(value)
+  }
+
+  func encode(_ value: Int, forKey key: Key) throws {
+    try begin(key)
+    state.pointee.output.write(integer: Int64(value))
+  }
+
+  func encode(_ value: Int8, forKey key: Key) throws {
+    try begin(key)
+    state.pointee.output.write(integer: Int64(value))
+  }
+
+  func encode(_ value: Int16, forKey key: Key) throws {
+    try begin(key)
+    state.pointee.output.write(integer: Int64(value))
+  }
+
+  func encode(_ value: Int32, forKey key: Key) throws {
+    try begin(key)
+    state.pointee.output.write(integer: Int64(value))
+  }
+
+  func encode(_ value: Int64, forKey key: Key) throws {
+    try begin(key)
+    state.pointee.output.write(integer: value)
+  }
+
+  func encode(_ value: Int128, forKey key: Key) throws {
+    try begin(key)
+    state.pointee.output.write(wide: value)
+  }
+
+  func encode(_ value: UInt, forKey key: Key) throws {
+    try begin(key)
+    state.pointee.output.write(unsigned: UInt64(value))
+  }
+
+  func encode(_ value: UInt8, forKey key: Key) throws {
+    try begin(key)
+    state.pointee.output.write(integer: Int64(value))
+  }
+
+  func encode(_ value: UInt16, forKey key: Key) throws {
+    try begin(key)
+    state.pointee.output.write(integer: Int64(value))
+  }
+
+  func encode(_ value: UInt32, forKey key: Key) throws {
+    try begin(key)
+    state.pointee.output.write(integer: Int64(value))
+  }
+
+  func encode(_ value: UInt64, forKey key: Key) throws {
+    try begin(key)
+    state.pointee.output.write(unsigned: value)
+  }
+
+  func encode(_ value: UInt128, forKey key: Key) throws {
+    try begin(key)
+    state.pointee.output.write(wideUnsigned: value)
+  }
+
+  func encodeIfPresent(_ value: Bool?, forKey key: Key) throws {
+    if let value { try encode(value, forKey: key) } else { try encodeAbsent(key) }
+  }
+
+  func encodeIfPresent(_ value: String?, forKey key: Key) throws {
+    if let value { try encode(value, forKey: key) } else { try encodeAbsent(key) }
+  }
+
+  func encodeIfPresent(_ value: Double?, forKey key: Key) throws {
+    if let value { try encode(value, forKey: key) } else { try encodeAbsent(key) }
+  }
+
+  func encodeIfPresent(_ value: Float?, forKey key: Key) throws {
+    if let value { try encode(value, forKey: key) } else { try encodeAbsent(key) }
+  }
+
+  func encodeIfPresent(_ value: Int?, forKey key: Key) throws {
+    if let value { try encode(value, forKey: key) } else { try encodeAbsent(key) }
+  }
+
+  func encodeIfPresent(_ value: Int8?, forKey key: Key) throws {
+    if let value { try encode(value, forKey: key) } else { try encodeAbsent(key) }
+  }
+
+  func encodeIfPresent(_ value: Int16?, forKey key: Key) throws {
+    if let value { try encode(value, forKey: key) } else { try encodeAbsent(key) }
+  }
+
+  func encodeIfPresent(_ value: Int32?, forKey key: Key) throws {
+    if let value { try encode(value, forKey: key) } else { try encodeAbsent(key) }
+  }
+
+  func encodeIfPresent(_ value: Int64?, forKey key: Key) throws {
+    if let value { try encode(value, forKey: key) } else { try encodeAbsent(key) }
+  }
+
+  func encodeIfPresent(_ value: Int128?, forKey key: Key) throws {
+    if let value { try encode(value, forKey: key) } else { try encodeAbsent(key) }
+  }
+
+  func encodeIfPresent(_ value: UInt?, forKey key: Key) throws {
+    if let value { try encode(value, forKey: key) } else { try encodeAbsent(key) }
+  }
+
+  func encodeIfPresent(_ value: UInt8?, forKey key: Key) throws {
+    if let value { try encode(value, forKey: key) } else { try encodeAbsent(key) }
+  }
+
+  func encodeIfPresent(_ value: UInt16?, forKey key: Key) throws {
+    if let value { try encode(value, forKey: key) } else { try encodeAbsent(key) }
+  }
+
+  func encodeIfPresent(_ value: UInt32?, forKey key: Key) throws {
+    if let value { try encode(value, forKey: key) } else { try encodeAbsent(key) }
+  }
+
+  func encodeIfPresent(_ value: UInt64?, forKey key: Key) throws {
+    if let value { try encode(value, forKey: key) } else { try encodeAbsent(key) }
+  }
+
+  func encodeIfPresent(_ value: UInt128?, forKey key: Key) throws {
+    if let value { try encode(value, forKey: key) } else { try encodeAbsent(key) }
+  }
+}

@@ -1,0 +1,138 @@
+/// A value without parts, or one that another type stands for.
+struct SingleValueDecoding: SingleValueDecodingContainer {
+  let core: DecodingCore
+  let slot: Int
+  let id: UInt32
+
+  var codingPath: [any CodingKey] { core.state.pointee.path(to: slot) }
+
+  func decodeNil() -> Bool {
+    guard core.state.pointee.isLive(slot, id) else {
+      // The next call that can throw says so; and it makes the value be decoded again.
+      _ = core.state.pointee.late()
+      return false
+    }
+    let frame = core.state.pointee.frames[slot]
+    if frame.kind == .nothing { return true }
+    guard frame.kind == .value, (try? core.state.pointee.source.byte(frame.start)) == ValueTag.null else {
+      return false
+    }
+    note(frame.start + 1)
+    return true
+  }
+
+  /// Notes where the value ends.
+  @inline(__always)
+  private func note(_ end: Int) {
+    core.state.pointee.frames[slot].next = 1
+    core.state.pointee.frames[slot].cursor = end
+  }
+
+  @inline(__always)
+  private func read<Value>(
+    _ body: (ByteSource, inout Int) throws(ReadFailure) -> Value
+  ) throws -> Value {
+    guard core.state.pointee.isLive(slot, id) else { throw core.state.pointee.late() }
+    let start = core.state.pointee.frames[slot].start
+    do throws(ReadFailure) {
+      switch core.state.pointee.frames[slot].kind {
+      case .value: break
+      case .nothing: throw .null
+      // Already known to be a container.
+      case .record, .map, .array, .uniformArray, .bytes: throw .mismatch
+      }
+      var offset = start
+      let value = try body(core.state.pointee.source, &offset)
+      note(offset)
+      return value
+    } catch {
+      throw self.error(error, Value.self, start)
+    }
+  }
+
+  private func error(_ failure: ReadFailure, _ type: Any.Type, _ start: Int) -> any Error {
+    let path = codingPath
+    // A record in an array of such, or at the top, has no tag.
+    if case .mismatch = failure, core.state.pointee.frames[slot].kind == .record {
+      let context = DecodingError.Context(codingPath: path, debugDescription: "expected \(type), found a record")
+      return DecodingError.typeMismatch(type, context)
+    }
+    return core.state.pointee.error(failure, type, start, path)
+  }
+
+  func decode<T: Decodable>(_ type: T.Type) throws -> T {
+    guard core.state.pointee.isLive(slot, id) else { throw core.state.pointee.late() }
+    let special = SpecialType.of(type)
+    let frame = core.state.pointee.frames[slot]
+    let tag = frame.kind == .value ? (try? core.state.pointee.source.byte(frame.start)) : nil
+    if let tag, special.reads(tag) {
+      return try read { source, offset throws(ReadFailure) in try source.special(&offset, special, as: type) }
+    }
+    // It takes the frame over.
+    return try T(from: DecodingHandle(core: core, slot: slot, id: id))
+  }
+
+  func decode(_ type: Bool.Type) throws -> Bool {
+    try read { source, offset throws(ReadFailure) in try source.bool(&offset) }
+  }
+
+  func decode(_ type: String.Type) throws -> String {
+    try read { source, offset throws(ReadFailure) in try source.string(&offset) }
+  }
+
+  func decode(_ type: Double.Type) throws -> Double {
+    try read { source, offset throws(ReadFailure) in try source.double(&offset) }
+  }
+
+  func decode(_ type: Float.Type) throws -> Float {
+    try read { source, offset throws(ReadFailure) in try source.float(&offset) }
+  }
+
+  func decode(_ type: Int.Type) throws -> Int {
+    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: Int.self) }
+  }
+
+  func decode(_ type: Int8.Type) throws -> Int8 {
+    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: Int8.self) }
+  }
+
+  func decode(_ type: Int16.Type) throws -> Int16 {
+    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: Int16.self) }
+  }
+
+  func decode(_ type: Int32.Type) throws -> Int32 {
+    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: Int32.self) }
+  }
+
+  func decode(_ type: Int64.Type) throws -> Int64 {
+    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: Int64.self) }
+  }
+
+  func decode(_ type: Int128.Type) throws -> Int128 {
+    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: Int128.self) }
+  }
+
+  func decode(_ type: UInt.Type) throws -> UInt {
+    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: UInt.self) }
+  }
+
+  func decode(_ type: UInt8.Type) throws -> UInt8 {
+    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: UInt8.self) }
+  }
+
+  func decode(_ type: UInt16.Type) throws -> UInt16 {
+    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: UInt16.self) }
+  }
+
+  func decode(_ type: UInt32.Type) throws -> UInt32 {
+    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: UInt32.self) }
+  }
+
+  func decode(_ type: UInt64.Type) throws -> UInt64 {
+    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: UInt64.self) }
+  }
+
+  func decode(_ type: UInt128.Type) throws -> UInt128 {
+    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: UInt128.self) }
+  }
+}

@@ -1,0 +1,41 @@
+/// A value without parts, or one that another type stands for.
+struct SingleValueEncoding: SingleValueEncodingContainer {
+  let core: EncodingCore
+  let slot: Int
+  let id: UInt32
+
+  var codingPath: [any CodingKey] { core.state.pointee.path(to: slot) }
+
+  @inline(__always)
+  private func value(_ write: (inout CodingBuffer) -> Void) throws {
+    try core.state.pointee.beginValue(slot, id)
+    write(&core.state.pointee.output)
+  }
+
+  func encodeNil() throws { try value { $0.append(byte: ValueTag.null) } }
+
+  func encode<T: Encodable>(_ value: T) throws {
+    let special = SpecialType.of(T.self)
+    if special.fits(value) { return try self.value { $0.write(special: value, special) } }
+    // It takes the frame over.
+    try core.state.pointee.enter(slot, id)
+    try value.encode(to: EncodingHandle(core: core, slot: slot, id: id))
+  }
+
+  func encode(_ value: Bool) throws { try self.value { $0.write(value) } }
+  func encode(_ value: String) throws { try self.value { $0.write(value) } }
+  func encode(_ value: Double) throws { try self.value { $0.write(value) } }
+  func encode(_ value: Float) throws { try self.value { $0.write(value) } }
+  func encode(_ value: Int) throws { try self.value { $0.write(integer: Int64(value)) } }
+  func encode(_ value: Int8) throws { try self.value { $0.write(integer: Int64(value)) } }
+  func encode(_ value: Int16) throws { try self.value { $0.write(integer: Int64(value)) } }
+  func encode(_ value: Int32) throws { try self.value { $0.write(integer: Int64(value)) } }
+  func encode(_ value: Int64) throws { try self.value { $0.write(integer: value) } }
+  func encode(_ value: Int128) throws { try self.value { $0.write(wide: value) } }
+  func encode(_ value: UInt) throws { try self.value { $0.write(unsigned: UInt64(value)) } }
+  func encode(_ value: UInt8) throws { try self.value { $0.write(integer: Int64(value)) } }
+  func encode(_ value: UInt16) throws { try self.value { $0.write(integer: Int64(value)) } }
+  func encode(_ value: UInt32) throws { try self.value { $0.write(integer: Int64(value)) } }
+  func encode(_ value: UInt64) throws { try self.value { $0.write(unsigned: value) } }
+  func encode(_ value: UInt128) throws { try self.value { $0.write(wideUnsigned: value) } }
+}

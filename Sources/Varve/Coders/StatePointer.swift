@@ -1,0 +1,77 @@
+/// The state of an encoder or decoder, at a place in memory that stays.
+///
+/// A class would do, but each access of its properties checks at run time that there is no other: several times for
+/// every field of every object. Here the rule is kept by hand: no method of a state calls code of the user's, so no two
+/// accesses are ever under way at once.
+///
+/// # Safety
+/// Used by one thread at a time. The core that made it frees it, and everything that holds one holds the core.
+@safe
+struct StatePointer<State: ~Copyable> {
+  private let pointer: UnsafeMutablePointer<State>
+
+  init(_ state: consuming State) {
+    unsafe pointer = .allocate(capacity: 1)
+    unsafe pointer.initialize(to: state)
+  }
+
+  /// The last use.
+  func destroy() {
+    unsafe pointer.deinitialize(count: 1)
+    unsafe pointer.deallocate()
+  }
+
+  var pointee: State {
+    @inline(__always) unsafeAddress { unsafe UnsafePointer(pointer) }
+    @inline(__always) nonmutating unsafeMutableAddress { unsafe pointer }
+  }
+}
+
+/// The frames of the values that are being coded, the outermost first.
+///
+/// # Safety
+/// The only owner of its memory. A slot is below `count`.
+@safe
+struct FrameStack<Frame: BitwiseCopyable>: ~Copyable {
+  private var base: UnsafeMutablePointer<Frame>
+  private var capacity = 16
+  private(set) var count = 0
+
+  init() { unsafe base = .allocate(capacity: capacity) }
+
+  deinit { unsafe base.deallocate() }
+
+  @inline(__always)
+  mutating func append(_ frame: Frame) {
+    if count == capacity { grow() }
+    unsafe (base + count).initialize(to: frame)
+    count &+= 1
+  }
+
+  @inline(never)
+  private mutating func grow() {
+    let larger = UnsafeMutablePointer<Frame>.allocate(capacity: capacity * 2)
+    unsafe larger.initialize(from: base, count: count)
+    unsafe base.deallocate()
+    unsafe base = larger
+    capacity *= 2
+  }
+
+  @inline(__always)
+  mutating func removeAll(from newCount: Int) {
+    precondition(newCount >= 0 && newCount <= count, "remove only frames that are there")
+    count = newCount
+  }
+
+  @inline(__always)
+  subscript(slot: Int) -> Frame {
+    unsafeAddress {
+      assert(slot >= 0 && slot < count, "a frame that is not there")
+      return unsafe UnsafePointer(base + slot)
+    }
+    unsafeMutableAddress {
+      assert(slot >= 0 && slot < count, "a frame that is not there")
+      return unsafe base + slot
+    }
+  }
+}

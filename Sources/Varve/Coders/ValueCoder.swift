@@ -1,0 +1,151 @@
+internal import Foundation
+
+/// Encodes and decodes the objects of a collection, by the coder that the collection has.
+///
+/// Called from any thread. Every error is a `DatabaseError`: `.encodingFailed` or `.decodingFailed`, with the error of
+/// the type as its cause and the coding path in its message, or that of the shapes' registry.
+struct ValueCoder: Sendable {
+  let kind: CoderKind
+  private let binary: BinaryCoder
+
+  /// `binary` is the database's, whatever the kind.
+  init(_ kind: CoderKind, binary: BinaryCoder) {
+    self.kind = kind
+    self.binary = binary
+  }
+
+  /// Encodes a value. Its bytes are lent out for the call, with the number of its shape: 0, where it has none.
+  @inline(__always)
+  func withEncoded<T: Encodable, Result>(
+    _ value: T, _ body: (_ shape: UInt32, _ bytes: RawSpan) throws -> Result
+  ) throws -> Result {
+    if kind != .binary { return try withOtherEncoded(value, body) }
+    let encoder = binary.makeEncoder()
+    defer { binary.recycle(encoder) }
+    let shape: UInt32
+    do { shape = try encoder.encode(value) } catch { throw ValueCoder.failure(.encodingFailed, T.self, error) }
+    return try unsafe body(shape, RawSpan(_unsafeBytes: encoder.content))
+  }
+
+  /// Encodes a value.
+  func encode<T: Encodable>(_ value: T) throws -> (shape: UInt32, bytes: [UInt8]) {
+    try withEncoded(value) { shape, bytes in unsafe (shape, bytes.withUnsafeBytes { unsafe [UInt8]($0) }) }
+  }
+
+  /// Decodes a value from bytes that were encoded with the shape.
+  @inline(__always)
+  func decode<T: Decodable>(_ type: T.Type, from bytes: RawSpan, shape: UInt32) throws -> T {
+    do {
+      if kind == .binary { return try binary.decode(type, from: bytes, shape: shape) }
+      return try decodeOther(type, from: bytes, shape: shape)
+    } catch {
+      throw ValueCoder.failure(.decodingFailed, type, error)
+    }
+  }
+
+  /// Reads a value without its type, for tools.
+  func untyped(from bytes: RawSpan, shape: UInt32) throws -> UntypedValue {
+    if kind == .binary { return try binary.untyped(from: bytes, shape: shape) }
+    if kind == .raw { return unsafe .bytes(bytes.withUnsafeBytes { unsafe [UInt8]($0) }) }
+    return try decode(UntypedValue.self, from: bytes, shape: shape)
+  }
+
+  // MARK: - The other coders
+
+  private func withOtherEncoded<T: Encodable, Result>(
+    _ value: T, _ body: (_ shape: UInt32, _ bytes: RawSpan) throws -> Result
+  ) throws -> Result {
+    let data: Data
+    do {
+      switch kind {
+      case .json: data = try FoundationCoders.json.encode(value)
+      case .propertyList: data = try FoundationCoders.propertyList.encode(value)
+      case .raw, .binary: data = try ValueCoder.rawBytes(value)
+      }
+    } catch {
+      throw ValueCoder.failure(.encodingFailed, T.self, error)
+    }
+    return try unsafe data.withUnsafeBytes { try unsafe body(0, RawSpan(_unsafeBytes: $0)) }
+  }
+
+  private func decodeOther<T: Decodable>(_ type: T.Type, from bytes: RawSpan, shape: UInt32) throws -> T {
+    guard shape == 0 else {
+      throw DatabaseError(.corruption, "a row of the coder \(kind) has a shape, and must have none")
+    }
+    // A copy: what is decoded may keep parts of it.
+    let data = unsafe bytes.withUnsafeBytes { unsafe Data($0) }
+    switch kind {
+    case .json: return try FoundationCoders.jsonDecoder.decode(type, from: data)
+    case .propertyList: return try FoundationCoders.propertyListDecoder.decode(type, from: data)
+    case .raw, .binary:
+      if let value = data as? T { return value }
+      if let value = [UInt8](data) as? T { return value }
+      throw DatabaseError(.decodingFailed, "the coder raw gives Data or [UInt8], no \(type)")
+    }
+  }
+
+  private static func rawBytes<T>(_ value: T) throws -> Data {
+    if let data = value as? Data { return data }
+    if let bytes = value as? [UInt8] { return Data(bytes) }
+    throw DatabaseError(.encodingFailed, "the coder raw takes Data or [UInt8], no \(T.self)")
+  }
+
+  // MARK: - Errors
+
+  @inline(never)
+  private static func failure(_ code: DatabaseError.Code, _ type: Any.Type, _ error: any Error) -> any Error {
+    if error is DatabaseError { return error }
+    let message = description(of: error).map { ": \($0)" } ?? ""
+    let verb = code == .encodingFailed ? "encoded" : "decoded"
+    return DatabaseError(code, "a \(type) can't be \(verb)\(message)", cause: error)
+  }
+
+  /// What an error of a coder says, and where.
+  private static func description(of error: any Error) -> String? {
+    switch error {
+    case EncodingError.invalidValue(_, let context): text(context.codingPath, context.debugDescription)
+    case DecodingError.keyNotFound(let key, let context):
+      text(context.codingPath + [key], "there is no such field")
+    case DecodingError.typeMismatch(_, let context): text(context.codingPath, context.debugDescription)
+    case DecodingError.valueNotFound(_, let context): text(context.codingPath, context.debugDescription)
+    case DecodingError.dataCorrupted(let context): text(context.codingPath, context.debugDescription)
+    default: nil
+    }
+  }
+
+  private static func text(_ path: [any CodingKey], _ message: String) -> String {
+    "\(PathKey.text(of: path)): \(message)"
+  }
+}
+
+/// Foundation's coders, set up once. They may be used by any number of threads as long as nobody changes them.
+private enum FoundationCoders {
+  static let json: JSONEncoder = {
+    let encoder = JSONEncoder()
+    // Sorted: equal values have equal bytes.
+    encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+    // A number of seconds loses nothing; ISO 8601 would lose what is below a second.
+    encoder.dateEncodingStrategy = .deferredToDate
+    encoder.dataEncodingStrategy = .base64
+    encoder.nonConformingFloatEncodingStrategy = .convertToString(
+      positiveInfinity: "Infinity", negativeInfinity: "-Infinity", nan: "NaN")
+    return encoder
+  }()
+
+  static let jsonDecoder: JSONDecoder = {
+    let decoder = JSONDecoder()
+    decoder.dateDecodingStrategy = .deferredToDate
+    decoder.dataDecodingStrategy = .base64
+    decoder.nonConformingFloatDecodingStrategy = .convertFromString(
+      positiveInfinity: "Infinity", negativeInfinity: "-Infinity", nan: "NaN")
+    return decoder
+  }()
+
+  static let propertyList: PropertyListEncoder = {
+    let encoder = PropertyListEncoder()
+    encoder.outputFormat = .binary
+    return encoder
+  }()
+
+  static let propertyListDecoder = PropertyListDecoder()
+}

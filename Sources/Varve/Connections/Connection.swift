@@ -1,0 +1,175 @@
+internal import Synchronization
+
+/// A reader of its own: it keeps the objects that it decoded, and can stay at one instant.
+///
+/// ```swift
+/// let connection = database.connection(cacheLimit: 1_000)
+/// try connection.beginLongLivedRead()
+/// let title = try connection.read { tx in try tx.object(Book.self, key: id, in: "books")?.title }
+/// let changes = try connection.advance()
+/// ```
+///
+/// Reads without one are as right; a connection pays where the same objects are read again and again, and for user
+/// interfaces that show one instant until they are ready for the next. The cache never shows what a row is at another
+/// instant.
+///
+/// An instant that is held keeps the storage from dropping what was changed since. `database.longLivedReads` says which
+/// are held, and for how long.
+///
+/// Safe from any thread.
+public final class Connection: Sendable {
+  let core: DatabaseCore
+  private let cache: ObjectCache
+  private let inbox: ConnectionInbox
+  private let state = Mutex(State())
+
+  private struct State {
+    var pinned: LongLivedRead?
+  }
+
+  init(_ core: DatabaseCore, cacheLimit: Int) {
+    self.core = core
+    cache = ObjectCache(limit: cacheLimit)
+    inbox = ConnectionInbox()
+    core.connections.add(inbox)
+  }
+
+  deinit { core.connections.remove(inbox) }
+
+  /// How many objects are in the cache.
+  public var cachedCount: Int { cache.count }
+
+  /// Empties the cache.
+  public func clearCache() { cache.clear() }
+
+  // MARK: - Transactions
+
+  /// Reads this instant, or the one that is held. Inside of a transaction on the same thread it joins that.
+  @_disfavoredOverload
+  public func read<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result {
+    if ThreadFrame.transaction(of: core) != nil { return try core.read(body) }
+    try core.enter()
+    defer { core.leave() }
+    let (snapshot, generation) = try instant()
+    let transaction = ReadTransaction(database: core, snapshot: snapshot)
+    transaction.cache = (cache, generation)
+    defer { transaction.end() }
+    return try ThreadFrame.run(transaction, body)
+  }
+
+  /// The same for tasks.
+  public func read<Result: Sendable>(_ body: @Sendable (ReadTransaction) throws -> Result) async throws -> Result {
+    if let performing = Performing.current(of: core) { return try await performing.run { try body($0) } }
+    return try await core.executor.run { [self] in try self.readHere(body) }
+  }
+
+  /// The blocking form, for where `read` means the other.
+  private func readHere<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result { try read(body) }
+
+  /// Changes the database, as `Database.write`. An instant that is held stays.
+  @_disfavoredOverload
+  public func write<Result>(
+    label: String? = nil, durability: StorageDurability? = nil, _ body: (WriteTransaction) throws -> Result
+  ) throws -> Result {
+    try core.write(WriteTerms(label: label, durability: durability), body)
+  }
+
+  private func instant() throws -> (any StorageSnapshot, UInt64) {
+    try state.withLock { state in
+      if let pinned = state.pinned { return (pinned.snapshot, cache.generation) }
+      let snapshot = try catchUp()
+      return (snapshot, cache.generation)
+    }
+  }
+
+  /// Goes on to this instant: the cache loses what changed until then.
+  private func catchUp() throws -> any StorageSnapshot {
+    let (snapshot, arrived) = try core.publication.snapshot { inbox.take() }
+    if core.options.follows { try core.catalog.refresh(snapshot) }
+    if let arrived, !core.options.follows {
+      cache.advance(arrived) { [core] name in
+        core.catalog.collection(name).map { ($0.record.id, $0.prefix) }
+      }
+    } else {
+      // Too much, or another process: nobody says what changed.
+      cache.clear()
+    }
+    return snapshot
+  }
+
+  // MARK: - Long-lived reads
+
+  /// The version of the instant that is held; nil where none is.
+  public var pinnedVersion: CommitVersion? { state.withLock { $0.pinned?.snapshot.version } }
+
+  /// Holds this instant: reads see it until `advance` or `endLongLivedRead`. Where one is held it is `advance`.
+  @discardableResult
+  public func beginLongLivedRead() throws -> [ChangeEvent] { try advance() }
+
+  /// Goes on from the instant that is held to this one, at once, and returns what was committed in between, in order:
+  /// a gap where that is not known any more. Where none is held it begins to.
+  @discardableResult
+  public func advance() throws -> [ChangeEvent] {
+    try core.enter()
+    defer { core.leave() }
+    return try state.withLock { state in
+      let before = state.pinned?.snapshot.version
+      let snapshot = try catchUp()
+      let changes = try before.map { try self.changes(after: $0, through: snapshot.version) } ?? []
+      state.pinned = core.longLivedReads.begin(snapshot)
+      return changes
+    }
+  }
+
+  /// Lets go of the instant that is held. Reads see the newest again.
+  public func endLongLivedRead() { state.withLock { $0.pinned = nil } }
+
+  private func changes(after version: CommitVersion, through last: CommitVersion) throws -> [ChangeEvent] {
+    guard version < last else { return [] }
+    return try core.feedEvents(after: version, through: last)
+  }
+}
+
+/// Change sets that a connection has not looked at yet. Bounded: where there are more it only knows that.
+final class ConnectionInbox: Sendable {
+  private struct State {
+    var changeSets: [ChangeSet] = []
+    var rowCount = 0
+    var hasOverflowed = false
+  }
+
+  private static let rowCountMaximum = 10_000
+  private let state = Mutex(State())
+
+  func add(_ changeSet: ChangeSet) {
+    state.withLock { state in
+      guard !state.hasOverflowed else { return }
+      state.rowCount += changeSet.rowCount + 1
+      state.changeSets.append(changeSet)
+      if state.rowCount > Self.rowCountMaximum {
+        state.changeSets = []
+        state.hasOverflowed = true
+      }
+    }
+  }
+
+  /// What has arrived since the last call; nil: too much.
+  func take() -> [ChangeSet]? {
+    state.withLock { state in
+      defer { state = State() }
+      return state.hasOverflowed ? nil : state.changeSets
+    }
+  }
+}
+
+/// The inboxes of all connections of a database.
+final class ConnectionList: Sendable {
+  private let inboxes = Mutex<[ObjectIdentifier: ConnectionInbox]>([:])
+
+  func add(_ inbox: ConnectionInbox) { inboxes.withLock { $0[ObjectIdentifier(inbox)] = inbox } }
+  func remove(_ inbox: ConnectionInbox) { inboxes.withLock { $0[ObjectIdentifier(inbox)] = nil } }
+
+  func deliver(_ changeSet: ChangeSet) {
+    for inbox in inboxes.withLock({ Array($0.values) }) { inbox.add(changeSet) }
+  }
+}

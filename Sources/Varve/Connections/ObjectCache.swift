@@ -1,0 +1,138 @@
+internal import Synchronization
+
+/// Decoded objects of a connection, the least recently used of which go first.
+///
+/// # Invariants
+/// 1. What is in the cache is what rows are at the instant of its *generation*: the connection raises the generation
+///    and takes out what changed, in one step, before it reads a later instant.
+/// 2. A transaction brings along the generation with which it began, and gets and puts nothing where the cache has
+///    another: so it never sees what rows are at another instant, and never leaves what they were.
+///
+/// Safe from any thread.
+final class ObjectCache: Sendable {
+  struct Key: Hashable {
+    let collection: UInt32
+    let key: [UInt8]
+  }
+
+  private struct State {
+    var generation: UInt64 = 0
+    var entries = RecencyList()
+  }
+
+  private let limit: Int
+  private let state = Mutex(State())
+
+  /// For at most so many objects.
+  init(limit: Int) { self.limit = limit }
+
+  var generation: UInt64 { state.withLock { $0.generation } }
+  var count: Int { state.withLock { $0.entries.count } }
+
+  /// The object of a row, as of a generation.
+  func find(_ key: Key, generation: UInt64) -> Any? {
+    state.withLock { state in state.generation == generation ? state.entries.use(key)?.object : nil }
+  }
+
+  /// Keeps the object of a row, as of a generation.
+  func keep(_ object: CachedObject, for key: Key, generation: UInt64) {
+    state.withLock { state in
+      guard state.generation == generation, limit > 0 else { return }
+      state.entries.insert(key, object)
+      while state.entries.count > limit { state.entries.removeLeastRecent() }
+    }
+  }
+
+  /// Goes on to a later instant: takes out the rows that `changes` name.
+  func advance(_ changes: [ChangeSet], ids: (String) -> (id: UInt32, prefix: [UInt8])?) {
+    if changes.isEmpty { return }
+    state.withLock { state in
+      state.generation += 1
+      for change in changes {
+        if change.isEverythingCleared || change.changedCollections.contains(where: change.isCleared) {
+          state.entries.removeAll()
+        }
+        for row in change.allKeys {
+          guard let (id, prefix) = ids(row.collection) else { continue }
+          state.entries.remove(Key(collection: id, key: prefix + row.bytes))
+        }
+      }
+    }
+  }
+
+  /// Goes on to an instant of which nothing is known.
+  func clear() {
+    state.withLock { state in
+      state.generation += 1
+      state.entries.removeAll()
+    }
+  }
+}
+
+/// An object that may be shared: it is a value of a type that is `Sendable`.
+struct CachedObject: @unchecked Sendable {
+  // Sendable: only `ReadTransaction.object` makes one, of the type of a definition, which is so.
+  let object: Any
+}
+
+/// A dictionary that knows which of its entries was used least recently.
+private struct RecencyList {
+  private struct Node {
+    let key: ObjectCache.Key
+    var object: CachedObject
+    /// Towards the more, and the less recent; -1: none.
+    var newer = -1
+    var older = -1
+  }
+
+  private var places: [ObjectCache.Key: Int] = [:]
+  private var nodes: [Node?] = []
+  private var free: [Int] = []
+  private var newest = -1
+  private var oldest = -1
+
+  var count: Int { places.count }
+
+  mutating func use(_ key: ObjectCache.Key) -> CachedObject? {
+    guard let place = places[key] else { return nil }
+    unlink(place)
+    linkNewest(place)
+    return nodes[place]?.object
+  }
+
+  mutating func insert(_ key: ObjectCache.Key, _ object: CachedObject) {
+    remove(key)
+    let node = Node(key: key, object: object)
+    let place = free.popLast() ?? nodes.count
+    if place == nodes.count { nodes.append(node) } else { nodes[place] = node }
+    places[key] = place
+    linkNewest(place)
+  }
+
+  mutating func remove(_ key: ObjectCache.Key) {
+    guard let place = places.removeValue(forKey: key) else { return }
+    unlink(place)
+    nodes[place] = nil
+    free.append(place)
+  }
+
+  mutating func removeLeastRecent() {
+    if oldest >= 0, let key = nodes[oldest]?.key { remove(key) }
+  }
+
+  mutating func removeAll() { self = RecencyList() }
+
+  private mutating func linkNewest(_ place: Int) {
+    nodes[place]?.older = newest
+    nodes[place]?.newer = -1
+    if newest >= 0 { nodes[newest]?.newer = place }
+    newest = place
+    if oldest < 0 { oldest = place }
+  }
+
+  private mutating func unlink(_ place: Int) {
+    guard let node = nodes[place] else { return }
+    if node.newer >= 0 { nodes[node.newer]?.older = node.older } else { newest = node.older }
+    if node.older >= 0 { nodes[node.older]?.newer = node.newer } else { oldest = node.newer }
+  }
+}

@@ -1,0 +1,101 @@
+extension Database {
+  /// Registers an extension, and returns when what it keeps is that of all rows.
+  ///
+  /// Known by its name and of the same version it is ready at once; else it is built, chunk by chunk, while others
+  /// write. `progress` hears how far it is. Throws `.alreadyDefined`, `.unknownExtension` for a dependency,
+  /// what the extension throws, `.readOnly`. On a read-only database it has to be on disk as this definition has
+  /// it, else `.definitionDiffers`.
+  @discardableResult
+  public func register<Definition: DatabaseExtension>(
+    _ definition: Definition, as name: String, progress: (@Sendable (BuildProgress) -> Void)? = nil
+  ) throws -> Registered<Definition> {
+    if core.backend.isReadOnly { return try core.registerReadOnly(definition, name) }
+    return try Registration(core: core, definition: definition, name: name, progress: progress).run()
+  }
+
+  /// The same for tasks.
+  @discardableResult
+  public func register<Definition: DatabaseExtension>(
+    _ definition: Definition, as name: String, progress: (@Sendable (BuildProgress) -> Void)? = nil
+  ) async throws -> Registered<Definition> {
+    let core = core
+    return try await core.executor.run {
+      if core.backend.isReadOnly { return try core.registerReadOnly(definition, name) }
+      return try Registration(core: core, definition: definition, name: name, progress: progress).run()
+    }
+  }
+
+  /// Drops an extension with everything that it keeps, at once, and those that depend on it. Also one of the disk
+  /// that is not registered. Returns the names of all that went.
+  @discardableResult
+  public func unregister(_ name: String) throws -> [String] { try core.unregister(name) }
+
+  /// The names of the extensions that are registered, in the order in which they hear of changes.
+  public var registeredExtensions: [String] { core.extensions.list.ordered.map(\.name) }
+
+  /// The names of the extensions that the disk knows, registered or not.
+  public var knownExtensions: [String] { core.extensionCatalog.names }
+
+  /// How far the building of an extension is; nil where it isn't registered.
+  public func progress(of name: String) -> BuildProgress? { core.extensions.list[name]?.progress }
+}
+
+extension DatabaseCore {
+  func registerReadOnly<Definition: DatabaseExtension>(
+    _ definition: Definition, _ name: String
+  ) throws -> Registered<Definition> {
+    guard let record = extensionCatalog.record(name) else {
+      throw DatabaseError(.unknownExtension, "the database has no extension \"\(name)\", and is read-only")
+    }
+    let tag = record.versionTag.split(separator: "\u{1F}", omittingEmptySubsequences: false).first.map(String.init)
+    guard tag == definition.versionTag, record.layoutVersion == Definition.layoutVersion, record.state == .ready else {
+      throw DatabaseError(
+        .definitionDiffers,
+        "extension \"\(name)\" is on disk with version \"\(tag ?? "")\", layout \(record.layoutVersion) and state \(record.state)"
+      )
+    }
+    let registered = try RegisteredExtension(
+      name: name, definition: definition, record: record, order: Int(record.number), backend: backend,
+      catalogFamily: catalog.families.catalog, readySince: .zero)
+    extensions.replace(extensions.list.ordered + [registered])
+    return Registered(name: name)
+  }
+
+  func unregister(_ name: String) throws -> [String] {
+    let (gone, numbers) = try write(WriteTerms(label: "unregister \(name)")) { transaction in
+      guard let record = extensionCatalog.record(name) else {
+        throw DatabaseError(.unknownExtension, "no extension is named \"\(name)\"")
+      }
+      var gone = [name]
+      var numbers = [record.number]
+      // Whoever depends on one that goes comes behind it.
+      for other in extensions.list.ordered where other.definition.dependencies.contains(where: gone.contains) {
+        gone.append(other.name)
+        numbers.append(other.number)
+      }
+      for name in gone {
+        transaction.pending.delete(CatalogKey.databaseExtension(name), in: catalog.families.catalog)
+      }
+      for number in numbers {
+        transaction.pending.deleteRange(
+          StorageRange(prefix: CatalogKey.settings(of: number)), in: catalog.families.catalog)
+      }
+      let names = gone
+      transaction.onApplied { [self] _ in
+        extensions.replace(extensions.list.ordered.filter { !names.contains($0.name) })
+        for name in names { extensionCatalog.set(nil, for: name) }
+      }
+      return (gone, numbers)
+    }
+    try dropFamilies(of: numbers)
+    return gone
+  }
+
+  /// Behind the commit: without a record nobody looks at them, and an open drops what a crash left.
+  func dropFamilies(of numbers: [UInt32]) throws {
+    let prefixes = numbers.flatMap { ["x.\($0).", EngineBackend.volatilePrefix + "x.\($0)."] }
+    for family in try backend.families() where prefixes.contains(where: family.name.hasPrefix) {
+      try backend.dropFamily(family)
+    }
+  }
+}

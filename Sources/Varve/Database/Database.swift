@@ -1,0 +1,103 @@
+public import VarveEngine
+
+/// A database of objects: rows of typed objects by collection and key, transactions, extensions, changes.
+///
+/// ```swift
+/// let database = try Database.open(at: "/tmp/example.varve")
+/// try database.write { tx in try tx.set(book, key: book.id, in: "books") }
+/// let book = try database.read { tx in try tx.object(Book.self, key: id, in: "books") }
+/// try database.close()
+/// ```
+///
+/// There are three doors to the same rows: this one, by collection and key; `Persistable`, for a type that has a
+/// collection; `Store`, for formats with versions. Whatever a door writes, every extension hears of.
+///
+/// # Transactions
+/// One writer at a time, in order of arrival; readers never wait. What a closure wrote is committed together or not
+/// at all; it is seen by others when it was acknowledged: as durable as the transaction asked.
+///
+/// Safe from any thread and any actor.
+public final class Database: Sendable {
+  let core: DatabaseCore
+
+  init(_ core: DatabaseCore) { self.core = core }
+
+  /// The directory of the database; `:memory:` of one in memory.
+  public var path: String { core.path }
+
+  // MARK: - Opening
+
+  /// Opens a database, or makes one where there is none and the options say so.
+  ///
+  /// Throws `.notFound`, `.definitionDiffers`, `.unsupportedVersion`, `.corruption` as `options.onCorruption` says,
+  /// `.invalidArgument`, and `.storage` with the engine's error below: locked, no permission.
+  public static func open(
+    at path: String, definition: DatabaseDefinition = DatabaseDefinition(),
+    options: DatabaseOptions = DatabaseOptions()
+  ) throws -> Database {
+    try options.validate()
+    let backend = try BackendOpening(path: path, options: options).run()
+    return try open(backend, path: path, definition: definition, options: options)
+  }
+
+  /// Makes a database in memory: the same in everything, and gone when it is closed.
+  public static func inMemory(
+    definition: DatabaseDefinition = DatabaseDefinition(), options: DatabaseOptions = DatabaseOptions()
+  ) throws -> Database {
+    try options.validate()
+    let engine = try Engine.open(at: "/varve", options: options.engineOptions, environment: .inMemory())
+    return try open(
+      try EngineBackend(engine, isInMemory: true), path: ":memory:", definition: definition, options: options)
+  }
+
+  /// Opens a database over a storage of the program's own. `close` closes it.
+  public static func open(
+    _ backend: any StorageBackend, path: String, definition: DatabaseDefinition = DatabaseDefinition(),
+    options: DatabaseOptions = DatabaseOptions()
+  ) throws -> Database {
+    do {
+      return Database(try DatabaseOpening(backend, path, definition, options).run())
+    } catch {
+      try? backend.close()
+      throw error
+    }
+  }
+
+  /// Ends the database; a second call does nothing. Throws `.writerBusy` where transactions run: nothing has
+  /// happened then.
+  public func close() throws { try core.close() }
+
+  // MARK: - Transactions
+
+  /// Reads one instant, on this thread.
+  ///
+  /// Inside of a write on the same thread it sees what that has written. Throws what `body` throws.
+  @_disfavoredOverload
+  public func read<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result {
+    try core.read(body)
+  }
+
+  /// Changes the database, on this thread: all of it, or where `body` throws nothing.
+  ///
+  /// Inside of a write on the same thread it is a savepoint: where it throws, it alone is undone. Returns when the
+  /// commit was acknowledged. Throws what `body` throws; `.writerBusy` where the writer isn't free in time;
+  /// `.writeInsideRead`; `.readOnly`; `.doomed`; and `.outcomeUnknown` where the commit may have happened.
+  @_disfavoredOverload
+  public func write<Result>(
+    label: String? = nil, durability: StorageDurability? = nil, _ body: (WriteTransaction) throws -> Result
+  ) throws -> Result {
+    try core.write(WriteTerms(label: label, durability: durability), body)
+  }
+
+  /// Changes the database beside other such writers: for closures that take long and seldom meet.
+  ///
+  /// The closure runs again where something that it read has changed before its commit, so it should do nothing but
+  /// read and write through its transaction. Throws as `write` does, and `.invalidArgument` where an extension is
+  /// registered that can't work so.
+  @_disfavoredOverload
+  public func writeConcurrently<Result>(
+    label: String? = nil, durability: StorageDurability? = nil, _ body: (WriteTransaction) throws -> Result
+  ) throws -> Result {
+    try core.writeConcurrently(WriteTerms(label: label, durability: durability), body)
+  }
+}

@@ -1,0 +1,64 @@
+/// Writers side by side.
+///
+/// The closure runs without the writer, on an instant of its own, and what it reads is noted. Then it takes the
+/// writer for the commit alone, which the storage checks: nothing that was read, keys and ranges alike, may have
+/// changed since. So a transaction that holds the writer throughout never meets one of these inside.
+extension DatabaseCore {
+  /// How often it is tried side by side before it takes its place in the writer's line.
+  static let concurrentAttempts = 8
+
+  func writeConcurrently<Result>(
+    _ terms: WriteTerms, _ body: (WriteTransaction) throws -> Result
+  ) throws -> Result {
+    if let outer = ThreadFrame.transaction(of: self) { return try nest(outer, body) }
+    try enter()
+    defer { leave() }
+    try requireWritable()
+    for _ in 0..<Self.concurrentAttempts {
+      let transaction = try beginConcurrent(terms)
+      let result: Result
+      do {
+        result = try ThreadFrame.run(transaction, body)
+      } catch {
+        rollBack(transaction)
+        throw error
+      }
+      try writer.acquire(terms.label, timeout: options.writerTimeout)
+      if let commit = try applyHoldingWriter(transaction, terms) {
+        try commit.wait(in: self)
+        return result
+      }
+    }
+    try writer.acquire(terms.label, timeout: options.writerTimeout)
+    let (result, commit) = try runHoldingWriter(terms, body)
+    try commit?.wait(in: self)
+    return result
+  }
+
+  func beginConcurrent(_ terms: WriteTerms) throws -> WriteTransaction {
+    let snapshot = try backend.snapshot()
+    let transaction = WriteTransaction(database: self, snapshot: snapshot, label: terms.label)
+    transaction.reads = StorageCheck(snapshot)
+    if let other = transaction.registered.ordered.first(where: { !$0.definition.isConcurrent }) {
+      rollBack(transaction)
+      throw DatabaseError(
+        .invalidArgument, "extension \"\(other.name)\" does not work in writes side by side; use write")
+    }
+    return transaction
+  }
+
+  /// Nil: something that was read has changed. The writer is free when this returns or throws.
+  func applyHoldingWriter(_ transaction: WriteTransaction, _ terms: WriteTerms) throws -> AppliedCommit? {
+    defer { writer.release() }
+    do {
+      // Rolled back by its closure: done, and nothing to commit.
+      return try apply(transaction, terms) ?? AppliedCommit(number: nil, ticket: nil, completions: [])
+    } catch let error as DatabaseError where error.code == .conflict {
+      rollBack(transaction)
+      return nil
+    } catch {
+      rollBack(transaction)
+      throw error
+    }
+  }
+}

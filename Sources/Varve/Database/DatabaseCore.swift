@@ -1,0 +1,119 @@
+internal import Dispatch
+internal import Synchronization
+
+/// What an open database is made of; `Database` is the door to it.
+final class DatabaseCore: Sendable {
+  let path: String
+  let options: DatabaseOptions
+  let backend: any StorageBackend
+  let limits: StorageLimits
+  let catalog: Catalog
+  let coding: ObjectCoding
+  let extensions = ExtensionRegistry()
+  let extensionCatalog: ExtensionCatalog
+  let writer = WriterQueue()
+  let publication: Publication
+  let executor = DatabaseExecutor()
+  let feed: ChangeFeed
+  let changes: ChangeHub
+  let observations = ObservationRegistry()
+  let connections: ConnectionList
+  let longLivedReads = LongLivedReadList()
+  private let openness = Mutex(Openness())
+
+  private struct Openness {
+    var isClosed = false
+    var transactionCount = 0
+    /// Whoever waits for the last transaction.
+    var waiters: [DispatchSemaphore] = []
+  }
+
+  init(
+    path: String, options: DatabaseOptions, backend: any StorageBackend, catalog: Catalog,
+    extensionCatalog: ExtensionCatalog, feed: ChangeFeed
+  ) {
+    self.path = path
+    self.options = options
+    self.backend = backend
+    self.catalog = catalog
+    self.extensionCatalog = extensionCatalog
+    limits = backend.limits
+    coding = ObjectCoding(shapes: catalog)
+    self.feed = feed
+    let changes = ChangeHub(behind: feed.openVersion)
+    self.changes = changes
+    let connections = ConnectionList()
+    self.connections = connections
+    publication = Publication(backend: backend) { changeSet in
+      changes.deliver(changeSet)
+      connections.deliver(changeSet)
+    }
+  }
+
+  // MARK: - Collections
+
+  /// A collection that no definition names, with its first key.
+  func makeCollection(_ name: String, keyType: String) throws -> CollectionInfo {
+    guard !name.isEmpty else { throw DatabaseError(.invalidArgument, "a collection's name is empty") }
+    let info = try catalog.collection(name, definition: nil, keyType: keyType, coder: options.coder)
+    if !extensions.list.hearing(name).isEmpty { DatabaseLog.undefinedType(path: path, collection: name) }
+    return info
+  }
+
+  // MARK: - Open and closed
+
+  /// A transaction begins. Throws `.closed`.
+  func enter() throws {
+    try openness.withLock { state in
+      if state.isClosed { throw WriterQueue.closedError }
+      state.transactionCount += 1
+    }
+  }
+
+  func leave() {
+    let waiters = openness.withLock { state in
+      state.transactionCount -= 1
+      guard state.transactionCount == 0 else { return [DispatchSemaphore]() }
+      defer { state.waiters = [] }
+      return state.waiters
+    }
+    for waiter in waiters { waiter.signal() }
+  }
+
+  /// Ends the database. Throws `.writerBusy` where transactions run; a second call does nothing.
+  func close() throws {
+    // An object that is decoded for an observation is no transaction that is counted, and would be waited for.
+    guard ThreadFrame.transaction(of: self) == nil else {
+      throw DatabaseError(.writerBusy, "the database is closed inside of a transaction; close it behind that")
+    }
+    let isFirst = try openness.withLock { state in
+      if state.isClosed { return false }
+      guard state.transactionCount == 0 else {
+        throw DatabaseError(.writerBusy, "\(state.transactionCount) transactions run; close when they have ended")
+      }
+      state.isClosed = true
+      return true
+    }
+    if isFirst { try finish() }
+  }
+
+  /// Lets no transaction begin any more, waits for those that run, and ends the database.
+  func closeWhenIdle() throws {
+    let idle = DispatchSemaphore(value: 0)
+    let isFirst = openness.withLock { state in
+      if state.isClosed { return false }
+      state.isClosed = true
+      if state.transactionCount == 0 { idle.signal() } else { state.waiters.append(idle) }
+      return true
+    }
+    guard isFirst else { return }
+    idle.wait()
+    try finish()
+  }
+
+  private func finish() throws {
+    writer.close()
+    changes.close()
+    try backend.close()
+  }
+}

@@ -1,0 +1,136 @@
+public import VarveEngine
+
+/// The types of a database, their collections and formats: what a program knows before it opens it.
+///
+/// ```swift
+/// var definition = DatabaseDefinition()
+/// try definition.add(BookFormat.self)
+/// try definition.add(CollectionDefinition("notes", Note.self, key: UUID.self))
+/// let database = try Database.open(at: path, definition: definition)
+/// ```
+///
+/// A collection has one type, one coder and one format: a second definition of it is an error.
+public struct DatabaseDefinition: Sendable {
+  private(set) var collections: [String: CollectionDefinition] = [:]
+
+  /// Nothing is defined.
+  public init() {}
+
+  /// Adds a collection. Throws `.alreadyDefined`.
+  public mutating func add(_ collection: CollectionDefinition) throws {
+    guard collections[collection.name] == nil else {
+      throw DatabaseError(.alreadyDefined, "the definition has it already", collection: collection.name)
+    }
+    collections[collection.name] = collection
+  }
+}
+
+/// Where the rows of a collection are kept. Chosen when it is made.
+public enum CollectionStorage: Hashable, Sendable {
+  /// With those of others.
+  case shared
+  /// In families of its own, compressed as it says; nil: as the database's others.
+  case own(compression: CompressionKind? = nil)
+}
+
+/// What a collection holds.
+public struct CollectionDefinition: Sendable {
+  /// Its name.
+  public let name: String
+  /// How its objects are encoded.
+  public let coder: CoderKind
+  /// Where it is kept.
+  public let storage: CollectionStorage
+  let keyTypeID: ObjectIdentifier
+  let keyTypeName: String
+  var codec: ObjectCodec
+
+  /// A collection of objects of one type, with keys of one type.
+  public init<Object: Codable & Sendable, Key: KeyCodable>(
+    _ name: String, _ object: Object.Type, key: Key.Type, coder: CoderKind = .binary,
+    storage: CollectionStorage = .shared
+  ) {
+    self.init(name: name, key: key, coder: coder, storage: storage, codec: ObjectCodec(object))
+  }
+
+  init<Key: KeyCodable>(
+    name: String, key: Key.Type, coder: CoderKind, storage: CollectionStorage, codec: ObjectCodec
+  ) {
+    self.name = name
+    self.coder = coder
+    self.storage = storage
+    self.codec = codec
+    keyTypeID = ObjectIdentifier(key)
+    keyTypeName = key.keyType.description
+  }
+
+  /// The same, with a rule that every object goes through before it is encoded: it may give another, or nil,
+  /// and then the row is removed instead.
+  public func sanitized<Object: Codable & Sendable>(
+    _ type: Object.Type = Object.self, before rule: @escaping @Sendable (Object) throws -> Object?
+  ) -> CollectionDefinition {
+    var copy = self
+    copy.codec.sanitize = { any in
+      guard let object = any as? Object else { return any }
+      return try rule(object)
+    }
+    return copy
+  }
+
+  /// The same, with a closure that gets every object behind its write.
+  public func sanitized<Object: Codable & Sendable>(
+    _ type: Object.Type = Object.self, after body: @escaping @Sendable (Object) -> Void
+  ) -> CollectionDefinition {
+    var copy = self
+    copy.codec.didSet = { any in
+      if let object = any as? Object { body(object) }
+    }
+    return copy
+  }
+
+  /// Throws `.definitionDiffers` where the collection was made by another definition.
+  func check(_ record: CollectionRecord, _ coder: CoderKind) throws {
+    func differs(_ what: String, _ disk: String, _ here: String) -> DatabaseError {
+      DatabaseError(
+        .definitionDiffers, "its \(what) is \(disk) on disk and \(here) in the definition", collection: name)
+    }
+    guard record.keyType == keyTypeName else { throw differs("key type", record.keyType, keyTypeName) }
+    guard coder == self.coder else { throw differs("coder", "\(coder)", "\(self.coder)") }
+    guard record.isOwn == (storage != .shared) else {
+      throw differs("storage", record.isOwn ? "its own" : "shared", storage == .shared ? "shared" : "its own")
+    }
+  }
+}
+
+/// How the objects of a defined collection are read and written, without their type.
+struct ObjectCodec: Sendable {
+  let type: any (Codable & Sendable).Type
+  /// The raw values of the format's versions, in the order of their declaration; empty: no format.
+  var versions: [String] = []
+  var currentVersion: String?
+  /// Which format made it; nil: none.
+  var formatID: ObjectIdentifier?
+  /// The type of the metadata; nil: any.
+  var metadataType: (any Sendable.Type)?
+  /// Decodes metadata of any version; nil: as the type that is asked for.
+  var decodeMetadata: (@Sendable (StoredValue, _ version: String?) throws -> any Sendable)?
+  /// Decodes an object of any version.
+  var decode: @Sendable (StoredValue, _ version: String?) throws -> any Sendable
+  var sanitize: (@Sendable (Any) throws -> Any?)?
+  var didSet: (@Sendable (Any) -> Void)?
+
+  init<Object: Codable & Sendable>(_ object: Object.Type) {
+    type = object
+    decode = { stored, _ in try stored.decode(Object.self) }
+  }
+}
+
+extension CollectionInfo {
+  /// The object as the definition's rule wants it; nil where the row is to be removed.
+  func sanitized<Object>(_ object: Object) throws -> Object? {
+    guard let sanitize = definition?.codec.sanitize else { return object }
+    return try sanitize(object) as? Object
+  }
+
+  func didSet<Object>(_ object: Object) { definition?.codec.didSet?(object) }
+}

@@ -1,0 +1,32 @@
+internal import Logging
+
+/// What the database logs: little, and only what somebody should look at.
+enum DatabaseLog {
+  private static let logger = Logger(label: "varve.database")
+
+  /// A transaction held the writer for long.
+  static func slowTransaction(path: String, label: String?, taken: Duration) {
+    logger.warning(
+      "a transaction held the writer for long",
+      metadata: ["database": "\(path)", "label": "\(label ?? "none")", "taken": "\(taken)"])
+  }
+
+  /// The feed of changes can't be read, and begins anew.
+  static func damagedFeed(_ error: any Error) {
+    logger.error("the feed of changes is damaged, and begins anew", metadata: ["error": "\(error)"])
+  }
+
+  /// An extension on disk was not registered before the first commit.
+  static func staleExtension(path: String, name: String) {
+    logger.notice(
+      "an extension of the database is not registered, and stale from now on",
+      metadata: ["database": "\(path)", "extension": "\(name)"])
+  }
+
+  /// A collection that an extension hears of has no definition.
+  static func undefinedType(path: String, collection: String) {
+    logger.notice(
+      "an extension hears of a collection that the program has not defined",
+      metadata: ["database": "\(path)", "collection": "\(collection)"])
+  }
+}

@@ -1,0 +1,67 @@
+/// Opens the object floor over a storage: families, catalog, collections of the definition.
+struct DatabaseOpening {
+  private let backend: any StorageBackend
+  private let path: String
+  private let definition: DatabaseDefinition
+  private let options: DatabaseOptions
+
+  init(
+    _ backend: any StorageBackend, _ path: String, _ definition: DatabaseDefinition, _ options: DatabaseOptions
+  ) {
+    self.backend = backend
+    self.path = path
+    self.definition = definition
+    self.options = options
+  }
+
+  func run() throws -> DatabaseCore {
+    let families = try openFamilies()
+    let catalog = Catalog(backend: backend, families: families, definitions: definition.collections)
+    try catalog.load(try backend.snapshot())
+    try writeFormat(families)
+    for collection in definition.collections.values.sorted(by: { $0.name < $1.name }) {
+      if backend.isReadOnly, catalog.collection(collection.name) == nil { continue }
+      _ = try catalog.collection(
+        collection.name, definition: collection, keyType: collection.keyTypeName, coder: collection.coder)
+    }
+    let extensionCatalog = ExtensionCatalog()
+    try extensionCatalog.load(try backend.snapshot(), families)
+    try dropOrphans(extensionCatalog)
+    let feed = try ChangeFeed(backend: backend, family: families.feed, options: options)
+    return DatabaseCore(
+      path: path, options: options, backend: backend, catalog: catalog, extensionCatalog: extensionCatalog, feed: feed)
+  }
+
+  private func openFamilies() throws -> Catalog.Families {
+    var known: [String: StorageFamily] = [:]
+    for family in try backend.families() { known[family.name] = family }
+    func family(_ name: String, _ options: StorageFamilyOptions = StorageFamilyOptions()) throws -> StorageFamily {
+      if let family = known[name] { return family }
+      if backend.isReadOnly {
+        throw DatabaseError(.notFound, "\(path) holds no database of objects: family \"\(name)\" is missing")
+      }
+      return try backend.createFamily(name, options: options)
+    }
+    return Catalog.Families(
+      catalog: try family("catalog"), objects: try family("objects"), metadata: try family("metadata"),
+      counts: try family("counts", StorageFamilyOptions(isCounter: true)), feed: try family("feed"))
+  }
+
+  /// What an extension kept that was unregistered, where the process ended in between.
+  private func dropOrphans(_ extensions: ExtensionCatalog) throws {
+    guard !backend.isReadOnly else { return }
+    let numbers = Set(extensions.names.compactMap { extensions.record($0)?.number })
+    for family in try backend.families() where family.name.hasPrefix("x.") {
+      let number = family.name.dropFirst(2).prefix { $0 != "." }
+      if let number = UInt32(number), !numbers.contains(number) { try backend.dropFamily(family) }
+    }
+  }
+
+  private func writeFormat(_ families: Catalog.Families) throws {
+    guard !backend.isReadOnly else { return }
+    if try backend.snapshot().contains(CatalogKey.format, in: families.catalog) { return }
+    var batch = StorageBatch()
+    batch.put(CatalogKey.format, BigEndian.bytes(CatalogKey.currentFormat), in: families.catalog)
+    _ = try backend.commit(batch, check: nil, durability: .process)
+  }
+}

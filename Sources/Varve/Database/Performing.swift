@@ -1,0 +1,144 @@
+/// A `perform` that runs: the write transaction that the calls inside of it share.
+///
+/// Found by a task-local, so that child tasks find it too; their calls take turns. It holds the writer from its
+/// beginning to its end, whatever it waits for meanwhile.
+///
+/// # Concurrency
+/// The transaction is touched by whoever has the turn, one at a time, on any thread.
+final class Performing: @unchecked Sendable {
+  // Sendable: see Concurrency above.
+  @TaskLocal private static var running: [Performing] = []
+
+  private let core: DatabaseCore
+  private let transaction: WriteTransaction
+  private let turn = WriterQueue()
+
+  init(_ core: DatabaseCore, _ transaction: WriteTransaction) {
+    self.core = core
+    self.transaction = transaction
+  }
+
+  /// The innermost of a database in this task.
+  static func current(of core: DatabaseCore) -> Performing? { running.last { $0.core === core } }
+
+  /// Runs `body` so that the calls inside of it find this.
+  func inside<Result>(
+    isolation: isolated (any Actor)?, _ body: () async throws -> Result
+  ) async rethrows -> Result {
+    try await Self.$running.withValue(Self.running + [self], operation: body, isolation: isolation)
+  }
+
+  /// Runs `body` with the transaction when it is its turn.
+  func run<Result>(_ body: (WriteTransaction) throws -> Result) async throws -> Result {
+    try await takeTurn()
+    defer { turn.release() }
+    try transaction.check()
+    return try ThreadFrame.run(transaction, body)
+  }
+
+  /// The same in a savepoint of its own.
+  func nest<Result>(_ body: (WriteTransaction) throws -> Result) async throws -> Result {
+    try await run { transaction in try transaction.savepoint { try body(transaction) } }
+  }
+
+  /// A `perform` inside of this one: it has the turn to its end, and is undone alone where it throws.
+  func perform<Result>(
+    isolation: isolated (any Actor)?, _ body: () async throws -> Result
+  ) async throws -> Result {
+    try await takeTurn()
+    defer { turn.release() }
+    try transaction.check()
+    let place = transaction.beginSavepoint()
+    let inner = Performing(core, transaction)
+    do {
+      let result = try await inner.inside(isolation: isolation, body)
+      await inner.finish()
+      transaction.release(place)
+      return result
+    } catch {
+      await inner.finish()
+      transaction.undo(to: place)
+      throw error
+    }
+  }
+
+  /// Calls `body` with the transaction when it is its turn: at once where nobody has it, and else before every call that
+  /// begins behind this one. For calls that can't wait. Where it has ended by then, with an error.
+  func whenFree(_ body: @escaping @Sendable (Result<WriteTransaction, any Error>) -> Void) {
+    turn.acquire(nil) { [self] outcome in
+      guard case .granted = outcome else { return body(.failure(ReadTransaction.endedError)) }
+      defer { turn.release() }
+      body(
+        Result {
+          try transaction.check()
+          return transaction
+        })
+    }
+  }
+
+  /// Returns when the calls that have begun before are done.
+  func waitForTurn() async throws {
+    try await takeTurn()
+    turn.release()
+  }
+
+  /// No call is let in any more; one that has its turn is waited for, whatever becomes of the task.
+  func finish() async {
+    await Task { [turn] in try? await turn.acquire(nil, timeout: .seconds(1 << 30)) }.value
+    turn.close()
+  }
+
+  private func takeTurn() async throws {
+    do {
+      try await turn.acquire(nil, timeout: core.options.writerTimeout)
+    } catch let error as DatabaseError where error.code == .closed {
+      throw ReadTransaction.endedError
+    }
+  }
+}
+
+extension Database {
+  /// Changes the database from an asynchronous closure: every call of this database's doors in it, and in its child
+  /// tasks, belongs to one transaction, without being handed one.
+  ///
+  /// ```swift
+  /// try await database.perform {
+  ///   try await authors.persist(author)
+  ///   for book in books { try await store.persist(book) }
+  /// }
+  /// ```
+  ///
+  /// It holds the writer until it ends, so it should not wait for a user or a network. A write that the closure starts
+  /// elsewhere, in a detached task, and waits for, waits for the writer in vain, and throws `.writerBusy` in the
+  /// end. Inside of another `perform` it is a savepoint, and undone alone where it throws. A task that goes on behind
+  /// its end gets `.transactionEnded`.
+  public func perform<Result>(
+    label: String? = nil, durability: StorageDurability? = nil, isolation: isolated (any Actor)? = #isolation,
+    _ body: () async throws -> Result
+  ) async throws -> Result {
+    if let outer = Performing.current(of: core) { return try await outer.perform(isolation: isolation, body) }
+    let terms = WriteTerms(label: label, durability: durability)
+    try core.enter()
+    defer { core.leave() }
+    try core.requireWritable()
+    try await core.writer.acquire(label, timeout: core.options.writerTimeout)
+    let result: Result
+    let commit: AppliedCommit?
+    do {
+      defer { core.writer.release() }
+      let transaction = WriteTransaction(database: core, snapshot: try core.backend.snapshot(), label: label)
+      let performing = Performing(core, transaction)
+      do {
+        result = try await performing.inside(isolation: isolation, body)
+        await performing.finish()
+        commit = try core.apply(transaction, terms)
+      } catch {
+        await performing.finish()
+        core.rollBack(transaction)
+        throw error
+      }
+    }
+    try await commit?.waitSuspended(in: core)
+    return result
+  }
+}

@@ -1,0 +1,112 @@
+/// Why the database could not do what it was asked.
+///
+/// Every code stands in one table, in the article *Errors* of the documentation. What an error is about is
+/// named: the collection, the key as the tool prints it, the error below.
+public struct DatabaseError: Error, Sendable, CustomStringConvertible {
+  /// The class of an error: what a program decides by.
+  public struct Code: Hashable, Sendable, CustomStringConvertible {
+    enum Name: String, Sendable, CaseIterable {
+      case typeNotDefined, alreadyDefined, invalidDefinition, definitionDiffers
+      case keyTooLong, valueTooLong, batchTooLarge, invalidKey, keyTypeDiffers
+      case encodingFailed, decodingFailed, unsupportedVersion
+      case transactionEnded, writerBusy, writeInsideRead, doomed, doesNotSettle, conflict, readOnly
+      case alreadyExists, notFound, notReady, unknownExtension
+      case outcomeUnknown, snapshotTooOld, storage, corruption, closed, invalidArgument
+    }
+    let name: Name
+    init(_ name: Name) { self.name = name }
+
+    /// A rule needs the object of a row whose collection the program did not define.
+    public static let typeNotDefined = Code(.typeNotDefined)
+    /// A collection, a key of the definition or an extension's name is defined twice.
+    public static let alreadyDefined = Code(.alreadyDefined)
+    /// The definition contradicts itself.
+    public static let invalidDefinition = Code(.invalidDefinition)
+    /// What is on disk was made by another definition.
+    public static let definitionDiffers = Code(.definitionDiffers)
+    /// A key is longer than the storage takes. Nothing was written.
+    public static let keyTooLong = Code(.keyTooLong)
+    /// A value is longer than the storage takes. Nothing was written.
+    public static let valueTooLong = Code(.valueTooLong)
+    /// A transaction has more bytes than the storage takes in one commit. Nothing was written.
+    public static let batchTooLarge = Code(.batchTooLarge)
+    /// A value can't be a key: a NaN, for instance; or bytes are no key.
+    public static let invalidKey = Code(.invalidKey)
+    /// A key is of another type than the keys of its collection.
+    public static let keyTypeDiffers = Code(.keyTypeDiffers)
+    /// An object or its metadata can't be encoded. Nothing was written.
+    public static let encodingFailed = Code(.encodingFailed)
+    /// A row can't be decoded as the type that was asked for.
+    public static let decodingFailed = Code(.decodingFailed)
+    /// A row, a collection or the database was written by a version that this program does not know.
+    public static let unsupportedVersion = Code(.unsupportedVersion)
+    /// The transaction has ended.
+    public static let transactionEnded = Code(.transactionEnded)
+    /// The writer was waited for longer than `writerTimeout`.
+    public static let writerBusy = Code(.writerBusy)
+    /// A write was begun inside of a read on the same thread.
+    public static let writeInsideRead = Code(.writeInsideRead)
+    /// An extension failed behind a change, so the transaction can't be committed any more.
+    public static let doomed = Code(.doomed)
+    /// Extensions went on changing rows for 64 rounds.
+    public static let doesNotSettle = Code(.doesNotSettle)
+    /// What a concurrent write read was changed meanwhile, again and again.
+    public static let conflict = Code(.conflict)
+    /// The database was opened read-only, or follows another process.
+    public static let readOnly = Code(.readOnly)
+    /// There is already what was to be inserted.
+    public static let alreadyExists = Code(.alreadyExists)
+    /// There is not what was to be changed or opened.
+    public static let notFound = Code(.notFound)
+    /// An extension is being built.
+    public static let notReady = Code(.notReady)
+    /// No extension is registered by this name.
+    public static let unknownExtension = Code(.unknownExtension)
+    /// Whether the commit happened, or survives a loss of power, is not known.
+    public static let outcomeUnknown = Code(.outcomeUnknown)
+    /// The storage does not keep the instant that is read any more.
+    public static let snapshotTooOld = Code(.snapshotTooOld)
+    /// The storage failed; `cause` says how.
+    public static let storage = Code(.storage)
+    /// Bytes in the storage are not what was written there.
+    public static let corruption = Code(.corruption)
+    /// The database was closed.
+    public static let closed = Code(.closed)
+    /// A parameter or option has no meaning.
+    public static let invalidArgument = Code(.invalidArgument)
+
+    /// The name of the code, as in the source.
+    public var description: String { name.rawValue }
+  }
+
+  /// The class of the error.
+  public let code: Code
+  /// What happened, in words.
+  public let message: String
+  /// The collection that it is about.
+  public let collection: String?
+  /// The key that it is about, as text: `"a"`, `42`, `("a", 1)`.
+  public let key: String?
+  /// The error below this one.
+  public let cause: (any Error)?
+
+  /// Makes an error. Extensions and key types of a program need this.
+  public init(
+    _ code: Code, _ message: String, collection: String? = nil, key: String? = nil, cause: (any Error)? = nil
+  ) {
+    self.code = code
+    self.message = message
+    self.collection = collection
+    self.key = key
+    self.cause = cause
+  }
+
+  /// `code: message (collection "c", key k); because cause`.
+  public var description: String {
+    var text = "\(code): \(message)"
+    let place = [collection.map { "collection \"\($0)\"" }, key.map { "key \($0)" }].compactMap(\.self)
+    if !place.isEmpty { text += " (\(place.joined(separator: ", ")))" }
+    if let cause { text += "; because \(cause)" }
+    return text
+  }
+}

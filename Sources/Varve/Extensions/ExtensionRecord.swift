@@ -1,0 +1,72 @@
+/// What the catalog says of an extension.
+///
+/// ```
+///  byte 0        format of this record, 1
+///  bytes 1–4     number, big-endian: never given twice; order of first registration
+///  byte 5        state: 1 building, 2 ready, 3 stale
+///  bytes 6–9     layout version, big-endian
+///  4 + n bytes   version tag: size big-endian, UTF-8
+///  4 + n bytes   only while building: the watermark, a key of the walk below
+/// ```
+/// On disk: never change. The watermark is the collection's id, big-endian, and the key of the last row that
+/// was given to the extension: rows behind it are not maintained yet.
+struct ExtensionRecord: Hashable, Sendable {
+  enum State: Hashable, Sendable {
+    case building(watermark: [UInt8])
+    case ready
+    case stale
+  }
+
+  var number: UInt32
+  var state: State
+  var layoutVersion: UInt32
+  var versionTag: String
+
+  var bytes: [UInt8] {
+    let tag = Array(versionTag.utf8)
+    var code: UInt8 = 2
+    var watermark: [UInt8] = []
+    switch state {
+    case .building(let reached):
+      code = 1
+      watermark = BigEndian.bytes(UInt32(reached.count)) + reached
+    case .ready: code = 2
+    case .stale: code = 3
+    }
+    return [1] + BigEndian.bytes(number) + [code] + BigEndian.bytes(layoutVersion)
+      + BigEndian.bytes(UInt32(tag.count)) + tag + watermark
+  }
+
+  init(number: UInt32, state: State, layoutVersion: UInt32, versionTag: String) {
+    self.number = number
+    self.state = state
+    self.layoutVersion = layoutVersion
+    self.versionTag = versionTag
+  }
+
+  init(_ bytes: [UInt8], name: String) throws {
+    let damaged = DatabaseError(.corruption, "the catalog's record of extension \"\(name)\" is damaged")
+    guard let format = bytes.first, let number = BigEndian.number(bytes, at: 1, as: UInt32.self), bytes.count >= 14,
+      let layout = BigEndian.number(bytes, at: 6, as: UInt32.self),
+      let tagSize = BigEndian.number(bytes, at: 10, as: UInt32.self), bytes.count - 14 >= Int(tagSize)
+    else { throw damaged }
+    guard format == 1 else {
+      throw DatabaseError(.unsupportedVersion, "the record of extension \"\(name)\" has format \(format)")
+    }
+    let tag = String(decoding: bytes[14..<(14 + Int(tagSize))], as: UTF8.self)
+    let rest = Array(bytes[(14 + Int(tagSize))...])
+    let state: State
+    switch (bytes[5], BigEndian.number(rest, as: UInt32.self)) {
+    case (1, let size?) where rest.count == 4 + Int(size): state = .building(watermark: Array(rest[4...]))
+    case (2, nil) where rest.isEmpty: state = .ready
+    case (3, nil) where rest.isEmpty: state = .stale
+    default: throw damaged
+    }
+    self.init(number: number, state: state, layoutVersion: layout, versionTag: tag)
+  }
+
+  /// The name of the family that holds a part of what the extension keeps.
+  func familyName(_ part: String, isVolatile: Bool) -> String {
+    (isVolatile ? EngineBackend.volatilePrefix : "") + "x.\(number).\(part)"
+  }
+}

@@ -1,0 +1,82 @@
+internal import Synchronization
+
+/// The extensions of an open database, in the order in which they hear of changes. Changed by writers only, so
+/// that a transaction can keep the list that it began with.
+final class ExtensionRegistry: Sendable {
+  private let state = Mutex(ExtensionList())
+
+  var list: ExtensionList { state.withLock { $0 } }
+
+  func replace(_ extensions: [RegisteredExtension]) { state.withLock { $0 = ExtensionList(extensions) } }
+}
+
+/// Extensions in order.
+struct ExtensionList: Sendable {
+  let ordered: [RegisteredExtension]
+
+  /// Dependencies first, then by first registration.
+  init(_ extensions: [RegisteredExtension] = []) {
+    var ordered: [RegisteredExtension] = []
+    var rest = extensions.sorted { $0.number < $1.number }
+    while let index = rest.firstIndex(where: { next in
+      next.definition.dependencies.allSatisfy { name in ordered.contains { $0.name == name } }
+    }) {
+      ordered.append(rest.remove(at: index))
+    }
+    // What depends on itself was refused at registration; nothing is left out.
+    self.ordered = ordered + rest
+  }
+
+  var isEmpty: Bool { ordered.isEmpty }
+
+  subscript(name: String) -> RegisteredExtension? { ordered.first { $0.name == name } }
+
+  func hearing(_ collection: String) -> [RegisteredExtension] {
+    ordered.isEmpty ? [] : ordered.filter { $0.definition.scope.contains(collection) }
+  }
+}
+
+extension ReadTransaction {
+  /// An extension's part in this transaction.
+  ///
+  /// Throws `.notReady` while it is being built, and in a transaction that reads an instant before it was;
+  /// `.unknownExtension` where it is not registered any more.
+  public final subscript<Definition: DatabaseExtension>(
+    _ handle: Registered<Definition>
+  ) -> Definition.Transaction {
+    get throws {
+      try check()
+      guard let registered = database.extensions.list[handle.name] else {
+        throw DatabaseError(.unknownExtension, "no extension is registered as \"\(handle.name)\"")
+      }
+      try requireReady(registered)
+      guard let found = try open(registered) as? Definition.Transaction else {
+        throw DatabaseError(
+          .definitionDiffers, "the extension that is registered as \"\(handle.name)\" is of another type")
+      }
+      return found
+    }
+  }
+
+  private func requireReady(_ registered: RegisteredExtension) throws {
+    if let since = registered.readySince, isWritable || snapshot.version >= since { return }
+    let progress = registered.progress
+    throw DatabaseError(
+      .notReady,
+      "extension \"\(registered.name)\" is being built: \(progress.rowsDone) of about \(progress.rowsTotal) rows")
+  }
+
+  /// The extension's part, made where this transaction has not asked for it yet.
+  final func open(_ registered: RegisteredExtension) throws -> any ExtensionTransaction {
+    if let found = extensions[registered.name] { return found }
+    let made = try make(registered.definition, ExtensionContext(registered, self))
+    extensions[registered.name] = made
+    return made
+  }
+
+  private func make<Definition: DatabaseExtension>(
+    _ definition: Definition, _ context: ExtensionContext
+  ) throws -> any ExtensionTransaction {
+    try definition.makeTransaction(context)
+  }
+}

@@ -1,0 +1,202 @@
+/// Registers an extension: makes sure that what it keeps is that of all rows, and goes on being that.
+///
+/// # Steps
+/// 1. One commit writes its record with the state *building*, drops what it kept before where it is not of this
+///    definition, and from then on writers tell it of rows up to the watermark, which is before all rows.
+/// 2. Chunk by chunk, each an ordinary write: the next rows as they are now are given to it as inserted, and the
+///    watermark behind them moves with the same commit. Other writers come in between.
+/// 3. One commit says *ready*.
+///
+/// There is no instant that is held, so a build may take as long as it wants, and no row can be missed: whoever
+/// changes a row behind the watermark leaves it to the build, and in front of it tells the extension. A crash goes on
+/// from the watermark. A build that throws drops what was built, in one commit.
+struct Registration<Definition: DatabaseExtension> {
+  let core: DatabaseCore
+  let definition: Definition
+  let name: String
+  let progress: (@Sendable (BuildProgress) -> Void)?
+
+  /// The most rows, and the longest, that a chunk holds the writer.
+  static var chunkRows: Int { 1_000 }
+  static var chunkDuration: Duration { .milliseconds(5) }
+
+  private var terms: WriteTerms { WriteTerms(label: "register \(name)") }
+
+  func run() throws -> Registered<Definition> {
+    let registered = try begin()
+    do {
+      while try !step(registered) {}
+    } catch {
+      try? abandon(registered)
+      throw error
+    }
+    return Registered(name: name)
+  }
+
+  // MARK: - The first commit
+
+  private func begin() throws -> RegisteredExtension {
+    guard ThreadFrame.transaction(of: core) == nil else {
+      throw DatabaseError(
+        .invalidArgument, "extension \"\(name)\" is registered inside of a transaction; register it before or behind")
+    }
+    return try core.write(terms) { transaction in
+      let list = core.extensions.list
+      guard !name.isEmpty else { throw DatabaseError(.invalidArgument, "an extension's name is empty") }
+      guard list[name] == nil else {
+        throw DatabaseError(.alreadyDefined, "an extension is registered as \"\(name)\" already")
+      }
+      for dependency in definition.dependencies where list[dependency] == nil {
+        throw DatabaseError(
+          .unknownExtension, "\"\(name)\" depends on \"\(dependency)\", which is not registered; register it first")
+      }
+      try definition.check(registered: Dictionary(uniqueKeysWithValues: list.ordered.map { ($0.name, $0.definition) }))
+      let registered = try record(transaction, list)
+      transaction.onApplied { _ in
+        core.extensions.replace(list.ordered + [registered])
+        core.extensionCatalog.noteRegistered(name)
+      }
+      return registered
+    }
+  }
+
+  /// Finds what it kept of use, or begins anew.
+  private func record(_ transaction: WriteTransaction, _ list: ExtensionList) throws -> RegisteredExtension {
+    let known = core.extensionCatalog.record(name)
+    let tag = fullTag(list)
+    let number = known?.number ?? core.extensionCatalog.nextNumber
+    let isKept =
+      known.map { $0.versionTag == tag && $0.layoutVersion == Definition.layoutVersion && $0.state != .stale } == true
+      && definition.isPersistent
+    var record =
+      isKept && known != nil
+      ? known ?? ExtensionRecord(number: number, state: .ready, layoutVersion: 0, versionTag: tag)
+      : ExtensionRecord(
+        number: number, state: .building(watermark: []), layoutVersion: Definition.layoutVersion, versionTag: tag)
+    if !isKept, !definition.isPopulated { record.state = .ready }
+    let registered = try RegisteredExtension(
+      name: name, definition: definition, record: record, order: Int(number), backend: core.backend,
+      catalogFamily: core.catalog.families.catalog, readySince: record.state == .ready ? .zero : nil)
+    if !isKept {
+      try registered.dropFamilies()
+      try save(record, transaction)
+      transaction.pending.put(
+        CatalogKey.nextExtension, BigEndian.bytes(max(core.extensionCatalog.nextNumber, number + 1)),
+        in: core.catalog.families.catalog)
+      transaction.onApplied { _ in core.extensionCatalog.noteGiven(number) }
+    }
+    return registered
+  }
+
+  /// What it is built from: its own tag, and those of what it depends on, so that it is built anew with them.
+  private func fullTag(_ list: ExtensionList) -> String {
+    let dependencies = definition.dependencies.sorted().compactMap { list[$0] }
+    return ([definition.versionTag] + dependencies.map { "\($0.name)=\($0.record.versionTag)" }).joined(
+      separator: "\u{1F}")
+  }
+
+  private func save(_ record: ExtensionRecord, _ transaction: WriteTransaction) throws {
+    transaction.pending.put(
+      CatalogKey.databaseExtension(name), record.bytes, in: core.catalog.families.catalog)
+    transaction.onApplied { _ in core.extensionCatalog.set(record, for: name) }
+  }
+
+  // MARK: - The chunks
+
+  /// Gives it the next rows. True: it is ready.
+  private func step(_ registered: RegisteredExtension) throws -> Bool {
+    guard case .building(let watermark) = registered.record.state else {
+      progress?(BuildProgress(rowsDone: 0, rowsTotal: 0))
+      return true
+    }
+    let reached = try core.write(terms) { transaction in
+      try give(registered, behind: watermark, transaction)
+    }
+    progress?(registered.progress)
+    return reached == nil
+  }
+
+  /// Returns the new watermark; nil behind the last row: then it is ready.
+  private func give(
+    _ registered: RegisteredExtension, behind watermark: [UInt8], _ transaction: WriteTransaction
+  ) throws -> [UInt8]? {
+    var walk = BuildWalk(core.catalog.collections, behind: watermark, transaction)
+    let begin = ContinuousClock.now
+    var reached: [UInt8]?
+    var count = 0
+    let hearing = try transaction.open(registered)
+    while count < Self.chunkRows, count % 64 != 63 || ContinuousClock.now - begin < Self.chunkDuration,
+      let (info, key, row) = try walk.next()
+    {
+      let place = info.walkKey(key)
+      transaction.building = (name, place)
+      if definition.scope.contains(info.name) {
+        do {
+          try hearing.didInsert(row)
+        } catch {
+          transaction.doom(error)
+          throw error
+        }
+      }
+      reached = place
+      count += 1
+    }
+    var record = registered.record
+    record.state = reached.map { .building(watermark: $0) } ?? .ready
+    try save(record, transaction)
+    var progress = registered.progress
+    if progress.rowsDone == 0 { progress.rowsTotal = try transaction.count() }
+    progress.rowsDone += count
+    registered.set(progress)
+    let isReady = reached == nil
+    transaction.onApplied { version in registered.set(record, readySince: isReady ? version : nil) }
+    return reached
+  }
+
+  /// Leaves nothing of a build that failed.
+  private func abandon(_ registered: RegisteredExtension) throws {
+    try core.write(terms) { transaction in
+      transaction.pending.delete(CatalogKey.databaseExtension(name), in: core.catalog.families.catalog)
+      transaction.onApplied { _ in
+        core.extensions.replace(core.extensions.list.ordered.filter { $0.name != name })
+        core.extensionCatalog.set(nil, for: name)
+      }
+    }
+    try registered.dropFamilies()
+  }
+}
+
+/// Walks the rows of all collections by the ids of those, and then by key.
+private struct BuildWalk {
+  private let transaction: WriteTransaction
+  private var infos: [CollectionInfo]
+  private var cursor: FamilyCursor?
+  private let watermark: [UInt8]
+
+  init(_ infos: [CollectionInfo], behind watermark: [UInt8], _ transaction: WriteTransaction) {
+    self.transaction = transaction
+    self.watermark = watermark
+    let first = BigEndian.number(watermark, as: UInt32.self) ?? 0
+    self.infos = infos.filter { $0.record.id >= first }.sorted { $0.record.id > $1.record.id }
+  }
+
+  mutating func next() throws -> (CollectionInfo, [UInt8], Row)? {
+    while let info = infos.last {
+      if cursor == nil { cursor = transaction.cursor(range(of: info), in: info.objects) }
+      if let (key, value) = try cursor?.next() {
+        return (info, key, Row(try transaction.stored(key, value, info), in: transaction))
+      }
+      infos.removeLast()
+      cursor = nil
+    }
+    return nil
+  }
+
+  private func range(of info: CollectionInfo) -> StorageRange {
+    var range = info.range
+    guard watermark.starts(with: BigEndian.bytes(info.record.id)) else { return range }
+    let key = info.record.isOwn ? Array(watermark.dropFirst(4)) : watermark
+    range.lower = key + [0]
+    return range
+  }
+}

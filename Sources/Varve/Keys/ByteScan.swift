@@ -1,0 +1,107 @@
+/// Looks through bytes eight at a time for what strings and data need: zeros, and bytes beyond ASCII.
+enum ByteScan {
+  /// What some bytes have in them.
+  struct Content {
+    /// Every byte that is there, or-ed.
+    fileprivate(set) var union: UInt64 = 0
+    fileprivate(set) var zeroMarks: UInt64 = 0
+    fileprivate(set) var combiningMarks: UInt64 = 0
+
+    /// Whether a byte is zero.
+    var hasZero: Bool { zeroMarks & ByteScan.highBits != 0 }
+    /// Whether a byte is 0x80 or more.
+    var isBeyondASCII: Bool { union & ByteScan.highBits != 0 }
+    /// Whether a byte is 0xcc or more: in UTF-8, whether a scalar is U+0300 or more.
+    var isBeyondLatin: Bool { combiningMarks & ByteScan.highBits != 0 }
+
+    /// Adds eight bytes.
+    @inline(__always)
+    fileprivate mutating func add(_ word: UInt64) {
+      union |= word
+      // The high bit of each zero byte. A borrow may mark a byte above a zero too; where none is zero, none is marked.
+      zeroMarks |= (word &- ByteScan.lowBits) & ~word
+      // The high bit of each byte that has it and whose other bits are at least 0x4c.
+      combiningMarks |= ((word & ~ByteScan.highBits) &+ ByteScan.lowBits &* (0x80 - 0x4c)) & word
+    }
+  }
+
+  fileprivate static let highBits: UInt64 = 0x8080_8080_8080_8080
+  fileprivate static let lowBits: UInt64 = 0x0101_0101_0101_0101
+
+  /// *Complexity*: O(bytes), a step for eight of them.
+  @inline(__always)
+  static func content(of bytes: RawSpan) -> Content {
+    var content = Content()
+    var index = 0
+    while index &+ 8 <= bytes.byteCount {
+      content.add(bytes.word(at: index))
+      index &+= 8
+    }
+    if index < bytes.byteCount {
+      // The rest, filled up with ones, which mark nothing.
+      var rest: UInt64 = lowBits
+      while index < bytes.byteCount {
+        rest = rest << 8 | UInt64(bytes.byte(at: index))
+        index &+= 1
+      }
+      content.add(rest)
+    }
+    return content
+  }
+
+  /// The offset of the first zero byte from `start` on; the count of the bytes where there is none.
+  @inline(__always)
+  static func firstZero(in bytes: RawSpan, from start: Int) -> Int {
+    var index = start
+    while index &+ 8 <= bytes.byteCount {
+      let word = UInt64(littleEndian: bytes.word(at: index))
+      // The lowest marked byte is a zero; bytes above it may be marked by its borrow alone.
+      let marks = (word &- lowBits) & ~word & highBits
+      if marks != 0 { return index &+ marks.trailingZeroBitCount / 8 }
+      index &+= 8
+    }
+    while index < bytes.byteCount, bytes.byte(at: index) != 0 { index &+= 1 }
+    return index
+  }
+
+  /// Whether two spans have the same bytes.
+  static func areEqual(_ first: RawSpan, _ second: RawSpan) -> Bool {
+    guard first.byteCount == second.byteCount else { return false }
+    var index = 0
+    while index &+ 8 <= first.byteCount {
+      guard first.word(at: index) == second.word(at: index) else { return false }
+      index &+= 8
+    }
+    while index < first.byteCount {
+      guard first.byte(at: index) == second.byte(at: index) else { return false }
+      index &+= 1
+    }
+    return true
+  }
+}
+
+extension RawSpan {
+  /// The byte at `offset`. Stops the process beyond the end: whoever calls has compared.
+  @inline(__always)
+  func byte(at offset: Int) -> UInt8 {
+    // Safety: the load compares the offset with the count, and every byte is a `UInt8`.
+    unsafe unsafeLoad(fromByteOffset: offset, as: UInt8.self)
+  }
+
+  /// The eight bytes from `offset` on, in the order of the machine.
+  @inline(__always)
+  func word(at offset: Int) -> UInt64 {
+    // Safety: as above.
+    unsafe unsafeLoadUnaligned(fromByteOffset: offset, as: UInt64.self)
+  }
+}
+
+extension [UInt8] {
+  /// The bytes as a span.
+  @inline(__always)
+  var rawSpan: RawSpan {
+    // Safety: every byte of an array of bytes is initialised, which is all that `bytes` asks for.
+    @_lifetime(borrow self)
+    get { unsafe span.bytes }
+  }
+}

@@ -1,0 +1,92 @@
+public import Foundation
+
+extension String: KeyCodable {
+  /// `string`.
+  public static var keyType: KeyType { .string }
+  /// Appends the string in normal form C.
+  public func encodeKey(into encoder: inout KeyEncoder) { encoder.append(string: self) }
+  /// Reads a string.
+  public static func decodeKey(from decoder: inout KeyDecoder) throws -> String { try decoder.decodeString() }
+}
+
+extension Data: KeyCodable {
+  /// `data`.
+  public static var keyType: KeyType { .data }
+  /// Appends the bytes.
+  public func encodeKey(into encoder: inout KeyEncoder) { encoder.append(data: self) }
+  /// Reads bytes.
+  public static func decodeKey(from decoder: inout KeyDecoder) throws -> Data { try decoder.decodeData() }
+}
+
+extension UUID: KeyCodable {
+  /// `uuid`.
+  public static var keyType: KeyType { .uuid }
+  /// Appends the 16 bytes.
+  public func encodeKey(into encoder: inout KeyEncoder) { encoder.append(uuid: self) }
+  /// Reads a UUID.
+  public static func decodeKey(from decoder: inout KeyDecoder) throws -> UUID { try decoder.decodeUUID() }
+}
+
+extension Date: KeyCodable {
+  /// `date`.
+  public static var keyType: KeyType { .date }
+  /// Appends the date with its full precision. *Throws* `.invalidKey` if its seconds are NaN.
+  public func encodeKey(into encoder: inout KeyEncoder) throws { try encoder.append(date: self) }
+  /// Reads a date.
+  public static func decodeKey(from decoder: inout KeyDecoder) throws -> Date { try decoder.decodeDate() }
+}
+
+extension Bool: KeyCodable {
+  /// `bool`.
+  public static var keyType: KeyType { .bool }
+  /// Appends the Boolean.
+  public func encodeKey(into encoder: inout KeyEncoder) { encoder.append(bool: self) }
+  /// Reads a Boolean.
+  public static func decodeKey(from decoder: inout KeyDecoder) throws -> Bool { try decoder.decodeBool() }
+}
+
+extension Double: KeyCodable {
+  /// `double`.
+  public static var keyType: KeyType { .double }
+  /// Appends the double. *Throws* `.invalidKey` for a NaN.
+  public func encodeKey(into encoder: inout KeyEncoder) throws { try encoder.append(double: self) }
+  /// Reads a double.
+  public static func decodeKey(from decoder: inout KeyDecoder) throws -> Double { try decoder.decodeDouble() }
+}
+
+extension Float: KeyCodable {
+  /// `double`: a float has the bytes of the double that it equals.
+  public static var keyType: KeyType { .double }
+  /// Appends the float as a double. *Throws* `.invalidKey` for a NaN.
+  public func encodeKey(into encoder: inout KeyEncoder) throws { try encoder.append(double: Double(self)) }
+  /// Reads a double. *Throws* `.invalidKey` if no float equals it.
+  public static func decodeKey(from decoder: inout KeyDecoder) throws -> Float {
+    let offset = decoder.offset
+    let double = try decoder.decodeDouble()
+    guard let float = Float(exactly: double) else {
+      throw decoder.invalid("a double that is no float", at: offset)
+    }
+    return float
+  }
+}
+
+/// Nil sorts first. Each layer of nested optionals has a byte of its own, so all their values are told apart.
+extension Optional: KeyCodable where Wrapped: KeyCodable {
+  /// `optional(...)`.
+  public static var keyType: KeyType { .optional(Wrapped.keyType) }
+
+  /// Appends nil, or the value behind a byte that says that there is one.
+  public func encodeKey(into encoder: inout KeyEncoder) throws {
+    switch self {
+    case .none: encoder.appendNil()
+    case .some(let value):
+      encoder.appendSome()
+      try value.encodeKey(into: &encoder)
+    }
+  }
+
+  /// Reads nil or a value.
+  public static func decodeKey(from decoder: inout KeyDecoder) throws -> Wrapped? {
+    try decoder.decodeIsSome() ? .some(try Wrapped.decodeKey(from: &decoder)) : .none
+  }
+}

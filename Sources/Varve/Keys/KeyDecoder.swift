@@ -1,0 +1,222 @@
+public import Foundation
+
+/// Reads the bytes of a key, part by part (`KeyTag` draws them).
+///
+/// The bytes may be anything: each length is compared with what is left, only the one encoding of a value is taken,
+/// and what is no key throws `.invalidKey` with the offset. A part of another kind throws `.keyTypeDiffers`.
+public struct KeyDecoder: ~Escapable {
+  private let bytes: RawSpan
+  /// How many bytes were read.
+  public private(set) var offset = 0
+
+  /// Begins at the first of `bytes`, which are a key and nothing else.
+  @_lifetime(copy bytes)
+  public init(_ bytes: RawSpan) { self.bytes = bytes }
+
+  /// Whether all bytes were read.
+  public var isAtEnd: Bool { offset == bytes.byteCount }
+
+  private var remaining: Int { bytes.byteCount &- offset }
+
+  /// Reads a key of any type that is a part of this one.
+  public mutating func decode<Key: KeyCodable>(_ type: Key.Type = Key.self) throws -> Key {
+    try Key.decodeKey(from: &self)
+  }
+
+  /// Reads the beginning of an optional: true if its value follows, false if it was nil.
+  public mutating func decodeIsSome() throws -> Bool {
+    switch try tag("an optional") {
+    case KeyTag.some: true
+    case KeyTag.null: false
+    case let other: throw mismatch(other, "an optional")
+    }
+  }
+
+  /// Reads a Boolean.
+  public mutating func decodeBool() throws -> Bool {
+    switch try tag("a Boolean") {
+    case KeyTag.true: true
+    case KeyTag.false: false
+    case let other: throw mismatch(other, "a Boolean")
+    }
+  }
+
+  /// Reads an integer of any width. *Throws* `.invalidKey` if it does not fit into `Value`.
+  @inline(__always)
+  public mutating func decodeInteger<Value: FixedWidthInteger>(as type: Value.Type = Value.self) throws -> Value {
+    let start = offset
+    let tag = try tag("an integer")
+    guard KeyTag.integers.contains(tag) else { throw mismatch(tag, "an integer") }
+    let isNegative = tag < KeyTag.integerZero
+    let size = Int(isNegative ? KeyTag.integerZero &- tag : tag &- KeyTag.integerZero)
+    let value: Value?
+    if size <= 8 {
+      let magnitude: UInt64 = try magnitude(size, isNegative)
+      if !isNegative {
+        value = Value(exactly: magnitude)
+      } else if magnitude <= Int64.min.magnitude {
+        value = Value(exactly: Int64(truncatingIfNeeded: 0 &- magnitude))
+      } else {
+        value = Value(exactly: -Int128(magnitude))
+      }
+    } else {
+      let magnitude: UInt128 = try magnitude(size, isNegative)
+      if !isNegative {
+        value = Value(exactly: magnitude)
+      } else {
+        guard magnitude <= Int128.min.magnitude else { throw invalid("an integer below 128 bits", at: start) }
+        value = Value(exactly: Int128(truncatingIfNeeded: 0 &- magnitude))
+      }
+    }
+    guard let value else { throw invalid("an integer that does not fit into \(Value.self)", at: start) }
+    return value
+  }
+
+  /// Reads a double.
+  public mutating func decodeDouble() throws -> Double { try orderedDouble(KeyTag.double, "a double") }
+
+  /// Reads a date.
+  public mutating func decodeDate() throws -> Date {
+    Date(timeIntervalSinceReferenceDate: try orderedDouble(KeyTag.date, "a date"))
+  }
+
+  /// Reads a UUID.
+  public mutating func decodeUUID() throws -> UUID {
+    try take(KeyTag.uuid, "a UUID")
+    guard remaining >= 16 else { throw ended("a UUID") }
+    // Safety: the load compares with the count, and any 16 bytes are a UUID.
+    let uuid = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: offset, as: uuid_t.self)
+    offset &+= 16
+    return UUID(uuid: uuid)
+  }
+
+  /// Reads bytes.
+  public mutating func decodeData() throws -> Data {
+    try take(KeyTag.data, "data")
+    if let end = plainEnd(from: offset) {
+      // Safety: the bytes are copied inside of the call.
+      let data = unsafe bytes.extracting(offset..<end).withUnsafeBytes { unsafe Data($0) }
+      offset = end &+ 1
+      return data
+    }
+    return Data(try unescaped("data"))
+  }
+
+  /// Reads a string. It equals the one that was encoded; it is in normal form C.
+  public mutating func decodeString() throws -> String {
+    let start = offset
+    try take(KeyTag.string, "a string")
+    if let end = plainEnd(from: offset) {
+      let text = try string(bytes.extracting(offset..<end), at: start)
+      offset = end &+ 1
+      return text
+    }
+    let utf8 = try unescaped("a string")
+    return try string(utf8.rawSpan, at: start)
+  }
+
+  /// The tag of the next part, which stays unread; nil at the end.
+  var nextTag: UInt8? { isAtEnd ? nil : bytes.byte(at: offset) }
+
+  // MARK: - Errors
+
+  /// The error for what is no key, found at `offset`.
+  public func invalid(_ message: String, at offset: Int? = nil) -> DatabaseError {
+    DatabaseError(.invalidKey, "\(message), at byte \(offset ?? self.offset) of the key")
+  }
+
+  /// The error for `tag`, which was read just now.
+  private func mismatch(_ tag: UInt8, _ expected: String) -> DatabaseError {
+    guard let found = KeyTag.kind(tag) else {
+      return invalid("tag \(tag), which is none, instead of \(expected)", at: offset &- 1)
+    }
+    return DatabaseError(.keyTypeDiffers, "\(found) instead of \(expected), at byte \(offset &- 1) of the key")
+  }
+
+  private func ended(_ part: String) -> DatabaseError { invalid("the bytes end inside \(part)") }
+
+  // MARK: - The bytes behind a tag
+
+  @inline(__always)
+  private mutating func tag(_ expected: String) throws -> UInt8 {
+    guard remaining > 0 else { throw invalid("the bytes end before \(expected)") }
+    let tag = bytes.byte(at: offset)
+    offset &+= 1
+    return tag
+  }
+
+  @inline(__always)
+  private mutating func take(_ wanted: UInt8, _ expected: String) throws {
+    let tag = try tag(expected)
+    guard tag == wanted else { throw mismatch(tag, expected) }
+  }
+
+  @inline(__always)
+  private mutating func magnitude<Magnitude: FixedWidthInteger & UnsignedInteger>(
+    _ size: Int, _ isNegative: Bool
+  ) throws -> Magnitude {
+    guard remaining >= size else { throw ended("an integer") }
+    let inversion: UInt8 = isNegative ? 0xff : 0
+    guard size == 0 || bytes.byte(at: offset) != inversion else { throw invalid("an integer with a leading zero byte") }
+    var magnitude: Magnitude = 0
+    for index in offset..<offset &+ size { magnitude = magnitude << 8 | Magnitude(bytes.byte(at: index) ^ inversion) }
+    offset &+= size
+    return magnitude
+  }
+
+  @inline(__always)
+  private mutating func orderedDouble(_ wanted: UInt8, _ expected: String) throws -> Double {
+    try take(wanted, expected)
+    guard remaining >= 8 else { throw ended(expected) }
+    guard let value = OrderedDouble(bits: UInt64(bigEndian: bytes.word(at: offset))).value else {
+      throw invalid("\(expected) that is NaN or -0")
+    }
+    offset &+= 8
+    return value
+  }
+
+  /// Where the string or data from `start` on ends, if it has no escaped zero; else nil, also where it has no end.
+  @inline(__always)
+  private func plainEnd(from start: Int) -> Int? {
+    let zero = ByteScan.firstZero(in: bytes, from: start)
+    guard zero < bytes.byteCount else { return nil }
+    return zero &+ 1 < bytes.byteCount && bytes.byte(at: zero &+ 1) == KeyTag.escape ? nil : zero
+  }
+
+  /// Reads bytes with escaped zeros, and their end.
+  private mutating func unescaped(_ part: String) throws -> [UInt8] {
+    var result: [UInt8] = []
+    while true {
+      let zero = ByteScan.firstZero(in: bytes, from: offset)
+      guard zero < bytes.byteCount else { throw ended(part) }
+      let isEnd = zero &+ 1 == bytes.byteCount || bytes.byte(at: zero &+ 1) != KeyTag.escape
+      // Safety: the bytes are copied inside of the call.
+      unsafe bytes.extracting(offset..<(isEnd ? zero : zero &+ 1)).withUnsafeBytes {
+        unsafe result.append(contentsOf: $0)
+      }
+      offset = isEnd ? zero &+ 1 : zero &+ 2
+      if isEnd { return result }
+    }
+  }
+
+  private func string(_ utf8: RawSpan, at start: Int) throws -> String {
+    // Safety: the bytes are copied inside of the call.
+    let text = unsafe utf8.withUnsafeBytes { unsafe String(decoding: $0, as: UTF8.self) }
+    let content = ByteScan.content(of: utf8)
+    guard content.isBeyondASCII else { return text }
+    // What is no UTF-8 was replaced. (The initialiser that refuses it is slower.)
+    guard KeyDecoder.isEqual(text, utf8) else { throw invalid("a string that is no UTF-8", at: start) }
+    guard !content.isBeyondLatin || NormalForm.isComposed(utf8) || NormalForm.isEqual(utf8) else {
+      throw invalid("a string that is not in normal form C", at: start)
+    }
+    return text
+  }
+
+  private static func isEqual(_ text: String, _ utf8: RawSpan) -> Bool {
+    // Safety: the span is used inside of the call.
+    let isEqual = unsafe text.utf8.withContiguousStorageIfAvailable {
+      ByteScan.areEqual(unsafe RawSpan(_unsafeElements: $0), utf8)
+    }
+    return isEqual ?? false
+  }
+}

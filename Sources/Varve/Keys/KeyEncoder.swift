@@ -1,0 +1,151 @@
+public import Foundation
+
+/// Puts the bytes of a key together, part by part (`KeyTag` draws them).
+///
+/// A value that is reused with `removeAll()` allocates nothing once it is large enough.
+public struct KeyEncoder: Sendable {
+  /// What was appended so far.
+  public internal(set) var bytes: [UInt8]
+
+  /// Empty, with room for `capacity` bytes.
+  public init(capacity: Int = 0) {
+    bytes = []
+    if capacity > 0 { bytes.reserveCapacity(capacity) }
+  }
+
+  /// Forgets the bytes and keeps the memory.
+  public mutating func removeAll() { bytes.removeAll(keepingCapacity: true) }
+
+  /// Appends a key of any type, to make a longer one of it.
+  public mutating func encode(_ key: some KeyCodable) throws { try key.encodeKey(into: &self) }
+
+  /// Appends the part for an optional without a value.
+  public mutating func appendNil() { bytes.append(KeyTag.null) }
+
+  /// Appends what stands before the value of an optional that has one: the value has to follow.
+  public mutating func appendSome() { bytes.append(KeyTag.some) }
+
+  /// Appends a Boolean: false sorts before true.
+  public mutating func append(bool value: Bool) { bytes.append(value ? KeyTag.true : KeyTag.false) }
+
+  /// Appends an integer. The same number has the same bytes at every width.
+  ///
+  /// *Throws* `.invalidKey` below `Int128.min` and above `UInt128.max`.
+  @inline(__always)
+  public mutating func append(integer value: some FixedWidthInteger) throws {
+    let isNegative = value < 0
+    if let magnitude = UInt64(exactly: value.magnitude) {
+      append(magnitude, isNegative: isNegative)
+    } else {
+      let magnitude = UInt128(exactly: value.magnitude)
+      guard let magnitude, !isNegative || magnitude <= Int128.min.magnitude else {
+        throw DatabaseError(.invalidKey, "an integer of more than 128 bits can't be a key")
+      }
+      append(magnitude, isNegative: isNegative)
+    }
+  }
+
+  /// Appends a double. *Throws* `.invalidKey` for a NaN.
+  public mutating func append(double value: Double) throws {
+    guard let ordered = OrderedDouble(value) else { throw DatabaseError(.invalidKey, "a NaN can't be a key") }
+    append(KeyTag.double, ordered.bits)
+  }
+
+  /// Appends a date with the full precision of its double. *Throws* `.invalidKey` if that is a NaN.
+  public mutating func append(date value: Date) throws {
+    guard let ordered = OrderedDouble(value.timeIntervalSinceReferenceDate) else {
+      throw DatabaseError(.invalidKey, "a date of NaN seconds can't be a key")
+    }
+    append(KeyTag.date, ordered.bits)
+  }
+
+  /// Appends a UUID: sorted by its bytes.
+  public mutating func append(uuid value: UUID) {
+    bytes.append(KeyTag.uuid)
+    // Safety: the bytes are read inside of the call.
+    unsafe withUnsafeBytes(of: value.uuid) { unsafe bytes.append(contentsOf: $0) }
+  }
+
+  /// Appends bytes: sorted from the left, a proper prefix first.
+  public mutating func append(data value: Data) {
+    bytes.append(KeyTag.data)
+    // Safety: the span is used inside of the call.
+    unsafe value.withUnsafeBytes { appendEscaped(unsafe RawSpan(_unsafeBytes: $0)) }
+    bytes.append(KeyTag.terminator)
+  }
+
+  /// Appends a string: sorted by its scalars in normal form C, which is what `<` says of two strings in that form.
+  /// Strings that are equal in Swift, because they differ in composition alone, have the same bytes.
+  public mutating func append(string value: String) {
+    bytes.append(KeyTag.string)
+    appendText(value)
+    bytes.append(KeyTag.terminator)
+  }
+
+  // MARK: - The bytes behind a tag
+
+  @inline(__always)
+  private mutating func append(_ magnitude: some FixedWidthInteger & UnsignedInteger, isNegative: Bool) {
+    let size = (magnitude.bitWidth &- magnitude.leadingZeroBitCount &+ 7) / 8
+    let tag = isNegative ? KeyTag.integerZero &- UInt8(size) : KeyTag.integerZero &+ UInt8(size)
+    let pattern = isNegative ? ~magnitude : magnitude
+    bytes.append(addingCapacity: size &+ 1) { output in
+      output.append(tag)
+      var shift = size &* 8
+      while shift > 0 {
+        shift &-= 8
+        output.append(UInt8(truncatingIfNeeded: pattern >> shift))
+      }
+    }
+  }
+
+  @inline(__always)
+  private mutating func append(_ tag: UInt8, _ bits: UInt64) {
+    bytes.append(addingCapacity: 9) { output in
+      output.append(tag)
+      for index in 0..<8 { output.append(UInt8(truncatingIfNeeded: bits >> (56 &- 8 &* index))) }
+    }
+  }
+
+  /// The bytes of a string without its tag and its end.
+  mutating func appendText(_ text: String) {
+    // Safety: the spans are used inside of the calls.
+    let isDone: Void? = unsafe text.utf8.withContiguousStorageIfAvailable {
+      appendText(utf8: unsafe RawSpan(_unsafeElements: $0))
+    }
+    if isDone == nil {
+      var copy = text
+      copy.withUTF8 { appendText(utf8: unsafe RawSpan(_unsafeElements: $0)) }
+    }
+  }
+
+  private mutating func appendText(utf8: RawSpan) {
+    let content = ByteScan.content(of: utf8)
+    if content.isBeyondLatin && !NormalForm.isComposed(utf8) {
+      appendEscaped(NormalForm.composed(utf8).rawSpan)
+    } else if content.hasZero {
+      appendEscaped(utf8)
+    } else {
+      append(utf8)
+    }
+  }
+
+  /// Appends bytes with each zero escaped.
+  private mutating func appendEscaped(_ source: RawSpan) {
+    var start = 0
+    while true {
+      let zero = ByteScan.firstZero(in: source, from: start)
+      guard zero < source.byteCount else { break }
+      append(source.extracting(start..<zero &+ 1))
+      bytes.append(KeyTag.escape)
+      start = zero &+ 1
+    }
+    append(source.extracting(start..<source.byteCount))
+  }
+
+  @inline(__always)
+  private mutating func append(_ source: RawSpan) {
+    // Safety: the bytes are copied inside of the call.
+    unsafe source.withUnsafeBytes { unsafe bytes.append(contentsOf: $0) }
+  }
+}

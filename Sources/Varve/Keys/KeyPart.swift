@@ -1,0 +1,72 @@
+public import Foundation
+
+/// A part of a key, read without knowing the key's type: what tools show.
+public enum KeyPart: Hashable, Sendable {
+  /// An optional without a value.
+  case null
+  /// An optional with a value. If its value has several parts, only the first stands inside.
+  indirect case some(KeyPart)
+  /// A Boolean.
+  case bool(Bool)
+  /// An integer of any width.
+  case integer(Int128)
+  /// An integer above `Int128.max`.
+  case largeInteger(UInt128)
+  /// A double or float.
+  case double(Double)
+  /// A date.
+  case date(Date)
+  /// A UUID.
+  case uuid(UUID)
+  /// A string, in normal form C.
+  case string(String)
+  /// Bytes.
+  case data(Data)
+
+  /// How many optionals may stand one inside of the other. No type of a program comes near; without a bound,
+  /// damaged bytes could make a value that is too deep to be freed.
+  static let nestingMaximum = 64
+
+  /// The parts of a key of any type.
+  ///
+  /// *Throws* `.invalidKey` if the bytes are no key.
+  public static func parts(of bytes: [UInt8]) throws -> [KeyPart] { try parts(of: bytes.rawSpan) }
+
+  static func parts(of bytes: RawSpan) throws -> [KeyPart] {
+    var decoder = KeyDecoder(bytes)
+    var parts: [KeyPart] = []
+    while !decoder.isAtEnd { parts.append(try part(&decoder)) }
+    return parts
+  }
+
+  private static func part(_ decoder: inout KeyDecoder) throws -> KeyPart {
+    var nesting = 0
+    while decoder.nextTag == KeyTag.some {
+      guard nesting < nestingMaximum else { throw decoder.invalid("optionals nested too deeply") }
+      nesting += 1
+      _ = try decoder.decodeIsSome()
+    }
+    var part = try value(&decoder)
+    for _ in 0..<nesting { part = .some(part) }
+    return part
+  }
+
+  private static func value(_ decoder: inout KeyDecoder) throws -> KeyPart {
+    switch decoder.nextTag {
+    case KeyTag.null:
+      _ = try decoder.decodeIsSome()
+      return .null
+    case KeyTag.data: return .data(try decoder.decodeData())
+    case KeyTag.string: return .string(try decoder.decodeString())
+    case KeyTag.integers.upperBound:
+      let value = try decoder.decodeInteger(as: UInt128.self)
+      return Int128(exactly: value).map { .integer($0) } ?? .largeInteger(value)
+    case .some(KeyTag.integers): return .integer(try decoder.decodeInteger())
+    case KeyTag.double: return .double(try decoder.decodeDouble())
+    case KeyTag.date: return .date(try decoder.decodeDate())
+    case KeyTag.uuid: return .uuid(try decoder.decodeUUID())
+    case KeyTag.false, KeyTag.true: return .bool(try decoder.decodeBool())
+    default: throw decoder.invalid("no part begins here")
+    }
+  }
+}

@@ -1,0 +1,90 @@
+/// The first byte of each part of a key: what kind of value follows.
+///
+/// A key is its parts, one behind the other, with nothing before, between or behind them. On disk: never change.
+///
+///     tag            part            what follows the tag
+///     0x03           nil             nothing
+///     0x04           some            the part or parts of the wrapped value
+///     0x10           data            the bytes, each 0x00 as 0x00 0xff; then 0x00
+///     0x11           string          UTF-8 in normal form C (`NormalForm`), written like data
+///     0x20 ... 0x2f  integer < 0     16 ... 1 bytes: the magnitude, big-endian, all bits inverted
+///     0x30           integer 0       nothing
+///     0x31 ... 0x40  integer > 0     1 ... 16 bytes: the magnitude, big-endian
+///     0x50           double          8 bytes: `OrderedDouble`
+///     0x51           date            8 bytes: seconds since 2001-01-01 00:00 UTC as `OrderedDouble`
+///     0x52           uuid            16 bytes
+///     0x58           false           nothing
+///     0x59           true            nothing
+///
+/// Invariants:
+/// 1. No tag is 0x00 or 0xff. A string ends in 0x00, so what follows sorts behind a string that ends there and
+///    before one that has a zero there (0x00 0xff).
+/// 2. A value has one encoding: integers have no leading zero byte, there is no NaN and no -0.0. Whoever reads
+///    refuses all else, so two keys are equal if their bytes are.
+/// 3. Parts need no separator: a part's end is known from its own bytes and, for strings and data, from the next
+///    byte not being 0xff. But "a" (11 61 00) is a prefix of "a\0" (11 61 00 ff 00): what begins with the parts of
+///    a key ends at those parts and 0xff (`KeyRange`), not at the successor of their bytes.
+/// 4. The order of the tags is the order of the kinds where a program's own key type has parts of several kinds.
+enum KeyTag {
+  static let null: UInt8 = 0x03
+  static let some: UInt8 = 0x04
+  static let data: UInt8 = 0x10
+  static let string: UInt8 = 0x11
+  static let integerZero: UInt8 = 0x30
+  static let double: UInt8 = 0x50
+  static let date: UInt8 = 0x51
+  static let uuid: UInt8 = 0x52
+  static let `false`: UInt8 = 0x58
+  static let `true`: UInt8 = 0x59
+
+  /// How far an integer's tag is from that of zero at most: the bytes of its magnitude.
+  static let integerSizeMaximum: UInt8 = 16
+  static let integers = integerZero - integerSizeMaximum...integerZero + integerSizeMaximum
+
+  /// What a string or data ends in, and the first byte of an escaped zero.
+  static let terminator: UInt8 = 0x00
+  /// What follows a zero that belongs to a string or to data.
+  static let escape: UInt8 = 0xff
+
+  /// The kind that a tag stands for, in words; nil for a byte that is no tag.
+  static func kind(_ tag: UInt8) -> String? {
+    switch tag {
+    case null, some: "an optional"
+    case data: "data"
+    case string: "a string"
+    case integers: "an integer"
+    case double: "a double"
+    case date: "a date"
+    case uuid: "a UUID"
+    case `false`, `true`: "a Boolean"
+    default: nil
+    }
+  }
+}
+
+/// A double as 64 bits that sort as it does: all bits inverted below zero, the sign bit alone from zero on.
+///
+///     -infinity 0x000f_ffff_ffff_ffff    -1 0x400f_ffff_ffff_ffff    0 0x8000_0000_0000_0000
+///      infinity 0xfff0_0000_0000_0000     1 0xbff0_0000_0000_0000
+struct OrderedDouble {
+  let bits: UInt64
+
+  private static let sign: UInt64 = 1 << 63
+
+  init(bits: UInt64) { self.bits = bits }
+
+  /// Nil for a NaN, which has no place in an order. -0.0 becomes 0.0, which it equals.
+  @inline(__always)
+  init?(_ value: Double) {
+    guard !value.isNaN else { return nil }
+    let pattern = (value == 0 ? 0.0 : value).bitPattern
+    bits = pattern & Self.sign == 0 ? pattern | Self.sign : ~pattern
+  }
+
+  /// Nil for bits that no value is written as.
+  @inline(__always)
+  var value: Double? {
+    let value = Double(bitPattern: bits & Self.sign == 0 ? ~bits : bits & ~Self.sign)
+    return value.isNaN || value.bitPattern == Self.sign ? nil : value
+  }
+}

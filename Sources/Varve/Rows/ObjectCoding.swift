@@ -1,0 +1,187 @@
+/// Encodes and decodes the objects and metadata of rows, by the coder and the definition of their collection.
+///
+/// Safe from any thread.
+final class ObjectCoding: Sendable {
+  private let raw: ValueCoder
+  private let binary: ValueCoder
+  private let json: ValueCoder
+  private let propertyList: ValueCoder
+
+  init(shapes: any ShapeRegistry) {
+    let shared = BinaryCoder(shapes: shapes)
+    raw = ValueCoder(.raw, binary: shared)
+    binary = ValueCoder(.binary, binary: shared)
+    json = ValueCoder(.json, binary: shared)
+    propertyList = ValueCoder(.propertyList, binary: shared)
+  }
+
+  func coder(_ kind: CoderKind) -> ValueCoder {
+    switch kind {
+    case .raw: raw
+    case .binary: binary
+    case .json: json
+    case .propertyList: propertyList
+    }
+  }
+
+  // MARK: - Objects
+
+  /// The row of an object; its shape and version are set in the header. Throws `.encodingFailed`.
+  func encodeRow<Object: Encodable>(
+    _ object: Object, _ key: [UInt8], _ info: CollectionInfo, _ header: inout RowHeader
+  ) throws -> [UInt8] {
+    if let definition = info.definition, definition.codec.type != Object.self {
+      throw DatabaseError(
+        .invalidArgument, "the collection holds \(definition.codec.type), not \(Object.self)", collection: info.name)
+    }
+    do {
+      header.version = info.versions.current
+      return try coder(info.coder).withEncoded(object) { shape, bytes in
+        header.shape = shape
+        return header.row(bytes)
+      }
+    } catch let error as DatabaseError where error.code != .encodingFailed {
+      // The storage's, which could not take a new shape: not the object's.
+      throw error.about(info.key(of: key))
+    } catch {
+      throw Self.failed(.encodingFailed, "the object can't be encoded", key, info, error)
+    }
+  }
+
+  /// The object of a row. Throws `.decodingFailed`, and `.unsupportedVersion` for one of a version that the definition
+  /// does not know.
+  func object<Object: Decodable>(_ type: Object.Type, _ stored: StoredRow) throws -> Object {
+    let info = stored.info
+    let value = StoredValue(
+      coder: coder(info.coder), shape: stored.header.shape, bytes: stored.bytes, offset: stored.objectOffset)
+    do {
+      guard let definition = info.definition else { return try value.decode(type) }
+      let version = try info.versionName(stored.header.version)
+      if definition.codec.versions.isEmpty, definition.codec.type == Object.self { return try value.decode(type) }
+      let decoded = try definition.codec.decode(value, version)
+      guard let object = decoded as? Object else {
+        throw DatabaseError(.decodingFailed, "the collection holds \(definition.codec.type), not \(Object.self)")
+      }
+      return object
+    } catch let error as DatabaseError {
+      throw error.about(info.key(of: stored.key))
+    } catch {
+      throw Self.failed(.decodingFailed, "the object can't be decoded as \(type)", stored.key, info, error)
+    }
+  }
+
+  /// The object of a row as its collection's definition reads it. Throws `.typeNotDefined`.
+  func definedObject(_ stored: StoredRow) throws -> any Codable {
+    guard let codec = stored.info.definition?.codec else {
+      throw DatabaseError(
+        .typeNotDefined, "the program has not defined the collection, so its objects can't be read without their type",
+        collection: stored.info.name)
+    }
+    if let known = stored.object as? any Codable { return known }
+    return try decode(codec.type, stored)
+  }
+
+  private func decode<Object: Codable>(_ type: Object.Type, _ stored: StoredRow) throws -> any Codable {
+    try object(type, stored)
+  }
+
+  // MARK: - Metadata
+
+  /// Bytes are objects of a collection, never metadata: the metadata of such a collection is written by our own coder.
+  /// On disk: never change.
+  private func metadataCoder(_ info: CollectionInfo) -> ValueCoder { info.coder == .raw ? binary : coder(info.coder) }
+
+  /// The metadata as it stands in its family.
+  func encodeMetadata<Metadata: Encodable>(
+    _ metadata: Metadata, _ key: [UInt8], _ info: CollectionInfo
+  ) throws -> [UInt8] {
+    if let type = info.definition?.codec.metadataType, type != Metadata.self {
+      throw DatabaseError(
+        .invalidArgument, "the collection's metadata is \(type), not \(Metadata.self)", collection: info.name)
+    }
+    do {
+      return try metadataCoder(info).withEncoded(metadata) { shape, encoded in
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(encoded.byteCount + 10)
+        Varint.append(UInt64(info.versions.current), to: &bytes)
+        Varint.append(UInt64(shape), to: &bytes)
+        bytes.append(encoded)
+        return bytes
+      }
+    } catch let error as DatabaseError where error.code != .encodingFailed {
+      // The storage's, which could not take a new shape: not the metadata's.
+      throw error.about(info.key(of: key))
+    } catch {
+      throw Self.failed(.encodingFailed, "the metadata can't be encoded", key, info, error)
+    }
+  }
+
+  /// The metadata of a row, from what stands in its family.
+  func metadata<Metadata: Decodable>(
+    _ type: Metadata.Type, _ bytes: [UInt8], _ key: [UInt8], _ info: CollectionInfo
+  ) throws -> Metadata {
+    do {
+      let (version, shape, offset) = unsafe try RowHeader.readMetadata(bytes.span.bytes)
+      let value = StoredValue(coder: metadataCoder(info), shape: shape, bytes: bytes, offset: offset)
+      guard let decode = info.definition?.codec.decodeMetadata else { return try value.decode(type) }
+      let decoded = try decode(value, try info.versionName(version))
+      guard let metadata = decoded as? Metadata else {
+        throw DatabaseError(.decodingFailed, "the collection's metadata is not \(Metadata.self)")
+      }
+      return metadata
+    } catch let error as DatabaseError {
+      throw error.about(info.key(of: key))
+    } catch {
+      throw Self.failed(.decodingFailed, "the metadata can't be decoded as \(type)", key, info, error)
+    }
+  }
+
+  // MARK: - What belongs to no row
+
+  /// An object that stands by itself.
+  func encodeStandalone<Object: Encodable>(_ object: Object) throws -> [UInt8] {
+    do {
+      return try json.encode(object).bytes
+    } catch {
+      throw DatabaseError(.encodingFailed, "the object of a change set can't be encoded", cause: error)
+    }
+  }
+
+  func decodeStandalone<Object: Decodable>(_ type: Object.Type, _ bytes: [UInt8]) throws -> Object {
+    do {
+      return try StoredValue(coder: json, shape: 0, bytes: bytes, offset: 0).decode(type)
+    } catch {
+      throw DatabaseError(.decodingFailed, "the object of a change set can't be decoded as \(type)", cause: error)
+    }
+  }
+
+  private static func failed(
+    _ code: DatabaseError.Code, _ message: String, _ key: [UInt8], _ info: CollectionInfo, _ cause: any Error
+  ) -> DatabaseError {
+    let row = info.key(of: key)
+    return DatabaseError(code, message, collection: row.collection, key: row.text, cause: cause)
+  }
+}
+
+/// An object as it is stored, for formats that read several versions.
+public struct StoredValue: Sendable {
+  private let coder: ValueCoder
+  private let shape: UInt32
+  private let stored: [UInt8]
+  private let offset: Int
+
+  init(coder: ValueCoder, shape: UInt32, bytes: [UInt8], offset: Int) {
+    self.coder = coder
+    self.shape = shape
+    stored = bytes
+    self.offset = offset
+  }
+
+  /// The object as a type: the one that its version had.
+  public func decode<Object: Decodable>(_ type: Object.Type = Object.self) throws -> Object {
+    unsafe try coder.decode(type, from: stored.span.bytes.extracting(offset..<stored.count), shape: shape)
+  }
+
+  /// The bytes as the coder wrote them.
+  public var bytes: [UInt8] { Array(stored[offset...]) }
+}

@@ -1,0 +1,55 @@
+/// Formats and persistable types in the definition of a database.
+extension DatabaseDefinition {
+  /// Adds a format, under its own key or another.
+  ///
+  /// A format that is not added is defined by the first store that uses it: later, so what is wrong with it is thrown
+  /// then. Throws `.alreadyDefined`, `.invalidDefinition`.
+  public mutating func add<Format: StoreFormat>(_ format: Format.Type, key: String = Format.defaultKey) throws {
+    try add(try CollectionDefinition(format, name: key, coder: Format.coder, storage: Format.storage))
+  }
+
+  /// Adds the collection of a type. Throws `.alreadyDefined`, `.invalidDefinition`.
+  public mutating func add<Item: Persistable>(
+    _ type: Item.Type, coder: CoderKind = .binary, storage: CollectionStorage = .shared
+  ) throws {
+    try add(
+      try CollectionDefinition(PersistableFormat<Item>.self, name: Item.collection, coder: coder, storage: storage))
+  }
+
+  /// Adds a collection of plain bytes, for a ``DataStore``. Throws `.alreadyDefined`, `.invalidDefinition`.
+  public mutating func addData<Key: KeyCodable, Metadata: Codable & Sendable>(
+    _ name: String, key: Key.Type, metadata: Metadata.Type, storage: CollectionStorage = .shared
+  ) throws {
+    try add(try DataRows<Key, Metadata>.definition(name, storage: storage))
+  }
+
+  /// Adds a collection of plain bytes without metadata, for a ``DataStore``. Throws `.alreadyDefined`,
+  /// `.invalidDefinition`.
+  public mutating func addData<Key: KeyCodable>(
+    _ name: String, key: Key.Type, storage: CollectionStorage = .shared
+  ) throws {
+    try addData(name, key: key, metadata: Never.self, storage: storage)
+  }
+}
+
+extension CollectionDefinition {
+  init<Format: StoreFormat>(
+    _ format: Format.Type, name: String, coder: CoderKind, storage: CollectionStorage
+  ) throws {
+    try FormatVersions<Format>.check(name)
+    var codec = ObjectCodec(Format.Instance.self)
+    codec.formatID = ObjectIdentifier(format)
+    codec.metadataType = Format.Metadata.self
+    codec.decodeMetadata = { stored, version in
+      try Format.decodeMetadata(stored, version: try FormatVersions<Format>.version(named: version))
+    }
+    if FormatVersions<Format>.isVersioned {
+      codec.versions = FormatVersions<Format>.names
+      codec.currentVersion = Format.currentVersion.rawValue.description
+    }
+    codec.decode = { stored, version in
+      try Format.decode(stored, version: try FormatVersions<Format>.version(named: version))
+    }
+    self.init(name: name, key: Format.Identifier.self, coder: coder, storage: storage, codec: codec)
+  }
+}

@@ -1,0 +1,70 @@
+/// The versions of a format, as rows and the catalog name them.
+enum FormatVersions<Format: StoreFormat> {
+  /// Whether rows say which version wrote them.
+  static var isVersioned: Bool { Format.Version.self != SingleVersion.self }
+
+  /// The raw values as text, in the order of their declaration; empty for a format with one version.
+  static var names: [String] { isVersioned ? Format.Version.allCases.map(\.rawValue.description) : [] }
+
+  /// Throws `.invalidDefinition`.
+  static func check(_ collection: String) throws {
+    func require(_ condition: Bool, _ message: String) throws {
+      if !condition { throw DatabaseError(.invalidDefinition, "\(Format.self): \(message)", collection: collection) }
+    }
+    try require(!collection.isEmpty, "the name of its collection is empty")
+    let versions = Array(Format.Version.allCases)
+    try require(versions.contains(Format.currentVersion), "its current version is not among its versions")
+    try require(
+      Set(versions.map(\.rawValue.description)).count == versions.count, "two of its versions have one raw value")
+    if let table = Format.self as? any DecoderTableFormat.Type { try table.checkDecoders() }
+  }
+
+  /// The version of a row, by the number that the catalog gave it. Throws `.unsupportedVersion`.
+  static func version(_ number: UInt32, _ info: CollectionInfo) throws -> Format.Version {
+    if number != 0, number == info.versions.current { return Format.currentVersion }
+    return try version(named: try info.versionName(number))
+  }
+
+  /// The version with a raw value; nil: that of a row which no versioned format wrote.
+  static func version(named name: String?) throws -> Format.Version {
+    let versions = Format.Version.allCases
+    guard let name else {
+      if let first = versions.first { return first }
+      throw DatabaseError(.invalidDefinition, "\(Format.self) has no versions")
+    }
+    if isVersioned, let version = versions.first(where: { $0.rawValue.description == name }) { return version }
+    throw DatabaseError(.unsupportedVersion, CollectionInfo.unknownVersion(name, known: names))
+  }
+
+  /// Whether the version of a row was declared before another.
+  static func isOlder(_ version: Format.Version, than other: Format.Version) -> Bool {
+    // The one of the two that is found first was declared first.
+    Format.Version.allCases.first { $0 == version || $0 == other } == version && version != other
+  }
+}
+
+extension CollectionInfo {
+  /// The raw value of the version that wrote a row; nil where no format with versions has.
+  ///
+  /// Throws `.unsupportedVersion` where the definition does not know it: a newer program has written the row.
+  func versionName(_ number: UInt32) throws -> String? {
+    if number == 0 { return nil }
+    guard let name = versions.names[number] else {
+      throw DatabaseError(.unsupportedVersion, "the row has version \(number), which the catalog does not name")
+    }
+    guard let known = definition?.codec.versions, !known.contains(name) else { return name }
+    throw DatabaseError(.unsupportedVersion, Self.unknownVersion(name, known: known))
+  }
+
+  static func unknownVersion(_ name: String, known: [String]) -> String {
+    let what = known.isEmpty ? "no versions" : known.map { "\"\($0)\"" }.joined(separator: ", ")
+    return "the row has version \"\(name)\", which the program does not know: it knows \(what)"
+  }
+}
+
+extension ObjectCoding {
+  /// The object of a row, for a format to decode.
+  func value(_ row: StoredRow) -> StoredValue {
+    StoredValue(coder: coder(row.info.coder), shape: row.header.shape, bytes: row.bytes, offset: row.objectOffset)
+  }
+}

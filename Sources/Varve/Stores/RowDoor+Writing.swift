@@ -1,0 +1,152 @@
+/// What becomes of a row's metadata when its object is set.
+enum MetadataChange<Metadata: Codable & Sendable> {
+  /// It stays.
+  case keep
+  /// It becomes this; nil: the row has none then.
+  case set(Metadata?)
+}
+
+/// Writing. What throws has changed nothing.
+extension RowDoor {
+  // MARK: - One row
+
+  /// Sets a row, and returns what it was.
+  func persist(
+    _ instance: Kind.Instance, _ id: Kind.Identifier, _ metadata: MetadataChange<Kind.Metadata>, _ tx: WriteTransaction
+  ) throws -> Kind.Instance? {
+    let (info, key) = try place(id, tx)
+    let row = try row(key, info, tx)
+    let previous = try row.map { try self.instance($0, tx) }
+    try write(instance, metadata, key, info, over: row?.header, tx)
+    return previous
+  }
+
+  /// Sets a row, whatever it was. A row of a version that the program does not know is refused as elsewhere, and the
+  /// other rows are not decoded.
+  func set(
+    _ instance: Kind.Instance, _ id: Kind.Identifier, _ metadata: MetadataChange<Kind.Metadata>, _ tx: WriteTransaction
+  ) throws {
+    let (info, key) = try place(id, tx)
+    let header = try tx.header(key, info)
+    if let header { try requireKnownVersion(header, key, info) }
+    try write(instance, metadata, key, info, over: header, tx)
+  }
+
+  private func requireKnownVersion(_ header: RowHeader, _ key: [UInt8], _ info: CollectionInfo) throws {
+    do {
+      _ = try info.versionName(header.version)
+    } catch let error as DatabaseError {
+      throw error.about(info.key(of: key))
+    }
+  }
+
+  func insert(
+    _ instance: Kind.Instance, _ id: Kind.Identifier, _ metadata: MetadataChange<Kind.Metadata>, _ tx: WriteTransaction
+  ) throws {
+    let (info, key) = try place(id, tx)
+    guard try tx.header(key, info) == nil else {
+      throw DatabaseError(
+        .alreadyExists, "there is a row already; use persist or update", collection: name, key: info.key(of: key).text)
+    }
+    try write(instance, metadata, key, info, over: nil, tx)
+  }
+
+  /// Sets a row that is there, and returns what it was.
+  func update(
+    _ instance: Kind.Instance, _ id: Kind.Identifier, _ metadata: MetadataChange<Kind.Metadata>, _ tx: WriteTransaction
+  ) throws -> Kind.Instance {
+    let (info, row) = try existing(id, tx)
+    let previous = try self.instance(row, tx)
+    try write(instance, metadata, row.key, info, over: row.header, tx)
+    return previous
+  }
+
+  /// Changes a row that is there, and returns what it is then. `check` refuses what may not be changed.
+  func modify(
+    _ id: Kind.Identifier, _ tx: WriteTransaction, check: (Kind.Instance) throws -> Void,
+    _ body: (inout Kind.Instance) throws -> Void
+  ) throws -> Kind.Instance {
+    let (info, row) = try existing(id, tx)
+    var instance = try self.instance(row, tx)
+    try body(&instance)
+    try tx.check()
+    try check(instance)
+    // The closure may have written: the row may be gone, or have other metadata.
+    try write(instance, own(instance), row.key, info, over: try tx.header(row.key, info), tx)
+    return instance
+  }
+
+  func setMetadata(_ metadata: Kind.Metadata?, _ id: Kind.Identifier, _ tx: WriteTransaction) throws {
+    let (info, row) = try existing(id, tx)
+    _ = try tx.replaceMetadata(metadata, row.key, info)
+  }
+
+  /// What an instance says of its metadata: nothing, unless it has it itself.
+  func own(_ instance: Kind.Instance) -> MetadataChange<Kind.Metadata> {
+    guard Kind.readsMetadata, let path = Kind.metadataPath else { return .keep }
+    return .set(instance[keyPath: path])
+  }
+
+  private func write(
+    _ instance: Kind.Instance, _ metadata: MetadataChange<Kind.Metadata>, _ key: [UInt8], _ info: CollectionInfo,
+    over old: RowHeader?, _ tx: WriteTransaction
+  ) throws {
+    switch metadata {
+    case .keep:
+      if let old {
+        try tx.replaceObject(instance, key, info, over: old)
+      } else {
+        try tx.set(instance, Kind.Metadata?.none, key, info, over: nil)
+      }
+    case .set(let metadata):
+      #if DEBUG
+        if Kind.readsMetadata, metadata != nil { try FieldProbe.check(instance, collection: name) }
+      #endif
+      try tx.set(instance, metadata, key, info, over: old)
+    }
+  }
+
+  /// A row that is there. Throws `.notFound`.
+  private func existing(_ id: Kind.Identifier, _ tx: WriteTransaction) throws -> (CollectionInfo, StoredRow) {
+    guard let info = try collection(tx), let row = try row(try key(id, info), info, tx) else { throw notFound(id) }
+    return (info, row)
+  }
+
+  private func notFound(_ id: Kind.Identifier) -> DatabaseError {
+    let key = (try? id.encoded()).map { KeyText.text(of: $0) } ?? "\(id)"
+    return DatabaseError(.notFound, "there is no row", collection: name, key: key)
+  }
+
+  // MARK: - Removing
+
+  /// Removes a row that is there, and returns what it was. Throws `.notFound`.
+  func delete(_ id: Kind.Identifier, _ tx: WriteTransaction) throws -> Kind.Instance {
+    guard let previous = try deleteIfPresent(id, tx) else { throw notFound(id) }
+    return previous
+  }
+
+  func deleteIfPresent(_ id: Kind.Identifier, _ tx: WriteTransaction) throws -> Kind.Instance? {
+    guard let info = try collection(tx), let row = try row(try key(id, info), info, tx) else { return nil }
+    let previous = try instance(row, tx)
+    _ = try tx.remove([row.key], info)
+    return previous
+  }
+
+  /// Removes those that are there, undecoded, and returns how many.
+  func delete(ids: some Sequence<Kind.Identifier>, _ tx: WriteTransaction) throws -> Int {
+    guard let info = try collection(tx) else { return 0 }
+    let keys = try ids.map { try key($0, info) }
+    return try tx.savepoint { try tx.remove(keys, info) }
+  }
+
+  func delete(_ range: WalkRange, _ tx: WriteTransaction) throws -> Int {
+    guard let info = try collection(tx) else { return 0 }
+    let range = try range.storage(info, core.limits.keySize)
+    return try tx.savepoint { try tx.remove(range, info) }
+  }
+
+  func truncate(_ tx: WriteTransaction) throws -> Int {
+    guard try collection(tx) != nil else { return 0 }
+    return try tx.savepoint { try tx.removeAll(in: name) }
+  }
+}

@@ -1,0 +1,173 @@
+/// One typed door: reads and writes the rows of a collection as instances of one type. `Store`, `Persistable` and
+/// `DataStore` are what programs see of it.
+///
+/// # Definitions
+/// The collection is looked up at each call: it has the definition that the database was opened with, or gets this
+/// door's at the first call that finds none. Two definitions of one collection are an error.
+///
+/// Safe from any thread; each call belongs to the transaction that it is given.
+struct RowDoor<Kind: RowKind>: Sendable {
+  let core: DatabaseCore
+  /// The collection's name.
+  let name: String
+
+  init(_ core: DatabaseCore, _ name: String) {
+    self.core = core
+    self.name = name
+  }
+
+  // MARK: - The collection
+
+  /// The collection; nil where nothing was ever put into it.
+  func collection(_ tx: ReadTransaction) throws -> CollectionInfo? {
+    try check(tx)
+    guard let found = core.catalog.collection(name) else { return nil }
+    return found.definition == nil ? try define(found) : try checked(found)
+  }
+
+  /// The collection, made where there is none, and the key of a row.
+  func place(_ id: Kind.Identifier, _ tx: WriteTransaction) throws -> (CollectionInfo, [UInt8]) {
+    let info = try collection(tx) ?? define(nil)
+    return (info, try key(id, info))
+  }
+
+  func key(_ id: Kind.Identifier, _ info: CollectionInfo) throws -> [UInt8] {
+    try info.storageKey(id, limit: core.limits.keySize)
+  }
+
+  private func check(_ tx: ReadTransaction) throws {
+    guard tx.database === core else {
+      throw DatabaseError(.invalidArgument, "the transaction is of another database than the store", collection: name)
+    }
+    try tx.check()
+  }
+
+  private func define(_ found: CollectionInfo?) throws -> CollectionInfo {
+    let definition = try Kind.definition(name, found, core.options)
+    return try checked(
+      try core.catalog.collection(
+        name, definition: definition, keyType: definition.keyTypeName, coder: definition.coder))
+  }
+
+  private func checked(_ info: CollectionInfo) throws -> CollectionInfo {
+    guard let definition = info.definition, definition.codec.formatID != Kind.formatID else { return info }
+    let codec = definition.codec
+    let isSame =
+      Kind.adoptsDefinitions && codec.type == Kind.Instance.self
+      && definition.keyTypeName == Kind.Identifier.keyType.description
+      && (codec.metadataType == nil || codec.metadataType == Kind.Metadata.self)
+    guard isSame else {
+      throw DatabaseError(
+        .alreadyDefined,
+        "the collection is defined already, with objects of type \(codec.type), and not as this store's",
+        collection: name)
+    }
+    return info
+  }
+
+  // MARK: - Decoding
+
+  /// The row of a key as it is stored; nil where there is none.
+  func row(_ key: [UInt8], _ info: CollectionInfo, _ tx: ReadTransaction) throws -> StoredRow? {
+    guard let bytes = try tx.value(of: key, in: info.objects) else { return nil }
+    return try tx.stored(key, bytes, info)
+  }
+
+  /// The instance of a row, without its metadata.
+  func decode(_ row: StoredRow) throws -> Kind.Instance {
+    guard row.info.definition?.codec.formatID == Kind.formatID else {
+      return try core.coding.object(Kind.Instance.self, row)
+    }
+    do {
+      return try Kind.decode(core.coding.value(row), version: row.header.version, row.info)
+    } catch let error as DatabaseError {
+      throw error.about(row.info.key(of: row.key))
+    } catch {
+      let key = row.info.key(of: row.key)
+      throw DatabaseError(
+        .decodingFailed, "the object can't be decoded as \(Kind.Instance.self)", collection: name, key: key.text,
+        cause: error)
+    }
+  }
+
+  /// The instance of a row. Where instances have their metadata, `metadata` is asked for it, of rows that have some.
+  func instance(_ row: StoredRow, metadata: () throws -> [UInt8]?) throws -> Kind.Instance {
+    var instance = try decode(row)
+    if Kind.readsMetadata, let path = Kind.metadataPath {
+      let bytes = row.header.hasMetadata ? try metadata() : nil
+      instance[keyPath: path] = try bytes.map { try decodeMetadata($0, row.key, row.info) }
+    }
+    return instance
+  }
+
+  func instance(_ row: StoredRow, _ tx: ReadTransaction) throws -> Kind.Instance {
+    try instance(row) { try tx.value(of: row.key, in: row.info.metadata) }
+  }
+
+  func decodeMetadata(_ bytes: [UInt8], _ key: [UInt8], _ info: CollectionInfo) throws -> Kind.Metadata {
+    try core.coding.metadata(Kind.Metadata.self, bytes, key, info)
+  }
+
+  // MARK: - Reading
+
+  func load(_ id: Kind.Identifier, _ tx: ReadTransaction) throws -> Kind.Instance? {
+    guard let info = try collection(tx) else { return nil }
+    let key = try key(id, info)
+    // A connection keeps objects, and knows nothing of metadata.
+    if tx.cache != nil, !Kind.readsMetadata { return try tx.object(Kind.Instance.self, key, info) }
+    return try row(key, info, tx).map { try instance($0, tx) }
+  }
+
+  /// In the order of the identifiers; nil where there is none.
+  func load(ids: some Sequence<Kind.Identifier>, _ tx: ReadTransaction) throws -> [Kind.Instance?] {
+    guard let info = try collection(tx) else { return ids.map { _ in nil } }
+    let keys = try ids.map { try key($0, info) }
+    let values = try tx.values(of: keys, in: info.objects)
+    let rows = try zip(keys, values).map { key, bytes in try bytes.map { try tx.stored(key, $0, info) } }
+    var metadata = try self.metadata(of: rows, info, tx)
+    return try rows.map { row in
+      try row.map { row in try instance(row) { metadata.next() ?? nil } }
+    }
+  }
+
+  /// The metadata of those rows that have some, in their order, read at once.
+  private func metadata(
+    of rows: [StoredRow?], _ info: CollectionInfo, _ tx: ReadTransaction
+  ) throws -> IndexingIterator<[[UInt8]?]> {
+    guard Kind.readsMetadata else { return [].makeIterator() }
+    let keys = rows.compactMap { row in row?.header.hasMetadata == true ? row?.key : nil }
+    return keys.isEmpty ? [].makeIterator() : try tx.values(of: keys, in: info.metadata).makeIterator()
+  }
+
+  func contains(_ id: Kind.Identifier, _ tx: ReadTransaction) throws -> Bool {
+    guard let info = try collection(tx) else { return false }
+    return try tx.header(try key(id, info), info) != nil
+  }
+
+  func metadata(of id: Kind.Identifier, _ tx: ReadTransaction) throws -> Kind.Metadata? {
+    guard let info = try collection(tx) else { return nil }
+    let key = try key(id, info)
+    return try tx.value(of: key, in: info.metadata).map { try decodeMetadata($0, key, info) }
+  }
+
+  func metadata(of ids: some Sequence<Kind.Identifier>, _ tx: ReadTransaction) throws -> [Kind.Metadata?] {
+    guard let info = try collection(tx) else { return ids.map { _ in nil } }
+    let keys = try ids.map { try key($0, info) }
+    return try zip(keys, try tx.values(of: keys, in: info.metadata)).map { key, bytes in
+      try bytes.map { try decodeMetadata($0, key, info) }
+    }
+  }
+
+  func count(_ tx: ReadTransaction) throws -> Int {
+    guard let info = try collection(tx) else { return 0 }
+    return try tx.count(info)
+  }
+
+  func count(_ range: WalkRange, _ tx: ReadTransaction) throws -> Int {
+    guard let info = try collection(tx) else { return 0 }
+    var cursor = tx.cursor(try range.storage(info, core.limits.keySize), in: info.objects)
+    var count = 0
+    while try cursor.next() != nil { count += 1 }
+    return count
+  }
+}

@@ -1,0 +1,96 @@
+internal import Synchronization
+
+/// Where a sequence of rows begins: as the database was when the sequence was made, or as its transaction was.
+///
+/// # Inside of `perform`
+/// The transaction belongs to one call at a time, and a sequence is made by a call that can't wait. So it takes its
+/// place in the line, and gets its walk when it is its turn: before every call that begins behind it. Whoever iterates
+/// waits in the same line, and so finds it there.
+///
+/// # Invariants
+/// 1. A walk, once there, is never changed: whoever iterates copies it.
+/// 2. A walk, once there, never becomes an error.
+final class RowSource<Element: Sendable>: Sendable {
+  private enum State {
+    case ready(any RowWalk<Element>)
+    case failed(any Error)
+    case waiting(Performing)
+  }
+
+  let core: DatabaseCore
+  private let state: Mutex<State>
+
+  /// `walk` makes the walk over what its transaction sees now.
+  init(_ core: DatabaseCore, walk: @escaping @Sendable (ReadTransaction) throws -> any RowWalk<Element>) {
+    self.core = core
+    guard ThreadFrame.transaction(of: core) == nil, let performing = Performing.current(of: core) else {
+      // A walk keeps the instant of its transaction, not the transaction.
+      state = Mutex(Self.begun { try core.read { tx in try walk(tx) } })
+      return
+    }
+    state = Mutex(.waiting(performing))
+    performing.whenFree { [self] result in
+      let begun = Self.begun { try walk(try result.get()) }
+      state.withLock { $0 = begun }
+    }
+  }
+
+  private static func begun(_ begin: () throws -> any RowWalk<Element>) -> State {
+    do { return .ready(try begin()) } catch { return .failed(error) }
+  }
+
+  /// The walk from its beginning.
+  func walk() async throws -> any RowWalk<Element> {
+    if case .waiting(let performing) = state.withLock({ $0 }) { try await performing.waitForTurn() }
+    switch state.withLock({ $0 }) {
+    case .ready(let walk): return walk
+    case .failed(let error): throw error
+    case .waiting: throw ReadTransaction.endedError
+    }
+  }
+
+  /// The next batch of a walk. Runs where it may wait for a disk.
+  func batch(_ walk: any RowWalk<Element>, limit: Int) async throws -> RowBatch<Element> {
+    if core.backend.isInMemory { return try nextBatch(walk, limit) }
+    return try await core.executor.run { [self] in try nextBatch(walk, limit) }
+  }
+
+  private func nextBatch(_ walk: any RowWalk<Element>, _ limit: Int) throws -> RowBatch<Element> {
+    try core.enter()
+    defer { core.leave() }
+    return RowBatch(walk, limit: limit)
+  }
+}
+
+/// Rows that were fetched at once, and where it goes on behind them.
+struct RowBatch<Element: Sendable>: Sendable {
+  private(set) var elements: [Element] = []
+  /// What came behind them instead of a row.
+  private(set) var error: (any Error)?
+  /// Nil: there is nothing behind them.
+  private(set) var rest: (any RowWalk<Element>)?
+
+  static var rowsMaximum: Int { 256 }
+  static var sizeMaximum: Int { 64 << 10 }
+
+  /// Nothing, and nothing behind it.
+  static var end: RowBatch { RowBatch() }
+
+  private init() {}
+
+  init(_ walk: any RowWalk<Element>, limit: Int) {
+    var walk = walk
+    var size = 0
+    let count = min(limit, Self.rowsMaximum)
+    do {
+      while elements.count < count, size < Self.sizeMaximum {
+        guard let (element, byteCount) = try walk.next() else { return }
+        elements.append(element)
+        size += byteCount
+      }
+      rest = walk
+    } catch {
+      self.error = error
+    }
+  }
+}

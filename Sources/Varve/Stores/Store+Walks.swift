@@ -1,0 +1,38 @@
+/// Walking instances in the order of their identifiers.
+extension Store {
+  // MARK: - Inside of a transaction
+
+  /// All instances: `store.load(..., in: tx)`. Throws `.invalidArgument` for a negative limit.
+  public func load(
+    _ all: UnboundedRange, descending: Bool = false, limit: Int? = nil, in tx: ReadTransaction
+  ) throws -> StoreCursor<Instance> {
+    try door.cursor(WalkTerms(range: .all, isDescending: descending, limit: limit), tx)
+  }
+
+  /// The instances whose identifiers are in a range: `"a"..<"b"`, `5...`, `...id`. Descending begins at its end. Throws
+  /// `.invalidArgument` for a negative limit.
+  public func load(
+    _ range: some KeyBounds<Identifier> & Sendable, descending: Bool = false, limit: Int? = nil, in tx: ReadTransaction
+  ) throws -> StoreCursor<Instance> {
+    try door.cursor(WalkTerms(range: WalkRange(range), isDescending: descending, limit: limit), tx)
+  }
+
+  // MARK: - By itself
+
+  /// All instances as they are now: `store.load(...)`.
+  public func load(_ all: UnboundedRange, descending: Bool = false, limit: Int? = nil) -> Rows<Instance> {
+    rows(WalkTerms(range: .all, isDescending: descending, limit: limit))
+  }
+
+  /// The instances, as they are now, whose identifiers are in a range: `"a"..<"b"`, `5...`, `...id`. Descending begins
+  /// at its end.
+  public func load(
+    _ range: some KeyBounds<Identifier> & Sendable, descending: Bool = false, limit: Int? = nil
+  ) -> Rows<Instance> {
+    rows(WalkTerms(range: WalkRange(range), isDescending: descending, limit: limit))
+  }
+
+  private func rows(_ terms: WalkTerms) -> Rows<Instance> {
+    Rows(RowSource(database.core) { [door] tx in try door.walk(terms, tx) })
+  }
+}

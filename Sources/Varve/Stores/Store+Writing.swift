@@ -1,0 +1,131 @@
+/// Setting instances.
+///
+/// Where instances have their metadata themselves (``StoreFormat/metadataPath``), what they have is set with them;
+/// otherwise what is stored stays, unless it is given.
+extension Store {
+  // MARK: - Inside of a transaction
+
+  /// Sets an instance, new or not, and keeps its stored metadata. Returns what was there.
+  @discardableResult
+  public func persist(_ instance: Instance, in tx: WriteTransaction) throws -> Instance? {
+    try door.persist(instance, Format.identifier(of: instance), door.own(instance), tx)
+  }
+
+  /// Sets an instance, new or not, and its metadata; nil: it has none then. Returns what was there.
+  @discardableResult
+  public func persist(_ instance: Instance, metadata: Metadata?, in tx: WriteTransaction) throws -> Instance? {
+    try door.persist(instance, Format.identifier(of: instance), .set(metadata), tx)
+  }
+
+  /// Sets several instances: all of them, or where it throws none. What was there is not decoded.
+  public func persist(contentsOf instances: some Sequence<Instance>, in tx: WriteTransaction) throws {
+    try tx.savepoint {
+      for instance in instances {
+        try door.set(instance, Format.identifier(of: instance), door.own(instance), tx)
+      }
+    }
+  }
+
+  /// Sets an instance that is not there. Throws `.alreadyExists`.
+  public func insert(_ instance: Instance, in tx: WriteTransaction) throws {
+    try door.insert(instance, Format.identifier(of: instance), door.own(instance), tx)
+  }
+
+  /// Sets an instance that is not there, and its metadata. Throws `.alreadyExists`.
+  public func insert(_ instance: Instance, metadata: Metadata?, in tx: WriteTransaction) throws {
+    try door.insert(instance, Format.identifier(of: instance), .set(metadata), tx)
+  }
+
+  /// Sets an instance that is there, and keeps its stored metadata. Returns what was there. Throws `.notFound`.
+  @discardableResult
+  public func update(_ instance: Instance, in tx: WriteTransaction) throws -> Instance {
+    try door.update(instance, Format.identifier(of: instance), door.own(instance), tx)
+  }
+
+  /// Sets an instance that is there, and its metadata; nil: it has none then. Returns what was there. Throws
+  /// `.notFound`.
+  @discardableResult
+  public func update(_ instance: Instance, metadata: Metadata?, in tx: WriteTransaction) throws -> Instance {
+    try door.update(instance, Format.identifier(of: instance), .set(metadata), tx)
+  }
+
+  /// Changes an instance that is there, and keeps its stored metadata. Returns what it is then.
+  ///
+  /// Throws `.notFound`, `.invalidArgument` where `body` gives it another identifier, and what `body` throws.
+  @discardableResult
+  public func modify(
+    _ id: Identifier, in tx: WriteTransaction, _ body: (inout Instance) throws -> Void
+  ) throws -> Instance {
+    try door.modify(id, tx, check: { try checkIdentifier($0, id) }, body)
+  }
+
+  /// Sets the metadata of an instance that is there; nil: it has none then. Throws `.notFound`.
+  public func setMetadata(_ metadata: Metadata?, of id: Identifier, in tx: WriteTransaction) throws {
+    try door.setMetadata(metadata, id, tx)
+  }
+
+  private func checkIdentifier(_ instance: Instance, _ id: Identifier) throws {
+    guard Format.identifier(of: instance) == id else {
+      throw DatabaseError(
+        .invalidArgument, "modify would give the instance another identifier; delete it, and persist the other",
+        collection: key, key: "\(id)")
+    }
+  }
+
+  // MARK: - By itself
+
+  /// Sets an instance, new or not, and keeps its stored metadata. Returns what was there.
+  @discardableResult
+  public func persist(_ instance: Instance) async throws -> Instance? {
+    try await database.write { tx in try persist(instance, in: tx) }
+  }
+
+  /// Sets an instance, new or not, and its metadata; nil: it has none then. Returns what was there.
+  @discardableResult
+  public func persist(_ instance: Instance, metadata: Metadata?) async throws -> Instance? {
+    try await database.write { tx in try persist(instance, metadata: metadata, in: tx) }
+  }
+
+  /// Sets several instances in one transaction: all of them, or where it throws none. What was there is not decoded.
+  public func persist(contentsOf instances: some Sequence<Instance> & Sendable) async throws {
+    try await database.write { tx in try persist(contentsOf: instances, in: tx) }
+  }
+
+  /// Sets an instance that is not there. Throws `.alreadyExists`.
+  public func insert(_ instance: Instance) async throws {
+    try await database.write { tx in try insert(instance, in: tx) }
+  }
+
+  /// Sets an instance that is not there, and its metadata. Throws `.alreadyExists`.
+  public func insert(_ instance: Instance, metadata: Metadata?) async throws {
+    try await database.write { tx in try insert(instance, metadata: metadata, in: tx) }
+  }
+
+  /// Sets an instance that is there, and keeps its stored metadata. Returns what was there. Throws `.notFound`.
+  @discardableResult
+  public func update(_ instance: Instance) async throws -> Instance {
+    try await database.write { tx in try update(instance, in: tx) }
+  }
+
+  /// Sets an instance that is there, and its metadata; nil: it has none then. Returns what was there. Throws
+  /// `.notFound`.
+  @discardableResult
+  public func update(_ instance: Instance, metadata: Metadata?) async throws -> Instance {
+    try await database.write { tx in try update(instance, metadata: metadata, in: tx) }
+  }
+
+  /// Changes an instance that is there, and keeps its stored metadata. Returns what it is then.
+  ///
+  /// Throws `.notFound`, `.invalidArgument` where `body` gives it another identifier, and what `body` throws.
+  @discardableResult
+  public func modify(
+    _ id: Identifier, _ body: @Sendable (inout Instance) throws -> Void
+  ) async throws -> Instance {
+    try await database.write { tx in try modify(id, in: tx, body) }
+  }
+
+  /// Sets the metadata of an instance that is there; nil: it has none then. Throws `.notFound`.
+  public func setMetadata(_ metadata: Metadata?, of id: Identifier) async throws {
+    try await database.write { tx in try setMetadata(metadata, of: id, in: tx) }
+  }
+}

@@ -1,0 +1,100 @@
+/// The instances of a format: the door for types with versions, migrations and indexes.
+///
+/// ```swift
+/// let books = Store<BookFormat>(in: database)
+/// try await books.persist(book)
+/// let book = try await books.load(id)
+/// for try await book in books.load(...) { print(book.title) }
+/// try database.write { tx in try books.modify(id, in: tx) { $0.year = 1851 } }
+/// ```
+///
+/// A store is a value, made without `try` or `await`: it names a format and a database, and holds nothing. What is
+/// wrong with the format is thrown when the database is opened with it, or by the first call: `.definitionDiffers`
+/// where the collection on disk has other keys, another coder or another storage; `.alreadyDefined` where it has
+/// another format; `.invalidDefinition`.
+///
+/// Each call comes in two forms. One takes the transaction that it belongs to, `in: tx`, and is synchronous. The other
+/// is asynchronous and one transaction by itself, or belongs to the `perform` around it; it is done when it returns.
+/// Each throws what ``Database/read(_:)`` and ``Database/write(label:durability:_:)`` throw, and beside that
+/// `.decodingFailed`, `.encodingFailed`, `.unsupportedVersion` for a row that a newer program has written,
+/// `.keyTooLong` and `.invalidKey`. A call that throws has changed nothing.
+public struct Store<Format: StoreFormat>: Sendable {
+  /// What is stored.
+  public typealias Instance = Format.Instance
+  /// What it is found by.
+  public typealias Identifier = Format.Identifier
+  /// What is kept beside it.
+  public typealias Metadata = Format.Metadata
+
+  /// The database.
+  public let database: Database
+  /// The name of the collection.
+  public let key: String
+  let door: RowDoor<FormatRows<Format>>
+
+  /// A store of a format, in the format's own collection or another.
+  public init(_ format: Format.Type = Format.self, in database: Database, key: String = Format.defaultKey) {
+    self.database = database
+    self.key = key
+    door = RowDoor(database.core, key)
+  }
+
+  // MARK: - Inside of a transaction
+
+  /// The instance with an identifier; nil where there is none.
+  public func load(_ id: Identifier, in tx: ReadTransaction) throws -> Instance? { try door.load(id, tx) }
+
+  /// The instances with several identifiers, in the order of these; nil where there is none.
+  public func load(ids: some Sequence<Identifier>, in tx: ReadTransaction) throws -> [Instance?] {
+    try door.load(ids: ids, tx)
+  }
+
+  /// Whether there is an instance with an identifier. Nothing is decoded.
+  public func contains(_ id: Identifier, in tx: ReadTransaction) throws -> Bool { try door.contains(id, tx) }
+
+  /// The metadata of an instance; nil where it has none, or there is no instance.
+  public func metadata(of id: Identifier, in tx: ReadTransaction) throws -> Metadata? {
+    try door.metadata(of: id, tx)
+  }
+
+  /// How many instances there are. Complexity: one lookup.
+  public func count(in tx: ReadTransaction) throws -> Int { try door.count(tx) }
+
+  /// How many instances have their identifiers in a range. Complexity: O(n) of these; nothing is decoded.
+  public func count(_ range: some KeyBounds<Identifier> & Sendable, in tx: ReadTransaction) throws -> Int {
+    try door.count(WalkRange(range), tx)
+  }
+
+  // MARK: - By itself
+
+  /// The instance with an identifier; nil where there is none.
+  public func load(_ id: Identifier) async throws -> Instance? {
+    try await database.read { tx in try door.load(id, tx) }
+  }
+
+  /// The instances with several identifiers, in the order of these; nil where there is none.
+  public func load(ids: some Sequence<Identifier> & Sendable) async throws -> [Instance?] {
+    try await database.read { tx in try door.load(ids: ids, tx) }
+  }
+
+  /// Whether there is an instance with an identifier. Nothing is decoded.
+  public func contains(_ id: Identifier) async throws -> Bool {
+    try await database.read { tx in try door.contains(id, tx) }
+  }
+
+  /// The metadata of an instance; nil where it has none, or there is no instance.
+  public func metadata(of id: Identifier) async throws -> Metadata? {
+    try await database.read { tx in try door.metadata(of: id, tx) }
+  }
+
+  /// How many instances there are. Complexity: one lookup.
+  public var count: Int {
+    get async throws { try await database.read { tx in try door.count(tx) } }
+  }
+
+  /// How many instances have their identifiers in a range. Complexity: O(n) of these; nothing is decoded.
+  public func count(_ range: some KeyBounds<Identifier> & Sendable) async throws -> Int {
+    let range = WalkRange(range)
+    return try await database.read { tx in try door.count(range, tx) }
+  }
+}

@@ -1,0 +1,54 @@
+/// Walks instances in the order of their identifiers, inside of a transaction.
+///
+/// ```swift
+/// var books = try store.load(..., in: tx)
+/// while let book = try books.next() { print(book.title) }
+/// ```
+///
+/// It shows the rows as they were when it was made, whatever the transaction writes meanwhile. It belongs to the thread
+/// and the time of its transaction.
+public struct StoreCursor<Element: Sendable> {
+  private let transaction: ReadTransaction
+  private var walk: any RowWalk<Element>
+
+  init(_ transaction: ReadTransaction, _ walk: any RowWalk<Element>) {
+    self.transaction = transaction
+    self.walk = walk
+  }
+
+  /// The next instance; nil behind the last. Throws `.transactionEnded`, `.decodingFailed`, `.unsupportedVersion`,
+  /// `.corruption`, `.storage`.
+  public mutating func next() throws -> Element? {
+    try transaction.check()
+    return try walk.next()?.element
+  }
+
+  /// Calls `body` with each instance that is left, until it throws.
+  public mutating func forEach(_ body: (Element) throws -> Void) throws {
+    while let element = try next() { try body(element) }
+  }
+
+  /// What `transform` makes of each instance that is left; those of which it makes nil are left out.
+  public mutating func compactMap<Result>(_ transform: (Element) throws -> Result?) throws -> [Result] {
+    var results: [Result] = []
+    while let element = try next() {
+      if let result = try transform(element) { results.append(result) }
+    }
+    return results
+  }
+
+  /// The next instances, `count` of them at most.
+  public mutating func collect(upTo count: Int) throws -> [Element] {
+    var elements: [Element] = []
+    while elements.count < count, let element = try next() { elements.append(element) }
+    return elements
+  }
+}
+
+@available(*, unavailable)
+extension StoreCursor: Sendable {}
+
+extension Array where Element: Sendable {
+  /// All instances that are left of a walk.
+  public init(_ cursor: consuming StoreCursor<Element>) throws { self = try cursor.compactMap(\.self) }
+}

@@ -1,0 +1,22 @@
+internal import Foundation
+
+/// The order of the storage: byte by byte, a prefix before what it begins.
+enum ByteOrder {
+  /// Whether `left` comes before `right`.
+  @inline(__always)
+  static func precedes(_ left: [UInt8], _ right: [UInt8]) -> Bool { compare(left, right) < 0 }
+
+  /// Negative, zero or positive, as `left` comes before, is, or comes behind `right`.
+  @inline(__always)
+  static func compare(_ left: [UInt8], _ right: [UInt8]) -> Int {
+    let shared = min(left.count, right.count)
+    let order = unsafe left.withUnsafeBytes { left in
+      unsafe right.withUnsafeBytes { right in
+        // Safety: both have `shared` bytes; an empty one may have no address, and is not read.
+        guard let left = left.baseAddress, let right = right.baseAddress else { return 0 }
+        return unsafe Int(memcmp(left, right, shared))
+      }
+    }
+    return order != 0 ? order : left.count - right.count
+  }
+}

@@ -1,0 +1,103 @@
+internal import Synchronization
+
+/// Which instant readers see: everything that was acknowledged, nothing that was not, in commit order.
+///
+/// ```
+///  applied:       a commit is in the storage; the next writer builds on it
+///  acknowledged:  it is as durable as was asked; readers, change sets and the feed's readers see it
+/// ```
+/// Between the two a commit is *in flight*. It keeps the instant before it, and readers get that of the oldest in
+/// flight; with none in flight they get the storage's own. So a commit that never becomes durable was never
+/// seen, and an idle database holds no instant.
+///
+/// # Invariants
+/// 1. The commits in flight are in commit order, and the instant of each is that behind the one before.
+/// 2. Change sets are delivered in commit order, before the call of their commit returns.
+/// 3. After a failure nothing is acknowledged any more: what was in flight may or may not survive.
+///
+/// # Concurrency
+/// `deliveryLock` before `state`. Under the first only buffers are filled: no call of the program's.
+final class Publication: Sendable {
+  private struct InFlight {
+    let number: UInt64
+    let before: any StorageSnapshot
+    var changeSet: ChangeSet?
+  }
+
+  private struct State {
+    var inFlight: [InFlight] = []
+    var nextNumber: UInt64 = 1
+    var failure: (any Error)?
+  }
+
+  private let backend: any StorageBackend
+  private let state = Mutex(State())
+  private let deliveryLock = Mutex(())
+  private let deliver: @Sendable (ChangeSet) -> Void
+
+  init(backend: any StorageBackend, deliver: @escaping @Sendable (ChangeSet) -> Void) {
+    self.backend = backend
+    self.deliver = deliver
+  }
+
+  /// What a reader sees now.
+  func snapshot() throws -> any StorageSnapshot {
+    try state.withLock { state in try state.inFlight.first?.before ?? backend.snapshot() }
+  }
+
+  /// The same, and what `body` finds when every change set up to that instant was delivered, and none behind it.
+  func snapshot<Result>(_ body: () -> Result) throws -> (any StorageSnapshot, Result) {
+    try deliveryLock.withLock { _ in (try snapshot(), body()) }
+  }
+
+  /// A commit is about to be given to the storage, on the instant `before`. Commits are given one at a time.
+  func begin(before: any StorageSnapshot) throws -> UInt64 {
+    try state.withLock { state in
+      if let failure = state.failure { throw Self.error(failure) }
+      defer { state.nextNumber += 1 }
+      state.inFlight.append(InFlight(number: state.nextNumber, before: before))
+      return state.nextNumber
+    }
+  }
+
+  /// The storage took it: these are its changes.
+  func applied(_ number: UInt64, _ changeSet: ChangeSet) {
+    state.withLock { state in
+      guard let index = state.inFlight.lastIndex(where: { $0.number == number }) else { return }
+      state.inFlight[index].changeSet = changeSet
+    }
+  }
+
+  /// The storage refused it: nothing happened.
+  func refused(_ number: UInt64) {
+    state.withLock { state in state.inFlight.removeAll { $0.number == number } }
+  }
+
+  /// It is durable, and so is everything before it.
+  func acknowledge(_ number: UInt64) throws {
+    try deliveryLock.withLock { _ in
+      let done = try state.withLock { state in
+        if let failure = state.failure { throw Self.error(failure) }
+        let count = state.inFlight.firstIndex { $0.number > number } ?? state.inFlight.count
+        defer { state.inFlight.removeFirst(count) }
+        return state.inFlight[..<count].compactMap(\.changeSet)
+      }
+      for changeSet in done { deliver(changeSet) }
+    }
+  }
+
+  /// Whether it is durable can't be known any more.
+  func fail(_ error: any Error) -> DatabaseError {
+    state.withLock { state in
+      if state.failure == nil { state.failure = error }
+      return Self.error(error)
+    }
+  }
+
+  private static func error(_ cause: any Error) -> DatabaseError {
+    DatabaseError(
+      .outcomeUnknown,
+      "a commit, or one that it builds on, could not be made durable; close the database and open it again",
+      cause: cause)
+  }
+}

@@ -1,0 +1,132 @@
+/// Reading rows: the door for whoever names collections and types at each call.
+extension ReadTransaction {
+  /// Whether a row is there. Nothing is decoded.
+  public final func contains(key: some KeyCodable, in collection: String) throws -> Bool {
+    guard let info = try info(collection) else { return false }
+    let key = try info.storageKey(key, limit: database.limits.keySize)
+    return try withValue(of: key, in: info.objects) { _ in true } ?? false
+  }
+
+  /// A row, whose object and metadata are decoded when they are asked for; nil where there is none.
+  public final func row(key: some KeyCodable, in collection: String) throws -> Row? {
+    guard let info = try info(collection) else { return nil }
+    return try row(try info.storageKey(key, limit: database.limits.keySize), info)
+  }
+
+  final func row(_ key: [UInt8], _ info: CollectionInfo) throws -> Row? {
+    guard let bytes = try value(of: key, in: info.objects) else { return nil }
+    return Row(try stored(key, bytes, info), in: self)
+  }
+
+  final func stored(_ key: [UInt8], _ bytes: [UInt8], _ info: CollectionInfo) throws -> StoredRow {
+    try stored(key, bytes, info) { pending.find(key, in: info.metadata) }
+  }
+
+  /// `metadata` is what the transaction had pending of the row's metadata when it had these bytes.
+  final func stored(
+    _ key: [UInt8], _ bytes: [UInt8], _ info: CollectionInfo, metadata: () -> PendingEntry?
+  ) throws -> StoredRow {
+    do {
+      let stored = try StoredRow(key: key, bytes: bytes, info: info)
+      if isWritable, stored.header.hasMetadata { stored.pendingMetadata = metadata() }
+      return stored
+    } catch let error as DatabaseError {
+      throw error.about(info.key(of: key))
+    }
+  }
+
+  /// The object of a row; nil where there is no row.
+  ///
+  /// Throws `.decodingFailed` where it is not of the type, and `.keyTypeDiffers` where the collection has other
+  /// keys: an object that can't be read is never nil.
+  public final func object<Object: Decodable>(
+    _ type: Object.Type = Object.self, key: some KeyCodable, in collection: String
+  ) throws -> Object? {
+    guard let info = try info(collection) else { return nil }
+    return try object(type, try info.storageKey(key, limit: database.limits.keySize), info)
+  }
+
+  final func object<Object: Decodable>(
+    _ type: Object.Type, _ key: [UInt8], _ info: CollectionInfo
+  ) throws -> Object? {
+    // Objects of a definition are `Sendable`: others are not kept, because another thread would get them too.
+    guard let cache, info.definition?.codec.type == Object.self else { return try load(type, key, info) }
+    let place = ObjectCache.Key(collection: info.record.id, key: key)
+    if let known = cache.objects.find(place, generation: cache.generation) as? Object { return known }
+    guard let object = try load(type, key, info) else { return nil }
+    cache.objects.keep(CachedObject(object: object), for: place, generation: cache.generation)
+    return object
+  }
+
+  private func load<Object: Decodable>(
+    _ type: Object.Type, _ key: [UInt8], _ info: CollectionInfo
+  ) throws -> Object? {
+    guard let bytes = try value(of: key, in: info.objects) else { return nil }
+    return try database.coding.object(type, try stored(key, bytes, info))
+  }
+
+  /// The metadata of a row; nil where it has none, or there is no row.
+  public final func metadata<Metadata: Decodable>(
+    _ type: Metadata.Type = Metadata.self, key: some KeyCodable, in collection: String
+  ) throws -> Metadata? {
+    guard let info = try info(collection) else { return nil }
+    return try metadata(type, try info.storageKey(key, limit: database.limits.keySize), info)
+  }
+
+  final func metadata<Metadata: Decodable>(
+    _ type: Metadata.Type, _ key: [UInt8], _ info: CollectionInfo
+  ) throws -> Metadata? {
+    guard let bytes = try value(of: key, in: info.metadata) else { return nil }
+    return try database.coding.metadata(type, bytes, key, info)
+  }
+
+  /// The object of a row as it is stored, undecoded; nil where there is no row. With a coder of bytes these are
+  /// the bytes that were set.
+  public final func objectBytes(key: some KeyCodable, in collection: String) throws -> [UInt8]? {
+    try row(key: key, in: collection)?.objectBytes
+  }
+
+  /// The metadata of a row as it is stored, undecoded; nil where it has none, or there is no row.
+  public final func metadataBytes(key: some KeyCodable, in collection: String) throws -> [UInt8]? {
+    try row(key: key, in: collection)?.metadataBytes()
+  }
+
+  /// The rows of several keys, in the order of the keys; nil where there is none.
+  public final func rows<Key: KeyCodable>(keys: some Sequence<Key>, in collection: String) throws -> [Row?] {
+    guard let info = try info(collection) else { return keys.map { _ in nil } }
+    let keys = try keys.map { try info.storageKey($0, limit: database.limits.keySize) }
+    let values = try self.values(of: keys, in: info.objects)
+    return try zip(keys, values).map { key, bytes in try bytes.map { Row(try stored(key, $0, info), in: self) } }
+  }
+
+  /// The values of several keys at once, the transaction's own before those of the snapshot.
+  final func values(of keys: [[UInt8]], in family: StorageFamily) throws -> [[UInt8]?] {
+    guard isWritable else { return try snapshot.values(of: keys, in: family) }
+    return try keys.map { try value(of: $0, in: family) }
+  }
+
+  // MARK: - Counts and names
+
+  /// How many rows a collection has. Complexity: one lookup.
+  public final func count(in collection: String) throws -> Int {
+    guard let info = try info(collection) else { return 0 }
+    return try count(info)
+  }
+
+  final func count(_ info: CollectionInfo) throws -> Int {
+    let bytes = try value(of: info.countKey, in: database.catalog.families.counts)
+    return Int(bytes.flatMap(StorageBatch.counterNumber) ?? 0)
+  }
+
+  /// How many rows the database has. Complexity: O(collections).
+  public final func count() throws -> Int {
+    try check()
+    return try database.catalog.collections.reduce(0) { try $0 + count($1) }
+  }
+
+  /// The names of all collections that have rows, in order.
+  public final func collections() throws -> [String] {
+    try check()
+    return try database.catalog.collections.filter { try count($0) > 0 }.map(\.name).sorted()
+  }
+}

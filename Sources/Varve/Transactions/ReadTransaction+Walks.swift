@@ -1,0 +1,124 @@
+/// Walking rows.
+extension ReadTransaction {
+  /// The rows of a collection, in the order of their keys.
+  public final func rows(in collection: String, descending: Bool = false) throws -> RowCursor {
+    guard let info = try info(collection) else { return RowCursor(self, []) }
+    return RowCursor(self, [walk(info, info.range, descending)])
+  }
+
+  /// The rows of a collection whose keys are in a range: `"a"..<"b"`, `5...`, `...id`.
+  public final func rows<Key: KeyCodable & Comparable>(
+    in collection: String, _ range: some RangeExpression<Key> & KeyBounds<Key>, descending: Bool = false
+  ) throws -> RowCursor {
+    guard let info = try info(collection) else { return RowCursor(self, []) }
+    let storage = try info.storageRange(range, limit: database.limits.keySize)
+    return RowCursor(self, [walk(info, storage, descending)])
+  }
+
+  /// The rows of a collection whose keys begin with a text.
+  public final func rows(
+    in collection: String, keyPrefix: String, descending: Bool = false
+  ) throws -> RowCursor {
+    guard let info = try info(collection) else { return RowCursor(self, []) }
+    try info.requireKeyType(String.self)
+    let prefix = KeyRange.prefix(ofStrings: keyPrefix, behind: info.prefix)
+    return RowCursor(self, [walk(info, StorageRange(prefix: prefix), descending)])
+  }
+
+  /// The rows of all collections: by collection, in the order of their names, and then by key.
+  public final func rows() throws -> RowCursor {
+    try check()
+    let infos = database.catalog.collections.sorted { $0.name < $1.name }
+    return RowCursor(self, infos.map { walk($0, $0.range, false) })
+  }
+
+  private func walk(_ info: CollectionInfo, _ range: StorageRange, _ isReverse: Bool) -> RowCursor.Walk {
+    RowCursor.Walk(
+      info: info, cursor: cursor(range, in: info.objects, isReverse: isReverse),
+      metadata: isWritable ? pending.view(of: range, in: info.metadata) : PendingView())
+  }
+
+  /// The keys of a collection, in order.
+  public final func keys<Key: KeyCodable>(
+    _ type: Key.Type = Key.self, in collection: String, descending: Bool = false
+  ) throws -> [Key] {
+    var rows = try rows(in: collection, descending: descending)
+    return try rows.compactMap { try $0.key(as: type) }
+  }
+}
+
+/// The bounds of a range of keys, for the ranges of the standard library.
+public protocol KeyBounds<Bound> {
+  /// What the range is of.
+  associatedtype Bound
+  /// Where it begins; nil: at the first key.
+  var lowerKey: Bound? { get }
+  /// Where it ends; nil: behind the last key.
+  var upperKey: Bound? { get }
+  /// Whether the end belongs to it.
+  var includesUpperKey: Bool { get }
+}
+
+extension Range: KeyBounds {
+  /// The lower bound.
+  public var lowerKey: Bound? { lowerBound }
+  /// The upper bound.
+  public var upperKey: Bound? { upperBound }
+  /// False.
+  public var includesUpperKey: Bool { false }
+}
+
+extension ClosedRange: KeyBounds {
+  /// The lower bound.
+  public var lowerKey: Bound? { lowerBound }
+  /// The upper bound.
+  public var upperKey: Bound? { upperBound }
+  /// True.
+  public var includesUpperKey: Bool { true }
+}
+
+extension PartialRangeFrom: KeyBounds {
+  /// The lower bound.
+  public var lowerKey: Bound? { lowerBound }
+  /// None.
+  public var upperKey: Bound? { nil }
+  /// False.
+  public var includesUpperKey: Bool { false }
+}
+
+extension PartialRangeUpTo: KeyBounds {
+  /// None.
+  public var lowerKey: Bound? { nil }
+  /// The upper bound.
+  public var upperKey: Bound? { upperBound }
+  /// False.
+  public var includesUpperKey: Bool { false }
+}
+
+extension PartialRangeThrough: KeyBounds {
+  /// None.
+  public var lowerKey: Bound? { nil }
+  /// The upper bound.
+  public var upperKey: Bound? { upperBound }
+  /// True.
+  public var includesUpperKey: Bool { true }
+}
+
+extension CollectionInfo {
+  /// A range of keys in the collection's families.
+  func storageRange<Key: KeyCodable>(_ bounds: some KeyBounds<Key>, limit: Int) throws -> StorageRange {
+    let lower = try bounds.lowerKey.map { try storageKey($0, limit: limit) } ?? range.lower
+    guard let upperKey = bounds.upperKey else { return StorageRange(lower: lower, upper: range.upper) }
+    var upper = try storageKey(upperKey, limit: limit)
+    // No key begins with another, so nothing but the bound itself is before this.
+    if bounds.includesUpperKey { upper.append(0) }
+    return StorageRange(lower: lower, upper: upper)
+  }
+
+  /// Throws `.keyTypeDiffers`.
+  func requireKeyType<Key: KeyCodable>(_ type: Key.Type) throws {
+    guard type.keyType.description == record.keyType else {
+      throw DatabaseError(.keyTypeDiffers, "its keys are \(record.keyType), not \(type.keyType)", collection: name)
+    }
+  }
+}

@@ -1,0 +1,100 @@
+/// One instant of the database, to read at, as long as the closure that got it runs.
+///
+/// It belongs to the thread that runs the closure. Used behind its end it throws `.transactionEnded`.
+public class ReadTransaction {
+  let database: DatabaseCore
+  let snapshot: any StorageSnapshot
+  /// What a write transaction has written; empty in others.
+  final var pending = PendingWrites()
+  final let isWritable: Bool
+  private(set) final var hasEnded = false
+  /// The transactions of the extensions that were asked for, by name.
+  final var extensions: [String: any ExtensionTransaction] = [:]
+  /// The objects of the connection that reads, and the instant of which it has them.
+  final var cache: (objects: ObjectCache, generation: UInt64)?
+  /// What was read, for a commit that is checked.
+  final var reads: StorageCheck?
+  /// For the program's use, as long as the transaction.
+  public final var userInfo: Any?
+
+  init(database: DatabaseCore, snapshot: any StorageSnapshot, isWritable: Bool = false) {
+    self.database = database
+    self.snapshot = snapshot
+    self.isWritable = isWritable
+  }
+
+  /// The last commit that the transaction sees.
+  public final var version: CommitVersion { snapshot.version }
+
+  final func end() {
+    hasEnded = true
+    extensions = [:]
+  }
+
+  /// Throws where the transaction can't be used any more.
+  @inline(__always)
+  func check() throws {
+    if hasEnded { throw Self.endedError }
+  }
+
+  static var endedError: DatabaseError {
+    DatabaseError(
+      .transactionEnded, "the transaction ended with its closure; read what is needed inside, or begin another")
+  }
+
+  // MARK: - Bytes
+
+  /// Calls `body` with the value of a key as the transaction sees it.
+  final func withValue<Result>(
+    of key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Result
+  ) throws -> Result? {
+    if isWritable {
+      switch pending.find(key, in: family) {
+      case .put(let value): return unsafe try body(value.span.bytes)
+      case .delete: return nil
+      case .add(let number):
+        let base = try committedValue(of: key, in: family).flatMap(StorageBatch.counterNumber) ?? 0
+        let sum = StorageBatch.counterBytes(base &+ number)
+        return unsafe try body(sum.span.bytes)
+      case nil: reads?.keys.append((family, key))
+      }
+    }
+    return try snapshot.withValue(of: key, in: family, body)
+  }
+
+  /// The value of a key as the transaction sees it.
+  final func value(of key: [UInt8], in family: StorageFamily) throws -> [UInt8]? {
+    try withValue(of: key, in: family) { $0.copied }
+  }
+
+  /// The value of a key before the transaction wrote anything.
+  final func committedValue(of key: [UInt8], in family: StorageFamily) throws -> [UInt8]? {
+    reads?.keys.append((family, key))
+    return try snapshot.value(of: key, in: family)
+  }
+
+  /// The rows of a range as they are now: later writes of the transaction don't change the walk.
+  final func cursor(
+    _ range: StorageRange, in family: StorageFamily, isReverse: Bool = false
+  ) -> FamilyCursor {
+    let view = isWritable ? pending.view(of: range, in: family) : PendingView()
+    reads?.ranges.append((family, range))
+    return FamilyCursor(range, in: family, of: snapshot, isReverse: isReverse, pending: view)
+  }
+
+  // MARK: - Collections
+
+  /// The collection with a name; nil where nothing was ever put into it.
+  final func info(_ collection: String) throws -> CollectionInfo? {
+    try check()
+    return database.catalog.collection(collection)
+  }
+
+  /// The header of a row, without its object.
+  final func header(_ key: [UInt8], _ info: CollectionInfo) throws -> RowHeader? {
+    try withValue(of: key, in: info.objects) { try RowHeader.read($0).header }
+  }
+}
+
+@available(*, unavailable)
+extension ReadTransaction: Sendable {}

@@ -1,0 +1,42 @@
+/// Setting rows as bytes: for tools, and for whoever has objects encoded already.
+extension WriteTransaction {
+  /// Sets the object, and the metadata, of a row as the collection's coder would write them.
+  ///
+  /// For collections whose coder is `.raw`, `.json` or `.propertyList`: the bytes of `.binary` say nothing without
+  /// their shape, so it throws `.invalidArgument`. Where an extension hears of the collection and the program has defined
+  /// it, bytes that don't decode are refused with `.decodingFailed`. Throws else as `set` does.
+  public func setBytes(
+    _ object: [UInt8], metadata: [UInt8]? = nil, key: some KeyCodable, in collection: String
+  ) throws {
+    let (info, key) = try place(key, collection)
+    guard info.coder != .binary else {
+      throw DatabaseError(
+        .invalidArgument, "bytes of the binary coder mean nothing without their shape; set objects",
+        collection: info.name)
+    }
+    let old = try header(key, info)
+    var header = RowHeader(hasMetadata: metadata != nil, version: info.versions.current)
+    header.id = try old?.id ?? database.catalog.nextRowID()
+    let row = unsafe header.row(object.span.bytes)
+    let stored = try self.stored(key, row, info)
+    let known: (any Codable)? =
+      registered.hearing(info.name).isEmpty || info.definition == nil ? nil : try database.coding.definedObject(stored)
+    let metadataRow = metadata.map { RowHeader.metadataRow(version: header.version, $0) }
+    let change: RowChange = old == nil ? .inserted : .updated
+    let noMetadata: Never? = nil
+    try willChange(change, key, info, known, noMetadata, row)
+    try write(row, metadataRow, key, info, old)
+    changes.note(change, key, info)
+    try didChange(change, key, info, known, noMetadata, row)
+  }
+}
+
+extension RowHeader {
+  /// A row of the family `metadata`, of bytes that have no shape.
+  static func metadataRow(version: UInt32, _ metadata: [UInt8]) -> [UInt8] {
+    var row: [UInt8] = []
+    Varint.append(UInt64(version), to: &row)
+    Varint.append(0, to: &row)
+    return row + metadata
+  }
+}

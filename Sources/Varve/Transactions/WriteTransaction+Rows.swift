@@ -1,0 +1,230 @@
+/// Changing rows: the door for whoever names collections and types at each call. Every door ends here, so that
+/// every extension hears of every change.
+extension WriteTransaction {
+  /// Sets the object of a row, which is made where there is none; the row has no metadata then.
+  ///
+  /// Throws `.encodingFailed`, `.keyTypeDiffers`, `.keyTooLong`, `.valueTooLong`, and what a hook throws; then
+  /// nothing has changed.
+  public func set<Object: Encodable>(_ object: Object, key: some KeyCodable, in collection: String) throws {
+    let (info, key) = try place(key, collection)
+    try set(object, Optional<Never>.none, key, info)
+  }
+
+  /// Sets the object and the metadata of a row, which is made where there is none. Nil: it has no metadata then.
+  public func set<Object: Encodable, Metadata: Encodable>(
+    _ object: Object, key: some KeyCodable, in collection: String, metadata: Metadata?
+  ) throws {
+    let (info, key) = try place(key, collection)
+    try set(object, metadata, key, info)
+  }
+
+  /// Sets the object of a row that is there, and keeps its metadata. Returns false where there is no row.
+  @discardableResult
+  public func replaceObject<Object: Encodable>(
+    _ object: Object, key: some KeyCodable, in collection: String
+  ) throws -> Bool {
+    guard let (info, key) = try existingPlace(key, collection) else { return false }
+    return try replaceObject(object, key, info)
+  }
+
+  /// Sets the metadata of a row that is there, and keeps its object. Nil: it has none then. Returns false where
+  /// there is no row.
+  @discardableResult
+  public func replaceMetadata<Metadata: Encodable>(
+    _ metadata: Metadata?, key: some KeyCodable, in collection: String
+  ) throws -> Bool {
+    guard let (info, key) = try existingPlace(key, collection) else { return false }
+    return try replaceMetadata(metadata, key, info)
+  }
+
+  /// Tells extensions and observers that something about the object of a row has changed which the row doesn't
+  /// say. Nothing is written. Returns false where there is no row.
+  @discardableResult
+  public func touchObject(key: some KeyCodable, in collection: String) throws -> Bool {
+    try touch(key, collection, .touchedObject)
+  }
+
+  /// The same of its metadata.
+  @discardableResult
+  public func touchMetadata(key: some KeyCodable, in collection: String) throws -> Bool {
+    try touch(key, collection, .touchedMetadata)
+  }
+
+  /// The same of both.
+  @discardableResult
+  public func touchRow(key: some KeyCodable, in collection: String) throws -> Bool {
+    try touch(key, collection, .touchedRow)
+  }
+
+  /// Removes a row. Returns false where there is none.
+  @discardableResult
+  public func remove(key: some KeyCodable, in collection: String) throws -> Bool {
+    guard let (info, key) = try existingPlace(key, collection) else { return false }
+    return try remove([key], info) == 1
+  }
+
+  /// Removes the rows of several keys. Returns how many there were.
+  @discardableResult
+  public func remove<Key: KeyCodable>(keys: some Sequence<Key>, in collection: String) throws -> Int {
+    guard let info = try info(collection) else { return 0 }
+    return try remove(try keys.map { try info.storageKey($0, limit: database.limits.keySize) }, info)
+  }
+
+  // MARK: - Where rows are
+
+  /// The collection, made where there is none, and the key in its families.
+  func place<Key: KeyCodable>(_ key: Key, _ collection: String) throws -> (CollectionInfo, [UInt8]) {
+    try check()
+    let info =
+      try database.catalog.collection(collection)
+      ?? database.makeCollection(collection, keyType: Key.keyType.description)
+    return (info, try info.storageKey(key, limit: database.limits.keySize))
+  }
+
+  /// The same for what changes rows that are there only: nil where the collection has never had one.
+  private func existingPlace(_ key: some KeyCodable, _ collection: String) throws -> (CollectionInfo, [UInt8])? {
+    guard let info = try info(collection) else { return nil }
+    return (info, try info.storageKey(key, limit: database.limits.keySize))
+  }
+
+  // MARK: - The operations
+
+  func set<Object: Encodable, Metadata: Encodable>(
+    _ object: Object, _ metadata: Metadata?, _ key: [UInt8], _ info: CollectionInfo
+  ) throws {
+    try set(object, metadata, key, info, over: try header(key, info))
+  }
+
+  /// The same, where it is known what is there.
+  func set<Object: Encodable, Metadata: Encodable>(
+    _ object: Object, _ metadata: Metadata?, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader?
+  ) throws {
+    guard let object = try info.sanitized(object) else {
+      _ = try remove([key], info)
+      return
+    }
+    var header = RowHeader(hasMetadata: metadata != nil)
+    header.id = try old?.id ?? database.catalog.nextRowID()
+    let row = try database.coding.encodeRow(object, key, info, &header)
+    let metadataBytes = try metadata.map { try database.coding.encodeMetadata($0, key, info) }
+    let change: RowChange = old == nil ? .inserted : .updated
+    try willChange(change, key, info, object, metadata, row)
+    try write(row, metadataBytes, key, info, old)
+    changes.note(change, key, info)
+    try didChange(change, key, info, object, metadata, row)
+    info.didSet(object)
+  }
+
+  /// Writes a row that was, or was not, there before.
+  func write(
+    _ row: [UInt8], _ metadata: [UInt8]?, _ key: [UInt8], _ info: CollectionInfo, _ old: RowHeader?
+  ) throws {
+    try checkSize(row, metadata)
+    pending.put(key, row, in: info.objects)
+    if let metadata {
+      pending.put(key, metadata, in: info.metadata)
+    } else if old?.hasMetadata == true {
+      pending.delete(key, in: info.metadata)
+    }
+    if old == nil { pending.add(1, to: info.countKey, in: database.catalog.families.counts) }
+  }
+
+  func replaceObject<Object: Encodable>(_ object: Object, _ key: [UInt8], _ info: CollectionInfo) throws -> Bool {
+    guard let old = try header(key, info) else { return false }
+    try replaceObject(object, key, info, over: old)
+    return true
+  }
+
+  /// The same, where it is known what is there.
+  func replaceObject<Object: Encodable>(
+    _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader
+  ) throws {
+    guard let object = try info.sanitized(object) else {
+      _ = try remove([key], info)
+      return
+    }
+    var header = old
+    let row = try database.coding.encodeRow(object, key, info, &header)
+    let noMetadata: Never? = nil
+    try willChange(.replacedObject, key, info, object, noMetadata, row)
+    try checkSize(row, nil)
+    pending.put(key, row, in: info.objects)
+    changes.note(.replacedObject, key, info)
+    try didChange(.replacedObject, key, info, object, noMetadata, row)
+    info.didSet(object)
+  }
+
+  func replaceMetadata<Metadata: Encodable>(
+    _ metadata: Metadata?, _ key: [UInt8], _ info: CollectionInfo
+  ) throws -> Bool {
+    guard let bytes = try value(of: key, in: info.objects) else { return false }
+    let stored = try stored(key, bytes, info)
+    let metadataBytes = try metadata.map { try database.coding.encodeMetadata($0, key, info) }
+    let noObject: Never? = nil
+    var header = stored.header
+    header.hasMetadata = metadata != nil
+    let row = unsafe header.row(bytes.span.bytes.extracting(stored.objectOffset..<bytes.count))
+    try willChange(.replacedMetadata, key, info, noObject, metadata, row)
+    try checkSize([], metadataBytes)
+    if header != stored.header { pending.put(key, row, in: info.objects) }
+    if let metadataBytes {
+      pending.put(key, metadataBytes, in: info.metadata)
+    } else if stored.header.hasMetadata {
+      pending.delete(key, in: info.metadata)
+    }
+    changes.note(.replacedMetadata, key, info)
+    try didChange(.replacedMetadata, key, info, noObject, metadata, row)
+    return true
+  }
+
+  private func touch(_ key: some KeyCodable, _ collection: String, _ change: RowChange) throws -> Bool {
+    guard let (info, key) = try existingPlace(key, collection),
+      let bytes = try value(of: key, in: info.objects)
+    else { return false }
+    let none: Never? = nil
+    changes.note(change, key, info)
+    try didChange(change, key, info, none, none, bytes)
+    return true
+  }
+
+  /// Removes those of the rows that are there, and returns how many.
+  func remove(_ keys: [[UInt8]], _ info: CollectionInfo) throws -> Int {
+    var present: [(key: [UInt8], header: RowHeader)] = []
+    var seen: Set<[UInt8]> = []
+    for key in keys where keys.count == 1 || seen.insert(key).inserted {
+      if let header = try header(key, info) { present.append((key, header)) }
+    }
+    guard !present.isEmpty else { return 0 }
+    try willRemove(present, info)
+    for (key, header) in present {
+      pending.delete(key, in: info.objects)
+      if header.hasMetadata { pending.delete(key, in: info.metadata) }
+      changes.note(.removed, key, info)
+    }
+    pending.add(Int64(-present.count), to: info.countKey, in: database.catalog.families.counts)
+    try didRemove(present, info)
+    return present.count
+  }
+
+  private func checkSize(_ row: [UInt8], _ metadata: [UInt8]?) throws {
+    let size = max(row.count, metadata?.count ?? 0)
+    guard size <= database.limits.valueSize else {
+      throw DatabaseError(.valueTooLong, "it takes \(size) bytes, and the storage takes \(database.limits.valueSize)")
+    }
+    guard pending.byteCount + size <= database.limits.batchSize else {
+      throw DatabaseError(
+        .batchTooLarge, "the transaction would take more than the \(database.limits.batchSize) bytes of a commit")
+    }
+  }
+}
+
+extension RowHeader {
+  /// A row with this header.
+  func row(_ object: RawSpan) -> [UInt8] {
+    var row: [UInt8] = []
+    row.reserveCapacity(Self.sizeMaximum + object.byteCount)
+    append(to: &row)
+    row.append(object)
+    return row
+  }
+}

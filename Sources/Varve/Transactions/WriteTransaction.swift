@@ -1,0 +1,115 @@
+/// A transaction that changes the database: all that its closure did is committed together, or nothing.
+///
+/// It sees its own changes at once; everybody else sees them when they were acknowledged. An operation that
+/// throws has changed nothing, and the closure may go on.
+public final class WriteTransaction: ReadTransaction {
+  /// What the program calls it, in change sets, errors and log lines.
+  public let label: String?
+  var changes = ChangeRecorder()
+  var hooks = HookQueue()
+  /// The extensions that hear of changes. None comes or goes while the writer is held.
+  let registered: ExtensionList
+  /// Where this transaction gives rows to an extension: which, and how far it has come.
+  var building: (name: String, watermark: [UInt8])?
+  /// Why it can't be committed any more.
+  private(set) var doom: (any Error)?
+  private(set) var isRolledBack = false
+  /// Called when the commit was acknowledged.
+  var completions: [@Sendable () -> Void] = []
+  /// Called when the storage has taken the commit, before the next writer begins.
+  private(set) var appliedHandlers: [(CommitVersion) -> Void] = []
+  /// An object of the program's that the change set carries.
+  var custom: [UInt8]?
+
+  init(database: DatabaseCore, snapshot: any StorageSnapshot, label: String?) {
+    self.label = label
+    registered = database.extensions.list
+    super.init(database: database, snapshot: snapshot, isWritable: true)
+  }
+
+  @inline(__always)
+  override func check() throws {
+    try super.check()
+    if let doom { throw Self.doomed(doom) }
+  }
+
+  private static func doomed(_ cause: any Error) -> DatabaseError {
+    DatabaseError(
+      .doomed, "an extension failed behind a change, so the transaction can only be rolled back", cause: cause)
+  }
+
+  /// From now on the transaction can't be committed.
+  func doom(_ cause: any Error) {
+    if doom == nil { doom = cause }
+  }
+
+  /// Undoes everything when the closure ends, which goes on and may read what it wrote. Nobody is told.
+  public func rollback() { isRolledBack = true }
+
+  /// Calls `body` once the commit was acknowledged: in order of adding, on the thread that commits. Not called
+  /// where the transaction is rolled back or fails.
+  public func onCommit(_ body: @escaping @Sendable () -> Void) { completions.append(body) }
+
+  /// Calls `body` when the storage has taken the commit, while the writer is still held.
+  func onApplied(_ body: @escaping (CommitVersion) -> Void) { appliedHandlers.append(body) }
+
+  /// Gives the change set an object of the program's; the last one counts.
+  public func setCustomObject(_ object: some Encodable) throws {
+    try check()
+    custom = try database.coding.encodeStandalone(object)
+  }
+
+  // MARK: - Savepoints
+
+  /// Runs `body` so that, where it throws, what it did is undone, and nothing else.
+  ///
+  /// What a nested `write` does. Everything goes back: rows, change set, and what extensions have pending.
+  public func savepoint<Result>(_ body: () throws -> Result) throws -> Result {
+    try check()
+    let place = beginSavepoint()
+    do {
+      let result = try body()
+      release(place)
+      return result
+    } catch {
+      undo(to: place)
+      throw error
+    }
+  }
+
+  /// Where a savepoint was set.
+  struct Savepoint {
+    fileprivate let pending: Int
+    fileprivate let changes: Int
+    fileprivate let states: [String: Any]
+    fileprivate let completionCount: Int
+    fileprivate let appliedCount: Int
+    fileprivate let isRolledBack: Bool
+    fileprivate let custom: [UInt8]?
+  }
+
+  func beginSavepoint() -> Savepoint {
+    Savepoint(
+      pending: pending.setSavepoint(), changes: changes.setSavepoint(), states: extensionStates(),
+      completionCount: completions.count, appliedCount: appliedHandlers.count, isRolledBack: isRolledBack,
+      custom: custom)
+  }
+
+  func release(_ place: Savepoint) {
+    pending.releaseSavepoint()
+    changes.releaseSavepoint()
+  }
+
+  func undo(to place: Savepoint) {
+    pending.rollBack(to: place.pending)
+    changes.rollBack(to: place.changes)
+    restore(place.states)
+    completions.removeSubrange(place.completionCount...)
+    appliedHandlers.removeSubrange(place.appliedCount...)
+    isRolledBack = place.isRolledBack
+    custom = place.custom
+  }
+
+  /// Whether there is nothing to commit.
+  var isUnchanged: Bool { pending.isEmpty && changes.isEmpty }
+}

@@ -1,0 +1,204 @@
+internal import Dispatch
+internal import Synchronization
+
+/// One writer at a time, in order of arrival, whether it waits on a thread or in a task.
+///
+/// # States
+/// *Free*: nobody holds it, nobody waits. *Held*: somebody does, and the others wait in a line. Who lets go
+/// hands it to the first of the line, so nobody who comes later gets it before.
+///
+/// A waiter is woken once: by getting the writer, by its timeout, or by its task's cancellation; whoever
+/// takes it out of the line decides.
+///
+/// # Concurrency
+/// One lock, held for a few instructions; waiters are woken outside of it.
+final class WriterQueue: Sendable {
+  private struct Holder {
+    let label: String?
+    let since: ContinuousClock.Instant
+  }
+
+  private struct Waiter {
+    let number: UInt64
+    let label: String?
+    let wake: @Sendable (Outcome) -> Void
+  }
+
+  private struct State {
+    var holder: Holder?
+    var waiters: [Waiter] = []
+    var nextNumber: UInt64 = 0
+    var isClosed = false
+  }
+
+  enum Outcome: Sendable {
+    case granted
+    case busy(label: String?, since: ContinuousClock.Instant)
+    case canceled
+    case closed
+  }
+
+  private let state = Mutex(State())
+
+  /// How many wait.
+  var waiterCount: Int { state.withLock { $0.waiters.count } }
+
+  // MARK: - Getting it
+
+  /// Takes the writer where it is free.
+  func tryAcquire(_ label: String?) throws -> Bool {
+    try state.withLock { state in
+      if state.isClosed { throw Self.closedError }
+      guard state.holder == nil else { return false }
+      state.holder = Holder(label: label, since: .now)
+      return true
+    }
+  }
+
+  /// Waits for the writer on this thread. Throws `.writerBusy` and `.closed`.
+  func acquire(_ label: String?, timeout: Duration) throws {
+    if try tryAcquire(label) { return }
+    let semaphore = DispatchSemaphore(value: 0)
+    let outcome = Mutex<Outcome?>(nil)
+    let box = OutcomeBox(outcome: outcome, semaphore: semaphore)
+    let number = enqueue(label) { box.set($0) }
+    if semaphore.wait(timeout: .now() + timeout.dispatchInterval) == .timedOut { giveUp(number, .timedOut) }
+    // Whoever took it out of the line has set the outcome, or is about to.
+    box.waitUntilSet()
+    try Self.check(box.value)
+  }
+
+  /// Waits for the writer without a thread. Throws `.writerBusy`, `.closed`, and `CancellationError` at once when
+  /// the task is cancelled.
+  func acquire(_ label: String?, timeout: Duration) async throws {
+    try Task.checkCancellation()
+    if try tryAcquire(label) { return }
+    let number = Mutex<UInt64?>(nil)
+    let place = NumberBox(number)
+    let outcome = await withTaskCancellationHandler {
+      await withCheckedContinuation { (continuation: CheckedContinuation<Outcome, Never>) in
+        let number = enqueue(label) { continuation.resume(returning: $0) }
+        // A cancellation before this finds no number; so it is looked for here again.
+        place.set(number)
+        if Task.isCancelled { giveUp(number, .canceled) }
+        DispatchQueue.global().asyncAfter(deadline: .now() + timeout.dispatchInterval) { [weak self] in
+          self?.giveUp(number, .timedOut)
+        }
+      }
+    } onCancel: {
+      if let number = place.value { giveUp(number, .canceled) }
+    }
+    try Self.check(outcome)
+  }
+
+  /// Calls `wake` once: when the writer is had, at once where it is free, or when it can't be had any more. Who has
+  /// got it releases it.
+  func acquire(_ label: String?, wake: @escaping @Sendable (Outcome) -> Void) { _ = enqueue(label, wake) }
+
+  private func enqueue(_ label: String?, _ wake: @escaping @Sendable (Outcome) -> Void) -> UInt64 {
+    let (number, atOnce): (UInt64, Outcome?) = state.withLock { state in
+      state.nextNumber += 1
+      if state.isClosed { return (state.nextNumber, .closed) }
+      if state.holder == nil {
+        state.holder = Holder(label: label, since: .now)
+        return (state.nextNumber, .granted)
+      }
+      state.waiters.append(Waiter(number: state.nextNumber, label: label, wake: wake))
+      return (state.nextNumber, nil)
+    }
+    if let atOnce { wake(atOnce) }
+    return number
+  }
+
+  private enum Reason { case timedOut, canceled }
+
+  private func giveUp(_ number: UInt64, _ reason: Reason) {
+    let woken: (Waiter, Outcome)? = state.withLock { state in
+      guard let index = state.waiters.firstIndex(where: { $0.number == number }), let holder = state.holder else {
+        return nil
+      }
+      let waiter = state.waiters.remove(at: index)
+      return (waiter, reason == .canceled ? .canceled : .busy(label: holder.label, since: holder.since))
+    }
+    if let (waiter, outcome) = woken { waiter.wake(outcome) }
+  }
+
+  private static func check(_ outcome: Outcome) throws {
+    switch outcome {
+    case .granted: return
+    case .canceled: throw CancellationError()
+    case .closed: throw closedError
+    case .busy(let label, let since):
+      let holder = label.map { "\"\($0)\"" } ?? "a transaction without a label"
+      throw DatabaseError(
+        .writerBusy, "the writer is held by \(holder) since \(ContinuousClock.now - since); it was waited for")
+    }
+  }
+
+  static var closedError: DatabaseError { DatabaseError(.closed, "the database was closed") }
+
+  // MARK: - Letting go
+
+  /// Hands the writer to the first who waits.
+  func release() {
+    let next: Waiter? = state.withLock { state in
+      guard !state.waiters.isEmpty else {
+        state.holder = nil
+        return nil
+      }
+      let next = state.waiters.removeFirst()
+      state.holder = Holder(label: next.label, since: .now)
+      return next
+    }
+    next?.wake(.granted)
+  }
+
+  /// Nobody gets the writer any more; who waits is told so. Whoever holds it goes on.
+  func close() {
+    let waiters = state.withLock { state in
+      state.isClosed = true
+      defer { state.waiters = [] }
+      return state.waiters
+    }
+    for waiter in waiters { waiter.wake(.closed) }
+  }
+}
+
+/// Where a waiter on a thread learns how its wait ended.
+private final class OutcomeBox: Sendable {
+  private let outcome: Mutex<WriterQueue.Outcome?>
+  private let semaphore: DispatchSemaphore
+  private let isSet = DispatchSemaphore(value: 0)
+
+  init(outcome: consuming Mutex<WriterQueue.Outcome?>, semaphore: DispatchSemaphore) {
+    self.outcome = outcome
+    self.semaphore = semaphore
+  }
+
+  func set(_ value: WriterQueue.Outcome) {
+    outcome.withLock { $0 = value }
+    isSet.signal()
+    semaphore.signal()
+  }
+
+  func waitUntilSet() { isSet.wait() }
+
+  var value: WriterQueue.Outcome { outcome.withLock { $0 } ?? .closed }
+}
+
+/// The number of a waiter, for the handler of its cancellation.
+private final class NumberBox: Sendable {
+  private let number: Mutex<UInt64?>
+  init(_ number: consuming Mutex<UInt64?>) { self.number = number }
+  func set(_ value: UInt64) { number.withLock { $0 = value } }
+  var value: UInt64? { number.withLock { $0 } }
+}
+
+extension Duration {
+  var dispatchInterval: DispatchTimeInterval {
+    let (seconds, attoseconds) = components
+    let nanoseconds = seconds.multipliedReportingOverflow(by: 1_000_000_000)
+    return nanoseconds.overflow
+      ? .never : .nanoseconds(Int(clamping: nanoseconds.partialValue + attoseconds / 1_000_000_000))
+  }
+}

@@ -1,0 +1,73 @@
+internal import EngineTestSupport
+internal import Synchronization
+internal import Varve
+
+/// One instant of a `ToyBackend`. Grows old by its clock.
+final class ToySnapshot: StorageSnapshot {
+  let content: ToyContent
+  let backend: ToyBackend
+  private let begin: UInt64
+
+  /// The state counts the snapshot already.
+  init(_ content: ToyContent, _ backend: ToyBackend) {
+    self.content = content
+    self.backend = backend
+    begin = backend.clock.now()
+  }
+
+  deinit {
+    let version = content.version
+    backend.storage.state.withLock { state in
+      let count = state.snapshots[version, default: 1] - 1
+      state.snapshots[version] = count > 0 ? count : nil
+    }
+  }
+
+  var version: CommitVersion { CommitVersion(content.version) }
+
+  /// Throws `.snapshotTooOld`.
+  func requireYoung() throws {
+    guard let limit = backend.limits.snapshotAgeNanoseconds, backend.clock.now() - begin > limit else { return }
+    throw DatabaseError(.snapshotTooOld, "the snapshot is older than \(limit) ns")
+  }
+
+  private func rows(_ family: StorageFamily) throws -> ToyRows {
+    try backend.begin()
+    try requireYoung()
+    let (isThere, last) = backend.storage.state.withLock { state in
+      (state.applied.families[family.number] != nil, state.applied.version)
+    }
+    if backend.drawsTooOld(isOld: last > content.version) {
+      throw DatabaseError(.snapshotTooOld, "the toy storage forgot version \(content.version)")
+    }
+    guard isThere else { throw ToyBackend.dropped(family.number) }
+    // A family that was made since holds nothing here.
+    return content.families[family.number]?.rows ?? ToyRows()
+  }
+
+  func withValue<Result>(
+    of key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Result
+  ) throws -> Result? {
+    guard let row = try rows(family).find(key) else { return nil }
+    return unsafe try body(row.value.span.bytes)
+  }
+
+  func values(of keys: [[UInt8]], in family: StorageFamily) throws -> [[UInt8]?] {
+    let rows = try rows(family)
+    return keys.map { rows.find($0)?.value }
+  }
+
+  func page(
+    _ range: StorageRange, in family: StorageFamily, isReverse: Bool, byteLimit: Int, rowLimit: Int
+  ) throws -> StoragePage {
+    let rows = try rows(family)
+    var rest = rows.indices(in: range)
+    var page = StoragePage()
+    while !rest.isEmpty, page.count < rowLimit, page.byteCount < byteLimit || page.count == 0 {
+      let index = isReverse ? rest.removeLast() : rest.removeFirst()
+      page.append(key: rows.rows[index].key, value: rows.rows[index].value)
+    }
+    page.isLast = rest.isEmpty
+    return page
+  }
+}

@@ -1,0 +1,135 @@
+internal import Synchronization
+public import Varve
+
+/// What lasts of a `ToyBackend`: its disk. Several backends can have it open, one of which writes.
+///
+/// ```
+///  applied ─▶ the last commit; the next one builds on it
+///  waiting ─▶ versions that are applied and not durable yet, in commit order
+///  durable ─▶ what a restart finds
+/// ```
+///
+/// Safe from any thread: one mutex.
+public final class ToyStorage: Sendable {
+  struct State: Sendable {
+    var applied = ToyContent()
+    var waiting: [ToyContent] = []
+    var durable = ToyContent()
+    /// The commits in `waiting` that can't be made durable, and whether a restart finds them all the same.
+    var failing: [UInt64: Bool] = [:]
+    /// The first commit that was found to be so: tickets from here on throw, and no commit comes behind.
+    var failure: UInt64?
+    /// Commits that were applied once, and that nobody finds any more.
+    var lost: Set<UInt64> = []
+    var lastVersion: UInt64 = 0
+    var lastFamily: UInt32 = 0
+    var changes: [ToyChange] = []
+    /// How many snapshots of each version there are: changes behind the oldest are kept.
+    var snapshots: [UInt64: Int] = [:]
+    var copies: [String: ToyContent] = [:]
+    var watchers = ToyWatchers()
+    /// Counts restarts: a backend of an earlier life is closed.
+    var life = 0
+  }
+
+  let state = Mutex(State())
+
+  /// An empty disk.
+  public init() {}
+
+  /// The content of a copy that `checkpoint` made; nil where there is none.
+  public func copy(at path: String) -> ToyStorage? {
+    guard let content = state.withLock({ $0.copies[path] }) else { return nil }
+    let copy = ToyStorage()
+    copy.state.withLock { state in
+      state.applied = content
+      state.durable = content
+      state.lastVersion = content.version
+      state.lastFamily = content.families.keys.max() ?? 0
+    }
+    return copy
+  }
+
+  /// What the death of the process and a loss of power do: all backends end, and what was not durable is gone.
+  public func restart() {
+    let ended = state.withLock { state in
+      state.forgetUndurable()
+      state.life += 1
+      return state.watchers.takeAll()
+    }
+    for continuation in ended { continuation.resume(throwing: CancellationError()) }
+  }
+
+  /// The last commit that a restart would find.
+  public var durableVersion: CommitVersion { CommitVersion(state.withLock { $0.durable.version }) }
+}
+
+/// Keys that a commit changed: from `lower` (included) to `upper` (excluded; nil: to the end).
+struct ToyChange: Sendable {
+  let version: UInt64
+  let family: UInt32
+  let range: StorageRange
+
+  func touches(_ other: StorageRange) -> Bool {
+    let beginsBehind = other.upper.map { !range.lower.lexicographicallyPrecedes($0) } ?? false
+    let endsBefore = range.upper.map { !other.lower.lexicographicallyPrecedes($0) } ?? false
+    return !beginsBehind && !endsBefore && !other.isEmpty
+  }
+}
+
+extension ToyStorage.State {
+  // MARK: Commits
+
+  /// Gives a version its place: durable at once where nothing before it waits and it is not late.
+  mutating func apply(_ content: ToyContent, _ changes: [ToyChange], isLate: Bool) {
+    applied = content
+    if isLate || !waiting.isEmpty { waiting.append(content) } else { durable = content }
+    self.changes += changes
+    let oldest = snapshots.keys.min() ?? content.version
+    if self.changes.first.map({ $0.version <= oldest }) ?? false { self.changes.removeAll { $0.version <= oldest } }
+  }
+
+  /// Makes everything up to a version durable, or finds out that something of it can't be.
+  mutating func settle(through version: UInt64) {
+    while failure == nil, let next = waiting.first, next.version <= version {
+      waiting.removeFirst()
+      guard let isDurable = failing[next.version] else {
+        durable = next
+        continue
+      }
+      failure = next.version
+      if isDurable { durable = next } else { lost.insert(next.version) }
+      lose(waiting)
+    }
+  }
+
+  /// What a new beginning finds.
+  mutating func forgetUndurable() {
+    lose(waiting)
+    applied = durable
+    failing = [:]
+    failure = nil
+  }
+
+  private mutating func lose(_ contents: [ToyContent]) {
+    lost.formUnion(contents.map(\.version))
+    waiting = []
+  }
+
+  /// Whether a commit can't be acknowledged any more.
+  func hasFailed(_ version: UInt64) -> Bool { lost.contains(version) || failure.map { version >= $0 } ?? false }
+
+  /// Whether anything of a range was changed behind a version.
+  func hasChanged(_ range: StorageRange, in family: UInt32, since version: UInt64) -> Bool {
+    changes.contains { $0.version > version && $0.family == family && $0.touches(range) }
+  }
+
+  // MARK: Families
+
+  /// Changes the families of all versions alike: they are made and dropped at once, and durably.
+  mutating func changeFamilies(_ body: (inout ToyContent) -> Void) {
+    body(&applied)
+    body(&durable)
+    for index in waiting.indices { body(&waiting[index]) }
+  }
+}

@@ -1,0 +1,91 @@
+import EngineTestSupport
+import Testing
+import VarveTestSupport
+
+@testable import Varve
+
+/// What the suites of the door's contract share.
+enum Contract {
+  /// Bytes of a text.
+  static func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
+
+  /// A storage of a kind with one family, which is called "f".
+  static func open(_ kind: StorageKind) throws -> (StorageSite, any StorageBackend, StorageFamily) {
+    let site = try StorageSite(kind)
+    let backend = try site.open()
+    return (site, backend, try backend.createFamily("f", options: StorageFamilyOptions()))
+  }
+
+  /// Commits what `body` puts into a batch.
+  @discardableResult
+  static func commit(
+    _ backend: any StorageBackend, check: StorageCheck? = nil, durability: StorageDurability = .process,
+    _ body: (inout StorageBatch) -> Void
+  ) throws -> any StorageTicket {
+    var batch = StorageBatch()
+    body(&batch)
+    let ticket = try backend.commit(batch, check: check, durability: durability)
+    try ticket.wait()
+    return ticket
+  }
+
+  /// The rows of a range, page after page. Throws where a page is not what the door promises.
+  static func rows(
+    _ snapshot: any StorageSnapshot, _ family: StorageFamily, _ range: StorageRange = StorageRange(),
+    isReverse: Bool = false, byteLimit: Int = 1 << 20, rowLimit: Int = 1 << 20
+  ) throws -> [Pair] {
+    var rest = range
+    var rows: [Pair] = []
+    while true {
+      let page = try snapshot.page(
+        rest, in: family, isReverse: isReverse, byteLimit: byteLimit, rowLimit: rowLimit)
+      let found = (0..<page.count).map { Pair(page.key($0), page.value($0)) }
+      rows += found
+      let bytes = found.map { $0.key.count + $0.value.count }
+      guard page.count <= rowLimit, bytes.dropLast().reduce(0, +) < byteLimit, page.byteCount == bytes.reduce(0, +)
+      else { throw ContractBroken("a page of \(page.count) rows and \(page.byteCount) bytes is too large") }
+      if page.isLast { return rows }
+      guard let last = found.last else { throw ContractBroken("a page that is not the last is empty") }
+      guard page.count == rowLimit || page.byteCount >= byteLimit else {
+        throw ContractBroken("a page that is not the last has room for another row")
+      }
+      if isReverse { rest.upper = last.key } else { rest.lower = last.key + [0] }
+    }
+  }
+
+  /// All rows as they are now.
+  static func content(_ backend: any StorageBackend, _ family: StorageFamily) throws -> [Pair] {
+    try rows(try backend.snapshot(), family)
+  }
+
+  /// The class of the error that `body` throws; nil where it throws none.
+  static func code(_ body: () throws -> Void) -> DatabaseError.Code? {
+    do {
+      try body()
+      return nil
+    } catch {
+      return (error as? DatabaseError)?.code
+    }
+  }
+}
+
+/// A row.
+struct Pair: Hashable, CustomStringConvertible {
+  let key: [UInt8]
+  let value: [UInt8]
+
+  init(_ key: [UInt8], _ value: [UInt8]) {
+    self.key = key
+    self.value = value
+  }
+
+  init(_ key: String, _ value: String) { self.init(Contract.bytes(key), Contract.bytes(value)) }
+
+  var description: String { "\(key): \(value.count > 40 ? "\(value.count) bytes" : "\(value)")" }
+}
+
+/// A storage did not do what the door promises.
+struct ContractBroken: Error, CustomStringConvertible {
+  let description: String
+  init(_ description: String) { self.description = description }
+}

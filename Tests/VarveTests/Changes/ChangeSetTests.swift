@@ -1,0 +1,377 @@
+import Foundation
+import Testing
+
+@testable import Varve
+
+/// What change sets say of transactions: the same to who listens and to who reads the feed later.
+@Suite(.timeLimit(.minutes(2))) struct ChangeSetTests {
+  private let time = ManualTime()
+  private let database: Database
+
+  init() throws {
+    var options = DatabaseOptions()
+    options.clock = time.clock
+    database = try Database.inMemory(options: options)
+  }
+
+  /// The change set of a commit, as it is told and as it is stored.
+  private func changes(
+    label: String? = nil, _ body: (WriteTransaction) throws -> Void
+  ) async throws -> [ChangeSet] {
+    let before = try database.lastVersion()
+    var told = database.changes().makeAsyncIterator()
+    try database.change(label, body)
+    let stored = try database.feedEvents(after: before)
+    #expect(stored.count == 1)
+    let changes = try await told.nextChanges()
+    #expect(!changes.isFromFeed)
+    return [changes] + stored.compactMap(\.changes)
+  }
+
+  private func fill() throws {
+    try database.change { tx throws in
+      for key in ["a", "b", "c"] { try tx.set(ChangedNote(key), key: key, in: "notes") }
+      try tx.set(ChangedNote("x"), key: "x", in: "others", metadata: 1)
+    }
+  }
+
+  // MARK: - The table of questions
+
+  @Test func `collections of which something changed say so, and others don't`() async throws {
+    try fill()
+    for set in try await changes({ try $0.set(ChangedNote("1"), key: "a", in: "notes") }) {
+      #expect(set.changedCollections == ["notes"])
+      #expect(set.hasChange(in: "notes"))
+      #expect(set.hasObjectChange(in: "notes"))
+      #expect(set.hasMetadataChange(in: "notes"))
+      #expect(!set.hasChange(in: "others"))
+      #expect(!set.hasObjectChange(in: "others"))
+      #expect(!set.hasMetadataChange(in: "others"))
+      #expect(!set.hasChange(in: "none"))
+    }
+  }
+
+  @Test func `a change of the object is none of the metadata, and the other way round`() async throws {
+    try fill()
+    let object = try await changes { try $0.replaceObject(ChangedNote("1"), key: "x", in: "others") }
+    let metadata = try await changes { try $0.replaceMetadata(2, key: "x", in: "others") }
+    for (sets, isObject) in [(object, true), (metadata, false)] {
+      for set in sets {
+        #expect(set.hasObjectChange(in: "others") == isObject)
+        #expect(set.hasMetadataChange(in: "others") == !isObject)
+        #expect(try set.hasObjectChange(key: "x", in: "others") == isObject)
+        #expect(try set.hasMetadataChange(key: "x", in: "others") == !isObject)
+        #expect(try set.hasObjectChange(anyOf: ["y", "x"], in: "others") == isObject)
+        #expect(try set.hasMetadataChange(anyOf: ["y", "x"], in: "others") == !isObject)
+        #expect(try set.hasChange(key: "x", in: "others"))
+        #expect(try set.hasChange(key: "y", in: "others") == false)
+        #expect(set.text == "~x")
+      }
+    }
+  }
+
+  @Test func `touches are changes of what they name`() async throws {
+    try fill()
+    let sets = try await changes { tx throws in
+      try tx.touchObject(key: "a", in: "notes")
+      try tx.touchMetadata(key: "b", in: "notes")
+      try tx.touchRow(key: "c", in: "notes")
+    }
+    for set in sets {
+      let keys = ["a", "b", "c"]
+      #expect(try keys.map { key throws in try set.hasObjectChange(key: key, in: "notes") } == [true, false, true])
+      #expect(try keys.map { key throws in try set.hasMetadataChange(key: key, in: "notes") } == [false, true, true])
+      #expect(set.text == "~a ~b ~c")
+    }
+  }
+
+  @Test func `a removed row has changed in every way`() async throws {
+    try fill()
+    for set in try await changes({ try $0.remove(key: "a", in: "notes") }) {
+      #expect(try set.hasObjectChange(key: "a", in: "notes"))
+      #expect(try set.hasMetadataChange(key: "a", in: "notes"))
+      #expect(set.hasObjectChange(in: "notes"))
+      #expect(set.hasMetadataChange(in: "notes"))
+      #expect(set.text == "-a")
+      #expect(set.keys(in: "notes").map(\.string) == ["a"])
+      #expect(set.hasChange(try RowKey("a", in: "notes")))
+      #expect(!set.hasChange(try RowKey("b", in: "notes")))
+    }
+  }
+
+  @Test func `any of no keys has not changed`() async throws {
+    try fill()
+    for set in try await changes({ try $0.remove(key: "a", in: "notes") }) {
+      #expect(try set.hasChange(anyOf: [String](), in: "notes") == false)
+      #expect(try set.hasChange(anyOf: ["b", "c"], in: "notes") == false)
+      #expect(try set.hasChange(anyOf: ["b", "a"], in: "notes"))
+    }
+  }
+
+  @Test func `all keys are listed by collection and key`() async throws {
+    try fill()
+    let sets = try await changes { tx throws in
+      try tx.set(ChangedNote(""), key: "z", in: "others")
+      try tx.set(ChangedNote(""), key: "d", in: "notes")
+      try tx.remove(key: "b", in: "notes")
+      try tx.touchRow(key: "a", in: "notes")
+    }
+    for set in sets {
+      #expect(set.allKeys.map(\.description) == [#"notes/"a""#, #"notes/"b""#, #"notes/"d""#, #"others/"z""#])
+      #expect(set.text == "~a +d -b +z")
+    }
+  }
+
+  // MARK: - Several changes of one row
+
+  @Test func `a row that was set and removed in one transaction is among the removed`() async throws {
+    let sets = try await changes { tx throws in
+      try tx.set(ChangedNote(""), key: "a", in: "notes")
+      try tx.remove(key: "a", in: "notes")
+      try tx.set(ChangedNote(""), key: "b", in: "notes")
+    }
+    for set in sets { #expect(set.text == "+b -a") }
+  }
+
+  @Test func `a row that was removed and set again is among the changed, with object and metadata`() async throws {
+    try fill()
+    let sets = try await changes { tx throws in
+      try tx.touchMetadata(key: "a", in: "notes")
+      try tx.remove(key: "a", in: "notes")
+      try tx.set(ChangedNote("again"), key: "a", in: "notes")
+    }
+    for set in sets {
+      #expect(set.text == "~a")
+      #expect(try set.hasObjectChange(key: "a", in: "notes"))
+      #expect(try set.hasMetadataChange(key: "a", in: "notes"))
+    }
+  }
+
+  @Test func `a new row that was changed, removed and set again is among the inserted`() async throws {
+    let sets = try await changes { tx throws in
+      try tx.set(ChangedNote(""), key: "a", in: "notes")
+      try tx.replaceObject(ChangedNote("1"), key: "a", in: "notes")
+      try tx.remove(key: "a", in: "notes")
+      try tx.set(ChangedNote("2"), key: "a", in: "notes")
+    }
+    for set in sets { #expect(set.text == "+a") }
+  }
+
+  // MARK: - Clearing
+
+  @Test func `of a cleared collection every key has changed, and what was set behind that is inserted`() async throws {
+    try fill()
+    let sets = try await changes { tx throws in
+      try tx.touchRow(key: "c", in: "notes")
+      try tx.removeAll(in: "notes")
+      try tx.set(ChangedNote(""), key: "b", in: "notes")
+    }
+    for set in sets {
+      #expect(set.text == "!notes +b")
+      #expect(set.isCleared("notes") && !set.isCleared("others") && !set.isEverythingCleared)
+      #expect(try set.hasChange(key: "never there", in: "notes"))
+      #expect(try set.hasObjectChange(key: "never there", in: "notes"))
+      #expect(try set.hasMetadataChange(anyOf: ["never there"], in: "notes"))
+      #expect(set.hasChange(try RowKey("never there", in: "notes")))
+      #expect(try set.hasChange(key: "x", in: "others") == false)
+    }
+  }
+
+  @Test func `where everything was cleared every question is answered with yes`() async throws {
+    try fill()
+    try database.change { try $0.set(ChangedNote(""), key: "gone", in: "empty") }
+    try database.change { try $0.remove(key: "gone", in: "empty") }
+    let sets = try await changes { tx throws in
+      #expect(try tx.removeAll() == 4)
+      try tx.set(ChangedNote(""), key: "new", in: "notes")
+    }
+    for set in sets {
+      #expect(set.isEverythingCleared)
+      #expect(set.clearedCollections == ["notes", "others"])
+      #expect(set.text == "!notes !others +new")
+      #expect(set.hasChange(in: "empty") && set.isCleared("empty"))
+      #expect(try set.hasObjectChange(key: "any", in: "empty"))
+    }
+  }
+
+  @Test func `clearing what is empty changes nothing`() async throws {
+    try fill()
+    try database.change { tx in try tx.removeAll() }
+    var told = database.changes().makeAsyncIterator()
+    try database.change { tx throws in
+      #expect(try tx.removeAll(in: "notes") == 0)
+      #expect(try tx.removeAll() == 0)
+    }
+    try database.put("a")
+    #expect(try await told.next(1) == ["+a"])
+  }
+
+  @Test func `a row that a hook changes while its collection is cleared is gone like the others`() async throws {
+    try fill()
+    var hooks = Hooks()
+    hooks.willRemove = { tx, row in
+      if row.key.string == "a" { try tx.replaceObject(ChangedNote("late"), key: "c", in: "notes") }
+    }
+    let registered: Registered<Hooks> = try register(hooks)
+    #expect(registered.name == "hooks")
+    let sets = try await changes { try $0.removeAll(in: "notes") }
+    for set in sets { #expect(set.text == "!notes -c") }
+  }
+
+  private func register(_ hooks: Hooks) throws -> Registered<Hooks> { try database.register(hooks, as: "hooks") }
+
+  @Test func `clearing that a hook refuses has changed nothing`() async throws {
+    try fill()
+    var hooks = Hooks()
+    hooks.willRemove = { _, row in
+      if row.key.string == "b" { throw Stop() }
+    }
+    _ = try register(hooks)
+    let sets = try await changes { tx throws in
+      try tx.set(ChangedNote(""), key: "d", in: "notes")
+      #expect(throws: Stop.self) { try tx.removeAll(in: "notes") }
+      #expect(try tx.count(in: "notes") == 4)
+    }
+    for set in sets { #expect(set.text == "+d") }
+  }
+
+  // MARK: - What never happened
+
+  @Test func `nothing is told of what was rolled back or has thrown`() async throws {
+    var told = database.changes().makeAsyncIterator()
+    try database.change { tx throws in
+      try tx.set(ChangedNote(""), key: "a", in: "notes")
+      tx.rollback()
+    }
+    #expect(throws: Stop.self) {
+      try database.change { tx throws in
+        try tx.set(ChangedNote(""), key: "b", in: "notes")
+        throw Stop()
+      }
+    }
+    try database.put("c")
+    #expect(try await told.next(1) == ["+c"])
+    #expect(try database.feedEvents().map(\.text) == ["+c"])
+  }
+
+  @Test func `nothing is told of nested work that was undone, nor of its object`() async throws {
+    try fill()
+    let sets = try await changes { tx throws in
+      try tx.set(ChangedNote(""), key: "d", in: "notes")
+      try tx.setCustomObject("outer")
+      try? database.change { inner throws in
+        try inner.remove(key: "d", in: "notes")
+        try inner.set(ChangedNote(""), key: "e", in: "notes")
+        try inner.removeAll(in: "others")
+        try? database.change { innermost throws in
+          try innermost.removeAll()
+          throw Stop()
+        }
+        #expect(try inner.count(in: "notes") == 4)
+        try inner.setCustomObject("inner")
+        throw Stop()
+      }
+      try database.change { try $0.touchRow(key: "a", in: "notes") }
+    }
+    for set in sets {
+      #expect(set.text == "~a +d")
+      #expect(!set.isEverythingCleared)
+      #expect(try set.customObject(as: String.self) == "outer")
+    }
+  }
+
+  @Test func `a commit that changes nothing is not told`() async throws {
+    try fill()
+    var told = database.changes().makeAsyncIterator()
+    try database.change { tx throws in
+      #expect(try tx.remove(key: "none", in: "notes") == false)
+      #expect(try tx.replaceObject(ChangedNote(""), key: "none", in: "notes") == false)
+      #expect(try tx.touchRow(key: "none", in: "notes") == false)
+    }
+    try database.put("z")
+    #expect(try await told.next(1) == ["+z"])
+  }
+
+  // MARK: - What a transaction says of itself
+
+  @Test func `label, object and time come along`() async throws {
+    time.advance(60)
+    let sets = try await changes(label: "import") { tx throws in
+      try tx.setCustomObject(["a": 1])
+      try tx.set(ChangedNote(""), key: "ä", in: "notes")
+    }
+    for set in sets {
+      #expect(set.label == "import")
+      #expect(try set.customObject(as: [String: Int].self) == ["a": 1])
+      #expect(throws: DatabaseError.self) { try set.customObject(as: [Int].self) }
+      #expect(set.date == Date(timeIntervalSince1970: 1_700_000_060))
+    }
+    #expect(sets.map(\.isFromFeed) == [false, true])
+    #expect(sets[0].version == sets[1].version)
+    #expect(try database.lastVersion() == sets[0].version)
+    for set in try await changes({ try $0.set(ChangedNote(""), key: "b", in: "notes") }) {
+      #expect(set.label == nil)
+      #expect(try set.customObject(as: Int.self) == nil)
+    }
+  }
+
+  @Test func `what extensions tell comes along to who listens, not into the feed`() async throws {
+    let counting: Registered<Counting> = try register(Counting())
+    let sets = try await changes { tx throws in
+      try tx.set(ChangedNote(""), key: "a", in: "notes")
+      try tx.set(ChangedNote(""), key: "b", in: "notes")
+    }
+    #expect(sets.map(\.changedExtensions) == [["counting"], []])
+    #expect(try sets[0].extensionChanges(counting, as: Int.self) == 2)
+    #expect(try sets[0].extensionChanges("counting", as: Int.self) == 2)
+    #expect(try sets[0].extensionChanges("none", as: Int.self) == nil)
+    #expect(try sets[1].extensionChanges(counting, as: Int.self) == nil)
+    #expect(throws: DatabaseError.self) { try sets[0].extensionChanges(counting, as: String.self) }
+  }
+
+  private func register(_ counting: Counting) throws -> Registered<Counting> {
+    try database.register(counting, as: "counting")
+  }
+
+  @Test func `registering an extension is told to nobody`() async throws {
+    try fill()
+    var told = database.changes().makeAsyncIterator()
+    let before = try database.lastVersion()
+    let _: Registered<WordTotal> = try register(WordTotal())
+    #expect(try database.lastVersion() > before)
+    #expect(try database.feedEvents(after: before).isEmpty)
+    try database.put("z")
+    #expect(try await told.next(1) == ["+z"])
+  }
+
+  private func register(_ total: WordTotal) throws -> Registered<WordTotal> {
+    try database.register(total, as: "total")
+  }
+}
+
+/// Tells how many rows a commit inserted.
+struct Counting: DatabaseExtension {
+  final class Transaction: ExtensionTransaction {
+    typealias Definition = Counting
+    var pendingState = 0
+    func didInsert(_ row: Row) { pendingState += 1 }
+    func takeChanges() -> (any Sendable)? { pendingState == 0 ? nil : pendingState }
+  }
+
+  let versionTag = "1"
+  var isPopulated: Bool { false }
+  func makeTransaction(_ context: ExtensionContext) -> Transaction { Transaction() }
+}
+
+/// Keeps something of each row, so that building it commits.
+struct WordTotal: DatabaseExtension {
+  final class Transaction: ExtensionTransaction {
+    typealias Definition = WordTotal
+    let context: ExtensionContext
+    init(_ context: ExtensionContext) { self.context = context }
+    func didInsert(_ row: Row) throws { try context.add("total", 1, to: [0]) }
+  }
+
+  let versionTag = "1"
+  func makeTransaction(_ context: ExtensionContext) -> Transaction { Transaction(context) }
+}

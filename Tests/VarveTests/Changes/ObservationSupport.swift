@@ -1,0 +1,10 @@
+import Synchronization
+
+@testable import Varve
+
+/// A type that closes the database when it is decoded.
+struct Closing: Decodable, Sendable {
+  static let database = Mutex<Database?>(nil)
+
+  init(from decoder: any Decoder) throws { try Self.database.withLock { $0 }?.endNow() }
+}

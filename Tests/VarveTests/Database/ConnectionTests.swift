@@ -1,0 +1,120 @@
+import Dispatch
+import Synchronization
+import Testing
+import Varve
+
+/// Connections: caches, and instants that are held.
+struct ConnectionTests {
+  private struct Book: Codable, Hashable, Sendable { var title: String }
+
+  private let database: Database
+  init() throws {
+    var definition = DatabaseDefinition()
+    try definition.add(CollectionDefinition("books", Book.self, key: Int.self))
+    database = try Database.inMemory(definition: definition)
+  }
+
+  private func set(_ title: String, _ key: Int) throws {
+    try database.write { tx in try tx.set(Book(title: title), key: key, in: "books") }
+  }
+
+  private func title(_ connection: Connection, _ key: Int) throws -> String? {
+    try connection.read { tx in try tx.object(Book.self, key: key, in: "books")?.title }
+  }
+
+  @Test func `objects are kept until their row changes`() throws {
+    let connection = database.connection()
+    try set("Emma", 1)
+    try set("Ulysses", 2)
+    #expect(try title(connection, 1) == "Emma")
+    #expect(try title(connection, 2) == "Ulysses")
+    #expect(connection.cachedCount == 2)
+    try set("Persuasion", 1)
+    #expect(try title(connection, 1) == "Persuasion")
+    try database.write { tx in _ = try tx.remove(key: 2, in: "books") }
+    #expect(try title(connection, 2) == nil)
+    #expect(connection.cachedCount == 1)
+    try database.write { tx in _ = try tx.removeAll(in: "books") }
+    #expect(try title(connection, 1) == nil)
+    #expect(connection.cachedCount == 0)
+  }
+
+  @Test func `the least recently used go first`() throws {
+    let connection = database.connection(cacheLimit: 2)
+    for key in 1...3 { try set("t\(key)", key) }
+    for key in [1, 2, 1, 3] { _ = try title(connection, key) }
+    #expect(connection.cachedCount == 2)
+    let none = database.connection(cacheLimit: 0)
+    #expect(try title(none, 1) == "t1")
+    #expect(none.cachedCount == 0)
+  }
+
+  @Test func `an instant that is held stays, and its cache with it`() throws {
+    let connection = database.connection()
+    try set("old", 1)
+    try connection.beginLongLivedRead()
+    let version = connection.pinnedVersion
+    #expect(try title(connection, 1) == "old")
+    try set("new", 1)
+    try set("other", 2)
+    connection.clearCache()
+    #expect(try title(connection, 1) == "old")
+    #expect(try title(connection, 2) == nil)
+    #expect(database.longLivedReads.map(\.version) == [version])
+    try connection.advance()
+    #expect(try title(connection, 1) == "new")
+    #expect(try title(connection, 2) == "other")
+    connection.endLongLivedRead()
+    try set("newest", 1)
+    #expect(try title(connection, 1) == "newest")
+    #expect(database.longLivedReads.isEmpty)
+  }
+
+  @Test func `a cache never shows what a row is at another instant`() throws {
+    // Each commit sets all rows to one number: a read that sees two has mixed instants.
+    let keys = 0..<8
+    func commit(_ number: Int) throws {
+      try database.write { tx in
+        for key in keys { try tx.set(Book(title: "\(number)"), key: key, in: "books") }
+      }
+    }
+    try commit(0)
+    let connection = database.connection(cacheLimit: 6)
+    let isDone = Atomic<Bool>(false)
+    let failures = Mutex<[String]>([])
+    let group = DispatchGroup()
+    let queue = DispatchQueue(label: "readers", attributes: .concurrent)
+    for _ in 0..<3 {
+      queue.async(group: group) {
+        while !isDone.load(ordering: .acquiring) {
+          do {
+            let titles = try connection.read { tx in
+              try keys.map { try tx.object(Book.self, key: $0, in: "books")?.title ?? "none" }
+            }
+            if Set(titles).count != 1 { failures.withLock { $0.append("\(titles)") } }
+          } catch {
+            failures.withLock { $0.append("\(error)") }
+          }
+        }
+      }
+    }
+    for number in 1...300 { try commit(number) }
+    isDone.store(true, ordering: .releasing)
+    group.wait()
+    #expect(failures.withLock { $0 } == [])
+    #expect(try title(connection, 3) == "300")
+  }
+
+  @Test func `inside of a write the cache is passed`() throws {
+    let connection = database.connection()
+    try set("a", 1)
+    #expect(try title(connection, 1) == "a")
+    var inside: String?
+    try connection.write { tx in
+      try tx.set(Book(title: "b"), key: 1, in: "books")
+      inside = try title(connection, 1)
+    }
+    #expect(inside == "b")
+    #expect(try title(connection, 1) == "b")
+  }
+}

@@ -1,0 +1,219 @@
+import EngineTestSupport
+import Foundation
+import Testing
+import Varve
+import VarveEngine
+
+/// How a database is opened, closed, copied, and what happens to a damaged one.
+struct OpeningTests {
+  private struct Book: Codable, Sendable { var title: String }
+  private struct Film: Codable, Sendable { var title: String }
+
+  private func code(_ body: () throws -> Void) -> DatabaseError.Code? {
+    do {
+      try body()
+      return nil
+    } catch {
+      return (error as? DatabaseError)?.code
+    }
+  }
+
+  private func keys(_ database: Database, _ collection: String = "c") throws -> [Int] {
+    try database.read { tx in try tx.keys(Int.self, in: collection) }
+  }
+
+  private func fill(_ path: String, _ keys: Range<Int> = 0..<10) throws {
+    let database = try Database.open(at: path)
+    try database.write { tx in for key in keys { try tx.set("row \(key)", key: key, in: "c", metadata: key) } }
+    try database.close()
+  }
+
+  @Test func `what was committed is there after a reopening, counts and numbers too`() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    try fill(path)
+    var database = try Database.open(at: path)
+    let (count, id, metadata) = try database.read { tx in
+      (try tx.count(in: "c"), try tx.row(key: 9, in: "c")?.id, try tx.metadata(Int.self, key: 9, in: "c"))
+    }
+    #expect(count == 10)
+    #expect(metadata == 9)
+    try database.write { tx in try tx.set("new", key: 100, in: "c") }
+    let next = try database.read { tx in try tx.row(key: 100, in: "c")?.id }
+    #expect(try #require(next) > #require(id), "numbers are never given again")
+    try database.close()
+    database = try Database.open(at: path)
+    #expect(try keys(database) == Array(0..<10) + [100])
+    try database.close()
+  }
+
+  @Test func `D3: keys of another type, another coder or another storage are refused, and nothing is lost`() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    func open(_ collection: CollectionDefinition) throws -> Database {
+      var definition = DatabaseDefinition()
+      try definition.add(collection)
+      return try Database.open(at: path, definition: definition)
+    }
+    var database = try open(CollectionDefinition("books", Book.self, key: Int.self))
+    try database.write { tx in try tx.set(Book(title: "Emma"), key: 1, in: "books") }
+    #expect(
+      code { try database.write { tx in try tx.set(Book(title: "x"), key: "1", in: "books") } } == .keyTypeDiffers)
+    #expect(code { try database.write { tx in try tx.set(Film(title: "x"), key: 1, in: "books") } } == .invalidArgument)
+    try database.close()
+    #expect(code { _ = try open(CollectionDefinition("books", Book.self, key: String.self)) } == .definitionDiffers)
+    #expect(
+      code { _ = try open(CollectionDefinition("books", Book.self, key: Int.self, coder: .json)) } == .definitionDiffers
+    )
+    #expect(
+      code { _ = try open(CollectionDefinition("books", Book.self, key: Int.self, storage: .own())) }
+        == .definitionDiffers)
+    database = try open(CollectionDefinition("books", Book.self, key: Int.self))
+    #expect(try keys(database, "books") == [1])
+    try database.close()
+  }
+
+  @Test func `D12: a collection is defined once`() throws {
+    var definition = DatabaseDefinition()
+    try definition.add(CollectionDefinition("books", Book.self, key: Int.self))
+    #expect(code { try definition.add(CollectionDefinition("books", Film.self, key: Int.self)) } == .alreadyDefined)
+    let database = try Database.inMemory(definition: definition)
+    #expect(code { try database.define(CollectionDefinition("books", Film.self, key: Int.self)) } == .alreadyDefined)
+    try database.define(CollectionDefinition("films", Film.self, key: Int.self))
+    try database.write { tx in try tx.set(Film(title: "Ran"), key: 1, in: "films") }
+    #expect(try keys(database, "films") == [1])
+  }
+
+  @Test func `a collection with families of its own keeps its rows there, also behind a reopening`() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    var definition = DatabaseDefinition()
+    try definition.add(CollectionDefinition("books", Book.self, key: Int.self, storage: .own(compression: .zstd)))
+    var database = try Database.open(at: path, definition: definition)
+    try database.write { tx in
+      for key in 0..<100 { try tx.set(Book(title: "\(key)"), key: key, in: "books", metadata: "m\(key)") }
+      try tx.set("other", key: 5, in: "c")
+    }
+    try database.close()
+    database = try Database.open(at: path, definition: definition)
+    try database.write { tx in _ = try tx.remove(in: "books", 10..<90) }
+    let found = try database.read { tx in
+      (
+        try tx.keys(Int.self, in: "books"), try tx.metadata(String.self, key: 95, in: "books"),
+        try tx.count(in: "books")
+      )
+    }
+    #expect(found.0 == Array(0..<10) + Array(90..<100))
+    #expect(found.1 == "m95")
+    #expect(found.2 == 20)
+    try database.write { tx in _ = try tx.removeAll(in: "books") }
+    #expect(try keys(database, "books") == [])
+    #expect(try keys(database) == [5])
+    try database.close()
+  }
+
+  @Test func `a read-only database reads and refuses writes`() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    var options = DatabaseOptions()
+    options.isReadOnly = true
+    #expect(code { _ = try Database.open(at: path, options: options) } == .notFound)
+    try fill(path)
+    let database = try Database.open(at: path, options: options)
+    #expect(try keys(database) == Array(0..<10))
+    #expect(code { try database.write { tx in try tx.set(1, key: 1, in: "c") } } == .readOnly)
+    try database.close()
+  }
+
+  @Test func `D9: a follower sees what the writer has committed by then`() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    try fill(path)
+    let writer = try Database.open(at: path)
+    var options = DatabaseOptions()
+    options.follows = true
+    let follower = try Database.open(at: path, options: options)
+    #expect(try keys(follower) == Array(0..<10))
+    try writer.write { tx in
+      try tx.set("new", key: 50, in: "c")
+      try tx.set("first of its collection", key: 1, in: "late")
+    }
+    #expect(try keys(follower) == Array(0..<10) + [50])
+    #expect(try keys(follower, "late") == [1])
+    #expect(code { try follower.write { tx in try tx.set(1, key: 1, in: "c") } } == .readOnly)
+    try follower.close()
+    try writer.close()
+  }
+
+  @Test func `a backup is a database of its own, as of one commit`() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    try fill(path)
+    let database = try Database.open(at: path)
+    try database.backup(to: directory.path + "/copy")
+    try database.write { tx in _ = try tx.removeAll() }
+    let copy = try Database.open(at: directory.path + "/copy")
+    #expect(try keys(copy) == Array(0..<10))
+    try copy.write { tx in try tx.set("x", key: 77, in: "c") }
+    #expect(try keys(database) == [])
+    #expect(code { try database.backup(to: directory.path + "/copy") } == .alreadyExists)
+    try copy.close()
+    try database.close()
+  }
+
+  @Test(arguments: [CorruptionPolicy.fail, .renameAside, .salvage])
+  func `a damaged database is refused, put aside, or what can be read is saved`(policy: CorruptionPolicy) throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    try fill(path)
+    let files = try FileManager.default.contentsOfDirectory(atPath: path)
+    let manifest = path + "/" + (try #require(files.first { $0.hasPrefix("MANIFEST") }))
+    var bytes = try #require(FileManager.default.contents(atPath: manifest))
+    for index in bytes.indices where index % 16 == 12 { bytes[index] ^= 0xFF }
+    try bytes.write(to: URL(fileURLWithPath: manifest))
+    var options = DatabaseOptions()
+    options.onCorruption = policy
+    switch policy {
+    case .fail:
+      #expect(code { _ = try Database.open(at: path, options: options) } == .corruption)
+      #expect(try FileManager.default.contentsOfDirectory(atPath: path).sorted() == files.sorted())
+    case .renameAside, .salvage:
+      let database = try Database.open(at: path, options: options)
+      #expect(try keys(database) == (policy == .salvage ? Array(0..<10) : []))
+      #expect(
+        FileManager.default.fileExists(atPath: path + ".1.corrupt/" + URL(fileURLWithPath: manifest).lastPathComponent))
+      try database.close()
+    }
+  }
+
+  @Test func `close is refused while a transaction runs, and may be called twice`() throws {
+    let database = try Database.inMemory()
+    #expect(try database.read { _ in code { try database.close() } } == .writerBusy)
+    try database.close()
+    try database.close()
+    #expect(code { _ = try database.read { tx in try tx.count() } } == .closed)
+  }
+
+  @Test func `options without meaning are refused by name`() throws {
+    var options = DatabaseOptions()
+    options.writerTimeout = .zero
+    #expect(code { _ = try Database.inMemory(options: options) } == .invalidArgument)
+    options = DatabaseOptions()
+    options.memoryBudget = 5
+    #expect(code { _ = try Database.inMemory(options: options) } == .invalidArgument)
+    options = DatabaseOptions()
+    options.feed?.sizeMaximum = 1
+    #expect(code { _ = try Database.inMemory(options: options) } == .invalidArgument)
+  }
+
+  @Test func `D7: a key that is too long is refused before anything is written`() throws {
+    let database = try Database.inMemory()
+    let error = #expect(throws: DatabaseError.self) {
+      try database.write { tx in try tx.set(1, key: String(repeating: "k", count: 70_000), in: "c") }
+    }
+    #expect(error?.code == .keyTooLong)
+    #expect(error?.collection == "c")
+    try database.write { tx in try tx.set(1, key: String(repeating: "k", count: 60_000), in: "c") }
+    #expect(try database.read { tx throws in try tx.count(in: "c") } == 1)
+  }
+}

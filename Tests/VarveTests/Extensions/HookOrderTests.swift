@@ -1,0 +1,253 @@
+import EngineTestSupport
+import Synchronization
+import Testing
+import Varve
+
+/// What extensions hear, and in which order.
+struct HookOrderTests {
+  /// What was heard, from all extensions of a test.
+  final class Record: Sendable {
+    private let heard = Mutex<[String]>([])
+    func add(_ line: String) { heard.withLock { $0.append(line) } }
+    func take() -> [String] {
+      heard.withLock { heard in
+        defer { heard = [] }
+        return heard
+      }
+    }
+  }
+
+  /// Notes every hook, with what the row looks like in it.
+  struct Recorder: DatabaseExtension {
+    let name: String
+    let record: Record
+    var dependencies: [String] = []
+    var versionTag: String { "1" }
+    var isPopulated: Bool { false }
+    func makeTransaction(_ context: ExtensionContext) -> RecorderTransaction { RecorderTransaction(self, context) }
+  }
+
+  final class RecorderTransaction: ExtensionTransaction {
+    typealias Definition = Recorder
+    private let recorder: Recorder
+    private let context: ExtensionContext
+
+    init(_ recorder: Recorder, _ context: ExtensionContext) {
+      self.recorder = recorder
+      self.context = context
+    }
+
+    private func note(_ hook: String, _ row: Row) throws {
+      let inside: String? = try context.transaction.object(key: try row.key(as: Int.self), in: row.key.collection)
+      let metadata: Int? = try row.metadata()
+      recorder.record.add(
+        "\(recorder.name) \(hook) \(row.key): \(try row.object(as: String.self)) \(metadata.map(String.init) ?? "-"), "
+          + "there is \(inside ?? "nothing")")
+    }
+
+    func willInsert(_ row: Row) throws { try note("willInsert", row) }
+    func willUpdate(_ row: Row) throws { try note("willUpdate", row) }
+    func willReplaceObject(_ row: Row) throws { try note("willReplaceObject", row) }
+    func willReplaceMetadata(_ row: Row) throws {
+      recorder.record.add("\(recorder.name) willReplaceMetadata \(row.key): \(try row.metadata(as: Int.self) ?? -1)")
+    }
+    func willRemove(_ row: Row) throws { try note("willRemove", row) }
+    func willRemoveAll() throws { recorder.record.add("\(recorder.name) willRemoveAll") }
+    func didInsert(_ row: Row) throws { try note("didInsert", row) }
+    func didUpdate(_ row: Row) throws { try note("didUpdate", row) }
+    func didReplaceObject(_ row: Row) throws { try note("didReplaceObject", row) }
+    func didReplaceMetadata(_ row: Row) throws { try note("didReplaceMetadata", row) }
+    func didTouchObject(_ row: Row) throws { try note("didTouchObject", row) }
+    func didTouchMetadata(_ row: Row) throws { try note("didTouchMetadata", row) }
+    func didTouchRow(_ row: Row) throws { try note("didTouchRow", row) }
+    func didRemove(_ key: RowKey, id: RowID) throws { recorder.record.add("\(recorder.name) didRemove \(key)") }
+    func didRemoveAll() throws { recorder.record.add("\(recorder.name) didRemoveAll") }
+  }
+
+  private let database: Database
+  private let record = Record()
+  init() throws { database = try Database.inMemory() }
+
+  @Test func `every operation on a row calls its hooks, before and behind, with the row as it will be or is`() throws {
+    try database.register(Recorder(name: "r", record: record), as: "r")
+    try database.write { tx in try tx.set("a", key: 1, in: "c") }
+    #expect(record.take() == ["r willInsert c/1: a -, there is nothing", "r didInsert c/1: a -, there is a"])
+    try database.write { tx in try tx.set("b", key: 1, in: "c", metadata: 5) }
+    #expect(record.take() == ["r willUpdate c/1: b 5, there is a", "r didUpdate c/1: b 5, there is b"])
+    try database.write { tx in try tx.replaceObject("d", key: 1, in: "c") }
+    #expect(record.take() == ["r willReplaceObject c/1: d 5, there is b", "r didReplaceObject c/1: d 5, there is d"])
+    try database.write { tx in try tx.replaceMetadata(6, key: 1, in: "c") }
+    #expect(record.take() == ["r willReplaceMetadata c/1: 6", "r didReplaceMetadata c/1: d 6, there is d"])
+    try database.write { tx in
+      try tx.touchObject(key: 1, in: "c")
+      try tx.touchMetadata(key: 1, in: "c")
+      try tx.touchRow(key: 1, in: "c")
+    }
+    let touched = ["r didTouchObject", "r didTouchMetadata", "r didTouchRow"].map { $0 + " c/1: d 6, there is d" }
+    #expect(record.take() == touched)
+    try database.write { tx in try tx.remove(key: 1, in: "c") }
+    #expect(record.take() == ["r willRemove c/1: d 6, there is d", "r didRemove c/1"])
+  }
+
+  @Test func `what does nothing calls no hook`() throws {
+    try database.register(Recorder(name: "r", record: record), as: "r")
+    try database.write { tx in
+      try tx.replaceObject("a", key: 1, in: "c")
+      try tx.set("b", key: 2, in: "c")
+    }
+    _ = record.take()
+    try database.write { tx in
+      try tx.replaceObject("a", key: 1, in: "c")
+      try tx.replaceMetadata(1, key: 1, in: "c")
+      try tx.touchRow(key: 1, in: "c")
+      try tx.remove(key: 1, in: "c")
+      try tx.remove(keys: [1, 3], in: "c")
+      try tx.removeAll(in: "empty")
+    }
+    #expect(record.take() == [])
+  }
+
+  @Test func `many rows are told of one by one, all rows of all collections once`() throws {
+    try database.register(Recorder(name: "r", record: record), as: "r")
+    try database.write { tx in
+      for key in 1...4 { try tx.set("x", key: key, in: "c") }
+      try tx.set("y", key: 9, in: "d")
+    }
+    _ = record.take()
+    try database.write { tx in #expect(throws: Never.self) { try tx.remove(keys: [2, 3, 2, 7], in: "c") } }
+    #expect(record.take().filter { $0.contains("did") } == ["r didRemove c/2", "r didRemove c/3"])
+    try database.write { tx in _ = try tx.removeAll(in: "c") }
+    #expect(record.take().filter { $0.contains("did") } == ["r didRemove c/1", "r didRemove c/4"])
+    try database.write { tx in _ = try tx.removeAll() }
+    #expect(record.take() == ["r willRemoveAll", "r didRemoveAll"])
+  }
+
+  @Test func `dependencies hear first, then who was registered first, also behind a reopening`() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    func register(_ database: Database, _ name: String, _ dependencies: [String] = []) throws {
+      try database.register(Recorder(name: name, record: record, dependencies: dependencies), as: name)
+    }
+    func heard(_ database: Database, _ key: Int) throws -> [String] {
+      try database.write { tx in try tx.set("x", key: key, in: "c") }
+      return record.take().filter { $0.contains("didInsert") }.map { String($0.prefix(1)) }
+    }
+    var database = try Database.open(at: path)
+    try register(database, "b")
+    try register(database, "a")
+    try register(database, "z", ["a"])
+    #expect(try heard(database, 1) == ["b", "a", "z"])
+    try database.close()
+    database = try Database.open(at: path)
+    try register(database, "a")
+    try register(database, "z", ["a"])
+    try register(database, "b")
+    #expect(try heard(database, 2) == ["b", "a", "z"])
+    let error = #expect(throws: DatabaseError.self) { try register(database, "q", ["nowhere"]) }
+    #expect(error?.code == .unknownExtension)
+    #expect(try database.unregister("a") == ["a", "z"])
+    #expect(try heard(database, 3) == ["b"])
+    try database.close()
+  }
+
+  @Test func `a row that a hook writes is there at once, and told of behind the change that caused it`() throws {
+    var first = Hooks(scope: .only(["c"]))
+    first.didModify = { tx, row, _ in try tx.set("echo", key: try row.key(as: Int.self) + 100, in: "echoes") }
+    try database.register(first, as: "first")
+    try database.register(Recorder(name: "r", record: record), as: "r")
+    try database.write { tx in try tx.set("a", key: 1, in: "c") }
+    #expect(
+      record.take() == [
+        "r willInsert c/1: a -, there is nothing", "r willInsert echoes/101: echo -, there is nothing",
+        "r didInsert c/1: a -, there is a", "r didInsert echoes/101: echo -, there is echo",
+      ])
+  }
+
+  @Test func `a will hook that throws refuses the operation, and nothing else`() throws {
+    struct Refused: Error {}
+    var hooks = Hooks()
+    hooks.willModify = { _, row, _ in if try row.object(as: String.self) == "bad" { throw Refused() } }
+    hooks.willRemove = { _, row in if try row.key(as: Int.self) == 1 { throw Refused() } }
+    try database.register(hooks, as: "hooks")
+    var refusals = 0
+    try database.write { tx in
+      try tx.set("good", key: 1, in: "c")
+      do { try tx.set("bad", key: 2, in: "c") } catch is Refused { refusals += 1 }
+      do { try tx.set("bad", key: 1, in: "c") } catch is Refused { refusals += 1 }
+      do { try tx.remove(key: 1, in: "c") } catch is Refused { refusals += 1 }
+      try tx.set("good", key: 3, in: "c")
+    }
+    #expect(refusals == 3)
+    let (keys, object) = try database.read { tx in
+      (try tx.keys(Int.self, in: "c"), try tx.object(String.self, key: 1, in: "c"))
+    }
+    #expect(keys == [1, 3])
+    #expect(object == "good")
+  }
+
+  @Test func `extensions that never settle are stopped, and named`() throws {
+    struct Restless: DatabaseExtension {
+      var versionTag: String { "" }
+      func makeTransaction(_ context: ExtensionContext) -> RestlessTransaction { RestlessTransaction(context) }
+    }
+    final class RestlessTransaction: ExtensionTransaction {
+      typealias Definition = Restless
+      private let context: ExtensionContext
+      private var rounds = 0
+      private var isStirred = false
+      init(_ context: ExtensionContext) { self.context = context }
+      func didInsert(_ row: Row) throws { isStirred = true }
+      func flushPendingChanges() throws -> Bool {
+        guard isStirred else { return false }
+        rounds += 1
+        try context.writeTransaction?.set(rounds, key: rounds, in: "made")
+        return true
+      }
+    }
+    try database.register(Restless(), as: "restless")
+    let error = #expect(throws: DatabaseError.self) { try database.write { tx in try tx.set("a", key: 1, in: "c") } }
+    #expect(error?.code == .doesNotSettle)
+    #expect(error?.message.contains("restless") == true)
+    #expect(try database.read { tx throws in try tx.count() } == 0)
+  }
+
+  @Test func `settings are kept by their kind, on disk or in memory`() throws {
+    struct Keeper: DatabaseExtension {
+      var versionTag: String { "" }
+      func makeTransaction(_ context: ExtensionContext) -> KeeperTransaction { KeeperTransaction(context) }
+    }
+    final class KeeperTransaction: ExtensionTransaction {
+      typealias Definition = Keeper
+      let context: ExtensionContext
+      init(_ context: ExtensionContext) { self.context = context }
+    }
+    let values: [ExtensionSetting] = [
+      .bool(true), .integer(-5), .double(0.1), .string("déjà vu"), .data([0, 255]), .string(""), .bool(false),
+    ]
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    var database = try Database.open(at: path)
+    var keeper = try database.register(Keeper(), as: "keeper")
+    try database.write { [keeper] tx in
+      for (index, value) in values.enumerated() {
+        try tx[keeper].context.set(value, for: "\(index)")
+        try tx[keeper].context.set(value, for: "\(index)", isPersistent: false)
+      }
+    }
+    func read(_ isPersistent: Bool) throws -> [ExtensionSetting?] {
+      try database.read { [keeper] tx in
+        try values.indices.map { try tx[keeper].context.setting("\($0)", isPersistent: isPersistent) }
+      }
+    }
+    #expect(try read(true) == values)
+    #expect(try read(false) == values)
+    try database.close()
+    database = try Database.open(at: path)
+    keeper = try database.register(Keeper(), as: "keeper")
+    #expect(try read(true) == values)
+    #expect(try read(false) == values.map { _ in nil })
+    try database.write { [keeper] tx in try tx[keeper].context.set(nil, for: "0") }
+    #expect(try read(true)[0] == nil)
+    try database.close()
+  }
+}

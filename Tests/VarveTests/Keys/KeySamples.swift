@@ -1,0 +1,156 @@
+import EngineTestSupport
+import Foundation
+import Varve
+
+#if canImport(Darwin)
+  import Darwin
+#elseif canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#endif
+
+/// Values to make keys of: edges, and what a seed gives.
+enum KeySamples {
+  /// Minimum, maximum, zero and what lies around the powers of two, which includes those of 256.
+  static func integerEdges<Value: FixedWidthInteger>(_ type: Value.Type) -> [Value] {
+    var values: Set<Value> = [0, .min, .max, .min + 1, .max - 1]
+    for bit in 0..<Value.bitWidth {
+      let power = Value(1) << bit
+      for near in [power &- 1, power, power &+ 1] {
+        values.insert(near)
+        if Value.isSigned { values.insert(0 &- near) }
+      }
+    }
+    return values.sorted()
+  }
+
+  /// Of any magnitude.
+  static func integer<Value: FixedWidthInteger>(_ random: inout SeededRandom) -> Value {
+    Value.random(in: .min ... .max, using: &random) >> random.below(Value.bitWidth)
+  }
+
+  static let doubleEdges: [Double] = {
+    let positive: [Double] = [
+      0, .leastNonzeroMagnitude, .leastNonzeroMagnitude * 2, .leastNormalMagnitude.nextDown, .leastNormalMagnitude,
+      1e-9, 0.1, 1.0.nextDown, 1, 1.0.nextUp, 2, 255, 256, 1e15, 0x1p53, 1e300, .greatestFiniteMagnitude, .infinity,
+    ]
+    return positive + positive.map { -$0 }
+  }()
+
+  /// Any bits but those of a NaN, or a number of everyday size.
+  static func double(_ random: inout SeededRandom) -> Double {
+    if random.oneIn(2) { return Double(random.below(2_000_001) - 1_000_000) / 64 }
+    let value = Double(bitPattern: random.next())
+    return value.isNaN ? 0 : value
+  }
+
+  static func uuid(_ random: inout SeededRandom) -> UUID {
+    func byte() -> UInt8 { UInt8(truncatingIfNeeded: random.next()) & (random.oneIn(4) ? 0x80 : 0xff) }
+    // Few values in the first bytes, so that later ones decide.
+    let first = UInt8(random.below(2))
+    return UUID(
+      uuid: (
+        first, 0, first, 0xff, byte(), byte(), byte(), byte(), byte(), byte(), byte(), byte(), byte(), byte(), byte(),
+        byte()
+      ))
+  }
+
+  static func data(_ random: inout SeededRandom) -> Data {
+    let alphabet: [UInt8] = [0, 0, 1, 0x7f, 0x80, 0xfe, 0xff, 0xff]
+    let count = random.oneIn(8) ? random.below(100) : random.below(6)
+    return Data((0..<count).map { _ in alphabet[random.below(alphabet.count)] })
+  }
+
+  /// What strings are made of: ASCII, zeros, marks in and out of order, Hangul in both forms, characters that
+  /// compose, that never come back, that are beyond the first plane, and the last ones.
+  static let pieces: [String] = [
+    "a", "b", "A", "e", "o", "z", " ", "~", "\0", "\0\0", "\u{1}", "\u{7f}", "\u{80}", "\u{ff}", "ß", "é", "e\u{301}",
+    "\u{301}", "\u{300}", "\u{323}", "\u{327}", "\u{345}", "\u{34f}", "e\u{323}\u{302}", "e\u{302}\u{323}", "ệ",
+    "\u{344}", "\u{212b}", "Å", "A\u{30a}", "\u{1e9b}\u{323}", "ſ", "ﬁ", "Ω", "\u{2126}", "ά", "\u{1f71}", "и\u{306}",
+    "й", "가", "각", "\u{1100}\u{1161}", "\u{11a8}", "\u{1100}", "\u{1161}", "한", "か\u{3099}", "が", "\u{3099}",
+    "\u{9c7}\u{9be}", "\u{9c7}", "\u{9be}", "\u{5d0}\u{5b7}", "\u{fb2e}", "漢", "\u{f900}", "\u{2f800}", "\u{4000}",
+    "\u{9fff}", "\u{d7ff}", "\u{e000}", "\u{feff}", "\u{fffd}", "\u{ffff}", "😀", "👩‍👩‍👧", "🇸🇪", "\u{1d15e}",
+    "\u{1d165}", "\u{110a5}\u{110ba}", "\u{16d67}\u{16d67}", "\u{16d63}\u{16d67}", "\u{10ffff}", "abcdefgh",
+    "abcdefghijklmnopqrstuvwxyz",
+  ]
+
+  static func string(_ random: inout SeededRandom) -> String {
+    let count = random.oneIn(16) ? random.below(60) : random.below(6)
+    return (0..<count).map { _ in pieces[random.below(pieces.count)] }.joined()
+  }
+
+  static func optional<Value>(_ random: inout SeededRandom, _ value: (inout SeededRandom) -> Value) -> Value? {
+    random.oneIn(4) ? nil : value(&random)
+  }
+}
+
+/// Checks of encodings against the values that they stand for.
+enum KeyCheck {
+  /// Negative, zero or positive as the first sorts before, with or after the second: `memcmp`, then length.
+  static func compare(_ first: [UInt8], _ second: [UInt8]) -> Int {
+    // Safety: no more bytes are compared than both have.
+    let order = unsafe first.withUnsafeBytes { left in
+      unsafe second.withUnsafeBytes { right in
+        left.count == 0 || right.count == 0
+          ? 0 : unsafe memcmp(left.baseAddress!, right.baseAddress!, min(left.count, right.count))
+      }
+    }
+    return order != 0 ? Int(order) : first.count - second.count
+  }
+
+  /// The first of all pairs whose encodings are not ordered as the keys are, or are not equal as they are, or the
+  /// first key that does not come back; nil if there is none.
+  static func firstMisorder<Key: KeyCodable>(
+    _ keys: [Key], _ isLess: (Key, Key) -> Bool
+  ) throws -> String? {
+    let encoded = try keys.map { try $0.encoded() }
+    for (key, bytes) in zip(keys, encoded) where try Key.decoded(from: bytes) != key {
+      return "\(key) does not come back from \(bytes)"
+    }
+    for (left, leftBytes) in zip(keys, encoded) {
+      for (right, rightBytes) in zip(keys, encoded) {
+        let order = compare(leftBytes, rightBytes)
+        if (order < 0) != isLess(left, right) || (order == 0) != (left == right) {
+          return "\(left) and \(right), encoded as \(leftBytes) and \(rightBytes)"
+        }
+      }
+    }
+    return nil
+  }
+
+  static func firstMisorder<Key: KeyCodable & Comparable>(_ keys: [Key]) throws -> String? {
+    try firstMisorder(keys, <)
+  }
+}
+
+struct ISBN: RawRepresentable, Codable, Hashable, Sendable, KeyCodable { var rawValue: String }
+
+enum Shelf: Int, KeyCodable, CaseIterable { case fiction = -1, science = 3, poetry = 1000 }
+
+enum Language: String, KeyCodable, CaseIterable { case swedish = "sv", english = "en" }
+
+/// A key type of a program, put together from parts, one of which is a key of another type.
+struct Place: KeyCodable, Comparable {
+  var country: String
+  var shelf: Shelf?
+  var number: Int
+
+  static var keyType: KeyType { .compound(.string, .optional(.integer), .integer) }
+
+  func encodeKey(into encoder: inout KeyEncoder) throws {
+    try encoder.encode(country)
+    try encoder.encode(shelf)
+    try encoder.append(integer: number)
+  }
+
+  static func decodeKey(from decoder: inout KeyDecoder) throws -> Place {
+    Place(country: try decoder.decodeString(), shelf: try decoder.decode(), number: try decoder.decodeInteger())
+  }
+
+  static func < (left: Place, right: Place) -> Bool {
+    (left.country, left.shelf?.rawValue ?? .min, left.number) < (
+      right.country, right.shelf?.rawValue ?? .min, right.number
+    )
+  }
+}

@@ -1,0 +1,338 @@
+import EngineTestSupport
+import Foundation
+import Synchronization
+import Testing
+import Varve
+
+/// What goes wrong in CodableDatastore, by the numbers of the study, as far as it concerns stores: here it goes right.
+///
+/// D2 and the part of D1, D4 and D5 that is about indexes belong to the tests of indexes, D16 to those of changes.
+struct DefectTests {
+  @Test(arguments: StorePlace.allCases)
+  func `D1: dates are keys with their full precision`(place: StorePlace) async throws {
+    struct Event: Codable, Identifiable, Hashable, Sendable {
+      var id: Date
+      var text: String
+    }
+    struct EventFormat: StoreFormat {
+      static let defaultKey = "events"
+      typealias Instance = Event
+    }
+    let open = try place.open()
+    let events = Store<EventFormat>(in: open.database)
+    let date = Date(timeIntervalSinceReferenceDate: 700_000_000.123_456_7)
+    try await events.persist(Event(id: date, text: "first"))
+    #expect(try await events.load(date...(date + 1)).collect().count == 1)
+    #expect(try await events.load((date - 1)..<date).collect().isEmpty)
+    #expect(try await events.update(Event(id: date, text: "second")).text == "first")
+    #expect(try await events.load(...).first?.id == date)
+    #expect(try await events.delete(date).text == "second")
+    #expect(try await events.count == 0)
+  }
+
+  @Test(arguments: [true, false])
+  func `D3: another type of identifier is an error, and the rows stay`(isDefined: Bool) async throws {
+    struct Renamed: StoreFormat {
+      static let defaultKey = "notes"
+      struct Instance: Codable, Identifiable, Sendable { var id: String }
+    }
+    let directory = try TemporaryDirectory()
+    var database = try OpenDatabase.database(in: directory)
+    try await Store<NoteFormat>(in: database).persist(contentsOf: (1...5).map(Note.init))
+    try await database.close()
+    if isDefined {
+      var definition = DatabaseDefinition()
+      try definition.add(Renamed.self)
+      #expect(errorCode { _ = try OpenDatabase.database(in: directory, definition) } == .definitionDiffers)
+    } else {
+      database = try OpenDatabase.database(in: directory)
+      let store = Store<Renamed>(in: database)
+      #expect(await errorCode { _ = try await store.count } == .definitionDiffers)
+      #expect(await errorCode { try await store.migrate() } == .definitionDiffers)
+      #expect(await errorCode { try await store.persist(Renamed.Instance(id: "a")) } == .definitionDiffers)
+      try await database.close()
+    }
+    database = try OpenDatabase.database(in: directory)
+    #expect(try await Store<NoteFormat>(in: database).load(...).collect() == (1...5).map(Note.init))
+    try await database.close()
+  }
+
+  @Test(arguments: StorePlace.allCases)
+  func `D4: a store that is used first in a transaction that throws is as if it never was`(place: StorePlace)
+    async throws
+  {
+    let open = try place.open()
+    let books = Store<BookFormat>(in: open.database)
+    let book = Book(id: UUID(), title: "Emma", authors: ["Austen"])
+    #expect(throws: StoreStop.self) {
+      try open.writing { tx in
+        try books.persist(book, in: tx)
+        throw StoreStop()
+      }
+    }
+    await #expect(throws: StoreStop.self) {
+      try await open.database.perform {
+        try await books.persist(book)
+        throw StoreStop()
+      }
+    }
+    #expect(try await books.count == 0)
+    #expect(try await books.load(...).collect().isEmpty)
+    #expect(try open.reading { tx in try tx.collections() }.isEmpty)
+    #expect(try await books.persist(book) == nil)
+    #expect(try await books.load(book.id) == book)
+    #expect(try await books.migrate() == 0)
+  }
+
+  @Test(arguments: StorePlace.allCases)
+  func `D5: a store that is used first in a read goes on behind it`(place: StorePlace) async throws {
+    let open = try place.open()
+    let books = Store<BookFormat>(in: open.database)
+    #expect(try open.reading { tx in try books.count(in: tx) } == 0)
+    let book = Book(id: UUID(), title: "Emma", authors: ["Austen"])
+    try await books.persist(book)
+    #expect(try open.reading { tx in try books.load(book.id, in: tx) } == book)
+    #expect(try await books.modify(book.id) { $0.year = 1815 }.year == 1815)
+  }
+
+  @Test(arguments: StorePlace.allCases)
+  func `D6: a write inside of a read throws, and is not shown and lost`(place: StorePlace) async throws {
+    let open = try place.open()
+    let notes = Store<NoteFormat>(in: open.database)
+    try open.reading { tx throws in
+      #expect(errorCode { try open.writing { inner in _ = try notes.persist(Note(1), in: inner) } } == .writeInsideRead)
+      #expect(try notes.load(1, in: tx) == nil)
+    }
+    let readOnly = Store<NoteFormat>(in: try SharedBackend().readOnlyAfterOpening().open())
+    #expect(await errorCode { try await readOnly.persist(Note(1)) } == .readOnly)
+    #expect(await errorCode { try await readOnly.truncate() } == .readOnly)
+  }
+
+  @Test(arguments: StorePlace.allCases)
+  func `D7: a long key is stored, one that is too long refused before anything is written`(
+    place: StorePlace
+  ) async throws {
+    let open = try place.open()
+    let store = DataStore("long", key: String.self, in: open.database)
+    let long = String(repeating: "k", count: 9_000)
+    try await store.persist([1], for: long)
+    try await store.persist([2], for: "short")
+    #expect(try await store.load(long) == Data([1]))
+    #expect(try await store.load(...).collect() == [Data([1]), Data([2])])
+    let tooLong = String(repeating: "k", count: 70_000)
+    try open.writing { tx throws in
+      try store.persist([3], for: "before", in: tx)
+      #expect(errorCode { try store.persist([4], for: tooLong, in: tx) } == .keyTooLong)
+      #expect(errorCode { _ = try store.load(tooLong, in: tx) } == .keyTooLong)
+    }
+    #expect(try await store.count == 3)
+    #expect(try await store.delete(long) == Data([1]))
+  }
+
+  @Test(arguments: StorePlace.allCases)
+  func `D8: an emptied store is empty in both directions`(place: StorePlace) async throws {
+    let open = try place.open()
+    let notes = Store<NoteFormat>(in: open.database)
+    try await notes.persist(contentsOf: (1...300).map(Note.init))
+    for id in 1...300 { try await notes.delete(id) }
+    #expect(try await notes.load(..., descending: true).collect().isEmpty)
+    #expect(try await notes.load(...).collect().isEmpty)
+    #expect(try await notes.load(5..., descending: true).first == nil)
+    #expect(try open.reading { tx in try Array(notes.load(..., descending: true, in: tx)) }.isEmpty)
+    #expect(try await notes.count == 0)
+  }
+
+  @Test func `D9: a reader beside a writer sees each new commit`() async throws {
+    let directory = try TemporaryDirectory()
+    let writer = try OpenDatabase.database(in: directory)
+    let written = Store<NoteFormat>(in: writer)
+    try await written.persist(Note(1))
+    var options = DatabaseOptions()
+    options.follows = true
+    let reader = try OpenDatabase.database(in: directory, options: options)
+    let read = Store<NoteFormat>(in: reader)
+    for id in 2...5 {
+      try await written.persist(Note(id))
+      try await written.delete(id - 1)
+      #expect(try await read.load(...).collect() == [Note(id)])
+      #expect(try await read.load(id) == Note(id))
+    }
+    // Also one that is written first while the reader is open, by each way to read it.
+    try await Store<NoteFormat>(in: writer, key: "later").persist(Note(9))
+    #expect(try await Store<NoteFormat>(in: reader, key: "later").load(...).collect() == [Note(9)])
+    try await DataStore("last", key: Int.self, in: writer).persist([1], for: 1)
+    #expect(try await DataStore("last", key: Int.self, in: reader).load(1) == Data([1]))
+    #expect(await errorCode { try await read.persist(Note(1)) } == .readOnly)
+    try await reader.close()
+    try await writer.close()
+  }
+
+  @Test(arguments: StorePlace.allCases)
+  func `D10: two stores in one read are of one instant`(place: StorePlace) async throws {
+    let open = try place.open()
+    let first = Store<NoteFormat>(in: open.database, key: "first")
+    let second = Store<NoteFormat>(in: open.database, key: "second")
+    func write(_ text: String) async throws {
+      try await open.database.write { tx in
+        try first.persist(Note(id: 1, text: text), in: tx)
+        try second.persist(Note(id: 1, text: text), in: tx)
+      }
+    }
+    try await write("old")
+    let gate = Gate()
+    gate.shut()
+    // The read waits on a thread of its own between the two stores.
+    let seen = Mutex<[String?]>([])
+    let reading = Thread {
+      do {
+        try open.reading { tx in
+          let one = try first.load(1, in: tx)?.text
+          gate.pass()
+          let other = try second.load(1, in: tx)?.text
+          seen.withLock { $0 = [one, other] }
+        }
+      } catch {
+        Issue.record(error)
+        seen.withLock { $0 = [nil] }
+      }
+    }
+    reading.start()
+    gate.waitUntilHeld()
+    try await write("new")
+    gate.open()
+    while seen.withLock({ $0.isEmpty }) { await Task.yield() }
+    #expect(seen.withLock { $0 } == ["old", "old"])
+    #expect(try await second.load(1)?.text == "new")
+  }
+
+  @Test func `D11: collect gives as many as it was asked for`() async throws {
+    let open = try StorePlace.memory.open()
+    let notes = Store<NoteFormat>(in: open.database)
+    try await notes.persist(contentsOf: (1...5).map(Note.init))
+    #expect(try await notes.load(...).collect(upTo: 0).isEmpty)
+    #expect(try await notes.load(...).collect(upTo: 3).map(\.id) == [1, 2, 3])
+  }
+
+  @Test func `D12: two formats of one key are an error`() async throws {
+    let open = try StorePlace.memory.open()
+    let notes = Store<NoteFormat>(in: open.database, key: "shared")
+    let books = Store<BookFormat>(in: open.database, key: "shared")
+    try await notes.persist(Note(1))
+    #expect(await errorCode { _ = try await books.load(UUID()) } == .alreadyDefined)
+    #expect(await errorCode { try await books.persist(Book(id: UUID(), title: "", authors: [])) } == .alreadyDefined)
+    #expect(await errorCode { try await books.truncate() } == .alreadyDefined)
+    // The same format twice is one.
+    #expect(try await Store<NoteFormat>(in: open.database, key: "shared").load(1) == Note(1))
+  }
+
+  @Test func `D13: a detached write that perform waits for throws, and does not hang`() async throws {
+    var options = DatabaseOptions()
+    options.writerTimeout = .milliseconds(20)
+    let database = try Database.inMemory(options: options)
+    let notes = Store<NoteFormat>(in: database)
+    try await database.perform {
+      try await notes.persist(Note(1))
+      let detached = Task.detached { await errorCode { try await notes.persist(Note(2)) } }
+      #expect(await detached.value == .writerBusy)
+    }
+    #expect(try await notes.load(...).collect() == [Note(1)])
+  }
+
+  @Test func `D14: a sequence is iterated as often as one likes`() async throws {
+    let open = try StorePlace.memory.open()
+    let notes = Store<NoteFormat>(in: open.database)
+    try await notes.persist(contentsOf: (1...5).map(Note.init))
+    let rows = notes.load(...)
+    for _ in 0..<3 { #expect(try await rows.collect().count == 5) }
+  }
+
+  @Test func `D15: versions of strings are in the order of their declaration`() async throws {
+    struct Nine: StoreFormat {
+      static let defaultKey = "versions"
+      enum Version: String, CaseIterable, Sendable { case v9 }
+      static let currentVersion = Version.v9
+      typealias Instance = Note
+      static func decode(_ stored: StoredValue, version: Version) throws -> Note { try stored.decode() }
+    }
+    struct Ten: StoreFormat {
+      static let defaultKey = "versions"
+      enum Version: String, CaseIterable, Sendable { case v9, v10 }
+      static let currentVersion = Version.v10
+      typealias Instance = Note
+      static func decode(_ stored: StoredValue, version: Version) throws -> Note {
+        switch version {
+        case .v9: Note(id: try stored.decode(Note.self).id, text: "converted")
+        case .v10: try stored.decode()
+        }
+      }
+    }
+    let backend = try SharedBackend()
+    try await Store<Nine>(in: try backend.open()).persist(contentsOf: [Note(1), Note(2)])
+    let store = Store<Ten>(in: try backend.open())
+    #expect(try await store.load(1)?.text == "converted")
+    try await store.persist(Note(3))
+    #expect(try await store.migrate(olderThan: .v9) == 0)
+    #expect(try await store.migrate(olderThan: .v10) == 2)
+    #expect(await errorCode { _ = try await Store<Nine>(in: try backend.open()).load(3) } == .unsupportedVersion)
+  }
+
+  @Test func `D17: a task that goes on behind its transaction gets an error`() async throws {
+    let open = try StorePlace.memory.open()
+    let notes = Store<NoteFormat>(in: open.database)
+    let (ended, end) = AsyncStream.makeStream(of: Void.self)
+    let late = try await open.database.perform {
+      try await notes.persist(Note(1))
+      return Task {
+        for await _ in ended {}
+        return await errorCode { try await notes.persist(Note(2)) }
+      }
+    }
+    end.finish()
+    #expect(await late.value == .transactionEnded)
+    #expect(try await notes.count == 1)
+  }
+
+  // MARK: - What was right, and stays
+
+  @Test func `identifiers of strings compare as strings do`() async throws {
+    let open = try StorePlace.memory.open()
+    let store = DataStore("strings", key: String.self, in: open.database)
+    try await store.persist([1], for: "\u{e9}")
+    #expect(try await store.persist([2], for: "e\u{301}") == Data([1]))
+    #expect(try await store.count == 1)
+  }
+
+  @Test(arguments: StorePlace.allCases)
+  func `fifty changes of one instance at once are fifty`(place: StorePlace) async throws {
+    let open = try place.open()
+    let notes = Store<NoteFormat>(in: open.database)
+    try await notes.persist(Note(id: 1, text: ""))
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for _ in 0..<50 { group.addTask { try await notes.modify(1) { $0.text += "x" } } }
+      try await group.waitForAll()
+    }
+    #expect(try await notes.load(1)?.text.count == 50)
+    try await open.database.perform {
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for _ in 0..<50 { group.addTask { try await notes.modify(1) { $0.text += "y" } } }
+        try await group.waitForAll()
+      }
+    }
+    #expect(try await notes.load(1)?.text.count == 100)
+  }
+
+  @Test(arguments: StorePlace.allCases)
+  func `rows are removed and moved under an iteration that does not notice`(place: StorePlace) async throws {
+    let open = try place.open()
+    let notes = Store<NoteFormat>(in: open.database)
+    try await notes.persist(contentsOf: (0..<300).map(Note.init))
+    var seen = 0
+    for try await note in notes.load(...) {
+      try await notes.delete(note)
+      try await notes.persist(Note(note.id + 1_000))
+      seen += 1
+    }
+    #expect(seen == 300)
+    #expect(try await notes.load(...).collect().map(\.id) == Array(1_000..<1_300))
+  }
+}

@@ -1,0 +1,219 @@
+import EngineTestSupport
+import Foundation
+import Testing
+import Varve
+
+/// What is wrong with a format, a type or a key, and when that is said.
+struct FormatDefinitionTests {
+  /// The same collection as notes, with other identifiers.
+  private struct OtherKeys: StoreFormat {
+    static let defaultKey = "notes"
+    struct Instance: Codable, Identifiable, Sendable { var id: String }
+  }
+
+  private struct OtherCoder: StoreFormat {
+    static let defaultKey = "notes"
+    static let coder = CoderKind.json
+    typealias Instance = Note
+    typealias Metadata = Stars
+  }
+
+  private struct OtherStorage: StoreFormat {
+    static let defaultKey = "notes"
+    static let storage = CollectionStorage.own()
+    typealias Instance = Note
+    typealias Metadata = Stars
+  }
+
+  private static func check<Format: StoreFormat>(
+    _ format: Format.Type, on backend: SharedBackend, _ what: String
+  ) async throws {
+    var definition = DatabaseDefinition()
+    try definition.add(format)
+    do {
+      _ = try backend.open(definition)
+      Issue.record("it should not open")
+    } catch let error as DatabaseError {
+      #expect(error.code == .definitionDiffers)
+      #expect(error.collection == "notes")
+      #expect(error.message.contains(what), "\(error)")
+    }
+    let store = Store<Format>(in: try backend.open())
+    #expect(await errorCode { _ = try await store.count } == .definitionDiffers)
+    #expect(await errorCode { _ = try await store.load(...).collect() } == .definitionDiffers)
+    #expect(await errorCode { try await store.truncate() } == .definitionDiffers)
+  }
+
+  @Test func `another type of key, coder or storage is an error at open or at first use, never an empty store`()
+    async throws
+  {
+    let backend = try SharedBackend()
+    try await Store<NoteFormat>(in: try backend.open()).persist(Note(1))
+    try await Self.check(OtherKeys.self, on: backend, "key type is int")
+    try await Self.check(OtherCoder.self, on: backend, "coder is binary")
+    try await Self.check(OtherStorage.self, on: backend, "storage is shared")
+    #expect(try await Store<NoteFormat>(in: try backend.open()).load(1) == Note(1))
+  }
+
+  @Test func `a format is added once`() throws {
+    var definition = DatabaseDefinition()
+    try definition.add(NoteFormat.self)
+    try definition.add(NoteFormat.self, key: "other notes")
+    #expect(errorCode { try definition.add(NoteFormat.self) } == .alreadyDefined)
+    #expect(errorCode { try definition.add(OtherKeys.self) } == .alreadyDefined)
+    #expect(
+      errorCode { try definition.add(CollectionDefinition("notes", Note.self, key: Int.self)) } == .alreadyDefined)
+    try definition.add(Item.self)
+    #expect(errorCode { try definition.add(Item.self, coder: .json) } == .alreadyDefined)
+    try definition.addData("data", key: String.self)
+    #expect(errorCode { try definition.addData("data", key: Int.self, metadata: Int.self) } == .alreadyDefined)
+  }
+
+  @Test func `a definition that contradicts itself is refused, and the store of it too`() async throws {
+    struct Nameless: StoreFormat {
+      static let defaultKey = ""
+      typealias Instance = Note
+    }
+    struct Forgetful: DecoderTableFormat {
+      static let defaultKey = "forgetful"
+      enum Version: String, CaseIterable, Sendable { case first, second, third }
+      static let currentVersion = Version.third
+      typealias Instance = Note
+      static let decoders: Decoders = [.second: { try $0.decode() }]
+    }
+    struct Doubled: StoreFormat {
+      static let defaultKey = "doubled"
+      struct Version: RawRepresentable, CaseIterable, Hashable, Sendable {
+        var rawValue: String
+        var isOther = false
+        init(rawValue: String) { self.rawValue = rawValue }
+        init(_ isOther: Bool) {
+          self.init(rawValue: "same")
+          self.isOther = isOther
+        }
+        static let allCases = [Version(false), Version(true)]
+      }
+      static let currentVersion = Version(true)
+      typealias Instance = Note
+      static func decode(_ stored: StoredValue, version: Version) throws -> Note { try stored.decode() }
+    }
+    struct Homeless: StoreFormat {
+      static let defaultKey = "homeless"
+      struct Version: RawRepresentable, CaseIterable, Hashable, Sendable {
+        var rawValue: Int
+        static let allCases = [Version(rawValue: 1)]
+      }
+      static let currentVersion = Version(rawValue: 2)
+      typealias Instance = Note
+      static func decode(_ stored: StoredValue, version: Version) throws -> Note { try stored.decode() }
+    }
+    let open = try StorePlace.memory.open()
+    func check<Format: StoreFormat>(_ format: Format.Type, _ what: String) async where Format.Instance == Note {
+      var definition = DatabaseDefinition()
+      do {
+        try definition.add(format)
+        Issue.record("it should be refused")
+      } catch {
+        #expect((error as? DatabaseError)?.code == .invalidDefinition)
+        #expect("\(error)".contains(what), "\(error)")
+      }
+      #expect(await errorCode { try await Store<Format>(in: open.database).persist(Note(1)) } == .invalidDefinition)
+    }
+    await check(Nameless.self, "empty")
+    await check(Forgetful.self, "\"first\", \"third\"")
+    await check(Doubled.self, "one raw value")
+    await check(Homeless.self, "current version")
+    let nameless = DataStore("", key: Int.self, in: open.database)
+    #expect(await errorCode { try await nameless.persist(Data(), for: 1) } == .invalidDefinition)
+    #expect(try open.reading { tx in try tx.collections() }.isEmpty)
+  }
+
+  @Test(arguments: CoderKind.allCases.filter { $0 != .raw }, [CollectionStorage.shared, .own()])
+  func `instances and metadata are kept by each coder and in each storage`(
+    coder: CoderKind, storage: CollectionStorage
+  ) async throws {
+    let backend = try SharedBackend()
+    var definition = DatabaseDefinition()
+    try definition.add(Photo.self, coder: coder, storage: storage)
+    for isLast in [false, true] {
+      let database = try backend.open(definition)
+      let photos = Photo.store(in: database)
+      if isLast {
+        #expect(try await photos.load(1) == Photo(id: 1, name: "one", metadata: Photo.Size(width: 7)))
+        #expect(try await photos.load(2) == Photo(id: 2, name: "two"))
+        #expect(try await photos.truncate() == 2)
+      } else {
+        try await photos.persist(Photo(id: 1, name: "one", metadata: Photo.Size(width: 7)))
+        try await photos.persist(Photo(id: 2, name: "two"))
+      }
+      try await database.close()
+    }
+  }
+
+  @Test func `a type that is not in the definition takes the coder and the storage of its collection`() async throws {
+    let backend = try SharedBackend()
+    var definition = DatabaseDefinition()
+    try definition.add(Item.self, coder: .json, storage: .own())
+    try definition.addData("data", key: Int.self, storage: .own())
+    var database = try backend.open(definition)
+    try await Item(id: "a", count: 1).write(to: database)
+    try await DataStore("data", key: Int.self, in: database).persist([1], for: 1)
+    database = try backend.open()
+    #expect(try await Item.read(from: database).byKey("a")?.count == 1)
+    #expect(try await DataStore("data", key: Int.self, in: database).load(1) == Data([1]))
+    #expect(
+      try await database.read { tx in try tx.objectBytes(key: "a", in: "items") }
+        == Array(#"{"count":1,"id":"a"}"#.utf8))
+  }
+
+  @Test func `a new collection of a type that is not in the definition has the coder of the options`() async throws {
+    var options = DatabaseOptions()
+    options.coder = .json
+    let database = try Database.inMemory(options: options)
+    try await Item(id: "a", count: 1).write(to: database)
+    #expect(
+      try await database.read { tx in try tx.objectBytes(key: "a", in: "items") }
+        == Array(#"{"count":1,"id":"a"}"#.utf8))
+  }
+
+  @Test func `a type works with a collection that a format, or a plain definition, of the same type has`() async throws
+  {
+    struct Tagged: Persistable, Hashable {
+      static let collection = "tagged"
+      var id: Int
+      var tag: String
+    }
+    struct TaggedFormat: StoreFormat {
+      static let defaultKey = "tagged"
+      enum Version: Int, CaseIterable, Sendable { case one = 1, two }
+      static let currentVersion = Version.two
+      typealias Instance = Tagged
+      static func decode(_ stored: StoredValue, version: Version) throws -> Tagged {
+        switch version {
+        case .one: Tagged(id: try stored.decode(Note.self).id, tag: "old")
+        case .two: try stored.decode()
+        }
+      }
+    }
+    let backend = try SharedBackend()
+    struct Older: StoreFormat {
+      static let defaultKey = "tagged"
+      typealias Instance = Note
+    }
+    try await Store<Older>(in: try backend.open()).persist(Note(1))
+    var definition = DatabaseDefinition()
+    try definition.add(TaggedFormat.self)
+    let database = try backend.open(definition)
+    #expect(try await Tagged.read(from: database).byKey(1) == Tagged(id: 1, tag: "old"))
+    try await Tagged(id: 2, tag: "new").write(to: database)
+    #expect(try await Store<TaggedFormat>(in: database).load(...).collect().map(\.tag) == ["old", "new"])
+    #expect(try await Store<TaggedFormat>(in: database).migrate() == 1)
+
+    var plain = DatabaseDefinition()
+    try plain.add(CollectionDefinition("tagged", Tagged.self, key: Int.self))
+    let other = try Database.inMemory(definition: plain)
+    try await Tagged(id: 3, tag: "plain").write(to: other)
+    #expect(try await Tagged.read(from: other).all() == [Tagged(id: 3, tag: "plain")])
+    #expect(await errorCode { _ = try await Store<TaggedFormat>(in: other).load(3) } == .alreadyDefined)
+  }
+}

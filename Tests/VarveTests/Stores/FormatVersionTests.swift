@@ -1,0 +1,261 @@
+import EngineTestSupport
+import Foundation
+import Synchronization
+import Testing
+import Varve
+
+/// Formats with versions: what a newer program reads of an older one's rows, and the other way round.
+struct FormatVersionTests {
+  // Three programs, one behind the other. Their versions are out of the order of their texts on purpose.
+  fileprivate struct First: StoreFormat {
+    static let defaultKey = "cars"
+    enum Version: String, CaseIterable, Sendable { case v9 }
+    static let currentVersion = Version.v9
+    struct Instance: Codable, Identifiable, Hashable, Sendable {
+      var id: Int
+      var name: String
+    }
+    typealias Metadata = Int
+    static func decode(_ stored: StoredValue, version: Version) throws -> Instance { try stored.decode() }
+    static func decodeMetadata(_ stored: StoredValue, version: Version) throws -> Int { try stored.decode() }
+  }
+
+  fileprivate struct Second: StoreFormat {
+    static let defaultKey = "cars"
+    enum Version: String, CaseIterable, Sendable { case v9, v10 }
+    static let currentVersion = Version.v10
+    struct Instance: Codable, Identifiable, Hashable, Sendable {
+      var id: Int
+      var maker: String
+      var model: String
+    }
+    typealias Metadata = Double
+    static func decode(_ stored: StoredValue, version: Version) throws -> Instance {
+      switch version {
+      case .v9:
+        let parts = try stored.decode(First.Instance.self)
+        let names = parts.name.split(separator: " ").map(String.init)
+        return Instance(id: parts.id, maker: names[0], model: names[1])
+      case .v10: return try stored.decode()
+      }
+    }
+    static func decodeMetadata(_ stored: StoredValue, version: Version) throws -> Double {
+      switch version {
+      case .v9: Double(try stored.decode(Int.self)) / 10
+      case .v10: try stored.decode()
+      }
+    }
+  }
+
+  fileprivate struct Third: DecoderTableFormat {
+    static let defaultKey = "cars"
+    enum Version: String, CaseIterable, Sendable { case v9, v10, final = "Final" }
+    static let currentVersion = Version.final
+    struct Instance: Codable, Identifiable, Hashable, Sendable {
+      var id: Int
+      var title: String
+    }
+    typealias Metadata = String
+    static let decoders: Decoders = [
+      .v9: { try Instance($0.decode(First.Instance.self)) },
+      .v10: { try Instance($0.decode(Second.Instance.self)) },
+      .final: { try $0.decode() },
+    ]
+    static func decodeMetadata(_ stored: StoredValue, version: Version) throws -> String {
+      switch version {
+      case .v9: "\(try stored.decode(Int.self))"
+      case .v10: "\(try stored.decode(Double.self))"
+      case .final: try stored.decode()
+      }
+    }
+  }
+
+  /// One program behind the other on one storage.
+  private static func run<Format: StoreFormat>(
+    _ format: Format.Type, on backend: SharedBackend, defined isDefined: Bool,
+    _ body: (Store<Format>) async throws -> Void
+  ) async throws {
+    var definition = DatabaseDefinition()
+    if isDefined { try definition.add(format) }
+    let database = try backend.open(definition)
+    try await body(Store(in: database))
+    try await database.close()
+  }
+
+  private static func history(_ backend: SharedBackend, _ isDefined: Bool) async throws {
+    try await run(First.self, on: backend, defined: isDefined) { cars async throws in
+      try await cars.persist(First.Instance(id: 1, name: "Saab 900"), metadata: 17)
+      try await cars.persist(First.Instance(id: 2, name: "Fiat 500"))
+    }
+    try await run(Second.self, on: backend, defined: isDefined) { cars async throws in
+      try await cars.persist(Second.Instance(id: 3, maker: "Lada", model: "Niva"), metadata: 2.5)
+    }
+    try await run(Third.self, on: backend, defined: isDefined) { cars async throws in
+      try await cars.persist(Third.Instance(id: 4, title: "Trabant"), metadata: "none")
+    }
+  }
+
+  @Test(arguments: [true, false])
+  func `reads convert from each version that is declared`(isDefined: Bool) async throws {
+    let backend = try SharedBackend()
+    try await Self.history(backend, isDefined)
+    try await Self.run(Third.self, on: backend, defined: isDefined) { cars async throws in
+      #expect(try await cars.load(...).collect().map(\.title) == ["Saab/900", "Fiat/500", "Lada/Niva", "Trabant"])
+      #expect(try await cars.load(ids: [3, 1]).map { $0?.title } == ["Lada/Niva", "Saab/900"])
+      var metadata: [String?] = []
+      for id in 1...4 { metadata.append(try await cars.metadata(of: id)) }
+      #expect(metadata == ["17", nil, "2.5", "none"])
+    }
+  }
+
+  @Test(arguments: [true, false])
+  func `a row of a version that the program does not know is refused, and the others are not`(
+    isDefined: Bool
+  ) async throws {
+    let backend = try SharedBackend()
+    try await Self.history(backend, isDefined)
+    try await Self.run(Second.self, on: backend, defined: isDefined) { cars async throws in
+      #expect(try await cars.load(ids: [1, 2, 3]).map { $0?.model } == ["900", "500", "Niva"])
+      do {
+        _ = try await cars.load(4)
+        Issue.record("a newer row was read")
+      } catch let error as DatabaseError {
+        #expect(error.code == .unsupportedVersion)
+        #expect(error.message.contains("\"Final\""), "\(error)")
+        #expect(error.message.contains("\"v9\", \"v10\""), "\(error)")
+        #expect(error.collection == "cars" && error.key == "4")
+      }
+      let older = Second.Instance(id: 4, maker: "VEB", model: "Sachsenring")
+      #expect(await errorCode { _ = try await cars.load(...).collect() } == .unsupportedVersion)
+      #expect(await errorCode { _ = try await cars.load(ids: [1, 4]) } == .unsupportedVersion)
+      #expect(await errorCode { _ = try await cars.metadata(of: 4) } == .unsupportedVersion)
+      #expect(await errorCode { try await cars.persist(older) } == .unsupportedVersion)
+      #expect(await errorCode { try await cars.persist(older, metadata: 1) } == .unsupportedVersion)
+      #expect(await errorCode { try await cars.persist(contentsOf: [older]) } == .unsupportedVersion)
+      #expect(await errorCode { try await cars.update(older) } == .unsupportedVersion)
+      #expect(await errorCode { try await cars.modify(4) { $0.model = "" } } == .unsupportedVersion)
+      #expect(await errorCode { try await cars.delete(4) } == .unsupportedVersion)
+      #expect(await errorCode { try await cars.migrate() } == .unsupportedVersion)
+      #expect(try await cars.count == 4)
+      #expect(try await cars.contains(4))
+    }
+    try await Self.run(Third.self, on: backend, defined: isDefined) { cars async throws in
+      #expect(try await cars.load(4)?.title == "Trabant", "it is as it was")
+    }
+  }
+
+  @Test func `a program that only reads knows the versions too, and those that it would number itself`() async throws {
+    let backend = try SharedBackend()
+    try await Self.run(First.self, on: backend, defined: true) { cars async throws in
+      try await cars.persist(First.Instance(id: 1, name: "Saab 900"), metadata: 17)
+    }
+    for isDefined in [true, false] {
+      try await Self.run(Third.self, on: backend.readOnly(), defined: isDefined) { cars async throws in
+        #expect(try await cars.load(1)?.title == "Saab/900")
+        #expect(try await cars.metadata(of: 1) == "17")
+        #expect(await errorCode { try await cars.persist(Third.Instance(id: 2, title: "")) } == .readOnly)
+        #expect(await errorCode { try await cars.migrate() } == .readOnly)
+      }
+    }
+  }
+
+  @Test func `rows that no format with versions wrote are of the first`() async throws {
+    struct Plain: StoreFormat {
+      static let defaultKey = "cars"
+      typealias Instance = First.Instance
+      typealias Metadata = Int
+    }
+    let backend = try SharedBackend()
+    try await Self.run(Plain.self, on: backend, defined: false) { cars async throws in
+      try await cars.persist(First.Instance(id: 1, name: "Saab 900"), metadata: 3)
+    }
+    try await Self.run(Third.self, on: backend, defined: true) { cars async throws in
+      #expect(try await cars.load(1)?.title == "Saab/900")
+      #expect(try await cars.metadata(of: 1) == "3")
+      #expect(try await cars.migrate() == 1)
+      #expect(try await cars.migrate() == 0)
+    }
+    try await Self.run(Plain.self, on: backend, defined: true) { cars async throws in
+      #expect(await errorCode { _ = try await cars.load(1) } == .unsupportedVersion)
+      #expect(await errorCode { _ = try await cars.metadata(of: 1) } == .unsupportedVersion)
+      #expect(await errorCode { try await cars.migrate() } == .unsupportedVersion)
+      #expect(
+        await errorCode { try await cars.persist(contentsOf: [First.Instance(id: 1, name: "")]) } == .unsupportedVersion
+      )
+    }
+  }
+
+  @Test func `the rows door reads and writes versions as the store does`() async throws {
+    let backend = try SharedBackend()
+    try await Self.history(backend, true)
+    var definition = DatabaseDefinition()
+    try definition.add(Third.self)
+    let database = try backend.open(definition)
+    let cars = Store<Third>(in: database)
+    let title = try await database.read { tx in try tx.object(Third.Instance.self, key: 1, in: "cars")?.title }
+    #expect(title == "Saab/900")
+    let metadata = try await database.read { tx in try tx.row(key: 3, in: "cars")?.metadata(as: String.self) }
+    #expect(metadata == "2.5")
+    try await database.write { tx in try tx.set(Third.Instance(id: 5, title: "new"), key: 5, in: "cars") }
+    #expect(try await cars.load(5)?.title == "new")
+    #expect(try await cars.migrate() == 3)
+  }
+
+  @Test func `a closure of the program that throws is the cause of the error`() async throws {
+    struct Broken: StoreFormat {
+      static let defaultKey = "cars"
+      enum Version: String, CaseIterable, Sendable { case v9, next }
+      static let currentVersion = Version.next
+      typealias Instance = First.Instance
+      typealias Metadata = Int
+      static func decode(_ stored: StoredValue, version: Version) throws -> Instance { throw StoreStop() }
+      static func decodeMetadata(_ stored: StoredValue, version: Version) throws -> Int { throw StoreStop() }
+    }
+    let backend = try SharedBackend()
+    try await Self.run(First.self, on: backend, defined: true) { cars async throws in
+      try await cars.persist(First.Instance(id: 1, name: "Saab 900"), metadata: 17)
+    }
+    try await Self.run(Broken.self, on: backend, defined: true) { cars async throws in
+      for body: () async throws -> Void in [{ _ = try await cars.load(1) }, { _ = try await cars.metadata(of: 1) }] {
+        do {
+          try await body()
+          Issue.record("it should throw")
+        } catch let error as DatabaseError {
+          #expect(error.code == .decodingFailed)
+          #expect(error.cause is StoreStop)
+          #expect(error.key == "1")
+        }
+      }
+    }
+  }
+
+  @Test func `versions of integers are versions`() async throws {
+    struct Numbered: StoreFormat {
+      static let defaultKey = "numbered"
+      enum Version: Int, CaseIterable, Sendable { case old = 20, new = 3 }
+      static let currentVersion = Version.new
+      struct Instance: Codable, Identifiable, Hashable, Sendable { var id: Int }
+      static func decode(_ stored: StoredValue, version: Version) throws -> Instance {
+        switch version {
+        case .old: Instance(id: -1)
+        case .new: try stored.decode()
+        }
+      }
+    }
+    let backend = try SharedBackend()
+    try await Self.run(Numbered.self, on: backend, defined: true) { store async throws in
+      try await store.persist(Numbered.Instance(id: 1))
+      #expect(try await store.load(1)?.id == 1)
+      #expect(try await store.migrate() == 0)
+    }
+  }
+}
+
+extension FormatVersionTests.Third.Instance {
+  fileprivate init(_ car: FormatVersionTests.First.Instance) {
+    self.init(id: car.id, title: car.name.replacing(" ", with: "/"))
+  }
+  fileprivate init(_ car: FormatVersionTests.Second.Instance) {
+    self.init(id: car.id, title: "\(car.maker)/\(car.model)")
+  }
+}

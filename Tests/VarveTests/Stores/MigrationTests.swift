@@ -1,0 +1,320 @@
+import EngineTestSupport
+import Foundation
+import Synchronization
+import Testing
+import Varve
+
+/// Rewriting what older versions have written.
+struct MigrationTests {
+  fileprivate struct Old: StoreFormat {
+    static let defaultKey = "things"
+    enum Version: String, CaseIterable, Sendable { case old = "z" }
+    static let currentVersion = Version.old
+    struct Instance: Codable, Identifiable, Hashable, Sendable {
+      var id: Int
+      var number: Int
+    }
+    typealias Metadata = Int
+    static func decode(_ stored: StoredValue, version: Version) throws -> Instance { try stored.decode() }
+    static func decodeMetadata(_ stored: StoredValue, version: Version) throws -> Int { try stored.decode() }
+  }
+
+  fileprivate struct Middle: StoreFormat {
+    static let defaultKey = "things"
+    enum Version: String, CaseIterable, Sendable { case old = "z", middle = "y" }
+    static let currentVersion = Version.middle
+    struct Instance: Codable, Identifiable, Hashable, Sendable {
+      var id: Int
+      var text: String
+    }
+    typealias Metadata = String
+    static func decode(_ stored: StoredValue, version: Version) throws -> Instance {
+      switch version {
+      case .old:
+        let old = try stored.decode(Old.Instance.self)
+        if old.number < 0 { throw StoreStop() }
+        return Instance(id: old.id, text: "\(old.number)")
+      case .middle: return try stored.decode()
+      }
+    }
+    static func decodeMetadata(_ stored: StoredValue, version: Version) throws -> String {
+      switch version {
+      case .old: "\(try stored.decode(Int.self))"
+      case .middle: try stored.decode()
+      }
+    }
+  }
+
+  /// The same as the last one in what it stores; reads what the last one wrote, and nothing older.
+  fileprivate struct New: StoreFormat {
+    static let defaultKey = "things"
+    enum Version: String, CaseIterable, Sendable { case old = "z", middle = "y", new = "x" }
+    static let currentVersion = Version.new
+    typealias Instance = Middle.Instance
+    typealias Metadata = String
+    static func decode(_ stored: StoredValue, version: Version) throws -> Instance {
+      if version == .old { throw StoreStop() }
+      return try stored.decode()
+    }
+    static func decodeMetadata(_ stored: StoredValue, version: Version) throws -> String {
+      if version == .old { throw StoreStop() }
+      return try stored.decode()
+    }
+  }
+
+  private static func filled(_ count: Int) throws -> SharedBackend {
+    let backend = try SharedBackend()
+    let open = OpenDatabase(try backend.open(), nil)
+    let store = Store<Old>(in: open.database)
+    try open.writing { tx in
+      for id in 0..<count {
+        try store.persist(Old.Instance(id: id, number: id), metadata: id.isMultiple(of: 3) ? id : nil, in: tx)
+      }
+    }
+    return backend
+  }
+
+  /// Everything by a format that can't read what was not migrated.
+  private static func checkNew(_ backend: SharedBackend, _ count: Int) async throws {
+    let store = Store<New>(in: try backend.open())
+    #expect(try await store.load(...).collect().map(\.text) == (0..<count).map(String.init))
+    #expect(try await store.metadata(of: 0) == "0")
+    #expect(try await store.metadata(of: 1) == nil)
+    #expect(try await store.metadata(of: count - count % 3) == (count % 3 == 0 ? nil : "\(count - count % 3)"))
+  }
+
+  @Test func `every row of an older version is rewritten once, a thousand a transaction, and progress told`()
+    async throws
+  {
+    let backend = try Self.filled(2_500)
+    let store = Store<Middle>(in: try backend.open())
+    try await store.persist(Middle.Instance(id: 10, text: "10"))
+    backend.setBack()
+    let told = Mutex<[BuildProgress]>([])
+    #expect(try await store.migrate { progress in told.withLock { $0.append(progress) } } == 2_499)
+    #expect(backend.asked.commits == 3)
+    let fractions = told.withLock { $0.map(\.fraction) }
+    #expect(fractions.count == 3 && fractions == fractions.sorted() && fractions.last == 1)
+    #expect(told.withLock { $0.allSatisfy { $0.rowsTotal == 2_500 } })
+    backend.setBack()
+    told.withLock { $0 = [] }
+    #expect(try await store.migrate { progress in told.withLock { $0.append(progress) } } == 0)
+    #expect(backend.asked.commits == 0)
+    #expect(told.withLock { $0.map(\.fraction) } == [1])
+    try await Self.checkNew(backend, 2_500)
+  }
+
+  @Test func `a migration that waits on its thread does the same`() throws {
+    let backend = try Self.filled(1_200)
+    let open = OpenDatabase(try backend.open(), nil)
+    let store = Store<Middle>(in: open.database)
+    // The versions and the shape are numbered by commits of their own.
+    try open.writing { tx in try store.insert(Middle.Instance(id: 5_000, text: ""), in: tx) }
+    backend.setBack()
+    #expect(try store.migrate() == 1_200)
+    #expect(backend.asked.commits == 2)
+    #expect(try store.migrate() == 0)
+    let new = Store<New>(in: try backend.open(), key: "things")
+    #expect(try OpenDatabase(new.database, nil).reading { tx in try Array(new.load(..., in: tx)).count } == 1_201)
+  }
+
+  @Test func `one that was interrupted keeps what it has done, and the next one goes on`() async throws {
+    let backend = try Self.filled(3_300)
+    let interrupted = Store<Middle>(in: try backend.open())
+    let task = Task {
+      try await interrupted.migrate { _ in unsafe withUnsafeCurrentTask { task in unsafe task?.cancel() } }
+    }
+    await #expect(throws: CancellationError.self) { try await task.value }
+    // Another start of the program.
+    let store = Store<Middle>(in: try backend.open())
+    backend.setBack()
+    #expect(try await store.load(3_299)?.text == "3299", "reads convert meanwhile")
+    #expect(try await store.migrate() == 2_300)
+    #expect(backend.asked.commits == 3)
+    try await Self.checkNew(backend, 3_300)
+  }
+
+  @Test func `a row that can't be converted is named, and what was rewritten before stays`() async throws {
+    let backend = try Self.filled(2_500)
+    let old = Store<Old>(in: try backend.open())
+    try await old.modify(1_700) { $0.number = -1 }
+    let store = Store<Middle>(in: try backend.open())
+    do {
+      try await store.migrate()
+      Issue.record("it should throw")
+    } catch let error as DatabaseError {
+      #expect(error.code == .decodingFailed)
+      #expect(error.key == "1700")
+    }
+    try await old.modify(1_700) { $0.number = 1_700 }
+    #expect(try await store.migrate() == 1_500)
+    try await Self.checkNew(backend, 2_500)
+  }
+
+  @Test func `others write in between, and what they wrote stays`() async throws {
+    let backend = try Self.filled(2_500)
+    let open = OpenDatabase(try backend.open(), nil)
+    let store = Store<Middle>(in: open.database)
+    let isFirst = Mutex(true)
+    let rewritten = try await store.migrate { _ in
+      guard
+        isFirst.withLock({ first in
+          defer { first = false }
+          return first
+        })
+      else { return }
+      do {
+        try open.writing { tx in
+          try store.delete(5, in: tx)
+          try store.delete(2_000, in: tx)
+          try store.persist(Middle.Instance(id: 2_100, text: "written meanwhile"), in: tx)
+          try store.persist(Middle.Instance(id: -1, text: "new"), in: tx)
+        }
+      } catch {
+        Issue.record(error)
+      }
+    }
+    // Of what is left, 2,000 is gone. 2,100 is current, but its metadata is not.
+    #expect(rewritten == 2_499)
+    #expect(try await store.migrate() == 0)
+    let new = Store<New>(in: try backend.open())
+    #expect(try await new.count == 2_499)
+    #expect(try await new.load(2_100)?.text == "written meanwhile")
+    #expect(try await new.metadata(of: 2_100) == "2100")
+    #expect(try await new.load(...).collect().count == 2_499)
+  }
+
+  @Test func `metadata that is older than its object is rewritten too`() async throws {
+    let backend = try Self.filled(6)
+    let store = Store<Middle>(in: try backend.open())
+    try await store.persist(contentsOf: (0..<6).map { Middle.Instance(id: $0, text: "\($0)") })
+    let new = Store<New>(in: try backend.open())
+    #expect(await errorCode { _ = try await new.metadata(of: 3) } == .decodingFailed)
+    #expect(try await store.migrate() == 2)
+    #expect(try await store.migrate() == 0)
+    #expect(try await new.metadata(of: 3) == "3")
+  }
+
+  @Test func `with a limit, what versions declared before it wrote is rewritten, and the others stay`() async throws {
+    let backend = try Self.filled(4)
+    let middle = Store<Middle>(in: try backend.open())
+    try await middle.persist(contentsOf: [Middle.Instance(id: 10, text: "10"), Middle.Instance(id: 11, text: "11")])
+    let old = Store<NewReadsAll>(in: try backend.open())
+    #expect(try await old.migrate(olderThan: .old) == 0)
+    #expect(try await old.migrate(olderThan: .middle) == 4)
+    #expect(try await old.migrate(olderThan: .middle) == 0)
+    #expect(try await old.migrate() == 2)
+    #expect(try await old.migrate(olderThan: .new) == 0)
+  }
+
+  /// Reads all versions.
+  fileprivate struct NewReadsAll: StoreFormat {
+    static let defaultKey = "things"
+    typealias Version = New.Version
+    static let currentVersion = Version.new
+    typealias Instance = Middle.Instance
+    typealias Metadata = String
+    static func decode(_ stored: StoredValue, version: Version) throws -> Instance {
+      try version == .old ? Middle.decode(stored, version: .old) : stored.decode()
+    }
+    static func decodeMetadata(_ stored: StoredValue, version: Version) throws -> String {
+      try version == .old ? Middle.decodeMetadata(stored, version: .old) : stored.decode()
+    }
+  }
+
+  @Test func `inside of perform it is a part of that, and undone with it`() async throws {
+    let backend = try Self.filled(1_500)
+    let store = Store<Middle>(in: try backend.open())
+    await #expect(throws: StoreStop.self) {
+      try await store.database.perform {
+        #expect(try await store.migrate() == 1_500)
+        #expect(try await store.migrate() == 0)
+        throw StoreStop()
+      }
+    }
+    #expect(try await store.migrate() == 1_500)
+  }
+
+  @Test(arguments: StorePlace.allCases)
+  func `a format with one version has nothing to rewrite, nor has an empty store`(place: StorePlace) async throws {
+    let open = try place.open()
+    let notes = Store<NoteFormat>(in: open.database)
+    let told = Mutex(0)
+    #expect(try await notes.migrate { _ in told.withLock { $0 += 1 } } == 0)
+    try await notes.persist(Note(1), metadata: Stars(stars: 1))
+    #expect(try await notes.migrate { _ in told.withLock { $0 += 1 } } == 0)
+    #expect(told.withLock { $0 } == 2)
+  }
+
+  @Test func `large rows are rewritten fewer at a time`() async throws {
+    let backend = try SharedBackend()
+    struct Large: StoreFormat {
+      static let defaultKey = "large"
+      enum Version: Int, CaseIterable, Sendable { case one = 1, two }
+      static let currentVersion = Version.two
+      struct Instance: Codable, Identifiable, Sendable {
+        var id: Int
+        var text: String
+      }
+      static func decode(_ stored: StoredValue, version: Version) throws -> Instance { try stored.decode() }
+    }
+    struct Unversioned: StoreFormat {
+      static let defaultKey = "large"
+      typealias Instance = Large.Instance
+    }
+    let text = String(repeating: "x", count: 1 << 20)
+    try await Store<Unversioned>(in: try backend.open()).persist(
+      contentsOf: (0..<20).map { Large.Instance(id: $0, text: text) })
+    let store = Store<Large>(in: try backend.open())
+    backend.setBack()
+    #expect(try await store.migrate() == 20)
+    // Eight at a time, and one commit that numbers the versions.
+    #expect(backend.asked.commits == 3 + 1)
+  }
+
+  @Test func `a database on disk is migrated over its starts`() async throws {
+    let directory = try TemporaryDirectory()
+    do {
+      let database = try OpenDatabase.database(in: directory)
+      let store = Store<Old>(in: database)
+      try await store.persist(contentsOf: (0..<1_100).map { Old.Instance(id: $0, number: $0) })
+      try await database.close()
+    }
+    var definition = DatabaseDefinition()
+    try definition.add(Middle.self)
+    for expected in [1_100, 0] {
+      let database = try OpenDatabase.database(in: directory, definition)
+      let store = Store<Middle>(in: database)
+      #expect(try await store.load(1_099)?.text == "1099")
+      #expect(try await store.migrate() == expected)
+      try await database.close()
+    }
+  }
+
+  @Test func `extensions hear of what is rewritten`() async throws {
+    let backend = try Self.filled(5)
+    let open = OpenDatabase(try backend.open(), nil)
+    let store = Store<Middle>(in: open.database)
+    let heard = Mutex<[Int: String]>([:])
+    try await open.database.register(Listening { id, text in heard.withLock { $0[id] = text } }, as: "listening")
+    heard.withLock { $0 = [:] }
+    #expect(try await store.migrate() == 5)
+    #expect(heard.withLock { $0 } == Dictionary(uniqueKeysWithValues: (0..<5).map { ($0, "\($0)") }))
+  }
+
+  private struct Listening: DatabaseExtension {
+    let versionTag = "1"
+    let heard: @Sendable (Int, String) -> Void
+    init(_ heard: @escaping @Sendable (Int, String) -> Void) { self.heard = heard }
+    func makeTransaction(_ context: ExtensionContext) -> ListeningTransaction { ListeningTransaction(heard) }
+  }
+
+  private final class ListeningTransaction: ExtensionTransaction {
+    typealias Definition = Listening
+    private let heard: @Sendable (Int, String) -> Void
+    init(_ heard: @escaping @Sendable (Int, String) -> Void) { self.heard = heard }
+    private func hear(_ row: Row) throws { heard(try row.key(), try row.object(as: Middle.Instance.self).text) }
+    func didUpdate(_ row: Row) throws { try hear(row) }
+    func didReplaceObject(_ row: Row) throws { try hear(row) }
+  }
+}

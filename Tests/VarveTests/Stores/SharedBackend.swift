@@ -1,0 +1,115 @@
+import Synchronization
+import Varve
+import VarveEngine
+
+/// A storage in memory that outlives the databases that are opened over it, as a directory does; it counts what is
+/// asked of it, and how many of its snapshots are alive.
+final class SharedBackend: StorageBackend {
+  private let base: EngineBackend
+  private let counts = Mutex(Counts())
+  let isInMemory: Bool
+  let isReadOnly: Bool
+
+  struct Counts: Sendable {
+    var snapshots = 0
+    var pages: [(rowLimit: Int, byteLimit: Int)] = []
+    var commits = 0
+  }
+
+  init(isInMemory: Bool = true, isReadOnly: Bool = false) throws {
+    base = try EngineBackend(try Engine.open(at: "/shared", environment: .inMemory()), isInMemory: true)
+    self.isInMemory = isInMemory
+    self.isReadOnly = isReadOnly
+  }
+
+  private init(_ base: EngineBackend, isReadOnly: Bool) {
+    self.base = base
+    isInMemory = true
+    self.isReadOnly = isReadOnly
+  }
+
+  /// The same storage for a program that only reads.
+  func readOnly() -> SharedBackend { SharedBackend(base, isReadOnly: true) }
+
+  /// The same, behind one start of a program that has made what a database needs.
+  func readOnlyAfterOpening() throws -> SharedBackend {
+    _ = try open()
+    return readOnly()
+  }
+
+  /// A database over it, as another start of a program has it.
+  func open(_ definition: DatabaseDefinition = DatabaseDefinition()) throws -> Database {
+    try Database.open(self, path: "shared", definition: definition)
+  }
+
+  /// What was asked since it was set back.
+  var asked: Counts { counts.withLock { $0 } }
+
+  func setBack() {
+    counts.withLock { counts in
+      counts.pages = []
+      counts.commits = 0
+    }
+  }
+
+  fileprivate func note(_ body: @Sendable (inout Counts) -> Void) { counts.withLock { body(&$0) } }
+
+  // MARK: - StorageBackend
+
+  var limits: StorageLimits { base.limits }
+  func families() throws -> [StorageFamily] { try base.families() }
+  func createFamily(_ name: String, options: StorageFamilyOptions) throws -> StorageFamily {
+    try base.createFamily(name, options: options)
+  }
+  func dropFamily(_ family: StorageFamily) throws { try base.dropFamily(family) }
+  func snapshot() throws -> any StorageSnapshot { CountedSnapshot(try base.snapshot(), self) }
+
+  func commit(
+    _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
+  ) throws -> any StorageTicket {
+    note { $0.commits += 1 }
+    var check = check
+    if let counted = check?.snapshot as? CountedSnapshot { check?.snapshot = counted.base }
+    return try base.commit(batch, check: check, durability: durability)
+  }
+
+  func changes(since version: CommitVersion) async throws -> CommitVersion { try await base.changes(since: version) }
+  func checkpoint(to path: String, progress: (@Sendable (Double) -> Void)?) throws {
+    try base.checkpoint(to: path, progress: progress)
+  }
+
+  /// The storage stays.
+  func close() throws {}
+}
+
+private final class CountedSnapshot: StorageSnapshot {
+  let base: any StorageSnapshot
+  private let backend: SharedBackend
+
+  init(_ base: any StorageSnapshot, _ backend: SharedBackend) {
+    self.base = base
+    self.backend = backend
+    backend.note { $0.snapshots += 1 }
+  }
+
+  deinit { backend.note { $0.snapshots -= 1 } }
+
+  var version: CommitVersion { base.version }
+
+  func withValue<Result>(
+    of key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Result
+  ) throws -> Result? {
+    try base.withValue(of: key, in: family, body)
+  }
+
+  func values(of keys: [[UInt8]], in family: StorageFamily) throws -> [[UInt8]?] {
+    try base.values(of: keys, in: family)
+  }
+
+  func page(
+    _ range: StorageRange, in family: StorageFamily, isReverse: Bool, byteLimit: Int, rowLimit: Int
+  ) throws -> StoragePage {
+    if family.name == "objects" { backend.note { $0.pages.append((rowLimit, byteLimit)) } }
+    return try base.page(range, in: family, isReverse: isReverse, byteLimit: byteLimit, rowLimit: rowLimit)
+  }
+}

@@ -1,0 +1,117 @@
+import Foundation
+import Testing
+import Varve
+
+/// Walking instances inside of a transaction.
+struct StoreCursorTests {
+  private let open: OpenDatabase
+  private let notes: Store<NoteFormat>
+
+  init() throws {
+    open = try StorePlace.memory.open()
+    notes = Store(in: open.database)
+    try open.writing { [notes] tx in try notes.persist(contentsOf: (1...9).map(Note.init), in: tx) }
+  }
+
+  private func ids(_ load: (ReadTransaction) throws -> StoreCursor<Note>) throws -> [Int] {
+    try open.reading { tx in try Array(load(tx)).map(\.id) }
+  }
+
+  @Test func `all and ranges come in order, in both directions, as many as the limit says`() throws {
+    #expect(try ids { try notes.load(..., in: $0) } == Array(1...9))
+    #expect(try ids { try notes.load(..., descending: true, in: $0) } == (1...9).reversed())
+    #expect(try ids { try notes.load(3..<5, in: $0) } == [3, 4])
+    #expect(try ids { try notes.load(3...5, in: $0) } == [3, 4, 5])
+    #expect(try ids { try notes.load(8..., in: $0) } == [8, 9])
+    #expect(try ids { try notes.load(..<3, in: $0) } == [1, 2])
+    #expect(try ids { try notes.load(...3, descending: true, in: $0) } == [3, 2, 1])
+    #expect(try ids { try notes.load(5..<5, in: $0) } == [])
+    #expect(try ids { try notes.load(..., limit: 2, in: $0) } == [1, 2])
+    #expect(try ids { try notes.load(3..., descending: true, limit: 2, in: $0) } == [9, 8])
+    #expect(try ids { try notes.load(..., limit: 0, in: $0) } == [])
+    #expect(errorCode { _ = try ids { try notes.load(..., limit: -1, in: $0) } } == .invalidArgument)
+  }
+
+  @Test func `next, forEach, compactMap and collect go on where the last one was`() throws {
+    try open.reading { tx throws in
+      var cursor = try notes.load(..., in: tx)
+      #expect(try cursor.next()?.id == 1)
+      #expect(try cursor.collect(upTo: 2).map(\.id) == [2, 3])
+      #expect(try cursor.collect(upTo: 0).isEmpty)
+      #expect(throws: StoreStop.self) {
+        try cursor.forEach { if $0.id == 5 { throw StoreStop() } }
+      }
+      #expect(try cursor.compactMap { $0.id == 7 ? nil : $0.id } == [6, 8, 9])
+      #expect(try cursor.next() == nil)
+    }
+  }
+
+  @Test func `a cursor shows what was there when it was made, with what its transaction had written`() throws {
+    try open.writing { tx throws in
+      try notes.delete(2, in: tx)
+      try notes.insert(Note(20), in: tx)
+      var cursor = try notes.load(..., in: tx)
+      while let note = try cursor.next() {
+        try notes.delete(note, in: tx)
+        try notes.insert(Note(note.id + 100), in: tx)
+      }
+      #expect(try Array(notes.load(..., in: tx)).map(\.id) == [101] + Array(103...109) + [120])
+    }
+  }
+
+  @Test func `a cursor ends with its transaction`() throws {
+    var kept: StoreCursor<Note>?
+    try open.reading { tx throws in kept = try notes.load(..., in: tx) }
+    #expect(errorCode { _ = try kept?.next() } == .transactionEnded)
+  }
+
+  @Test func `identifiers of each type of key are in order`() throws {
+    struct Entry<Key: KeyCodable & Codable>: Codable, Identifiable, Sendable {
+      var id: Key
+    }
+    struct EntryFormat<Key: KeyCodable & Codable>: StoreFormat {
+      static var defaultKey: String { "entries of \(Key.self)" }
+      typealias Instance = Entry<Key>
+    }
+    func check<Key: KeyCodable & Codable & Comparable>(_ keys: [Key]) throws {
+      let store = Store<EntryFormat<Key>>(in: open.database)
+      try open.writing { tx in try store.persist(contentsOf: keys.shuffled().map(Entry.init), in: tx) }
+      try open.reading { tx throws in
+        #expect(try Array(store.load(..., in: tx)).map(\.id) == keys)
+        #expect(try Array(store.load(keys[1]..<keys[3], in: tx)).map(\.id) == Array(keys[1..<3]))
+        #expect(try Array(store.load(...keys[1], descending: true, in: tx)).map(\.id) == [keys[1], keys[0]])
+      }
+    }
+    try check(["", "A", "a", "a\0b", "z", "é", "😀"])
+    try check([-1e300, -1.5, 0, .leastNonzeroMagnitude, 7.25])
+    try check([Int.min, -1, 0, 1, .max])
+    try check([-1e9, 0.000_000_1, 1, 1e9].map(Date.init(timeIntervalSinceReferenceDate:)))
+    try check([UInt8(0), 1, 2, 255])
+  }
+
+  @Test func `identifiers may be compound, optional, or of a raw value`() async throws {
+    struct Shelf: RawRepresentable, Codable, Hashable, Comparable, KeyCodable {
+      var rawValue: String
+      static func < (left: Shelf, right: Shelf) -> Bool { left.rawValue < right.rawValue }
+    }
+    struct Copy: Codable, Hashable, Sendable {
+      var shelf: Shelf
+      var number: Int?
+    }
+    struct CopyFormat: StoreFormat {
+      static let defaultKey = "copies"
+      typealias Instance = Copy
+      typealias Identifier = Compound<Shelf, Int?>
+      static func identifier(of copy: Copy) -> Identifier { Compound(copy.shelf, copy.number) }
+    }
+    let copies = Store<CopyFormat>(in: open.database)
+    let first = Shelf(rawValue: "a")
+    let second = Shelf(rawValue: "b")
+    let all = [Copy(shelf: first), Copy(shelf: first, number: 2), Copy(shelf: second, number: 1)]
+    try await copies.persist(contentsOf: all.reversed())
+    #expect(try await copies.load(...).collect() == all)
+    #expect(try await copies.load(Compound(first, 2)) == all[1])
+    #expect(await errorCode { try await copies.modify(Compound(first, 2)) { $0.number = 3 } } == .invalidArgument)
+    #expect(try await copies.delete(Compound(first, nil)) == all[0])
+  }
+}

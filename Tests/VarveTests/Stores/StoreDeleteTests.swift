@@ -1,0 +1,124 @@
+import Testing
+import Varve
+
+/// Removing instances.
+struct StoreDeleteTests {
+  private func filled(_ place: StorePlace) throws -> (OpenDatabase, Store<NoteFormat>) {
+    let open = try place.open()
+    let notes = Store<NoteFormat>(in: open.database)
+    try open.writing { tx in
+      for id in 1...10 { try notes.insert(Note(id), metadata: Stars(stars: id), in: tx) }
+    }
+    return (open, notes)
+  }
+
+  private func remaining(_ notes: Store<NoteFormat>) async throws -> [Int] {
+    let ids = try await notes.load(...).collect().map(\.id)
+    #expect(try await notes.count == ids.count, "the count is kept")
+    for id in 1...10 where !ids.contains(id) { #expect(try await notes.metadata(of: id) == nil) }
+    return ids
+  }
+
+  @Test(arguments: StorePlace.allCases)
+  func `delete returns what was there, and throws where nothing was`(place: StorePlace) async throws {
+    let (open, notes) = try filled(place)
+    #expect(try await notes.delete(1) == Note(1))
+    #expect(await errorCode { try await notes.delete(1) } == .notFound)
+    #expect(try await notes.delete(Note(id: 2, text: "as the program has it")) == Note(2))
+    #expect(await errorCode { try await notes.delete(Note(2)) } == .notFound)
+    #expect(try await notes.deleteIfPresent(3) == Note(3))
+    #expect(try await notes.deleteIfPresent(3) == nil)
+    #expect(try await notes.deleteIfPresent(Note(4)) == Note(4))
+    #expect(try await notes.deleteIfPresent(Note(4)) == nil)
+    try open.writing { tx throws in
+      #expect(try notes.delete(5, in: tx) == Note(5))
+      #expect(errorCode { try notes.delete(5, in: tx) } == .notFound)
+      #expect(try notes.delete(Note(6), in: tx) == Note(6))
+      #expect(try notes.deleteIfPresent(7, in: tx) == Note(7))
+      #expect(try notes.deleteIfPresent(Note(7), in: tx) == nil)
+    }
+    #expect(try await remaining(notes) == [8, 9, 10])
+  }
+
+  @Test(arguments: StorePlace.allCases)
+  func `several are deleted, each once`(place: StorePlace) async throws {
+    let (open, notes) = try filled(place)
+    #expect(try await notes.delete(ids: [2, 3, 2, 77]) == 2)
+    #expect(try open.writing { tx in try notes.delete(ids: [2, 4, 5], in: tx) } == 2)
+    #expect(try await remaining(notes) == [1, 6, 7, 8, 9, 10])
+  }
+
+  @Test(arguments: StorePlace.allCases)
+  func `a range is deleted`(place: StorePlace) async throws {
+    let (open, notes) = try filled(place)
+    #expect(try await notes.delete(3..<5) == 2)
+    #expect(try await notes.delete(3...5) == 1)
+    try open.writing { tx throws in
+      #expect(try notes.delete(9..., in: tx) == 2)
+      #expect(try notes.delete(..<2, in: tx) == 1)
+      #expect(try notes.delete(100..<200, in: tx) == 0)
+    }
+    #expect(try await remaining(notes) == [2, 6, 7, 8])
+  }
+
+  @Test(arguments: StorePlace.allCases)
+  func `truncate removes all of the store, and nothing else`(place: StorePlace) async throws {
+    let (open, notes) = try filled(place)
+    let others = Store<NoteFormat>(in: open.database, key: "others")
+    try await others.persist(Note(1))
+    #expect(try await notes.truncate() == 10)
+    #expect(try await remaining(notes) == [])
+    try await notes.persist(Note(5))
+    #expect(try open.writing { tx in try notes.truncate(in: tx) } == 1)
+    #expect(try await notes.truncate() == 0)
+    #expect(try await others.count == 1)
+  }
+
+  @Test func `what is deleted in a savepoint that throws is back`() throws {
+    let (open, notes) = try filled(.memory)
+    try open.writing { tx throws in
+      for body: () throws -> Void in [
+        { _ = try notes.delete(2..<5, in: tx) }, { _ = try notes.truncate(in: tx) },
+        { _ = try notes.delete(ids: [1, 2], in: tx) }, { _ = try notes.delete(1, in: tx) },
+      ] {
+        #expect(throws: StoreStop.self) {
+          try tx.savepoint {
+            try body()
+            #expect(try notes.count(in: tx) < 10)
+            throw StoreStop()
+          }
+        }
+        #expect(try notes.count(in: tx) == 10)
+        #expect(try Array(notes.load(..., in: tx)).count == 10)
+        #expect(try notes.metadata(of: 1, in: tx) == Stars(stars: 1))
+      }
+    }
+  }
+
+  @Test func `rows that can't be decoded go by range, by several identifiers and by truncate`() async throws {
+    struct Other: StoreFormat {
+      static let defaultKey = "notes"
+      struct Instance: Codable, Identifiable, Sendable {
+        var id: Int
+        var isOther: Bool
+      }
+    }
+    let backend = try SharedBackend()
+    do {
+      let database = try backend.open()
+      let others = Store<Other>(in: database)
+      for id in 1...6 { try await others.persist(Other.Instance(id: id, isOther: true)) }
+    }
+    let database = try backend.open()
+    let notes = Store<NoteFormat>(in: database)
+    #expect(await errorCode { _ = try await notes.load(1) } == .decodingFailed)
+    #expect(await errorCode { try await notes.delete(1) } == .decodingFailed)
+    #expect(await errorCode { try await notes.persist(Note(1)) } == .decodingFailed)
+    #expect(try await notes.count == 6)
+    #expect(try await notes.delete(1...2) == 2)
+    #expect(try await notes.delete(ids: [3]) == 1)
+    try await notes.persist(contentsOf: [Note(4)])
+    #expect(try await notes.load(4) == Note(4))
+    #expect(try await notes.truncate() == 3)
+  }
+}

@@ -1,0 +1,126 @@
+import EngineTestSupport
+import Foundation
+import Varve
+
+/// Where a test's database lies: every test of the doors that is written for both runs in both.
+enum StorePlace: CaseIterable, Sendable {
+  case memory, disk
+
+  /// A database that is gone with the value.
+  func open(_ definition: DatabaseDefinition = DatabaseDefinition()) throws -> OpenDatabase {
+    switch self {
+    case .memory: return OpenDatabase(try Database.inMemory(definition: definition), nil)
+    case .disk:
+      let directory = try TemporaryDirectory()
+      return OpenDatabase(try OpenDatabase.database(in: directory, definition), directory)
+    }
+  }
+}
+
+/// A database and the directory that goes with it.
+final class OpenDatabase: Sendable {
+  let database: Database
+  private let directory: TemporaryDirectory?
+
+  init(_ database: Database, _ directory: TemporaryDirectory?) {
+    self.database = database
+    self.directory = directory
+  }
+
+  deinit { try? OpenDatabase.close(database) }
+
+  /// The waiting forms, by names that have no other form.
+  func reading<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result { try database.read(body) }
+  func writing<Result>(_ body: (WriteTransaction) throws -> Result) throws -> Result { try database.write(body) }
+
+  static func database(
+    in directory: TemporaryDirectory, _ definition: DatabaseDefinition = DatabaseDefinition(),
+    options: DatabaseOptions = DatabaseOptions()
+  ) throws -> Database {
+    try Database.open(at: directory.path + "/database", definition: definition, options: options)
+  }
+
+  static func close(_ database: Database) throws { try database.close() }
+}
+
+/// The versions of a book as the seed document has them: two have shipped.
+struct BookFormat: StoreFormat {
+  static let defaultKey = "books"
+  static let currentVersion = Version.current
+  enum Version: String, CaseIterable, Sendable { case v1 = "2024-04-01", current = "2024-04-09" }
+
+  typealias Instance = Book
+
+  struct BookV1: Codable, Identifiable, Sendable {
+    var id: UUID
+    var title: String
+    var author: String
+  }
+
+  struct Book: Codable, Identifiable, Hashable, Sendable {
+    var id: UUID
+    var title: String
+    var authors: [String]
+    var year: Int = 0
+  }
+
+  static func decode(_ stored: StoredValue, version: Version) throws -> Book {
+    switch version {
+    case .v1: try Book(stored.decode(BookV1.self))
+    case .current: try stored.decode()
+    }
+  }
+}
+
+extension BookFormat.Book {
+  init(_ book: BookFormat.BookV1) { self.init(id: book.id, title: book.title, authors: [book.author]) }
+}
+
+typealias Book = BookFormat.Book
+
+/// One version, metadata, an identifier of integers.
+struct NoteFormat: StoreFormat {
+  static let defaultKey = "notes"
+  struct Instance: Codable, Identifiable, Hashable, Sendable {
+    var id: Int
+    var text: String
+  }
+  struct Metadata: Codable, Hashable, Sendable { var stars: Int }
+}
+
+typealias Note = NoteFormat.Instance
+typealias Stars = NoteFormat.Metadata
+
+extension Note {
+  init(_ id: Int) { self.init(id: id, text: "note \(id)") }
+}
+
+/// A type with a collection.
+struct Item: Persistable, Hashable {
+  static let collection = "items"
+  var id: String
+  var count: Int
+}
+
+/// A type with a collection, and metadata kept apart.
+struct Photo: Persistable, Hashable {
+  struct Size: Codable, Hashable, Sendable { var width: Int }
+  static let collection = "photos"
+  var id: Int
+  var name: String
+  @KeptApart var metadata: Size? = nil
+}
+
+struct StoreStop: Error {}
+
+/// The code of the error that a body throws; nil where it throws none, or another.
+func errorCode(_ body: () throws -> Void) -> DatabaseError.Code? {
+  do { try body() } catch { return (error as? DatabaseError)?.code }
+  return nil
+}
+
+/// The same of an asynchronous body.
+func errorCode(_ body: () async throws -> Void) async -> DatabaseError.Code? {
+  do { try await body() } catch { return (error as? DatabaseError)?.code }
+  return nil
+}

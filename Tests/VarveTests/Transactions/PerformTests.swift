@@ -1,0 +1,157 @@
+import Synchronization
+import Testing
+import Varve
+
+/// Transactions of tasks: `perform`, and the asynchronous forms of `read` and `write`.
+struct PerformTests {
+  private let database: Database
+  init() throws { database = try Database.inMemory() }
+
+  private struct Stop: Error {}
+
+  private func keys(_ collection: String = "c") throws -> [Int] {
+    try database.read { tx in try tx.keys(Int.self, in: collection) }
+  }
+
+  private func number(_ key: String, in collection: String) throws -> Int? {
+    try database.read { tx in try tx.object(Int.self, key: key, in: collection) }
+  }
+
+  @Test func `calls inside of perform belong to one transaction`() async throws {
+    try await database.perform {
+      try await database.write { tx in try tx.set("a", key: 1, in: "c") }
+      #expect(try await database.read { tx in try tx.keys(Int.self, in: "c") } == [1])
+      // Nobody else sees it: a thread of its own has no task-local.
+      #expect(try await Task.detached { try await database.read { tx in try tx.count(in: "c") } }.value == 0)
+      try await database.write { tx in try tx.set("b", key: 2, in: "c") }
+    }
+    #expect(try keys() == [1, 2])
+  }
+
+  @Test func `perform that throws leaves nothing`() async throws {
+    await #expect(throws: Stop.self) {
+      try await database.perform {
+        try await database.write { tx in try tx.set("a", key: 1, in: "c") }
+        throw Stop()
+      }
+    }
+    #expect(try keys() == [])
+  }
+
+  @Test func `a perform inside of another is undone alone`() async throws {
+    try await database.perform {
+      try await database.write { tx in try tx.set("a", key: 1, in: "c") }
+      await #expect(throws: Stop.self) {
+        try await database.perform {
+          try await database.write { tx in try tx.set("b", key: 2, in: "c") }
+          throw Stop()
+        }
+      }
+      try await database.perform { try await database.write { tx in try tx.set("c", key: 3, in: "c") } }
+    }
+    #expect(try keys() == [1, 3])
+  }
+
+  @Test func `calls of child tasks take turns and all land`() async throws {
+    try await database.perform {
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for number in 0..<50 {
+          group.addTask {
+            try await database.write { tx in
+              let before = try tx.object(Int.self, key: "sum", in: "sums") ?? 0
+              try tx.set(before + 1, key: "sum", in: "sums")
+              try tx.set("x", key: number, in: "c")
+            }
+          }
+        }
+        try await group.waitForAll()
+      }
+    }
+    #expect(try number("sum", in: "sums") == 50)
+    #expect(try keys() == Array(0..<50))
+  }
+
+  @Test func `D17: a task that outlives its perform gets an error`() async throws {
+    let gate = AsyncStream<Void>.makeStream()
+    let late = try await database.perform {
+      Task {
+        for await _ in gate.stream { break }
+        try await database.write { tx in try tx.set("late", key: 1, in: "c") }
+      }
+    }
+    gate.continuation.yield()
+    let error = await #expect(throws: DatabaseError.self) { try await late.value }
+    #expect(error?.code == .transactionEnded)
+    #expect(try keys() == [])
+  }
+
+  @Test func `D13: a detached write that is waited for inside of perform fails, and nothing hangs`() async throws {
+    var options = DatabaseOptions()
+    options.writerTimeout = .milliseconds(20)
+    let database = try Database.inMemory(options: options)
+    let error = await #expect(throws: DatabaseError.self) {
+      try await database.perform(label: "outer") {
+        try await Task.detached { try await database.write { tx in try tx.set("x", key: 1, in: "c") } }.value
+      }
+    }
+    #expect(error?.code == .writerBusy)
+    #expect(error?.message.contains("outer") == true, "\(error?.message ?? "")")
+    try await database.write { tx in try tx.set("x", key: 1, in: "c") }
+  }
+
+  @Test func `a task that is cancelled while it waits for the writer leaves at once`() async throws {
+    let begun = AsyncStream<Void>.makeStream()
+    let end = AsyncStream<Void>.makeStream()
+    let holder = Task {
+      try await database.perform {
+        begun.continuation.yield()
+        for await _ in end.stream { break }
+      }
+    }
+    for await _ in begun.stream { break }
+    let waiter = Task { try await database.write { tx in try tx.set("x", key: 1, in: "c") } }
+    waiter.cancel()
+    await #expect(throws: CancellationError.self) { try await waiter.value }
+    end.continuation.yield()
+    try await holder.value
+    #expect(try keys() == [])
+    try await database.write { tx in try tx.set("x", key: 2, in: "c") }
+    #expect(try keys() == [2])
+  }
+
+  @Test func `task-locals are those of the caller`() async throws {
+    enum Local { @TaskLocal static var name = "none" }
+    let onDisk = database
+    try await Local.$name.withValue("mine") {
+      let seen = try await onDisk.write { _ in Local.name }
+      let read = try await onDisk.read { _ in Local.name }
+      #expect([seen, read] == ["mine", "mine"])
+    }
+  }
+
+  @Test func `writers of many tasks come one after the other`() async throws {
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for _ in 0..<200 {
+        group.addTask {
+          try await database.write { tx in
+            try tx.set((try tx.object(Int.self, key: "n", in: "c2") ?? 0) + 1, key: "n", in: "c2")
+          }
+        }
+      }
+      try await group.waitForAll()
+    }
+    #expect(try number("n", in: "c2") == 200)
+  }
+
+  @Test func `closing waits for what runs, and what comes later is refused`() async throws {
+    let database = database
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for number in 0..<20 { group.addTask { try await database.write { tx in try tx.set(1, key: number, in: "c") } } }
+      try await group.waitForAll()
+    }
+    try await database.close()
+    try await database.close()
+    let error = await #expect(throws: DatabaseError.self) { try await database.read { tx in try tx.count() } }
+    #expect(error?.code == .closed)
+  }
+}

@@ -1,0 +1,167 @@
+import Dispatch
+import Synchronization
+import Testing
+import Varve
+
+/// The rules of transactions on threads.
+struct TransactionRuleTests {
+  private let database: Database
+  init() throws { database = try Database.inMemory() }
+
+  private func code(_ body: () throws -> Void) -> DatabaseError.Code? {
+    do {
+      try body()
+      return nil
+    } catch {
+      return (error as? DatabaseError)?.code
+    }
+  }
+
+  @Test func `a transaction can't be used behind its closure`() throws {
+    var kept: ReadTransaction?
+    try database.read { tx in kept = tx }
+    #expect(code { _ = try kept?.count() } == .transactionEnded)
+    var writing: WriteTransaction?
+    try database.write { tx in writing = tx }
+    #expect(code { try writing?.set(1, key: 1, in: "c") } == .transactionEnded)
+    var rows: RowCursor?
+    try database.write { tx in
+      try tx.set(1, key: 1, in: "c")
+      rows = try tx.rows(in: "c")
+    }
+    #expect(code { _ = try rows?.next() } == .transactionEnded)
+  }
+
+  @Test func `D6: a write inside of a read on the same thread is refused`() throws {
+    try database.read { _ in
+      #expect(code { try database.write { tx in try tx.set(1, key: 1, in: "c") } } == .writeInsideRead)
+    }
+    try database.write { tx in try tx.set(1, key: 1, in: "c") }
+  }
+
+  @Test func `a read inside of a write sees what that has written`() throws {
+    var seen: [Int] = []
+    try database.write { tx in
+      try tx.set(1, key: 7, in: "c")
+      seen = try database.read { inner in try inner.keys(Int.self, in: "c") }
+    }
+    #expect(seen == [7])
+  }
+
+  @Test func `rollback leaves no trace, and the closure goes on reading its writes`() throws {
+    let told = Mutex(0)
+    var seen = 0
+    try database.write { tx in
+      try tx.set(1, key: 1, in: "c")
+      tx.onCommit { told.withLock { $0 += 1 } }
+      tx.rollback()
+      seen = try tx.count(in: "c")
+    }
+    #expect(seen == 1)
+    #expect(told.withLock { $0 } == 0)
+    let (count, collections) = try database.read { tx in (try tx.count(in: "c"), try tx.collections()) }
+    #expect(count == 0)
+    #expect(collections == [])
+  }
+
+  @Test func `whoever waits too long learns who holds the writer`() throws {
+    var options = DatabaseOptions()
+    options.writerTimeout = .milliseconds(10)
+    let database = try Database.inMemory(options: options)
+    let waiting = DispatchSemaphore(value: 0)
+    let found = Mutex<DatabaseError?>(nil)
+    try database.write(label: "the long one") { _ in
+      DispatchQueue.global().async {
+        do {
+          try database.write { tx in try tx.set(1, key: 1, in: "c") }
+        } catch {
+          found.withLock { $0 = error as? DatabaseError }
+        }
+        waiting.signal()
+      }
+      waiting.wait()
+    }
+    let error = found.withLock { $0 }
+    #expect(error?.code == .writerBusy)
+    #expect(error?.message.contains("the long one") == true)
+  }
+
+  @Test func `readers see whole commits, and one instant`() throws {
+    try database.write { tx in
+      for key in 0..<10 { try tx.set(0, key: key, in: "c") }
+    }
+    let isDone = Atomic<Bool>(false)
+    let queue = DispatchQueue(label: "readers", attributes: .concurrent)
+    let group = DispatchGroup()
+    let failures = Mutex<[String]>([])
+    for _ in 0..<3 {
+      queue.async(group: group) {
+        while !isDone.load(ordering: .acquiring) {
+          do {
+            let values = try database.read { tx in
+              try (0..<10).compactMap { try tx.object(Int.self, key: $0, in: "c") }
+            }
+            if Set(values).count != 1 || values.count != 10 { failures.withLock { $0.append("\(values)") } }
+          } catch {
+            failures.withLock { $0.append("\(error)") }
+          }
+        }
+      }
+    }
+    for number in 1...200 {
+      try database.write { tx in
+        for key in 0..<10 { try tx.set(number, key: key, in: "c") }
+      }
+    }
+    isDone.store(true, ordering: .releasing)
+    group.wait()
+    #expect(failures.withLock { $0 } == [])
+  }
+
+  @Test func `concurrent writers that meet do it again, and none is lost`() throws {
+    let attempts = Atomic<Int>(0)
+    let failures = Mutex<[String]>([])
+    DispatchQueue.concurrentPerform(iterations: 4) { _ in
+      for _ in 0..<100 {
+        do {
+          try database.writeConcurrently { tx in
+            attempts.add(1, ordering: .relaxed)
+            let before = try tx.object(Int.self, key: "sum", in: "c") ?? 0
+            try tx.set(before + 1, key: "sum", in: "c")
+          }
+        } catch {
+          failures.withLock { $0.append("\(error)") }
+        }
+      }
+    }
+    #expect(failures.withLock { $0 } == [])
+    #expect(try database.read { tx throws in try tx.object(Int.self, key: "sum", in: "c") } == 400)
+    #expect(try database.read { tx throws in try tx.count(in: "c") } == 1)
+    #expect(attempts.load(ordering: .relaxed) >= 400)
+  }
+
+  @Test func `concurrent writers that don't meet do not conflict by counts and row numbers`() throws {
+    let attempts = Atomic<Int>(0)
+    let failures = Mutex<[String]>([])
+    DispatchQueue.concurrentPerform(iterations: 4) { writer in
+      for number in 0..<100 {
+        do {
+          try database.writeConcurrently { tx in
+            attempts.add(1, ordering: .relaxed)
+            try tx.set(number, key: writer * 1_000 + number, in: "c")
+          }
+        } catch {
+          failures.withLock { $0.append("\(error)") }
+        }
+      }
+    }
+    #expect(failures.withLock { $0 } == [])
+    #expect(attempts.load(ordering: .relaxed) == 400)
+    #expect(try database.read { tx throws in try tx.count(in: "c") } == 400)
+    let ids = try database.read { tx in
+      var rows = try tx.rows(in: "c")
+      return try rows.compactMap { $0.id }
+    }
+    #expect(Set(ids).count == 400)
+  }
+}
