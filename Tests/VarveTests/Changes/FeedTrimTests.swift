@@ -123,7 +123,8 @@ import VarveEngine
       #expect(database.core.feed.size == (try storedSize(database).size))
       for number in 0..<20 { try database.put("\(Self.text)\(round) \(number)") }
       if round == 20 {
-        try database.change { tx in for number in 0..<12_000 { try tx.set(ChangedNote(""), key: number, in: "numbers") } }
+        try database.change { tx in for number in 0..<12_000 { try tx.set(ChangedNote(""), key: number, in: "numbers") }
+        }
       }
       let (size, _) = try storedSize(database)
       #expect(database.core.feed.size == size)

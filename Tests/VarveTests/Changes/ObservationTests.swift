@@ -238,7 +238,8 @@ import VarveEngine
     }
     let cleared = try #require(try await changes.next())
     #expect(cleared.isReload && cleared.changedKeys.isEmpty)
-    try database.change { tx in for number in 0..<5_000 { try tx.set(ChangedNote(""), key: "k\(number)", in: "notes") } }
+    try database.change { tx in for number in 0..<5_000 { try tx.set(ChangedNote(""), key: "k\(number)", in: "notes") }
+    }
     #expect(try await changes.next()?.isReload == true)
     try database.put("c")
     #expect(try await changes.next()?.changedKeys.map(\.string) == ["c"])
@@ -278,7 +279,9 @@ import VarveEngine
     }
     try database.put("end", "end")
     let expected = try database.look { tx in
-      try tx.keys(String.self, in: "notes").map { ($0, try tx.object(ChangedNote.self, key: $0, in: "notes")?.text ?? "") }
+      try tx.keys(String.self, in: "notes").map {
+        ($0, try tx.object(ChangedNote.self, key: $0, in: "notes")?.text ?? "")
+      }
     }
     #expect(try await task.value == Dictionary(uniqueKeysWithValues: expected))
   }
