@@ -19,7 +19,7 @@ final class DecodingCore {
       let value = try decodeOnce(type, source, shape, keepsFrames: false)
       if !state.pointee.wasLate { return value }
     } catch {
-      if !state.pointee.wasLate { throw error }
+      if !state.pointee.wasLate { throw state.pointee.damage ?? error }
     }
     return try decodeOnce(type, source, shape, keepsFrames: true)
   }
@@ -43,7 +43,15 @@ final class DecodingCore {
       throw state.pointee.error(error, type, 0, [])
     }
     let (value, end, owed) = try decodeNested(type, parent: -1, part: 0, start: 0, shape: known)
-    guard end == source.count || owed > 0 else { throw state.pointee.error(.damaged, type, 0, []) }
+    // The rest, which the type did not ask for, is passed over: a row is whole, or it is an error.
+    var offset = end
+    do throws(ReadFailure) {
+      if owed > 0 { try source.skip(&offset, count: owed, state.pointee.shapes) }
+      guard offset == source.count else { throw .damaged }
+    } catch {
+      throw state.pointee.error(error, type, 0, [])
+    }
+    if let damage = state.pointee.damage { throw damage }
     return value
   }
 

@@ -118,11 +118,8 @@ extension DecodingState {
     var names: [String] = []
     var offset = frame.body
     for position in 0..<frame.count {
-      if frame.kind == .map {
-        names.append(try source.string(&offset))
-      } else if try source.byte(offset) != ValueTag.absent, let shape = frame.shape {
-        names.append(shape.fields[position])
-      }
+      let name = frame.kind == .map ? try source.string(&offset) : frame.shape?.fields[position]
+      if let name, try source.byte(offset) != ValueTag.absent { names.append(name) }
       try source.skip(&offset, count: 1, shapes)
     }
     return names

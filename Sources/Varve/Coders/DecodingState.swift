@@ -23,19 +23,25 @@ struct DecodingState: ~Copyable {
 
   private(set) var source = ByteSource()
   var frames = FrameStack<DecodingFrame>()
-  var tables = KeyTables()
+  var tables: KeyTables
   var offsets = OffsetStack()
   /// Of maps whose keys were asked for in another order than theirs; by slot.
   var indexes: [Int: Index] = [:]
   let shapes: ShapeLookup
   private(set) var keepsFrames = false
   private(set) var wasLate = false
+  /// What was found to be damaged, for code of the user's that does not pass the error on.
+  private(set) var damage: (any Error)?
   private var lastID: UInt32 = 0
 
-  init(_ shapes: ShapeCache) { self.shapes = ShapeLookup(shapes) }
+  init(_ shapes: ShapeCache) {
+    self.shapes = ShapeLookup(shapes)
+    tables = KeyTables(shapes)
+  }
 
   mutating func begin(_ source: ByteSource, keepsFrames: Bool) {
     end()
+    damage = nil
     self.source = source
     self.keepsFrames = keepsFrames
     wasLate = false
@@ -200,19 +206,26 @@ struct DecodingState: ~Copyable {
     }
   }
 
-  private func tooDeep(_ parent: Int) -> any Error {
+  private mutating func tooDeep(_ parent: Int) -> any Error {
     let message = "values are nested deeper than \(CoderLimits.depth) levels"
-    return DecodingError.dataCorrupted(.init(codingPath: path(to: parent), debugDescription: message))
+    let error = DecodingError.dataCorrupted(.init(codingPath: path(to: parent), debugDescription: message))
+    damage = damage ?? error
+    return error
   }
 
   /// The error for a value that could not be read as a type.
-  func error(_ failure: ReadFailure, _ type: Any.Type, _ start: Int, _ path: [any CodingKey]) -> any Error {
+  mutating func error(
+    _ failure: ReadFailure, _ type: Any.Type, _ start: Int, _ path: [any CodingKey]
+  ) -> any Error {
     func context(_ message: String) -> DecodingError.Context {
       DecodingError.Context(codingPath: path, debugDescription: message)
     }
     let found = (try? source.byte(start)).map(ValueTag.name) ?? "nothing"
     switch failure {
-    case .damaged: return DecodingError.dataCorrupted(context("the bytes are damaged"))
+    case .damaged:
+      let error = DecodingError.dataCorrupted(context("the bytes are damaged"))
+      damage = damage ?? error
+      return error
     case .mismatch: return DecodingError.typeMismatch(type, context("expected \(type), found \(found)"))
     case .null: return DecodingError.valueNotFound(type, context("expected \(type), found null"))
     case .doesNotFit: return DecodingError.dataCorrupted(context("\(found) that does not fit \(type)"))

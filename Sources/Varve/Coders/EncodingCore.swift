@@ -6,10 +6,16 @@ final class EncodingCore {
   let state: StatePointer<EncodingState>
   private let shapes: ShapeCache
 
-  init(_ shapes: ShapeCache, isDetached: Bool = false, depthAbove: Int = 0, pathAbove: [any CodingKey] = []) {
+  private let outcome: EncodingOutcome
+
+  init(
+    _ shapes: ShapeCache, _ outcome: EncodingOutcome = EncodingOutcome(), isDetached: Bool = false, depthAbove: Int = 0,
+    pathAbove: [any CodingKey] = []
+  ) {
     self.shapes = shapes
+    self.outcome = outcome
     state = StatePointer(
-      EncodingState(shapes, isDetached: isDetached, depthAbove: depthAbove, pathAbove: pathAbove))
+      EncodingState(shapes, outcome, isDetached: isDetached, depthAbove: depthAbove, pathAbove: pathAbove))
   }
 
   deinit { state.destroy() }
@@ -23,19 +29,21 @@ final class EncodingCore {
 
   /// Encodes a value into the buffer, and gives the number of its shape.
   func encode<T: Encodable>(_ value: T) throws -> UInt32 {
-    var modes: EncodingState.Modes = []
+    var modes: EncodingModes = []
     for _ in 0..<CoderLimits.attemptsMaximum {
       state.pointee.reset(modes)
+      outcome.reset()
       var thrown: (any Error)?
       do { try encodeOnce(value) } catch { thrown = error }
-      guard let more = state.pointee.repeatWanted() else {
-        if let failure = state.pointee.failure ?? thrown { throw failure }
-        guard state.pointee.output.count <= CoderLimits.valueSizeMaximum else {
-          throw state.pointee.error(0, "the value takes more than \(CoderLimits.valueSizeMaximum) bytes")
-        }
-        return state.pointee.rootShape
+      if outcome.mustRepeat {
+        modes.formUnion(outcome.wantedModes)
+        continue
       }
-      modes.formUnion(more)
+      if let failure = outcome.failure ?? thrown { throw failure }
+      guard state.pointee.output.count <= CoderLimits.valueSizeMaximum else {
+        throw state.pointee.error(0, "the value takes more than \(CoderLimits.valueSizeMaximum) bytes")
+      }
+      return state.pointee.rootShape
     }
     throw state.pointee.error(0, "the type encodes its fields in ever new orders")
   }
@@ -77,7 +85,7 @@ final class EncodingCore {
   @inline(__always)
   func keyed<Key: CodingKey>(_ slot: Int, _ id: UInt32, _ type: Key.Type) -> KeyedEncodingContainer<Key> {
     let table = state.pointee.tables.table(type)
-    do { try state.pointee.openKeyed(slot, id, table) } catch { fail(error) }
+    do { try state.pointee.openKeyed(slot, id, table) } catch { outcome.fail(error) }
     for index in table.pointee.boxes.indices {
       guard let box = table.pointee.boxes[index].use(slot, id) else { continue }
       return unsafe unsafeBitCast(box, to: KeyedEncodingContainer<Key>.self)
@@ -97,7 +105,7 @@ final class EncodingCore {
 
   /// The array container of a frame.
   func unkeyed(_ slot: Int, _ id: UInt32) -> UnkeyedEncoding {
-    do { try state.pointee.openArray(slot, id) } catch { fail(error) }
+    do { try state.pointee.openArray(slot, id) } catch { outcome.fail(error) }
     return UnkeyedEncoding(core: self, slot: slot, id: id)
   }
 
@@ -116,13 +124,8 @@ final class EncodingCore {
 
   /// A handle that refuses everything, for where nothing can be thrown: the error is that of the whole value.
   func failed(_ error: any Error) -> EncodingHandle {
-    fail(error)
+    outcome.fail(error)
     return EncodingHandle(core: self, slot: 0, id: 0)
-  }
-
-  private func fail(_ error: any Error) {
-    if error is EncodingState.Repeat { return }
-    state.pointee.failure = state.pointee.failure ?? error
   }
 }
 

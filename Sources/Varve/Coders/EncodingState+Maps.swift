@@ -49,7 +49,8 @@ extension EncodingState {
     guard modes.contains(.detached) || isDetached else { return nil }
     if frames[slot].isUniform { _ = try tagElements(slot) }
     let depth = depthAbove + slot + 1
-    let core = EncodingCore(shapes, isDetached: true, depthAbove: depth, pathAbove: path(to: slot) + [key])
+    let core = EncodingCore(
+      shapes, outcome, isDetached: true, depthAbove: depth, pathAbove: path(to: slot) + [key])
     core.state.pointee.reset(modes)
     _ = try core.state.pointee.push()
     attachments.append(Attachment(slot: slot, offset: output.count, core: core))
@@ -63,22 +64,11 @@ extension EncodingState {
       attachments.removeLast()
       defer { last.core.destroy() }
       let bytes = try last.core.finish()
-      if last.core.state.pointee.mustRepeat { throw again(last.core.state.pointee.wantedModes) }
-      if let failure = last.core.state.pointee.failure { throw failure }
       output.insert(bytes, at: last.offset)
       guard frames[slot].kind == .map else { continue }
       for index in frames[slot].entries..<entryStarts.count where entryStarts[index] >= last.offset {
         entryStarts[index] += bytes.count
       }
     }
-  }
-
-  /// What the containers with buffers of their own ask for, which did not end.
-  func repeatWanted() -> Modes? {
-    var wanted: Modes? = mustRepeat ? wantedModes : nil
-    for attachment in attachments {
-      if let inner = attachment.core.state.pointee.repeatWanted() { wanted = (wanted ?? []).union(inner) }
-    }
-    return wanted
   }
 }

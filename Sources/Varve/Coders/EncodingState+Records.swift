@@ -25,6 +25,14 @@ extension EncodingState {
     try beginUnexpectedField(cell, key)
   }
 
+  /// A field that has no value now keeps its place in a record. A map has entries with values alone.
+  mutating func writeAbsent<Key: CodingKey>(_ cell: ContainerCell, _ key: Key) throws {
+    try enter(cell.slot, cell.id)
+    if frames[cell.slot].kind == .map { return }
+    try beginField(cell, key)
+    output.append(byte: ValueTag.absent)
+  }
+
   @inline(never)
   private mutating func beginUnexpectedField<Key: CodingKey>(_ cell: ContainerCell, _ key: Key) throws {
     let slot = cell.slot
@@ -47,7 +55,7 @@ extension EncodingState {
       frames[slot].firstByte = byte
       frames[slot].hasFirstByte = true
     }
-    if !modes.contains(.exact), let byte, let expected = table.pointee.expectation(byte) {
+    if !modes.contains(.exact), let byte, let expected = table.pointee.expectation(byte, shapes) {
       frames[slot].positions = expected
       frames[slot].table = table
       guard !frames[slot].isBare else { return }
@@ -76,6 +84,11 @@ extension EncodingState {
     let next = frames[slot].next
     let position = byte.map { positions.position(of: key, byte: $0) } ?? positions.shape.position(of: key.stringValue)
     guard let position else {
+      if let newer = newerExpectation(slot, key, positions) {
+        frames[slot].positions = newer
+        frames[slot].table = frames[slot].firstTable
+        return try beginField(slot, key, byte, table, newer)
+      }
       // Not a field of the shape: the record has another one.
       frames[slot].isLearning = true
       frames[slot].positions = nil
@@ -91,18 +104,29 @@ extension EncodingState {
     frames[slot].next = position + 1
   }
 
+  /// The shape that another encoder has learned meanwhile, if it begins as the record does and has the field.
+  private func newerExpectation<Key: CodingKey>(_ slot: Int, _ key: Key, _ old: PositionTable) -> PositionTable? {
+    let next = frames[slot].next
+    guard frames[slot].hasFirstByte, let first = frames[slot].firstTable,
+      let newer = first.pointee.newestExpectation(frames[slot].firstByte, shapes), newer.number != old.number,
+      newer.fieldCount > next, newer.shape.fields[..<next] == old.shape.fields[..<next],
+      let position = newer.shape.position(of: key.stringValue), position >= next
+    else { return nil }
+    return newer
+  }
+
   private mutating func learn<Key: CodingKey>(_ slot: Int, _ key: Key) throws {
     let name = key.stringValue
-    guard let lesson = lessons[slot], Shape.isField(name) else { throw again(.maps) }
+    guard let lesson = lessons[slot], Shape.isField(name) else { throw outcome.again(.maps) }
     let byte = EncodingState.order(key)
-    let outcome = lesson.add(name) { other in
+    let added = lesson.add(name) { other in
       guard let byte, let otherKey = Key(stringValue: other) else { return false }
       return EncodingState.order(otherKey).map { $0 < byte } ?? false
     }
-    switch outcome {
+    switch added {
     case .repeated: throw repeated(slot, key)
     case .next(let absent):
-      guard lesson.fields.count <= CoderLimits.fieldCountMaximum else { throw again(.maps) }
+      guard lesson.fields.count <= CoderLimits.fieldCountMaximum else { throw outcome.again(.maps) }
       output.append(repeating: ValueTag.absent, count: absent)
       if absent > 0 { frames[slot].isFilled = true }
     }
@@ -110,9 +134,9 @@ extension EncodingState {
 
   /// A field that the record has already. If it was filled in as absent, the fields only come in another order.
   private mutating func repeated(_ slot: Int, _ key: any CodingKey) -> any Error {
-    if frames[slot].isFilled { return again(.exact) }
+    if frames[slot].isFilled { return outcome.again(.exact) }
     let error = error(slot, key: key, EncodingState.repeatedKey)
-    failure = failure ?? error
+    outcome.fail(error)
     return error
   }
 
@@ -129,11 +153,11 @@ extension EncodingState {
     guard let lesson = lessons.removeValue(forKey: slot) else { return try writeEmptyMap(slot) }
     output.append(repeating: ValueTag.absent, count: lesson.finish())
     if lesson.fields.isEmpty { return try writeEmptyMap(slot) }
-    if lesson.fields.count > CoderLimits.fieldCountMaximum { throw again(.maps) }
+    if lesson.fields.count > CoderLimits.fieldCountMaximum { throw outcome.again(.maps) }
     let shape = try shapes.known(Shape(fields: lesson.fields))
     if frames[slot].hasFirstByte, let table = frames[slot].firstTable {
       let positions = table.pointee.positions(in: shape)
-      if !table.pointee.learn(frames[slot].firstByte, positions) { throw again([]) }
+      if !table.pointee.learn(frames[slot].firstByte, positions, shapes) { throw outcome.again([]) }
     }
     try seal(slot, shape.number)
   }

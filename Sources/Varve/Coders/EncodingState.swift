@@ -18,20 +18,6 @@
 /// 2. `output` ends where the top frame goes on.
 /// 3. No method calls the user's code.
 struct EncodingState: ~Copyable {
-  /// More careful ways to encode a value.
-  struct Modes: OptionSet {
-    let rawValue: UInt8
-    /// No record expects a shape: its fields are in the order in which they come.
-    static let exact = Modes(rawValue: 1)
-    /// Nested containers and super encoders have buffers of their own, which are put in when their parent ends.
-    static let detached = Modes(rawValue: 2)
-    /// No record has a shape.
-    static let maps = Modes(rawValue: 4)
-  }
-
-  /// Thrown through the user's code to begin again.
-  struct Repeat: Error {}
-
   /// A container with a buffer of its own, and where it goes.
   struct Attachment {
     let slot: Int
@@ -41,18 +27,15 @@ struct EncodingState: ~Copyable {
 
   var output = CodingBuffer()
   var frames = FrameStack<EncodingFrame>()
-  var tables = KeyTables()
+  var tables: KeyTables
   let shapes: ShapeLookup
   /// By slot.
   var lessons: [Int: Lesson] = [:]
   /// Where the entries of the maps begin that have not ended.
   var entryStarts: [Int] = []
   var attachments: [Attachment] = []
-  private(set) var modes: Modes = []
-  private(set) var mustRepeat = false
-  private(set) var wantedModes: Modes = []
-  /// What went wrong where nothing could be thrown, or where the user's code did not pass an error on that it must.
-  var failure: (any Error)?
+  private(set) var modes: EncodingModes = []
+  let outcome: EncodingOutcome
   /// The shape of the value at the top; 0 where it has none.
   var rootShape: UInt32 = 0
   /// Set for a container with a buffer of its own: what is above it.
@@ -61,32 +44,26 @@ struct EncodingState: ~Copyable {
   let pathAbove: [any CodingKey]
   private var lastID: UInt32 = 0
 
-  init(_ shapes: ShapeCache, isDetached: Bool, depthAbove: Int, pathAbove: [any CodingKey]) {
+  init(
+    _ shapes: ShapeCache, _ outcome: EncodingOutcome, isDetached: Bool, depthAbove: Int, pathAbove: [any CodingKey]
+  ) {
+    self.outcome = outcome
     self.shapes = ShapeLookup(shapes)
+    tables = KeyTables(shapes)
     self.isDetached = isDetached
     self.depthAbove = depthAbove
     self.pathAbove = pathAbove
   }
 
   /// Ready for a value, whatever became of the one before. Containers of that one are refused from here on.
-  mutating func reset(_ modes: Modes) {
+  mutating func reset(_ modes: EncodingModes) {
     output.removeAll()
     frames.removeAll(from: 0)
     if !lessons.isEmpty { lessons = [:] }
     if !entryStarts.isEmpty { entryStarts = [] }
     if !attachments.isEmpty { attachments = [] }
     self.modes = modes
-    mustRepeat = false
-    wantedModes = []
-    failure = nil
     rootShape = 0
-  }
-
-  /// The error that makes the whole value be encoded again.
-  mutating func again(_ modes: Modes) -> any Error {
-    wantedModes.formUnion(modes)
-    mustRepeat = true
-    return Repeat()
   }
 
   // MARK: - Frames
@@ -115,11 +92,11 @@ struct EncodingState: ~Copyable {
 
   /// What to do about a container whose value has ended.
   private mutating func late() -> any Error {
-    if !modes.contains(.detached) && !isDetached && frames.count > 0 { return again(.detached) }
+    if !modes.contains(.detached) && !isDetached && frames.count > 0 { return outcome.again(.detached) }
     let context = EncodingError.Context(
       codingPath: [], debugDescription: "a container was used after the value was complete that it belongs to")
     let error = EncodingError.invalidValue("a container", context)
-    failure = failure ?? error
+    outcome.fail(error)
     return error
   }
 
@@ -143,7 +120,7 @@ struct EncodingState: ~Copyable {
       }
     } catch {
       // The user's code may keep this error to itself, and yet the value can't be completed.
-      failure = failure ?? error
+      outcome.fail(error)
       throw error
     }
     frames.removeAll(from: slot)

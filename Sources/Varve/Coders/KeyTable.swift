@@ -21,14 +21,14 @@ struct KeyTable: ~Copyable {
   // For encoders.
   /// By the byte of the key that a record begins with: the shape that the last such record had.
   private var expected: [PositionTable?] = []
-  private var learned: [UInt8: Int] = [:]
   /// Whether records of this type are maps: their fields came in too many orders.
-  var isDisorderly = false
+  private(set) var isDisorderly: Bool
 
   var boxes: [ContainerBox] = []
 
-  init<Key: CodingKey>(_ key: Key.Type) {
+  init<Key: CodingKey>(_ key: Key.Type, _ shapes: ShapeCache) {
     type = KeyTables.address(key)
+    isDisorderly = shapes.isDisorderly(type)
     isByte = MemoryLayout<Key>.size <= 1
   }
 
@@ -53,15 +53,29 @@ struct KeyTable: ~Copyable {
 
   /// The shape that a record has which begins with this key, so far as is known.
   @inline(__always)
-  func expectation(_ first: UInt8) -> PositionTable? { expected.isEmpty ? nil : expected[Int(first)] }
+  mutating func expectation(_ first: UInt8, _ shapes: borrowing ShapeLookup) -> PositionTable? {
+    if !expected.isEmpty, let known = expected[Int(first)] { return known }
+    return newestExpectation(first, shapes)
+  }
+
+  /// The same, as the other encoders have it.
+  @inline(never)
+  mutating func newestExpectation(_ first: UInt8, _ shapes: borrowing ShapeLookup) -> PositionTable? {
+    guard let shape = shapes.expectation(type, first) else { return nil }
+    let table = positions(in: shape)
+    expect(first, table)
+    return table
+  }
+
+  private mutating func expect(_ first: UInt8, _ table: PositionTable) {
+    if expected.isEmpty { expected = Array(repeating: nil, count: 256) }
+    expected[Int(first)] = table
+  }
 
   /// Keeps what shape a record had which began with this key. False where there were too many.
-  mutating func learn(_ first: UInt8, _ table: PositionTable) -> Bool {
-    if expected.isEmpty { expected = Array(repeating: nil, count: 256) }
-    if expected[Int(first)]?.number == table.number { return true }
-    expected[Int(first)] = table
-    learned[first, default: 0] += 1
-    isDisorderly = learned[first, default: 0] > CoderLimits.shapesPerFirstField
+  mutating func learn(_ first: UInt8, _ table: PositionTable, _ shapes: borrowing ShapeLookup) -> Bool {
+    expect(first, table)
+    isDisorderly = !shapes.learn(type, first, table.shape)
     return !isDisorderly
   }
 }
@@ -117,8 +131,10 @@ struct KeyTables: ~Copyable {
   private var slots: UnsafeMutablePointer<UnsafeMutablePointer<KeyTable>?>
   private var slotCount = 32
   private var count = 0
+  private let shapes: ShapeCache
 
-  init() {
+  init(_ shapes: ShapeCache) {
+    self.shapes = shapes
     unsafe slots = .allocate(capacity: slotCount)
     unsafe slots.initialize(repeating: nil, count: slotCount)
   }
@@ -155,7 +171,7 @@ struct KeyTables: ~Copyable {
   @inline(never)
   private mutating func insert<Key: CodingKey>(_ key: Key.Type) -> KeyTablePointer {
     let table = UnsafeMutablePointer<KeyTable>.allocate(capacity: 1)
-    unsafe table.initialize(to: KeyTable(key))
+    unsafe table.initialize(to: KeyTable(key, shapes))
     if count >= slotCount / 2 { grow() }
     unsafe place(table)
     count += 1

@@ -25,10 +25,9 @@ struct KeyedEncoding<Key: CodingKey>: KeyedEncodingContainerProtocol {
     state.pointee.output.append(byte: ValueTag.null)
   }
 
-  /// A field that has no value now keeps its place: so all values of a type have one shape.
+  /// So all values of a type have one shape.
   func encodeAbsent(_ key: Key) throws {
-    try begin(key)
-    state.pointee.output.append(byte: ValueTag.absent)
+    try unsafe state.pointee.writeAbsent(cell.pointee, key)
   }
 
   func encode<T: Encodable>(_ value: T, forKey key: Key) throws {

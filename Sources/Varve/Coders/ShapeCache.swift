@@ -16,6 +16,16 @@ final class KnownShape: Sendable {
   }
 
   func position(of name: String) -> Int? { positions[name] }
+
+  /// Whether it has all fields of another one, in their order.
+  func continues(_ other: KnownShape) -> Bool {
+    var rest = fields[...]
+    return other.fields.allSatisfy { field in
+      guard let index = rest.firstIndex(of: field) else { return false }
+      rest = rest[(index + 1)...]
+      return true
+    }
+  }
 }
 
 /// A known shape, without counting a reference.
@@ -34,6 +44,8 @@ struct ShapeReference: BitwiseCopyable, Equatable {
   @inline(__always)
   var fieldCount: Int { unsafe shape._withUnsafeGuaranteedRef { $0.fieldCount } }
   var fields: [String] { unsafe shape._withUnsafeGuaranteedRef { $0.fields } }
+
+  var known: KnownShape { unsafe shape.takeUnretainedValue() }
 
   func position(of name: String) -> Int? { unsafe shape._withUnsafeGuaranteedRef { $0.position(of: name) } }
 
@@ -54,6 +66,21 @@ final class ShapeCache: Sendable {
   private struct State {
     var byNumber: [UInt32: KnownShape] = [:]
     var byShape: [Shape: KnownShape] = [:]
+    var orders: [OrderKey: Order] = [:]
+    /// Types of keys that come in too many orders.
+    var disorderly: Set<UInt> = []
+  }
+
+  /// A type of keys by its address, and the byte of the key that a record begins with.
+  private struct OrderKey: Hashable {
+    let type: UInt
+    let first: UInt8
+  }
+
+  /// The shape that such records had last, and how often it took the place of one that it does not continue.
+  private struct Order {
+    var shape: KnownShape
+    var changes = 0
   }
 
   private let registry: any ShapeRegistry
@@ -74,6 +101,31 @@ final class ShapeCache: Sendable {
     guard number != 0 else { throw DatabaseError(.invalidArgument, "the registry gave a shape the number 0") }
     return keep(number, shape)
   }
+
+  // MARK: - Orders
+
+  /// The shape that a record with such a first key had last.
+  func expectation(_ type: UInt, _ first: UInt8) -> KnownShape? {
+    state.withLock { $0.orders[OrderKey(type: type, first: first)]?.shape }
+  }
+
+  /// Notes what shape a record had. False where there were too many. A shape that has only more fields than the last
+  /// one is none too many: there is an end of that.
+  func learn(_ type: UInt, _ first: UInt8, _ shape: KnownShape) -> Bool {
+    state.withLock { state in
+      let key = OrderKey(type: type, first: first)
+      var order = state.orders[key] ?? Order(shape: shape)
+      if order.shape !== shape {
+        if !shape.continues(order.shape) { order.changes += 1 }
+        order.shape = shape
+      }
+      state.orders[key] = order
+      if order.changes >= CoderLimits.shapesPerFirstField { state.disorderly.insert(type) }
+      return !state.disorderly.contains(type)
+    }
+  }
+
+  func isDisorderly(_ type: UInt) -> Bool { state.withLock { $0.disorderly.contains(type) } }
 
   /// Of two threads that asked at once, the first wins: there is one object for each number.
   private func keep(_ number: UInt32, _ shape: Shape) -> KnownShape {
@@ -129,4 +181,12 @@ struct ShapeLookup: ~Copyable {
   }
 
   func known(_ shape: Shape) throws -> ShapeReference { ShapeReference(try cache.known(shape)) }
+
+  func expectation(_ type: UInt, _ first: UInt8) -> ShapeReference? {
+    cache.expectation(type, first).map { ShapeReference($0) }
+  }
+
+  func learn(_ type: UInt, _ first: UInt8, _ shape: ShapeReference) -> Bool {
+    cache.learn(type, first, shape.known)
+  }
 }

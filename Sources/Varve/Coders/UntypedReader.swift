@@ -97,8 +97,7 @@ struct UntypedReader: ~Copyable {
     var fields: [UntypedValue.Field] = []
     for _ in 0..<count {
       let name = try source.string(&offset)
-      // A field whose value is absent is none; only a map that had to be written without a shape has such.
-      if let value = try value(depth: depth + 1) { fields.append(.init(name, value)) }
+      fields.append(.init(name, try element(depth)))
     }
     return .record(fields)
   }

@@ -85,6 +85,8 @@ extension DatabaseCore {
       added = try feed.add(told, to: &batch)
       ticket = try backend.commit(batch, check: transaction.reads, durability: terms.durability ?? options.durability)
     } catch {
+      // Whether it happened can't be told: nobody may build on it, and readers stay where they are.
+      if let error = error as? DatabaseError, error.code == .outcomeUnknown { throw publication.fail(error) }
       publication.refused(number)
       feed.didNotCommit(added)
       throw error

@@ -19,4 +19,10 @@ enum ByteOrder {
     }
     return order != 0 ? order : left.count - right.count
   }
+
+  /// Whether both have the same bytes.
+  @inline(__always)
+  static func areEqual(_ left: [UInt8], _ right: [UInt8]) -> Bool {
+    left.count == right.count && compare(left, right) == 0
+  }
 }

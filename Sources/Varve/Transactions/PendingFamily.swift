@@ -5,41 +5,51 @@
 /// after each of n writes costs O(log n) a write and not O(n). Most transactions never walk, and sort nothing.
 struct PendingFamily {
   private let family: StorageFamily
-  private var entries: [[UInt8]: PendingEntry] = [:]
+  private var entries = ByteTable<PendingEntry>()
   /// Ranges of the snapshot that are gone. Entries count before them.
   var cleared = KeyRanges()
-  /// Keys in order. A key may be in several runs, and need not have an entry any more.
+  /// Keys in order. A key is in one run, and need not have an entry any more.
   private var runs: [[[UInt8]]] = []
-  /// Keys that are in no run yet.
-  private var unsorted: [[UInt8]] = []
+  /// How many keys are in a run: those that came first.
+  private var sortedCount = 0
 
   init(_ family: StorageFamily) { self.family = family }
 
   var isEmpty: Bool { entries.isEmpty && cleared.isEmpty }
 
+  @inline(__always)
   func find(_ key: [UInt8]) -> PendingEntry? {
     if let entry = entries[key] { return entry }
     return cleared.isEmpty || !cleared.contains(key) ? nil : .delete
   }
 
   /// Returns what was there.
-  mutating func set(_ key: [UInt8], _ entry: PendingEntry) -> PendingEntry? {
-    let previous = entries.updateValue(entry, forKey: key)
-    if previous == nil { unsorted.append(key) }
-    return previous
+  @inline(__always)
+  mutating func set(_ key: [UInt8], _ entry: PendingEntry) -> PendingEntry? { entries.set(entry, for: key).previous }
+
+  /// Adds to a counter. Returns what was there, and what is now.
+  mutating func add(_ number: Int64, to key: [UInt8]) -> (previous: PendingEntry?, entry: PendingEntry) {
+    let entry: PendingEntry =
+      switch find(key) {
+      case nil: .add(number)
+      case .delete: .put(StorageBatch.counterBytes(number))
+      case .add(let before): .add(before &+ number)
+      case .put(let value): .put(StorageBatch.counterBytes((StorageBatch.counterNumber(value) ?? 0) &+ number))
+      }
+    return (set(key, entry), entry)
   }
 
   /// Puts back what was there, and returns what is not any more.
   mutating func restore(_ key: [UInt8], _ previous: PendingEntry?) -> PendingEntry? {
     if let previous { return set(key, previous) }
     // The key stays in its run, where walks pass it.
-    return entries.removeValue(forKey: key)
+    return entries.remove(key)
   }
 
   /// Clears a range, and returns the entries that it had.
   mutating func clear(_ range: StorageRange) -> [(key: [UInt8], entry: PendingEntry)] {
     let gone = walk(range)
-    for (key, _) in gone { entries[key] = nil }
+    for (key, _) in gone { entries.remove(key) }
     cleared.insert(range)
     return gone
   }
@@ -64,11 +74,9 @@ struct PendingFamily {
   }
 
   private mutating func sort() {
-    guard !unsorted.isEmpty else { return }
-    unsorted.sort(by: ByteOrder.precedes)
-    // A key that was undone and written again stands in it twice.
-    runs.append(unsorted.indices.filter { $0 == 0 || unsorted[$0] != unsorted[$0 - 1] }.map { unsorted[$0] })
-    unsorted = []
+    guard sortedCount < entries.entries.count else { return }
+    runs.append(entries.entries[sortedCount...].map(\.key).sorted(by: ByteOrder.precedes))
+    sortedCount = entries.entries.count
     while runs.count > 1, runs[runs.count - 1].count * 2 > runs[runs.count - 2].count {
       let last = runs.removeLast()
       runs[runs.count - 1] = Self.merged(runs[runs.count - 1], last[...])
@@ -86,17 +94,20 @@ struct PendingFamily {
     return low
   }
 
-  /// Both in order, without what is in both twice.
+  /// Both in order. No key is in both.
   private static func merged(_ left: [[UInt8]], _ right: ArraySlice<[UInt8]>) -> [[UInt8]] {
     var merged: [[UInt8]] = []
     merged.reserveCapacity(left.count + right.count)
     var leftIndex = 0
     var rightIndex = right.startIndex
     while leftIndex < left.count, rightIndex < right.endIndex {
-      let order = ByteOrder.compare(left[leftIndex], right[rightIndex])
-      merged.append(order <= 0 ? left[leftIndex] : right[rightIndex])
-      if order <= 0 { leftIndex += 1 }
-      if order >= 0 { rightIndex += 1 }
+      if ByteOrder.precedes(left[leftIndex], right[rightIndex]) {
+        merged.append(left[leftIndex])
+        leftIndex += 1
+      } else {
+        merged.append(right[rightIndex])
+        rightIndex += 1
+      }
     }
     merged.append(contentsOf: left[leftIndex...])
     merged.append(contentsOf: right[rightIndex...])
@@ -110,21 +121,24 @@ struct PendingFamily {
   }
 
   func addEntries(to batch: inout StorageBatch) {
-    for (key, entry) in entries {
-      switch entry {
-      case .put(let value): batch.put(key, value, in: family)
-      case .delete: batch.delete(key, in: family)
-      case .add(let number): batch.add(number, to: key, in: family)
+    for entry in entries.entries {
+      switch entry.value {
+      case .put(let value): batch.put(entry.key, value, in: family)
+      case .delete: batch.delete(entry.key, in: family)
+      case .add(let number): batch.add(number, to: entry.key, in: family)
+      case nil: break
       }
     }
   }
 
   func noteWrites(in check: inout StorageCheck) {
     for range in cleared.ranges { check.ranges.append((family, range)) }
-    for (key, entry) in entries {
+    for entry in entries.entries {
+      switch entry.value {
+      case .put, .delete: check.keys.append((family, entry.key))
       // Additions commute: they conflict with nobody.
-      if case .add = entry { continue }
-      check.keys.append((family, key))
+      case .add, nil: break
+      }
     }
   }
 }

@@ -12,32 +12,48 @@
 ///
 /// Belongs to one thread at a time.
 struct PendingWrites {
-  private var families: [UInt32: PendingFamily] = [:]
+  private var families: [PendingFamily] = []
+  /// Their numbers. A transaction writes to few families, so that looking through them costs less than hashing.
+  private var numbers: [UInt32] = []
   private var undo: [Undo] = []
   private var savepointCount = 0
   /// About how many bytes the batch will take.
   private(set) var byteCount = 0
 
   private enum Undo {
-    case entry(UInt32, key: [UInt8], previous: PendingEntry?)
-    case cleared(UInt32, KeyRanges)
+    /// The first is the index of the family.
+    case entry(Int, key: [UInt8], previous: PendingEntry?)
+    case cleared(Int, KeyRanges)
   }
 
   /// What is behind a key and a value in a batch, at most.
   static let entryOverhead = 32
 
-  var isEmpty: Bool { families.isEmpty || families.values.allSatisfy(\.isEmpty) }
+  var isEmpty: Bool { families.allSatisfy(\.isEmpty) }
 
   // MARK: - Reading
 
   /// What the transaction says of a key; nil: nothing, the snapshot decides.
   @inline(__always)
-  func find(_ key: [UInt8], in family: StorageFamily) -> PendingEntry? { families[family.number]?.find(key) }
+  func find(_ key: [UInt8], in family: StorageFamily) -> PendingEntry? {
+    guard let index = numbers.firstIndex(of: family.number) else { return nil }
+    // In place: out of the array it would be copied, with a reference count for each part.
+    return unsafe families.withUnsafeBufferPointer { unsafe $0[index].find(key) }
+  }
 
   /// The entries in a range as they are now, in order, and what was cleared of it.
   mutating func view(of range: StorageRange, in family: StorageFamily) -> PendingView {
-    guard families[family.number] != nil else { return PendingView() }
-    return families[family.number]?.view(of: range) ?? PendingView()
+    guard let index = numbers.firstIndex(of: family.number) else { return PendingView() }
+    return families[index].view(of: range)
+  }
+
+  /// The index of a family, which is there from now on.
+  @inline(__always)
+  private mutating func index(of family: StorageFamily) -> Int {
+    if let index = numbers.firstIndex(of: family.number) { return index }
+    numbers.append(family.number)
+    families.append(PendingFamily(family))
+    return families.count - 1
   }
 
   // MARK: - Writing
@@ -49,33 +65,34 @@ struct PendingWrites {
   mutating func delete(_ key: [UInt8], in family: StorageFamily) { set(key, .delete, family) }
 
   mutating func add(_ number: Int64, to key: [UInt8], in family: StorageFamily) {
-    switch find(key, in: family) {
-    case nil: set(key, .add(number), family)
-    case .delete: set(key, .put(StorageBatch.counterBytes(number)), family)
-    case .add(let before): set(key, .add(before &+ number), family)
-    case .put(let value):
-      let before = StorageBatch.counterNumber(value) ?? 0
-      set(key, .put(StorageBatch.counterBytes(before &+ number)), family)
-    }
+    let index = index(of: family)
+    let (previous, entry) = families[index].add(number, to: key)
+    note(key, previous, entry, index)
   }
 
   mutating func deleteRange(_ range: StorageRange, in family: StorageFamily) {
     guard !range.isEmpty else { return }
     let isNoted = savepointCount > 0
-    let number = family.number
-    if isNoted { undo.append(.cleared(number, families[number]?.cleared ?? KeyRanges())) }
-    for (key, previous) in families[number, default: PendingFamily(family)].clear(range) {
+    let index = index(of: family)
+    if isNoted { undo.append(.cleared(index, families[index].cleared)) }
+    for (key, previous) in families[index].clear(range) {
       byteCount -= key.count + previous.size + Self.entryOverhead
-      if isNoted { undo.append(.entry(number, key: key, previous: previous)) }
+      if isNoted { undo.append(.entry(index, key: key, previous: previous)) }
     }
   }
 
   @inline(__always)
   private mutating func set(_ key: [UInt8], _ entry: PendingEntry, _ family: StorageFamily) {
-    let previous = families[family.number, default: PendingFamily(family)].set(key, entry)
+    let index = index(of: family)
+    let previous = families[index].set(key, entry)
+    note(key, previous, entry, index)
+  }
+
+  @inline(__always)
+  private mutating func note(_ key: [UInt8], _ previous: PendingEntry?, _ entry: PendingEntry, _ index: Int) {
     byteCount += entry.size
     byteCount += previous.map { -$0.size } ?? key.count + Self.entryOverhead
-    if savepointCount > 0 { undo.append(.entry(family.number, key: key, previous: previous)) }
+    if savepointCount > 0 { undo.append(.entry(index, key: key, previous: previous)) }
   }
 
   // MARK: - Savepoints
@@ -96,11 +113,11 @@ struct PendingWrites {
   mutating func rollBack(to savepoint: Int) {
     while undo.count > savepoint {
       switch undo.removeLast() {
-      case .entry(let number, let key, let previous):
-        let undone = families[number]?.restore(key, previous)
+      case .entry(let index, let key, let previous):
+        let undone = families[index].restore(key, previous)
         byteCount += (previous.map { $0.size + key.count + Self.entryOverhead } ?? 0)
         byteCount -= (undone.map { $0.size + key.count + Self.entryOverhead } ?? 0)
-      case .cleared(let number, let ranges): families[number]?.cleared = ranges
+      case .cleared(let index, let ranges): families[index].cleared = ranges
       }
     }
     releaseSavepoint()
@@ -111,14 +128,14 @@ struct PendingWrites {
   /// Everything, for the commit.
   func batch() -> StorageBatch {
     var batch = StorageBatch(capacity: byteCount)
-    for pending in families.values { pending.addRanges(to: &batch) }
-    for pending in families.values { pending.addEntries(to: &batch) }
+    for pending in families { pending.addRanges(to: &batch) }
+    for pending in families { pending.addEntries(to: &batch) }
     return batch
   }
 
   /// Every key and range that is written, for a commit that is checked.
   func noteWrites(in check: inout StorageCheck) {
-    for pending in families.values { pending.noteWrites(in: &check) }
+    for pending in families { pending.noteWrites(in: &check) }
   }
 }
 

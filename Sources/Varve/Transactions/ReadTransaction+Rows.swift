@@ -121,12 +121,12 @@ extension ReadTransaction {
   /// How many rows the database has. Complexity: O(collections).
   public final func count() throws -> Int {
     try check()
-    return try database.catalog.collections.reduce(0) { try $0 + count($1) }
+    return try infos().reduce(0) { try $0 + count($1) }
   }
 
   /// The names of all collections that have rows, in order.
   public final func collections() throws -> [String] {
     try check()
-    return try database.catalog.collections.filter { try count($0) > 0 }.map(\.name).sorted()
+    return try infos().filter { try count($0) > 0 }.map(\.name).sorted()
   }
 }

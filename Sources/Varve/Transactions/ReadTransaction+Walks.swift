@@ -28,7 +28,7 @@ extension ReadTransaction {
   /// The rows of all collections: by collection, in the order of their names, and then by key.
   public final func rows() throws -> RowCursor {
     try check()
-    let infos = database.catalog.collections.sorted { $0.name < $1.name }
+    let infos = infos().sorted { $0.name < $1.name }
     return RowCursor(self, infos.map { walk($0, $0.range, false) })
   }
 

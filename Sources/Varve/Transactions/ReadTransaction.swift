@@ -87,7 +87,16 @@ public class ReadTransaction {
   /// The collection with a name; nil where nothing was ever put into it.
   final func info(_ collection: String) throws -> CollectionInfo? {
     try check()
-    return database.catalog.collection(collection)
+    if let info = database.catalog.collection(collection) { return info }
+    // That there is none was read, too: somebody may make it until the commit.
+    reads?.keys.append((database.catalog.families.catalog, CatalogKey.collection(collection)))
+    return nil
+  }
+
+  /// All collections that were ever made.
+  final func infos() -> [CollectionInfo] {
+    reads?.ranges.append((database.catalog.families.catalog, StorageRange(prefix: CatalogKey.collections)))
+    return database.catalog.collections
   }
 
   /// The header of a row, without its object.

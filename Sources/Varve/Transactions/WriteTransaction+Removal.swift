@@ -9,7 +9,9 @@ extension WriteTransaction {
     in collection: String, _ range: some RangeExpression<Key> & KeyBounds<Key>
   ) throws -> Int {
     guard let info = try info(collection) else { return 0 }
-    return try remove(try info.storageRange(range, limit: database.limits.keySize), info)
+    let storage = try info.storageRange(range, limit: database.limits.keySize)
+    // In chunks, of which none may stay where a later one throws.
+    return try savepoint { try remove(storage, info) }
   }
 
   /// Removes all rows of a collection. Returns how many there were.
@@ -39,17 +41,11 @@ extension WriteTransaction {
   public func removeAll() throws -> Int {
     try check()
     for registered in registered.ordered { try open(registered).willRemoveAll() }
-    let infos = database.catalog.collections
-    var sum = 0
-    var cleared: [CollectionInfo] = []
-    for info in infos {
-      let count = try count(info)
-      if count == 0 { continue }
-      sum += count
-      cleared.append(info)
-      clear(info, count)
-    }
-    if sum > 0 { changes.noteEverythingRemoved(cleared) }
+    // Counted before anything has changed: a count may throw.
+    let counted = try infos().map { (info: $0, count: try count($0)) }.filter { $0.count > 0 }
+    for (info, count) in counted { clear(info, count) }
+    let sum = counted.reduce(0) { $0 + $1.count }
+    if sum > 0 { changes.noteEverythingRemoved(counted.map(\.info)) }
     if !registered.isEmpty { try tell(.removedAll) }
     return sum
   }

@@ -1,0 +1,92 @@
+import EngineTestSupport
+import Testing
+
+@testable import Varve
+
+/// The table of a transaction's keys, against a dictionary.
+struct ByteTableTests {
+  @Test(arguments: 1...UInt64(20))
+  func `a table says what a dictionary says, and keeps the order in which keys came`(seed: UInt64) throws {
+    var random = SeededRandom(seed: seed)
+    let pool = Self.keys(&random)
+    var table = ByteTable<Int>()
+    var model: [[UInt8]: Int] = [:]
+    var order: [[UInt8]] = []
+    for step in 0..<4_000 {
+      let key = pool[random.below(pool.count)]
+      try #require(table[key] == model[key], "seed \(seed), step \(step), key \(key)")
+      if random.oneIn(3) {
+        let removed = table.remove(key)
+        try #require(removed == model.removeValue(forKey: key), "seed \(seed), step \(step), key \(key)")
+      } else {
+        let (previous, isNew) = table.set(step, for: key)
+        try #require(previous == model.updateValue(step, forKey: key), "seed \(seed), step \(step), key \(key)")
+        try #require(isNew == !order.contains(key), "seed \(seed), step \(step), key \(key)")
+        if isNew { order.append(key) }
+      }
+      try #require(table.count == model.count && table.isEmpty == model.isEmpty, "seed \(seed), step \(step)")
+    }
+    #expect(table.entries.map(\.key) == order, "seed \(seed)")
+    #expect(table.entries.map(\.value) == order.map { model[$0] }, "seed \(seed)")
+  }
+
+  @Test func `an empty table has nothing, and nothing to remove`() {
+    var table = ByteTable<Int>()
+    #expect(table[[]] == nil && table[[1, 2, 3]] == nil && table.isEmpty)
+    #expect(table.remove([1]) == nil)
+    #expect(table.set(1, for: []) == (nil, true))
+    #expect(table[[]] == 1 && table[[0]] == nil)
+  }
+
+  @Test func `copies go their own ways`() {
+    var table = ByteTable<Int>()
+    for number in UInt8(0)..<100 { table.set(Int(number), for: [number]) }
+    let copy = table
+    for number in UInt8(50)..<200 { table.set(-1, for: [number]) }
+    #expect(copy.count == 100 && table.count == 200)
+    #expect((UInt8(0)..<100).allSatisfy { copy[[$0]] == Int($0) })
+    #expect(copy[[150]] == nil && table[[150]] == -1)
+  }
+
+  /// A hash that ignores some byte, or the length, would be right and slow: nothing else notices.
+  @Test func `every byte and the length of a key change its hash`() {
+    for length in 0...70 {
+      let key = [UInt8](repeating: 0, count: length)
+      let hash = ByteHash.hash(key)
+      #expect(hash == ByteHash.hash([UInt8](repeating: 0, count: length)))
+      #expect(hash != ByteHash.hash(key + [0]), "\(length) zeros and one more")
+      for index in 0..<length {
+        var other = key
+        other[index] = 1
+        #expect(ByteHash.hash(other) != hash, "byte \(index) of \(length)")
+      }
+    }
+  }
+
+  /// Searches of a table that is filled with keys in a row stay short.
+  @Test func `neighbouring keys spread over the slots`() {
+    let slots = 1 << 12
+    var counts = [Int](repeating: 0, count: slots)
+    for number in UInt32(0)..<UInt32(slots) {
+      let key = [0, 0, 0, 1] + BigEndian.bytes(number) + [UInt8](repeating: 7, count: 9)
+      counts[Int(truncatingIfNeeded: ByteHash.hash(key)) & (slots - 1)] += 1
+    }
+    // A random function leaves 37 % of the slots empty and puts 8 keys into one once in a hundred tables.
+    #expect(counts.count { $0 == 0 } < slots * 45 / 100)
+    #expect((counts.max() ?? 0) < 16)
+  }
+
+  /// Keys of all lengths around the eight and sixteen bytes that are hashed at once, many of which differ in one byte.
+  private static func keys(_ random: inout SeededRandom) -> [[UInt8]] {
+    var keys: [[UInt8]] = []
+    for length in 0...40 {
+      var key = (0..<length).map { _ in UInt8(random.below(256)) }
+      keys.append(key)
+      for _ in 0..<min(length, 4) {
+        key[random.below(length)] ^= UInt8(1 << random.below(8))
+        keys.append(key)
+      }
+    }
+    return keys
+  }
+}
