@@ -58,7 +58,7 @@ let package = Package(
     ),
     .executableTarget(
       name: "VarveTool",
-      dependencies: ["VarveEngine", .product(name: "ArgumentParser", package: "swift-argument-parser")],
+      dependencies: ["Varve", "VarveEngine", .product(name: "ArgumentParser", package: "swift-argument-parser")],
       path: "tools/varve",
       swiftSettings: settings
     ),
@@ -147,7 +147,7 @@ let package = Package(
     ),
     .testTarget(
       name: "VarveToolTests",
-      dependencies: ["VarveTool", "varve-kill-target"],
+      dependencies: ["VarveTool", "Varve", "varve-kill-target"],
       swiftSettings: settings
     ),
     .testTarget(

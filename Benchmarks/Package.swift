@@ -6,7 +6,7 @@ import PackageDescription
 //
 // Every peer is a package trait, none is on by default: the harness builds on a machine without any
 // of them. `./Benchmarks/compare` turns on those whose headers it finds.
-// SQLite and GRDB are the traits' names for the peers of the object floor, which come with it.
+// SQLite and GRDB are the peers of the object floor. GRDB is resolved only where its trait is on.
 
 let settings: [SwiftSetting] = [
   .swiftLanguageMode(.v6),
@@ -27,26 +27,33 @@ let package = Package(
     .trait(name: "RocksDB", description: "Measure RocksDB too (librocksdb-dev)."),
     .trait(name: "LevelDB", description: "Measure LevelDB too (libleveldb-dev)."),
     .trait(name: "LMDB", description: "Measure LMDB too (liblmdb-dev)."),
+    .trait(name: "SQLite", description: "Measure SQLite under the object rows (libsqlite3-dev)."),
+    .trait(name: "GRDB", description: "Measure GRDB under the object rows (libsqlite3-dev)."),
     .default(enabledTraits: []),
   ],
   dependencies: [
     .package(name: "varve", path: "../"),
     .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+    .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
   ],
   targets: [
     .systemLibrary(name: "CRocksDB", providers: [.apt(["librocksdb-dev"]), .brew(["rocksdb"])]),
     .systemLibrary(name: "CLevelDB", providers: [.apt(["libleveldb-dev"]), .brew(["leveldb"])]),
     .systemLibrary(name: "CLMDB", providers: [.apt(["liblmdb-dev"]), .brew(["lmdb"])]),
+    .systemLibrary(name: "CSQLite", providers: [.apt(["libsqlite3-dev"]), .brew(["sqlite"])]),
     .executableTarget(
       name: "VarveBench",
       dependencies: [
+        .product(name: "Varve", package: "varve"),
         .product(name: "VarveEngine", package: "varve"),
         .product(name: "Histogram", package: "hdrhistogram-swift"),
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .target(name: "CRocksDB", condition: .when(traits: ["RocksDB"])),
         .target(name: "CLevelDB", condition: .when(traits: ["LevelDB"])),
         .target(name: "CLMDB", condition: .when(traits: ["LMDB"])),
+        .target(name: "CSQLite", condition: .when(traits: ["SQLite"])),
+        .product(name: "GRDB", package: "GRDB.swift", condition: .when(traits: ["GRDB"])),
       ],
       swiftSettings: settings
     ),

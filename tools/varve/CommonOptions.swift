@@ -1,4 +1,5 @@
 import ArgumentParser
+import Varve
 import VarveEngine
 
 /// The database that every command begins with, and how it is opened.
@@ -18,6 +19,37 @@ struct DatabaseArgument: ParsableArguments {
     var options = EngineOptions()
     options.createIfMissing = create
     return try open(options, body)
+  }
+
+  /// Opens the objects without their types, and without writing anything, and closes at the end of `body`.
+  func inspecting<Result>(_ body: (DatabaseInspector) throws -> Result) throws -> Result {
+    let inspector = try DatabaseInspector.open(at: path)
+    let result: Result
+    do {
+      result = try body(inspector)
+    } catch {
+      // The first error is the one to report; a second one from closing would hide it.
+      try? inspector.close()
+      throw error
+    }
+    try inspector.close()
+    return result
+  }
+
+  /// Opens the database of objects for writing, and closes at the end of `body`. Only `create` makes what is missing.
+  func writingObjects<Result>(create: Bool, _ body: (Database) throws -> Result) throws -> Result {
+    var options = DatabaseOptions()
+    options.createsIfMissing = create
+    let objects = try Database.open(at: path, options: options)
+    let result: Result
+    do {
+      result = try body(objects)
+    } catch {
+      try? objects.close()
+      throw error
+    }
+    try objects.close()
+    return result
   }
 
   private func open<Result>(_ options: EngineOptions, _ body: (Engine) throws -> Result) throws -> Result {
@@ -59,7 +91,37 @@ extension Engine {
   /// The family with a name, made where it is missing and `create` allows it.
   func findFamily(named name: String, create: Bool) throws -> ColumnFamily {
     if let family = families.first(where: { $0.name == name }) { return family }
-    return create ? try createFamily(name) : try family(named: name)
+    guard create else { return try family(named: name) }
+    switch ObjectFamily(name) {
+    case nil, .values: return try createFamily(name)
+    case .counters: return try createFamily(name, options: FamilyOptions(mergeOperator: CounterOperator().name))
+    case .foreign:
+      throw ToolError(
+        .cannotOpen,
+        "the family \"\(name)\" is not there, and only the code that it belongs to knows how to make it; "
+          + "a whole database is copied by checkpoint")
+    }
+  }
+}
+
+/// The way past the rule that families of the object floor are not written to.
+struct RawOption: ParsableArguments {
+  @Flag(
+    help: ArgumentHelp(
+      "Write to families of the object floor too, behind the back of all that keeps them together.",
+      discussion: """
+        Those are catalog, objects, metadata, counts, feed, x.*, c.*, volatile.* and tasks.*: their rows belong \
+        together, and extensions don't hear of what is written so. Rows are loaded by load --collection.
+        """))
+  var raw = false
+
+  /// Throws for a family of the object floor without `--raw`.
+  func check(_ family: String?) throws {
+    guard let family, !raw, ObjectFamily(family) != nil else { return }
+    throw ToolError(
+      .usage,
+      "the family \"\(family)\" belongs to the database of objects, and extensions would not hear of what is written "
+        + "to it so; load rows with load --collection, or say --raw")
   }
 }
 

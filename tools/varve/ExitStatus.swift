@@ -1,4 +1,5 @@
 import ArgumentParser
+import Varve
 import VarveEngine
 
 #if canImport(Darwin)
@@ -30,10 +31,23 @@ enum ExitStatus: Int32 {
     }
   }
 
+  /// Which status an error of the database of objects means.
+  init(_ error: DatabaseError) {
+    switch (error.code, error.cause) {
+    case (_, let cause as EngineError): self.init(cause)
+    case (.invalidArgument, _), (.invalidKey, _), (.keyTypeDiffers, _), (.keyTooLong, _), (.valueTooLong, _):
+      self = .usage
+    default: self = .cannotOpen
+    }
+  }
+
   /// Ends the process, with the error on standard error: a line for people, an object with `--json`.
   static func end(with error: any Error, asJSON: Bool) -> Never {
     switch error {
     case let error as EngineError:
+      report(ErrorRow(error), asJSON: asJSON)
+      exit(ExitStatus(error).rawValue)
+    case let error as DatabaseError:
       report(ErrorRow(error), asJSON: asJSON)
       exit(ExitStatus(error).rawValue)
     case let error as ToolError:
@@ -78,12 +92,15 @@ struct ToolError: Error {
 }
 
 /// An error as one object: what `--json` prints on standard error.
-private struct ErrorRow: Encodable {
+struct ErrorRow: Encodable {
   struct Detail: Encodable {
     let code: String
     let message: String
-    let file: String?
-    let offset: UInt64?
+    var file: String?
+    var offset: UInt64?
+    /// What an error of the database of objects is about.
+    var collection: String?
+    var key: String?
   }
   let error: Detail
 
@@ -92,6 +109,30 @@ private struct ErrorRow: Encodable {
     if let cause = error.cause { message += "; because \(cause)" }
     self.error = Detail(code: error.code.description, message: message, file: error.file, offset: error.offset)
   }
+
+  init(_ error: DatabaseError) {
+    // Where the engine failed, its own words and place say more than what this floor adds.
+    if let cause = error.cause as? EngineError, error.collection == nil {
+      self.init(cause)
+      return
+    }
+    var message = error.message
+    if let cause = error.cause { message += "; because \(cause)" }
+    self.init(
+      Detail(code: error.code.description, message: message, collection: error.collection, key: error.key))
+  }
+
+  /// Of an error whatever it is.
+  init(any error: any Error) {
+    switch error {
+    case let error as DatabaseError: self.init(error)
+    case let error as EngineError: self.init(error)
+    case let error as ToolError: self.init(error)
+    default: self.init(Detail(code: "tool", message: "\(error)"))
+    }
+  }
+
+  private init(_ detail: Detail) { error = detail }
 
   init(_ error: ToolError) {
     let code = error.status == .usage ? "usage" : "tool"
@@ -105,6 +146,10 @@ private struct ErrorRow: Encodable {
       if let offset = error.offset { text += " at byte \(offset)" }
       text += ")"
     }
+    let place = [
+      error.collection.map { "collection \"\(PrintableText.text(Array($0.utf8)))\"" }, error.key.map { "key \($0)" },
+    ].compactMap(\.self)
+    if !place.isEmpty { text += " (\(place.joined(separator: ", ")))" }
     return text
   }
 }

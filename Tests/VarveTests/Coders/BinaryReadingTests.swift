@@ -12,8 +12,13 @@ struct BinaryReadingTests {
 
   /// Decodes with a closure, which is set for the time of a test on its thread.
   private struct Reader: Decodable {
-    @TaskLocal static var body: (@Sendable (any Decoder) throws -> Void)?
-    init(from decoder: any Decoder) throws { try Reader.body?(decoder) }
+    /// In a type of its own: a task-local that is a closure itself, the optimiser of Swift 6.3 calls wrongly.
+    struct Body: Sendable {
+      let read: @Sendable (any Decoder) throws -> Void
+    }
+
+    @TaskLocal static var body: Body?
+    init(from decoder: any Decoder) throws { try Reader.body?.read(decoder) }
   }
 
   private struct Record: Codable {
@@ -35,10 +40,11 @@ struct BinaryReadingTests {
         "d": .string("text"),
       ]))
     let count = Mutex(0)
-    try Reader.$body.withValue({ decoder in
+    let counted = Reader.Body { decoder in
       count.withLock { $0 += 1 }
       try body(decoder)
-    }) {
+    }
+    try Reader.$body.withValue(counted) {
       _ = try coder.decode(Reader.self, bare)
       _ = try coder.decode([Reader].self, inArray)
       _ = try coder.decode(Reader.self, map)

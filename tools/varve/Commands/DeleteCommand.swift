@@ -18,9 +18,11 @@ struct DeleteCommand: ParsableCommand {
   @Argument(help: "The key.") var key: String
   @OptionGroup var family: FamilyOption
   @OptionGroup var hex: HexOption
+  @OptionGroup var raw: RawOption
   @OptionGroup var output: OutputOption
 
   func run() throws {
+    try raw.check(family.family)
     let keyBytes = try hex.bytes(key, "key")
     let sequence: SequenceNumber? = try database.writing { engine in
       let family = try family.find(in: engine)

@@ -1,17 +1,19 @@
 import ArgumentParser
+import Varve
 import VarveEngine
 
 /// Every record of a file, readable.
 struct DumpCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "dump",
-    abstract: "Print every record of a file of a database.",
+    abstract: "Print every record of a file of a database, or of its catalog.",
     discussion: """
-      The same rendering as the engine's tests compare. The database need not be whole, and may be open.
+      The same rendering as the engine's tests compare. Of what files are dumped, the database need not be whole; it \
+      may be open.
 
       Example: varve dump sst /data/example.varve/000012.sst --verify
       """,
-    subcommands: [Table.self, Log.self, Manifest.self]
+    subcommands: [Table.self, Log.self, Manifest.self, Catalog.self]
   )
 
   /// What every kind of dump takes.
@@ -80,6 +82,34 @@ struct DumpCommand: ParsableCommand {
 
     func run() throws {
       try options.print { line in try EngineInspector.dumpManifest(at: path, verify: options.verify, line: line) }
+    }
+  }
+
+  struct Catalog: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      commandName: "catalog",
+      abstract: "Print the catalog of a database of objects: collections, shapes, versions, extensions, settings.",
+      discussion: """
+        A row that is damaged is said on standard error, those behind it are printed, and the exit status is 1.
+
+        Example: varve dump catalog /data/example.varve
+        """)
+
+    @OptionGroup var database: DatabaseArgument
+    @OptionGroup var output: OutputOption
+
+    func run() throws {
+      let faults = RowFaults(asJSON: output.json)
+      let sink = try ByteSink.standardOutput()
+      try database.inspecting { inspector in
+        try inspector.dumpCatalog { line in
+          if output.json { try sink.writeJSON(["text": line]) } else { try sink.writeLine(line) }
+        } fault: {
+          faults.report($0)
+        }
+      }
+      try sink.finish()
+      try faults.finish()
     }
   }
 }

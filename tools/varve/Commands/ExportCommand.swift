@@ -11,7 +11,13 @@ struct ExportCommand: ParsableCommand {
       its name when it is whole; until then it is <file>.partial, and an export that was interrupted goes on \
       with --resume, as long as the database is the same.
 
+      With --collection it writes the rows of a collection, an object a line, in the form that load --collection \
+      reads: every line says all that another database needs, and what was loaded is the same but for its row \
+      ids. --from, --to and --prefix are keys as objects prints them. A row that is damaged is left out and said on \
+      standard error, and the exit status is 1.
+
       Example: varve export /data/example.varve entries.jsonl
+      Example: varve export /data/example.varve books.jsonl --collection books
       """
   )
 
@@ -21,14 +27,19 @@ struct ExportCommand: ParsableCommand {
   @Flag(help: "Go on with an export to this file that was interrupted.") var resume = false
   @OptionGroup var range: RangeOptions
   @OptionGroup var family: FamilyOption
+  @Option(help: "Write the rows of this collection.") var collection: String?
   @OptionGroup var hex: HexOption
   @OptionGroup var output: OutputOption
 
   func validate() throws {
     guard !resume || file != "-" else { throw ValidationError("--resume needs a file: standard output has no begin") }
+    guard collection == nil || (!binary && !resume && family.family == nil && !hex.hex) else {
+      throw ValidationError("--collection writes rows: use it without --binary, --resume, --family and --hex")
+    }
   }
 
   func run() throws {
+    if let collection { return try exportObjects(collection) }
     let bounds = try range.bounds(hex)
     let result = try database.reading { engine in
       let families = try chosenFamilies(engine)
@@ -42,7 +53,23 @@ struct ExportCommand: ParsableCommand {
       ExportIdentity.remove(for: file)
       return Result(entries: exporter.count, bytes: sink.byteCount)
     }
-    try report(result)
+    try report(result, "exported \(result.entries) entries, \(SizeText.text(result.bytes))")
+  }
+
+  private func exportObjects(_ collection: String) throws {
+    let faults = RowFaults(asJSON: output.json)
+    let result = try database.inspecting { inspector in
+      var exporter = try ObjectExport(inspector, collection, range, faults)
+      let sink = try ByteSink(file)
+      var bar = ProgressBar("export", isQuiet: output.json)
+      defer { bar.end() }
+      try exporter.run(into: sink) { count in bar.show(sink.byteCount, of: nil, entries: count) }
+      try sink.finish()
+      return ObjectResult(rows: exporter.count, bytes: sink.byteCount, damaged: faults.count)
+    }
+    let damaged = result.damaged > 0 ? "; \(result.damaged) are damaged and left out" : ""
+    try report(result, "exported \(result.rows) rows, \(SizeText.text(result.bytes))\(damaged)")
+    try faults.finish()
   }
 
   private func chosenFamilies(_ engine: Engine) throws -> [ColumnFamily] {
@@ -78,10 +105,15 @@ struct ExportCommand: ParsableCommand {
     let bytes: UInt64
   }
 
+  private struct ObjectResult: Encodable {
+    let rows: UInt64
+    let bytes: UInt64
+    let damaged: Int
+  }
+
   /// What was done, on standard error where standard output has the entries.
-  private func report(_ result: Result) throws {
-    let text =
-      output.json ? JSONText.line(result) : "exported \(result.entries) entries, \(SizeText.text(result.bytes))"
+  private func report(_ result: some Encodable, _ words: String) throws {
+    let text = output.json ? JSONText.line(result) : words
     guard file != "-" else { return StandardError.write(text + "\n") }
     let sink = try ByteSink.standardOutput()
     try sink.writeLine(text)

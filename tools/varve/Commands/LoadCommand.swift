@@ -1,4 +1,5 @@
 import ArgumentParser
+import Varve
 import VarveEngine
 
 /// Many entries from a file.
@@ -15,7 +16,14 @@ struct LoadCommand: ParsableCommand {
       same batches as the entries (in a family "varve.load" that goes at the end), so no entry is missed, and \
       the input is compared with what was loaded before.
 
+      With --collection the file has the rows of a collection, as export --collection and objects --json write \
+      them. They go through the same door as those of a program: a row that is there is replaced, and extensions \
+      (views, indexes), whose code isn't in the tool, are marked stale in the same commit and catch up when the \
+      program opens the database. A collection that is missing is made with --create as the first line says. A \
+      load that was interrupted is simply done again.
+
       Example: varve load /data/example.varve entries.jsonl --create
+      Example: varve load /data/example.varve books.jsonl --collection books
       """
   )
 
@@ -23,14 +31,23 @@ struct LoadCommand: ParsableCommand {
   @Argument(help: "The file; - is standard input.", completion: .file()) var file: String
   @Flag(help: "The file is in binary form.") var binary = false
   @Flag(help: "Go on with a load of this file that was interrupted.") var resume = false
-  @Flag(help: "Make the database, and families that the file names, where they are missing.") var create = false
+  @Flag(help: "Make the database, and what of it the file names, where it is missing.") var create = false
+  @Option(help: "The file has rows of objects, for this collection.") var collection: String?
+  @OptionGroup var raw: RawOption
   @OptionGroup var output: OutputOption
 
+  func validate() throws {
+    guard collection == nil || (!binary && !resume && !raw.raw) else {
+      throw ValidationError("--collection loads rows: use it without --binary, --resume and --raw")
+    }
+  }
+
   func run() throws {
+    if let collection { return try loadObjects(collection) }
     // The file first: where it can't be read, no database is made.
     let source = try ByteSource(file)
     let result = try database.writing(create: create) { engine in
-      var loader = BulkLoader(engine, source: source, file: file, isBinary: binary, createsFamilies: create)
+      var loader = BulkLoader(engine, source: source, file: file, isBinary: binary, createsFamilies: create, raw: raw)
       if resume { try loader.resume() }
       var bar = ProgressBar("load", isQuiet: output.json)
       defer { bar.end() }
@@ -43,6 +60,32 @@ struct LoadCommand: ParsableCommand {
     } else {
       let skipped = result.skipped > 0 ? ", after \(result.skipped) that an earlier load wrote" : ""
       try sink.writeLine("loaded \(result.entries) entries from \(SizeText.text(result.bytes))\(skipped)")
+    }
+    try sink.finish()
+  }
+}
+
+extension LoadCommand {
+  /// Loads the rows of a collection.
+  private func loadObjects(_ collection: String) throws {
+    // The file first: where it has no row, nothing is made.
+    let lines = try RowLines(file)
+    if !create { try database.inspecting { _ = try $0.collection(collection) } }
+    let result = try database.writingObjects(create: create) { objects in
+      var loader = ObjectLoad(objects, collection, lines)
+      var bar = ProgressBar("load", isQuiet: output.json)
+      defer { bar.end() }
+      try loader.run { done, rows in bar.show(done, of: lines.source.size, entries: rows) }
+      return loader.result
+    }
+    let sink = try ByteSink.standardOutput()
+    if output.json {
+      try sink.writeJSON(result)
+    } else {
+      try sink.writeLine("loaded \(result.rows) rows from \(SizeText.text(result.bytes))")
+      for name in result.stale {
+        try sink.writeLine("extension \"\(name)\" is stale until the program opens the database")
+      }
     }
     try sink.finish()
   }
@@ -63,16 +106,20 @@ private struct BulkLoader: ~Copyable {
   private let source: ByteSource
   private let file: String
   private let createsFamilies: Bool
+  private let raw: RawOption
   private var reader: EntryReader
   private var batch = WriteBatch(capacity: batchSizeMaximum)
   private var families: [String: ColumnFamily] = [:]
   private(set) var result = Result()
 
-  init(_ engine: Engine, source: ByteSource, file: String, isBinary: Bool, createsFamilies: Bool) {
+  init(
+    _ engine: Engine, source: ByteSource, file: String, isBinary: Bool, createsFamilies: Bool, raw: RawOption
+  ) {
     self.engine = engine
     self.source = source
     self.file = file
     self.createsFamilies = createsFamilies
+    self.raw = raw
     reader = EntryReader(source, file: file, isBinary: isBinary)
   }
 
@@ -115,6 +162,7 @@ private struct BulkLoader: ~Copyable {
     guard name != LoadProgress.familyName else {
       throw ToolError(.cannotOpen, "the family \"\(name)\" belongs to load itself", file: file)
     }
+    try raw.check(name)
     let family = try engine.findFamily(named: name, create: createsFamilies)
     families[name] = family
     return family

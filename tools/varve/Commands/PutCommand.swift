@@ -20,9 +20,11 @@ struct PutCommand: ParsableCommand {
   @OptionGroup var family: FamilyOption
   @OptionGroup var hex: HexOption
   @Flag(help: "Make the database and the family where they are missing.") var create = false
+  @OptionGroup var raw: RawOption
   @OptionGroup var output: OutputOption
 
   func run() throws {
+    try raw.check(family.family)
     let keyBytes = try hex.bytes(key, "key")
     let valueBytes = value == "-" ? try Self.standardInput() : try hex.bytes(value, "value")
     let sequence = try database.writing(create: create) { engine in

@@ -30,8 +30,11 @@ struct BenchOptions: ParsableArguments {
   @Option(help: "Threads; the operations are shared out over them.")
   var threads = 1
 
-  @Option(help: "Puts a commit.")
-  var batchSize = 1
+  @Option(help: "Puts a commit (default 1); rows a transaction of objectinsert (default 1000).")
+  var batchSize: Int?
+
+  @Option(help: "Reads a transaction of objectread and objectreadraw.")
+  var readsPerTransaction = 1
 
   @Flag(help: "Sync each put.")
   var sync = false
@@ -62,8 +65,9 @@ struct BenchOptions: ParsableArguments {
 
   mutating func validate() throws {
     guard (2...64).contains(keySize) else { throw ValidationError("--key-size is 2 to 64") }
-    guard valueSize >= 0, threads >= 1, batchSize >= 1 else {
-      throw ValidationError("--value-size is at least 0; --threads and --batch-size at least 1")
+    guard valueSize >= 0, threads >= 1, batchSize ?? 1 >= 1, readsPerTransaction >= 1 else {
+      throw ValidationError(
+        "--value-size is at least 0; --threads, --batch-size and --reads-per-transaction at least 1")
     }
     guard (num ?? 1) >= 1, (reads ?? 1) >= 1 else { throw ValidationError("--num and --reads are at least 1") }
     guard keySize >= 16 || Double(num ?? 1_000_000) <= pow(10, Double(keySize)) else {
@@ -77,6 +81,9 @@ struct BenchOptions: ParsableArguments {
   /// The engines that were asked for, else those of this build.
   var engines: [EngineKind] { engine.isEmpty ? EngineRegistry.available : engine }
 
+  /// The same for the rows of objects.
+  var objectEngines: [EngineKind] { engine.isEmpty ? EngineRegistry.availableForObjects : engine }
+
   func settings(_ steps: [Step]) -> RunSettings {
     var settings = RunSettings()
     settings.steps = steps
@@ -88,7 +95,9 @@ struct BenchOptions: ParsableArguments {
     settings.valueSize = valueSize
     settings.compressionRatio = compressionRatio
     settings.threads = threads
-    settings.batchSize = batchSize
+    settings.batchSize = batchSize ?? 1
+    settings.rowsPerTransaction = batchSize ?? 1000
+    settings.readsPerTransaction = readsPerTransaction
     settings.sync = sync
     settings.seed = seed
     settings.latency = !noLatency

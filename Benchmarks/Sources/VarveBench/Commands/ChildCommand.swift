@@ -11,7 +11,12 @@ struct ChildCommand: ParsableCommand {
 
   func run() throws {
     let settings = try JSONDecoder().decode(RunSettings.self, from: Data(self.settings.utf8))
-    try EngineRegistry.run(EngineRun(settings), settings.engine)
+    let run = EngineRun(settings)
+    if settings.steps.contains(where: \.workload.isObject) {
+      try EngineRegistry.runObjects(run, settings.engine)
+    } else {
+      try EngineRegistry.run(run, settings.engine)
+    }
   }
 }
 

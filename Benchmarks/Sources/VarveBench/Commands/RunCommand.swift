@@ -34,17 +34,21 @@ struct RunCommand: ParsableCommand {
       return Step(workload)
     }
     guard !list.isEmpty else { throw ValidationError("name at least one workload") }
-    try requireEngines(options.engines)
+    let workloads = list.map(\.workload)
+    let isObjects = workloads.contains(where: \.isObject)
+    let engines = isObjects ? options.objectEngines : options.engines
+    if isObjects { try checkObjects(workloads) }
+    try requireEngines(engines, forObjects: isObjects)
     guard rounds >= 1 else { throw ValidationError("--rounds is at least 1") }
     var settings = options.settings(list)
     settings.duration = duration
     settings.useExisting = useExisting
     settings.prints = json != "-"
-    if settings.prints { printHeader(settings) }
+    if settings.prints { printHeader(settings, isObjects: isObjects) }
 
     var rows: [Row] = []
     for round in 1...rounds {
-      for engine in options.engines {
+      for engine in engines {
         settings.engine = engine
         settings.round = round
         if settings.prints {
@@ -60,28 +64,51 @@ struct RunCommand: ParsableCommand {
     if let html { try HTMLReport(rows: rows).page.write(toFile: html, atomically: true, encoding: .utf8) }
   }
 
-  private func printHeader(_ settings: RunSettings) {
-    let cost = Recorder.emptyLoopCost(settings: settings)
+  /// Rows of objects are of one thread, begin with inserts, and stand in a list of their own.
+  private func checkObjects(_ workloads: [Workload]) throws {
+    if let other = workloads.first(where: { !$0.goesWithObjects }) {
+      throw ValidationError("\(other.rawValue) is no row of objects; call it in a run of its own")
+    }
+    guard options.threads == 1 else { throw ValidationError("rows of objects are of one thread") }
+    if useExisting, let inserts = workloads.first(where: \.puts) {
+      throw ValidationError("\(inserts.rawValue) starts from an empty database, so not with --use-existing")
+    }
+    guard useExisting || workloads[0].puts else {
+      throw ValidationError("begin with objectinsert, or say --use-existing")
+    }
+  }
+
+  private func printHeader(_ settings: RunSettings, isObjects: Bool) {
+    let cost =
+      isObjects ? Recorder.emptyObjectLoopCost(settings: settings) : Recorder.emptyLoopCost(settings: settings)
+    let what =
+      isObjects
+      ? "\(settings.num) books of 8 fields and \(Book.byteCount) bytes"
+      : "\(settings.num) keys of \(settings.keySize) + \(settings.valueSize) bytes"
     print(
-      "\(settings.num) keys of \(settings.keySize) + \(settings.valueSize) bytes, compressible to "
-        + "\(settings.compressionRatio), \(settings.threads) thread(s); the harness itself takes "
+      "\(what), compressible to \(settings.compressionRatio), \(settings.threads) thread(s); the harness itself takes "
         + String(format: "%.3f micros/op", cost / 1000)
         + (settings.latency ? " (clock and histogram included)" : " (no latencies)"))
   }
 }
 
 /// Throws for an engine that this build doesn't hold, with the way to get it.
-func requireEngines(_ engines: [EngineKind]) throws {
+func requireEngines(_ engines: [EngineKind], forObjects: Bool = false) throws {
   guard !engines.isEmpty else {
     throw ValidationError("this build holds no engine; build with --traits RocksDB,LevelDB,LMDB")
   }
-  for engine in engines where !EngineRegistry.isBuiltIn(engine) {
+  let isBuiltIn = forObjects ? EngineRegistry.isBuiltInForObjects : EngineRegistry.isBuiltIn
+  for engine in engines where !isBuiltIn(engine) {
     let remedy =
       switch engine {
+      case .rocksdb where forObjects, .leveldb where forObjects, .lmdb where forObjects: "it has no objects"
+      case .sqlite where !forObjects, .grdb where !forObjects: "it is measured with rows of objects only"
       case .rocksdb: "build with --traits RocksDB (needs librocksdb-dev)"
       case .leveldb: "build with --traits LevelDB (needs libleveldb-dev)"
       case .lmdb: "build with --traits LMDB (needs liblmdb-dev)"
-      default: "it can't be measured yet"
+      case .sqlite: "build with --traits SQLite (needs libsqlite3-dev)"
+      case .grdb: "build with --traits GRDB (needs libsqlite3-dev)"
+      case .varve, .varvePwrite: "it always is"
       }
     throw ValidationError("\(engine.rawValue) is not in this build: \(remedy)")
   }

@@ -16,8 +16,26 @@ enum EngineRegistry {
     return kinds
   }
 
+  /// Those that the rows of objects are measured with.
+  static var availableForObjects: [EngineKind] {
+    var kinds: [EngineKind] = []
+    kinds.append(.varve)
+    #if SQLite
+      kinds.append(.sqlite)
+    #endif
+    #if GRDB
+      kinds.append(.grdb)
+    #endif
+    return kinds
+  }
+
   /// Whether an engine can be measured. The variants of Varve always can, and only where they are named.
   static func isBuiltIn(_ kind: EngineKind) -> Bool { kind == .varvePwrite || available.contains(kind) }
+
+  /// The same for the rows of objects.
+  static func isBuiltInForObjects(_ kind: EngineKind) -> Bool {
+    kind == .varvePwrite || availableForObjects.contains(kind)
+  }
 
   static func version(of kind: EngineKind) -> String {
     switch kind {
@@ -31,6 +49,12 @@ enum EngineRegistry {
     #endif
     #if LMDB
       case .lmdb: LMDBEngine.version
+    #endif
+    #if SQLite
+      case .sqlite: SQLiteObjects.version
+    #endif
+    #if GRDB
+      case .grdb: GRDBObjects.version
     #endif
     default: "not in this build"
     }
@@ -51,7 +75,25 @@ enum EngineRegistry {
     #if LMDB
       case .lmdb: try run.execute(LMDBEngine.self)
     #endif
-    default: throw EngineFailure("\(kind.rawValue) is not in this build; build with its trait (see Benchmarking)")
+    default: throw notBuiltIn(kind)
     }
+  }
+
+  /// The same with the rows of objects.
+  static func runObjects(_ run: EngineRun, _ kind: EngineKind) throws {
+    switch kind {
+    case .varve, .varvePwrite: try run.executeObjects(VarveObjects.self)
+    #if SQLite
+      case .sqlite: try run.executeObjects(SQLiteObjects.self)
+    #endif
+    #if GRDB
+      case .grdb: try run.executeObjects(GRDBObjects.self)
+    #endif
+    default: throw notBuiltIn(kind)
+    }
+  }
+
+  private static func notBuiltIn(_ kind: EngineKind) -> EngineFailure {
+    EngineFailure("\(kind.rawValue) is not in this build; build with its trait (see Benchmarking)")
   }
 }

@@ -26,6 +26,10 @@ final class VarveAdapter: KeyValueEngine {
   }
 
   init(path: String, settings: EngineSettings) throws {
+    engine = try Self.openEngine(path: path, settings: settings)
+  }
+
+  static func openEngine(path: String, settings: EngineSettings) throws -> Engine {
     var options = EngineOptions()
     options.createIfMissing = settings.createIfMissing
     options.memtableSize = settings.memtableBytes
@@ -41,7 +45,7 @@ final class VarveAdapter: KeyValueEngine {
     }
     var environment = EngineEnvironment.system
     environment.fileSystem = PosixFileSystem(mapsFiles: settings.mapsLog)
-    engine = try Engine.open(at: path, options: options, environment: environment)
+    return try Engine.open(at: path, options: options, environment: environment)
   }
 
   func makeSession() throws -> VarveSession { VarveSession(engine) }
@@ -52,7 +56,9 @@ final class VarveAdapter: KeyValueEngine {
     return 0
   }
 
-  func counters() -> EngineCounters {
+  func counters() -> EngineCounters { Self.counters(engine) }
+
+  static func counters(_ engine: Engine) -> EngineCounters {
     let statistics = engine.statistics
     return EngineCounters(
       tableBytesWritten: statistics.bytesFlushed + statistics.bytesCompactionWritten,

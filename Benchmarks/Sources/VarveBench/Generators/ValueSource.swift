@@ -39,4 +39,11 @@ final class ValueSource {
     offset &+= valueSize
     return UnsafeRawBufferPointer(rebasing: pool[start..<start &+ valueSize])
   }
+
+  /// The value of a number: the same for the same one.
+  @inline(__always)
+  func value(_ number: UInt64) -> UnsafeRawBufferPointer {
+    let start = Int(truncatingIfNeeded: number.multipliedFullWidth(by: UInt64(pool.count &- valueSize)).high)
+    return UnsafeRawBufferPointer(rebasing: pool[start..<start &+ valueSize])
+  }
 }

@@ -103,4 +103,20 @@ final class Recorder {
     let elapsed = Clock.now() - start
     return Double(elapsed) / Double(count) + (sink == 0 ? 0 : 0)
   }
+
+  /// The same of the object rows: the loop that makes books.
+  static func emptyObjectLoopCost(settings: RunSettings) -> Double {
+    let count: UInt64 = 200_000
+    let recorder = Recorder(recordsLatency: settings.latency, duration: 0)
+    let source = BookSource(settings)
+    var sink = 0
+    recorder.begin()
+    let start = Clock.now()
+    for number in 0..<count {
+      sink &+= source.book(number).touched
+      guard recorder.finish() else { break }
+    }
+    let elapsed = Clock.now() - start
+    return Double(elapsed) / Double(count) + (sink == 0 ? 0 : 0)
+  }
 }

@@ -3,27 +3,24 @@ import Histogram
 
 /// The rows of one engine in one round, in order on one database; runs in a child process of its own.
 final class EngineRun {
-  private var settings: RunSettings
+  let settings: RunSettings
   private var userBytes: UInt64 = 0
   private var tableBytes: UInt64 = 0
 
   init(_ settings: RunSettings) {
+    var settings = settings
+    settings.engineSettings.mapsLog = settings.engine != .varvePwrite
     self.settings = settings
-    self.settings.engineSettings.mapsLog = settings.engine != .varvePwrite
   }
 
-  private var enginePath: String { settings.databasePath + "/" + settings.engine.rawValue }
+  var enginePath: String { settings.databasePath + "/" + settings.engine.rawValue }
 
   func execute<Engine: KeyValueEngine>(_ type: Engine.Type) throws {
     let first = settings.steps.first?.workload
     if !settings.useExisting, let first, first.startsEmpty || first.isAlone {
       try? FileManager.default.removeItem(atPath: enginePath)
     }
-    if settings.useExisting, !FileManager.default.fileExists(atPath: enginePath) {
-      throw EngineFailure("--use-existing, but there is no \(enginePath)")
-    }
-    try FileManager.default.createDirectory(atPath: settings.databasePath, withIntermediateDirectories: true)
-
+    try prepareDirectory()
     var engine: Engine?
     let live = LiveKeys(range: settings.num, isKnown: !settings.useExisting && first?.startsEmpty == true)
     for step in settings.steps {
@@ -41,7 +38,14 @@ final class EngineRun {
     try engine?.close()
   }
 
-  private func openEngine<Engine: KeyValueEngine>(
+  func prepareDirectory() throws {
+    if settings.useExisting, !FileManager.default.fileExists(atPath: enginePath) {
+      throw EngineFailure("--use-existing, but there is no \(enginePath)")
+    }
+    try FileManager.default.createDirectory(atPath: settings.databasePath, withIntermediateDirectories: true)
+  }
+
+  func openEngine<Engine: MeasuredEngine>(
     _ type: Engine.Type, path: String, _ options: EngineSettings
   ) throws -> Engine {
     var options = options
@@ -71,13 +75,26 @@ final class EngineRun {
   private func row<Engine: KeyValueEngine>(
     _ engine: Engine, _ workload: Workload, _ settings: RunSettings, path: String, live: LiveKeys
   ) throws -> Row {
+    let zipfian = workload.isYCSB ? Zipfian(count: settings.num, scrambled: workload != .ycsbd) : nil
+    return try measured(engine, workload, settings, path: path) {
+      live.isKnown ? UInt64(live.count) * settings.userBytesPerPut : nil
+    } work: { row in
+      try runWorkers(engine, workload, settings, zipfian, live, into: &row)
+    }
+  }
+
+  /// A row with what the process used during it, and what is on disk behind it. `work` fills in the operations and their
+  /// time; `liveBytes` are those of what is in the database then, where that is known.
+  func measured<Engine: MeasuredEngine>(
+    _ engine: Engine, _ workload: Workload, _ settings: RunSettings, path: String, liveBytes: () -> UInt64?,
+    work: (inout Row) throws -> Void
+  ) throws -> Row {
     var row = Row()
     row.engine = settings.engine.rawValue
     row.version = Engine.version
     row.workload = workload.rawValue
     row.round = settings.round
     row.threads = settings.threads
-    let zipfian = workload.isYCSB ? Zipfian(count: settings.num, scrambled: workload != .ycsbd) : nil
     let countersBefore = engine.counters()
     PeakMemory.reset()
     let usageBefore = ProcessUsage.now()
@@ -95,7 +112,7 @@ final class EngineRun {
       row.ops = 1
       row.threads = 1
     default:
-      try runWorkers(engine, workload, settings, zipfian, live, into: &row)
+      try work(&row)
     }
 
     let usage = ProcessUsage.now()
@@ -109,10 +126,8 @@ final class EngineRun {
     row.logBytes = disk.logBytes
     userBytes += row.userBytes
     tableBytes += row.bytesWritten
-    if userBytes > 0 { row.writeAmplification = Double(tableBytes) / Double(userBytes) }
-    if live.isKnown, live.count > 0 {
-      row.spaceAmplification = Double(disk.tableBytes) / Double(UInt64(live.count) * settings.userBytesPerPut)
-    }
+    if userBytes > 0, counters.countsTableBytes { row.writeAmplification = Double(tableBytes) / Double(userBytes) }
+    if let live = liveBytes(), live > 0 { row.spaceAmplification = Double(disk.tableBytes) / Double(live) }
     return row
   }
 
@@ -215,7 +230,7 @@ final class EngineRun {
     return row
   }
 
-  private func report(_ row: Row) throws {
+  func report(_ row: Row) throws {
     if settings.prints {
       print(row.line)
       fflush(nil)

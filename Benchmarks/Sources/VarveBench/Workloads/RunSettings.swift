@@ -28,6 +28,9 @@ struct RunSettings: Codable {
   var compressionRatio = 0.5
   var threads = 1
   var batchSize = 1
+  /// Of `objectinsert`, and of the reads of objects by id.
+  var rowsPerTransaction = 1000
+  var readsPerTransaction = 1
   var sync = false
   var seed: UInt64 = 42
   var useExisting = false

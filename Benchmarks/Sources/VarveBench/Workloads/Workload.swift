@@ -38,9 +38,21 @@ enum Workload: String, CaseIterable, Codable {
   /// A raw append and `fdatasync` of one record at a time on a preallocated file: the floor of `fillsync`.
   case syncloop
   case ycsba, ycsbb, ycsbc, ycsbd, ycsbe, ycsbf
+  /// Inserts of books by random keys: many a transaction, one a transaction, and one through the asynchronous door.
+  case objectinsert, objectinsertone, objectinsertasync
+  /// Books by random id: decoded, as the bytes that they are stored as, and these by 100 a call.
+  case objectread, objectreadraw, objectreadbatch
+  /// All books in the order of their ids, decoded.
+  case objectscan
 
-  /// A first row of these starts from an empty database.
-  var startsEmpty: Bool { rawValue.hasPrefix("fill") }
+  /// A first row of these starts from an empty database; of the object rows, each.
+  var startsEmpty: Bool { rawValue.hasPrefix("fill") || (isObject && puts) }
+
+  /// A row of the object floor.
+  var isObject: Bool { rawValue.hasPrefix("object") }
+
+  /// Whether object rows can be beside it in a list.
+  var goesWithObjects: Bool { isObject || self == .waitforcompaction || self == .compact }
 
   /// These run in a directory of their own, which is gone afterwards.
   var isAlone: Bool { holdsAllInMemory || self == .queue }
@@ -50,7 +62,6 @@ enum Workload: String, CaseIterable, Codable {
 
   var isYCSB: Bool { rawValue.hasPrefix("ycsb") }
 
-  /// Whether the row puts or deletes, and so counts in the write amplification.
   var keyOrder: KeySequence.Order {
     switch self {
     case .fillseq, .putaloneseq, .queue: .ascending
@@ -59,10 +70,11 @@ enum Workload: String, CaseIterable, Codable {
     }
   }
 
+  /// Whether all that the row does is to put.
   var puts: Bool {
     switch self {
     case .fillseq, .fillrandom, .overwrite, .overwritehot, .fillclustered, .fillsync, .fillmixed, .putalone,
-      .putaloneseq, .queue:
+      .putaloneseq, .queue, .objectinsert, .objectinsertone, .objectinsertasync:
       true
     default: false
     }

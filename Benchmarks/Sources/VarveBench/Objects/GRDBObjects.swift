@@ -1,0 +1,151 @@
+#if GRDB
+  import Foundation
+  import GRDB
+
+  /// A record as GRDB's documentation makes them of a `Codable` type. Dates are seconds, for its default is text of
+  /// milliseconds: slower, and not exact.
+  extension Book: FetchableRecord, PersistableRecord {
+    static var databaseTableName: String { "book" }
+
+    static func databaseDateEncodingStrategy(for column: String) -> DatabaseDateEncodingStrategy {
+      .timeIntervalSinceReferenceDate
+    }
+
+    static func databaseDateDecodingStrategy(for column: String) -> DatabaseDateDecodingStrategy {
+      .timeIntervalSinceReferenceDate
+    }
+  }
+
+  /// GRDB over the system's SQLite; its settings are those of `SQLiteSettings`.
+  ///
+  /// A `DatabaseQueue`, for the rows are of one thread. Inserts are `insert(db)` of the record, whose statement GRDB keeps
+  /// prepared; reads by id take the queue's cached statement with an argument, which saves the making of a request.
+  /// Writes are `write`, a transaction each, and reads `read`, which isolates them in a transaction too.
+  final class GRDBObjects: ObjectEngine {
+    private let queue: DatabaseQueue
+
+    static var version: String { "GRDB 7.10.0\(SQLiteSettings.note)" }
+    static func fileUse(_ name: String) -> FileUse { SQLiteSettings.fileUse(name) }
+
+    init(path: String, settings: EngineSettings) throws {
+      var configuration = Configuration()
+      configuration.journalMode = .wal
+      configuration.prepareDatabase { database in
+        for pragma in SQLiteSettings.pragmas(settings) { try database.execute(sql: pragma) }
+      }
+      queue = try DatabaseQueue(
+        path: SQLiteSettings.createDirectory(path, settings), configuration: configuration)
+      try queue.write { database in try database.execute(sql: SQLiteSettings.createTable) }
+    }
+
+    func makeSession(sync: Bool) throws -> GRDBObjectSession {
+      try queue.writeWithoutTransaction { database in try database.execute(sql: SQLiteSettings.synchronous(sync)) }
+      return GRDBObjectSession(queue)
+    }
+
+    func compact() throws { try queue.vacuum() }
+
+    /// What is due is the checkpoint.
+    func waitForCompaction() throws -> UInt64 {
+      _ = try queue.writeWithoutTransaction { database in try database.checkpoint(.truncate) }
+      return 0
+    }
+
+    func counters() -> EngineCounters { EngineCounters(countsTableBytes: false) }
+    func close() throws { try queue.close() }
+  }
+
+  final class GRDBObjectSession: ObjectSession {
+    private let queue: DatabaseQueue
+    private let selectMany = SQLiteSettings.selectMany(ObjectWorker<GRDBObjectSession>.idsPerBatch)
+    private var sink = 0
+
+    init(_ queue: DatabaseQueue) { self.queue = queue }
+
+    func insert(_ count: Int, _ next: () -> Book) throws {
+      try queue.write { database in
+        for _ in 0..<count { try next().insert(database) }
+      }
+    }
+
+    func insertSuspended(_ book: Book) async throws {
+      try await queue.write { database in try book.insert(database) }
+    }
+
+    func read(_ count: Int, _ next: () -> UUID) throws -> Int {
+      try queue.read { database in
+        var found = 0
+        let statement = try database.cachedStatement(sql: SQLiteSettings.selectOne)
+        for _ in 0..<count {
+          guard let book = try Book.fetchOne(statement, arguments: [next()]) else { continue }
+          sink &+= book.touched
+          found += 1
+        }
+        return found
+      }
+    }
+
+    func readRaw(_ count: Int, _ next: () -> UUID) throws -> Int {
+      try queue.read { database in
+        var found = 0
+        let statement = try database.cachedStatement(sql: SQLiteSettings.selectOne)
+        for _ in 0..<count {
+          let rows = try GRDB.Row.fetchCursor(statement, arguments: [next()])
+          guard let row = try rows.next() else { continue }
+          try touch(row)
+          found += 1
+        }
+        return found
+      }
+    }
+
+    func readBatch(_ ids: [UUID]) throws -> Int {
+      try queue.read { database in
+        var found = 0
+        let statement = try database.cachedStatement(sql: selectMany)
+        let rows = try GRDB.Row.fetchCursor(statement, arguments: StatementArguments(ids))
+        while let row = try rows.next() {
+          try touch(row)
+          found += 1
+        }
+        return found
+      }
+    }
+
+    func scan(_ body: () -> Bool) throws {
+      try queue.read { database in
+        let books = try Book.fetchCursor(database, sql: SQLiteSettings.selectAll)
+        while let book = try books.next() {
+          sink &+= book.touched
+          guard body() else { return }
+        }
+      }
+    }
+
+    func count() throws -> Int { try queue.read { database in try Book.fetchCount(database) } }
+
+    func book(_ id: UUID) throws -> Book? {
+      try queue.read { database in
+        try Book.fetchOne(database.cachedStatement(sql: SQLiteSettings.selectOne), arguments: [id])
+      }
+    }
+
+    func close() {}
+
+    /// Fetches every column where it lies and makes no value of a text.
+    private func touch(_ row: GRDB.Row) throws {
+      for column in 0..<4 {
+        try row.withUnsafeData(atIndex: column) { data in
+          data?.withUnsafeBytes { bytes in
+            if let base = bytes.baseAddress { sink &+= Int(Touch.bytes(base, bytes.count)) }
+          }
+        }
+      }
+      let year: Int = row[4]
+      let price: Double = row[5]
+      let updated: Double = row[6]
+      let isRead: Bool = row[7]
+      sink &+= year &+ (isRead ? 1 : 0) &+ Int(truncatingIfNeeded: (price + updated).bitPattern)
+    }
+  }
+#endif

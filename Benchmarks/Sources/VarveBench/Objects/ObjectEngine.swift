@@ -1,0 +1,34 @@
+import Foundation
+
+/// A store of typed objects by a key.
+protocol ObjectEngine: MeasuredEngine {
+  associatedtype Session: ObjectSession
+
+  /// - Parameter sync: whether a commit survives a loss of power, and not only the death of the process.
+  func makeSession(sync: Bool) throws -> Session
+}
+
+/// One thread's door to the store. All writes are inserts of books that are not there.
+///
+/// Closures give the next book or id, so that no engine is handed an array that it would not need.
+protocol ObjectSession: AnyObject, SendableMetatype {
+  /// Inserts `count` books in one transaction, through the synchronous door.
+  func insert(_ count: Int, _ next: () -> Book) throws
+  /// Inserts one in a transaction of its own, through the asynchronous door; where there is none, through the other.
+  func insertSuspended(_ book: Book) async throws
+
+  /// Reads `count` books by id, one after another, in one transaction, each decoded and touched; how many were there.
+  func read(_ count: Int, _ next: () -> UUID) throws -> Int
+  /// The same without decoding: what the store has of a row is touched.
+  func readRaw(_ count: Int, _ next: () -> UUID) throws -> Int
+  /// The same by one call for all of them; the ids differ.
+  func readBatch(_ ids: [UUID]) throws -> Int
+  /// Walks the books in the order of their ids, each decoded and touched, until `body` says false.
+  func scan(_ body: () -> Bool) throws
+
+  /// Outside of the measured time: how many books there are, and one of them.
+  func count() throws -> Int
+  func book(_ id: UUID) throws -> Book?
+
+  func close()
+}

@@ -1,0 +1,146 @@
+import Foundation
+import Synchronization
+
+/// The one thread of an object row: its session, what it asks for, and what it measured.
+///
+/// Concurrency: used by one thread, or by one task while the thread that made it waits for that.
+final class ObjectWorker<Session: ObjectSession>: @unchecked Sendable {
+  private let session: Session
+  private let settings: RunSettings
+  private let workload: Workload
+  private let operations: Int
+  private let source: BookSource
+  /// How many books there are: the numbers `0..<bookCount`.
+  private let bookCount: Int
+  private var random: SplitMix64
+  let recorder: Recorder
+  private(set) var found = 0
+
+  /// Ids of a call of `objectreadbatch`.
+  static var idsPerBatch: Int { 100 }
+
+  init(_ session: Session, _ settings: RunSettings, _ workload: Workload, bookCount: Int) {
+    self.session = session
+    self.settings = settings
+    self.workload = workload
+    self.bookCount = bookCount
+    operations = settings.duration > 0 ? .max : workload.operationCount(settings)
+    source = BookSource(settings)
+    recorder = Recorder(recordsLatency: settings.latency, duration: settings.duration)
+    random = SplitMix64(seed: settings.seed, stream: workload.rawValue, thread: 0)
+  }
+
+  func run() throws {
+    recorder.begin()
+    defer { recorder.stop() }
+    switch workload {
+    case .objectinsert: try insert(each: settings.rowsPerTransaction)
+    case .objectinsertone: try insert(each: 1)
+    case .objectinsertasync: try runTask { try await self.insertSuspended() }
+    case .objectread: try read { try session.read($0, $1) }
+    case .objectreadraw: try read { try session.readRaw($0, $1) }
+    case .objectreadbatch: try readBatches()
+    case .objectscan: try scan()
+    default: throw EngineFailure("\(workload.rawValue) is not a row of objects")
+    }
+  }
+
+  /// The latency is that of a transaction.
+  private func insert(each size: Int) throws {
+    var number: UInt64 = 0
+    while number < UInt64(operations) {
+      let count = min(size, operations - Int(number))
+      try session.insert(count) {
+        defer { number &+= 1 }
+        return source.book(number)
+      }
+      guard recorder.finish(count) else { break }
+    }
+  }
+
+  private func insertSuspended() async throws {
+    var number: UInt64 = 0
+    while number < UInt64(operations) {
+      try await session.insertSuspended(source.book(number))
+      number &+= 1
+      guard recorder.finish() else { break }
+    }
+  }
+
+  private func read(_ body: (Int, () -> UUID) throws -> Int) throws {
+    let range = UInt64(bookCount)
+    var index = 0
+    while index < operations {
+      let count = min(settings.readsPerTransaction, operations - index)
+      found &+= try body(count) { source.id(random.next(below: range)) }
+      index &+= count
+      guard recorder.finish(count) else { break }
+    }
+  }
+
+  /// The ids of a batch differ, for a peer answers twice the same id with one row: they are evenly spaced in the order of
+  /// insertion, which scatters them over the order of the keys.
+  private func readBatches() throws {
+    guard bookCount >= Self.idsPerBatch else { throw EngineFailure("objectreadbatch needs \(Self.idsPerBatch) books") }
+    let range = UInt64(bookCount)
+    let step = range / UInt64(Self.idsPerBatch)
+    var ids: [UUID] = []
+    var index = 0
+    while index < operations {
+      ids.removeAll(keepingCapacity: true)
+      let first = random.next(below: range)
+      for place in 0..<UInt64(Self.idsPerBatch) { ids.append(source.id((first &+ place &* step) % range)) }
+      found &+= try session.readBatch(ids)
+      index &+= ids.count
+      guard recorder.finish(ids.count) else { break }
+    }
+  }
+
+  private func scan() throws {
+    try session.scan {
+      found &+= 1
+      return recorder.finish() && found < operations
+    }
+  }
+
+  /// Whether a sample of the books is there as it was made. Outside of the measured time.
+  func checkSample() throws {
+    let count = min(bookCount, 200)
+    for index in 0..<count {
+      let expected = source.book(UInt64(index * (bookCount / count)))
+      guard try session.book(expected.id) == expected else {
+        throw EngineFailure("\(expected.id) is not what was inserted")
+      }
+    }
+  }
+
+  /// Runs `body` in one task, and waits for it.
+  private func runTask(_ body: @escaping @Sendable () async throws -> Void) throws {
+    let outcome = Outcome()
+    Task {
+      do {
+        try await body()
+        outcome.finish(.success(()))
+      } catch {
+        outcome.finish(.failure(error))
+      }
+    }
+    try outcome.wait()
+  }
+}
+
+/// How a task ended, for the thread that waits for it.
+private final class Outcome: Sendable {
+  private let result = Mutex<Result<Void, any Error>?>(nil)
+  private let isDone = DispatchSemaphore(value: 0)
+
+  func finish(_ value: Result<Void, any Error>) {
+    result.withLock { $0 = value }
+    isDone.signal()
+  }
+
+  func wait() throws {
+    isDone.wait()
+    try result.withLock { $0 }?.get()
+  }
+}

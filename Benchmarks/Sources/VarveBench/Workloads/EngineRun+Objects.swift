@@ -1,0 +1,77 @@
+import Foundation
+
+/// The object rows of one engine in one round.
+///
+/// A row of inserts starts from an empty database wherever it stands in the list, so that each inserts what is not
+/// there; the others work on what the last one left.
+extension EngineRun {
+  func executeObjects<Engine: ObjectEngine>(_ type: Engine.Type) throws {
+    try prepareDirectory()
+    var engine: Engine?
+    var bookCount: Int?
+    for step in settings.steps {
+      let settings = settings.applying(step)
+      if step.workload.startsEmpty {
+        try engine?.close()
+        engine = nil
+        try? FileManager.default.removeItem(atPath: enginePath)
+        bookCount = 0
+      }
+      let open = try engine ?? openEngine(type, path: enginePath, settings.engineSettings)
+      engine = open
+      try report(objectRow(open, step.workload, settings, bookCount: &bookCount))
+    }
+    try engine?.close()
+  }
+
+  private func objectRow<Engine: ObjectEngine>(
+    _ engine: Engine, _ workload: Workload, _ settings: RunSettings, bookCount: inout Int?
+  ) throws -> Row {
+    let session = try engine.makeSession(sync: settings.sync)
+    defer { session.close() }
+    let countBefore = try bookCount ?? session.count()
+    guard workload.puts || countBefore > 0 else {
+      throw EngineFailure("\(workload.rawValue): there is nothing to read; begin with objectinsert")
+    }
+    var countBehind = countBefore
+    let row = try measured(engine, workload, settings, path: enginePath) {
+      UInt64(countBehind * Book.byteCount)
+    } work: { row in
+      let worker = ObjectWorker(session, settings, workload, bookCount: countBefore)
+      try worker.run()
+      collect(worker, workload, into: &row)
+      if workload.puts { countBehind += row.ops }
+    }
+    bookCount = countBehind
+    if workload.isObject { try check(row, session, workload, settings, countBehind) }
+    return row
+  }
+
+  private func collect<Session: ObjectSession>(
+    _ worker: ObjectWorker<Session>, _ workload: Workload, into row: inout Row
+  ) {
+    let recorder = worker.recorder
+    row.take(recorder.histogram)
+    row.ops = recorder.operations
+    row.seconds = Double(recorder.end - recorder.start) / 1e9
+    row.perSecond = recorder.perSecond
+    if workload.puts {
+      row.userBytes = UInt64(row.ops * Book.byteCount)
+    } else {
+      row.found = worker.found
+    }
+  }
+
+  /// Every id that is asked for was inserted, so an engine that finds fewer has lost some.
+  private func check<Session: ObjectSession>(
+    _ row: Row, _ session: Session, _ workload: Workload, _ settings: RunSettings, _ bookCount: Int
+  ) throws {
+    if let found = row.found, found != row.ops {
+      throw EngineFailure("\(workload.rawValue) found \(found) of \(row.ops) books")
+    }
+    guard workload.puts else { return }
+    let count = try session.count()
+    guard count == bookCount else { throw EngineFailure("\(count) of \(bookCount) books are there") }
+    try ObjectWorker(session, settings, workload, bookCount: bookCount).checkSample()
+  }
+}

@@ -1,0 +1,150 @@
+/// Sets rows that come from another database, through the rows door: what `varve load --collection` does.
+///
+/// ```swift
+/// let rowImport = try RowImport(into: "books", of: database, as: collection)
+/// let rows = try lines.map { try rowImport.prepare($0) }
+/// try rowImport.commit(rows)
+/// ```
+///
+/// Extensions hear of the rows as of any others, and those of the disk that are not registered are stale from the
+/// commit on. A row that is there already is replaced and keeps its row id.
+///
+/// Safe from any thread.
+public struct RowImport: Sendable {
+  private let core: DatabaseCore
+  private let coding: InspectedCoding
+  private let keyForm: KeyForm
+  private let name: String
+
+  /// Into a collection, which is made as `terms` say where it is missing.
+  ///
+  /// Throws `.notFound` where it is missing and there are no terms, `.definitionDiffers` where it is there and
+  /// is not as they say, `.readOnly`.
+  public init(into collection: String, of database: Database, as terms: PortableCollection?) throws {
+    core = database.core
+    name = collection
+    try core.requireWritable()
+    guard !collection.isEmpty else { throw DatabaseError(.invalidArgument, "a collection's name is empty") }
+    if let info = core.catalog.collection(collection) {
+      if let terms { try Self.check(info, terms) }
+      keyForm = KeyForm(info.record.keyType)
+    } else {
+      guard let terms else {
+        throw DatabaseError(.notFound, "the database has no such collection", collection: collection)
+      }
+      keyForm = KeyForm(terms.keyType)
+      _ = try core.catalog.collection(
+        collection, definition: nil, keyType: terms.keyType, coder: terms.coder,
+        storage: terms.isOwn ? .own() : .shared)
+    }
+    coding = InspectedCoding(core.catalog)
+  }
+
+  private static func check(_ info: CollectionInfo, _ terms: PortableCollection) throws {
+    func differs(_ what: String, _ here: String, _ there: String) -> DatabaseError {
+      DatabaseError(.definitionDiffers, "its \(what) is \(here), and that of the rows \(there)", collection: info.name)
+    }
+    guard info.record.keyType == terms.keyType else { throw differs("key type", info.record.keyType, terms.keyType) }
+    guard info.coder == terms.coder else { throw differs("coder", "\(info.coder)", "\(terms.coder)") }
+  }
+
+  private func info() throws -> CollectionInfo {
+    guard let info = core.catalog.collection(name) else {
+      throw DatabaseError(.notFound, "the database has no such collection", collection: name)
+    }
+    return info
+  }
+
+  /// How the collection encodes its objects.
+  public var coder: CoderKind { get throws { try info().coder } }
+
+  /// Checks a row, and gives its shapes and versions the numbers that they have here.
+  ///
+  /// Throws `.keyTypeDiffers`, `.invalidKey`, `.keyTooLong`, and `.corruption` or `.decodingFailed` for a value that is
+  /// not what the collection's coder writes. The rows of the database are not touched.
+  public func prepare(_ row: PortableRow) throws -> PreparedRow {
+    let info = try info()
+    do {
+      try keyForm.check(row.key, info.record.keyType, in: name)
+      let key = info.prefix + row.key
+      guard key.count <= core.limits.keySize else {
+        throw DatabaseError(.keyTooLong, "the key has \(key.count) bytes, and the storage takes \(core.limits.keySize)")
+      }
+      return PreparedRow(
+        key: key, object: try prepare(row.object, info.coder, info),
+        metadata: try row.metadata.map { try prepare($0, info.coder.ofMetadata, info) })
+    } catch let error as DatabaseError {
+      throw error.about(RowKey(collection: name, bytes: row.key))
+    }
+  }
+
+  private func prepare(
+    _ value: PortableValue, _ coder: CoderKind, _ info: CollectionInfo
+  ) throws -> PreparedValue {
+    let version = try value.version.map { try core.catalog.number(ofVersion: $0, in: name) } ?? 0
+    let (shape, bytes) = try coding.stored(value, coder: coder)
+    let json = try coding.json(bytes[...], shape: shape, coder: coder)
+    return PreparedValue(version: version, shape: shape, bytes: bytes, json: json)
+  }
+
+  /// Sets rows in one commit, durable against a loss of power when this returns. Throws as `write` does.
+  public func commit(_ rows: [PreparedRow], label: String? = nil) throws {
+    try core.write(WriteTerms(label: label, durability: .power)) { transaction in
+      for row in rows { try transaction.setPrepared(row, try info()) }
+    }
+  }
+}
+
+/// A row that can be set: what `RowImport.prepare` makes.
+public struct PreparedRow: Sendable {
+  let key: [UInt8]
+  /// The object.
+  public let object: PreparedValue
+  /// The metadata; nil where the row has none.
+  public let metadata: PreparedValue?
+
+  /// The bytes that it takes.
+  public var size: Int { key.count + object.bytes.count + (metadata?.bytes.count ?? 0) }
+}
+
+/// An object or metadata that can be set.
+public struct PreparedValue: Sendable {
+  let version: UInt32
+  let shape: UInt32
+  let bytes: [UInt8]
+  /// It as JSON on one line, as an inspector shows it; nil where its bytes don't tell.
+  public let json: String?
+}
+
+extension WriteTransaction {
+  /// Sets a row whose bytes are in the form of its collection's coder.
+  fileprivate func setPrepared(_ row: PreparedRow, _ info: CollectionInfo) throws {
+    try check()
+    let old = try header(row.key, info)
+    var header = RowHeader(hasMetadata: row.metadata != nil, version: row.object.version, shape: row.object.shape)
+    header.id = try old?.id ?? database.catalog.nextRowID()
+    let bytes = unsafe header.row(row.object.bytes.span.bytes)
+    // Whoever hears of the row gets the object: bytes that the definition can't read are refused, not stored.
+    let isHeard = !registered.hearing(info.name).isEmpty && info.definition != nil
+    let known: (any Codable)? =
+      isHeard ? try database.coding.definedObject(try stored(row.key, bytes, info)) : nil
+    let metadata = row.metadata.map { RowHeader.metadataRow(version: $0.version, shape: $0.shape, $0.bytes) }
+    let change: RowChange = old == nil ? .inserted : .updated
+    let noMetadata: Never? = nil
+    try willChange(change, row.key, info, known, noMetadata, bytes)
+    try write(bytes, metadata, row.key, info, old)
+    changes.note(change, row.key, info)
+    try didChange(change, row.key, info, known, noMetadata, bytes)
+  }
+}
+
+extension RowHeader {
+  /// A row of the family `metadata`.
+  fileprivate static func metadataRow(version: UInt32, shape: UInt32, _ metadata: [UInt8]) -> [UInt8] {
+    var row: [UInt8] = []
+    row.reserveCapacity(metadata.count + 4)
+    Varint.append(UInt64(version), to: &row)
+    Varint.append(UInt64(shape), to: &row)
+    return row + metadata
+  }
+}

@@ -1,0 +1,178 @@
+import EngineTestSupport
+import Synchronization
+import Testing
+import VarveEngine
+import VarveTestSupport
+
+@testable import Varve
+
+#if canImport(Darwin)
+  import Darwin
+#elseif canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#endif
+
+/// Readers see what was acknowledged, all of it, and nothing else; writers build on what was applied.
+struct AcknowledgementTests {
+  private static func open(_ fileSystem: any FileSystem) throws -> Database {
+    var environment = EngineEnvironment.system
+    environment.fileSystem = fileSystem
+    let engine = try Engine.open(at: "/db", options: StorageSite.options, environment: environment)
+    return try Database.open(try EngineBackend(engine), path: "/db")
+  }
+
+  private static func keys(_ database: Database) throws -> [Int] {
+    try database.core.read { try $0.keys(Int.self, in: "rows") }
+  }
+
+  private static func code(_ body: () throws -> Void) -> DatabaseError.Code? { Contract.code(body) }
+
+  // MARK: - Durable later
+
+  /// The first waits for its sync, the second asks for none, but has read what the first wrote.
+  @Test func `nobody reads a commit before it is durable, nor one that builds on it`() throws {
+    let fileSystem = GatedFileSystem(MemoryFileSystem())
+    let database = try Self.open(fileSystem)
+    try database.write { try $0.set(0, key: 0, in: "rows") }
+    let done = Called()
+    fileSystem.syncs.shut()
+    let first = Threads.start { _ in
+      try database.write(durability: .power) { try $0.set(1, key: 1, in: "rows") }
+      done.add("first")
+    }
+    fileSystem.syncs.waitUntilHeld()
+    let second = Threads.start { _ in
+      try database.write(durability: .process) { tx in
+        #expect(try tx.keys(Int.self, in: "rows") == [0, 1])
+        try tx.set(2, key: 2, in: "rows")
+      }
+      done.add("second")
+    }
+    // The next writer finds both applied.
+    while try !database.core.write(WriteTerms(), { try $0.contains(key: 2, in: "rows") }) { sched_yield() }
+    for _ in 0..<2_000 {
+      if try Self.keys(database) != [0] || done.all != [] { break }
+      sched_yield()
+    }
+    #expect(try Self.keys(database) == [0])
+    #expect(done.all == [])
+    fileSystem.syncs.open()
+    first.join()
+    second.join()
+    #expect(try Self.keys(database) == [0, 1, 2])
+    #expect(Set(done.all) == ["first", "second"])
+    try database.close()
+  }
+
+  /// A writer that is done finds its own row at once, whoever else commits.
+  @Test(arguments: StorageKind.allCases)
+  func `a writer that is done reads what it wrote`(kind: StorageKind) throws {
+    let site = try StorageSite(kind)
+    site.faults.lateOneIn = 2
+    site.faults.yieldMaximum = 2
+    let database = try Database.open(try site.open(), path: "\(kind)")
+    let rounds = TestScale.atMost(60)
+    Threads.run(3) { thread in
+      for round in 0..<rounds {
+        let key = thread * 1_000 + round
+        try database.write(durability: round % 7 == 0 ? .power : .process) { try $0.set(round, key: key, in: "rows") }
+        let isThere = try database.read { try $0.contains(key: key, in: "rows") }
+        if !isThere { throw ContractBroken("row \(key) is not there") }
+      }
+    }
+    #expect(try Self.keys(database).count == 3 * rounds)
+    try database.close()
+    withExtendedLifetime(site) {}
+  }
+
+  // MARK: - Never known
+
+  @Test(arguments: [false, true])
+  func `a commit whose answer was lost is seen by nobody, and nobody builds on it`(isApplied: Bool) throws {
+    let backend = ToyBackend()
+    let database = try Database.open(backend, path: "toy")
+    let told = Called()
+    try database.write { try $0.set(0, key: 0, in: "rows") }
+    let version = try database.core.read { $0.version }
+    backend.inject(.unknown(isApplied: isApplied))
+    let lost = Self.code {
+      try database.write { tx in
+        try tx.set(1, key: 1, in: "rows")
+        tx.onCommit { told.add("committed") }
+      }
+    }
+    #expect(lost == .outcomeUnknown)
+    #expect(told.all == [])
+    #expect(try Self.keys(database) == [0])
+    #expect(try database.core.read { $0.version } == version)
+    for _ in 0..<2 {
+      #expect(Self.code { try database.write { try $0.set(2, key: 2, in: "rows") } } == .outcomeUnknown)
+      #expect(Self.code { try database.writeConcurrently { try $0.set(2, key: 2, in: "rows") } } == .outcomeUnknown)
+    }
+    #expect(try Self.keys(database) == [0])
+    try database.close()
+    let again = try Database.open(ToyBackend(backend.storage), path: "toy")
+    #expect(try Self.keys(again) == (isApplied ? [0, 1] : [0]))
+    try again.write { try $0.set(3, key: 3, in: "rows") }
+    #expect(try Self.keys(again) == (isApplied ? [0, 1, 3] : [0, 3]))
+    try again.close()
+  }
+
+  @Test(arguments: [false, true])
+  func `a commit that can't be made durable is seen by nobody, and nobody builds on it`(isDurable: Bool) throws {
+    let backend = ToyBackend()
+    let database = try Database.open(backend, path: "toy")
+    try database.write { try $0.set(0, key: 0, in: "rows") }
+    backend.inject(.failing(isDurable: isDurable))
+    #expect(Self.code { try database.write { try $0.set(1, key: 1, in: "rows") } } == .outcomeUnknown)
+    #expect(try Self.keys(database) == [0])
+    #expect(Self.code { try database.write { try $0.set(2, key: 2, in: "rows") } } == .outcomeUnknown)
+    #expect(try Self.keys(database) == [0])
+    _ = Self.code { try database.close() }
+    let again = try Database.open(ToyBackend(backend.storage), path: "toy")
+    #expect(try Self.keys(again) == (isDurable ? [0, 1] : [0]))
+    try again.close()
+  }
+
+  /// A collection, and its first row: the number that it was given is given to nothing else.
+  @Test(arguments: [false, true])
+  func `a collection of which nobody knows whether it was made shares its rows with no other`(
+    isApplied: Bool
+  ) throws {
+    let backend = ToyBackend()
+    let database = try Database.open(backend, path: "toy")
+    try database.write { tx in
+      backend.inject(.unknown(isApplied: isApplied))
+      #expect(Self.code { try tx.set("lost", key: 1, in: "first") } == .outcomeUnknown)
+      try tx.set("b", key: 1, in: "second")
+      try tx.set("a", key: 1, in: "first")
+    }
+    try database.close()
+    let again = try Database.open(ToyBackend(backend.storage), path: "toy")
+    try again.read { tx throws in
+      #expect(try tx.object(String.self, key: 1, in: "first") == "a")
+      #expect(try tx.object(String.self, key: 1, in: "second") == "b")
+      #expect(try tx.count() == 2)
+    }
+    let infos = again.core.catalog.collections
+    #expect(Set(infos.map(\.record.id)).count == infos.count)
+    try again.close()
+  }
+
+  /// Not an error of encoding: the object is well.
+  @Test func `a storage that takes no new shape is not the object's fault`() throws {
+    struct Point: Codable, Hashable { var x: Int }
+    let backend = ToyBackend()
+    let database = try Database.open(backend, path: "toy")
+    try database.write { tx in
+      try tx.set("a", key: 0, in: "rows")
+      backend.inject(.unknown(isApplied: true))
+      #expect(Self.code { try tx.set(Point(x: 1), key: 1, in: "rows") } == .outcomeUnknown)
+      try tx.set(Point(x: 2), key: 1, in: "rows")
+    }
+    #expect(try database.core.read { try $0.object(Point.self, key: 1, in: "rows") } == Point(x: 2))
+    try database.close()
+  }
+}

@@ -1,0 +1,9 @@
+import Synchronization
+
+/// What was called, in order. Safe from any thread.
+final class Called: Sendable {
+  private let names = Mutex<[String]>([])
+
+  func add(_ name: String) { names.withLock { $0.append(name) } }
+  var all: [String] { names.withLock { $0 } }
+}

@@ -1,0 +1,183 @@
+import EngineTestSupport
+import Foundation
+import Testing
+import VarveTestSupport
+
+@testable import Varve
+
+/// The keys of one collection of the model suite, sorted and each of them once, and the calls of a transaction with
+/// them. The model knows a key by its place here, so that it needs to know nothing of keys.
+class KeyPool {
+  /// The collection's name.
+  let name: String
+  let count: Int
+
+  init(_ name: String, count: Int) {
+    self.name = name
+    self.count = count
+  }
+
+  /// A stretch of the pool, and how a range of keys says it.
+  struct Stretch: Sendable {
+    enum Form: CaseIterable { case halfOpen, closed, from, upTo, through }
+    let form: Form
+    let lower: Int
+    let upper: Int
+
+    func contains(_ index: Int) -> Bool {
+      switch form {
+      case .halfOpen: index >= lower && index < upper
+      case .closed: index >= lower && index <= upper
+      case .from: index >= lower
+      case .upTo: index < upper
+      case .through: index <= upper
+      }
+    }
+  }
+
+  func drawStretch(_ random: inout SeededRandom) -> Stretch {
+    let (one, other) = (random.below(count), random.below(count))
+    return Stretch(
+      form: Stretch.Form.allCases[random.below(5)], lower: min(one, other), upper: max(one, other))
+  }
+
+  // What a subclass knows how to do. `place` is where a row's key stands in the pool.
+  func place(of key: RowKey) throws -> Int? { nil }
+  func set(_ index: Int, _ object: some Encodable, _ tx: WriteTransaction) throws {}
+  func set(_ index: Int, _ object: ModelObject, _ note: ModelNote?, _ tx: WriteTransaction) throws {}
+  func replace(_ index: Int, _ object: ModelObject, _ tx: WriteTransaction) throws -> Bool { false }
+  func replace(_ index: Int, note: ModelNote?, _ tx: WriteTransaction) throws -> Bool { false }
+  func touch(_ index: Int, _ event: ModelChanges.Event, _ tx: WriteTransaction) throws -> Bool { false }
+  func remove(_ index: Int, _ tx: WriteTransaction) throws -> Bool { false }
+  func remove(_ indexes: [Int], _ tx: WriteTransaction) throws -> Int { 0 }
+  func contains(_ index: Int, _ tx: ReadTransaction) throws -> Bool { false }
+  func row(_ index: Int, _ tx: ReadTransaction) throws -> Row? { nil }
+  func object(_ index: Int, _ tx: ReadTransaction) throws -> ModelObject? { nil }
+  func note(_ index: Int, _ tx: ReadTransaction) throws -> ModelNote? { nil }
+  func rows(_ indexes: [Int], _ tx: ReadTransaction) throws -> [Row?] { [] }
+  func places(_ tx: ReadTransaction, descending: Bool) throws -> [Int] { [] }
+  /// Whether keys of the type can be in ranges; then the two below work.
+  var hasRanges: Bool { false }
+  func remove(_ stretch: Stretch, _ tx: WriteTransaction) throws -> Int { 0 }
+  func rows(_ stretch: Stretch, descending: Bool, _ tx: ReadTransaction) throws -> RowCursor? { nil }
+  func hasChange(_ index: Int, in changes: ChangeSet) throws -> (any: Bool, object: Bool, metadata: Bool)? { nil }
+}
+
+/// Keys of one type.
+class TypedPool<Key: KeyCodable>: KeyPool {
+  let keys: [Key]
+  private let places: [Key: Int]
+
+  /// `keys` in their order, each once.
+  init(_ name: String, _ keys: [Key]) {
+    self.keys = keys
+    places = Dictionary(uniqueKeysWithValues: zip(keys, keys.indices))
+    super.init(name, count: keys.count)
+  }
+
+  /// The key as a call gives it: a string, for instance, in another composition.
+  func key(_ index: Int) -> Key { keys[index] }
+
+  override func place(of key: RowKey) throws -> Int? { places[try key.key(as: Key.self)] }
+
+  override func set(_ index: Int, _ object: some Encodable, _ tx: WriteTransaction) throws {
+    try tx.set(object, key: key(index), in: name)
+  }
+  override func set(_ index: Int, _ object: ModelObject, _ note: ModelNote?, _ tx: WriteTransaction) throws {
+    try tx.set(object, key: key(index), in: name, metadata: note)
+  }
+  override func replace(_ index: Int, _ object: ModelObject, _ tx: WriteTransaction) throws -> Bool {
+    try tx.replaceObject(object, key: key(index), in: name)
+  }
+  override func replace(_ index: Int, note: ModelNote?, _ tx: WriteTransaction) throws -> Bool {
+    try tx.replaceMetadata(note, key: key(index), in: name)
+  }
+  override func touch(_ index: Int, _ event: ModelChanges.Event, _ tx: WriteTransaction) throws -> Bool {
+    switch event {
+    case .touchedObject: try tx.touchObject(key: key(index), in: name)
+    case .touchedMetadata: try tx.touchMetadata(key: key(index), in: name)
+    default: try tx.touchRow(key: key(index), in: name)
+    }
+  }
+  override func remove(_ index: Int, _ tx: WriteTransaction) throws -> Bool {
+    try tx.remove(key: key(index), in: name)
+  }
+  override func remove(_ indexes: [Int], _ tx: WriteTransaction) throws -> Int {
+    try tx.remove(keys: indexes.map { key($0) }, in: name)
+  }
+  override func contains(_ index: Int, _ tx: ReadTransaction) throws -> Bool {
+    try tx.contains(key: key(index), in: name)
+  }
+  override func row(_ index: Int, _ tx: ReadTransaction) throws -> Row? { try tx.row(key: key(index), in: name) }
+  override func object(_ index: Int, _ tx: ReadTransaction) throws -> ModelObject? {
+    try tx.object(ModelObject.self, key: key(index), in: name)
+  }
+  override func note(_ index: Int, _ tx: ReadTransaction) throws -> ModelNote? {
+    try tx.metadata(ModelNote.self, key: key(index), in: name)
+  }
+  override func rows(_ indexes: [Int], _ tx: ReadTransaction) throws -> [Row?] {
+    try tx.rows(keys: indexes.map { key($0) }, in: name)
+  }
+  override func places(_ tx: ReadTransaction, descending: Bool) throws -> [Int] {
+    try tx.keys(Key.self, in: name, descending: descending).map { places[$0] ?? -1 }
+  }
+  override func hasChange(
+    _ index: Int, in changes: ChangeSet
+  ) throws -> (any: Bool, object: Bool, metadata: Bool)? {
+    let key = key(index)
+    return (
+      try changes.hasChange(key: key, in: name), try changes.hasObjectChange(key: key, in: name),
+      try changes.hasMetadataChange(key: key, in: name)
+    )
+  }
+}
+
+/// Keys of a type that has an order.
+class OrderedPool<Key: KeyCodable & Comparable>: TypedPool<Key> {
+  /// Sorts them and drops those that are there twice.
+  init(_ name: String, unsorted: [Key]) { super.init(name, Array(Set(unsorted)).sorted()) }
+
+  override var hasRanges: Bool { true }
+
+  override func remove(_ stretch: Stretch, _ tx: WriteTransaction) throws -> Int {
+    let (lower, upper) = (key(stretch.lower), key(stretch.upper))
+    return switch stretch.form {
+    case .halfOpen: try tx.remove(in: name, lower..<upper)
+    case .closed: try tx.remove(in: name, lower...upper)
+    case .from: try tx.remove(in: name, lower...)
+    case .upTo: try tx.remove(in: name, ..<upper)
+    case .through: try tx.remove(in: name, ...upper)
+    }
+  }
+
+  override func rows(_ stretch: Stretch, descending: Bool, _ tx: ReadTransaction) throws -> RowCursor? {
+    let (lower, upper) = (key(stretch.lower), key(stretch.upper))
+    return switch stretch.form {
+    case .halfOpen: try tx.rows(in: name, lower..<upper, descending: descending)
+    case .closed: try tx.rows(in: name, lower...upper, descending: descending)
+    case .from: try tx.rows(in: name, lower..., descending: descending)
+    case .upTo: try tx.rows(in: name, ..<upper, descending: descending)
+    case .through: try tx.rows(in: name, ...upper, descending: descending)
+    }
+  }
+}
+
+/// Strings, which are also found by what they begin with, and in either composition.
+final class StringPool: OrderedPool<String> {
+  private var turn = 0
+
+  override func key(_ index: Int) -> String {
+    turn += 1
+    return turn % 3 == 0 ? keys[index].decomposedStringWithCanonicalMapping : keys[index]
+  }
+
+  func rows(prefix: String, descending: Bool, _ tx: ReadTransaction) throws -> RowCursor {
+    try tx.rows(in: name, keyPrefix: prefix, descending: descending)
+  }
+
+  /// By the scalars of the composed forms: what the door says of prefixes.
+  func begins(_ index: Int, with prefix: String) -> Bool {
+    Array(keys[index].precomposedStringWithCanonicalMapping.unicodeScalars)
+      .starts(with: Array(prefix.precomposedStringWithCanonicalMapping.unicodeScalars))
+  }
+}

@@ -1,0 +1,79 @@
+import EngineTestSupport
+
+/// The kinds of steps of the model suite. Each is counted where it happens, and each must be at least one in a
+/// hundred of all.
+enum ModelStep: Int, CaseIterable, Sendable {
+  // In a write.
+  case set, setWithMetadata, replaceObject, replaceMetadata, touchObject, touchMetadata, touchRow
+  case remove, removeKeys, removeRange, removeCollection, removeEverything
+  case nestedKept, nestedThrown, refusal
+  // In a write or a read.
+  case contains, row, object, metadata, rowsOfKeys, count, names
+  case walk, walkRange, walkPrefix, walkEverything, holdCursor, moveCursor
+  // Around transactions.
+  case commit, throwOut, rollback, pinInstant, readPinned, concurrent, upkeep, reopen, abandon
+
+  /// How often the kind is drawn, relative to the others of its group.
+  private var weight: Int {
+    switch self {
+    case .set: 90
+    case .setWithMetadata: 70
+    case .replaceObject, .replaceMetadata: 34
+    case .touchObject, .touchMetadata, .touchRow: 18
+    case .remove: 26
+    case .removeKeys, .removeRange, .removeCollection: 14
+    case .removeEverything: 13
+    case .nestedKept, .nestedThrown: 20
+    case .refusal: 14
+    case .contains, .row, .object, .metadata, .rowsOfKeys, .count, .names: 14
+    case .walk, .walkRange, .walkPrefix, .walkEverything: 13
+    case .holdCursor, .moveCursor: 22
+    case .commit: 190
+    case .throwOut, .rollback: 48
+    case .pinInstant: 36
+    case .readPinned: 70
+    case .concurrent, .upkeep, .reopen, .abandon: 48
+    }
+  }
+
+  static let inWrites = Draw(allCases.filter { $0.rawValue < ModelStep.commit.rawValue })
+  static let inReads = Draw(
+    allCases.filter { (ModelStep.contains.rawValue..<ModelStep.commit.rawValue).contains($0.rawValue) })
+  static let around = Draw(allCases.filter { $0.rawValue >= ModelStep.commit.rawValue })
+
+  /// Kinds below the sums of their weights.
+  struct Draw: Sendable {
+    private let kinds: [ModelStep]
+    private let sums: [Int]
+
+    fileprivate init(_ kinds: [ModelStep]) {
+      self.kinds = kinds
+      var total = 0
+      sums = kinds.map { kind in
+        total += kind.weight
+        return total
+      }
+    }
+
+    func callAsFunction(_ random: inout SeededRandom) -> ModelStep {
+      let point = random.below(sums[sums.count - 1])
+      return kinds[sums.firstIndex { point < $0 } ?? 0]
+    }
+  }
+}
+
+/// How often each kind happened.
+struct StepCounts: Sendable {
+  private var counts = Array(repeating: 0, count: ModelStep.allCases.count)
+
+  var total: Int { counts.reduce(0, +) }
+
+  subscript(kind: ModelStep) -> Int {
+    get { counts[kind.rawValue] }
+    set { counts[kind.rawValue] = newValue }
+  }
+
+  mutating func add(_ other: StepCounts) {
+    for index in counts.indices { counts[index] += other.counts[index] }
+  }
+}

@@ -1,0 +1,99 @@
+import EngineTestSupport
+import Testing
+import VarveTestSupport
+
+@testable import Varve
+
+#if canImport(Darwin)
+  import Darwin
+#elseif canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#endif
+
+/// Random transactions on a database and on dictionaries: every answer is the same.
+///
+///     VARVE_TEST_SCALE=50 ./tools/test --filter ObjectModelTests   # fifty times as many runs
+///     VARVE_TEST_SEED=17 ./tools/test --filter ObjectModelTests    # the runs of one seed alone
+///
+/// A failure names its seed and the last steps. Only what threads do side by side is not repeated by the seed.
+struct ObjectModelTests {
+  private static let stepCount = TestScale.atMost(3_000)
+  private static let runCount = 6
+
+  @Test(arguments: StorageKind.allCases)
+  func `a database answers like the model`(kind: StorageKind) throws {
+    try Self.runAll(kind, faults: nil, "model, \(kind)")
+  }
+
+  /// Commits come late and calls in any order, and those that are checked are refused: nobody notices.
+  @Test func `a database answers like the model over a storage that is late and refuses`() throws {
+    var faults = ToyFaults()
+    faults.lateOneIn = 2
+    faults.conflictOneIn = 3
+    faults.yieldMaximum = 2
+    let runs = try Self.runAll(.toy, faults: faults, "model, late toy")
+    #expect(runs.faultCount == 0)
+  }
+
+  /// Commits of which nobody knows, commits that can't be made durable, instants that are forgotten: each comes
+  /// out as an error, and what is there when the database is opened again is all of a transaction or nothing.
+  @Test func `a database over a storage that fails loses no transaction and tears none`() throws {
+    var faults = ToyFaults()
+    faults.lateOneIn = 3
+    faults.unknownOneIn = 12
+    faults.failingOneIn = 12
+    faults.tooOldOneIn = 400
+    faults.conflictOneIn = 5
+    let runs = try Self.runAll(.toy, faults: faults, "model, failing toy")
+    #expect(!TestScale.isWhole || Self.chosenSeed != nil || runs.unknownOutcomes > 40)
+  }
+
+  /// What all runs together met.
+  private struct Totals {
+    var counts = StepCounts()
+    var faultCount = 0
+    var unknownOutcomes = 0
+  }
+
+  @discardableResult
+  private static func runAll(_ kind: StorageKind, faults: ToyFaults?, _ name: String) throws -> Totals {
+    let seeds = chosenSeed.map { $0...$0 } ?? 1...UInt64(TestScale.count(runCount))
+    var totals = Totals()
+    let clock = ContinuousClock()
+    let start = clock.now
+    for seed in seeds {
+      var seeded = faults
+      seeded?.seed = seed
+      let run = try ObjectRun(kind, seed: seed, faults: seeded)
+      do {
+        try run.run(stepCount: stepCount)
+      } catch {
+        run.endPinned()
+        Issue.record(error, "VARVE_TEST_SEED=\(seed) (\(name)) shows it again; the last steps: \(run.trace.suffix(20))")
+        return totals
+      }
+      totals.counts.add(run.counts)
+      totals.faultCount += run.faultCount
+      totals.unknownOutcomes += run.unknownOutcomes
+    }
+    let seconds = start.duration(to: clock.now) / .seconds(1)
+    let total = totals.counts.total
+    print(
+      "\(name): seeds \(seeds), \(total) steps in \(Int(seconds)) s, \(Int(Double(total) / seconds)) a second,",
+      "\(totals.faultCount) faults, \(totals.unknownOutcomes) unknown outcomes")
+    guard chosenSeed == nil, TestScale.isWhole else { return totals }
+    for step in ModelStep.allCases {
+      let count = totals.counts[step]
+      #expect(count * 100 >= total, "\(name): \(step) is \(count) of \(total)")
+    }
+    return totals
+  }
+
+  private static let chosenSeed: UInt64? = {
+    // Safety: the environment is not changed while tests run.
+    guard let text = unsafe getenv("VARVE_TEST_SEED") else { return nil }
+    return UInt64(unsafe String(cString: text))
+  }()
+}

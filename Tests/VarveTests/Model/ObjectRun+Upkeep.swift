@@ -1,0 +1,150 @@
+import EngineTestSupport
+import VarveEngine
+import VarveTestSupport
+
+@testable import Varve
+
+/// What happens around transactions.
+extension ObjectRun {
+  // MARK: - Reads that stay open
+
+  func pinInstant() throws {
+    if pinned.count == 3 {
+      let pin = pinned.remove(at: random.below(3))
+      pin.walk = nil
+      pin.reader.end()
+    }
+    note(.pinInstant)
+    pinned.append(Pinned(try PinnedReader(try database), state))
+  }
+
+  /// Reads an instant that others have left behind.
+  func readPinned() throws {
+    if pinned.isEmpty { try pinInstant() }
+    let pin = pinned[random.below(pinned.count)]
+    note(.readPinned)
+    do {
+      try pin.reader.run { [self] tx in
+        switch random.below(8) {
+        case 0: try compare(tx, of: pin.state)
+        case 1:
+          let code = Contract.code { try database.write { _ in } }
+          try expect(code, .writeInsideRead)
+        case 2, 3:
+          if pin.walk == nil { pin.walk = try beginWalk(tx, of: pin.state) }
+          if var walk = pin.walk {
+            try move(&walk, by: 1 + random.below(30))
+            pin.walk = walk
+          }
+        default:
+          // Walks that are held belong to writes.
+          let kind = ModelStep.inReads(&random)
+          try read(kind == .holdCursor || kind == .moveCursor ? .walk : kind, tx, of: pin.state)
+        }
+      }
+    } catch let error as DatabaseError where isFaulty && error.code == .snapshotTooOld {
+      faultCount += 1
+      endPinned()
+    }
+  }
+
+  // MARK: - Closing, opening, leaving
+
+  func upkeep() throws {
+    note(.upkeep)
+    guard let engine = (backend as? EngineBackend)?.engine else { return }
+    switch random.below(3) {
+    case 0: try engine.flush()
+    case 1: try engine.compact()
+    default: try engine.sync()
+    }
+  }
+
+  func reopen() throws {
+    note(.reopen)
+    if !pinned.isEmpty {
+      let code = Contract.code { try database.close() }
+      guard code == .writerBusy else { throw ContractBroken("closed while a read runs: \(code as Any)") }
+    }
+    let closed = try database
+    try closeAll()
+    let code = Contract.code { try closed.read { _ in } }
+    guard code == .closed else { throw ContractBroken("a read of a closed database: \(code as Any)") }
+    try open()
+  }
+
+  /// Leaves the database as by the death of its process, or goes on in a copy that was made while it was open.
+  func abandon() throws {
+    note(.abandon)
+    if random.oneIn(2) {
+      let path = site.makePath()
+      try database.backup(to: path)
+      let copy = try site.checkpoint(at: path)
+      let left = try leave()
+      try left.close()
+      site = copy
+    } else {
+      let left = try leave()
+      try site.abandon()
+      if kind == .toy { ids = lastingIDs }
+      // Of a real process nothing would be left; here its threads end.
+      try left.close()
+    }
+    try open()
+    try compare()
+  }
+
+  // MARK: - Faults
+
+  /// A write whose outcome is not known: opened again the database has all of it, or nothing.
+  func settle(_ error: DatabaseError, before: ModelState, after: ModelState) throws {
+    faultCount += 1
+    state = before
+    guard error.code == .outcomeUnknown else { return try recover(from: error) }
+    unknownOutcomes += 1
+    try openAfterFault()
+    let found = try content()
+    guard found == before || found == after else {
+      throw ContractBroken("after \(error) the database has neither what was before nor what is behind")
+    }
+    state = found
+  }
+
+  /// After an error that a fault may come to: nothing has changed.
+  func recover(from error: DatabaseError) throws {
+    faultCount += 1
+    let expected: Set<DatabaseError.Code> = [.snapshotTooOld, .outcomeUnknown, .conflict]
+    guard expected.contains(error.code) else { throw error }
+    walks = []
+    if error.code == .outcomeUnknown { try openAfterFault() }
+  }
+
+  func openAfterFault() throws {
+    do {
+      // What can't be made durable is found out here at the latest, or was when it was closed before.
+      if isOpen { try leave().close() } else { ids = lastingIDs }
+    } catch let error as DatabaseError where error.code == .outcomeUnknown {
+      ids = lastingIDs
+    }
+    try open()
+  }
+
+  /// All rows, as the model has them.
+  private func content() throws -> ModelState {
+    let faults = (backend as? ToyBackend)?.faults
+    (backend as? ToyBackend)?.faults = ToyFaults()
+    defer { if let faults { (backend as? ToyBackend)?.faults = faults } }
+    return try database.read { tx in
+      var content = ModelState()
+      for pool in pools.all {
+        var cursor = try tx.rows(in: pool.name)
+        while let row = try cursor.next() {
+          guard let place = try pool.place(of: row.key) else { throw ContractBroken("an unknown key \(row.key)") }
+          content[pool.name][place] = ModelRow(
+            object: try row.object(), note: try row.metadata(), id: row.id.number)
+        }
+      }
+      return content
+    }
+  }
+}

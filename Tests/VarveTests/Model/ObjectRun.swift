@@ -1,0 +1,231 @@
+import EngineTestSupport
+import Testing
+import VarveTestSupport
+
+@testable import Varve
+
+/// One run of the model suite: a database over a storage, the model beside it, and steps drawn from a seed.
+final class ObjectRun {
+  /// What a closure throws to be undone.
+  struct Stop: Error {}
+
+  /// A walk that goes on while others write, and what it has to show.
+  struct HeldWalk {
+    var cursor: RowCursor
+    var rest: [(pool: KeyPool, index: Int, row: ModelRow)]
+  }
+
+  /// A read that stays open, and what it has to see.
+  final class Pinned {
+    let reader: PinnedReader
+    let state: ModelState
+    var walk: HeldWalk?
+    init(_ reader: PinnedReader, _ state: ModelState) {
+      self.reader = reader
+      self.state = state
+    }
+  }
+
+  let kind: StorageKind
+  let pools: KeyPools
+  let isFaulty: Bool
+  var random: SeededRandom
+  var site: StorageSite
+  private var opened: Database?
+  private var openedBackend: (any StorageBackend)?
+  /// What the transaction under way sees, or else what was committed.
+  var state = ModelState()
+  /// What the transaction under way has done.
+  var changes = ModelChanges()
+  /// Ids that were ever given, also by a transaction that was undone.
+  var ids: Set<UInt64> = []
+  /// Those that were given before the last commit that was acknowledged: what a restart of the toy kind, which loses
+  /// all that nobody waited for, must not forget.
+  var lastingIDs: Set<UInt64> = []
+  var walks: [HeldWalk] = []
+  var pinned: [Pinned] = []
+  var counts = StepCounts()
+  private(set) var trace: [String] = []
+  var unknownOutcomes = 0
+  var faultCount = 0
+  private var label = 0
+
+  init(_ kind: StorageKind, seed: UInt64, faults: ToyFaults? = nil) throws {
+    self.kind = kind
+    isFaulty = faults != nil
+    random = SeededRandom(seed: seed)
+    pools = KeyPools(seed: seed)
+    site = try StorageSite(kind)
+    if let faults { site.faults = faults }
+  }
+
+  var database: Database {
+    get throws {
+      guard let opened else { throw ContractBroken("the run has no database: call open first") }
+      return opened
+    }
+  }
+
+  var backend: (any StorageBackend)? { openedBackend }
+  var isOpen: Bool { opened != nil }
+
+  /// Whether a collection was ever made, also by a transaction that was undone.
+  func isMade(_ collection: String) throws -> Bool { try database.core.catalog.collection(collection) != nil }
+
+  func note(_ kind: ModelStep, _ detail: String = "") {
+    counts[kind] += 1
+    trace.append(detail.isEmpty ? "\(kind)" : "\(kind) \(detail)")
+    if trace.count > 64 { trace.removeFirst(32) }
+  }
+
+  // MARK: - The run
+
+  func run(stepCount: Int) throws {
+    try open()
+    while counts.total < stepCount {
+      do {
+        try step()
+      } catch let error as DatabaseError where isFaulty {
+        try recover(from: error)
+      }
+    }
+    (backend as? ToyBackend)?.faults = ToyFaults()
+    try compare()
+    try closeAll()
+    try open()
+    (backend as? ToyBackend)?.faults = ToyFaults()
+    try compare()
+    try closeAll()
+  }
+
+  private func step() throws {
+    let kind = ModelStep.around(&random)
+    switch kind {
+    case .commit, .throwOut, .rollback: try transaction(kind)
+    case .pinInstant: try pinInstant()
+    case .readPinned: try readPinned()
+    case .concurrent: try writeSideBySide()
+    case .upkeep: try upkeep()
+    case .reopen: try reopen()
+    default: try abandon()
+    }
+    if random.oneIn(6) { try compare() }
+  }
+
+  func open() throws {
+    let backend = try site.open()
+    // Late tickets and delays only: what opening meets of the others is no business of this suite.
+    let faults = (backend as? ToyBackend)?.faults
+    if let faults, let toy = backend as? ToyBackend {
+      toy.faults = ToyFaults()
+      toy.faults.lateOneIn = faults.lateOneIn
+    }
+    openedBackend = backend
+    opened = try Database.open(backend, path: "model", definition: try KeyPools.definition())
+    if let faults { (backend as? ToyBackend)?.faults = faults }
+  }
+
+  func closeAll() throws {
+    endPinned()
+    let database = try database
+    opened = nil
+    openedBackend = nil
+    try database.close()
+    try database.close()
+  }
+
+  /// The database, which is closed by the caller when the next one is open.
+  func leave() throws -> Database {
+    endPinned()
+    let database = try database
+    opened = nil
+    openedBackend = nil
+    return database
+  }
+
+  func endPinned() {
+    for pin in pinned {
+      pin.walk = nil
+      pin.reader.end()
+    }
+    pinned = []
+  }
+
+  // MARK: - Transactions
+
+  /// One write transaction, which ends as `ending` says.
+  func transaction(_ ending: ModelStep) throws {
+    note(ending)
+    label += 1
+    let before = state
+    changes = ModelChanges()
+    do {
+      let isConcurrent = random.oneIn(5)
+      let body: (WriteTransaction) throws -> Void = { [self] tx in
+        // A side-by-side write may be run again.
+        state = before
+        changes = ModelChanges()
+        walks = []
+        try steps(in: tx, depth: 0)
+        try checkChanges(tx)
+        if ending == .rollback { tx.rollback() }
+        if ending == .throwOut { throw Stop() }
+        try drainWalks()
+      }
+      if isConcurrent {
+        try database.writeConcurrently(label: "\(label)", body)
+      } else {
+        try database.write(label: "\(label)", durability: random.oneIn(10) ? .power : nil, body)
+      }
+      if ending == .throwOut { throw ContractBroken("a closure threw, and its write did not") }
+      if ending == .rollback { state = before } else if !changes.isEmpty { lastingIDs = ids }
+    } catch is Stop {
+      state = before
+    } catch let error as DatabaseError where isFaulty {
+      try settle(error, before: before, after: state)
+    }
+    try checkEnded()
+    walks = []
+    changes = ModelChanges()
+  }
+
+  /// The steps of a transaction or a savepoint.
+  private func steps(in tx: WriteTransaction, depth: Int) throws {
+    for _ in 0..<(1 + random.below(depth == 0 ? 14 : 7)) {
+      let kind = ModelStep.inWrites(&random)
+      switch kind {
+      case .nestedKept, .nestedThrown:
+        // Four deep at most: what is drawn beyond is a read.
+        if depth < 4 { try nest(kind, tx, depth) } else { try read(.contains, tx) }
+      case .refusal: try refuse(tx)
+      case _ where kind.rawValue >= ModelStep.contains.rawValue: try read(kind, tx)
+      default: try write(kind, tx)
+      }
+    }
+    if random.oneIn(10) { try compare(tx) }
+  }
+
+  private func nest(_ kind: ModelStep, _ tx: WriteTransaction, _ depth: Int) throws {
+    note(kind, "at depth \(depth)")
+    let (savedState, savedChanges) = (state, changes)
+    do {
+      let isSavepoint = random.oneIn(3)
+      let body: () throws -> Void = { [self] in
+        try steps(in: tx, depth: depth + 1)
+        if kind == .nestedThrown { throw Stop() }
+      }
+      if isSavepoint { try tx.savepoint(body) } else { try database.write { _ in try body() } }
+      if kind == .nestedThrown { throw ContractBroken("a nested closure threw, and its write did not") }
+    } catch is Stop {
+      (state, changes) = (savedState, savedChanges)
+    }
+    if random.oneIn(3) { try compare(tx) }
+  }
+
+  /// A walk belongs to its transaction.
+  private func checkEnded() throws {
+    guard var walk = walks.first else { return }
+    let code = Contract.code { _ = try walk.cursor.next() }
+    guard code == .transactionEnded else { throw ContractBroken("a walk behind its transaction: \(code as Any)") }
+  }
+}

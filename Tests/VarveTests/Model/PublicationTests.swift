@@ -1,0 +1,103 @@
+import Testing
+import VarveTestSupport
+
+@testable import Varve
+
+/// Which instant readers get, and in which order commits are told.
+struct PublicationTests {
+  private final class Fixture {
+    let database: Database
+    let backend = ToyBackend()
+    let told = Called()
+    let publication: Publication
+    private let family: StorageFamily
+
+    init() throws {
+      // For the coding of change sets alone.
+      database = try Database.open(ToyBackend(), path: "toy")
+      family = try backend.createFamily("f", options: StorageFamilyOptions())
+      publication = Publication(backend: backend) { [told] in told.add($0.label ?? "") }
+    }
+
+    /// Applies a commit, as a writer does.
+    func apply(_ key: UInt8) throws -> (number: UInt64, ticket: any StorageTicket) {
+      let number = try publication.begin(before: try backend.snapshot())
+      var batch = StorageBatch()
+      batch.put([key], [key], in: family)
+      let ticket = try backend.commit(batch, check: nil, durability: .process)
+      let pending = PendingChangeSet(
+        changes: ChangeRecorder(), label: "\(key)", custom: [], extensions: [:], time: 0)
+      if let set = pending.changeSet(ticket.version, database.core.coding) { publication.applied(number, set) }
+      return (number, ticket)
+    }
+
+    var seen: [UInt8] {
+      get throws { try Contract.rows(try publication.snapshot(), family).map { $0.key[0] } }
+    }
+  }
+
+  @Test func `readers get the instant before the oldest commit that is not acknowledged`() throws {
+    let fixture = try Fixture()
+    #expect(try fixture.seen == [])
+    let first = try fixture.apply(1)
+    let second = try fixture.apply(2)
+    let third = try fixture.apply(3)
+    #expect(try fixture.seen == [])
+    try fixture.publication.acknowledge(first.number)
+    #expect(try fixture.seen == [1])
+    try fixture.publication.acknowledge(third.number)
+    #expect(try fixture.seen == [1, 2, 3])
+    try fixture.publication.acknowledge(second.number)
+    #expect(try fixture.seen == [1, 2, 3])
+    #expect(fixture.told.all == ["1", "2", "3"])
+  }
+
+  @Test func `a commit that was refused leaves the others as they are`() throws {
+    let fixture = try Fixture()
+    let first = try fixture.apply(1)
+    let refused = try fixture.publication.begin(before: try fixture.backend.snapshot())
+    fixture.publication.refused(refused)
+    let second = try fixture.apply(2)
+    #expect(try fixture.seen == [])
+    try fixture.publication.acknowledge(second.number)
+    #expect(try fixture.seen == [1, 2])
+    #expect(fixture.told.all == ["1", "2"])
+    try fixture.publication.acknowledge(first.number)
+    #expect(fixture.told.all == ["1", "2"])
+  }
+
+  /// Also for who comes between a commit that is refused and the instant of the database without any in flight.
+  @Test func `with nothing in flight readers get what the storage has`() throws {
+    let fixture = try Fixture()
+    let refused = try fixture.publication.begin(before: try fixture.backend.snapshot())
+    #expect(try fixture.seen == [])
+    fixture.publication.refused(refused)
+    try fixture.publication.acknowledge(try fixture.apply(1).number)
+    #expect(try fixture.seen == [1])
+  }
+
+  @Test func `behind a failure nothing is acknowledged, told or begun`() throws {
+    struct Lost: Error {}
+    let fixture = try Fixture()
+    try fixture.publication.acknowledge(try fixture.apply(1).number)
+    let second = try fixture.apply(2)
+    let third = try fixture.apply(3)
+    #expect(fixture.publication.fail(Lost()).code == .outcomeUnknown)
+    for number in [second.number, third.number] {
+      #expect(Contract.code { try fixture.publication.acknowledge(number) } == .outcomeUnknown)
+    }
+    #expect(Contract.code { _ = try fixture.apply(4) } == .outcomeUnknown)
+    #expect(try fixture.seen == [1])
+    #expect(fixture.told.all == ["1"])
+  }
+
+  @Test func `readers between two commits see a version and what was told of it, and nothing behind`() throws {
+    let fixture = try Fixture()
+    try fixture.publication.acknowledge(try fixture.apply(1).number)
+    _ = try fixture.apply(2)
+    let told = fixture.told
+    let (snapshot, known) = try fixture.publication.snapshot { told.all }
+    #expect(known == ["1"])
+    #expect(snapshot.version < (try fixture.backend.snapshot().version))
+  }
+}

@@ -1,0 +1,123 @@
+import Foundation
+import Testing
+import Varve
+
+/// What keeps hands off the families of the object floor, and what becomes of extensions.
+struct RawRuleTests {
+  private let directory = TemporaryDirectory()
+  private var database: String { directory.path + "/db" }
+
+  private static let reserved = [
+    "catalog", "objects", "metadata", "counts", "feed", "x.1.rows", "c.7.objects", "volatile.x.1.settings",
+    "tasks.live",
+  ]
+
+  @Test(arguments: reserved)
+  func `families of the object floor are not written to without --raw`(family: String) throws {
+    try ObjectFixture.makeBooks(database)
+    let before = try Tool.good(["export", database, "-"])
+    let file = try directory.file("file", "{\"family\":\"\(family)\",\"key\":\"a\",\"value\":\"b\"}\n")
+    for command in [
+      ["put", database, "a", "b", "--family", family], ["put", database, "a", "b", "--family", family, "--create"],
+      ["delete", database, "a", "--family", family], ["load", database, file], ["load", database, file, "--create"],
+    ] {
+      let result = try Tool.run(command)
+      #expect(result.status == 2, "\(result)")
+      #expect(result.errors.contains("\"\(family)\" belongs to the database of objects"), "\(result)")
+      #expect(result.errors.contains("--raw") && result.errors.contains("load --collection"), "\(result)")
+    }
+    #expect(try Tool.good(["export", database, "-"]) == before)
+    #expect(
+      try Tool.run(["put", database, "a", "b", "--family", family, "--json"]).errors.hasPrefix(
+        "{\"error\":{\"code\":\"usage\""))
+  }
+
+  @Test(arguments: ["default", "f", "objects2", "x", "xy", "tasks", "feeds", "cats"])
+  func `other families are`(family: String) throws {
+    try Tool.good(["put", database, "a", "b", "--family", family, "--create"])
+    try Tool.good(["delete", database, "a", "--family", family])
+  }
+
+  @Test func `with --raw they are, as bytes`() throws {
+    try ObjectFixture.makeBooks(database)
+    let key = RawBytes.key("emma")
+    let row = try RawBytes.get(database, "objects", key)
+    try Tool.good(["delete", database, key, "--hex", "--raw", "--family", "objects"])
+    #expect(try Tool.run(["objects", database, "books", "--key", "emma"]).status == 1)
+    let line = "{\"family\":\"objects\",\"keyHex\":\"\(key)\",\"valueHex\":\"\(RawBytes.hex(row))\"}\n"
+    try Tool.good(["load", database, try directory.file("file", line), "--raw"])
+    #expect(try Tool.run(["objects", database, "books", "--key", "emma"]).status == 0)
+  }
+
+  @Test func `families that --raw makes are those that the object floor would make`() throws {
+    try ObjectFixture.with(database + "0") { database in try database.write { tx in try tx.set(1, key: "a", in: "c") } }
+    let all = try directory.file("all", try Tool.good(["export", database + "0", "-"]))
+    try Tool.good(["load", database, all, "--create", "--raw"])
+    // A counter that was made without its operator could not be added to.
+    try ObjectFixture.with(database) { database in
+      try database.write { tx in try tx.set(2, key: "b", in: "c") }
+      #expect(try database.read { tx in try tx.count(in: "c") } == 2)
+    }
+    let extensions = try Tool.run(["put", database, "a", "b", "--family", "x.1.rows", "--raw", "--create"])
+    #expect(extensions.status == 3 && extensions.errors.contains("checkpoint"), "\(extensions)")
+  }
+
+  // MARK: - Extensions
+
+  private func state(_ path: String) throws -> String? {
+    Tool.lines(try Tool.good(["dump", "catalog", path])).first { $0.hasPrefix("extension \"counter\"") }
+  }
+
+  /// What the extension knows when the program opens the database again.
+  private func keysKnown() throws -> [String] {
+    try ObjectFixture.with(database) { database in
+      let counter = try database.register(Counter(), as: "counter")
+      return try database.read { tx in try tx[counter].keys() }
+    }
+  }
+
+  private func loadOne(_ key: String) throws -> Tool.Result {
+    let line = "{\"key\":\"\(key)\",\"keyType\":\"string\",\"coder\":\"json\",\"object\":1}"
+    return try Tool.run(["load", database, try directory.file("line", line), "--collection", "numbers", "--create"])
+  }
+
+  @Test func `a load makes the extensions stale, and the program catches up`() throws {
+    try ObjectFixture.with(database, coder: .json) { database in
+      try database.write { tx in try tx.set(1, key: "a", in: "numbers") }
+      try database.register(Counter(), as: "counter")
+    }
+    #expect(try state(database)?.contains("ready") == true)
+    let result = try loadOne("b")
+    #expect(result.status == 0)
+    #expect(
+      result.output.hasSuffix("extension \"counter\" is stale until the program opens the database\n"), "\(result)")
+    #expect(try state(database)?.contains("stale") == true)
+    #expect(try keysKnown() == ["\"a\"", "\"b\""])
+    #expect(try state(database)?.contains("ready") == true)
+  }
+
+  @Test func `an extension whose build was cut short is stale, too`() throws {
+    try ObjectFixture.with(database, coder: .json) { database in
+      try database.write { tx in for key in ["m", "z"] { try tx.set(1, key: key, in: "numbers") } }
+      try database.register(Counter(), as: "counter")
+    }
+    // As if the process had ended behind the first row: its record says so, the row behind is not known.
+    let watermark: [UInt8] = [0, 0, 0, 1, 0x11, 0x6d, 0]
+    let record: [UInt8] = [1, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0x76, 0, 0, 0, UInt8(watermark.count)] + watermark
+    try RawBytes.put(database, "catalog", RawBytes.hex(Array("ecounter".utf8)), record)
+    try Tool.good(["delete", database, "117a00", "--hex", "--raw", "--family", "x.1.keys"])
+    #expect(try state(database)?.contains("building, done up to collection id 1 key \"m\"") == true)
+    #expect(try loadOne("b").status == 0)
+    #expect(try keysKnown() == ["\"b\"", "\"m\"", "\"z\""], "the row before the watermark is known")
+  }
+
+  @Test func `a load that writes nothing leaves the extensions`() throws {
+    try ObjectFixture.with(database, coder: .json) { database in
+      try database.write { tx in try tx.set(1, key: "a", in: "numbers") }
+      try database.register(Counter(), as: "counter")
+    }
+    let empty = try directory.file("empty", "\n \n")
+    #expect(try Tool.good(["load", database, empty, "--collection", "numbers"]) == "loaded 0 rows from 3 B\n")
+    #expect(try state(database)?.contains("ready") == true)
+  }
+}

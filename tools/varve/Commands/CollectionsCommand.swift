@@ -1,0 +1,77 @@
+import ArgumentParser
+import Varve
+
+/// What a database of objects holds.
+struct CollectionsCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "collections",
+    abstract: "List the collections of a database of objects.",
+    discussion: """
+      A line a collection, also those without rows: name, id, rows, type of the keys, coder, storage, and about how \
+      many bytes its rows take. A record that is damaged is said on standard error, and the exit status is 1.
+
+      Example: varve collections /data/example.varve --json
+      """
+  )
+
+  @OptionGroup var database: DatabaseArgument
+  @OptionGroup var output: OutputOption
+
+  func run() throws {
+    let faults = RowFaults(asJSON: output.json)
+    let sink = try ByteSink.standardOutput()
+    try database.inspecting { inspector in
+      let rows = try inspector.collections { faults.report($0) }.map { CollectionRow($0) }
+      if output.json {
+        for row in rows { try sink.writeJSON(row) }
+      } else {
+        for line in CollectionRow.table(rows) { try sink.writeLine(line) }
+      }
+    }
+    try sink.finish()
+    try faults.finish()
+  }
+}
+
+/// A collection with its figures.
+private struct CollectionRow: Encodable {
+  let name: String
+  let id: UInt32
+  let rows: Int
+  let keyType: String
+  let coder: String
+  /// `shared`, or `own`.
+  let storage: String
+  /// About how many it takes.
+  let bytes: UInt64
+
+  init(_ collection: InspectedCollection) {
+    name = collection.name
+    id = collection.id
+    rows = collection.rowCount
+    keyType = collection.keyType
+    coder = collection.coder.map { "\($0)" } ?? "unknown(\(collection.coderNumber))"
+    storage = collection.isOwn ? "own" : "shared"
+    bytes = collection.approximateSize
+  }
+
+  /// Columns for people, below their names.
+  static func table(_ rows: [CollectionRow]) -> [String] {
+    guard !rows.isEmpty else { return ["no collections"] }
+    let cells =
+      [["name", "id", "rows", "keys", "coder", "storage", "bytes"]]
+      + rows.map { row in
+        [
+          PrintableText.text(Array(row.name.utf8)), "\(row.id)", "\(row.rows)", row.keyType, row.coder, row.storage,
+          SizeText.text(row.bytes),
+        ]
+      }
+    let widths = cells[0].indices.map { column in cells.map { $0[column].count }.max() ?? 0 }
+    return cells.map { row in
+      let padded = row.enumerated().map { column, text in
+        column == row.count - 1 ? text : text + String(repeating: " ", count: widths[column] - text.count)
+      }
+      return padded.joined(separator: "  ")
+    }
+  }
+}

@@ -1,0 +1,110 @@
+import ArgumentParser
+import Varve
+
+/// The rows of a collection, without the type of its objects.
+struct ObjectsCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "objects",
+    abstract: "Show the rows of a collection.",
+    discussion: """
+      A line a row, with tabs between: key, row id, version of the format, object, metadata; - stands for a version \
+      or metadata that isn't there. Objects are JSON, whatever their coder; those of the coder raw are text, with \
+      control characters escaped. --json prints what load --collection reads, with the row's id.
+
+      Keys are written as they are printed: "a", 42, 2026-02-03T04:05:06Z, 0xc0ffee, nil, ("a", 42). Keys of strings \
+      need no quotation marks. Of compound keys, --from, --to and --prefix take the first parts; of keys of strings, \
+      --prefix takes text.
+
+      A row that is damaged is said on standard error, and the exit status is 1; so it is where --key isn't there.
+
+      Example: varve objects /data/example.varve books --prefix 'Moby' --limit 10
+      """
+  )
+
+  @OptionGroup var database: DatabaseArgument
+  @Argument(help: "The collection.") var collection: String
+  @Option(help: "Only the row with this key.") var key: String?
+  @OptionGroup var range: RangeOptions
+  @Option(help: "At most so many rows.") var limit: Int?
+  @Flag(help: "From the last key to the first.") var reverse = false
+  @Flag(help: "Print keys without their rows.") var keysOnly = false
+  @OptionGroup var output: OutputOption
+
+  func validate() throws {
+    if let limit, limit < 0 { throw ValidationError("--limit is a count: \(limit) is below 0") }
+    guard key == nil || (range.from == nil && range.to == nil && range.prefix == nil) else {
+      throw ValidationError("--key names one row: use it without --from, --to and --prefix")
+    }
+  }
+
+  func run() throws {
+    let faults = RowFaults(asJSON: output.json)
+    let sink = try ByteSink.standardOutput()
+    let isFound = try database.inspecting { inspector in
+      let collection = try inspector.collection(collection)
+      guard let key else {
+        try printRange(inspector, collection, sink, faults)
+        return true
+      }
+      guard let row = try inspector.row(key: try bytes(of: key, collection), in: collection) else { return false }
+      if limit != 0 { try print(row, try collection.terms, sink, faults) }
+      return true
+    }
+    try sink.finish()
+    guard isFound else {
+      StandardError.write(output.json ? "" : "varve: the key is absent\n")
+      throw ExitStatus.answerIsNo.asError
+    }
+    try faults.finish()
+  }
+
+  private func bytes(of key: String, _ collection: InspectedCollection) throws -> [UInt8] {
+    do {
+      return try collection.key(key)
+    } catch let error as DatabaseError {
+      throw ToolError(.usage, "\(key) is no key of the collection \"\(collection.name)\": \(error.message)")
+    }
+  }
+
+  private func printRange(
+    _ inspector: DatabaseInspector, _ collection: InspectedCollection, _ sink: ByteSink, _ faults: RowFaults
+  ) throws {
+    var rows = inspector.rows(in: collection, range: try range.keys(of: collection), isReverse: reverse)
+    let terms = try collection.terms
+    var left = limit ?? Int.max
+    while left > 0, let row = try rows.next() {
+      try print(row, terms, sink, faults)
+      left -= 1
+    }
+  }
+
+  /// A row that is damaged counts as one that was printed: `--limit` is about the rows that are there.
+  private func print(
+    _ row: InspectedRow, _ terms: PortableCollection, _ sink: ByteSink, _ faults: RowFaults
+  ) throws {
+    do {
+      if keysOnly {
+        try row.checkKey()
+        return try sink.writeLine(output.json ? RowLine.keyLine(row, withText: true).text : row.key.text)
+      }
+      let contents = try row.contents()
+      try sink.writeLine(
+        output.json
+          ? try RowLine.text(row, contents, of: terms, withID: true)
+          : Self.columns(row, contents).joined(separator: "\t"))
+    } catch let error as DatabaseError {
+      faults.report(error)
+    }
+  }
+
+  private static func columns(_ row: InspectedRow, _ contents: InspectedContents) -> [String] {
+    [
+      row.key.text, "\(contents.id)", contents.object.version.map { PrintableText.text(Array($0.utf8)) } ?? "-",
+      text(contents.object), contents.metadata.map(text) ?? "-",
+    ]
+  }
+
+  private static func text(_ value: InspectedValue) -> String {
+    value.json.map(JSONLine.printable) ?? PrintableText.text(value.bytes)
+  }
+}

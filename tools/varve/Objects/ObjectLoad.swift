@@ -1,0 +1,114 @@
+import Varve
+import VarveEngine
+
+/// Lines of rows, set through the rows door in commits of about a mebibyte.
+struct ObjectLoad {
+  struct Result: Encodable {
+    var rows: UInt64 = 0
+    var bytes: UInt64 = 0
+    /// The extensions whose code isn't in the tool: what they keep is stale from the first commit on.
+    var stale: [String] = []
+  }
+
+  /// Large enough that commits cost little, small enough to stay cheap in memory.
+  private static let batchSizeMaximum = 1 << 20
+  private static let batchCountMaximum = 10_000
+  private let database: Database
+  private let name: String
+  private var lines: RowLines
+  private var rowImport: RowImport?
+  private var terms: PortableCollection?
+  private var coder = CoderKind.raw
+  private var rows: [PreparedRow] = []
+  private var size = 0
+  private(set) var result = Result()
+
+  init(_ database: Database, _ name: String, _ lines: RowLines) {
+    self.database = database
+    self.name = name
+    self.lines = lines
+  }
+
+  mutating func run(progress: (UInt64, UInt64) -> Void) throws {
+    while let line = try lines.next() {
+      let row = try prepare(line)
+      rows.append(row)
+      size += row.size
+      if size >= Self.batchSizeMaximum || rows.count >= Self.batchCountMaximum {
+        try commit()
+        progress(lines.source.position, result.rows)
+      }
+    }
+    try commit()
+    result.bytes = lines.source.position
+  }
+
+  private mutating func prepare(_ line: RowLine) throws -> PreparedRow {
+    do {
+      let rowImport = try rowImport(for: line.collection)
+      let row = try rowImport.prepare(try line.row(coder))
+      try line.check(row)
+      return row
+    } catch let error as RecordError {
+      throw lines.error(error.message)
+    } catch let error as DatabaseError where !(error.cause is EngineError) {
+      throw lines.error("\(error)")
+    }
+  }
+
+  /// Lines say each what their collection is: the first one makes it, and all have to agree with it.
+  private mutating func rowImport(for terms: PortableCollection?) throws -> RowImport {
+    if let rowImport, terms == nil || terms == self.terms { return rowImport }
+    let made = try RowImport(into: name, of: database, as: terms)
+    rowImport = made
+    self.terms = terms ?? self.terms
+    coder = try made.coder
+    return made
+  }
+
+  private mutating func commit() throws {
+    guard !rows.isEmpty, let rowImport else { return }
+    try rowImport.commit(rows, label: "varve load")
+    result.rows += UInt64(rows.count)
+    // The tool registers none: every one that is on disk has missed these rows.
+    result.stale = database.knownExtensions
+    rows.removeAll(keepingCapacity: true)
+    size = 0
+  }
+}
+
+/// The lines of a source as rows, with errors that name the line.
+struct RowLines {
+  let source: ByteSource
+  private let file: String
+  private var number = 0
+  /// The first line, which was read before anything was written.
+  private var first: RowLine?
+
+  /// Reads the first row. Throws where it is none: then nothing has happened yet.
+  init(_ file: String) throws {
+    self.file = file
+    source = try ByteSource(file)
+    first = try next()
+  }
+
+  mutating func next() throws -> RowLine? {
+    if let line = first {
+      first = nil
+      return line
+    }
+    while let bytes = try source.nextLine() {
+      number += 1
+      if bytes.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0d }) { continue }
+      do {
+        return try RowLine(bytes)
+      } catch {
+        throw self.error(error.message)
+      }
+    }
+    return nil
+  }
+
+  /// What is wrong with the line that was read last.
+  func error(_ message: String) -> ToolError { ToolError(.cannotOpen, "line \(number): \(message)", file: file) }
+}

@@ -1,0 +1,230 @@
+import Varve
+
+/// A row as a line: what `export --collection` writes and `load --collection` reads, and `objects --json` prints with
+/// the row's id.
+///
+/// # Format
+/// One JSON object a line, which says all that another database needs: lines may be sorted, cut out and put
+/// together.
+/// ```
+/// key             the key, each part with its kind: see KeyJSON
+/// keyType         the type of the collection's keys: "string", "compound(int,string)"
+/// coder           its coder: "raw", "binary", "json", "propertyList"
+/// storage         "own" where its rows lie in families of its own; else it is not there
+/// version         the version of the format that wrote the object; not there without a format
+/// object          the object, readable: of the coder raw a string where the bytes are UTF-8; of the coder json the
+///                 stored text itself; of the others the value as JSON
+/// objectHex       the object's bytes as the coder wrote them, where `object` by itself would not give them back:
+///                 always of the coders binary and propertyList
+/// shape           of the coder binary: the names of the fields of the record that the object is
+/// shapes          of the coder binary: the names of the fields of the records inside; objectHex numbers them from
+///                 1, in the order in which they come first, not as the catalog does
+/// metadata, metadataHex, metadataShape, metadataShapes, metadataVersion
+///                 the same of the metadata, which is of the coder binary where the objects are raw; not there where
+///                 the row has none
+/// id, keyText     the row's id and the key for people: of `objects` only, and ignored by load
+/// ```
+/// Where both forms of a value are there, its bytes count, and what is readable has to say the same: whoever changed
+/// it learns so. On disk: never change a name.
+struct RowLine {
+  /// A value in its readable form, its bytes, or both.
+  private struct Value {
+    /// The value of the member, and the text that it stands in.
+    var readable: (json: JSONValue, text: [UInt8])?
+    var hex: [UInt8]?
+    var shape: [String] = []
+    var shapes: [[String]] = []
+    var version: String?
+    var isThere: Bool { readable != nil || hex != nil }
+  }
+
+  /// The key, encoded.
+  let key: [UInt8]
+  /// What the line says of its collection; nil where it does not.
+  let collection: PortableCollection?
+  private var object = Value()
+  private var metadata = Value()
+
+  // MARK: - Writing
+
+  /// The line of a row. Throws where a part of it can't be spelt out.
+  static func text(
+    _ row: InspectedRow, _ contents: InspectedContents, of collection: PortableCollection, withID: Bool
+  ) throws -> String {
+    var line = keyLine(row, withText: withID)
+    line.add("keyType", collection.keyType)
+    line.add("coder", "\(collection.coder)")
+    if collection.isOwn { line.add("storage", "own") }
+    if withID { line.add("id", contents.id.number) }
+    try add(contents.object, "object", "shape", "version", collection.coder, to: &line)
+    if let metadata = contents.metadata {
+      try add(metadata, "metadata", "metadataShape", "metadataVersion", collection.coder.ofMetadata, to: &line)
+    }
+    return line.text
+  }
+
+  /// A line with nothing but the key.
+  static func keyLine(_ row: InspectedRow, withText: Bool) -> JSONLine {
+    var line = JSONLine()
+    if let json = KeyJSON.text(row.key.bytes) { line.add("key", json: json) }
+    if withText { line.add("keyText", row.key.text) }
+    return line
+  }
+
+  private static func add(
+    _ value: InspectedValue, _ name: String, _ shape: String, _ version: String, _ coder: CoderKind,
+    to line: inout JSONLine
+  ) throws {
+    let portable = try value.portable()
+    if let text = portable.version { line.add(version, text) }
+    var isExact = false
+    if coder == .raw {
+      if let text = String(validating: portable.bytes, as: UTF8.self) {
+        line.add(name, text)
+        isExact = true
+      }
+    } else if let json = value.json, case let text = Array(json.utf8), (try? JSONValue.parse(text)) != nil {
+      line.add(name, json: json)
+      isExact = coder == .json && text == portable.bytes && text.first != 0x20 && text.last != 0x20
+    }
+    if !isExact { line.add(name + "Hex", HexText.text(portable.bytes)) }
+    if !portable.shape.isEmpty { line.add(shape, json: names(portable.shape)) }
+    if !portable.shapes.isEmpty { line.add(shape + "s", json: JSONLine.array(portable.shapes.map(names))) }
+  }
+
+  private static func names(_ names: [String]) -> String { JSONLine.array(names.map(JSONLine.quoted)) }
+
+  // MARK: - Reading
+
+  /// Reads a line. Throws what is wrong with it.
+  init(_ text: [UInt8]) throws(RecordError) {
+    guard case .object(let members) = try JSONValue.parse(text) else { throw RecordError("it is no object of a row") }
+    var key: [UInt8]?
+    var terms = Terms()
+    var seen: Set<String> = []
+    for member in members {
+      guard seen.insert(member.name).inserted else { throw RecordError("the member \"\(member.name)\" is there twice") }
+      switch member.name {
+      case "key": key = try KeyJSON.key(member.value)
+      case "keyType": terms.keyType = try Self.string(member)
+      case "coder": terms.coder = try Self.coder(member)
+      case "storage": terms.isOwn = try Self.string(member) == "own"
+      case "id", "keyText": break
+      case "version", "object", "objectHex", "shape", "shapes": try Self.set(&object, member, member.name, text)
+      case "metadata": try Self.set(&metadata, member, "object", text)
+      case "metadataHex": try Self.set(&metadata, member, "objectHex", text)
+      case "metadataVersion": try Self.set(&metadata, member, "version", text)
+      case "metadataShape": try Self.set(&metadata, member, "shape", text)
+      case "metadataShapes": try Self.set(&metadata, member, "shapes", text)
+      default: throw Self.unknown(member)
+      }
+    }
+    guard let key else { throw RecordError("the key is missing") }
+    guard object.isThere else { throw RecordError("neither object nor objectHex is there") }
+    guard metadata.isThere || !seen.contains(where: { $0.hasPrefix("metadata") }) else {
+      throw RecordError("neither metadata nor metadataHex is there, but what belongs to them")
+    }
+    self.key = key
+    collection = try terms.collection()
+  }
+
+  /// What a line says of its collection, as far as it was read.
+  private struct Terms {
+    var keyType: String?
+    var coder: CoderKind?
+    var isOwn = false
+
+    func collection() throws(RecordError) -> PortableCollection? {
+      switch (keyType, coder) {
+      case (let keyType?, let coder?): return PortableCollection(keyType: keyType, coder: coder, isOwn: isOwn)
+      case (nil, nil): return nil
+      default: throw RecordError("keyType and coder go together")
+      }
+    }
+  }
+
+  private static func set(
+    _ value: inout Value, _ member: JSONValue.Member, _ name: String, _ text: [UInt8]
+  ) throws(RecordError) {
+    switch name {
+    case "object": value.readable = (member.value, Array(text[member.range]))
+    case "objectHex":
+      guard let bytes = HexText.bytes(try string(member)) else {
+        throw RecordError("\(member.name) is not an even number of hexadecimal digits")
+      }
+      value.hex = bytes
+    case "version": value.version = try string(member)
+    case "shape": value.shape = try strings(member.value, member.name)
+    case "shapes":
+      guard case .array(let shapes) = member.value else { throw RecordError("\(member.name) is no array of arrays") }
+      for shape in shapes { value.shapes.append(try strings(shape, member.name)) }
+    default: throw unknown(member)
+    }
+  }
+
+  private static func unknown(_ member: JSONValue.Member) -> RecordError {
+    RecordError("a row has no member \"\(member.name)\"")
+  }
+
+  private static func string(_ member: JSONValue.Member) throws(RecordError) -> String {
+    guard case .string(let text) = member.value else { throw RecordError("\(member.name) is no string") }
+    return text
+  }
+
+  private static func strings(_ value: JSONValue, _ name: String) throws(RecordError) -> [String] {
+    guard case .array(let values) = value else { throw RecordError("\(name) is no array of names") }
+    var names: [String] = []
+    for value in values {
+      guard case .string(let name) = value else { throw RecordError("\(name) is no array of names") }
+      names.append(name)
+    }
+    return names
+  }
+
+  private static func coder(_ member: JSONValue.Member) throws(RecordError) -> CoderKind {
+    let name = try string(member)
+    guard let coder = CoderKind.allCases.first(where: { "\($0)" == name }) else {
+      throw RecordError("there is no coder \"\(name)\"")
+    }
+    return coder
+  }
+
+  // MARK: - As a row
+
+  /// The row, for a collection with this coder.
+  func row(_ coder: CoderKind) throws(RecordError) -> PortableRow {
+    PortableRow(
+      key: key, object: try Self.portable(object, "object", coder),
+      metadata: metadata.isThere ? try Self.portable(metadata, "metadata", coder.ofMetadata) : nil)
+  }
+
+  /// Throws where what is readable says something else than the bytes beside it.
+  func check(_ row: PreparedRow) throws(RecordError) {
+    try Self.check(object, row.object, "object")
+    if let prepared = row.metadata { try Self.check(metadata, prepared, "metadata") }
+  }
+
+  private static func portable(
+    _ value: Value, _ name: String, _ coder: CoderKind
+  ) throws(RecordError) -> PortableValue {
+    let bytes: [UInt8]
+    switch (value.hex, value.readable, coder) {
+    case (_?, _?, .raw): throw RecordError("\(name) and \(name)Hex exclude each other for the coder raw")
+    case (let hex?, _, _): bytes = hex
+    case (nil, (.string(let text), _)?, .raw): bytes = Array(text.utf8)
+    case (nil, _, .raw): throw RecordError("\(name) of the coder raw is no string")
+    case (nil, (_, let text)?, .json): bytes = text
+    default: throw RecordError("\(name)Hex is missing: of the coder \(coder) \(name) does not say all")
+    }
+    return PortableValue(version: value.version, shape: value.shape, shapes: value.shapes, bytes: bytes)
+  }
+
+  private static func check(_ value: Value, _ prepared: PreparedValue, _ name: String) throws(RecordError) {
+    guard value.hex != nil, let readable = value.readable, let json = prepared.json,
+      json.utf8.elementsEqual(readable.text) == false
+    else { return }
+    guard let meant = try? JSONValue.parse(Array(json.utf8)), meant.isSame(as: readable.json) else {
+      throw RecordError("\(name) says something else than \(name)Hex, which counts; take one of them away")
+    }
+  }
+}
