@@ -31,11 +31,12 @@ extension ModelRun {
     note(.createFamily, nil, nil, families.count)
     let compression = random.oneIn(2) ? nil : CompressionKind.allCases[random.below(3)]
     let rule = random.oneIn(3) ? nil : MergeRule.allCases[random.below(MergeRule.allCases.count)]
+    let isVolatile = random.oneIn(4)
     let made = try engine.createFamily(
-      name, options: FamilyOptions(compression: compression, mergeOperator: rule?.rawValue))
+      name, options: FamilyOptions(compression: compression, mergeOperator: rule?.rawValue, isVolatile: isVolatile))
     try require(made.id > familyIDMaximum, "the family's id \(made.id) was used before")
     familyIDMaximum = made.id
-    families.append(Family(engine: made, model: "\(name)/\(made.id)", rule: rule))
+    families.append(Family(engine: made, model: "\(name)/\(made.id)", rule: rule, isVolatile: isVolatile))
     model.createFamily(families[families.count - 1].model)
   }
 
@@ -54,7 +55,7 @@ extension ModelRun {
     note(.reopen)
     releaseAll()
     let names = families.map(\.engine.name)
-    let rules = Dictionary(uniqueKeysWithValues: families.map { ($0.engine.id, $0.rule) })
+    let before = Dictionary(uniqueKeysWithValues: families.map { ($0.engine.id, $0) })
     dropped = []
     families = []
     world.watch.detach()
@@ -63,10 +64,16 @@ extension ModelRun {
     let found = engine.families
     try require(Set(found.map(\.name)) == Set(names), "families \(found.map(\.name)) instead of \(names)")
     families = found.map {
-      Family(engine: $0, model: $0.id == 0 ? "default" : "\($0.name)/\($0.id)", rule: rules[$0.id] ?? nil)
+      Family(
+        engine: $0, model: $0.id == 0 ? "default" : "\($0.name)/\($0.id)", rule: before[$0.id]?.rule,
+        isVolatile: before[$0.id]?.isVolatile ?? false)
     }
     try require(
       families.allSatisfy { model.state.families[$0.model] != nil }, "families came back under other ids")
+    for family in families where family.isVolatile {
+      model.createFamily(family.model)
+      putCounts[family.model] = nil
+    }
     // Of commits that were not logged, and of empty ones, a clean close leaves the sequence, too.
     let visible = engine.visibleSequence
     try require(

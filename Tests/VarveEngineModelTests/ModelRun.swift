@@ -18,6 +18,8 @@ final class ModelRun {
     let model: String
     /// How the family's operands are folded; nil: it takes none.
     let rule: MergeRule?
+    /// Whether it is empty after a reopen.
+    var isVolatile = false
   }
 
   struct HeldSnapshot {

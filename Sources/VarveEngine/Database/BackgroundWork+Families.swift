@@ -7,8 +7,11 @@ extension BackgroundWork {
     try familyChanges.withLock { (_) throws(EngineError) in
       try checkNew(names)
       let encoded = options.encoded
-      var id = tree.state.nextFamilyID
+      let state = tree.state
+      var id = state.nextFamilyID
       var edit = VersionEdit()
+      let features = state.requiredFeatures | options.flags.requiredFeatures
+      if features != state.requiredFeatures { edit.requiredFeatures = features }
       var families: [ColumnFamily] = []
       for name in names {
         edit.createFamily(id, name: name, options: encoded)

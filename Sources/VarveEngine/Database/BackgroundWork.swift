@@ -225,8 +225,8 @@ final class BackgroundWork: Sendable {
   }
 
   /// Freezes every memtable that holds anything, and returns when all is in tables.
-  func flushAll() throws(EngineError) {
-    pipeline.lead { pipeline.memory.freezeAll(registry) }
+  func flushAll(includingVolatile: Bool = true) throws(EngineError) {
+    pipeline.lead { pipeline.memory.freezeAll(registry, includingVolatile: includingVolatile) }
     retryFlushNow()
     scheduleFlush()
     try waitForFlushes()
@@ -335,7 +335,7 @@ final class BackgroundWork: Sendable {
     let size = pipeline.log.liveBytes
     if size <= 4 * Limits.logSegmentSizeMinimum, pipeline.lead({ pipeline.gatherLog() }) { return }
     let tableCount = registry.all.count { $0.state.oldestSegment != nil }
-    if size > tableCount * Self.tableCostBytes { try flushAll() }
+    if size > tableCount * Self.tableCostBytes { try flushAll(includingVolatile: false) }
   }
 
   private func flushUnlogged() throws(EngineError) {
@@ -381,6 +381,8 @@ final class BackgroundWork: Sendable {
     if oldest > tree.state.oldestLog { edit.oldestLog = oldest }
     try tree.commit(edit)
     pipeline.log.removeClosed(before: oldest)
+    // The next open would remove them, too: but until then nobody could read what they hold.
+    tree.removeTables(tree.state.volatileTables)
   }
 
   /// Begins nothing more, and gives up what can be given up: the engine went without being closed.

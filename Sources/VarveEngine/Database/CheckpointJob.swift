@@ -80,6 +80,7 @@ struct CheckpointJob {
       edit.logCuts = [.init(segment: last.number, lifeID: last.lifeID, endOffset: UInt64(last.tail))]
       let segments = log.segmentEnds.filter { $0.number >= state.oldestLog }
       try state.apply(edit)
+      state.dropVolatileTables()
       return Cut(state: state, segments: segments, sequence: pipeline.visible, generation: log.generation)
     }
   }

@@ -28,10 +28,23 @@ public struct FamilyOptions: Sendable, Hashable {
   /// of those that every engine knows ("varve.counter", "varve.append", "varve.max") or one of
   /// `EngineOptions.mergeOperators`. Stored with the family.
   public var mergeOperator: String?
+  /// Whether the family is emptied whenever the database is opened. Stored with the family.
+  ///
+  /// While the engine is open such a family is like any other: its entries are parts of the same batches, have
+  /// sequences of the same order, and are seen by snapshots, cursors and transactions. But nothing of it is
+  /// logged, so no `Durability` lets an entry survive a crash or a close, a batch of volatile entries alone waits
+  /// for no sync, and the log's segments never wait for the family. What it has too much for memory goes to
+  /// tables, which no MANIFEST names and the engine removes. After an open, a repair, a salvage, and in a
+  /// checkpoint the family is there, by name and number, and empty.
+  ///
+  /// Followers and read-only engines in other processes have nothing to read of it: to them it is always empty.
+  /// A database that has such a family is refused, as `.unsupportedFormat`, by versions without this option.
+  public var isVolatile: Bool
 
   /// Options with the engine's defaults.
-  public init(compression: CompressionKind? = nil, mergeOperator: String? = nil) {
+  public init(compression: CompressionKind? = nil, mergeOperator: String? = nil, isVolatile: Bool = false) {
     self.compression = compression
     self.mergeOperator = mergeOperator
+    self.isVolatile = isVolatile
   }
 }

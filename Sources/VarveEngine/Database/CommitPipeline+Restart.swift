@@ -96,7 +96,7 @@ extension CommitPipeline {
     let sequence = log.durableSequence
     let place = log.durablePlace
     var entries = LoggedEntries()
-    for family in families.all {
+    for family in families.all where !family.state.isVolatile {
       for frozen in family.state.frozen {
         entries.add(frozen.table, of: family.id, above: frozen.copyPlace > place ? .zero : sequence)
       }

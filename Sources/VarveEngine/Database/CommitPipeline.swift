@@ -13,6 +13,11 @@ internal import Synchronization
 ///    visible. A commit is visible before it is durable.
 /// 3. All entries of a frozen memtable are visible.
 ///
+/// # Volatile families
+/// Their entries are in no log. Within a batch they get the lower sequences, so that the logged part is one record
+/// whose entries have consecutive sequences, the last of them the commit's; within each family the order is that
+/// of the batch. A commit without any other entry is not logged at all, and leaves a gap in the sequences.
+///
 /// # Concurrency
 /// `nextSequence`, `scratch` and everything named "the leader's" is touched only while leading.
 final class CommitPipeline: @unchecked Sendable {
@@ -119,13 +124,14 @@ final class CommitPipeline: @unchecked Sendable {
     if !hasRoom { try makeRoom(in: family, entryCount: 1, byteCount: key.count + value.count) }
     let sequence = SequenceNumber(nextSequence)
     var place: UInt64 = 0
+    let isLogged = isLogged && !family.isVolatile
     if isLogged {
       scratch.removeAll()
       BatchFormat.append(kind, family.id, key, value, to: &scratch)
       try log.makeRoom(payloadSize: scratch.count)
       place = try log.append(sequence: sequence, payload: scratch.view)
       if family.activeSegment == nil { family.beginActive(segment: log.current.number) }
-    } else {
+    } else if !family.isVolatile {
       memory.noteUnlogged(family, segment: log.current.number)
     }
     _ = unsafe family.borrowedActive.withGuaranteed { $0.insert(key, Trailer(sequence, kind), value) }
@@ -231,15 +237,26 @@ final class CommitPipeline: @unchecked Sendable {
     let last = SequenceNumber(nextSequence + count - 1)
     var place: UInt64 = 0
     payload.stamp(last, at: terms.stamps)
+    let volatileCount = touched.volatileEntryCount
+    let isLogged = isLogged && (volatileCount == 0 || volatileCount < entryCount)
     if isLogged {
-      try log.makeRoom(payloadSize: payload.count)
-      place = try log.append(sequence: SequenceNumber(nextSequence), payload: payload)
+      let logged = volatileCount == 0 ? payload : try loggedPart(of: payload)
+      try log.makeRoom(payloadSize: logged.count)
+      place = try log.append(sequence: SequenceNumber(nextSequence + UInt64(volatileCount)), payload: logged)
       let segment = log.current.number
-      for part in touched.parts where part.family.activeSegment == nil { part.family.beginActive(segment: segment) }
+      for part in touched.parts where part.family.activeSegment == nil && !part.family.isVolatile {
+        part.family.beginActive(segment: segment)
+      }
     } else {
-      for part in touched.parts { memory.noteUnlogged(part.family, segment: log.current.number) }
+      for part in touched.parts where !part.family.isVolatile {
+        memory.noteUnlogged(part.family, segment: log.current.number)
+      }
     }
-    try insert(payload, first: nextSequence)
+    if volatileCount == 0 {
+      try insert(payload, first: nextSequence)
+    } else {
+      try insertMixed(payload, first: nextSequence, volatileCount: volatileCount)
+    }
     if terms.isRedundant { touched.parts[0].family.active.rangeTombstones.noteRedundant() }
     nextSequence += count
     publish(last, place: place, isLogged: isLogged, waitsForSync: terms.waitsForSync)
@@ -303,6 +320,34 @@ final class CommitPipeline: @unchecked Sendable {
           entry.key, Trailer(SequenceNumber(sequence), entry.kind), entry.value)
       }
       sequence += 1
+    }
+  }
+
+  /// The entries of a batch that go into the log. Valid until the next commit. The leader's.
+  @inline(never)
+  private func loggedPart(of payload: ByteView) throws(EngineError) -> ByteView {
+    // A large batch must not leave its memory behind.
+    scratch = ByteWriter(capacity: max(4096, payload.count))
+    var reader = BatchReader(payload)
+    while let entry = try reader.next() {
+      if let place = touched.place(of: entry.family), touched.parts[place].family.isVolatile { continue }
+      BatchFormat.append(entry.kind, entry.family, entry.key, entry.value, to: &scratch)
+    }
+    return scratch.view
+  }
+
+  /// As `insert`, with volatile entries, which have the lower sequences.
+  @inline(never)
+  private func insertMixed(_ payload: ByteView, first: UInt64, volatileCount: Int) throws(EngineError) {
+    var reader = BatchReader(payload)
+    var nextVolatile = first
+    var nextLogged = first + UInt64(volatileCount)
+    while let entry = try reader.next() {
+      guard let place = touched.place(of: entry.family) else { continue }
+      let family = touched.parts[place].family
+      let sequence = family.isVolatile ? nextVolatile : nextLogged
+      family.active.insert(entry.key, Trailer(SequenceNumber(sequence), entry.kind), entry.value)
+      if family.isVolatile { nextVolatile += 1 } else { nextLogged += 1 }
     }
   }
 

@@ -229,6 +229,10 @@ public struct CommitTicket: Sendable {
   /// failed.
   public func wait() throws(EngineError) { try engine.acknowledge(receipt, durability) }
 
+  /// Whether anything of the commit went into the log: not with `.none`, and not where all its entries are of
+  /// volatile families. What is in no log is not waited for by `wait`, nor told of by `durableSequence`.
+  public var isLogged: Bool { receipt.place > 0 }
+
   /// Whether there is anything to wait for.
   var needsWait: Bool { durability == .power }
 }

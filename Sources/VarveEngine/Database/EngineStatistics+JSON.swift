@@ -67,6 +67,7 @@ extension EngineStatistics.Family {
   fileprivate func write(to json: inout JSONWriter) {
     json.string("name", name)
     json.number("id", id)
+    if isVolatile { json.number("volatile", 1) }
     json.number("memTableEntries", memTableEntryCount)
     json.array("levels") { EngineStatistics.write(levels, to: &$0) }
   }

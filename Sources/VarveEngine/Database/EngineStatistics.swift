@@ -27,6 +27,8 @@ public struct EngineStatistics: Sendable {
     public let name: String
     /// Its number.
     public let id: UInt32
+    /// Whether it is emptied at each open (`FamilyOptions.isVolatile`).
+    public let isVolatile: Bool
     /// Levels from 0.
     public let levels: [Level]
     /// How many tables lie above each other on level 0, where most do.
@@ -37,6 +39,7 @@ public struct EngineStatistics: Sendable {
     init(_ family: ColumnFamily) {
       name = family.name
       id = family.id
+      isVolatile = family.state.isVolatile
       let view = family.state.retainView()
       levelZeroDepth = view.version.levelZero.depth
       memTableEntryCount = view.frozen.reduce(view.memTable.entryCount) { $0 + $1.entryCount }

@@ -1,15 +1,20 @@
 /// # Format
-/// One byte: the codec of the family's tables (`Compression`), or 255 for the engine's. Behind it, where the
-/// family has a merge operator, one byte with the size of its name, and the name in UTF-8. Bytes behind
-/// those belong to later versions, which announce what must not be ignored by a required feature.
+/// One byte: the codec of the family's tables (`Compression`), or 255 for the engine's. Behind it one byte with the
+/// size of the merge operator's name, 0 for none, and the name in UTF-8. Behind that one byte with `FamilyFlags`.
+/// Both are left out where nothing but defaults would follow. Bytes behind those belong to later versions, which
+/// announce what must not be ignored by a required feature.
 extension FamilyOptions {
   private static let engineDefault: UInt8 = 255
 
   var encoded: [UInt8] {
     let codec = compression.map { Compression($0).rawValue } ?? Self.engineDefault
-    guard let mergeOperator else { return [codec] }
-    return [codec, UInt8(mergeOperator.utf8.count)] + Array(mergeOperator.utf8)
+    let name = Array((mergeOperator ?? "").utf8)
+    if flags.isEmpty { return name.isEmpty ? [codec] : [codec, UInt8(name.count)] + name }
+    return [codec, UInt8(name.count)] + name + [flags.rawValue]
   }
+
+  /// The options that are a yes or a no.
+  var flags: FamilyFlags { isVolatile ? .volatile : [] }
 
   init(decoding bytes: [UInt8], family: String) throws(EngineError) {
     self.init()
@@ -20,6 +25,7 @@ extension FamilyOptions {
       }
       compression = codec.kind
     }
+    isVolatile = FamilyFlags(options: bytes).contains(.volatile)
     guard bytes.count > 1, bytes[1] > 0 else { return }
     guard bytes.count >= 2 + Int(bytes[1]) else {
       throw .corruption("the options of column family \"\(family)\" end inside the name of its merge operator")

@@ -3,12 +3,16 @@ internal import Synchronization
 /// A memtable that takes no more writes, on its way to a table.
 struct FrozenMemTable: Sendable {
   let table: MemTable
-  /// The oldest segment of the log that holds an entry of it.
+  /// The oldest segment of the log that holds an entry of it; `noSegment` in a volatile family.
   var firstSegment: FileNumber
   /// The place in the log behind the copy that was logged again; 0 if none was.
   let copyPlace: UInt64
   /// Whether it holds entries that are not in the log.
   let hasUnlogged: Bool
+}
+
+extension FileNumber {
+  fileprivate static let noSegment = FileNumber(0)
 }
 
 /// The engine's side of a column family: its memtables, its version, and the view of both for readers.
@@ -23,6 +27,8 @@ final class FamilyState: @unchecked Sendable {
   let id: UInt32
   let name: String
   let options: FamilyOptions
+  /// Whether nothing of it is logged. Then `activeSegment` stays nil: the log has nothing to wait for.
+  let isVolatile: Bool
   /// How merge operands are folded; nil: the family has no operator, or one that nobody knows.
   let merge: MergeFunction?
   private let epochs: ReadEpochs
@@ -64,6 +70,7 @@ final class FamilyState: @unchecked Sendable {
     self.id = id
     self.name = name
     self.options = options
+    isVolatile = options.isVolatile
     self.merge = merge
     self.epochs = epochs
     self.registry = registry
@@ -117,7 +124,8 @@ final class FamilyState: @unchecked Sendable {
 
   /// The same, without the `count` oldest frozen memtables.
   func oldestSegment(skippingFrozen count: Int) -> FileNumber? {
-    parts.withLock { parts in
+    if isVolatile { return nil }
+    return parts.withLock { parts in
       parts.frozen.dropFirst(count).reduce(parts.activeSegment) { oldest, frozen in
         min(oldest ?? frozen.firstSegment, frozen.firstSegment)
       }
@@ -178,7 +186,7 @@ final class FamilyState: @unchecked Sendable {
   /// Freezes the active memtable, unless it is empty, and goes on in `next`. The leader's.
   func freeze(next: MemTable) {
     let old = parts.withLock { parts in
-      if let segment = activeSegment, parts.memTable.entryCount > 0 {
+      if let segment = isVolatile ? .noSegment : activeSegment, parts.memTable.entryCount > 0 {
         parts.frozen.append(
           FrozenMemTable(
             table: parts.memTable, firstSegment: segment, copyPlace: copyPlace, hasUnlogged: hasUnlogged))

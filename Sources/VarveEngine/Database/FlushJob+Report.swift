@@ -25,15 +25,15 @@ extension FlushJob {
   private func event(job: UInt64) -> EngineEvent.Flush {
     EngineEvent.Flush(
       job: job, families: inputs.map(\.family.name), memTableCount: inputs.reduce(0) { $0 + $1.frozen.count },
-      bytesRead: bytes { _ in true })
+      bytesRead: bytes { _, _ in true })
   }
 
   /// Bytes of entries that are in no log.
-  private var bytesUnlogged: UInt64 { bytes { $0.hasUnlogged } }
+  private var bytesUnlogged: UInt64 { bytes { $0.state.isVolatile || $1.hasUnlogged } }
 
-  private func bytes(of isCounted: (FrozenMemTable) -> Bool) -> UInt64 {
+  private func bytes(of isCounted: (ColumnFamily, FrozenMemTable) -> Bool) -> UInt64 {
     inputs.reduce(0) { sum, input in
-      input.frozen.reduce(sum) { isCounted($1) ? $0 + UInt64($1.table.usedBytes) : $0 }
+      input.frozen.reduce(sum) { isCounted(input.family, $1) ? $0 + UInt64($1.table.usedBytes) : $0 }
     }
   }
 

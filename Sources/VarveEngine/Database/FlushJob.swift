@@ -11,7 +11,8 @@
 /// 3. Make the edit durable: tables in, flushed sequence up, oldest segment up.
 /// 4. Put the version in force, give the memtables and the freed segments back.
 ///
-/// Without inputs only segments are freed.
+/// Without inputs only segments are freed. Of volatile families alone 2 is left out, unless segments are freed, and
+/// of 3 nothing is written (`Manifest.append`).
 ///
 /// A failure before 3 removes the files; with one in 3 that is `Tree.commit`'s to decide.
 struct FlushJob {
@@ -66,7 +67,8 @@ struct FlushJob {
       try tables.sync()
       edit = tables.edit
       for input in inputs {
-        edit.setFlushed(input.newestSequence, family: input.family.id)
+        // Recovery finds nothing of a volatile family, and must not take its sequences for durable.
+        if !input.family.state.isVolatile { edit.setFlushed(input.newestSequence, family: input.family.id) }
         flushed[input.family.id] = input.frozen.count
       }
       try background.tree.environment.fileSystem.syncDirectory(background.tree.directory)
@@ -90,6 +92,7 @@ struct FlushJob {
     while true {
       let generation = pipeline.log.generation
       let oldest = oldestNeededSegment(counts)
+      if isVolatile, oldest <= background.tree.state.oldestLog { return oldest }
       if leavesEntries(counts) {
         try pipeline.sync(.place(pipeline.log.appendedPlace), for: .background)
       } else if oldest > background.tree.state.oldestLog {
@@ -101,6 +104,9 @@ struct FlushJob {
       if pipeline.log.generation == generation, generation & 1 == 0 { return oldest }
     }
   }
+
+  /// Whether nothing that is flushed counts after a crash.
+  private var isVolatile: Bool { !inputs.isEmpty && inputs.allSatisfy(\.family.state.isVolatile) }
 
   /// Whether the rest of a batch that is flushed now may be in the log alone. The entries that one family
   /// alone has left are newer than what is flushed of it.

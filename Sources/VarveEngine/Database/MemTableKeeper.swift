@@ -152,9 +152,11 @@ final class MemTableKeeper: Sendable {
     requestFlush()
   }
 
-  /// Freezes the memtables of all families, at one instant for flushes.
-  func freezeAll(_ registry: FamilyRegistry) {
-    freezing.withLock { _ in for family in registry.all { freezeAlone(family.state) } }
+  /// Freezes the memtables of all families, or of all but volatile ones, at one instant for flushes.
+  func freezeAll(_ registry: FamilyRegistry, includingVolatile: Bool) {
+    freezing.withLock { _ in
+      for family in registry.all where includingVolatile || !family.state.isVolatile { freezeAlone(family.state) }
+    }
     requestFlush()
   }
 

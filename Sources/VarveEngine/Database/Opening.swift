@@ -113,7 +113,7 @@ struct Opening {
     var edit = VersionEdit()
     edit.databaseID = environment.random()
     edit.formatVersion = ManifestState.formatVersion
-    edit.requiredFeatures = 0
+    edit.requiredFeatures = options.defaultFamilyOptions.flags.requiredFeatures
     edit.createFamily(0, name: "default", options: options.defaultFamilyOptions.encoded)
     return try Manifest.create(
       directory: path, fileSystem: fileSystem, state: try ManifestState(snapshot: edit), random: environment.random)

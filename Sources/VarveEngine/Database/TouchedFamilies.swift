@@ -14,12 +14,21 @@ struct TouchedFamilies {
   }
 
   private(set) var parts: [Part] = []
+  private var hasVolatile = false
   /// Where a family is, once there are many.
   private var places: [FamilyID: Int] = [:]
 
   private static let searchedMaximum = 8
 
+  /// How many entries the batch has for volatile families.
+  @inline(__always)
+  var volatileEntryCount: Int { hasVolatile ? countVolatile() : 0 }
+
+  @inline(never)
+  private func countVolatile() -> Int { parts.reduce(0) { $0 + ($1.family.isVolatile ? $1.entryCount : 0) } }
+
   mutating func removeAll() {
+    hasVolatile = false
     parts.removeAll(keepingCapacity: parts.count <= 64)
     if !places.isEmpty { places = [:] }
   }
@@ -40,6 +49,7 @@ struct TouchedFamilies {
   /// Adds a family that is not there yet, and returns its place.
   mutating func add(_ family: FamilyState) -> Int {
     parts.append(Part(family: family))
+    if family.isVolatile { hasVolatile = true }
     if parts.count == Self.searchedMaximum + 1 {
       for (place, part) in parts.enumerated() { places[part.family.id] = place }
     } else if parts.count > Self.searchedMaximum {

@@ -14,7 +14,8 @@ internal import Synchronization
 ///  5. The old file is removed; if that fails it is an orphan that recovery removes.
 ///
 /// # Invariants
-/// 1. `state` is what a recovery of the files gives, except while `isInDoubt`.
+/// 1. `state` is what a recovery of the files gives, apart from the tables of volatile families, and except while
+///    `isInDoubt`.
 /// 2. To a file whose write or sync failed nothing is appended again.
 ///
 /// # After a failure
@@ -195,12 +196,16 @@ final class Manifest: @unchecked Sendable {
     return tail - UInt64(ManifestFormat.headerSize) - snapshotSize > max(Self.editBytesMinimum, snapshotSize)
   }
 
-  /// Makes an edit durable and part of `state`. The counter of file numbers goes with it.
+  /// Makes an edit durable and part of `state`. The counter of file numbers goes with it. Of volatile families'
+  /// tables nothing is written.
   ///
   /// Throws `.corruption` if the edit contradicts the state (a mistake of the caller: nothing was
   /// written), otherwise what the file system threw.
   func append(_ edit: VersionEdit) throws(EngineError) {
     var edit = edit
+    // Of volatile tables alone: there is nothing to write. But where the outcome of an edit before is open, the
+    // caller takes a success to settle it.
+    if case .sound = health, !edit.isEmpty, state.durablePart(of: edit).isEmpty { return try state.apply(edit) }
     edit.nextFileNumber = FileNumber(nextFileNumber.load(ordering: .relaxed))
     let prepared = try state.prepare(edit)
     if mustRoll {
@@ -211,7 +216,7 @@ final class Manifest: @unchecked Sendable {
     }
     guard let file else { fatalError("append to a Manifest that was closed: keep it open while edits come") }
     var payload = ByteWriter(capacity: 1 << 10)
-    edit.encode(appendingTo: &payload)
+    state.durablePart(of: edit).encode(appendingTo: &payload)
     guard payload.count <= ManifestFormat.payloadSizeMaximum else {
       throw EngineError(.limitExceeded, "a VersionEdit of \(payload.count) bytes")
     }

@@ -11,7 +11,8 @@ enum ManifestDump {
     if let sequence = edit.lastSequence { lines.append("last sequence \(sequence)") }
     if let id = edit.nextFamilyID { lines.append("next family id \(id)") }
     for created in edit.createdFamilies {
-      lines.append("create family \(created.family) \"\(created.name)\" options \(hex(created.options))")
+      let kind = FamilyFlags(options: created.options).contains(.volatile) ? "volatile family" : "family"
+      lines.append("create \(kind) \(created.family) \"\(created.name)\" options \(hex(created.options))")
     }
     for changed in edit.changedOptions {
       lines.append("change options of family \(changed.family) to \(hex(changed.options))")

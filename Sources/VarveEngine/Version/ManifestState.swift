@@ -6,6 +6,8 @@
 ///    without a family belongs to a dropped one, for ever.
 /// 2. A table number is on one level of one family only.
 /// 3. Log cuts name segments from `oldestLog` on; freed segments lie before it.
+/// 4. Volatile families are durable, their tables are not: the state of a running engine has them, and what is
+///    written of it (`snapshotEdit`, `durablePart`) leaves them out. To a recovery their files are orphans.
 ///
 /// `prepare` checks an edit and computes what it needs, `commit` can't fail: so a caller writes the
 /// edit in between. A state is a value, and a copy is a cheap snapshot.
@@ -14,17 +16,32 @@ struct ManifestState: Sendable {
   struct Family: Sendable {
     let id: FamilyID
     let name: String
-    var options: [UInt8]
+    var options: [UInt8] { didSet { isVolatile = FamilyFlags(options: options).contains(.volatile) } }
+    /// Whether its tables are known in memory alone: see invariant 4.
+    private(set) var isVolatile: Bool
     var version: Version
     /// Every entry at or below it is in the tables (or was never logged).
     var flushedSequence: SequenceNumber
+
+    fileprivate init(_ creation: VersionEdit.FamilyCreation) {
+      id = creation.family
+      name = creation.name
+      options = creation.options
+      isVolatile = FamilyFlags(options: creation.options).contains(.volatile)
+      version = .empty
+      flushedSequence = .zero
+    }
   }
 
   /// The newest format that this version of the engine writes and reads.
   /// On disk: a rung's number never changes its meaning.
   static let formatVersion: UInt32 = 1
-  /// The features whose presence this version of the engine can deal with: none is defined yet.
-  static let knownFeatures: UInt64 = 0
+  /// The features whose presence this version of the engine can deal with. On disk: never change a bit.
+  ///
+  /// | bit | feature |
+  /// |---|---|
+  /// | 0 | there is, or was, a volatile family (`FamilyFlags`) |
+  static let knownFeatures: UInt64 = FamilyFlags.volatileFeature
 
   private(set) var databaseID: UInt64
   private(set) var formatVersion: UInt32
@@ -194,8 +211,7 @@ extension ManifestState {
     if let formatVersion = edit.formatVersion { self.formatVersion = formatVersion }
     if let requiredFeatures = edit.requiredFeatures { self.requiredFeatures = requiredFeatures }
     for created in edit.createdFamilies {
-      families[created.family] = Family(
-        id: created.family, name: created.name, options: created.options, version: .empty, flushedSequence: .zero)
+      families[created.family] = Family(created)
       namesTaken[created.name] = created.family
       nextFamilyID = max(nextFamilyID, created.family + 1)
     }
@@ -242,6 +258,28 @@ extension ManifestState {
     nextFileNumber = max(nextFileNumber, FileNumber(number.value + 1))
   }
 
+  // MARK: - Volatile families
+
+  /// What of an edit is written: all but the tables of volatile families.
+  func durablePart(of edit: VersionEdit) -> VersionEdit {
+    let volatile = edit.familiesWithTables.filter { families[$0]?.isVolatile ?? false }
+    guard !volatile.isEmpty else { return edit }
+    var edit = edit
+    edit.leaveOutTables(of: Set(volatile))
+    return edit
+  }
+
+  /// The numbers of the tables that no MANIFEST names, ascending.
+  var volatileTables: [FileNumber] {
+    tableOwners.filter { families[$0.value]?.isVolatile ?? false }.map(\.key).sorted()
+  }
+
+  /// Empties the volatile families: what a recovery of this state would find.
+  mutating func dropVolatileTables() {
+    for number in volatileTables { tableOwners[number] = nil }
+    for id in families.keys where families[id]?.isVolatile ?? false { families[id]?.version = .empty }
+  }
+
   // MARK: - Snapshot
 
   /// The one edit that makes this state out of nothing.
@@ -259,7 +297,7 @@ extension ManifestState {
       guard let family = families[id] else { continue }
       edit.createFamily(id, name: family.name, options: family.options)
       if family.flushedSequence > .zero { edit.setFlushed(family.flushedSequence, family: id) }
-      guard !family.version.isEmpty else { continue }
+      guard !family.version.isEmpty, !family.isVolatile else { continue }
       for level in 0..<Limits.levelCount {
         for table in family.version.tables(level: level) { edit.addTable(table, family: id, level: level) }
       }

@@ -105,6 +105,9 @@ extension VersionEdit {
     flushedSequences.removeAll { families.contains($0.family) }
   }
 
+  /// Whether the edit says nothing at all.
+  var isEmpty: Bool { self == VersionEdit() }
+
   /// The families whose tables the edit changes, ascending.
   var familiesWithTables: [FamilyID] {
     Set(addedTables.map(\.family)).union(deletedTables.map(\.family)).sorted()

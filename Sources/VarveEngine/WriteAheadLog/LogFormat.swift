@@ -33,7 +33,8 @@
 /// - A record of kind *end* has no payload: it is there for its promise, and its sequence is that of
 ///   the next entry. More records may follow it.
 /// - The payload of a record of kind *batch* is the batch itself (`BatchFormat`): entry i has the sequence
-///   of the record plus i.
+///   of the record plus i. Entries of volatile families are left out; a batch gives them the sequences before
+///   the record's, which are in no record then, as are those of a batch that has no other entries.
 /// - A record of kind *entries* holds what was logged before and is logged again. Its payload is
 ///   entries that each carry their own sequence, ascending:
 ///

@@ -54,6 +54,8 @@ private struct InfoRow: Encodable {
   struct Family: Encodable {
     let name: String
     let id: UInt32
+    /// Emptied at each open: here, where it was just opened, nothing is in it.
+    let isVolatile: Bool
     let memtableEntries: Int
     let levels: [Level]
   }
@@ -78,7 +80,9 @@ private struct InfoRow: Encodable {
     formatVersion = statistics.formatVersion
     sequence = engine.visibleSequence.value
     families = statistics.families.map {
-      Family(name: $0.name, id: $0.id, memtableEntries: $0.memTableEntryCount, levels: Level.list($0.levels))
+      Family(
+        name: $0.name, id: $0.id, isVolatile: $0.isVolatile, memtableEntries: $0.memTableEntryCount,
+        levels: Level.list($0.levels))
     }
     levels = Level.list(statistics.levels)
     files = levels.reduce(0) { $0 + $1.files }
@@ -99,7 +103,8 @@ private struct InfoRow: Encodable {
       "space amplification  \(SizeText.fixed(spaceAmplification, 2)) (all tables to the last level of each family)",
     ]
     for family in families {
-      lines.append("family \"\(family.name)\", id \(family.id), \(family.memtableEntries) entries in memtables")
+      let kind = family.isVolatile ? "volatile family" : "family"
+      lines.append("\(kind) \"\(family.name)\", id \(family.id), \(family.memtableEntries) entries in memtables")
       lines += family.levels.map { "  " + $0.text }
     }
     return lines

@@ -13,6 +13,8 @@ struct StatisticsFigures: Codable {
   struct Family: Codable {
     let name: String
     let id: UInt32
+    /// 1 where the family is emptied at each open; else left out.
+    let volatile: Int?
     let memTableEntries: Int
     let levels: [Level]
   }

@@ -27,9 +27,11 @@ struct StatisticsTable {
   }
 
   private var tables: String {
+    let volatile = figures.families.count { $0.volatile == 1 }
     let entries = figures.families.reduce(0) { $0 + $1.memTableEntries }
     return "tables    \(SizeText.text(figures.tableBytes)) in \(figures.levels.reduce(0) { $0 + $1.files }) files of "
-      + "\(figures.familyCount) families; \(entries) entries in memtables"
+      + "\(figures.familyCount) families\(volatile > 0 ? " (\(volatile) volatile)" : ""); "
+      + "\(entries) entries in memtables"
   }
 
   private var levels: [String] {

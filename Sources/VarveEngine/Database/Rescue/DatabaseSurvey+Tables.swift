@@ -8,6 +8,7 @@ extension DatabaseSurvey {
       // A later edit may have deleted it: what the MANIFEST lost.
       if table.isMissing, !isSettled, isGone(number) { continue }
       if let family = table.family, evidence.isDropped(family) { continue }
+      if table.isVolatile { continue }
       tables.append(table)
     }
     guard !isSettled else { return (tables, []) }

@@ -206,7 +206,7 @@ final class RepairJob {
     var edit = VersionEdit()
     edit.databaseID = evidence.databaseID ?? environment.random()
     edit.formatVersion = evidence.state?.formatVersion ?? ManifestState.formatVersion
-    edit.requiredFeatures = evidence.state?.requiredFeatures ?? 0
+    var features = evidence.state?.requiredFeatures ?? 0
     var ids: [RescueOwner: FamilyID] = [:]
     for id in families.known { ids[.family(id)] = id }
     for case .family(let id) in versions.keys { ids[.family(id)] = id }
@@ -218,7 +218,9 @@ final class RepairJob {
     edit.nextFamilyID = next
     var last = max(evidence.lastSequence, report.lastSequence)
     for (owner, id) in ids.sorted(by: { $0.value < $1.value }) {
-      edit.createFamily(id, name: families.name(owner), options: families.encodedOptions(owner))
+      let options = families.encodedOptions(owner)
+      edit.createFamily(id, name: families.name(owner), options: options)
+      features |= FamilyFlags(options: options).requiredFeatures
       var flushed = evidence.flushed[id] ?? .zero
       for table in versions[owner] ?? [] {
         edit.addTable(table.metadata, family: id, level: table.level ?? 0)
@@ -227,6 +229,7 @@ final class RepairJob {
       if flushed > .zero { edit.setFlushed(flushed, family: id) }
       last = max(last, flushed)
     }
+    edit.requiredFeatures = features
     edit.lastSequence = last
     report.lastSequence = last
     return edit

@@ -45,6 +45,11 @@ struct TableHarvest {
   /// The family, by the MANIFEST or by the table.
   var family: FamilyID? { known?.family ?? properties?.family }
 
+  /// Whether it is of a volatile family: those are emptied at an open, and no MANIFEST names their tables.
+  var isVolatile: Bool {
+    known == nil && FamilyFlags(options: properties?.familyOptions ?? []).contains(.volatile)
+  }
+
   /// The bounds and counts of a whole table.
   var metadata: TableMetadata? {
     if let known { return known.metadata }
