@@ -3,8 +3,8 @@ public import VarveEngine
 
 /// The engine behind the door: on a disk, in memory, read-only, or following another process.
 ///
-/// A family of the door is a column family, its number that one's id. Families that are to be emptied at
-/// each open have a name that begins with `volatile.`.
+/// A family of the door is a column family, its number that one's id. Volatile families are the engine's: not logged,
+/// and so a commit to them alone waits for no sync.
 ///
 /// Safe from any thread.
 public final class EngineBackend: StorageBackend {
@@ -21,15 +21,12 @@ public final class EngineBackend: StorageBackend {
   /// The last commit that is to survive a loss of power: none behind it is acknowledged before it.
   private let lastPower = Atomic<UInt64>(0)
 
-  static let volatilePrefix = "volatile."
-
-  /// Over an engine that is open, and that `close` will close. Empties volatile families.
+  /// Over an engine that is open, and that `close` will close.
   public init(_ engine: Engine, isInMemory: Bool = false) throws {
     self.engine = engine
     follower = nil
     self.isInMemory = isInMemory
     table = Mutex(FamilyTable(engine.families))
-    if !engine.options.readOnly { try emptyVolatileFamilies() }
   }
 
   /// Over a follower, which `close` will close.
@@ -73,14 +70,10 @@ public final class EngineBackend: StorageBackend {
     }
   }
 
-  private func emptyVolatileFamilies() throws {
-    let kept = try families().filter { $0.name.hasPrefix(Self.volatilePrefix) }
-    for family in kept { try dropFamily(family) }
-  }
-
   private static func engineOptions(_ options: StorageFamilyOptions) -> FamilyOptions {
     FamilyOptions(
-      compression: options.compression, mergeOperator: options.isCounter ? CounterOperator().name : nil)
+      compression: options.compression, mergeOperator: options.isCounter ? CounterOperator().name : nil,
+      isVolatile: options.isVolatile)
   }
 
   /// A follower's families are those of its last catch-up.
@@ -128,7 +121,10 @@ public final class EngineBackend: StorageBackend {
       } else {
         ticket = try engine.submit(packed, durability: durability)
       }
-      if durability == .power { lastPower.max(ticket.sequence.value, ordering: .sequentiallyConsistent) }
+      // What is in no log survives no loss of power, and nobody has to wait for it.
+      if durability == .power, ticket.isLogged {
+        lastPower.max(ticket.sequence.value, ordering: .sequentiallyConsistent)
+      }
       return EngineTicket(ticket, self, waitsFor: lastPower.load(ordering: .sequentiallyConsistent))
     }
   }

@@ -159,7 +159,7 @@ public struct StorageFamilyOptions: Hashable, Sendable {
   public var compression: CompressionKind?
   /// Values are counters of 64 bits, little-endian, and `StorageBatch.add` works on them.
   public var isCounter: Bool
-  /// Emptied whenever the database is opened.
+  /// Emptied whenever the database is opened; the family itself stays.
   public var isVolatile: Bool
 
   /// Options; each has a default.

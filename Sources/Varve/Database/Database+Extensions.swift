@@ -93,9 +93,10 @@ extension DatabaseCore {
 
   /// Behind the commit: without a record nobody looks at them, and an open drops what a crash left.
   func dropFamilies(of numbers: [UInt32]) throws {
-    let prefixes = numbers.flatMap { ["x.\($0).", EngineBackend.volatilePrefix + "x.\($0)."] }
-    for family in try backend.families() where prefixes.contains(where: family.name.hasPrefix) {
-      try backend.dropFamily(family)
+    for family in try backend.families() {
+      if let number = ExtensionRecord.number(ofFamily: family.name), numbers.contains(number) {
+        try backend.dropFamily(family)
+      }
     }
   }
 }

@@ -72,12 +72,12 @@ extension DatabaseCore {
 
   /// The writer is held: commits are given one at a time.
   private func give(_ transaction: WriteTransaction, _ terms: WriteTerms) throws -> AppliedCommit {
-    var missed: [(name: String, record: ExtensionRecord)] = []
-    if !transaction.changes.isEmpty { missed = markMissedStale(transaction) }
-    var batch = transaction.pending.batch()
-    let told = PendingChangeSet(transaction, time: feed.now)
     // A transaction that is checked began without the writer: others may have committed since.
     let before = transaction.reads == nil ? transaction.snapshot : try backend.snapshot()
+    var missed: [(name: String, record: ExtensionRecord)] = []
+    if !transaction.changes.isEmpty { missed = markMissedStale(transaction, behind: before.version) }
+    var batch = transaction.pending.batch()
+    let told = PendingChangeSet(transaction, time: feed.now)
     let number = try publication.begin(before: before)
     let ticket: any StorageTicket
     var added: ChangeFeed.Addition?
@@ -99,10 +99,14 @@ extension DatabaseCore {
   }
 
   /// An extension that is on disk, and misses a change of rows because nobody registered it, is stale from then on.
-  private func markMissedStale(_ transaction: WriteTransaction) -> [(name: String, record: ExtensionRecord)] {
+  /// It has heard of every commit up to `last`.
+  private func markMissedStale(
+    _ transaction: WriteTransaction, behind last: CommitVersion
+  ) -> [(name: String, record: ExtensionRecord)] {
     extensionCatalog.missed().map { name, record in
       var record = record
-      record.state = .stale
+      // Of one whose build was cut short, only rows before its watermark count as heard of.
+      record.state = .stale(record.state == .ready ? FeedPosition(behind: last) : nil)
       transaction.pending.put(CatalogKey.databaseExtension(name), record.bytes, in: catalog.families.catalog)
       DatabaseLog.staleExtension(path: path, name: name)
       return (name, record)

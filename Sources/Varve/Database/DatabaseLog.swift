@@ -16,6 +16,20 @@ enum DatabaseLog {
     logger.error("the feed of changes is damaged, and begins anew", metadata: ["error": "\(error)"])
   }
 
+  /// What an extension missed can't be read in the feed.
+  static func unreadableFeed(_ error: any Error, name: String) {
+    logger.error(
+      "the feed of changes is damaged; the extension is built anew",
+      metadata: ["extension": "\(name)", "error": "\(error)"])
+  }
+
+  /// The families of an extension that is built anew are empty, and could not be dropped.
+  static func keptFamilies(of name: String, _ error: any Error) {
+    logger.warning(
+      "an extension that is built anew goes on in its old families",
+      metadata: ["extension": "\(name)", "error": "\(error)"])
+  }
+
   /// An extension on disk was not registered before the first commit.
   static func staleExtension(path: String, name: String) {
     logger.notice(

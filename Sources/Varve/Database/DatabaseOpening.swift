@@ -51,9 +51,10 @@ struct DatabaseOpening {
   private func dropOrphans(_ extensions: ExtensionCatalog) throws {
     guard !backend.isReadOnly else { return }
     let numbers = Set(extensions.names.compactMap { extensions.record($0)?.number })
-    for family in try backend.families() where family.name.hasPrefix("x.") {
-      let number = family.name.dropFirst(2).prefix { $0 != "." }
-      if let number = UInt32(number), !numbers.contains(number) { try backend.dropFamily(family) }
+    for family in try backend.families() {
+      if let number = ExtensionRecord.number(ofFamily: family.name), !numbers.contains(number) {
+        try backend.dropFamily(family)
+      }
     }
   }
 

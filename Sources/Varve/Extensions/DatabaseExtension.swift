@@ -33,6 +33,13 @@ public protocol DatabaseExtension: Sendable {
   var isPersistent: Bool { get }
   /// Whether rows that are there already are given to it when it is registered first. Default true.
   var isPopulated: Bool { get }
+  /// Whether it can be brought up to date by the keys of the rows that changed while no program had it registered:
+  /// then its transaction has `didMiss`, and `didMissRemoval` where it can. Default false: it is built anew then.
+  ///
+  /// True suits what knows by a row's key all that it keeps of it. Not what needs to see the old object, or the
+  /// number of a row that is gone, to take away what it kept: both are gone. One that has `dependencies` is built
+  /// anew in any case.
+  var catchesUp: Bool { get }
 
   /// Refuses a registration beside others, by throwing. Default: allows it.
   func check(registered: [String: any DatabaseExtension]) throws
@@ -53,6 +60,8 @@ extension DatabaseExtension {
   public var isPersistent: Bool { true }
   /// With what is there.
   public var isPopulated: Bool { true }
+  /// It is built anew.
+  public var catchesUp: Bool { false }
   /// Beside any.
   public func check(registered: [String: any DatabaseExtension]) throws {}
 }
@@ -135,6 +144,16 @@ public protocol ExtensionTransaction: AnyObject {
   /// All rows of all collections were removed.
   func didRemoveAll() throws
 
+  /// A row was changed, inserted or removed when nobody told the extension (`DatabaseExtension.catchesUp`): what it
+  /// keeps of the row with this key is to become what it would keep of `row`, which is how it is now; nil: it is not
+  /// there. Whether it was there before is not known, and the same row may be told again. Throws what keeps the
+  /// registration from succeeding; a later one goes on here.
+  func didMiss(_ key: RowKey, row: Row?) throws
+  /// All rows of a collection were removed when nobody told the extension: what it keeps of them has to go. Rows that
+  /// came since are told behind that, also those that were told before. Returns whether it was able to; where it
+  /// wasn't it is built anew. Default false. That all rows of all collections were removed is told by `didRemoveAll`.
+  func didMissRemoval(ofAllIn collection: String) throws -> Bool
+
   /// Writes what is pending, at the end of the transaction, and returns whether it has changed rows. Called again as
   /// long as any extension has.
   func flushPendingChanges() throws -> Bool
@@ -197,6 +216,13 @@ extension ExtensionTransaction {
   public func didRemove(_ rows: [RemovedRow]) throws { for row in rows { try didRemove(row.key, id: row.id) } }
   /// Nothing.
   public func didRemoveAll() throws {}
+  /// Throws `.invalidArgument`: who catches up has one of its own.
+  public func didMiss(_ key: RowKey, row: Row?) throws {
+    throw DatabaseError(
+      .invalidArgument, "\(Definition.self) says that it catches up, and its transaction has no didMiss(_:row:)")
+  }
+  /// Not able to.
+  public func didMissRemoval(ofAllIn collection: String) throws -> Bool { false }
   /// Nothing is pending.
   public func flushPendingChanges() throws -> Bool { false }
   /// Nothing.

@@ -7,6 +7,7 @@
 ///  bytes 6–9     layout version, big-endian
 ///  4 + n bytes   version tag: size big-endian, UTF-8
 ///  4 + n bytes   only while building: the watermark, a key of the walk below
+///  16 bytes      only where stale, and where it can be told: what it has heard of (`FeedPosition`)
 /// ```
 /// On disk: never change. The watermark is the collection's id, big-endian, and the key of the last row that
 /// was given to the extension: rows behind it are not maintained yet.
@@ -14,7 +15,10 @@ struct ExtensionRecord: Hashable, Sendable {
   enum State: Hashable, Sendable {
     case building(watermark: [UInt8])
     case ready
-    case stale
+    /// It missed what the feed has from there on; nil: it can't be told what it missed, and it has to be built anew.
+    case stale(FeedPosition?)
+
+    var isStale: Bool { if case .stale = self { true } else { false } }
   }
 
   var number: UInt32
@@ -25,16 +29,18 @@ struct ExtensionRecord: Hashable, Sendable {
   var bytes: [UInt8] {
     let tag = Array(versionTag.utf8)
     var code: UInt8 = 2
-    var watermark: [UInt8] = []
+    var rest: [UInt8] = []
     switch state {
     case .building(let reached):
       code = 1
-      watermark = BigEndian.bytes(UInt32(reached.count)) + reached
+      rest = BigEndian.bytes(UInt32(reached.count)) + reached
     case .ready: code = 2
-    case .stale: code = 3
+    case .stale(let position):
+      code = 3
+      rest = position?.bytes ?? []
     }
     return [1] + BigEndian.bytes(number) + [code] + BigEndian.bytes(layoutVersion)
-      + BigEndian.bytes(UInt32(tag.count)) + tag + watermark
+      + BigEndian.bytes(UInt32(tag.count)) + tag + rest
   }
 
   init(number: UInt32, state: State, layoutVersion: UInt32, versionTag: String) {
@@ -59,7 +65,10 @@ struct ExtensionRecord: Hashable, Sendable {
     switch (bytes[5], BigEndian.number(rest, as: UInt32.self)) {
     case (1, let size?) where rest.count == 4 + Int(size): state = .building(watermark: Array(rest[4...]))
     case (2, nil) where rest.isEmpty: state = .ready
-    case (3, nil) where rest.isEmpty: state = .stale
+    case (3, nil) where rest.isEmpty: state = .stale(nil)
+    case (3, _) where rest.count == FeedPosition.size:
+      guard let position = FeedPosition(rest) else { throw damaged }
+      state = .stale(position)
     default: throw damaged
     }
     self.init(number: number, state: state, layoutVersion: layout, versionTag: tag)
@@ -67,6 +76,20 @@ struct ExtensionRecord: Hashable, Sendable {
 
   /// The name of the family that holds a part of what the extension keeps.
   func familyName(_ part: String, isVolatile: Bool) -> String {
-    (isVolatile ? EngineBackend.volatilePrefix : "") + "x.\(number).\(part)"
+    Self.familyPrefix(number, isVolatile: isVolatile) + part
+  }
+
+  /// What the names of an extension's families begin with. Volatile ones have names of their own, so that an
+  /// extension that becomes persistent doesn't find its data in families that are emptied.
+  static func familyPrefix(_ number: UInt32, isVolatile: Bool) -> String {
+    (isVolatile ? "volatile." : "") + "x.\(number)."
+  }
+
+  /// The number of the extension that a family belongs to; nil for a family of none.
+  static func number(ofFamily name: String) -> UInt32? {
+    let parts = name.split(separator: ".", omittingEmptySubsequences: false)
+    let rest = parts.first == "volatile" ? parts.dropFirst() : parts[...]
+    guard rest.count >= 3, rest.first == "x" else { return nil }
+    return rest.dropFirst().first.flatMap { UInt32($0) }
   }
 }

@@ -37,11 +37,17 @@ final class RegisteredExtension: Sendable {
     self.backend = backend
     self.catalogFamily = catalogFamily
     var families: [String: StorageFamily] = [:]
-    let prefix = record.familyName("", isVolatile: !definition.isPersistent)
-    for family in try backend.families() where family.name.hasPrefix(prefix) {
-      families[String(family.name.dropFirst(prefix.count))] = family
+    let prefix = ExtensionRecord.familyPrefix(number, isVolatile: !definition.isPersistent)
+    let settingsName = record.familyName(Self.settingsPart, isVolatile: true)
+    var settings: StorageFamily?
+    for family in try backend.families() {
+      if family.name == settingsName {
+        settings = family
+      } else if family.name.hasPrefix(prefix) {
+        families[String(family.name.dropFirst(prefix.count))] = family
+      }
     }
-    state = Mutex(State(families: families, record: record, readySince: readySince))
+    state = Mutex(State(families: families, record: record, readySince: readySince, volatileSettings: settings))
   }
 
   var record: ExtensionRecord { state.withLock { $0.record } }
@@ -63,7 +69,8 @@ final class RegisteredExtension: Sendable {
 
   /// The family of a part, made where there is none.
   func makeFamily(_ part: String, isCounter: Bool = false) throws -> StorageFamily {
-    try state.withLock { state in
+    guard !part.isEmpty else { throw DatabaseError(.invalidArgument, "a part of extension \"\(name)\" has no name") }
+    return try state.withLock { state in
       if let family = state.families[part] { return family }
       let isVolatile = !definition.isPersistent
       let family = try backend.createFamily(
@@ -71,6 +78,13 @@ final class RegisteredExtension: Sendable {
         options: StorageFamilyOptions(isCounter: isCounter, isVolatile: isVolatile))
       state.families[part] = family
       return family
+    }
+  }
+
+  /// Empties everything that it keeps, with a transaction.
+  func empty(_ transaction: WriteTransaction) {
+    for family in state.withLock({ Array($0.families.values) }) {
+      transaction.pending.deleteRange(StorageRange(), in: family)
     }
   }
 
@@ -85,6 +99,9 @@ final class RegisteredExtension: Sendable {
 
   // MARK: - Settings
 
+  /// The family of the settings in memory. No part of an extension is named so: parts are not empty.
+  private static let settingsPart = ""
+
   func settingKey(_ key: String) -> [UInt8] { CatalogKey.settings(of: number) + Array(key.utf8) }
 
   func settingsFamily(isPersistent: Bool) -> StorageFamily? {
@@ -96,7 +113,7 @@ final class RegisteredExtension: Sendable {
     return try state.withLock { state in
       if let family = state.volatileSettings { return family }
       let family = try backend.createFamily(
-        state.record.familyName("settings", isVolatile: true), options: StorageFamilyOptions(isVolatile: true))
+        state.record.familyName(Self.settingsPart, isVolatile: true), options: StorageFamilyOptions(isVolatile: true))
       state.volatileSettings = family
       return family
     }

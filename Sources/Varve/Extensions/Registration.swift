@@ -10,6 +10,8 @@
 /// There is no instant that is held, so a build may take as long as it wants, and no row can be missed: whoever
 /// changes a row behind the watermark leaves it to the build, and in front of it tells the extension. A crash goes on
 /// from the watermark. A build that throws drops what was built, in one commit.
+///
+/// One that is stale and catches up goes by the feed instead (`CatchingUp`); where that can't be done it begins at 1.
 struct Registration<Definition: DatabaseExtension> {
   let core: DatabaseCore
   let definition: Definition
@@ -25,6 +27,7 @@ struct Registration<Definition: DatabaseExtension> {
   func run() throws -> Registered<Definition> {
     let registered = try begin()
     do {
+      try catchUp(registered)
       while try !step(registered) {}
     } catch {
       try? abandon(registered)
@@ -65,9 +68,7 @@ struct Registration<Definition: DatabaseExtension> {
     let known = core.extensionCatalog.record(name)
     let tag = fullTag(list)
     let number = known?.number ?? core.extensionCatalog.nextNumber
-    let isKept =
-      known.map { $0.versionTag == tag && $0.layoutVersion == Definition.layoutVersion && $0.state != .stale } == true
-      && definition.isPersistent
+    let isKept = known.map { canGoOn($0, tag) } ?? false
     var record =
       isKept && known != nil
       ? known ?? ExtensionRecord(number: number, state: .ready, layoutVersion: 0, versionTag: tag)
@@ -78,7 +79,7 @@ struct Registration<Definition: DatabaseExtension> {
       name: name, definition: definition, record: record, order: Int(number), backend: core.backend,
       catalogFamily: core.catalog.families.catalog, readySince: record.state == .ready ? .zero : nil)
     if !isKept {
-      try registered.dropFamilies()
+      clear(registered, transaction)
       try save(record, transaction)
       transaction.pending.put(
         CatalogKey.nextExtension, BigEndian.bytes(max(core.extensionCatalog.nextNumber, number + 1)),
@@ -86,6 +87,27 @@ struct Registration<Definition: DatabaseExtension> {
       transaction.onApplied { _ in core.extensionCatalog.noteGiven(number) }
     }
     return registered
+  }
+
+  /// Whether what is on disk is of this definition, and whole, or can be made so.
+  private func canGoOn(_ known: ExtensionRecord, _ tag: String) -> Bool {
+    guard known.versionTag == tag, known.layoutVersion == Definition.layoutVersion, definition.isPersistent else {
+      return false
+    }
+    switch known.state {
+    case .building, .ready: return true
+    // Another extension may have been built anew since, with other content than it has looked at.
+    case .stale(let position): return position != nil && definition.catchesUp && definition.dependencies.isEmpty
+    }
+  }
+
+  /// Empties what it kept with the transaction, so that a crash leaves it with its old record; and drops it behind
+  /// that, because its next parts may be of another kind.
+  private func clear(_ registered: RegisteredExtension, _ transaction: WriteTransaction) {
+    registered.empty(transaction)
+    transaction.onApplied { _ in
+      do { try registered.dropFamilies() } catch { DatabaseLog.keptFamilies(of: name, error) }
+    }
   }
 
   /// What it is built from: its own tag, and those of what it depends on, so that it is built anew with them.
@@ -99,6 +121,49 @@ struct Registration<Definition: DatabaseExtension> {
     transaction.pending.put(
       CatalogKey.databaseExtension(name), record.bytes, in: core.catalog.families.catalog)
     transaction.onApplied { _ in core.extensionCatalog.set(record, for: name) }
+  }
+
+  // MARK: - Catching up
+
+  /// Tells it what it missed; where that can't be done it is to be built anew afterwards.
+  private func catchUp(_ registered: RegisteredExtension) throws {
+    let known = try core.backend.snapshot().version
+    var rowLimit = Self.chunkRows
+    var duration = Self.chunkDuration
+    while case .stale(let position?) = registered.record.state {
+      // Behind the end as it was it runs after the other writers: with longer steps, until it is there.
+      if position.version > known.number {
+        rowLimit = min(2 * rowLimit, .max / 2)
+        duration *= 2
+      }
+      try core.write(terms) { transaction in
+        try catchUp(registered, from: position, rowLimit, duration, transaction)
+      }
+      progress?(registered.progress)
+    }
+  }
+
+  private func catchUp(
+    _ registered: RegisteredExtension, from position: FeedPosition, _ rowLimit: Int, _ duration: Duration,
+    _ transaction: WriteTransaction
+  ) throws {
+    let catching = CatchingUp(core: core, definition: definition, name: name, registered: registered)
+    var record = registered.record
+    var progress = registered.progress
+    if let step = try catching.step(from: position, rowLimit: rowLimit, duration: duration, transaction) {
+      record.state = step.state
+      progress.rowsDone += step.count
+      // How much there is nobody knows before it was read.
+      progress.rowsTotal = progress.rowsDone + (record.state == .ready ? 0 : 1)
+    } else {
+      record.state = definition.isPopulated ? .building(watermark: []) : .ready
+      progress = BuildProgress(rowsDone: 0, rowsTotal: 0)
+      clear(registered, transaction)
+    }
+    try save(record, transaction)
+    registered.set(progress)
+    let state = record.state
+    transaction.onApplied { version in registered.set(record, readySince: state == .ready ? version : nil) }
   }
 
   // MARK: - The chunks
@@ -153,8 +218,16 @@ struct Registration<Definition: DatabaseExtension> {
     return reached
   }
 
-  /// Leaves nothing of a build that failed.
+  /// Leaves nothing of a build that failed. What was catching up stays where it came to.
   private func abandon(_ registered: RegisteredExtension) throws {
+    if registered.record.state.isStale {
+      try core.write(terms) { transaction in
+        transaction.onApplied { _ in
+          core.extensions.replace(core.extensions.list.ordered.filter { $0.name != name })
+        }
+      }
+      return
+    }
     try core.write(terms) { transaction in
       transaction.pending.delete(CatalogKey.databaseExtension(name), in: core.catalog.families.catalog)
       transaction.onApplied { _ in

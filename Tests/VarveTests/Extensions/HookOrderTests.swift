@@ -246,6 +246,8 @@ struct HookOrderTests {
     keeper = try database.register(Keeper(), as: "keeper")
     #expect(try read(true) == values)
     #expect(try read(false) == values.map { _ in nil })
+    try database.write { [keeper] tx in try tx[keeper].context.set(.integer(7), for: "1", isPersistent: false) }
+    #expect(try read(false)[1] == .integer(7), "where they were the last time")
     try database.write { [keeper] tx in try tx[keeper].context.set(nil, for: "0") }
     #expect(try read(true)[0] == nil)
     try database.close()

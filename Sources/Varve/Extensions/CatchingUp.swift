@@ -1,0 +1,87 @@
+/// Brings an extension up to date that missed changes, by what the feed says of them.
+///
+/// Its record says from where on. Chunk by chunk, each an ordinary write, what was changed there is told to it, every
+/// row as it is now, and the position moves with the same commit. While it lags it hears of no change of others: the
+/// feed has those, too, and the chunk that comes to the end of the feed, which nobody can be adding to meanwhile, makes
+/// it ready. So a crash, or a program that does not register it, only leaves more to be told.
+///
+/// A row that was changed several times may be told several times, always as it is. What a removal of all rows takes
+/// away too much, because a row is told before it that is there since, the feed tells again behind it.
+struct CatchingUp<Definition: DatabaseExtension> {
+  let core: DatabaseCore
+  let definition: Definition
+  let name: String
+  let registered: RegisteredExtension
+
+  /// The feed has not all of it, or the extension can't do with what it says: it has to be built anew.
+  private struct Impossible: Error {}
+
+  /// One chunk, of at most so many rows and so long, for the caller to commit: how many changes it told, and the
+  /// extension's state behind it. Nil where it can't catch up: then nothing was done.
+  func step(
+    from position: FeedPosition, rowLimit: Int, duration: Duration, _ transaction: WriteTransaction
+  ) throws -> (state: ExtensionRecord.State, count: Int)? {
+    do {
+      return try transaction.savepoint { try tell(from: position, rowLimit, duration, transaction) }
+    } catch is Impossible {
+      return nil
+    }
+  }
+
+  private func tell(
+    from position: FeedPosition, _ rowLimit: Int, _ duration: Duration, _ transaction: WriteTransaction
+  ) throws -> (state: ExtensionRecord.State, count: Int) {
+    var missed = try readable { try MissedChanges(core.catalog, transaction.snapshot, at: position) }
+    let begin = ContinuousClock.now
+    let hearing = try transaction.open(registered)
+    var told: Set<[UInt8]> = []
+    var count = 0
+    while count < rowLimit, count % 64 != 63 || ContinuousClock.now - begin < duration {
+      guard let change = try readable({ .some(try missed.next()) }) else {
+        // What it has written to rows itself it has not heard of: that is in the feed behind this commit.
+        guard transaction.changes.isEmpty else { break }
+        // From here on, and in what is flushed, as one that is ready.
+        transaction.building = (name, [UInt8](repeating: 0xFF, count: 5))
+        return (.ready, count)
+      }
+      count += 1
+      guard try tell(change, to: hearing, &told, transaction) else { throw Impossible() }
+    }
+    return (.stale(missed.position), count)
+  }
+
+  /// What the feed has. Objects are more than it: where it is damaged, the extension is built from those.
+  private func readable<Result>(_ body: () throws -> Result?) throws -> Result {
+    do {
+      if let found = try body() { return found }
+    } catch let error as DatabaseError where error.code == .corruption {
+      DatabaseLog.unreadableFeed(error, name: name)
+    }
+    throw Impossible()
+  }
+
+  /// False where the extension can't do with that.
+  private func tell(
+    _ change: MissedChanges.Change, to hearing: any ExtensionTransaction, _ told: inout Set<[UInt8]>,
+    _ transaction: WriteTransaction
+  ) throws -> Bool {
+    do {
+      switch change {
+      case .everythingRemoved:
+        told = []
+        try hearing.didRemoveAll()
+      case .removed(let info) where definition.scope.contains(info.name):
+        told = []
+        return try hearing.didMissRemoval(ofAllIn: info.name)
+      case .row(let info, let key) where definition.scope.contains(info.name):
+        guard told.insert(info.walkKey(key)).inserted else { return true }
+        try hearing.didMiss(info.key(of: key), row: try transaction.row(key, info))
+      case .removed, .row: break
+      }
+      return true
+    } catch {
+      transaction.doom(error)
+      throw error
+    }
+  }
+}

@@ -1,0 +1,383 @@
+import EngineTestSupport
+import Foundation
+import Synchronization
+import Testing
+import VarveEngine
+
+@testable import Varve
+
+/// What an extension hears in a catch-up.
+private enum Heard: Hashable {
+  case inserted(Int)
+  case missed(Int)
+  case missedRemoval
+}
+
+/// The lengths of the notes, kept by their keys, and a list of what was heard.
+private struct Lengths: DatabaseExtension {
+  final class Log: Sendable {
+    private let heard = Mutex<[Heard]>([])
+    func add(_ event: Heard) { heard.withLock { $0.append(event) } }
+    func take() -> [Heard] {
+      heard.withLock { heard in
+        defer { heard = [] }
+        return heard
+      }
+    }
+  }
+
+  var versionTag = "1"
+  var catchesUp = true
+  var followsRemovals = true
+  var stopsAt: String?
+  /// Writes a row itself whenever it is told of one that it missed.
+  var marks = false
+  let log = Log()
+  var scope: CollectionScope { .only(["notes", "marks"]) }
+  func makeTransaction(_ context: ExtensionContext) -> LengthsTransaction { LengthsTransaction(self, context) }
+}
+
+private final class LengthsTransaction: ExtensionTransaction {
+  typealias Definition = Lengths
+  private let definition: Lengths
+  private let context: ExtensionContext
+  /// Rows that were missed, written at the flush.
+  var pendingState: [RowKey: [UInt8]?] = [:]
+
+  init(_ definition: Lengths, _ context: ExtensionContext) {
+    self.definition = definition
+    self.context = context
+  }
+
+  func all() throws -> [[UInt8]: [UInt8]] {
+    var all: [[UInt8]: [UInt8]] = [:]
+    var cursor = try context.cursor("lengths")
+    while let (key, value) = try cursor.next() { all[key] = value }
+    return all
+  }
+
+  func didInsert(_ row: Row) throws {
+    definition.log.add(.inserted(try number(row.key)))
+    try set(row.key, row)
+  }
+  func didUpdate(_ row: Row) throws { try set(row.key, row) }
+  func didReplaceObject(_ row: Row) throws { try set(row.key, row) }
+  func didRemove(_ key: RowKey, id: RowID) throws { try set(key, nil) }
+  func didRemoveAll() throws {
+    pendingState = [:]
+    try context.deleteRange("lengths", StorageRange())
+  }
+
+  func didMiss(_ key: RowKey, row: Row?) throws {
+    definition.log.add(.missed(try number(key)))
+    try set(key, row)
+    if definition.marks, let writing = context.writeTransaction, try number(key) < 1_000 {
+      try writing.set("mark", key: 1_000 + number(key), in: "marks")
+    }
+  }
+
+  func didMissRemoval(ofAllIn collection: String) throws -> Bool {
+    definition.log.add(.missedRemoval)
+    // Pending, and yet not to be seen where it is built anew.
+    try didRemoveAll()
+    return definition.followsRemovals
+  }
+
+  func flushPendingChanges() throws -> Bool {
+    for (key, value) in pendingState {
+      if let value { try context.put("lengths", key.bytes, value) } else { try context.delete("lengths", key.bytes) }
+    }
+    pendingState = [:]
+    return false
+  }
+
+  private func number(_ key: RowKey) throws -> Int { try key.key(as: Int.self) }
+
+  private func set(_ key: RowKey, _ row: Row?) throws {
+    let text = try row?.object(as: String.self)
+    if let stop = definition.stopsAt, text == stop { throw BadWord() }
+    pendingState[key] = .some(text.map { [UInt8(clamping: $0.utf8.count)] })
+  }
+}
+
+/// An extension that nobody registered for a while comes up to date by the feed, or is built anew.
+struct CatchUpTests {
+  private let directory: TemporaryDirectory
+  private var path: String { directory.path + "/db" }
+
+  init() throws { directory = try TemporaryDirectory() }
+
+  private func with<Result>(
+    _ options: DatabaseOptions = DatabaseOptions(), _ body: (Database) throws -> Result
+  ) throws -> Result {
+    let database = try Database.open(at: path, options: options)
+    let result = try body(database)
+    try database.close()
+    return result
+  }
+
+  private func fill(_ database: Database, _ range: Range<Int>, _ text: String = "note") throws {
+    try database.write { tx in for number in range { try tx.set(text, key: number, in: "notes") } }
+  }
+
+  /// 100 rows that were heard of, and a program without the extension.
+  private func begin(_ lengths: Lengths = Lengths(), _ body: (Database) throws -> Void) throws {
+    try with { database in
+      try fill(database, 0..<100)
+      _ = try database.register(lengths, as: "lengths")
+    }
+    _ = lengths.log.take()
+    try with(DatabaseOptions(), body)
+  }
+
+  /// What the extension should keep of the rows as they are.
+  private func expected(_ database: Database) throws -> [[UInt8]: [UInt8]] {
+    try database.read { tx in
+      var lengths: [[UInt8]: [UInt8]] = [:]
+      for collection in ["notes", "marks"] {
+        var rows = try tx.rows(in: collection)
+        while let row = try rows.next() {
+          lengths[row.key.bytes] = [UInt8(clamping: try row.object(as: String.self).utf8.count)]
+        }
+      }
+      return lengths
+    }
+  }
+
+  private func expectRight(
+    _ database: Database, _ handle: Registered<Lengths>, location: SourceLocation = #_sourceLocation
+  ) throws {
+    let kept = try database.read { tx in try tx[handle].all() }
+    #expect(try kept == expected(database), sourceLocation: location)
+  }
+
+  @Test func `only the rows that changed are told, as they are now`() throws {
+    try begin { database in
+      try fill(database, 5..<7, "changed")
+      try fill(database, 5..<6, "changed again")
+      try database.write { tx in
+        try tx.remove(key: 9, in: "notes")
+        try tx.set("new", key: 200, in: "notes")
+        try tx.set("elsewhere", key: 1, in: "others")
+      }
+      try database.write { tx in
+        try tx.remove(key: 200, in: "notes")
+        try tx.remove(key: 10, in: "notes")
+        try tx.set("anew", key: 10, in: "notes")
+      }
+    }
+    try with { database in
+      let lengths = Lengths()
+      let handle = try database.register(lengths, as: "lengths")
+      let heard = lengths.log.take()
+      #expect(Set(heard) == [.missed(5), .missed(6), .missed(9), .missed(10), .missed(200)])
+      #expect(heard.count == 5, "each once, as far as one chunk goes")
+      try expectRight(database, handle)
+      #expect(try database.read { tx in try tx[handle].all().count } == 99)
+      // And hears of changes in the ordinary way again.
+      try fill(database, 300..<301)
+      #expect(lengths.log.take() == [.inserted(300)])
+      try expectRight(database, handle)
+    }
+    // It is not stale any more.
+    try with { database in
+      let lengths = Lengths()
+      try expectRight(database, try database.register(lengths, as: "lengths"))
+      #expect(lengths.log.take().isEmpty)
+    }
+  }
+
+  @Test func `one that can't catch up is built anew`() throws {
+    try begin { try fill($0, 5..<7, "changed") }
+    try with { database in
+      let lengths = Lengths(catchesUp: false)
+      try expectRight(database, try database.register(lengths, as: "lengths"))
+      #expect(lengths.log.take().count { if case .inserted = $0 { true } else { false } } == 100)
+    }
+  }
+
+  @Test(arguments: [true, false])
+  func `where the feed is trimmed or was off, it is built anew`(isTrimmed: Bool) throws {
+    var options = DatabaseOptions()
+    if isTrimmed { options.feed?.sizeMaximum = 1 << 16 } else { options.feed = nil }
+    try with { database in
+      try fill(database, 0..<100)
+      _ = try database.register(Lengths(), as: "lengths")
+    }
+    try with(options) { database in
+      for round in 0..<200 { try fill(database, 0..<100, "round \(round)") }
+      try database.write { tx in try tx.remove(key: 3, in: "notes") }
+    }
+    try with { database in
+      let lengths = Lengths()
+      try expectRight(database, try database.register(lengths, as: "lengths"))
+      let heard = lengths.log.take()
+      #expect(heard.count == 99 && heard.allSatisfy { if case .inserted = $0 { true } else { false } })
+    }
+  }
+
+  @Test(arguments: [true, false])
+  func `a collection that was cleared in between is followed, or the extension is built anew`(
+    followsRemovals: Bool
+  ) throws {
+    try begin { database in
+      // Told before the removal as it is behind it.
+      try fill(database, 5..<7, "before")
+      try database.write { tx in try tx.removeAll(in: "notes") }
+      try fill(database, 6..<8, "behind")
+    }
+    try with { database in
+      let lengths = Lengths(followsRemovals: followsRemovals)
+      try expectRight(database, try database.register(lengths, as: "lengths"))
+      let heard = lengths.log.take()
+      #expect(heard.contains(.missedRemoval))
+      #expect(heard.contains(.inserted(6)) == !followsRemovals)
+      #expect(heard.contains(.inserted(5)) == false)
+    }
+  }
+
+  @Test func `the removal of everything is followed`() throws {
+    try begin { database in
+      try database.write { tx in
+        try tx.removeAll()
+        try tx.set("one", key: 1, in: "notes")
+      }
+    }
+    try with { database in
+      let lengths = Lengths(followsRemovals: false)
+      try expectRight(database, try database.register(lengths, as: "lengths"))
+      #expect(lengths.log.take() == [.missed(1)])
+    }
+  }
+
+  @Test(arguments: ["version", "unfinished"])
+  func `with another version, or without a whole build before, it is built anew`(reason: String) throws {
+    if reason == "version" {
+      try begin { try fill($0, 5..<7, "changed") }
+    } else {
+      try with { database in
+        try fill(database, 0..<2_500)
+        // The process ends between two chunks.
+        struct End: Error {}
+        let record = ExtensionRecord(
+          number: 1, state: .building(watermark: [0, 0, 0, 1, 1]), layoutVersion: 1, versionTag: "1")
+        try database.core.write(WriteTerms()) { tx in
+          tx.pending.put(
+            CatalogKey.databaseExtension("lengths"), record.bytes, in: database.core.catalog.families.catalog)
+        }
+      }
+      try with { try fill($0, 5..<7, "changed") }
+    }
+    try with { database in
+      let lengths = Lengths(versionTag: reason == "version" ? "2" : "1")
+      try expectRight(database, try database.register(lengths, as: "lengths"))
+      let heard = lengths.log.take()
+      #expect(heard.contains(.inserted(50)) && !heard.contains(.missed(5)))
+    }
+  }
+
+  @Test func `writers go on between the chunks, and nothing of theirs is missed`() throws {
+    try begin { database in
+      // One commit of more rows than a part of the feed has.
+      try fill(database, 0..<12_000, "many")
+      try fill(database, 12_000..<14_000)
+    }
+    try with { database in
+      let lengths = Lengths()
+      let rounds = Mutex(0)
+      let handle = try database.register(lengths, as: "lengths") { progress in
+        // Behind a chunk, on the thread that catches up. The last one leaves it ready.
+        let round = rounds.withLock { rounds in
+          rounds += 1
+          return rounds
+        }
+        guard round < 30 else { return }
+        try? database.write { tx in
+          try tx.set("from a writer", key: round, in: "notes")
+          try tx.set("from a writer", key: 20_000 + round, in: "notes")
+          try tx.remove(key: 11_000 + round, in: "notes")
+        }
+      }
+      #expect(rounds.withLock { $0 } > 14, "at most 1,000 rows a chunk")
+      try expectRight(database, handle)
+      #expect(lengths.log.take().count { $0 == .missed(20_001) } == 1)
+    }
+  }
+
+  @Test func `a crash between two chunks goes on where it was`() throws {
+    try begin { try fill($0, 0..<5_000, "changed") }
+    var told: Set<Heard> = []
+    var rest = 0
+    for attempt in 0..<2 {
+      try with { database in
+        let lengths = Lengths(stopsAt: attempt == 0 ? "stop" : nil)
+        if attempt == 0 {
+          // Each chunk is a commit: one that throws in the middle leaves what an end of the process would.
+          try database.write { tx in try tx.set("stop", key: 9_000, in: "notes") }
+          #expect(throws: BadWord.self) { try database.register(lengths, as: "lengths") }
+          #expect(database.registeredExtensions == [])
+          guard case .stale(let position?) = database.core.extensionCatalog.record("lengths")?.state else {
+            Issue.record("it is not stale any more")
+            return
+          }
+          #expect(position.step > 0)
+          told = Set(lengths.log.take())
+          // A program that doesn't register it.
+          try fill(database, 7_000..<7_001)
+        } else {
+          try expectRight(database, try database.register(lengths, as: "lengths"))
+          let heard = lengths.log.take()
+          rest = heard.count
+          #expect(heard.allSatisfy { if case .missed = $0 { true } else { false } })
+          #expect(told.union(heard).count == 5_002)
+        }
+      }
+    }
+    #expect(told.count >= 4_000 && rest <= 1_002)
+  }
+
+  @Test func `rows that it writes itself while it catches up are not missed`() throws {
+    try begin { try fill($0, 5..<7, "changed") }
+    try with { database in
+      let lengths = Lengths(marks: true)
+      try expectRight(database, try database.register(lengths, as: "lengths"))
+      #expect(Set(lengths.log.take()) == [.missed(5), .missed(6), .missed(1_005), .missed(1_006)])
+    }
+  }
+
+  @Test func `damage of the feed leads to a build, and to no wrong content`() throws {
+    try begin { database in
+      try fill(database, 5..<7, "changed")
+      try fill(database, 8..<9, "changed")
+    }
+    try with { database in
+      let feed = database.core.catalog.families.feed
+      var cursor = FamilyCursor(
+        FeedKey.range(behind: .zero), in: feed, of: try database.core.backend.snapshot(), isReverse: true)
+      let last = try #require(try cursor.next())
+      var batch = StorageBatch()
+      batch.put(last.key, [UInt8](last.value.dropLast(2)), in: feed)
+      _ = try database.core.backend.commit(batch, check: nil, durability: .process)
+      let lengths = Lengths()
+      try expectRight(database, try database.register(lengths, as: "lengths"))
+      #expect(lengths.log.take().contains(.inserted(50)))
+    }
+  }
+
+  @Test func `the record of a stale extension keeps its place, and damage of it is found`() throws {
+    for state in [
+      ExtensionRecord.State.stale(nil), .stale(FeedPosition(version: 7, part: 8, step: 9)), .ready,
+      .building(watermark: [1]),
+    ] {
+      let record = ExtensionRecord(number: 3, state: state, layoutVersion: 2, versionTag: "tag")
+      #expect(try ExtensionRecord(record.bytes, name: "x") == record)
+    }
+    let bytes = ExtensionRecord(
+      number: 3, state: .stale(FeedPosition(version: 7, part: 8, step: 9)), layoutVersion: 2, versionTag: ""
+    ).bytes
+    for size in 15..<30 {
+      let error = #expect(throws: DatabaseError.self) { try ExtensionRecord(Array(bytes.prefix(size)), name: "x") }
+      #expect(error?.code == .corruption)
+    }
+  }
+}
