@@ -23,6 +23,8 @@ final class Catalog: Sendable {
     var collections: [String: CollectionInfo] = [:]
     var names: [UInt32: String] = [:]
     var nextCollection: UInt32 = 1
+    /// How often collections or versions were added, by this process or another.
+    var generation: UInt32 = 0
     var shapes = ShapeTable()
     var nextRowID: UInt64 = 1
     var rowIDsReserved: UInt64 = 1
@@ -44,11 +46,14 @@ final class Catalog: Sendable {
 
   // MARK: - Opening
 
-  /// Reads the catalog again where another process has made collections since it was read.
+  /// Reads the catalog again where another process has added collections, or versions of a format, since it was
+  /// read. Shapes are looked for when a row has one: see `shape(_:)`.
   func refresh(_ snapshot: any StorageSnapshot) throws {
-    let next = try snapshot.value(of: CatalogKey.nextCollection, in: families.catalog)
-    let number: UInt32 = next.flatMap { BigEndian.number($0) } ?? 1
-    if state.withLock({ $0.nextCollection }) < number { try load(snapshot) }
+    if state.withLock({ $0.generation }) < (try generation(snapshot)) { try load(snapshot) }
+  }
+
+  private func generation(_ snapshot: any StorageSnapshot) throws -> UInt32 {
+    try snapshot.value(of: CatalogKey.generation, in: families.catalog).flatMap { BigEndian.number($0) } ?? 0
   }
 
   /// Reads the catalog at an instant.
@@ -71,15 +76,17 @@ final class Catalog: Sendable {
     let names = Dictionary(collections.map { ($1.record.id, $0) }) { first, _ in first }
     guard names.count == collections.count else { throw Self.damaged("two collections have the same id") }
     let nextCollection: UInt32 = next.flatMap { BigEndian.number($0) } ?? 1
+    let generation = try generation(snapshot)
     state.withLock { state in
       // Of two who read it again, the one that saw less may come last.
-      guard nextCollection >= state.nextCollection else { return }
+      guard generation >= state.generation else { return }
       state.collections = collections
       state.names = names
       state.shapes = shapes
       state.rowIDsReserved = reserved.flatMap { BigEndian.number($0) } ?? 1
       state.nextRowID = max(state.nextRowID, state.rowIDsReserved)
       state.nextCollection = nextCollection
+      state.generation = generation
     }
   }
 
@@ -140,7 +147,7 @@ final class Catalog: Sendable {
         // A definition that was there when the catalog was read may have versions that the catalog does not number.
         guard let definition, found.definition == nil || found.lacksVersions else { return found }
         let info = try makeInfo(name, found.record, definition, found.versions.names)
-        let complete = try internVersions(info, definition)
+        let complete = try intern(definition.codec.versions, info, definition, &state)
         state.collections[name] = complete
         return complete
       }
@@ -174,9 +181,10 @@ final class Catalog: Sendable {
     var batch = StorageBatch()
     batch.put(CatalogKey.collection(name), record.bytes, in: families.catalog)
     batch.put(CatalogKey.nextCollection, BigEndian.bytes(record.id + 1), in: families.catalog)
+    noteAddition(&batch, &state)
     _ = try backend.commit(batch, check: nil, durability: .process)
     let info = try makeInfo(name, record, definition, [:])
-    return try definition.map { try internVersions(info, $0) } ?? info
+    return try definition.map { try intern($0.codec.versions, info, $0, &state) } ?? info
   }
 
   /// A crash may have left one without a record.
@@ -215,7 +223,7 @@ final class Catalog: Sendable {
         throw DatabaseError(.notFound, "the database has no such collection", collection: collection)
       }
       if !info.versions.names.values.contains(version) {
-        info = try intern([version], info, info.definition)
+        info = try intern([version], info, info.definition, &state)
         state.collections[collection] = info
       }
       return info.versions.names.first { $0.value == version }?.key ?? 0
@@ -223,14 +231,8 @@ final class Catalog: Sendable {
   }
 
   /// Numbers the versions of a format that have none yet.
-  private func internVersions(
-    _ info: CollectionInfo, _ definition: CollectionDefinition
-  ) throws -> CollectionInfo {
-    try intern(definition.codec.versions, info, definition)
-  }
-
   private func intern(
-    _ versions: [String], _ info: CollectionInfo, _ definition: CollectionDefinition?
+    _ versions: [String], _ info: CollectionInfo, _ definition: CollectionDefinition?, _ state: inout State
   ) throws -> CollectionInfo {
     var names = info.versions.names
     var batch = StorageBatch()
@@ -241,8 +243,16 @@ final class Catalog: Sendable {
     }
     if batch.isEmpty { return info }
     if backend.isReadOnly { return info }
+    noteAddition(&batch, &state)
     _ = try backend.commit(batch, check: nil, durability: .process)
     return try makeInfo(info.name, info.record, definition, names)
+  }
+
+  /// Tells processes that follow this one, with the commit that adds it, that there is something new.
+  private func noteAddition(_ batch: inout StorageBatch, _ state: inout State) {
+    // Also where the commit throws: it may have happened all the same.
+    state.generation += 1
+    batch.put(CatalogKey.generation, BigEndian.bytes(state.generation), in: families.catalog)
   }
 
   // MARK: - Numbers

@@ -2,6 +2,7 @@
 ///
 /// ```
 ///  'f'                                → format of the object floor, 4 bytes big-endian
+///  'g'                                → how often collections or versions were added, 4 bytes big-endian
 ///  'i'                                → first row id that is not reserved, 8 bytes big-endian
 ///  'n'                                → first collection id that was never given, 4 bytes big-endian
 ///  'm'                                → first extension number that was never given, 4 bytes big-endian
@@ -14,6 +15,7 @@
 /// On disk: never change. Names are UTF-8.
 enum CatalogKey {
   static let format: [UInt8] = Array("f".utf8)
+  static let generation: [UInt8] = Array("g".utf8)
   static let rowIDs: [UInt8] = Array("i".utf8)
   static let nextCollection: [UInt8] = Array("n".utf8)
   static let nextExtension: [UInt8] = Array("m".utf8)

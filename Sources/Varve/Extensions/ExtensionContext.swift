@@ -150,3 +150,29 @@ public enum ExtensionSetting: Hashable, Sendable {
     }
   }
 }
+
+extension ExtensionSetting {
+  /// The value of a `bool`; nil of every other kind.
+  public var boolValue: Bool? { if case .bool(let value) = self { value } else { nil } }
+  /// The value of an `integer`; nil of every other kind.
+  public var integerValue: Int? { if case .integer(let value) = self { value } else { nil } }
+  /// The value of a `double`; nil of every other kind.
+  public var doubleValue: Double? { if case .double(let value) = self { value } else { nil } }
+  /// The value of a `string`; nil of every other kind.
+  public var stringValue: String? { if case .string(let value) = self { value } else { nil } }
+  /// The value of a `data`; nil of every other kind.
+  public var dataValue: [UInt8]? { if case .data(let value) = self { value } else { nil } }
+}
+
+extension ExtensionSetting: ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral,
+  ExpressibleByStringLiteral
+{
+  /// A `bool`.
+  public init(booleanLiteral value: Bool) { self = .bool(value) }
+  /// An `integer`.
+  public init(integerLiteral value: Int) { self = .integer(value) }
+  /// A `double`.
+  public init(floatLiteral value: Double) { self = .double(value) }
+  /// A `string`.
+  public init(stringLiteral value: String) { self = .string(value) }
+}

@@ -110,6 +110,8 @@ struct MigrationState {
   init(rowsTotal: Int) { progress = BuildProgress(rowsDone: 0, rowsTotal: rowsTotal) }
 
   mutating func advance<Format>(_ found: Migration<Format>.Found, rewritten count: Int) {
+    // A step that went back, or stayed, would never end.
+    assert(found.next.map { ByteOrder.precedes(position ?? [], $0) } ?? true, "a migration goes forwards")
     position = found.next
     isDone = found.next == nil
     rewritten += count

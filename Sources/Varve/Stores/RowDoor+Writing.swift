@@ -10,15 +10,36 @@ enum MetadataChange<Metadata: Codable & Sendable> {
 extension RowDoor {
   // MARK: - One row
 
-  /// Sets a row, and returns what it was.
+  /// Sets a row, and returns what it was; nil too where that can't be decoded.
   func persist(
     _ instance: Kind.Instance, _ id: Kind.Identifier, _ metadata: MetadataChange<Kind.Metadata>, _ tx: WriteTransaction
   ) throws -> Kind.Instance? {
     let (info, key) = try place(id, tx)
     let row = try row(key, info, tx)
-    let previous = try row.map { try self.instance($0, tx) }
+    let previous = try row.flatMap { try decodable($0, tx) }
     try write(instance, metadata, key, info, over: row?.header, tx)
     return previous
+  }
+
+  /// The instance of a row that is about to go; nil where it can't be decoded. That must not keep anybody from getting
+  /// rid of it; a row that a newer program has written is not ours to judge.
+  private func decodable(_ row: StoredRow, _ tx: ReadTransaction) throws -> Kind.Instance? {
+    do {
+      return try instance(row, tx)
+    } catch let error as DatabaseError where error.code == .decodingFailed || error.code == .corruption {
+      return nil
+    }
+  }
+
+  /// The instance of a row that is about to go, for a call that has to return one.
+  private func required(_ row: StoredRow, _ tx: ReadTransaction, instead call: String) throws -> Kind.Instance {
+    do {
+      return try instance(row, tx)
+    } catch let error as DatabaseError where error.code == .decodingFailed || error.code == .corruption {
+      throw DatabaseError(
+        error.code, "\(error.message), and so not returned; \(call) does without", collection: error.collection,
+        key: error.key, cause: error.cause)
+    }
   }
 
   /// Sets a row, whatever it was. A row of a version that the program does not know is refused as elsewhere, and the
@@ -56,7 +77,7 @@ extension RowDoor {
     _ instance: Kind.Instance, _ id: Kind.Identifier, _ metadata: MetadataChange<Kind.Metadata>, _ tx: WriteTransaction
   ) throws -> Kind.Instance {
     let (info, row) = try existing(id, tx)
-    let previous = try self.instance(row, tx)
+    let previous = try required(row, tx, instead: "persist")
     try write(instance, metadata, row.key, info, over: row.header, tx)
     return previous
   }
@@ -121,13 +142,16 @@ extension RowDoor {
 
   /// Removes a row that is there, and returns what it was. Throws `.notFound`.
   func delete(_ id: Kind.Identifier, _ tx: WriteTransaction) throws -> Kind.Instance {
-    guard let previous = try deleteIfPresent(id, tx) else { throw notFound(id) }
+    let (info, row) = try existing(id, tx)
+    let previous = try required(row, tx, instead: "deleteIfPresent")
+    _ = try tx.remove([row.key], info)
     return previous
   }
 
+  /// Removes a row, and returns what it was; nil too where that can't be decoded.
   func deleteIfPresent(_ id: Kind.Identifier, _ tx: WriteTransaction) throws -> Kind.Instance? {
     guard let info = try collection(tx), let row = try row(try key(id, info), info, tx) else { return nil }
-    let previous = try instance(row, tx)
+    let previous = try decodable(row, tx)
     _ = try tx.remove([row.key], info)
     return previous
   }

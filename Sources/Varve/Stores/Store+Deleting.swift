@@ -13,13 +13,13 @@ extension Store {
     try door.delete(Format.identifier(of: instance), tx)
   }
 
-  /// Removes an instance, and returns it; nil where there is none.
+  /// Removes an instance, and returns it; nil where there is none, or it can't be decoded.
   @discardableResult
   public func deleteIfPresent(_ id: Identifier, in tx: WriteTransaction) throws -> Instance? {
     try door.deleteIfPresent(id, tx)
   }
 
-  /// Removes an instance, and returns what was stored; nil where there is none.
+  /// Removes an instance, and returns what was stored; nil where there is none, or it can't be decoded.
   @_disfavoredOverload
   @discardableResult
   public func deleteIfPresent(_ instance: Instance, in tx: WriteTransaction) throws -> Instance? {
@@ -33,7 +33,7 @@ extension Store {
     try door.delete(ids: ids, tx)
   }
 
-  /// Removes the instances whose identifiers are in a range: `"a"..<"b"`, `5...`, `...id`. Returns how many. Nothing
+  /// Removes the instances whose identifiers are in a range: `"a"..<"b"`, `5...`, `...id`, `id..>`. Returns how many. Nothing
   /// is decoded, so that what can't be is removed too.
   @discardableResult
   public func delete(_ range: some KeyBounds<Identifier> & Sendable, in tx: WriteTransaction) throws -> Int {
@@ -62,13 +62,13 @@ extension Store {
     try await database.write { tx in try delete(Format.identifier(of: instance), in: tx) }
   }
 
-  /// Removes an instance, and returns it; nil where there is none.
+  /// Removes an instance, and returns it; nil where there is none, or it can't be decoded.
   @discardableResult
   public func deleteIfPresent(_ id: Identifier) async throws -> Instance? {
     try await database.write { tx in try deleteIfPresent(id, in: tx) }
   }
 
-  /// Removes an instance, and returns what was stored; nil where there is none.
+  /// Removes an instance, and returns what was stored; nil where there is none, or it can't be decoded.
   @_disfavoredOverload
   @discardableResult
   public func deleteIfPresent(_ instance: Instance) async throws -> Instance? {
@@ -82,7 +82,7 @@ extension Store {
     try await database.write { tx in try delete(ids: ids, in: tx) }
   }
 
-  /// Removes the instances whose identifiers are in a range: `"a"..<"b"`, `5...`, `...id`. Returns how many. Nothing
+  /// Removes the instances whose identifiers are in a range: `"a"..<"b"`, `5...`, `...id`, `id..>`. Returns how many. Nothing
   /// is decoded, so that what can't be is removed too.
   @discardableResult
   public func delete(_ range: some KeyBounds<Identifier> & Sendable) async throws -> Int {

@@ -9,7 +9,7 @@ extension Store {
     try door.cursor(WalkTerms(range: .all, isDescending: descending, limit: limit), tx)
   }
 
-  /// The instances whose identifiers are in a range: `"a"..<"b"`, `5...`, `...id`. Descending begins at its end. Throws
+  /// The instances whose identifiers are in a range: `"a"..<"b"`, `5...`, `...id`, `id..>`. Descending begins at its end. Throws
   /// `.invalidArgument` for a negative limit.
   public func load(
     _ range: some KeyBounds<Identifier> & Sendable, descending: Bool = false, limit: Int? = nil, in tx: ReadTransaction
@@ -24,7 +24,7 @@ extension Store {
     rows(WalkTerms(range: .all, isDescending: descending, limit: limit))
   }
 
-  /// The instances, as they are now, whose identifiers are in a range: `"a"..<"b"`, `5...`, `...id`. Descending begins
+  /// The instances, as they are now, whose identifiers are in a range: `"a"..<"b"`, `5...`, `...id`, `id..>`. Descending begins
   /// at its end.
   public func load(
     _ range: some KeyBounds<Identifier> & Sendable, descending: Bool = false, limit: Int? = nil

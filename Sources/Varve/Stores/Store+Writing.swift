@@ -5,13 +5,14 @@
 extension Store {
   // MARK: - Inside of a transaction
 
-  /// Sets an instance, new or not, and keeps its stored metadata. Returns what was there.
+  /// Sets an instance, new or not, and keeps its stored metadata. Returns what was there, if it can be decoded.
   @discardableResult
   public func persist(_ instance: Instance, in tx: WriteTransaction) throws -> Instance? {
     try door.persist(instance, Format.identifier(of: instance), door.own(instance), tx)
   }
 
-  /// Sets an instance, new or not, and its metadata; nil: it has none then. Returns what was there.
+  /// Sets an instance, new or not, and its metadata; nil: it has none then. Returns what was there, if it can be
+  /// decoded.
   @discardableResult
   public func persist(_ instance: Instance, metadata: Metadata?, in tx: WriteTransaction) throws -> Instance? {
     try door.persist(instance, Format.identifier(of: instance), .set(metadata), tx)
@@ -74,13 +75,14 @@ extension Store {
 
   // MARK: - By itself
 
-  /// Sets an instance, new or not, and keeps its stored metadata. Returns what was there.
+  /// Sets an instance, new or not, and keeps its stored metadata. Returns what was there, if it can be decoded.
   @discardableResult
   public func persist(_ instance: Instance) async throws -> Instance? {
     try await database.write { tx in try persist(instance, in: tx) }
   }
 
-  /// Sets an instance, new or not, and its metadata; nil: it has none then. Returns what was there.
+  /// Sets an instance, new or not, and its metadata; nil: it has none then. Returns what was there, if it can be
+  /// decoded.
   @discardableResult
   public func persist(_ instance: Instance, metadata: Metadata?) async throws -> Instance? {
     try await database.write { tx in try persist(instance, metadata: metadata, in: tx) }

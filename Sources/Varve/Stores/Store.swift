@@ -18,6 +18,12 @@
 /// Each throws what ``Database/read(_:)`` and ``Database/write(label:durability:_:)`` throw, and beside that
 /// `.decodingFailed`, `.encodingFailed`, `.unsupportedVersion` for a row that a newer program has written,
 /// `.keyTooLong` and `.invalidKey`. A call that throws has changed nothing.
+///
+/// # Rows that can't be decoded
+/// A row can always be replaced and removed. `persist` and `deleteIfPresent` return nil for an instance that can't be
+/// decoded, and do what they are to do; `update` and `delete` have to return it, and throw `.decodingFailed`; calls with
+/// several instances, identifiers or a range decode none. An extension that asks for the old object throws what it gets:
+/// `.decodingFailed` with the collection and the key. A row that a newer program has written is not replaced.
 public struct Store<Format: StoreFormat>: Sendable {
   /// What is stored.
   public typealias Instance = Format.Instance

@@ -6,9 +6,9 @@ extension ReadTransaction {
     return RowCursor(self, [walk(info, info.range, descending)])
   }
 
-  /// The rows of a collection whose keys are in a range: `"a"..<"b"`, `5...`, `...id`.
-  public final func rows<Key: KeyCodable & Comparable>(
-    in collection: String, _ range: some RangeExpression<Key> & KeyBounds<Key>, descending: Bool = false
+  /// The rows of a collection whose keys are in a range: `"a"..<"b"`, `5...`, `...id`, `id..>`.
+  public final func rows<Key: KeyCodable>(
+    in collection: String, _ range: some KeyBounds<Key>, descending: Bool = false
   ) throws -> RowCursor {
     guard let info = try info(collection) else { return RowCursor(self, []) }
     let storage = try info.storageRange(range, limit: database.limits.keySize)
@@ -47,70 +47,14 @@ extension ReadTransaction {
   }
 }
 
-/// The bounds of a range of keys, for the ranges of the standard library.
-public protocol KeyBounds<Bound> {
-  /// What the range is of.
-  associatedtype Bound
-  /// Where it begins; nil: at the first key.
-  var lowerKey: Bound? { get }
-  /// Where it ends; nil: behind the last key.
-  var upperKey: Bound? { get }
-  /// Whether the end belongs to it.
-  var includesUpperKey: Bool { get }
-}
-
-extension Range: KeyBounds {
-  /// The lower bound.
-  public var lowerKey: Bound? { lowerBound }
-  /// The upper bound.
-  public var upperKey: Bound? { upperBound }
-  /// False.
-  public var includesUpperKey: Bool { false }
-}
-
-extension ClosedRange: KeyBounds {
-  /// The lower bound.
-  public var lowerKey: Bound? { lowerBound }
-  /// The upper bound.
-  public var upperKey: Bound? { upperBound }
-  /// True.
-  public var includesUpperKey: Bool { true }
-}
-
-extension PartialRangeFrom: KeyBounds {
-  /// The lower bound.
-  public var lowerKey: Bound? { lowerBound }
-  /// None.
-  public var upperKey: Bound? { nil }
-  /// False.
-  public var includesUpperKey: Bool { false }
-}
-
-extension PartialRangeUpTo: KeyBounds {
-  /// None.
-  public var lowerKey: Bound? { nil }
-  /// The upper bound.
-  public var upperKey: Bound? { upperBound }
-  /// False.
-  public var includesUpperKey: Bool { false }
-}
-
-extension PartialRangeThrough: KeyBounds {
-  /// None.
-  public var lowerKey: Bound? { nil }
-  /// The upper bound.
-  public var upperKey: Bound? { upperBound }
-  /// True.
-  public var includesUpperKey: Bool { true }
-}
-
 extension CollectionInfo {
   /// A range of keys in the collection's families.
   func storageRange<Key: KeyCodable>(_ bounds: some KeyBounds<Key>, limit: Int) throws -> StorageRange {
-    let lower = try bounds.lowerKey.map { try storageKey($0, limit: limit) } ?? range.lower
+    var lower = try bounds.lowerKey.map { try storageKey($0, limit: limit) } ?? range.lower
+    // No key begins with another, so nothing is between the bound itself and this.
+    if bounds.lowerKey != nil, !bounds.includesLowerKey { lower.append(0) }
     guard let upperKey = bounds.upperKey else { return StorageRange(lower: lower, upper: range.upper) }
     var upper = try storageKey(upperKey, limit: limit)
-    // No key begins with another, so nothing but the bound itself is before this.
     if bounds.includesUpperKey { upper.append(0) }
     return StorageRange(lower: lower, upper: upper)
   }

@@ -5,8 +5,8 @@ extension WriteTransaction {
 
   /// Removes the rows of a collection whose keys are in a range. Returns how many there were.
   @discardableResult
-  public func remove<Key: KeyCodable & Comparable>(
-    in collection: String, _ range: some RangeExpression<Key> & KeyBounds<Key>
+  public func remove<Key: KeyCodable>(
+    in collection: String, _ range: some KeyBounds<Key>
   ) throws -> Int {
     guard let info = try info(collection) else { return 0 }
     let storage = try info.storageRange(range, limit: database.limits.keySize)

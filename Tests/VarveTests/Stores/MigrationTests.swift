@@ -184,6 +184,47 @@ struct MigrationTests {
     #expect(try await new.load(...).collect().count == 2_499)
   }
 
+  /// Another writer between the read that finds outdated rows and the write that rewrites them.
+  private static func writeBetween(
+    _ open: OpenDatabase, _ backend: SharedBackend, _ body: @escaping @Sendable (WriteTransaction) throws -> Void
+  ) {
+    backend.whenPaged {
+      // The thread that reads can't write.
+      do { try otherThread { try open.writing(body) } } catch { Issue.record(error) }
+    }
+  }
+
+  @Test func `what is written between the look and the rewriting is not undone`() async throws {
+    let backend = try Self.filled(10)
+    let open = OpenDatabase(try backend.open(), nil)
+    let store = Store<Middle>(in: open.database)
+    try await store.persist(Middle.Instance(id: 4, text: "4"), metadata: nil)
+    Self.writeBetween(open, backend) { tx in
+      try store.persist(Middle.Instance(id: 5, text: "meanwhile"), metadata: "new", in: tx)
+      try store.delete(6, in: tx)
+    }
+    #expect(try await store.migrate() == 7, "neither those that are current by then, nor the one that is gone")
+    #expect(try await store.load(5)?.text == "meanwhile")
+    #expect(try await store.metadata(of: 5) == "new")
+    #expect(try await store.load(6) == nil)
+    #expect(try await store.count == 9)
+    #expect(try await store.migrate() == 0)
+  }
+
+  @Test func `an older program that writes between the look and the rewriting is not undone either`() async throws {
+    let backend = try Self.filled(6)
+    let open = OpenDatabase(try backend.open(), nil)
+    let store = Store<Middle>(in: open.database)
+    let older = OpenDatabase(try backend.open(), nil)
+    let oldStore = Store<Old>(in: older.database)
+    // Outdated before and behind it: what is there when it is rewritten counts.
+    Self.writeBetween(older, backend) { tx in try oldStore.persist(Old.Instance(id: 2, number: 222), in: tx) }
+    #expect(try await store.migrate() == 6)
+    #expect(try await store.load(2)?.text == "222")
+    #expect(try await store.metadata(of: 3) == "3")
+    #expect(try await store.migrate() == 0)
+  }
+
   @Test func `metadata that is older than its object is rewritten too`() async throws {
     let backend = try Self.filled(6)
     let store = Store<Middle>(in: try backend.open())

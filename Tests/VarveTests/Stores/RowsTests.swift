@@ -92,6 +92,35 @@ struct RowsTests {
   }
 
   @Test(arguments: StorePlace.allCases)
+  func `items and their metadata stay as they were, over many pages and in both directions`(
+    place: StorePlace
+  ) async throws {
+    let open = try place.open()
+    let photos = Photo.store(in: open.database)
+    // Every second one has metadata; names are long, so that there are pages.
+    func photo(_ id: Int, _ round: Int) -> Photo {
+      let size = (id + round).isMultiple(of: 2) ? Photo.Size(width: id + 1_000 * round) : nil
+      return Photo(id: id, name: "\(round) " + String(repeating: "x", count: 200), metadata: size)
+    }
+    let before = (0..<700).map { photo($0, 0) }
+    try await before.write(to: open.database)
+    let forwards = photos.load(...)
+    let backwards = photos.load(..., descending: true)
+    var inside: [Rows<Photo>] = []
+    try open.writing { tx in
+      try (0..<700).map { photo($0, 1) }.write(to: tx)
+      inside.append(photos.load(...))
+      try (0..<700).map { photo($0, 2) }.write(to: tx)
+      try photos.delete(100..<200, in: tx)
+    }
+    #expect(try await forwards.collect() == before)
+    #expect(try await backwards.collect() == before.reversed())
+    #expect(try await inside[0].collect() == (0..<700).map { photo($0, 1) })
+    let now = (0..<700).filter { !(100..<200).contains($0) }.map { photo($0, 2) }
+    #expect(try await photos.load(...).collect() == now)
+  }
+
+  @Test(arguments: StorePlace.allCases)
   func `it may be iterated again, at once too, with the same answer`(place: StorePlace) async throws {
     let (open, notes) = try filled(700, place)
     defer { withExtendedLifetime(open) {} }

@@ -1,9 +1,11 @@
 import Foundation
+import Synchronization
 import Testing
 import Varve
 
 /// The examples of the documents that the project grew from, as far as they concern typed doors: they compile, run, and
-/// are as short, or shorter.
+/// are as short, or shorter. Those of extensions and of plain rows are in `SeedExtensionTests`; the articles
+/// *Coming from YapDatabase* and *Coming from CodableDatastore* have the list.
 struct SeedTests {
   // MARK: - CodableDatastore
 
@@ -231,6 +233,62 @@ struct SeedTests {
     #expect(try await item.write(to: db) == item)
     #expect(try await MyCustomValue.read(from: db).all().count == 3)
     #expect(try await MyCustomValue.read(from: db).byKey(item.id)?.metadata?.isRead == true)
+  }
+
+  @Test func `both styles work on a connection, waiting and with completions`() async throws {
+    let db = try Database.inMemory()
+    let item = MyCustomValue(id: UUID(), metadata: MyCustomMetadata(isRead: true))
+    let items = [MyCustomValue(id: UUID()), MyCustomValue(id: UUID(), metadata: MyCustomMetadata(isRead: false))]
+    try onConnection(db.connection(), item, items)
+
+    // Write asynchronously, and hear when it is done.
+    let connection = db.connection()
+    let done = Mutex<[String]>([])
+    try await connection.write(item)
+    try await connection.write { transaction in
+      try transaction.write(item)
+      try transaction.write(items)
+      transaction.onCommit { done.withLock { $0.append("committed") } }
+    }
+    #expect(done.withLock { $0 } == ["committed"])
+    let writing = items.writeOperation(to: connection)
+    let queue = OperationQueue()
+    await withCheckedContinuation { finished in
+      writing.completionBlock = { finished.resume() }
+      queue.addOperation(writing)
+    }
+    #expect(writing.error == nil && writing.isFinished)
+    #expect(try await MyCustomValue.read(from: connection).byKey(items[1].id)?.metadata?.isRead == false)
+    #expect(try await connection.readAll(MyCustomValue.self).count == 3)
+  }
+
+  private func onConnection(_ connection: Connection, _ item: MyCustomValue, _ items: [MyCustomValue]) throws {
+    try connection.write(item)
+    try connection.write(items)
+    try connection.write { transaction in try transaction.write(item) }
+    let index = try item.rowKey
+    let keys = items.map(\.id)
+    let byIndex: MyCustomValue? = try connection.read(at: index)
+    let byKey: MyCustomValue? = try connection.read(item.id)
+    let byKeys: [MyCustomValue] = try connection.read(keys: keys)
+    let byIndexes: [MyCustomValue] = try connection.read(at: try MyCustomValue.rowKeys(keys))
+    let all: [MyCustomValue] = try connection.readAll()
+    #expect(byIndex == item && byKey == item && byKeys == items && byIndexes == items && all.count == 3)
+    let metadata = try connection.readMetadata(at: index, of: MyCustomValue.self)
+    let several = try connection.readMetadata(keys: keys, of: MyCustomValue.self)
+    #expect(metadata?.isRead == true && several.map(\.isRead) == [false])
+
+    #expect(try item.write(to: connection) == item)
+    let at: MyCustomValue? = try MyCustomValue.read(from: connection).at(index)
+    #expect(at == item)
+    #expect(try MyCustomValue.read(from: connection).byKey(item.id) == item)
+    #expect(try MyCustomValue.read(from: connection).all().count == 3)
+    let missing = UUID()
+    let found = try MyCustomValue.read(from: connection).filterExisting(keys + [missing])
+    #expect(found.existing == items && found.missing == [missing])
+    #expect(try items.remove(from: connection) == 2)
+    #expect(try connection.readAll(MyCustomValue.self) == [item])
+    try items.write(to: connection)
   }
 }
 

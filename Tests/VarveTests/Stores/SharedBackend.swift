@@ -7,6 +7,7 @@ import VarveEngine
 final class SharedBackend: StorageBackend {
   private let base: EngineBackend
   private let counts = Mutex(Counts())
+  private let interruption = Mutex(Interruption())
   let isInMemory: Bool
   let isReadOnly: Bool
 
@@ -14,6 +15,10 @@ final class SharedBackend: StorageBackend {
     var snapshots = 0
     var pages: [(rowLimit: Int, byteLimit: Int)] = []
     var commits = 0
+  }
+
+  private struct Interruption {
+    var body: (@Sendable () -> Void)?
   }
 
   init(isInMemory: Bool = true, isReadOnly: Bool = false) throws {
@@ -50,6 +55,18 @@ final class SharedBackend: StorageBackend {
       counts.pages = []
       counts.commits = 0
     }
+  }
+
+  /// Calls `body` once: behind the next page of objects that is read, on the thread that reads it.
+  func whenPaged(_ body: @escaping @Sendable () -> Void) { interruption.withLock { $0.body = body } }
+
+  fileprivate func interrupt() {
+    // Taken out before it is called: what it does may read pages.
+    let body = interruption.withLock { interruption in
+      defer { interruption.body = nil }
+      return interruption.body
+    }
+    body?()
   }
 
   fileprivate func note(_ body: @Sendable (inout Counts) -> Void) { counts.withLock { body(&$0) } }
@@ -109,7 +126,11 @@ private final class CountedSnapshot: StorageSnapshot {
   func page(
     _ range: StorageRange, in family: StorageFamily, isReverse: Bool, byteLimit: Int, rowLimit: Int
   ) throws -> StoragePage {
-    if family.name == "objects" { backend.note { $0.pages.append((rowLimit, byteLimit)) } }
-    return try base.page(range, in: family, isReverse: isReverse, byteLimit: byteLimit, rowLimit: rowLimit)
+    let page = try base.page(range, in: family, isReverse: isReverse, byteLimit: byteLimit, rowLimit: rowLimit)
+    if family.name == "objects" {
+      backend.note { $0.pages.append((rowLimit, byteLimit)) }
+      backend.interrupt()
+    }
+    return page
   }
 }

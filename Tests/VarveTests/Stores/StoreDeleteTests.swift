@@ -94,31 +94,4 @@ struct StoreDeleteTests {
       }
     }
   }
-
-  @Test func `rows that can't be decoded go by range, by several identifiers and by truncate`() async throws {
-    struct Other: StoreFormat {
-      static let defaultKey = "notes"
-      struct Instance: Codable, Identifiable, Sendable {
-        var id: Int
-        var isOther: Bool
-      }
-    }
-    let backend = try SharedBackend()
-    do {
-      let database = try backend.open()
-      let others = Store<Other>(in: database)
-      for id in 1...6 { try await others.persist(Other.Instance(id: id, isOther: true)) }
-    }
-    let database = try backend.open()
-    let notes = Store<NoteFormat>(in: database)
-    #expect(await errorCode { _ = try await notes.load(1) } == .decodingFailed)
-    #expect(await errorCode { try await notes.delete(1) } == .decodingFailed)
-    #expect(await errorCode { try await notes.persist(Note(1)) } == .decodingFailed)
-    #expect(try await notes.count == 6)
-    #expect(try await notes.delete(1...2) == 2)
-    #expect(try await notes.delete(ids: [3]) == 1)
-    try await notes.persist(contentsOf: [Note(4)])
-    #expect(try await notes.load(4) == Note(4))
-    #expect(try await notes.truncate() == 3)
-  }
 }

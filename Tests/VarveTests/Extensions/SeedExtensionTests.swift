@@ -1,0 +1,152 @@
+import EngineTestSupport
+import Foundation
+import Synchronization
+import Testing
+import Varve
+
+/// The examples of extensions and of plain rows in the documents that the project grew from: they compile, run, and are
+/// as short, or shorter. Views, indexes, relationships and tasks have theirs where those are tested.
+struct SeedExtensionTests {
+  // MARK: - Writing an extension
+
+  /// What an extension of that document is shown to do: it hears whether a row is new, keeps row ids, and settings.
+  struct Sauce: DatabaseExtension {
+    var versionTag = "1"
+    func makeTransaction(_ context: ExtensionContext) -> SauceTransaction { SauceTransaction(context) }
+  }
+
+  final class SauceTransaction: ExtensionTransaction {
+    typealias Definition = Sauce
+    let context: ExtensionContext
+    init(_ context: ExtensionContext) { self.context = context }
+
+    func didInsert(_ row: Row) throws { try note("inserted", row) }
+    func didUpdate(_ row: Row) throws { try note("updated", row) }
+
+    private func note(_ what: String, _ row: Row) throws {
+      let metadata = try row.metadata(as: String.self) ?? "-"
+      try context.put(
+        "heard", Array("\(row.key)".utf8), Array("\(what) \(try row.object(as: String.self)) \(metadata)".utf8))
+      try context.put("ids", Array("\(row.key)".utf8), Array("\(row.id)".utf8))
+    }
+
+    func heard(_ key: String) throws -> String? { try text("heard", key) }
+    func id(_ key: String) throws -> String? { try text("ids", key) }
+    private func text(_ part: String, _ key: String) throws -> String? {
+      try context.get(part, Array(key.utf8)).map { String(decoding: $0, as: UTF8.self) }
+    }
+  }
+
+  @Test func `hooks are told an insert from an update, with key, object, metadata and a number that stays`() throws {
+    let database = try Database.inMemory()
+    let sauce = try database.register(Sauce(), as: "awesome_sauce")
+    func look(_ key: String) throws -> (heard: String?, id: String?) {
+      try database.read { tx in (try tx[sauce].heard(key), try tx[sauce].id(key)) }
+    }
+    try database.write { tx in try tx.set("bar", key: "foo", in: "c") }
+    let inserted = try look("c/\"foo\"")
+    #expect(inserted.heard == "inserted bar -")
+    try database.write { tx in try tx.set("baz", key: "foo", in: "c", metadata: "m") }
+    let updated = try look("c/\"foo\"")
+    #expect(updated.heard == "updated baz m")
+    #expect(updated.id == inserted.id && inserted.id != nil, "a row keeps its number")
+    // A number is not given again, not even to a row of the same key.
+    try database.write { tx in
+      try tx.remove(key: "foo", in: "c")
+      try tx.set("anew", key: "foo", in: "c")
+    }
+    #expect(try look("c/\"foo\"").id != inserted.id)
+    let id = try database.read { tx in try tx.row(key: "foo", in: "c")?.id }
+    #expect(try look("c/\"foo\"").id == id.map { "\($0)" })
+  }
+
+  @Test func `registering gives it what is there, at the first start, and another versionTag again`() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    for (tag, expected) in [("1", "inserted bar -"), ("1", "kept"), ("2", "inserted bar -")] {
+      let database = try Database.open(at: path)
+      if try database.read({ tx in try tx.count() }) == 0 {
+        try database.write { tx in try tx.set("bar", key: "foo", in: "c") }
+      }
+      let sauce = try database.register(Sauce(versionTag: tag), as: "awesome_sauce")
+      let heard = try database.read { tx in try tx[sauce].heard("c/\"foo\"") }
+      #expect(heard == expected, "version \(tag)")
+      // Where it is not built anew, this is still there at the next start.
+      try database.write { tx in try tx[sauce].context.put("heard", Array("c/\"foo\"".utf8), Array("kept".utf8)) }
+      try database.close()
+    }
+  }
+
+  @Test func `settings are one line each, on disk and in memory`() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    var database = try Database.open(at: path)
+    var sauce = try database.register(Sauce(), as: "awesome_sauce")
+    try database.write { [sauce] tx in
+      let context = try tx[sauce].context
+      try context.set("bar", for: "foo")
+      try context.set(true, for: "isHot")
+      try context.set(7, for: "spices")
+      try context.set(2.5, for: "litres")
+      try context.set(.data([1, 2]), for: "label")
+      try context.set("gone soon", for: "foo", isPersistent: false)
+    }
+    func check(_ inMemory: String?) throws {
+      try database.read { [sauce] tx throws in
+        let context = try tx[sauce].context
+        #expect(try context.setting("foo")?.stringValue == "bar")
+        #expect(try context.setting("isHot")?.boolValue == true)
+        #expect(try context.setting("spices")?.integerValue == 7)
+        #expect(try context.setting("litres")?.doubleValue == 2.5)
+        #expect(try context.setting("label")?.dataValue == [1, 2])
+        #expect(try context.setting("foo", isPersistent: false)?.stringValue == inMemory)
+        #expect(try context.setting("spices")?.stringValue == nil, "another kind")
+        #expect(try context.setting("never set") == nil)
+      }
+    }
+    try check("gone soon")
+    try database.close()
+    database = try Database.open(at: path)
+    sauce = try database.register(Sauce(), as: "awesome_sauce")
+    try check(nil)
+    try database.write { [sauce] tx in try tx[sauce].context.set(nil, for: "foo") }
+    let gone = try database.read { [sauce] tx in try tx[sauce].context.setting("foo") }
+    #expect(gone == nil)
+    try database.close()
+  }
+
+  // MARK: - Objects that name each other
+
+  struct Song: Codable, Sendable {
+    var title: String
+    var albumID: String
+    var artistID: UUID
+  }
+  struct Album: Codable, Sendable, Hashable { var title: String }
+
+  @Test func `an object's relatives are read by the keys that it holds, and are there until they are removed`() throws {
+    let database = try Database.inMemory()
+    let artist = UUID()
+    try database.write { tx in
+      try tx.set(Song(title: "Wanderers Nachtlied", albumID: "op96", artistID: artist), key: 3, in: "songs")
+      try tx.set(Album(title: "Opus 96"), key: "op96", in: "albums")
+      try tx.set("Schubert", key: artist, in: "artists")
+    }
+    var found: (album: Album?, artist: String?) = (nil, nil)
+    try database.read { tx in
+      if let song = try tx.object(Song.self, key: 3, in: "songs") {
+        found.album = try tx.object(Album.self, key: song.albumID, in: "albums")
+        found.artist = try tx.object(String.self, key: song.artistID, in: "artists")
+      }
+    }
+    #expect(found.album == Album(title: "Opus 96") && found.artist == "Schubert")
+    var exists: [Bool] = []
+    try database.write { tx in
+      exists.append(try tx.contains(key: "op96", in: "albums"))
+      try tx.remove(key: "op96", in: "albums")
+      exists.append(try tx.contains(key: "op96", in: "albums"))
+    }
+    exists.append(try database.read { tx in try tx.contains(key: "op96", in: "albums") })
+    #expect(exists == [true, false, false])
+  }
+}

@@ -1,0 +1,58 @@
+import Testing
+import Varve
+
+/// Instances that are observed through their store.
+struct StoreObservationTests {
+  @Test func `an instance is observed with its versions converted, through every change, and when it is gone`()
+    async throws
+  {
+    struct Old: StoreFormat {
+      static let defaultKey = "notes"
+      struct Instance: Codable, Identifiable, Sendable {
+        var id: Int
+        var words: [String]
+      }
+    }
+    struct New: StoreFormat {
+      static let defaultKey = "notes"
+      enum Version: Int, CaseIterable, Sendable { case old, new }
+      static let currentVersion = Version.new
+      typealias Instance = Note
+      static func decode(_ stored: StoredValue, version: Version) throws -> Note {
+        switch version {
+        case .old:
+          let old = try stored.decode(Old.Instance.self)
+          return Note(id: old.id, text: old.words.joined(separator: " "))
+        case .new: return try stored.decode()
+        }
+      }
+    }
+    let backend = try SharedBackend()
+    try await Store<Old>(in: try backend.open()).persist(Old.Instance(id: 1, words: ["two", "words"]))
+    let notes = Store<New>(in: try backend.open())
+    var one = notes.observe(1).makeAsyncIterator()
+    var other = notes.observe(2).makeAsyncIterator()
+    #expect(try await one.next() == .some(Note(id: 1, text: "two words")))
+    #expect(try await other.next() == .some(nil))
+    try await notes.modify(1) { $0.text = "changed" }
+    #expect(try await one.next() == .some(Note(id: 1, text: "changed")))
+    try await notes.persist(Note(2))
+    #expect(try await other.next() == .some(Note(2)))
+    try await notes.delete(1)
+    #expect(try await one.next() == .some(nil))
+  }
+
+  @Test func `a store is observed with the keys that change in it, and in no other`() async throws {
+    let database = try Database.inMemory()
+    let notes = Store<NoteFormat>(in: database)
+    let others = Store<NoteFormat>(in: database, key: "others")
+    var changes = notes.observe().makeAsyncIterator()
+    #expect(try await changes.next()?.isReload == true)
+    try await others.persist(Note(7))
+    try await notes.persist(Note(1))
+    let change = try await changes.next()
+    #expect(try change?.changedKeys.map { try $0.key(as: Int.self) } == [1])
+    try await notes.delete(1)
+    #expect(try await changes.next()?.removedKeys.map { try $0.key(as: Int.self) } == [1])
+  }
+}
