@@ -64,7 +64,7 @@ let package = Package(
     ),
     .executableTarget(
       name: "QuickstartJob",
-      dependencies: ["VarveEngine", .product(name: "ArgumentParser", package: "swift-argument-parser")],
+      dependencies: ["Varve", "VarveEngine", .product(name: "ArgumentParser", package: "swift-argument-parser")],
       path: "tools/quickstart-job",
       swiftSettings: settings
     ),
@@ -137,7 +137,7 @@ let package = Package(
     // the same targets for hours.
     .testTarget(
       name: "VarveEngineFuzzTests",
-      dependencies: ["VarveEngine", "EngineTestSupport"],
+      dependencies: ["Varve", "VarveEngine", "EngineTestSupport"],
       path: "Fuzz",
       exclude: [
         "Corpus", "Package.swift", "run", "libfuzzer", "Sources/CFuzzDriver", "Sources/FuzzDriver", "Sources/FuzzEntry",
@@ -152,7 +152,7 @@ let package = Package(
     ),
     .testTarget(
       name: "QuickstartJobTests",
-      dependencies: ["QuickstartJob"],
+      dependencies: ["QuickstartJob", "Varve", "VarveEngine"],
       swiftSettings: settings
     ),
     .testTarget(

@@ -1,4 +1,3 @@
-import Foundation
 import Testing
 
 @testable import QuickstartJob
@@ -56,36 +55,5 @@ struct WorkloadTests {
   @Test func `an acknowledgement comes back as the number it was`() {
     let bytes: [UInt8] = [6, 5, 4, 3, 2, 1, 0, 0]
     #expect(Acknowledgements.decode(bytes) == 0x0102_0304_0506)
-  }
-}
-
-struct PackageIndexTests {
-  @Test(arguments: ["", "\n", "\n\n\n"])
-  func `each stanza with package and version is found, whole, whatever the end looks like`(end: String) throws {
-    let text =
-      "Package: a\nVersion: 1:2-3\nDescription: one\n Package: not a field\n\n\nPackage: no-version\nSize: 1\n\n"
-      + "Version: 2\nPackage: b" + end
-    var found: [(String, String)] = []
-    try Self.index(text).forEach { stanza in
-      found.append((String(decoding: stanza.key, as: UTF8.self), String(decoding: stanza.bytes, as: UTF8.self)))
-    }
-    #expect(found.map(\.0) == ["a/1:2-3", "b/2"])
-    #expect(found.first?.1 == "Package: a\nVersion: 1:2-3\nDescription: one\n Package: not a field\n")
-    #expect(found.last?.1.hasPrefix("Version: 2\nPackage: b") == true)
-  }
-
-  @Test func `the shipped sample has dozens of packages`() throws {
-    let sample = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-      .deletingLastPathComponent().appending(path: "tools/sample/Packages")
-    var keys: Set<[UInt8]> = []
-    try PackageIndex(contentsOf: sample.path).forEach { keys.insert($0.key) }
-    #expect(keys.count == 50)
-  }
-
-  private static func index(_ text: String) throws -> PackageIndex {
-    let path = NSTemporaryDirectory() + "varve-packages-\(UUID().uuidString)"
-    try Data(text.utf8).write(to: URL(fileURLWithPath: path))
-    defer { try? FileManager.default.removeItem(atPath: path) }
-    return try PackageIndex(contentsOf: path)
   }
 }

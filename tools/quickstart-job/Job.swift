@@ -25,38 +25,30 @@ struct Job {
     Report.step("verify", "with varve verify")
     try runVarve("verify", "verify", database)
     let after = try sizes()
-    try check("after compaction", &model, acknowledged: workload.batchCount, packages)
+    let live = try check("after compaction", &model, acknowledged: workload.batchCount, packages)
 
-    report(model, packages, figures, before, after)
+    report(live, figures, before, after)
     Report.line("all of it was read back and is right; \(Report.seconds(clock.now - start)) s")
   }
 
   // MARK: - Packages
 
-  private func loadPackages() throws -> [[UInt8]: ArraySlice<UInt8>] {
+  private func loadPackages() throws -> [PackageID: DebianPackage] {
     let index = try PackageIndex(contentsOf: packagesFile)
     Report.step("packages", "load \(packagesFile), \(Report.bytes(UInt64(index.byteCount)))")
-    var stanzas: [[UInt8]: ArraySlice<UInt8>] = [:]
     let clock = ContinuousClock()
     let start = clock.now
-    let engine = try Engine.open(at: database, options: WriterSettings.options)
-    let family = try engine.findFamily(named: WriterSettings.packages)
-    var batch = WriteBatch()
-    var count = 0
-    try index.forEach { stanza in
-      try batch.put(stanza.key, Array(stanza.bytes), in: family)
-      stanzas[stanza.key] = stanza.bytes
-      count += 1
-      guard batch.count == 100 else { return }
-      try engine.write(batch)
-      batch.removeAll()
-    }
-    if !batch.isEmpty { try engine.write(batch) }
-    try engine.close()
-    guard count > 0 else { throw JobError("\(packagesFile) has no stanza with Package and Version") }
+    let database = try PackageDatabase(
+      try Engine.open(at: self.database, options: WriterSettings.options), path: self.database)
+    let loaded = try database.load(index)
+    try database.close()
+    guard loaded.stanzaCount > 0 else { throw JobError("\(packagesFile) has no stanza with Package and Version") }
     let seconds = (clock.now - start) / .seconds(1)
-    Report.line("\(count) stanzas under \(stanzas.count) keys in \(Report.fixed(seconds, 1)) s")
-    return stanzas
+    Report.line("\(loaded.stanzaCount) stanzas under \(loaded.packages.count) keys in \(Report.fixed(seconds, 1)) s")
+    Report.line(
+      "stored as objects in \(loaded.transactionCount) transactions, \(Report.seconds(loaded.writing)) s of that, "
+        + "\(Report.rate(loaded.stanzaCount, loaded.writing)) thousand a second")
+    return loaded.packages
   }
 
   // MARK: - Generated writes
@@ -94,13 +86,17 @@ struct Job {
   ///
   /// Every acknowledged batch must be there. One more may be: the child was killed between its commit and
   /// its acknowledgement. More than that can't be: it writes one batch at a time.
+  ///
+  /// Returns the bytes of all that is live.
+  @discardableResult
   private func check(
-    _ title: String, _ model: inout Model, acknowledged: Int, _ packages: [[UInt8]: ArraySlice<UInt8>]
-  ) throws {
+    _ title: String, _ model: inout Model, acknowledged: Int, _ packages: [PackageID: DebianPackage]
+  ) throws -> UInt64 {
     Report.step("check", title)
     let clock = ContinuousClock()
     let start = clock.now
     let engine = try Engine.open(at: database, options: WriterSettings.options)
+    let packageDatabase = try PackageDatabase(engine, path: database)
     let opened = clock.now
     let checks = Checks(engine: engine)
     let found = try checks.batchCount()
@@ -109,11 +105,15 @@ struct Job {
     }
     model.advance(to: found)
     try checks.compare(model)
-    try checks.compare(packages)
-    try engine.close()
+    let outcome = try PackageChecks(packageDatabase, packages).run()
+    let compared = clock.now
+    let liveSize = try checks.liveSize()
+    try packageDatabase.close()
     Report.line(
       "opened in \(Report.seconds(opened - start)) s; \(found) batches, \(model.keyCount) keys, "
-        + "\(model.liveCount) live, and \(packages.count) packages compared in \(Report.seconds(clock.now - opened)) s")
+        + "\(model.liveCount) live, and \(packages.count) packages compared in \(Report.seconds(compared - opened)) s")
+    Report.packages(packages.count, outcome)
+    return liveSize
   }
 
   // MARK: - Compaction, verification, figures
@@ -146,13 +146,7 @@ struct Job {
     return Sizes(tables: tables, log: log)
   }
 
-  private func report(
-    _ model: Model, _ packages: [[UInt8]: ArraySlice<UInt8>], _ figures: WriterFigures, _ before: Sizes, _ after: Sizes
-  ) {
-    var live = packages.reduce(0) { $0 + UInt64($1.key.count + $1.value.count) }
-    for index in 0..<model.keyCount {
-      if let value = model.value(index) { live += UInt64(Workload.key(index).count + value.count) }
-    }
+  private func report(_ live: UInt64, _ figures: WriterFigures, _ before: Sizes, _ after: Sizes) {
     let written = figures.bytesFlushed + figures.bytesCompactionWritten
     Report.step("figures", "")
     Report.line("live keys and values          \(Report.bytes(live))")

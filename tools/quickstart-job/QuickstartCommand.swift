@@ -2,10 +2,10 @@ import ArgumentParser
 import Foundation
 import VarveEngine
 
-/// `varve-quickstart`: the main job of the engine on real input, checked against a model that the
-/// engine never sees. `./tools/quickstart` builds and starts it.
+/// `varve-quickstart`: the main job of the database on real input, checked against a model that the
+/// database never sees. `./tools/quickstart` builds and starts it.
 ///
-/// 1. Load a Debian package index, each stanza under its package and version.
+/// 1. Load a Debian package index through a `Store`: each package is an object, with size and section beside it.
 /// 2. A child process writes generated batches, and is killed by SIGKILL in the middle.
 /// 3. Reopen: every acknowledged write is there, and whole batches only.
 /// 4. A second child goes on to the end.
@@ -84,7 +84,6 @@ struct WriterCommand: ParsableCommand {
 
 /// What the writing process and the checks agree on.
 enum WriterSettings {
-  static let packages = "packages"
   static let writes = "writes"
   static let marks = "marks"
   static let mark = Array("batches".utf8)

@@ -17,6 +17,22 @@ enum Report {
     line("\(count) writes \(what), \(fixed(seconds, 1)) s, \(fixed(rate / 1000, 0)) thousand a second")
   }
 
+  static func packages(_ count: Int, _ outcome: PackageChecks.Outcome) {
+    line(
+      "packages by id \(rate(count, outcome.byID)), in order \(rate(count, outcome.walking)) thousand a second; "
+        + "\(outcome.sections.count) sections")
+    guard let largest = outcome.sections.first else { return }
+    line(
+      "largest section: \(largest.name), \(largest.count) packages, "
+        + "\(bytes(UInt64(max(0, largest.installedSize)) * 1_024)) installed")
+  }
+
+  /// Thousands a second.
+  static func rate(_ count: Int, _ duration: Duration) -> String {
+    let seconds = duration / .seconds(1)
+    return seconds > 0 ? fixed(Double(count) / seconds / 1_000, 0) : "-"
+  }
+
   static func bytes(_ count: UInt64) -> String { "\(fixed(Double(count) / 1_048_576, 1)) MiB" }
 
   static func quotient(_ numerator: UInt64, _ denominator: UInt64) -> String {

@@ -1,0 +1,124 @@
+import Varve
+
+/// What a package is found by: an index may have several versions of one.
+struct PackageID: KeyCodable, Codable, Comparable {
+  var name: String
+  var version: String
+
+  static var keyType: KeyType { .compound(.string, .string) }
+
+  func encodeKey(into encoder: inout KeyEncoder) throws {
+    try encoder.encode(name)
+    try encoder.encode(version)
+  }
+
+  static func decodeKey(from decoder: inout KeyDecoder) throws -> PackageID {
+    PackageID(name: try decoder.decode(), version: try decoder.decode())
+  }
+
+  static func < (left: PackageID, right: PackageID) -> Bool {
+    (left.name, left.version) < (right.name, right.version)
+  }
+}
+
+/// A package of a Debian index, as the database keeps it.
+struct DebianPackage: Codable, Hashable, Identifiable, Sendable {
+  /// What is asked for without the package.
+  struct Metadata: Codable, Hashable, Sendable {
+    var section: String?
+    /// What it takes when it is installed, in KiB.
+    var installedSize: Int?
+  }
+
+  let id: PackageID
+  var architecture: String?
+  var maintainer: String?
+  /// What must be installed with it: each a name, or several of which one is enough, with their bounds.
+  var dependencies: [String] = []
+  /// The lines of all other fields, as they are.
+  var otherFields = ""
+  @KeptApart var metadata: Metadata?
+}
+
+/// How packages are stored.
+struct PackageFormat: StoreFormat {
+  typealias Instance = DebianPackage
+  typealias Metadata = DebianPackage.Metadata
+
+  enum Version: String, CaseIterable, Sendable { case first = "2026-11-22" }
+
+  static let defaultKey = "packages"
+  static let currentVersion = Version.first
+  static var metadataPath: (any WritableKeyPath<DebianPackage, Metadata?> & Sendable)? { \DebianPackage.metadata }
+
+  static func decode(_ stored: StoredValue, version: Version) throws -> DebianPackage {
+    switch version {
+    case .first: try stored.decode()
+    }
+  }
+
+  static func decodeMetadata(_ stored: StoredValue, version: Version) throws -> Metadata {
+    switch version {
+    case .first: try stored.decode()
+    }
+  }
+}
+
+// MARK: - Parsing
+
+extension DebianPackage {
+  /// The package that a stanza describes; nil where it has no name or no version.
+  ///
+  /// A field is a line and those behind it that begin with a blank. Of a field that is there twice the first counts;
+  /// the second stays among the others.
+  init?(stanza: ArraySlice<UInt8>) {
+    var values: [Field: String] = [:]
+    var others: [UInt8] = []
+    var start = stanza.startIndex
+    while start < stanza.endIndex {
+      var end = start
+      repeat {
+        end = stanza[end...].firstIndex(of: 0x0a).map { $0 + 1 } ?? stanza.endIndex
+      } while end < stanza.endIndex && Self.isBlank(stanza[end])
+      let lines = stanza[start..<end]
+      if let field = Field.allCases.first(where: { lines.starts(with: $0.rawValue.utf8) }), values[field] == nil {
+        values[field] = Self.text(lines.dropFirst(field.rawValue.utf8.count))
+      } else {
+        others += lines
+      }
+      start = end
+    }
+    guard let name = values[.name], let version = values[.version], !name.isEmpty, !version.isEmpty else { return nil }
+    id = PackageID(name: name, version: version)
+    architecture = values[.architecture]
+    maintainer = values[.maintainer]
+    dependencies = Self.list(values[.dependencies] ?? "")
+    otherFields = String(decoding: others, as: UTF8.self)
+    // What no disk can hold is no size.
+    let size = values[.installedSize].flatMap { UInt32($0) }.map { Int($0) }
+    metadata = Metadata(section: values[.section], installedSize: size)
+  }
+
+  private enum Field: String, CaseIterable {
+    case name = "Package:"
+    case version = "Version:"
+    case architecture = "Architecture:"
+    case maintainer = "Maintainer:"
+    case dependencies = "Depends:"
+    case section = "Section:"
+    case installedSize = "Installed-Size:"
+  }
+
+  private static func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 }
+
+  private static func text(_ bytes: ArraySlice<UInt8>) -> String {
+    func isOutside(_ byte: UInt8) -> Bool { isBlank(byte) || byte == 0x0a }
+    let inner = bytes.drop(while: isOutside)
+    let end = inner.lastIndex { !isOutside($0) }.map { $0 + 1 } ?? inner.startIndex
+    return String(decoding: inner[..<end], as: UTF8.self)
+  }
+
+  private static func list(_ text: String) -> [String] {
+    text.utf8.split(separator: 0x2c).map { Self.text(ArraySlice($0)) }.filter { !$0.isEmpty }
+  }
+}

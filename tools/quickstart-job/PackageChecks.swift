@@ -1,0 +1,122 @@
+import Varve
+
+/// Comparisons of the stored packages with what they must be. Each throws at the first difference.
+struct PackageChecks {
+  private let database: Database
+  private let store: Store<PackageFormat>
+  private let packages: [PackageID: DebianPackage]
+  private let ids: [PackageID]
+
+  init(_ database: PackageDatabase, _ packages: [PackageID: DebianPackage]) {
+    self.database = database.database
+    store = database.store
+    self.packages = packages
+    ids = packages.keys.sorted()
+  }
+
+  /// What a section holds.
+  struct Section: Equatable {
+    var name: String
+    var count = 0
+    /// What its packages take when they are installed, in KiB.
+    var installedSize = 0
+  }
+
+  /// How long the ways of reading took, and the sections, the largest first.
+  struct Outcome {
+    var byID = Duration.zero
+    var walking = Duration.zero
+    var sections: [Section] = []
+  }
+
+  /// Every way that a store reads, at one instant.
+  func run() throws -> Outcome {
+    try database.read { tx in
+      var outcome = Outcome()
+      let clock = ContinuousClock()
+      try checkCount(tx)
+      outcome.byID = try clock.measure { try checkEach(tx) }
+      outcome.walking = try clock.measure { try checkWalk(tx) }
+      try checkRanges(tx)
+      outcome.sections = try checkSections(tx)
+      return outcome
+    }
+  }
+
+  private func checkCount(_ tx: ReadTransaction) throws {
+    let count = try store.count(in: tx)
+    guard count == ids.count else { throw JobError("\(count) packages instead of \(ids.count)") }
+  }
+
+  /// Each package by its id, with its metadata, a hundred a call.
+  private func checkEach(_ tx: ReadTransaction) throws {
+    for start in stride(from: 0, to: ids.count, by: 100) {
+      let some = ids[start..<min(start + 100, ids.count)]
+      for (id, found) in zip(some, try store.load(ids: some, in: tx)) { try compare(found, with: id, "by its id") }
+    }
+  }
+
+  /// All packages in the order of their ids, and no other.
+  private func checkWalk(_ tx: ReadTransaction) throws {
+    var cursor = try store.load(..., in: tx)
+    for id in ids { try compare(try cursor.next(), with: id, "in the walk") }
+    if let other = try cursor.next() { throw JobError("the walk finds \(Self.text(other.id)), which must be absent") }
+  }
+
+  /// For each first character of a name: how many begin with it, and the last of these.
+  private func checkRanges(_ tx: ReadTransaction) throws {
+    var start = 0
+    while start < ids.count {
+      let first = ids[start].name.unicodeScalars.first
+      let end = ids[start...].firstIndex { $0.name.unicodeScalars.first != first } ?? ids.count
+      // The version "" is before every other.
+      let lower = PackageID(name: first.map { String($0) } ?? "", version: "")
+      let upper = end < ids.count ? PackageID(name: ids[end].name, version: "") : nil
+      try checkRange(lower, upper, expected: ids[start..<end], tx)
+      start = end
+    }
+  }
+
+  private func checkRange(
+    _ lower: PackageID, _ upper: PackageID?, expected: ArraySlice<PackageID>, _ tx: ReadTransaction
+  ) throws {
+    let last: [PackageID]
+    let count: Int
+    if let upper {
+      count = try store.count(lower..<upper, in: tx)
+      last = try Array(try store.load(lower..<upper, descending: true, limit: 10, in: tx)).map(\.id)
+    } else {
+      count = try store.count(lower..., in: tx)
+      last = try Array(try store.load(lower..., descending: true, limit: 10, in: tx)).map(\.id)
+    }
+    guard count == expected.count, last == expected.suffix(10).reversed() else {
+      throw JobError("the range from \(Self.text(lower)) has \(count) packages or others than \(expected.count)")
+    }
+  }
+
+  /// The sections by the metadata alone, and by what must be there.
+  private func checkSections(_ tx: ReadTransaction) throws -> [Section] {
+    let found = try Self.sections(ids.map { try store.metadata(of: $0, in: tx) })
+    guard found == Self.sections(ids.map { packages[$0]?.metadata }) else {
+      throw JobError("the metadata gives other sections than the index")
+    }
+    return found
+  }
+
+  private static func sections(_ metadata: [DebianPackage.Metadata?]) -> [Section] {
+    var sections: [String: Section] = [:]
+    for metadata in metadata {
+      let name = metadata?.section ?? "none"
+      sections[name, default: Section(name: name)].count += 1
+      sections[name, default: Section(name: name)].installedSize += metadata?.installedSize ?? 0
+    }
+    return sections.values.sorted { ($1.installedSize, $0.name) < ($0.installedSize, $1.name) }
+  }
+
+  private func compare(_ found: DebianPackage?, with id: PackageID, _ way: String) throws {
+    guard let found else { throw JobError("package \(Self.text(id)) is absent \(way)") }
+    guard found == packages[id] else { throw JobError("package \(Self.text(id)) is different \(way)") }
+  }
+
+  private static func text(_ id: PackageID) -> String { "\(id.name)/\(id.version)" }
+}

@@ -1,0 +1,63 @@
+import Varve
+import VarveEngine
+
+/// The packages as objects, in an engine that is open: written and read through their store, by nothing else.
+struct PackageDatabase {
+  /// How many packages a transaction writes.
+  static let transactionSize = 1_000
+
+  let database: Database
+  let store: Store<PackageFormat>
+
+  /// Over an engine, which `close` closes.
+  init(_ engine: Engine, path: String) throws {
+    self.init(
+      try Database.open(try EngineBackend(engine), path: path, definition: try Self.definition()))
+  }
+
+  /// Over a database that has `definition`.
+  init(_ database: Database) {
+    self.database = database
+    store = Store(in: database)
+  }
+
+  static func definition() throws -> DatabaseDefinition {
+    var definition = DatabaseDefinition()
+    try definition.add(PackageFormat.self)
+    return definition
+  }
+
+  func close() throws { try database.close() }
+
+  /// What a load did.
+  struct Loaded {
+    /// What the database must hold then: of two stanzas for one package the later.
+    var packages: [PackageID: DebianPackage] = [:]
+    var stanzaCount = 0
+    var transactionCount = 0
+    /// The time within transactions: without that of reading the index.
+    var writing = Duration.zero
+  }
+
+  /// Writes every package of an index, a thousand a transaction.
+  func load(_ index: PackageIndex) throws -> Loaded {
+    var loaded = Loaded()
+    var batch: [DebianPackage] = []
+    func write() throws {
+      guard !batch.isEmpty else { return }
+      loaded.writing += try ContinuousClock().measure {
+        try database.write { tx in try store.persist(contentsOf: batch, in: tx) }
+      }
+      loaded.transactionCount += 1
+      batch.removeAll(keepingCapacity: true)
+    }
+    try index.forEach { package in
+      loaded.stanzaCount += 1
+      loaded.packages[package.id] = package
+      batch.append(package)
+      if batch.count == Self.transactionSize { try write() }
+    }
+    try write()
+    return loaded
+  }
+}
