@@ -45,11 +45,9 @@ final class ToySnapshot: StorageSnapshot {
     return content.families[family.number]?.rows ?? ToyRows()
   }
 
-  func withValue<Result>(
-    of key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Result
-  ) throws -> Result? {
-    guard let row = try rows(family).find(key) else { return nil }
-    return unsafe try body(row.value.span.bytes)
+  func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws {
+    guard let row = try rows(family).find(key) else { return }
+    unsafe try body(row.value.span.bytes)
   }
 
   func values(of keys: [[UInt8]], in family: StorageFamily) throws -> [[UInt8]?] {

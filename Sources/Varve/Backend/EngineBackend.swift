@@ -282,12 +282,21 @@ private final class EngineBackendSnapshot: StorageSnapshot {
     return try backend.columnFamily(family.number)
   }
 
-  func withValue<Result>(
-    of key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Result
-  ) throws -> Result? {
+  func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws {
     let family = try self.family(family)
-    return try mapped {
-      unsafe try backend.engine.withValue(forKey: key.span.bytes, in: family, snapshot: snapshot, body)
+    do {
+      _ = unsafe try backend.engine.withValue(forKey: key.span.bytes, in: family, snapshot: snapshot, body)
+    } catch let error as EngineError {
+      throw DatabaseError(error)
+    }
+  }
+
+  func value(of key: [UInt8], in family: StorageFamily) throws -> [UInt8]? {
+    let family = try self.family(family)
+    do throws(EngineError) {
+      return try backend.engine.get(key, in: family, snapshot: snapshot)
+    } catch {
+      throw DatabaseError(error)
     }
   }
 

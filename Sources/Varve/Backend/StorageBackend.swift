@@ -56,10 +56,10 @@ public protocol StorageBackend: AnyObject, Sendable {
 public protocol StorageSnapshot: AnyObject, Sendable {
   /// The last commit that it sees.
   var version: CommitVersion { get }
-  /// Calls `body` with the value of a key, which it may not keep; returns nil where there is none.
-  func withValue<Result>(
-    of key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Result
-  ) throws -> Result?
+  /// Calls `body` once with the value of a key, which it may not keep; not at all where there is none.
+  func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws
+  /// The value of a key, copied; nil where there is none.
+  func value(of key: [UInt8], in family: StorageFamily) throws -> [UInt8]?
   /// The values of several keys, in their order.
   func values(of keys: [[UInt8]], in family: StorageFamily) throws -> [[UInt8]?]
   /// The rows of a range from its beginning, or from its end where `isReverse`: as many as come to
@@ -70,6 +70,15 @@ public protocol StorageSnapshot: AnyObject, Sendable {
 }
 
 extension StorageSnapshot {
+  /// What `body` makes of the value of a key, which it may not keep; nil where there is none.
+  public func withValue<Result>(
+    of key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Result
+  ) throws -> Result? {
+    var result: Result?
+    try visit(key, in: family) { result = try body($0) }
+    return result
+  }
+
   /// The value of a key, copied.
   public func value(of key: [UInt8], in family: StorageFamily) throws -> [UInt8]? {
     try withValue(of: key, in: family) { $0.copied }

@@ -94,13 +94,13 @@ public struct StorageBatch: Sendable {
 
   /// The value of a counter.
   public static func counterBytes(_ number: Int64) -> [UInt8] {
-    (0..<8).map { UInt8(truncatingIfNeeded: number >> (8 * $0)) }
+    unsafe withUnsafeBytes(of: number.littleEndian) { unsafe [UInt8]($0) }
   }
 
   /// The number that a counter's value says; nil where it has not eight bytes.
   public static func counterNumber(_ bytes: [UInt8]) -> Int64? {
     guard bytes.count == 8 else { return nil }
-    return bytes.enumerated().reduce(Int64(0)) { $0 | Int64($1.element) << (8 * Int64($1.offset)) }
+    return unsafe Int64(littleEndian: bytes.withUnsafeBytes { unsafe $0.loadUnaligned(as: Int64.self) })
   }
 
   private mutating func append(_ operation: Operation, _ key: [UInt8], _ value: [UInt8], _ family: StorageFamily) {
@@ -114,9 +114,6 @@ public struct StorageBatch: Sendable {
   }
 
   private mutating func append(_ number: UInt32) {
-    bytes.append(UInt8(truncatingIfNeeded: number))
-    bytes.append(UInt8(truncatingIfNeeded: number >> 8))
-    bytes.append(UInt8(truncatingIfNeeded: number >> 16))
-    bytes.append(UInt8(truncatingIfNeeded: number >> 24))
+    unsafe withUnsafeBytes(of: number.littleEndian) { unsafe bytes.append(contentsOf: $0) }
   }
 }

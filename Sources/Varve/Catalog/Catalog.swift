@@ -20,7 +20,8 @@ final class Catalog: Sendable {
   }
 
   private struct State {
-    var collections: [String: CollectionInfo] = [:]
+    var collections: [String: CollectionInfo] = [:] { didSet { edition.advance() } }
+    let edition: Edition
     var names: [UInt32: String] = [:]
     var nextCollection: UInt32 = 1
     /// How often collections or versions were added, by this process or another.
@@ -33,7 +34,18 @@ final class Catalog: Sendable {
   let backend: any StorageBackend
   let families: Families
   private let definitions: [String: CollectionDefinition]
-  private let state = Mutex(State())
+  private let state: Mutex<State>
+  private let currentEdition = Edition()
+
+  /// Another number after each change of a collection, here and in memory: as long as it is the same, who has asked for
+  /// a collection need not ask again.
+  var edition: UInt64 { currentEdition.number }
+
+  private final class Edition: Sendable {
+    private let count = Atomic<UInt64>(0)
+    var number: UInt64 { count.load(ordering: .acquiring) }
+    func advance() { count.add(1, ordering: .releasing) }
+  }
 
   /// How many row ids one commit reserves.
   static let rowIDRange: UInt64 = 1 << 16
@@ -42,6 +54,7 @@ final class Catalog: Sendable {
     self.backend = backend
     self.definitions = definitions
     self.families = families
+    state = Mutex(State(edition: currentEdition))
   }
 
   // MARK: - Opening

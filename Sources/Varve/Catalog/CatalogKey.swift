@@ -40,7 +40,7 @@ enum CatalogKey {
 /// Numbers whose bytes are in their order.
 enum BigEndian {
   static func bytes<Number: FixedWidthInteger>(_ number: Number) -> [UInt8] {
-    stride(from: Number.bitWidth - 8, through: 0, by: -8).map { UInt8(truncatingIfNeeded: number >> Number($0)) }
+    unsafe withUnsafeBytes(of: number.bigEndian) { unsafe [UInt8]($0) }
   }
 
   /// The number at an offset; nil where there are too few bytes.

@@ -7,6 +7,8 @@ final class CollectionInfo: Sendable {
   let objects: StorageFamily
   let metadata: StorageFamily
   let prefix: [UInt8]
+  /// Where the collection's count of rows is kept.
+  let countKey: [UInt8]
   let definition: CollectionDefinition?
   /// The catalog's numbers of the format's versions, and where each stands in the definition.
   let versions: VersionNumbers
@@ -24,7 +26,8 @@ final class CollectionInfo: Sendable {
     self.metadata = metadata
     self.definition = definition
     self.versions = versions
-    prefix = record.isOwn ? [] : BigEndian.bytes(record.id)
+    countKey = BigEndian.bytes(record.id)
+    prefix = record.isOwn ? [] : countKey
     keyTypeID = definition?.keyTypeID
   }
 
@@ -33,9 +36,6 @@ final class CollectionInfo: Sendable {
     let numbered = Set(versions.names.values)
     return definition?.codec.versions.contains { !numbered.contains($0) } ?? false
   }
-
-  /// Where the collection's count of rows is kept.
-  var countKey: [UInt8] { BigEndian.bytes(record.id) }
 
   /// All of its keys in its families.
   var range: StorageRange { StorageRange(prefix: prefix) }

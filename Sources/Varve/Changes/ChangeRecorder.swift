@@ -73,7 +73,7 @@ struct CollectionChanges {
   let info: CollectionInfo
   let isCleared: Bool
   /// By the key in the collection's families.
-  private(set) var rows: [[UInt8]: RowState] = [:]
+  private(set) var rows = ByteTable<RowState>()
 
   init(_ info: CollectionInfo, isCleared: Bool = false) {
     self.info = info
@@ -84,10 +84,10 @@ struct CollectionChanges {
 
   /// Returns what was noted of the row before.
   mutating func note(_ change: RowChange, _ key: [UInt8]) -> RowState? {
-    let previous = rows[key]
-    rows[key] = RowState(change, before: previous)
-    return previous
+    rows.update(key) { RowState(change, before: $0) }
   }
 
-  mutating func restore(_ key: [UInt8], _ previous: RowState?) { rows[key] = previous }
+  mutating func restore(_ key: [UInt8], _ previous: RowState?) {
+    if let previous { rows.set(previous, for: key) } else { rows.remove(key) }
+  }
 }

@@ -27,7 +27,7 @@ extension ChangeSet {
 
   private func has(_ collection: String, _ isMeant: (RowState) -> Bool) -> Bool {
     if isCleared(collection) { return true }
-    return collections[collection]?.states.values.contains(where: isMeant) ?? false
+    return collections[collection]?.states.pairs.contains { isMeant($0.value) } ?? false
   }
 
   // MARK: - Rows
@@ -100,7 +100,7 @@ extension ChangeSet {
   private func keys(_ collection: String, _ isMeant: (RowState) -> Bool) -> [RowKey] {
     guard let rows = collections[collection] else { return [] }
     // All begin with the same prefix: without it they are in the same order.
-    return rows.states.filter { isMeant($0.value) }.keys.sorted(by: ByteOrder.precedes).map {
+    return rows.states.pairs.filter { isMeant($0.value) }.map(\.key).sorted(by: ByteOrder.precedes).map {
       RowKey(collection: collection, bytes: rows.key($0))
     }
   }

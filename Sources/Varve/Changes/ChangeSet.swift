@@ -44,7 +44,7 @@ public struct ChangeSet: Sendable {
     /// What the keys below begin with, and keys of the program don't: so what the transaction noted is taken over
     /// as it is.
     var prefix: [UInt8] = []
-    var states: [[UInt8]: RowState] = [:]
+    var states = ByteTable<RowState>()
 
     func state(_ key: [UInt8]) -> RowState? { states[prefix.isEmpty ? key : prefix + key] }
     func key(_ stored: [UInt8]) -> [UInt8] { prefix.isEmpty ? stored : Array(stored.dropFirst(prefix.count)) }

@@ -87,7 +87,7 @@ struct FeedReading {
       if collection.isCleared { rows.isCleared = true }
       rows.states.reserveCapacity(rows.states.count + collection.rows.count)
       for row in collection.rows {
-        guard rows.states.updateValue(row.state, forKey: row.key) == nil else {
+        guard rows.states.set(row.state, for: row.key) == nil else {
           throw FeedEntry.damaged("a row stands in it twice")
         }
       }

@@ -6,7 +6,8 @@ struct FeedWriter {
   /// A stretch of a collection's rows that one part takes.
   private struct Piece {
     let changes: CollectionChanges
-    var begin: Dictionary<[UInt8], RowState>.Index
+    /// The index of its first entry in the table.
+    let begin: Int
     var count = 0
     let isFirst: Bool
   }
@@ -28,11 +29,10 @@ struct FeedWriter {
   }
 
   private mutating func plan(_ changes: CollectionChanges) {
-    let rows = changes.rows
-    var index = rows.startIndex
-    var piece = Piece(changes: changes, begin: index, isFirst: true)
-    while index < rows.endIndex {
-      let rowSize = rows[index].key.count + 4
+    let entries = changes.rows.entries
+    var piece = Piece(changes: changes, begin: 0, isFirst: true)
+    for index in entries.indices where entries[index].value != nil {
+      let rowSize = entries[index].key.count + 4
       if rowCount == ChangeLimits.partRows || rowCount > 0 && size + rowSize > partSize {
         parts[parts.count - 1].append(piece)
         parts.append([])
@@ -43,7 +43,6 @@ struct FeedWriter {
       piece.count += 1
       rowCount += 1
       size += rowSize
-      index = rows.index(after: index)
     }
     parts[parts.count - 1].append(piece)
   }
@@ -86,13 +85,16 @@ struct FeedWriter {
     let isCleared = piece.isFirst && piece.changes.isCleared
     Varint.append(UInt64(piece.changes.info.record.id), to: &bytes)
     Varint.append(UInt64(piece.count) << 1 | (isCleared ? 1 : 0), to: &bytes)
-    let rows = piece.changes.rows
+    let entries = piece.changes.rows.entries
+    var left = piece.count
     var index = piece.begin
-    for _ in 0..<piece.count {
-      let (key, state) = rows[index]
-      bytes.append(state.bits)
-      append(key[prefixSize...], to: &bytes)
-      index = rows.index(after: index)
+    while left > 0 {
+      if let state = entries[index].value {
+        bytes.append(state.bits)
+        append(entries[index].key[prefixSize...], to: &bytes)
+        left -= 1
+      }
+      index += 1
     }
   }
 

@@ -158,14 +158,14 @@ extension ObservationRegistry.State {
     if observed.count <= changes.states.count {
       return observed.filter { changes.state($0.key) != nil }.flatMap { $0.value.values }
     }
-    return changes.states.keys.flatMap { observed[changes.key($0)].map { Array($0.values) } ?? [] }
+    return changes.states.pairs.flatMap { observed[changes.key($0.key)].map { Array($0.values) } ?? [] }
   }
 
   private static func change(_ changes: ChangeSet.Rows, _ version: CommitVersion) -> ObservedChange {
     guard changes.states.count <= ChangeLimits.observedKeys else {
       return ObservedChange(version: version, isReload: true)
     }
-    let keys = changes.states.map { (changes.key($0.key), $0.value.isRemoved) }
+    let keys = changes.states.pairs.map { (changes.key($0.key), $0.value.isRemoved) }
     return ObservedChange(version: version, keys: Dictionary(uniqueKeysWithValues: keys))
   }
 }

@@ -79,10 +79,13 @@ struct ExtensionRecord: Hashable, Sendable {
     Self.familyPrefix(number, isVolatile: isVolatile) + part
   }
 
+  /// What the names of volatile families begin with.
+  static let volatilePrefix = "volatile."
+
   /// What the names of an extension's families begin with. Volatile ones have names of their own, so that an
   /// extension that becomes persistent doesn't find its data in families that are emptied.
   static func familyPrefix(_ number: UInt32, isVolatile: Bool) -> String {
-    (isVolatile ? "volatile." : "") + "x.\(number)."
+    (isVolatile ? volatilePrefix : "") + "x.\(number)."
   }
 
   /// The number of the extension that a family belongs to; nil for a family of none.

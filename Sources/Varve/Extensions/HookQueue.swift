@@ -15,8 +15,8 @@ struct HookQueue {
 extension WriteTransaction {
   // MARK: - Before
 
-  func willChange<Object, Metadata>(
-    _ change: RowChange, _ key: [UInt8], _ info: CollectionInfo, _ object: Object?, _ metadata: Metadata?,
+  func willChange(
+    _ change: RowChange, _ key: [UInt8], _ info: CollectionInfo, _ object: Any?, _ metadata: Any?,
     _ row: [UInt8]
   ) throws {
     if registered.isEmpty { return }
@@ -46,8 +46,8 @@ extension WriteTransaction {
 
   // MARK: - Behind
 
-  func didChange<Object, Metadata>(
-    _ change: RowChange, _ key: [UInt8], _ info: CollectionInfo, _ object: Object?, _ metadata: Metadata?,
+  func didChange(
+    _ change: RowChange, _ key: [UInt8], _ info: CollectionInfo, _ object: Any?, _ metadata: Any?,
     _ row: [UInt8]
   ) throws {
     if registered.isEmpty { return }
@@ -60,12 +60,12 @@ extension WriteTransaction {
     try tell(.removed(info, rows))
   }
 
-  private func hookRow<Object, Metadata>(
-    _ key: [UInt8], _ row: [UInt8], _ info: CollectionInfo, _ object: Object?, _ metadata: Metadata?
+  private func hookRow(
+    _ key: [UInt8], _ row: [UInt8], _ info: CollectionInfo, _ object: Any?, _ metadata: Any?
   ) throws -> Row {
     let stored = try stored(key, row, info)
-    if let object { stored.object = object }
-    if let metadata { stored.metadata = metadata }
+    stored.object = object
+    stored.metadata = metadata
     return Row(stored, in: self)
   }
 

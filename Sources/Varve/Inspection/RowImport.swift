@@ -129,12 +129,7 @@ extension WriteTransaction {
     let known: (any Codable)? =
       isHeard ? try database.coding.definedObject(try stored(row.key, bytes, info)) : nil
     let metadata = row.metadata.map { RowHeader.metadataRow(version: $0.version, shape: $0.shape, $0.bytes) }
-    let change: RowChange = old == nil ? .inserted : .updated
-    let noMetadata: Never? = nil
-    try willChange(change, row.key, info, known, noMetadata, bytes)
-    try write(bytes, metadata, row.key, info, old)
-    changes.note(change, row.key, info)
-    try didChange(change, row.key, info, known, noMetadata, bytes)
+    try put(bytes, of: known, metadata.map { EncodedMetadata(bytes: $0) }, row.key, info, over: old)
   }
 }
 

@@ -9,8 +9,8 @@ public struct KeyEncoder: Sendable {
 
   /// Empty, with room for `capacity` bytes.
   public init(capacity: Int = 0) {
-    bytes = []
-    if capacity > 0 { bytes.reserveCapacity(capacity) }
+    // In one step: reserving room in an empty array takes four times as long.
+    bytes = unsafe [UInt8](unsafeUninitializedCapacity: capacity) { _, _ in }
   }
 
   /// Forgets the bytes and keeps the memory.

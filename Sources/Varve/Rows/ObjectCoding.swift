@@ -51,23 +51,60 @@ final class ObjectCoding: Sendable {
   /// The object of a row. Throws `.decodingFailed`, and `.unsupportedVersion` for one of a version that the definition
   /// does not know.
   func object<Object: Decodable>(_ type: Object.Type, _ stored: StoredRow) throws -> Object {
-    let info = stored.info
-    let value = StoredValue(
-      coder: coder(info.coder), shape: stored.header.shape, bytes: stored.bytes, offset: stored.objectOffset)
+    try object(type, stored.key, stored.bytes, stored.header, stored.objectOffset, stored.info)
+  }
+
+  /// The same, of a row as it stands in its family.
+  @inline(__always)
+  func object<Object: Decodable>(
+    _ type: Object.Type, _ key: [UInt8], _ row: [UInt8], _ info: CollectionInfo
+  ) throws -> Object {
+    let header: RowHeader
+    let offset: Int
     do {
-      guard let definition = info.definition else { return try value.decode(type) }
-      let version = try info.versionName(stored.header.version)
-      if definition.codec.versions.isEmpty, definition.codec.type == Object.self { return try value.decode(type) }
-      let decoded = try definition.codec.decode(value, version)
-      guard let object = decoded as? Object else {
-        throw DatabaseError(.decodingFailed, "the collection holds \(definition.codec.type), not \(Object.self)")
-      }
-      return object
+      (header, offset) = unsafe try RowHeader.read(row.span.bytes)
     } catch let error as DatabaseError {
-      throw error.about(info.key(of: stored.key))
-    } catch {
-      throw Self.failed(.decodingFailed, "the object can't be decoded as \(type)", stored.key, info, error)
+      throw error.about(info.key(of: key))
     }
+    return try object(type, key, row, header, offset, info)
+  }
+
+  @inline(__always)
+  private func object<Object: Decodable>(
+    _ type: Object.Type, _ key: [UInt8], _ row: [UInt8], _ header: RowHeader, _ offset: Int, _ info: CollectionInfo
+  ) throws -> Object {
+    do {
+      if isPlain(type, header, info) {
+        return try coder(info.coder).decode(
+          type, from: unsafe row.span.bytes.extracting(offset..<row.count), shape: header.shape)
+      }
+      let value = StoredValue(coder: coder(info.coder), shape: header.shape, bytes: row, offset: offset)
+      return try object(type, value, header, info)
+    } catch let error as DatabaseError {
+      throw error.about(info.key(of: key))
+    } catch {
+      throw Self.failed(.decodingFailed, "the object can't be decoded as \(type)", key, info, error)
+    }
+  }
+
+  /// Whether nothing stands between the bytes and the type.
+  private func isPlain(_ type: Any.Type, _ header: RowHeader, _ info: CollectionInfo) -> Bool {
+    guard let codec = info.definition?.codec else { return true }
+    return header.version == 0 && codec.versions.isEmpty && codec.type == type
+  }
+
+  /// By the definition.
+  @inline(never)
+  private func object<Object: Decodable>(
+    _ type: Object.Type, _ value: StoredValue, _ header: RowHeader, _ info: CollectionInfo
+  ) throws -> Object {
+    guard let codec = info.definition?.codec else { return try value.decode(type) }
+    let version = try info.versionName(header.version)
+    if codec.versions.isEmpty, codec.type == Object.self { return try value.decode(type) }
+    guard let object = try codec.decode(value, version) as? Object else {
+      throw DatabaseError(.decodingFailed, "the collection holds \(codec.type), not \(Object.self)")
+    }
+    return object
   }
 
   /// The object of a row as its collection's definition reads it. Throws `.typeNotDefined`.

@@ -37,22 +37,37 @@ struct ByteTable<Value> {
     }
   }
 
-  /// Sets the value of a key. Returns what it had, and whether the key has never come before.
+  /// Sets the value of a key. Returns what it had.
   @discardableResult
-  mutating func set(_ value: Value, for key: [UInt8]) -> (previous: Value?, isNew: Bool) {
+  mutating func set(_ value: Value, for key: [UInt8]) -> Value? { update(key) { _ in value } }
+
+  /// Sets the value of a key by what it had. Returns that.
+  @inline(__always) @discardableResult
+  mutating func update(_ key: [UInt8], _ body: (Value?) -> Value) -> Value? {
     if entries.count * 4 >= slots.count * 3 { grow() }
     let hash = ByteHash.hash(key)
     let (slot, found) = find(key, hash)
     if let found {
       let previous = entries[found].value
-      entries[found].value = value
+      entries[found].value = body(previous)
       if previous == nil { count += 1 }
-      return (previous, false)
+      return previous
     }
-    entries.append(Entry(key: key, value: value))
+    entries.append(Entry(key: key, value: body(nil)))
     slots[slot] = Self.slot(hash, entries.count - 1)
     count += 1
-    return (nil, true)
+    return nil
+  }
+
+  /// Makes room for so many keys.
+  mutating func reserveCapacity(_ capacity: Int) {
+    entries.reserveCapacity(capacity)
+    while capacity * 4 >= slots.count * 3 { grow() }
+  }
+
+  /// The keys that have a value, with it, in the order in which they came.
+  var pairs: some Sequence<(key: [UInt8], value: Value)> {
+    entries.lazy.compactMap { entry in entry.value.map { (entry.key, $0) } }
   }
 
   /// Takes the value of a key away. Returns what it was.
@@ -141,3 +156,6 @@ enum ByteHash {
     return high ^ low
   }
 }
+
+extension ByteTable: Sendable where Value: Sendable {}
+extension ByteTable.Entry: Sendable where Value: Sendable {}

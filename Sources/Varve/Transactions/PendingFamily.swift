@@ -25,7 +25,7 @@ struct PendingFamily {
 
   /// Returns what was there.
   @inline(__always)
-  mutating func set(_ key: [UInt8], _ entry: PendingEntry) -> PendingEntry? { entries.set(entry, for: key).previous }
+  mutating func set(_ key: [UInt8], _ entry: PendingEntry) -> PendingEntry? { entries.set(entry, for: key) }
 
   /// Adds to a counter. Returns what was there, and what is now.
   mutating func add(_ number: Int64, to key: [UInt8]) -> (previous: PendingEntry?, entry: PendingEntry) {

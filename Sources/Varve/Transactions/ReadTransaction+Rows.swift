@@ -50,19 +50,23 @@ extension ReadTransaction {
     _ type: Object.Type, _ key: [UInt8], _ info: CollectionInfo
   ) throws -> Object? {
     // Objects of a definition are `Sendable`: others are not kept, because another thread would get them too.
-    guard let cache, info.definition?.codec.type == Object.self else { return try load(type, key, info) }
-    let place = ObjectCache.Key(collection: info.record.id, key: key)
-    if let known = cache.objects.find(place, generation: cache.generation) as? Object { return known }
-    guard let object = try load(type, key, info) else { return nil }
-    cache.objects.keep(CachedObject(object: object), for: place, generation: cache.generation)
-    return object
+    if let cache, info.definition?.codec.type == Object.self {
+      return try object(type, key, info, cache.objects, cache.generation)
+    }
+    guard let bytes = try value(of: key, in: info.objects) else { return nil }
+    return try database.coding.object(type, key, bytes, info)
   }
 
-  private func load<Object: Decodable>(
-    _ type: Object.Type, _ key: [UInt8], _ info: CollectionInfo
+  @inline(never)
+  private func object<Object: Decodable>(
+    _ type: Object.Type, _ key: [UInt8], _ info: CollectionInfo, _ cache: ObjectCache, _ generation: UInt64
   ) throws -> Object? {
+    let place = ObjectCache.Key(collection: info.record.id, key: key)
+    if let known = cache.find(place, generation: generation) as? Object { return known }
     guard let bytes = try value(of: key, in: info.objects) else { return nil }
-    return try database.coding.object(type, try stored(key, bytes, info))
+    let object = try database.coding.object(type, key, bytes, info)
+    cache.keep(CachedObject(object: object), for: place, generation: generation)
+    return object
   }
 
   /// The metadata of a row; nil where it has none, or there is no row.
@@ -83,7 +87,15 @@ extension ReadTransaction {
   /// The object of a row as it is stored, undecoded; nil where there is no row. With a coder of bytes these are
   /// the bytes that were set.
   public final func objectBytes(key: some KeyCodable, in collection: String) throws -> [UInt8]? {
-    try row(key: key, in: collection)?.objectBytes
+    guard let info = try info(collection) else { return nil }
+    let key = try info.storageKey(key, limit: database.limits.keySize)
+    return try withValue(of: key, in: info.objects) { row in
+      do {
+        return row.extracting(try RowHeader.read(row).objectOffset..<row.byteCount).copied
+      } catch let error as DatabaseError {
+        throw error.about(info.key(of: key))
+      }
+    }
   }
 
   /// The metadata of a row as it is stored, undecoded; nil where it has none, or there is no row.

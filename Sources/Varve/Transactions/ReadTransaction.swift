@@ -14,6 +14,8 @@ public class ReadTransaction {
   final var cache: (objects: ObjectCache, generation: UInt64)?
   /// What was read, for a commit that is checked.
   final var reads: StorageCheck?
+  /// The collection that was asked for last, and the catalog's edition then: most transactions ask for one.
+  private final var last: (info: CollectionInfo, edition: UInt64)?
   /// For the program's use, as long as the transaction.
   public final var userInfo: Any?
 
@@ -64,7 +66,8 @@ public class ReadTransaction {
 
   /// The value of a key as the transaction sees it.
   final func value(of key: [UInt8], in family: StorageFamily) throws -> [UInt8]? {
-    try withValue(of: key, in: family) { $0.copied }
+    if isWritable { return try withValue(of: key, in: family) { $0.copied } }
+    return try snapshot.value(of: key, in: family)
   }
 
   /// The value of a key before the transaction wrote anything.
@@ -87,7 +90,12 @@ public class ReadTransaction {
   /// The collection with a name; nil where nothing was ever put into it.
   final func info(_ collection: String) throws -> CollectionInfo? {
     try check()
-    if let info = database.catalog.collection(collection) { return info }
+    let edition = database.catalog.edition
+    if let last, last.edition == edition, last.info.name == collection { return last.info }
+    if let info = database.catalog.collection(collection) {
+      last = (info, edition)
+      return info
+    }
     // That there is none was read, too: somebody may make it until the commit.
     reads?.keys.append((database.catalog.families.catalog, CatalogKey.collection(collection)))
     return nil

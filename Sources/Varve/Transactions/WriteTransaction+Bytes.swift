@@ -22,12 +22,7 @@ extension WriteTransaction {
     let known: (any Codable)? =
       registered.hearing(info.name).isEmpty || info.definition == nil ? nil : try database.coding.definedObject(stored)
     let metadataRow = metadata.map { RowHeader.metadataRow(version: header.version, $0) }
-    let change: RowChange = old == nil ? .inserted : .updated
-    let noMetadata: Never? = nil
-    try willChange(change, key, info, known, noMetadata, row)
-    try write(row, metadataRow, key, info, old)
-    changes.note(change, key, info)
-    try didChange(change, key, info, known, noMetadata, row)
+    try put(row, of: known, metadataRow.map { EncodedMetadata(bytes: $0) }, key, info, over: old)
   }
 }
 

@@ -7,7 +7,7 @@ extension WriteTransaction {
   /// nothing has changed.
   public func set<Object: Encodable>(_ object: Object, key: some KeyCodable, in collection: String) throws {
     let (info, key) = try place(key, collection)
-    try set(object, Optional<Never>.none, key, info)
+    try set(object, encoded: nil, key, info, over: try header(key, info))
   }
 
   /// Sets the object and the metadata of a row, which is made where there is none. Nil: it has no metadata then.
@@ -99,24 +99,61 @@ extension WriteTransaction {
   func set<Object: Encodable, Metadata: Encodable>(
     _ object: Object, _ metadata: Metadata?, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader?
   ) throws {
-    guard let object = try info.sanitized(object) else {
+    try set(object, encoded: try metadata.map { try encoded($0, key, info) }, key, info, over: old)
+  }
+
+  /// Metadata for its family, and for hooks, where somebody hears.
+  private func encoded<Metadata: Encodable>(
+    _ metadata: Metadata, _ key: [UInt8], _ info: CollectionInfo
+  ) throws -> EncodedMetadata {
+    EncodedMetadata(
+      bytes: try database.coding.encodeMetadata(metadata, key, info), value: registered.isEmpty ? nil : metadata)
+  }
+
+  /// Sets an object. No optional of the generic type is made on this way: its type is looked up at each use.
+  func set<Object: Encodable>(
+    _ object: Object, encoded metadata: EncodedMetadata?, _ key: [UInt8], _ info: CollectionInfo,
+    over old: RowHeader?
+  ) throws {
+    if info.definition?.codec.sanitize != nil { return try setSanitized(object, metadata, key, info, over: old) }
+    try put(object, metadata, key, info, over: old)
+  }
+
+  @inline(never)
+  private func setSanitized<Object: Encodable>(
+    _ object: Object, _ metadata: EncodedMetadata?, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader?
+  ) throws {
+    if let object = try info.sanitized(object) {
+      try put(object, metadata, key, info, over: old)
+    } else {
       _ = try remove([key], info)
-      return
     }
+  }
+
+  private func put<Object: Encodable>(
+    _ object: Object, _ metadata: EncodedMetadata?, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader?
+  ) throws {
     var header = RowHeader(hasMetadata: metadata != nil)
     header.id = try old?.id ?? database.catalog.nextRowID()
     let row = try database.coding.encodeRow(object, key, info, &header)
-    let metadataBytes = try metadata.map { try database.coding.encodeMetadata($0, key, info) }
-    let change: RowChange = old == nil ? .inserted : .updated
-    try willChange(change, key, info, object, metadata, row)
-    try write(row, metadataBytes, key, info, old)
-    changes.note(change, key, info)
-    try didChange(change, key, info, object, metadata, row)
+    let known: Any? = registered.isEmpty ? nil : object
+    try put(row, of: known, metadata, key, info, over: old)
     info.didSet(object)
   }
 
-  /// Writes a row that was, or was not, there before.
-  func write(
+  /// Writes a row that was, or was not, there before. `object` is for hooks, where somebody hears.
+  func put(
+    _ row: [UInt8], of object: Any?, _ metadata: EncodedMetadata?, _ key: [UInt8], _ info: CollectionInfo,
+    over old: RowHeader?
+  ) throws {
+    let change: RowChange = old == nil ? .inserted : .updated
+    try willChange(change, key, info, object, metadata?.value, row)
+    try write(row, metadata?.bytes, key, info, old)
+    changes.note(change, key, info)
+    try didChange(change, key, info, object, metadata?.value, row)
+  }
+
+  private func write(
     _ row: [UInt8], _ metadata: [UInt8]?, _ key: [UInt8], _ info: CollectionInfo, _ old: RowHeader?
   ) throws {
     try checkSize(row, metadata)
@@ -139,18 +176,32 @@ extension WriteTransaction {
   func replaceObject<Object: Encodable>(
     _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader
   ) throws {
-    guard let object = try info.sanitized(object) else {
+    if info.definition?.codec.sanitize != nil { return try replaceSanitized(object, key, info, over: old) }
+    try replace(object, key, info, over: old)
+  }
+
+  @inline(never)
+  private func replaceSanitized<Object: Encodable>(
+    _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader
+  ) throws {
+    if let object = try info.sanitized(object) {
+      try replace(object, key, info, over: old)
+    } else {
       _ = try remove([key], info)
-      return
     }
+  }
+
+  private func replace<Object: Encodable>(
+    _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader
+  ) throws {
     var header = old
     let row = try database.coding.encodeRow(object, key, info, &header)
-    let noMetadata: Never? = nil
-    try willChange(.replacedObject, key, info, object, noMetadata, row)
+    let known: Any? = registered.isEmpty ? nil : object
+    try willChange(.replacedObject, key, info, known, nil, row)
     try checkSize(row, nil)
     pending.put(key, row, in: info.objects)
     changes.note(.replacedObject, key, info)
-    try didChange(.replacedObject, key, info, object, noMetadata, row)
+    try didChange(.replacedObject, key, info, known, nil, row)
     info.didSet(object)
   }
 
@@ -159,21 +210,20 @@ extension WriteTransaction {
   ) throws -> Bool {
     guard let bytes = try value(of: key, in: info.objects) else { return false }
     let stored = try stored(key, bytes, info)
-    let metadataBytes = try metadata.map { try database.coding.encodeMetadata($0, key, info) }
-    let noObject: Never? = nil
+    let metadata = try metadata.map { try encoded($0, key, info) }
     var header = stored.header
     header.hasMetadata = metadata != nil
     let row = unsafe header.row(bytes.span.bytes.extracting(stored.objectOffset..<bytes.count))
-    try willChange(.replacedMetadata, key, info, noObject, metadata, row)
-    try checkSize([], metadataBytes)
+    try willChange(.replacedMetadata, key, info, nil, metadata?.value, row)
+    try checkSize([], metadata?.bytes)
     if header != stored.header { pending.put(key, row, in: info.objects) }
-    if let metadataBytes {
-      pending.put(key, metadataBytes, in: info.metadata)
+    if let metadata {
+      pending.put(key, metadata.bytes, in: info.metadata)
     } else if stored.header.hasMetadata {
       pending.delete(key, in: info.metadata)
     }
     changes.note(.replacedMetadata, key, info)
-    try didChange(.replacedMetadata, key, info, noObject, metadata, row)
+    try didChange(.replacedMetadata, key, info, nil, metadata?.value, row)
     return true
   }
 
@@ -181,9 +231,8 @@ extension WriteTransaction {
     guard let (info, key) = try existingPlace(key, collection),
       let bytes = try value(of: key, in: info.objects)
     else { return false }
-    let none: Never? = nil
     changes.note(change, key, info)
-    try didChange(change, key, info, none, none, bytes)
+    try didChange(change, key, info, nil, nil, bytes)
     return true
   }
 
@@ -216,6 +265,14 @@ extension WriteTransaction {
         .batchTooLarge, "the transaction would take more than the \(database.limits.batchSize) bytes of a commit")
     }
   }
+}
+
+/// The metadata of a row that is written.
+struct EncodedMetadata {
+  /// As they stand in their family.
+  let bytes: [UInt8]
+  /// For hooks; nil where nobody hears.
+  var value: Any?
 }
 
 extension RowHeader {

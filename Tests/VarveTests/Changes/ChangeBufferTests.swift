@@ -6,7 +6,7 @@ import Testing
 struct ChangeBufferTests {
   private static func event(_ version: UInt64, rows: Int = 0) -> ChangeEvent {
     var changed = ChangeSet.Rows()
-    for row in 0..<rows { changed.states[BigEndian.bytes(UInt32(row))] = RowState(.inserted, before: nil) }
+    for row in 0..<rows { changed.states.set(RowState(.inserted, before: nil), for: BigEndian.bytes(UInt32(row))) }
     return .changes(
       ChangeSet(
         version: CommitVersion(version), time: 0, label: nil, isEverythingCleared: false, isFromFeed: false,

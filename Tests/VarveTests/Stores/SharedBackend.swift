@@ -113,10 +113,8 @@ private final class CountedSnapshot: StorageSnapshot {
 
   var version: CommitVersion { base.version }
 
-  func withValue<Result>(
-    of key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Result
-  ) throws -> Result? {
-    try base.withValue(of: key, in: family, body)
+  func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws {
+    try base.visit(key, in: family, body)
   }
 
   func values(of keys: [[UInt8]], in family: StorageFamily) throws -> [[UInt8]?] {

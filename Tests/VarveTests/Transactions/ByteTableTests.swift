@@ -19,22 +19,27 @@ struct ByteTableTests {
         let removed = table.remove(key)
         try #require(removed == model.removeValue(forKey: key), "seed \(seed), step \(step), key \(key)")
       } else {
-        let (previous, isNew) = table.set(step, for: key)
-        try #require(previous == model.updateValue(step, forKey: key), "seed \(seed), step \(step), key \(key)")
-        try #require(isNew == !order.contains(key), "seed \(seed), step \(step), key \(key)")
-        if isNew { order.append(key) }
+        let before = model[key]
+        let previous =
+          random.oneIn(2) ? table.set(step, for: key) : table.update(key) { $0.map { $0 + step } ?? step }
+        try #require(previous == before, "seed \(seed), step \(step), key \(key)")
+        model[key] = table[key]
+        try #require(table[key] == step || table[key] == before.map { $0 + step }, "seed \(seed), step \(step)")
+        if !order.contains(key) { order.append(key) }
       }
       try #require(table.count == model.count && table.isEmpty == model.isEmpty, "seed \(seed), step \(step)")
     }
     #expect(table.entries.map(\.key) == order, "seed \(seed)")
     #expect(table.entries.map(\.value) == order.map { model[$0] }, "seed \(seed)")
+    let pairs = table.pairs.map { [$0.key: $0.value] }
+    #expect(pairs == order.compactMap { key in model[key].map { [key: $0] } }, "seed \(seed)")
   }
 
   @Test func `an empty table has nothing, and nothing to remove`() {
     var table = ByteTable<Int>()
     #expect(table[[]] == nil && table[[1, 2, 3]] == nil && table.isEmpty)
     #expect(table.remove([1]) == nil)
-    #expect(table.set(1, for: []) == (nil, true))
+    #expect(table.set(1, for: []) == nil)
     #expect(table[[]] == 1 && table[[0]] == nil)
   }
 
