@@ -82,8 +82,10 @@ struct ExtensionRecord: Hashable, Sendable {
   /// What the names of an extension's families begin with. Volatile ones have names of their own, so that an
   /// extension that becomes persistent doesn't find its data in families that are emptied.
   static func familyPrefix(_ number: UInt32, isVolatile: Bool) -> String {
-    (isVolatile ? "volatile." : "") + "x.\(number)."
+    (isVolatile ? volatilePrefix : "") + "x.\(number)."
   }
+
+  static let volatilePrefix = "volatile."
 
   /// The number of the extension that a family belongs to; nil for a family of none.
   static func number(ofFamily name: String) -> UInt32? {

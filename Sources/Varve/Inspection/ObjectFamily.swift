@@ -9,7 +9,7 @@ public enum ObjectFamily: Sendable {
   /// One of an extension or of the scheduler: only their code knows how it is made.
   case foreign
 
-  private static let prefixes = ["x.", EngineBackend.volatilePrefix, "tasks."]
+  private static let prefixes = ["x.", ExtensionRecord.volatilePrefix, "tasks."]
 
   /// What a family of this name is; nil for one that does not belong to the database of objects.
   public init?(_ name: String) {
