@@ -375,11 +375,12 @@ struct CatchUpTests {
     #expect(found.count >= 4)
     for (index, point) in found.enumerated() {
       let policy: CrashPolicy = index % 2 == 0 ? .processKill : .keepRandomSectors
-      let again = try Self.open(point.image(seed: UInt64(index), policy: policy), seed: UInt64(index))
-      let lengths = Lengths()
-      let handle = try again.register(lengths, as: "lengths")
-      try expectRight(again, handle)
-      try again.close()
+      for program in Set(["1", versionTag]) {
+        let again = try Self.open(point.image(seed: UInt64(index), policy: policy), seed: UInt64(index))
+        let handle = try again.register(Lengths(versionTag: program), as: "lengths")
+        try expectRight(again, handle)
+        try again.close()
+      }
     }
   }
 
