@@ -1,8 +1,9 @@
 extension Database {
   /// Registers an extension, and returns when what it keeps is that of all rows.
   ///
-  /// Known by its name and of the same version it is ready at once; else it is built, chunk by chunk, while others
-  /// write. `progress` hears how far it is. Throws `.alreadyDefined`, `.unknownExtension` for a dependency,
+  /// Known by its name and of the same version it is ready at once, or behind what it missed while no program had it
+  /// registered, where it can catch up (`DatabaseExtension.catchesUp`); else it is built. Both happen chunk by chunk,
+  /// while others write. `progress` hears how far it is. Throws `.alreadyDefined`, `.unknownExtension` for a dependency,
   /// what the extension throws, `.readOnly`. On a read-only database it has to be on disk as this definition has
   /// it, else `.definitionDiffers`.
   @discardableResult
@@ -62,7 +63,9 @@ extension DatabaseCore {
   }
 
   func unregister(_ name: String) throws -> [String] {
-    let (gone, numbers) = try write(WriteTerms(label: "unregister \(name)")) { transaction in
+    // The families are gone for certain once they are dropped, and so must the record be.
+    let terms = WriteTerms(label: "unregister \(name)", durability: .power)
+    let (gone, numbers) = try write(terms) { transaction in
       guard let record = extensionCatalog.record(name) else {
         throw DatabaseError(.unknownExtension, "no extension is named \"\(name)\"")
       }

@@ -23,13 +23,6 @@ enum DatabaseLog {
       metadata: ["extension": "\(name)", "error": "\(error)"])
   }
 
-  /// The families of an extension that is built anew are empty, and could not be dropped.
-  static func keptFamilies(of name: String, _ error: any Error) {
-    logger.warning(
-      "an extension that is built anew goes on in its old families",
-      metadata: ["extension": "\(name)", "error": "\(error)"])
-  }
-
   /// An extension on disk was not registered before the first commit.
   static func staleExtension(path: String, name: String) {
     logger.notice(

@@ -1,8 +1,9 @@
 /// Registers an extension: makes sure that what it keeps is that of all rows, and goes on being that.
 ///
 /// # Steps
-/// 1. One commit writes its record with the state *building*, drops what it kept before where it is not of this
-///    definition, and from then on writers tell it of rows up to the watermark, which is before all rows.
+/// 1. One commit writes its record with the state *building*, empties what it kept before where that is not of this
+///    definition (its families are dropped once the commit is durable), and from then on writers tell it of rows up to
+///    the watermark, which is before all rows.
 /// 2. Chunk by chunk, each an ordinary write: the next rows as they are now are given to it as inserted, and the
 ///    watermark behind them moves with the same commit. Other writers come in between.
 /// 3. One commit says *ready*.
@@ -24,9 +25,14 @@ struct Registration<Definition: DatabaseExtension> {
 
   private var terms: WriteTerms { WriteTerms(label: "register \(name)") }
 
+  /// For a commit behind which families are dropped: those are gone for certain then, also after a loss of power, and
+  /// the record that says so must be there.
+  private var termsBeforeDrop: WriteTerms { WriteTerms(label: "register \(name)", durability: .power) }
+
   func run() throws -> Registered<Definition> {
-    let registered = try begin()
+    let (registered, isKept) = try begin()
     do {
+      if !isKept { try drop(registered) }
       try catchUp(registered)
       while try !step(registered) {}
     } catch {
@@ -38,12 +44,12 @@ struct Registration<Definition: DatabaseExtension> {
 
   // MARK: - The first commit
 
-  private func begin() throws -> RegisteredExtension {
+  private func begin() throws -> (RegisteredExtension, isKept: Bool) {
     guard ThreadFrame.transaction(of: core) == nil else {
       throw DatabaseError(
         .invalidArgument, "extension \"\(name)\" is registered inside of a transaction; register it before or behind")
     }
-    return try core.write(terms) { transaction in
+    return try core.write(termsBeforeDrop) { transaction in
       let list = core.extensions.list
       guard !name.isEmpty else { throw DatabaseError(.invalidArgument, "an extension's name is empty") }
       guard list[name] == nil else {
@@ -54,17 +60,19 @@ struct Registration<Definition: DatabaseExtension> {
           .unknownExtension, "\"\(name)\" depends on \"\(dependency)\", which is not registered; register it first")
       }
       try definition.check(registered: Dictionary(uniqueKeysWithValues: list.ordered.map { ($0.name, $0.definition) }))
-      let registered = try record(transaction, list)
+      let (registered, isKept) = try record(transaction, list)
       transaction.onApplied { _ in
         core.extensions.replace(list.ordered + [registered])
         core.extensionCatalog.noteRegistered(name)
       }
-      return registered
+      return (registered, isKept)
     }
   }
 
   /// Finds what it kept of use, or begins anew.
-  private func record(_ transaction: WriteTransaction, _ list: ExtensionList) throws -> RegisteredExtension {
+  private func record(
+    _ transaction: WriteTransaction, _ list: ExtensionList
+  ) throws -> (RegisteredExtension, isKept: Bool) {
     let known = core.extensionCatalog.record(name)
     let tag = fullTag(list)
     let number = known?.number ?? core.extensionCatalog.nextNumber
@@ -79,14 +87,14 @@ struct Registration<Definition: DatabaseExtension> {
       name: name, definition: definition, record: record, order: Int(number), backend: core.backend,
       catalogFamily: core.catalog.families.catalog, readySince: record.state == .ready ? .zero : nil)
     if !isKept {
-      clear(registered, transaction)
+      registered.empty(transaction)
       try save(record, transaction)
       transaction.pending.put(
         CatalogKey.nextExtension, BigEndian.bytes(max(core.extensionCatalog.nextNumber, number + 1)),
         in: core.catalog.families.catalog)
       transaction.onApplied { _ in core.extensionCatalog.noteGiven(number) }
     }
-    return registered
+    return (registered, isKept)
   }
 
   /// Whether what is on disk is of this definition, and whole, or can be made so.
@@ -101,13 +109,25 @@ struct Registration<Definition: DatabaseExtension> {
     }
   }
 
-  /// Empties what it kept with the transaction, so that a crash leaves it with its old record; and drops it behind
-  /// that, because its next parts may be of another kind.
-  private func clear(_ registered: RegisteredExtension, _ transaction: WriteTransaction) {
-    registered.empty(transaction)
-    transaction.onApplied { _ in
-      do { try registered.dropFamilies() } catch { DatabaseLog.keptFamilies(of: name, error) }
+  /// Drops the families of one that begins anew: its next parts may be of another kind. They were emptied by the commit
+  /// that said so: a crash leaves it whole with its old record, or empty with the new one.
+  private func drop(_ registered: RegisteredExtension) throws {
+    // Nobody writes to them meanwhile.
+    try core.write(terms) { _ in try registered.dropFamilies() }
+  }
+
+  /// It can't catch up.
+  private func beginAnew(_ registered: RegisteredExtension) throws {
+    try core.write(termsBeforeDrop) { transaction in
+      var record = registered.record
+      record.state = definition.isPopulated ? .building(watermark: []) : .ready
+      registered.empty(transaction)
+      try save(record, transaction)
+      let isReady = record.state == .ready
+      transaction.onApplied { [record] version in registered.set(record, readySince: isReady ? version : nil) }
     }
+    try drop(registered)
+    registered.set(BuildProgress(rowsDone: 0, rowsTotal: 0))
   }
 
   /// What it is built from: its own tag, and those of what it depends on, so that it is built anew with them.
@@ -136,34 +156,34 @@ struct Registration<Definition: DatabaseExtension> {
         rowLimit = min(2 * rowLimit, .max / 2)
         duration *= 2
       }
-      try core.write(terms) { transaction in
+      let isPossible = try core.write(terms) { transaction in
         try catchUp(registered, from: position, rowLimit, duration, transaction)
       }
+      guard isPossible else { return try beginAnew(registered) }
       progress?(registered.progress)
     }
   }
 
+  /// One chunk. False where it can't: nothing was done.
   private func catchUp(
     _ registered: RegisteredExtension, from position: FeedPosition, _ rowLimit: Int, _ duration: Duration,
     _ transaction: WriteTransaction
-  ) throws {
+  ) throws -> Bool {
     let catching = CatchingUp(core: core, definition: definition, name: name, registered: registered)
     var record = registered.record
     var progress = registered.progress
-    if let step = try catching.step(from: position, rowLimit: rowLimit, duration: duration, transaction) {
-      record.state = step.state
-      progress.rowsDone += step.count
-      // How much there is nobody knows before it was read.
-      progress.rowsTotal = progress.rowsDone + (record.state == .ready ? 0 : 1)
-    } else {
-      record.state = definition.isPopulated ? .building(watermark: []) : .ready
-      progress = BuildProgress(rowsDone: 0, rowsTotal: 0)
-      clear(registered, transaction)
+    guard let step = try catching.step(from: position, rowLimit: rowLimit, duration: duration, transaction) else {
+      return false
     }
+    record.state = step.state
+    progress.rowsDone += step.count
+    // How much there is nobody knows before it was read.
+    progress.rowsTotal = progress.rowsDone + (record.state == .ready ? 0 : 1)
     try save(record, transaction)
     registered.set(progress)
     let state = record.state
     transaction.onApplied { version in registered.set(record, readySince: state == .ready ? version : nil) }
+    return true
   }
 
   // MARK: - The chunks
@@ -228,7 +248,7 @@ struct Registration<Definition: DatabaseExtension> {
       }
       return
     }
-    try core.write(terms) { transaction in
+    try core.write(termsBeforeDrop) { transaction in
       transaction.pending.delete(CatalogKey.databaseExtension(name), in: core.catalog.families.catalog)
       transaction.onApplied { _ in
         core.extensions.replace(core.extensions.list.ordered.filter { $0.name != name })

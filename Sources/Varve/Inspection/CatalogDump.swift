@@ -64,7 +64,8 @@ struct CatalogDump {
     let state =
       switch record.state {
       case .ready: "ready"
-      case .stale: "stale"
+      case .stale(nil): "stale, to be built anew"
+      case .stale(let position?): "stale since commit \(position.version)"
       case .building(let watermark) where watermark.isEmpty: "building, no row done"
       case .building(let watermark):
         // Its first four bytes are the collection's id.

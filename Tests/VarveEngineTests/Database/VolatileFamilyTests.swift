@@ -131,6 +131,23 @@ struct VolatileFamilyTests {
     try engine.close()
   }
 
+  @Test func `what was flushed of a mixed batch is not replayed once more`() throws {
+    let disk = CrashFileSystem(seed: 1)
+    let (engine, _) = try Self.open(disk)
+    let family = try Self.makeVolatile(engine)
+    let list = try engine.createFamily("list", options: FamilyOptions(mergeOperator: "varve.append"))
+    var batch = WriteBatch()
+    try batch.merge([1], [7], in: list)
+    for index in 0..<5 { try batch.put(Self.key(index), [1], in: family) }
+    let sequence = try engine.write(batch)
+    try engine.flush()
+    #expect(engine.tree.state.families[list.id]?.flushedSequence == sequence)
+    let (again, _) = try Self.open(disk.crashImage(seed: 1, policy: .processKill), seed: 2)
+    #expect(try again.get([1], in: again.family(named: "list")) == [7])
+    try again.close()
+    try engine.close()
+  }
+
   @Test func `a commit of volatile entries alone is not logged, and waits for no sync`() throws {
     let disk = CrashFileSystem(seed: 1)
     let (engine, _) = try Self.open(disk)
@@ -189,6 +206,9 @@ struct VolatileFamilyTests {
     executor.runAll()
     #expect(engine.tree.state.oldestLog > first)
     #expect(engine.pipeline.bytesLoggedAgain == 0)
+    // Nor for one that waits to be flushed.
+    engine.pipeline.lead { engine.pipeline.memory.freeze(family.state) }
+    #expect(family.state.frozen.count == 1 && family.state.oldestSegment == nil)
     #expect(family.state.version.tableCount == 0)
     #expect(try engine.get([1], in: family) == [1])
     try engine.close()
@@ -216,6 +236,9 @@ struct VolatileFamilyTests {
     #expect(rows.count == 700)
     #expect((0..<700).allSatisfy { rows[Self.key($0)]?.first == ($0 < 600 ? 2 : 1) })
     faults.clear()
+    let state = engine.tree.state
+    #expect(state.snapshotEdit().addedTables.isEmpty, "what a roll would write")
+    #expect(state.families[family.id]?.flushedSequence == .zero)
     #expect(try ManifestTail(directory: Self.path, fileSystem: disk).state.tableCount == 0)
     // Rolled or not.
     let other = try engine.createFamily("other")

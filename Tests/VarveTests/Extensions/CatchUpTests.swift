@@ -336,6 +336,54 @@ struct CatchUpTests {
     #expect(told.count >= 4_000 && rest <= 1_002)
   }
 
+  /// Opens the database of a simulated machine.
+  private static func open(_ disk: CrashFileSystem, seed: UInt64) throws -> Database {
+    let executor = SteppedExecutor(seed: seed, clock: ManualClock(1_000_000_000))
+    let numbers = Mutex(SeededRandom(seed: seed))
+    var options = EngineOptions()
+    options.memtableSize = 256 << 10
+    options.cacheSize = 1 << 20
+    options.logSegmentSize = 256 << 10
+    let engine = try Engine.open(
+      at: "/db", options: options,
+      environment: EngineEnvironment(
+        fileSystem: disk, clock: executor.clock, random: { numbers.withLock { $0.next() } },
+        makeExecutor: { _ in executor }))
+    return try Database.open(try EngineBackend(engine), path: "/db")
+  }
+
+  @Test(arguments: ["1", "2"])
+  func `wherever the machine stops in it, a later program finds it right`(versionTag: String) throws {
+    let disk = CrashFileSystem(seed: 3)
+    var database = try Self.open(disk, seed: 3)
+    try fill(database, 0..<100)
+    _ = try database.register(Lengths(), as: "lengths")
+    try database.close()
+    database = try Self.open(disk, seed: 4)
+    try fill(database, 0..<1_200, "changed")
+    try database.write { tx in try tx.remove(key: 50, in: "notes") }
+    let points = Mutex<[CrashPoint]>([])
+    disk.observe { _, capture in
+      let point = capture()
+      points.withLock { $0.append(point) }
+    }
+    // Catches up, or as another version begins anew.
+    _ = try database.register(Lengths(versionTag: versionTag), as: "lengths")
+    disk.observe(nil)
+    try database.close()
+    let found = points.withLock { $0 }
+    #expect(found.count >= 4)
+    for (index, point) in found.enumerated() {
+      let policy: CrashPolicy = index % 2 == 0 ? .processKill : .keepRandomSectors
+      for program in Set(["1", versionTag]) {
+        let again = try Self.open(point.image(seed: UInt64(index), policy: policy), seed: UInt64(index))
+        let handle = try again.register(Lengths(versionTag: program), as: "lengths")
+        try expectRight(again, handle)
+        try again.close()
+      }
+    }
+  }
+
   @Test func `rows that it writes itself while it catches up are not missed`() throws {
     try begin { try fill($0, 5..<7, "changed") }
     try with { database in
