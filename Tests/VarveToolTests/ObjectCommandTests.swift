@@ -228,6 +228,7 @@ struct ObjectCommandTests {
     #expect(lines.contains("collection \"books\": id 1, keys string, coder binary, storage shared"))
     #expect(lines.contains("next collection id: 2") && lines.contains("next extension number: 3"))
     #expect(lines.contains("first row id that is not reserved: 65537"))
+    #expect(lines.contains("additions of collections and versions: 1"))
     #expect(lines.contains("shape 4: {\"pages\", \"by\"}"))
     #expect(lines.contains("extension \"counter \\\"1\\\"\": number 1, ready, layout 1, version \"v\""))
     #expect(

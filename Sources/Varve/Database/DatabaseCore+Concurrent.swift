@@ -19,11 +19,11 @@ extension DatabaseCore {
       let result: Result
       do {
         result = try ThreadFrame.run(transaction, body)
+        try writer.acquire(terms.label, timeout: options.writerTimeout)
       } catch {
         rollBack(transaction)
         throw error
       }
-      try writer.acquire(terms.label, timeout: options.writerTimeout)
       if let commit = try applyHoldingWriter(transaction, terms) {
         try commit.wait(in: self)
         return result

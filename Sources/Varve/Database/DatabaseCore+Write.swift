@@ -61,6 +61,7 @@ extension DatabaseCore {
     if transaction.isUnchanged {
       for handler in transaction.appliedHandlers { handler(transaction.version) }
       let completions = transaction.completions
+      for hearing in transaction.extensions.values { hearing.didCommit() }
       transaction.end()
       return AppliedCommit(number: nil, ticket: nil, completions: completions)
     }

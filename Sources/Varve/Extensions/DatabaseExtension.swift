@@ -159,7 +159,8 @@ public protocol ExtensionTransaction: AnyObject {
   func flushPendingChanges() throws -> Bool
   /// What a commit changed, for its change set; nil: nothing.
   func takeChanges() -> (any Sendable)?
-  /// The transaction was committed.
+  /// The transaction was committed, or had nothing to commit. Of this and `didRollBack` one comes, once, at the end of
+  /// each write that has asked for the extension; none at the end of a read.
   func didCommit()
   /// The transaction was rolled back.
   func didRollBack()

@@ -30,6 +30,8 @@ struct CatalogDump {
     let rest = key.count - 1
     switch key.first {
     case CatalogKey.format.first where rest == 0: return "format \(try number(value, as: UInt32.self))"
+    case CatalogKey.generation.first where rest == 0:
+      return "additions of collections and versions: \(try number(value, as: UInt32.self))"
     case CatalogKey.rowIDs.first where rest == 0:
       return "first row id that is not reserved: \(try number(value, as: UInt64.self))"
     case CatalogKey.nextCollection.first where rest == 0:

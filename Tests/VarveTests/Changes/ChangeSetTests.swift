@@ -124,7 +124,7 @@ import Testing
 
   // MARK: - Several changes of one row
 
-  @Test func `a row that was set and removed in one transaction is among the removed`() async throws {
+  @Test func `REC 88: a row that was set and removed in one transaction is among the removed`() async throws {
     let sets = try await changes { tx throws in
       try tx.set(ChangedNote(""), key: "a", in: "notes")
       try tx.remove(key: "a", in: "notes")
@@ -159,7 +159,9 @@ import Testing
 
   // MARK: - Clearing
 
-  @Test func `of a cleared collection every key has changed, and what was set behind that is inserted`() async throws {
+  @Test func `REC 88: of a cleared collection every key has changed, and what was set behind that is inserted`()
+    async throws
+  {
     try fill()
     let sets = try await changes { tx throws in
       try tx.touchRow(key: "c", in: "notes")
@@ -237,7 +239,7 @@ import Testing
 
   // MARK: - What never happened
 
-  @Test func `nothing is told of what was rolled back or has thrown`() async throws {
+  @Test func `REC 86: nothing is told of what was rolled back or has thrown`() async throws {
     var told = database.changes().makeAsyncIterator()
     try database.change { tx throws in
       try tx.set(ChangedNote(""), key: "a", in: "notes")
@@ -280,7 +282,7 @@ import Testing
     }
   }
 
-  @Test func `a commit that changes nothing is not told`() async throws {
+  @Test func `REC 86: a commit that changes nothing is not told`() async throws {
     try fill()
     var told = database.changes().makeAsyncIterator()
     try database.change { tx throws in

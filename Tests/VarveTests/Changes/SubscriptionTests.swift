@@ -212,7 +212,7 @@ import VarveEngine
     #expect(try await iterator.next(3) == ["~a", "~a", "~a"])
   }
 
-  @Test func `a commit that is not acknowledged is told to nobody`() async throws {
+  @Test func `REC 87: a commit that is not acknowledged is told to nobody`() async throws {
     let gate = Gate()
     let engine = try Engine.open(at: "/gated", environment: .inMemory())
     let database = try Database.open(GatedBackend(try EngineBackend(engine), gate), path: "/gated")

@@ -22,7 +22,7 @@ struct ConnectionTests {
     try connection.read { tx in try tx.object(Book.self, key: key, in: "books")?.title }
   }
 
-  @Test func `objects are kept until their row changes`() throws {
+  @Test func `1.1: objects are kept until their row changes`() throws {
     let connection = database.connection()
     try set("Emma", 1)
     try set("Ulysses", 2)
@@ -39,7 +39,7 @@ struct ConnectionTests {
     #expect(connection.cachedCount == 0)
   }
 
-  @Test func `the least recently used go first`() throws {
+  @Test func `1.1: the least recently used go first`() throws {
     let connection = database.connection(cacheLimit: 2)
     for key in 1...3 { try set("t\(key)", key) }
     for key in [1, 2, 1, 3] { _ = try title(connection, key) }
@@ -49,7 +49,7 @@ struct ConnectionTests {
     #expect(none.cachedCount == 0)
   }
 
-  @Test func `an instant that is held stays, and its cache with it`() throws {
+  @Test func `1.1, REC 89: an instant that is held stays, and its cache with it`() throws {
     let connection = database.connection()
     try set("old", 1)
     try connection.beginLongLivedRead()

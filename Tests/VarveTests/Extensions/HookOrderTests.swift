@@ -68,7 +68,10 @@ struct HookOrderTests {
   private let record = Record()
   init() throws { database = try Database.inMemory() }
 
-  @Test func `every operation on a row calls its hooks, before and behind, with the row as it will be or is`() throws {
+  @Test
+  func `1.2, REC 95: every operation on a row calls its hooks, before and behind, with the row as it will be or is`()
+    throws
+  {
     try database.register(Recorder(name: "r", record: record), as: "r")
     try database.write { tx in try tx.set("a", key: 1, in: "c") }
     #expect(record.take() == ["r willInsert c/1: a -, there is nothing", "r didInsert c/1: a -, there is a"])
@@ -89,7 +92,7 @@ struct HookOrderTests {
     #expect(record.take() == ["r willRemove c/1: d 6, there is d", "r didRemove c/1"])
   }
 
-  @Test func `what does nothing calls no hook`() throws {
+  @Test func `REC 85: what does nothing calls no hook`() throws {
     try database.register(Recorder(name: "r", record: record), as: "r")
     try database.write { tx in
       try tx.replaceObject("a", key: 1, in: "c")
@@ -107,7 +110,7 @@ struct HookOrderTests {
     #expect(record.take() == [])
   }
 
-  @Test func `many rows are told of one by one, all rows of all collections once`() throws {
+  @Test func `REC 95: many rows are told of one by one, all rows of all collections once`() throws {
     try database.register(Recorder(name: "r", record: record), as: "r")
     try database.write { tx in
       for key in 1...4 { try tx.set("x", key: key, in: "c") }
@@ -122,7 +125,7 @@ struct HookOrderTests {
     #expect(record.take() == ["r willRemoveAll", "r didRemoveAll"])
   }
 
-  @Test func `dependencies hear first, then who was registered first, also behind a reopening`() throws {
+  @Test func `1.2, REC 100: dependencies hear first, then who was registered first, also behind a reopening`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     func register(_ database: Database, _ name: String, _ dependencies: [String] = []) throws {
@@ -185,7 +188,7 @@ struct HookOrderTests {
     #expect(object == "good")
   }
 
-  @Test func `extensions that never settle are stopped, and named`() throws {
+  @Test func `REC 100: extensions that never settle are stopped, and named`() throws {
     struct Restless: DatabaseExtension {
       var versionTag: String { "" }
       func makeTransaction(_ context: ExtensionContext) -> RestlessTransaction { RestlessTransaction(context) }
@@ -211,7 +214,7 @@ struct HookOrderTests {
     #expect(try database.read { tx throws in try tx.count() } == 0)
   }
 
-  @Test func `settings are kept by their kind, on disk or in memory`() throws {
+  @Test func `1.2: settings are kept by their kind, on disk or in memory`() throws {
     struct Keeper: DatabaseExtension {
       var versionTag: String { "" }
       func makeTransaction(_ context: ExtensionContext) -> KeeperTransaction { KeeperTransaction(context) }

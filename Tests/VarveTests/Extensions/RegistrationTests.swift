@@ -58,7 +58,7 @@ struct RegistrationTests {
     for (word, wanted) in expected { #expect(try count(database, words, word) == wanted, "\(word)") }
   }
 
-  @Test func `another version builds it anew, the same one keeps it`() throws {
+  @Test func `1.2: another version builds it anew, the same one keeps it`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     for (tag, isBuilt) in [("1", true), ("1", false), ("2", true), ("2", false)] {
@@ -75,7 +75,7 @@ struct RegistrationTests {
     }
   }
 
-  @Test func `one that missed a commit is stale, and built anew`() throws {
+  @Test func `1.2: one that missed a commit is stale, and built anew`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     var database = try Database.open(at: path)
@@ -92,7 +92,7 @@ struct RegistrationTests {
     try database.close()
   }
 
-  @Test func `a build that throws leaves nothing`() throws {
+  @Test func `1.2: a build that throws leaves nothing`() throws {
     let database = try Database.inMemory()
     try fill(database, 0..<3_000)
     try database.write { tx in try tx.set("forbidden", key: 2_500, in: "notes") }
@@ -103,7 +103,7 @@ struct RegistrationTests {
     #expect(try count(database, words, "forbidden") == 1)
   }
 
-  @Test func `unregistering drops what it keeps, and a second registration begins anew`() throws {
+  @Test func `1.2: unregistering drops what it keeps, and a second registration begins anew`() throws {
     let database = try Database.inMemory()
     try fill(database, 0..<70)
     let words = try database.register(WordCount(), as: "words")

@@ -23,7 +23,7 @@ struct PersistableTests {
   // MARK: - Calls of the transaction
 
   @Test(arguments: StorePlace.allCases)
-  func `items are written, read and removed by calls of the transaction`(place: StorePlace) throws {
+  func `2.3: items are written, read and removed by calls of the transaction`(place: StorePlace) throws {
     let open = try place.open()
     try open.writing { tx throws in
       #expect(try tx.write(Self.items[0]) == Self.items[0])
@@ -43,7 +43,7 @@ struct PersistableTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `items are found by their rows too`(place: StorePlace) throws {
+  func `2.1: items are found by their rows too`(place: StorePlace) throws {
     let open = try filled(place)
     try open.reading { tx throws in
       let row = try Self.items[1].rowKey
@@ -60,7 +60,7 @@ struct PersistableTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `metadata is read with its item, and alone`(place: StorePlace) throws {
+  func `2.1: metadata is read with its item, and alone`(place: StorePlace) throws {
     let open = try filled(place)
     try open.reading { tx throws in
       #expect(try tx.read(1, as: Photo.self) == Self.photos[0])
@@ -73,7 +73,7 @@ struct PersistableTests {
     }
   }
 
-  @Test func `an item is written as it is: without metadata its row has none then`() throws {
+  @Test func `2.3: an item is written as it is: without metadata its row has none then`() throws {
     let open = try filled()
     try open.writing { tx throws in
       var photo = try #require(try tx.read(1, as: Photo.self))
@@ -113,7 +113,7 @@ struct PersistableTests {
   // MARK: - Calls of the item
 
   @Test(arguments: StorePlace.allCases)
-  func `items are written, read and removed by their own calls in a transaction`(place: StorePlace) throws {
+  func `2.4: items are written, read and removed by their own calls in a transaction`(place: StorePlace) throws {
     let open = try place.open()
     try open.writing { tx throws in
       #expect(try Self.items[0].write(to: tx) == Self.items[0])
@@ -137,7 +137,7 @@ struct PersistableTests {
     }
   }
 
-  @Test func `what exists is told from what is missing, in order, with repetitions`() async throws {
+  @Test func `2.4: what exists is told from what is missing, in order, with repetitions`() async throws {
     let open = try filled()
     let keys = ["k2", "x", "k1", "x", "k2", "y"]
     try open.reading { tx throws in
@@ -195,13 +195,13 @@ struct PersistableTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `each call has a form on the database that waits on its thread`(place: StorePlace) throws {
+  func `2.3, 2.4: each call has a form on the database that waits on its thread`(place: StorePlace) throws {
     let open = try place.open()
     try waitingForms(open.database)
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `each call has a form on the database for tasks`(place: StorePlace) async throws {
+  func `2.3, 2.4: each call has a form on the database for tasks`(place: StorePlace) async throws {
     let open = try place.open()
     let database = open.database
     #expect(try await database.write(Self.items[0]) == Self.items[0])
@@ -236,7 +236,7 @@ struct PersistableTests {
     #expect(try await database.readAll(Photo.self).isEmpty)
   }
 
-  @Test func `a sequence is one transaction: where one item can't be written, none is`() async throws {
+  @Test func `2.4: a sequence is one transaction: where one item can't be written, none is`() async throws {
     struct Measure: Persistable {
       static let collection = "measures"
       var id: Double
@@ -298,7 +298,7 @@ struct PersistableTests {
   // MARK: - Operations and closures
 
   @Test(arguments: StorePlace.allCases)
-  func `operations write and remove when a queue runs them`(place: StorePlace) async throws {
+  func `2.4: operations write and remove when a queue runs them`(place: StorePlace) async throws {
     let open = try place.open()
     let queue = OperationQueue()
     queue.maxConcurrentOperationCount = 1
@@ -329,7 +329,7 @@ struct PersistableTests {
     #expect(operation.isFinished)
   }
 
-  @Test func `closures are handed to transactions`() async throws {
+  @Test func `2.5: closures are handed to transactions`() async throws {
     let open = try StorePlace.memory.open()
     let database = open.database
     #expect(try await database.write(Self.items[0].write()) == Self.items[0])
@@ -357,7 +357,7 @@ struct PersistableTests {
     #expect(await errorCode { try await photos.insert(Self.photos[2]) } == .alreadyExists)
   }
 
-  @Test func `items of classes are items`() async throws {
+  @Test func `2.2: items of classes are items`() async throws {
     let open = try StorePlace.memory.open()
     try await Keeper(id: 1, metadata: "first").write(to: open.database)
     let keeper = try #require(try await Keeper.read(from: open.database).byKey(1))

@@ -19,6 +19,7 @@ final class SharedBackend: StorageBackend {
 
   private struct Interruption {
     var body: (@Sendable () -> Void)?
+    var refusal: DatabaseError?
   }
 
   init(isInMemory: Bool = true, isReadOnly: Bool = false) throws {
@@ -60,6 +61,9 @@ final class SharedBackend: StorageBackend {
   /// Calls `body` once: behind the next page of objects that is read, on the thread that reads it.
   func whenPaged(_ body: @escaping @Sendable () -> Void) { interruption.withLock { $0.body = body } }
 
+  /// Throws `error` instead of the next commit.
+  func refuseNext(_ error: DatabaseError) { interruption.withLock { $0.refusal = error } }
+
   fileprivate func interrupt() {
     // Taken out before it is called: what it does may read pages.
     let body = interruption.withLock { interruption in
@@ -84,6 +88,11 @@ final class SharedBackend: StorageBackend {
   func commit(
     _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
   ) throws -> any StorageTicket {
+    let refusal = interruption.withLock { interruption in
+      defer { interruption.refusal = nil }
+      return interruption.refusal
+    }
+    if let refusal { throw refusal }
     note { $0.commits += 1 }
     var check = check
     if let counted = check?.snapshot as? CountedSnapshot { check?.snapshot = counted.base }

@@ -48,7 +48,7 @@ struct TransactionRuleTests {
     #expect(seen == [7])
   }
 
-  @Test func `rollback leaves no trace, and the closure goes on reading its writes`() throws {
+  @Test func `1.1, REC 86: rollback leaves no trace, and the closure goes on reading its writes`() throws {
     let told = Mutex(0)
     var seen = 0
     try database.write { tx in

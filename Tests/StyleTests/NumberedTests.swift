@@ -1,0 +1,47 @@
+import Foundation
+import Testing
+
+/// Tests that answer a numbered list: what went wrong in the systems that this one means to surpass. A test carries the
+/// number in its name, `D7: …` or `1.1, REC 89: …`; what belongs to a later part stands here with its reason.
+struct NumberedTests {
+  private static let tests = Repository.files(in: ["Tests/VarveTests"], ["swift"])
+
+  /// The numbers that names of tests begin with.
+  private static func numbers(_ files: [SourceFile]) -> Set<String> {
+    var numbers: Set<String> = []
+    for line in files.flatMap(\.lines) {
+      guard let name = line.firstRange(of: "func `"), let colon = line.firstRange(of: ": ") else { continue }
+      guard name.upperBound < colon.lowerBound else { continue }
+      for number in line[name.upperBound..<colon.lowerBound].split(separator: ",") {
+        numbers.insert(number.trimmingCharacters(in: .whitespaces))
+      }
+    }
+    return numbers
+  }
+
+  @Test func `every defect of stores has a test with its number`() {
+    // D2: an index whose key path means something else than before. There are no indexes yet.
+    let expected = (1...17).filter { $0 != 2 }.map { "D\($0)" }
+    let missing = Set(expected).subtracting(Self.numbers(Self.tests))
+    #expect(missing.isEmpty, "\(missing.sorted())")
+  }
+
+  @Test func `every recommendation on rows, transactions and extensions has a test with its number`() {
+    // 91 to 94 are about secondary indexes.
+    let recommendations = (Array(85...90) + Array(95...100)).map { "REC \($0)" }
+    let sections = ["1.1", "1.2", "2.1", "2.2", "2.3", "2.4", "2.5"]
+    let missing = Set(recommendations + sections).subtracting(Self.numbers(Self.tests))
+    #expect(missing.isEmpty, "\(missing.sorted())")
+  }
+
+  @Test func `numbers are read from the names of tests alone`() {
+    let text = """
+      // D1: not a test
+      @Test func `1.1, REC 89: two numbers`() {}
+      func `D7: one`(place: Place) { print("D8: none") }
+      func `a sentence without`() {}
+      """
+    let found = Self.numbers([SourceFile(path: "Tests/A.swift", text: text)])
+    #expect(found == ["1.1", "REC 89", "D7"])
+  }
+}

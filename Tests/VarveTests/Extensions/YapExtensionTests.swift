@@ -1,0 +1,242 @@
+import EngineTestSupport
+import Synchronization
+import Testing
+import Varve
+
+/// What programs that come from YapDatabase rely on, by the numbers of the study's sections and recommendations:
+/// extensions. Other suites have what their tests' names say, and `YapRowTests` the rows.
+struct YapExtensionTests {
+  /// What was heard, in order.
+  final class Record: Sendable {
+    private let lines = Mutex<[String]>([])
+    func add(_ line: String) { lines.withLock { $0.append(line) } }
+    func take() -> [String] {
+      lines.withLock { lines in
+        defer { lines = [] }
+        return lines
+      }
+    }
+  }
+
+  /// Says of the end of each write how it ended, refuses neighbours, and can fail to begin.
+  struct Probe: DatabaseExtension {
+    struct Broken: Error {}
+    struct Neighbour: Error {}
+    let record: Record
+    var isAlone = false
+    var isConcurrent = false
+    var isBroken: @Sendable () -> Bool = { false }
+    var versionTag: String { "1" }
+    var isPopulated: Bool { false }
+    func check(registered: [String: any DatabaseExtension]) throws {
+      if isAlone, registered.values.contains(where: { $0 is Probe }) { throw Neighbour() }
+    }
+    func makeTransaction(_ context: ExtensionContext) throws -> ProbeTransaction {
+      if isBroken() { throw Broken() }
+      return ProbeTransaction(record)
+    }
+  }
+
+  final class ProbeTransaction: ExtensionTransaction {
+    typealias Definition = Probe
+    private let record: Record
+    init(_ record: Record) { self.record = record }
+    func didInsert(_ row: Row) throws { record.add("inserted \(row.key)") }
+    func didCommit() { record.add("committed") }
+    func didRollBack() { record.add("rolled back") }
+  }
+
+  struct Stop: Error {}
+  private let database: Database
+  private let record = Record()
+  init() throws { database = try Database.inMemory() }
+
+  private func set(_ key: Int, in collection: String = "c") throws {
+    try database.write { tx in try tx.set("x", key: key, in: collection) }
+  }
+
+  // MARK: - 1.2
+
+  @Test func `1.2: each write that has asked for an extension ends it once, as committed or as rolled back`() throws {
+    let probe = try database.register(Probe(record: record), as: "probe")
+    _ = record.take()
+    try set(1)
+    #expect(record.take() == ["inserted c/1", "committed"])
+    #expect(throws: Stop.self) {
+      try database.write { tx in
+        try tx.set("x", key: 2, in: "c")
+        throw Stop()
+      }
+    }
+    #expect(record.take() == ["inserted c/2", "rolled back"])
+    try database.write { tx in
+      try tx.set("x", key: 2, in: "c")
+      tx.rollback()
+    }
+    #expect(record.take() == ["inserted c/2", "rolled back"])
+    try database.write { tx in _ = try tx[probe] }
+    #expect(record.take() == ["committed"], "there was nothing to commit")
+    try database.read { tx in _ = try tx[probe] }
+    try database.write { tx in _ = try tx.count() }
+    #expect(record.take() == [], "a read, and a write that has not asked for it")
+  }
+
+  @Test func `1.2: a write side by side that does not get the writer ends as rolled back`() throws {
+    var options = DatabaseOptions()
+    options.writerTimeout = .milliseconds(20)
+    let database = try Database.inMemory(options: options)
+    try database.register(Probe(record: record, isConcurrent: true), as: "probe")
+    let code = Mutex<DatabaseError.Code?>(nil)
+    try database.write { _ in
+      try otherThread {
+        let thrown = errorCode { try database.writeConcurrently { tx in try tx.set("x", key: 1, in: "c") } }
+        code.withLock { $0 = thrown }
+      }
+    }
+    #expect(code.withLock { $0 } == .writerBusy)
+    #expect(record.take() == ["inserted c/1", "rolled back"])
+  }
+
+  @Test func `1.2: a name is given once, and an extension may refuse its neighbours`() throws {
+    try database.register(Probe(record: record), as: "probe")
+    #expect(errorCode { try database.register(Probe(record: record), as: "probe") } == .alreadyDefined)
+    #expect(errorCode { try database.register(Probe(record: record), as: "") } == .invalidArgument)
+    #expect(throws: Probe.Neighbour.self) { try database.register(Probe(record: record, isAlone: true), as: "alone") }
+    #expect(database.registeredExtensions == ["probe"] && database.knownExtensions == ["probe"])
+    try set(1)
+    #expect(record.take().contains("inserted c/1"))
+    #expect(throws: DatabaseError.self) {
+      try database.write { tx in try database.register(Probe(record: record), as: "inside") }
+    }
+  }
+
+  @Test func `1.2: one that is asked for while it is built says so, and how far it is`() throws {
+    try database.write { tx in for key in 0..<3_000 { try tx.set("a word", key: key, in: "notes") } }
+    // The handle is the name: it stands for the next registration too.
+    let words = try database.register(WordCount(), as: "words")
+    try database.unregister("words")
+    let errors = Mutex<[DatabaseError]>([])
+    let database = database
+    try database.register(WordCount(), as: "words") { progress in
+      guard progress.rowsDone > 0, progress.rowsDone < 3_000 else { return }
+      do {
+        _ = try database.read { tx in try tx[words].count(of: "word") }
+      } catch {
+        errors.withLock { errors in if let error = error as? DatabaseError { errors.append(error) } }
+      }
+    }
+    let thrown = errors.withLock { $0 }
+    #expect(thrown.count >= 2 && thrown.allSatisfy { $0.code == .notReady && $0.message.contains("3000") })
+    #expect(try database.read { tx in try tx[words].count(of: "word") } == 3_000)
+  }
+
+  // MARK: - Recommendations
+
+  @Test func `REC 97: an extension that can't begin throws why, and is never just not there`() throws {
+    let isBroken = Mutex(false)
+    let probe = try database.register(
+      Probe(record: record, isBroken: { isBroken.withLock { $0 } }), as: "probe")
+    try set(1)
+    isBroken.withLock { $0 = true }
+    #expect(throws: Probe.Broken.self) { _ = try database.read { tx in _ = try tx[probe] } }
+    #expect(throws: Probe.Broken.self) { try set(2) }
+    #expect(try database.read { tx in try tx.keys(Int.self, in: "c") } == [1], "nothing is written past it")
+    isBroken.withLock { $0 = false }
+    try set(2)
+    #expect(try database.read { tx in try tx.keys(Int.self, in: "c") } == [1, 2])
+    try database.unregister("probe")
+    #expect(errorCode { _ = try database.read { tx in _ = try tx[probe] } } == .unknownExtension)
+  }
+
+  @Test func `REC 98: a connection that holds an instant before the registration gets an error until it moves`() throws
+  {
+    try set(1, in: "notes")
+    let connection = database.connection()
+    try connection.beginLongLivedRead()
+    let words = try database.register(WordCount(), as: "words")
+    func count(_ connection: Connection) throws -> Int { try connection.read { tx in try tx[words].count(of: "x") } }
+    #expect(errorCode { _ = try count(connection) } == .notReady)
+    #expect(try count(database.connection()) == 1)
+    try connection.advance()
+    #expect(try count(connection) == 1)
+  }
+
+  @Test func `REC 99: an extension is given rows that nobody can decode, too`() throws {
+    try database.write { tx in
+      try tx.set("text", key: 1, in: "c")
+      try tx.set([1, 2], key: 2, in: "c")
+    }
+    struct Keys: DatabaseExtension {
+      let record: Record
+      var versionTag: String { "1" }
+      func makeTransaction(_ context: ExtensionContext) -> KeysTransaction { KeysTransaction(record) }
+    }
+    final class KeysTransaction: ExtensionTransaction {
+      typealias Definition = Keys
+      private let record: Record
+      init(_ record: Record) { self.record = record }
+      func didInsert(_ row: Row) throws {
+        record.add("\(row.key) \((try? row.object(as: String.self)) ?? "undecoded")")
+      }
+    }
+    try database.register(Keys(record: record), as: "keys")
+    #expect(record.take() == ["c/1 text", "c/2 undecoded"])
+  }
+
+  /// Writes a row at the end of a transaction in which rows of a collection came.
+  struct Echo: DatabaseExtension {
+    let name: String
+    let hears: String
+    let writes: String
+    let record: Record
+    var versionTag: String { "1" }
+    var isPopulated: Bool { false }
+    func makeTransaction(_ context: ExtensionContext) -> EchoTransaction { EchoTransaction(self, context) }
+  }
+
+  final class EchoTransaction: ExtensionTransaction {
+    typealias Definition = Echo
+    private let echo: Echo
+    private let context: ExtensionContext
+    var pendingState = 0
+    init(_ echo: Echo, _ context: ExtensionContext) {
+      self.echo = echo
+      self.context = context
+    }
+    func didInsert(_ row: Row) throws { if row.key.collection == echo.hears { pendingState += 1 } }
+    func flushPendingChanges() throws -> Bool {
+      echo.record.add("\(echo.name) \(pendingState)")
+      if pendingState == 0 { return false }
+      pendingState = 0
+      try context.writeTransaction?.set(echo.name, key: 1, in: echo.writes)
+      return true
+    }
+  }
+
+  @Test func `REC 100: at the end extensions write in the order of their registration, until none does any more`()
+    throws
+  {
+    // By name it would be the other way round: "a" feeds "z", which was registered first.
+    try database.register(Echo(name: "z", hears: "middle", writes: "last", record: record), as: "z")
+    try database.register(Echo(name: "a", hears: "first", writes: "middle", record: record), as: "a")
+    _ = record.take()
+    try set(5, in: "first")
+    #expect(record.take() == ["z 0", "a 1", "z 1", "a 0", "z 0", "a 0"])
+    let rows = try database.read { tx in try ["middle", "last"].map { try tx.object(String.self, key: 1, in: $0) } }
+    #expect(rows == ["a", "z"])
+  }
+
+  @Test func `1.2: what is pending in an extension goes back with a savepoint`() throws {
+    try database.register(Echo(name: "e", hears: "first", writes: "last", record: record), as: "e")
+    _ = record.take()
+    try database.write { tx in
+      try tx.set("x", key: 1, in: "other")
+      try? tx.savepoint {
+        try tx.set("x", key: 1, in: "first")
+        throw Stop()
+      }
+    }
+    #expect(record.take() == ["e 0"])
+    #expect(try database.read { tx in try tx.contains(key: 1, in: "last") } == false)
+  }
+}
