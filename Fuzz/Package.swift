@@ -4,7 +4,7 @@ import PackageDescription
 // The fuzzers are a package of their own: nothing of the engine depends on them. Their targets are also
 // compiled into the engine's tests (`VarveEngineFuzzTests`), which replay every input that is kept.
 //
-// They look into the engine: build with -enable-testing. `Fuzz/run` does.
+// They look into the engine and the object floor: build with -enable-testing. `Fuzz/run` does.
 
 let settings: [SwiftSetting] = [
   .swiftLanguageMode(.v6),
@@ -25,7 +25,8 @@ let package = Package(
   dependencies: [.package(name: "varve", path: "../")],
   targets: [
     .target(
-      name: "FuzzTargets", dependencies: [.product(name: "VarveEngine", package: "varve")],
+      name: "FuzzTargets",
+      dependencies: [.product(name: "Varve", package: "varve"), .product(name: "VarveEngine", package: "varve")],
       swiftSettings: checkedSettings),
     .target(name: "CFuzzDriver"),
     .executableTarget(name: "FuzzDriver", dependencies: ["FuzzTargets", "CFuzzDriver"], swiftSettings: settings),

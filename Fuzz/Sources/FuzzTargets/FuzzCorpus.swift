@@ -1,6 +1,6 @@
 @testable import VarveEngine
 
-/// Valid inputs of each target, built by the engine's own builders: the same seed gives the same bytes.
+/// Valid inputs of each target, built by the own writers of engine and object floor: the same seed gives the same bytes.
 enum FuzzCorpus {
   static func build(_ target: FuzzTarget, count: Int, seed: UInt64) -> [[UInt8]] {
     var random = SeededRandom(seed: seed)
@@ -11,16 +11,23 @@ enum FuzzCorpus {
     switch target {
     case .batch: batch(&random)
     case .block: block(&random)
+    case .catalog: ObjectInputs.catalog(&random)
     case .compression: compression(&random)
+    case .feed: ObjectInputs.feed(&random)
     case .filter: filter(&random)
     case .footer: Array(table(&random).suffix(TableFormat.footerSize))
     case .index: index(&random)
+    case .jsonValue: ObjectInputs.json(&random)
+    case .key: ObjectInputs.key(&random)
     case .keyRange: keyRange(&random)
     case .log: LogInputs.build(&random)
     case .manifest: ManifestInputs.build(&random)
     case .properties: properties(&random)
+    case .propertyList: ObjectInputs.propertyList(&random)
     case .rangeTombstones: rangeTombstones(&random)
+    case .rowHeader: ObjectInputs.rowHeader(&random)
     case .table: table(&random)
+    case .value: ObjectInputs.value(&random)
     case .versionEdit: ManifestInputs.edit(&random)
     }
   }

@@ -1,3 +1,5 @@
+import Varve
+
 @testable import VarveEngine
 
 /// Something that a target found and that must not be: a lost round trip, a wrong answer, an error of a
@@ -12,9 +14,9 @@ package struct FuzzFailure: Error, CustomStringConvertible {
 package enum FuzzOutcome: Sendable, Hashable {
   /// It was read to its end.
   case accepted
-  /// It was damage to the reader: `.corruption`.
+  /// It was damage to the reader: `.corruption`; to one of keys `.invalidKey`.
   case damaged
-  /// It needs what this version does not know: `.unsupportedFormat`.
+  /// It needs what this version does not know: `.unsupportedFormat`, `.unsupportedVersion`.
   case unsupported
 }
 
@@ -23,7 +25,7 @@ package enum FuzzOutcome: Sendable, Hashable {
 /// # Invariants of every target, whatever the bytes are
 /// 1. It returns. It neither stops the program nor reads outside its input, which lies at the edge of a
 ///    page that can't be read (`GuardedMemory`).
-/// 2. The only errors are `.corruption` and `.unsupportedFormat`.
+/// 2. The only errors are those of `FuzzOutcome`.
 /// 3. It allocates at most `allocationBound(inputSize:)` bytes at a time.
 /// 4. What was read and is written again is read as the same.
 package enum FuzzTarget: String, CaseIterable, Sendable {
@@ -31,14 +33,22 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
   case batch
   /// The content of a data block.
   case block
+  /// A record of the catalog of the object floor.
+  case catalog
   /// A packed block: codec, size, bytes.
   case compression
+  /// An entry of the feed of changes, its own record, or one of its keys.
+  case feed
   /// A Bloom filter.
   case filter
   /// The footer of a table.
   case footer
   /// The content of an index block.
   case index
+  /// A value of the coder JSON, read without its type.
+  case jsonValue
+  /// A key of a collection.
+  case key
   /// Ranges of keys, and bounds of cursors.
   case keyRange
   /// Two segments of the log, as recovery reads them.
@@ -47,10 +57,16 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
   case manifest
   /// The content of a properties block.
   case properties
+  /// A value of the property list coder, read without its type.
+  case propertyList
   /// The content of a block of range tombstones.
   case rangeTombstones
+  /// What a row says before its object, or before its metadata.
+  case rowHeader
   /// A whole table.
   case table
+  /// A value of the binary coder, with the shapes of its records.
+  case value
   /// The payload of a MANIFEST record.
   case versionEdit
 
@@ -67,6 +83,13 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
       case .unsupportedFormat: return .unsupported
       default: throw FuzzFailure("an error that no bytes may lead to: \(error)")
       }
+    } catch let error as DatabaseError {
+      switch error.code {
+      case .corruption: return .damaged
+      case .invalidKey where self == .key: return .damaged
+      case .unsupportedVersion: return .unsupported
+      default: throw FuzzFailure("an error that no bytes may lead to: \(error)")
+      }
     } catch {
       throw FuzzFailure("an error of a foreign type: \(error)")
     }
@@ -76,16 +99,23 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     switch self {
     case .batch: try BatchTarget.read(input)
     case .block: try BlockTarget.read(input)
+    case .catalog: try CatalogTarget.read(input.bytes)
     case .compression: try CompressionTarget.read(input)
+    case .feed: try FeedTarget.read(input.bytes)
     case .filter: try FilterTarget.read(input)
     case .footer: try FooterTarget.read(input)
     case .index: try IndexTarget.read(input)
+    case .jsonValue: try JSONValueTarget.read(input.bytes)
+    case .key: unsafe try KeyTarget.read(input.rawSpan)
     case .keyRange: try KeyRangeTarget.read(input)
     case .log: try LogTarget.read(input)
     case .manifest: try ManifestTarget.read(input)
     case .properties: try PropertiesTarget.read(input)
+    case .propertyList: try PropertyListTarget.read(input.bytes)
     case .rangeTombstones: try RangeTombstoneTarget.read(input)
+    case .rowHeader: unsafe try RowHeaderTarget.read(input.rawSpan)
     case .table: try TableTarget.read(input)
+    case .value: unsafe try ValueTarget.read(input.rawSpan)
     case .versionEdit: try VersionEditTarget.read(input)
     }
   }
@@ -96,8 +126,10 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     let fixed = 1 << 20
     switch self {
     case .table: return fixed + inputSize * 40_000
-    case .batch, .block, .compression, .filter, .footer, .index, .keyRange, .log, .manifest, .properties,
-      .rangeTombstones, .versionEdit:
+    // Of a string in a property list each reference makes a copy.
+    case .propertyList: return fixed + inputSize * (400 + inputSize)
+    case .batch, .block, .catalog, .compression, .feed, .filter, .footer, .index, .jsonValue, .key, .keyRange, .log,
+      .manifest, .properties, .rangeTombstones, .rowHeader, .value, .versionEdit:
       return fixed + inputSize * 400
     }
   }

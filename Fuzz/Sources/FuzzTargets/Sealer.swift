@@ -11,7 +11,9 @@ enum Sealer {
     case .log: sealLog(&bytes)
     case .manifest: sealManifest(&bytes)
     case .table: sealTable(&bytes)
-    case .batch, .block, .compression, .filter, .index, .keyRange, .properties, .rangeTombstones, .versionEdit: break
+    case .batch, .block, .catalog, .compression, .feed, .filter, .index, .jsonValue, .key, .keyRange, .properties,
+      .propertyList, .rangeTombstones, .rowHeader, .value, .versionEdit:
+      break
     }
   }
 

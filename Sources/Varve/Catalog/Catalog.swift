@@ -75,7 +75,7 @@ final class Catalog: Sendable {
     let versions = try loadVersions(snapshot)
     var collections: [String: CollectionInfo] = [:]
     for (suffix, value) in try entries(CatalogKey.collections, snapshot) {
-      let name = String(decoding: suffix, as: UTF8.self)
+      guard let name = String(validating: suffix, as: UTF8.self) else { throw Self.damaged("a collection's name") }
       let record = try CollectionRecord(value, name: name)
       collections[name] = try makeInfo(name, record, definitions[name], versions[record.id] ?? [:])
     }
@@ -119,7 +119,8 @@ final class Catalog: Sendable {
       guard let collection = BigEndian.number(suffix, as: UInt32.self),
         let number = BigEndian.number(suffix, at: 4, as: UInt32.self)
       else { throw Self.damaged("a version's number") }
-      versions[collection, default: [:]][number] = String(decoding: value, as: UTF8.self)
+      guard let name = String(validating: value, as: UTF8.self) else { throw Self.damaged("a version's name") }
+      versions[collection, default: [:]][number] = name
     }
     return versions
   }

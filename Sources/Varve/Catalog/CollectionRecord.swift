@@ -30,7 +30,10 @@ struct CollectionRecord: Hashable {
     guard bytes[0] == 1 else {
       throw DatabaseError(.unsupportedVersion, "the catalog's record has format \(bytes[0])", collection: name)
     }
-    self.init(id: id, coder: bytes[5], isOwn: bytes[6] == 1, keyType: String(decoding: bytes[7...], as: UTF8.self))
+    guard let keyType = String(validating: bytes[7...], as: UTF8.self) else {
+      throw DatabaseError(.corruption, "the catalog's record has a key type that is no UTF-8", collection: name)
+    }
+    self.init(id: id, coder: bytes[5], isOwn: bytes[6] == 1, keyType: keyType)
   }
 
   /// The name of the family of its own that holds `part`.

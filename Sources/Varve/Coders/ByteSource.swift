@@ -110,7 +110,11 @@ struct ByteSource {
       let byte = try next(&offset)
       guard shift < 63 || byte <= 1 else { throw .damaged }
       result |= UInt64(byte & 0x7f) << shift
-      if byte < 0x80 { return result }
+      if byte < 0x80 {
+        // A value has one form: a number that is longer than it needs to be was not written by an encoder.
+        guard byte != 0 else { throw .damaged }
+        return result
+      }
       shift += 7
     }
   }

@@ -20,7 +20,7 @@ final class ExtensionCatalog: Sendable {
     var cursor = FamilyCursor(
       StorageRange(prefix: CatalogKey.extensions), in: families.catalog, of: snapshot, isReverse: false)
     while let (key, value) = try cursor.next() {
-      let name = String(decoding: key.dropFirst(CatalogKey.extensions.count), as: UTF8.self)
+      let name = try CatalogKey.name(in: key)
       records[name] = try ExtensionRecord(value, name: name)
     }
     let next = try snapshot.value(of: CatalogKey.nextExtension, in: families.catalog)

@@ -144,11 +144,15 @@ public enum ExtensionSetting: Hashable, Sendable {
     case (1, 2) where bytes[1] <= 1: self = .bool(bytes[1] == 1)
     case (2, 9): self = .integer(Int(BigEndian.number(bytes, at: 1, as: Int64.self) ?? 0))
     case (3, 9): self = .double(Double(bitPattern: BigEndian.number(bytes, at: 1, as: UInt64.self) ?? 0))
-    case (4, _): self = .string(String(decoding: bytes.dropFirst(), as: UTF8.self))
+    case (4, _):
+      guard let text = String(validating: bytes.dropFirst(), as: UTF8.self) else { throw Self.damaged }
+      self = .string(text)
     case (5, _): self = .data(Array(bytes.dropFirst()))
-    default: throw DatabaseError(.corruption, "a setting of an extension is damaged")
+    default: throw Self.damaged
     }
   }
+
+  private static var damaged: DatabaseError { DatabaseError(.corruption, "a setting of an extension is damaged") }
 }
 
 extension ExtensionSetting {

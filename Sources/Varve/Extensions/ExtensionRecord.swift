@@ -59,7 +59,7 @@ struct ExtensionRecord: Hashable, Sendable {
     guard format == 1 else {
       throw DatabaseError(.unsupportedVersion, "the record of extension \"\(name)\" has format \(format)")
     }
-    let tag = String(decoding: bytes[14..<(14 + Int(tagSize))], as: UTF8.self)
+    guard let tag = String(validating: bytes[14..<(14 + Int(tagSize))], as: UTF8.self) else { throw damaged }
     let rest = Array(bytes[(14 + Int(tagSize))...])
     let state: State
     switch (bytes[5], BigEndian.number(rest, as: UInt32.self)) {

@@ -86,6 +86,22 @@ struct CoderDamageTests {
     }
   }
 
+  @Test func `a number that is longer than it needs to be is damage, in rows and in shapes`() throws {
+    let coder = ValueCoder(.binary, try MemoryShapes([["a", "b"]]))
+    // The size of a string, the counts of an array and of a map, and the number of a shape.
+    for (right, wrong) in [
+      ("c70161", "c7810061"), ("d00105", "d0810005"), ("d301416105", "d38100416105"), ("d2010102", "d281000102"),
+    ] {
+      _ = try coder.untyped((0, hex(right)))
+      #expect(coderFault { _ = try coder.untyped((0, hex(wrong))) }?.code == .corruption, "\(wrong)")
+      #expect(coderFault { _ = try coder.decode(UntypedValue.self, (0, hex(wrong))) }?.code == .decodingFailed)
+    }
+    #expect(try Shape(hex("01 01 01 61")).fields == ["a"])
+    for wrong in ["01 8100 01 61", "01 01 8100 61"] {
+      #expect(coderFault { _ = try Shape(hex(wrong)) }?.code == .corruption, "\(wrong)")
+    }
+  }
+
   @Test func `a row with another shape is an error or a value`() throws {
     for sample in try Self.samples() {
       for shape in 0...UInt32(Self.shapes.count + 1) { Self.read(sample, sample.row.bytes, shape, "shape \(shape)") }

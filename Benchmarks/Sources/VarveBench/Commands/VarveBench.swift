@@ -11,7 +11,8 @@ struct VarveBench: ParsableCommand {
       All options: varve-bench help run. The comparison with every peer: varve-bench compare.
       """,
     subcommands: [
-      RunCommand.self, CompareCommand.self, FollowCommand.self, FollowWriterCommand.self, ChildCommand.self,
+      RunCommand.self, CompareCommand.self, CodersCommand.self, FollowCommand.self, FollowWriterCommand.self,
+      ChildCommand.self,
     ],
     defaultSubcommand: RunCommand.self
   )

@@ -35,10 +35,11 @@ struct BookSource {
   private let texts: ValueSource
   private let seed: UInt64
 
-  init(_ settings: RunSettings) {
-    texts = ValueSource(
-      valueSize: Book.textSize, compressionRatio: settings.compressionRatio, seed: settings.seed)
-    seed = settings.seed
+  init(_ settings: RunSettings) { self.init(compressionRatio: settings.compressionRatio, seed: settings.seed) }
+
+  init(compressionRatio: Double, seed: UInt64) {
+    texts = ValueSource(valueSize: Book.textSize, compressionRatio: compressionRatio, seed: seed)
+    self.seed = seed
   }
 
   /// A random UUID (version 4).
