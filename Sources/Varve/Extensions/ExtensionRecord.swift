@@ -88,8 +88,6 @@ struct ExtensionRecord: Hashable, Sendable {
     (isVolatile ? volatilePrefix : "") + "x.\(number)."
   }
 
-  static let volatilePrefix = "volatile."
-
   /// The number of the extension that a family belongs to; nil for a family of none.
   static func number(ofFamily name: String) -> UInt32? {
     let parts = name.split(separator: ".", omittingEmptySubsequences: false)

@@ -7,7 +7,10 @@ import VarveEngine
 /// The records of the catalog: what is damaged is an error, never another record.
 struct CatalogRecordTests {
   private static let collection = CollectionRecord(id: 7, coder: 1, isOwn: true, keyType: "compound(int,stríng)")
-  private static let extensions = [ExtensionRecord.State.ready, .stale, .building(watermark: [0, 0, 0, 1, 9])].map {
+  private static let extensions = [
+    ExtensionRecord.State.ready, .stale(nil), .stale(FeedPosition(version: 7, part: 8, step: 9)),
+    .building(watermark: [0, 0, 0, 1, 9]),
+  ].map {
     ExtensionRecord(number: 3, state: $0, layoutVersion: 2, versionTag: "é-1")
   }
   private static let settings: [ExtensionSetting] = [

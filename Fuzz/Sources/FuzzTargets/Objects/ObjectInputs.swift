@@ -131,12 +131,13 @@ enum ObjectInputs {
       let type = ["string", "int", "compound(int,optional(string))"][random.below(3)]
       content = CollectionRecord(id: number, coder: UInt8(random.below(5)), isOwn: random.oneIn(2), keyType: type).bytes
     case 1:
+      let position = FeedPosition(version: 1 + random.next() >> 8, part: number & 7, step: number >> 9)
       let states: [ExtensionRecord.State] = [
-        .building(watermark: FuzzCorpus.bytes(random.below(20), &random)), .ready, .stale,
+        .building(watermark: FuzzCorpus.bytes(random.below(20), &random)), .ready, .stale(nil), .stale(position),
       ]
       content =
         ExtensionRecord(
-          number: number, state: states[random.below(3)], layoutVersion: UInt32(random.below(9)),
+          number: number, state: states[random.below(4)], layoutVersion: UInt32(random.below(9)),
           versionTag: string(&random)
         ).bytes
     case 2:
