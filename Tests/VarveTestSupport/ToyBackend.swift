@@ -73,6 +73,12 @@ public final class ToyBackend: StorageBackend {
 
   /// It is far away: calls may wait.
   public var isInMemory: Bool { false }
+  /// What it says of itself; it never does.
+  public var mayDelayCommits: Bool {
+    get { saysItMayDelay.load(ordering: .relaxed) }
+    set { saysItMayDelay.store(newValue, ordering: .relaxed) }
+  }
+  private let saysItMayDelay = Atomic<Bool>(false)
 
   // MARK: - Faults
 

@@ -45,6 +45,9 @@ public final class EngineBackend: StorageBackend {
   /// Whether the engine was opened so, or follows.
   public var isReadOnly: Bool { engine.options.readOnly || follower != nil }
 
+  /// Whether flushes or compactions fall behind, so that the engine slows writers down.
+  public var mayDelayCommits: Bool { engine.mayDelayWrites }
+
   // MARK: - Families
 
   /// All families but the engine's own `default`.

@@ -27,6 +27,9 @@ public protocol StorageBackend: AnyObject, Sendable {
   var isReadOnly: Bool { get }
   /// Whether calls never wait for a disk or a network. Asynchronous doors then run where they are called.
   var isInMemory: Bool { get }
+  /// Whether a commit may have to wait now, for a storage that is behind with its work. An asynchronous door then
+  /// commits on a thread of its own. Default: false.
+  var mayDelayCommits: Bool { get }
 
   /// All families, in no order.
   func families() throws -> [StorageFamily]
@@ -67,6 +70,11 @@ public protocol StorageSnapshot: AnyObject, Sendable {
   func page(
     _ range: StorageRange, in family: StorageFamily, isReverse: Bool, byteLimit: Int, rowLimit: Int
   ) throws -> StoragePage
+}
+
+extension StorageBackend {
+  /// No storage is behind that doesn't say so.
+  public var mayDelayCommits: Bool { false }
 }
 
 extension StorageSnapshot {

@@ -2,8 +2,8 @@
 /// writer while a task is suspended; `perform` is the door for that.
 ///
 /// What could wait runs on threads of the database's own, with the task-locals and the cancellation of the caller.
-/// What can't runs where it is called: a read of a database in memory, and a write that finds the writer free and asks for
-/// no sync.
+/// What can't runs where it is called: a read of a database in memory, and a write that finds the writer free, asks for
+/// no sync, and meets no storage that is behind with its work.
 extension Database {
   /// Reads one instant. Inside of `perform` it sees what that has written. Throws what `body` throws.
   public func read<Result: Sendable>(_ body: @Sendable (ReadTransaction) throws -> Result) async throws -> Result {
@@ -31,7 +31,8 @@ extension Database {
     try Task.checkCancellation()
     let isFree = try core.writer.tryAcquire(label)
     if !isFree { try await core.writer.acquire(label, timeout: core.options.writerTimeout) }
-    let isInline = core.backend.isInMemory || (isFree && (durability ?? core.options.durability) == .process)
+    let waitsForNothing = core.backend.isInMemory || (isFree && (durability ?? core.options.durability) == .process)
+    let isInline = waitsForNothing && !core.backend.mayDelayCommits
     let (result, commit) =
       isInline
       ? try core.runHoldingWriter(terms, body)

@@ -20,9 +20,7 @@ extension ReadTransaction {
     in collection: String, keyPrefix: String, descending: Bool = false
   ) throws -> RowCursor {
     guard let info = try info(collection) else { return RowCursor(self, []) }
-    try info.requireKeyType(String.self)
-    let prefix = KeyRange.prefix(ofStrings: keyPrefix, behind: info.prefix)
-    return RowCursor(self, [walk(info, StorageRange(prefix: prefix), descending)])
+    return RowCursor(self, [walk(info, try info.storageRange(ofPrefix: keyPrefix), descending)])
   }
 
   /// The rows of all collections: by collection, in the order of their names, and then by key.
@@ -57,6 +55,12 @@ extension CollectionInfo {
     var upper = try storageKey(upperKey, limit: limit)
     if bounds.includesUpperKey { upper.append(0) }
     return StorageRange(lower: lower, upper: upper)
+  }
+
+  /// The keys that begin with a text.
+  func storageRange(ofPrefix keyPrefix: String) throws -> StorageRange {
+    try requireKeyType(String.self)
+    return StorageRange(prefix: KeyRange.prefix(ofStrings: keyPrefix, behind: prefix))
   }
 
   /// Throws `.keyTypeDiffers`.

@@ -190,6 +190,14 @@ extension Engine {
     try syncLog(through: pipeline.log.appendedPlace)
   }
 
+  /// Whether a write may have to wait now, because flushes or compactions fall behind. Who must not block, a task for
+  /// instance, then writes elsewhere. Not exact: a write may find it changed. Costs two loads and a lock that nobody
+  /// holds for long. Safe from any thread.
+  public var mayDelayWrites: Bool {
+    checkOpen()
+    return !background.controller.isFree || pipeline.memory.isNearlyFull
+  }
+
   /// Every logged commit up to this one survives a loss of power; later ones may. Commits that were not
   /// logged count only once they were flushed.
   public var durableSequence: SequenceNumber {

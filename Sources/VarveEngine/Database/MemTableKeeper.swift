@@ -279,6 +279,12 @@ final class MemTableKeeper: Sendable {
 
   var frozenSize: Int { frozenBytes.load(ordering: .relaxed) }
 
+  /// Whether writers wait for a flush, or will where what they write now is frozen before one ends.
+  var isNearlyFull: Bool {
+    let frozen = frozenSize
+    return frozen > 0 && frozen + activeBytes.load(ordering: .relaxed) > plan.frozenBytesMaximum
+  }
+
   /// False where `isInterrupted` ended it.
   private func waitForFlushes(
     _ plan: MemoryPlan, unless isInterrupted: @Sendable () -> Bool

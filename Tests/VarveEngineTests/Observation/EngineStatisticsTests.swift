@@ -154,7 +154,11 @@ struct EngineStatisticsTests {
     let clock = observed.executor.clock
     // Nothing runs in the background unless somebody waits: so both causes are met.
     observed.faults.interruptNext(.createFile, pathSuffix: ".sst") { clock.advance(1_000_000) }
+    #expect(!observed.engine.mayDelayWrites)
     try observed.put(0..<30_000)
+    #expect(observed.engine.mayDelayWrites)
+    try observed.engine.flush()
+    #expect(!observed.engine.mayDelayWrites)
     let stalls = observed.engine.statistics.stalls
     #expect(stalls.map(\.cause) == StallCause.allCases)
     #expect(stalls[0].count > 0 && stalls[0].nanoseconds >= 1_000_000)

@@ -1,15 +1,25 @@
 import EngineTestSupport
 import Foundation
 import Varve
+import VarveTestSupport
 
 /// Where a test's database lies: every test of the doors that is written for both runs in both.
 enum StorePlace: CaseIterable, Sendable {
   case memory, disk
+  /// Another storage than the engine, whose commits become durable late.
+  case toy
 
   /// A database that is gone with the value.
   func open(_ definition: DatabaseDefinition = DatabaseDefinition()) throws -> OpenDatabase {
     switch self {
     case .memory: return OpenDatabase(try Database.inMemory(definition: definition), nil)
+    case .toy:
+      var faults = ToyFaults(seed: 7)
+      faults.lateOneIn = 2
+      faults.yieldMaximum = 2
+      let limits = StorageLimits(keySize: 65_535, valueSize: 1 << 30, batchSize: 1 << 30)
+      let backend = ToyBackend(limits: limits, faults: faults)
+      return OpenDatabase(try Database.open(backend, path: "toy", definition: definition), nil)
     case .disk:
       let directory = try TemporaryDirectory()
       return OpenDatabase(try OpenDatabase.database(in: directory, definition), directory)

@@ -1,0 +1,110 @@
+/// A row that left its transaction: what an asynchronous sequence of rows gives.
+///
+/// It has the row as it was at the sequence's instant, and stays as it is. Nothing of it is decoded until it is asked for,
+/// each time anew. Safe from any thread.
+public struct FetchedRow: Sendable {
+  let info: CollectionInfo
+  /// In the collection's families.
+  let storageKey: [UInt8]
+  private let bytes: [UInt8]
+  private let header: RowHeader
+  private let objectOffset: Int
+  /// As they are in their family; nil where the row has none.
+  private let metadataRow: [UInt8]?
+  private let coding: ObjectCoding
+
+  /// `metadata` is asked where the row has some. Throws `.corruption`, with the row's key.
+  fileprivate init(
+    _ key: [UInt8], _ bytes: [UInt8], _ info: CollectionInfo, _ coding: ObjectCoding, metadata: () throws -> [UInt8]?
+  ) throws {
+    self.info = info
+    self.coding = coding
+    storageKey = key
+    self.bytes = bytes
+    do {
+      (header, objectOffset) = unsafe try RowHeader.read(bytes.span.bytes)
+    } catch let error as DatabaseError {
+      throw error.about(info.key(of: key))
+    }
+    metadataRow = header.hasMetadata ? try metadata() : nil
+  }
+
+  /// Which row it is.
+  public var key: RowKey { info.key(of: storageKey) }
+
+  /// The key as a type. Throws `.invalidKey` where it is of another.
+  public func key<Key: KeyCodable>(as type: Key.Type = Key.self) throws -> Key { try key.key(as: type) }
+
+  /// The number of the row.
+  public var id: RowID { header.id }
+
+  /// Whether the row has metadata.
+  public var hasMetadata: Bool { header.hasMetadata }
+
+  /// The object. Throws `.decodingFailed` where it is not of the type.
+  public func object<Object: Decodable>(as type: Object.Type = Object.self) throws -> Object {
+    try coding.object(type, storageKey, bytes, info)
+  }
+
+  /// The object as the definition of its collection reads it, for who doesn't know its type. Throws
+  /// `.typeNotDefined` where the program has not defined the collection.
+  public func definedObject() throws -> any Codable {
+    try coding.definedObject(try StoredRow(key: storageKey, bytes: bytes, info: info))
+  }
+
+  /// The metadata; nil where the row has none. Throws `.decodingFailed` where they are not of the type.
+  public func metadata<Metadata: Decodable>(as type: Metadata.Type = Metadata.self) throws -> Metadata? {
+    guard let metadataRow else { return nil }
+    return try coding.metadata(type, metadataRow, storageKey, info)
+  }
+
+  /// The object as it is stored.
+  public var objectBytes: [UInt8] { unsafe bytes.span.bytes.extracting(objectOffset..<bytes.count).copied }
+
+  /// The metadata as it is stored; nil where the row has none.
+  public func metadataBytes() throws -> [UInt8]? {
+    guard let metadataRow else { return nil }
+    return Array(metadataRow[unsafe try RowHeader.readMetadata(metadataRow.span.bytes).offset...])
+  }
+}
+
+/// A walk over rows of one collection, or of several one behind the other.
+struct FetchedRowWalk: RowWalk {
+  private struct Part {
+    let info: CollectionInfo
+    var objects: FamilyCursor
+    var metadata: MetadataWalk
+  }
+
+  /// Those that are still to come, the next one last.
+  private var parts: [Part]
+  private var remaining: Int
+  private let coding: ObjectCoding
+
+  /// `ranges` are what is walked of each collection, in its families.
+  init(_ ranges: [(CollectionInfo, StorageRange)], isDescending: Bool, limit: Int?, _ tx: ReadTransaction) {
+    coding = tx.database.coding
+    remaining = limit ?? .max
+    parts = ranges.reversed().map { info, range in
+      Part(
+        info: info, objects: tx.cursor(range, in: info.objects, isReverse: isDescending),
+        metadata: MetadataWalk(
+          tx.cursor(range, in: info.metadata, isReverse: isDescending), isReverse: isDescending))
+    }
+  }
+
+  mutating func next() throws -> (element: FetchedRow, byteCount: Int)? {
+    guard remaining > 0 else { return nil }
+    while !parts.isEmpty {
+      let last = parts.count - 1
+      guard let (key, bytes) = try parts[last].objects.next() else {
+        parts.removeLast()
+        continue
+      }
+      remaining -= 1
+      let row = try FetchedRow(key, bytes, parts[last].info, coding) { try parts[last].metadata.value(of: key) }
+      return (row, key.count + bytes.count)
+    }
+    return nil
+  }
+}
