@@ -211,7 +211,8 @@ struct BadInputTests {
     try Self.expectRefusal(of: patched(at: 8, 2), .unsupportedFormat, file: file, "framing 2")
     try Self.expectRefusal(of: patched(at: 16, 4), .unsupportedFormat, file: file, "features 0x4")
     try Self.expectRefusal(of: patched(at: 23, 0x80), .unsupportedFormat, file: file, "features 0x8")
-    for (version, features, words) in [(UInt32(2), UInt64(0), "format"), (1, 1, "features")] {
+    let unknown = ~ManifestState.knownFeatures & (ManifestState.knownFeatures + 1)
+    for (version, features, words) in [(UInt32(2), UInt64(0), "format"), (1, unknown, "features")] {
       var edit = VersionEdit()
       edit.databaseID = 5
       edit.formatVersion = version
