@@ -105,6 +105,22 @@ struct ConnectionTests {
     #expect(try title(connection, 3) == "300")
   }
 
+  @Test func `a read that a commit has overtaken leaves nothing in the cache`() throws {
+    let connection = database.connection()
+    try set("old", 1)
+    try set("other", 2)
+    let seen = try connection.read { tx in
+      // On another thread, or it would be part of this read: a commit, and a read that goes on to it.
+      Threads.run(1) { _ in
+        try set("new", 1)
+        _ = try title(connection, 2)
+      }
+      return try tx.object(Book.self, key: 1, in: "books")?.title
+    }
+    #expect(seen == "old")
+    #expect(try title(connection, 1) == "new")
+  }
+
   @Test func `inside of a write the cache is passed`() throws {
     let connection = database.connection()
     try set("a", 1)

@@ -188,6 +188,25 @@ struct HookOrderTests {
     #expect(object == "good")
   }
 
+  @Test func `rows that a hook removes while all of a collection are removed are counted once`() throws {
+    var hooks = Hooks()
+    // Behind the first chunk of the removal, rows of a later one.
+    hooks.didRemove = { tx, row in
+      guard try row.key.key(as: Int.self) == 0 else { return }
+      for key in 1_990..<2_000 { try tx.remove(key: key, in: "c") }
+    }
+    try database.write { tx in for key in 0..<2_000 { try tx.set("x", key: key, in: "c") } }
+    try database.register(hooks, as: "hooks")
+    let removed = try database.write { tx in
+      let removed = try tx.removeAll(in: "c")
+      try tx.set("left", key: 5_000, in: "c")
+      return removed
+    }
+    #expect(removed == 1_990)
+    #expect(try database.read { tx throws in try tx.count(in: "c") } == 1)
+    #expect(try database.read { tx throws in try tx.keys(Int.self, in: "c") } == [5_000])
+  }
+
   @Test func `REC 100: extensions that never settle are stopped, and named`() throws {
     struct Restless: DatabaseExtension {
       var versionTag: String { "" }

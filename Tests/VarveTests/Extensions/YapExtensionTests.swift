@@ -97,6 +97,25 @@ struct YapExtensionTests {
     #expect(record.take() == ["inserted c/1", "rolled back"])
   }
 
+  @Test func `1.2: a write side by side that meets a conflict ends as rolled back, and its repetition as committed`()
+    throws
+  {
+    let database = try Database.inMemory()
+    try database.register(Probe(record: record, isConcurrent: true), as: "probe")
+    let isMet = Mutex(false)
+    try database.writeConcurrently { tx in
+      _ = try tx.contains(key: 1, in: "c")
+      try tx.set("x", key: 2, in: "c")
+      let isFirst = isMet.withLock { isMet in
+        defer { isMet = true }
+        return !isMet
+      }
+      if isFirst { try otherThread { try database.write { tx in try tx.set("y", key: 1, in: "c") } } }
+    }
+    #expect(
+      record.take() == ["inserted c/2", "inserted c/1", "committed", "rolled back", "inserted c/2", "committed"])
+  }
+
   @Test func `1.2: a name is given once, and an extension may refuse its neighbours`() throws {
     try database.register(Probe(record: record), as: "probe")
     #expect(errorCode { try database.register(Probe(record: record), as: "probe") } == .alreadyDefined)

@@ -162,17 +162,23 @@ struct AcknowledgementTests {
   }
 
   /// Not an error of encoding: the object is well.
-  @Test func `a storage that takes no new shape is not the object's fault`() throws {
+  @Test(arguments: [false, true])
+  func `a storage that takes no new shape is not the object's fault, and no row has a shape that is not there`(
+    isApplied: Bool
+  ) throws {
     struct Point: Codable, Hashable { var x: Int }
     let backend = ToyBackend()
     let database = try Database.open(backend, path: "toy")
     try database.write { tx in
       try tx.set("a", key: 0, in: "rows")
-      backend.inject(.unknown(isApplied: true))
+      backend.inject(.unknown(isApplied: isApplied))
       #expect(Self.code { try tx.set(Point(x: 1), key: 1, in: "rows") } == .outcomeUnknown)
       try tx.set(Point(x: 2), key: 1, in: "rows")
     }
     #expect(try database.core.read { try $0.object(Point.self, key: 1, in: "rows") } == Point(x: 2))
     try database.close()
+    let again = try Database.open(ToyBackend(backend.storage), path: "toy")
+    #expect(try again.core.read { try $0.object(Point.self, key: 1, in: "rows") } == Point(x: 2))
+    try again.close()
   }
 }
