@@ -9,7 +9,7 @@ public struct KeyEncoder: Sendable {
 
   /// Empty, with room for `capacity` bytes.
   public init(capacity: Int = 0) {
-    // In one step: reserving room in an empty array takes four times as long.
+    // In one step: reserving room in an empty array goes through the way that grows a full one.
     bytes = unsafe [UInt8](unsafeUninitializedCapacity: capacity) { _, _ in }
   }
 

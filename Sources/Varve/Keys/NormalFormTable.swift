@@ -116,6 +116,7 @@ final class NormalFormTable: Sendable {
         var first = parts[0]
         for part in parts[1..<(parts.count - 1)] {
           guard let composite = composites[pair(first, part)] else {
+            // The data are part of the program, and a test reads all of them: no input comes here.
             fatalError("the data of normal form C has no composition for a beginning of \(scalar): restore the file")
           }
           first = composite

@@ -28,7 +28,7 @@ extension Engine {
     forKey key: RawSpan, in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil,
     _ body: (RawSpan) throws -> R
   ) throws -> R? {
-    // Inlined, so that the caller's `R` is known: unspecialised, the look at the type `R?` took a fifth of a read.
+    // Inlined, so that the caller's `R` is known: unspecialised, the look at the type `R?` took a fifth of a look into a memtable.
     var result: R?
     var failure: (any Error)?
     try visit(key, family, snapshot) { value in
