@@ -26,6 +26,11 @@ let engineSettings: [SwiftSetting] = [
   .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))
 ]
 
+/// Of test targets. `tools/test` builds them a second time, beside a plain release build of what they test: the
+/// optimiser would take as long for tests as for everything else, and only what is tested has to be as users get it.
+let testSettings: [SwiftSetting] =
+  settings + (Context.environment["VARVE_PLAIN_TESTS"] == nil ? [] : [.unsafeFlags(["-Onone"])])
+
 let package = Package(
   name: "varve",
   // The first that have `Mutex` and `Atomic`.
@@ -77,7 +82,7 @@ let package = Package(
     .testTarget(
       name: "VarveEngineTests",
       dependencies: ["VarveEngine", "EngineTestSupport", "CVarve", "varve-put-target"],
-      swiftSettings: settings
+      swiftSettings: testSettings
     ),
     // The program whose puts are counted by what they cost, and what counts its allocations.
     .target(name: "AllocationCount", path: "Tests/AllocationCount"),
@@ -97,14 +102,14 @@ let package = Package(
     .testTarget(
       name: "VarveTests",
       dependencies: ["Varve", "VarveEngine", "EngineTestSupport", "VarveTestSupport"],
-      swiftSettings: settings
+      swiftSettings: testSettings
     ),
     .testTarget(
       name: "VarveEngineCrashTests",
       dependencies: [
         "VarveEngine", "EngineTestSupport", "varve-kill-target", "varve-memory-target", "varve-follow-target",
       ],
-      swiftSettings: settings
+      swiftSettings: testSettings
     ),
     // The program that the kill test kills: it writes to a database until then.
     .executableTarget(
@@ -131,7 +136,7 @@ let package = Package(
       name: "VarveEngineModelTests",
       dependencies: ["VarveEngine", "EngineTestSupport"],
       exclude: ["Metamorphic/Sequences"],
-      swiftSettings: settings
+      swiftSettings: testSettings
     ),
     // The readers of bytes from disk under damaged inputs. `Fuzz` is also a package of its own, which runs
     // the same targets for hours.
@@ -143,21 +148,21 @@ let package = Package(
         "Corpus", "Package.swift", "run", "libfuzzer", "Sources/CFuzzDriver", "Sources/FuzzDriver", "Sources/FuzzEntry",
       ],
       sources: ["Sources/FuzzTargets", "Tests"],
-      swiftSettings: settings
+      swiftSettings: testSettings
     ),
     .testTarget(
       name: "VarveToolTests",
       dependencies: ["VarveTool", "Varve", "varve-kill-target"],
-      swiftSettings: settings
+      swiftSettings: testSettings
     ),
     .testTarget(
       name: "QuickstartJobTests",
       dependencies: ["QuickstartJob", "Varve", "VarveEngine"],
-      swiftSettings: settings
+      swiftSettings: testSettings
     ),
     .testTarget(
       name: "StyleTests",
-      swiftSettings: settings
+      swiftSettings: testSettings
     ),
   ]
 )

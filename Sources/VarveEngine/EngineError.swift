@@ -9,6 +9,7 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
       case corruption, unsupportedFormat, notFound, alreadyExists, notADatabase, locked, invalidArgument
       case limitExceeded, readOnly, noSpace, inputOutput, familyDropped, unknownFamily, outcomeUnknown
       case permissionDenied, canceled, mergeFailed, conflict, tooManyOpenFiles, rewound
+      case wouldReadFile
     }
     private let name: Name
     private init(_ name: Name) { self.name = name }
@@ -55,6 +56,8 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     public static let conflict = Code(.conflict)
     /// The database that is followed lost commits that were read here, by a loss of power: follow it anew.
     public static let rewound = Code(.rewound)
+    /// Memory has not all that the read needs. Only inside of `Engine.withoutFileReads`.
+    public static let wouldReadFile = Code(.wouldReadFile)
 
     /// The name of the code, as in the source.
     public var description: String { name.rawValue }

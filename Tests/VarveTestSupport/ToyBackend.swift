@@ -80,6 +80,16 @@ public final class ToyBackend: StorageBackend {
   }
   private let saysItMayDelay = Atomic<Bool>(false)
 
+  /// Draws whether it would have had to wait.
+  public func withoutWaiting(_ body: () throws -> Void) throws -> Bool {
+    guard faults.atOnceOneIn > 0 else { return false }
+    let isAtOnce = chances.withLock { $0.meets($0.faults.atOnceOneIn) }
+    do { try body() } catch {
+      if isAtOnce { throw error }
+    }
+    return isAtOnce
+  }
+
   // MARK: - Faults
 
   /// What goes wrong from now on.

@@ -17,6 +17,9 @@ public struct ToyFaults: Sendable {
   public var failingOneIn = 0
   /// Reads through a snapshot behind which there are commits that throw `.snapshotTooOld`.
   public var tooOldOneIn = 0
+  /// Reads of `withoutWaiting` whose answers were there at once, which the others find out when they have them. Not a
+  /// fault. 0: it can't tell, and doesn't run them.
+  public var atOnceOneIn = 0
   /// How often a call lets other threads go first, at most. Not a fault: a delay, without a clock.
   public var yieldMaximum = 0
 

@@ -83,6 +83,12 @@ void *_Nullable cvarve_thread_slot(void);
 /// Sets it.
 void cvarve_set_thread_slot(void *_Nullable value);
 
+/// Whether reads of files are refused on the calling thread, 0 at first: `FileReadBan` says what the numbers mean.
+uint8_t cvarve_file_read_ban(void);
+
+/// Sets it.
+void cvarve_set_file_read_ban(uint8_t value);
+
 // --- Barriers (barrier.c) ------------------------------------------------------------------------
 
 /// Whether `cvarve_barrier_threads` works here. The first call prepares it.

@@ -48,6 +48,11 @@ public final class EngineBackend: StorageBackend {
   /// Whether flushes or compactions fall behind, so that the engine slows writers down.
   public var mayDelayCommits: Bool { engine.mayDelayWrites }
 
+  /// What memtables and the cache answer waits for nothing. A follower looks for commits first, in files.
+  public func withoutWaiting(_ body: () throws -> Void) throws -> Bool {
+    try follower == nil && engine.withoutFileReads(body) != nil
+  }
+
   // MARK: - Families
 
   /// All families but the engine's own `default`.

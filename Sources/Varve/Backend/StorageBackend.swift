@@ -30,6 +30,10 @@ public protocol StorageBackend: AnyObject, Sendable {
   /// Whether a commit may have to wait now, for a storage that is behind with its work. An asynchronous door then
   /// commits on a thread of its own. Default: false.
   var mayDelayCommits: Bool { get }
+  /// Runs `body`, in which a read of this thread that would have to wait for a disk or a network throws instead.
+  /// Returns false where one did, whatever `body` made of that, and where the storage can't tell, perhaps without
+  /// running `body`: what it found is to be forgotten then. Throws what `body` throws. Default: false.
+  func withoutWaiting(_ body: () throws -> Void) throws -> Bool
 
   /// All families, in no order.
   func families() throws -> [StorageFamily]
@@ -75,6 +79,8 @@ public protocol StorageSnapshot: AnyObject, Sendable {
 extension StorageBackend {
   /// No storage is behind that doesn't say so.
   public var mayDelayCommits: Bool { false }
+  /// No storage can tell that doesn't say so.
+  public func withoutWaiting(_ body: () throws -> Void) throws -> Bool { false }
 }
 
 extension StorageSnapshot {

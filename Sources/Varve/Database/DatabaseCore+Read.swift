@@ -16,6 +16,16 @@ extension DatabaseCore {
     return try read(at: snapshot, body)
   }
 
+  /// Runs `body`, a read of this module's that may be run twice, if it needs to wait for nothing; nil where it would
+  /// have to, and then it is to be run where waiting is allowed.
+  func readAtOnce<Result>(_ collection: String, _ body: (ReadTransaction) throws -> Result) throws -> Result? {
+    // A collection that has no definition yet may be given one by its first use, which is a write.
+    guard !backend.isInMemory, Performing.current(of: self) == nil, catalog.collection(collection)?.definition != nil
+    else { return nil }
+    var result: Result?
+    return try backend.withoutWaiting { result = try read(body) } ? result : nil
+  }
+
   /// Runs `body` at an instant.
   func read<Result>(
     at snapshot: any StorageSnapshot, _ body: (ReadTransaction) throws -> Result

@@ -73,7 +73,9 @@ public struct DataStore<Key: KeyCodable, Metadata: Codable & Sendable>: Sendable
   // MARK: - Reading by itself
 
   /// The bytes of a key; nil where there are none.
-  public func load(_ key: Key) async throws -> Data? { try await database.read { tx in try door.load(key, tx) } }
+  public func load(_ key: Key) async throws -> Data? {
+    try await database.look(in: door.name) { tx in try door.load(key, tx) }
+  }
 
   /// The bytes of several keys, in the order of these; nil where there are none.
   public func load(keys: some Sequence<Key> & Sendable) async throws -> [Data?] {
@@ -82,17 +84,17 @@ public struct DataStore<Key: KeyCodable, Metadata: Codable & Sendable>: Sendable
 
   /// Whether a key has bytes. They are not copied.
   public func contains(_ key: Key) async throws -> Bool {
-    try await database.read { tx in try door.contains(key, tx) }
+    try await database.look(in: door.name) { tx in try door.contains(key, tx) }
   }
 
   /// The metadata of a key; nil where it has none, or no bytes.
   public func metadata(of key: Key) async throws -> Metadata? {
-    try await database.read { tx in try door.metadata(of: key, tx) }
+    try await database.look(in: door.name) { tx in try door.metadata(of: key, tx) }
   }
 
   /// How many keys there are. Complexity: one lookup.
   public var count: Int {
-    get async throws { try await database.read { tx in try door.count(tx) } }
+    get async throws { try await database.look(in: door.name) { tx in try door.count(tx) } }
   }
 
   /// How many keys there are in a range. Complexity: O(n) of these.

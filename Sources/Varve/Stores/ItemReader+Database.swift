@@ -64,7 +64,7 @@ extension ItemReader where Source: DatabaseReader {
 extension ItemReader where Source: DatabaseReader {
   /// The item with a key; nil where there is none.
   public func byKey(_ key: Item.ID) async throws -> Item? {
-    try await source.read { tx in try Item.read(from: tx).byKey(key) }
+    try await source.look(in: Item.collection) { tx in try Item.read(from: tx).byKey(key) }
   }
 
   /// The items with several keys.
@@ -75,7 +75,7 @@ extension ItemReader where Source: DatabaseReader {
 
   /// The item of a row; nil where there is none. Throws `.invalidArgument` for a row of another collection.
   public func at(_ row: RowKey) async throws -> Item? {
-    try await source.read { tx in try Item.read(from: tx).at(row) }
+    try await source.look(in: Item.collection) { tx in try Item.read(from: tx).at(row) }
   }
 
   /// The items of several rows. Throws `.invalidArgument` for a row of another collection.
@@ -96,7 +96,7 @@ extension ItemReader where Source: DatabaseReader {
 
   /// The metadata of a key; nil where it has none, or no item. The item is not read.
   public func metadata(byKey key: Item.ID) async throws -> Item.Metadata? {
-    try await source.read { tx in try Item.read(from: tx).metadata(byKey: key) }
+    try await source.look(in: Item.collection) { tx in try Item.read(from: tx).metadata(byKey: key) }
   }
 
   /// The metadata of those of several keys that have some.
@@ -107,7 +107,7 @@ extension ItemReader where Source: DatabaseReader {
 
   /// The metadata of a row; nil where it has none, or there is no row.
   public func metadata(at row: RowKey) async throws -> Item.Metadata? {
-    try await source.read { tx in try Item.read(from: tx).metadata(at: row) }
+    try await source.look(in: Item.collection) { tx in try Item.read(from: tx).metadata(at: row) }
   }
 
   /// The metadata of those of several rows that have some.

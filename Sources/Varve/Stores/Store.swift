@@ -75,7 +75,7 @@ public struct Store<Format: StoreFormat>: Sendable {
 
   /// The instance with an identifier; nil where there is none.
   public func load(_ id: Identifier) async throws -> Instance? {
-    try await database.read { tx in try door.load(id, tx) }
+    try await database.look(in: door.name) { tx in try door.load(id, tx) }
   }
 
   /// The instances with several identifiers, in the order of these; nil where there is none.
@@ -85,17 +85,17 @@ public struct Store<Format: StoreFormat>: Sendable {
 
   /// Whether there is an instance with an identifier. Nothing is decoded.
   public func contains(_ id: Identifier) async throws -> Bool {
-    try await database.read { tx in try door.contains(id, tx) }
+    try await database.look(in: door.name) { tx in try door.contains(id, tx) }
   }
 
   /// The metadata of an instance; nil where it has none, or there is no instance.
   public func metadata(of id: Identifier) async throws -> Metadata? {
-    try await database.read { tx in try door.metadata(of: id, tx) }
+    try await database.look(in: door.name) { tx in try door.metadata(of: id, tx) }
   }
 
   /// How many instances there are. Complexity: one lookup.
   public var count: Int {
-    get async throws { try await database.read { tx in try door.count(tx) } }
+    get async throws { try await database.look(in: door.name) { tx in try door.count(tx) } }
   }
 
   /// How many instances have their identifiers in a range. Complexity: O(n) of these; nothing is decoded.

@@ -148,6 +148,7 @@ final class Tree: TableReaders {
 
   @inline(never)
   private func openTable(_ table: TableMetadata) throws(EngineError) -> TableReader {
+    try FileReadBan.check()
     // What was closed lately may have a descriptor still.
     epochs.poll()
     let file: any File

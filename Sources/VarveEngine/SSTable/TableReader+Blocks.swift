@@ -40,6 +40,7 @@ extension TableReader {
 
   /// The block from the file. Nothing is cached.
   func read(_ handle: BlockHandle, _ role: BlockRole) throws(EngineError) -> BlockMemory {
+    try FileReadBan.check()
     try check(handle)
     // Contents that are not packed are read to where they stay, with their trailer.
     let size = Int(handle.contentSize)

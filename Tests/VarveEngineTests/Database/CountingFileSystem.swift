@@ -2,12 +2,13 @@ import Synchronization
 
 @testable import VarveEngine
 
-/// A file system in memory that counts how many tables are open.
+/// A file system in memory that counts how many tables are open, and how often they are read.
 final class CountingFileSystem: FileSystem {
   fileprivate struct Counts: Sendable {
     var open = 0
     var highest = 0
     var opened = 0
+    var read = 0
   }
 
   private let memory = MemoryFileSystem()
@@ -19,6 +20,9 @@ final class CountingFileSystem: FileSystem {
   var highestCount: Int { counts.withLock { $0.highest } }
   /// How often one was opened.
   var openedCount: Int { counts.withLock { $0.opened } }
+
+  /// How often a table's file was read.
+  var readCount: Int { counts.withLock { $0.read } }
 
   func createFile(_ path: String) throws(EngineError) -> any File { try memory.createFile(path) }
   func openFile(_ path: String, writable: Bool) throws(EngineError) -> any File {
@@ -32,6 +36,7 @@ final class CountingFileSystem: FileSystem {
     return CountedFile(file, self)
   }
   fileprivate func didClose() { counts.withLock { $0.open -= 1 } }
+  fileprivate func didRead() { counts.withLock { $0.read += 1 } }
 
   func lock(_ path: String) throws(EngineError) -> any FileLock { try memory.lock(path) }
   func rename(_ path: String, to newPath: String) throws(EngineError) { try memory.rename(path, to: newPath) }
@@ -61,7 +66,8 @@ private final class CountedFile: File {
   var path: String { base.path }
   func size() throws(EngineError) -> UInt64 { try base.size() }
   func read(into buffer: UnsafeMutableRawBufferPointer, at offset: UInt64) throws(EngineError) -> Int {
-    try unsafe base.read(into: buffer, at: offset)
+    owner.didRead()
+    return try unsafe base.read(into: buffer, at: offset)
   }
   func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(EngineError) {
     try unsafe base.write(bytes, at: offset)

@@ -1,24 +1,9 @@
-import Dispatch
 import Testing
 import Varve
 import VarveTestSupport
 
 /// Where the closure of an asynchronous write runs: a hop costs more than most writes.
 struct InlineWriteTests {
-  /// A queue that knows itself.
-  private final class Caller: TaskExecutor {
-    private static let key = DispatchSpecificKey<Bool>()
-    private let queue = DispatchQueue(label: "caller")
-    init() { queue.setSpecific(key: Self.key, value: true) }
-
-    func enqueue(_ job: consuming ExecutorJob) {
-      let job = UnownedJob(job)
-      queue.async { unsafe job.runSynchronously(on: self.asUnownedTaskExecutor()) }
-    }
-
-    static var isHere: Bool { DispatchQueue.getSpecific(key: key) == true }
-  }
-
   @Test func `a write that waits for nothing runs where it is called, any other on threads of the database's own`()
     async throws
   {

@@ -17,6 +17,7 @@ enum StorePlace: CaseIterable, Sendable {
       var faults = ToyFaults(seed: 7)
       faults.lateOneIn = 2
       faults.yieldMaximum = 2
+      faults.atOnceOneIn = 2
       let limits = StorageLimits(keySize: 65_535, valueSize: 1 << 30, batchSize: 1 << 30)
       let backend = ToyBackend(limits: limits, faults: faults)
       return OpenDatabase(try Database.open(backend, path: "toy", definition: definition), nil)

@@ -1,0 +1,56 @@
+internal import CVarve
+
+/// Whether the calling thread may read files of tables.
+///
+/// It stands beside the thread, not among the parameters of a read: a read asks only where it has left the cache and
+/// is about to make a system call, so that it costs a read nothing.
+enum FileReadBan {
+  // The numbers of `cvarve_file_read_ban`. A refusal is kept: whoever catches the error can't hide it.
+  private static let none: UInt8 = 0
+  private static let inForce: UInt8 = 1
+  private static let hasRefused: UInt8 = 2
+
+  /// Throws `.wouldReadFile` where a ban is in force.
+  @inline(__always)
+  static func check() throws(EngineError) {
+    guard cvarve_file_read_ban() == none else { throw refuse() }
+  }
+
+  @inline(never)
+  private static func refuse() -> EngineError {
+    cvarve_set_file_read_ban(hasRefused)
+    return EngineError(.wouldReadFile, "memory has not all that the read needs")
+  }
+
+  /// Runs `body` under a ban. Nil where it refused a read, whatever `body` made of that.
+  static func run<Result>(_ body: () throws -> Result) throws -> Result? {
+    let outer = cvarve_file_read_ban()
+    cvarve_set_file_read_ban(inForce)
+    defer { cvarve_set_file_read_ban(outer) }
+    do {
+      let result = try body()
+      return cvarve_file_read_ban() == hasRefused ? nil : result
+    } catch {
+      guard cvarve_file_read_ban() == hasRefused else { throw error }
+      return nil
+    }
+  }
+}
+
+extension Engine {
+  /// Runs `body`, in which reads of this thread read no file: what memtables and the cache don't answer throws
+  /// `.wouldReadFile`. Returns nil where a read would have had to, whatever `body` made of the error; then the reads
+  /// are to be made anew where waiting is allowed.
+  ///
+  /// ```swift
+  /// if let found = try engine.withoutFileReads({ try engine.get(key) }) { return found }
+  /// return try await engine.async.get(key)
+  /// ```
+  ///
+  /// For callers that must not wait for a disk, such as tasks on the threads of Swift's concurrency. Concerns all
+  /// engines, `get`, `multiGet`, `contains`, `withValue` and cursors; a write inside of it may wait as ever. May be
+  /// nested. Throws what `body` throws. Cost: a few nanoseconds.
+  public func withoutFileReads<Result>(_ body: () throws -> Result) throws -> Result? {
+    try FileReadBan.run(body)
+  }
+}
