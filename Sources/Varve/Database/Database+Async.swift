@@ -2,8 +2,9 @@
 /// writer while a task is suspended; `perform` is the door for that.
 ///
 /// What could wait runs on threads of the database's own, with the task-locals and the cancellation of the caller.
-/// What can't runs where it is called: a read of a database in memory, and a write that finds the writer free, asks for
-/// no sync, and meets no storage that is behind with its work.
+/// What can't runs where it is called: a read of a database in memory, a write that finds the writer free, asks for
+/// no sync, and meets no storage that is behind with its work, and the look for one instance (`store.load(id)`,
+/// `Book.read(from: database).byKey(id)`) that memtables and cache answer.
 extension Database {
   /// Reads one instant. Inside of `perform` it sees what that has written. Throws what `body` throws.
   public func read<Result: Sendable>(_ body: @Sendable (ReadTransaction) throws -> Result) async throws -> Result {

@@ -85,6 +85,14 @@
       }
     }
 
+    func readSuspended(_ id: UUID) async throws -> Bool {
+      let book = try await queue.read { database in
+        try Book.fetchOne(database.cachedStatement(sql: SQLiteSettings.selectOne), arguments: [id])
+      }
+      sink &+= book?.touched ?? 0
+      return book != nil
+    }
+
     func readRaw(_ count: Int, _ next: () -> UUID) throws -> Int {
       try queue.read { database in
         var found = 0

@@ -23,6 +23,9 @@ protocol ObjectSession: AnyObject, SendableMetatype {
   func readRaw(_ count: Int, _ next: () -> UUID) throws -> Int
   /// The same by one call for all of them; the ids differ.
   func readBatch(_ ids: [UUID]) throws -> Int
+  /// Reads one, decoded and touched, through the asynchronous door; where there is none, through the other. Whether it
+  /// was there.
+  func readSuspended(_ id: UUID) async throws -> Bool
   /// Walks the books in the order of their ids, each decoded and touched, until `body` says false.
   func scan(_ body: () -> Bool) throws
 

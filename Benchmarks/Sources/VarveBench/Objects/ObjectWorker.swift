@@ -40,6 +40,7 @@ final class ObjectWorker<Session: ObjectSession>: @unchecked Sendable {
     case .objectread: try read { try session.read($0, $1) }
     case .objectreadraw: try read { try session.readRaw($0, $1) }
     case .objectreadbatch: try readBatches()
+    case .objectreadasync: try runTask { try await self.readSuspended() }
     case .objectscan: try scan()
     default: throw EngineFailure("\(workload.rawValue) is not a row of objects")
     }
@@ -75,6 +76,14 @@ final class ObjectWorker<Session: ObjectSession>: @unchecked Sendable {
       found &+= try body(count) { source.id(random.next(below: range)) }
       index &+= count
       guard recorder.finish(count) else { break }
+    }
+  }
+
+  private func readSuspended() async throws {
+    let range = UInt64(bookCount)
+    for _ in 0..<operations {
+      if try await session.readSuspended(source.id(random.next(below: range))) { found &+= 1 }
+      guard recorder.finish() else { break }
     }
   }
 

@@ -110,6 +110,8 @@
       return found
     }
 
+    func readSuspended(_ id: UUID) async throws -> Bool { try read(1) { id } == 1 }
+
     func readBatch(_ ids: [UUID]) throws -> Int {
       try ids.withUnsafeBytes { bytes in
         for index in ids.indices {

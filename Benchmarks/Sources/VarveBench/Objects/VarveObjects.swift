@@ -2,6 +2,10 @@ import Foundation
 import Varve
 import VarveEngine
 
+extension Book: Persistable {
+  static let collection = VarveObjects.collection
+}
+
 /// Varve's object floor through its public API: the rows door and a typed struct, by the collection's definition.
 ///
 /// Settings: those matched between all engines, through an engine that is opened as the key-value rows open it; of the
@@ -96,6 +100,12 @@ final class VarveObjectSession: ObjectSession {
       }
       return found
     }
+  }
+
+  func readSuspended(_ id: UUID) async throws -> Bool {
+    guard let book: Book = try await database.read(id) else { return false }
+    sink &+= book.touched
+    return true
   }
 
   func scan(_ body: () -> Bool) throws {

@@ -42,6 +42,8 @@ enum Workload: String, CaseIterable, Codable {
   case objectinsert, objectinsertone, objectinsertasync
   /// Books by random id: decoded, as the bytes that they are stored as, and these by 100 a call.
   case objectread, objectreadraw, objectreadbatch
+  /// The first of them through the asynchronous door, one a call.
+  case objectreadasync
   /// All books in the order of their ids, decoded.
   case objectscan
 
