@@ -1,3 +1,5 @@
+internal import Synchronization
+
 extension Database {
   /// Registers an extension, and returns when what it keeps is that of all rows.
   ///
@@ -10,8 +12,7 @@ extension Database {
   public func register<Definition: DatabaseExtension>(
     _ definition: Definition, as name: String, progress: (@Sendable (BuildProgress) -> Void)? = nil
   ) throws -> Registered<Definition> {
-    if core.backend.isReadOnly { return try core.registerReadOnly(definition, name) }
-    return try Registration(core: core, definition: definition, name: name, progress: progress).run()
+    try core.register(definition, name, progress)
   }
 
   /// The same for tasks.
@@ -20,31 +21,41 @@ extension Database {
     _ definition: Definition, as name: String, progress: (@Sendable (BuildProgress) -> Void)? = nil
   ) async throws -> Registered<Definition> {
     let core = core
-    return try await core.executor.run {
-      if core.backend.isReadOnly { return try core.registerReadOnly(definition, name) }
-      return try Registration(core: core, definition: definition, name: name, progress: progress).run()
-    }
+    return try await core.executor.run { try core.register(definition, name, progress) }
   }
 
   /// Drops an extension with everything that it keeps, at once, and those that depend on it. Also one of the disk
-  /// that is not registered. Returns the names of all that went.
+  /// that is not registered. Returns the names of all that went. Throws `.unknownExtension`, and `.invalidArgument`
+  /// inside of a transaction.
   @discardableResult
   public func unregister(_ name: String) throws -> [String] { try core.unregister(name) }
 
   /// The names of the extensions that are registered, in the order in which they hear of changes.
-  public var registeredExtensions: [String] { core.extensions.list.ordered.map(\.name) }
+  public var registeredExtensions: [String] {
+    core.extensions.list.ordered.map(\.name).filter { !RowIDMap.isReserved($0) }
+  }
 
   /// The names of the extensions that the disk knows, registered or not.
-  public var knownExtensions: [String] { core.extensionCatalog.names }
+  public var knownExtensions: [String] { core.extensionCatalog.names.filter { !RowIDMap.isReserved($0) } }
 
   /// How far the building of an extension is; nil where it isn't registered.
   public func progress(of name: String) -> BuildProgress? { core.extensions.list[name]?.progress }
 }
 
 extension DatabaseCore {
-  func registerReadOnly<Definition: DatabaseExtension>(
+  func register<Definition: DatabaseExtension>(
+    _ definition: Definition, _ name: String, _ progress: (@Sendable (BuildProgress) -> Void)?
+  ) throws -> Registered<Definition> {
+    if backend.isReadOnly { return try registerReadOnly(definition, name) }
+    return try Registration(core: self, definition: definition, name: name, progress: progress).run()
+  }
+
+  private func registerReadOnly<Definition: DatabaseExtension>(
     _ definition: Definition, _ name: String
   ) throws -> Registered<Definition> {
+    if definition.findsRowsByID, extensions.list[RowIDMap.name] == nil {
+      _ = try registerReadOnly(RowIDMap(), RowIDMap.name)
+    }
     guard let record = extensionCatalog.record(name) else {
       throw DatabaseError(.unknownExtension, "the database has no extension \"\(name)\", and is read-only")
     }
@@ -63,6 +74,28 @@ extension DatabaseCore {
   }
 
   func unregister(_ name: String) throws -> [String] {
+    guard !RowIDMap.isReserved(name) else {
+      throw DatabaseError(.unknownExtension, "no extension is named \"\(name)\"")
+    }
+    guard ThreadFrame.transaction(of: self) == nil else {
+      throw DatabaseError(
+        .invalidArgument, "extension \"\(name)\" is unregistered inside of a transaction; do it before or behind")
+    }
+    return try rowIDMapLock.withLock { _ in
+      let gone = try drop(name)
+      try dropRowIDMapIfUnused()
+      return gone
+    }
+  }
+
+  /// Drops the map where no extension that is registered asks for it. One of the disk that does, and that nobody has
+  /// registered, makes it anew when somebody does. Under `rowIDMapLock`.
+  func dropRowIDMapIfUnused() throws {
+    guard extensionCatalog.record(RowIDMap.name) != nil, !extensions.list.findsRowsByID else { return }
+    _ = try drop(RowIDMap.name)
+  }
+
+  private func drop(_ name: String) throws -> [String] {
     // The families are gone for certain once they are dropped, and so must the record be.
     let terms = WriteTerms(label: "unregister \(name)", durability: .power)
     let (gone, numbers) = try write(terms) { transaction in

@@ -30,7 +30,8 @@ public final class Database: Sendable {
   /// Opens a database, or makes one where there is none and the options say so.
   ///
   /// Throws `.notFound`, `.definitionDiffers`, `.unsupportedVersion`, `.corruption` as `options.onCorruption` says,
-  /// `.invalidArgument`, and `.storage` with the engine's error below: locked, no permission.
+  /// `.invalidArgument`, and `.storage` with the engine's error below: locked, no permission. Where the definition has
+  /// extensions, what their registration throws.
   public static func open(
     at path: String, definition: DatabaseDefinition = DatabaseDefinition(),
     options: DatabaseOptions = DatabaseOptions()
@@ -56,7 +57,9 @@ public final class Database: Sendable {
     options: DatabaseOptions = DatabaseOptions()
   ) throws -> Database {
     do {
-      return Database(try DatabaseOpening(backend, path, definition, options).run())
+      let core = try DatabaseOpening(backend, path, definition, options).run()
+      for defined in definition.extensions { try defined.register(core) }
+      return Database(core)
     } catch {
       try? backend.close()
       throw error

@@ -19,6 +19,8 @@ final class DatabaseCore: Sendable {
   let observations = ObservationRegistry()
   let connections: ConnectionList
   let longLivedReads = LongLivedReadList()
+  /// Held while the map from numbers to rows, or an extension that asks for it, comes or goes. Before the writer.
+  let rowIDMapLock = Mutex(())
   private let openness = Mutex(Openness())
 
   private struct Openness {
@@ -56,7 +58,7 @@ final class DatabaseCore: Sendable {
   func makeCollection(_ name: String, keyType: String) throws -> CollectionInfo {
     guard !name.isEmpty else { throw DatabaseError(.invalidArgument, "a collection's name is empty") }
     let info = try catalog.collection(name, definition: nil, keyType: keyType, coder: options.coder)
-    if !extensions.list.hearing(name).isEmpty { DatabaseLog.undefinedType(path: path, collection: name) }
+    if extensions.list.isRead(name) { DatabaseLog.undefinedType(path: path, collection: name) }
     return info
   }
 

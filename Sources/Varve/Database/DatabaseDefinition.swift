@@ -1,17 +1,20 @@
 public import VarveEngine
 
-/// The types of a database, their collections and formats: what a program knows before it opens it.
+/// The types of a database, their collections and formats, and its extensions: what a program knows before it opens it.
 ///
 /// ```swift
 /// var definition = DatabaseDefinition()
 /// try definition.add(BookFormat.self)
 /// try definition.add(CollectionDefinition("notes", Note.self, key: UUID.self))
+/// let words = try definition.add(WordCount(), as: "words")
 /// let database = try Database.open(at: path, definition: definition)
 /// ```
 ///
 /// A collection has one type, one coder and one format: a second definition of it is an error.
 public struct DatabaseDefinition: Sendable {
   private(set) var collections: [String: CollectionDefinition] = [:]
+  /// In the order in which they were added.
+  private(set) var extensions: [DefinedExtension] = []
 
   /// Nothing is defined.
   public init() {}
@@ -23,6 +26,30 @@ public struct DatabaseDefinition: Sendable {
     }
     collections[collection.name] = collection
   }
+
+  /// Adds an extension, which is registered when the database is opened: no write of the program goes past it.
+  ///
+  /// `open` returns when what the extension keeps is that of all rows, and throws what `Database.register` throws.
+  /// Those that it depends on are added before. An extension whose build is long and that the program can do without
+  /// for a while is rather registered behind the open. Throws `.alreadyDefined`. The handle is the one that
+  /// `Database.register` returns.
+  @discardableResult
+  public mutating func add<Definition: DatabaseExtension>(
+    _ definition: Definition, as name: String, progress: (@Sendable (BuildProgress) -> Void)? = nil
+  ) throws -> Registered<Definition> {
+    guard !extensions.contains(where: { $0.name == name }) else {
+      throw DatabaseError(.alreadyDefined, "the definition has an extension \"\(name)\" already")
+    }
+    extensions.append(
+      DefinedExtension(name: name) { core in _ = try core.register(definition, name, progress) })
+    return Registered(name: name)
+  }
+}
+
+/// An extension that a definition has.
+struct DefinedExtension: Sendable {
+  let name: String
+  let register: @Sendable (DatabaseCore) throws -> Void
 }
 
 /// Where the rows of a collection are kept. Chosen when it is made.

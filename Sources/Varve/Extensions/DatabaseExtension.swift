@@ -40,6 +40,9 @@ public protocol DatabaseExtension: Sendable {
   /// number of a row that is gone, to take away what it kept: both are gone. One that has `dependencies` is built
   /// anew in any case.
   var catchesUp: Bool { get }
+  /// Whether it asks which row has a number (`ExtensionContext.key(of:)`). Default false. As long as an extension that
+  /// does is registered, the database keeps that for the rows of all collections, at the cost of a short entry a row.
+  var findsRowsByID: Bool { get }
 
   /// Refuses a registration beside others, by throwing. Default: allows it.
   func check(registered: [String: any DatabaseExtension]) throws
@@ -62,6 +65,8 @@ extension DatabaseExtension {
   public var isPopulated: Bool { true }
   /// It is built anew.
   public var catchesUp: Bool { false }
+  /// It does not.
+  public var findsRowsByID: Bool { false }
   /// Beside any.
   public func check(registered: [String: any DatabaseExtension]) throws {}
 }

@@ -15,6 +15,9 @@ public final class ExtensionContext {
     name = registered.name
   }
 
+  /// What its definition says.
+  var findsRowsByID: Bool { registered.definition.findsRowsByID }
+
   /// The transaction, where it can write; nil in a read.
   public var writeTransaction: WriteTransaction? { transaction as? WriteTransaction }
 

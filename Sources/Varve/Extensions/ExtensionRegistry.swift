@@ -19,7 +19,7 @@ struct ExtensionList: Sendable {
     var ordered: [RegisteredExtension] = []
     var rest = extensions.sorted { $0.number < $1.number }
     while let index = rest.firstIndex(where: { next in
-      next.definition.dependencies.allSatisfy { name in ordered.contains { $0.name == name } }
+      next.definition.predecessors.allSatisfy { name in ordered.contains { $0.name == name } }
     }) {
       ordered.append(rest.remove(at: index))
     }

@@ -1,3 +1,5 @@
+internal import Synchronization
+
 /// Registers an extension: makes sure that what it keeps is that of all rows, and goes on being that.
 ///
 /// # Steps
@@ -30,19 +32,33 @@ struct Registration<Definition: DatabaseExtension> {
   private var termsBeforeDrop: WriteTerms { WriteTerms(label: "register \(name)", durability: .power) }
 
   func run() throws -> Registered<Definition> {
-    let (registered, isKept) = try begin()
+    let (registered, isKept) = try definition.findsRowsByID ? beginWithRowIDMap() : begin()
     do {
       if !isKept { try drop(registered) }
       try catchUp(registered)
       while try !step(registered) {}
     } catch {
       try? abandon(registered)
+      if definition.findsRowsByID { try? core.rowIDMapLock.withLock { _ in try core.dropRowIDMapIfUnused() } }
       throw error
     }
     return Registered(name: name)
   }
 
   // MARK: - The first commit
+
+  /// The map has to be there, and of all rows, before one that asks for it is given the first.
+  private func beginWithRowIDMap() throws -> (RegisteredExtension, isKept: Bool) {
+    try core.rowIDMapLock.withLock { _ in
+      if core.extensions.list[RowIDMap.name] == nil {
+        _ = try Registration<RowIDMap>(core: core, definition: RowIDMap(), name: RowIDMap.name, progress: nil).run()
+      }
+      do { return try begin() } catch {
+        try? core.dropRowIDMapIfUnused()
+        throw error
+      }
+    }
+  }
 
   private func begin() throws -> (RegisteredExtension, isKept: Bool) {
     guard ThreadFrame.transaction(of: core) == nil else {
@@ -52,6 +68,9 @@ struct Registration<Definition: DatabaseExtension> {
     return try core.write(termsBeforeDrop) { transaction in
       let list = core.extensions.list
       guard !name.isEmpty else { throw DatabaseError(.invalidArgument, "an extension's name is empty") }
+      guard definition is RowIDMap || !RowIDMap.isReserved(name) else {
+        throw DatabaseError(.invalidArgument, "names of extensions that begin with \"varve.\" are the database's own")
+      }
       guard list[name] == nil else {
         throw DatabaseError(.alreadyDefined, "an extension is registered as \"\(name)\" already")
       }

@@ -125,7 +125,7 @@ extension WriteTransaction {
     header.id = try old?.id ?? database.catalog.nextRowID()
     let bytes = unsafe header.row(row.object.bytes.span.bytes)
     // Whoever hears of the row gets the object: bytes that the definition can't read are refused, not stored.
-    let isHeard = !registered.hearing(info.name).isEmpty && info.definition != nil
+    let isHeard = registered.isRead(info.name) && info.definition != nil
     let known: (any Codable)? =
       isHeard ? try database.coding.definedObject(try stored(row.key, bytes, info)) : nil
     let metadata = row.metadata.map { RowHeader.metadataRow(version: $0.version, shape: $0.shape, $0.bytes) }

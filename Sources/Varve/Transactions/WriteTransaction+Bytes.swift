@@ -20,7 +20,7 @@ extension WriteTransaction {
     let row = unsafe header.row(object.span.bytes)
     let stored = try self.stored(key, row, info)
     let known: (any Codable)? =
-      registered.hearing(info.name).isEmpty || info.definition == nil ? nil : try database.coding.definedObject(stored)
+      registered.isRead(info.name) && info.definition != nil ? try database.coding.definedObject(stored) : nil
     let metadataRow = metadata.map { RowHeader.metadataRow(version: header.version, $0) }
     try put(row, of: known, metadataRow.map { EncodedMetadata(bytes: $0) }, key, info, over: old)
   }

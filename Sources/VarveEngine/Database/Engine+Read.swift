@@ -96,6 +96,22 @@ extension Engine {
     return makeSnapshot()
   }
 
+  /// Runs `body`, in which reads of this thread read no file: what memtables and the cache don't answer throws
+  /// `.wouldReadFile`. Returns nil where a read would have had to, whatever `body` made of the error; then the reads
+  /// are to be made anew where waiting is allowed.
+  ///
+  /// ```swift
+  /// if let found = try engine.withoutFileReads({ try engine.get(key) }) { return found }
+  /// return try await engine.async.get(key)
+  /// ```
+  ///
+  /// For callers that must not wait for a disk, such as tasks on the threads of Swift's concurrency. Concerns all
+  /// engines, `get`, `multiGet`, `contains`, `withValue` and cursors; a write inside of it may wait as ever. May be
+  /// nested. Throws what `body` throws. Cost: a few nanoseconds.
+  public func withoutFileReads<Result>(_ body: () throws -> Result) throws -> Result? {
+    try FileReadBan.run(body)
+  }
+
   // MARK: - The path
 
   @inline(__always)

@@ -1,0 +1,88 @@
+import EngineTestSupport
+import Testing
+import Varve
+
+/// Extensions that the definition of a database names: registered when it is opened.
+struct DefinedExtensionTests {
+  private let directory: TemporaryDirectory
+  private var path: String { directory.path + "/db" }
+
+  init() throws { directory = try TemporaryDirectory() }
+
+  private func count(_ database: Database, _ words: Registered<WordCount>, _ word: String) throws -> Int {
+    try database.read { tx in try tx[words].count(of: word) }
+  }
+
+  @Test func `it hears of the first write, and has what was there before`() throws {
+    let plain = try Database.open(at: path)
+    try plain.write { tx in for number in 0..<1_500 { try tx.set("sea", key: number, in: "notes") } }
+    try plain.close()
+    var definition = DatabaseDefinition()
+    let words = try definition.add(WordCount(), as: "words")
+    for expected in [1_501, 1_502] {
+      let database = try Database.open(at: path, definition: definition)
+      #expect(database.registeredExtensions == ["words"])
+      try database.write { tx in try tx.set("sea", key: expected, in: "notes") }
+      #expect(try count(database, words, "sea") == expected)
+      try database.close()
+    }
+  }
+
+  @Test func `a database in memory has it too`() throws {
+    var definition = DatabaseDefinition()
+    let words = try definition.add(WordCount(), as: "words")
+    let database = try Database.inMemory(definition: definition)
+    try database.write { tx in try tx.set("sea", key: 1, in: "notes") }
+    #expect(try count(database, words, "sea") == 1)
+  }
+
+  @Test func `a database for tasks has it too, and one that is only read`() async throws {
+    var definition = DatabaseDefinition()
+    let words = try definition.add(WordCount(), as: "words")
+    let first = try await Database.open(at: path, definition: definition)
+    try await first.write { tx in try tx.set("sea ship", key: 1, in: "notes") }
+    try await first.close()
+    var options = DatabaseOptions()
+    options.isReadOnly = true
+    let second = try await Database.open(at: path, definition: definition, options: options)
+    #expect(try count(second, words, "ship") == 1)
+    try await second.close()
+  }
+
+  @Test func `one that can't be registered keeps the database from opening, and nothing of it is left`() throws {
+    let plain = try Database.open(at: path)
+    try plain.write { tx in try tx.set("forbidden", key: 1, in: "notes") }
+    try plain.close()
+    var definition = DatabaseDefinition()
+    try definition.add(WordCount(stopsAt: "forbidden"), as: "words")
+    #expect(throws: BadWord.self) { try Database.open(at: path, definition: definition) }
+    // It was closed again.
+    let database = try Database.open(at: path)
+    #expect(database.knownExtensions == [])
+    try database.close()
+    var options = DatabaseOptions()
+    options.isReadOnly = true
+    #expect(
+      errorCode { _ = try Database.open(at: path, definition: definition, options: options) } == .unknownExtension)
+  }
+
+  @Test func `names are taken once, and what an extension depends on comes before it`() throws {
+    struct Dependent: DatabaseExtension {
+      let versionTag = "1"
+      let dependencies = ["words"]
+      func makeTransaction(_ context: ExtensionContext) -> DependentTransaction { DependentTransaction() }
+    }
+    final class DependentTransaction: ExtensionTransaction { typealias Definition = Dependent }
+    var definition = DatabaseDefinition()
+    try definition.add(Dependent(), as: "dependent")
+    #expect(errorCode { try definition.add(Dependent(), as: "dependent") } == .alreadyDefined)
+    try definition.add(WordCount(), as: "words")
+    #expect(errorCode { _ = try Database.inMemory(definition: definition) } == .unknownExtension)
+    var ordered = DatabaseDefinition()
+    try ordered.add(WordCount(), as: "words")
+    try ordered.add(Dependent(), as: "dependent")
+    let database = try Database.inMemory(definition: ordered)
+    #expect(database.registeredExtensions == ["words", "dependent"])
+    #expect(errorCode { try database.register(WordCount(), as: "words") } == .alreadyDefined)
+  }
+}
