@@ -21,7 +21,7 @@ extension ModelRun {
       }
       try require(found == expected, "withValue(\(brief(key))) is \(brief(found)), not \(brief(expected))")
     case .multiGet:
-      let keys = [key] + (0..<random.below(6)).map { _ in drawKey() }
+      let keys = [key] + (0..<(random.oneIn(4) ? random.below(40) : random.below(6))).map { _ in drawKey() }
       let found = try engine.multiGet(keys, in: family.engine, snapshot: snapshot?.engine)
       let expected = keys.map { state.families[family.model] == nil ? nil : state.get(family.model, $0) }
       try require(found == expected, "multiGet(\(keys.map(brief))) is \(found.map(brief)), not \(expected.map(brief))")

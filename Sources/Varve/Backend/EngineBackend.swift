@@ -53,17 +53,24 @@ public final class EngineBackend: StorageBackend {
     try follower == nil && engine.withoutFileReads(body) != nil
   }
 
+  /// Whoever comes late gets an error: the engine takes a use behind its end for a mistake that the program stops at.
+  private func requireOpen() throws {
+    if isClosed.load(ordering: .sequentiallyConsistent) { throw DatabaseError(.closed, "the storage was closed") }
+  }
+
   // MARK: - Families
 
   /// All families but the engine's own `default`.
   public func families() throws -> [StorageFamily] {
+    try requireOpen()
     refreshFollowed()
     return table.withLock { $0.all }.filter { $0.id != 0 }.map { StorageFamily(name: $0.name, number: $0.id) }
   }
 
   /// Makes a family, durable at once.
   public func createFamily(_ name: String, options: StorageFamilyOptions) throws -> StorageFamily {
-    try mapped {
+    try requireOpen()
+    return try mapped {
       let family = try engine.createFamily(name, options: Self.engineOptions(options))
       table.withLock { $0 = FamilyTable(engine.families) }
       return StorageFamily(name: family.name, number: family.id)
@@ -72,6 +79,7 @@ public final class EngineBackend: StorageBackend {
 
   /// Drops a family, unread.
   public func dropFamily(_ family: StorageFamily) throws {
+    try requireOpen()
     try mapped {
       try engine.dropFamily(try columnFamily(family.number))
       table.withLock { $0 = FamilyTable(engine.families) }
@@ -99,7 +107,8 @@ public final class EngineBackend: StorageBackend {
 
   /// This instant; of a follower, that of the last commit of its writer.
   public func snapshot() throws -> any StorageSnapshot {
-    try mapped {
+    try requireOpen()
+    return try mapped {
       if let follower {
         try follower.catchUp()
         refreshFollowed()
@@ -112,7 +121,8 @@ public final class EngineBackend: StorageBackend {
   public func commit(
     _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
   ) throws -> any StorageTicket {
-    try mapped {
+    try requireOpen()
+    return try mapped {
       let families = table.withLock { $0 }
       var packed = WriteBatch(capacity: batch.byteCount)
       try batch.forEach { operation, number, key, value in

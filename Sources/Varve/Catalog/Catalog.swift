@@ -23,6 +23,8 @@ final class Catalog: Sendable {
     var collections: [String: CollectionInfo] = [:] { didSet { edition.advance() } }
     let edition: Edition
     var names: [UInt32: String] = [:]
+    /// Those of the open, and those that came later.
+    var definitions: [String: CollectionDefinition]
     var nextCollection: UInt32 = 1
     /// How often collections or versions were added, by this process or another.
     var generation: UInt32 = 0
@@ -33,7 +35,6 @@ final class Catalog: Sendable {
 
   let backend: any StorageBackend
   let families: Families
-  private let definitions: [String: CollectionDefinition]
   private let state: Mutex<State>
   private let currentEdition = Edition()
 
@@ -52,9 +53,8 @@ final class Catalog: Sendable {
 
   init(backend: any StorageBackend, families: Families, definitions: [String: CollectionDefinition]) {
     self.backend = backend
-    self.definitions = definitions
     self.families = families
-    state = Mutex(State(edition: currentEdition))
+    state = Mutex(State(edition: currentEdition, definitions: definitions))
   }
 
   // MARK: - Opening
@@ -73,6 +73,7 @@ final class Catalog: Sendable {
   func load(_ snapshot: any StorageSnapshot) throws {
     try checkFormat(snapshot)
     let versions = try loadVersions(snapshot)
+    let definitions = state.withLock { $0.definitions }
     var collections: [String: CollectionInfo] = [:]
     for (suffix, value) in try entries(CatalogKey.collections, snapshot) {
       guard let name = String(validating: suffix, as: UTF8.self) else { throw Self.damaged("a collection's name") }
@@ -163,13 +164,23 @@ final class Catalog: Sendable {
         let info = try makeInfo(name, found.record, definition, found.versions.names)
         let complete = try intern(definition.codec.versions, info, definition, &state)
         state.collections[name] = complete
+        state.definitions[name] = definition
         return complete
       }
+      if backend.isReadOnly {
+        throw DatabaseError(.readOnly, "the collection is not there, and the database is read-only", collection: name)
+      }
       let info = try create(name, definition, keyType, coder, definition?.storage ?? storage, &state)
+      if let definition { state.definitions[name] = definition }
       state.collections[name] = info
       state.names[info.record.id] = name
       return info
     }
+  }
+
+  /// Keeps the definition of a collection that another process has not made yet.
+  func expect(_ definition: CollectionDefinition) {
+    state.withLock { $0.definitions[definition.name] = definition }
   }
 
   private func create(

@@ -32,7 +32,11 @@ final class CorePool<Core: AnyObject>: Sendable {
   @inline(__always)
   private var home: Int {
     // The low bits of a thread's address are those of all others.
-    let thread = unsafe unsafeBitCast(pthread_self(), to: UInt.self)
+    #if canImport(Glibc)
+      let thread = UInt(pthread_self())
+    #else
+      let thread = unsafe UInt(bitPattern: pthread_self())
+    #endif
     return Int(truncatingIfNeeded: (thread >> 12) &* 0x9e37_79b9 >> 16) & (CoderLimits.pooledCount &- 1)
   }
 

@@ -115,7 +115,14 @@ public final class Connection: Sendable {
     return try state.withLock { state in
       let before = state.pinned?.snapshot.version
       let snapshot = try catchUp()
-      let changes = try before.map { try self.changes(after: $0, through: snapshot.version) } ?? []
+      let changes: [ChangeEvent]
+      do {
+        changes = try before.map { try self.changes(after: $0, through: snapshot.version) } ?? []
+      } catch {
+        // The cache is at the new instant, and reads stay at the old one.
+        inbox.lose()
+        throw error
+      }
       state.pinned = core.longLivedReads.begin(snapshot)
       return changes
     }
@@ -150,6 +157,14 @@ final class ConnectionInbox: Sendable {
         state.changeSets = []
         state.hasOverflowed = true
       }
+    }
+  }
+
+  /// From now on it is not known what has arrived, until the next `take`.
+  func lose() {
+    state.withLock { state in
+      state.changeSets = []
+      state.hasOverflowed = true
     }
   }
 

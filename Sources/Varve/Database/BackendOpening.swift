@@ -35,13 +35,13 @@ struct BackendOpening {
   /// Renames the directory to the first free name of its kind, and returns it.
   private func moveAside() throws -> String {
     let fileSystem = EngineEnvironment.system.fileSystem
-    do {
+    do throws(EngineError) {
       var number = 1
       while try fileSystem.attributes("\(path).\(number).corrupt") != nil { number += 1 }
       let aside = "\(path).\(number).corrupt"
       try fileSystem.rename(path, to: aside)
       return aside
-    } catch let error as EngineError {
+    } catch {
       throw DatabaseError(error)
     }
   }

@@ -46,30 +46,31 @@ extension DatabaseCore {
   func register<Definition: DatabaseExtension>(
     _ definition: Definition, _ name: String, _ progress: (@Sendable (BuildProgress) -> Void)?
   ) throws -> Registered<Definition> {
-    if backend.isReadOnly { return try registerReadOnly(definition, name) }
+    if backend.isReadOnly { return try registerReadOnly(definition, name, isCheckedAtUse: false) }
     return try Registration(core: self, definition: definition, name: name, progress: progress).run()
   }
 
-  private func registerReadOnly<Definition: DatabaseExtension>(
-    _ definition: Definition, _ name: String
+  /// Where another program writes, or nobody does: nothing is built or marked, and each transaction that uses it looks
+  /// whether what is on disk is of this definition.
+  func registerReadOnly<Definition: DatabaseExtension>(
+    _ definition: Definition, _ name: String, isCheckedAtUse: Bool
   ) throws -> Registered<Definition> {
+    try enter()
+    defer { leave() }
     if definition.findsRowsByID, extensions.list[RowIDMap.name] == nil {
-      _ = try registerReadOnly(RowIDMap(), RowIDMap.name)
-    }
-    guard let record = extensionCatalog.record(name) else {
-      throw DatabaseError(.unknownExtension, "the database has no extension \"\(name)\", and is read-only")
-    }
-    let tag = record.versionTag.split(separator: "\u{1F}", omittingEmptySubsequences: false).first.map(String.init)
-    guard tag == definition.versionTag, record.layoutVersion == Definition.layoutVersion, record.state == .ready else {
-      throw DatabaseError(
-        .definitionDiffers,
-        "extension \"\(name)\" is on disk with version \"\(tag ?? "")\", layout \(record.layoutVersion) and state \(record.state)"
-      )
+      _ = try registerReadOnly(RowIDMap(), RowIDMap.name, isCheckedAtUse: isCheckedAtUse)
     }
     let registered = try RegisteredExtension(
-      name: name, definition: definition, record: record, order: Int(record.number), backend: backend,
-      catalogFamily: catalog.families.catalog, readySince: .zero)
-    extensions.replace(extensions.list.ordered + [registered])
+      name: name, definition: definition,
+      record: ExtensionRecord(number: 0, state: .stale(nil), layoutVersion: 0, versionTag: ""),
+      order: extensions.list.ordered.count, backend: backend, catalogFamily: catalog.families.catalog, readySince: .zero)
+    if !isCheckedAtUse { try registered.load(at: try backend.snapshot()) }
+    try extensions.change { list in
+      guard !list.contains(where: { $0.name == name }) else {
+        throw DatabaseError(.alreadyDefined, "an extension is registered as \"\(name)\" already")
+      }
+      list.append(registered)
+    }
     return Registered(name: name)
   }
 
@@ -81,6 +82,8 @@ extension DatabaseCore {
       throw DatabaseError(
         .invalidArgument, "extension \"\(name)\" is unregistered inside of a transaction; do it before or behind")
     }
+    try enter()
+    defer { leave() }
     return try rowIDMapLock.withLock { _ in
       let gone = try drop(name)
       try dropRowIDMapIfUnused()
@@ -95,20 +98,21 @@ extension DatabaseCore {
     _ = try drop(RowIDMap.name)
   }
 
-  private func drop(_ name: String) throws -> [String] {
+  /// Drops an extension and all that depend on it, registered or not, and returns their names. Where it is meant to be
+  /// one that is registered, and another is by now, nothing happens.
+  func drop(_ name: String, of meant: RegisteredExtension? = nil) throws -> [String] {
     // The families are gone for certain once they are dropped, and so must the record be.
-    let terms = WriteTerms(label: "unregister \(name)", durability: .power)
+    let terms = WriteTerms(label: "unregister \(name)", durability: .power, waitsForWriter: meant != nil)
     let (gone, numbers) = try write(terms) { transaction in
+      if let meant, extensions.list[name] !== meant { return ([String](), [UInt32]()) }
       guard let record = extensionCatalog.record(name) else {
         throw DatabaseError(.unknownExtension, "no extension is named \"\(name)\"")
       }
-      var gone = [name]
-      var numbers = [record.number]
-      // Whoever depends on one that goes comes behind it.
-      for other in extensions.list.ordered where other.definition.dependencies.contains(where: gone.contains) {
-        gone.append(other.name)
-        numbers.append(other.number)
-      }
+      // Those that nobody has registered were made of what goes, too.
+      let registered = extensions.list.dependents(of: name)
+      let others = extensionCatalog.dependents(of: name).filter { !registered.contains($0) }
+      let gone = registered + others
+      let numbers = [record.number] + gone.dropFirst().compactMap { extensionCatalog.record($0)?.number }
       for name in gone {
         transaction.pending.delete(CatalogKey.databaseExtension(name), in: catalog.families.catalog)
       }
@@ -116,10 +120,9 @@ extension DatabaseCore {
         transaction.pending.deleteRange(
           StorageRange(prefix: CatalogKey.settings(of: number)), in: catalog.families.catalog)
       }
-      let names = gone
       transaction.onApplied { [self] _ in
-        extensions.replace(extensions.list.ordered.filter { !names.contains($0.name) })
-        for name in names { extensionCatalog.set(nil, for: name) }
+        extensions.change { $0.removeAll { gone.contains($0.name) } }
+        for name in gone { extensionCatalog.set(nil, for: name) }
       }
       return (gone, numbers)
     }

@@ -3,9 +3,14 @@ extension Database {
   ///
   /// Throws `.alreadyDefined`, and `.definitionDiffers` where the collection was made by another.
   public func define(_ collection: CollectionDefinition) throws {
-    if core.catalog.collection(collection.name)?.definition != nil {
+    try core.enter()
+    defer { core.leave() }
+    let found = core.catalog.collection(collection.name)
+    guard found?.definition == nil else {
       throw DatabaseError(.alreadyDefined, "the collection has a definition already", collection: collection.name)
     }
+    // Of a database that another program writes: it may come.
+    if found == nil, core.backend.isReadOnly { return core.catalog.expect(collection) }
     _ = try core.catalog.collection(
       collection.name, definition: collection, keyType: collection.keyTypeName, coder: collection.coder)
   }

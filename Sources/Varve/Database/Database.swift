@@ -1,4 +1,4 @@
-public import VarveEngine
+internal import VarveEngine
 
 /// A database of objects: rows of typed objects by collection and key, transactions, extensions, changes.
 ///

@@ -50,6 +50,11 @@ extension DatabaseCore {
   /// Nil: something that was read has changed. The writer is free when this returns or throws.
   func applyHoldingWriter(_ transaction: WriteTransaction, _ terms: WriteTerms) throws -> AppliedCommit? {
     defer { writer.release() }
+    // An extension that came, went or was built further meanwhile was told too little, or too much.
+    guard transaction.extensionEdition == extensions.edition else {
+      rollBack(transaction)
+      return nil
+    }
     do {
       // Rolled back by its closure: done, and nothing to commit.
       return try apply(transaction, terms) ?? AppliedCommit(number: nil, ticket: nil, completions: [])

@@ -10,7 +10,7 @@ extension DatabaseCore {
     try enter()
     defer { leave() }
     try requireWritable()
-    try writer.acquire(terms.label, timeout: options.writerTimeout)
+    try writer.acquire(terms.label, timeout: terms.timeout(options))
     let (result, commit) = try runHoldingWriter(terms, body)
     try commit?.wait(in: self)
     return result
@@ -129,6 +129,12 @@ extension DatabaseCore {
 struct WriteTerms: Sendable {
   var label: String?
   var durability: StorageDurability?
+  /// However long it takes.
+  var waitsForWriter = false
+
+  func timeout(_ options: DatabaseOptions) -> Duration {
+    waitsForWriter ? .seconds(Int64.max / 4) : options.writerTimeout
+  }
 }
 
 /// A commit that is applied, and not acknowledged yet.

@@ -31,7 +31,8 @@ public struct DatabaseDefinition: Sendable {
   ///
   /// `open` returns when what the extension keeps is that of all rows, and throws what `Database.register` throws.
   /// Those that it depends on are added before. An extension whose build is long and that the program can do without
-  /// for a while is rather registered behind the open. Throws `.alreadyDefined`. The handle is the one that
+  /// for a while is rather registered behind the open. Of a database that is only read it is each use that throws where
+  /// the disk has not what the extension would keep. Throws `.alreadyDefined`. The handle is the one that
   /// `Database.register` returns.
   @discardableResult
   public mutating func add<Definition: DatabaseExtension>(
@@ -41,7 +42,13 @@ public struct DatabaseDefinition: Sendable {
       throw DatabaseError(.alreadyDefined, "the definition has an extension \"\(name)\" already")
     }
     extensions.append(
-      DefinedExtension(name: name) { core in _ = try core.register(definition, name, progress) })
+      DefinedExtension(name: name) { core in
+        if core.backend.isReadOnly {
+          _ = try core.registerReadOnly(definition, name, isCheckedAtUse: true)
+        } else {
+          _ = try core.register(definition, name, progress)
+        }
+      })
     return Registered(name: name)
   }
 }

@@ -9,6 +9,7 @@ internal import VarveEngine
 ///    extensions can't be told.
 /// 3. Rows go family by family into a new database: those whose header can be read, and metadata whose row says that it
 ///    has some. Counts are counted, the feed is left, and records of extensions too: they are built anew.
+/// 4. Where the catalog has lost which numbers are free, those behind all that rows have: none is given twice.
 struct ObjectSalvage {
   let damaged: String
   let target: String
@@ -17,6 +18,20 @@ struct ObjectSalvage {
   /// The families of the object floor, in the order in which an open makes them.
   private static let order = ["catalog", "objects", "metadata"]
   private static let batchSize = 1 << 20
+
+  /// The largest numbers that rows have.
+  private final class Highest {
+    var collection: UInt32 = 0
+    var row: UInt64 = 0
+  }
+
+  private let highest = Highest()
+
+  init(damaged: String, target: String, options: EngineOptions) {
+    self.damaged = damaged
+    self.target = target
+    self.options = options
+  }
 
   func run() throws {
     let raw = target + ".salvage-raw"
@@ -58,7 +73,17 @@ struct ObjectSalvage {
     }
     try copyObjects(source, found[1], found[2], target, objects, metadata, counts, idSize: 4)
     try copyOwn(source, target, counts)
+    try reserve(highest.collection + 1, at: CatalogKey.nextCollection, in: catalog, of: target)
+    try reserve(highest.row + 1, at: CatalogKey.rowIDs, in: catalog, of: target)
     try target.flush()
+  }
+
+  /// Makes a number the next that is free, unless a larger one is.
+  private func reserve<Number: FixedWidthInteger>(
+    _ number: Number, at key: [UInt8], in catalog: ColumnFamily, of target: Engine
+  ) throws {
+    let known = try target.get(key, in: catalog).flatMap { BigEndian.number($0, as: Number.self) } ?? 0
+    if known < number { try target.put(key, BigEndian.bytes(number), in: catalog) }
   }
 
   /// Whether what a collection's record says of its families is so: of those whose families can't be told nothing is
@@ -112,7 +137,11 @@ struct ObjectSalvage {
     try copyRows(source, objectsFrom, target, objects) { key, value in
       guard key.count > idSize, let header = try? RowHeader.read(value).header else { return false }
       if try header.hasMetadata && !source.contains(key, in: metadataFrom) { return false }
-      found[idSize == 0 ? countKey : Array(key.prefix(idSize)), default: 0] += 1
+      let collection = idSize == 0 ? countKey : Array(key.prefix(idSize))
+      found[collection, default: 0] += 1
+      // An id that is none is damage, too; the largest there can be leaves no next one.
+      if let id = BigEndian.number(collection, as: UInt32.self), id < .max { highest.collection = max(highest.collection, id) }
+      if header.id.number < .max { highest.row = max(highest.row, header.id.number) }
       return true
     }
     try copyRows(source, metadataFrom, target, metadata) { key, _ in

@@ -48,6 +48,13 @@ final class ExtensionCatalog: Sendable {
 
   func noteRegistered(_ name: String) { state.withLock { _ = $0.unregistered.remove(name) } }
 
+  func noteUnregistered(_ name: String) { state.withLock { _ = $0.unregistered.insert(name) } }
+
+  /// Those of the disk that were made with an extension as a dependency, as their tags say.
+  func dependents(of name: String) -> [String] {
+    state.withLock { state in state.records.filter { $0.value.depends(on: name) }.keys.sorted() }
+  }
+
   func set(_ record: ExtensionRecord?, for name: String) { state.withLock { $0.records[name] = record } }
 
   /// The number of the next that is registered first.

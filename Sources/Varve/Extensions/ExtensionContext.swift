@@ -37,14 +37,16 @@ public final class ExtensionContext {
 
   /// Removes a key.
   public func delete(_ part: String, _ key: [UInt8]) throws {
+    let writing = try writing()
     guard let family = registered.family(part) else { return }
-    try writing().pending.delete(key, in: family)
+    writing.pending.delete(key, in: family)
   }
 
   /// Removes a range of keys.
   public func deleteRange(_ part: String, _ range: StorageRange) throws {
+    let writing = try writing()
     guard let family = registered.family(part) else { return }
-    try writing().pending.deleteRange(range, in: family)
+    writing.pending.deleteRange(range, in: family)
   }
 
   /// Adds to a counter. A part has counters or values, not both.
@@ -71,6 +73,7 @@ public final class ExtensionContext {
     guard let writing = writeTransaction else {
       throw DatabaseError(.readOnly, "extension \"\(name)\" writes in a read; a hook or a write may")
     }
+    try writing.requireNoQuestion()
     return writing
   }
 

@@ -74,6 +74,14 @@ struct ExtensionRecord: Hashable, Sendable {
     self.init(number: number, state: state, layoutVersion: layout, versionTag: tag)
   }
 
+  /// The tags that it was made with: its own, and those of all that it depends on, as `name=tag`.
+  var tags: [String] { versionTag.split(separator: Self.tagSeparator, omittingEmptySubsequences: false).map(String.init) }
+
+  static let tagSeparator: Character = "\u{1F}"
+
+  /// Whether it was made with an extension of this name as a dependency, direct or not.
+  func depends(on name: String) -> Bool { tags.dropFirst().contains { $0.hasPrefix(name + "=") } }
+
   /// The name of the family that holds a part of what the extension keeps.
   func familyName(_ part: String, isVolatile: Bool) -> String {
     Self.familyPrefix(number, isVolatile: isVolatile) + part

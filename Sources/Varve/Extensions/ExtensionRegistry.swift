@@ -4,10 +4,25 @@ internal import Synchronization
 /// that a transaction can keep the list that it began with.
 final class ExtensionRegistry: Sendable {
   private let state = Mutex(ExtensionList())
+  private let changeCount = Atomic<UInt64>(0)
 
   var list: ExtensionList { state.withLock { $0 } }
 
-  func replace(_ extensions: [RegisteredExtension]) { state.withLock { $0 = ExtensionList(extensions) } }
+  /// Another number behind each change of the list, and of what one of them says of itself: a writer that did not hold
+  /// the writer all the time finds out whether it has told those whom it had to.
+  var edition: UInt64 { changeCount.load(ordering: .sequentiallyConsistent) }
+
+  /// Changes the list. By whoever holds the writer, or of a database that nobody writes to.
+  func change(_ body: (inout [RegisteredExtension]) throws -> Void) rethrows {
+    try state.withLock { list in
+      var extensions = list.ordered
+      try body(&extensions)
+      list = ExtensionList(extensions)
+    }
+    noteChange()
+  }
+
+  func noteChange() { changeCount.add(1, ordering: .sequentiallyConsistent) }
 }
 
 /// Extensions in order.
@@ -30,6 +45,13 @@ struct ExtensionList: Sendable {
   var isEmpty: Bool { ordered.isEmpty }
 
   subscript(name: String) -> RegisteredExtension? { ordered.first { $0.name == name } }
+
+  /// An extension and those that depend on it, it first.
+  func dependents(of name: String) -> [String] {
+    var names = [name]
+    for other in ordered where other.definition.dependencies.contains(where: names.contains) { names.append(other.name) }
+    return names
+  }
 
   func hearing(_ collection: String) -> [RegisteredExtension] {
     ordered.isEmpty ? [] : ordered.filter { $0.definition.scope.contains(collection) }
@@ -59,6 +81,7 @@ extension ReadTransaction {
   }
 
   private func requireReady(_ registered: RegisteredExtension) throws {
+    if database.backend.isReadOnly { return try registered.load(at: snapshot) }
     if let since = registered.readySince, isWritable || snapshot.version >= since { return }
     let progress = registered.progress
     throw DatabaseError(

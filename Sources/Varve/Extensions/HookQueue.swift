@@ -10,6 +10,13 @@ struct HookQueue {
   var events: [Event] = []
   /// Whether somebody tells already.
   var isRunning = false
+  /// Whether a `will` hook runs.
+  var isAsking = false
+
+  /// Forgets the newest, so that so many are left.
+  mutating func truncate(to count: Int) {
+    if events.count > count { events.removeSubrange(count...) }
+  }
 }
 
 extension WriteTransaction {
@@ -20,27 +27,45 @@ extension WriteTransaction {
     _ row: [UInt8]
   ) throws {
     if registered.isEmpty { return }
+    try requireNoQuestion()
     let hearing = try hearing(key, info)
     if hearing.isEmpty { return }
     let row = try hookRow(key, row, info, object, metadata)
-    for hearing in hearing {
-      switch change {
-      case .inserted: try hearing.willInsert(row)
-      case .updated: try hearing.willUpdate(row)
-      case .replacedObject: try hearing.willReplaceObject(row)
-      case .replacedMetadata: try hearing.willReplaceMetadata(row)
-      case .touchedObject, .touchedMetadata, .touchedRow, .removed: break
+    try asking {
+      for hearing in hearing {
+        switch change {
+        case .inserted: try hearing.willInsert(row)
+        case .updated: try hearing.willUpdate(row)
+        case .replacedObject: try hearing.willReplaceObject(row)
+        case .replacedMetadata: try hearing.willReplaceMetadata(row)
+        case .touchedObject, .touchedMetadata, .touchedRow, .removed: break
+        }
       }
     }
   }
 
+  /// Runs `will` hooks, which may not write: what is about to be written was made for the rows as they are.
+  func asking(_ body: () throws -> Void) rethrows {
+    hooks.isAsking = true
+    defer { hooks.isAsking = false }
+    try body()
+  }
+
+  /// Throws where a `will` hook runs. At the beginning of everything that writes.
+  func requireNoQuestion() throws {
+    guard hooks.isAsking else { return }
+    throw DatabaseError(
+      .invalidArgument, "a hook that is asked before a change writes; it may throw, and write in the hook behind it")
+  }
+
   func willRemove(_ present: [(key: [UInt8], header: RowHeader)], _ info: CollectionInfo) throws {
+    try requireNoQuestion()
     for registered in registered.hearing(info.name) {
       let heard = try present.filter { isMaintained($0.key, info, by: registered) }
         .compactMap { try row($0.key, info) }
       if heard.isEmpty { continue }
       let hearing = try open(registered)
-      if heard.count == 1 { try hearing.willRemove(heard[0]) } else { try hearing.willRemove(heard) }
+      try asking { if heard.count == 1 { try hearing.willRemove(heard[0]) } else { try hearing.willRemove(heard) } }
     }
   }
 
@@ -169,7 +194,12 @@ extension WriteTransaction {
   /// Puts back what was pending. An extension that was first asked for behind the savepoint begins anew.
   func restore(_ states: [String: Any]) {
     for (name, hearing) in extensions {
-      if let state = states[name] { hearing.restoreState(state) } else { extensions[name] = nil }
+      if let state = states[name] {
+        hearing.restoreState(state)
+      } else {
+        extensions[name] = nil
+        hearing.didRollBack()
+      }
     }
   }
 }

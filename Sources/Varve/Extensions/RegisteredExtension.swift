@@ -10,8 +10,10 @@ public struct Registered<Definition: DatabaseExtension>: Sendable {
 final class RegisteredExtension: Sendable {
   let name: String
   let definition: any DatabaseExtension
-  let number: UInt32
+  var number: UInt32 { record.number }
   let order: Int
+  /// Whether nothing of what it kept before this session was of use.
+  let beganAnew: Bool
   private let backend: any StorageBackend
   private let catalogFamily: StorageFamily
   private let state: Mutex<State>
@@ -22,32 +24,78 @@ final class RegisteredExtension: Sendable {
     /// The commit since which it can be read.
     var readySince: CommitVersion?
     var volatileSettings: StorageFamily?
+    /// The commit of which this is, where another program writes.
+    var loaded: CommitVersion?
     /// Rows given to it so far, of about so many.
     var progress = BuildProgress(rowsDone: 0, rowsTotal: 0)
   }
 
   init(
     name: String, definition: any DatabaseExtension, record: ExtensionRecord, order: Int,
-    backend: any StorageBackend, catalogFamily: StorageFamily, readySince: CommitVersion?
+    backend: any StorageBackend, catalogFamily: StorageFamily, readySince: CommitVersion?, beganAnew: Bool = false
   ) throws {
+    self.beganAnew = beganAnew
     self.name = name
     self.definition = definition
-    number = record.number
     self.order = order
     self.backend = backend
     self.catalogFamily = catalogFamily
-    var families: [String: StorageFamily] = [:]
-    let prefix = ExtensionRecord.familyPrefix(number, isVolatile: !definition.isPersistent)
-    let settingsName = record.familyName(Self.settingsPart, isVolatile: true)
+    let (families, settings) = try Self.families(of: record, isVolatile: !definition.isPersistent, in: backend)
+    state = Mutex(State(families: families, record: record, readySince: readySince, volatileSettings: settings))
+  }
+
+  private static func families(
+    of record: ExtensionRecord, isVolatile: Bool, in backend: any StorageBackend
+  ) throws -> (parts: [String: StorageFamily], settings: StorageFamily?) {
+    var parts: [String: StorageFamily] = [:]
+    let prefix = ExtensionRecord.familyPrefix(record.number, isVolatile: isVolatile)
+    let settingsName = record.familyName(settingsPart, isVolatile: true)
     var settings: StorageFamily?
     for family in try backend.families() {
       if family.name == settingsName {
         settings = family
       } else if family.name.hasPrefix(prefix) {
-        families[String(family.name.dropFirst(prefix.count))] = family
+        parts[String(family.name.dropFirst(prefix.count))] = family
       }
     }
-    state = Mutex(State(families: families, record: record, readySince: readySince, volatileSettings: settings))
+    return (parts, settings)
+  }
+
+  // MARK: - Where another program writes
+
+  /// Looks at what is on disk at an instant, of a database that is only read here. Throws `.unknownExtension`,
+  /// `.notReady`, and `.definitionDiffers` where it is not what this definition would keep.
+  func load(at snapshot: any StorageSnapshot) throws {
+    if state.withLock({ $0.loaded }) == snapshot.version { return }
+    guard let bytes = try snapshot.value(of: CatalogKey.databaseExtension(name), in: catalogFamily) else {
+      throw DatabaseError(.unknownExtension, "the database has no extension \"\(name)\", and is read-only")
+    }
+    let record = try ExtensionRecord(bytes, name: name)
+    try require(record, definition)
+    let (families, settings) = try Self.families(of: record, isVolatile: !definition.isPersistent, in: backend)
+    state.withLock { state in
+      state.record = record
+      state.families = families
+      state.volatileSettings = settings
+      state.loaded = snapshot.version
+    }
+  }
+
+  private func require<Definition: DatabaseExtension>(_ record: ExtensionRecord, _ definition: Definition) throws {
+    if definition.isPopulated, !definition.isPersistent {
+      throw DatabaseError(
+        .definitionDiffers, "extension \"\(name)\" is kept in the memory of each program, and this one only reads")
+    }
+    if case .building = record.state {
+      throw DatabaseError(.notReady, "extension \"\(name)\" is being built by another program")
+    }
+    let tag = record.tags.first ?? ""
+    guard tag == definition.versionTag, record.layoutVersion == Definition.layoutVersion, record.state == .ready else {
+      throw DatabaseError(
+        .definitionDiffers,
+        "extension \"\(name)\" is on disk with version \"\(tag)\", layout \(record.layoutVersion) and state \(record.state)"
+      )
+    }
   }
 
   var record: ExtensionRecord { state.withLock { $0.record } }

@@ -32,6 +32,12 @@ struct Registration<Definition: DatabaseExtension> {
   private var termsBeforeDrop: WriteTerms { WriteTerms(label: "register \(name)", durability: .power) }
 
   func run() throws -> Registered<Definition> {
+    guard ThreadFrame.transaction(of: core) == nil else {
+      throw DatabaseError(
+        .invalidArgument, "extension \"\(name)\" is registered inside of a transaction; register it before or behind")
+    }
+    try core.enter()
+    defer { core.leave() }
     let (registered, isKept) = try definition.findsRowsByID ? beginWithRowIDMap() : begin()
     do {
       if !isKept { try drop(registered) }
@@ -50,6 +56,8 @@ struct Registration<Definition: DatabaseExtension> {
   /// The map has to be there, and of all rows, before one that asks for it is given the first.
   private func beginWithRowIDMap() throws -> (RegisteredExtension, isKept: Bool) {
     try core.rowIDMapLock.withLock { _ in
+      // One whose build failed, and could not be taken away then.
+      if let map = core.extensions.list[RowIDMap.name], map.record.state != .ready { _ = try core.drop(map.name) }
       if core.extensions.list[RowIDMap.name] == nil {
         _ = try Registration<RowIDMap>(core: core, definition: RowIDMap(), name: RowIDMap.name, progress: nil).run()
       }
@@ -61,11 +69,7 @@ struct Registration<Definition: DatabaseExtension> {
   }
 
   private func begin() throws -> (RegisteredExtension, isKept: Bool) {
-    guard ThreadFrame.transaction(of: core) == nil else {
-      throw DatabaseError(
-        .invalidArgument, "extension \"\(name)\" is registered inside of a transaction; register it before or behind")
-    }
-    return try core.write(termsBeforeDrop) { transaction in
+    try core.write(termsBeforeDrop) { transaction in
       let list = core.extensions.list
       guard !name.isEmpty else { throw DatabaseError(.invalidArgument, "an extension's name is empty") }
       guard definition is RowIDMap || !RowIDMap.isReserved(name) else {
@@ -81,7 +85,7 @@ struct Registration<Definition: DatabaseExtension> {
       try definition.check(registered: Dictionary(uniqueKeysWithValues: list.ordered.map { ($0.name, $0.definition) }))
       let (registered, isKept) = try record(transaction, list)
       transaction.onApplied { _ in
-        core.extensions.replace(list.ordered + [registered])
+        core.extensions.change { $0.append(registered) }
         core.extensionCatalog.noteRegistered(name)
       }
       return (registered, isKept)
@@ -95,19 +99,20 @@ struct Registration<Definition: DatabaseExtension> {
     let known = core.extensionCatalog.record(name)
     let tag = fullTag(list)
     let number = known?.number ?? core.extensionCatalog.nextNumber
-    let isKept = known.map { canGoOn($0, tag) } ?? false
-    var record =
+    let isKept = known.map { canGoOn($0, tag, list) } ?? false
+    // One that is given no rows is built, too, in no time: before its old families are dropped nobody may write to it.
+    let record =
       isKept && known != nil
       ? known ?? ExtensionRecord(number: number, state: .ready, layoutVersion: 0, versionTag: tag)
       : ExtensionRecord(
         number: number, state: .building(watermark: []), layoutVersion: Definition.layoutVersion, versionTag: tag)
-    if !isKept, !definition.isPopulated { record.state = .ready }
     let registered = try RegisteredExtension(
       name: name, definition: definition, record: record, order: Int(number), backend: core.backend,
-      catalogFamily: core.catalog.families.catalog, readySince: record.state == .ready ? .zero : nil)
+      catalogFamily: core.catalog.families.catalog, readySince: record.state == .ready ? .zero : nil,
+      beganAnew: !isKept)
     if !isKept {
       registered.empty(transaction)
-      try save(record, transaction)
+      try save(record, of: registered, transaction)
       transaction.pending.put(
         CatalogKey.nextExtension, BigEndian.bytes(max(core.extensionCatalog.nextNumber, number + 1)),
         in: core.catalog.families.catalog)
@@ -117,10 +122,12 @@ struct Registration<Definition: DatabaseExtension> {
   }
 
   /// Whether what is on disk is of this definition, and whole, or can be made so.
-  private func canGoOn(_ known: ExtensionRecord, _ tag: String) -> Bool {
+  private func canGoOn(_ known: ExtensionRecord, _ tag: String, _ list: ExtensionList) -> Bool {
     guard known.versionTag == tag, known.layoutVersion == Definition.layoutVersion, definition.isPersistent else {
       return false
     }
+    // What it made of another is gone with that one's content.
+    guard !definition.dependencies.contains(where: { list[$0]?.beganAnew == true }) else { return false }
     switch known.state {
     case .building, .ready: return true
     // Another extension may have been built anew since, with other content than it has looked at.
@@ -138,12 +145,11 @@ struct Registration<Definition: DatabaseExtension> {
   /// It can't catch up.
   private func beginAnew(_ registered: RegisteredExtension) throws {
     try core.write(termsBeforeDrop) { transaction in
+      try requireRegistered(registered)
       var record = registered.record
-      record.state = definition.isPopulated ? .building(watermark: []) : .ready
+      record.state = .building(watermark: [])
       registered.empty(transaction)
-      try save(record, transaction)
-      let isReady = record.state == .ready
-      transaction.onApplied { [record] version in registered.set(record, readySince: isReady ? version : nil) }
+      try save(record, of: registered, transaction)
     }
     try drop(registered)
     registered.set(BuildProgress(rowsDone: 0, rowsTotal: 0))
@@ -153,13 +159,28 @@ struct Registration<Definition: DatabaseExtension> {
   private func fullTag(_ list: ExtensionList) -> String {
     let dependencies = definition.dependencies.sorted().compactMap { list[$0] }
     return ([definition.versionTag] + dependencies.map { "\($0.name)=\($0.record.versionTag)" }).joined(
-      separator: "\u{1F}")
+      separator: String(ExtensionRecord.tagSeparator))
   }
 
-  private func save(_ record: ExtensionRecord, _ transaction: WriteTransaction) throws {
+  /// Writes its record, and lets it stand in memory once the commit is applied.
+  private func save(
+    _ record: ExtensionRecord, of registered: RegisteredExtension, _ transaction: WriteTransaction
+  ) throws {
     transaction.pending.put(
       CatalogKey.databaseExtension(name), record.bytes, in: core.catalog.families.catalog)
-    transaction.onApplied { _ in core.extensionCatalog.set(record, for: name) }
+    transaction.onApplied { version in
+      core.extensionCatalog.set(record, for: name)
+      registered.set(record, readySince: record.state == .ready ? version : nil)
+      core.extensions.noteChange()
+    }
+  }
+
+  /// Somebody may have unregistered it between two chunks, and even registered another by its name. With the writer
+  /// held.
+  private func requireRegistered(_ registered: RegisteredExtension) throws {
+    guard core.extensions.list[name] === registered else {
+      throw DatabaseError(.unknownExtension, "extension \"\(name)\" was unregistered while it was being registered")
+    }
   }
 
   // MARK: - Catching up
@@ -188,6 +209,7 @@ struct Registration<Definition: DatabaseExtension> {
     _ registered: RegisteredExtension, from position: FeedPosition, _ rowLimit: Int, _ duration: Duration,
     _ transaction: WriteTransaction
   ) throws -> Bool {
+    try requireRegistered(registered)
     let catching = CatchingUp(core: core, definition: definition, name: name, registered: registered)
     var record = registered.record
     var progress = registered.progress
@@ -198,10 +220,8 @@ struct Registration<Definition: DatabaseExtension> {
     progress.rowsDone += step.count
     // How much there is nobody knows before it was read.
     progress.rowsTotal = progress.rowsDone + (record.state == .ready ? 0 : 1)
-    try save(record, transaction)
+    try save(record, of: registered, transaction)
     registered.set(progress)
-    let state = record.state
-    transaction.onApplied { version in registered.set(record, readySince: state == .ready ? version : nil) }
     return true
   }
 
@@ -224,6 +244,13 @@ struct Registration<Definition: DatabaseExtension> {
   private func give(
     _ registered: RegisteredExtension, behind watermark: [UInt8], _ transaction: WriteTransaction
   ) throws -> [UInt8]? {
+    try requireRegistered(registered)
+    guard definition.isPopulated else {
+      var record = registered.record
+      record.state = .ready
+      try save(record, of: registered, transaction)
+      return nil
+    }
     var walk = BuildWalk(core.catalog.collections, behind: watermark, transaction)
     let begin = ContinuousClock.now
     var reached: [UInt8]?
@@ -247,34 +274,28 @@ struct Registration<Definition: DatabaseExtension> {
     }
     var record = registered.record
     record.state = reached.map { .building(watermark: $0) } ?? .ready
-    try save(record, transaction)
+    try save(record, of: registered, transaction)
     var progress = registered.progress
     if progress.rowsDone == 0 { progress.rowsTotal = try transaction.count() }
     progress.rowsDone += count
     registered.set(progress)
-    let isReady = reached == nil
-    transaction.onApplied { version in registered.set(record, readySince: isReady ? version : nil) }
     return reached
   }
 
-  /// Leaves nothing of a build that failed. What was catching up stays where it came to.
+  /// Leaves nothing of a build that failed, and of those that were registered on top of it meanwhile. What was catching
+  /// up stays where it came to. Waits for the writer as long as it takes: nobody comes after it to do so.
   private func abandon(_ registered: RegisteredExtension) throws {
+    let terms = WriteTerms(label: "register \(name)", waitsForWriter: true)
     if registered.record.state.isStale {
       try core.write(terms) { transaction in
-        transaction.onApplied { _ in
-          core.extensions.replace(core.extensions.list.ordered.filter { $0.name != name })
-        }
+        guard core.extensions.list[name] === registered else { return }
+        let gone = core.extensions.list.dependents(of: name)
+        transaction.onApplied { _ in core.extensions.change { $0.removeAll { gone.contains($0.name) } } }
+        for other in gone where other != name { core.extensionCatalog.noteUnregistered(other) }
       }
       return
     }
-    try core.write(termsBeforeDrop) { transaction in
-      transaction.pending.delete(CatalogKey.databaseExtension(name), in: core.catalog.families.catalog)
-      transaction.onApplied { _ in
-        core.extensions.replace(core.extensions.list.ordered.filter { $0.name != name })
-        core.extensionCatalog.set(nil, for: name)
-      }
-    }
-    try registered.dropFamilies()
+    _ = try core.drop(name, of: registered)
   }
 }
 

@@ -75,7 +75,7 @@ struct CatalogDump {
           + "key \(KeyText.text(of: Array(watermark.dropFirst(4))))"
       }
     // What it depends on stands behind its own tag, each behind a unit separator.
-    let tags = record.versionTag.split(separator: "\u{1F}", omittingEmptySubsequences: false).map(String.init)
+    let tags = record.tags
     let dependencies = tags.dropFirst().map { ", built on \(quoted($0))" }.joined()
     return "extension \(quoted(name)): number \(record.number), \(state), layout \(record.layoutVersion), "
       + "version \(quoted(tags.first ?? ""))\(dependencies)"

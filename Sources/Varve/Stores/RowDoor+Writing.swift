@@ -117,7 +117,7 @@ extension RowDoor {
       if let old {
         try tx.replaceObject(instance, key, info, over: old)
       } else {
-        try tx.set(instance, encoded: nil, key, info, over: nil)
+        try tx.set(instance, key, info, over: nil)
       }
     case .set(let metadata):
       #if DEBUG

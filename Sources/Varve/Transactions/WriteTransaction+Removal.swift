@@ -21,6 +21,7 @@ extension WriteTransaction {
   @discardableResult
   public func removeAll(in collection: String) throws -> Int {
     guard let info = try info(collection) else { return 0 }
+    try requireNoQuestion()
     let count = try count(info)
     // Where nothing is, nothing changes.
     if count == 0 { return 0 }
@@ -40,7 +41,11 @@ extension WriteTransaction {
   @discardableResult
   public func removeAll() throws -> Int {
     try check()
-    for registered in registered.ordered { try open(registered).willRemoveAll() }
+    try requireNoQuestion()
+    for registered in registered.ordered {
+      let hearing = try open(registered)
+      try asking { try hearing.willRemoveAll() }
+    }
     // Counted before anything has changed: a count may throw.
     let counted = try infos().map { (info: $0, count: try count($0)) }.filter { $0.count > 0 }
     for (info, count) in counted { clear(info, count) }

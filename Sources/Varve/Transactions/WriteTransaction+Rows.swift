@@ -7,7 +7,7 @@ extension WriteTransaction {
   /// nothing has changed.
   public func set<Object: Encodable>(_ object: Object, key: some KeyCodable, in collection: String) throws {
     let (info, key) = try place(key, collection)
-    try set(object, encoded: nil, key, info, over: try header(key, info))
+    try set(object, key, info, over: try header(key, info))
   }
 
   /// Sets the object and the metadata of a row, which is made where there is none. Nil: it has no metadata then.
@@ -99,7 +99,18 @@ extension WriteTransaction {
   func set<Object: Encodable, Metadata: Encodable>(
     _ object: Object, _ metadata: Metadata?, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader?
   ) throws {
-    try set(object, encoded: try metadata.map { try encoded($0, key, info) }, key, info, over: old)
+    if info.definition?.codec.sanitize != nil {
+      return try setSanitized(object, key, info, over: old) { try metadata.map { try encoded($0, key, info) } }
+    }
+    try put(object, try metadata.map { try encoded($0, key, info) }, key, info, over: old)
+  }
+
+  /// The same without metadata. No optional of a generic type is made on this way: its type is looked up at each use.
+  func set<Object: Encodable>(
+    _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader?
+  ) throws {
+    if info.definition?.codec.sanitize != nil { return try setSanitized(object, key, info, over: old) { nil } }
+    try put(object, nil, key, info, over: old)
   }
 
   /// Metadata for its family, and for hooks, where somebody hears.
@@ -110,21 +121,14 @@ extension WriteTransaction {
       bytes: try database.coding.encodeMetadata(metadata, key, info), value: registered.isEmpty ? nil : metadata)
   }
 
-  /// Sets an object. No optional of the generic type is made on this way: its type is looked up at each use.
-  func set<Object: Encodable>(
-    _ object: Object, encoded metadata: EncodedMetadata?, _ key: [UInt8], _ info: CollectionInfo,
-    over old: RowHeader?
-  ) throws {
-    if info.definition?.codec.sanitize != nil { return try setSanitized(object, metadata, key, info, over: old) }
-    try put(object, metadata, key, info, over: old)
-  }
-
+  /// The metadata is encoded when there is an object to go with it.
   @inline(never)
   private func setSanitized<Object: Encodable>(
-    _ object: Object, _ metadata: EncodedMetadata?, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader?
+    _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader?,
+    metadata: () throws -> EncodedMetadata?
   ) throws {
     if let object = try info.sanitized(object) {
-      try put(object, metadata, key, info, over: old)
+      try put(object, try metadata(), key, info, over: old)
     } else {
       _ = try remove([key], info)
     }
@@ -231,6 +235,7 @@ extension WriteTransaction {
     guard let (info, key) = try existingPlace(key, collection),
       let bytes = try value(of: key, in: info.objects)
     else { return false }
+    try requireNoQuestion()
     changes.note(change, key, info)
     try didChange(change, key, info, nil, nil, bytes)
     return true

@@ -7,6 +7,8 @@ public final class WriteTransaction: ReadTransaction {
   public let label: String?
   var changes = ChangeRecorder()
   var hooks = HookQueue()
+  /// Of `registered`.
+  let extensionEdition: UInt64
   /// The extensions that hear of changes. None comes or goes while the writer is held.
   let registered: ExtensionList
   /// Where this transaction gives rows to an extension: which, and how far it has come.
@@ -23,6 +25,8 @@ public final class WriteTransaction: ReadTransaction {
 
   init(database: DatabaseCore, snapshot: any StorageSnapshot, label: String?) {
     self.label = label
+    // Before the list: what changes in between is noticed.
+    extensionEdition = database.extensions.edition
     registered = database.extensions.list
     super.init(database: database, snapshot: snapshot, isWritable: true)
   }
@@ -82,6 +86,7 @@ public final class WriteTransaction: ReadTransaction {
     fileprivate let pending: Int
     fileprivate let changes: Int
     fileprivate let states: [String: Any]
+    fileprivate let eventCount: Int
     fileprivate let completionCount: Int
     fileprivate let appliedCount: Int
     fileprivate let isRolledBack: Bool
@@ -91,7 +96,7 @@ public final class WriteTransaction: ReadTransaction {
   func beginSavepoint() -> Savepoint {
     Savepoint(
       pending: pending.setSavepoint(), changes: changes.setSavepoint(), states: extensionStates(),
-      completionCount: completions.count, appliedCount: appliedHandlers.count, isRolledBack: isRolledBack,
+      eventCount: hooks.events.count, completionCount: completions.count, appliedCount: appliedHandlers.count, isRolledBack: isRolledBack,
       custom: custom)
   }
 
@@ -104,6 +109,8 @@ public final class WriteTransaction: ReadTransaction {
     pending.rollBack(to: place.pending)
     changes.rollBack(to: place.changes)
     restore(place.states)
+    // Of what is undone nobody was told yet.
+    hooks.truncate(to: place.eventCount)
     completions.removeSubrange(place.completionCount...)
     appliedHandlers.removeSubrange(place.appliedCount...)
     isRolledBack = place.isRolledBack

@@ -43,6 +43,9 @@ final class WriterQueue: Sendable {
   /// How many wait.
   var waiterCount: Int { state.withLock { $0.waiters.count } }
 
+  /// How many have ever waited, or come to.
+  var arrivalCount: UInt64 { state.withLock { $0.nextNumber } }
+
   // MARK: - Getting it
 
   /// Takes the writer where it is free.

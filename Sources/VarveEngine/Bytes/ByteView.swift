@@ -1,3 +1,5 @@
+internal import CVarve
+
 /// A borrowed, read-only run of bytes: a pointer and a count, copied as freely as an integer.
 ///
 /// This is the engine's currency between the memtable, blocks and iterators. It exists because a
@@ -52,6 +54,13 @@ struct ByteView: @unchecked Sendable {
   subscript(index: Int) -> UInt8 {
     assert(index >= 0 && index < count, "a byte outside the view")
     return unsafe base.load(fromByteOffset: index, as: UInt8.self)
+  }
+
+  /// Asks the processor for the memory of a byte that will be read soon.
+  @inline(__always)
+  func prefetch(_ offset: Int) {
+    assert(offset >= 0 && offset < count, "a byte outside the view")
+    unsafe cvarve_prefetch(base + offset)
   }
 
   /// The bytes from `start` (included) to `end` (excluded).

@@ -63,33 +63,6 @@ extension Engine {
     try unsafe contains(key.span.bytes, in: family, snapshot: snapshot)
   }
 
-  /// The values of several keys, all at the same instant, in the order of the keys.
-  public func multiGet(
-    _ keys: [[UInt8]], in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil
-  ) throws(EngineError) -> [[UInt8]?] {
-    checkOpen()
-    let state = state(of: family)
-    if state.isDropped { throw CommitPipeline.droppedError(state) }
-    let mark = epochs.enter()
-    let start = epochs.countIsSample(mark, keys: keys.count) ? beginTimed() : 0
-    defer {
-      epochs.leave(mark)
-      if start != 0 { endTimed(.multiGet, from: start) }
-    }
-    let (view, sequence) = unsafe pin(state, snapshot)
-    var values: [[UInt8]?] = []
-    values.reserveCapacity(keys.count)
-    for key in keys {
-      values.append(
-        try key.withByteView { (key) throws(EngineError) in
-          try unsafe view.withGuaranteed { (view) throws(EngineError) in
-            try find(key, view, sequence) { $0?.bytes }
-          }
-        })
-    }
-    return values
-  }
-
   /// One instant of the database, to read at.
   public func snapshot() -> EngineSnapshot {
     checkOpen()
@@ -136,7 +109,7 @@ extension Engine {
   /// A view and the sequence that belongs to it: the view did not change while the sequence was read,
   /// so nothing that is visible at the sequence was dropped from it, and it has everything up to it.
   @inline(__always)
-  private func pin(
+  func pin(
     _ state: FamilyState, _ snapshot: EngineSnapshot?
   ) -> (Unmanaged<ReadView>, SequenceNumber) {
     var identity = state.viewIdentity
@@ -153,7 +126,7 @@ extension Engine {
   }
 
   @inline(__always)
-  private func find<R>(
+  func find<R>(
     _ key: ByteView, _ view: ReadView, _ sequence: SequenceNumber, _ body: (ByteView?) -> R
   ) throws(EngineError) -> R {
     if view.hasRangeTombstones { return try findCovered(key, view, sequence, body) }
@@ -168,7 +141,7 @@ extension Engine {
   }
 
   @inline(never)
-  private static func findFrozen(_ key: ByteView, _ view: ReadView, _ sequence: SequenceNumber) -> MemTableHit? {
+  static func findFrozen(_ key: ByteView, _ view: ReadView, _ sequence: SequenceNumber) -> MemTableHit? {
     for table in view.frozen {
       if let hit = table.get(key, at: sequence) { return hit }
     }
@@ -194,7 +167,7 @@ extension Engine {
 
   /// The answer of the newest visible entry of a key, which no range tombstone covers.
   @inline(__always)
-  private func answer<R>(
+  func answer<R>(
     _ trailer: Trailer, _ value: ByteView, _ key: ByteView, _ view: ReadView, _ sequence: SequenceNumber,
     _ body: (ByteView?) -> R
   ) throws(EngineError) -> R {

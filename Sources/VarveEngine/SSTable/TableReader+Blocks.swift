@@ -31,6 +31,23 @@ extension TableReader {
     cache.prefetchLookup(BlockKey(tableID: footer.tableID, offset: handle.offset))
   }
 
+  /// Asks for what a search of a block touches first, if the cache has the block.
+  func prefetchBlock(_ handle: BlockHandle) {
+    if let pin = cachedBlock(handle) { Block.prefetch(pin.content) }
+  }
+
+  /// Asks for the memory that the look for the filter of a key reads first.
+  func prefetchFilterLookup(_ hash: UInt64) {
+    if footer.filterLineCount > 0 { prefetchLookup(TableFilter.place(hash, footer).page) }
+  }
+
+  /// Asks for the line of the filter that a key has, if the cache has its page.
+  func prefetchFilterLine(_ hash: UInt64) {
+    guard footer.filterLineCount > 0 else { return }
+    let (page, line) = TableFilter.place(hash, footer)
+    if let pin = cachedBlock(page) { pin.view.prefetch(line) }
+  }
+
   @inline(never)
   private func readBlock(_ handle: BlockHandle, _ role: BlockRole) throws(EngineError) -> BlockPin {
     let memory = try read(handle, role)

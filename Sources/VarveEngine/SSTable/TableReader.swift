@@ -83,22 +83,39 @@ final class TableReader: Sendable {
   ) throws(EngineError) -> TableHit? {
     if try !mayContain(hash) { return nil }
     let target = Trailer(seek: sequence)
+    guard let handle = try rootHandle(userKey, target) else { return nil }
+    if !hasPartitions { return try get(userKey, target, handle) }
+    guard let handle = try partitionHandle(userKey, target, handle) else { return nil }
+    return try get(userKey, target, handle)
+  }
+
+  /// Whether the root index names partitions, and these the data blocks.
+  @inline(__always)
+  var hasPartitions: Bool { footer.indexLevelCount == 2 }
+
+  /// What the root index names for a key: a partition, or the data block. Nil: the key is behind the table.
+  @inline(__always)
+  func rootHandle(_ userKey: ByteView, _ target: Trailer) throws(EngineError) -> BlockHandle? {
     let root = try root()
-    let rootRow = root.lowerBound(userKey, target)
-    if rootRow == root.rowCount { return nil }
-    let handle = root.entries.handle(rootRow)
-    if footer.indexLevelCount == 1 { return try get(userKey, target, handle) }
-    let partitionPin = try block(handle, .index)
-    let partition = IndexBlock(validated: partitionPin.content)
+    let row = root.lowerBound(userKey, target)
+    return row == root.rowCount ? nil : root.entries.handle(row)
+  }
+
+  /// The data block that a partition names for a key; nil: the key is behind the partition.
+  @inline(__always)
+  func partitionHandle(
+    _ userKey: ByteView, _ target: Trailer, _ handle: BlockHandle
+  ) throws(EngineError) -> BlockHandle? {
+    let pin = try block(handle, .index)
+    let partition = IndexBlock(validated: pin.content)
     let row = partition.lowerBound(userKey, target)
-    if row == partition.rowCount { return nil }
-    return try get(userKey, target, partition.entries.handle(row))
+    return row == partition.rowCount ? nil : partition.entries.handle(row)
   }
 
   /// From a data block. If the key is in the table, its first visible entry is in this block: the
   /// separator is at or after the target, and the one before is not.
   @inline(__always)
-  private func get(
+  func get(
     _ userKey: ByteView, _ target: Trailer, _ handle: BlockHandle
   ) throws(EngineError) -> TableHit? {
     let pin = try block(handle, .data)

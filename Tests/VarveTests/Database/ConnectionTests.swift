@@ -1,7 +1,8 @@
 import Dispatch
 import Synchronization
 import Testing
-import Varve
+
+@testable import Varve
 
 /// Connections: caches, and instants that are held.
 struct ConnectionTests {
@@ -132,5 +133,24 @@ struct ConnectionTests {
     }
     #expect(inside == "b")
     #expect(try title(connection, 1) == "b")
+  }
+
+  @Test func `an advance that fails stays where it was, and the cache keeps nothing of there for later`() throws {
+    let connection = database.connection()
+    try set("Emma", 1)
+    try connection.beginLongLivedRead()
+    #expect(try title(connection, 1) == "Emma")
+    try set("Ulysses", 1)
+    let feed = database.core.catalog.families.feed
+    var cursor = FamilyCursor(
+      FeedKey.range(behind: .zero), in: feed, of: try database.core.backend.snapshot(), isReverse: true)
+    let last = try #require(try cursor.next())
+    var batch = StorageBatch()
+    batch.put(last.key, [UInt8](last.value.dropLast(2)), in: feed)
+    _ = try database.core.backend.commit(batch, check: nil, durability: .process)
+    #expect(throws: DatabaseError.self) { try connection.advance() }
+    #expect(try title(connection, 1) == "Emma")
+    connection.endLongLivedRead()
+    #expect(try title(connection, 1) == "Ulysses")
   }
 }

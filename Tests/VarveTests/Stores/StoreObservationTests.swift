@@ -55,4 +55,24 @@ struct StoreObservationTests {
     try await notes.delete(1)
     #expect(try await changes.next()?.removedKeys.map { try $0.key(as: Int.self) } == [1])
   }
+
+  @Test(arguments: StorePlace.allCases)
+  func `an item is observed by its type, with its metadata, and its collection by the keys that change`(
+    place: StorePlace
+  ) async throws {
+    let open = try place.open()
+    let database = open.database
+    var one = Photo.observe(1, in: database).makeAsyncIterator()
+    var all = Photo.observe(in: database).makeAsyncIterator()
+    #expect(try await one.next() == .some(nil))
+    #expect(try await all.next()?.isReload == true)
+    try await Photo(id: 1, name: "sea", metadata: .init(width: 7)).write(to: database)
+    #expect(try await one.next() == .some(Photo(id: 1, name: "sea", metadata: .init(width: 7))))
+    #expect(try await all.next()?.changedKeys.map { try $0.key(as: Int.self) } == [1])
+    try await Photo(id: 1, name: "sea", metadata: .init(width: 8)).write(to: database)
+    #expect(try await one.next()??.metadata?.width == 8)
+    try await Photo(id: 1, name: "sea").remove(from: database)
+    #expect(try await one.next() == .some(nil))
+    #expect(try await all.next()?.isReload == false)
+  }
 }

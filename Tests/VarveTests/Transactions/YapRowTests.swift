@@ -191,6 +191,12 @@ struct YapRowTests {
     #expect(none == 2)
   }
 
+  private struct Unencodable: Encodable {
+    func encode(to encoder: any Encoder) throws {
+      throw EncodingError.invalidValue(0, .init(codingPath: [], debugDescription: "never"))
+    }
+  }
+
   @Test func `REC 96: a rule that gives nil for an object removes the row, and one behind it gets what was set`() throws
   {
     let got = Mutex<[String]>([])
@@ -210,7 +216,11 @@ struct YapRowTests {
       #expect(try tx.object(Word.self, key: "a", in: "words") == Word(text: "sea"))
       try tx.set(Word(text: ""), key: "a", in: "words")
       #expect(try tx.contains(key: "a", in: "words") == false)
-      try tx.set(Word(text: ""), key: "b", in: "words")
+      // Metadata goes with an object: there is none, and this one is not looked at.
+      try tx.set(Word(text: ""), key: "b", in: "words", metadata: Unencodable())
+      #expect(throws: (any Error).self) {
+        try tx.set(Word(text: "B"), key: "b", in: "words", metadata: Unencodable())
+      }
       try tx.set(Word(text: "C"), key: "c", in: "words")
       try tx.replaceObject(Word(text: ""), key: "c", in: "words")
     }

@@ -1,0 +1,166 @@
+/// A few keys that are looked up in tables together, in steps.
+///
+/// A lookup goes from filter to index to block, and each step waits for memory that only the one before it names: a
+/// handful of misses of the processor's cache, one after the other. Here each step is made for all keys of the window
+/// before the next, and asks for the memory that the next one reads: the misses of different keys overlap. RocksDB's
+/// MultiGet does so with reads of files, and Kocberber et al. (Asynchronous Memory Access Chaining, VLDB 2015) compare
+/// the ways to do it with memory; this is group prefetching.
+///
+/// # Steps
+/// 1. `add`: which tables may hold the key; the place of its filter in the cache is asked for.
+/// 2. The line of each filter is asked for.
+/// 3. The newest table whose filter has the key; its root index; the place of the partition or block.
+/// 4. The partition, and then the place of the block in the cache.
+/// 5. The block, and the key in it. Where the filter was wrong, the older tables, as `TableReader.get` does.
+///
+/// What a step does not find in the cache the last one reads from the file, as ever.
+///
+/// # Safety
+/// Used inside one read epoch, which keeps the readers.
+@safe
+struct LookupWindow {
+  /// With fewer keys the bookkeeping takes more than it gives.
+  static let keyCountMinimum = 4
+  /// Enough for the misses that a core can have under way, and few enough that nothing is evicted before it is used.
+  private static let keyCountMaximum = 16
+
+  /// A table that may hold a key.
+  @safe
+  private struct Candidate {
+    let reader: Unmanaged<TableReader>
+    let hash: UInt64
+  }
+
+  private struct Lookup {
+    /// Which key.
+    let index: Int
+    /// Its candidates, newest first.
+    let candidates: Range<Int>
+    /// The one that the filter left; the end of `candidates` if none.
+    var chosen: Int
+    /// What is read next there.
+    var handle = BlockHandle.none
+  }
+
+  private let sequence: SequenceNumber
+  private let target: Trailer
+  private var candidates: [Candidate] = []
+  private var lookups: [Lookup] = []
+
+  init(at sequence: SequenceNumber) {
+    self.sequence = sequence
+    target = Trailer(seek: sequence)
+    candidates.reserveCapacity(4 * Self.keyCountMaximum)
+    lookups.reserveCapacity(Self.keyCountMaximum)
+  }
+
+  var isFull: Bool { lookups.count == Self.keyCountMaximum }
+
+  /// Adds the key with a number, which no memtable has.
+  mutating func add(
+    _ index: Int, _ key: ByteView, _ version: Version, _ tree: Tree
+  ) throws(EngineError) {
+    let hash = KeyHash.hash(key)
+    let first = candidates.count
+    try version.forEachTable(thatMayHold: key, at: sequence) { (table, _) throws(EngineError) in
+      let reader = unsafe try tree.borrowReader(table)
+      unsafe reader._withUnsafeGuaranteedRef { $0.prefetchFilterLookup(hash) }
+      unsafe candidates.append(Candidate(reader: reader, hash: hash))
+      return true
+    }
+    guard first < candidates.count else { return }
+    lookups.append(Lookup(index: index, candidates: first..<candidates.count, chosen: candidates.count))
+  }
+
+  /// Finds the newest visible entry of each key that was added, of those that have one, and forgets them all.
+  mutating func find(
+    _ keys: [[UInt8]], _ body: (Int, ByteView, borrowing TableHit) throws(EngineError) -> Void
+  ) throws(EngineError) {
+    for candidate in candidates {
+      unsafe candidate.reader._withUnsafeGuaranteedRef { $0.prefetchFilterLine(candidate.hash) }
+    }
+    for place in lookups.indices { try choose(place, keys) }
+    for place in lookups.indices { prefetchPartition(place) }
+    for place in lookups.indices { try searchPartition(place, keys) }
+    for place in lookups.indices { prefetchBlock(place) }
+    for lookup in lookups {
+      try keys[lookup.index].withByteView { (key) throws(EngineError) in try finish(lookup, key, body) }
+    }
+    candidates.removeAll(keepingCapacity: true)
+    lookups.removeAll(keepingCapacity: true)
+  }
+
+  /// The newest table that may have the key after a look at filter and root index.
+  private mutating func choose(_ place: Int, _ keys: [[UInt8]]) throws(EngineError) {
+    let lookup = lookups[place]
+    try keys[lookup.index].withByteView { (key) throws(EngineError) in
+      for number in lookup.candidates {
+        let candidate = candidates[number]
+        let handle = try unsafe candidate.reader.withGuaranteed { (reader) throws(EngineError) -> BlockHandle? in
+          guard try reader.mayContain(candidate.hash), let handle = try reader.rootHandle(key, target) else { return nil }
+          reader.prefetchLookup(handle)
+          return handle
+        }
+        guard let handle else { continue }
+        lookups[place].chosen = number
+        lookups[place].handle = handle
+        return
+      }
+    }
+  }
+
+  private func reader(_ lookup: Lookup) -> Unmanaged<TableReader>? {
+    lookup.chosen < lookup.candidates.upperBound ? unsafe candidates[lookup.chosen].reader : nil
+  }
+
+  private func prefetchPartition(_ place: Int) {
+    guard let reader = unsafe reader(lookups[place]) else { return }
+    unsafe reader._withUnsafeGuaranteedRef { reader in
+      if reader.hasPartitions { reader.prefetchBlock(lookups[place].handle) }
+    }
+  }
+
+  private mutating func searchPartition(_ place: Int, _ keys: [[UInt8]]) throws(EngineError) {
+    let lookup = lookups[place]
+    guard let reader = unsafe reader(lookup) else { return }
+    let handle = try unsafe reader.withGuaranteed { (reader) throws(EngineError) -> BlockHandle? in
+      guard reader.hasPartitions else { return lookup.handle }
+      let handle = try keys[lookup.index].withByteView { (key) throws(EngineError) in
+        try reader.partitionHandle(key, target, lookup.handle)
+      }
+      if let handle { reader.prefetchLookup(handle) }
+      return handle
+    }
+    // Behind all keys of the partition: nowhere in this table, and `finish` goes on with the next.
+    lookups[place].handle = handle ?? BlockHandle.none
+  }
+
+  private func prefetchBlock(_ place: Int) {
+    let lookup = lookups[place]
+    guard let reader = unsafe reader(lookup), lookup.handle != BlockHandle.none else { return }
+    unsafe reader._withUnsafeGuaranteedRef { $0.prefetchBlock(lookup.handle) }
+  }
+
+  private func finish(
+    _ lookup: Lookup, _ key: ByteView, _ body: (Int, ByteView, borrowing TableHit) throws(EngineError) -> Void
+  ) throws(EngineError) {
+    guard let chosen = unsafe reader(lookup) else { return }
+    if lookup.handle != BlockHandle.none {
+      let isFound = try unsafe chosen.withGuaranteed { (reader) throws(EngineError) in
+        guard let hit = try reader.get(key, target, lookup.handle) else { return false }
+        try body(lookup.index, key, hit)
+        return true
+      }
+      if isFound { return }
+    }
+    for number in (lookup.chosen + 1)..<max(lookup.chosen + 1, lookup.candidates.upperBound) {
+      let candidate = candidates[number]
+      let isFound = try unsafe candidate.reader.withGuaranteed { (reader) throws(EngineError) in
+        guard let hit = try reader.get(key, hash: candidate.hash, at: sequence) else { return false }
+        try body(lookup.index, key, hit)
+        return true
+      }
+      if isFound { return }
+    }
+  }
+}

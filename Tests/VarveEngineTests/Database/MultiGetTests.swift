@@ -1,0 +1,106 @@
+import EngineTestSupport
+import Testing
+
+@testable import VarveEngine
+
+/// Many keys by one call: what `get` says of each, wherever it lies.
+struct MultiGetTests {
+  struct Setting: Sendable, CustomTestStringConvertible {
+    var blockSize = 4 << 10
+    var bloomBitsPerKey = 10
+    var rangeTombstone = false
+    var testDescription: String {
+      "blocks of \(blockSize), \(bloomBitsPerKey) bits a key\(rangeTombstone ? ", a range tombstone" : "")"
+    }
+  }
+
+  static let settings = [
+    // Tables with one index, and with partitions of one.
+    Setting(), Setting(blockSize: 1 << 10),
+    // No filter: every table that may have a key is looked into, and most don't have it.
+    Setting(blockSize: 1 << 10, bloomBitsPerKey: 0),
+    // A filter that is often wrong.
+    Setting(blockSize: 1 << 10, bloomBitsPerKey: 1),
+    Setting(rangeTombstone: true),
+  ]
+
+  private static func key(_ number: Int) -> [UInt8] { Array("key \(number % 7) of \(number)".utf8) }
+
+  /// Rows in a last level, in level 0 and in the memtable, over each other, with removals; and counters.
+  private static func open(_ setting: Setting) throws -> (Engine, ColumnFamily, EngineSnapshot) {
+    var options = EngineOptions()
+    options.memoryBudget = 32 << 20
+    options.blockSize = setting.blockSize
+    options.bloomBitsPerKey = setting.bloomBitsPerKey
+    options.compactsInBackground = false
+    let engine = try Engine.open(at: "/db", options: options, environment: .inMemory())
+    let counters = try engine.createFamily("counters", options: FamilyOptions(mergeOperator: CounterOperator().name))
+    var random = SeededRandom(seed: 9)
+    func change(_ count: Int, _ round: Int) throws {
+      for _ in 0..<count {
+        let number = random.below(6_000)
+        if random.oneIn(8) {
+          try engine.delete(key(number))
+        } else {
+          try engine.put(key(number), Array("value \(number) of round \(round)".utf8))
+        }
+        try engine.merge(key(number), CounterOperator.bytes(1), in: counters)
+      }
+    }
+    try change(20_000, 0)
+    try engine.compact()
+    for round in 1..<5 {
+      try change(1_500, round)
+      if setting.rangeTombstone, round == 2 { try engine.deleteRange(from: key(7), to: key(70)) }
+      try engine.flush()
+    }
+    let snapshot = engine.snapshot()
+    try change(1_000, 5)
+    return (engine, counters, snapshot)
+  }
+
+  @Test(arguments: settings)
+  func `it says of each key what a get says`(setting: Setting) throws {
+    let (engine, counters, snapshot) = try Self.open(setting)
+    var random = SeededRandom(seed: 10)
+    var foundCount = 0
+    var missingCount = 0
+    for _ in 0..<300 {
+      // Some are in no table, some come twice.
+      let keys = (0..<random.below(90)).map { _ in Self.key(random.below(7_000)) }
+      for family in [nil, counters] {
+        for snapshot in [nil, snapshot] {
+          let expected = try keys.map { try engine.get($0, in: family, snapshot: snapshot) }
+          #expect(try engine.multiGet(keys, in: family, snapshot: snapshot) == expected)
+          foundCount += expected.count { $0 != nil }
+          missingCount += expected.count { $0 == nil }
+        }
+      }
+    }
+    #expect(foundCount > 10_000 && missingCount > 5_000, "\(foundCount) found, \(missingCount) not")
+    try engine.close()
+  }
+
+  @Test func `a table of one index, one of partitions, and a wrong filter are among what the settings make`() throws {
+    for (setting, hasPartitions) in [(Self.settings[0], false), (Self.settings[1], true)] {
+      let (engine, _, snapshot) = try Self.open(setting)
+      let version = engine.state(of: nil).version
+      let tables = (0..<Limits.levelCount).flatMap { version.tables(level: $0) }
+      #expect(tables.count >= 5)
+      let readers = try tables.map { try engine.tree.reader($0) }
+      #expect(readers.contains { $0.hasPartitions } == hasPartitions)
+      withExtendedLifetime(snapshot) {}
+      try engine.close()
+    }
+    let (engine, _, snapshot) = try Self.open(Self.settings[3])
+    let version = engine.state(of: nil).version
+    let last = try #require((1..<Limits.levelCount).flatMap { version.tables(level: $0) }.last)
+    let reader = try engine.tree.reader(last)
+    let wrong = try (10_000..<11_000).count { number in
+      try Self.key(number).withByteView { (key) throws(EngineError) in try reader.mayContain(KeyHash.hash(key)) }
+    }
+    #expect(wrong > 100, "\(wrong) of 1,000 that it doesn't have")
+    withExtendedLifetime(snapshot) {}
+    try engine.close()
+  }
+}

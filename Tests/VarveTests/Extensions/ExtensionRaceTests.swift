@@ -1,0 +1,325 @@
+import EngineTestSupport
+import Synchronization
+import Testing
+import VarveTestSupport
+
+@testable import Varve
+
+#if canImport(Darwin)
+  import Darwin
+#elseif canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#endif
+
+/// Keeps the keys of the rows that it was told of.
+private struct Keys: DatabaseExtension {
+  var versionTag = "1"
+  var isConcurrent = true
+  var isPopulated = true
+  var dependencies: [String] = []
+  /// What it was told of, in transactions that were committed or not.
+  var told = Called()
+  func makeTransaction(_ context: ExtensionContext) -> KeysTransaction { KeysTransaction(self, context) }
+}
+
+private final class KeysTransaction: ExtensionTransaction {
+  typealias Definition = Keys
+  private let definition: Keys
+  private let context: ExtensionContext
+  init(_ definition: Keys, _ context: ExtensionContext) {
+    self.definition = definition
+    self.context = context
+  }
+
+  func didInsert(_ row: Row) throws {
+    definition.told.add(row.key.text)
+    try context.put("keys", row.key.bytes, [])
+  }
+  func didRemove(_ key: RowKey, id: RowID) throws {
+    definition.told.add("-" + key.text)
+    try context.delete("keys", key.bytes)
+  }
+  func didRemoveAll() throws { try context.deleteRange("keys", StorageRange()) }
+
+  func all() throws -> Set<[UInt8]> {
+    var all: Set<[UInt8]> = []
+    var cursor = try context.cursor("keys")
+    while let (key, _) = try cursor.next() { all.insert(key) }
+    return all
+  }
+}
+
+private struct TakenBack: Error {}
+
+/// Extensions that come and go while others write, and hooks that do what they shouldn't.
+struct ExtensionRaceTests {
+  private let database: Database
+  init() throws { database = try Database.inMemory() }
+
+  private func fill(_ range: Range<Int>) throws {
+    try database.core.write(WriteTerms()) { tx in for number in range { try tx.set("note", key: number, in: "notes") } }
+  }
+
+  private func rows() throws -> Set<[UInt8]> {
+    try database.core.read { tx in
+      var keys: Set<[UInt8]> = []
+      var rows = try tx.rows(in: "notes")
+      while let row = try rows.next() { keys.insert(row.key.bytes) }
+      return keys
+    }
+  }
+
+  private func kept(_ handle: Registered<Keys>) throws -> Set<[UInt8]> {
+    try database.core.read { tx in try tx[handle].all() }
+  }
+
+  // MARK: - Writers side by side
+
+  @Test func `a write side by side tells an extension that was registered while it ran`() throws {
+    try fill(0..<10)
+    var attempts = 0
+    try database.core.writeConcurrently(WriteTerms()) { tx in
+      attempts += 1
+      try tx.set("sea", key: 100, in: "notes")
+      if attempts == 1 { Threads.run(1) { [database] _ in _ = try database.register(Keys(), as: "keys") } }
+    }
+    #expect(attempts == 2)
+    let keys = Registered<Keys>(name: "keys")
+    #expect(try kept(keys) == rows())
+    // One that goes meanwhile is not told either.
+    attempts = 0
+    try database.core.writeConcurrently(WriteTerms()) { tx in
+      attempts += 1
+      try tx.set("sea", key: 101, in: "notes")
+      if attempts == 1 { Threads.run(1) { [database] _ in try database.unregister("keys") } }
+    }
+    #expect(attempts == 2)
+    #expect(try rows().count == 12)
+  }
+
+  @Test func `a write side by side is refused by one that was registered while it ran and can't have it`() throws {
+    var attempts = 0
+    let code = errorCode {
+      try database.core.writeConcurrently(WriteTerms()) { tx in
+        attempts += 1
+        try tx.set("sea", key: 100, in: "notes")
+        if attempts == 1 {
+          Threads.run(1) { [database] _ in _ = try database.register(Keys(isConcurrent: false), as: "keys") }
+        }
+      }
+    }
+    #expect(code == .invalidArgument && attempts == 1)
+    #expect(try rows().isEmpty)
+  }
+
+  @Test func `extensions that are built while many write side by side miss nothing`() throws {
+    try fill(0..<3_000)
+    let isDone = Mutex(false)
+    let writers = Threads.start(2) { [database] thread in
+      var number = 0
+      while !isDone.withLock({ $0 }) {
+        try database.core.writeConcurrently(WriteTerms()) { tx in
+          try tx.set("late", key: 10_000 * (thread + 1) + number, in: "notes")
+          // Before and behind the watermark.
+          try tx.remove(key: (number * 37 + thread) % 3_000, in: "notes")
+        }
+        number += 1
+      }
+    }
+    for round in 0..<6 {
+      let handle = try database.register(Keys(), as: "keys \(round)")
+      let (kept, there) = try database.core.read { tx in (try tx[handle].all(), try Set(tx.keyBytes(in: "notes"))) }
+      #expect(kept == there)
+    }
+    isDone.withLock { $0 = true }
+    writers.join()
+    for round in 0..<6 { #expect(try kept(Registered<Keys>(name: "keys \(round)")) == rows()) }
+  }
+
+  // MARK: - Hooks
+
+  @Test func `what a hook writes and takes back is told to nobody`() throws {
+    var hooks = Hooks()
+    hooks.didModify = { tx, row, _ in
+      guard row.key.text == "1" else { return }
+      try? tx.savepoint {
+        try tx.set("undone", key: 9, in: "notes")
+        throw TakenBack()
+      }
+      try tx.set("stays", key: 10, in: "notes")
+      try? tx.savepoint {
+        try tx.remove(key: 2, in: "notes")
+        throw TakenBack()
+      }
+    }
+    try database.register(hooks, as: "hooks")
+    let keys = Keys()
+    let handle = try database.register(keys, as: "keys")
+    try fill(2..<3)
+    try fill(1..<2)
+    #expect(keys.told.all == ["2", "1", "10"])
+    #expect(try kept(handle) == rows())
+    #expect(try rows().count == 3)
+  }
+
+  @Test func `a hook that is asked before a change can't write, and may go on reading`() throws {
+    try fill(0..<5)
+    let codes = Mutex<[DatabaseError.Code?]>([])
+    @Sendable func attempt(_ tx: WriteTransaction) {
+      func code(_ body: () throws -> Void) { let found = errorCode(body); codes.withLock { $0.append(found) } }
+      code { try tx.set("x", key: 77, in: "notes") }
+      code { try tx.remove(key: 3, in: "notes") }
+      code { try tx.replaceObject("x", key: 3, in: "notes") }
+      code { try tx.touchRow(key: 3, in: "notes") }
+      code { try tx.removeAll(in: "notes") }
+      code { try tx.removeAll() }
+      code { try tx.remove(in: "notes", 0..<3) }
+    }
+    var hooks = Hooks()
+    hooks.willModify = { tx, _, _ throws in
+      attempt(tx)
+      #expect(try tx.contains(key: 3, in: "notes"))
+    }
+    hooks.willRemove = { tx, _ in attempt(tx) }
+    hooks.willRemoveAll = { tx in attempt(tx) }
+    try database.register(hooks, as: "hooks")
+    try database.core.write(WriteTerms()) { tx throws in
+      try tx.set("changed", key: 3, in: "notes")
+      try tx.remove(key: 4, in: "notes")
+      #expect(try tx.count(in: "notes") == 4)
+      try tx.removeAll()
+      #expect(try tx.count(in: "notes") == 0)
+    }
+    #expect(codes.withLock { $0 } == Array(repeating: .invalidArgument, count: 21))
+  }
+
+  // MARK: - Registrations that are disturbed
+
+  @Test func `who unregisters an extension while it is built ends the build, and leaves nothing`() throws {
+    try fill(0..<500)
+    var isFirst = true
+    let code = errorCode {
+      try database.register(Keys(), as: "keys") { [database] _ in try? database.unregister("keys") }
+    }
+    isFirst = false
+    #expect(!isFirst && code == .unknownExtension)
+    #expect(database.knownExtensions == [] && database.registeredExtensions == [])
+    #expect(try kept(try database.register(Keys(), as: "keys")) == rows())
+  }
+
+  @Test func `who registers another by the name of one that is built meanwhile has the other`() throws {
+    try fill(0..<500)
+    let isFirst = Mutex(true)
+    let code = errorCode {
+      try database.register(Keys(), as: "keys") { [database] _ in
+        let isNow = isFirst.withLock { isFirst in
+          defer { isFirst = false }
+          return isFirst
+        }
+        guard isNow else { return }
+        try? database.unregister("keys")
+        _ = try? database.register(Keys(versionTag: "2"), as: "keys")
+      }
+    }
+    #expect(code == .unknownExtension)
+    #expect(database.registeredExtensions == ["keys"])
+    #expect(try kept(Registered<Keys>(name: "keys")) == rows())
+    try fill(500..<510)
+    #expect(try kept(Registered<Keys>(name: "keys")) == rows())
+  }
+
+  @Test func `what is told to an extension that was given no rows stays, also right behind its registration`() throws {
+    for round in 0..<40 {
+      let name = "keys \(round)"
+      let keys = Keys(isPopulated: false)
+      let writers = Threads.start(2) { [database] thread in
+        for number in 0..<4 {
+          try database.core.write(WriteTerms()) { tx in
+            try tx.set("note", key: round * 100 + thread * 10 + number, in: "notes")
+          }
+        }
+      }
+      let handle = try database.register(keys, as: name)
+      writers.join()
+      #expect(try kept(handle).count == keys.told.all.count)
+      try database.unregister(name)
+    }
+  }
+
+  @Test func `a build that can't get the writer any more is taken away all the same`() throws {
+    var options = DatabaseOptions()
+    options.writerTimeout = .milliseconds(20)
+    let database = try Database.inMemory(options: options)
+    try database.core.write(WriteTerms()) { tx in
+      for number in 0..<3_000 { try tx.set("note", key: number, in: "notes") }
+    }
+    let holding = Mutex<Threads.Started?>(nil)
+    let isHeld = Gate()
+    isHeld.shut()
+    let code = errorCode {
+      try database.register(Keys(), as: "keys") { progress in
+        guard progress.rowsDone > 0, holding.withLock({ $0 == nil }) else { return }
+        holding.withLock { holding in
+          holding = Threads.start(1) { _ in
+            try database.core.write(WriteTerms()) { _ in
+              let arrivals = database.core.writer.arrivalCount
+              isHeld.open()
+              // The chunk gives up, and who takes the build away comes to wait.
+              while database.core.writer.arrivalCount < arrivals + 2 { sched_yield() }
+            }
+          }
+        }
+        isHeld.pass()
+      }
+    }
+    #expect(code == .writerBusy)
+    holding.withLock { $0 }?.join()
+    #expect(database.registeredExtensions == [] && database.knownExtensions == [])
+    let handle = try database.register(Keys(), as: "keys")
+    #expect(try database.core.read { tx in try tx[handle].all() }.count == 3_000)
+  }
+
+  // MARK: - What others made of it
+
+  @Test func `what goes takes what was made of it along, also where that is not registered`() throws {
+    let directory = try TemporaryDirectory()
+    func with(_ body: (Database) throws -> Void) throws {
+      let database = try Database.open(at: directory.path + "/db")
+      try body(database)
+      try database.close()
+    }
+    try with { database in
+      try database.register(Keys(), as: "base")
+      try database.register(Keys(dependencies: ["base"]), as: "middle")
+      try database.register(Keys(dependencies: ["middle"]), as: "top")
+      try database.register(Keys(), as: "other")
+    }
+    try with { database throws in
+      #expect(try Set(database.unregister("base")) == ["base", "middle", "top"])
+      #expect(database.knownExtensions == ["other"])
+    }
+    // One whose base was made anew is, too.
+    try with { database in
+      try database.write { tx in try tx.set("note", key: 1, in: "notes") }
+      try database.register(Keys(), as: "base")
+      try database.register(Keys(dependencies: ["base"]), as: "middle")
+    }
+    try with { database in
+      try database.register(Keys(versionTag: "2"), as: "base")
+      let keys = Keys(dependencies: ["base"])
+      try database.register(keys, as: "middle")
+      #expect(keys.told.all == ["1"])
+    }
+  }
+}
+
+extension ReadTransaction {
+  fileprivate func keyBytes(in collection: String) throws -> [[UInt8]] {
+    var keys: [[UInt8]] = []
+    var rows = try rows(in: collection)
+    while let row = try rows.next() { keys.append(row.key.bytes) }
+    return keys
+  }
+}

@@ -1,0 +1,126 @@
+import EngineTestSupport
+import Testing
+import VarveTestSupport
+
+@testable import Varve
+
+/// Extensions of a database that another one writes: looked at by each transaction that uses them.
+struct FollowedExtensionTests {
+  private static func pair(_ site: StorageSite) throws -> (writer: Database, follower: Database) {
+    let writer = try Database.open(try site.open(), path: "writer")
+    var options = DatabaseOptions()
+    options.follows = true
+    return (writer, try Database.open(try site.follow(), path: "follower", options: options))
+  }
+
+  private static func count(_ database: Database, _ word: String) throws -> Int {
+    try database.core.read { tx in try tx[Registered<WordCount>(name: "words")].count(of: word) }
+  }
+
+  private static func put(_ database: Database, _ text: String, _ key: Int) throws {
+    try database.core.write(WriteTerms()) { tx in try tx.set(text, key: key, in: "notes") }
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `parts that are made later are read, and so is what is built anew`(kind: StorageKind) throws {
+    let site = try StorageSite(kind)
+    let (writer, follower) = try Self.pair(site)
+    try writer.register(WordCount(), as: "words")
+    try follower.register(WordCount(), as: "words")
+    #expect(try Self.count(follower, "sea") == 0)
+    try Self.put(writer, "sea", 1)
+    #expect(try Self.count(follower, "sea") == 1)
+    // Dropped and made again, with other families.
+    try writer.unregister("words")
+    #expect(errorCode { _ = try Self.count(follower, "sea") } == .unknownExtension)
+    try writer.register(WordCount(), as: "words")
+    try Self.put(writer, "sea", 2)
+    #expect(try Self.count(follower, "sea") == 2)
+    try follower.close()
+    try writer.close()
+    withExtendedLifetime(site) {}
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `what another program leaves stale, or keeps otherwise, is not read as it were right`(kind: StorageKind) throws {
+    let site = try StorageSite(kind)
+    var (writer, follower) = try Self.pair(site)
+    try writer.register(WordCount(), as: "words")
+    try Self.put(writer, "sea", 1)
+    try follower.register(WordCount(), as: "words")
+    #expect(errorCode { try follower.register(WordCount(), as: "words") } == .alreadyDefined)
+    #expect(try Self.count(follower, "sea") == 1)
+    try follower.close()
+    try writer.close()
+    // A program without it.
+    (writer, follower) = try Self.pair(site)
+    try follower.register(WordCount(), as: "words")
+    #expect(try Self.count(follower, "sea") == 1)
+    try Self.put(writer, "sea", 2)
+    #expect(errorCode { _ = try Self.count(follower, "sea") } == .definitionDiffers)
+    try writer.register(WordCount(), as: "words")
+    #expect(try Self.count(follower, "sea") == 2)
+    try writer.unregister("words")
+    try writer.register(WordCount(versionTag: "2"), as: "words")
+    #expect(errorCode { _ = try Self.count(follower, "sea") } == .definitionDiffers)
+    try follower.close()
+    try writer.close()
+    withExtendedLifetime(site) {}
+  }
+
+  @Test func `one that is kept in the memory of each program has nothing to show to who only reads`() throws {
+    struct InMemory: DatabaseExtension {
+      let versionTag = "1"
+      let isPersistent = false
+      func makeTransaction(_ context: ExtensionContext) -> InMemoryTransaction { InMemoryTransaction() }
+    }
+    final class InMemoryTransaction: ExtensionTransaction { typealias Definition = InMemory }
+    let site = try StorageSite(.disk)
+    let (writer, follower) = try Self.pair(site)
+    try writer.register(InMemory(), as: "volatile")
+    #expect(errorCode { try follower.register(InMemory(), as: "volatile") } == .definitionDiffers)
+    try follower.close()
+    try writer.close()
+    withExtendedLifetime(site) {}
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `a definition that comes before its collection waits for it, and hides no other`(kind: StorageKind) throws {
+    let site = try StorageSite(kind)
+    let (writer, follower) = try Self.pair(site)
+    try follower.define(CollectionDefinition("books", String.self, key: Int.self))
+    try writer.core.write(WriteTerms()) { tx in try tx.set("other", key: 1, in: "others") }
+    #expect(try follower.core.read { tx in try tx.contains(key: 1, in: "others") })
+    try writer.core.write(WriteTerms()) { tx in try tx.set("Emma", key: 1, in: "books") }
+    try follower.core.read { tx throws in
+      #expect(try tx.row(key: 1, in: "books")?.definedObject() as? String == "Emma")
+    }
+    #expect(
+      errorCode { try follower.define(CollectionDefinition("books", String.self, key: Int.self)) } == .alreadyDefined)
+    try writer.core.write(WriteTerms()) { tx in try tx.set("more", key: 1, in: "more") }
+    try follower.core.read { tx throws in
+      #expect(try tx.row(key: 1, in: "books")?.definedObject() as? String == "Emma")
+      #expect(try tx.contains(key: 1, in: "more"))
+    }
+    try follower.close()
+    try writer.close()
+    withExtendedLifetime(site) {}
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `whoever comes behind the end gets an error`(kind: StorageKind) throws {
+    let site = try StorageSite(kind)
+    let (writer, follower) = try Self.pair(site)
+    try writer.register(WordCount(), as: "words")
+    try Self.put(writer, "sea", 1)
+    for database in [follower, writer] {
+      try database.close()
+      #expect(errorCode { try database.register(WordCount(), as: "late") } == .closed)
+      #expect(errorCode { try database.define(CollectionDefinition("late", String.self, key: Int.self)) } == .closed)
+      #expect(errorCode { _ = try database.core.backend.snapshot() } == .closed)
+      #expect(errorCode { _ = try database.core.backend.families() } == .closed)
+    }
+    #expect(errorCode { try writer.unregister("words") } == .closed)
+    withExtendedLifetime(site) {}
+  }
+}
