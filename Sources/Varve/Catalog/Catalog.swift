@@ -160,7 +160,9 @@ final class Catalog: Sendable {
     try state.withLock { state in
       if let found = state.collections[name] {
         // A definition that was there when the catalog was read may have versions that the catalog does not number.
-        guard let definition, found.definition == nil || found.lacksVersions else { return found }
+        guard let definition,
+          found.definition.map({ $0.isProvisional && !definition.isProvisional }) ?? true || found.lacksVersions
+        else { return found }
         let info = try makeInfo(name, found.record, definition, found.versions.names)
         let complete = try intern(definition.codec.versions, info, definition, &state)
         state.collections[name] = complete

@@ -56,7 +56,9 @@ final class CollectionInfo: Sendable {
     let bytes = encoder.bytes
     guard bytes.count <= limit else {
       throw DatabaseError(
-        .keyTooLong, "the key has \(bytes.count) bytes, and the storage takes \(limit)", collection: name)
+        .keyTooLong,
+        "the key has \(bytes.count - prefix.count) bytes, and the storage takes \(limit - prefix.count) here",
+        collection: name)
     }
     return bytes
   }

@@ -63,7 +63,8 @@ extension DatabaseCore {
     let registered = try RegisteredExtension(
       name: name, definition: definition,
       record: ExtensionRecord(number: 0, state: .stale(nil), layoutVersion: 0, versionTag: ""),
-      order: extensions.list.ordered.count, backend: backend, catalogFamily: catalog.families.catalog, readySince: .zero)
+      order: extensions.list.ordered.count, backend: backend, catalogFamily: catalog.families.catalog,
+      readySince: .zero)
     if !isCheckedAtUse { try registered.load(at: try backend.snapshot()) }
     try extensions.change { list in
       guard !list.contains(where: { $0.name == name }) else {

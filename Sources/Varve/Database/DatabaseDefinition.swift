@@ -75,6 +75,8 @@ public struct CollectionDefinition: Sendable {
   public let coder: CoderKind
   /// Where it is kept.
   public let storage: CollectionStorage
+  /// Made by the first use of a type that has a collection and nothing else: a format may take its place.
+  var isProvisional = false
   let keyTypeID: ObjectIdentifier
   let keyTypeName: String
   var codec: ObjectCodec

@@ -140,7 +140,9 @@ struct ObjectSalvage {
       let collection = idSize == 0 ? countKey : Array(key.prefix(idSize))
       found[collection, default: 0] += 1
       // An id that is none is damage, too; the largest there can be leaves no next one.
-      if let id = BigEndian.number(collection, as: UInt32.self), id < .max { highest.collection = max(highest.collection, id) }
+      if let id = BigEndian.number(collection, as: UInt32.self), id < .max {
+        highest.collection = max(highest.collection, id)
+      }
       if header.id.number < .max { highest.row = max(highest.row, header.id.number) }
       return true
     }

@@ -75,7 +75,9 @@ struct ExtensionRecord: Hashable, Sendable {
   }
 
   /// The tags that it was made with: its own, and those of all that it depends on, as `name=tag`.
-  var tags: [String] { versionTag.split(separator: Self.tagSeparator, omittingEmptySubsequences: false).map(String.init) }
+  var tags: [String] {
+    versionTag.split(separator: Self.tagSeparator, omittingEmptySubsequences: false).map(String.init)
+  }
 
   static let tagSeparator: Character = "\u{1F}"
 

@@ -49,7 +49,9 @@ struct ExtensionList: Sendable {
   /// An extension and those that depend on it, it first.
   func dependents(of name: String) -> [String] {
     var names = [name]
-    for other in ordered where other.definition.dependencies.contains(where: names.contains) { names.append(other.name) }
+    for other in ordered where other.definition.dependencies.contains(where: names.contains) {
+      names.append(other.name)
+    }
     return names
   }
 

@@ -23,7 +23,7 @@ extension WriteTransaction {
   // MARK: - Before
 
   func willChange(
-    _ change: RowChange, _ key: [UInt8], _ info: CollectionInfo, _ object: Any?, _ metadata: Any?,
+    _ change: RowChange, _ key: [UInt8], _ info: CollectionInfo, _ object: Any?, _ metadata: EncodedMetadata?,
     _ row: [UInt8]
   ) throws {
     if registered.isEmpty { return }
@@ -72,7 +72,7 @@ extension WriteTransaction {
   // MARK: - Behind
 
   func didChange(
-    _ change: RowChange, _ key: [UInt8], _ info: CollectionInfo, _ object: Any?, _ metadata: Any?,
+    _ change: RowChange, _ key: [UInt8], _ info: CollectionInfo, _ object: Any?, _ metadata: EncodedMetadata?,
     _ row: [UInt8]
   ) throws {
     if registered.isEmpty { return }
@@ -86,11 +86,13 @@ extension WriteTransaction {
   }
 
   private func hookRow(
-    _ key: [UInt8], _ row: [UInt8], _ info: CollectionInfo, _ object: Any?, _ metadata: Any?
+    _ key: [UInt8], _ row: [UInt8], _ info: CollectionInfo, _ object: Any?, _ metadata: EncodedMetadata?
   ) throws -> Row {
     let stored = try stored(key, row, info)
     stored.object = object
-    stored.metadata = metadata
+    // Also for a hook that is asked before: the transaction has the old one still.
+    stored.metadata = metadata?.value
+    stored.metadataBytes = metadata?.bytes
     return Row(stored, in: self)
   }
 

@@ -121,7 +121,10 @@ extension RowDoor {
       }
     case .set(let metadata):
       #if DEBUG
-        if Kind.readsMetadata, metadata != nil { try FieldProbe.check(instance, collection: name) }
+        // The property has that name in types that have a collection; in formats it may have any.
+        if Kind.adoptsDefinitions, Kind.readsMetadata, metadata != nil {
+          try FieldProbe.check(instance, collection: name)
+        }
       #endif
       try tx.set(instance, metadata, key, info, over: old)
     }

@@ -43,7 +43,8 @@ struct RowDoor<Kind: RowKind>: Sendable {
   }
 
   private func define(_ found: CollectionInfo?) throws -> CollectionInfo {
-    let definition = try Kind.definition(name, found, core.options)
+    var definition = try Kind.definition(name, found, core.options)
+    definition.isProvisional = Kind.adoptsDefinitions
     return try checked(
       try core.catalog.collection(
         name, definition: definition, keyType: definition.keyTypeName, coder: definition.coder))
@@ -52,6 +53,11 @@ struct RowDoor<Kind: RowKind>: Sendable {
   private func checked(_ info: CollectionInfo) throws -> CollectionInfo {
     guard let definition = info.definition, definition.codec.formatID != Kind.formatID else { return info }
     let codec = definition.codec
+    if definition.isProvisional, !Kind.adoptsDefinitions, codec.type == Kind.Instance.self {
+      // What was written by the type alone has no version: of a format with several it would be taken for the first.
+      let own = try Kind.definition(name, info, core.options)
+      if own.codec.versions.count <= 1 { return try define(info) }
+    }
     let isSame =
       Kind.adoptsDefinitions && codec.type == Kind.Instance.self
       && definition.keyTypeName == Kind.Identifier.keyType.description
@@ -59,8 +65,8 @@ struct RowDoor<Kind: RowKind>: Sendable {
     guard isSame else {
       throw DatabaseError(
         .alreadyDefined,
-        "the collection is defined already, with objects of type \(codec.type), and not as this store's",
-        collection: name)
+        "the collection is defined already, with objects of type \(codec.type), and not as this store's; "
+          + "add the store's format to the definition that the database is opened with", collection: name)
     }
     return info
   }

@@ -3,17 +3,21 @@ extension WriteTransaction {
   /// Sets the object, and the metadata, of a row as the collection's coder would write them.
   ///
   /// For collections whose coder is `.raw`, `.json` or `.propertyList`: the bytes of `.binary` say nothing without
-  /// their shape, so it throws `.invalidArgument`. Where an extension hears of the collection and the program has defined
+  /// their shape, so it throws `.invalidArgument`, and so it does for metadata beside `.raw`, which is binary. Rules
+  /// for objects (`sanitized`) don't see them. Where an extension hears of the collection and the program has defined
   /// it, bytes that don't decode are refused with `.decodingFailed`. Throws else as `set` does.
   public func setBytes(
     _ object: [UInt8], metadata: [UInt8]? = nil, key: some KeyCodable, in collection: String
   ) throws {
-    let (info, key) = try place(key, collection)
-    guard info.coder != .binary else {
+    // Before the collection is made, which it would be with that coder.
+    let coder = try info(collection)?.coder ?? database.options.coder
+    guard coder != .binary, metadata == nil || coder.ofMetadata != .binary else {
+      let part = coder == .binary ? "objects" : "metadata"
       throw DatabaseError(
-        .invalidArgument, "bytes of the binary coder mean nothing without their shape; set objects",
-        collection: info.name)
+        .invalidArgument, "\(part) of the collection are binary, and mean nothing without their shape; set objects",
+        collection: collection)
     }
+    let (info, key) = try place(key, collection)
     let old = try header(key, info)
     var header = RowHeader(hasMetadata: metadata != nil, version: info.versions.current)
     header.id = try old?.id ?? database.catalog.nextRowID()

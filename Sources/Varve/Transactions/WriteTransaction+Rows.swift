@@ -4,7 +4,8 @@ extension WriteTransaction {
   /// Sets the object of a row, which is made where there is none; the row has no metadata then.
   ///
   /// Throws `.encodingFailed`, `.keyTypeDiffers`, `.keyTooLong`, `.valueTooLong`, and what a hook throws; then
-  /// nothing has changed.
+  /// no row has changed. The first `set` into a collection that no definition names makes it, for keys of this type;
+  /// that stays, also where the transaction is rolled back.
   public func set<Object: Encodable>(_ object: Object, key: some KeyCodable, in collection: String) throws {
     let (info, key) = try place(key, collection)
     try set(object, key, info, over: try header(key, info))
@@ -35,6 +36,12 @@ extension WriteTransaction {
   ) throws -> Bool {
     guard let (info, key) = try existingPlace(key, collection) else { return false }
     return try replaceMetadata(metadata, key, info)
+  }
+
+  /// Takes its metadata from a row, and keeps its object. Returns false where there is no row.
+  @discardableResult
+  public func removeMetadata(key: some KeyCodable, in collection: String) throws -> Bool {
+    try replaceMetadata(Bool?.none, key: key, in: collection)
   }
 
   /// Tells extensions and observers that something about the object of a row has changed which the row doesn't
@@ -151,16 +158,16 @@ extension WriteTransaction {
     over old: RowHeader?
   ) throws {
     let change: RowChange = old == nil ? .inserted : .updated
-    try willChange(change, key, info, object, metadata?.value, row)
+    try willChange(change, key, info, object, metadata, row)
     try write(row, metadata?.bytes, key, info, old)
     changes.note(change, key, info)
-    try didChange(change, key, info, object, metadata?.value, row)
+    try didChange(change, key, info, object, metadata, row)
   }
 
   private func write(
     _ row: [UInt8], _ metadata: [UInt8]?, _ key: [UInt8], _ info: CollectionInfo, _ old: RowHeader?
   ) throws {
-    try checkSize(row, metadata)
+    try checkSize(row, metadata, key, info)
     pending.put(key, row, in: info.objects)
     if let metadata {
       pending.put(key, metadata, in: info.metadata)
@@ -202,7 +209,7 @@ extension WriteTransaction {
     let row = try database.coding.encodeRow(object, key, info, &header)
     let known: Any? = registered.isEmpty ? nil : object
     try willChange(.replacedObject, key, info, known, nil, row)
-    try checkSize(row, nil)
+    try checkSize(row, nil, key, info)
     pending.put(key, row, in: info.objects)
     changes.note(.replacedObject, key, info)
     try didChange(.replacedObject, key, info, known, nil, row)
@@ -218,8 +225,8 @@ extension WriteTransaction {
     var header = stored.header
     header.hasMetadata = metadata != nil
     let row = unsafe header.row(bytes.span.bytes.extracting(stored.objectOffset..<bytes.count))
-    try willChange(.replacedMetadata, key, info, nil, metadata?.value, row)
-    try checkSize([], metadata?.bytes)
+    try willChange(.replacedMetadata, key, info, nil, metadata, row)
+    try checkSize([], metadata?.bytes, key, info)
     if header != stored.header { pending.put(key, row, in: info.objects) }
     if let metadata {
       pending.put(key, metadata.bytes, in: info.metadata)
@@ -227,14 +234,17 @@ extension WriteTransaction {
       pending.delete(key, in: info.metadata)
     }
     changes.note(.replacedMetadata, key, info)
-    try didChange(.replacedMetadata, key, info, nil, metadata?.value, row)
+    try didChange(.replacedMetadata, key, info, nil, metadata, row)
     return true
   }
 
   private func touch(_ key: some KeyCodable, _ collection: String, _ change: RowChange) throws -> Bool {
-    guard let (info, key) = try existingPlace(key, collection),
-      let bytes = try value(of: key, in: info.objects)
-    else { return false }
+    guard let (info, key) = try existingPlace(key, collection) else { return false }
+    return try touch(key, info, change)
+  }
+
+  func touch(_ key: [UInt8], _ info: CollectionInfo, _ change: RowChange) throws -> Bool {
+    guard let bytes = try value(of: key, in: info.objects) else { return false }
     try requireNoQuestion()
     changes.note(change, key, info)
     try didChange(change, key, info, nil, nil, bytes)
@@ -260,14 +270,19 @@ extension WriteTransaction {
     return present.count
   }
 
-  private func checkSize(_ row: [UInt8], _ metadata: [UInt8]?) throws {
+  private func checkSize(
+    _ row: [UInt8], _ metadata: [UInt8]?, _ key: [UInt8], _ info: CollectionInfo
+  ) throws {
     let size = max(row.count, metadata?.count ?? 0)
     guard size <= database.limits.valueSize else {
-      throw DatabaseError(.valueTooLong, "it takes \(size) bytes, and the storage takes \(database.limits.valueSize)")
+      throw DatabaseError(
+        .valueTooLong, "object or metadata takes \(size) bytes, and the storage takes \(database.limits.valueSize)"
+      ).about(info.key(of: key))
     }
     guard pending.byteCount + size <= database.limits.batchSize else {
       throw DatabaseError(
-        .batchTooLarge, "the transaction would take more than the \(database.limits.batchSize) bytes of a commit")
+        .batchTooLarge, "with it the transaction takes more than the \(database.limits.batchSize) bytes of a commit"
+      ).about(info.key(of: key))
     }
   }
 }

@@ -96,7 +96,8 @@ public final class WriteTransaction: ReadTransaction {
   func beginSavepoint() -> Savepoint {
     Savepoint(
       pending: pending.setSavepoint(), changes: changes.setSavepoint(), states: extensionStates(),
-      eventCount: hooks.events.count, completionCount: completions.count, appliedCount: appliedHandlers.count, isRolledBack: isRolledBack,
+      eventCount: hooks.events.count, completionCount: completions.count, appliedCount: appliedHandlers.count,
+      isRolledBack: isRolledBack,
       custom: custom)
   }
 

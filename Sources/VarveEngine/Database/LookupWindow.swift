@@ -97,7 +97,8 @@ struct LookupWindow {
       for number in lookup.candidates {
         let candidate = candidates[number]
         let handle = try unsafe candidate.reader.withGuaranteed { (reader) throws(EngineError) -> BlockHandle? in
-          guard try reader.mayContain(candidate.hash), let handle = try reader.rootHandle(key, target) else { return nil }
+          guard try reader.mayContain(candidate.hash) else { return nil }
+          guard let handle = try reader.rootHandle(key, target) else { return nil }
           reader.prefetchLookup(handle)
           return handle
         }

@@ -37,6 +37,7 @@ private final class NumbersTransaction: ExtensionTransaction {
   func didRemoveAll() throws { try context.deleteRange("numbers", StorageRange()) }
 
   func key(of id: RowID) throws -> RowKey? { try context.key(of: id) }
+  func row(of id: RowID) throws -> Row? { try context.row(of: id) }
 
   /// The rows, in the order of their insertion.
   func rows() throws -> [RowKey] {
@@ -135,7 +136,11 @@ struct RowIDMapTests {
       } catch is Undo {}
       #expect(try Self.entries(database) == Self.expected(database, names))
       try open.reading { tx throws in
-        for id in gone { #expect(try tx[handle].key(of: id) == nil) }
+        for id in gone { #expect(try tx[handle].key(of: id) == nil && tx[handle].row(of: id) == nil) }
+        if let first = try tx[handle].rows().first {
+          let row = try #require(try tx.row(first))
+          #expect(try tx[handle].row(of: row.id)?.key == first && tx.contains(first))
+        }
       }
     }
     #expect(gone.count > 50)

@@ -216,4 +216,25 @@ struct FormatDefinitionTests {
     #expect(try await Tagged.read(from: other).all() == [Tagged(id: 3, tag: "plain")])
     #expect(await errorCode { _ = try await Store<TaggedFormat>(in: other).load(3) } == .alreadyDefined)
   }
+
+  @Test(arguments: [true, false])
+  func `a type and its store work in whichever order they are used first`(typeComesFirst: Bool) async throws {
+    struct Plain: Persistable, Hashable {
+      static let collection = "plain"
+      var id: Int
+      var text: String
+    }
+    struct PlainFormat: StoreFormat {
+      static let defaultKey = "plain"
+      typealias Instance = Plain
+    }
+    let database = try Database.inMemory()
+    let store = Store<PlainFormat>(in: database)
+    if typeComesFirst { try await Plain(id: 1, text: "type").write(to: database) }
+    try await store.persist(Plain(id: 2, text: "store"))
+    if !typeComesFirst { try await Plain(id: 1, text: "type").write(to: database) }
+    #expect(try await store.load(...).collect().map(\.text) == ["type", "store"])
+    #expect(try await Plain.read(from: database).all().map(\.text) == ["type", "store"])
+    #expect(try await store.load(1) == Plain.read(from: database).byKey(1))
+  }
 }

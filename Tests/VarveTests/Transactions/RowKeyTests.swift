@@ -1,0 +1,63 @@
+import Foundation
+import Synchronization
+import Testing
+import Varve
+
+/// Rows by what change sets and hooks give: without the type of the key.
+struct RowKeyTests {
+  @Test(arguments: StorePlace.allCases)
+  func `a row is read, touched and removed by its RowKey, whatever the type of its key`(place: StorePlace) throws {
+    let open = try place.open()
+    let id = UUID()
+    try open.writing { tx in
+      try tx.set("a", key: "text", in: "texts")
+      try tx.set("b", key: id, in: "ids", metadata: 5)
+      try tx.set("c", key: Compound(1, "x"), in: "pairs")
+    }
+    let keys = [
+      try RowKey("text", in: "texts"), try RowKey(id, in: "ids"), try RowKey(Compound(1, "x"), in: "pairs"),
+    ]
+    let touched = Mutex<[RowKey]>([])
+    var hooks = Hooks()
+    hooks.didModify = { _, row, change in if change == .touchedRow { touched.withLock { $0.append(row.key) } } }
+    try open.database.register(hooks, as: "hooks")
+    try open.writing { tx throws in
+      #expect(try keys.map { try tx.row($0)?.object(as: String.self) } == ["a", "b", "c"])
+      #expect(try tx.row(keys[1])?.metadata(as: Int.self) == 5)
+      for key in keys { #expect(try tx.contains(key) && tx.touchRow(key)) }
+      #expect(try tx.removeMetadata(key: id, in: "ids") && tx.row(keys[1])?.hasMetadata == false)
+      #expect(try tx.remove(keys[0]) && !tx.remove(keys[0]) && !tx.contains(keys[0]))
+      let elsewhere = try RowKey("text", in: "nowhere")
+      #expect(try tx.row(elsewhere) == nil && !tx.contains(elsewhere))
+      #expect(try !tx.remove(elsewhere) && !tx.touchRow(elsewhere))
+    }
+    #expect(touched.withLock { $0 } == keys)
+    #expect(try open.reading { tx in try tx.count() } == 2)
+  }
+
+  @Test func `a hook that is asked sees the metadata that comes, and not what was`() throws {
+    var definition = DatabaseDefinition()
+    try definition.add(CollectionDefinition("notes", String.self, key: Int.self, coder: .json))
+    try definition.add(CollectionDefinition("files", Data.self, key: Int.self, coder: .raw))
+    let database = try Database.inMemory(definition: definition)
+    let seen = Mutex<[String]>([])
+    var hooks = Hooks()
+    hooks.willModify = { _, row, _ in
+      let bytes = try row.metadataBytes().map { String(decoding: $0, as: UTF8.self) } ?? "none"
+      let number = try row.metadata(as: Int.self).map { "\($0)" } ?? "none"
+      seen.withLock { $0.append("\(bytes) \(number)") }
+    }
+    try database.register(hooks, as: "hooks")
+    try database.write { tx throws in
+      try tx.set("a", key: 1, in: "notes", metadata: 1)
+      try tx.set("b", key: 1, in: "notes", metadata: 2)
+      try tx.setBytes(Array("\"c\"".utf8), metadata: Array("3".utf8), key: 1, in: "notes")
+      try tx.replaceMetadata(4, key: 1, in: "notes")
+      try tx.setBytes(Array("\"d\"".utf8), key: 1, in: "notes")
+      // Metadata beside raw bytes is binary: bytes of it would be read as something else.
+      #expect(errorCode { try tx.setBytes([1], metadata: [7], key: 1, in: "files") } == .invalidArgument)
+      #expect(errorCode { try tx.setBytes([1], key: 1, in: "binary") } == .invalidArgument)
+    }
+    #expect(seen.withLock { $0 } == ["1 1", "2 2", "3 3", "4 4", "none none"])
+  }
+}
