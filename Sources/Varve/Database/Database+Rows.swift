@@ -8,7 +8,7 @@
 ///
 /// Each shows the database as it was at the call that made it; made inside of a write or of `perform`, with what that had
 /// written until then. `Rows` says the rest. Nothing of a row is decoded until it is asked for, so a `where` that looks at
-/// keys alone pays for keys alone.
+/// keys alone decodes nothing; the bytes of row and metadata are read with the key.
 extension Database {
   /// The rows of a collection, in the order of their keys; none of one that was never made. The first `next` throws
   /// `.invalidArgument` for a negative limit.

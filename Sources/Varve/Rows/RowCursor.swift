@@ -7,7 +7,7 @@
 /// }
 /// ```
 ///
-/// Nothing of a row is decoded until it is asked for, so who looks at keys alone pays for keys alone. The walk shows
+/// Nothing of a row is decoded until it is asked for; its bytes are read with its key. The walk shows
 /// the rows as they were when it was begun, whatever the transaction writes meanwhile. It belongs to the
 /// thread and the time of its transaction.
 public struct RowCursor {
