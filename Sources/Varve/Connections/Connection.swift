@@ -48,6 +48,7 @@ public final class Connection: Sendable {
   @_disfavoredOverload
   public func read<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result {
     if ThreadFrame.transaction(of: core) != nil { return try core.read(body) }
+    if let performing = core.performing { return try performing.runHere(body) }
     try core.enter()
     defer { core.leave() }
     let (snapshot, generation) = try instant()
@@ -71,7 +72,8 @@ public final class Connection: Sendable {
   public func write<Result>(
     label: String? = nil, durability: StorageDurability? = nil, _ body: (WriteTransaction) throws -> Result
   ) throws -> Result {
-    try core.write(WriteTerms(label: label, durability: durability), body)
+    if let performing = core.performing { return try performing.nestHere(body) }
+    return try core.write(WriteTerms(label: label, durability: durability), body)
   }
 
   private func instant() throws -> (any StorageSnapshot, UInt64) {

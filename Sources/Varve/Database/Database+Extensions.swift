@@ -79,10 +79,7 @@ extension DatabaseCore {
     guard !RowIDMap.isReserved(name) else {
       throw DatabaseError(.unknownExtension, "no extension is named \"\(name)\"")
     }
-    guard ThreadFrame.transaction(of: self) == nil else {
-      throw DatabaseError(
-        .invalidArgument, "extension \"\(name)\" is unregistered inside of a transaction; do it before or behind")
-    }
+    try requireNoTransaction("extension \"\(name)\" is unregistered")
     try enter()
     defer { leave() }
     return try rowIDMapLock.withLock { _ in

@@ -44,7 +44,7 @@ extension Database {
     }
   }
 
-  private func rows(
+  func rows(
     _ isDescending: Bool, _ limit: Int?,
     _ ranges: @escaping @Sendable (ReadTransaction) throws -> [(CollectionInfo, StorageRange)]
   ) -> Rows<FetchedRow> {

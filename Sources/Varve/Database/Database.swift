@@ -77,7 +77,8 @@ public final class Database: Sendable {
   /// Inside of a write on the same thread it sees what that has written. Throws what `body` throws.
   @_disfavoredOverload
   public func read<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result {
-    try core.read(body)
+    if let performing = core.performing { return try performing.runHere(body) }
+    return try core.read(body)
   }
 
   /// Changes the database, on this thread: all of it, or where `body` throws nothing.
@@ -89,7 +90,8 @@ public final class Database: Sendable {
   public func write<Result>(
     label: String? = nil, durability: StorageDurability? = nil, _ body: (WriteTransaction) throws -> Result
   ) throws -> Result {
-    try core.write(WriteTerms(label: label, durability: durability), body)
+    if let performing = core.performing { return try performing.nestHere(body) }
+    return try core.write(WriteTerms(label: label, durability: durability), body)
   }
 
   /// Changes the database beside other such writers: for closures that take long and seldom meet.
@@ -101,6 +103,7 @@ public final class Database: Sendable {
   public func writeConcurrently<Result>(
     label: String? = nil, durability: StorageDurability? = nil, _ body: (WriteTransaction) throws -> Result
   ) throws -> Result {
-    try core.writeConcurrently(WriteTerms(label: label, durability: durability), body)
+    if let performing = core.performing { return try performing.nestHere(body) }
+    return try core.writeConcurrently(WriteTerms(label: label, durability: durability), body)
   }
 }

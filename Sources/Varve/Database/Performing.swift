@@ -41,6 +41,23 @@ final class Performing: @unchecked Sendable {
     try await run { transaction in try transaction.savepoint { try body(transaction) } }
   }
 
+  /// The same for synchronous code, whose thread waits for the turn.
+  func runHere<Result>(_ body: (WriteTransaction) throws -> Result) throws -> Result {
+    do { try turn.acquire(nil, timeout: core.options.writerTimeout) } catch let error as DatabaseError
+      where error.code == .closed
+    {
+      throw ReadTransaction.endedError
+    }
+    defer { turn.release() }
+    try transaction.check()
+    return try ThreadFrame.run(transaction, body)
+  }
+
+  /// The same in a savepoint of its own.
+  func nestHere<Result>(_ body: (WriteTransaction) throws -> Result) throws -> Result {
+    try runHere { transaction in try transaction.savepoint { try body(transaction) } }
+  }
+
   /// A `perform` inside of this one: it has the turn to its end, and is undone alone where it throws.
   func perform<Result>(
     isolation: isolated (any Actor)?, _ body: () async throws -> Result
@@ -97,9 +114,21 @@ final class Performing: @unchecked Sendable {
   }
 }
 
+extension DatabaseCore {
+  /// The `perform` that a synchronous call belongs to; nil inside of a closure, which belongs to its transaction.
+  var performing: Performing? { ThreadFrame.transaction(of: self) == nil ? Performing.current(of: self) : nil }
+
+  /// Throws inside of a transaction: for what needs several of its own.
+  func requireNoTransaction(_ what: @autoclosure () -> String) throws {
+    guard ThreadFrame.transaction(of: self) == nil, Performing.current(of: self) == nil else {
+      throw DatabaseError(.invalidArgument, "\(what()) inside of a transaction; do it before or behind")
+    }
+  }
+}
+
 extension Database {
   /// Changes the database from an asynchronous closure: every call of this database's doors in it, and in its child
-  /// tasks, belongs to one transaction, without being handed one.
+  /// tasks, belongs to one transaction, without being handed one; those of synchronous code that it calls, too.
   ///
   /// ```swift
   /// try await database.perform {

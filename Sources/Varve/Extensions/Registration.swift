@@ -32,10 +32,7 @@ struct Registration<Definition: DatabaseExtension> {
   private var termsBeforeDrop: WriteTerms { WriteTerms(label: "register \(name)", durability: .power) }
 
   func run() throws -> Registered<Definition> {
-    guard ThreadFrame.transaction(of: core) == nil else {
-      throw DatabaseError(
-        .invalidArgument, "extension \"\(name)\" is registered inside of a transaction; register it before or behind")
-    }
+    try core.requireNoTransaction("extension \"\(name)\" is registered")
     try core.enter()
     defer { core.leave() }
     let (registered, isKept) = try definition.findsRowsByID ? beginWithRowIDMap() : begin()

@@ -38,4 +38,17 @@ public struct KeyType: Hashable, Sendable, CustomStringConvertible {
 
   /// The name.
   public var description: String { name }
+
+  /// Whether keys of this type have those of another, or its parts, as their first parts.
+  func begins(with first: KeyType) -> Bool {
+    guard let parts = partNames else { return false }
+    let wanted = first.partNames ?? first.name[...]
+    guard parts.hasPrefix(wanted) else { return false }
+    return parts.count == wanted.count || parts.dropFirst(wanted.count).first == ","
+  }
+
+  /// `int,string` of `compound(int,string)`; nil for one of no parts.
+  private var partNames: Substring? {
+    name.hasPrefix("compound(") && name.hasSuffix(")") ? name.dropFirst("compound(".count).dropLast() : nil
+  }
 }

@@ -30,7 +30,7 @@ extension ReadTransaction {
     return RowCursor(self, infos.map { walk($0, $0.range, false) })
   }
 
-  private func walk(_ info: CollectionInfo, _ range: StorageRange, _ isReverse: Bool) -> RowCursor.Walk {
+  final func walk(_ info: CollectionInfo, _ range: StorageRange, _ isReverse: Bool) -> RowCursor.Walk {
     RowCursor.Walk(
       info: info, cursor: cursor(range, in: info.objects, isReverse: isReverse),
       metadata: isWritable ? pending.view(of: range, in: info.metadata) : PendingView())

@@ -28,6 +28,45 @@ struct PerformTests {
     #expect(try keys() == [1, 2])
   }
 
+  @Test func `synchronous code inside of perform belongs to it, too`() async throws {
+    let connection = database.connection()
+    @Sendable func put(_ number: Int) throws { try database.write { tx in try tx.set("a", key: number, in: "c") } }
+    func seen() throws -> [[Int]] {
+      try [keys(), connection.read { tx in try tx.keys(Int.self, in: "c") }]
+    }
+    func refused() -> [DatabaseError.Code?] {
+      [
+        errorCode { try database.register(Hooks(), as: "hooks") }, errorCode { try database.unregister("hooks") },
+      ]
+    }
+    func putAndFail() throws {
+      try connection.write { tx in
+        try tx.set("a", key: 9, in: "c")
+        throw Stop()
+      }
+    }
+    try await database.perform {
+      try put(1)
+      try await database.write { tx in
+        try tx.set("b", key: 2, in: "c")
+        try put(3)
+      }
+      #expect(try seen() == [[1, 2, 3], [1, 2, 3]])
+      #expect(throws: Stop.self) { try putAndFail() }
+      #expect(refused() == [.invalidArgument, .invalidArgument])
+      // Elsewhere nothing is there yet.
+      Threads.run(1) { _ throws in #expect(try keys() == []) }
+    }
+    #expect(try seen() == [[1, 2, 3], [1, 2, 3]])
+    await #expect(throws: Stop.self) {
+      try await database.perform {
+        try put(4)
+        throw Stop()
+      }
+    }
+    #expect(try seen() == [[1, 2, 3], [1, 2, 3]])
+  }
+
   @Test func `perform that throws leaves nothing`() async throws {
     await #expect(throws: Stop.self) {
       try await database.perform {

@@ -1,0 +1,88 @@
+import EngineTestSupport
+import Testing
+
+@testable import Varve
+
+/// Rows whose compound keys begin with the same values.
+struct KeyPartTests {
+  private typealias Place = Compound<String, Int, String>
+
+  private static func filled(_ place: StorePlace) throws -> (OpenDatabase, [Place]) {
+    let open = try place.open()
+    var keys: [Place] = []
+    // Texts that begin alike are other values: "a", and what continues it.
+    for text in ["", "a", "a\0", "a\0b", "ab", "b", "é"] {
+      for number in [-1, 0, 1, 300] { for last in ["", "x"] { keys.append(Compound(text, number, last)) } }
+    }
+    try open.writing { tx in
+      for key in keys { try tx.set("row", key: key, in: "places") }
+      try tx.set("row", key: "a", in: "texts")
+    }
+    return (open, keys)
+  }
+
+  private static func keys(_ cursor: consuming RowCursor) throws -> [Place] {
+    var cursor = cursor
+    var keys: [Place] = []
+    while let row = try cursor.next() { keys.append(try row.key(as: Place.self)) }
+    return keys
+  }
+
+  @Test(arguments: StorePlace.allCases)
+  func `they are walked, counted and removed by their first value, or several`(place: StorePlace) async throws {
+    let (open, keys) = try Self.filled(place)
+    for text in ["", "a", "a\0", "ab", "é", "nowhere"] {
+      let wanted = keys.filter { $0.values.0 == text }.sorted()
+      try open.reading { tx throws in
+        #expect(try Self.keys(tx.rows(in: "places", beginningWith: text)) == wanted)
+        #expect(try Self.keys(tx.rows(in: "places", beginningWith: text, descending: true)) == wanted.reversed())
+        #expect(try tx.count(in: "places", beginningWith: text) == wanted.count)
+      }
+      for number in [0, 300, 7] {
+        let wanted = wanted.filter { $0.values.1 == number }
+        try open.reading { tx throws in
+          #expect(try Self.keys(tx.rows(in: "places", beginningWith: Compound(text, number))) == wanted)
+        }
+        let rows = try await open.database.rows(in: "places", beginningWith: Compound(text, number)).collect()
+        #expect(try rows.map { try $0.key(as: Place.self) } == wanted)
+      }
+    }
+    try open.writing { tx throws in
+      #expect(try tx.remove(in: "places", beginningWith: "a") == 8)
+      #expect(try tx.count(in: "places") == keys.count - 8)
+      #expect(try tx.count(in: "places", beginningWith: "a") == 0)
+      #expect(try tx.count(in: "places", beginningWith: "ab") == 8)
+      #expect(try tx.count(in: "places", Compound("b", 0, "")...Compound("b", 1, "x")) == 4)
+      #expect(try tx.rows(in: "nowhere", beginningWith: 1).isAtEnd)
+    }
+  }
+
+  @Test func `values of other types than the first ones of the keys are refused`() throws {
+    let (open, _) = try Self.filled(.memory)
+    func code(_ collection: String, _ first: some KeyCodable) throws -> DatabaseError.Code? {
+      try open.reading { tx in errorCode { _ = try tx.rows(in: collection, beginningWith: first) } }
+    }
+    #expect(try code("places", 1) == .keyTypeDiffers)
+    #expect(try code("places", Compound("a", "b")) == .keyTypeDiffers)
+    #expect(try code("places", Compound("a", 1, "x", 2)) == .keyTypeDiffers)
+    #expect(try code("places", Compound("a", 1, "x")) == nil)
+    #expect(try code("texts", "a") == .keyTypeDiffers)
+  }
+
+  @Test func `types of keys know what they begin with`() {
+    let type = KeyType.compound(.integer, .optional(.string), .uuid)
+    #expect(type.begins(with: .integer) && type.begins(with: .compound(.integer, .optional(.string))))
+    #expect(type.begins(with: type))
+    #expect(!type.begins(with: .string) && !type.begins(with: KeyType("in")))
+    #expect(!type.begins(with: .compound(.integer, .string)) && !KeyType.string.begins(with: .string))
+  }
+}
+
+extension RowCursor {
+  fileprivate var isAtEnd: Bool {
+    get throws {
+      var cursor = self
+      return try cursor.next() == nil
+    }
+  }
+}
