@@ -3,7 +3,7 @@
 /// A lookup goes from filter to index to block, and each step waits for memory that only the one before it names: a
 /// handful of misses of the processor's cache, one after the other. Here each step is made for all keys of the window
 /// before the next, and asks for the memory that the next one reads: the misses of different keys overlap. RocksDB's
-/// MultiGet does so with reads of files, and Kocberber et al. (Asynchronous Memory Access Chaining, VLDB 2015) compare
+/// MultiGet does so with reads of files, and "Asynchronous Memory Access Chaining" (VLDB 2015) compares
 /// the ways to do it with memory; this is group prefetching.
 ///
 /// # Steps
