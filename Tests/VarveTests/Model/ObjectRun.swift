@@ -91,7 +91,11 @@ final class ObjectRun {
     }
     (backend as? ToyBackend)?.faults = ToyFaults()
     try compare()
-    try closeAll()
+    do { try closeAll() } catch let error as DatabaseError where isFaulty && error.code == .outcomeUnknown {
+      // A commit that nobody waits for, a number of the catalog's, could not be made durable: the next open has all
+      // that was acknowledged all the same.
+      faultCount += 1
+    }
     try open()
     (backend as? ToyBackend)?.faults = ToyFaults()
     try compare()
