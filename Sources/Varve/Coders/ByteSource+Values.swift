@@ -101,8 +101,26 @@ extension ByteSource {
     return result
   }
 
-  private func decimalText(_ offset: inout Int) throws(ReadFailure) -> String {
-    try text(&offset, size: try count(&offset, sizeMinimum: 1))
+  /// The text of a `Decimal`, behind its tag.
+  func decimalText(_ offset: inout Int) throws(ReadFailure) -> String {
+    let text = try text(&offset, size: try count(&offset, sizeMinimum: 1))
+    guard ByteSource.isDecimal(text) else { throw .badText }
+    return text
+  }
+
+  /// Whether the text is one that a `Decimal` is written as: a sign, digits, and a point with digits behind it, as JSON
+  /// has them too; or NaN.
+  ///
+  /// Foundation's reading takes what a text begins with, and what follows ("1 apple", "-91.0E") as if it weren't there.
+  private static func isDecimal(_ text: String) -> Bool {
+    if text == "NaN" { return true }
+    var digits = text.utf8[...]
+    if digits.first == UInt8(ascii: "-") { digits.removeFirst() }
+    let parts = digits.split(separator: UInt8(ascii: "."), maxSplits: 1, omittingEmptySubsequences: false)
+    if let whole = parts.first, whole.count > 1, whole.first == UInt8(ascii: "0") { return false }
+    return parts.allSatisfy { part in
+      !part.isEmpty && part.allSatisfy { UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 }
+    }
   }
 
   func decimal(_ offset: inout Int) throws(ReadFailure) -> Decimal {

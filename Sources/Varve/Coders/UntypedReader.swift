@@ -44,10 +44,7 @@ struct UntypedReader: ~Copyable {
     switch tag {
     case ValueTag.absent: return nil
     case ValueTag.null: return .null
-    case ValueTag.decimal:
-      let text = try source.text(&offset, size: try source.count(&offset, sizeMinimum: 1))
-      guard text == "NaN" || !text.isEmpty && text.utf8.allSatisfy(UntypedReader.isNumber) else { throw .damaged }
-      return .decimal(text)
+    case ValueTag.decimal: return .decimal(try source.decimalText(&offset))
     case ValueTag.shortArray..<ValueTag.signed: return try array(Int(tag & 0x0f), depth)
     case ValueTag.array: return try array(try source.count(&offset, sizeMinimum: 1), depth)
     case ValueTag.uniformArray: return try uniformArray(depth)
@@ -55,11 +52,6 @@ struct UntypedReader: ~Copyable {
     case ValueTag.map: return try map(depth)
     default: throw .damaged
     }
-  }
-
-  /// What decimal numbers are made of.
-  private static func isNumber(_ byte: UInt8) -> Bool {
-    (0x30...0x39).contains(byte) || byte == 0x2d || byte == 0x2e
   }
 
   private mutating func element(_ depth: Int) throws(ReadFailure) -> UntypedValue {

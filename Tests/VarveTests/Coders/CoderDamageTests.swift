@@ -156,6 +156,30 @@ struct CoderDamageTests {
     #expect(try Self.coder.decode(String.self, (0, hex("43efbfbd"))) == "\u{fffd}")
   }
 
+  @Test func `text that is only at its beginning a decimal number is damage`() throws {
+    for text in ["", "-", ".", "1.", ".5", "00", "-01", "1 apple", "-91.0E", "1e3", "0x10", "+1", "inf", "nan", "1.2.3"] {
+      let row: (shape: UInt32, bytes: [UInt8]) = (0, [ValueTag.decimal, UInt8(text.utf8.count)] + text.utf8)
+      #expect(coderFault { _ = try Self.coder.decode(Decimal.self, row) }?.kind == .dataCorrupted, "\(text)")
+      #expect(coderFault { _ = try Self.coder.decode(Double.self, row) }?.kind == .dataCorrupted, "\(text)")
+      #expect(throws: DatabaseError.self, "\(text)") { try Self.coder.untyped(row) }
+    }
+  }
+
+  @Test func `every decimal number is read as it was written`() throws {
+    var random = SeededRandom(seed: 12)
+    for exponent in -128...127 {
+      for significand in [0, 1, -1, 10, -910, Int.max, Int.min, Int(truncatingIfNeeded: random.next())] {
+        let sign: FloatingPointSign = significand < 0 ? .minus : .plus
+        let value = Decimal(sign: sign, exponent: exponent, significand: Decimal(significand.magnitude))
+        guard !value.isNaN else { continue }
+        let row = try Self.coder.encode(value)
+        #expect(try Self.coder.decode(Decimal.self, row) == value)
+        #expect(try Self.coder.untyped(row) == .decimal(value.description))
+      }
+    }
+    #expect(try Self.coder.decode(Decimal.self, Self.coder.encode(Decimal.nan)).isNaN)
+  }
+
   @Test func `every truncation and every flipped bit of a shape is an error or a shape`() throws {
     let bytes = try Shape(fields: ["id", "title", "é", ""]).bytes
     for count in 0..<bytes.count {
