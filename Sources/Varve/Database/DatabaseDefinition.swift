@@ -19,11 +19,12 @@ public struct DatabaseDefinition: Sendable {
   /// Nothing is defined.
   public init() {}
 
-  /// Adds a collection. Throws `.alreadyDefined`.
+  /// Adds a collection. Throws `.alreadyDefined`, and `.invalidDefinition` where a rule is for objects of another type.
   public mutating func add(_ collection: CollectionDefinition) throws {
     guard collections[collection.name] == nil else {
       throw DatabaseError(.alreadyDefined, "the definition has it already", collection: collection.name)
     }
+    try collection.checkRules()
     collections[collection.name] = collection
   }
 
@@ -100,30 +101,6 @@ public struct CollectionDefinition: Sendable {
     keyTypeName = key.keyType.description
   }
 
-  /// The same, with a rule that every object goes through before it is encoded: it may give another, or nil,
-  /// and then the row is removed instead.
-  public func sanitized<Object: Codable & Sendable>(
-    _ type: Object.Type = Object.self, before rule: @escaping @Sendable (Object) throws -> Object?
-  ) -> CollectionDefinition {
-    var copy = self
-    copy.codec.sanitize = { any in
-      guard let object = any as? Object else { return any }
-      return try rule(object)
-    }
-    return copy
-  }
-
-  /// The same, with a closure that gets every object behind its write.
-  public func sanitized<Object: Codable & Sendable>(
-    _ type: Object.Type = Object.self, after body: @escaping @Sendable (Object) -> Void
-  ) -> CollectionDefinition {
-    var copy = self
-    copy.codec.didSet = { any in
-      if let object = any as? Object { body(object) }
-    }
-    return copy
-  }
-
   /// Throws `.definitionDiffers` where the collection was made by another definition.
   func check(_ record: CollectionRecord, _ coder: CoderKind) throws {
     func differs(_ what: String, _ disk: String, _ here: String) -> DatabaseError {
@@ -152,21 +129,10 @@ struct ObjectCodec: Sendable {
   var decodeMetadata: (@Sendable (StoredValue, _ version: String?) throws -> any Sendable)?
   /// Decodes an object of any version.
   var decode: @Sendable (StoredValue, _ version: String?) throws -> any Sendable
-  var sanitize: (@Sendable (Any) throws -> Any?)?
-  var didSet: (@Sendable (Any) -> Void)?
+  var rules = ObjectRules()
 
   init<Object: Codable & Sendable>(_ object: Object.Type) {
     type = object
     decode = { stored, _ in try stored.decode(Object.self) }
   }
-}
-
-extension CollectionInfo {
-  /// The object as the definition's rule wants it; nil where the row is to be removed.
-  func sanitized<Object>(_ object: Object) throws -> Object? {
-    guard let sanitize = definition?.codec.sanitize else { return object }
-    return try sanitize(object) as? Object
-  }
-
-  func didSet<Object>(_ object: Object) { definition?.codec.didSet?(object) }
 }

@@ -5,15 +5,14 @@ extension DatabaseDefinition {
   /// A format that is not added is defined by the first store that uses it: later, so what is wrong with it is thrown
   /// then. Throws `.alreadyDefined`, `.invalidDefinition`.
   public mutating func add<Format: StoreFormat>(_ format: Format.Type, key: String = Format.defaultKey) throws {
-    try add(try CollectionDefinition(format, name: key, coder: Format.coder, storage: Format.storage))
+    try add(try CollectionDefinition(format, key: key))
   }
 
   /// Adds the collection of a type. Throws `.alreadyDefined`, `.invalidDefinition`.
   public mutating func add<Item: Persistable>(
     _ type: Item.Type, coder: CoderKind = .binary, storage: CollectionStorage = .shared
   ) throws {
-    try add(
-      try CollectionDefinition(PersistableFormat<Item>.self, name: Item.collection, coder: coder, storage: storage))
+    try add(try CollectionDefinition(type, coder: coder, storage: storage))
   }
 
   /// Adds a collection of plain bytes, for a ``DataStore``. Throws `.alreadyDefined`, `.invalidDefinition`.
@@ -33,6 +32,26 @@ extension DatabaseDefinition {
 }
 
 extension CollectionDefinition {
+  /// The collection of a format, for what ``DatabaseDefinition/add(_:key:)`` has no parameters for:
+  ///
+  /// ```swift
+  /// try definition.add(
+  ///   CollectionDefinition(BookFormat.self)
+  ///     .sanitized(before: { (book: Book) in book.title.isEmpty ? nil : book }))
+  /// ```
+  ///
+  /// Throws `.invalidDefinition` where the format contradicts itself.
+  public init<Format: StoreFormat>(_ format: Format.Type, key: String = Format.defaultKey) throws {
+    try self.init(format, name: key, coder: Format.coder, storage: Format.storage)
+  }
+
+  /// The collection of a persistable type, in the same way. Throws `.invalidDefinition`.
+  public init<Item: Persistable>(
+    _ type: Item.Type, coder: CoderKind = .binary, storage: CollectionStorage = .shared
+  ) throws {
+    try self.init(PersistableFormat<Item>.self, name: Item.collection, coder: coder, storage: storage)
+  }
+
   init<Format: StoreFormat>(
     _ format: Format.Type, name: String, coder: CoderKind, storage: CollectionStorage
   ) throws {

@@ -1,18 +1,20 @@
-/// What becomes of a row's metadata when its object is set.
-enum MetadataChange<Metadata: Codable & Sendable> {
-  /// It stays.
-  case keep
-  /// It becomes this; nil: the row has none then.
-  case set(Metadata?)
-}
-
 /// Writing. What throws has changed nothing.
 extension RowDoor {
+  /// What becomes of a row's metadata when its object is set.
+  enum MetadataChange {
+    /// It stays.
+    case keep
+    /// It becomes this; nil: the row has none then.
+    case set(Kind.Metadata?)
+    /// It becomes what the instance itself has there.
+    case own(any WritableKeyPath<Kind.Instance, Kind.Metadata?> & Sendable)
+  }
+
   // MARK: - One row
 
   /// Sets a row, and returns what it was; nil too where that can't be decoded.
   func persist(
-    _ instance: Kind.Instance, _ id: Kind.Identifier, _ metadata: MetadataChange<Kind.Metadata>, _ tx: WriteTransaction
+    _ instance: Kind.Instance, _ id: Kind.Identifier, _ metadata: MetadataChange, _ tx: WriteTransaction
   ) throws -> Kind.Instance? {
     let (info, key) = try place(id, tx)
     let row = try row(key, info, tx)
@@ -45,7 +47,7 @@ extension RowDoor {
   /// Sets a row, whatever it was. A row of a version that the program does not know is refused as elsewhere, and the
   /// other rows are not decoded.
   func set(
-    _ instance: Kind.Instance, _ id: Kind.Identifier, _ metadata: MetadataChange<Kind.Metadata>, _ tx: WriteTransaction
+    _ instance: Kind.Instance, _ id: Kind.Identifier, _ metadata: MetadataChange, _ tx: WriteTransaction
   ) throws {
     let (info, key) = try place(id, tx)
     let header = try tx.header(key, info)
@@ -62,7 +64,7 @@ extension RowDoor {
   }
 
   func insert(
-    _ instance: Kind.Instance, _ id: Kind.Identifier, _ metadata: MetadataChange<Kind.Metadata>, _ tx: WriteTransaction
+    _ instance: Kind.Instance, _ id: Kind.Identifier, _ metadata: MetadataChange, _ tx: WriteTransaction
   ) throws {
     let (info, key) = try place(id, tx)
     guard try tx.header(key, info) == nil else {
@@ -74,7 +76,7 @@ extension RowDoor {
 
   /// Sets a row that is there, and returns what it was.
   func update(
-    _ instance: Kind.Instance, _ id: Kind.Identifier, _ metadata: MetadataChange<Kind.Metadata>, _ tx: WriteTransaction
+    _ instance: Kind.Instance, _ id: Kind.Identifier, _ metadata: MetadataChange, _ tx: WriteTransaction
   ) throws -> Kind.Instance {
     let (info, row) = try existing(id, tx)
     let previous = try required(row, tx, instead: "persist")
@@ -93,8 +95,9 @@ extension RowDoor {
     try tx.check()
     try check(instance)
     // The closure may have written: the row may be gone, or have other metadata.
-    try write(instance, own(instance), row.key, info, over: try tx.header(row.key, info), tx)
-    return instance
+    try write(instance, own, row.key, info, over: try tx.header(row.key, info), tx)
+    guard info.definition?.codec.rules.before != nil, let row = try self.row(row.key, info, tx) else { return instance }
+    return try self.instance(row, tx)
   }
 
   func setMetadata(_ metadata: Kind.Metadata?, _ id: Kind.Identifier, _ tx: WriteTransaction) throws {
@@ -103,13 +106,13 @@ extension RowDoor {
   }
 
   /// What an instance says of its metadata: nothing, unless it has it itself.
-  func own(_ instance: Kind.Instance) -> MetadataChange<Kind.Metadata> {
+  var own: MetadataChange {
     guard Kind.readsMetadata, let path = Kind.metadataPath else { return .keep }
-    return .set(instance[keyPath: path])
+    return .own(path)
   }
 
   private func write(
-    _ instance: Kind.Instance, _ metadata: MetadataChange<Kind.Metadata>, _ key: [UInt8], _ info: CollectionInfo,
+    _ instance: Kind.Instance, _ metadata: MetadataChange, _ key: [UInt8], _ info: CollectionInfo,
     over old: RowHeader?, _ tx: WriteTransaction
   ) throws {
     switch metadata {
@@ -120,13 +123,15 @@ extension RowDoor {
         try tx.set(instance, key, info, over: nil)
       }
     case .set(let metadata):
+      try tx.set(instance, metadata, key, info, over: old)
+    case .own(let path):
       #if DEBUG
         // The property has that name in types that have a collection; in formats it may have any.
-        if Kind.adoptsDefinitions, Kind.readsMetadata, metadata != nil {
+        if Kind.adoptsDefinitions, instance[keyPath: path] != nil {
           try FieldProbe.check(instance, collection: name)
         }
       #endif
-      try tx.set(instance, metadata, key, info, over: old)
+      try tx.set(instance, metadataAt: path, key, info, over: old)
     }
   }
 

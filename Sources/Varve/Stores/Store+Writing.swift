@@ -8,7 +8,7 @@ extension Store {
   /// Sets an instance, new or not, and keeps its stored metadata. Returns what was there, if it can be decoded.
   @discardableResult
   public func persist(_ instance: Instance, in tx: WriteTransaction) throws -> Instance? {
-    try door.persist(instance, Format.identifier(of: instance), door.own(instance), tx)
+    try door.persist(instance, Format.identifier(of: instance), door.own, tx)
   }
 
   /// Sets an instance, new or not, and its metadata; nil: it has none then. Returns what was there, if it can be
@@ -22,14 +22,14 @@ extension Store {
   public func persist(contentsOf instances: some Sequence<Instance>, in tx: WriteTransaction) throws {
     try tx.savepoint {
       for instance in instances {
-        try door.set(instance, Format.identifier(of: instance), door.own(instance), tx)
+        try door.set(instance, Format.identifier(of: instance), door.own, tx)
       }
     }
   }
 
   /// Sets an instance that is not there. Throws `.alreadyExists`.
   public func insert(_ instance: Instance, in tx: WriteTransaction) throws {
-    try door.insert(instance, Format.identifier(of: instance), door.own(instance), tx)
+    try door.insert(instance, Format.identifier(of: instance), door.own, tx)
   }
 
   /// Sets an instance that is not there, and its metadata. Throws `.alreadyExists`.
@@ -40,7 +40,7 @@ extension Store {
   /// Sets an instance that is there, and keeps its stored metadata. Returns what was there. Throws `.notFound`.
   @discardableResult
   public func update(_ instance: Instance, in tx: WriteTransaction) throws -> Instance {
-    try door.update(instance, Format.identifier(of: instance), door.own(instance), tx)
+    try door.update(instance, Format.identifier(of: instance), door.own, tx)
   }
 
   /// Sets an instance that is there, and its metadata; nil: it has none then. Returns what was there. Throws
@@ -50,7 +50,8 @@ extension Store {
     try door.update(instance, Format.identifier(of: instance), .set(metadata), tx)
   }
 
-  /// Changes an instance that is there, and keeps its stored metadata. Returns what it is then.
+  /// Changes an instance that is there, and keeps its stored metadata. Returns what it is then; where a rule of the
+  /// definition removes it (`sanitized`), as `body` left it.
   ///
   /// Throws `.notFound`, `.invalidArgument` where `body` gives it another identifier, and what `body` throws.
   @discardableResult
@@ -116,7 +117,8 @@ extension Store {
     try await database.write { tx in try update(instance, metadata: metadata, in: tx) }
   }
 
-  /// Changes an instance that is there, and keeps its stored metadata. Returns what it is then.
+  /// Changes an instance that is there, and keeps its stored metadata. Returns what it is then; where a rule of the
+  /// definition removes it (`sanitized`), as `body` left it.
   ///
   /// Throws `.notFound`, `.invalidArgument` where `body` gives it another identifier, and what `body` throws.
   @discardableResult

@@ -4,7 +4,7 @@ extension WriteTransaction {
   @discardableResult
   public func write<Item: Persistable>(_ item: Item) throws -> Item {
     let door = Item.door(database)
-    try door.set(item, item.id, door.own(item), self)
+    try door.set(item, item.id, door.own, self)
     return item
   }
 

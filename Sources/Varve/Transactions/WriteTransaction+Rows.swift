@@ -106,17 +106,30 @@ extension WriteTransaction {
   func set<Object: Encodable, Metadata: Encodable>(
     _ object: Object, _ metadata: Metadata?, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader?
   ) throws {
-    if info.definition?.codec.sanitize != nil {
-      return try setSanitized(object, key, info, over: old) { try metadata.map { try encoded($0, key, info) } }
+    if info.definition?.codec.rules.before != nil {
+      return try setSanitized(object, key, info, over: old) { _ in try metadata.map { try encoded($0, key, info) } }
     }
     try put(object, try metadata.map { try encoded($0, key, info) }, key, info, over: old)
+  }
+
+  /// The same with metadata that the object has itself: that of what the definition's rule makes of it.
+  func set<Object: Encodable, Metadata: Encodable>(
+    _ object: Object, metadataAt path: any KeyPath<Object, Metadata?> & Sendable, _ key: [UInt8],
+    _ info: CollectionInfo, over old: RowHeader?
+  ) throws {
+    guard info.definition?.codec.rules.before != nil else {
+      return try set(object, object[keyPath: path], key, info, over: old)
+    }
+    try setSanitized(object, key, info, over: old) { object in
+      try object[keyPath: path].map { try encoded($0, key, info) }
+    }
   }
 
   /// The same without metadata. No optional of a generic type is made on this way: its type is looked up at each use.
   func set<Object: Encodable>(
     _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader?
   ) throws {
-    if info.definition?.codec.sanitize != nil { return try setSanitized(object, key, info, over: old) { nil } }
+    if info.definition?.codec.rules.before != nil { return try setSanitized(object, key, info, over: old) { _ in nil } }
     try put(object, nil, key, info, over: old)
   }
 
@@ -132,10 +145,10 @@ extension WriteTransaction {
   @inline(never)
   private func setSanitized<Object: Encodable>(
     _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader?,
-    metadata: () throws -> EncodedMetadata?
+    metadata: (Object) throws -> EncodedMetadata?
   ) throws {
     if let object = try info.sanitized(object) {
-      try put(object, try metadata(), key, info, over: old)
+      try put(object, try metadata(object), key, info, over: old)
     } else {
       _ = try remove([key], info)
     }
@@ -187,7 +200,7 @@ extension WriteTransaction {
   func replaceObject<Object: Encodable>(
     _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader
   ) throws {
-    if info.definition?.codec.sanitize != nil { return try replaceSanitized(object, key, info, over: old) }
+    if info.definition?.codec.rules.before != nil { return try replaceSanitized(object, key, info, over: old) }
     try replace(object, key, info, over: old)
   }
 
