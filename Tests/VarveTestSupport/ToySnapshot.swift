@@ -56,14 +56,14 @@ final class ToySnapshot: StorageSnapshot {
   }
 
   func page(
-    _ range: StorageRange, in family: StorageFamily, isReverse: Bool, byteLimit: Int, rowLimit: Int
+    _ range: StorageRange, in family: StorageFamily, isReverse: Bool, keysOnly: Bool, byteLimit: Int, rowLimit: Int
   ) throws -> StoragePage {
     let rows = try rows(family)
     var rest = rows.indices(in: range)
     var page = StoragePage()
     while !rest.isEmpty, page.count < rowLimit, page.byteCount < byteLimit || page.count == 0 {
       let index = isReverse ? rest.removeLast() : rest.removeFirst()
-      page.append(key: rows.rows[index].key, value: rows.rows[index].value)
+      page.append(key: rows.rows[index].key, value: keysOnly ? [] : rows.rows[index].value)
     }
     page.isLast = rest.isEmpty
     return page

@@ -324,7 +324,7 @@ private final class EngineBackendSnapshot: StorageSnapshot {
   }
 
   func page(
-    _ range: StorageRange, in family: StorageFamily, isReverse: Bool, byteLimit: Int, rowLimit: Int
+    _ range: StorageRange, in family: StorageFamily, isReverse: Bool, keysOnly: Bool, byteLimit: Int, rowLimit: Int
   ) throws -> StoragePage {
     let family = try self.family(family)
     return try mapped {
@@ -333,7 +333,7 @@ private final class EngineBackendSnapshot: StorageSnapshot {
       var cursor = try backend.engine.cursor(in: family, bounds: bounds, snapshot: snapshot)
       if isReverse { try cursor.seekToLast() } else { try cursor.seekToFirst() }
       while cursor.isValid, page.count < rowLimit, page.byteCount < byteLimit || page.count == 0 {
-        cursor.withEntry { page.append(key: $0, value: $1) }
+        cursor.withEntry { page.append(key: $0, value: keysOnly ? RawSpan() : $1) }
         if isReverse { try cursor.previous() } else { try cursor.next() }
       }
       page.isLast = !cursor.isValid

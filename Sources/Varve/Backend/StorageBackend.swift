@@ -70,9 +70,9 @@ public protocol StorageSnapshot: AnyObject, Sendable {
   /// The values of several keys, in their order.
   func values(of keys: [[UInt8]], in family: StorageFamily) throws -> [[UInt8]?]
   /// The rows of a range from its beginning, or from its end where `isReverse`: as many as come to
-  /// `byteLimit`, at least one, at most `rowLimit`.
+  /// `byteLimit`, at least one, at most `rowLimit`. With `keysOnly` their values are left out: empty.
   func page(
-    _ range: StorageRange, in family: StorageFamily, isReverse: Bool, byteLimit: Int, rowLimit: Int
+    _ range: StorageRange, in family: StorageFamily, isReverse: Bool, keysOnly: Bool, byteLimit: Int, rowLimit: Int
   ) throws -> StoragePage
 }
 

@@ -69,6 +69,7 @@ public final class Connection: Sendable {
 
   /// Changes the database, as `Database.write`. An instant that is held stays.
   @_disfavoredOverload
+  @discardableResult
   public func write<Result>(
     label: String? = nil, durability: StorageDurability? = nil, _ body: (WriteTransaction) throws -> Result
   ) throws -> Result {

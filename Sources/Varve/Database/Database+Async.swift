@@ -19,6 +19,7 @@ extension Database {
   /// Returns when the commit was acknowledged. A task that is cancelled while it waits for the writer throws
   /// `CancellationError` at once: nothing was committed. Once the changes are given to the storage, a
   /// cancellation does not matter any more. Throws else as the synchronous form does.
+  @discardableResult
   public func write<Result: Sendable>(
     label: String? = nil, durability: StorageDurability? = nil,
     _ body: @Sendable (WriteTransaction) throws -> Result
@@ -43,6 +44,7 @@ extension Database {
   }
 
   /// Changes the database beside other such writers: see the synchronous form.
+  @discardableResult
   public func writeConcurrently<Result: Sendable>(
     label: String? = nil, durability: StorageDurability? = nil,
     _ body: @Sendable (WriteTransaction) throws -> Result

@@ -87,6 +87,7 @@ public final class Database: Sendable {
   /// commit was acknowledged. Throws what `body` throws; `.writerBusy` where the writer isn't free in time;
   /// `.writeInsideRead`; `.readOnly`; `.doomed`; and `.outcomeUnknown` where the commit may have happened.
   @_disfavoredOverload
+  @discardableResult
   public func write<Result>(
     label: String? = nil, durability: StorageDurability? = nil, _ body: (WriteTransaction) throws -> Result
   ) throws -> Result {
@@ -100,6 +101,7 @@ public final class Database: Sendable {
   /// read and write through its transaction. Throws as `write` does, and `.invalidArgument` where an extension is
   /// registered that can't work so.
   @_disfavoredOverload
+  @discardableResult
   public func writeConcurrently<Result>(
     label: String? = nil, durability: StorageDurability? = nil, _ body: (WriteTransaction) throws -> Result
   ) throws -> Result {

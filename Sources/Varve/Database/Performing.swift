@@ -141,6 +141,7 @@ extension Database {
   /// elsewhere, in a detached task, and waits for, waits for the writer in vain, and throws `.writerBusy` in the
   /// end. Inside of another `perform` it is a savepoint, and undone alone where it throws. A task that goes on behind
   /// its end gets `.transactionEnded`.
+  @discardableResult
   public func perform<Result>(
     label: String? = nil, durability: StorageDurability? = nil, isolation: isolated (any Actor)? = #isolation,
     _ body: () async throws -> Result

@@ -6,6 +6,8 @@ struct FamilyCursor {
   private let snapshot: any StorageSnapshot
   private let family: StorageFamily
   private let isReverse: Bool
+  /// The values of the snapshot are left out.
+  private let keysOnly: Bool
   /// What of the range the snapshot was not asked for yet.
   private var rest: StorageRange
   private var page = StoragePage()
@@ -21,8 +23,9 @@ struct FamilyCursor {
 
   init(
     _ range: StorageRange, in family: StorageFamily, of snapshot: any StorageSnapshot, isReverse: Bool,
-    pending: PendingView = PendingView()
+    keysOnly: Bool = false, pending: PendingView = PendingView()
   ) {
+    self.keysOnly = keysOnly
     self.snapshot = snapshot
     self.family = family
     self.isReverse = isReverse
@@ -54,6 +57,16 @@ struct FamilyCursor {
     }
   }
 
+  /// The key of the next row; nil behind the last.
+  mutating func nextKey() throws -> [UInt8]? { try next()?.key }
+
+  /// How many rows are left.
+  consuming func count() throws -> Int {
+    var count = 0
+    while try next() != nil { count += 1 }
+    return count
+  }
+
   private static func value(_ entry: PendingEntry, over base: [UInt8]?) -> [UInt8]? {
     switch entry {
     case .put(let value): value
@@ -69,7 +82,8 @@ struct FamilyCursor {
       if index == page.count {
         if page.isLast { return }
         page = try snapshot.page(
-          rest, in: family, isReverse: isReverse, byteLimit: pageSize, rowLimit: Self.pageRowsMaximum)
+          rest, in: family, isReverse: isReverse, keysOnly: keysOnly, byteLimit: pageSize,
+          rowLimit: Self.pageRowsMaximum)
         index = 0
         pageSize = min(pageSize * 4, Self.pageSizeMaximum)
         if page.count > 0 { advanceRest(behind: page.key(page.count - 1)) }

@@ -48,26 +48,17 @@ public struct DataStore<Key: KeyCodable, Metadata: Codable & Sendable>: Sendable
   /// The metadata of a key; nil where it has none, or no bytes.
   public func metadata(of key: Key, in tx: ReadTransaction) throws -> Metadata? { try door.metadata(of: key, tx) }
 
+  /// The metadata of several keys, in the order of these; nil where one has none.
+  public func metadata(keys: some Sequence<Key>, in tx: ReadTransaction) throws -> [Metadata?] {
+    try door.metadata(of: keys, tx)
+  }
+
   /// How many keys there are. Complexity: one lookup.
   public func count(in tx: ReadTransaction) throws -> Int { try door.count(tx) }
 
   /// How many keys there are in a range. Complexity: O(n) of these.
   public func count(_ range: some KeyBounds<Key> & Sendable, in tx: ReadTransaction) throws -> Int {
     try door.count(WalkRange(range), tx)
-  }
-
-  /// The bytes of all keys, in the order of these. Throws `.invalidArgument` for a negative limit.
-  public func load(
-    _ all: UnboundedRange, descending: Bool = false, limit: Int? = nil, in tx: ReadTransaction
-  ) throws -> StoreCursor<Data> {
-    try door.cursor(WalkTerms(range: .all, isDescending: descending, limit: limit), tx)
-  }
-
-  /// The bytes of a range of keys, in the order of these. Throws `.invalidArgument` for a negative limit.
-  public func load(
-    _ range: some KeyBounds<Key> & Sendable, descending: Bool = false, limit: Int? = nil, in tx: ReadTransaction
-  ) throws -> StoreCursor<Data> {
-    try door.cursor(WalkTerms(range: WalkRange(range), isDescending: descending, limit: limit), tx)
   }
 
   // MARK: - Reading by itself
@@ -92,6 +83,11 @@ public struct DataStore<Key: KeyCodable, Metadata: Codable & Sendable>: Sendable
     try await database.look(in: door.name) { tx in try door.metadata(of: key, tx) }
   }
 
+  /// The metadata of several keys, in the order of these; nil where one has none.
+  public func metadata(keys: some Sequence<Key> & Sendable) async throws -> [Metadata?] {
+    try await database.read { tx in try door.metadata(of: keys, tx) }
+  }
+
   /// How many keys there are. Complexity: one lookup.
   public var count: Int {
     get async throws { try await database.look(in: door.name) { tx in try door.count(tx) } }
@@ -101,21 +97,5 @@ public struct DataStore<Key: KeyCodable, Metadata: Codable & Sendable>: Sendable
   public func count(_ range: some KeyBounds<Key> & Sendable) async throws -> Int {
     let range = WalkRange(range)
     return try await database.read { tx in try door.count(range, tx) }
-  }
-
-  /// The bytes of all keys as they are now, in the order of the keys.
-  public func load(_ all: UnboundedRange, descending: Bool = false, limit: Int? = nil) -> Rows<Data> {
-    rows(WalkTerms(range: .all, isDescending: descending, limit: limit))
-  }
-
-  /// The bytes of a range of keys as they are now, in the order of the keys.
-  public func load(
-    _ range: some KeyBounds<Key> & Sendable, descending: Bool = false, limit: Int? = nil
-  ) -> Rows<Data> {
-    rows(WalkTerms(range: WalkRange(range), isDescending: descending, limit: limit))
-  }
-
-  private func rows(_ terms: WalkTerms) -> Rows<Data> {
-    Rows(RowSource(database.core) { [door] tx in try door.walk(terms, tx) })
   }
 }

@@ -171,9 +171,6 @@ struct RowDoor<Kind: RowKind>: Sendable {
 
   func count(_ range: WalkRange, _ tx: ReadTransaction) throws -> Int {
     guard let info = try collection(tx) else { return 0 }
-    var cursor = tx.cursor(try range.storage(info, core.limits.keySize), in: info.objects)
-    var count = 0
-    while try cursor.next() != nil { count += 1 }
-    return count
+    return try tx.cursor(try range.storage(info, core.limits.keySize), in: info.objects, keysOnly: true).count()
   }
 }

@@ -52,6 +52,31 @@ extension RowDoor {
   func all(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> [Kind.Instance] { try Array(try cursor(terms, tx)) }
 }
 
+extension RowDoor {
+  /// A walk over identifiers: the rows behind them are not read.
+  func identifierWalk(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> any RowWalk<Kind.Identifier> {
+    try terms.check()
+    guard let info = try collection(tx) else { return EmptyWalk<Kind.Identifier>() }
+    let range = try terms.range.storage(info, core.limits.keySize)
+    return IdentifierWalk(
+      info: info, keys: tx.cursor(range, in: info.objects, isReverse: terms.isDescending, keysOnly: true),
+      remaining: terms.limit ?? .max)
+  }
+}
+
+/// The identifiers of a range.
+private struct IdentifierWalk<Identifier: KeyCodable>: RowWalk {
+  let info: CollectionInfo
+  var keys: FamilyCursor
+  var remaining: Int
+
+  mutating func next() throws -> (element: Identifier, byteCount: Int)? {
+    guard remaining > 0, let key = try keys.nextKey() else { return nil }
+    remaining -= 1
+    return (try info.key(of: key).key(), key.count)
+  }
+}
+
 /// Of a collection that was never made.
 struct EmptyWalk<Element: Sendable>: RowWalk {
   mutating func next() -> (element: Element, byteCount: Int)? { nil }

@@ -17,6 +17,22 @@ extension Store {
     try door.cursor(WalkTerms(range: WalkRange(range), isDescending: descending, limit: limit), tx)
   }
 
+  /// All identifiers, in order: `store.identifiers(in: tx)`. Nothing is decoded, and the rows behind them are not read.
+  /// Throws `.invalidArgument` for a negative limit.
+  public func identifiers(
+    descending: Bool = false, limit: Int? = nil, in tx: ReadTransaction
+  ) throws -> StoreCursor<Identifier> {
+    StoreCursor(tx, try door.identifierWalk(WalkTerms(range: .all, isDescending: descending, limit: limit), tx))
+  }
+
+  /// The identifiers of a range, in order. Throws `.invalidArgument` for a negative limit.
+  public func identifiers(
+    _ range: some KeyBounds<Identifier> & Sendable, descending: Bool = false, limit: Int? = nil, in tx: ReadTransaction
+  ) throws -> StoreCursor<Identifier> {
+    let terms = WalkTerms(range: WalkRange(range), isDescending: descending, limit: limit)
+    return StoreCursor(tx, try door.identifierWalk(terms, tx))
+  }
+
   // MARK: - By itself
 
   /// All instances as they are now: `store.load(...)`.
@@ -32,7 +48,23 @@ extension Store {
     rows(WalkTerms(range: WalkRange(range), isDescending: descending, limit: limit))
   }
 
+  /// All identifiers as they are now, in order. Nothing is decoded, and the rows behind them are not read.
+  public func identifiers(descending: Bool = false, limit: Int? = nil) -> Rows<Identifier> {
+    identifiers(WalkTerms(range: .all, isDescending: descending, limit: limit))
+  }
+
+  /// The identifiers of a range as they are now, in order.
+  public func identifiers(
+    _ range: some KeyBounds<Identifier> & Sendable, descending: Bool = false, limit: Int? = nil
+  ) -> Rows<Identifier> {
+    identifiers(WalkTerms(range: WalkRange(range), isDescending: descending, limit: limit))
+  }
+
   private func rows(_ terms: WalkTerms) -> Rows<Instance> {
     Rows(RowSource(database.core) { [door] tx in try door.walk(terms, tx) })
+  }
+
+  private func identifiers(_ terms: WalkTerms) -> Rows<Identifier> {
+    Rows(RowSource(database.core) { [door] tx in try door.identifierWalk(terms, tx) })
   }
 }

@@ -63,6 +63,11 @@ public struct Store<Format: StoreFormat>: Sendable {
     try door.metadata(of: id, tx)
   }
 
+  /// The metadata of several instances, in the order of these identifiers; nil where one has none.
+  public func metadata(ids: some Sequence<Identifier>, in tx: ReadTransaction) throws -> [Metadata?] {
+    try door.metadata(of: ids, tx)
+  }
+
   /// How many instances there are. Complexity: one lookup.
   public func count(in tx: ReadTransaction) throws -> Int { try door.count(tx) }
 
@@ -91,6 +96,11 @@ public struct Store<Format: StoreFormat>: Sendable {
   /// The metadata of an instance; nil where it has none, or there is no instance.
   public func metadata(of id: Identifier) async throws -> Metadata? {
     try await database.look(in: door.name) { tx in try door.metadata(of: id, tx) }
+  }
+
+  /// The metadata of several instances, in the order of these identifiers; nil where one has none.
+  public func metadata(ids: some Sequence<Identifier> & Sendable) async throws -> [Metadata?] {
+    try await database.read { tx in try door.metadata(of: ids, tx) }
   }
 
   /// How many instances there are. Complexity: one lookup.

@@ -28,10 +28,7 @@ extension ReadTransaction {
   }
 
   private func count(_ range: StorageRange, _ info: CollectionInfo) throws -> Int {
-    var cursor = cursor(range, in: info.objects)
-    var count = 0
-    while try cursor.next() != nil { count += 1 }
-    return count
+    try cursor(range, in: info.objects, keysOnly: true).count()
   }
 }
 

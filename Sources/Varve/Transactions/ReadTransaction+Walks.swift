@@ -36,12 +36,30 @@ extension ReadTransaction {
       metadata: isWritable ? pending.view(of: range, in: info.metadata) : PendingView())
   }
 
-  /// The keys of a collection, in order.
+  /// The keys of a collection, in order. The rows behind them are not read. Throws `.keyTypeDiffers`.
   public final func keys<Key: KeyCodable>(
     _ type: Key.Type = Key.self, in collection: String, descending: Bool = false
   ) throws -> [Key] {
-    var rows = try rows(in: collection, descending: descending)
-    return try rows.compactMap { try $0.key(as: type) }
+    guard let info = try info(collection) else { return [] }
+    return try keys(info, info.range, descending)
+  }
+
+  /// The keys of a collection that are in a range, in order.
+  public final func keys<Key: KeyCodable>(
+    in collection: String, _ range: some KeyBounds<Key>, descending: Bool = false
+  ) throws -> [Key] {
+    guard let info = try info(collection) else { return [] }
+    return try keys(info, try info.storageRange(range, limit: database.limits.keySize), descending)
+  }
+
+  private func keys<Key: KeyCodable>(
+    _ info: CollectionInfo, _ range: StorageRange, _ isReverse: Bool
+  ) throws -> [Key] {
+    try info.requireKeyType(Key.self)
+    var cursor = cursor(range, in: info.objects, isReverse: isReverse, keysOnly: true)
+    var keys: [Key] = []
+    while let key = try cursor.nextKey() { keys.append(try info.key(of: key).key()) }
+    return keys
   }
 }
 

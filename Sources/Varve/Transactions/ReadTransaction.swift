@@ -77,12 +77,13 @@ public class ReadTransaction {
   }
 
   /// The rows of a range as they are now: later writes of the transaction don't change the walk.
+  /// With `keysOnly` what is committed has no values there.
   final func cursor(
-    _ range: StorageRange, in family: StorageFamily, isReverse: Bool = false
+    _ range: StorageRange, in family: StorageFamily, isReverse: Bool = false, keysOnly: Bool = false
   ) -> FamilyCursor {
     let view = isWritable ? pending.view(of: range, in: family) : PendingView()
     reads?.ranges.append((family, range))
-    return FamilyCursor(range, in: family, of: snapshot, isReverse: isReverse, pending: view)
+    return FamilyCursor(range, in: family, of: snapshot, isReverse: isReverse, keysOnly: keysOnly, pending: view)
   }
 
   // MARK: - Collections

@@ -57,7 +57,7 @@ extension WriteTransaction {
 
   /// Removes the rows of a range one by one, so that they can be counted and told of.
   func remove(_ range: StorageRange, _ info: CollectionInfo) throws -> Int {
-    var cursor = cursor(range, in: info.objects)
+    var cursor = cursor(range, in: info.objects, keysOnly: true)
     var sum = 0
     while true {
       let chunk = try Self.nextKeys(&cursor)
@@ -68,7 +68,7 @@ extension WriteTransaction {
 
   /// Removes all rows of a collection chunk by chunk, and tells extensions. What they write into it meanwhile stays.
   private func removeAndTell(_ info: CollectionInfo) throws -> Int {
-    var cursor = cursor(info.range, in: info.objects)
+    var cursor = cursor(info.range, in: info.objects, keysOnly: true)
     var sum = 0
     while true {
       let chunk = try Self.nextKeys(&cursor)
@@ -88,7 +88,7 @@ extension WriteTransaction {
 
   private static func nextKeys(_ cursor: inout FamilyCursor) throws -> [[UInt8]] {
     var keys: [[UInt8]] = []
-    while keys.count < removalChunk, let (key, _) = try cursor.next() { keys.append(key) }
+    while keys.count < removalChunk, let key = try cursor.nextKey() { keys.append(key) }
     return keys
   }
 

@@ -68,6 +68,7 @@ public final class WriteTransaction: ReadTransaction {
   /// Runs `body` so that, where it throws, what it did is undone, and nothing else.
   ///
   /// What a nested `write` does. Everything goes back: rows, change set, and what extensions have pending.
+  @discardableResult
   public func savepoint<Result>(_ body: () throws -> Result) throws -> Result {
     try check()
     let place = beginSavepoint()

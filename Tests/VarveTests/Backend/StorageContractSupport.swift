@@ -32,13 +32,13 @@ enum Contract {
   /// The rows of a range, page after page. Throws where a page is not what the door promises.
   static func rows(
     _ snapshot: any StorageSnapshot, _ family: StorageFamily, _ range: StorageRange = StorageRange(),
-    isReverse: Bool = false, byteLimit: Int = 1 << 20, rowLimit: Int = 1 << 20
+    isReverse: Bool = false, keysOnly: Bool = false, byteLimit: Int = 1 << 20, rowLimit: Int = 1 << 20
   ) throws -> [Pair] {
     var rest = range
     var rows: [Pair] = []
     while true {
       let page = try snapshot.page(
-        rest, in: family, isReverse: isReverse, byteLimit: byteLimit, rowLimit: rowLimit)
+        rest, in: family, isReverse: isReverse, keysOnly: keysOnly, byteLimit: byteLimit, rowLimit: rowLimit)
       let found = (0..<page.count).map { Pair(page.key($0), page.value($0)) }
       rows += found
       let bytes = found.map { $0.key.count + $0.value.count }

@@ -81,17 +81,20 @@ struct StorageReadTests {
           let found = try Contract.rows(
             snapshot, family, isReverse: isReverse, byteLimit: byteLimit, rowLimit: rowLimit)
           #expect(found == (isReverse ? rows.reversed() : rows), "\(byteLimit) bytes, \(rowLimit) rows")
+          let keys = try Contract.rows(
+            snapshot, family, isReverse: isReverse, keysOnly: true, byteLimit: byteLimit, rowLimit: rowLimit)
+          #expect(keys == found.map { Pair($0.key, []) }, "\(byteLimit) bytes, \(rowLimit) rows")
         }
       }
     }
     // Exactly at the end of the range: nothing is behind the last row of a page that is just full.
     let range = StorageRange(lower: [10], upper: [20])
-    let full = try snapshot.page(range, in: family, isReverse: false, byteLimit: 1 << 20, rowLimit: 10)
+    let full = try snapshot.page(range, in: family, isReverse: false, keysOnly: false, byteLimit: 1 << 20, rowLimit: 10)
     #expect(full.count == 10 && full.isLast)
-    let less = try snapshot.page(range, in: family, isReverse: true, byteLimit: 1 << 20, rowLimit: 9)
+    let less = try snapshot.page(range, in: family, isReverse: true, keysOnly: false, byteLimit: 1 << 20, rowLimit: 9)
     #expect(less.count == 9 && !less.isLast && less.key(0) == [19])
     let none = StorageRange(lower: [20], upper: [20])
-    #expect(try snapshot.page(none, in: family, isReverse: false, byteLimit: 1, rowLimit: 1).isLast)
+    #expect(try snapshot.page(none, in: family, isReverse: false, keysOnly: false, byteLimit: 1, rowLimit: 1).isLast)
     try site.close(backend)
   }
 

@@ -63,7 +63,7 @@ struct RowIDMapTests {
   private static func entries(_ database: Database) throws -> [UInt64: [UInt8]] {
     let family = try #require(try database.core.backend.families().first { $0.name.hasSuffix(".rows") })
     let page = try database.core.backend.snapshot().page(
-      StorageRange(), in: family, isReverse: false, byteLimit: .max, rowLimit: .max)
+      StorageRange(), in: family, isReverse: false, keysOnly: false, byteLimit: .max, rowLimit: .max)
     var entries: [UInt64: [UInt8]] = [:]
     for index in 0..<page.count {
       entries[try #require(BigEndian.number(page.key(index), as: UInt64.self))] = page.value(index)

@@ -131,9 +131,10 @@ private final class CountedSnapshot: StorageSnapshot {
   }
 
   func page(
-    _ range: StorageRange, in family: StorageFamily, isReverse: Bool, byteLimit: Int, rowLimit: Int
+    _ range: StorageRange, in family: StorageFamily, isReverse: Bool, keysOnly: Bool, byteLimit: Int, rowLimit: Int
   ) throws -> StoragePage {
-    let page = try base.page(range, in: family, isReverse: isReverse, byteLimit: byteLimit, rowLimit: rowLimit)
+    let page = try base.page(
+      range, in: family, isReverse: isReverse, keysOnly: keysOnly, byteLimit: byteLimit, rowLimit: rowLimit)
     if family.name == "objects" {
       backend.note { $0.pages.append((rowLimit, byteLimit)) }
       backend.interrupt()

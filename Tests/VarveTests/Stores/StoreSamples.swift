@@ -42,6 +42,7 @@ final class OpenDatabase: Sendable {
 
   /// The waiting forms, by names that have no other form.
   func reading<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result { try database.read(body) }
+  @discardableResult
   func writing<Result>(_ body: (WriteTransaction) throws -> Result) throws -> Result { try database.write(body) }
 
   static func database(
