@@ -292,7 +292,7 @@ extension WriteTransaction {
         .valueTooLong, "object or metadata takes \(size) bytes, and the storage takes \(database.limits.valueSize)"
       ).about(info.key(of: key))
     }
-    guard pending.byteCount + size <= database.limits.batchSize else {
+    guard pending.byteCount + row.count + (metadata?.count ?? 0) <= database.limits.batchSize else {
       throw DatabaseError(
         .batchTooLarge, "with it the transaction takes more than the \(database.limits.batchSize) bytes of a commit"
       ).about(info.key(of: key))
