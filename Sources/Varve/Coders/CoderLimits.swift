@@ -17,6 +17,9 @@ enum CoderLimits {
   static let attemptsMaximum = 256
   /// The largest buffer that an encoder keeps for the next value.
   static let keptBufferSize = 1 << 20
+  /// How many frames, and offsets of fields, of one that is kept.
+  static let keptFrames = 1 << 12
+  static let keptOffsets = 1 << 14
   /// How many encoders or decoders wait for their next use.
   static let pooledCount = 8
   /// How many containers of one key type are kept for the next use: one for each level of a nested type.

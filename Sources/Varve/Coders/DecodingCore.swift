@@ -4,8 +4,12 @@
 /// ends by `destroy`.
 final class DecodingCore {
   let state: StatePointer<DecodingState>
+  private let shapes: ShapeCache
 
-  init(_ shapes: ShapeCache) { state = StatePointer(DecodingState(shapes)) }
+  init(_ shapes: ShapeCache) {
+    self.shapes = shapes
+    state = StatePointer(DecodingState(shapes))
+  }
 
   deinit { state.destroy() }
 
@@ -70,6 +74,15 @@ final class DecodingCore {
       if state.pointee.isLive(slot, id) { state.pointee.drop(slot) }
       throw error
     }
+  }
+
+  /// Decodes one of the elements of bytes as a type that is made of an integer: as if that stood alone.
+  func decodeByte<T: Decodable>(_ byte: UInt8, as type: T.Type) throws -> T {
+    var integer = CodingBuffer()
+    integer.write(integer: Int64(byte))
+    let core = DecodingCore(shapes)
+    defer { core.destroy() }
+    return try unsafe integer.bytes.withUnsafeBytes { try unsafe core.decode(type, ByteSource($0), shape: 0) }
   }
 
   // MARK: - Containers

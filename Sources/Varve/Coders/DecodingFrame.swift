@@ -82,7 +82,7 @@ struct DecodingPlace {
 @safe
 struct OffsetStack: ~Copyable {
   private var base: UnsafeMutablePointer<UInt32>
-  private var capacity = 64
+  private(set) var capacity = 64
   private(set) var count = 0
 
   init() { unsafe base = .allocate(capacity: capacity) }
@@ -105,6 +105,20 @@ struct OffsetStack: ~Copyable {
     unsafe base.deallocate()
     unsafe base = larger
     capacity = wanted
+  }
+
+  /// Removes all offsets, and gives back the memory of so many as few values have.
+  @inline(__always)
+  mutating func reset() {
+    count = 0
+    if capacity > CoderLimits.keptOffsets { shrink() }
+  }
+
+  @inline(never)
+  private mutating func shrink() {
+    unsafe base.deallocate()
+    capacity = CoderLimits.keptOffsets
+    unsafe base = .allocate(capacity: capacity)
   }
 
   @inline(__always)

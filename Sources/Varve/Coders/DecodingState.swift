@@ -30,7 +30,8 @@ struct DecodingState: ~Copyable {
   let shapes: ShapeLookup
   private(set) var keepsFrames = false
   private(set) var wasLate = false
-  /// What was found to be damaged, for code of the user's that does not pass the error on.
+  /// What was found to be damaged, or could not be read from the storage, for code of the user's that does not pass the
+  /// error on.
   private(set) var damage: (any Error)?
   private var lastID: UInt32 = 0
 
@@ -50,8 +51,8 @@ struct DecodingState: ~Copyable {
   /// Forgets the bytes. Containers are refused from here on.
   mutating func end() {
     source = ByteSource()
-    frames.removeAll(from: 0)
-    offsets.truncate(to: 0)
+    frames.reset()
+    offsets.reset()
     if !indexes.isEmpty { indexes = [:] }
   }
 
@@ -230,7 +231,9 @@ struct DecodingState: ~Copyable {
     case .null: return DecodingError.valueNotFound(type, context("expected \(type), found null"))
     case .doesNotFit: return DecodingError.dataCorrupted(context("\(found) that does not fit \(type)"))
     case .badText: return DecodingError.dataCorrupted(context("\(found) that is no \(type)"))
-    case .other(let error): return error
+    case .other(let error):
+      if error is DatabaseError { damage = damage ?? error }
+      return error
     }
   }
 }

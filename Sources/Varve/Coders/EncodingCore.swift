@@ -21,7 +21,10 @@ final class EncodingCore {
   deinit { state.destroy() }
 
   /// Lets go of what holds it.
-  func destroy() { state.pointee.tables.removeBoxes() }
+  func destroy() {
+    state.pointee.discardAttachments(from: 0)
+    state.pointee.tables.removeBoxes()
+  }
 
   /// What was encoded, until the next value.
   @unsafe

@@ -58,10 +58,10 @@ struct EncodingState: ~Copyable {
   /// Ready for a value, whatever became of the one before. Containers of that one are refused from here on.
   mutating func reset(_ modes: EncodingModes) {
     output.removeAll()
-    frames.removeAll(from: 0)
+    frames.reset()
     if !lessons.isEmpty { lessons = [:] }
     if !entryStarts.isEmpty { entryStarts = [] }
-    if !attachments.isEmpty { attachments = [] }
+    discardAttachments(from: 0)
     self.modes = modes
     rootShape = 0
   }
@@ -135,7 +135,7 @@ struct EncodingState: ~Copyable {
       lessons[index] = nil
       if frames[index].kind == .map { entryStarts.removeSubrange(frames[index].entries...) }
     }
-    attachments.removeAll { $0.slot >= slot }
+    discardAttachments(from: slot)
     frames.removeAll(from: slot)
     guard slot > 0 else { return }
     let parent = slot - 1
@@ -150,6 +150,13 @@ struct EncodingState: ~Copyable {
     case .array: output.truncate(to: max(start, frames[parent].body))
     case .pending, .value: output.truncate(to: start)
     }
+  }
+
+  /// Lets go of the containers with buffers of their own in a frame and those above it.
+  mutating func discardAttachments(from slot: Int) {
+    if attachments.isEmpty { return }
+    for attachment in attachments where attachment.slot >= slot { attachment.core.destroy() }
+    attachments.removeAll { $0.slot >= slot }
   }
 
   // MARK: - Errors

@@ -19,9 +19,13 @@ struct KeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
   var codingPath: [any CodingKey] { state.pointee.path(to: slot) }
 
   var allKeys: [Key] {
-    // Damage is found out when a value is read.
-    let names = try? unsafe state.pointee.names(slot, cell.pointee.id)
-    return (names ?? []).compactMap { Key(stringValue: $0) }
+    do throws(ReadFailure) {
+      return unsafe try state.pointee.names(slot, cell.pointee.id).compactMap { Key(stringValue: $0) }
+    } catch {
+      // Nobody can be told here, and who asks may read nothing more: the error is kept for the end.
+      _ = state.pointee.error(error, Any.self, state.pointee.source.count, codingPath)
+      return []
+    }
   }
 
   func contains(_ key: Key) -> Bool {

@@ -34,7 +34,7 @@ struct StatePointer<State: ~Copyable> {
 @safe
 struct FrameStack<Frame: BitwiseCopyable>: ~Copyable {
   private var base: UnsafeMutablePointer<Frame>
-  private var capacity = 16
+  private(set) var capacity = 16
   private(set) var count = 0
 
   init() { unsafe base = .allocate(capacity: capacity) }
@@ -55,6 +55,20 @@ struct FrameStack<Frame: BitwiseCopyable>: ~Copyable {
     unsafe base.deallocate()
     unsafe base = larger
     capacity *= 2
+  }
+
+  /// Removes all frames, and gives back the memory of so many as few values have.
+  @inline(__always)
+  mutating func reset() {
+    count = 0
+    if capacity > CoderLimits.keptFrames { shrink() }
+  }
+
+  @inline(never)
+  private mutating func shrink() {
+    unsafe base.deallocate()
+    capacity = CoderLimits.keptFrames
+    unsafe base = .allocate(capacity: capacity)
   }
 
   @inline(__always)

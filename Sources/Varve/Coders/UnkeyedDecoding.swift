@@ -94,6 +94,18 @@ struct UnkeyedDecoding: UnkeyedDecodingContainer {
     return value
   }
 
+  /// An element of bytes as a type that is made of an integer.
+  private mutating func decodeByte<T: Decodable>(_ type: T.Type) throws -> T {
+    let byte = try tag()
+    do {
+      let value = try core.decodeByte(byte, as: type)
+      advance(to: offset + 1)
+      return value
+    } catch is DecodingError {
+      throw error(.mismatch, type)
+    }
+  }
+
   mutating func decodeNil() throws -> Bool {
     guard try begin(Any?.self) == .array, try tag() == ValueTag.null else { return false }
     advance(to: offset + 1)
@@ -110,6 +122,7 @@ struct UnkeyedDecoding: UnkeyedDecodingContainer {
 
   mutating func decode<T: Decodable>(_ type: T.Type) throws -> T {
     let kind = try begin(type)
+    if kind == .bytes, !(type is any FixedWidthInteger.Type) { return try decodeByte(type) }
     let special = SpecialType.of(type)
     let isSpecial = kind == .array ? special.reads(try tag()) : kind == .bytes
     if isSpecial {

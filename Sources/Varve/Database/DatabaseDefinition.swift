@@ -127,6 +127,8 @@ struct ObjectCodec: Sendable {
   var metadataType: (any Sendable.Type)?
   /// Decodes metadata of any version; nil: as the type that is asked for.
   var decodeMetadata: (@Sendable (StoredValue, _ version: String?) throws -> any Sendable)?
+  /// Whether nothing stands between bytes and type: no version, and no `decode` of a format's.
+  var isPlain = true
   /// Decodes an object of any version.
   var decode: @Sendable (StoredValue, _ version: String?) throws -> any Sendable
   var rules = ObjectRules()

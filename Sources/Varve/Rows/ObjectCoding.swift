@@ -90,7 +90,7 @@ final class ObjectCoding: Sendable {
   /// Whether nothing stands between the bytes and the type.
   private func isPlain(_ type: Any.Type, _ header: RowHeader, _ info: CollectionInfo) -> Bool {
     guard let codec = info.definition?.codec else { return true }
-    return header.version == 0 && codec.versions.isEmpty && codec.type == type
+    return header.version == 0 && codec.isPlain && codec.type == type
   }
 
   /// By the definition.
@@ -100,7 +100,7 @@ final class ObjectCoding: Sendable {
   ) throws -> Object {
     guard let codec = info.definition?.codec else { return try value.decode(type) }
     let version = try info.versionName(header.version)
-    if codec.versions.isEmpty, codec.type == Object.self { return try value.decode(type) }
+    if codec.isPlain, codec.type == Object.self { return try value.decode(type) }
     guard let object = try codec.decode(value, version) as? Object else {
       throw DatabaseError(.decodingFailed, "the collection holds \(codec.type), not \(Object.self)")
     }

@@ -66,6 +66,8 @@ extension CollectionDefinition {
       codec.versions = FormatVersions<Format>.names
       codec.currentVersion = Format.currentVersion.rawValue.description
     }
+    // Whether a format has a `decode` of its own, nobody can ask: so only those that are known to have none.
+    codec.isPlain = format is any AdoptingFormat.Type
     codec.decode = { stored, version in
       try Format.decode(stored, version: try FormatVersions<Format>.version(named: version))
     }

@@ -52,6 +52,22 @@ struct BinaryReadingTests {
     #expect(count.withLock { $0 } >= 4)
   }
 
+  private enum Flag: UInt8, Codable { case off = 0, on = 1, high = 200 }
+
+  @Test func `bytes are read as an array of what is made of integers, as JSON reads it`() throws {
+    let row = try coder.encode([UInt8]([0, 1, 200]))
+    #expect(try coder.decode([Flag].self, row) == [.off, .on, .high])
+    #expect(try coder.decode([UInt8?].self, row) == [0, 1, 200])
+    #expect(try coder.decode([Int].self, row) == [0, 1, 200])
+    #expect(try coder.decode([Zoo.Payload].self, row) == [.int(0), .int(1), .int(200)])
+    let inside = try coder.encode(["flags": [UInt8]([1]), "none": []])
+    #expect(try coder.decode([String: [Flag]].self, inside) == ["flags": [.on], "none": []])
+    let wrong = coderFault { _ = try coder.decode([Flag].self, try coder.encode([UInt8]([1, 2]))) }
+    #expect(wrong == CoderFault(.decodingFailed, .typeMismatch, "[1]"))
+    #expect(coderFault { _ = try coder.decode([String].self, row) } == CoderFault(.decodingFailed, .typeMismatch, "[0]"))
+    #expect(coderFault { _ = try coder.decode([Int8].self, row) }?.kind == .dataCorrupted)
+  }
+
   @Test func `fields may be read in any order, and again`() throws {
     try read { decoder in
       let container = try decoder.container(keyedBy: Key.self)

@@ -1,5 +1,6 @@
 import EngineTestSupport
 import Foundation
+import Synchronization
 import Testing
 
 @testable import Varve
@@ -154,6 +155,54 @@ struct CoderDamageTests {
       #expect(throws: DatabaseError.self) { try Self.coder.untyped((0, hex(text))) }
     }
     #expect(try Self.coder.decode(String.self, (0, hex("43efbfbd"))) == "\u{fffd}")
+  }
+
+  /// Asks for fields, and takes what is not there for granted.
+  private struct Lenient: Decodable {
+    var count = 0
+    init(from decoder: any Decoder) throws {
+      guard let fields = try? decoder.container(keyedBy: PathKey.self) else { return }
+      count = fields.allKeys.count + (fields.contains(PathKey(stringValue: "a")) ? 1 : 0)
+    }
+  }
+
+  @Test func `damage in keys that nobody reads further is found all the same`() throws {
+    // A map of one entry whose key is not UTF-8, and of two with a good one before.
+    for row in ["d301 41ff 05", "d302 4161 01 41ff 05"] {
+      #expect(throws: DatabaseError.self) { try Self.coder.decode([String: Int].self, (0, hex(row))) }
+      #expect(throws: DatabaseError.self) { try Self.coder.decode(Lenient.self, (0, hex(row))) }
+      #expect(throws: DatabaseError.self) { try Self.coder.decode([Lenient].self, (0, hex("a1" + row))) }
+    }
+    #expect(try Self.coder.decode(Lenient.self, (0, hex("d301 4161 05"))).count == 2)
+  }
+
+  /// Shapes that can't be had once.
+  private final class Flaky: ShapeRegistry {
+    let shapes = MemoryShapes()
+    let fails = Mutex(false)
+    func number(of shape: Shape) throws -> UInt32 { try shapes.number(of: shape) }
+    func shape(_ number: UInt32) throws -> Shape {
+      let failsNow = fails.withLock { fails in
+        defer { fails = false }
+        return fails
+      }
+      if failsNow { throw DatabaseError(.storage, "the disk does not answer") }
+      return try shapes.shape(number)
+    }
+  }
+
+  @Test func `a shape that could not be read is the storage's error, never an empty value`() throws {
+    let shapes = Flaky()
+    let row = try ValueCoder(.binary, binary: BinaryCoder(shapes: shapes)).encode(["a": Zoo.Point(x: 1, y: 2)])
+    func read<T: Decodable>(_ type: T.Type) -> DatabaseError.Code? {
+      // Who opens it for the first time has no shapes yet.
+      let other = ValueCoder(.binary, binary: BinaryCoder(shapes: shapes))
+      shapes.fails.withLock { $0 = true }
+      return errorCode { _ = try other.decode(type, row) }
+    }
+    #expect(read([String: Zoo.Point].self) == .storage)
+    #expect(read(Lenient.self) == .storage)
+    #expect(read([String: Int].self) == .storage)
   }
 
   @Test func `text that is only at its beginning a decimal number is damage`() throws {

@@ -84,4 +84,84 @@ struct CoderThreadTests {
     #expect(encoder == nil)
     #expect(decoder == nil)
   }
+
+  /// Writes to two containers in turn, so that each needs a buffer of its own, and then throws.
+  private struct Interleaved: Encodable {
+    static let cores = Mutex<[@Sendable () -> EncodingCore?]>([])
+    let fails: Bool
+
+    enum Key: CodingKey { case a, b, c }
+
+    func encode(to encoder: any Encoder) throws {
+      var fields = encoder.container(keyedBy: Key.self)
+      var first = fields.nestedContainer(keyedBy: Key.self, forKey: .a)
+      var second = fields.nestedContainer(keyedBy: Key.self, forKey: .b)
+      for key in [Key.a, .b] {
+        try first.encode(1, forKey: key)
+        try second.encode(2, forKey: key)
+      }
+      let inner = fields.superEncoder(forKey: .c)
+      if let handle = inner as? EncodingHandle {
+        nonisolated(unsafe) weak let core = handle.core
+        Self.cores.withLock { $0.append { unsafe core } }
+      }
+      var third = inner.container(keyedBy: Key.self)
+      try third.encode(3, forKey: .a)
+      try first.encode(4, forKey: .c)
+      if fails { throw CancellationError() }
+    }
+  }
+
+  @Test func `buffers of containers end with a value that fails, and with its coder`() throws {
+    let encoding = EncodingCore(ShapeCache(MemoryShapes()))
+    for _ in 0..<3 { #expect(throws: CancellationError.self) { try encoding.encode(Interleaved(fails: true)) } }
+    _ = try encoding.encode(Interleaved(fails: false))
+    _ = try encoding.encode(1)
+    let cores = Interleaved.cores.withLock { $0 }
+    #expect(cores.count == 4)
+    #expect(cores.allSatisfy { $0() == nil })
+    encoding.destroy()
+  }
+
+  /// Asks for the container of each element.
+  private struct Containers: Codable {
+    var count: Int
+
+    init(count: Int) { self.count = count }
+
+    init(from decoder: any Decoder) throws {
+      var list = try decoder.unkeyedContainer()
+      count = 0
+      while !list.isAtEnd {
+        _ = try list.nestedContainer(keyedBy: Interleaved.Key.self)
+        count += 1
+      }
+    }
+
+    func encode(to encoder: any Encoder) throws {
+      var list = encoder.unkeyedContainer()
+      for _ in 0..<count {
+        var fields = list.nestedContainer(keyedBy: Interleaved.Key.self)
+        try fields.encode(1, forKey: .a)
+      }
+    }
+  }
+
+  @Test func `a value with very many containers does not keep its memory with the decoder`() throws {
+    let shapes = ShapeCache(MemoryShapes())
+    let encoding = EncodingCore(shapes)
+    let decoding = DecodingCore(shapes)
+    let shape = try encoding.encode(Containers(count: 100_000))
+    let bytes = unsafe [UInt8](encoding.content)
+    for _ in 0..<2 {
+      let decoded = try unsafe bytes.withUnsafeBytes {
+        try unsafe decoding.decode(Containers.self, ByteSource($0), shape: shape)
+      }
+      #expect(decoded.count == 100_000)
+      #expect(decoding.state.pointee.frames.capacity <= CoderLimits.keptFrames)
+      #expect(decoding.state.pointee.offsets.capacity <= CoderLimits.keptOffsets)
+    }
+    encoding.destroy()
+    decoding.destroy()
+  }
 }

@@ -1,0 +1,51 @@
+import Synchronization
+import Testing
+import Varve
+
+/// A format with one version that decodes its rows itself.
+struct OwnDecoderTests {
+  /// Rows without a rating have been written, too.
+  private struct RatedFormat: StoreFormat {
+    static let defaultKey = "rated"
+    struct Instance: Codable, Identifiable, Hashable, Sendable {
+      var id: Int
+      var rating: Int
+    }
+    struct Unrated: Codable, Sendable { var id: Int }
+
+    static func decode(_ stored: StoredValue, version: SingleVersion) throws -> Instance {
+      if let instance = try? stored.decode(Instance.self) { return instance }
+      return Instance(id: try stored.decode(Unrated.self).id, rating: -1)
+    }
+  }
+
+  @Test func `a format with one version and a decoder of its own is asked by every door`() throws {
+    let backend = try SharedBackend()
+    let before = OpenDatabase(try backend.open(), nil)
+    try before.writing { tx in try tx.set(RatedFormat.Unrated(id: 1), key: 1, in: "rated") }
+    let wanted = RatedFormat.Instance(id: 1, rating: -1)
+
+    var definition = DatabaseDefinition()
+    try definition.add(RatedFormat.self)
+    let after = OpenDatabase(try backend.open(definition), nil)
+    let heard = Mutex<[RatedFormat.Instance]>([])
+    var hooks = Hooks()
+    hooks.willRemove = { _, row in
+      let instance = try row.object(as: RatedFormat.Instance.self)
+      heard.withLock { $0.append(instance) }
+    }
+    try after.database.register(hooks, as: "hooks")
+    let rated = Store<RatedFormat>(in: after.database)
+    try after.reading { tx throws in
+      #expect(try rated.load(1, in: tx) == wanted)
+      #expect(try tx.object(RatedFormat.Instance.self, key: 1, in: "rated") == wanted)
+      #expect(try tx.row(key: 1, in: "rated")?.object(as: RatedFormat.Instance.self) == wanted)
+      #expect(try tx.row(key: 1, in: "rated")?.definedObject() as? RatedFormat.Instance == wanted)
+    }
+    let connection = after.database.connection()
+    func read<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result { try connection.read(body) }
+    for _ in 0..<2 { #expect(try read { tx in try rated.load(1, in: tx) } == wanted) }
+    try after.writing { tx in try tx.remove(key: 1, in: "rated") }
+    #expect(heard.withLock { $0 } == [wanted])
+  }
+}
