@@ -29,6 +29,8 @@ final class Catalog: Sendable {
     /// How often collections or versions were added, by this process or another.
     var generation: UInt32 = 0
     var shapes = ShapeTable()
+    /// Of a version that has no number yet: at least this.
+    var firstVersion: UInt32 = 1
     var nextRowID: UInt64 = 1
     var rowIDsReserved: UInt64 = 1
   }
@@ -62,11 +64,12 @@ final class Catalog: Sendable {
   /// Reads the catalog again where another process has added collections, or versions of a format, since it was
   /// read. Shapes are looked for when a row has one: see `shape(_:)`.
   func refresh(_ snapshot: any StorageSnapshot) throws {
-    if state.withLock({ $0.generation }) < (try generation(snapshot)) { try load(snapshot) }
+    if state.withLock({ $0.generation }) < (try number(CatalogKey.generation, snapshot) ?? 0) { try load(snapshot) }
   }
 
-  private func generation(_ snapshot: any StorageSnapshot) throws -> UInt32 {
-    try snapshot.value(of: CatalogKey.generation, in: families.catalog).flatMap { BigEndian.number($0) } ?? 0
+  /// A number that the catalog keeps; nil where it has none.
+  private func number(_ key: [UInt8], _ snapshot: any StorageSnapshot) throws -> UInt32? {
+    try snapshot.value(of: key, in: families.catalog).flatMap { BigEndian.number($0) }
   }
 
   /// Reads the catalog at an instant.
@@ -80,23 +83,24 @@ final class Catalog: Sendable {
       let record = try CollectionRecord(value, name: name)
       collections[name] = try makeInfo(name, record, definitions[name], versions[record.id] ?? [:])
     }
-    var shapes = ShapeTable()
+    var shapes = ShapeTable(next: try number(CatalogKey.nextShape, snapshot) ?? 1)
+    let firstVersion = try number(CatalogKey.nextVersion, snapshot) ?? 1
     for (suffix, value) in try entries(CatalogKey.shapes, snapshot) {
       guard let number = BigEndian.number(suffix, as: UInt32.self) else { throw Self.damaged("a shape's number") }
       try shapes.add(value, number)
     }
     let reserved = try snapshot.value(of: CatalogKey.rowIDs, in: families.catalog)
-    let next = try snapshot.value(of: CatalogKey.nextCollection, in: families.catalog)
     let names = Dictionary(collections.map { ($1.record.id, $0) }) { first, _ in first }
     guard names.count == collections.count else { throw Self.damaged("two collections have the same id") }
-    let nextCollection: UInt32 = next.flatMap { BigEndian.number($0) } ?? 1
-    let generation = try generation(snapshot)
+    let nextCollection = try number(CatalogKey.nextCollection, snapshot) ?? 1
+    let generation = try number(CatalogKey.generation, snapshot) ?? 0
     state.withLock { state in
       // Of two who read it again, the one that saw less may come last.
       guard generation >= state.generation else { return }
       state.collections = collections
       state.names = names
       state.shapes = shapes
+      state.firstVersion = firstVersion
       state.rowIDsReserved = reserved.flatMap { BigEndian.number($0) } ?? 1
       state.nextRowID = max(state.nextRowID, state.rowIDsReserved)
       state.nextCollection = nextCollection
@@ -264,7 +268,7 @@ final class Catalog: Sendable {
     var names = info.versions.names
     var batch = StorageBatch()
     for version in versions where !names.values.contains(version) {
-      let number = (names.keys.max() ?? 0) + 1
+      let number = max((names.keys.max() ?? 0) + 1, state.firstVersion)
       names[number] = version
       batch.put(CatalogKey.version(info.record.id, number), Array(version.utf8), in: families.catalog)
     }
@@ -331,7 +335,10 @@ extension Catalog: ShapeRegistry {
 private struct ShapeTable {
   private var shapes: [UInt32: Shape] = [:]
   private var numbers: [Shape: UInt32] = [:]
-  private(set) var next: UInt32 = 1
+  private(set) var next: UInt32
+
+  /// Without shapes. No number below `next` is ever given.
+  init(next: UInt32 = 1) { self.next = next }
 
   func number(of shape: Shape) -> UInt32? { numbers[shape] }
   func shape(_ number: UInt32) -> Shape? { shapes[number] }

@@ -5,6 +5,8 @@
 ///  'g'                                → how often collections or versions were added, 4 bytes big-endian
 ///  'i'                                → first row id that is not reserved, 8 bytes big-endian
 ///  'n'                                → first collection id that was never given, 4 bytes big-endian
+///  't'                                → first shape number that may be given, 4 bytes big-endian
+///  'w'                                → first number of a format version that may be given, 4 bytes big-endian
 ///  'm'                                → first extension number that was never given, 4 bytes big-endian
 ///  'c' name                           → CollectionRecord
 ///  'e' name                           → ExtensionRecord
@@ -12,7 +14,8 @@
 ///  'v' collection id (4) number (4)   → the raw value of a format version, as text
 ///  'x' extension number (4) name      → a setting of an extension, see ExtensionSettings
 /// ```
-/// On disk: never change. Names are UTF-8.
+/// On disk: never change. Names are UTF-8. Only a salvage writes 't' and 'w', where there may be rows with numbers that
+/// the catalog has lost.
 enum CatalogKey {
   static let format: [UInt8] = Array("f".utf8)
   static let generation: [UInt8] = Array("g".utf8)
@@ -20,6 +23,8 @@ enum CatalogKey {
   static let nextCollection: [UInt8] = Array("n".utf8)
   static let nextExtension: [UInt8] = Array("m".utf8)
   static let collections: [UInt8] = Array("c".utf8)
+  static let nextShape: [UInt8] = Array("t".utf8)
+  static let nextVersion: [UInt8] = Array("w".utf8)
   static let extensions: [UInt8] = Array("e".utf8)
   static let shapes: [UInt8] = Array("s".utf8)
   static let versions: [UInt8] = Array("v".utf8)

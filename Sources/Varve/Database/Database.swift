@@ -37,8 +37,7 @@ public final class Database: Sendable {
     options: DatabaseOptions = DatabaseOptions()
   ) throws -> Database {
     try options.validate()
-    let backend = try BackendOpening(path: path, options: options).run()
-    return try open(backend, path: path, definition: definition, options: options)
+    return try open(try DiskOpening(path, definition, options).run(), definition)
   }
 
   /// Makes a database in memory: the same in everything, and gone when it is closed.
@@ -56,12 +55,15 @@ public final class Database: Sendable {
     _ backend: any StorageBackend, path: String, definition: DatabaseDefinition = DatabaseDefinition(),
     options: DatabaseOptions = DatabaseOptions()
   ) throws -> Database {
+    try open(try DatabaseOpening(backend, path, definition, options).run(), definition)
+  }
+
+  private static func open(_ core: DatabaseCore, _ definition: DatabaseDefinition) throws -> Database {
     do {
-      let core = try DatabaseOpening(backend, path, definition, options).run()
       for defined in definition.extensions { try defined.register(core) }
       return Database(core)
     } catch {
-      try? backend.close()
+      try? core.backend.close()
       throw error
     }
   }

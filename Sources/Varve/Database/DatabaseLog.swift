@@ -11,6 +11,20 @@ enum DatabaseLog {
       metadata: ["database": "\(path)", "label": "\(label ?? "none")", "taken": "\(taken)"])
   }
 
+  /// A damaged database was put aside.
+  static func replaced(path: String, aside: String, saves: Bool, _ error: any Error) {
+    logger.error(
+      "the database is damaged; \(saves ? "what can be read of it" : "an empty one") has taken its place",
+      metadata: ["database": "\(path)", "aside": "\(aside)", "error": "\(error)"])
+  }
+
+  /// A salvage has kept rows that nobody can be shown.
+  static func rowsWithoutCollection(count: Int64) {
+    logger.error(
+      "the catalog has lost collections that have rows; the damaged database still has what can be found of them",
+      metadata: ["rows": "\(count)"])
+  }
+
   /// The feed of changes can't be read, and begins anew.
   static func damagedFeed(_ error: any Error) {
     logger.error("the feed of changes is damaged, and begins anew", metadata: ["error": "\(error)"])

@@ -14,7 +14,17 @@ struct DatabaseOpening {
     self.options = options
   }
 
+  /// Where it throws, the storage is closed.
   func run() throws -> DatabaseCore {
+    do {
+      return try open()
+    } catch {
+      try? backend.close()
+      throw error
+    }
+  }
+
+  private func open() throws -> DatabaseCore {
     let families = try openFamilies()
     let catalog = Catalog(backend: backend, families: families, definitions: definition.collections)
     try catalog.load(try backend.snapshot())

@@ -55,7 +55,8 @@ public struct DatabaseOptions: Sendable {
   }
 }
 
-/// What happens where a database can't be opened because it is damaged.
+/// What happens where a database can't be opened because it is damaged. Of one that is opened read-only or followed,
+/// `open` throws in any case. A crash on the way leaves the damaged database, or the new one, never neither.
 public enum CorruptionPolicy: Hashable, Sendable {
   /// `open` throws `.corruption`.
   case fail

@@ -1,89 +1,127 @@
 internal import VarveEngine
 
-/// Saves what can be read of a damaged database of objects.
+/// Saves what can be read of a database of objects, whose readable rows the engine has copied, into a new one.
 ///
 /// # Steps
-/// 1. The engine copies every readable row into a database beside the target.
-/// 2. Where the MANIFEST was lost its families have numbers for names. The object floor makes its families in one
-///    order, so the one that holds the catalog tells the others; families of collections of their own and of
-///    extensions can't be told.
-/// 3. Rows go family by family into a new database: those whose header can be read, and metadata whose row says that it
-///    has some. Counts are counted, the feed is left, and records of extensions too: they are built anew.
-/// 4. Where the catalog has lost which numbers are free, those behind all that rows have: none is given twice.
-struct ObjectSalvage {
-  let damaged: String
-  let target: String
-  let options: EngineOptions
-
-  /// The families of the object floor, in the order in which an open makes them.
-  private static let order = ["catalog", "objects", "metadata"]
-  private static let batchSize = 1 << 20
-
+/// 1. Where the MANIFEST was lost, families have numbers for names: those that no table names. The object floor makes
+///    its families in one order, so the one that holds the catalog tells the others; families of collections of their
+///    own and of extensions can't be told then.
+/// 2. Rows go family by family into the new database: those whose header can be read. Where the metadata of one is lost
+///    its header says so, and metadata goes along whose row says that it has some. Counts are counted, the feed is left,
+///    and records of extensions too: they are built anew.
+///    Rows of a collection whose record is lost are kept, and nobody is shown them: their number is logged.
+/// 3. Where the catalog has lost which numbers are free, those behind all that rows have: none is given twice.
+final class ObjectSalvage {
+  private let target: Engine
+  private let families: Families
   /// The largest numbers that rows have.
-  private final class Highest {
+  private var highest = Highest()
+  /// The collections whose records are there, and how many rows each id has.
+  private var collections: Set<UInt32> = []
+  private var counts: [UInt32: Int64] = [:]
+
+  private static let batchSize = 1 << 20
+  /// How many shapes may have been lost with their place in the catalog, so that no row says their numbers itself: only
+  /// from within a value. Each number costs nothing but itself.
+  private static let lostShapes: UInt32 = 1 << 20
+
+  private struct Families {
+    let catalog: ColumnFamily
+    let objects: ColumnFamily
+    let metadata: ColumnFamily
+    let counts: ColumnFamily
+    let feed: ColumnFamily
+  }
+
+  private struct Highest {
     var collection: UInt32 = 0
     var row: UInt64 = 0
+    var shape: UInt32 = 0
+    var version: UInt32 = 0
   }
 
-  private let highest = Highest()
+  /// Where the rows of some collections are, and where they go.
+  private struct Passage {
+    let objectsFrom: ColumnFamily?
+    let metadataFrom: ColumnFamily?
+    let objects: ColumnFamily
+    let metadata: ColumnFamily
+    /// Of a collection with families of its own: its id; nil: keys begin with it.
+    var collection: UInt32?
+  }
 
-  init(damaged: String, target: String, options: EngineOptions) {
-    self.damaged = damaged
+  /// Makes the families of an empty database, as an open would have. The feed has nothing up to `feedBase`.
+  init(_ target: Engine, feedBase: UInt64) throws {
     self.target = target
-    self.options = options
+    families = Families(
+      catalog: try target.createFamily("catalog"), objects: try target.createFamily("objects"),
+      metadata: try target.createFamily("metadata"),
+      counts: try target.createFamily("counts", options: FamilyOptions(mergeOperator: CounterOperator().name)),
+      feed: try target.createFamily("feed"))
+    var record = FeedRecord()
+    record.trimmedThrough = CommitVersion(feedBase)
+    try target.put(FeedKey.record, record.bytes, in: families.feed)
   }
 
-  func run() throws {
-    let raw = target + ".salvage-raw"
-    try Engine.salvage(from: damaged, to: raw, options: options)
-    let source = try Engine.open(at: raw, options: options)
-    do {
-      let engine = try Engine.open(at: target, options: options)
-      do {
-        try copy(source, engine)
-      } catch {
-        try engine.close()
-        try Engine.destroy(at: target)
-        throw error
-      }
-      try engine.close()
-    } catch {
-      try source.close()
-      throw error
+  /// Copies. Throws `.corruption` where there is no catalog: nothing says then what the rows are.
+  func run(_ source: Engine) throws {
+    let found = try sources(source)
+    try copyCatalog(source, found.catalog)
+    try copy(
+      source,
+      Passage(
+        objectsFrom: found.objects, metadataFrom: found.metadata, objects: families.objects,
+        metadata: families.metadata))
+    try copyOwn(source)
+    for (id, count) in counts {
+      try target.put(BigEndian.bytes(id), CounterOperator.bytes(count), in: families.counts)
     }
-    try source.close()
-    try Engine.destroy(at: raw)
-  }
-
-  private func copy(_ source: Engine, _ target: Engine) throws {
-    // An open makes these, in this order: the new database has to look as if one had.
-    var made: [String: ColumnFamily] = [:]
-    for name in Self.order { made[name] = try target.createFamily(name) }
-    made["counts"] = try target.createFamily("counts", options: FamilyOptions(mergeOperator: CounterOperator().name))
-    made["feed"] = try target.createFamily("feed")
-    guard let found = try sources(source), let catalog = made["catalog"], let objects = made["objects"],
-      let metadata = made["metadata"], let counts = made["counts"]
-    else { return }
-    try copyRows(source, found[0], target, catalog) { key, value in
-      switch key.first {
-      case CatalogKey.extensions[0], CatalogKey.settings[0]: false
-      case CatalogKey.collections[0]: try hasItsRows(key, value.copied, source)
-      default: true
-      }
-    }
-    try copyObjects(source, found[1], found[2], target, objects, metadata, counts, idSize: 4)
-    try copyOwn(source, target, counts)
-    try reserve(highest.collection + 1, at: CatalogKey.nextCollection, in: catalog, of: target)
-    try reserve(highest.row + 1, at: CatalogKey.rowIDs, in: catalog, of: target)
-    try target.flush()
+    let lost = counts.filter { !collections.contains($0.key) }
+    if !lost.isEmpty { DatabaseLog.rowsWithoutCollection(count: lost.values.reduce(0, +)) }
+    try reserve(highest.collection + 1, at: CatalogKey.nextCollection)
+    try reserve(highest.row + 1, at: CatalogKey.rowIDs)
+    try reserve(highest.version + 1, at: CatalogKey.nextVersion)
+    try reserve(highest.shape + min(Self.lostShapes, .max - highest.shape), at: CatalogKey.nextShape)
   }
 
   /// Makes a number the next that is free, unless a larger one is.
-  private func reserve<Number: FixedWidthInteger>(
-    _ number: Number, at key: [UInt8], in catalog: ColumnFamily, of target: Engine
-  ) throws {
-    let known = try target.get(key, in: catalog).flatMap { BigEndian.number($0, as: Number.self) } ?? 0
-    if known < number { try target.put(key, BigEndian.bytes(number), in: catalog) }
+  private func reserve<Number: FixedWidthInteger>(_ number: Number, at key: [UInt8]) throws {
+    let known = try target.get(key, in: families.catalog).flatMap { BigEndian.number($0, as: Number.self) } ?? 0
+    if known < number { try target.put(key, BigEndian.bytes(number), in: families.catalog) }
+  }
+
+  // MARK: - Which family is which
+
+  private func sources(
+    _ source: Engine
+  ) throws -> (catalog: ColumnFamily, objects: ColumnFamily?, metadata: ColumnFamily?) {
+    func family(_ name: String) -> ColumnFamily? { source.families.first { $0.name == name } }
+    func number(_ family: ColumnFamily) -> Int? { Int(family.name.dropFirst("recovered-".count)) }
+    let candidates = source.families.filter { $0.name == "catalog" || $0.name.hasPrefix("recovered-") }
+    guard let catalog = try candidates.first(where: { try source.contains(CatalogKey.format, in: $0) }) else {
+      throw DatabaseError(.corruption, "nothing is left of the catalog, so nothing says what the rows are")
+    }
+    // They are the first that a database makes, behind the one of the engine's own.
+    let first = number(catalog) ?? 1
+    return (
+      catalog, family("objects") ?? family("recovered-\(first + 1)"),
+      family("metadata") ?? family("recovered-\(first + 2)")
+    )
+  }
+
+  // MARK: - Copying
+
+  private func copyCatalog(_ source: Engine, _ from: ColumnFamily) throws {
+    try copyRows(source, from, into: families.catalog) { key, value in
+      switch key.first {
+      case CatalogKey.extensions[0], CatalogKey.settings[0]: return nil
+      case CatalogKey.collections[0]: return try hasItsRows(key, value.copied, source) ? value.copied : nil
+      case CatalogKey.shapes[0]:
+        note(BigEndian.number(Array(key.dropFirst()), as: UInt32.self), in: \.shape)
+        return value.copied
+      default: return value.copied
+      }
+    }
   }
 
   /// Whether what a collection's record says of its families is so: of those whose families can't be told nothing is
@@ -91,34 +129,81 @@ struct ObjectSalvage {
   private func hasItsRows(_ key: [UInt8], _ value: [UInt8], _ source: Engine) throws -> Bool {
     let name = String(decoding: key.dropFirst(), as: UTF8.self)
     guard let record = try? CollectionRecord(value, name: name) else { return false }
-    return !record.isOwn || source.families.contains { $0.name == record.familyName("objects") }
+    let isThere = !record.isOwn || source.families.contains { $0.name == record.familyName("objects") }
+    if isThere { collections.insert(record.id) }
+    return isThere
   }
 
-  /// Where catalog, objects and metadata are; nil where no family holds a catalog.
-  private func sources(_ source: Engine) throws -> [ColumnFamily]? {
-    let families = source.families
-    if let catalog = families.first(where: { $0.name == "catalog" }) {
-      let rest = Self.order.dropFirst().compactMap { name in families.first { $0.name == name } }
-      return rest.count == 2 ? [catalog] + rest : nil
+  /// Collections with families of their own, where these have kept their names.
+  private func copyOwn(_ source: Engine) throws {
+    for objectsFrom in source.families where objectsFrom.name.hasPrefix("c.") && objectsFrom.name.hasSuffix(".objects")
+    {
+      guard let id = UInt32(objectsFrom.name.dropFirst(2).dropLast(".objects".count)) else { continue }
+      try copy(
+        source,
+        Passage(
+          objectsFrom: objectsFrom, metadataFrom: source.families.first { $0.name == "c.\(id).metadata" },
+          objects: try target.createFamily(objectsFrom.name), metadata: try target.createFamily("c.\(id).metadata"),
+          collection: id))
     }
-    for family in families where try source.contains(CatalogKey.format, in: family) {
-      guard let number = UInt32(family.name.dropFirst("recovered-".count)) else { continue }
-      let rest = (1...2).compactMap { step in families.first { $0.name == "recovered-\(Int(number) + step)" } }
-      if rest.count == 2 { return [family] + rest }
-    }
-    return nil
   }
 
+  /// Copies the rows that can be read, with their metadata, and counts them.
+  private func copy(_ source: Engine, _ passage: Passage) throws {
+    if let from = passage.objectsFrom {
+      try copyRows(source, from, into: passage.objects) { key, value in
+        guard let id = passage.collection ?? BigEndian.number(key, as: UInt32.self),
+          passage.collection != nil || key.count > 4, let row = try kept(value, of: key, passage, source)
+        else { return nil }
+        counts[id, default: 0] += 1
+        note(id, in: \.collection)
+        return row
+      }
+    }
+    if let from = passage.metadataFrom {
+      try copyRows(source, from, into: passage.metadata) { key, value in
+        let isWanted = try target.withValue(forKey: unsafe key.span.bytes, in: passage.objects) {
+          try RowHeader.read($0).header.hasMetadata
+        }
+        guard isWanted == true else { return nil }
+        note((try? RowHeader.readMetadata(value))?.version, in: \.version)
+        note((try? RowHeader.readMetadata(value))?.shape, in: \.shape)
+        return value.copied
+      }
+    }
+  }
+
+  /// A row as it is kept; nil where its header can't be read.
+  private func kept(
+    _ value: RawSpan, of key: [UInt8], _ passage: Passage, _ source: Engine
+  ) throws -> [UInt8]? {
+    guard var (header, offset) = try? RowHeader.read(value) else { return nil }
+    if header.id.number < .max { highest.row = max(highest.row, header.id.number) }
+    note(header.version, in: \.version)
+    note(header.shape, in: \.shape)
+    guard header.hasMetadata else { return value.copied }
+    if let from = passage.metadataFrom, try source.contains(key, in: from) { return value.copied }
+    header.hasMetadata = false
+    return header.row(value.extracting(offset...))
+  }
+
+  /// The largest number there can be is damage: it leaves no next one.
+  private func note(_ number: UInt32?, in part: WritableKeyPath<Highest, UInt32>) {
+    guard let number, number < .max else { return }
+    highest[keyPath: part] = max(highest[keyPath: part], number)
+  }
+
+  /// Copies what `transform` makes of the rows of a family; those of which it makes nil are left out.
   private func copyRows(
-    _ source: Engine, _ from: ColumnFamily, _ target: Engine, _ into: ColumnFamily,
-    where isWanted: ([UInt8], RawSpan) throws -> Bool
+    _ source: Engine, _ from: ColumnFamily, into family: ColumnFamily,
+    _ transform: ([UInt8], RawSpan) throws -> [UInt8]?
   ) throws {
     var cursor = try source.cursor(in: from)
     try cursor.seekToFirst()
     var batch = WriteBatch()
     while cursor.isValid {
       let key = cursor.keyBytes
-      if try isWanted(key, cursor.value) { try batch.put(key, cursor.valueBytes, in: into) }
+      if let row = try transform(key, cursor.value) { try batch.put(key, row, in: family) }
       if batch.byteCount > Self.batchSize {
         try target.write(batch)
         batch.removeAll()
@@ -126,44 +211,5 @@ struct ObjectSalvage {
       try cursor.next()
     }
     if !batch.isEmpty { try target.write(batch) }
-  }
-
-  /// Copies the rows that can be read, with their metadata, and counts them.
-  private func copyObjects(
-    _ source: Engine, _ objectsFrom: ColumnFamily, _ metadataFrom: ColumnFamily, _ target: Engine,
-    _ objects: ColumnFamily, _ metadata: ColumnFamily, _ counts: ColumnFamily, idSize: Int, countKey: [UInt8] = []
-  ) throws {
-    var found: [[UInt8]: Int64] = [:]
-    try copyRows(source, objectsFrom, target, objects) { key, value in
-      guard key.count > idSize, let header = try? RowHeader.read(value).header else { return false }
-      if try header.hasMetadata && !source.contains(key, in: metadataFrom) { return false }
-      let collection = idSize == 0 ? countKey : Array(key.prefix(idSize))
-      found[collection, default: 0] += 1
-      // An id that is none is damage, too; the largest there can be leaves no next one.
-      if let id = BigEndian.number(collection, as: UInt32.self), id < .max {
-        highest.collection = max(highest.collection, id)
-      }
-      if header.id.number < .max { highest.row = max(highest.row, header.id.number) }
-      return true
-    }
-    try copyRows(source, metadataFrom, target, metadata) { key, _ in
-      try target.withValue(forKey: unsafe key.span.bytes, in: objects) { try RowHeader.read($0).header.hasMetadata }
-        ?? false
-    }
-    for (key, count) in found { try target.put(key, CounterOperator.bytes(count), in: counts) }
-  }
-
-  /// Collections with families of their own, where these have kept their names.
-  private func copyOwn(_ source: Engine, _ target: Engine, _ counts: ColumnFamily) throws {
-    for objectsFrom in source.families where objectsFrom.name.hasPrefix("c.") && objectsFrom.name.hasSuffix(".objects")
-    {
-      guard let id = UInt32(objectsFrom.name.dropFirst(2).dropLast(".objects".count)),
-        let metadataFrom = source.families.first(where: { $0.name == "c.\(id).metadata" })
-      else { continue }
-      let objects = try target.createFamily(objectsFrom.name)
-      let metadata = try target.createFamily(metadataFrom.name)
-      try copyObjects(
-        source, objectsFrom, metadataFrom, target, objects, metadata, counts, idSize: 0, countKey: BigEndian.bytes(id))
-    }
   }
 }

@@ -2,16 +2,16 @@
 /// renamed when all of it is durable.
 ///
 /// A crash leaves the path as it was, and at most a leftover of the other name, which `prepare` removes.
-struct DirectoryUnderConstruction {
-  let target: String
+package struct DirectoryUnderConstruction {
+  package let target: String
   /// Where it is built.
-  let workspace: String
+  package let workspace: String
   /// For messages: what is being made.
   let purpose: String
   let fileSystem: any FileSystem
 
   /// The workspace is the target's path with `.suffix`.
-  init(_ target: String, purpose: String, suffix: String, _ fileSystem: any FileSystem) {
+  package init(_ target: String, purpose: String, suffix: String, _ fileSystem: any FileSystem) {
     var target = target[...]
     while target.count > 1, target.hasSuffix("/") { target.removeLast() }
     self.target = String(target)
@@ -22,7 +22,7 @@ struct DirectoryUnderConstruction {
 
   /// Throws unless the target is free: it does not exist, or is an empty directory. Removes what a crash
   /// left of an earlier try, and nothing else, and makes the workspace.
-  func prepare() throws(EngineError) {
+  package func prepare() throws(EngineError) {
     _ = try hasTarget()
     try removeLeftover()
     try fileSystem.createDirectory(workspace)
@@ -44,7 +44,8 @@ struct DirectoryUnderConstruction {
     return true
   }
 
-  private func removeLeftover() throws(EngineError) {
+  /// Removes what a crash left of an earlier try, and nothing else. Throws where it holds other files.
+  package func removeLeftover() throws(EngineError) {
     guard try fileSystem.attributes(workspace) != nil else { return }
     for name in try fileSystem.list(workspace).sorted() where FileName(name) == nil {
       throw EngineError(
@@ -57,7 +58,7 @@ struct DirectoryUnderConstruction {
   }
 
   /// Gives the workspace, all of which is durable, the target's name.
-  func install() throws(EngineError) {
+  package func install() throws(EngineError) {
     let hasTarget = try hasTarget()
     if hasTarget { try fileSystem.removeDirectory(target) }
     do throws(EngineError) { try fileSystem.rename(workspace, to: target) } catch {
@@ -72,7 +73,7 @@ struct DirectoryUnderConstruction {
   }
 
   /// Removes the workspace, as far as that is possible.
-  func discard() { remove(workspace) }
+  package func discard() { remove(workspace) }
 
   private func remove(_ directory: String) {
     guard let names = try? fileSystem.list(directory) else { return }

@@ -94,6 +94,17 @@ public final class Engine: Sendable {
     try Opening(path: path, options: options, environment: environment).run()
   }
 
+  /// The same, of a database that takes the place of another one: it counts its commits on from `sequence`, so that no
+  /// number which somebody has kept of the other is ever one of its own.
+  package static func open(
+    at path: String, options: EngineOptions, countingFrom sequence: SequenceNumber,
+    environment: EngineEnvironment = .system
+  ) throws(EngineError) -> Engine {
+    var opening = Opening(path: path, options: options, environment: environment)
+    opening.sequenceBase = sequence
+    return try opening.run()
+  }
+
   /// Removes a database: every file that an engine could have made there, and then the directory,
   /// where nothing else is in it.
   ///

@@ -12,7 +12,7 @@ extension Opening {
   func replayLog(
     _ state: ManifestState, files: [FileName], registry: FamilyRegistry, memory: MemTableKeeper
   ) throws(EngineError) -> ReplayedLog {
-    var replayed = ReplayedLog(lastSequence: state.lastSequence)
+    var replayed = ReplayedLog(lastSequence: max(state.lastSequence, sequenceBase))
     guard state.oldestLog.value != 0 else {
       try requireNoContent(files)
       return replayed
@@ -21,7 +21,7 @@ extension Opening {
       directory: path, fileSystem: environment.fileSystem, numbers: files.compactMap(\.logNumber),
       oldest: state.oldestLog,
       cuts: state.recoveryCuts)
-    var last = state.lastSequence
+    var last = replayed.lastSequence
     replayed.outcome = try recovery.replay { (record, segment) throws(EngineError) in
       var entries = LogEntryReader(record, file: recovery.path(segment))
       // An empty batch has a sequence, too.

@@ -16,6 +16,8 @@ struct Opening {
   let path: String
   let options: EngineOptions
   let environment: EngineEnvironment
+  /// The database counts its commits on from here, or from its own last one where that is larger.
+  var sequenceBase = SequenceNumber.zero
   private var fileSystem: any FileSystem { environment.fileSystem }
 
   init(path: String, options: EngineOptions, environment: EngineEnvironment) {

@@ -206,7 +206,9 @@ struct CoderDamageTests {
   }
 
   @Test func `text that is only at its beginning a decimal number is damage`() throws {
-    let texts = ["", "-", ".", "1.", ".5", "00", "-01", "1 apple", "-91.0E", "1e3", "0x10", "+1", "inf", "nan", "1.2.3"]
+    let texts = [
+      "", "-", ".", "1.", ".5", "00", "-01", "1 apple", "-91.0E", "1e3", "0x10", "+1", "inf", "nan", "1.2.3",
+    ]
     for text in texts {
       let row: (shape: UInt32, bytes: [UInt8]) = (0, [ValueTag.decimal, UInt8(text.utf8.count)] + text.utf8)
       #expect(coderFault { _ = try Self.coder.decode(Decimal.self, row) }?.kind == .dataCorrupted, "\(text)")

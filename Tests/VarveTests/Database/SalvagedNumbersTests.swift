@@ -23,9 +23,8 @@ struct SalvagedNumbersTests {
       try engine.delete(key, in: catalog)
     }
     try engine.close()
-    let target = directory.path + "/saved"
-    try ObjectSalvage(damaged: path, target: target, options: EngineOptions()).run()
-    let saved = try Database.open(at: target)
+    _ = try DatabaseReplacement(path: path, options: EngineOptions(), clock: .system).run(saves: true)
+    let saved = try Database.open(at: path)
     try saved.write { tx in
       try tx.set("new", key: 100, in: "new")
       try tx.set("new", key: 100, in: "a")
