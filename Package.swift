@@ -38,6 +38,7 @@ let package = Package(
   products: [
     .library(name: "Varve", targets: ["Varve"]),
     .library(name: "VarveEngine", targets: ["VarveEngine"]),
+    .library(name: "VarveTesting", targets: ["VarveTesting"]),
     .executable(name: "varve", targets: ["VarveTool"]),
     .executable(name: "varve-quickstart", targets: ["QuickstartJob"]),
   ],
@@ -61,6 +62,8 @@ let package = Package(
       dependencies: ["VarveEngine", "CVarve", .product(name: "Logging", package: "swift-log")],
       swiftSettings: settings
     ),
+    // For the tests of programs that keep their objects in Varve.
+    .target(name: "VarveTesting", dependencies: ["Varve", "VarveEngine"], swiftSettings: settings),
     .executableTarget(
       name: "VarveTool",
       dependencies: ["Varve", "VarveEngine", .product(name: "ArgumentParser", package: "swift-argument-parser")],
@@ -158,6 +161,11 @@ let package = Package(
     .testTarget(
       name: "QuickstartJobTests",
       dependencies: ["QuickstartJob", "Varve", "VarveEngine"],
+      swiftSettings: testSettings
+    ),
+    .testTarget(
+      name: "VarveTestingTests",
+      dependencies: ["VarveTesting", "Varve", "EngineTestSupport"],
       swiftSettings: testSettings
     ),
     .testTarget(

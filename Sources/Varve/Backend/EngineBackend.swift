@@ -14,6 +14,8 @@ public final class EngineBackend: StorageBackend {
   private let follower: Follower?
   /// Whether it lies in memory.
   public let isInMemory: Bool
+  /// Where checkpoints are made; nil: in the engine's own file system.
+  private let checkpointSystem: (any FileSystem)?
   private let table: Mutex<FamilyTable>
   private let isClosed = Atomic<Bool>(false)
   /// Held while somebody begins to wait for commits, and while the storage is marked as closed.
@@ -22,10 +24,16 @@ public final class EngineBackend: StorageBackend {
   private let lastPower = Atomic<UInt64>(0)
 
   /// Over an engine that is open, and that `close` will close.
-  public init(_ engine: Engine, isInMemory: Bool = false) throws {
+  public convenience init(_ engine: Engine, isInMemory: Bool = false) throws {
+    try self.init(engine, isInMemory: isInMemory, checkpointSystem: nil)
+  }
+
+  /// The same, with another file system for checkpoints: what lies in memory is of use as long as the process.
+  init(_ engine: Engine, isInMemory: Bool, checkpointSystem: (any FileSystem)?) throws {
     self.engine = engine
     follower = nil
     self.isInMemory = isInMemory
+    self.checkpointSystem = checkpointSystem
     table = Mutex(FamilyTable(engine.families))
   }
 
@@ -34,6 +42,7 @@ public final class EngineBackend: StorageBackend {
     engine = follower.engine
     self.follower = follower
     isInMemory = false
+    checkpointSystem = nil
     table = Mutex(FamilyTable(follower.engine.families))
   }
 
@@ -244,11 +253,11 @@ public final class EngineBackend: StorageBackend {
     }
   }
 
-  /// A checkpoint of the engine.
+  /// A checkpoint of the engine, in the file system where that has its files; of `Database.inMemory` on disk.
   public func checkpoint(to path: String, progress: (@Sendable (Double) -> Void)?) throws {
     try mapped {
       progress?(0)
-      try engine.checkpoint(to: path)
+      try engine.checkpoint(to: path, on: checkpointSystem)
       progress?(1)
     }
   }
@@ -334,10 +343,22 @@ private final class EngineBackendSnapshot: StorageSnapshot {
       if isReverse { try cursor.seekToLast() } else { try cursor.seekToFirst() }
       while cursor.isValid, page.count < rowLimit, page.byteCount < byteLimit || page.count == 0 {
         cursor.withEntry { page.append(key: $0, value: keysOnly ? RawSpan() : $1) }
-        if isReverse { try cursor.previous() } else { try cursor.next() }
+        // What lies before damage is given; who asks for more meets it.
+        guard try step(&cursor, isReverse) else { return page }
       }
       page.isLast = !cursor.isValid
       return page
+    }
+  }
+
+  /// Goes on by one entry; false where what comes is damaged.
+  private func step(_ cursor: inout EngineCursor, _ isReverse: Bool) throws(EngineError) -> Bool {
+    do {
+      if isReverse { try cursor.previous() } else { try cursor.next() }
+      return true
+    } catch {
+      guard error.code == .corruption else { throw error }
+      return false
     }
   }
 }
@@ -393,7 +414,8 @@ extension DatabaseError {
       switch error.code {
       case .corruption: .corruption
       case .unsupportedFormat: .unsupportedVersion
-      case .notFound: .notFound
+      // What is there is something else.
+      case .notFound, .notADatabase: .notFound
       case .alreadyExists: .alreadyExists
       case .readOnly: .readOnly
       case .conflict: .conflict

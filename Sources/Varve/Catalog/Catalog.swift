@@ -76,12 +76,10 @@ final class Catalog: Sendable {
   func load(_ snapshot: any StorageSnapshot) throws {
     try checkFormat(snapshot)
     let versions = try loadVersions(snapshot)
-    let definitions = state.withLock { $0.definitions }
-    var collections: [String: CollectionInfo] = [:]
+    var records: [String: CollectionRecord] = [:]
     for (suffix, value) in try entries(CatalogKey.collections, snapshot) {
       guard let name = String(validating: suffix, as: UTF8.self) else { throw Self.damaged("a collection's name") }
-      let record = try CollectionRecord(value, name: name)
-      collections[name] = try makeInfo(name, record, definitions[name], versions[record.id] ?? [:])
+      records[name] = try CollectionRecord(value, name: name)
     }
     var shapes = ShapeTable(next: try number(CatalogKey.nextShape, snapshot) ?? 1)
     let firstVersion = try number(CatalogKey.nextVersion, snapshot) ?? 1
@@ -90,13 +88,18 @@ final class Catalog: Sendable {
       try shapes.add(value, number)
     }
     let reserved = try snapshot.value(of: CatalogKey.rowIDs, in: families.catalog)
-    let names = Dictionary(collections.map { ($1.record.id, $0) }) { first, _ in first }
-    guard names.count == collections.count else { throw Self.damaged("two collections have the same id") }
+    let names = Dictionary(records.map { ($1.id, $0) }) { first, _ in first }
+    guard names.count == records.count else { throw Self.damaged("two collections have the same id") }
     let nextCollection = try number(CatalogKey.nextCollection, snapshot) ?? 1
     let generation = try number(CatalogKey.generation, snapshot) ?? 0
-    state.withLock { state in
+    try state.withLock { state in
       // Of two who read it again, the one that saw less may come last.
       guard generation >= state.generation else { return }
+      // A definition may have come while the records were read.
+      var collections: [String: CollectionInfo] = [:]
+      for (name, record) in records {
+        collections[name] = try makeInfo(name, record, state.definitions[name], versions[record.id] ?? [:])
+      }
       state.collections = collections
       state.names = names
       state.shapes = shapes
@@ -162,31 +165,56 @@ final class Catalog: Sendable {
     storage: CollectionStorage = .shared
   ) throws -> CollectionInfo {
     try state.withLock { state in
-      if let found = state.collections[name] {
-        // A definition that was there when the catalog was read may have versions that the catalog does not number.
-        guard let definition,
-          found.definition.map({ $0.isProvisional && !definition.isProvisional }) ?? true || found.lacksVersions
-        else { return found }
-        let info = try makeInfo(name, found.record, definition, found.versions.names)
-        let complete = try intern(definition.codec.versions, info, definition, &state)
-        state.collections[name] = complete
-        state.definitions[name] = definition
-        return complete
-      }
+      if let found = state.collections[name] { return try define(found, definition, &state) }
       if backend.isReadOnly {
         throw DatabaseError(.readOnly, "the collection is not there, and the database is read-only", collection: name)
       }
-      let info = try create(name, definition, keyType, coder, definition?.storage ?? storage, &state)
-      if let definition { state.definitions[name] = definition }
-      state.collections[name] = info
-      state.names[info.record.id] = name
-      return info
+      return try make(name, definition, keyType, coder, definition?.storage ?? storage, &state)
     }
   }
 
-  /// Keeps the definition of a collection that another process has not made yet.
-  func expect(_ definition: CollectionDefinition) {
-    state.withLock { $0.definitions[definition.name] = definition }
+  /// Adds a definition that comes late. Throws `.alreadyDefined`: of two that come at the same time to one of them.
+  func define(_ definition: CollectionDefinition) throws {
+    let name = definition.name
+    try state.withLock { state in
+      let found = state.collections[name]
+      guard found?.definition == nil, state.definitions[name] == nil else {
+        throw DatabaseError(.alreadyDefined, "the collection has a definition already", collection: name)
+      }
+      if let found {
+        _ = try define(found, definition, &state)
+      } else if backend.isReadOnly {
+        // Of a database that another program writes: it may come.
+        state.definitions[name] = definition
+      } else {
+        _ = try make(name, definition, definition.keyTypeName, definition.coder, definition.storage, &state)
+      }
+    }
+  }
+
+  private func define(
+    _ found: CollectionInfo, _ definition: CollectionDefinition?, _ state: inout State
+  ) throws -> CollectionInfo {
+    // A definition that was there when the catalog was read may have versions that the catalog does not number.
+    guard let definition,
+      found.definition.map({ $0.isProvisional && !definition.isProvisional }) ?? true || found.lacksVersions
+    else { return found }
+    let info = try makeInfo(found.name, found.record, definition, found.versions.names)
+    let complete = try intern(definition.codec.versions, info, definition, &state)
+    state.collections[found.name] = complete
+    state.definitions[found.name] = definition
+    return complete
+  }
+
+  private func make(
+    _ name: String, _ definition: CollectionDefinition?, _ keyType: String, _ coder: CoderKind,
+    _ storage: CollectionStorage, _ state: inout State
+  ) throws -> CollectionInfo {
+    let info = try create(name, definition, keyType, coder, storage, &state)
+    if let definition { state.definitions[name] = definition }
+    state.collections[name] = info
+    state.names[info.record.id] = name
+    return info
   }
 
   private func create(

@@ -27,9 +27,9 @@ extension Database {
   }
 
   /// What was committed behind a version, from the feed: at most `limit` events, the oldest first. Without a feed it is
-  /// a gap.
+  /// a gap, and so is what can't be read of a damaged one.
   ///
-  /// Complexity: O(what is returned). Throws `.corruption`, `.closed`, and `.invalidArgument` for a limit below 1.
+  /// Complexity: O(what is returned). Throws `.closed`, and `.invalidArgument` for a limit below 1.
   @_disfavoredOverload
   public func feed(after version: CommitVersion = .zero, limit: Int = 100) throws -> [ChangeEvent] {
     guard limit > 0 else { throw DatabaseError(.invalidArgument, "a limit of \(limit) events; it must be positive") }

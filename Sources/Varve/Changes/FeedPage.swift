@@ -9,7 +9,12 @@ struct FeedPage {
 }
 
 /// Reads the feed at one instant.
+///
+/// # Damage
+/// What can't be read, an entry or a block of the storage, is a gap up to the first commit behind it that can, or up to
+/// the instant: who follows along has to know that something is missing, and can't be kept from what is not.
 struct FeedReading {
+  private let path: String
   private let catalog: Catalog
   private let coding: ObjectCoding
   private let isFollowed: Bool
@@ -18,6 +23,7 @@ struct FeedReading {
   private let last: CommitVersion
 
   init(_ database: DatabaseCore, _ snapshot: any StorageSnapshot, through last: CommitVersion? = nil) {
+    path = database.path
     catalog = database.catalog
     coding = database.coding
     isFollowed = database.backend.isReadOnly
@@ -29,27 +35,94 @@ struct FeedReading {
   func page(behind position: CommitVersion, commitLimit: Int, rowLimit: Int = .max) throws -> FeedPage {
     var page = FeedPage(version: snapshot.version)
     var position = position
-    let record = try record()
-    let known = record.isOff ? last : min(last, record.trimmedThrough)
+    let known = try beginning(behind: position)
     if position < known {
       page.events.append(.gap(from: position, to: known))
       position = known
     }
-    var cursor = FamilyCursor(
-      FeedKey.range(behind: position, through: last), in: catalog.families.feed, of: snapshot, isReverse: false)
+    var cursor = cursor(behind: position)
     var rowCount = 0
-    while page.events.count < commitLimit, rowCount < rowLimit {
-      guard let changeSet = try next(&cursor) else { return page }
-      rowCount += changeSet.rowCount
-      page.events.append(.changes(changeSet))
+    while position < last, page.events.count < commitLimit, rowCount < rowLimit {
+      do {
+        guard let changeSet = try next(&cursor) else { return page }
+        rowCount += changeSet.rowCount
+        page.events.append(.changes(changeSet))
+        position = changeSet.version
+      } catch let error as DatabaseError where error.code == .corruption {
+        let end = try endOfDamage(behind: position)
+        DatabaseLog.feedGap(error, path: path, from: position, to: end)
+        page.events.append(.gap(from: position, to: end))
+        position = end
+        cursor = self.cursor(behind: end)
+      }
     }
-    page.isComplete = try cursor.next() == nil
+    page.isComplete = try position >= last || isAtEnd(&cursor)
     return page
   }
 
-  private func record() throws -> FeedRecord {
-    try snapshot.value(of: FeedKey.record, in: catalog.families.feed).map { try FeedRecord($0) } ?? FeedRecord()
+  private func cursor(behind position: CommitVersion) -> FamilyCursor {
+    FamilyCursor(
+      FeedKey.range(behind: position, through: last), in: catalog.families.feed, of: snapshot, isReverse: false)
   }
+
+  /// Up to where the feed does not have what was committed; all of it where nobody can tell.
+  private func beginning(behind position: CommitVersion) throws -> CommitVersion {
+    do {
+      let bytes = try snapshot.value(of: FeedKey.record, in: catalog.families.feed)
+      let record = try bytes.map { try FeedRecord($0) } ?? FeedRecord()
+      return record.isOff ? last : min(last, record.trimmedThrough)
+    } catch let error as DatabaseError where error.code == .corruption {
+      if position < last { DatabaseLog.feedGap(error, path: path, from: position, to: last) }
+      return last
+    }
+  }
+
+  /// Whether nothing follows. What can't be read does.
+  private func isAtEnd(_ cursor: inout FamilyCursor) throws -> Bool {
+    do {
+      return try cursor.next() == nil
+    } catch let error as DatabaseError where error.code == .corruption {
+      return false
+    }
+  }
+
+  // MARK: - Damage
+
+  /// Where it can be gone on behind `position`, whose next commit can't be read.
+  ///
+  /// Looked for in steps that grow, and then back: what is damaged is a block mostly, so the end is near, and some
+  /// reads find it in a feed of any size. Where good commits lie between damaged ones they may be in the gap.
+  private func endOfDamage(behind position: CommitVersion) throws -> CommitVersion {
+    var damaged = position.number
+    var readable = last.number
+    var step: UInt64 = 1
+    while readable - damaged > step {
+      if try canRead(behind: damaged + step) {
+        readable = damaged + step
+        break
+      }
+      damaged += step
+      step *= 2
+    }
+    while readable - damaged > 1 {
+      let middle = damaged + (readable - damaged) / 2
+      if try canRead(behind: middle) { readable = middle } else { damaged = middle }
+    }
+    return CommitVersion(readable)
+  }
+
+  /// Whether the next commit can be read, or there is none.
+  private func canRead(behind position: UInt64) throws -> Bool {
+    var cursor = cursor(behind: CommitVersion(position))
+    do {
+      _ = try next(&cursor)
+      return true
+    } catch let error as DatabaseError where error.code == .corruption {
+      return false
+    }
+  }
+
+  // MARK: - Commits
 
   /// The next commit, put together from its parts; nil behind the last.
   private func next(_ cursor: inout FamilyCursor) throws -> ChangeSet? {

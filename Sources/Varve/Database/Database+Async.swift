@@ -9,9 +9,8 @@ extension Database {
   /// Reads one instant. Inside of `perform` it sees what that has written. Throws what `body` throws.
   public func read<Result: Sendable>(_ body: @Sendable (ReadTransaction) throws -> Result) async throws -> Result {
     if let performing = Performing.current(of: core) { return try await performing.run { try body($0) } }
-    if core.backend.isInMemory { return try core.read(body) }
     let core = core
-    return try await core.executor.run { try core.read(body) }
+    return try await core.run(isInline: core.backend.isInMemory) { try core.read(body) }
   }
 
   /// Changes the database: all of it, or where `body` throws nothing. Inside of `perform` it is a savepoint.
@@ -33,12 +32,8 @@ extension Database {
     try Task.checkCancellation()
     let isFree = try core.writer.tryAcquire(label)
     if !isFree { try await core.writer.acquire(label, timeout: core.options.writerTimeout) }
-    let waitsForNothing = core.backend.isInMemory || (isFree && (durability ?? core.options.durability) == .process)
-    let isInline = waitsForNothing && !core.backend.mayDelayCommits
-    let (result, commit) =
-      isInline
-      ? try core.runHoldingWriter(terms, body)
-      : try await core.executor.run { try core.runHoldingWriter(terms, body) }
+    let isInline = (isFree || core.backend.isInMemory) && core.writesInline(terms)
+    let (result, commit) = try await core.run(isInline: isInline) { try core.runHoldingWriter(terms, body) }
     try await commit?.waitSuspended(in: core)
     return result
   }
@@ -50,9 +45,7 @@ extension Database {
     _ body: @Sendable (WriteTransaction) throws -> Result
   ) async throws -> Result {
     if let performing = Performing.current(of: core) { return try await performing.nest(body) }
-    let core = core
-    let terms = WriteTerms(label: label, durability: durability)
-    return try await core.executor.run { try core.writeConcurrently(terms, body) }
+    return try await core.writeConcurrentlySuspended(WriteTerms(label: label, durability: durability), body)
   }
 
   /// Opens a database without blocking the task's thread: see the synchronous form.
@@ -60,8 +53,11 @@ extension Database {
     at path: String, definition: DatabaseDefinition = DatabaseDefinition(),
     options: DatabaseOptions = DatabaseOptions()
   ) async throws -> Database {
-    try await DatabaseExecutor().run { try openHere(path, definition, options) }
+    try await openings.run { try openHere(path, definition, options) }
   }
+
+  /// Where databases are opened, before they have threads of their own.
+  private static let openings = DatabaseExecutor()
 
   /// The blocking form, for where `open` means the other.
   private static func openHere(
@@ -70,8 +66,22 @@ extension Database {
     try open(at: path, definition: definition, options: options)
   }
 
-  /// Ends the database as soon as the transactions that run have ended. A second call does nothing.
+  /// Ends the database as soon as the transactions that run have ended. A second call waits for the first, and does
+  /// nothing else. Throws `.writerBusy` inside of `perform`, whose end it would wait for: nothing has happened then.
   public func close() async throws {
-    try await core.executor.run { [core] in try core.closeWhenIdle() }
+    try await core.closeWhenIdle()
+  }
+}
+
+extension DatabaseCore {
+  /// Whether a write of these terms may run where it is called: it asks for no sync, and the storage keeps up.
+  func writesInline(_ terms: WriteTerms) -> Bool {
+    (backend.isInMemory || (terms.durability ?? options.durability) == .process) && !backend.mayDelayCommits
+  }
+
+  /// Runs `body` here, or on a thread that may wait.
+  @inline(__always)
+  func run<Result: Sendable>(isInline: Bool, _ body: @Sendable () throws -> Result) async throws -> Result {
+    isInline ? try body() : try await executor.run(body)
   }
 }

@@ -8,6 +8,7 @@ extension Database {
   /// while others write. `progress` hears how far it is. Throws `.alreadyDefined`, `.unknownExtension` for a dependency,
   /// what the extension throws, `.readOnly`. On a read-only database it has to be on disk as this definition has
   /// it, else `.definitionDiffers`.
+  @_disfavoredOverload
   @discardableResult
   public func register<Definition: DatabaseExtension>(
     _ definition: Definition, as name: String, progress: (@Sendable (BuildProgress) -> Void)? = nil
@@ -21,14 +22,22 @@ extension Database {
     _ definition: Definition, as name: String, progress: (@Sendable (BuildProgress) -> Void)? = nil
   ) async throws -> Registered<Definition> {
     let core = core
-    return try await core.executor.run { try core.register(definition, name, progress) }
+    return try await core.buildExecutor.run { try core.register(definition, name, progress) }
   }
 
   /// Drops an extension with everything that it keeps, at once, and those that depend on it. Also one of the disk
   /// that is not registered. Returns the names of all that went. Throws `.unknownExtension`, and `.invalidArgument`
   /// inside of a transaction.
   @discardableResult
+  @_disfavoredOverload
   public func unregister(_ name: String) throws -> [String] { try core.unregister(name) }
+
+  /// The same for tasks.
+  @discardableResult
+  public func unregister(_ name: String) async throws -> [String] {
+    let core = core
+    return try await core.buildExecutor.run { try core.unregister(name) }
+  }
 
   /// The names of the extensions that are registered, in the order in which they hear of changes.
   public var registeredExtensions: [String] {

@@ -46,8 +46,9 @@ public final class Database: Sendable {
   ) throws -> Database {
     try options.validate()
     let engine = try Engine.open(at: "/varve", options: options.engineOptions, environment: .inMemory())
-    return try open(
-      try EngineBackend(engine, isInMemory: true), path: ":memory:", definition: definition, options: options)
+    let backend = try EngineBackend(
+      engine, isInMemory: true, checkpointSystem: EngineEnvironment.system.fileSystem)
+    return try open(backend, path: ":memory:", definition: definition, options: options)
   }
 
   /// Opens a database over a storage of the program's own. `close` closes it.
@@ -68,8 +69,10 @@ public final class Database: Sendable {
     }
   }
 
-  /// Ends the database; a second call does nothing. Throws `.writerBusy` where transactions run: nothing has
-  /// happened then.
+  /// Ends the database. Throws `.writerBusy` where transactions run, and inside of `perform`: nothing has happened then.
+  ///
+  /// A second call does nothing. Where the first has not ended it waits for that, at most as long as for a writer, and
+  /// then throws `.writerBusy`.
   public func close() throws { try core.close() }
 
   // MARK: - Transactions

@@ -15,24 +15,71 @@ extension DatabaseCore {
     defer { leave() }
     try requireWritable()
     for _ in 0..<Self.concurrentAttempts {
-      let transaction = try beginConcurrent(terms)
-      let result: Result
+      let attempt = try begun(terms, body)
       do {
-        result = try ThreadFrame.run(transaction, body)
         try writer.acquire(terms.label, timeout: options.writerTimeout)
       } catch {
-        rollBack(transaction)
+        rollBack(attempt.transaction)
         throw error
       }
-      if let commit = try applyHoldingWriter(transaction, terms) {
+      if let commit = try applyHoldingWriter(attempt.transaction, terms) {
         try commit.wait(in: self)
-        return result
+        return attempt.result
       }
     }
     try writer.acquire(terms.label, timeout: options.writerTimeout)
     let (result, commit) = try runHoldingWriter(terms, body)
     try commit?.wait(in: self)
     return result
+  }
+
+  /// The same for tasks: the writer and the commit are waited for without a thread.
+  func writeConcurrentlySuspended<Result: Sendable>(
+    _ terms: WriteTerms, _ body: @Sendable (WriteTransaction) throws -> Result
+  ) async throws -> Result {
+    try enter()
+    defer { leave() }
+    try requireWritable()
+    for _ in 0..<Self.concurrentAttempts {
+      try Task.checkCancellation()
+      let attempt = try await run(isInline: backend.isInMemory) { try begun(terms, body) }
+      do {
+        try await writer.acquire(terms.label, timeout: options.writerTimeout)
+      } catch {
+        rollBack(attempt.transaction)
+        throw error
+      }
+      let applied = try await run(isInline: backend.isInMemory) {
+        try applyHoldingWriter(attempt.transaction, terms)
+      }
+      if let commit = applied {
+        try await commit.waitSuspended(in: self)
+        return attempt.result
+      }
+    }
+    try await writer.acquire(terms.label, timeout: options.writerTimeout)
+    let (result, commit) = try await run(isInline: backend.isInMemory) { try runHoldingWriter(terms, body) }
+    try await commit?.waitSuspended(in: self)
+    return result
+  }
+
+  /// A transaction whose closure has run, on its way to the writer.
+  private struct Attempt<Result>: @unchecked Sendable {
+    // Sendable: it goes from one thread to the next, and is never used by two.
+    let transaction: WriteTransaction
+    let result: Result
+  }
+
+  private func begun<Result>(
+    _ terms: WriteTerms, _ body: (WriteTransaction) throws -> Result
+  ) throws -> Attempt<Result> {
+    let transaction = try beginConcurrent(terms)
+    do {
+      return Attempt(transaction: transaction, result: try ThreadFrame.run(transaction, body))
+    } catch {
+      rollBack(transaction)
+      throw error
+    }
   }
 
   func beginConcurrent(_ terms: WriteTerms) throws -> WriteTransaction {

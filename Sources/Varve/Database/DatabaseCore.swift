@@ -13,7 +13,10 @@ final class DatabaseCore: Sendable {
   let extensionCatalog: ExtensionCatalog
   let writer = WriterQueue()
   let publication: Publication
+  /// For what may wait for the disk.
   let executor = DatabaseExecutor()
+  /// For what takes the writer again and again, and waits for it on its thread.
+  let buildExecutor = DatabaseExecutor(limit: .max)
   let feed: ChangeFeed
   let changes: ChangeHub
   let observations = ObservationRegistry()
@@ -22,12 +25,14 @@ final class DatabaseCore: Sendable {
   /// Held while the map from numbers to rows, or an extension that asks for it, comes or goes. Before the writer.
   let rowIDMapLock = Mutex(())
   private let openness = Mutex(Openness())
+  /// Entered from when the database is closed until its storage is.
+  private let closing = DispatchGroup()
 
   private struct Openness {
     var isClosed = false
     var transactionCount = 0
     /// Whoever waits for the last transaction.
-    var waiters: [DispatchSemaphore] = []
+    var waiters: [CheckedContinuation<Void, Never>] = []
   }
 
   init(
@@ -75,45 +80,71 @@ final class DatabaseCore: Sendable {
   func leave() {
     let waiters = openness.withLock { state in
       state.transactionCount -= 1
-      guard state.transactionCount == 0 else { return [DispatchSemaphore]() }
+      guard state.transactionCount == 0 else { return [CheckedContinuation<Void, Never>]() }
       defer { state.waiters = [] }
       return state.waiters
     }
-    for waiter in waiters { waiter.signal() }
+    for waiter in waiters { waiter.resume() }
   }
 
-  /// Ends the database. Throws `.writerBusy` where transactions run; a second call does nothing.
+  /// Ends the database. Throws `.writerBusy` where transactions run. A second call waits for the first, but not for
+  /// ever: this thread may be one that the transactions need.
   func close() throws {
-    // An object that is decoded for an observation is no transaction that is counted, and would be waited for.
-    guard ThreadFrame.transaction(of: self) == nil else {
-      throw DatabaseError(.writerBusy, "the database is closed inside of a transaction; close it behind that")
-    }
+    try requireOutside()
     let isFirst = try openness.withLock { state in
       if state.isClosed { return false }
       guard state.transactionCount == 0 else {
         throw DatabaseError(.writerBusy, "\(state.transactionCount) transactions run; close when they have ended")
       }
       state.isClosed = true
+      closing.enter()
       return true
     }
-    if isFirst { try finish() }
+    if isFirst { return try finish() }
+    guard closing.wait(timeout: .now() + options.writerTimeout.dispatchInterval) == .success else {
+      throw DatabaseError(.writerBusy, "the database is being closed, and transactions run that this waits for")
+    }
   }
 
-  /// Lets no transaction begin any more, waits for those that run, and ends the database.
-  func closeWhenIdle() throws {
-    let idle = DispatchSemaphore(value: 0)
+  /// Lets no transaction begin any more, waits for those that run, and ends the database. A second call waits for the
+  /// first.
+  func closeWhenIdle() async throws {
+    try requireOutside()
     let isFirst = openness.withLock { state in
       if state.isClosed { return false }
       state.isClosed = true
-      if state.transactionCount == 0 { idle.signal() } else { state.waiters.append(idle) }
+      closing.enter()
       return true
     }
-    guard isFirst else { return }
-    idle.wait()
-    try finish()
+    guard isFirst else { return await waitUntilClosed() }
+    await waitUntilIdle()
+    try await executor.run { try finish() }
+  }
+
+  private func waitUntilIdle() async {
+    await withCheckedContinuation { waiter in
+      let isIdle = openness.withLock { state in
+        if state.transactionCount > 0 { state.waiters.append(waiter) }
+        return state.transactionCount == 0
+      }
+      if isIdle { waiter.resume() }
+    }
+  }
+
+  private func waitUntilClosed() async {
+    await withCheckedContinuation { waiter in closing.notify(queue: .global()) { waiter.resume() } }
+  }
+
+  /// Throws inside of a transaction, which whoever closes would wait for.
+  private func requireOutside() throws {
+    // An object that is decoded for an observation is no transaction that is counted, and would be waited for.
+    guard ThreadFrame.transaction(of: self) == nil, Performing.current(of: self) == nil else {
+      throw DatabaseError(.writerBusy, "the database is closed inside of a transaction; close it behind that")
+    }
   }
 
   private func finish() throws {
+    defer { closing.leave() }
     writer.close()
     changes.close()
     try backend.close()

@@ -123,6 +123,8 @@ struct ObjectCodec: Sendable {
   var currentVersion: String?
   /// Which format made it; nil: none.
   var formatID: ObjectIdentifier?
+  /// The same as a type; nil also for plain bytes.
+  var format: (any StoreFormat.Type)?
   /// The type of the metadata; nil: any.
   var metadataType: (any Sendable.Type)?
   /// Decodes metadata of any version; nil: as the type that is asked for.

@@ -30,6 +30,13 @@ enum DatabaseLog {
     logger.error("the feed of changes is damaged, and begins anew", metadata: ["error": "\(error)"])
   }
 
+  /// A stretch of the feed can't be read: who wants it hears of a gap.
+  static func feedGap(_ error: any Error, path: String, from: CommitVersion, to: CommitVersion) {
+    logger.error(
+      "the feed of changes is damaged; what can't be read is told as a gap",
+      metadata: ["database": "\(path)", "from": "\(from)", "to": "\(to)", "error": "\(error)"])
+  }
+
   /// What an extension missed can't be read in the feed.
   static func unreadableFeed(_ error: any Error, name: String) {
     logger.error(

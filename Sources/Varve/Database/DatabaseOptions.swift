@@ -24,8 +24,8 @@ public struct DatabaseOptions: Sendable {
   public var memoryBudget: Int?
   /// How values are compressed. Default LZ4.
   public var compression: CompressionKind = .lz4
-  /// The time of day, for what is kept by its age.
-  var clock = WallClock.system
+  /// The time of day: the date of change sets, and what the feed's age is measured by. Default `.system`.
+  public var clock = WallClock.system
 
   /// The defaults.
   public init() {}

@@ -177,7 +177,8 @@ final class ObjectSalvage {
   private func kept(
     _ value: RawSpan, of key: [UInt8], _ passage: Passage, _ source: Engine
   ) throws -> [UInt8]? {
-    guard var (header, offset) = try? RowHeader.read(value) else { return nil }
+    guard let (found, offset) = try? RowHeader.read(value) else { return nil }
+    var header = found
     if header.id.number < .max { highest.row = max(highest.row, header.id.number) }
     note(header.version, in: \.version)
     note(header.shape, in: \.shape)

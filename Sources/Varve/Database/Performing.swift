@@ -4,18 +4,21 @@
 /// beginning to its end, whatever it waits for meanwhile.
 ///
 /// # Concurrency
-/// The transaction is touched by whoever has the turn, one at a time, on any thread.
+/// The transaction is touched by whoever has the turn, one at a time, on any thread: that of the call where nothing has
+/// to be waited for there, else one of the database's own.
 final class Performing: @unchecked Sendable {
   // Sendable: see Concurrency above.
   @TaskLocal private static var running: [Performing] = []
 
   private let core: DatabaseCore
   private let transaction: WriteTransaction
+  private let terms: WriteTerms
   private let turn = WriterQueue()
 
-  init(_ core: DatabaseCore, _ transaction: WriteTransaction) {
+  init(_ core: DatabaseCore, _ transaction: WriteTransaction, _ terms: WriteTerms) {
     self.core = core
     self.transaction = transaction
+    self.terms = terms
   }
 
   /// The innermost of a database in this task.
@@ -28,17 +31,31 @@ final class Performing: @unchecked Sendable {
     try await Self.$running.withValue(Self.running + [self], operation: body, isolation: isolation)
   }
 
-  /// Runs `body` with the transaction when it is its turn.
-  func run<Result>(_ body: (WriteTransaction) throws -> Result) async throws -> Result {
+  /// Runs `body` with the transaction when it is its turn, where it may wait for a disk.
+  func run<Result: Sendable>(_ body: @Sendable (WriteTransaction) throws -> Result) async throws -> Result {
     try await takeTurn()
     defer { turn.release() }
-    try transaction.check()
-    return try ThreadFrame.run(transaction, body)
+    return try await core.run(isInline: core.backend.isInMemory) {
+      try transaction.check()
+      return try ThreadFrame.run(transaction, body)
+    }
   }
 
-  /// The same in a savepoint of its own.
-  func nest<Result>(_ body: (WriteTransaction) throws -> Result) async throws -> Result {
-    try await run { transaction in try transaction.savepoint { try body(transaction) } }
+  /// Writes in a savepoint of its own when it is its turn: where a write of these terms runs.
+  func nest<Result: Sendable>(_ body: @Sendable (WriteTransaction) throws -> Result) async throws -> Result {
+    try await takeTurn()
+    defer { turn.release() }
+    return try await core.run(isInline: core.writesInline(terms)) {
+      try transaction.check()
+      return try ThreadFrame.run(transaction) { transaction in
+        try transaction.savepoint { try body(transaction) }
+      }
+    }
+  }
+
+  /// Gives the transaction to the storage, when no call is let in any more.
+  func apply() async throws -> AppliedCommit? {
+    try await core.run(isInline: core.writesInline(terms)) { try core.apply(transaction, terms) }
   }
 
   /// The same for synchronous code, whose thread waits for the turn.
@@ -66,7 +83,7 @@ final class Performing: @unchecked Sendable {
     defer { turn.release() }
     try transaction.check()
     let place = transaction.beginSavepoint()
-    let inner = Performing(core, transaction)
+    let inner = Performing(core, transaction, terms)
     do {
       let result = try await inner.inside(isolation: isolation, body)
       await inner.finish()
@@ -157,11 +174,11 @@ extension Database {
     do {
       defer { core.writer.release() }
       let transaction = WriteTransaction(database: core, snapshot: try core.backend.snapshot(), label: label)
-      let performing = Performing(core, transaction)
+      let performing = Performing(core, transaction, terms)
       do {
         result = try await performing.inside(isolation: isolation, body)
         await performing.finish()
-        commit = try core.apply(transaction, terms)
+        commit = try await performing.apply()
       } catch {
         await performing.finish()
         core.rollBack(transaction)

@@ -31,6 +31,25 @@ extension DatabaseDefinition {
   }
 }
 
+extension DatabaseDefinition {
+  /// The definition of some formats, each under its own key: `try DatabaseDefinition(BookFormat.self, ShelfFormat.self)`.
+  ///
+  /// Throws `.alreadyDefined` where two have one key, and `.invalidDefinition`.
+  public init<First: StoreFormat, each Other: StoreFormat>(
+    _ first: First.Type, _ other: repeat (each Other).Type
+  ) throws {
+    self.init()
+    try add(first)
+    repeat try add((each other))
+  }
+
+  /// The names of the collections that it has, in order, and their formats; nil for those that have none, and for plain
+  /// bytes. For `VarveTesting`, which migrates and checks all of them.
+  package var collectionFormats: [(name: String, format: (any StoreFormat.Type)?)] {
+    collections.values.map { ($0.name, $0.codec.format) }.sorted { $0.name < $1.name }
+  }
+}
+
 extension CollectionDefinition {
   /// The collection of a format, for what ``DatabaseDefinition/add(_:key:)`` has no parameters for:
   ///
@@ -58,6 +77,7 @@ extension CollectionDefinition {
     try FormatVersions<Format>.check(name)
     var codec = ObjectCodec(Format.Instance.self)
     codec.formatID = ObjectIdentifier(format)
+    codec.format = format
     codec.metadataType = Format.Metadata.self
     codec.decodeMetadata = { stored, version in
       try Format.decodeMetadata(stored, version: try FormatVersions<Format>.version(named: version))

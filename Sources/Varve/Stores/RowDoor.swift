@@ -20,15 +20,22 @@ struct RowDoor<Kind: RowKind>: Sendable {
 
   /// The collection; nil where nothing was ever put into it.
   func collection(_ tx: ReadTransaction) throws -> CollectionInfo? {
-    try check(tx)
-    guard let found = core.catalog.collection(name) else { return nil }
-    return found.definition == nil ? try define(found) : try checked(found)
+    if let info = try known(tx) { return info }
+    tx.noteMissing(name)
+    return nil
   }
 
   /// The collection, made where there is none, and the key of a row.
   func place(_ id: Kind.Identifier, _ tx: WriteTransaction) throws -> (CollectionInfo, [UInt8]) {
-    let info = try collection(tx) ?? define(nil)
+    // Whether somebody else makes it meanwhile does not matter here.
+    let info = try known(tx) ?? define(nil)
     return (info, try key(id, info))
+  }
+
+  private func known(_ tx: ReadTransaction) throws -> CollectionInfo? {
+    try check(tx)
+    guard let found = core.catalog.collection(name) else { return nil }
+    return found.definition == nil ? try define(found) : try checked(found)
   }
 
   func key(_ id: Kind.Identifier, _ info: CollectionInfo) throws -> [UInt8] {

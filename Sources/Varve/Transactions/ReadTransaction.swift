@@ -97,9 +97,13 @@ public class ReadTransaction {
       last = (info, edition)
       return info
     }
-    // That there is none was read, too: somebody may make it until the commit.
-    reads?.keys.append((database.catalog.families.catalog, CatalogKey.collection(collection)))
+    noteMissing(collection)
     return nil
+  }
+
+  /// That there is no such collection was read, too: somebody may make it until the commit.
+  final func noteMissing(_ collection: String) {
+    reads?.keys.append((database.catalog.families.catalog, CatalogKey.collection(collection)))
   }
 
   /// All collections that were ever made.

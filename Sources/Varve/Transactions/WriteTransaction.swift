@@ -57,7 +57,8 @@ public final class WriteTransaction: ReadTransaction {
   /// Calls `body` when the storage has taken the commit, while the writer is still held.
   func onApplied(_ body: @escaping (CommitVersion) -> Void) { appliedHandlers.append(body) }
 
-  /// Gives the change set an object of the program's; the last one counts.
+  /// Gives the change set an object of the program's; the last one counts. It is told, and kept in the feed, also where
+  /// the transaction changes nothing else.
   public func setCustomObject(_ object: some Encodable) throws {
     try check()
     custom = try database.coding.encodeStandalone(object)
@@ -119,6 +120,6 @@ public final class WriteTransaction: ReadTransaction {
     custom = place.custom
   }
 
-  /// Whether there is nothing to commit.
-  var isUnchanged: Bool { pending.isEmpty && changes.isEmpty }
+  /// Whether there is nothing to commit. An object for the change set alone is something: somebody wants it heard.
+  var isUnchanged: Bool { pending.isEmpty && changes.isEmpty && custom == nil }
 }

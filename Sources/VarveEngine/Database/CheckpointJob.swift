@@ -25,16 +25,23 @@ struct CheckpointJob {
   private let engine: Engine
   private let directory: DirectoryUnderConstruction
   private var workspace: String { directory.workspace }
-  private var fileSystem: any FileSystem { engine.environment.fileSystem }
+  /// Where the database is.
+  private var source: any FileSystem { engine.environment.fileSystem }
+  /// Where the checkpoint will be.
+  private var target: any FileSystem { directory.fileSystem }
   private var pipeline: CommitPipeline { engine.pipeline }
 
   /// How often the log may go on in a new segment after a failed sync before the checkpoint gives up.
   private static let attemptsMaximum = 4
 
-  init(engine: Engine, target: String) {
+  /// Where tables can be linked.
+  private let isSameFileSystem: Bool
+
+  init(engine: Engine, target: String, on fileSystem: (any FileSystem)?) {
     self.engine = engine
+    isSameFileSystem = fileSystem == nil
     directory = DirectoryUnderConstruction(
-      target, purpose: "a checkpoint", suffix: "checkpoint", engine.environment.fileSystem)
+      target, purpose: "a checkpoint", suffix: "checkpoint", fileSystem ?? engine.environment.fileSystem)
   }
 
   /// One instant of the database.
@@ -51,7 +58,7 @@ struct CheckpointJob {
     if pipeline.lead({ engine.registry.all.contains { $0.state.holdsUnlogged } }) { try engine.background.flushAll() }
     try directory.prepare()
     do throws(EngineError) {
-      let lock = try fileSystem.lock(workspace + "/" + FileName.lock.name)
+      let lock = try target.lock(workspace + "/" + FileName.lock.name)
       defer { lock.release() }
       let report = try build()
       try directory.install()
@@ -108,9 +115,9 @@ struct CheckpointJob {
       }
       try withExtendedLifetime(cut.state) { (state) throws(EngineError) in
         try addTables(of: state, &report)
-        try fileSystem.syncDirectory(workspace)
+        try target.syncDirectory(workspace)
         let manifest = try Manifest.create(
-          directory: workspace, fileSystem: fileSystem, state: state, random: engine.environment.random)
+          directory: workspace, fileSystem: target, state: state, random: engine.environment.random)
         manifest.close()
       }
       return report
@@ -127,7 +134,7 @@ struct CheckpointJob {
   private func copyLog(_ cut: Cut, _ report: inout CheckpointReport) throws(EngineError) {
     for (number, end) in cut.segments {
       let name = FileName.log(number).name
-      try fileSystem.copyFile(engine.path + "/" + name, to: workspace + "/" + name, size: UInt64(end))
+      try source.copyFile(engine.path + "/" + name, to: workspace + "/" + name, on: target, size: UInt64(end))
       report.segmentsCopied += 1
       report.logBytesCopied += UInt64(end)
     }
@@ -136,12 +143,12 @@ struct CheckpointJob {
   private func remove(logsOf cut: Cut) throws(EngineError) {
     for (number, _) in cut.segments {
       let path = workspace + "/" + FileName.log(number).name
-      if try fileSystem.attributes(path) != nil { try fileSystem.remove(path) }
+      if try target.attributes(path) != nil { try target.remove(path) }
     }
   }
 
   private func addTables(of state: ManifestState, _ report: inout CheckpointReport) throws(EngineError) {
-    var canLink = true
+    var canLink = isSameFileSystem
     for family in state.families.values.sorted(by: { $0.id < $1.id }) {
       for level in 0..<Limits.levelCount {
         for table in family.version.tables(level: level) {
@@ -151,7 +158,8 @@ struct CheckpointJob {
             report.tablesLinked += 1
             continue
           }
-          try fileSystem.copyFile(engine.path + "/" + name, to: workspace + "/" + name, size: table.fileSize)
+          try source.copyFile(
+            engine.path + "/" + name, to: workspace + "/" + name, on: target, size: table.fileSize)
           report.tablesCopied += 1
           report.tableBytesCopied += table.fileSize
         }
@@ -162,7 +170,7 @@ struct CheckpointJob {
   /// Links a file; false where this file system can't.
   private func link(_ name: String) throws(EngineError) -> Bool {
     do throws(EngineError) {
-      try fileSystem.link(engine.path + "/" + name, to: workspace + "/" + name)
+      try source.link(engine.path + "/" + name, to: workspace + "/" + name)
       return true
     } catch {
       switch error.code {

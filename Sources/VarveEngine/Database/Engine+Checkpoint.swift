@@ -31,6 +31,9 @@ extension Engine {
   /// leftover of that name is harmless; the next checkpoint to the same target removes it. Where the very last
   /// step fails, the sync of the directory above, and so does the removal, the target is there, and whole.
   ///
+  /// With `fileSystem` it is made in that one instead of the environment's, and everything is copied: how a database
+  /// in memory gets to a disk.
+  ///
   /// Throws `.alreadyExists` where something is at the target, `.locked` where another checkpoint to it is
   /// being made, `.notFound` where the directory above is missing, `.readOnly` for an engine that can't
   /// write, and what the file system threw.
@@ -39,9 +42,11 @@ extension Engine {
   /// sync of the MANIFEST that is under way. While the call runs, the log may grow beyond its bound, and no
   /// table or segment that the checkpoint needs is removed.
   @discardableResult
-  public func checkpoint(to target: String) throws(EngineError) -> CheckpointReport {
+  public func checkpoint(
+    to target: String, on fileSystem: (any FileSystem)? = nil
+  ) throws(EngineError) -> CheckpointReport {
     checkOpen()
     try requireWritable()
-    return try CheckpointJob(engine: self, target: target).run()
+    return try CheckpointJob(engine: self, target: target, on: fileSystem).run()
   }
 }

@@ -1,13 +1,17 @@
 extension FileSystem {
   private static var copyPieceSize: Int { 256 << 10 }
 
-  /// Copies the first `size` bytes of a file, which it must have, to a new one, and syncs that.
+  /// Copies the first `size` bytes of a file, which it must have, to a new one, perhaps of another file system, and
+  /// syncs that.
   ///
   /// Throws `.corruption` where the file is shorter, and removes what it made where it throws.
-  func copyFile(_ path: String, to newPath: String, size: UInt64) throws(EngineError) {
+  func copyFile(
+    _ path: String, to newPath: String, on target: (any FileSystem)? = nil, size: UInt64
+  ) throws(EngineError) {
+    let target: any FileSystem = target ?? self
     let source = try openFile(path, writable: false)
     defer { source.close() }
-    let copy = try createFile(newPath)
+    let copy = try target.createFile(newPath)
     defer { copy.close() }
     do throws(EngineError) {
       var piece = [UInt8](repeating: 0, count: Int(min(UInt64(Self.copyPieceSize), max(size, 1))))
@@ -23,7 +27,7 @@ extension FileSystem {
       }
       try copy.sync()
     } catch {
-      try? remove(newPath)
+      try? target.remove(newPath)
       throw error
     }
   }

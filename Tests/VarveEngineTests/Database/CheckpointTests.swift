@@ -73,6 +73,27 @@ struct CheckpointTests {
     withExtendedLifetime(keeper) {}
   }
 
+  @Test(arguments: Disk.allCases)
+  func `a checkpoint in another file system is copied, and holds the same`(disk: Disk) throws {
+    let memory = MemoryFileSystem()
+    let (fileSystem, directory, keeper) = try disk.make()
+    try Self.place(try DamageFixture(.killed).image, on: memory, at: "/db")
+    let engine = try Self.open(memory, at: "/db")
+    try engine.put([0xff], [1])
+    let expected = try engine.content()
+    let target = directory + "/checkpoint"
+    let report = try engine.checkpoint(to: target, on: fileSystem)
+    #expect(report.sequence == engine.visibleSequence)
+    #expect(report.tablesLinked == 0 && report.tablesCopied >= 3 && report.tableBytesCopied > 0)
+    #expect(throws: EngineError.self) { try engine.checkpoint(to: target, on: fileSystem) }
+    #expect(try engine.content() == expected)
+    try engine.close()
+    #expect(try Self.content(fileSystem, at: target) == expected)
+    #expect(try fileSystem.attributes(target + ".checkpoint") == nil)
+    #expect(try memory.attributes(target) == nil)
+    withExtendedLifetime(keeper) {}
+  }
+
   @Test func `a checkpoint and its database go different ways`() throws {
     let fileSystem = MemoryFileSystem()
     try Self.place(try DamageFixture(.closed).image, on: fileSystem, at: DirectoryImage.directory)

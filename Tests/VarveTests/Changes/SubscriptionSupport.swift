@@ -2,6 +2,7 @@ import EngineTestSupport
 import Foundation
 import Synchronization
 import VarveEngine
+import VarveTestSupport
 
 @testable import Varve
 
@@ -40,13 +41,12 @@ enum Codec {
 }
 
 /// A storage whose commits become durable when a gate lets them.
-final class GatedBackend: StorageBackend {
-  private let backend: EngineBackend
+final class GatedBackend: ForwardingBackend, @unchecked Sendable {
   private let gate: Gate
 
-  init(_ backend: EngineBackend, _ gate: Gate) {
-    self.backend = backend
+  init(_ base: EngineBackend, _ gate: Gate) {
     self.gate = gate
+    super.init(base)
   }
 
   struct Ticket: StorageTicket {
@@ -61,26 +61,10 @@ final class GatedBackend: StorageBackend {
     func waitSuspended() async throws { try wait() }
   }
 
-  var limits: StorageLimits { backend.limits }
-  var isReadOnly: Bool { backend.isReadOnly }
-  var isInMemory: Bool { true }
-  func families() throws -> [StorageFamily] { try backend.families() }
-  func createFamily(_ name: String, options: StorageFamilyOptions) throws -> StorageFamily {
-    try backend.createFamily(name, options: options)
-  }
-  func dropFamily(_ family: StorageFamily) throws { try backend.dropFamily(family) }
-  func snapshot() throws -> any StorageSnapshot { try backend.snapshot() }
-  func commit(
+  override func commit(
     _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
   ) throws -> any StorageTicket {
-    let ticket = try backend.commit(batch, check: check, durability: durability)
+    let ticket = try super.commit(batch, check: check, durability: durability)
     return Ticket(ticket: ticket, gate: durability == .power ? gate : nil)
   }
-  func changes(since version: CommitVersion) async throws -> CommitVersion {
-    try await backend.changes(since: version)
-  }
-  func checkpoint(to path: String, progress: (@Sendable (Double) -> Void)?) throws {
-    try backend.checkpoint(to: path, progress: progress)
-  }
-  func close() throws { try backend.close() }
 }

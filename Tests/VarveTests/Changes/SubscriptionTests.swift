@@ -212,6 +212,47 @@ import VarveEngine
     #expect(try await iterator.next(3) == ["~a", "~a", "~a"])
   }
 
+  @Test func `an object of the program's is told and stored also where nothing else was changed`() async throws {
+    for feed in [FeedOptions(), nil] {
+      var options = DatabaseOptions()
+      options.feed = feed
+      let database = try Database.inMemory(options: options)
+      var iterator = database.changes().makeAsyncIterator()
+      try database.change("first") { try $0.setCustomObject(1) }
+      try database.besides { try $0.setCustomObject(2) }
+      try await database.perform { try await database.write { try $0.setCustomObject(3) } }
+      // Neither of these has told anything.
+      try database.change { tx in
+        try? tx.savepoint {
+          try tx.setCustomObject(4)
+          throw Stop()
+        }
+      }
+      try database.change { tx in
+        try tx.setCustomObject(5)
+        tx.rollback()
+      }
+      try database.besides { _ in }
+      try database.change { tx throws in
+        try tx.setCustomObject(6)
+        try tx.set(ChangedNote(""), key: "last", in: "notes")
+      }
+      var heard: [Int?] = []
+      var versions: [CommitVersion] = []
+      while heard.last != 6 {
+        let changes = try await iterator.nextChanges()
+        heard.append(try changes.customObject(as: Int.self))
+        versions.append(changes.version)
+        if heard.count == 1 { #expect(changes.label == "first" && changes.changedCollections.isEmpty) }
+      }
+      #expect(heard == [1, 2, 3, 6])
+      #expect(Set(versions).count == 4 && versions == versions.sorted())
+      guard feed != nil else { continue }
+      let stored = try database.feedEvents().map { try $0.changes?.customObject(as: Int.self) }
+      #expect(stored == [1, 2, 3, 6])
+    }
+  }
+
   @Test func `REC 87: a commit that is not acknowledged is told to nobody`() async throws {
     let gate = Gate()
     let engine = try Engine.open(at: "/gated", environment: .inMemory())

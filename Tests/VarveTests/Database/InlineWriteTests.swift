@@ -20,11 +20,46 @@ struct InlineWriteTests {
     }
   }
 
+  @Test func `inside of perform calls and the commit run as outside`() async throws {
+    let called = Called()
+    let database = try Database.open(CommitPlaces(ToyBackend(), called), path: "toy")
+    try await withTaskExecutorPreference(Caller()) { () async throws in
+      for durability in [StorageDurability.process, .power] {
+        try await database.perform(durability: durability) {
+          #expect(try await database.write { _ in Caller.isHere } == (durability == .process))
+          #expect(try await database.writeConcurrently { _ in Caller.isHere } == (durability == .process))
+          #expect(try await database.read { _ in Caller.isHere } == false)
+          try await database.write { tx in try tx.set("a", key: 1, in: "c") }
+        }
+      }
+    }
+    #expect(called.all.suffix(2) == ["true", "false"])
+  }
+
   @Test func `in memory nothing waits for a disk`() async throws {
     let database = try Database.inMemory()
     try await withTaskExecutorPreference(Caller()) { () async throws in
       #expect(try await database.write(durability: .power) { _ in Caller.isHere })
       #expect(try await database.read { _ in Caller.isHere })
     }
+  }
+}
+
+/// Notes whether commits are made where they are called.
+private final class CommitPlaces: ForwardingBackend, @unchecked Sendable {
+  private let called: Called
+
+  init(_ base: any StorageBackend, _ called: Called) {
+    self.called = called
+    super.init(base)
+  }
+
+  override var isInMemory: Bool { false }
+
+  override func commit(
+    _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
+  ) throws -> any StorageTicket {
+    called.add("\(Caller.isHere)")
+    return try super.commit(batch, check: check, durability: durability)
   }
 }

@@ -1,5 +1,6 @@
 import EngineTestSupport
 import Foundation
+import Synchronization
 import Testing
 import Varve
 import VarveEngine
@@ -84,6 +85,62 @@ struct OpeningTests {
     #expect(try keys(database, "films") == [1])
   }
 
+  @Test func `a collection is defined once, however many try at the same time`() throws {
+    let database = try Database.inMemory()
+    let defined = Mutex<[String: Int]>([:])
+    Threads.run(4) { thread in
+      for number in 0..<300 {
+        let name = "c\(number)"
+        // Half of them with another type, so that each thread has its own opinion.
+        let isBook = thread % 2 == 0
+        let definition =
+          isBook
+          ? CollectionDefinition(name, Book.self, key: Int.self)
+          : CollectionDefinition(name, Film.self, key: Int.self)
+        do {
+          try database.define(definition)
+          defined.withLock { $0[name, default: 0] += 1 }
+        } catch let error as DatabaseError where error.code == .alreadyDefined {}
+      }
+    }
+    #expect(defined.withLock { Set($0.values) } == [1] && defined.withLock { $0.count } == 300)
+  }
+
+  @Test func `a follower takes one definition of a collection that its writer has not made yet`() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    try fill(path)
+    let writer = try Database.open(at: path)
+    var options = DatabaseOptions()
+    options.follows = true
+    var definition = DatabaseDefinition()
+    try definition.add(CollectionDefinition("films", Film.self, key: Int.self))
+    let follower = try Database.open(at: path, definition: definition, options: options)
+    #expect(code { try follower.define(CollectionDefinition("films", Book.self, key: Int.self)) } == .alreadyDefined)
+    try follower.define(CollectionDefinition("books", Book.self, key: Int.self))
+    #expect(code { try follower.define(CollectionDefinition("books", Film.self, key: Int.self)) } == .alreadyDefined)
+    try writer.write { tx in
+      try tx.set(Film(title: "Ran"), key: 1, in: "films")
+      try tx.set(Book(title: "Emma"), key: 1, in: "books")
+    }
+    let titles = try follower.read { tx in
+      (try tx.object(Film.self, key: 1, in: "films")?.title, try tx.object(Book.self, key: 1, in: "books")?.title)
+    }
+    #expect(titles == ("Ran", "Emma"))
+    #expect(code { try follower.define(CollectionDefinition("books", Film.self, key: Int.self)) } == .alreadyDefined)
+    try follower.close()
+    try writer.close()
+  }
+
+  @Test func `a late definition whose rule is for another type is refused`() throws {
+    let database = try Database.inMemory()
+    let books = CollectionDefinition("books", Book.self, key: Int.self)
+    #expect(code { try database.define(books.sanitized(before: { (film: Film) in film })) } == .invalidDefinition)
+    #expect(code { try database.define(books.sanitized(after: { (_: Film) in })) } == .invalidDefinition)
+    // Nothing has come of it.
+    try database.define(books)
+  }
+
   @Test func `a collection with families of its own keeps its rows there, also behind a reopening`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
@@ -159,6 +216,26 @@ struct OpeningTests {
     #expect(code { try database.backup(to: directory.path + "/copy") } == .alreadyExists)
     try copy.close()
     try database.close()
+  }
+
+  @Test func `a backup of a database in memory is a database on disk`() throws {
+    let directory = try TemporaryDirectory()
+    let database = try Database.inMemory()
+    try database.write { tx in for key in 0..<10 { try tx.set("row \(key)", key: key, in: "c", metadata: key) } }
+    #expect(code { try database.backup(to: directory.path + "/missing/copy") } == .notFound)
+    try database.backup(to: directory.path + "/copy")
+    #expect(code { try database.backup(to: directory.path + "/copy") } == .alreadyExists)
+    try database.write { tx in _ = try tx.removeAll() }
+    let copy = try Database.open(at: directory.path + "/copy")
+    #expect(try keys(copy) == Array(0..<10))
+    try copy.write { tx in try tx.set("x", key: 77, in: "c") }
+    #expect(try keys(database) == [])
+    try copy.close()
+    // What is there goes on being there when the other is gone.
+    try database.close()
+    let again = try Database.open(at: directory.path + "/copy")
+    #expect(try keys(again) == Array(0..<10) + [77])
+    try again.close()
   }
 
   @Test(arguments: [CorruptionPolicy.fail, .renameAside, .salvage])

@@ -1,15 +1,15 @@
 import Synchronization
 import Varve
 import VarveEngine
+import VarveTestSupport
 
 /// A storage in memory that outlives the databases that are opened over it, as a directory does; it counts what is
 /// asked of it, and how many of its snapshots are alive.
-final class SharedBackend: StorageBackend {
-  private let base: EngineBackend
+final class SharedBackend: ForwardingBackend, @unchecked Sendable {
   private let counts = Mutex(Counts())
   private let interruption = Mutex(Interruption())
-  let isInMemory: Bool
-  let isReadOnly: Bool
+  private let saysInMemory: Bool
+  private let saysReadOnly: Bool
 
   struct Counts: Sendable {
     var snapshots = 0
@@ -23,15 +23,15 @@ final class SharedBackend: StorageBackend {
   }
 
   init(isInMemory: Bool = true, isReadOnly: Bool = false) throws {
-    base = try EngineBackend(try Engine.open(at: "/shared", environment: .inMemory()), isInMemory: true)
-    self.isInMemory = isInMemory
-    self.isReadOnly = isReadOnly
+    saysInMemory = isInMemory
+    saysReadOnly = isReadOnly
+    super.init(try EngineBackend(try Engine.open(at: "/shared", environment: .inMemory()), isInMemory: true))
   }
 
-  private init(_ base: EngineBackend, isReadOnly: Bool) {
-    self.base = base
-    isInMemory = true
-    self.isReadOnly = isReadOnly
+  private init(_ base: any StorageBackend, isReadOnly: Bool) {
+    saysInMemory = true
+    saysReadOnly = isReadOnly
+    super.init(base)
   }
 
   /// The same storage for a program that only reads.
@@ -77,15 +77,11 @@ final class SharedBackend: StorageBackend {
 
   // MARK: - StorageBackend
 
-  var limits: StorageLimits { base.limits }
-  func families() throws -> [StorageFamily] { try base.families() }
-  func createFamily(_ name: String, options: StorageFamilyOptions) throws -> StorageFamily {
-    try base.createFamily(name, options: options)
-  }
-  func dropFamily(_ family: StorageFamily) throws { try base.dropFamily(family) }
-  func snapshot() throws -> any StorageSnapshot { CountedSnapshot(try base.snapshot(), self) }
+  override var isInMemory: Bool { saysInMemory }
+  override var isReadOnly: Bool { saysReadOnly }
+  override func snapshot() throws -> any StorageSnapshot { CountedSnapshot(try base.snapshot(), self) }
 
-  func commit(
+  override func commit(
     _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
   ) throws -> any StorageTicket {
     let refusal = interruption.withLock { interruption in
@@ -96,16 +92,11 @@ final class SharedBackend: StorageBackend {
     note { $0.commits += 1 }
     var check = check
     if let counted = check?.snapshot as? CountedSnapshot { check?.snapshot = counted.base }
-    return try base.commit(batch, check: check, durability: durability)
-  }
-
-  func changes(since version: CommitVersion) async throws -> CommitVersion { try await base.changes(since: version) }
-  func checkpoint(to path: String, progress: (@Sendable (Double) -> Void)?) throws {
-    try base.checkpoint(to: path, progress: progress)
+    return try super.commit(batch, check: check, durability: durability)
   }
 
   /// The storage stays.
-  func close() throws {}
+  override func close() throws {}
 }
 
 private final class CountedSnapshot: StorageSnapshot {

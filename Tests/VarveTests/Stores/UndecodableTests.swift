@@ -119,7 +119,7 @@ struct UndecodableTests {
       #expect(thrown?.collection == "notes" && thrown?.key == "3")
     }
     #expect(try await notes.count == 8, "each refused, and its transaction went on")
-    try open.database.unregister("needs the old one")
+    try await open.database.unregister("needs the old one")
     #expect(try await notes.deleteIfPresent(3) == nil)
     #expect(try await notes.count == 7)
   }

@@ -182,6 +182,23 @@ struct PerformTests {
     #expect(try number("n", in: "c2") == 200)
   }
 
+  @Test func `a database is not closed inside of perform, and goes on`() async throws {
+    func closeHere() throws { try database.close() }
+    try await database.perform {
+      try await database.write { tx in try tx.set("a", key: 1, in: "c") }
+      #expect(errorCode { try closeHere() } == .writerBusy)
+      #expect(await errorCode { try await database.close() } == .writerBusy)
+      try await database.perform { #expect(await errorCode { try await database.close() } == .writerBusy) }
+      // Nobody is kept out.
+      #expect(try await Task.detached { try await database.read { tx in try tx.count(in: "c") } }.value == 0)
+      try await database.write { tx in try tx.set("b", key: 2, in: "c") }
+    }
+    #expect(try keys() == [1, 2])
+    let other = try Database.inMemory()
+    try await database.perform { try await other.close() }
+    try await database.close()
+  }
+
   @Test func `closing waits for what runs, and what comes later is refused`() async throws {
     let database = database
     try await withThrowingTaskGroup(of: Void.self) { group in

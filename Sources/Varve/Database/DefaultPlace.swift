@@ -1,0 +1,58 @@
+internal import Foundation
+
+/// Where the databases of a program lie that have no other place.
+struct DefaultPlace {
+  /// The data of the user, of all programs.
+  let data: URL
+  /// The folder of this program, unless it is told another.
+  let program: String
+
+  /// That of this process. Throws `.storage`.
+  static func current() throws -> DefaultPlace {
+    let program = Bundle.main.bundleIdentifier ?? ProcessInfo.processInfo.processName
+    #if canImport(Darwin)
+      guard let data = FileManager.default.urls(for: .applicationSupportDirectory, in: .userDomainMask).first else {
+        throw DatabaseError(.storage, "the user has no Application Support")
+      }
+      return DefaultPlace(data: data, program: program)
+    #else
+      let home = FileManager.default.homeDirectoryForCurrentUser
+      return DefaultPlace(environment: ProcessInfo.processInfo.environment, home: home, program: program)
+    #endif
+  }
+
+  init(data: URL, program: String) {
+    self.data = data
+    self.program = program
+  }
+
+  /// By the rules of the XDG Base Directory Specification: a path that is not absolute counts as none.
+  init(environment: [String: String], home: URL, program: String) {
+    if let path = environment["XDG_DATA_HOME"], path.hasPrefix("/") {
+      self.init(data: URL(fileURLWithPath: path, isDirectory: true), program: program)
+    } else {
+      self.init(data: home.appending(path: ".local/share", directoryHint: .isDirectory), program: program)
+    }
+  }
+
+  /// Where the database is, or will be; the directories above it are there then. Throws `.invalidArgument`, `.storage`.
+  func url(name: String, program: String?) throws -> URL {
+    let program = program ?? self.program
+    try Self.check(name, "name of a database")
+    try Self.check(program, "name of a program")
+    let folder = data.appending(path: program, directoryHint: .isDirectory)
+    do {
+      try FileManager.default.createDirectory(
+        at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+    } catch {
+      throw DatabaseError(.storage, "\(folder.path) can't be made", cause: error)
+    }
+    return folder.appending(path: name, directoryHint: .notDirectory)
+  }
+
+  private static func check(_ name: String, _ what: String) throws {
+    guard !["", ".", ".."].contains(name), !name.utf8.contains(0), !name.utf8.contains(UInt8(ascii: "/")) else {
+      throw DatabaseError(.invalidArgument, "\"\(name)\" is no \(what): it would be no file of that folder")
+    }
+  }
+}

@@ -1,0 +1,83 @@
+internal import Varve
+
+/// Migrates a database, and reads every row of it.
+struct GoldenCheck {
+  private let database: Database
+  private let formats: [String: any StoreFormat.Type]
+  /// The collections that the definition names without a format.
+  private let plain: [String]
+
+  init(_ database: Database, _ definition: DatabaseDefinition) {
+    self.database = database
+    let collections = definition.collectionFormats
+    formats = Dictionary(uniqueKeysWithValues: collections.compactMap { name, format in format.map { (name, $0) } })
+    plain = collections.filter { $0.format == nil }.map(\.name)
+  }
+
+  /// Throws what is wrong with the first row that fails.
+  func run() throws {
+    for (name, format) in formats.sorted(by: { $0.key < $1.key }) { try check(format, name) }
+    for name in plain { try checkPlain(name) }
+    try checkStored()
+  }
+
+  // MARK: - As the definition reads them
+
+  private func check<Format: StoreFormat>(_ format: Format.Type, _ name: String) throws {
+    let store = Store(format, in: database, key: name)
+    try store.migrate()
+    try database.read { tx in
+      var ids = try store.identifiers(in: tx)
+      while let id = try ids.next() { try check(id, store, tx) }
+    }
+  }
+
+  private func check<Format: StoreFormat>(
+    _ id: Format.Identifier, _ store: Store<Format>, _ tx: ReadTransaction
+  ) throws {
+    guard let instance = try store.load(id, in: tx) else { return }
+    if Format.Metadata.self != Never.self { _ = try store.metadata(of: id, in: tx) }
+    let own = Format.identifier(of: instance)
+    guard own == id else {
+      throw DatabaseError(
+        .decodingFailed, "the instance that is found by this key has another identifier, \(own)",
+        collection: store.key, key: try RowKey(id, in: store.key).text)
+    }
+  }
+
+  private func checkPlain(_ name: String) throws {
+    try database.read { tx in
+      var rows = try tx.rows(in: name)
+      while let row = try rows.next() { _ = try row.definedObject() }
+    }
+  }
+
+  // MARK: - As they are stored
+
+  /// Looks from outside: what a version is and what is metadata is not asked of the code that migrated.
+  private func checkStored() throws {
+    let inspector = try DatabaseInspector.open(at: database.path)
+    defer { try? inspector.close() }
+    for collection in try inspector.collections(fault: { throw $0 }) {
+      let format = formats[collection.name]
+      var rows = inspector.rows(in: collection)
+      while let row = try rows.next() {
+        let contents = try row.contents()
+        guard let format else { continue }
+        try requireCurrent(contents.object, "object", row.key, format)
+        if let metadata = contents.metadata { try requireCurrent(metadata, "metadata", row.key, format) }
+      }
+    }
+  }
+
+  private func requireCurrent<Format: StoreFormat>(
+    _ value: InspectedValue, _ what: String, _ row: RowKey, _ format: Format.Type
+  ) throws {
+    let current = format.currentVersion.rawValue.description
+    guard format.Version.self != SingleVersion.self, value.version != current else { return }
+    let version = value.version.map { "version \"\($0)\"" } ?? "no version"
+    throw DatabaseError(
+      .definitionDiffers, "the \(what) has \(version) behind the migration, and the current one is \"\(current)\"",
+      collection: row.collection, key: row.text)
+  }
+}

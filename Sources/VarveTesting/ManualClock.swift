@@ -1,0 +1,166 @@
+internal import Synchronization
+public import Varve
+
+/// A clock that goes only when it is told to.
+///
+/// ```swift
+/// let clock = ManualClock()
+/// var options = DatabaseOptions()
+/// options.clock = clock.timeOfDay()
+/// clock.advance(by: .seconds(3600))
+/// ```
+///
+/// Who sleeps by it (`try await clock.sleep(for: .seconds(5))`) is woken by the `advance` that brings the clock to the
+/// end of the sleep, or past it; in the order of these ends. A test that has begun a task which will sleep awaits
+/// `sleepers(_:)` before it advances the clock; otherwise the task may begin to sleep behind that.
+///
+/// Safe from any thread.
+public final class ManualClock: Clock {
+  /// An instant of a manual clock: how far from its beginning. Those of two clocks have nothing to do with each other.
+  public struct Instant: InstantProtocol {
+    /// The time between the beginning of the clock and the instant.
+    public let offset: Duration
+
+    /// An instant so far from the beginning.
+    public init(offset: Duration = .zero) { self.offset = offset }
+
+    /// The instant that is so much later.
+    public func advanced(by duration: Duration) -> Instant { Instant(offset: offset + duration) }
+    /// How much later the other is.
+    public func duration(to other: Instant) -> Duration { other.offset - offset }
+    /// Whether the left one is earlier.
+    public static func < (left: Instant, right: Instant) -> Bool { left.offset < right.offset }
+  }
+
+  private struct Sleeper {
+    let id: UInt64
+    let deadline: Instant
+    let continuation: CheckedContinuation<Void, any Error>
+  }
+
+  /// Somebody who waits for so many sleepers.
+  private struct Watcher {
+    let id: UInt64
+    let count: Int
+    let continuation: CheckedContinuation<Void, any Error>
+  }
+
+  private struct State {
+    var now = Instant()
+    var nextID: UInt64 = 0
+    var sleepers: [Sleeper] = []
+    var watchers: [Watcher] = []
+
+    mutating func takeID() -> UInt64 {
+      nextID += 1
+      return nextID
+    }
+
+    mutating func takeWatchers() -> [Watcher] {
+      let count = sleepers.count
+      defer { watchers.removeAll { $0.count <= count } }
+      return watchers.filter { $0.count <= count }
+    }
+  }
+
+  private let state = Mutex(State())
+
+  /// A clock that stands at its beginning.
+  public init() {}
+
+  /// What the clock shows.
+  public var now: Instant { state.withLock { $0.now } }
+
+  /// The clock shows any duration.
+  public var minimumResolution: Duration { .zero }
+
+  // MARK: - Advancing
+
+  /// Lets time pass, and wakes those whose sleep has ended then. The duration must not be negative: this clock does not
+  /// go back.
+  public func advance(by duration: Duration) {
+    precondition(duration >= .zero, "a manual clock goes forward only; the duration is \(duration)")
+    move { $0.advanced(by: duration) }
+  }
+
+  /// Lets time pass up to an instant. Does nothing if that has passed.
+  public func advance(to instant: Instant) { move { max($0, instant) } }
+
+  private func move(_ next: (Instant) -> Instant) {
+    let woken = state.withLock { state in
+      state.now = next(state.now)
+      let now = state.now
+      let woken = state.sleepers.filter { $0.deadline <= now }
+      state.sleepers.removeAll { $0.deadline <= now }
+      return woken.sorted { ($0.deadline, $0.id) < ($1.deadline, $1.id) }
+    }
+    for sleeper in woken { sleeper.continuation.resume() }
+  }
+
+  // MARK: - Sleeping
+
+  /// Waits until the clock has come to `deadline`; not at all where it has. The tolerance means nothing here. Throws
+  /// `CancellationError` where the task is cancelled before that.
+  public func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
+    let id = state.withLock { $0.takeID() }
+    try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { begin(Sleeper(id: id, deadline: deadline, continuation: $0)) }
+    } onCancel: {
+      take(id)?.resume(throwing: CancellationError())
+    }
+  }
+
+  private func begin(_ sleeper: Sleeper) {
+    let (result, watchers): (Result<Void, any Error>?, [Watcher]) = state.withLock { state in
+      // Where the task was cancelled before, nobody looks for the sleeper any more; where it is from now on, somebody
+      // does behind this lock.
+      if Task.isCancelled { return (.failure(CancellationError()), []) }
+      if sleeper.deadline <= state.now { return (.success(()), []) }
+      state.sleepers.append(sleeper)
+      return (nil, state.takeWatchers())
+    }
+    if let result { sleeper.continuation.resume(with: result) }
+    for watcher in watchers { watcher.continuation.resume() }
+  }
+
+  private func take(_ id: UInt64) -> CheckedContinuation<Void, any Error>? {
+    state.withLock { state in
+      if let index = state.sleepers.firstIndex(where: { $0.id == id }) {
+        return state.sleepers.remove(at: index).continuation
+      }
+      if let index = state.watchers.firstIndex(where: { $0.id == id }) {
+        return state.watchers.remove(at: index).continuation
+      }
+      return nil
+    }
+  }
+
+  /// Waits until so many sleep by this clock at once, or more. Throws `CancellationError` where the task is cancelled
+  /// before that.
+  public func sleepers(_ count: Int = 1) async throws {
+    let id = state.withLock { $0.takeID() }
+    try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { watch(Watcher(id: id, count: count, continuation: $0)) }
+    } onCancel: {
+      take(id)?.resume(throwing: CancellationError())
+    }
+  }
+
+  private func watch(_ watcher: Watcher) {
+    let result: Result<Void, any Error>? = state.withLock { state in
+      if Task.isCancelled { return .failure(CancellationError()) }
+      if state.sleepers.count >= watcher.count { return .success(()) }
+      state.watchers.append(watcher)
+      return nil
+    }
+    if let result { watcher.continuation.resume(with: result) }
+  }
+
+  // MARK: - For databases
+
+  /// A time of day that goes with this clock, for ``DatabaseOptions/clock``: at its beginning so many seconds since 1970;
+  /// by default it is the 14th of November 2023.
+  public func timeOfDay(from start: Int64 = 1_700_000_000) -> WallClock {
+    WallClock { [self] in start + now.offset.components.seconds }
+  }
+}

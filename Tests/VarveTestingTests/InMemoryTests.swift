@@ -1,0 +1,53 @@
+import Foundation
+import Testing
+import Varve
+import VarveTesting
+
+/// Stores for tests, made by one call.
+struct InMemoryTests {
+  @Test func `one call gives a store that works as any other, and has the instances that it was given`() async throws {
+    let emma = Book(id: 1, title: "Emma", authors: ["Jane Austen"])
+    let books = try Store<BookFormat>.inMemory(containing: [emma])
+    #expect(try await books.load(1) == emma)
+    try await books.persist(Book(id: 2, title: "Persuasion", authors: ["Jane Austen"]), metadata: Stars(stars: 5))
+    #expect(try await books.count == 2)
+    #expect(try await books.metadata(of: 2) == Stars(stars: 5))
+    #expect(books.database.path == ":memory:")
+  }
+
+  @Test func `two stores have two databases, and a store may have another key`() async throws {
+    let first = try Store<ShelfFormat>.inMemory(containing: [Shelf(id: "a", subject: "novels")])
+    let second = try Store<ShelfFormat>.inMemory(key: "other shelves")
+    #expect(try await first.count == 1)
+    #expect(try await second.count == 0)
+    try await second.persist(Shelf(id: "b", subject: "poems"))
+    #expect(try reading(second.database) { tx in try tx.collections() } == ["other shelves"])
+  }
+
+  @Test func `what is wrong with a format or its instances is thrown at once`() {
+    struct Twice: StoreFormat {
+      static let defaultKey = ""
+      typealias Instance = Shelf
+    }
+    #expect(databaseError { _ = try Store<Twice>.inMemory() }?.code == .invalidDefinition)
+    let shelf = Shelf(id: "a", subject: "novels")
+    let error = databaseError { _ = try Store<ShelfFormat>.inMemory(containing: [shelf, shelf]) }
+    #expect(error?.code == .alreadyExists)
+    #expect(error?.collection == "shelves")
+    #expect(error?.key == "\"a\"")
+  }
+
+  @Test func `several formats make a definition, for stores of one database`() async throws {
+    let database = try Database.inMemory(definition: DatabaseDefinition(BookFormat.self, ShelfFormat.self))
+    let books = Store<BookFormat>(in: database)
+    let shelves = Store<ShelfFormat>(in: database)
+    try await database.write { tx in
+      try books.persist(Book(id: 1, title: "Emma", authors: []), in: tx)
+      try shelves.persist(Shelf(id: "a", subject: "novels"), in: tx)
+    }
+    #expect(try await books.count == 1)
+    #expect(try await shelves.count == 1)
+    #expect(
+      databaseError { _ = try DatabaseDefinition(BookFormat.self, OldBookFormat.self) }?.code == .alreadyDefined)
+  }
+}

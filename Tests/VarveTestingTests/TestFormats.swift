@@ -1,0 +1,94 @@
+import Foundation
+import Varve
+import VarveTesting
+
+/// A book as the first version of a program had it.
+struct OldBookFormat: StoreFormat {
+  static let defaultKey = "books"
+  static let currentVersion = Version.first
+  enum Version: String, CaseIterable, Sendable { case first = "2025-05-01" }
+
+  struct Instance: Codable, Identifiable, Hashable, Sendable {
+    var id: Int
+    var title: String
+    var author: String
+  }
+  typealias Metadata = Int
+
+  static func decode(_ stored: StoredValue, version: Version) throws -> Instance { try stored.decode() }
+  static func decodeMetadata(_ stored: StoredValue, version: Version) throws -> Int { try stored.decode() }
+}
+
+/// The same in the version that a program has now: several authors, and other metadata.
+struct BookFormat: StoreFormat {
+  static let defaultKey = "books"
+  static let currentVersion = Version.authors
+  enum Version: String, CaseIterable, Sendable { case first = "2025-05-01", authors = "2026-02-11" }
+
+  struct Instance: Codable, Identifiable, Hashable, Sendable {
+    var id: Int
+    var title: String
+    var authors: [String]
+  }
+  struct Metadata: Codable, Hashable, Sendable { var stars: Int }
+
+  static func decode(_ stored: StoredValue, version: Version) throws -> Instance {
+    switch version {
+    case .first:
+      let old = try stored.decode(OldBookFormat.Instance.self)
+      if old.author.isEmpty { throw NoAuthor() }
+      return Instance(id: old.id, title: old.title, authors: [old.author])
+    case .authors: return try stored.decode()
+    }
+  }
+
+  static func decodeMetadata(_ stored: StoredValue, version: Version) throws -> Metadata {
+    switch version {
+    case .first: Metadata(stars: try stored.decode(Int.self))
+    case .authors: try stored.decode()
+    }
+  }
+}
+
+struct NoAuthor: Error {}
+
+typealias Book = BookFormat.Instance
+typealias OldBook = OldBookFormat.Instance
+typealias Stars = BookFormat.Metadata
+
+/// A format with one version and no metadata.
+struct ShelfFormat: StoreFormat {
+  static let defaultKey = "shelves"
+  struct Instance: Codable, Identifiable, Hashable, Sendable {
+    var id: String
+    var subject: String
+  }
+}
+
+typealias Shelf = ShelfFormat.Instance
+
+/// A type with a collection, and metadata kept apart.
+struct Photo: Persistable, Hashable {
+  struct Size: Codable, Hashable, Sendable { var width: Int }
+  static let collection = "photos"
+  var id: Int
+  var name: String
+  @KeptApart var metadata: Size? = nil
+}
+
+/// What a body throws, if it is an error of a database.
+func databaseError(_ body: () throws -> Void) -> DatabaseError? {
+  do { try body() } catch { return error as? DatabaseError }
+  return nil
+}
+
+/// The same of an asynchronous body.
+func databaseError(_ body: () async throws -> Void) async -> DatabaseError? {
+  do { try await body() } catch { return error as? DatabaseError }
+  return nil
+}
+
+/// Reads, in a task too, on this thread.
+func reading<Result>(_ database: Database, _ body: (ReadTransaction) throws -> Result) throws -> Result {
+  try database.read(body)
+}

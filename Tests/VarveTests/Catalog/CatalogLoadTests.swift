@@ -1,0 +1,55 @@
+import EngineTestSupport
+import Testing
+import VarveEngine
+
+@testable import Varve
+
+/// What happens to the catalog while it is read again.
+struct CatalogLoadTests {
+  private struct Book: Codable, Sendable { var title: String }
+
+  @Test func `a definition that comes while the catalog is read again is kept`() throws {
+    let database = try Database.inMemory()
+    try database.write { tx in try tx.set(Book(title: "Emma"), key: 1, in: "books") }
+    let catalog = database.core.catalog
+    #expect(catalog.collection("books")?.definition == nil)
+    let books = CollectionDefinition("books", Book.self, key: Int.self)
+    let snapshot = InterruptedSnapshot(try database.core.backend.snapshot()) { key in
+      // Behind everything that is read of collections.
+      if key == CatalogKey.nextCollection { try database.define(books) }
+    }
+    try catalog.load(snapshot)
+    #expect(catalog.collection("books")?.definition != nil)
+    #expect(throws: DatabaseError.self) { try database.define(books) }
+    try database.close()
+  }
+}
+
+/// A snapshot that does something else before it gives a value.
+private final class InterruptedSnapshot: StorageSnapshot {
+  private let base: any StorageSnapshot
+  private let body: @Sendable ([UInt8]) throws -> Void
+
+  init(_ base: any StorageSnapshot, _ body: @escaping @Sendable ([UInt8]) throws -> Void) {
+    self.base = base
+    self.body = body
+  }
+
+  var version: CommitVersion { base.version }
+
+  func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws {
+    try self.body(key)
+    try base.visit(key, in: family, body)
+  }
+
+  func values(of keys: [[UInt8]], in family: StorageFamily) throws -> [[UInt8]?] {
+    try base.values(of: keys, in: family)
+  }
+
+  func page(
+    _ range: StorageRange, in family: StorageFamily, isReverse: Bool, keysOnly: Bool, byteLimit: Int, rowLimit: Int
+  ) throws -> StoragePage {
+    try base.page(
+      range, in: family, isReverse: isReverse, keysOnly: keysOnly, byteLimit: byteLimit, rowLimit: rowLimit)
+  }
+}

@@ -1,0 +1,108 @@
+import EngineTestSupport
+import Foundation
+import Testing
+
+@testable import Varve
+
+/// Where a program keeps a database that has no other place, and opening by URL.
+struct DefaultURLTests {
+  private let directory: TemporaryDirectory
+  private let home: URL
+
+  init() throws {
+    directory = try TemporaryDirectory()
+    home = URL(fileURLWithPath: directory.path, isDirectory: true)
+  }
+
+  private func code(_ body: () throws -> Void) -> DatabaseError.Code? {
+    do { try body() } catch { return (error as? DatabaseError)?.code }
+    return nil
+  }
+
+  private func path(_ environment: [String: String], program: String? = nil) throws -> String {
+    try DefaultPlace(environment: environment, home: home, program: "reader").url(name: "library", program: program)
+      .path
+  }
+
+  @Test func `it is in the data directory that is set, below the program's name`() throws {
+    let data = directory.path + "/some/data"
+    #expect(try path(["XDG_DATA_HOME": data]) == data + "/reader/library")
+    #expect(try path(["XDG_DATA_HOME": data], program: "writer") == data + "/writer/library")
+  }
+
+  @Test(arguments: [nil, "", "data", "./data", "~/data"])
+  func `without an absolute one it is below the user's directory`(setting: String?) throws {
+    let environment = setting.map { ["XDG_DATA_HOME": $0] } ?? [:]
+    #expect(try path(environment) == directory.path + "/.local/share/reader/library")
+  }
+
+  @Test func `the directories above it are made, for the user alone, and nothing else`() throws {
+    let url = URL(fileURLWithPath: try path([:]))
+    let folder = url.deletingLastPathComponent().path
+    #expect(try FileManager.default.contentsOfDirectory(atPath: folder).isEmpty)
+    let permissions = try FileManager.default.attributesOfItem(atPath: folder)[.posixPermissions] as? NSNumber
+    #expect(permissions?.intValue == 0o700)
+    #expect(try path([:]) == url.path, "those that are there stay")
+  }
+
+  @Test(arguments: ["", ".", "..", "a/b", "/", "/a", "a/", "a\0b", "\0"])
+  func `a name that is no file of the folder is refused, and nothing is made`(name: String) throws {
+    let place = DefaultPlace(environment: [:], home: home, program: "reader")
+    #expect(code { _ = try place.url(name: name, program: nil) } == .invalidArgument)
+    #expect(code { _ = try place.url(name: "library", program: name) } == .invalidArgument)
+    #expect(code { _ = try Database.defaultURL(name: name) } == .invalidArgument)
+    #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path).isEmpty)
+  }
+
+  @Test(arguments: ["...", ".library", "a b", "Bücher", "library.varve", "%2F"])
+  func `any other name is taken as it is`(name: String) throws {
+    let place = DefaultPlace(environment: [:], home: home, program: "reader")
+    let url = try place.url(name: name, program: nil)
+    #expect(url.isFileURL)
+    #expect(url.path == directory.path + "/.local/share/reader/" + name)
+  }
+
+  @Test func `a file where a directory should be is an error of the storage`() throws {
+    try Data().write(to: home.appending(path: ".local"))
+    let place = DefaultPlace(environment: [:], home: home, program: "reader")
+    do {
+      _ = try place.url(name: "library", program: nil)
+      Issue.record("it should throw")
+    } catch let error as DatabaseError {
+      #expect(error.code == .storage)
+      #expect(error.cause != nil)
+    }
+  }
+
+  @Test func `the program is called as its bundle or its process, and never nothing`() throws {
+    #expect(try DefaultPlace.current().program.isEmpty == false)
+  }
+
+  // MARK: - Opening by URL
+
+  @Test func `a database is opened by the URL, and is the one of the path`() throws {
+    let url = try DefaultPlace(environment: [:], home: home, program: "a reader").url(name: "my library", program: nil)
+    var database = try Database.open(at: url)
+    #expect(database.path == directory.path + "/.local/share/a reader/my library")
+    try database.write { tx in try tx.set("Emma", key: 1, in: "books") }
+    try database.close()
+    database = try Database.open(at: url.path)
+    #expect(try database.read { tx in try tx.object(String.self, key: 1, in: "books") } == "Emma")
+    try database.close()
+  }
+
+  @Test func `a task opens it by its URL, too`() async throws {
+    let database = try await Database.open(at: home.appending(path: "library", directoryHint: .isDirectory))
+    #expect(database.path == directory.path + "/library")
+    try await database.close()
+  }
+
+  @Test func `a URL that names no file is refused`() async throws {
+    let url = try #require(URL(string: "https://example.com/library"))
+    #expect(code { _ = try Self.open(url) } == .invalidArgument)
+    await #expect(throws: DatabaseError.self) { try await Database.open(at: url) }
+  }
+
+  /// The form that waits, in a task.
+  private static func open(_ url: URL) throws -> Database { try Database.open(at: url) }
+}
