@@ -23,16 +23,31 @@ final class Catalog: Sendable {
     var collections: [String: CollectionInfo] = [:] { didSet { edition.advance() } }
     let edition: Edition
     var names: [UInt32: String] = [:]
+    /// Those that were dropped while this process had them: earlier instants still have their rows.
+    var dropped: [String: [Dropped]] = [:] { didSet { edition.advance() } }
+    /// The names of all that ever were.
+    var droppedNames: [UInt32: String] = [:]
     /// Those of the open, and those that came later.
     var definitions: [String: CollectionDefinition]
     var nextCollection: UInt32 = 1
-    /// How often collections or versions were added, by this process or another.
+    /// How often collections or versions were added or dropped, by this process or another.
     var generation: UInt32 = 0
     var shapes = ShapeTable()
     /// Of a version that has no number yet: at least this.
     var firstVersion: UInt32 = 1
     var nextRowID: UInt64 = 1
     var rowIDsReserved: UInt64 = 1
+
+    func collection(_ name: String, at version: CommitVersion) -> CollectionInfo? {
+      if !dropped.isEmpty, let former = dropped[name]?.first(where: { version < $0.end }) { return former.info }
+      return collections[name]
+    }
+  }
+
+  private struct Dropped {
+    let info: CollectionInfo
+    /// The first instant that does not have it.
+    let end: CommitVersion
   }
 
   let backend: any StorageBackend
@@ -61,8 +76,8 @@ final class Catalog: Sendable {
 
   // MARK: - Opening
 
-  /// Reads the catalog again where another process has added collections, or versions of a format, since it was
-  /// read. Shapes are looked for when a row has one: see `shape(_:)`.
+  /// Reads the catalog again where another process has added or dropped collections, or added versions of a format,
+  /// since it was read. Shapes are looked for when a row has one: see `shape(_:)`.
   func refresh(_ snapshot: any StorageSnapshot) throws {
     if state.withLock({ $0.generation }) < (try number(CatalogKey.generation, snapshot) ?? 0) { try load(snapshot) }
   }
@@ -87,6 +102,7 @@ final class Catalog: Sendable {
       guard let number = BigEndian.number(suffix, as: UInt32.self) else { throw Self.damaged("a shape's number") }
       try shapes.add(value, number)
     }
+    let droppedNames = try loadDroppedNames(snapshot)
     let reserved = try snapshot.value(of: CatalogKey.rowIDs, in: families.catalog)
     let names = Dictionary(records.map { ($1.id, $0) }) { first, _ in first }
     guard names.count == records.count else { throw Self.damaged("two collections have the same id") }
@@ -100,8 +116,13 @@ final class Catalog: Sendable {
       for (name, record) in records {
         collections[name] = try makeInfo(name, record, state.definitions[name], versions[record.id] ?? [:])
       }
+      // Another process has dropped them.
+      for (name, info) in state.collections where records[name]?.id != info.record.id {
+        state.dropped[name, default: []].append(Dropped(info: info, end: snapshot.version))
+      }
       state.collections = collections
       state.names = names
+      state.droppedNames = droppedNames
       state.shapes = shapes
       state.firstVersion = firstVersion
       state.rowIDsReserved = reserved.flatMap { BigEndian.number($0) } ?? 1
@@ -133,6 +154,16 @@ final class Catalog: Sendable {
     return versions
   }
 
+  private func loadDroppedNames(_ snapshot: any StorageSnapshot) throws -> [UInt32: String] {
+    var names: [UInt32: String] = [:]
+    for (suffix, value) in try entries(CatalogKey.dropped, snapshot) {
+      guard let id = BigEndian.number(suffix, as: UInt32.self), let name = String(validating: value, as: UTF8.self)
+      else { throw Self.damaged("what it says of a collection that was dropped") }
+      names[id] = name
+    }
+    return names
+  }
+
   /// All entries whose keys begin with a tag, without it.
   private func entries(
     _ tag: [UInt8], _ snapshot: any StorageSnapshot
@@ -155,8 +186,27 @@ final class Catalog: Sendable {
     state.withLock { state in state.names[id].flatMap { state.collections[$0] } }
   }
 
-  /// All that were ever made, by name.
+  /// The collection that had the name at an instant.
+  func collection(_ name: String, at version: CommitVersion) -> CollectionInfo? {
+    state.withLock { $0.collection(name, at: version) }
+  }
+
+  /// The name that a collection has, or had before it was dropped.
+  func name(of id: UInt32) -> String? { state.withLock { $0.names[id] ?? $0.droppedNames[id] } }
+
+  /// The numbers of all that were ever dropped.
+  var droppedNumbers: Set<UInt32> { state.withLock { Set($0.droppedNames.keys) } }
+
+  /// All that there are, in no order.
   var collections: [CollectionInfo] { state.withLock { Array($0.collections.values) } }
+
+  /// All that there were at an instant, in no order.
+  func collections(at version: CommitVersion) -> [CollectionInfo] {
+    state.withLock { state in
+      if state.dropped.isEmpty { return Array(state.collections.values) }
+      return Set(state.collections.keys).union(state.dropped.keys).compactMap { state.collection($0, at: version) }
+    }
+  }
 
   /// The collection with a name; made by the definition, or with `coder`, `storage` and the type of its first key,
   /// where there is none. Throws `.definitionDiffers` where the definition is not what is on disk.
@@ -169,6 +219,8 @@ final class Catalog: Sendable {
       if backend.isReadOnly {
         throw DatabaseError(.readOnly, "the collection is not there, and the database is read-only", collection: name)
       }
+      // One that was dropped is made again as the program has defined it.
+      let definition = state.definitions[name] ?? definition
       return try make(name, definition, keyType, coder, definition?.storage ?? storage, &state)
     }
   }
@@ -240,10 +292,31 @@ final class Catalog: Sendable {
     var batch = StorageBatch()
     batch.put(CatalogKey.collection(name), record.bytes, in: families.catalog)
     batch.put(CatalogKey.nextCollection, BigEndian.bytes(record.id + 1), in: families.catalog)
-    noteAddition(&batch, &state)
+    noteChange(&batch, &state)
     _ = try backend.commit(batch, check: nil, durability: .process)
     let info = try makeInfo(name, record, definition, [:])
     return try definition.map { try intern($0.codec.versions, info, $0, &state) } ?? info
+  }
+
+  /// Forgets a collection that has no rows any more. What its name is used for next is another one, with another number.
+  /// With the writer held.
+  func drop(_ info: CollectionInfo) throws {
+    try state.withLock { state in
+      let id = info.record.id
+      var batch = StorageBatch()
+      batch.delete(CatalogKey.collection(info.name), in: families.catalog)
+      batch.put(CatalogKey.dropped(id), Array(info.name.utf8), in: families.catalog)
+      batch.deleteRange(StorageRange(prefix: CatalogKey.versions(of: id)), in: families.catalog)
+      batch.delete(info.countKey, in: families.counts)
+      noteChange(&batch, &state)
+      let end = try backend.commit(batch, check: nil, durability: .process).version
+      state.dropped[info.name, default: []].append(Dropped(info: info, end: end))
+      state.droppedNames[id] = info.name
+      state.names[id] = nil
+      state.collections[info.name] = nil
+      // What a typed door has said of it was about what it was.
+      if state.definitions[info.name]?.isProvisional == true { state.definitions[info.name] = nil }
+    }
   }
 
   /// A crash may have left one without a record.
@@ -302,13 +375,13 @@ final class Catalog: Sendable {
     }
     if batch.isEmpty { return info }
     if backend.isReadOnly { return info }
-    noteAddition(&batch, &state)
+    noteChange(&batch, &state)
     _ = try backend.commit(batch, check: nil, durability: .process)
     return try makeInfo(info.name, info.record, definition, names)
   }
 
-  /// Tells processes that follow this one, with the commit that adds it, that there is something new.
-  private func noteAddition(_ batch: inout StorageBatch, _ state: inout State) {
+  /// Tells processes that follow this one, with the commit that adds or drops it, that the catalog has changed.
+  private func noteChange(_ batch: inout StorageBatch, _ state: inout State) {
     // Also where the commit throws: it may have happened all the same.
     state.generation += 1
     batch.put(CatalogKey.generation, BigEndian.bytes(state.generation), in: families.catalog)

@@ -2,13 +2,14 @@
 ///
 /// ```
 ///  'f'                                → format of the object floor, 4 bytes big-endian
-///  'g'                                → how often collections or versions were added, 4 bytes big-endian
+///  'g'                                → how often collections or versions came or went, 4 bytes big-endian
 ///  'i'                                → first row id that is not reserved, 8 bytes big-endian
 ///  'n'                                → first collection id that was never given, 4 bytes big-endian
 ///  't'                                → first shape number that may be given, 4 bytes big-endian
 ///  'w'                                → first number of a format version that may be given, 4 bytes big-endian
 ///  'm'                                → first extension number that was never given, 4 bytes big-endian
 ///  'c' name                           → CollectionRecord
+///  'd' collection id (4, big-endian)  → the name that a collection had which was dropped: the feed may speak of it
 ///  'e' name                           → ExtensionRecord
 ///  's' shape number (4, big-endian)   → a shape, as `Shape` writes it
 ///  'v' collection id (4) number (4)   → the raw value of a format version, as text
@@ -25,6 +26,7 @@ enum CatalogKey {
   static let collections: [UInt8] = Array("c".utf8)
   static let nextShape: [UInt8] = Array("t".utf8)
   static let nextVersion: [UInt8] = Array("w".utf8)
+  static let dropped: [UInt8] = Array("d".utf8)
   static let extensions: [UInt8] = Array("e".utf8)
   static let shapes: [UInt8] = Array("s".utf8)
   static let versions: [UInt8] = Array("v".utf8)
@@ -34,11 +36,13 @@ enum CatalogKey {
   static let currentFormat: UInt32 = 1
 
   static func collection(_ name: String) -> [UInt8] { collections + Array(name.utf8) }
+  static func dropped(_ collection: UInt32) -> [UInt8] { dropped + BigEndian.bytes(collection) }
   static func databaseExtension(_ name: String) -> [UInt8] { extensions + Array(name.utf8) }
   static func shape(_ number: UInt32) -> [UInt8] { shapes + BigEndian.bytes(number) }
   static func version(_ collection: UInt32, _ number: UInt32) -> [UInt8] {
     versions + BigEndian.bytes(collection) + BigEndian.bytes(number)
   }
+  static func versions(of collection: UInt32) -> [UInt8] { versions + BigEndian.bytes(collection) }
   static func settings(of number: UInt32) -> [UInt8] { settings + BigEndian.bytes(number) }
 }
 

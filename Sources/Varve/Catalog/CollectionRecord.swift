@@ -38,4 +38,11 @@ struct CollectionRecord: Hashable {
 
   /// The name of the family of its own that holds `part`.
   func familyName(_ part: String) -> String { "c.\(id).\(part)" }
+
+  /// The number of the collection that a family belongs to; nil for a family of none.
+  static func number(ofFamily name: String) -> UInt32? {
+    let parts = name.split(separator: ".", omittingEmptySubsequences: false)
+    guard parts.count == 3, parts[0] == "c" else { return nil }
+    return UInt32(parts[1])
+  }
 }

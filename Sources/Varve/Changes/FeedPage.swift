@@ -169,11 +169,11 @@ struct FeedReading {
   }
 
   private func name(of id: UInt32) throws -> String {
-    if let info = catalog.collection(id) { return info.name }
+    if let name = catalog.name(of: id) { return name }
     if isFollowed {
       // The other process may have made it since this one has read the catalog.
       try catalog.refresh(snapshot)
-      if let info = catalog.collection(id) { return info.name }
+      if let name = catalog.name(of: id) { return name }
     }
     throw FeedEntry.damaged("the catalog has no collection \(id)")
   }

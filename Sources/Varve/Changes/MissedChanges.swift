@@ -45,7 +45,8 @@ struct FeedPosition: Hashable, Sendable {
 struct MissedChanges {
   enum Change {
     case everythingRemoved
-    case removed(CollectionInfo)
+    /// All rows of a collection. Also for each change of one that was dropped since.
+    case removed(String)
     /// By the key in the collection's families.
     case row(CollectionInfo, [UInt8])
   }
@@ -124,10 +125,14 @@ struct MissedChanges {
     changes.reserveCapacity(entry.collections.reduce(1) { $0 + $1.rows.count + 1 })
     for collection in entry.collections {
       guard let info = catalog.collection(collection.id) else {
-        throw FeedEntry.damaged("the catalog has no collection \(collection.id)")
+        guard let name = catalog.name(of: collection.id) else {
+          throw FeedEntry.damaged("the catalog has no collection \(collection.id)")
+        }
+        changes.append(.removed(name))
+        continue
       }
       // What removed everything has removed this, too.
-      if collection.isCleared && !entry.isEverythingCleared { changes.append(.removed(info)) }
+      if collection.isCleared && !entry.isEverythingCleared { changes.append(.removed(info.name)) }
       for row in collection.rows { changes.append(.row(info, info.prefix + row.key)) }
     }
     return changes

@@ -36,7 +36,7 @@ struct DatabaseOpening {
     }
     let extensionCatalog = ExtensionCatalog()
     try extensionCatalog.load(try backend.snapshot(), families)
-    try dropOrphans(extensionCatalog)
+    try dropOrphans(extensionCatalog, catalog)
     let feed = try ChangeFeed(backend: backend, family: families.feed, options: options)
     return DatabaseCore(
       path: path, options: options, backend: backend, catalog: catalog, extensionCatalog: extensionCatalog, feed: feed)
@@ -57,12 +57,16 @@ struct DatabaseOpening {
       counts: try family("counts", StorageFamilyOptions(isCounter: true)), feed: try family("feed"))
   }
 
-  /// What an extension kept that was unregistered, where the process ended in between.
-  private func dropOrphans(_ extensions: ExtensionCatalog) throws {
+  /// What an extension kept that was unregistered, where the process ended in between, and the families, emptied when
+  /// they were dropped, of collections that had some of their own.
+  private func dropOrphans(_ extensions: ExtensionCatalog, _ catalog: Catalog) throws {
     guard !backend.isReadOnly else { return }
     let numbers = Set(extensions.names.compactMap { extensions.record($0)?.number })
+    let dropped = catalog.droppedNumbers
     for family in try backend.families() {
       if let number = ExtensionRecord.number(ofFamily: family.name), !numbers.contains(number) {
+        try backend.dropFamily(family)
+      } else if let number = CollectionRecord.number(ofFamily: family.name), dropped.contains(number) {
         try backend.dropFamily(family)
       }
     }

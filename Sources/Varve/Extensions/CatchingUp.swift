@@ -70,9 +70,9 @@ struct CatchingUp<Definition: DatabaseExtension> {
       case .everythingRemoved:
         told = []
         try hearing.didRemoveAll()
-      case .removed(let info) where definition.scope.contains(info.name):
+      case .removed(let name) where definition.scope.contains(name):
         told = []
-        return try hearing.didMissRemoval(ofAllIn: info.name)
+        return try hearing.didMissRemoval(ofAllIn: name)
       case .row(let info, let key) where definition.scope.contains(info.name):
         guard told.insert(info.walkKey(key)).inserted else { return true }
         try hearing.didMiss(info.key(of: key), row: try transaction.row(key, info))

@@ -44,11 +44,11 @@ final class RowIDMapTransaction: ExtensionTransaction {
   func key(of id: RowID) throws -> RowKey? {
     guard let value = try context.get(Self.part, BigEndian.bytes(id.number)) else { return nil }
     guard let number = BigEndian.number(value, as: UInt32.self),
-      let info = context.transaction.database.catalog.collection(number)
+      let name = context.transaction.database.catalog.name(of: number)
     else {
       throw DatabaseError(.corruption, "the map from the numbers of rows to rows is damaged at number \(id)")
     }
-    return RowKey(collection: info.name, bytes: Array(value.dropFirst(4)))
+    return RowKey(collection: name, bytes: Array(value.dropFirst(4)))
   }
 }
 

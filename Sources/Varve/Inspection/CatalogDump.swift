@@ -31,7 +31,7 @@ struct CatalogDump {
     switch key.first {
     case CatalogKey.format.first where rest == 0: return "format \(try number(value, as: UInt32.self))"
     case CatalogKey.generation.first where rest == 0:
-      return "additions of collections and versions: \(try number(value, as: UInt32.self))"
+      return "changes of collections and versions: \(try number(value, as: UInt32.self))"
     case CatalogKey.rowIDs.first where rest == 0:
       return "first row id that is not reserved: \(try number(value, as: UInt64.self))"
     case CatalogKey.nextCollection.first where rest == 0:
@@ -39,6 +39,8 @@ struct CatalogDump {
     case CatalogKey.nextExtension.first where rest == 0:
       return "next extension number: \(try number(value, as: UInt32.self))"
     case CatalogKey.collections.first: return try collection(key, value)
+    case CatalogKey.dropped.first where rest == 4:
+      return "collection id \(try number(key, at: 1, as: UInt32.self)) was dropped: \(quoted(try validText(value)))"
     case CatalogKey.extensions.first: return try databaseExtension(key, value)
     case CatalogKey.shapes.first where rest == 4:
       let fields = try Shape(value).fields.map(quoted).joined(separator: ", ")

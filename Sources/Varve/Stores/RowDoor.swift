@@ -21,7 +21,7 @@ struct RowDoor<Kind: RowKind>: Sendable {
   /// The collection; nil where nothing was ever put into it.
   func collection(_ tx: ReadTransaction) throws -> CollectionInfo? {
     if let info = try known(tx) { return info }
-    tx.noteMissing(name)
+    tx.noteRecord(of: name)
     return nil
   }
 
@@ -34,8 +34,14 @@ struct RowDoor<Kind: RowKind>: Sendable {
 
   private func known(_ tx: ReadTransaction) throws -> CollectionInfo? {
     try check(tx)
-    guard let found = core.catalog.collection(name) else { return nil }
-    return found.definition == nil ? try define(found) : try checked(found)
+    guard let found = try tx.knownInfo(name) else { return nil }
+    guard found.definition == nil else { return try checked(found) }
+    guard core.catalog.collection(name)?.record.id == found.record.id else {
+      throw DatabaseError(
+        .snapshotTooOld, "the collection was dropped behind this instant, and this store had not used it before",
+        collection: name)
+    }
+    return try define(found)
   }
 
   func key(_ id: Kind.Identifier, _ info: CollectionInfo) throws -> [UInt8] {

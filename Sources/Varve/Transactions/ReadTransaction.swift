@@ -90,26 +90,31 @@ public class ReadTransaction {
 
   /// The collection with a name; nil where nothing was ever put into it.
   final func info(_ collection: String) throws -> CollectionInfo? {
-    try check()
-    let edition = database.catalog.edition
-    if let last, last.edition == edition, last.info.name == collection { return last.info }
-    if let info = database.catalog.collection(collection) {
-      last = (info, edition)
-      return info
-    }
-    noteMissing(collection)
+    if let info = try knownInfo(collection) { return info }
+    noteRecord(of: collection)
     return nil
   }
 
-  /// That there is no such collection was read, too: somebody may make it until the commit.
-  final func noteMissing(_ collection: String) {
+  /// The same for who makes it where there is none: that somebody else does so meanwhile does not matter.
+  final func knownInfo(_ collection: String) throws -> CollectionInfo? {
+    try check()
+    let edition = database.catalog.edition
+    if let last, last.edition == edition, last.info.name == collection { return last.info }
+    guard let info = database.catalog.collection(collection, at: snapshot.version) else { return nil }
+    noteRecord(of: collection)
+    last = (info, edition)
+    return info
+  }
+
+  /// That there is such a collection, or none, was read, too: somebody may make or drop it until the commit.
+  final func noteRecord(of collection: String) {
     reads?.keys.append((database.catalog.families.catalog, CatalogKey.collection(collection)))
   }
 
-  /// All collections that were ever made.
+  /// All collections that there are.
   final func infos() -> [CollectionInfo] {
     reads?.ranges.append((database.catalog.families.catalog, StorageRange(prefix: CatalogKey.collections)))
-    return database.catalog.collections
+    return database.catalog.collections(at: snapshot.version)
   }
 
   /// The header of a row, without its object.

@@ -81,9 +81,8 @@ extension WriteTransaction {
 
   /// The collection, made where there is none, and the key in its families.
   func place<Key: KeyCodable>(_ key: Key, _ collection: String) throws -> (CollectionInfo, [UInt8]) {
-    try check()
     let info =
-      try database.catalog.collection(collection)
+      try knownInfo(collection)
       ?? database.makeCollection(collection, keyType: Key.keyType.description)
     return (info, try info.storageKey(key, limit: database.limits.keySize))
   }

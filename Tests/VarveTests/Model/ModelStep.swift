@@ -11,7 +11,7 @@ enum ModelStep: Int, CaseIterable, Sendable {
   case contains, row, object, metadata, rowsOfKeys, count, names
   case walk, walkRange, walkPrefix, walkEverything, holdCursor, moveCursor
   // Around transactions.
-  case commit, throwOut, rollback, pinInstant, readPinned, concurrent, upkeep, reopen, abandon
+  case commit, throwOut, rollback, pinInstant, readPinned, concurrent, dropCollection, upkeep, reopen, abandon
 
   /// How often the kind is drawn, relative to the others of its group.
   private var weight: Int {
@@ -32,7 +32,7 @@ enum ModelStep: Int, CaseIterable, Sendable {
     case .throwOut, .rollback: 48
     case .pinInstant: 36
     case .readPinned: 70
-    case .concurrent, .upkeep, .reopen, .abandon: 48
+    case .concurrent, .dropCollection, .upkeep, .reopen, .abandon: 48
     }
   }
 

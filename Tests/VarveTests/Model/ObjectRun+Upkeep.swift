@@ -50,6 +50,24 @@ extension ObjectRun {
 
   // MARK: - Closing, opening, leaving
 
+  /// A collection goes, and what comes under its name next is another one. Reads that stay open go on having it.
+  func dropCollection() throws {
+    let pool = pools.all[random.below(pools.all.count)]
+    note(.dropCollection, pool.name)
+    let wasMade = try isMade(pool.name)
+    let before = state
+    state[pool.name] = [:]
+    do {
+      let isDropped = try database.dropCollection(pool.name)
+      guard isDropped == wasMade, try !isMade(pool.name) else {
+        throw ContractBroken("\(pool.name) was \(wasMade ? "" : "not ")there, and \(isDropped ? "" : "not ")dropped")
+      }
+      if state != before { lastingIDs = ids }
+    } catch let error as DatabaseError where isFaulty {
+      try settle(error, before: before, after: state)
+    }
+  }
+
   func upkeep() throws {
     note(.upkeep)
     guard let engine = (backend as? EngineBackend)?.engine else { return }

@@ -109,6 +109,7 @@ final class ObjectRun {
     case .pinInstant: try pinInstant()
     case .readPinned: try readPinned()
     case .concurrent: try writeSideBySide()
+    case .dropCollection: try dropCollection()
     case .upkeep: try upkeep()
     case .reopen: try reopen()
     default: try abandon()

@@ -1,0 +1,198 @@
+import EngineTestSupport
+import Foundation
+import Testing
+import VarveEngine
+import VarveTestSupport
+
+@testable import Varve
+
+/// Dropping a collection.
+struct DroppingTests {
+  private static func database(_ storage: CollectionStorage = .shared) throws -> Database {
+    var definition = DatabaseDefinition()
+    try definition.add(CollectionDefinition("books", String.self, key: Int.self, storage: storage))
+    return try Database.inMemory(definition: definition)
+  }
+
+  private func fill(_ database: Database, _ collection: String = "books", _ keys: Range<Int> = 0..<10) throws {
+    try database.write { tx in
+      for key in keys { try tx.set("\(collection) \(key)", key: key, in: collection, metadata: key) }
+    }
+  }
+
+  private func keys(_ database: Database, _ collection: String = "books") throws -> [Int] {
+    try database.read { tx in
+      let keys = try tx.keys(Int.self, in: collection)
+      #expect(try tx.count(in: collection) == keys.count)
+      return keys
+    }
+  }
+
+  @Test(arguments: [CollectionStorage.shared, .own()])
+  func `its rows are gone, others stay, and it is made again as it is defined`(storage: CollectionStorage) throws {
+    let database = try Self.database(storage)
+    try fill(database)
+    try fill(database, "others")
+    #expect(try database.dropCollection("books"))
+    #expect(try keys(database) == [])
+    #expect(try keys(database, "others") == Array(0..<10))
+    #expect(try database.read { tx in try tx.collections() } == ["others"])
+    #expect(try !database.dropCollection("books"))
+    #expect(errorCode { try database.write { tx in try tx.set("a", key: "text", in: "books") } } == .keyTypeDiffers)
+    try fill(database, "books", 5..<7)
+    #expect(try keys(database) == [5, 6])
+    try database.close()
+  }
+
+  @Test func `a name that no definition has is free for keys of another type`() throws {
+    let database = try Database.inMemory()
+    try fill(database, "loose")
+    #expect(try database.dropCollection("loose"))
+    try database.write { tx in try tx.set("a", key: "text", in: "loose") }
+    #expect(try database.read { tx in try tx.keys(String.self, in: "loose") } == ["text"])
+    // What a type has said of it is forgotten with it.
+    try database.write { tx in _ = try tx.write(Item(id: "a", count: 1)) }
+    #expect(try database.dropCollection(Item.collection))
+    try database.write { tx in try tx.set("a", key: 1, in: Item.collection) }
+    #expect(try keys(database, Item.collection) == [1])
+    try database.close()
+  }
+
+  @Test(arguments: [CollectionStorage.shared, .own()])
+  func `an instant that is held goes on having it, also beside a new one of its name`(
+    storage: CollectionStorage
+  ) throws {
+    let database = try Self.database(storage)
+    try fill(database)
+    let connection = database.connection()
+    try connection.beginLongLivedRead()
+    #expect(try database.dropCollection("books"))
+    func held() throws -> [Int] { try connection.read { tx in try tx.keys(Int.self, in: "books") } }
+    #expect(try held() == Array(0..<10))
+    try fill(database, "books", 5..<7)
+    #expect(try held() == Array(0..<10))
+    #expect(try connection.read { tx in try tx.object(String.self, key: 3, in: "books") } == "books 3")
+    #expect(try connection.read { tx in try tx.collections() } == ["books"])
+    try connection.advance()
+    #expect(try held() == [5, 6])
+    #expect(try connection.read { tx in try tx.object(String.self, key: 3, in: "books") } == nil)
+    #expect(try connection.read { tx in try tx.object(String.self, key: 5, in: "books") } == "books 5")
+    connection.endLongLivedRead()
+    try database.close()
+  }
+
+  @Test(arguments: [CollectionStorage.shared, .own()])
+  func `it is gone behind a reopening, with its families, and the feed still names it`(
+    storage: CollectionStorage
+  ) throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    var definition = DatabaseDefinition()
+    try definition.add(CollectionDefinition("books", String.self, key: Int.self, storage: storage))
+    var database = try Database.open(at: path, definition: definition)
+    try fill(database)
+    try fill(database, "others")
+    let place = try database.read { $0.version }
+    #expect(try database.dropCollection("books"))
+    try database.close()
+    database = try Database.open(at: path)
+    let events = try database.feed(after: .zero)
+    #expect(events.map { $0.changes?.changedCollections } == [["books"], ["others"], ["books"]])
+    #expect(try database.feed(after: place).first?.changes?.isCleared("books") == true)
+    let families = try database.core.backend.families().map(\.name)
+    #expect(!families.contains { $0.hasPrefix("c.") }, "\(families)")
+    #expect(try database.read { tx in try tx.collections() } == ["others"])
+    try database.write { tx in try tx.set("a", key: "text", in: "books") }
+    #expect(try database.read { tx in try tx.keys(String.self, in: "books") } == ["text"])
+    try database.close()
+  }
+
+  @Test func `a follower sees that it is gone, and what comes under its name`() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    let writer = try Database.open(at: path)
+    try fill(writer)
+    var options = DatabaseOptions()
+    options.follows = true
+    let follower = try Database.open(at: path, options: options)
+    let connection = follower.connection()
+    try connection.beginLongLivedRead()
+    #expect(try keys(follower) == Array(0..<10))
+    #expect(try writer.dropCollection("books"))
+    #expect(try keys(follower) == [])
+    try writer.write { tx in try tx.set("a", key: "text", in: "books") }
+    #expect(try follower.read { tx in try tx.keys(String.self, in: "books") } == ["text"])
+    #expect(try connection.read { tx in try tx.keys(Int.self, in: "books") } == Array(0..<10))
+    connection.endLongLivedRead()
+    #expect(errorCode { try follower.dropCollection("books") } == .readOnly)
+    try follower.close()
+    try writer.close()
+  }
+
+  // MARK: - Writers
+
+  @Test func `a write side by side that has seen it is tried again`() throws {
+    let database = try Self.database()
+    try fill(database)
+    var attempts = 0
+    try database.writeConcurrently { tx in
+      attempts += 1
+      let isThere = try tx.contains(key: 3, in: "books")
+      if attempts == 1 { Threads.start { _ in _ = try database.dropCollection("books") }.join() }
+      try tx.set(isThere ? "was there" : "was not there", key: 11, in: "books")
+    }
+    // Who finds it missing and makes it meets that as well.
+    #expect(attempts > 1)
+    #expect(try keys(database) == [11])
+    #expect(try database.read { tx in try tx.object(String.self, key: 11, in: "books") } == "was not there")
+    try database.close()
+  }
+
+  @Test func `inside of a transaction it is refused`() async throws {
+    let database = try Self.database()
+    try fill(database)
+    func drop() throws { try database.dropCollection("books") }
+    try Blocking.write(database) { _ in #expect(errorCode(drop) == .invalidArgument) }
+    try await database.perform {
+      #expect(await errorCode { try await database.dropCollection("books") } == .invalidArgument)
+    }
+    #expect(try await database.dropCollection("books"))
+    try await database.close()
+  }
+
+  // MARK: - Extensions
+
+  @Test func `hooks hear of its rows, and one that refuses keeps it`() throws {
+    let database = try Self.database()
+    try fill(database)
+    let called = Called()
+    var hooks = Hooks()
+    hooks.willRemove = { _, row in if row.key.text == "7" && called.all.isEmpty { throw Refused() } }
+    hooks.didRemove = { _, row in called.add(row.key.text) }
+    try database.register(hooks, as: "hooks")
+    #expect(throws: Refused.self) { try database.dropCollection("books") }
+    #expect(try keys(database) == Array(0..<10))
+    called.add("from now on")
+    #expect(try database.dropCollection("books"))
+    #expect(called.all.dropFirst().sorted() == (0..<10).map { "\($0)" })
+    try database.close()
+  }
+
+  @Test func `rows that a hook writes to it meanwhile stay, and so does it`() throws {
+    let database = try Self.database()
+    try fill(database)
+    var hooks = Hooks()
+    hooks.didRemove = { tx, row in if row.key.text == "7" { try tx.set("kept", key: 70, in: "books") } }
+    try database.register(hooks, as: "hooks")
+    #expect(errorCode { try database.dropCollection("books") } == .doesNotSettle)
+    #expect(try keys(database) == [70])
+    try database.close()
+  }
+
+  private struct Refused: Error {}
+}
+
+/// The forms that wait, in a task.
+private enum Blocking {
+  static func write(_ database: Database, _ body: (WriteTransaction) throws -> Void) throws { try database.write(body) }
+}
