@@ -26,10 +26,14 @@ let engineSettings: [SwiftSetting] = [
   .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))
 ]
 
-/// Of test targets. `tools/test` builds them a second time, beside a plain release build of what they test: the
-/// optimiser would take as long for tests as for everything else, and only what is tested has to be as users get it.
+/// Of the suites of behaviour: not optimised, whatever the configuration. The optimiser would take as long for them as
+/// for everything else, and only what is tested has to be as users get it.
+let plainTestSettings: [SwiftSetting] = settings + [.unsafeFlags(["-Onone"])]
+
+/// Of the suites whose steps are many: random, crash and cost tests. `tools/test` builds them a second time, beside a
+/// plain release build of what they test, for the few of bad bytes alone.
 let testSettings: [SwiftSetting] =
-  settings + (Context.environment["VARVE_PLAIN_TESTS"] == nil ? [] : [.unsafeFlags(["-Onone"])])
+  Context.environment["VARVE_PLAIN_TESTS"] == nil ? settings : plainTestSettings
 
 let package = Package(
   name: "varve",
@@ -105,6 +109,11 @@ let package = Package(
     .testTarget(
       name: "VarveTests",
       dependencies: ["Varve", "VarveEngine", "EngineTestSupport", "VarveTestSupport"],
+      swiftSettings: plainTestSettings
+    ),
+    .testTarget(
+      name: "VarveModelTests",
+      dependencies: ["Varve", "VarveEngine", "EngineTestSupport", "VarveTestSupport"],
       swiftSettings: testSettings
     ),
     .testTarget(
@@ -156,21 +165,21 @@ let package = Package(
     .testTarget(
       name: "VarveToolTests",
       dependencies: ["VarveTool", "Varve", "varve-kill-target"],
-      swiftSettings: testSettings
+      swiftSettings: plainTestSettings
     ),
     .testTarget(
       name: "QuickstartJobTests",
       dependencies: ["QuickstartJob", "Varve", "VarveEngine"],
-      swiftSettings: testSettings
+      swiftSettings: plainTestSettings
     ),
     .testTarget(
       name: "VarveTestingTests",
       dependencies: ["VarveTesting", "Varve", "EngineTestSupport"],
-      swiftSettings: testSettings
+      swiftSettings: plainTestSettings
     ),
     .testTarget(
       name: "StyleTests",
-      swiftSettings: testSettings
+      swiftSettings: plainTestSettings
     ),
   ]
 )

@@ -4,6 +4,7 @@ import Synchronization
 import Testing
 import Varve
 import VarveEngine
+import VarveTestSupport
 
 /// How a database is opened, closed, copied, and what happens to a damaged one.
 struct OpeningTests {

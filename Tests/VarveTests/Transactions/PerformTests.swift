@@ -1,6 +1,7 @@
 import Synchronization
 import Testing
 import Varve
+import VarveTestSupport
 
 /// Transactions of tasks: `perform`, and the asynchronous forms of `read` and `write`.
 struct PerformTests {

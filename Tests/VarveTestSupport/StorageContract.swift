@@ -1,16 +1,12 @@
-import EngineTestSupport
-import Testing
-import VarveTestSupport
-
-@testable import Varve
+public import Varve
 
 /// What the suites of the door's contract share.
-enum Contract {
+public enum Contract {
   /// Bytes of a text.
-  static func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
+  public static func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
 
   /// A storage of a kind with one family, which is called "f".
-  static func open(_ kind: StorageKind) throws -> (StorageSite, any StorageBackend, StorageFamily) {
+  public static func open(_ kind: StorageKind) throws -> (StorageSite, any StorageBackend, StorageFamily) {
     let site = try StorageSite(kind)
     let backend = try site.open()
     return (site, backend, try backend.createFamily("f", options: StorageFamilyOptions()))
@@ -18,7 +14,7 @@ enum Contract {
 
   /// Commits what `body` puts into a batch.
   @discardableResult
-  static func commit(
+  public static func commit(
     _ backend: any StorageBackend, check: StorageCheck? = nil, durability: StorageDurability = .process,
     _ body: (inout StorageBatch) -> Void
   ) throws -> any StorageTicket {
@@ -30,7 +26,7 @@ enum Contract {
   }
 
   /// The rows of a range, page after page. Throws where a page is not what the door promises.
-  static func rows(
+  public static func rows(
     _ snapshot: any StorageSnapshot, _ family: StorageFamily, _ range: StorageRange = StorageRange(),
     isReverse: Bool = false, keysOnly: Bool = false, byteLimit: Int = 1 << 20, rowLimit: Int = 1 << 20
   ) throws -> [Pair] {
@@ -54,12 +50,12 @@ enum Contract {
   }
 
   /// All rows as they are now.
-  static func content(_ backend: any StorageBackend, _ family: StorageFamily) throws -> [Pair] {
+  public static func content(_ backend: any StorageBackend, _ family: StorageFamily) throws -> [Pair] {
     try rows(try backend.snapshot(), family)
   }
 
   /// The class of the error that `body` throws; nil where it throws none.
-  static func code(_ body: () throws -> Void) -> DatabaseError.Code? {
+  public static func code(_ body: () throws -> Void) -> DatabaseError.Code? {
     do {
       try body()
       return nil
@@ -70,22 +66,29 @@ enum Contract {
 }
 
 /// A row.
-struct Pair: Hashable, CustomStringConvertible {
-  let key: [UInt8]
-  let value: [UInt8]
+public struct Pair: Hashable, CustomStringConvertible {
+  /// Its key.
+  public let key: [UInt8]
+  /// Its value.
+  public let value: [UInt8]
 
-  init(_ key: [UInt8], _ value: [UInt8]) {
+  /// A row of bytes.
+  public init(_ key: [UInt8], _ value: [UInt8]) {
     self.key = key
     self.value = value
   }
 
-  init(_ key: String, _ value: String) { self.init(Contract.bytes(key), Contract.bytes(value)) }
+  /// A row of texts.
+  public init(_ key: String, _ value: String) { self.init(Contract.bytes(key), Contract.bytes(value)) }
 
-  var description: String { "\(key): \(value.count > 40 ? "\(value.count) bytes" : "\(value)")" }
+  /// For messages.
+  public var description: String { "\(key): \(value.count > 40 ? "\(value.count) bytes" : "\(value)")" }
 }
 
 /// A storage did not do what the door promises.
-struct ContractBroken: Error, CustomStringConvertible {
-  let description: String
-  init(_ description: String) { self.description = description }
+public struct ContractBroken: Error, CustomStringConvertible {
+  /// What it did instead.
+  public let description: String
+  /// With what it did instead.
+  public init(_ description: String) { self.description = description }
 }

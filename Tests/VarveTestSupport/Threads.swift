@@ -1,23 +1,21 @@
 import Foundation
 import Synchronization
-import Testing
 
 /// Threads of a test, each of which runs the same body with a number of its own.
-enum Threads {
-  /// Runs `body` on so many threads at once, and returns when all have ended. What it throws is an issue.
-  static func run(_ count: Int, _ body: @escaping @Sendable (Int) throws -> Void) { start(count, body).join() }
-
+public enum Threads {
   /// Begins to run `body` on so many threads at once.
-  static func start(_ count: Int = 1, _ body: @escaping @Sendable (Int) throws -> Void) -> Started {
+  public static func start(_ count: Int = 1, _ body: @escaping @Sendable (Int) throws -> Void) -> Started {
     let started = Started()
     for index in 0..<count { started.add("thread \(index)") { try body(index) } }
     return started
   }
 
-  /// Threads that run. To be joined.
-  final class Started: Sendable {
+  /// Threads that run. To be waited for.
+  public final class Started: Sendable {
     private let group = DispatchGroup()
     private let errors = Mutex<[String]>([])
+
+    fileprivate init() {}
 
     fileprivate func add(_ name: String, _ body: @escaping @Sendable () throws -> Void) {
       group.enter()
@@ -29,10 +27,10 @@ enum Threads {
       thread.start()
     }
 
-    /// Returns when all have ended. What they threw is an issue.
-    func join() {
+    /// Waits until all have ended, and returns what they threw.
+    public func errorsAtEnd() -> [String] {
       group.wait()
-      #expect(errors.withLock { $0 } == [])
+      return errors.withLock { $0 }
     }
   }
 }

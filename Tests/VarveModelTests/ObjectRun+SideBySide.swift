@@ -30,10 +30,11 @@ extension ObjectRun {
     }
     let seed = random.next()
     let work = Work(database)
-    Threads.run(Self.threadCount) { thread in
+    let threads = Threads.start(Self.threadCount) { thread in
       var random = SeededRandom(seed: seed &+ UInt64(thread))
       for round in 0..<Self.roundCount { try work.transfer(thread, round, &random) }
     }
+    try expect(threads.errorsAtEnd(), [], "what the writers threw")
     // Four steps: so that the threads have their part of a run, and not most of it.
     counts[.concurrent] += Self.threadCount * Self.roundCount / 4
     if let problem = work.problem { throw ContractBroken(problem) }
