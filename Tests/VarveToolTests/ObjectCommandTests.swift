@@ -217,6 +217,16 @@ struct ObjectCommandTests {
 
   // MARK: - The catalog, and other processes
 
+  @Test func `the catalog says which collections were dropped`() throws {
+    try ObjectFixture.with(database) { database in
+      try database.write { tx in try tx.set("Emma", key: 1, in: "books") }
+      try database.dropCollection("books")
+    }
+    let lines = Tool.lines(try Tool.good(["dump", "catalog", database]))
+    #expect(lines.contains("collection id 1 was dropped: \"books\""))
+    #expect(!lines.contains { $0.hasPrefix("collection \"books\"") })
+  }
+
   @Test func `every row of the catalog is readable`() throws {
     try ObjectFixture.makeBooks(database)
     try ObjectFixture.with(database) { database in
@@ -228,7 +238,7 @@ struct ObjectCommandTests {
     #expect(lines.contains("collection \"books\": id 1, keys string, coder binary, storage shared"))
     #expect(lines.contains("next collection id: 2") && lines.contains("next extension number: 3"))
     #expect(lines.contains("first row id that is not reserved: 65537"))
-    #expect(lines.contains("additions of collections and versions: 1"))
+    #expect(lines.contains("changes of collections and versions: 1"))
     #expect(lines.contains { $0.hasPrefix("shape ") && $0.hasSuffix(": {\"pages\", \"by\"}") })
     #expect(lines.contains("extension \"counter \\\"1\\\"\": number 1, ready, layout 1, version \"v\""))
     #expect(

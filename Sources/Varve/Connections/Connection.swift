@@ -91,7 +91,7 @@ public final class Connection: Sendable {
     if core.options.follows { try core.catalog.refresh(snapshot) }
     if let arrived, !core.options.follows {
       cache.advance(arrived) { [core] name in
-        core.catalog.collection(name).map { ($0.record.id, $0.prefix) }
+        core.catalog.collection(name, at: snapshot.version).map { ($0.record.id, $0.prefix) }
       }
     } else {
       // Too much, or another process: nobody says what changed.
