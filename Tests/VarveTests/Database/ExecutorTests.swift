@@ -5,7 +5,7 @@ import Testing
 @testable import Varve
 
 /// Threads of the database's own, on which tasks wait for the disk.
-@Suite(.timeLimit(.minutes(2))) struct ExecutorTests {
+@Suite(.timeLimit(.minutes(1))) struct ExecutorTests {
   @Test func `there are as many threads as jobs at a time, up to the limit, and the others follow in order`()
     async throws
   {
@@ -117,6 +117,8 @@ import Testing
     try await database.close()
   }
 
-  /// Lets other tasks go on until something has happened.
-  private static func yield(until condition: () -> Bool) async { while !condition() { await Task.yield() } }
+  /// Lets other tasks go on until something has happened, or the time of the suite is over.
+  private static func yield(until condition: () -> Bool) async {
+    while !condition(), !Task.isCancelled { await Task.yield() }
+  }
 }
