@@ -148,6 +148,21 @@ struct DroppingTests {
     try database.close()
   }
 
+  @Test func `what is written side by side with the drop of an empty one is in the one that there is then`() throws {
+    let database = try Self.database()
+    try fill(database)
+    try database.write { tx in _ = try tx.removeAll(in: "books") }
+    var attempts = 0
+    try database.writeConcurrently { tx in
+      attempts += 1
+      try tx.set("late", key: 11, in: "books")
+      if attempts == 1 { Threads.start { _ in _ = try database.dropCollection("books") }.join() }
+    }
+    #expect(attempts == 2)
+    #expect(try keys(database) == [11])
+    try database.close()
+  }
+
   @Test func `inside of a transaction it is refused`() async throws {
     let database = try Self.database()
     try fill(database)
