@@ -67,6 +67,8 @@ struct CrashDisk: Sendable {
     defer { numberNext += 1 }
     return numberNext
   }
+
+  mutating func leaveOutNumbers(before number: Int) { numberNext = max(numberNext, number) }
 }
 
 // MARK: Names

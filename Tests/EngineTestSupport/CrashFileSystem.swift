@@ -368,12 +368,18 @@ extension CrashFileSystem {
     _ operation: (State) -> CrashOperation, _ prepare: (inout State) throws(EngineError) -> (R, Action)
   ) throws(EngineError) {
     guard let observer = state.withLock({ $0.crashPoint == nil ? $0.observer : nil }) else { return }
-    let (described, effect) = try locked { (state) throws(EngineError) in
+    let (described, effect, numberNext) = try locked { (state) throws(EngineError) in
       var trial = state
-      return (operation(state), try prepare(&trial).1.effect)
+      let effect = try prepare(&trial).1.effect
+      return (operation(state), effect, trial.disk.numberNext)
     }
     observer(described) {
-      state.withLock { CrashPoint(operation: described, disk: $0.disk, effect: effect) }
+      state.withLock { state in
+        var disk = state.disk
+        // What of the effect survives has its number.
+        disk.leaveOutNumbers(before: numberNext)
+        return CrashPoint(operation: described, disk: disk, effect: effect)
+      }
     }
   }
 

@@ -39,8 +39,22 @@ final class Catalog: Sendable {
     var rowIDsReserved: UInt64 = 1
 
     func collection(_ name: String, at version: CommitVersion) -> CollectionInfo? {
-      if !dropped.isEmpty, let former = dropped[name]?.first(where: { version < $0.end }) { return former.info }
+      if !dropped.isEmpty, let former = dropped[name], let last = former.last, version < last.end {
+        return former.first { version < $0.end }?.info
+      }
       return collections[name]
+    }
+
+    /// What the program says of a collection as it is read from the catalog. Where another process has dropped the one
+    /// that it knew, and made another of that name, what was said may not hold for this: then whoever uses it is told so.
+    mutating func definition(of name: String, _ record: CollectionRecord) -> CollectionDefinition? {
+      guard let definition = definitions[name], let known = collections[name], known.record.id != record.id else {
+        return definitions[name]
+      }
+      if definition.isProvisional { definitions[name] = nil }
+      guard !definition.isProvisional, let coder = CoderKind(rawValue: record.coder) else { return nil }
+      do { try definition.check(record, coder) } catch { return nil }
+      return definition
     }
   }
 
@@ -67,6 +81,8 @@ final class Catalog: Sendable {
 
   /// How many row ids one commit reserves.
   static let rowIDRange: UInt64 = 1 << 16
+  /// None is reserved from here on: what says so is damaged.
+  static let rowIDMaximum = UInt64.max - 4 * rowIDRange
 
   init(backend: any StorageBackend, families: Families, definitions: [String: CollectionDefinition]) {
     self.backend = backend
@@ -99,7 +115,9 @@ final class Catalog: Sendable {
     var shapes = ShapeTable(next: try number(CatalogKey.nextShape, snapshot) ?? 1)
     let firstVersion = try number(CatalogKey.nextVersion, snapshot) ?? 1
     for (suffix, value) in try entries(CatalogKey.shapes, snapshot) {
-      guard let number = BigEndian.number(suffix, as: UInt32.self) else { throw Self.damaged("a shape's number") }
+      guard let number = BigEndian.number(suffix, as: UInt32.self), number < .max else {
+        throw Self.damaged("a shape's number")
+      }
       try shapes.add(value, number)
     }
     let droppedNames = try loadDroppedNames(snapshot)
@@ -108,13 +126,20 @@ final class Catalog: Sendable {
     guard names.count == records.count else { throw Self.damaged("two collections have the same id") }
     let nextCollection = try number(CatalogKey.nextCollection, snapshot) ?? 1
     let generation = try number(CatalogKey.generation, snapshot) ?? 0
+    let rowIDsReserved: UInt64 = reserved.flatMap { BigEndian.number($0) } ?? 1
+    // Each has a next one.
+    let numbers = [firstVersion, nextCollection, generation] + names.keys + versions.values.flatMap(\.keys)
+    guard !numbers.contains(.max), rowIDsReserved < Self.rowIDMaximum else {
+      throw Self.damaged("a number is the largest that there can be")
+    }
     try state.withLock { state in
       // Of two who read it again, the one that saw less may come last.
       guard generation >= state.generation else { return }
       // A definition may have come while the records were read.
       var collections: [String: CollectionInfo] = [:]
       for (name, record) in records {
-        collections[name] = try makeInfo(name, record, state.definitions[name], versions[record.id] ?? [:])
+        let definition = state.definition(of: name, record)
+        collections[name] = try makeInfo(name, record, definition, versions[record.id] ?? [:])
       }
       // Another process has dropped them.
       for (name, info) in state.collections where records[name]?.id != info.record.id {
@@ -125,7 +150,7 @@ final class Catalog: Sendable {
       state.droppedNames = droppedNames
       state.shapes = shapes
       state.firstVersion = firstVersion
-      state.rowIDsReserved = reserved.flatMap { BigEndian.number($0) } ?? 1
+      state.rowIDsReserved = rowIDsReserved
       state.nextRowID = max(state.nextRowID, state.rowIDsReserved)
       state.nextCollection = nextCollection
       state.generation = generation
@@ -225,6 +250,18 @@ final class Catalog: Sendable {
     }
   }
 
+  /// Gives a collection a definition. Makes none: throws `.snapshotTooOld` where this one was dropped.
+  func define(_ found: CollectionInfo, _ definition: CollectionDefinition) throws -> CollectionInfo {
+    try state.withLock { state in
+      guard let known = state.collections[found.name], known.record.id == found.record.id else {
+        throw DatabaseError(
+          .snapshotTooOld, "the collection was dropped behind this instant, and this store had not used it before",
+          collection: found.name)
+      }
+      return try define(known, definition, &state)
+    }
+  }
+
   /// Adds a definition that comes late. Throws `.alreadyDefined`: of two that come at the same time to one of them.
   func define(_ definition: CollectionDefinition) throws {
     let name = definition.name
@@ -310,7 +347,9 @@ final class Catalog: Sendable {
       batch.delete(info.countKey, in: families.counts)
       noteChange(&batch, &state)
       let end = try backend.commit(batch, check: nil, durability: .process).version
-      state.dropped[info.name, default: []].append(Dropped(info: info, end: end))
+      // Somebody may have defined it since it was looked for.
+      let known = state.collections[info.name] ?? info
+      state.dropped[info.name, default: []].append(Dropped(info: known, end: end))
       state.droppedNames[id] = info.name
       state.names[id] = nil
       state.collections[info.name] = nil

@@ -45,8 +45,10 @@ struct FeedPosition: Hashable, Sendable {
 struct MissedChanges {
   enum Change {
     case everythingRemoved
-    /// All rows of a collection. Also for each change of one that was dropped since.
+    /// All rows of a collection. Also where rows of one were changed that was dropped since.
     case removed(String)
+    /// Was told with another. Steps are counted as the entry has them, whatever was dropped since.
+    case toldAlready
     /// By the key in the collection's families.
     case row(CollectionInfo, [UInt8])
   }
@@ -128,7 +130,8 @@ struct MissedChanges {
         guard let name = catalog.name(of: collection.id) else {
           throw FeedEntry.damaged("the catalog has no collection \(collection.id)")
         }
-        changes.append(.removed(name))
+        let clearing = collection.isCleared && !entry.isEverythingCleared ? 1 : 0
+        for step in 0..<(clearing + collection.rows.count) { changes.append(step == 0 ? .removed(name) : .toldAlready) }
         continue
       }
       // What removed everything has removed this, too.

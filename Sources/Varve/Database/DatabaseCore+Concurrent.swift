@@ -15,7 +15,7 @@ extension DatabaseCore {
     defer { leave() }
     try requireWritable()
     for _ in 0..<Self.concurrentAttempts {
-      let attempt = try begun(terms, body)
+      guard let attempt = try begun(terms, body) else { continue }
       do {
         try writer.acquire(terms.label, timeout: options.writerTimeout)
       } catch {
@@ -42,7 +42,7 @@ extension DatabaseCore {
     try requireWritable()
     for _ in 0..<Self.concurrentAttempts {
       try Task.checkCancellation()
-      let attempt = try await run(isInline: backend.isInMemory) { try begun(terms, body) }
+      guard let attempt = try await run(isInline: backend.isInMemory, { try begun(terms, body) }) else { continue }
       do {
         try await writer.acquire(terms.label, timeout: options.writerTimeout)
       } catch {
@@ -70,14 +70,16 @@ extension DatabaseCore {
     let result: Result
   }
 
+  /// Nil: its instant was overtaken while it ran.
   private func begun<Result>(
     _ terms: WriteTerms, _ body: (WriteTransaction) throws -> Result
-  ) throws -> Attempt<Result> {
+  ) throws -> Attempt<Result>? {
     let transaction = try beginConcurrent(terms)
     do {
       return Attempt(transaction: transaction, result: try ThreadFrame.run(transaction, body))
     } catch {
       rollBack(transaction)
+      if let error = error as? DatabaseError, error.code == .snapshotTooOld { return nil }
       throw error
     }
   }
@@ -102,6 +104,10 @@ extension DatabaseCore {
       rollBack(transaction)
       return nil
     }
+    guard hasItsCollections(transaction) else {
+      rollBack(transaction)
+      return nil
+    }
     do {
       // Rolled back by its closure: done, and nothing to commit.
       return try apply(transaction, terms) ?? AppliedCommit(number: nil, ticket: nil, completions: [])
@@ -112,5 +118,11 @@ extension DatabaseCore {
       rollBack(transaction)
       throw error
     }
+  }
+
+  /// Whether every collection that it has written to is still there. One that it has made itself has nothing in it that
+  /// a drop would have met.
+  private func hasItsCollections(_ transaction: WriteTransaction) -> Bool {
+    transaction.changes.collections.keys.allSatisfy { catalog.collection($0) != nil }
   }
 }

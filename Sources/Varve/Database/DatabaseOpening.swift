@@ -66,7 +66,9 @@ struct DatabaseOpening {
     for family in try backend.families() {
       if let number = ExtensionRecord.number(ofFamily: family.name), !numbers.contains(number) {
         try backend.dropFamily(family)
-      } else if let number = CollectionRecord.number(ofFamily: family.name), dropped.contains(number) {
+      } else if let number = CollectionRecord.number(ofFamily: family.name), dropped.contains(number),
+        catalog.collection(number) == nil
+      {
         try backend.dropFamily(family)
       }
     }

@@ -30,6 +30,19 @@ struct DatabaseReplacement {
     self.clock = clock
   }
 
+  /// Runs `body` while nobody else replaces this database, or ends what a crash has cut short. Throws `.storage` where
+  /// somebody does.
+  func exclusively<Result>(_ body: () throws -> Result) throws -> Result {
+    let name = path + ".replacing"
+    let lock: any FileLock
+    do { lock = try fileSystem.lock(name) } catch { throw DatabaseError(error) }
+    defer {
+      try? fileSystem.remove(name)
+      lock.release()
+    }
+    return try body()
+  }
+
   /// Does it, and returns what the damaged database is called now.
   func run(saves: Bool) throws -> String {
     do {
@@ -47,12 +60,26 @@ struct DatabaseReplacement {
 
   /// Ends what a crash has cut short between its two renames.
   func finish() throws {
-    do throws(EngineError) {
-      guard try fileSystem.attributes(path) == nil, try fileSystem.attributes(replacement) != nil else { return }
-      try fileSystem.rename(replacement, to: path)
-      try fileSystem.syncDirectory(parent)
-    } catch {
-      throw DatabaseError(error)
+    guard try isUnfinished else { return }
+    try exclusively {
+      guard try isUnfinished else { return }
+      do throws(EngineError) {
+        try fileSystem.rename(replacement, to: path)
+        try fileSystem.syncDirectory(parent)
+      } catch {
+        throw DatabaseError(error)
+      }
+    }
+  }
+
+  private var isUnfinished: Bool {
+    get throws {
+      do throws(EngineError) {
+        guard try fileSystem.attributes(path) == nil else { return false }
+        return try fileSystem.attributes(replacement) != nil
+      } catch {
+        throw DatabaseError(error)
+      }
     }
   }
 
@@ -113,10 +140,16 @@ struct DatabaseReplacement {
   }
 
   private func moveAside() throws(EngineError) -> String {
-    var number = 1
-    while try fileSystem.attributes("\(path).\(number).corrupt") != nil { number += 1 }
-    let aside = "\(path).\(number).corrupt"
-    try fileSystem.rename(path, to: aside)
-    return aside
+    do throws(EngineError) {
+      var number = 1
+      while try fileSystem.attributes("\(path).\(number).corrupt") != nil { number += 1 }
+      let aside = "\(path).\(number).corrupt"
+      try fileSystem.rename(path, to: aside)
+      return aside
+    } catch {
+      // Or the next open that finds nothing at the path would put it there.
+      leftover("replacement").discard()
+      throw error
+    }
   }
 }

@@ -30,6 +30,15 @@ struct DiskOpening {
     do {
       return try open()
     } catch let error as DatabaseError where error.code == .corruption && mayWrite && options.onCorruption != .fail {
+      return try replacement.exclusively { try replace(with: replacement) }
+    }
+  }
+
+  private func replace(with replacement: DatabaseReplacement) throws -> DatabaseCore {
+    do {
+      // Somebody else may have replaced it since.
+      return try open()
+    } catch let error as DatabaseError where error.code == .corruption {
       let aside = try replacement.run(saves: options.onCorruption == .salvage)
       DatabaseLog.replaced(path: path, aside: aside, saves: options.onCorruption == .salvage, error)
       return try open()

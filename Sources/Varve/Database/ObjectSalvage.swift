@@ -116,19 +116,32 @@ final class ObjectSalvage {
       switch key.first {
       case CatalogKey.extensions[0], CatalogKey.settings[0]: return nil
       case CatalogKey.collections[0]: return try hasItsRows(key, value.copied, source) ? value.copied : nil
+      case CatalogKey.dropped[0]:
+        // Only the feed wanted the name.
+        note(BigEndian.number(Array(key.dropFirst()), as: UInt32.self), in: \.collection)
+        return nil
       case CatalogKey.shapes[0]:
-        note(BigEndian.number(Array(key.dropFirst()), as: UInt32.self), in: \.shape)
+        guard let number = BigEndian.number(Array(key.dropFirst()), as: UInt32.self), number < .max else { return nil }
+        note(number, in: \.shape)
         return value.copied
-      default: return value.copied
+      default: return isFull(key, value.copied) ? nil : value.copied
       }
     }
+  }
+
+  /// Whether it is a number that leaves no next one: a damaged one, and what is next is found in what there is.
+  private func isFull(_ key: [UInt8], _ value: [UInt8]) -> Bool {
+    if key.first == CatalogKey.versions[0] { return BigEndian.number(key, at: 5, as: UInt32.self) == .max }
+    if key == CatalogKey.rowIDs { return BigEndian.number(value, as: UInt64.self) ?? 0 >= Catalog.rowIDMaximum }
+    return key.count == 1 && BigEndian.number(value, as: UInt32.self) == .max
   }
 
   /// Whether what a collection's record says of its families is so: of those whose families can't be told nothing is
   /// left, and their names are free.
   private func hasItsRows(_ key: [UInt8], _ value: [UInt8], _ source: Engine) throws -> Bool {
     let name = String(decoding: key.dropFirst(), as: UTF8.self)
-    guard let record = try? CollectionRecord(value, name: name) else { return false }
+    guard let record = try? CollectionRecord(value, name: name), record.id < .max else { return false }
+    note(record.id, in: \.collection)
     let isThere = !record.isOwn || source.families.contains { $0.name == record.familyName("objects") }
     if isThere { collections.insert(record.id) }
     return isThere
@@ -179,7 +192,7 @@ final class ObjectSalvage {
   ) throws -> [UInt8]? {
     guard let (found, offset) = try? RowHeader.read(value) else { return nil }
     var header = found
-    if header.id.number < .max { highest.row = max(highest.row, header.id.number) }
+    if header.id.number < Catalog.rowIDMaximum - Catalog.rowIDRange { highest.row = max(highest.row, header.id.number) }
     note(header.version, in: \.version)
     note(header.shape, in: \.shape)
     guard header.hasMetadata else { return value.copied }

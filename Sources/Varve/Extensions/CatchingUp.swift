@@ -76,7 +76,7 @@ struct CatchingUp<Definition: DatabaseExtension> {
       case .row(let info, let key) where definition.scope.contains(info.name):
         guard told.insert(info.walkKey(key)).inserted else { return true }
         try hearing.didMiss(info.key(of: key), row: try transaction.row(key, info))
-      case .removed, .row: break
+      case .removed, .row, .toldAlready: break
       }
       return true
     } catch {

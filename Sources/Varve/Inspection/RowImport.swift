@@ -15,6 +15,8 @@ public struct RowImport: Sendable {
   private let coding: InspectedCoding
   private let keyForm: KeyForm
   private let name: String
+  /// Its name may be another collection's one day.
+  private let id: UInt32
 
   /// Into a collection, which is made as `terms` say where it is missing.
   ///
@@ -28,14 +30,16 @@ public struct RowImport: Sendable {
     if let info = core.catalog.collection(collection) {
       if let terms { try Self.check(info, terms) }
       keyForm = KeyForm(info.record.keyType)
+      id = info.record.id
     } else {
       guard let terms else {
         throw DatabaseError(.notFound, "the database has no such collection", collection: collection)
       }
       keyForm = KeyForm(terms.keyType)
-      _ = try core.catalog.collection(
+      id = try core.catalog.collection(
         collection, definition: nil, keyType: terms.keyType, coder: terms.coder,
-        storage: terms.isOwn ? .own() : .shared)
+        storage: terms.isOwn ? .own() : .shared
+      ).record.id
     }
     coding = InspectedCoding(core.catalog)
   }
@@ -49,8 +53,8 @@ public struct RowImport: Sendable {
   }
 
   private func info() throws -> CollectionInfo {
-    guard let info = core.catalog.collection(name) else {
-      throw DatabaseError(.notFound, "the database has no such collection", collection: name)
+    guard let info = core.catalog.collection(name), info.record.id == id else {
+      throw DatabaseError(.notFound, "the collection was dropped", collection: name)
     }
     return info
   }

@@ -18,18 +18,22 @@ struct Migration<Format: StoreFormat>: Sendable {
 
   /// What one read has found.
   struct Found: Sendable {
+    /// Whose rows they are: its name may be another collection's by the next step.
+    var collection: UInt32?
     /// The rows to be rewritten.
     var keys: [[UInt8]] = []
     var examinedCount = 0
     /// Where the next one begins; nil: there are no more rows.
-    var next: [UInt8]?
+    var next: MigrationPosition?
   }
 
-  /// Looks for outdated rows from a key on.
-  func find(from position: [UInt8]?, _ tx: ReadTransaction) throws -> Found {
+  /// Looks for outdated rows from a key on; from the first where the collection is another one by now.
+  func find(from position: MigrationPosition?, _ tx: ReadTransaction) throws -> Found {
     var found = Found()
     guard let info = try door.collection(tx) else { return found }
-    let range = StorageRange(lower: position ?? info.range.lower, upper: info.range.upper)
+    found.collection = info.record.id
+    let first = position?.collection == info.record.id ? position?.key : nil
+    let range = StorageRange(lower: first ?? info.range.lower, upper: info.range.upper)
     var objects = tx.cursor(range, in: info.objects)
     var metadata = MetadataWalk(tx.cursor(range, in: info.metadata), isReverse: false)
     var size = 0
@@ -43,7 +47,7 @@ struct Migration<Format: StoreFormat>: Sendable {
       }
       let isFull = found.keys.count == Self.rowsMaximum || size >= Self.sizeMaximum
       if isFull || found.examinedCount == Self.examinedMaximum {
-        found.next = key + [0]
+        found.next = MigrationPosition(collection: info.record.id, key: key + [0])
         return found
       }
     }
@@ -51,10 +55,10 @@ struct Migration<Format: StoreFormat>: Sendable {
   }
 
   /// Rewrites those of the rows that are still there and still outdated. Returns how many.
-  func rewrite(_ keys: [[UInt8]], _ tx: WriteTransaction) throws -> Int {
-    guard let info = try door.collection(tx) else { return 0 }
+  func rewrite(_ found: Found, _ tx: WriteTransaction) throws -> Int {
+    guard let info = try door.collection(tx), info.record.id == found.collection else { return 0 }
     var count = 0
-    for key in keys {
+    for key in found.keys {
       guard let row = try door.row(key, info, tx) else { continue }
       var bytes: [UInt8]?
       let isOutdated = try self.isOutdated(row) {
@@ -100,9 +104,20 @@ struct Migration<Format: StoreFormat>: Sendable {
   }
 }
 
+/// Where a migration goes on.
+struct MigrationPosition: Hashable, Sendable {
+  let collection: UInt32
+  let key: [UInt8]
+
+  /// Whether it is behind another of the same collection.
+  func isBehind(_ other: MigrationPosition?) -> Bool {
+    other.map { $0.collection != collection || ByteOrder.precedes($0.key, key) } ?? true
+  }
+}
+
 /// How far a migration is.
 struct MigrationState {
-  private(set) var position: [UInt8]?
+  private(set) var position: MigrationPosition?
   private(set) var isDone = false
   private(set) var rewritten = 0
   private(set) var progress: BuildProgress
@@ -111,7 +126,7 @@ struct MigrationState {
 
   mutating func advance<Format>(_ found: Migration<Format>.Found, rewritten count: Int) {
     // A step that went back, or stayed, would never end.
-    assert(found.next.map { ByteOrder.precedes(position ?? [], $0) } ?? true, "a migration goes forwards")
+    assert(found.next.map { $0.isBehind(position) } ?? true, "a migration goes forwards")
     position = found.next
     isDone = found.next == nil
     rewritten += count

@@ -35,13 +35,7 @@ struct RowDoor<Kind: RowKind>: Sendable {
   private func known(_ tx: ReadTransaction) throws -> CollectionInfo? {
     try check(tx)
     guard let found = try tx.knownInfo(name) else { return nil }
-    guard found.definition == nil else { return try checked(found) }
-    guard core.catalog.collection(name)?.record.id == found.record.id else {
-      throw DatabaseError(
-        .snapshotTooOld, "the collection was dropped behind this instant, and this store had not used it before",
-        collection: name)
-    }
-    return try define(found)
+    return found.definition == nil ? try define(found) : try checked(found)
   }
 
   func key(_ id: Kind.Identifier, _ info: CollectionInfo) throws -> [UInt8] {
@@ -58,6 +52,7 @@ struct RowDoor<Kind: RowKind>: Sendable {
   private func define(_ found: CollectionInfo?) throws -> CollectionInfo {
     var definition = try Kind.definition(name, found, core.options)
     definition.isProvisional = Kind.adoptsDefinitions
+    if let found { return try checked(try core.catalog.define(found, definition)) }
     return try checked(
       try core.catalog.collection(
         name, definition: definition, keyType: definition.keyTypeName, coder: definition.coder))

@@ -23,7 +23,7 @@ extension Store {
       let found = try await database.read { tx in try migration.find(from: position, tx) }
       let rewritten =
         found.keys.isEmpty
-        ? 0 : try await database.write(label: "migrate") { tx in try migration.rewrite(found.keys, tx) }
+        ? 0 : try await database.write(label: "migrate") { tx in try migration.rewrite(found, tx) }
       state.advance(found, rewritten: rewritten)
       progress?(state.progress)
     }
@@ -43,7 +43,7 @@ extension Store {
       let found = try core.read { tx in try migration.find(from: state.position, tx) }
       let rewritten =
         found.keys.isEmpty
-        ? 0 : try core.write(WriteTerms(label: "migrate")) { tx in try migration.rewrite(found.keys, tx) }
+        ? 0 : try core.write(WriteTerms(label: "migrate")) { tx in try migration.rewrite(found, tx) }
       state.advance(found, rewritten: rewritten)
       progress?(state.progress)
     }

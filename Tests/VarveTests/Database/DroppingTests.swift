@@ -129,6 +129,32 @@ struct DroppingTests {
     try writer.close()
   }
 
+  @Test func `a follower goes on where one of another type of keys takes the name`() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    var definition = DatabaseDefinition()
+    try definition.add(CollectionDefinition("books", String.self, key: Int.self))
+    let writer = try Database.open(at: path)
+    try fill(writer)
+    try writer.write { tx in _ = try tx.write(Item(id: "a", count: 1)) }
+    try fill(writer, "others")
+    var options = DatabaseOptions()
+    options.follows = true
+    let follower = try Database.open(at: path, definition: definition, options: options)
+    #expect(try follower.read { tx in try tx.read("a", as: Item.self)?.count } == 1)
+    #expect(try keys(follower) == Array(0..<10))
+    for name in ["books", Item.collection] {
+      #expect(try writer.dropCollection(name))
+      try writer.write { tx in try tx.set("new", key: true, in: name) }
+    }
+    #expect(try keys(follower, "others") == Array(0..<10))
+    #expect(try follower.read { tx in try tx.object(String.self, key: true, in: "books") } == "new")
+    #expect(errorCode { _ = try follower.read { tx in try tx.read("a", as: Item.self) } } != nil)
+    #expect(try keys(follower, "others") == Array(0..<10))
+    try follower.close()
+    try writer.close()
+  }
+
   // MARK: - Writers
 
   @Test func `a write side by side that has seen it is tried again`() throws {
@@ -160,6 +186,44 @@ struct DroppingTests {
     }
     #expect(attempts == 2)
     #expect(try keys(database) == [11])
+    try database.close()
+  }
+
+  @Test func `what is written side by side to one that it made, and that is dropped meanwhile, is not lost`() throws {
+    let database = try Database.inMemory()
+    var attempts = 0
+    try database.writeConcurrently { tx in
+      attempts += 1
+      try tx.set("late", key: 11, in: "books")
+      if attempts == 1 {
+        Threads.start { _ in _ = try database.dropCollection("books") }.join()
+      }
+    }
+    #expect(attempts == 2)
+    #expect(try keys(database) == [11])
+    try database.close()
+  }
+
+  @Test func `a store that had not been used makes nothing at an instant from before the drop`() throws {
+    let database = try Database.inMemory()
+    try database.write { tx in try tx.set(Item(id: "a", count: 1), key: "a", in: Item.collection) }
+    let connection = database.connection()
+    try connection.beginLongLivedRead()
+    #expect(try database.dropCollection(Item.collection))
+    #expect(errorCode { try connection.read { tx in _ = try tx.read("a", as: Item.self) } } == .snapshotTooOld)
+    #expect(database.core.catalog.collection(Item.collection) == nil)
+    // Side by side it is an instant that was overtaken.
+    connection.endLongLivedRead()
+    var found: [Int?] = []
+    try database.write { tx in try tx.set(Item(id: "a", count: 1), key: "a", in: Item.collection) }
+    try database.writeConcurrently { tx in
+      if found.isEmpty {
+        Threads.start { _ in _ = try database.dropCollection(Item.collection) }.join()
+      }
+      found.append(nil)
+      found[found.count - 1] = try tx.read("a", as: Item.self)?.count
+    }
+    #expect(found == [nil, nil])
     try database.close()
   }
 

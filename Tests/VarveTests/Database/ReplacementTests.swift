@@ -230,6 +230,19 @@ struct ReplacementTests {
     #expect(try names() == ["db"])
   }
 
+  @Test func `while somebody replaces it, others are told so, and replace nothing`() throws {
+    try fill(path)
+    try damageManifest()
+    let replacement = DatabaseReplacement(path: path, options: EngineOptions(), clock: .system)
+    try replacement.exclusively {
+      #expect(errorCode { _ = try open(.salvage) } == .storage)
+      #expect(errorCode { _ = try open(.renameAside) } == .storage)
+    }
+    #expect(try names() == ["db"])
+    #expect(try keys(try open(.salvage)) == Array(0..<10))
+    #expect(try names() == ["db", "db.1.corrupt"])
+  }
+
   // MARK: - Followers of the changes
 
   @Test(arguments: [CorruptionPolicy.renameAside, .salvage])

@@ -236,6 +236,35 @@ struct CatchUpTests {
     }
   }
 
+  @Test func `a collection that is dropped between two steps takes no other's rows out of the catch-up`() throws {
+    try begin { database in
+      try database.write { tx in
+        // Of the lower number, and in the same commit.
+        for key in 0..<500 { try tx.set("a", key: key, in: "first") }
+      }
+      try database.write { tx in
+        for key in 0..<500 { try tx.set("b", key: key, in: "first") }
+        for key in 0..<3_000 { try tx.set("changed", key: key, in: "notes") }
+      }
+    }
+    try with { database in
+      let dropped = Mutex(false)
+      let lengths = Lengths()
+      let handle = try database.register(lengths, as: "lengths") { _ in
+        guard
+          !dropped.withLock({ isDropped in
+            defer { isDropped = true }
+            return isDropped
+          })
+        else { return }
+        do { try database.dropCollection("first") } catch { Issue.record(error) }
+      }
+      #expect(dropped.withLock { $0 })
+      try expectRight(database, handle)
+      #expect(try database.read { tx in try tx[handle].all().count } == 3_000)
+    }
+  }
+
   @Test func `the removal of everything is followed`() throws {
     try begin { database in
       try database.write { tx in

@@ -211,6 +211,36 @@ struct MigrationTests {
     #expect(try await store.migrate() == 0)
   }
 
+  @Test func `a collection that takes the name of the one that is migrated is migrated alone`() async throws {
+    let backend = try Self.filled(2_500)
+    let open = OpenDatabase(try backend.open(), nil)
+    let store = Store<Middle>(in: open.database)
+    let made = Mutex(false)
+    let rewritten = try await store.migrate { _ in
+      guard
+        made.withLock({ isMade in
+          defer { isMade = true }
+          return !isMade
+        })
+      else { return }
+      do {
+        try otherThread {
+          // Others come to stand between the two in the families that they share.
+          try open.writing { tx in for key in 0..<50 { try tx.set("\(key)", key: key, in: "between") } }
+          try open.database.dropCollection("things")
+          try open.writing { tx in for id in 0..<20 { try store.persist(Middle.Instance(id: id, text: "new"), in: tx) }
+          }
+        }
+      } catch { Issue.record(error) }
+    }
+    #expect(made.withLock { $0 })
+    #expect(rewritten == 1_000, "one step, and none of the rows that came behind it")
+    #expect(try await store.count == 20)
+    try open.reading { tx throws in
+      for key in 0..<50 { #expect(try tx.object(String.self, key: key, in: "between") == "\(key)") }
+    }
+  }
+
   @Test func `an older program that writes between the look and the rewriting is not undone either`() async throws {
     let backend = try Self.filled(6)
     let open = OpenDatabase(try backend.open(), nil)
