@@ -227,6 +227,26 @@ struct DroppingTests {
     try database.close()
   }
 
+  @Test func `who has found nothing in it side by side meets the one that takes its name`() throws {
+    let database = try Self.database()
+    try fill(database)
+    var found: [String?] = []
+    try database.writeConcurrently { tx in
+      let row = try tx.object(String.self, key: 100, in: "books")
+      if found.isEmpty {
+        Threads.start { _ in
+          _ = try database.dropCollection("books")
+          try database.write { tx in try tx.set("new", key: 100, in: "books") }
+        }.join()
+      }
+      found.append(row)
+      try tx.set(row ?? "nothing", key: 1, in: "answers")
+    }
+    #expect(found.first == .some(nil) && found.last == "new")
+    #expect(try database.read { tx in try tx.object(String.self, key: 1, in: "answers") } == "new")
+    try database.close()
+  }
+
   @Test func `inside of a transaction it is refused`() async throws {
     let database = try Self.database()
     try fill(database)
