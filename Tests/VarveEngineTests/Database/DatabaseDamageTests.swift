@@ -388,4 +388,26 @@ struct DatabaseDamageTests {
     #expect(refused > 0 && whole > 0)
     Self.expectNone(failures)
   }
+
+  @Test func `a MANIFEST that lost the edits of its first life is damage, also where all rows are in the log`() throws {
+    let fileSystem = MemoryFileSystem()
+    let engine = try Engine.open(at: "/db", environment: DirectoryImage.environment(fileSystem))
+    try engine.put([1], [2])
+    try engine.close()
+    let name = try #require(try fileSystem.list("/db").first { $0.hasPrefix("MANIFEST-") })
+    let image = try DirectoryImage(fileSystem, at: "/db")
+    let bytes = try #require(image.files[name])
+    for length in 0..<bytes.count {
+      var cut = image
+      cut.files[name] = Array(bytes[..<length])
+      let copy = try cut.makeFileSystem()
+      do throws(EngineError) {
+        let engine = try Engine.open(at: DirectoryImage.directory, environment: DirectoryImage.environment(copy))
+        #expect(try engine.get([1]) == [2], "cut to \(length)")
+        try engine.close()
+      } catch {
+        #expect(error.code == .corruption, "cut to \(length)")
+      }
+    }
+  }
 }
