@@ -45,6 +45,11 @@ final class Catalog: Sendable {
       return collections[name]
     }
 
+    /// The names of collections that were dropped behind an instant, as far as is known.
+    func names(droppedBehind version: CommitVersion) -> [String] {
+      dropped.compactMap { name, former in former.last.map { version < $0.end } == true ? name : nil }
+    }
+
     /// What the program says of a collection as it is read from the catalog. Where another process has dropped the one
     /// that it knew, and made another of that name, what was said may not hold for this: then whoever uses it is told so.
     mutating func definition(of name: String, _ record: CollectionRecord) -> CollectionDefinition? {
@@ -60,8 +65,8 @@ final class Catalog: Sendable {
 
   private struct Dropped {
     let info: CollectionInfo
-    /// The first instant that does not have it.
-    let end: CommitVersion
+    /// An instant that does not have it; the first one, unless another process has dropped it.
+    var end: CommitVersion
   }
 
   let backend: any StorageBackend
@@ -95,7 +100,35 @@ final class Catalog: Sendable {
   /// Reads the catalog again where another process has added or dropped collections, or added versions of a format,
   /// since it was read. Shapes are looked for when a row has one: see `shape(_:)`.
   func refresh(_ snapshot: any StorageSnapshot) throws {
-    if state.withLock({ $0.generation }) < (try number(CatalogKey.generation, snapshot) ?? 0) { try load(snapshot) }
+    let (generation, names) = state.withLock { ($0.generation, $0.names(droppedBehind: snapshot.version)) }
+    if generation < (try number(CatalogKey.generation, snapshot) ?? 0) { return try load(snapshot) }
+    for name in names { try lookBack(name, snapshot) }
+  }
+
+  /// Corrects when a name went from one collection to the next, at an instant before the one that the catalog was read
+  /// at: another thread, with a later instant, has read it first.
+  private func lookBack(_ name: String, _ snapshot: any StorageSnapshot) throws {
+    guard let bytes = try snapshot.value(of: CatalogKey.collection(name), in: families.catalog) else { return }
+    let record = try CollectionRecord(bytes, name: name)
+    let versions = try loadVersions(snapshot)[record.id] ?? [:]
+    try state.withLock { state in
+      // Later collections have larger numbers.
+      guard var former = state.dropped[name], let given = state.collection(name, at: snapshot.version),
+        given.record.id < record.id, let place = former.firstIndex(where: { snapshot.version < $0.end })
+      else { return }
+      let known = former.map(\.info.record.id) + [state.collections[name]?.record.id]
+      if !known.contains(record.id) {
+        let definition = state.definitions[name]
+        let info = try makeInfo(name, record, state.definition(of: name, record), versions)
+        state.definitions[name] = definition
+        let next = former[place...].firstIndex { $0.info.record.id > record.id } ?? former.endIndex
+        former.insert(Dropped(info: info, end: former[next - 1].end), at: next)
+      }
+      for index in former[place...].indices where former[index].info.record.id < record.id {
+        former[index].end = snapshot.version
+      }
+      state.dropped[name] = former
+    }
   }
 
   /// A number that the catalog keeps; nil where it has none.

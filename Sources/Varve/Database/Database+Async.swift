@@ -2,9 +2,9 @@
 /// writer while a task is suspended; `perform` is the door for that.
 ///
 /// What could wait runs on threads of the database's own, with the task-locals and the cancellation of the caller.
-/// What can't runs where it is called: a read of a database in memory, a write that finds the writer free, asks for
+/// What can't runs where it is called: a read of a database in memory, a write that has the writer, asks for
 /// no sync, and meets no storage that is behind with its work, and the look for one instance (`store.load(id)`,
-/// `Book.read(from: database).byKey(id)`) that memtables and cache answer.
+/// `Book.read(from: database).byKey(id)`) that memtables and cache answer. The writer itself is waited for suspended.
 extension Database {
   /// Reads one instant. Inside of `perform` it sees what that has written. Throws what `body` throws.
   public func read<Result: Sendable>(_ body: @Sendable (ReadTransaction) throws -> Result) async throws -> Result {
@@ -30,10 +30,12 @@ extension Database {
     defer { core.leave() }
     try core.requireWritable()
     try Task.checkCancellation()
-    let isFree = try core.writer.tryAcquire(label)
-    if !isFree { try await core.writer.acquire(label, timeout: core.options.writerTimeout) }
-    let isInline = (isFree || core.backend.isInMemory) && core.writesInline(terms)
-    let (result, commit) = try await core.run(isInline: isInline) { try core.runHoldingWriter(terms, body) }
+    if try !core.writer.tryAcquire(label) {
+      try await core.writer.acquire(label, timeout: core.options.writerTimeout)
+    }
+    let (result, commit) = try await core.run(isInline: core.writesInline(terms)) {
+      try core.runHoldingWriter(terms, body)
+    }
     try await commit?.waitSuspended(in: core)
     return result
   }

@@ -18,17 +18,23 @@ final class WriterQueue: Sendable {
     let since: ContinuousClock.Instant
   }
 
-  private struct Waiter {
-    let number: UInt64
-    let label: String?
-    let wake: @Sendable (Outcome) -> Void
-  }
-
   private struct State {
     var holder: Holder?
-    var waiters: [Waiter] = []
+    var waiters = WaiterLine()
     var nextNumber: UInt64 = 0
     var isClosed = false
+    /// When the timer goes off that ends waits of tasks. One does for all of them: of thousands of waits a second
+    /// hardly one comes to its end.
+    var timer: ContinuousClock.Instant?
+    var timerCount: UInt64 = 0
+
+    /// Sets the timer to `deadline` where it would go off later; nil where it need not be started.
+    mutating func setTimer(_ deadline: ContinuousClock.Instant?) -> ContinuousClock.Instant? {
+      guard let deadline, timer.map({ deadline < $0 }) ?? true else { return nil }
+      timer = deadline
+      timerCount += 1
+      return deadline
+    }
   }
 
   enum Outcome: Sendable {
@@ -42,6 +48,9 @@ final class WriterQueue: Sendable {
 
   /// How many wait.
   var waiterCount: Int { state.withLock { $0.waiters.count } }
+
+  /// How many timers were ever started.
+  var timerCount: UInt64 { state.withLock { $0.timerCount } }
 
   /// How many have ever waited, or come to.
   var arrivalCount: UInt64 { state.withLock { $0.nextNumber } }
@@ -80,13 +89,10 @@ final class WriterQueue: Sendable {
     let place = NumberBox(number)
     let outcome = await withTaskCancellationHandler {
       await withCheckedContinuation { (continuation: CheckedContinuation<Outcome, Never>) in
-        let number = enqueue(label) { continuation.resume(returning: $0) }
+        let number = enqueue(label, deadline: timeout.deadline) { continuation.resume(returning: $0) }
         // A cancellation before this finds no number; so it is looked for here again.
         place.set(number)
         if Task.isCancelled { giveUp(number, .canceled) }
-        DispatchQueue.global().asyncAfter(deadline: .now() + timeout.dispatchInterval) { [weak self] in
-          self?.giveUp(number, .timedOut)
-        }
       }
     } onCancel: {
       if let number = place.value { giveUp(number, .canceled) }
@@ -98,33 +104,55 @@ final class WriterQueue: Sendable {
   /// got it releases it.
   func acquire(_ label: String?, wake: @escaping @Sendable (Outcome) -> Void) { _ = enqueue(label, wake) }
 
-  private func enqueue(_ label: String?, _ wake: @escaping @Sendable (Outcome) -> Void) -> UInt64 {
-    let (number, atOnce): (UInt64, Outcome?) = state.withLock { state in
+  private func enqueue(
+    _ label: String?, deadline: ContinuousClock.Instant? = nil, _ wake: @escaping @Sendable (Outcome) -> Void
+  ) -> UInt64 {
+    let (number, atOnce, timer) = state.withLock { state -> (UInt64, Outcome?, ContinuousClock.Instant?) in
       state.nextNumber += 1
-      if state.isClosed { return (state.nextNumber, .closed) }
+      if state.isClosed { return (state.nextNumber, .closed, nil) }
       if state.holder == nil {
         state.holder = Holder(label: label, since: .now)
-        return (state.nextNumber, .granted)
+        return (state.nextNumber, .granted, nil)
       }
-      state.waiters.append(Waiter(number: state.nextNumber, label: label, wake: wake))
-      return (state.nextNumber, nil)
+      state.waiters.append(
+        WaiterLine.Waiter(number: state.nextNumber, label: label, deadline: deadline, wake: wake))
+      return (state.nextNumber, nil, state.setTimer(deadline))
     }
     if let atOnce { wake(atOnce) }
+    if let timer { startTimer(timer) }
     return number
   }
+
+  // MARK: - Giving up
 
   private enum Reason { case timedOut, canceled }
 
   private func giveUp(_ number: UInt64, _ reason: Reason) {
-    let woken: (Waiter, Outcome)? = state.withLock { state in
-      guard let index = state.waiters.firstIndex(where: { $0.number == number }), let holder = state.holder else {
-        return nil
-      }
-      let waiter = state.waiters.remove(at: index)
-      return (waiter, reason == .canceled ? .canceled : .busy(label: holder.label, since: holder.since))
+    let woken: (WaiterLine.Waiter, Outcome)? = state.withLock { state in
+      guard let holder = state.holder, let waiter = state.waiters.remove(number) else { return nil }
+      return (waiter, reason == .canceled ? .canceled : Self.busy(holder))
     }
     if let (waiter, outcome) = woken { waiter.wake(outcome) }
   }
+
+  private func startTimer(_ deadline: ContinuousClock.Instant) {
+    let interval = max(.zero, deadline - .now).dispatchInterval
+    DispatchQueue.global().asyncAfter(deadline: .now() + interval) { [weak self] in self?.endWaits(deadline) }
+  }
+
+  /// Ends the waits that are due, and sets the timer for the next that will be.
+  private func endWaits(_ deadline: ContinuousClock.Instant) {
+    let (due, outcome, next) = state.withLock { state -> ([WaiterLine.Waiter], Outcome, ContinuousClock.Instant?) in
+      if state.timer == deadline { state.timer = nil }
+      guard let holder = state.holder else { return ([], .closed, nil) }
+      let due = state.waiters.removeAll(dueAt: .now)
+      return (due, Self.busy(holder), state.setTimer(state.waiters.earliestDeadline))
+    }
+    for waiter in due { waiter.wake(outcome) }
+    if let next { startTimer(next) }
+  }
+
+  private static func busy(_ holder: Holder) -> Outcome { .busy(label: holder.label, since: holder.since) }
 
   private static func check(_ outcome: Outcome) throws {
     switch outcome {
@@ -144,13 +172,9 @@ final class WriterQueue: Sendable {
 
   /// Hands the writer to the first who waits.
   func release() {
-    let next: Waiter? = state.withLock { state in
-      guard !state.waiters.isEmpty else {
-        state.holder = nil
-        return nil
-      }
-      let next = state.waiters.removeFirst()
-      state.holder = Holder(label: next.label, since: .now)
+    let next = state.withLock { state in
+      let next = state.waiters.popFirst()
+      state.holder = next.map { Holder(label: $0.label, since: .now) }
       return next
     }
     next?.wake(.granted)
@@ -160,8 +184,7 @@ final class WriterQueue: Sendable {
   func close() {
     let waiters = state.withLock { state in
       state.isClosed = true
-      defer { state.waiters = [] }
-      return state.waiters
+      return state.waiters.removeAll()
     }
     for waiter in waiters { waiter.wake(.closed) }
   }
@@ -204,4 +227,7 @@ extension Duration {
     return nanoseconds.overflow
       ? .never : .nanoseconds(Int(clamping: nanoseconds.partialValue + attoseconds / 1_000_000_000))
   }
+
+  /// When it is over; nil where that is in more than some centuries.
+  fileprivate var deadline: ContinuousClock.Instant? { dispatchInterval == .never ? nil : .now + self }
 }

@@ -23,6 +23,43 @@ struct CatalogLoadTests {
     #expect(throws: DatabaseError.self) { try database.define(books) }
     try database.close()
   }
+
+  @Test(arguments: [1, 2, 3], [false, true])
+  func `a reader that is overtaken finds the collection that its instant has`(drops: Int, latestFirst: Bool) throws {
+    let database = try Database.inMemory()
+    let backend = database.core.backend
+    /// What this process, which does not write, knows of the catalog.
+    let follower = Catalog(backend: backend, families: database.core.catalog.families, definitions: [:])
+    func fill() throws -> any StorageSnapshot {
+      try database.write { tx in try tx.set("a", key: 1, in: "books") }
+      return try backend.snapshot()
+    }
+    var instants = [try fill()]
+    try follower.refresh(instants[0])
+    for _ in 0..<drops {
+      try database.dropCollection("books")
+      instants.append(try fill())
+    }
+    let ids = try instants.map { instant in
+      let record = try instant.value(of: CatalogKey.collection("books"), in: follower.families.catalog)
+      return try CollectionRecord(#require(record), name: "books").id
+    }
+    #expect(Set(ids).count == drops + 1)
+    // Another thread took a later instant, and was first.
+    let later = try fill()
+    try follower.refresh(later)
+    let overtaken = Array(zip(instants, ids).dropFirst())
+    for (instant, id) in latestFirst ? overtaken.reversed() : overtaken {
+      try follower.refresh(instant)
+      #expect(follower.collection("books", at: instant.version)?.record.id == id)
+    }
+    for (instant, id) in zip(instants, ids) {
+      #expect(follower.collection("books", at: instant.version)?.record.id == id)
+    }
+    #expect(follower.collection("books", at: later.version)?.record.id == ids.last)
+    #expect(follower.collection("books")?.record.id == ids.last)
+    try database.close()
+  }
 }
 
 /// A snapshot that does something else before it gives a value.

@@ -1,6 +1,7 @@
 import Testing
-import Varve
 import VarveTestSupport
+
+@testable import Varve
 
 /// Where the closure of an asynchronous write runs: a hop costs more than most writes.
 struct InlineWriteTests {
@@ -17,6 +18,24 @@ struct InlineWriteTests {
       backend.mayDelayCommits = false
       #expect(try await database.write { _ in Caller.isHere })
       #expect(try await database.read { _ in Caller.isHere } == false)
+    }
+  }
+
+  @Test func `a write that waited for the writer runs where it goes on, with it`() async throws {
+    let backend = ToyBackend()
+    let database = try Database.open(backend, path: "toy")
+    let writer = database.core.writer
+    for delays in [false, true] {
+      backend.mayDelayCommits = delays
+      #expect(try writer.tryAcquire(nil))
+      let isHere = Task {
+        try await withTaskExecutorPreference(Caller()) { () async throws in
+          try await database.write { _ in Caller.isHere }
+        }
+      }
+      while writer.waiterCount == 0 { await Task.yield() }
+      writer.release()
+      #expect(try await isHere.value == !delays)
     }
   }
 
