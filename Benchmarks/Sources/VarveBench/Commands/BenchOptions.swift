@@ -30,6 +30,9 @@ struct BenchOptions: ParsableArguments {
   @Option(help: "Threads; the operations are shared out over them.")
   var threads = 1
 
+  @Option(help: "Tasks at once of objectinserttasks.")
+  var tasks = 8
+
   @Option(help: "Puts a commit (default 1); rows a transaction of objectinsert (default 1000).")
   var batchSize: Int?
 
@@ -65,9 +68,9 @@ struct BenchOptions: ParsableArguments {
 
   mutating func validate() throws {
     guard (2...64).contains(keySize) else { throw ValidationError("--key-size is 2 to 64") }
-    guard valueSize >= 0, threads >= 1, batchSize ?? 1 >= 1, readsPerTransaction >= 1 else {
+    guard valueSize >= 0, threads >= 1, tasks >= 1, batchSize ?? 1 >= 1, readsPerTransaction >= 1 else {
       throw ValidationError(
-        "--value-size is at least 0; --threads, --batch-size and --reads-per-transaction at least 1")
+        "--value-size is at least 0; --threads, --tasks, --batch-size and --reads-per-transaction at least 1")
     }
     guard (num ?? 1) >= 1, (reads ?? 1) >= 1 else { throw ValidationError("--num and --reads are at least 1") }
     guard keySize >= 16 || Double(num ?? 1_000_000) <= pow(10, Double(keySize)) else {
@@ -95,6 +98,7 @@ struct BenchOptions: ParsableArguments {
     settings.valueSize = valueSize
     settings.compressionRatio = compressionRatio
     settings.threads = threads
+    settings.tasks = tasks
     settings.batchSize = batchSize ?? 1
     settings.rowsPerTransaction = batchSize ?? 1000
     settings.readsPerTransaction = readsPerTransaction

@@ -15,6 +15,7 @@ protocol ObjectSession: AnyObject, SendableMetatype {
   /// Inserts `count` books in one transaction, through the synchronous door.
   func insert(_ count: Int, _ next: () -> Book) throws
   /// Inserts one in a transaction of its own, through the asynchronous door; where there is none, through the other.
+  /// Called from several tasks at once by `objectinserttasks`.
   func insertSuspended(_ book: Book) async throws
 
   /// Reads `count` books by id, one after another, in one transaction, each decoded and touched; how many were there.

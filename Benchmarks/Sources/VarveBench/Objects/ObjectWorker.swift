@@ -3,7 +3,8 @@ import Synchronization
 
 /// The one thread of an object row: its session, what it asks for, and what it measured.
 ///
-/// Concurrency: used by one thread, or by one task while the thread that made it waits for that.
+/// Concurrency: used by one thread, or by one task while the thread that made it waits for that. The tasks of
+/// `objectinserttasks` have a recorder each, and share the session's asynchronous door and the counter of books.
 final class ObjectWorker<Session: ObjectSession>: @unchecked Sendable {
   private let session: Session
   private let settings: RunSettings
@@ -13,8 +14,12 @@ final class ObjectWorker<Session: ObjectSession>: @unchecked Sendable {
   /// How many books there are: the numbers `0..<bookCount`.
   private let bookCount: Int
   private var random: SplitMix64
-  let recorder: Recorder
+  private let recorder: Recorder
+  /// The same; of `objectinserttasks` one for each task.
+  let recorders: [Recorder]
   private(set) var found = 0
+  /// Of `objectinserttasks`: the first that no task has taken.
+  private let nextNumber = Atomic<UInt64>(0)
 
   /// Ids of a call of `objectreadbatch`.
   static var idsPerBatch: Int { 100 }
@@ -26,11 +31,18 @@ final class ObjectWorker<Session: ObjectSession>: @unchecked Sendable {
     self.bookCount = bookCount
     operations = settings.duration > 0 ? .max : workload.operationCount(settings)
     source = BookSource(settings)
-    recorder = Recorder(recordsLatency: settings.latency, duration: settings.duration)
+    recorders = (0..<(workload == .objectinserttasks ? settings.tasks : 1)).map { _ in
+      Recorder(recordsLatency: settings.latency, duration: settings.duration)
+    }
+    recorder = recorders[0]
     random = SplitMix64(seed: settings.seed, stream: workload.rawValue, thread: 0)
   }
 
+  var start: UInt64 { recorders.map(\.start).min() ?? 0 }
+  var end: UInt64 { recorders.map(\.end).max() ?? 0 }
+
   func run() throws {
+    if workload == .objectinserttasks { return try runTask { try await self.insertByTasks() } }
     recorder.begin()
     defer { recorder.stop() }
     switch workload {
@@ -64,6 +76,25 @@ final class ObjectWorker<Session: ObjectSession>: @unchecked Sendable {
     while number < UInt64(operations) {
       try await session.insertSuspended(source.book(number))
       number &+= 1
+      guard recorder.finish() else { break }
+    }
+  }
+
+  private func insertByTasks() async throws {
+    try await withThrowingTaskGroup(of: Void.self) { [self] group in
+      for task in recorders.indices { group.addTask { [self] in try await insertInTurn(recorders[task]) } }
+      try await group.waitForAll()
+    }
+  }
+
+  /// One of the tasks: takes the next number that none has taken.
+  private func insertInTurn(_ recorder: Recorder) async throws {
+    recorder.begin()
+    defer { recorder.stop() }
+    while true {
+      let number = nextNumber.wrappingAdd(1, ordering: .relaxed).oldValue
+      guard number < UInt64(operations) else { break }
+      try await session.insertSuspended(source.book(number))
       guard recorder.finish() else { break }
     }
   }

@@ -8,7 +8,7 @@
   /// columns are read where they lie. The connection is opened without a mutex, for one thread uses it, and SQLite keeps no
   /// statistics of its memory, as its documentation advises for speed. One insert or read is a statement by itself, more
   /// are between `BEGIN` and `COMMIT`. There is no asynchronous door: `objectinsertasync` calls the other from the task,
-  /// whose thread it blocks.
+  /// whose thread it blocks; tasks take turns by a lock, which is free where there is one.
   final class SQLiteObjects: ObjectEngine, @unchecked Sendable {
     // Unchecked: the row's one thread, or its one task, uses the connection.
     private let connection: SQLiteConnection
@@ -43,6 +43,7 @@
     private let connection: SQLiteConnection
     private let begin, commit, insert, selectOne, selectMany, selectAll: SQLiteStatement
     private var sink = 0
+    private let turn = NSLock()
 
     init(_ connection: SQLiteConnection) throws {
       self.connection = connection
@@ -61,7 +62,7 @@
       }
     }
 
-    func insertSuspended(_ book: Book) async throws { try insert(book) }
+    func insertSuspended(_ book: Book) async throws { try turn.withLock { try insert(book) } }
 
     private func insert(_ book: Book) throws {
       var book = book

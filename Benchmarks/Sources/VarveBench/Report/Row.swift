@@ -9,6 +9,7 @@ struct Row: Codable {
   var version = ""
   var workload = ""
   var ops = 0
+  /// Threads that asked for the operations; of `objectinserttasks`, tasks.
   var threads = 1
   var seconds = 0.0
   var opsPerSecond = 0.0

@@ -1,4 +1,5 @@
 import Foundation
+import Histogram
 
 /// The object rows of one engine in one round.
 ///
@@ -50,11 +51,15 @@ extension EngineRun {
   private func collect<Session: ObjectSession>(
     _ worker: ObjectWorker<Session>, _ workload: Workload, into row: inout Row
   ) {
-    let recorder = worker.recorder
-    row.take(recorder.histogram)
-    row.ops = recorder.operations
-    row.seconds = Double(recorder.end - recorder.start) / 1e9
-    row.perSecond = recorder.perSecond
+    let recorders = worker.recorders
+    if workload == .objectinserttasks { row.threads = recorders.count }
+    var histogram = recorders[0].histogram
+    for recorder in recorders.dropFirst() { histogram.add(recorder.histogram) }
+    row.take(histogram)
+    row.ops = recorders.reduce(0) { $0 + $1.operations }
+    row.seconds = Double(worker.end - worker.start) / 1e9
+    let seconds = recorders.map(\.perSecond.count).min() ?? 0
+    row.perSecond = (0..<seconds).map { second in recorders.reduce(0) { $0 + $1.perSecond[second] } }
     if workload.puts {
       row.userBytes = UInt64(row.ops * Book.byteCount)
     } else {

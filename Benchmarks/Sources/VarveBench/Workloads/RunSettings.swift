@@ -27,6 +27,8 @@ struct RunSettings: Codable {
   var valueSize = 100
   var compressionRatio = 0.5
   var threads = 1
+  /// Of `objectinserttasks`.
+  var tasks = 8
   var batchSize = 1
   /// Of `objectinsert`, and of the reads of objects by id.
   var rowsPerTransaction = 1000

@@ -40,6 +40,8 @@ enum Workload: String, CaseIterable, Codable {
   case ycsba, ycsbb, ycsbc, ycsbd, ycsbe, ycsbf
   /// Inserts of books by random keys: many a transaction, one a transaction, and one through the asynchronous door.
   case objectinsert, objectinsertone, objectinsertasync
+  /// The last of them from `--tasks` tasks at once.
+  case objectinserttasks
   /// Books by random id: decoded, as the bytes that they are stored as, and these by 100 a call.
   case objectread, objectreadraw, objectreadbatch
   /// The first of them through the asynchronous door, one a call.
@@ -76,7 +78,8 @@ enum Workload: String, CaseIterable, Codable {
   var puts: Bool {
     switch self {
     case .fillseq, .fillrandom, .overwrite, .overwritehot, .fillclustered, .fillsync, .fillmixed, .putalone,
-      .putaloneseq, .queue, .objectinsert, .objectinsertone, .objectinsertasync:
+      .putaloneseq, .queue, .objectinsert, .objectinsertone, .objectinsertasync,
+      .objectinserttasks:
       true
     default: false
     }
