@@ -22,58 +22,71 @@ import Testing
     return task
   }
 
-  @Test func `tasks get it in the order in which they came, and one timer does for all of them`() async throws {
+  /// Where the time limit ends the test, the waits end too: a queue that forgets somebody fails, and does not hang.
+  private func withQueue(_ body: (WriterQueue) async throws -> Void) async throws {
     let queue = WriterQueue()
-    let order = Mutex<[Int]>([])
-    #expect(try queue.tryAcquire(nil))
-    var tasks: [Task<Void, any Error>] = []
-    for number in 0..<500 {
-      tasks.append(await waiter(queue) { order.withLock { $0.append(number) } })
+    try await withTaskCancellationHandler {
+      try await body(queue)
+    } onCancel: {
+      queue.close()
     }
-    #expect(queue.waiterCount == 500)
-    #expect(queue.timerCount == 1)
-    queue.release()
-    for task in tasks { try await task.value }
-    #expect(order.withLock { $0 } == Array(0..<500))
-    #expect(queue.waiterCount == 0)
+  }
+
+  @Test func `tasks get it in the order in which they came, and one timer does for all of them`() async throws {
+    try await withQueue { queue in
+      let order = Mutex<[Int]>([])
+      #expect(try queue.tryAcquire(nil))
+      var tasks: [Task<Void, any Error>] = []
+      for number in 0..<500 {
+        tasks.append(await waiter(queue) { order.withLock { $0.append(number) } })
+      }
+      #expect(queue.waiterCount == 500)
+      #expect(queue.timerCount == 1)
+      queue.release()
+      for task in tasks { try await task.value }
+      #expect(order.withLock { $0 } == Array(0..<500))
+      #expect(queue.waiterCount == 0)
+    }
   }
 
   @Test func `a wait that is over ends, and the others keep their place`() async throws {
-    let queue = WriterQueue()
-    let order = Mutex<[Int]>([])
-    #expect(try queue.tryAcquire("holder"))
-    var tasks: [Task<Void, any Error>] = []
-    for number in 0..<30 {
-      let isShort = number % 3 == 1
-      let task = await waiter(queue, isShort ? .milliseconds(1 + number % 5) : Self.long) {
-        order.withLock { $0.append(number) }
+    try await withQueue { queue in
+      let order = Mutex<[Int]>([])
+      #expect(try queue.tryAcquire("holder"))
+      var tasks: [Task<Void, any Error>] = []
+      for number in 0..<30 {
+        let isShort = number % 3 == 1
+        let task = await waiter(queue, isShort ? .milliseconds(1 + number % 5) : Self.long) {
+          order.withLock { $0.append(number) }
+        }
+        tasks.append(task)
       }
-      tasks.append(task)
+      for (number, task) in tasks.enumerated() where number % 3 == 1 {
+        let result = await task.result
+        let error = try #require(throws: DatabaseError.self) { try result.get() }
+        #expect(error.code == .writerBusy)
+        #expect(error.description.contains("held by \"holder\""))
+      }
+      #expect(queue.waiterCount == 20)
+      queue.release()
+      for (number, task) in tasks.enumerated() where number % 3 != 1 { try await task.value }
+      #expect(order.withLock { $0 } == (0..<30).filter { $0 % 3 != 1 })
     }
-    for (number, task) in tasks.enumerated() where number % 3 == 1 {
-      let result = await task.result
-      let error = try #require(throws: DatabaseError.self) { try result.get() }
-      #expect(error.code == .writerBusy)
-      #expect(error.description.contains("held by \"holder\""))
-    }
-    #expect(queue.waiterCount == 20)
-    queue.release()
-    for (number, task) in tasks.enumerated() where number % 3 != 1 { try await task.value }
-    #expect(order.withLock { $0 } == (0..<30).filter { $0 % 3 != 1 })
   }
 
   @Test func `no wait outlives the queue's closing`() async throws {
-    let queue = WriterQueue()
-    #expect(try queue.tryAcquire(nil))
-    var tasks: [Task<Void, any Error>] = []
-    for _ in 0..<5 { tasks.append(await waiter(queue)) }
-    queue.close()
-    for task in tasks {
-      let result = await task.result
-      let error = try #require(throws: DatabaseError.self) { try result.get() }
-      #expect(error.code == .closed)
+    try await withQueue { queue in
+      #expect(try queue.tryAcquire(nil))
+      var tasks: [Task<Void, any Error>] = []
+      for _ in 0..<5 { tasks.append(await waiter(queue)) }
+      queue.close()
+      for task in tasks {
+        let result = await task.result
+        let error = try #require(throws: DatabaseError.self) { try result.get() }
+        #expect(error.code == .closed)
+      }
+      #expect(queue.waiterCount == 0)
     }
-    #expect(queue.waiterCount == 0)
   }
 
   @Test(arguments: [1, 2, 3] as [UInt64])

@@ -78,8 +78,7 @@ enum Workload: String, CaseIterable, Codable {
   var puts: Bool {
     switch self {
     case .fillseq, .fillrandom, .overwrite, .overwritehot, .fillclustered, .fillsync, .fillmixed, .putalone,
-      .putaloneseq, .queue, .objectinsert, .objectinsertone, .objectinsertasync,
-      .objectinserttasks:
+      .putaloneseq, .queue, .objectinsert, .objectinsertone, .objectinsertasync, .objectinserttasks:
       true
     default: false
     }
