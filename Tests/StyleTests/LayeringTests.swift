@@ -15,9 +15,22 @@ struct LayeringTests {
     ["Version"],
     ["Iterators"],
     ["Compaction"],
+    ["Families"],
+    ["Commit"],
+    ["Cursors"],
+    ["Background"],
+    ["Statistics"],
+    ["Engine"],
     ["Transactions"],
-    ["Database"],
+    ["Opening"],
+    ["Follow"],
+    ["Repair"],
+    ["Upkeep"],
+    ["Async"],
   ]
+
+  /// So many files stand in a room at most, before it is divided.
+  private static let roomFilesMaximum = 20
 
   private static let modulesAllowed: Set<Substring> = [
     "Synchronization", "Glibc", "Musl", "Darwin", "CVarve", "CLZ4", "CZstd",
@@ -34,6 +47,14 @@ struct LayeringTests {
     let known = Set(Self.floors.joined())
     let folders = Set(Repository.engineFiles.map { String(Self.folder($0)) })
     #expect(folders.subtracting(known).isEmpty)
+  }
+
+  @Test func `no folder of the engine has more files than a reader takes in`() {
+    let rooms = Dictionary(grouping: Repository.engineFiles) { file in
+      file.path.split(separator: "/").dropLast().joined(separator: "/")
+    }
+    let full = rooms.filter { $0.value.count > Self.roomFilesMaximum }.map { "\($0.key): \($0.value.count) files" }
+    #expect(full.isEmpty, "\(full.sorted().joined(separator: "\n"))")
   }
 
   @Test func `the engine imports the standard library, the system and its C modules only`() {
@@ -70,7 +91,7 @@ struct LayeringTests {
 
   @Test func `a lower folder that names a higher type is found`() {
     let files = [
-      Self.file("Database/Engine.swift", "public final class Engine {}\nprivate struct Part {}\n"),
+      Self.file("Engine/Engine.swift", "public final class Engine {}\nprivate struct Part {}\n"),
       Self.file("Bytes/View.swift", "struct View {\n  // Engine\n  let engine: Engine\n  let part: Part\n}\n"),
     ]
     #expect(Self.upwardNames(files).map(\.line) == [3])
@@ -87,7 +108,7 @@ struct LayeringTests {
 
   @Test func `a name that a lower folder declares itself is its own`() {
     let files = [
-      Self.file("Database/Options.swift", "struct Options {}\n"),
+      Self.file("Families/Options.swift", "struct Options {}\n"),
       Self.file("Cache/Cache.swift", "struct Cache {\n  struct Options {}\n  let options: Options\n}\n"),
     ]
     #expect(Self.upwardNames(files).isEmpty)

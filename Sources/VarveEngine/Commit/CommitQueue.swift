@@ -1,0 +1,210 @@
+internal import Synchronization
+
+/// Who may commit: one leader at a time, who also commits for those that wait.
+///
+/// # Protocol
+/// A writer that finds the queue free leads. One that doesn't puts its request on a list and sleeps on
+/// the request. A leader that is done takes the whole list and commits it in order of arrival; after
+/// `roundsMaximum` lists, or `bytesMaximum`, it hands the lead to one that waits, so that no writer works
+/// for others for ever. A request may ask for the lead itself (`wantsLead`), for what must not run beside
+/// commits. Who must not wait for writers commits for nobody (`handBack`).
+///
+/// No wake-up is lost: a writer puts its request on the list and then looks whether the queue is free;
+/// a leader frees the queue and then looks whether the list is empty. Both are sequentially consistent,
+/// so one of them sees the other.
+///
+/// # Concurrency
+/// Safe from any thread. `backlog` belongs to the leader.
+final class CommitQueue: @unchecked Sendable {
+  // Sendable: `backlog` belongs to the leader, all else is atomic.
+  private let isLed = Atomic<Bool>(false)
+  /// The newest request of the list, as the bits of a retained reference; 0 for none.
+  private let head = Atomic<UInt>(0)
+  private var backlog: [CommitRequest] = []
+  private static let roundsMaximum = 4
+  private static let bytesMaximum = 1 << 20
+
+  /// Becomes the leader if nobody is.
+  @inline(__always)
+  func tryLead() -> Bool {
+    isLed.compareExchange(expected: false, desired: true, ordering: .sequentiallyConsistent).exchanged
+  }
+
+  /// Puts a request on the list, and returns when it is done or leads.
+  func enqueue(_ request: CommitRequest) -> CommitRequest.State {
+    let bits = unsafe UInt(bitPattern: Unmanaged.passRetained(request).toOpaque())
+    var expected = head.load(ordering: .relaxed)
+    while true {
+      request.next = expected
+      let result = head.compareExchange(expected: expected, desired: bits, ordering: .sequentiallyConsistent)
+      if result.exchanged { break }
+      expected = result.original
+    }
+    if tryLead() {
+      // The queue became free meanwhile: this thread leads, and its own request is on the list.
+      collect()
+      return .leads
+    }
+    return request.sleep()
+  }
+
+  /// Whether a request is on the list.
+  var hasWaiting: Bool { head.load(ordering: .relaxed) != 0 }
+
+  /// How many requests are on the list. The leader's, who alone takes them off.
+  var waitingCount: Int {
+    var count = 0
+    var bits = head.load(ordering: .acquiring)
+    while let pointer = unsafe UnsafeRawPointer(bitPattern: bits) {
+      count += 1
+      bits = unsafe Unmanaged<CommitRequest>.fromOpaque(pointer)._withUnsafeGuaranteedRef { $0.next }
+    }
+    return count
+  }
+
+  /// Gives the lead back if nobody waits; else `resign` is to follow. The common case by itself: a closure costs
+  /// references also where it isn't called.
+  @inline(__always)
+  func resignIfAlone() -> Bool {
+    guard backlog.isEmpty && head.load(ordering: .relaxed) == 0 else { return false }
+    isLed.store(false, ordering: .sequentiallyConsistent)
+    return head.load(ordering: .sequentiallyConsistent) == 0 || !tryLead()
+  }
+
+  /// Gives the lead back after committing what waits. `commit` is called for each request in order.
+  func resign(_ commit: (CommitRequest) -> Void) { drain(roundsMaximum: Self.roundsMaximum, commit) }
+
+  /// Gives the lead to one that waits, if any does, without committing for anybody. For background work:
+  /// a commit may wait for a memtable to be flushed, and so for the thread that is here.
+  func handBack() {
+    // Without rounds `serveBacklog` has no bytes to commit, so it is never called.
+    drain(roundsMaximum: 0) { _ in fatalError("a leader without rounds was given a commit: report this as a bug") }
+  }
+
+  @inline(never)
+  private func drain(roundsMaximum: Int, _ commit: (CommitRequest) -> Void) {
+    var rounds = 0
+    var bytes = 0
+    while true {
+      if backlog.isEmpty { collect() }
+      if backlog.isEmpty {
+        isLed.store(false, ordering: .sequentiallyConsistent)
+        if head.load(ordering: .sequentiallyConsistent) == 0 { return }
+        guard tryLead() else { return }
+        continue
+      }
+      rounds += 1
+      if serveBacklog(bytes: &bytes, bytesMaximum: rounds <= roundsMaximum ? Self.bytesMaximum : 0, commit) { return }
+    }
+  }
+
+  /// Commits the backlog until `bytes`, which counts what was committed, would pass the maximum. True where
+  /// the lead was given away on the way.
+  private func serveBacklog(bytes: inout Int, bytesMaximum: Int, _ commit: (CommitRequest) -> Void) -> Bool {
+    var index = 0
+    while index < backlog.count {
+      let request = backlog[index]
+      if request.isServed {
+        index += 1
+        continue
+      }
+      // A large batch is its own writer's to commit: a small one must not wait for it with the lead.
+      if request.wantsLead || bytes >= bytesMaximum || bytes + request.payload.count > bytesMaximum {
+        backlog.removeFirst(index + (request.wantsLead ? 1 : 0))
+        request.wake(.leads)
+        return true
+      }
+      bytes += request.payload.count
+      commit(request)
+      request.isServed = true
+      request.wake(.done)
+      index += 1
+    }
+    backlog.removeAll(keepingCapacity: true)
+    return false
+  }
+
+  /// Commits the new leader's own request, which may be in the backlog, before others.
+  func serveOwn(_ request: CommitRequest, _ commit: (CommitRequest) -> Void) {
+    guard !request.isServed else { return }
+    commit(request)
+    request.isServed = true
+  }
+
+  /// Moves the list to the backlog, in order of arrival.
+  private func collect() {
+    var bits = head.exchange(0, ordering: .sequentiallyConsistent)
+    var newestFirst: [CommitRequest] = []
+    while bits != 0 {
+      let request = unsafe Unmanaged<CommitRequest>.fromOpaque(
+        UnsafeRawPointer(bitPattern: bits).unsafelyUnwrapped
+      ).takeRetainedValue()
+      bits = request.next
+      newestFirst.append(request)
+    }
+    backlog.append(contentsOf: newestFirst.reversed())
+  }
+}
+
+/// A batch that waits for a leader, or a wish to lead.
+///
+/// # Concurrency
+/// Its writer makes it and sleeps; the leader then owns it until it wakes the writer.
+final class CommitRequest: @unchecked Sendable {
+  // Sendable: see Concurrency above.
+  enum State: UInt32 { case waits = 0, done = 1, leads = 2 }
+
+  let payload: ByteView
+  let entryCount: Int
+  let isLogged: Bool
+  let terms: CommitTerms
+  let wantsLead: Bool
+  fileprivate var next: UInt = 0
+  fileprivate var isServed = false
+  private let word = Futex(State.waits.rawValue)
+
+  var receipt = CommitPipeline.Receipt(sequence: .zero, place: 0)
+  var error: EngineError?
+
+  init(
+    payload: ByteView, entryCount: Int, isLogged: Bool, terms: CommitTerms = CommitTerms(), wantsLead: Bool = false
+  ) {
+    self.payload = payload
+    self.entryCount = entryCount
+    self.isLogged = isLogged
+    self.terms = terms
+    self.wantsLead = wantsLead
+  }
+
+  fileprivate func sleep() -> State {
+    while true {
+      let value = word.load()
+      if let state = State(rawValue: value), state != .waits { return state }
+      word.wait(while: value)
+    }
+  }
+
+  fileprivate func wake(_ state: State) {
+    word.store(state.rawValue)
+    word.wake()
+  }
+}
+
+/// What a batch wants of its commit beside being written.
+struct CommitTerms: Sendable {
+  /// Bytes of the payload where the commit's sequence goes. The payload is the commit's own copy then.
+  var stamps: [Int] = []
+  /// What must hold, by the leader's word, or the commit is refused.
+  var condition: (any CommitCondition)?
+  /// Whether other processes are told of it only when it was synced.
+  var waitsForSync = false
+  /// The batch is one range tombstone over what is dead already: no reader can tell (`DeadRuns`).
+  var isRedundant = false
+}
+
+/// Something that must hold when a batch is committed: no other commit happens between the look and the
+/// batch.
+protocol CommitCondition: Sendable {
+  /// Called by the leader, before anything of the batch is written. Throws where it doesn't hold.
+  func check() throws(EngineError)
+}

@@ -1,0 +1,27 @@
+extension Engine {
+  /// A snapshot with the views of all families, where another process may change them.
+  func makeSnapshot(as reader: EngineEvent.Reader = .snapshot) -> EngineSnapshot {
+    guard let views else { return EngineSnapshot(list: snapshots, as: reader) { pipeline.visible } }
+    return views.whileStill {
+      EngineSnapshot(list: snapshots, as: reader, holding: { HeldViews(registry.all) }) { pipeline.visible }
+    }
+  }
+
+  /// A view and the sequence to read it at, counted, for a cursor.
+  func retainView(
+    of family: FamilyState, _ snapshot: EngineSnapshot?
+  ) -> (view: ReadView, snapshot: EngineSnapshot) {
+    if let snapshot {
+      return (snapshot.held?.view(of: family) ?? family.retainView(), EngineSnapshot(cursorAt: snapshot))
+    }
+    // The sequence first: what it sees is held from then on, and any later view has all of it.
+    guard let views else {
+      let snapshot = makeSnapshot(as: .cursor)
+      return (family.retainView(), snapshot)
+    }
+    return views.whileStill {
+      let snapshot = EngineSnapshot(list: snapshots, as: .cursor) { pipeline.visible }
+      return (family.retainView(), snapshot)
+    }
+  }
+}

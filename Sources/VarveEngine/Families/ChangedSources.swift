@@ -1,0 +1,110 @@
+/// The memtables and tables of a family that may hold something newer than a snapshot.
+struct ChangedSources {
+  private let above: SequenceNumber
+  private let tree: Tree
+  private let memTables: [MemTable]
+  private let tables: [TableMetadata]
+
+  init(_ view: ReadView, _ tree: Tree, above: SequenceNumber) {
+    self.above = above
+    self.tree = tree
+    memTables = ([view.memTable] + view.frozen).filter { $0.entryCount > 0 && $0.largestSequence > above }
+    tables = (0..<Limits.levelCount).flatMap { view.version.tables(level: $0) }.filter { $0.largestSequence > above }
+  }
+
+  var isEmpty: Bool { memTables.isEmpty && tables.isEmpty }
+  var hasTables: Bool { !tables.isEmpty }
+
+  /// The newest change of a key; nil: none.
+  func change(of key: ByteView) throws(EngineError) -> SequenceNumber? {
+    var newest = above
+    for table in memTables {
+      if let hit = table.get(key, at: .maximum) { newest = max(newest, hit.trailer.sequence) }
+      newest = max(newest, table.rangeTombstones.change(of: key, above: above) ?? .zero)
+    }
+    let hash = KeyHash.hash(key)
+    for table in tables where table.covers(key) {
+      let reader = try tree.reader(table)
+      if let sequence = try reader.newestSequence(key, hash: hash) { newest = max(newest, sequence) }
+      newest = max(newest, try reader.tombstone(covering: key, at: .maximum))
+    }
+    return newest > above ? newest : nil
+  }
+
+  /// Some change in a stretch; nil: none.
+  func change(in range: ReadRange) throws(EngineError) -> ([UInt8], SequenceNumber)? {
+    for table in memTables {
+      var found: ([UInt8], SequenceNumber)?
+      table.rangeTombstones.forEachChange(above: above) { start, end, sequence in
+        if range.overlaps(start, end) { found = (start.bytes, sequence) }
+      }
+      if let found { return found }
+      if let found = firstChange(in: table, range) { return found }
+    }
+    for table in tables where overlaps(table, range) {
+      let reader = try tree.reader(table)
+      let list = try reader.rangeTombstones()
+      for index in 0..<list.count where range.overlaps(list.start(index), list.end(index)) {
+        let newest = list.newest(index, at: .maximum)
+        if newest > above { return (list.start(index).bytes, newest) }
+      }
+      if let found = try firstChange(MergeSource(reader.makeIterator(.user, above: above)), range) { return found }
+    }
+    return nil
+  }
+
+  private func overlaps(_ table: TableMetadata, _ range: ReadRange) -> Bool {
+    if let lower = range.lower, table.endsBefore(lower) { return false }
+    return !range.endsBefore(table.smallest)
+  }
+
+  /// The first entry of a memtable in the stretch that is newer than the snapshot. What lies under a range
+  /// tombstone that the snapshot sees, and behind which nothing was written, is passed.
+  private func firstChange(in table: MemTable, _ range: ReadRange) -> ([UInt8], SequenceNumber)? {
+    var source = table.makeIterator()
+    let hasTombstones = !table.rangeTombstones.isEmpty
+    var looksFrom: ByteView?
+    if let lower = range.lower {
+      source.seek(InternalKey(lower, Trailer(word: .max)))
+    } else {
+      source.seekToFirst()
+    }
+    while source.isValid, !range.endsBefore(source.userKey) {
+      if source.trailer.sequence > above { return (source.userKey.bytes, source.trailer.sequence) }
+      if hasTombstones, looksFrom.map({ $0 <= source.userKey }) ?? true {
+        let segment = table.rangeTombstones.unchanged(around: source.userKey, since: above)
+        if segment.coversAll, let end = segment.upper {
+          source.seek(InternalKey(end, Trailer(word: .max)))
+          continue
+        }
+        looksFrom = segment.upper
+      }
+      source.next()
+    }
+    return nil
+  }
+
+  /// The first entry of a source in the stretch that is newer than the snapshot.
+  private func firstChange(
+    _ source: consuming MergeSource, _ range: ReadRange
+  ) throws(EngineError) -> ([UInt8], SequenceNumber)? {
+    if let lower = range.lower {
+      try source.seek(InternalKey(lower, Trailer(word: .max)))
+    } else {
+      try source.seekToFirst()
+    }
+    while source.isValid, !range.endsBefore(source.userKey) {
+      if source.trailer.sequence > above { return (source.userKey.bytes, source.trailer.sequence) }
+      try source.next()
+    }
+    return nil
+  }
+}
+
+extension TableReader {
+  /// The sequence of the newest entry of a key, of whatever kind.
+  fileprivate func newestSequence(_ key: ByteView, hash: UInt64) throws(EngineError) -> SequenceNumber? {
+    guard let hit = try get(key, hash: hash, at: .maximum) else { return nil }
+    return hit.trailer.sequence
+  }
+}

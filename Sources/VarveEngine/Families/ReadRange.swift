@@ -1,0 +1,47 @@
+/// A stretch of keys that a cursor walked: both ends are included, unless it is said of the upper one that it
+/// isn't, and a missing one reaches to the end.
+///
+/// It grows while the cursor walks, without allocating.
+final class ReadRange {
+  private var lowerBytes = ByteWriter(capacity: 0)
+  private var upperBytes = ByteWriter(capacity: 0)
+  private var hasLower = false
+  private var hasUpper = false
+  private var upperIsExcluded = false
+
+  /// Nil: from the first key.
+  var lower: ByteView? { hasLower ? lowerBytes.view : nil }
+  /// Nil: to the last key.
+  var upper: ByteView? { hasUpper ? upperBytes.view : nil }
+
+  func setLower(_ key: ByteView?) {
+    hasLower = key != nil
+    lowerBytes.removeAll()
+    if let key { lowerBytes.append(key) }
+  }
+
+  func setUpper(_ key: ByteView?, isExcluded: Bool = false) {
+    hasUpper = key != nil
+    upperIsExcluded = isExcluded
+    upperBytes.removeAll()
+    if let key { upperBytes.append(key) }
+  }
+
+  /// Whether a key is in the stretch.
+  func contains(_ key: ByteView) -> Bool {
+    if let lower, key < lower { return false }
+    return !endsBefore(key)
+  }
+
+  /// Whether a key is behind the stretch.
+  func endsBefore(_ key: ByteView) -> Bool {
+    guard let upper else { return false }
+    return upperIsExcluded ? key >= upper : key > upper
+  }
+
+  /// Whether keys from `start` up to `end` (excluded) are in the stretch.
+  func overlaps(_ start: ByteView, _ end: ByteView) -> Bool {
+    if let lower, end <= lower { return false }
+    return !endsBefore(start)
+  }
+}

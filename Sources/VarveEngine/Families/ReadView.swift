@@ -1,0 +1,70 @@
+/// What a read of one family needs, immutable: a read that loaded a view is not disturbed by anything.
+final class ReadView: Sendable {
+  let memTable: MemTable
+  /// Full memtables that are not in tables yet, newest first.
+  let frozen: [MemTable]
+  let version: Version
+  /// How the family's merge operands are folded.
+  let merge: MergeFunction?
+  /// Whether tables or full memtables have range tombstones; the other memtable may get some at any time.
+  let hasSettledTombstones: Bool
+
+  init(memTable: MemTable, frozen: [MemTable], version: Version, merge: MergeFunction? = nil) {
+    self.memTable = memTable
+    self.frozen = frozen
+    self.version = version
+    self.merge = merge
+    hasSettledTombstones = version.hasRangeTombstones || frozen.contains { !$0.rangeTombstones.isEmpty }
+  }
+
+  @inline(__always)
+  var hasRangeTombstones: Bool { hasSettledTombstones || !memTable.rangeTombstones.isEmpty }
+}
+
+extension ReadView {
+  /// What a reader at a sequence sees of the family.
+  func iterator(
+    _ tree: Tree, at sequence: SequenceNumber, _ bounds: CursorBounds = .all, own: OwnWrites? = nil,
+    deadRunMinimum: Int = .max
+  ) -> VisibleIterator<MergeSource> {
+    // No arrays of them: a cursor is often made for one seek.
+    let sublevels = version.levelZero.sublevels
+    var source = MergingIterator<MergeSource>(capacity: 2 + frozen.count + sublevels.count + version.runs.count)
+    var coverage = RangeCoverage(at: sequence)
+    let opener = TableOpener(readers: tree, purpose: .user, visible: sequence)
+    if let own {
+      coverage.append(own.table, rank: 0, own: own.last)
+      source.append(own.table)
+    }
+    source.append(memTable, &coverage)
+    for table in frozen { source.append(table, &coverage) }
+    for sublevel in sublevels.reversed() { source.append(sublevel, opener, &coverage) }
+    // By index: an empty level costs no reference.
+    for index in version.runs.indices where !version.runs[index].isEmpty {
+      source.append(version.runs[index], opener, &coverage)
+    }
+    return VisibleIterator(
+      source, at: sequence, bounds, coverage: coverage, merge: merge, own: own?.last ?? .zero,
+      deadRunMinimum: deadRunMinimum)
+  }
+}
+
+extension MergingIterator where Child == MergeSource {
+  fileprivate mutating func append(_ memTable: MemTable, _ coverage: inout RangeCoverage) {
+    guard memTable.entryCount > 0 else { return }
+    coverage.append(memTable, rank: childCount)
+    append(memTable)
+  }
+
+  fileprivate mutating func append(_ run: SortedRun, _ opener: TableOpener, _ coverage: inout RangeCoverage) {
+    coverage.append(run, opener, rank: childCount)
+    append(run, opener)
+  }
+}
+
+/// What a batch or a transaction has written to a family and not committed, as a reader of its own sees it:
+/// a memtable above all others, up to the entry that was the last when the reader was made.
+struct OwnWrites {
+  let table: MemTable
+  let last: SequenceNumber
+}

@@ -1,0 +1,217 @@
+extension Opening {
+  /// Steps 5 to 8.
+  func assemble(_ manifest: Manifest, files: [FileName], lock: (any FileLock)?) throws(EngineError) -> Engine {
+    for file in files { if let number = file.number { manifest.reserveFileNumbers(through: number) } }
+    let executor = environment.makeExecutor(options.threadCount)
+    let metrics = EngineMetrics(clock: environment.clock)
+    if let listener = options.listener { _ = metrics.events.add(listener) }
+    do throws(EngineError) {
+      return Engine(try makeParts(manifest, files: files, lock: lock, executor: executor, metrics: metrics))
+    } catch {
+      executor.shutDown()
+      metrics.events.finish()
+      manifest.close()
+      throw error
+    }
+  }
+
+  func makeParts(
+    _ manifest: Manifest, files: [FileName], lock: (any FileLock)?, executor: any BackgroundExecutor,
+    metrics: EngineMetrics
+  ) throws(EngineError) -> OpenedParts {
+    let registry = FamilyRegistry()
+    let epochs = ReadEpochs()
+    let plan = try options.memoryPlan()
+    let budget = MemoryBudget(
+      limit: plan.limit, cacheFloor: plan.cacheFloor, cacheMaximum: plan.cacheMaximum, cache: BlockCache(capacity: 0))
+    metrics.charge(to: budget.account(.other))
+    let memory = MemTableKeeper(
+      plan: plan, account: budget.account(.memTables), executor: executor, stalls: metrics.frozenMemTables)
+    let obsolete = ObsoleteFiles(
+      executor: executor, fileSystem: environment.fileSystem, events: metrics.events)
+    let tree = Tree(
+      directory: path, environment: environment, registry: registry, epochs: epochs, budget: budget, plan: plan,
+      manifest: manifest, obsolete: obsolete, metrics: metrics)
+    let defaultFamily = try addFamilies(manifest.state, registry, epochs, memory, budget)
+    // A read-only engine reads the log as a follower does: another process may be writing it.
+    let replayed =
+      options.readOnly
+      ? ReplayedLog() : try replayLog(manifest.state, files: files, registry: registry, memory: memory)
+    let log = try beginLog(
+      manifest, files: files, replayed: replayed, executor: executor, plan: plan, account: budget.account(.log),
+      metrics: metrics,
+      oldestNeeded: registry.all.compactMap(\.state.oldestSegment).min())
+    let pipeline = CommitPipeline(
+      log: log, memory: memory, families: registry, lastSequence: replayed.lastSequence,
+      logBytesMaximum: plan.logBytesMaximum,
+      announcer: makeAnnouncer(manifest.state.databaseID, replayed.lastSequence, log),
+      commitEdit: { (edit) throws(EngineError) in try tree.commit(edit) },
+      settleEdits: { () throws(EngineError) in try tree.settle() })
+    let snapshots = SnapshotList(clock: environment.clock, latencies: metrics.latencies)
+    let background = BackgroundWork(
+      options: options, plan: plan, tree: tree, pipeline: pipeline, registry: registry, epochs: epochs,
+      snapshots: snapshots,
+      executor: executor, obsolete: obsolete, metrics: metrics)
+    return OpenedParts(
+      path: path, options: options, environment: environment, executor: executor, registry: registry,
+      epochs: epochs, snapshots: snapshots, tree: tree, pipeline: pipeline, background: background, fileLock: lock,
+      defaultFamily: defaultFamily, memory: memory)
+  }
+
+  private func makeAnnouncer(
+    _ databaseID: UInt64, _ last: SequenceNumber, _ log: LogWriter
+  ) -> CommitAnnouncer {
+    if options.readOnly { return CommitAnnouncer(nil) }
+    return .make(directory: path, environment, databaseID: databaseID, sequence: last, log: log)
+  }
+
+  private func addFamilies(
+    _ state: ManifestState, _ registry: FamilyRegistry, _ epochs: ReadEpochs, _ memory: MemTableKeeper,
+    _ budget: MemoryBudget
+  ) throws(EngineError) -> ColumnFamily {
+    for family in state.families.values.sorted(by: { $0.id < $1.id }) {
+      registry.add(try makeFamily(family, family.version, registry, epochs, memory, budget))
+    }
+    guard let defaultFamily = registry.named("default"), defaultFamily.id == 0 else {
+      throw .corruption("the MANIFEST has no default column family", file: path)
+    }
+    return defaultFamily
+  }
+
+  func makeFamily(
+    _ family: ManifestState.Family, _ version: Version, _ registry: FamilyRegistry, _ epochs: ReadEpochs,
+    _ memory: MemTableKeeper, _ budget: MemoryBudget
+  ) throws(EngineError) -> ColumnFamily {
+    let familyOptions = try FamilyOptions(decoding: family.options, family: family.name)
+    let state = FamilyState(
+      id: family.id, name: family.name, options: familyOptions,
+      merge: options.mergeFunction(named: familyOptions.mergeOperator), memTable: memory.empty, version: version,
+      epochs: epochs, registry: registry, account: budget.account(.other))
+    return ColumnFamily(name: family.name, id: family.id, state: state)
+  }
+
+  // MARK: - 6 and 7. Orphans, the cut, the new segment
+
+  private func beginLog(
+    _ manifest: Manifest, files: [FileName], replayed: ReplayedLog, executor: any BackgroundExecutor,
+    plan: MemoryPlan, account: MemoryAccount, metrics: EngineMetrics, oldestNeeded: FileNumber?
+  ) throws(EngineError) -> LogWriter {
+    if options.readOnly { return try makeIdleLog(manifest, executor, plan) }
+    let fileSystem = environment.fileSystem
+    // What is removed below must not be named by a state that a torn MANIFEST only seems to have.
+    if manifest.mustRoll { try manifest.roll() }
+    try removeOrphans(manifest, files: files, dropped: Set(replayed.outcome.dropped))
+    var pool = SegmentPool(
+      directory: path, fileSystem: fileSystem, usesMapping: fileSystem.supportsMapping(path),
+      account: account)
+    for case .pooledLog(let number) in files {
+      let size = try fileSystem.attributes(path + "/" + FileName.pooledLog(number).name)?.size ?? 0
+      pool.adopt(number, capacity: Int(size))
+    }
+    let chain = replayed.outcome.chain
+    for link in chain { try syncReplayed(link) }
+    let log = try LogWriter(
+      environment: environment, executor: executor, directory: path, databaseID: manifest.state.databaseID,
+      options: plan.logOptions(usesMapping: pool.usesMapping),
+      replayed: chain.map {
+        LogWriter.LiveSegment(
+          number: $0.number, lifeID: $0.lifeID, capacity: $0.capacity, file: nil, logBase: 0, end: $0.end,
+          isDurable: true)
+      },
+      predecessor: chain.last.map { .init(number: $0.number, lifeID: $0.lifeID, end: UInt64($0.end)) },
+      lastSequence: replayed.lastSequence, pool: pool, metrics: metrics,
+      allocateNumber: { [numbers = manifest] in numbers.allocateFileNumber() })
+    // Segments of which everything is in tables by now have served.
+    let oldest = oldestNeeded ?? log.currentNumber
+    var edit = VersionEdit()
+    edit.oldestLog = oldest
+    edit.lastSequence = replayed.lastSequence
+    if let last = chain.last, last.number >= oldest {
+      edit.logCuts = [.init(segment: last.number, lifeID: last.lifeID, endOffset: UInt64(last.end))]
+    }
+    // The segment of an earlier cut that is the last one again was cut at the same place.
+    edit.logCuts.removeAll { manifest.state.logCut(of: $0.segment) == $0 }
+    try manifest.append(edit)
+    log.release(before: oldest)
+    return log
+  }
+
+  /// The log of an engine that writes nothing: in memory, and empty for ever.
+  private func makeIdleLog(
+    _ manifest: Manifest, _ executor: any BackgroundExecutor, _ plan: MemoryPlan
+  ) throws(EngineError) -> LogWriter {
+    var idle = environment
+    idle.fileSystem = MemoryFileSystem()
+    var logOptions = plan.logOptions(usesMapping: false)
+    logOptions.initialSegmentSize = 2 * LogFormat.headerBlockSize
+    return try LogWriter(
+      environment: idle, executor: executor, directory: "", databaseID: manifest.state.databaseID, options: logOptions,
+      replayed: [], predecessor: nil, lastSequence: manifest.state.lastSequence,
+      pool: SegmentPool(directory: "", fileSystem: idle.fileSystem, usesMapping: false),
+      allocateNumber: { FileNumber(1) })
+  }
+
+  /// Makes what was replayed durable, because the cut will promise it.
+  ///
+  /// What nothing promises may have met a failed sync of an engine before: its pages can be read, and no
+  /// sync writes them. So the same bytes are written again first.
+  private func syncReplayed(_ link: LogRecovery.Link) throws(EngineError) {
+    let file = try environment.fileSystem.openFile(path + "/" + FileName.log(link.number).name, writable: true)
+    defer { file.close() }
+    try repairHeader(of: file, link)
+    if link.durableEnd < link.end {
+      let content = try BlockOfBytes(reading: file, size: link.end)
+      // In pieces as the pool's: the system keeps folios of the size that was written.
+      var start = link.durableEnd
+      while start < content.view.count {
+        let end = min(start + SegmentPool.zeroPieceSize, content.view.count)
+        try unsafe file.write(content.view.slice(start, end).buffer, at: UInt64(start))
+        start = end
+      }
+    }
+    try file.sync()
+  }
+
+  /// Writes the header block anew where one of its copies was lost: the segment may be the one that a later
+  /// edit names as the oldest, whose header is known to be durable, and so must be whole.
+  private func repairHeader(of file: any File, _ link: LogRecovery.Link) throws(EngineError) {
+    let block = try BlockOfBytes(reading: file, size: LogFormat.headerBlockSize)
+    guard
+      case .valid(let header, isIntact: false) = try LogSegmentHeader.decode(
+        block.view, number: link.number, file: file.path)
+    else { return }
+    var whole = ByteWriter(capacity: LogFormat.headerBlockSize)
+    header.encode(into: &whole)
+    try unsafe file.write(whole.view.buffer, at: 0)
+  }
+
+  private func removeOrphans(
+    _ manifest: Manifest, files: [FileName], dropped: Set<FileNumber>
+  ) throws(EngineError) {
+    let state = manifest.state
+    var isChanged = false
+    for file in files {
+      let isOrphan =
+        switch file {
+        case .table(let number): !state.isLiveTable(number)
+        case .log(let number): number < state.oldestLog || dropped.contains(number) || state.oldestLog.value == 0
+        case .manifest(let number): number != manifest.number
+        // Of an engine that is not there any more: this one publishes its own.
+        case .currentTemporary, .statistics: true
+        case .lock, .current, .pooledLog, .shared: false
+        }
+      guard isOrphan, try environment.fileSystem.attributes(path + "/" + file.name) != nil else { continue }
+      try environment.fileSystem.remove(path + "/" + file.name)
+      isChanged = true
+    }
+    // The names must be gone before a later state could take one of them for its own.
+    if isChanged { try environment.fileSystem.syncDirectory(path) }
+  }
+}
+
+extension FileName {
+  var logNumber: FileNumber? {
+    if case .log(let number) = self { return number }
+    return nil
+  }
+}

@@ -1,0 +1,255 @@
+/// Builds a table from entries that come in internal-key order.
+///
+/// A data block is closed before the row that would make it larger than `TableOptions.blockSize`, so
+/// no row is encoded twice. Its index entry waits until the key behind it is known: a separator lies
+/// between the two.
+///
+/// # Invariants
+/// 1. Entries come in order: one that does not is a mistake of the caller, and stops the program before
+///    it makes a table in which keys can't be found.
+/// 2. After an error the file is incomplete and the builder must not be used further.
+///
+/// # Concurrency
+/// One builder belongs to one thread at a time.
+final class TableBuilder {
+  let number: FileNumber
+  let tableID: UInt64
+  let options: TableOptions
+
+  var file: TableFileWriter
+  var block: BlockBuilder
+  var index: IndexBuilder
+  var filter: BloomFilterBuilder
+  var properties = TableProperties()
+  /// The index entry of the last closed block, whose flags and separator need the next key.
+  var pending: IndexEntry?
+  /// The last key of the last closed block, and the trailer added last.
+  var lastKey = ByteWriter(capacity: 256)
+  var lastTrailer = Trailer(word: 0)
+  private var separator = ByteWriter(capacity: 256)
+  private var blockTombstoneCount: UInt32 = 0
+  private var blockHasSeveralVersions = false
+  private var blockContinues = false
+  private var rangeTombstones = RangeTombstoneListBuilder()
+  private var isFinished = false
+
+  /// Begins at byte 0 of `file`, which is empty. `tableID` is random and never used again.
+  init(file: any File, number: FileNumber, tableID: UInt64, options: TableOptions) {
+    precondition(options.blockSize >= 64 && options.blockSize <= 1 << 20, "a block size of 64 bytes to 1 MiB")
+    precondition(options.indexPartitionSize >= 64 && options.indexPartitionSize <= 1 << 20, "a partition size")
+    self.number = number
+    self.tableID = tableID
+    self.options = options
+    self.file = TableFileWriter(
+      file: file, tableID: tableID, bufferSize: options.bufferSize, startsWriteback: options.startsWriteback)
+    block = BlockBuilder(capacity: options.blockSize)
+    index = IndexBuilder(partitionSize: options.indexPartitionSize, compression: options.compression)
+    filter = BloomFilterBuilder(bitsPerKey: max(options.bloomBitsPerKey, 1))
+    properties.smallestSequence = .maximum
+    properties.compression = options.compression.rawValue
+    properties.blockSize = UInt64(options.blockSize)
+    properties.bloomBitsPerKey = UInt64(options.bloomBitsPerKey)
+    properties.origin = options.origin.rawValue
+    properties.level = UInt64(options.level)
+    properties.createdAt = options.createdAt
+    properties.family = options.family
+    properties.familyName = options.familyName.map { [UInt8]($0.utf8) }
+    properties.familyOptions = options.familyOptions
+  }
+
+  /// The size that the file would have now, about.
+  var estimatedFileSize: UInt64 {
+    let waiting = block.estimatedSize + index.estimatedSize + filter.estimatedSize + TableFormat.footerSize
+    return file.size + UInt64(waiting)
+  }
+  /// The memory that the builder takes: buffers, the index and the filter's hashes.
+  var memorySize: Int {
+    file.memorySize + block.memorySize + index.estimatedSize + filter.memorySize + rangeTombstones.memorySize
+  }
+  /// Whether the entry added last is of this key: the table can't end here then.
+  @inline(__always)
+  func endsWith(_ userKey: ByteView) -> Bool {
+    block.isEmpty ? properties.entryCount > 0 && lastKey.view == userKey : block.lastKey == userKey
+  }
+  /// Entries added so far.
+  var entryCount: Int { Int(properties.entryCount) + block.rowCount }
+
+  // MARK: - Adding
+
+  /// Adds an entry behind all others.
+  func add(_ userKey: ByteView, _ trailer: Trailer, _ value: ByteView) throws(EngineError) {
+    guard BlockBuilder.canHold(keySize: userKey.count, valueSize: value.count) else {
+      throw EngineError(.limitExceeded, "an entry with a key of \(userKey.count) and a value of \(value.count) bytes")
+    }
+    var isNewKey = true
+    if block.isEmpty {
+      if properties.entryCount > 0 { isNewKey = isNew(userKey, trailer, after: lastKey.view) }
+      try begin(userKey, isNewKey: isNewKey)
+    } else {
+      isNewKey = isNew(userKey, trailer, after: block.lastKey)
+      if block.estimatedSize &+ userKey.count &+ value.count &+ 6 > options.blockSize {
+        try closeBlock()
+        try begin(userKey, isNewKey: isNewKey)
+      } else if !isNewKey {
+        blockHasSeveralVersions = true
+      }
+    }
+    if isNewKey {
+      properties.keyCount &+= 1
+      if options.bloomBitsPerKey > 0 { filter.add(KeyHash.hash(userKey)) }
+    }
+    if trailer.isTombstone { blockTombstoneCount &+= 1 }
+    properties.keysSize &+= UInt64(truncatingIfNeeded: userKey.count)
+    properties.valuesSize &+= UInt64(truncatingIfNeeded: value.count)
+    lastTrailer = trailer
+    block.add(userKey, trailer, value)
+  }
+
+  /// Adds a fragment of range tombstones behind all others, independently of the entries: see
+  /// `RangeTombstoneListBuilder.append`.
+  func addRangeTombstone(_ start: ByteView, _ end: ByteView, _ sequences: some Collection<UInt64>) {
+    rangeTombstones.append(start, end, sequences)
+  }
+
+  /// Whether the table would hold nothing.
+  var isEmpty: Bool { entryCount == 0 && rangeTombstones.isEmpty }
+
+  /// Whether the key differs from the one before. Stops the program where the order is wrong.
+  @inline(__always)
+  private func isNew(_ userKey: ByteView, _ trailer: Trailer, after last: ByteView) -> Bool {
+    let order = last.compare(userKey)
+    if order < 0 { return true }
+    guard order == 0, trailer.word < lastTrailer.word else {
+      fatalError("entries of a table must ascend: sort them by key, and newest first within a key")
+    }
+    return false
+  }
+
+  /// Before the first row of a block.
+  private func begin(_ userKey: ByteView, isNewKey: Bool) throws(EngineError) {
+    blockContinues = !isNewKey
+    emitPending(before: userKey, isNewKey: isNewKey)
+  }
+
+  // MARK: - Blocks
+
+  /// Gives the index the entry of the last closed block, now that it is known what follows.
+  func emitPending(before userKey: ByteView?, isNewKey: Bool) {
+    guard let entry = pending else { return }
+    pending = nil
+    separator.removeAll()
+    if isNewKey {
+      if let userKey {
+        Separator.append(between: lastKey.view, and: userKey, to: &separator)
+      } else {
+        separator.append(lastKey.view)
+      }
+      index.add(separator: separator.view, Trailer(word: 0), entry)
+    } else {
+      let flags = entry.flags | IndexEntry.continuesAfter
+      index.add(separator: lastKey.view, lastTrailer, entry.with(offset: entry.handle.offset, flags: flags))
+    }
+  }
+
+  /// Writes the block that is being built, if there is one.
+  func closeBlock() throws(EngineError) {
+    guard !block.isEmpty else { return }
+    if properties.entryCount == 0 { properties.smallestKey = block.firstKey.bytes }
+    let content = block.finish()
+    if properties.entryCount == 0 { properties.smallestTrailer = Block(validated: content).trailer(0) }
+    let handle = try file.append(content: content, options.compression)
+    let flags =
+      (blockHasSeveralVersions ? IndexEntry.severalVersions : 0) | (blockContinues ? IndexEntry.continuesBefore : 0)
+    closed(
+      IndexEntry(
+        handle: handle, rowCount: UInt32(block.rowCount), tombstoneCount: blockTombstoneCount,
+        smallestSequence: block.smallestSequence, largestSequence: block.largestSequence, flags: flags))
+    lastKey.removeAll()
+    lastKey.append(block.lastKey)
+    block.removeAll()
+    blockTombstoneCount = 0
+    blockHasSeveralVersions = false
+  }
+
+  /// Counts a block that is in the file.
+  func closed(_ entry: IndexEntry) {
+    properties.entryCount += UInt64(entry.rowCount)
+    properties.tombstoneCount += UInt64(entry.tombstoneCount)
+    properties.contentSize += UInt64(entry.handle.contentSize)
+    properties.dataBlockCount += 1
+    properties.smallestSequence = min(properties.smallestSequence, entry.smallestSequence)
+    properties.largestSequence = max(properties.largestSequence, entry.largestSequence)
+    pending = entry
+  }
+
+  // MARK: - The end
+
+  /// Writes what is left; everything is in the file then, and the caller syncs it.
+  func finish() throws(EngineError) -> TableSummary {
+    guard !isFinished else { fatalError("a table is finished once: make a new builder") }
+    isFinished = true
+    try closeBlock()
+    emitPending(before: nil, isNewKey: true)
+    properties.largestKey = lastKey.bytes
+    properties.largestTrailer = lastTrailer
+    let tombstones = takeRangeTombstones()
+    properties.include(tombstones)
+    if properties.entryCount == 0, tombstones.isEmpty { properties.smallestSequence = .zero }
+    var footer = TableFooter()
+    footer.tableID = tableID
+    footer.dataSize = file.size
+    try TableFilter.write(&filter, to: &file, &footer)
+    let (root, levelCount) = try index.finish(to: &file)
+    footer.rootIndex = root
+    footer.indexLevelCount = levelCount
+    properties.indexPartitionCount = UInt64(index.partitionCount)
+    var content = ByteWriter()
+    if !tombstones.isEmpty {
+      RangeTombstoneBlock.append(tombstones, to: &content)
+      footer.rangeTombstones = try file.append(content: content.view, options.compression)
+      footer.requiredFeatures |= TableFormat.rangeTombstoneFeature
+      content.removeAll()
+    }
+    properties.append(to: &content)
+    footer.properties = try file.append(content: content.view, .none)
+    footer.fileSize = file.size + UInt64(TableFormat.footerSize)
+    file.append(footer: footer)
+    try file.flush()
+    return TableSummary(fileSize: footer.fileSize, tableID: tableID, properties: properties)
+  }
+
+  private func takeRangeTombstones() -> RangeTombstoneList {
+    var taken = RangeTombstoneListBuilder()
+    swap(&taken, &rangeTombstones)
+    return RangeTombstoneList(taken)
+  }
+}
+
+extension Trailer {
+  /// Whether the entry says that its key is gone.
+  @inline(__always)
+  var isTombstone: Bool {
+    rawKind == EntryKind.delete.rawValue || rawKind == EntryKind.singleDelete.rawValue
+  }
+}
+
+/// What is known of a table when it is complete: what a VersionEdit records of it.
+struct TableSummary: Sendable {
+  let fileSize: UInt64
+  let tableID: UInt64
+  let properties: TableProperties
+
+  var entryCount: UInt64 { properties.entryCount }
+  var tombstoneCount: UInt64 { properties.tombstoneCount }
+  var rangeTombstoneCount: UInt64 { properties.rangeTombstoneCount }
+  /// Bytes of keys and values, not packed.
+  var rawSize: UInt64 { properties.keysSize + properties.valuesSize }
+  /// The first user key; empty where there are no entries.
+  var smallestKey: [UInt8] { properties.smallestKey }
+  var smallestTrailer: Trailer { properties.smallestTrailer }
+  /// The last user key.
+  var largestKey: [UInt8] { properties.largestKey }
+  var largestTrailer: Trailer { properties.largestTrailer }
+  var smallestSequence: SequenceNumber { properties.smallestSequence }
+  var largestSequence: SequenceNumber { properties.largestSequence }
+}
