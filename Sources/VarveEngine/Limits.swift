@@ -1,4 +1,5 @@
-/// Every bound of the engine, with its reason.
+/// The bounds that users see or formats depend on. A bound of one part of the engine stands in that part, with its
+/// reason.
 enum Limits {
   /// A key's length fits in 16 bits.
   static let keySizeMaximum = 65_535

@@ -18,6 +18,12 @@ struct DocumentationTests {
     #expect(violations.isEmpty, "\(violations.report)")
   }
 
+  @Test func `every source file that an article names is there, with the function that it names`() {
+    #expect(Self.namedFiles(Repository.articles).count > 20)
+    let violations = Self.missingFiles(Repository.articles, Repository.engineFiles + Repository.objectFiles)
+    #expect(violations.isEmpty, "\(violations.report)")
+  }
+
   @Test func `the README has at most 200 lines`() throws {
     let readme = try #require(Repository.file("README.md"))
     #expect(readme.lines.count <= 201)
@@ -60,6 +66,14 @@ struct DocumentationTests {
     #expect(Self.dangling([article]).map(\.line) == [3])
   }
 
+  @Test func `a source file or a function that is not there is found`() {
+    let text =
+      "# A\n\nput  Engine/Engine+Write.swift `commit`\nget  Engine/Gone.swift\nsync Engine/Engine+Write.swift `gone`\n"
+    let sources = [SourceFile(path: "Sources/VarveEngine/Engine/Engine+Write.swift", text: "func commit() {}\n")]
+    let article = SourceFile(path: "C/A.md", text: text)
+    #expect(Self.missingFiles([article], sources).map(\.line) == [4, 5])
+  }
+
   @Test func `an example that does not compile is found`() throws {
     let text = "# A\n\n```swift\nimport VarveEngine\nlet engine: Engine = 1\n```\n\n```\nnot Swift\n```\n"
     let blocks = SwiftExample.blocks(SourceFile(path: "Bad.md", text: text))
@@ -83,6 +97,35 @@ struct DocumentationTests {
       links(article, topicsOnly: false).filter { !names.contains($0.name) }.map {
         Violation(path: article.path, line: $0.line, message: "there is no article \($0.name)")
       }
+    }
+  }
+
+  private struct NamedFile {
+    let article: SourceFile
+    let line: Int
+    let path: String
+    let name: String?
+  }
+
+  /// `Folder/File.swift` in an article, and the name in backquotes that may follow it.
+  private static func namedFiles(_ articles: [SourceFile]) -> [NamedFile] {
+    let pattern = /(?<path>[A-Z][A-Za-z]+(?:\/[A-Za-z]+)*\/[A-Za-z+]+\.swift)(?:`?,? `(?<name>[a-z][A-Za-z]*)`)?/
+    return articles.flatMap { article in
+      article.lines.enumerated().flatMap { index, line in
+        line.matches(of: pattern).map { match in
+          NamedFile(article: article, line: index + 1, path: String(match.path), name: match.name.map { String($0) })
+        }
+      }
+    }
+  }
+
+  private static func missingFiles(_ articles: [SourceFile], _ sources: [SourceFile]) -> [Violation] {
+    namedFiles(articles).compactMap { named in
+      let found = sources.filter { $0.path == named.path || $0.path.hasSuffix("/" + named.path) }
+      let isThere = found.contains { source in named.name.map { source.text.contains("func \($0)") } ?? true }
+      guard !isThere else { return nil }
+      let name = named.name.map { " with a function \($0)" } ?? ""
+      return Violation(path: named.article.path, line: named.line, message: "there is no \(named.path)\(name)")
     }
   }
 
