@@ -30,7 +30,7 @@ public final class ContentWatch: Sendable {
 
   /// A family at an instant.
   private struct Place: Hashable {
-    let family: UInt32
+    let family: FamilyID
     let sequence: SequenceNumber
   }
 

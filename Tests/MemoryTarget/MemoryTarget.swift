@@ -111,7 +111,7 @@ struct MemoryTarget {
     _ = try engine.createFamilies((0..<count).map { "family \($0)" })
     sizes.append(status("VmRSS:"))
     counted.append(UInt64(engine.statistics.memory.used))
-    for family in engine.families where family.id != 0 { try engine.put([1], [2], in: family) }
+    for family in engine.families where family.id != .default { try engine.put([1], [2], in: family) }
     sizes.append(status("VmRSS:"))
     counted.append(UInt64(engine.statistics.memory.used))
     report(sizes + counted)
@@ -133,7 +133,7 @@ struct MemoryTarget {
     try timed { try engine.flush() }
     try timed { try engine.close() }
     engine = try timed { try Engine.open(at: path) }
-    for family in engine.families where family.id != 0 { try engine.put([3], [4], in: family) }
+    for family in engine.families where family.id != .default { try engine.put([3], [4], in: family) }
     try timed { try engine.close() }
     engine = try timed { try Engine.open(at: path) }
     var found: UInt64 = 0

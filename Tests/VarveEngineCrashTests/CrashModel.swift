@@ -24,7 +24,7 @@ struct CrashPromise: Sendable {
   var familyChanges = 0
   var familyChangesBegun = 0
   /// The ids that the generations of the third family got.
-  var familyIDs: [Int: UInt32] = [:]
+  var familyIDs: [Int: FamilyID] = [:]
 
   /// The generation of the third family after so many changes; nil where it does not exist.
   static func generation(after changes: Int) -> Int? { changes % 2 == 1 ? changes / 2 : nil }

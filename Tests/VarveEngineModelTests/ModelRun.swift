@@ -61,7 +61,7 @@ final class ModelRun {
   /// put once.
   var putCounts: [String: [[UInt8]: Int]] = [:]
   var lastSequence = SequenceNumber(0)
-  var familyIDMaximum: UInt32 = 0
+  var familyIDMaximum: FamilyID = 0
   let oversized = OversizedBytes()
   private var trace: [TraceEntry] = []
   private var step = 0

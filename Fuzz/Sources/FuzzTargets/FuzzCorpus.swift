@@ -129,7 +129,7 @@ enum FuzzCorpus {
     let kinds: [EntryKind] = [.put, .put, .delete, .singleDelete, .rangeDelete, .merge]
     for _ in 0..<count {
       let kind = kinds[random.below(kinds.count)]
-      let family = UInt32(random.oneIn(4) ? random.below(1 << 30) : random.below(4))
+      let family = FamilyID(UInt32(random.oneIn(4) ? random.below(1 << 30) : random.below(4)))
       let value = bytes(random.below(random.oneIn(8) ? 300 : 30), &random)
       key(&random).withByteView { key in
         value.withByteView { BatchFormat.append(kind, family, key, $0, to: &writer) }

@@ -49,17 +49,18 @@ enum ManifestInputs {
     edit.databaseID = databaseID
     edit.formatVersion = 1
     edit.requiredFeatures = 0
-    edit.createFamily(0, name: "default", options: [255])
+    edit.createFamily(.default, name: "default", options: [255])
     let familyCount = 1 + random.below(3)
     for family in 1..<max(familyCount, 1) {
-      edit.createFamily(UInt32(family), name: "family \(family)", options: FuzzCorpus.bytes(random.below(4), &random))
+      edit.createFamily(
+        FamilyID(UInt32(family)), name: "family \(family)", options: FuzzCorpus.bytes(random.below(4), &random))
     }
-    for family in 0..<familyCount { addTables(UInt32(family), to: &edit, &number, &random) }
+    for family in 0..<familyCount { addTables(FamilyID(UInt32(family)), to: &edit, &number, &random) }
     edit.oldestLog = FileNumber(number)
     if random.oneIn(2) {
       edit.logCuts = [VersionEdit.LogCut(segment: FileNumber(number), lifeID: random.next(), endOffset: 4_096)]
     }
-    edit.nextFamilyID = UInt32(familyCount)
+    edit.nextFamilyID = FamilyID(UInt32(familyCount))
     edit.lastSequence = SequenceNumber(number * 100)
     edit.nextFileNumber = FileNumber(number + 5)
     return edit
@@ -67,7 +68,7 @@ enum ManifestInputs {
 
   /// Tables of level 0 and of one deeper level, which don't overlap there.
   private static func addTables(
-    _ family: UInt32, to edit: inout VersionEdit, _ number: inout UInt64, _ random: inout SeededRandom
+    _ family: FamilyID, to edit: inout VersionEdit, _ number: inout UInt64, _ random: inout SeededRandom
   ) {
     for _ in 0..<random.below(3) {
       number += 1
@@ -105,11 +106,11 @@ enum ManifestInputs {
   ) -> VersionEdit {
     var edit = VersionEdit()
     number += 1
-    edit.addTable(table(number, "b", "y", &random), family: 0, level: 0)
+    edit.addTable(table(number, "b", "y", &random), family: .default, level: 0)
     if let moved = last.addedTables.last(where: { $0.family == 0 && $0.level == 0 }), random.oneIn(2) {
-      edit.deleteTable(moved.table.number, family: 0, level: 0)
+      edit.deleteTable(moved.table.number, family: .default, level: 0)
     }
-    edit.setFlushed(SequenceNumber(number * 100 + 50), family: 0)
+    edit.setFlushed(SequenceNumber(number * 100 + 50), family: .default)
     edit.nextFileNumber = FileNumber(number + 3)
     edit.lastSequence = SequenceNumber(number * 100 + 60)
     if random.oneIn(3) {

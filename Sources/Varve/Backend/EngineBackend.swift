@@ -73,7 +73,9 @@ public final class EngineBackend: StorageBackend {
   public func families() throws -> [StorageFamily] {
     try requireOpen()
     refreshFollowed()
-    return table.withLock { $0.all }.filter { $0.id != 0 }.map { StorageFamily(name: $0.name, number: $0.id) }
+    return table.withLock { $0.all }.filter { $0.id != .default }.map {
+      StorageFamily(name: $0.name, number: $0.id.value)
+    }
   }
 
   /// Makes a family, durable at once.
@@ -82,7 +84,7 @@ public final class EngineBackend: StorageBackend {
     return try mapped {
       let family = try engine.createFamily(name, options: Self.engineOptions(options))
       table.withLock { $0 = FamilyTable(engine.families) }
-      return StorageFamily(name: family.name, number: family.id)
+      return StorageFamily(name: family.name, number: family.id.value)
     }
   }
 
@@ -187,7 +189,7 @@ public final class EngineBackend: StorageBackend {
     try cursor.seekToLast()
     var last = cursor.isValid ? cursor.keyBytes : nil
     whole.forEach { operation, number, key, _ in
-      guard number == family.id else { return }
+      guard number == family.id.value else { return }
       var key = key.copied
       // Its first bytes are not known yet.
       if operation == .putStamped { key = Array(repeating: 0xFF, count: 8) + key.dropFirst(8) }
@@ -280,8 +282,8 @@ private struct FamilyTable: Sendable {
 
   init(_ families: [ColumnFamily]) {
     all = families
-    var byNumber = [ColumnFamily?](repeating: nil, count: Int(families.map(\.id).max() ?? 0) + 1)
-    for family in families { byNumber[Int(family.id)] = family }
+    var byNumber = [ColumnFamily?](repeating: nil, count: Int(families.map(\.id.value).max() ?? 0) + 1)
+    for family in families { byNumber[Int(family.id.value)] = family }
     self.byNumber = byNumber
   }
 

@@ -20,7 +20,7 @@ extension BackgroundWork {
           memTable: pipeline.memory.empty, version: .empty, epochs: epochs, registry: registry,
           account: tree.budget.account(.other))
         families.append(ColumnFamily(name: name, id: id, state: state))
-        id += 1
+        id = id.next
       }
       // Durable before the first record that names one of them can be written.
       if !names.isEmpty { try tree.commit(edit) }

@@ -94,7 +94,7 @@ struct FlushJob {
       let oldest = oldestNeededSegment(counts)
       if isVolatile, oldest <= background.tree.state.oldestLog { return oldest }
       if leavesEntries(counts) {
-        try pipeline.sync(.place(pipeline.log.appendedPlace), for: .background)
+        try pipeline.sync(.position(pipeline.log.appendedPosition), for: .background)
       } else if oldest > background.tree.state.oldestLog {
         try pipeline.sync(.segment(oldest), for: .background)
       } else {

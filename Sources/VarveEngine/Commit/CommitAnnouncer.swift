@@ -24,8 +24,8 @@ final class CommitAnnouncer: @unchecked Sendable {
   /// Why there is no page; for people.
   let reason: String?
 
-  /// The place in the log behind the last commit that waits for a sync.
-  private let heldPlace = Atomic<UInt64>(0)
+  /// The position in the log after the last commit that waits for a sync.
+  private let heldPosition = Atomic<UInt64>(0)
   /// The last logged commit, while any is held back.
   private let pendingWord = Atomic<UInt64>(0)
   /// Whether a commit is held back, as far as the leader knows.
@@ -55,12 +55,12 @@ final class CommitAnnouncer: @unchecked Sendable {
 
   // MARK: - The commit leader's
 
-  /// Tells of a commit that is in the log before `place`, or holds it back. Before it is visible: the store of
+  /// Tells of a commit that is in the log before `position`, or holds it back. Before it is visible: the store of
   /// the visible sequence, which follows, orders this one before the load in `wakeIfAwaited`.
   @inline(__always)
-  func prepare(_ sequence: UInt64, place: UInt64, waitsForSync: Bool, _ log: LogWriter) {
+  func prepare(_ sequence: UInt64, _ position: LogPosition, waitsForSync: Bool, _ log: LogWriter) {
     if waitsForSync || isHolding {
-      holdBack(sequence, place: place, waitsForSync: waitsForSync, log)
+      holdBack(sequence, position, waitsForSync: waitsForSync, log)
     } else {
       unsafe told.pointee.store(sequence, ordering: .releasing)  // partner: `SharedPage.told`
     }
@@ -77,16 +77,16 @@ final class CommitAnnouncer: @unchecked Sendable {
   private func wake() { page?.wake() }
 
   @inline(never)
-  private func holdBack(_ sequence: UInt64, place: UInt64, waitsForSync: Bool, _ log: LogWriter) {
+  private func holdBack(_ sequence: UInt64, _ position: LogPosition, waitsForSync: Bool, _ log: LogWriter) {
     if waitsForSync {
       isHolding = true
-      heldPlace.store(place, ordering: .sequentiallyConsistent)
-    } else if log.durablePlace >= heldPlace.load(ordering: .relaxed) {
+      heldPosition.store(position.value, ordering: .sequentiallyConsistent)
+    } else if log.durablePosition.value >= heldPosition.load(ordering: .relaxed) {
       isHolding = false
       unsafe told.pointee.store(sequence, ordering: .releasing)
       return
     }
-    // Behind the place: whoever sees this commit sees for which sync it waits.
+    // After the position: a thread that sees this commit sees for which sync it waits.
     pendingWord.store(sequence, ordering: .sequentiallyConsistent)
   }
 
@@ -102,7 +102,7 @@ final class CommitAnnouncer: @unchecked Sendable {
   /// succeeded; 0 where there was none.
   func tell(synced: UInt64, _ log: LogWriter) {
     let pending = pending
-    let isAllDurable = log.durablePlace >= heldPlace.load(ordering: .sequentiallyConsistent)
+    let isAllDurable = log.durablePosition.value >= heldPosition.load(ordering: .sequentiallyConsistent)
     let sequence = isAllDurable ? pending : synced
     let known = unsafe told.pointee.load(ordering: .relaxed)
     guard sequence > known else { return }

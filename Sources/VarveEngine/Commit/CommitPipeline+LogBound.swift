@@ -15,7 +15,7 @@
 extension CommitPipeline {
   /// What was logged again in this turn of the log.
   struct LogTurn {
-    var start: UInt64 = 0
+    var start = LogPosition.zero
     var movedBytes = 0
     /// In all turns so far.
     var totalBytes: UInt64 = 0
@@ -29,8 +29,8 @@ extension CommitPipeline {
   func enforceLogBound() {
     guard log.liveBytes > logBytesMaximum else { return }
     let oldest = log.oldestNumber
-    if log.appendedPlace - turn.start >= UInt64(logBytesMaximum) {
-      turn = LogTurn(start: log.appendedPlace, totalBytes: turn.totalBytes)
+    if log.appendedPosition - turn.start >= UInt64(logBytesMaximum) {
+      turn = LogTurn(start: log.appendedPosition, totalBytes: turn.totalBytes)
     }
     var hasMoved = false
     for family in families.all where family.state.activeSegment == oldest {
@@ -71,9 +71,9 @@ extension CommitPipeline {
     guard entries.fill(&builder, sizeMaximum: Int.max), let first = builder.first else { return false }
     do throws(EngineError) {
       try log.makeRoom(payloadSize: builder.payload.count, waits: false)
-      let place = try log.append(.entries, sequence: first, payload: builder.payload.view)
+      let position = try log.append(.entries, sequence: first, payload: builder.payload.view)
       // A flush that finds the segment named here syncs the log first, and the copy with it.
-      family.didCopy(to: log.current.number, place: place)
+      family.didCopy(to: log.current.number, position)
     } catch {
       // The commit that came here has happened, and a flush frees the segment, too.
       return false

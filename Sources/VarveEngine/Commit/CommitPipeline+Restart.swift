@@ -1,6 +1,6 @@
 /// What becomes of commits when a sync of the log fails.
 ///
-/// The log can't be trusted behind the place up to which it is durable, and no sync is tried again
+/// The log can't be trusted after the position up to which it is durable, and no sync is tried again
 /// (`LogWriter+Sync`). So whoever leads the commit queue next logs every entry above the durable
 /// sequence again, in a new segment (`LogWriter+Restart`); commits wait meanwhile. If that fails, too, the
 /// engine takes no more writes, and says why.
@@ -90,17 +90,17 @@ extension CommitPipeline {
     log.endRestart(restart)
   }
 
-  /// Every entry above the durable sequence, and of memtables that were logged again behind the durable
-  /// place every entry: the older copies may be in segments that nobody keeps for them any more.
+  /// Every entry above the durable sequence, and of memtables that were logged again after the durable
+  /// position every entry: the older copies may be in segments that nobody keeps for them any more.
   private func undurableEntries() -> LoggedEntries {
     let sequence = log.durableSequence
-    let place = log.durablePlace
+    let position = log.durablePosition
     var entries = LoggedEntries()
     for family in families.all where !family.state.isVolatile {
       for frozen in family.state.frozen {
-        entries.add(frozen.table, of: family.id, above: frozen.copyPlace > place ? .zero : sequence)
+        entries.add(frozen.table, of: family.id, above: frozen.copyPosition > position ? .zero : sequence)
       }
-      entries.add(family.state.active, of: family.id, above: family.state.copyPlace > place ? .zero : sequence)
+      entries.add(family.state.active, of: family.id, above: family.state.copyPosition > position ? .zero : sequence)
     }
     entries.sort()
     return entries

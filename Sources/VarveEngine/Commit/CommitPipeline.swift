@@ -102,8 +102,8 @@ final class CommitPipeline: @unchecked Sendable {
 
   struct Receipt: Sendable {
     let sequence: SequenceNumber
-    /// The place in the log behind the batch; 0 where it was not logged.
-    let place: UInt64
+    /// The position in the log after the batch; zero where it was not logged.
+    let position: LogPosition
   }
 
   /// Commits one entry, which was checked against the limits.
@@ -123,22 +123,22 @@ final class CommitPipeline: @unchecked Sendable {
     }
     if !hasRoom { try makeRoom(in: family, entryCount: 1, byteCount: key.count + value.count) }
     let sequence = SequenceNumber(nextSequence)
-    var place: UInt64 = 0
+    var position = LogPosition.zero
     let isLogged = isLogged && !family.isVolatile
     if isLogged {
       scratch.removeAll()
       BatchFormat.append(kind, family.id, key, value, to: &scratch)
       try log.makeRoom(payloadSize: scratch.count)
-      place = try log.append(sequence: sequence, payload: scratch.view)
+      position = try log.append(sequence: sequence, payload: scratch.view)
       if family.activeSegment == nil { family.beginActive(segment: log.current.number) }
     } else if !family.isVolatile {
       memory.noteUnlogged(family, segment: log.current.number)
     }
     _ = unsafe family.borrowedActive.withGuaranteed { $0.insert(key, Trailer(sequence, kind), value) }
     nextSequence &+= 1
-    publish(sequence, place: place, isLogged: isLogged, waitsForSync: waitsForSync)
+    publish(sequence, position, isLogged: isLogged, waitsForSync: waitsForSync)
     if log.takeHasSwitched() { enforceLogBound() }
-    return Receipt(sequence: sequence, place: place)
+    return Receipt(sequence: sequence, position: position)
   }
 
   /// Gives the lead back after committing what waits.
@@ -147,8 +147,8 @@ final class CommitPipeline: @unchecked Sendable {
 
   /// Makes a commit visible to reads, and tells other processes. The leader's.
   @inline(__always)
-  private func publish(_ sequence: SequenceNumber, place: UInt64, isLogged: Bool, waitsForSync: Bool) {
-    if isLogged { announcer.prepare(sequence.value, place: place, waitsForSync: waitsForSync, log) }
+  private func publish(_ sequence: SequenceNumber, _ position: LogPosition, isLogged: Bool, waitsForSync: Bool) {
+    if isLogged { announcer.prepare(sequence.value, position, waitsForSync: waitsForSync, log) }
     visibleWord.store(sequence.value, ordering: .sequentiallyConsistent)  // partner: `visible`
     if isLogged { announcer.wakeIfAwaited() }
   }
@@ -235,14 +235,14 @@ final class CommitPipeline: @unchecked Sendable {
     // An empty batch takes a sequence, too: its commit has a place in the order.
     let count = UInt64(max(entryCount, 1))
     let last = SequenceNumber(nextSequence + count - 1)
-    var place: UInt64 = 0
+    var position = LogPosition.zero
     payload.stamp(last, at: terms.stamps)
     let volatileCount = touched.volatileEntryCount
     let isLogged = isLogged && (volatileCount == 0 || volatileCount < entryCount)
     if isLogged {
       let logged = volatileCount == 0 ? payload : try loggedPart(of: payload)
       try log.makeRoom(payloadSize: logged.count)
-      place = try log.append(sequence: SequenceNumber(nextSequence + UInt64(volatileCount)), payload: logged)
+      position = try log.append(sequence: SequenceNumber(nextSequence + UInt64(volatileCount)), payload: logged)
       let segment = log.current.number
       for part in touched.parts where part.family.activeSegment == nil && !part.family.isVolatile {
         part.family.beginActive(segment: segment)
@@ -259,9 +259,9 @@ final class CommitPipeline: @unchecked Sendable {
     }
     if terms.isRedundant { touched.parts[0].family.active.rangeTombstones.noteRedundant() }
     nextSequence += count
-    publish(last, place: place, isLogged: isLogged, waitsForSync: terms.waitsForSync)
+    publish(last, position, isLogged: isLogged, waitsForSync: terms.waitsForSync)
     if log.takeHasSwitched() { enforceLogBound() }
-    return Receipt(sequence: last, place: place)
+    return Receipt(sequence: last, position: position)
   }
 
   /// Makes room in a family's memtable, and goes on in a new segment of the log where the flush that has
@@ -302,7 +302,7 @@ final class CommitPipeline: @unchecked Sendable {
   }
 
   @inline(__always)
-  private func resolve(_ id: UInt32) throws(EngineError) -> Int {
+  private func resolve(_ id: FamilyID) throws(EngineError) -> Int {
     if let place = touched.place(of: id) { return place }
     guard let family = families.find(id) else {
       throw EngineError(.familyDropped, "the batch names column family \(id), which does not exist")
@@ -352,7 +352,7 @@ final class CommitPipeline: @unchecked Sendable {
   }
 
   /// About how many bytes were committed since the engine opened: what went into the log.
-  var acceptedBytes: UInt64 { log.appendedPlace }
+  var acceptedBytes: UInt64 { log.appendedPosition.value }
 
   // MARK: - Failure
 

@@ -163,7 +163,7 @@ final class CommitRequest: @unchecked Sendable {
   fileprivate var isServed = false
   private let word = Futex(State.waits.rawValue)
 
-  var receipt = CommitPipeline.Receipt(sequence: .zero, place: 0)
+  var receipt = CommitPipeline.Receipt(sequence: .zero, position: .zero)
   var error: EngineError?
 
   init(

@@ -238,7 +238,7 @@ final class MemTableKeeper: Sendable {
       if table !== frozen.table { frozenBytes.add(table.settleCharge(), ordering: .relaxed) }
       kept.append(
         FrozenMemTable(
-          table: table, firstSegment: frozen.firstSegment, copyPlace: frozen.copyPlace, hasUnlogged: false))
+          table: table, firstSegment: frozen.firstSegment, copyPosition: frozen.copyPosition, hasUnlogged: false))
     }
     let active = remainder(of: family.active, above: flushed) ?? empty
     activeBytes.wrappingAdd(active.chargedBytes - family.active.chargedBytes, ordering: .relaxed)

@@ -32,7 +32,7 @@ final class CommitTimers: Sendable {
   /// is told; if the log goes on in a new segment soon, that is synced.
   private func sync(retryAfter nanoseconds: UInt64) {
     do throws(EngineError) {
-      try pipeline.sync(.place(pipeline.log.appendedPlace), for: .background)
+      try pipeline.sync(.position(pipeline.log.appendedPosition), for: .background)
       endRecordLater()
     } catch {
       if error.code == .canceled { syncLater(after: nanoseconds) }

@@ -178,7 +178,7 @@ extension Engine {
   func acknowledge(_ receipt: CommitPipeline.Receipt, _ durability: Durability) throws(EngineError) {
     switch durability {
     case .process, .none: return
-    case .power: try syncLog(through: receipt.place)
+    case .power: try syncLog(through: receipt.position)
     case .powerEvery(let nanoseconds): timers.syncLater(after: nanoseconds)
     }
   }
@@ -187,7 +187,7 @@ extension Engine {
   public func sync() throws(EngineError) {
     checkOpen()
     try requireWritable()
-    try syncLog(through: pipeline.log.appendedPlace)
+    try syncLog(through: pipeline.log.appendedPosition)
   }
 
   /// Whether a write may have to wait now, because flushes or compactions fall behind. Who must not block, a task for
@@ -206,9 +206,9 @@ extension Engine {
   }
 
   /// Syncs the log for a thread of the program. What is not durable after a failure is logged again.
-  func syncLog(through place: UInt64) throws(EngineError) {
+  func syncLog(through position: LogPosition) throws(EngineError) {
     do throws(EngineError) {
-      try pipeline.sync(.place(place), for: .program)
+      try pipeline.sync(.position(position), for: .program)
     } catch {
       throw EngineError(
         .outcomeUnknown, "the commit is visible, but its sync failed, and it may be gone after a loss of power",
@@ -239,7 +239,7 @@ public struct CommitTicket: Sendable {
 
   /// Whether anything of the commit went into the log: not with `.none`, and not where all its entries are of
   /// volatile families. What is in no log is not waited for by `wait`, nor told of by `durableSequence`.
-  public var isLogged: Bool { receipt.place > 0 }
+  public var isLogged: Bool { receipt.position > .zero }
 
   /// Whether there is anything to wait for.
   var needsWait: Bool { durability == .power }

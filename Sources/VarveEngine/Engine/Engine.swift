@@ -163,7 +163,7 @@ public final class Engine: Sendable {
     checkOpen()
     try requireWritable()
     _ = state(of: family)
-    guard family.id != 0 else { throw EngineError(.invalidArgument, "the default family can't be dropped") }
+    guard family.id != .default else { throw EngineError(.invalidArgument, "the default family can't be dropped") }
     try background.dropFamily(family)
   }
 

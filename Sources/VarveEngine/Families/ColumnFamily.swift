@@ -10,10 +10,10 @@ public final class ColumnFamily: Sendable {
   /// The name, unique among the families that exist.
   public let name: String
   /// The number on disk; never used again after a drop.
-  public let id: UInt32
+  public let id: FamilyID
   let state: FamilyState
 
-  init(name: String, id: UInt32, state: FamilyState) {
+  init(name: String, id: FamilyID, state: FamilyState) {
     self.name = name
     self.id = id
     self.state = state

@@ -5,13 +5,13 @@ internal import Synchronization
 /// Safe from any thread.
 final class FamilyRegistry: Sendable {
   private struct Table: Sendable {
-    var byID: [UInt32: ColumnFamily] = [:]
+    var byID: [FamilyID: ColumnFamily] = [:]
     var byName: [String: ColumnFamily] = [:]
     /// Ascending by id: whoever goes through all of ten thousand families must not sort them first.
     var ordered: [ColumnFamily] = []
 
     /// The index of the first family whose id is not below `id`.
-    func position(of id: UInt32) -> Int {
+    func position(of id: FamilyID) -> Int {
       // Ids only grow: a new family nearly always comes last.
       if ordered.last.map({ $0.id < id }) ?? true { return ordered.count }
       var low = 0
@@ -46,7 +46,7 @@ final class FamilyRegistry: Sendable {
   /// Lets all families go: they hold the registry, and it them.
   func removeAll() { table.withLock { $0 = Table() } }
 
-  func find(_ id: UInt32) -> FamilyState? { table.withLock { $0.byID[id]?.state } }
+  func find(_ id: FamilyID) -> FamilyState? { table.withLock { $0.byID[id]?.state } }
   func named(_ name: String) -> ColumnFamily? { table.withLock { $0.byName[name] } }
   /// All families, ascending by id. Complexity: O(1).
   var all: [ColumnFamily] { table.withLock { $0.ordered } }

@@ -5,8 +5,8 @@ struct FrozenMemTable: Sendable {
   let table: MemTable
   /// The oldest segment of the log that holds an entry of it; `noSegment` in a volatile family.
   var firstSegment: FileNumber
-  /// The place in the log behind the copy that was logged again; 0 if none was.
-  let copyPlace: UInt64
+  /// The position in the log after the copy that was logged again; zero if none was.
+  let copyPosition: LogPosition
   /// Whether it holds entries that are not in the log.
   let hasUnlogged: Bool
 }
@@ -18,13 +18,13 @@ extension FileNumber {
 /// The engine's side of a column family: its memtables, its version, and the view of both for readers.
 ///
 /// # Concurrency
-/// - `active`, `activeSegment`, `copyPlace` and `hasUnlogged` belong to the commit leader.
+/// - `active`, `activeSegment`, `copyPosition` and `hasUnlogged` belong to the commit leader.
 /// - `parts` is changed by the leader (freeze) and by background jobs (install), under its mutex. Each
 ///   change publishes a new `ReadView`; the old one goes to the epochs.
 /// - `view` is loaded by readers inside an epoch, or retained under the mutex by `retainView`.
 final class FamilyState: @unchecked Sendable {
   // Sendable: see Concurrency above.
-  let id: UInt32
+  let id: FamilyID
   let name: String
   let options: FamilyOptions
   /// Whether nothing of it is logged. Then `activeSegment` stays nil: the log has nothing to wait for.
@@ -48,8 +48,8 @@ final class FamilyState: @unchecked Sendable {
   var borrowedActive: Unmanaged<MemTable> { unsafe .passUnretained(active) }
   /// The log segment that was current when the active memtable got its first entry.
   private(set) var activeSegment: FileNumber?
-  /// The place in the log behind the copy of the active memtable that was logged again; 0 if none was.
-  private(set) var copyPlace: UInt64 = 0
+  /// The position in the log after the copy of the active memtable that was logged again; zero if none was.
+  private(set) var copyPosition = LogPosition.zero
   var hasUnlogged = false
 
   private struct Parts: Sendable {
@@ -63,7 +63,7 @@ final class FamilyState: @unchecked Sendable {
   }
 
   init(
-    id: UInt32, name: String, options: FamilyOptions, merge: MergeFunction?, memTable: MemTable, version: Version,
+    id: FamilyID, name: String, options: FamilyOptions, merge: MergeFunction?, memTable: MemTable, version: Version,
     epochs: ReadEpochs,
     registry: FamilyRegistry, account: MemoryAccount?
   ) {
@@ -153,8 +153,8 @@ final class FamilyState: @unchecked Sendable {
   }
 
   /// Notes that the whole active memtable was logged again. The leader's.
-  func didCopy(to segment: FileNumber, place: UInt64) {
-    copyPlace = place
+  func didCopy(to segment: FileNumber, _ position: LogPosition) {
+    copyPosition = position
     beginActive(segment: segment)
   }
 
@@ -189,7 +189,7 @@ final class FamilyState: @unchecked Sendable {
       if let segment = isVolatile ? .noSegment : activeSegment, parts.memTable.entryCount > 0 {
         parts.frozen.append(
           FrozenMemTable(
-            table: parts.memTable, firstSegment: segment, copyPlace: copyPlace, hasUnlogged: hasUnlogged))
+            table: parts.memTable, firstSegment: segment, copyPosition: copyPosition, hasUnlogged: hasUnlogged))
       }
       parts.memTable = next
       parts.activeSegment = nil
@@ -197,7 +197,7 @@ final class FamilyState: @unchecked Sendable {
     }
     active = next
     activeSegment = nil
-    copyPlace = 0
+    copyPosition = .zero
     hasUnlogged = false
     epochs.retire(old)
   }

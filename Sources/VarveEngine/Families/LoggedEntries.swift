@@ -10,7 +10,7 @@
 struct LoggedEntries {
   private struct Entry {
     let trailer: Trailer
-    let family: UInt32
+    let family: FamilyID
     let key: ByteView
     let value: ByteView
   }
@@ -20,7 +20,7 @@ struct LoggedEntries {
   private var position = 0
 
   /// Adds a memtable's entries above `sequence`.
-  mutating func add(_ table: MemTable, of family: UInt32, above sequence: SequenceNumber) {
+  mutating func add(_ table: MemTable, of family: FamilyID, above sequence: SequenceNumber) {
     guard table.largestSequence > sequence else { return }
     tables.append(table)
     var iterator = table.makeIterator()

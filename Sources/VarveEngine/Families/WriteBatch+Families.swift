@@ -5,13 +5,13 @@ extension WriteBatch {
   /// the batch would be too large.
   public mutating func put(_ key: RawSpan, _ value: RawSpan, in family: ColumnFamily? = nil) throws(EngineError) {
     try key.withByteView { (key) throws(EngineError) in
-      try value.withByteView { (value) throws(EngineError) in try append(.put, family?.id ?? 0, key, value) }
+      try value.withByteView { (value) throws(EngineError) in try append(.put, family?.id ?? .default, key, value) }
     }
   }
 
   /// Removes a key, whether it is there or not. Throws like `put`.
   public mutating func delete(_ key: RawSpan, in family: ColumnFamily? = nil) throws(EngineError) {
-    try key.withByteView { (key) throws(EngineError) in try append(.delete, family?.id ?? 0, key, ByteView()) }
+    try key.withByteView { (key) throws(EngineError) in try append(.delete, family?.id ?? .default, key, ByteView()) }
   }
 
   /// Sets the value of a key, as above.
@@ -31,7 +31,9 @@ extension WriteBatch {
   /// meets both. Where it does not hold, what reads see of the key is not defined: an older put may show
   /// again. Builds with `assert` stop where a compaction finds it out. Throws like `put`.
   public mutating func singleDelete(_ key: RawSpan, in family: ColumnFamily? = nil) throws(EngineError) {
-    try key.withByteView { (key) throws(EngineError) in try append(.singleDelete, family?.id ?? 0, key, ByteView()) }
+    try key.withByteView { (key) throws(EngineError) in
+      try append(.singleDelete, family?.id ?? .default, key, ByteView())
+    }
   }
 
   /// Removes a key that was put exactly once, as above.
@@ -47,7 +49,7 @@ extension WriteBatch {
     from lower: RawSpan, to upper: RawSpan, in family: ColumnFamily? = nil
   ) throws(EngineError) {
     try lower.withByteView { (lower) throws(EngineError) in
-      try upper.withByteView { (upper) throws(EngineError) in try appendRange(family?.id ?? 0, lower, upper) }
+      try upper.withByteView { (upper) throws(EngineError) in try appendRange(family?.id ?? .default, lower, upper) }
     }
   }
 
@@ -62,7 +64,9 @@ extension WriteBatch {
   /// has none. Throws like `put`.
   public mutating func merge(_ key: RawSpan, _ operand: RawSpan, in family: ColumnFamily? = nil) throws(EngineError) {
     try key.withByteView { (key) throws(EngineError) in
-      try operand.withByteView { (operand) throws(EngineError) in try append(.merge, family?.id ?? 0, key, operand) }
+      try operand.withByteView { (operand) throws(EngineError) in
+        try append(.merge, family?.id ?? .default, key, operand)
+      }
     }
   }
 

@@ -32,9 +32,9 @@ public enum EngineEvent: Sendable {
   /// Work that met an error before succeeded.
   case recovered(Work)
   /// A family was made.
-  case familyCreated(name: String, id: UInt32)
+  case familyCreated(name: String, id: FamilyID)
   /// A family was dropped.
-  case familyDropped(name: String, id: UInt32)
+  case familyDropped(name: String, id: FamilyID)
   /// A snapshot or cursor lives longer than the bound: it keeps old versions, a cursor files as well.
   /// Reported again each time its age has doubled.
   case longLived(Reader, sequence: SequenceNumber, ageNanoseconds: UInt64)

@@ -72,7 +72,7 @@ extension Opening {
     for family in state.families.values.sorted(by: { $0.id < $1.id }) {
       registry.add(try makeFamily(family, family.version, registry, epochs, memory, budget))
     }
-    guard let defaultFamily = registry.named("default"), defaultFamily.id == 0 else {
+    guard let defaultFamily = registry.named("default"), defaultFamily.id == .default else {
       throw .corruption("the MANIFEST has no default column family", file: path)
     }
     return defaultFamily
@@ -115,7 +115,7 @@ extension Opening {
       options: plan.logOptions(usesMapping: pool.usesMapping),
       replayed: chain.map {
         LogWriter.LiveSegment(
-          number: $0.number, lifeID: $0.lifeID, capacity: $0.capacity, file: nil, logBase: 0, end: $0.end,
+          number: $0.number, lifeID: $0.lifeID, capacity: $0.capacity, file: nil, logBase: .zero, end: $0.end,
           isDurable: true)
       },
       predecessor: chain.last.map { .init(number: $0.number, lifeID: $0.lifeID, end: UInt64($0.end)) },

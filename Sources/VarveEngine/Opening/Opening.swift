@@ -116,7 +116,7 @@ struct Opening {
     edit.databaseID = environment.random()
     edit.formatVersion = ManifestState.formatVersion
     edit.requiredFeatures = options.defaultFamilyOptions.flags.requiredFeatures
-    edit.createFamily(0, name: "default", options: options.defaultFamilyOptions.encoded)
+    edit.createFamily(.default, name: "default", options: options.defaultFamilyOptions.encoded)
     return try Manifest.create(
       directory: path, fileSystem: fileSystem, state: try ManifestState(snapshot: edit), random: environment.random)
   }

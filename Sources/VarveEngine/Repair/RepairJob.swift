@@ -210,10 +210,10 @@ final class RepairJob {
     var ids: [RescueOwner: FamilyID] = [:]
     for id in families.known { ids[.family(id)] = id }
     for case .family(let id) in versions.keys { ids[.family(id)] = id }
-    var next = max(evidence.nextFamilyID, (ids.values.max() ?? 0) + 1)
+    var next = max(evidence.nextFamilyID, (ids.values.max() ?? .default).next)
     for case .table(let number) in versions.keys.sorted(by: { families.name($0) < families.name($1) }) {
       ids[.table(number)] = next
-      next += 1
+      next = next.next
     }
     edit.nextFamilyID = next
     var last = max(evidence.lastSequence, report.lastSequence)

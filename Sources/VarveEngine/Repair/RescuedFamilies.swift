@@ -22,7 +22,7 @@ struct RescuedFamilies {
       names[id] = family.name
       options[id] = family.options
     }
-    if names[0] == nil { names[0] = "default" }
+    if names[.default] == nil { names[.default] = "default" }
     // The later of two families with one name has it: names are given again after a drop only.
     var told: [FamilyID: String] = [:]
     // The newest table of a family has its last options.

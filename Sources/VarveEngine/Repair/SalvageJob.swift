@@ -50,7 +50,7 @@ struct SalvageJob {
     options.readOnly = false
     let (tables, doubts) = try survey.liveTables(verifies: false)
     let families = RescuedFamilies(survey.evidence, tables)
-    options.defaultFamilyOptions = families.options(.family(0), known: options)
+    options.defaultFamilyOptions = families.options(.family(.default), known: options)
     let engine = try Engine.open(at: workspace, options: options, environment: environment)
     do throws(EngineError) {
       var report = try copy(survey, tables, families, to: engine)

@@ -34,7 +34,8 @@ final class SalvageWriter {
     if let known = places[owner] { return known }
     let familyOptions = families.options(owner, known: engine.options)
     let name = families.name(owner)
-    let family = owner == .family(0) ? engine.defaultFamily : try engine.createFamily(name, options: familyOptions)
+    let family =
+      owner == .family(.default) ? engine.defaultFamily : try engine.createFamily(name, options: familyOptions)
     let place = Place(
       family: family, trailers: try engine.createFamily("salvage: trailers \(places.count)"),
       operands: try engine.createFamily("salvage: operands \(places.count)"))

@@ -66,7 +66,7 @@ extension EngineStatistics {
 extension EngineStatistics.Family {
   fileprivate func write(to json: inout JSONWriter) {
     json.string("name", name)
-    json.number("id", id)
+    json.number("id", id.value)
     if isVolatile { json.number("volatile", 1) }
     json.number("memTableEntries", memTableEntryCount)
     json.array("levels") { EngineStatistics.write(levels, to: &$0) }

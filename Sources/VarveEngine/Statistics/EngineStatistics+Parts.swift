@@ -19,8 +19,9 @@ extension EngineStatistics {
       visibleSequence = pipeline.visible
       segmentCount = pipeline.log.liveSegmentCount
       bytes = UInt64(pipeline.log.liveBytes)
-      // The place behind the header of the first segment is that of nothing.
-      bytesAppended = pipeline.log.appendedPlace - min(pipeline.log.appendedPlace, UInt64(LogFormat.headerBlockSize))
+      // The position after the header of the first segment is that of nothing.
+      let position = pipeline.log.appendedPosition.value
+      bytesAppended = position - min(position, UInt64(LogFormat.headerBlockSize))
     }
   }
 

@@ -26,7 +26,7 @@ public struct EngineStatistics: Sendable {
     /// Its name.
     public let name: String
     /// Its number.
-    public let id: UInt32
+    public let id: FamilyID
     /// Whether it is emptied at each open (`FamilyOptions.isVolatile`).
     public let isVolatile: Bool
     /// Levels from 0.

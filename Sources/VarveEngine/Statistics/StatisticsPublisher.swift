@@ -74,7 +74,7 @@ final class StatisticsPublisher: Sendable {
     let oldest = min(readers.oldestSnapshotSince ?? .max, readers.oldestCursorSince ?? .max)
     return [
       background.pipeline.visible.value, background.pipeline.log.durableSequence.value,
-      background.pipeline.log.appendedPlace, background.epochs.readCount, cache.hitCount, cache.missCount,
+      background.pipeline.log.appendedPosition.value, background.epochs.readCount, cache.hitCount, cache.missCount,
       counters.flushCount, counters.bytesFlushed, counters.compactionCount, counters.moveCount,
       counters.failureCount, UInt64(background.registry.count), UInt64(readers.snapshotCount),
       UInt64(readers.cursorCount), oldest > now ? 0 : (now - oldest) / 10_000_000_000,

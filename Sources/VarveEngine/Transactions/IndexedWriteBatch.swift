@@ -19,7 +19,7 @@ public struct IndexedWriteBatch: ~Copyable {
   let engine: Engine
   let snapshot: EngineSnapshot?
   private(set) var batch = WriteBatch()
-  private var tables: [UInt32: MemTable] = [:]
+  private var tables: [FamilyID: MemTable] = [:]
   private var savepoints: [WriteBatch.Mark] = []
 
   /// An empty batch. Reads see what is committed at the moment of the read, or at a snapshot.
@@ -124,7 +124,7 @@ public struct IndexedWriteBatch: ~Copyable {
   }
 
   /// Puts the entries from a byte of the payload on into their families' trees.
-  private mutating func insert(from start: Int, index: Int, only family: UInt32?) throws(EngineError) {
+  private mutating func insert(from start: Int, index: Int, only family: FamilyID?) throws(EngineError) {
     var reader = BatchReader(batch.payload.view.dropFirst(start))
     var index = index
     while let entry = try reader.next() {

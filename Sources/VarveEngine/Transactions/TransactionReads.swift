@@ -8,17 +8,17 @@ final class TransactionReads {
     var ranges: [ReadRange] = []
   }
 
-  private(set) var families: [UInt32: FamilyReads] = [:]
+  private(set) var families: [FamilyID: FamilyReads] = [:]
 
   var isEmpty: Bool { families.isEmpty }
 
   /// A key of a family, which has this name.
-  func note(_ key: [UInt8], in family: UInt32, named name: String) {
+  func note(_ key: [UInt8], in family: FamilyID, named name: String) {
     families[family, default: FamilyReads(name: name)].keys.insert(key)
   }
 
   /// A stretch that a cursor begins to walk.
-  func beginRange(in family: UInt32, named name: String) -> ReadRange {
+  func beginRange(in family: FamilyID, named name: String) -> ReadRange {
     let range = ReadRange()
     families[family, default: FamilyReads(name: name)].ranges.append(range)
     return range

@@ -35,12 +35,12 @@ struct ManifestEvidence: Sendable {
   var flushed: [FamilyID: SequenceNumber] = [:]
   var lastSequence = SequenceNumber.zero
   var nextFileNumber = FileNumber(1)
-  var nextFamilyID: FamilyID = 0
+  var nextFamilyID = FamilyID.default
   var oldestLog: FileNumber?
   var logCuts: [FileNumber: VersionEdit.LogCut] = [:]
   private var droppedFamilies: Set<FamilyID> = []
   /// Of the snapshot: an id below it without a family is that of a dropped one.
-  private var familyLimit: FamilyID = 0
+  private var familyLimit = FamilyID.default
 
   /// Nothing is known.
   init() {}
@@ -153,7 +153,7 @@ struct ManifestEvidence: Sendable {
     if let id = edit.databaseID { databaseID = id }
     for created in edit.createdFamilies {
       families[created.family] = Family(name: created.name, options: created.options)
-      nextFamilyID = max(nextFamilyID, created.family &+ 1)
+      nextFamilyID = max(nextFamilyID, FamilyID(created.family.value &+ 1))
     }
     for changed in edit.changedOptions { families[changed.family]?.options = changed.options }
     for deleted in edit.deletedTables {

@@ -47,7 +47,7 @@ struct ManifestState: Sendable {
   private(set) var formatVersion: UInt32
   private(set) var requiredFeatures: UInt64
   private(set) var families: [FamilyID: Family] = [:]
-  private(set) var nextFamilyID: FamilyID = 0
+  private(set) var nextFamilyID = FamilyID.default
   private(set) var nextFileNumber = FileNumber(1)
   private(set) var lastSequence = SequenceNumber.zero
   /// The first log segment that recovery replays.
@@ -127,7 +127,7 @@ extension ManifestState {
       guard namesTaken[creation.name] == nil, names.insert(creation.name).inserted else {
         throw .corruption("family name \"\(creation.name)\" is created again")
       }
-      guard creation.family < FamilyID.max else { throw .corruption("there are no family ids left") }
+      guard creation.family < .maximum else { throw .corruption("there are no family ids left") }
     }
     func check(_ family: FamilyID) throws(EngineError) {
       guard families[family] != nil || created.contains(family) else {
@@ -213,7 +213,7 @@ extension ManifestState {
     for created in edit.createdFamilies {
       families[created.family] = Family(created)
       namesTaken[created.name] = created.family
-      nextFamilyID = max(nextFamilyID, created.family + 1)
+      nextFamilyID = max(nextFamilyID, created.family.next)
     }
     for changed in edit.changedOptions { families[changed.family]?.options = changed.options }
     for deleted in edit.deletedTables { tableOwners[deleted.number] = nil }

@@ -62,7 +62,7 @@ extension VersionEdit {
     encodeIdentity(&writer, &field)
     encodeFamilies(&writer, &field)
     encodeTables(&writer, &field)
-    for dropped in droppedFamilies { Self.put(.familyDropped, UInt64(dropped), &writer, &field) }
+    for dropped in droppedFamilies { Self.put(.familyDropped, UInt64(dropped.value), &writer, &field) }
     encodeLog(&writer, &field)
   }
 
@@ -78,12 +78,12 @@ extension VersionEdit {
     }
     if let nextFileNumber { Self.put(.nextFileNumber, nextFileNumber.value, &writer, &field) }
     if let lastSequence { Self.put(.lastSequence, lastSequence.value, &writer, &field) }
-    if let nextFamilyID { Self.put(.nextFamilyID, UInt64(nextFamilyID), &writer, &field) }
+    if let nextFamilyID { Self.put(.nextFamilyID, UInt64(nextFamilyID.value), &writer, &field) }
   }
 
   private func encodeFamilies(_ writer: inout ByteWriter, _ field: inout ByteWriter) {
     for created in createdFamilies {
-      field.append(varint: UInt64(created.family))
+      field.append(varint: UInt64(created.family.value))
       let name = [UInt8](created.name.utf8)
       field.append(varint: UInt64(name.count))
       field.append(name)
@@ -92,7 +92,7 @@ extension VersionEdit {
       Self.finish(.familyCreated, &writer, &field)
     }
     for changed in changedOptions {
-      field.append(varint: UInt64(changed.family))
+      field.append(varint: UInt64(changed.family.value))
       field.append(varint: UInt64(changed.options.count))
       field.append(changed.options)
       Self.finish(.familyOptions, &writer, &field)
@@ -101,19 +101,19 @@ extension VersionEdit {
 
   private func encodeTables(_ writer: inout ByteWriter, _ field: inout ByteWriter) {
     for deleted in deletedTables {
-      field.append(varint: UInt64(deleted.family))
+      field.append(varint: UInt64(deleted.family.value))
       field.append(varint: UInt64(deleted.level))
       field.append(varint: deleted.number.value)
       Self.finish(.tableDeleted, &writer, &field)
     }
     for added in addedTables {
-      field.append(varint: UInt64(added.family))
+      field.append(varint: UInt64(added.family.value))
       field.append(varint: UInt64(added.level))
       added.table.encode(appendingTo: &field)
       Self.finish(.tableAdded, &writer, &field)
     }
     for flushed in flushedSequences {
-      field.append(varint: UInt64(flushed.family))
+      field.append(varint: UInt64(flushed.family.value))
       field.append(varint: flushed.sequence.value)
       Self.finish(.flushedSequence, &writer, &field)
     }
@@ -172,20 +172,20 @@ extension VersionEdit {
     case .requiredFeatures: requiredFeatures = try field.integer(UInt64.self)
     case .nextFileNumber: nextFileNumber = try field.fileNumber()
     case .lastSequence: lastSequence = try field.sequence()
-    case .nextFamilyID: nextFamilyID = try field.number32()
+    case .nextFamilyID: nextFamilyID = try field.familyID()
     case .familyCreated: createdFamilies.append(try FamilyCreation(&field))
-    case .familyDropped: droppedFamilies.append(try field.number32())
+    case .familyDropped: droppedFamilies.append(try field.familyID())
     case .familyOptions:
       changedOptions.append(
-        FamilyOptionsChange(family: try field.number32(), options: try field.lengthPrefixed().bytes))
+        FamilyOptionsChange(family: try field.familyID(), options: try field.lengthPrefixed().bytes))
     case .tableDeleted:
       deletedTables.append(
-        TableDeletion(family: try field.number32(), level: try field.level(), number: try field.fileNumber()))
+        TableDeletion(family: try field.familyID(), level: try field.level(), number: try field.fileNumber()))
     case .tableAdded:
       addedTables.append(
-        TableAddition(family: try field.number32(), level: try field.level(), table: try TableMetadata(&field)))
+        TableAddition(family: try field.familyID(), level: try field.level(), table: try TableMetadata(&field)))
     case .flushedSequence:
-      flushedSequences.append(FlushedSequence(family: try field.number32(), sequence: try field.sequence()))
+      flushedSequences.append(FlushedSequence(family: try field.familyID(), sequence: try field.sequence()))
     case .oldestLog: oldestLog = try field.fileNumber()
     case .logCut:
       logCuts.append(
@@ -199,7 +199,7 @@ extension VersionEdit {
 
 extension VersionEdit.FamilyCreation {
   fileprivate init(_ field: inout ByteReader) throws(EngineError) {
-    family = try field.number32()
+    family = try field.familyID()
     let text = try field.lengthPrefixed().bytes
     guard let name = String(validating: text, as: UTF8.self), text.count <= Limits.familyNameSizeMaximum else {
       throw field.corruption("a family name that is not UTF-8 or too long")
@@ -258,6 +258,8 @@ extension ByteReader {
     guard let value = UInt32(exactly: try varint()) else { throw corruption("a number above 32 bits") }
     return value
   }
+
+  fileprivate mutating func familyID() throws(EngineError) -> FamilyID { FamilyID(try number32()) }
 
   fileprivate mutating func level() throws(EngineError) -> Int { try count(limit: Limits.levelCount - 1) }
 

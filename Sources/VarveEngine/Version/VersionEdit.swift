@@ -1,6 +1,3 @@
-/// The number of a column family: given once, never reused.
-typealias FamilyID = UInt32
-
 /// One change of the engine's durable state: everything that one commit of state changes, over any
 /// number of families, is one edit and so one record of the MANIFEST, there whole or not at all.
 ///

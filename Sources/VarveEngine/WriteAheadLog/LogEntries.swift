@@ -41,13 +41,13 @@ struct LogEntriesBuilder: ~Copyable {
   init(capacity: Int) { payload = ByteWriter(capacity: capacity) }
 
   /// At most so many bytes does an entry take.
-  static func sizeMaximum(_ kind: EntryKind, _ family: UInt32, keySize: Int, valueSize: Int) -> Int {
+  static func sizeMaximum(_ kind: EntryKind, _ family: FamilyID, keySize: Int, valueSize: Int) -> Int {
     10 + BatchFormat.entrySize(kind, family, keySize: keySize, valueSize: valueSize)
   }
 
   /// Adds an entry whose sequence is above all before.
   mutating func append(
-    _ sequence: SequenceNumber, _ kind: EntryKind, _ family: UInt32, _ key: ByteView, _ value: ByteView
+    _ sequence: SequenceNumber, _ kind: EntryKind, _ family: FamilyID, _ key: ByteView, _ value: ByteView
   ) {
     precondition(first == nil || sequence.value > last, "entries that are logged again ascend by sequence: sort them")
     payload.append(varint: first == nil ? 0 : sequence.value - last)

@@ -25,9 +25,8 @@ final class LogSegment: @unchecked Sendable {
   let lifeID: UInt64
   let capacity: Int
   let file: any File
-  /// The place of the segment's first byte in the log as a whole: the sum of what went before. It
-  /// makes places in the log plain numbers, which only grow while the engine is open.
-  let logBase: UInt64
+  /// The position of the segment's first byte in the log as a whole: the sum of what went before.
+  let logBase: LogPosition
   /// Nil where records are written by `File.write`.
   let mapping: MappedFile?
   /// The first byte of `mapping`, where records may be encoded in place.
@@ -40,7 +39,7 @@ final class LogSegment: @unchecked Sendable {
   private let publishedTail: Atomic<Int>
   private let durableTail: Atomic<Int>
 
-  init(number: FileNumber, lifeID: UInt64, logBase: UInt64, prepared: PreparedSegment) {
+  init(number: FileNumber, lifeID: UInt64, logBase: LogPosition, prepared: PreparedSegment) {
     self.number = number
     self.lifeID = lifeID
     self.logBase = logBase
@@ -68,8 +67,8 @@ final class LogSegment: @unchecked Sendable {
     LogSegmentHeader.Predecessor(number: number, lifeID: lifeID, end: UInt64(offset))
   }
 
-  /// Where the records end, as a place in the log as a whole.
-  var publishedInLog: UInt64 { logBase + UInt64(published) }
+  /// Where the records end, as a position in the log as a whole.
+  var publishedInLog: LogPosition { logBase + published }
 
   /// Whether a record with this payload, and the end record that seals the segment, still fit.
   @inline(__always)

@@ -3,8 +3,8 @@ internal import Synchronization
 /// How the log goes on after a failed sync: in a new segment, with everything that is not durable.
 ///
 /// # Steps
-/// 1. A new segment, a *restart* (`LogFormat`), names as its predecessor the place up to which the log
-///    is durable. It begins with the entries behind that place, as one record; where one can't hold
+/// 1. A new segment, a *restart* (`LogFormat`), names as its predecessor the position up to which the log
+///    is durable. It begins with the entries after that position, as one record; where one can't hold
 ///    them, several, and more segments.
 /// 2. The segments and the directory are synced.
 /// 3. The cut of the predecessor goes into the MANIFEST. From here the new segments count, all at once,
@@ -99,7 +99,7 @@ extension LogWriter {
     _ written: inout [LogSegment], behind cut: LogSegmentHeader.Predecessor, _ fill: (inout LogEntriesBuilder) -> Bool
   ) throws(EngineError) {
     var builder = LogEntriesBuilder(capacity: 64 << 10)
-    // Places only need to grow.
+    // Positions only need to grow.
     var base = current.publishedInLog
     while fill(&builder), let first = builder.first {
       let payload = builder.payload.view
@@ -113,7 +113,7 @@ extension LogWriter {
   }
 
   private func addSegment(
-    to written: inout [LogSegment], behind cut: LogSegmentHeader.Predecessor, base: inout UInt64, payloadSize: Int
+    to written: inout [LogSegment], behind cut: LogSegmentHeader.Predecessor, base: inout LogPosition, payloadSize: Int
   ) throws(EngineError) {
     let capacity = Self.capacity(forPayload: payloadSize)
     let prepared = try takeReady(capacity: capacity, above: written.last?.number ?? current.number)

@@ -17,8 +17,8 @@ extension LogWriter {
 
   /// What is to be durable.
   enum SyncTarget {
-    /// Every record before a place.
-    case place(UInt64)
+    /// Every record before a position.
+    case position(LogPosition)
     /// Every segment before one, and its header.
     ///
     /// This is all that freeing those segments needs, and spares the one that is written to: while the pages of a
@@ -26,8 +26,10 @@ extension LogWriter {
     case segment(FileNumber)
   }
 
-  /// Everything before this place survives a loss of power.
-  var durablePlace: UInt64 { durable.load(ordering: .acquiring) }  // with the releasing stores of `durable`
+  /// Everything before this position survives a loss of power.
+  var durablePosition: LogPosition {
+    LogPosition(durable.load(ordering: .acquiring))  // with the releasing stores of `durable`
+  }
 
   /// Every logged commit up to this one survives a loss of power; perhaps later ones, too.
   var durableSequence: SequenceNumber { SequenceNumber(durableSequenceWord.load(ordering: .acquiring)) }
@@ -66,7 +68,7 @@ extension LogWriter {
       do throws(EngineError) {
         let start = metrics.latencies.begin()
         switch target {
-        case .place: try performSync(visible)
+        case .position: try performSync(visible)
         case .segment(let number): try performSync(upTo: number)
         }
         metrics.latencies.end(.sync, from: start)
@@ -79,8 +81,8 @@ extension LogWriter {
   }
 
   /// As `trySync`, and throws where the log is not durable then.
-  func sync(through place: UInt64, visible: () -> SequenceNumber) throws(EngineError) {
-    switch trySync(.place(place), visible: visible) {
+  func sync(through position: LogPosition, visible: () -> SequenceNumber) throws(EngineError) {
+    switch trySync(.position(position), visible: visible) {
     case .durable: return
     case .failed(let error): throw error
     case .broken: throw syncError ?? EngineError(.inputOutput, "a sync of the log failed", file: directory)
@@ -123,19 +125,19 @@ extension LogWriter {
   private func noteDurable(_ segment: LogSegment, to end: Int, _ sequence: SequenceNumber) {
     state.withLock { $0.durableEnd = segment.place(at: end) }
     segment.raiseDurable(to: end)
-    raiseDurable(to: segment.logBase + UInt64(end), sequence)
+    raiseDurable(to: segment.logBase + end, sequence)
   }
 
   private func isDurable(_ target: SyncTarget) -> Bool {
     switch target {
-    case .place(let place): durablePlace >= place
+    case .position(let position): durablePosition >= position
     case .segment(let number): state.withLock { $0.durableEnd.number >= number }
     }
   }
 
-  func raiseDurable(to place: UInt64, _ sequence: SequenceNumber) {
+  func raiseDurable(to position: LogPosition, _ sequence: SequenceNumber) {
     durableSequenceWord.store(sequence.value, ordering: .releasing)  // partner: `durableSequence`
-    durable.store(place, ordering: .releasing)  // partner: `durablePlace`
+    durable.store(position.value, ordering: .releasing)  // partner: `durablePosition`
   }
 
   private func breakOff(_ error: EngineError) {

@@ -3,9 +3,9 @@ internal import Synchronization
 /// The write-ahead log while the engine is open: one segment that is appended to, one being prepared,
 /// and those behind that hold entries not yet in tables.
 ///
-/// # Places
-/// A place in the log is one number that only grows (`LogSegment.logBase` plus an offset). `sync`
-/// takes one; `durablePlace` says how far the log is durable.
+/// # Positions
+/// A `LogPosition` is a number that only grows (`LogSegment.logBase` plus an offset). `sync`
+/// takes one; `durablePosition` says how far the log is durable.
 ///
 /// # Invariants
 /// 1. Segments are chained: each header names its predecessor and where that one ended.
@@ -61,7 +61,7 @@ final class LogWriter: @unchecked Sendable {
     let capacity: Int
     /// Nil for a segment that recovery replayed: it is durable already.
     let file: (any File)?
-    let logBase: UInt64
+    let logBase: LogPosition
     /// Where it ended; nil while it is the current one.
     var end: Int?
     var isDurable: Bool
@@ -106,7 +106,7 @@ final class LogWriter: @unchecked Sendable {
     let prepared = try pool.prepare(
       allocateNumber(), capacity: options.initialSegmentSize, reusing: taken, populate: false)
     metrics.events.emit(prepared.event(isReused: taken != nil))
-    let segment = LogSegment(number: prepared.number, lifeID: environment.random(), logBase: 0, prepared: prepared)
+    let segment = LogSegment(number: prepared.number, lifeID: environment.random(), logBase: .zero, prepared: prepared)
     try segment.writeHeader(
       LogSegmentHeader(
         number: segment.number, lifeID: segment.lifeID, predecessor: predecessor, capacity: UInt64(segment.capacity),
@@ -131,16 +131,16 @@ final class LogWriter: @unchecked Sendable {
     if !current.hasRoom(payloadSize: payloadSize) { try switchSegment(payloadSize: payloadSize, waits: waits) }
   }
 
-  /// Appends a batch, or entries that are logged again, for which there is room, and returns the place
-  /// behind them.
+  /// Appends a batch, or entries that are logged again, for which there is room, and returns the position
+  /// after them.
   @inline(__always)
   func append(
     _ kind: LogFormat.RecordKind = .batch, sequence: SequenceNumber, payload: ByteView
-  ) throws(EngineError) -> UInt64 {
+  ) throws(EngineError) -> LogPosition {
     // Without counting a reference: nobody but the leader, who is here, replaces it.
     try unsafe Unmanaged.passUnretained(current).withGuaranteed { (segment) throws(EngineError) in
       try segment.append(kind, sequence: sequence, payload: payload)
-      return segment.logBase &+ UInt64(segment.tail)
+      return segment.logBase + segment.tail
     }
   }
 
@@ -157,8 +157,8 @@ final class LogWriter: @unchecked Sendable {
   private var endSegment = FileNumber(0)
   private var lastIsEnd: Bool { endSegment == current.number && endTail == current.tail }
 
-  /// The place behind the last record.
-  var appendedPlace: UInt64 { state.withLock { $0.current }.publishedInLog }
+  /// The position after the last record.
+  var appendedPosition: LogPosition { state.withLock { $0.current }.publishedInLog }
 
   // MARK: - Switching
 
@@ -169,7 +169,7 @@ final class LogWriter: @unchecked Sendable {
     let prepared = try takePrepared(capacity: Self.capacity(forPayload: payloadSize), waits: waits)
     let old = current
     let next = LogSegment(
-      number: prepared.number, lifeID: environment.random(), logBase: old.logBase + UInt64(old.tail),
+      number: prepared.number, lifeID: environment.random(), logBase: old.logBase + old.tail,
       prepared: prepared)
     // The header first: it names the end that `old` has once it is sealed, and a seal can't be taken back.
     let end = old.tail + LogFormat.recordSize(payloadSize: 0)
@@ -186,7 +186,7 @@ final class LogWriter: @unchecked Sendable {
       try? removeLeftover()
       throw error
     }
-    // `old` ends with the end record just written, which the base above doesn't count: places only
+    // `old` ends with the end record just written, which the base above doesn't count: positions only
     // need to grow, and the end record needs no sync of its own.
     let now = environment.clock.now()
     state.withLock { $0.seal(old, next: next, now: now, syncs: syncCounter.load(ordering: .relaxed), options: options) }
@@ -367,9 +367,9 @@ final class LogWriter: @unchecked Sendable {
     state.withLock { $0.isClosing = true }
     executor.wait(until: { [self] in state.withLock { !$0.isPreparing } })
     let last = SequenceNumber(nextSequence.value - 1)
-    try sync(through: appendedPlace, visible: { last })
+    try sync(through: appendedPosition, visible: { last })
     try appendEnd(nextSequence: nextSequence)
-    try sync(through: appendedPlace, visible: { last })
+    try sync(through: appendedPosition, visible: { last })
     if let prepared = state.withLock({ $0.takePrepared() }) { discard(prepared) }
     var pool = state.withLock { state in
       let pool = state.pool

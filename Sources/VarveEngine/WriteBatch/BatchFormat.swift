@@ -20,8 +20,8 @@ enum BatchFormat {
 
   /// The bytes of an entry.
   @inline(__always)
-  static func entrySize(_ kind: EntryKind, _ family: UInt32, keySize: Int, valueSize: Int) -> Int {
-    let head = 1 &+ Varint.size(UInt64(family)) &+ Varint.size(UInt64(keySize)) &+ keySize
+  static func entrySize(_ kind: EntryKind, _ family: FamilyID, keySize: Int, valueSize: Int) -> Int {
+    let head = 1 &+ Varint.size(UInt64(family.value)) &+ Varint.size(UInt64(keySize)) &+ keySize
     return hasValue(kind) ? head &+ Varint.size(UInt64(valueSize)) &+ valueSize : head
   }
 
@@ -49,7 +49,7 @@ enum BatchFormat {
 
   @inline(__always)
   static func append(
-    _ kind: EntryKind, _ family: UInt32, _ key: ByteView, _ value: ByteView, to writer: inout ByteWriter
+    _ kind: EntryKind, _ family: FamilyID, _ key: ByteView, _ value: ByteView, to writer: inout ByteWriter
   ) {
     let size = entrySize(kind, family, keySize: key.count, valueSize: value.count)
     unsafe writer.appendUninitialized(size) { target in
@@ -62,11 +62,11 @@ enum BatchFormat {
   @inline(__always)
   @unsafe
   static func store(
-    _ kind: EntryKind, _ family: UInt32, _ key: ByteView, _ value: ByteView, to target: UnsafeMutableRawPointer
+    _ kind: EntryKind, _ family: FamilyID, _ key: ByteView, _ value: ByteView, to target: UnsafeMutableRawPointer
   ) -> Int {
     unsafe target.storeBytes(of: kind.rawValue, as: UInt8.self)
     var offset = 1
-    offset &+= unsafe Varint.store(UInt64(family), to: target + offset)
+    offset &+= unsafe Varint.store(UInt64(family.value), to: target + offset)
     offset &+= unsafe Varint.store(UInt64(key.count), to: target + offset)
     unsafe (target + offset).copyMemory(from: key.base, byteCount: key.count)
     offset &+= key.count
@@ -89,7 +89,7 @@ struct BatchReader {
 
   struct Entry {
     let kind: EntryKind
-    let family: UInt32
+    let family: FamilyID
     let key: ByteView
     let value: ByteView
   }
@@ -113,9 +113,9 @@ struct BatchReader {
     guard family <= UInt64(UInt32.max) else { throw reader.corruption("a family id of \(family)") }
     let key = try reader.bytes(try reader.count(limit: Limits.keySizeMaximum))
     guard BatchFormat.hasValue(kind) else {
-      return Entry(kind: kind, family: UInt32(family), key: key, value: ByteView())
+      return Entry(kind: kind, family: FamilyID(UInt32(family)), key: key, value: ByteView())
     }
     let value = try reader.bytes(try reader.count(limit: Limits.valueSizeMaximum))
-    return Entry(kind: kind, family: UInt32(family), key: key, value: value)
+    return Entry(kind: kind, family: FamilyID(UInt32(family)), key: key, value: value)
   }
 }

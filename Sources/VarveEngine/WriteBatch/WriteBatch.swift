@@ -53,7 +53,7 @@ public struct WriteBatch: ~Copyable, Sendable {
 
   /// Adds an entry. The public forms, which take a family, are in `WriteBatch+Families`.
   mutating func append(
-    _ kind: EntryKind, _ family: UInt32, _ key: ByteView, _ value: ByteView
+    _ kind: EntryKind, _ family: FamilyID, _ key: ByteView, _ value: ByteView
   ) throws(EngineError) {
     try BatchFormat.checkLimits(key: key, value: value, batchSize: payload.count)
     BatchFormat.append(kind, family, key, value, to: &payload)
@@ -61,7 +61,7 @@ public struct WriteBatch: ~Copyable, Sendable {
   }
 
   /// Adds the removal of a range of keys; of an empty one nothing.
-  mutating func appendRange(_ family: UInt32, _ lower: ByteView, _ upper: ByteView) throws(EngineError) {
+  mutating func appendRange(_ family: FamilyID, _ lower: ByteView, _ upper: ByteView) throws(EngineError) {
     let order = lower.compare(upper)
     guard order <= 0 else {
       throw EngineError(

@@ -23,7 +23,7 @@ final class HeldTransaction {
 
   /// Keys that must not have changed: from `lower` (nil: the first) up to `upper` (nil: the end).
   struct Footprint {
-    let family: UInt32
+    let family: FamilyID
     let lower: [UInt8]?
     let upper: [UInt8]?
     var includesUpper = false
@@ -53,11 +53,11 @@ final class HeldTransaction {
   /// What a serializable transaction has read.
   private var reads: [Footprint] = []
   /// What it has written, by family.
-  private(set) var own: [(family: UInt32, change: Change)] = []
+  private(set) var own: [(family: FamilyID, change: Change)] = []
   private var savepoints: [Int] = []
   /// The last change of each key since it began, by family.
-  private var changed: [UInt32: [[UInt8]: Change]] = [:]
-  private var ranges: [UInt32: [([UInt8], [UInt8])]] = [:]
+  private var changed: [FamilyID: [[UInt8]: Change]] = [:]
+  private var ranges: [FamilyID: [([UInt8], [UInt8])]] = [:]
 
   init(_ engine: Engine, isSerializable: Bool) {
     transaction = engine.beginTransaction(isolation: isSerializable ? .serializable : .snapshot)
@@ -75,7 +75,7 @@ final class HeldTransaction {
     reads.append(footprint)
   }
 
-  func noteWrite(_ family: UInt32, _ change: Change) { own.append((family, change)) }
+  func noteWrite(_ family: FamilyID, _ change: Change) { own.append((family, change)) }
   func noteSavepoint() { savepoints.append(own.count) }
 
   func noteRollback() {
@@ -84,7 +84,7 @@ final class HeldTransaction {
 
   // MARK: - What others do
 
-  func noteCommitted(_ family: UInt32, _ change: Change) {
+  func noteCommitted(_ family: FamilyID, _ change: Change) {
     switch change {
     case .put(let key), .removal(let key): changed[family, default: [:]][key] = change
     case .range(let from, let to):
@@ -108,15 +108,15 @@ final class HeldTransaction {
     }
   }
 
-  static func footprint(of key: [UInt8], _ family: UInt32) -> Footprint {
+  static func footprint(of key: [UInt8], _ family: FamilyID) -> Footprint {
     Footprint(family: family, lower: key, upper: key, includesUpper: true)
   }
 
   /// The families that it has to do with.
-  var families: Set<UInt32> { Set(own.map(\.family)).union(reads.map(\.family)) }
+  var families: Set<FamilyID> { Set(own.map(\.family)).union(reads.map(\.family)) }
 
   /// What its commit must come to. `wasThere` says whether a key had a value when it began.
-  func expectedOutcome(wasThere: (UInt32, [UInt8]) throws(EngineError) -> Bool) throws(EngineError) -> Outcome {
+  func expectedOutcome(wasThere: (FamilyID, [UInt8]) throws(EngineError) -> Bool) throws(EngineError) -> Outcome {
     if own.isEmpty { return .committed }
     var outcome = Outcome.committed
     for footprint in footprints {

@@ -80,7 +80,7 @@ extension SequenceRun {
   }
 
   /// A range delete removes keys of `putOnce`, too.
-  func noteRange(_ from: [UInt8], _ to: [UInt8], _ family: UInt32) {
+  func noteRange(_ from: [UInt8], _ to: [UInt8], _ family: FamilyID) {
     guard let keys = once[family] else { return }
     once[family] = keys.filter { $0.lexicographicallyPrecedes(from) || !$0.lexicographicallyPrecedes(to) }
   }
@@ -89,7 +89,7 @@ extension SequenceRun {
     _ changes: [SequenceOperation.Change], _ answer: inout SequenceAnswer
   ) throws(EngineError) {
     var batch = WriteBatch()
-    var written: [(UInt32, HeldTransaction.Change)] = []
+    var written: [(FamilyID, HeldTransaction.Change)] = []
     for change in changes {
       guard let family = family(change.family, &answer) else { continue }
       if let value = change.value {

@@ -2,7 +2,7 @@ import VarveEngine
 
 extension SequenceRun {
   /// Tells the transactions of what was committed.
-  func noteCommitted(_ changes: [(UInt32, HeldTransaction.Change)]) {
+  func noteCommitted(_ changes: [(FamilyID, HeldTransaction.Change)]) {
     for held in transactions {
       for (family, change) in changes { held?.noteCommitted(family, change) }
     }

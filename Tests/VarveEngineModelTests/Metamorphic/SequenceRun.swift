@@ -26,7 +26,7 @@ final class SequenceRun {
   }
   var cursors: [HeldSequenceCursor?] = Array(repeating: nil, count: SequenceSource.cursorSlots)
   /// The keys of `putOnce` that are there, by the family's id.
-  var once: [UInt32: Set<[UInt8]>] = [:]
+  var once: [FamilyID: Set<[UInt8]>] = [:]
   var transactions: [HeldTransaction?] = Array(repeating: nil, count: SequenceSource.transactionSlots)
   private var history = SequenceHistory()
   private var flushCount = 0
@@ -113,7 +113,7 @@ final class SequenceRun {
       let family = try engine.createFamily(
         "family \(slot)", options: FamilyOptions(mergeOperator: EngineSetting.mergeOperator(familySlot: slot)))
       families[slot] = family
-      answer.add(UInt64(family.id))
+      answer.add(UInt64(family.id.value))
     case .dropFamily(let slot):
       guard let family = family(slot, &answer) else { return }
       try engine.dropFamily(family)
@@ -150,7 +150,7 @@ final class SequenceRun {
       at: "/db", options: setting.options(reopened: reopenCount), environment: world.environment)
     for family in engine.families.sorted(by: { $0.id < $1.id }) {
       answer.add(name: family.name)
-      answer.add(UInt64(family.id))
+      answer.add(UInt64(family.id.value))
       let slot = family.id == 0 ? 0 : family.name.utf8.last.map { Int($0) - 0x30 } ?? 0
       families[slot] = family
     }

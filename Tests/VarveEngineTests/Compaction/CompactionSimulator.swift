@@ -1,3 +1,5 @@
+import EngineTestSupport
+
 @testable import VarveEngine
 
 /// A tree of real keys and imagined bytes: flushes and compactions as the picker says, without files.

@@ -88,7 +88,7 @@ struct CommitQueueTests {
       if Line.fails(request.entryCount) {
         request.error = EngineError(.invalidArgument, "\(request.entryCount)")
       } else {
-        request.receipt = .init(sequence: SequenceNumber(UInt64(apply(request.entryCount))), place: 0)
+        request.receipt = .init(sequence: SequenceNumber(UInt64(apply(request.entryCount))), position: .zero)
       }
     }
 

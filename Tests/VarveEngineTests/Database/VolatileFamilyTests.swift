@@ -105,7 +105,7 @@ struct VolatileFamilyTests {
     let (engine, _) = try Self.open(disk)
     let family = try Self.makeVolatile(engine)
     func logged(_ isMixed: Bool) throws -> UInt64 {
-      let before = engine.pipeline.log.appendedPlace
+      let before = engine.pipeline.log.appendedPosition
       var batch = WriteBatch()
       for index in 0..<3 {
         if isMixed { try batch.put(Self.key(index), [UInt8](repeating: 7, count: 1_000), in: family) }
@@ -116,7 +116,7 @@ struct VolatileFamilyTests {
       #expect(sequence == engine.visibleSequence)
       let stamp = try engine.get(Self.key(2))
       #expect(stamp == (0..<8).map { UInt8(truncatingIfNeeded: sequence.value >> (56 - 8 * UInt64($0))) })
-      return engine.pipeline.log.appendedPlace - before
+      return engine.pipeline.log.appendedPosition - before
     }
     let plain = try logged(false)
     #expect(try logged(true) == plain)
@@ -153,7 +153,7 @@ struct VolatileFamilyTests {
     let (engine, _) = try Self.open(disk)
     let family = try Self.makeVolatile(engine)
     try engine.put([1], [1])
-    let place = engine.pipeline.log.appendedPlace
+    let place = engine.pipeline.log.appendedPosition
     disk.failSyncs(ofPathsEndingIn: ".log")
     try engine.put([1], [2], in: family, durability: .power)
     var batch = WriteBatch()
@@ -162,7 +162,7 @@ struct VolatileFamilyTests {
     let ticket = try engine.submit(batch, durability: .power)
     try ticket.wait()
     #expect(!ticket.isLogged)
-    #expect(engine.pipeline.log.appendedPlace == place)
+    #expect(engine.pipeline.log.appendedPosition == place)
     #expect(try Self.rows(engine, family) == [[1]: [2], [2]: [3]])
     // The failure was there to be met.
     let error = #expect(throws: EngineError.self) { try engine.put([2], [2], durability: .power) }

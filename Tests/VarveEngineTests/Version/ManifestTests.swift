@@ -27,21 +27,23 @@ struct ManifestTests {
     let sequence = UInt64(index) * 10 + 10
     edit.lastSequence = SequenceNumber(sequence)
     switch index % 6 {
-    case 0: edit.createFamily(UInt32(index / 6), name: "family \(index / 6)", options: [UInt8(index & 255)])
+    case 0: edit.createFamily(FamilyID(UInt32(index / 6)), name: "family \(index / 6)", options: [UInt8(index & 255)])
     case 1, 2, 3:
       edit.addTable(
-        Make.table(number.value, "a\(index % 6)", "m", sequences: (sequence - 9)...sequence), family: UInt32(index / 6),
+        Make.table(number.value, "a\(index % 6)", "m", sequences: (sequence - 9)...sequence),
+        family: FamilyID(UInt32(index / 6)),
         level: 0)
-      edit.setFlushed(SequenceNumber(sequence), family: UInt32(index / 6))
+      edit.setFlushed(SequenceNumber(sequence), family: FamilyID(UInt32(index / 6)))
     case 4:
-      for table in manifest.state.families[UInt32(index / 6)]?.version.levelZero.tables ?? [] {
-        edit.deleteTable(table.number, family: UInt32(index / 6), level: 0)
+      for table in manifest.state.families[FamilyID(UInt32(index / 6))]?.version.levelZero.tables ?? [] {
+        edit.deleteTable(table.number, family: FamilyID(UInt32(index / 6)), level: 0)
       }
-      edit.addTable(Make.table(number.value, "a", "m", sequences: 1...sequence), family: UInt32(index / 6), level: 6)
+      edit.addTable(
+        Make.table(number.value, "a", "m", sequences: 1...sequence), family: FamilyID(UInt32(index / 6)), level: 6)
     default:
       edit.oldestLog = number
       edit.logCuts = [.init(segment: number, lifeID: 5, endOffset: sequence)]
-      if index % 12 == 11 { edit.droppedFamilies = [UInt32(index / 6)] }
+      if index % 12 == 11 { edit.droppedFamilies = [FamilyID(UInt32(index / 6))] }
     }
     return edit
   }

@@ -11,16 +11,18 @@ struct VersionEditTests {
     if random.oneIn(2) { edit.formatVersion = UInt32(random.below(9)) }
     if random.oneIn(2) { edit.requiredFeatures = random.next() }
     if random.oneIn(2) { edit.nextFileNumber = FileNumber(random.next() >> 2) }
-    if random.oneIn(2) { edit.nextFamilyID = UInt32(truncatingIfNeeded: random.next()) }
+    if random.oneIn(2) { edit.nextFamilyID = FamilyID(UInt32(truncatingIfNeeded: random.next())) }
     if random.oneIn(2) { edit.lastSequence = SequenceNumber(random.next() >> 8) }
     if random.oneIn(2) { edit.oldestLog = FileNumber(random.next() >> 40) }
     for _ in 0..<random.below(3) {
-      edit.createFamily(UInt32(random.below(99)), name: "familie-ä\(random.below(99))", options: randomKey(&random))
+      edit.createFamily(
+        FamilyID(UInt32(random.below(99))), name: "familie-ä\(random.below(99))", options: randomKey(&random))
     }
     for _ in 0..<random.below(3) { edit.changedOptions.append(.init(family: 3, options: randomKey(&random))) }
-    for _ in 0..<random.below(3) { edit.droppedFamilies.append(UInt32(random.below(1_000_000))) }
+    for _ in 0..<random.below(3) { edit.droppedFamilies.append(FamilyID(UInt32(random.below(1_000_000)))) }
     for _ in 0..<random.below(4) {
-      edit.deleteTable(FileNumber(random.next() >> 30), family: UInt32(random.below(9)), level: random.below(7))
+      edit.deleteTable(
+        FileNumber(random.next() >> 30), family: FamilyID(UInt32(random.below(9))), level: random.below(7))
     }
     for _ in 0..<random.below(4) {
       let keys = [randomKey(&random), randomKey(&random)].sorted { KeyBytes.compare($0, $1) < 0 }
@@ -28,7 +30,7 @@ struct VersionEditTests {
       let table = Make.table(
         random.next() >> 20, keys[0], keys[1], sequences: first...(first + UInt64(random.below(1_000))),
         size: random.next() >> 20, excluded: keys[0] != keys[1] && random.oneIn(3))
-      edit.addTable(table, family: UInt32(random.below(9)), level: random.below(7))
+      edit.addTable(table, family: FamilyID(UInt32(random.below(9))), level: random.below(7))
     }
     for _ in 0..<random.below(3) { edit.setFlushed(SequenceNumber(random.next() >> 8), family: 2) }
     for _ in 0..<random.below(3) {

@@ -60,7 +60,7 @@ struct LogCrashTests {
         let oldest = random.oneIn(2) ? log.writer.currentNumber : numbers[random.below(numbers.count)]
         guard let first = firsts[oldest] else { break }
         let syncsAll = random.oneIn(2)
-        let target: LogWriter.SyncTarget = syncsAll ? .place(log.writer.appendedPlace) : .segment(oldest)
+        let target: LogWriter.SyncTarget = syncsAll ? .position(log.writer.appendedPosition) : .segment(oldest)
         guard case .durable = log.writer.trySync(target, visible: { .zero }) else {
           Issue.record("the sync failed")
           return []

@@ -10,7 +10,7 @@ final class LogHarness {
   let fileSystem: any FileSystem
   let executor: SteppedExecutor
   let writer: LogWriter
-  private(set) var appended: [(sequence: UInt64, place: UInt64)] = []
+  private(set) var appended: [(sequence: UInt64, position: LogPosition)] = []
   private var nextSequence: UInt64
 
   /// Begins a log in a directory that may hold one already; recovers it first.
@@ -45,7 +45,7 @@ final class LogHarness {
       environment: environment, executor: executor, directory: Self.directory, databaseID: 99, options: options,
       replayed: chain.map {
         .init(
-          number: $0.number, lifeID: $0.lifeID, capacity: $0.capacity, file: nil, logBase: 0, end: $0.end,
+          number: $0.number, lifeID: $0.lifeID, capacity: $0.capacity, file: nil, logBase: .zero, end: $0.end,
           isDurable: true)
       },
       predecessor: chain.last.map { .init(number: $0.number, lifeID: $0.lifeID, end: UInt64($0.end)) },
@@ -55,19 +55,19 @@ final class LogHarness {
 
   /// Appends a batch of one entry whose value names its sequence.
   @discardableResult
-  func append(valueSize: Int = 20) throws -> UInt64 {
+  func append(valueSize: Int = 20) throws -> LogPosition {
     var batch = WriteBatch()
     var value = [UInt8](repeating: UInt8(truncatingIfNeeded: nextSequence), count: max(valueSize, 8))
     for byte in 0..<8 { value[byte] = UInt8(truncatingIfNeeded: nextSequence >> UInt64(byte * 8)) }
     try batch.put(Array("key".utf8), value)
     try writer.makeRoom(payloadSize: batch.byteCount)
-    let place = try writer.append(sequence: SequenceNumber(nextSequence), payload: batch.payload.view)
-    appended.append((nextSequence, place))
+    let position = try writer.append(sequence: SequenceNumber(nextSequence), payload: batch.payload.view)
+    appended.append((nextSequence, position))
     nextSequence += 1
-    return place
+    return position
   }
 
-  func sync() throws { try writer.sync(through: writer.appendedPlace, visible: { .zero }) }
+  func sync() throws { try writer.sync(through: writer.appendedPosition, visible: { .zero }) }
 
   func close() throws {
     try writer.close(nextSequence: SequenceNumber(nextSequence))

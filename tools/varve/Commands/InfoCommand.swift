@@ -81,7 +81,7 @@ private struct InfoRow: Encodable {
     sequence = engine.visibleSequence.value
     families = statistics.families.map {
       Family(
-        name: $0.name, id: $0.id, isVolatile: $0.isVolatile, memtableEntries: $0.memTableEntryCount,
+        name: $0.name, id: $0.id.value, isVolatile: $0.isVolatile, memtableEntries: $0.memTableEntryCount,
         levels: Level.list($0.levels))
     }
     levels = Level.list(statistics.levels)

@@ -22,7 +22,7 @@ struct TableOptions: Sendable {
   /// Seconds since 1970, 0 if not known: kept in its properties, for people.
   var createdAt: UInt64 = 0
   /// The column family, its name and its options: kept in its properties, for a repair that has no MANIFEST.
-  var family: UInt32?
+  var family: FamilyID?
   var familyName: String?
   var familyOptions: [UInt8]?
 }

@@ -33,7 +33,7 @@ struct TableProperties: Hashable, Sendable {
   var createdAt: UInt64 = 0
   /// The column family that the table was written for; nil in tables of earlier builds. Only a repair
   /// without a MANIFEST asks for it.
-  var family: UInt32?
+  var family: FamilyID?
   /// The family's name; nil in tables of earlier builds.
   var familyName: [UInt8]?
   /// The family's options when the table was written, in their coding; nil in tables of earlier builds.
@@ -104,7 +104,7 @@ struct TableProperties: Hashable, Sendable {
       switch tag {
       case .smallestKey: TableProperties.append(tag, smallestKey, to: &writer)
       case .largestKey: TableProperties.append(tag, largestKey, to: &writer)
-      case .family: if let family { TableProperties.append(tag, UInt64(family), to: &writer) }
+      case .family: if let family { TableProperties.append(tag, UInt64(family.value), to: &writer) }
       case .familyName: if let familyName { TableProperties.append(tag, familyName, to: &writer) }
       case .familyOptions: if let familyOptions { TableProperties.append(tag, familyOptions, to: &writer) }
       default: TableProperties.append(tag, number(tag), to: &writer)
@@ -204,7 +204,7 @@ struct TableProperties: Hashable, Sendable {
     case .copiedBlockCount: copiedBlockCount = value
     case .indexPartitionCount: indexPartitionCount = value
     case .smallestKey, .largestKey, .familyName, .familyOptions: break
-    case .family: family = UInt32(truncatingIfNeeded: value)
+    case .family: family = FamilyID(UInt32(truncatingIfNeeded: value))
     case .smallestTrailer: smallestTrailer = Trailer(word: value)
     case .largestTrailer: largestTrailer = Trailer(word: value)
     case .smallestSequence: smallestSequence = SequenceNumber(value)
