@@ -43,7 +43,7 @@ final class AsyncCall<Value: Sendable>: QueuedCall {
   }
 
   private static var canceledError: EngineError {
-    EngineError(.canceled, "the call was given up before it began: its task was cancelled, or the engine closed")
+    EngineError(.canceled, "the call was canceled before it began: its task was canceled, or the engine was closed")
   }
 
   /// False where it was cancelled already.

@@ -25,7 +25,7 @@ struct ByteReader {
   @inline(__always)
   mutating func integer<T: FixedWidthInteger & BitwiseCopyable>(_ type: T.Type) throws(EngineError) -> T {
     let size = MemoryLayout<T>.size
-    guard remaining >= size else { throw corruption("the bytes end inside an integer of \(size)") }
+    guard remaining >= size else { throw corruption("input ends inside an integer of \(size) bytes") }
     let value = view.load(position, as: T.self)
     position &+= size
     return value
@@ -35,9 +35,9 @@ struct ByteReader {
     var result: UInt64 = 0
     var shift: UInt64 = 0
     while true {
-      guard remaining > 0 else { throw corruption("the bytes end inside a variable-length integer") }
+      guard remaining > 0 else { throw corruption("input ends inside a varint") }
       let byte = view[position]
-      guard shift < 63 || byte <= 1 else { throw corruption("a variable-length integer above 64 bits") }
+      guard shift < 63 || byte <= 1 else { throw corruption("varint exceeds 64 bits") }
       position &+= 1
       result |= UInt64(byte & 0x7f) << shift
       if byte < 0x80 { return result }
@@ -48,13 +48,13 @@ struct ByteReader {
   /// A varint that counts something in memory: at most `limit`.
   mutating func count(limit: Int) throws(EngineError) -> Int {
     let value = try varint()
-    guard value <= UInt64(limit) else { throw corruption("a count of \(value), above the limit of \(limit)") }
+    guard value <= UInt64(limit) else { throw corruption("count is \(value); at most \(limit) is allowed") }
     return Int(value)
   }
 
   mutating func bytes(_ count: Int) throws(EngineError) -> ByteView {
     guard count >= 0, remaining >= count else {
-      throw corruption("\(count) bytes announced, \(remaining) left")
+      throw corruption("\(count) bytes were announced; \(remaining) remain")
     }
     let result = view.slice(position, position + count)
     position &+= count

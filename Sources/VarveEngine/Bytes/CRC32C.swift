@@ -21,4 +21,9 @@ enum CRC32C {
     mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
     return UInt32(truncatingIfNeeded: mixed ^ (mixed >> 31))
   }
+
+  /// Both checksums in hexadecimal, for an error message.
+  static func mismatch(stored: UInt32, computed: UInt32) -> String {
+    "stored 0x\(String(stored, radix: 16)), computed 0x\(String(computed, radix: 16))"
+  }
 }

@@ -163,7 +163,7 @@ final class Following: @unchecked Sendable {
   private func rewound(to sequence: SequenceNumber) -> EngineError {
     let error = EngineError(
       .rewound,
-      "the database went back to commit \(sequence), and commit \(max(incorporated, visible)) was read here; follow it anew",
+      "the database went back to commit \(sequence), but this follower has read up to commit \(max(incorporated, visible)); close it and follow the database again",
       file: opening.path)
     failure = error
     return error
@@ -185,7 +185,7 @@ final class Following: @unchecked Sendable {
   private func noteStuck() throws(EngineError) {
     stuckCount += 1
     guard stuckCount > Self.stuckMaximum else { return }
-    throw .corruption("the log can't be followed: no segment goes on where this one ends", file: stopName)
+    throw .corruption("log cannot be followed: no segment continues where this one ends", file: stopName)
   }
 
   private var stopName: String {
@@ -393,7 +393,7 @@ final class Following: @unchecked Sendable {
     let name = FileName.shared.name
     var way = "polls the log each millisecond (no \(name) of an engine of this machine)"
     if let page, told != nil {
-      way = page.isWritable ? "sleeps on \(name) until it is told of commits" : "polls \(name) each millisecond"
+      way = page.isWritable ? "sleeps on \(name) until it is notified of commits" : "polls \(name) each millisecond"
     }
     return "follower: \(way); \(parts.memory.frozenSize) bytes of frozen memtables wait for the writer's flushes"
   }

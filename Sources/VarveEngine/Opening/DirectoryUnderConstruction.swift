@@ -31,11 +31,11 @@ package struct DirectoryUnderConstruction {
   /// Whether an empty directory is at the target. Throws where anything else is.
   private func hasTarget() throws(EngineError) -> Bool {
     guard !target.isEmpty, target != "/" else {
-      throw EngineError(.invalidArgument, "\(purpose) needs a directory of its own", file: target)
+      throw EngineError(.invalidArgument, "\(purpose) needs a directory of its own; this path has none", file: target)
     }
     guard let found = try fileSystem.attributes(target) else { return false }
     guard found.isDirectory else {
-      throw EngineError(.alreadyExists, "\(purpose) wants a new directory, and this is a file", file: target)
+      throw EngineError(.alreadyExists, "\(purpose) needs a new directory; a file exists here", file: target)
     }
     if let name = try fileSystem.list(target).sorted().first {
       throw EngineError(

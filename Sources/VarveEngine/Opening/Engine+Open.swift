@@ -32,10 +32,10 @@ extension Engine {
   public static func destroy(at path: String, environment: EngineEnvironment = .system) throws(EngineError) {
     let fileSystem = environment.fileSystem
     guard let attributes = try fileSystem.attributes(path) else {
-      throw EngineError(.notFound, "no database here", file: path)
+      throw EngineError(.notFound, "no database exists here", file: path)
     }
     guard attributes.isDirectory, try fileSystem.attributes(path + "/" + FileName.current.name) != nil else {
-      throw EngineError(.notADatabase, "no database here: there is no CURRENT", file: path)
+      throw EngineError(.notADatabase, "no database exists here: CURRENT is missing", file: path)
     }
     let lock = try fileSystem.lock(path + "/" + FileName.lock.name)
     defer { lock.release() }

@@ -46,13 +46,13 @@ struct Opening {
   func prepareDirectory() throws(EngineError) {
     guard let attributes = try fileSystem.attributes(path) else {
       guard options.createIfMissing, !options.readOnly else {
-        throw EngineError(.notFound, "no database here; createIfMissing would make one", file: path)
+        throw EngineError(.notFound, "no database exists here, and createIfMissing is false", file: path)
       }
       try fileSystem.createDirectory(path)
       return
     }
     guard attributes.isDirectory else {
-      throw EngineError(.notADatabase, "a database is a directory, and this is a file", file: path)
+      throw EngineError(.notADatabase, "a file exists here; expected a database directory", file: path)
     }
   }
 
@@ -72,10 +72,10 @@ struct Opening {
     let hasCurrent = files.contains(.current)
     if !hasCurrent { try requireEmpty(names) }
     if hasCurrent && options.errorIfExists {
-      throw EngineError(.alreadyExists, "there is a database here already", file: path)
+      throw EngineError(.alreadyExists, "a database exists here, and errorIfExists is true", file: path)
     }
     guard hasCurrent || (options.createIfMissing && !options.readOnly) else {
-      throw EngineError(.notADatabase, "the directory holds no database: it has no CURRENT", file: path)
+      throw EngineError(.notADatabase, "the directory contains no database: CURRENT is missing", file: path)
     }
     return (files, hasCurrent)
   }
@@ -99,11 +99,12 @@ struct Opening {
       switch FileName(name) {
       case .log, .table, .pooledLog:
         throw .corruption(
-          "CURRENT is missing, but \(name) is there: not an empty directory, and not a whole database", file: path)
+          "CURRENT is missing, but \(name) exists: the directory is neither empty nor a complete database", file: path)
       case .lock, .current, .currentTemporary, .manifest, .shared, .statistics: continue
       case nil:
         throw EngineError(
-          .notADatabase, "the directory holds no database, but \(name): a new database wants a directory of its own",
+          .notADatabase,
+          "the directory contains \(name), which is not part of a database; a new database needs a directory of its own",
           file: path)
       }
     }

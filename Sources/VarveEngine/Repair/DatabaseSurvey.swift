@@ -22,14 +22,14 @@ struct DatabaseSurvey {
     self.directory = directory
     self.fileSystem = fileSystem
     guard let attributes = try fileSystem.attributes(directory) else {
-      throw EngineError(.notFound, "no database here", file: directory)
+      throw EngineError(.notFound, "no database exists here", file: directory)
     }
     guard attributes.isDirectory else {
-      throw EngineError(.notADatabase, "a database is a directory, and this is a file", file: directory)
+      throw EngineError(.notADatabase, "a file exists here; expected a database directory", file: directory)
     }
     files = try fileSystem.list(directory).compactMap { FileName($0) }.sorted { $0.name < $1.name }
     guard files.contains(where: { $0 != .lock && $0 != .currentTemporary }) else {
-      throw EngineError(.notADatabase, "the directory holds no file of a database", file: directory)
+      throw EngineError(.notADatabase, "the directory contains no file of a database", file: directory)
     }
     for file in files {
       switch file {

@@ -86,7 +86,7 @@ struct LogHarvest {
       return
     }
     if outcome.isHeaderDamaged {
-      var lost = LostPart("the header block of the segment is damaged", file: path)
+      var lost = LostPart("header block of the log segment is damaged", file: path)
       lost.offsets = 0..<UInt64(LogFormat.headerBlockSize)
       lost.holdsEntries = false
       losses.append(lost)

@@ -79,7 +79,7 @@ final class RepairJob {
   /// Why the log can't be kept; nil where recovery reads all of it.
   private func findLogFault() -> EngineError? {
     guard let state = survey.evidence.state, state.oldestLog.value > 0 else {
-      return survey.evidence.state == nil ? .corruption("the MANIFEST is damaged") : nil
+      return survey.evidence.state == nil ? .corruption("MANIFEST is damaged") : nil
     }
     let recovery = LogRecovery(
       directory: survey.directory, fileSystem: fileSystem, numbers: survey.logs, oldest: state.oldestLog,
@@ -90,7 +90,7 @@ final class RepairJob {
         var entries = LogEntryReader(record, file: recovery.path(segment))
         while let (_, entry) = try entries.next() {
           guard state.families[entry.family] != nil || state.isDropped(entry.family) else {
-            throw .corruption("a log record names an unknown family", file: recovery.path(segment))
+            throw .corruption("log record names an unknown column family", file: recovery.path(segment))
           }
         }
       }
@@ -109,7 +109,7 @@ final class RepairJob {
       defer { file.close() }
       let found = try LogRescue.read(file, number: number, hints: hints[number] ?? .init()) { _ in }
       guard isLast ? found.parts.isEmpty && found.doubtfulTail == nil : found.recordCount == 0 else {
-        throw .corruption("bytes of the log that recovery would cut", file: file.path)
+        throw .corruption("log bytes that recovery would cut", file: file.path)
       }
     }
   }

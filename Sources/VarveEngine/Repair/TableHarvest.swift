@@ -20,7 +20,7 @@ struct TableHarvest {
     tableID = known?.metadata.tableID
     guard survey.tables[number] != nil else {
       isMissing = true
-      fault = .corruption("the table is missing", file: path)
+      fault = .corruption("table file is missing", file: path)
       return
     }
     do throws(EngineError) { try look(survey.fileSystem, verifies: verifies) } catch { fault = error }
@@ -31,7 +31,7 @@ struct TableHarvest {
     defer { file.close() }
     fileSize = try file.size()
     if let known, known.metadata.fileSize != fileSize {
-      throw .corruption("the table has \(fileSize) bytes instead of \(known.metadata.fileSize)", file: path)
+      throw .corruption("table file has \(fileSize) bytes; expected \(known.metadata.fileSize)", file: path)
     }
     let reader = try TableReader.open(
       file: file, number: number, fileSize: fileSize, cache: BlockCache(capacity: 1 << 20),
@@ -108,7 +108,7 @@ struct TableHarvest {
 enum TableAgreement {
   static func check(_ properties: TableProperties, _ table: TableMetadata, file: String) throws(EngineError) {
     func require(_ isSame: Bool, _ what: String) throws(EngineError) {
-      guard isSame else { throw .corruption("the table is not what the MANIFEST says of it: its \(what)", file: file) }
+      guard isSame else { throw .corruption("table does not match the MANIFEST: its \(what)", file: file) }
     }
     try require(properties.entryCount == table.entryCount, "count of entries")
     try require(properties.tombstoneCount == table.tombstoneCount, "count of tombstones")

@@ -53,7 +53,7 @@ public struct PublishedStatistics: Sendable {
   ) throws(EngineError) -> PublishedStatistics? {
     let fileSystem = environment.fileSystem
     guard try fileSystem.attributes(path + "/" + FileName.current.name) != nil else {
-      throw EngineError(.notFound, "no database here: there is no CURRENT", file: path)
+      throw EngineError(.notFound, "no database exists here: CURRENT is missing", file: path)
     }
     let name = path + "/" + FileName.statistics.name
     var attempt = 0
@@ -151,17 +151,17 @@ extension StatisticsPage {
 
   init(decoding view: ByteView, _ path: String) throws(EngineError) {
     guard view.count >= Self.headerSize, view.load(0, as: UInt64.self) == Self.magic else {
-      throw .corruption("the file does not begin like published statistics", file: path, offset: 0)
+      throw .corruption("not published statistics: wrong magic", file: path, offset: 0)
     }
     let version = view.load(8, as: UInt32.self)
     guard version == Self.version else {
       throw EngineError(
-        .unsupportedFormat, "statistics of format \(version); this version knows \(Self.version)", file: path)
+        .unsupportedFormat, "published statistics have format version \(version); expected \(Self.version)", file: path)
     }
     let size = Int(view.load(56, as: UInt32.self))
     guard size <= view.count - Self.headerSize,
       CRC32C.extend(0, view.slice(Self.checkedFrom, Self.headerSize + size)) == view.load(12, as: UInt32.self)
-    else { throw .corruption("published statistics have a wrong checksum", file: path, offset: 12) }
+    else { throw .corruption("published statistics checksum mismatch", file: path, offset: 12) }
     updateCount = view.load(16, as: UInt64.self)
     process = ProcessIdentity(number: view.load(24, as: UInt64.self), start: view.load(32, as: UInt64.self))
     databaseID = view.load(40, as: UInt64.self)

@@ -34,7 +34,7 @@ extension Engine {
       throw .corruption("the log segment has no header of its own", file: name, offset: 0)
     }
     guard reader.isHeaderIntact else {
-      throw .corruption("the header block of the segment is damaged", file: name, offset: 0)
+      throw .corruption("header block of the log segment is damaged", file: name, offset: 0)
     }
     while let record = reader.next() {
       var entries = LogEntryReader(record, file: name)

@@ -23,7 +23,7 @@ struct LogEntryReader {
     let step = kind == .entries ? try reader.varint() : isFirst ? 0 : 1
     let limit = SequenceNumber.maximum.value
     guard isFirst || step > 0, sequence <= limit, step <= limit, sequence + step <= limit else {
-      throw reader.corruption("a sequence \(step) above \(sequence)")
+      throw reader.corruption("log entry has a sequence number \(step) above \(sequence), which is out of range")
     }
     isFirst = false
     sequence += step

@@ -153,14 +153,18 @@ struct LogSegmentHeader: Equatable, Sendable {
     let version = block.load(8, as: UInt32.self)
     guard version >= LogFormat.oldestVersion, version <= LogFormat.version else {
       throw EngineError(
-        .unsupportedFormat, "log format \(version); this version reads up to \(LogFormat.version)", file: file,
+        .unsupportedFormat,
+        "log segment has format version \(version); this version reads \(LogFormat.oldestVersion) to \(LogFormat.version)",
+        file: file,
         offset: 8)
     }
     let features = block.load(12, as: UInt32.self)
     let transform = block.load(72, as: UInt64.self)
     guard features & ~LogFormat.restartFeature == 0, transform == 0 else {
       throw EngineError(
-        .unsupportedFormat, "log needs features \(features) and transform \(transform), unknown here", file: file,
+        .unsupportedFormat,
+        "log segment requires features \(features) and transform \(transform), which this version does not know",
+        file: file,
         offset: 12)
     }
     let predecessorNumber = block.load(32, as: UInt64.self)

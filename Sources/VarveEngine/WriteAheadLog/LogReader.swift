@@ -27,7 +27,8 @@ struct LogReader: ~Copyable {
     let size = try file.size()
     guard size >= UInt64(LogFormat.headerBlockSize) else { return nil }
     guard size <= UInt64(Limits.logSegmentSizeMaximum) else {
-      throw .corruption("a log segment of \(size) bytes", file: name)
+      throw .corruption(
+        "log segment has \(size) bytes; at most \(Limits.logSegmentSizeMaximum) are allowed", file: name)
     }
     let content = try BlockOfBytes(reading: file, size: Int(size))
     let reading = try LogSegmentHeader.decode(content.view, number: number, file: name)

@@ -58,11 +58,11 @@ struct LogRecovery {
     var outcome = Outcome()
     let candidates = numbers.filter { $0 >= oldest }.sorted()
     guard candidates.first == oldest else {
-      throw .corruption("the oldest log segment is missing", file: path(oldest))
+      throw .corruption("oldest log segment is missing", file: path(oldest))
     }
     // What was cut is durable up to there, for as long as the segment lives.
     for number in cuts.keys.sorted() where number >= oldest && !candidates.contains(number) {
-      throw .corruption("a log segment is missing", file: path(number))
+      throw .corruption("log segment is missing", file: path(number))
     }
     var index = 0
     while index < candidates.count {
@@ -117,7 +117,7 @@ struct LogRecovery {
     defer { file.close() }
     guard var reader = try LogReader.open(file, number: number, name: path(number)) else {
       guard previous != nil, cuts[number] == nil else {
-        throw .corruption("the log segment has no header of its own, but held records", file: path(number), offset: 0)
+        throw .corruption("log segment has no valid header, although it held records", file: path(number), offset: 0)
       }
       return .isEmpty
     }
@@ -140,12 +140,14 @@ struct LogRecovery {
   ) throws(EngineError) -> Int {
     let name = reader.fileName
     if let cut, cut.lifeID != reader.header.lifeID {
-      throw .corruption("the segment has another life id than when it was cut", file: name, offset: 24)
+      throw .corruption(
+        "log segment has life id \(String(reader.header.lifeID, radix: 16)); the MANIFEST expects \(String(cut.lifeID, radix: 16))",
+        file: name, offset: 24)
     }
     while cut == nil || UInt64(reader.offset) < cut?.end ?? 0 {
       guard let record = reader.next() else {
         if cut != nil {
-          throw .corruption("a log record that was durable can't be read", file: name, offset: UInt64(reader.offset))
+          throw .corruption("durable log record is not readable", file: name, offset: UInt64(reader.offset))
         }
         break
       }
@@ -156,16 +158,18 @@ struct LogRecovery {
     }
     if cut == nil, let witness = reader.findPromise(above: UInt64(reader.offset)) {
       throw .corruption(
-        "a log record can't be read, although the record at \(witness.offset) promises that it was durable",
+        "log record is not readable, although the record at offset \(witness.offset) states that it was durable",
         file: name, offset: UInt64(reader.offset))
     }
     // A restart was durable before the cut that makes it count.
     let wasDurable = reader.promise > 0 || reader.header.number == oldest || reader.header.isRestart
     if !reader.isHeaderIntact, wasDurable {
-      throw .corruption("the header block of the segment is damaged", file: name, offset: 0)
+      throw .corruption("header block of the log segment is damaged", file: name, offset: 0)
     }
     if reader.promise > UInt64(reader.offset) {
-      throw .corruption("a promise behind the end of the records", file: name, offset: UInt64(reader.offset))
+      throw .corruption(
+        "durable offset \(reader.promise) is past the end of the records at \(reader.offset)", file: name,
+        offset: UInt64(reader.offset))
     }
     return reader.offset
   }
@@ -178,16 +182,16 @@ struct LogRecovery {
       defer { file.close() }
       guard var reader = try LogReader.open(file, number: number, name: path(number)) else {
         guard cuts[number] == nil else {
-          throw .corruption("the log segment has no header of its own, but held records", file: path(number), offset: 0)
+          throw .corruption("log segment has no valid header, although it held records", file: path(number), offset: 0)
         }
         continue
       }
       while reader.next() != nil {}
       let behind = cuts[number] != nil || reader.promise > 0 || reader.findPromise(above: 0) != nil
       if behind {
-        let place = last.map { "segment \($0.number) ends at \($0.end)" } ?? "nothing before it can be read"
+        let place = last.map { "segment \($0.number) ends at offset \($0.end)" } ?? "no record before it is readable"
         throw .corruption(
-          "the log goes on here with records that were durable, but \(place)", file: path(number), offset: 32)
+          "log continues here with durable records, but \(place)", file: path(number), offset: 32)
       }
     }
   }

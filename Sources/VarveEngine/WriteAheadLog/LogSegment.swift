@@ -87,7 +87,7 @@ final class LogSegment: @unchecked Sendable {
   @inline(__always)
   func append(_ kind: LogFormat.RecordKind, sequence: SequenceNumber, payload: ByteView) throws(EngineError) {
     let size = LogFormat.recordSize(payloadSize: payload.count)
-    precondition(size <= capacity &- tail, "a record behind the end of the segment; ask hasRoom first")
+    precondition(size <= capacity &- tail, "log record exceeds the segment: call hasRoom first")
     let promise = UInt64(durableTail.load(ordering: .relaxed))
     let seed = CRC32C.seed(lifeID, UInt64(tail))
     let payloadChecksum = CRC32C.extend(seed, payload)

@@ -197,7 +197,7 @@ struct LogTail: ~Copyable {
     }
     guard let witness else { return nil }
     return .corruption(
-      "a log record can't be read, although the record at \(witness.offset) promises that it was durable",
+      "log record is not readable, although the record at offset \(witness.offset) states that it was durable",
       file: file.path, offset: UInt64(offset))
   }
 }

@@ -38,13 +38,15 @@ enum BatchFormat {
   @inline(never)
   private static func limitError(key: ByteView, value: ByteView, batchSize: Int) -> EngineError {
     if key.count > Limits.keySizeMaximum {
-      return EngineError(.limitExceeded, "a key of \(key.count) bytes; at most \(Limits.keySizeMaximum)")
+      return EngineError(.limitExceeded, "key has \(key.count) bytes; at most \(Limits.keySizeMaximum) are allowed")
     }
     if value.count > Limits.valueSizeMaximum {
-      return EngineError(.limitExceeded, "a value of \(value.count) bytes; at most \(Limits.valueSizeMaximum)")
+      return EngineError(
+        .limitExceeded, "value has \(value.count) bytes; at most \(Limits.valueSizeMaximum) are allowed")
     }
     return EngineError(
-      .limitExceeded, "a batch of \(batchSize + key.count + value.count) bytes; at most \(Limits.batchSizeMaximum)")
+      .limitExceeded,
+      "batch has \(batchSize + key.count + value.count) bytes; at most \(Limits.batchSizeMaximum) are allowed")
   }
 
   @inline(__always)
@@ -107,10 +109,12 @@ struct BatchReader {
   static func entry(_ reader: inout ByteReader) throws(EngineError) -> Entry {
     let rawKind = try reader.integer(UInt8.self)
     guard let kind = EntryKind(rawValue: rawKind) else {
-      throw EngineError(.unsupportedFormat, "an entry of kind \(rawKind), which this version does not know")
+      throw EngineError(.unsupportedFormat, "entry kind \(rawKind) is not known to this version")
     }
     let family = try reader.varint()
-    guard family <= UInt64(UInt32.max) else { throw reader.corruption("a family id of \(family)") }
+    guard family <= UInt64(UInt32.max) else {
+      throw reader.corruption("family id is \(family); at most \(UInt32.max) is allowed")
+    }
     let key = try reader.bytes(try reader.count(limit: Limits.keySizeMaximum))
     guard BatchFormat.hasValue(kind) else {
       return Entry(kind: kind, family: FamilyID(UInt32(family)), key: key, value: ByteView())

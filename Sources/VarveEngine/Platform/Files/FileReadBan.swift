@@ -19,7 +19,7 @@ enum FileReadBan {
   @inline(never)
   private static func refuse() -> EngineError {
     cvarve_set_file_read_ban(hasRefused)
-    return EngineError(.wouldReadFile, "memory has not all that the read needs")
+    return EngineError(.wouldReadFile, "read needs data that is not in memory")
   }
 
   /// Runs `body` under a ban. Nil where it refused a read, whatever `body` made of that.

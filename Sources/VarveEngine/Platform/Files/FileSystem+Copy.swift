@@ -20,7 +20,7 @@ extension FileSystem {
         let wanted = Int(min(UInt64(piece.count), size - offset))
         if wanted < piece.count { piece.removeLast(piece.count - wanted) }
         guard try source.read(into: &piece, at: offset) == wanted else {
-          throw .corruption("the file ends before byte \(size)", file: path, offset: offset)
+          throw .corruption("file ends before byte \(size)", file: path, offset: offset)
         }
         try copy.write(piece, at: offset)
         offset += UInt64(wanted)

@@ -43,7 +43,7 @@ public final class MappedFile: @unchecked Sendable {
   /// Copies `bytes` to `offset`.
   @inline(__always)
   func store(at offset: Int, bytes: ByteView) {
-    precondition(offset >= 0 && bytes.count <= size &- offset, "a store behind the end of the mapping")
+    precondition(offset >= 0 && bytes.count <= size &- offset, "store past the end of the mapping")
     if let observer {
       unsafe observer.store(bytes.buffer, at: offset, in: self)
     } else {
@@ -59,7 +59,7 @@ public final class MappedFile: @unchecked Sendable {
   /// The bytes from `offset`.
   @inline(__always)
   func view(_ offset: Int, count: Int) -> ByteView {
-    precondition(offset >= 0 && count >= 0 && count <= size &- offset, "a view behind the end of the mapping")
+    precondition(offset >= 0 && count >= 0 && count <= size &- offset, "view past the end of the mapping")
     return unsafe ByteView(base: UnsafeRawPointer(base) + offset, count: count)
   }
 }

@@ -198,7 +198,7 @@ final class MemoryFile: File {
     let content = try open("map", forWriting: true)
     let present = content.size
     guard size > 0, size <= present else {
-      throw EngineError(.invalidArgument, "map \(size) bytes of a file that has \(present)", file: path)
+      throw EngineError(.invalidArgument, "file has \(present) bytes; \(size) were to be mapped", file: path)
     }
     guard let memory = content.memory(size: size) else {
       throw EngineError(
@@ -214,14 +214,14 @@ final class MemoryFile: File {
       throw EngineError(.inputOutput, "\(call) on a closed file", file: path)
     }
     guard isWritable || !forWriting else {
-      throw EngineError(.inputOutput, "\(call) on a file that was opened to be read", file: path)
+      throw EngineError(.inputOutput, "\(call) on a file that was opened for reading", file: path)
     }
     return content
   }
 
   private func checked(_ offset: UInt64, _ count: Int) throws(EngineError) -> Int {
     guard let start = Int(exactly: offset), start <= Int.max / 2 - count else {
-      throw EngineError(.invalidArgument, "an offset that no file can have", file: path, offset: offset)
+      throw EngineError(.invalidArgument, "file offset is out of range", file: path, offset: offset)
     }
     return start
   }

@@ -51,7 +51,7 @@ public final class MemoryFileSystem: FileSystem {
       if names.entry(path) == nil { try names.add(.file(MemoryContent(budget: budget)), at: path) }
       let content = try names.file(path)
       guard names.locked.insert(ObjectIdentifier(content)).inserted else {
-        throw EngineError(.locked, "this process holds the lock already", file: path)
+        throw EngineError(.locked, "this process already holds the lock", file: path)
       }
       return content
     }
@@ -178,14 +178,14 @@ extension MemoryFileSystem.Names {
     switch entry(path) {
     case .file(let content): return content
     case .directory: throw EngineError(.inputOutput, "the path is a directory", file: path)
-    case nil: throw EngineError(.notFound, "nothing is at this path", file: path)
+    case nil: throw EngineError(.notFound, "no file or directory exists at this path", file: path)
     }
   }
 
   func entries(of path: String) throws(EngineError) -> [String: MemoryFileSystem.Entry] {
     if let entries = directories[MemoryPath(path).text] { return entries }
     guard entry(path) == nil else { throw EngineError(.inputOutput, "the path is not a directory", file: path) }
-    throw EngineError(.notFound, "no directory is at this path", file: path)
+    throw EngineError(.notFound, "no directory exists at this path", file: path)
   }
 
   mutating func set(_ entry: MemoryFileSystem.Entry?, at path: String) {
@@ -196,26 +196,28 @@ extension MemoryFileSystem.Names {
   mutating func add(_ entry: MemoryFileSystem.Entry, at path: String) throws(EngineError) {
     let place = MemoryPath(path)
     guard directories[place.parent] != nil else {
-      throw EngineError(.notFound, "the directory above does not exist", file: path)
+      throw EngineError(.notFound, "the parent directory does not exist", file: path)
     }
     guard !place.isRoot, self.entry(path) == nil else {
-      throw EngineError(.alreadyExists, "the path is taken", file: path)
+      throw EngineError(.alreadyExists, "a file or directory exists at this path", file: path)
     }
     set(entry, at: path)
   }
 
   mutating func rename(_ path: String, to newPath: String) throws(EngineError) {
-    guard let moved = entry(path) else { throw EngineError(.notFound, "nothing is at this path", file: path) }
+    guard let moved = entry(path) else {
+      throw EngineError(.notFound, "no file or directory exists at this path", file: path)
+    }
     let source = MemoryPath(path).text
     let target = MemoryPath(newPath)
     guard directories[target.parent] != nil, !target.isRoot else {
-      throw EngineError(.notFound, "the directory above does not exist", file: newPath)
+      throw EngineError(.notFound, "the parent directory does not exist", file: newPath)
     }
     guard source != target.text else { return }
     switch (moved, entry(newPath)) {
     case (.file, nil), (.file, .file): break
     case (.directory, nil): try moveDirectory(source, to: target.text, path)
-    default: throw EngineError(.alreadyExists, "the new path is taken by a directory", file: newPath)
+    default: throw EngineError(.alreadyExists, "a directory exists at the new path", file: newPath)
     }
     set(nil, at: path)
     set(moved, at: newPath)
@@ -224,7 +226,7 @@ extension MemoryFileSystem.Names {
   private mutating func moveDirectory(_ source: String, to target: String, _ path: String) throws(EngineError) {
     let below = source + "/"
     guard !target.hasPrefix(below) else {
-      throw EngineError(.inputOutput, "a directory can't be moved into itself", file: path)
+      throw EngineError(.inputOutput, "a directory cannot be moved into itself", file: path)
     }
     for key in directories.keys where key == source || key.hasPrefix(below) {
       directories[target + key.dropFirst(source.count)] = directories.removeValue(forKey: key)

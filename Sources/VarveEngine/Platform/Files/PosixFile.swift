@@ -97,7 +97,7 @@ final class PosixFile: File {
   func map(size: Int) throws(EngineError) -> MappedFile {
     let present = try self.size()
     guard size > 0, UInt64(size) <= present else {
-      throw EngineError(.invalidArgument, "map \(size) bytes of a file that has \(present)", file: path)
+      throw EngineError(.invalidArgument, "file has \(present) bytes; \(size) were to be mapped", file: path)
     }
     return try use("mmap") { () throws(EngineError) -> MappedFile in
       let access = isWritable ? PROT_READ | PROT_WRITE : PROT_READ
@@ -158,7 +158,7 @@ extension PosixFile {
 
   private func checkedOffset(_ offset: UInt64, count: Int) throws(EngineError) -> Int64 {
     guard let start = Int64(exactly: offset), start <= Int64.max - Int64(count) else {
-      throw EngineError(.invalidArgument, "an offset that no file can have", file: path, offset: offset)
+      throw EngineError(.invalidArgument, "file offset is out of range", file: path, offset: offset)
     }
     return start
   }

@@ -55,7 +55,7 @@ final class PosixFileLock: FileLock {
       }
       _ = close(descriptor)
     }
-    throw EngineError(.locked, "the lock file is removed again and again", file: path)
+    throw EngineError(.locked, "the lock file was removed repeatedly while it was being locked", file: path)
   }
 
   private static func checkNotHeld(_ path: String) throws(EngineError) {
@@ -66,7 +66,7 @@ final class PosixFileLock: FileLock {
   }
 
   private static func heldHere(_ path: String) -> EngineError {
-    EngineError(.locked, "this process holds the lock already", file: path)
+    EngineError(.locked, "this process already holds the lock", file: path)
   }
 
   /// Nil if the path names another file by now.

@@ -165,7 +165,7 @@ extension PosixFileSystem {
   /// A zero byte would end the path early, at another file.
   private static func check(_ path: String) throws(EngineError) {
     guard !path.utf8.contains(0) else {
-      throw EngineError(.invalidArgument, "a path with a zero byte in it", file: path)
+      throw EngineError(.invalidArgument, "path contains a zero byte", file: path)
     }
   }
 

@@ -6,16 +6,25 @@ extension Block {
   /// Throws `.corruption` (or `.unsupportedFormat` for an entry kind of a later version) without a
   /// place: the caller knows it.
   static func validate(_ content: ByteView) throws(EngineError) {
-    guard content.count >= headerSize else { throw .corruption("a block of \(content.count) bytes") }
+    guard content.count >= headerSize else {
+      throw .corruption("block has \(content.count) bytes; expected at least \(headerSize)")
+    }
     let layout = BlockLayout(content)
     guard layout.suffixWidth <= 4, layout.offsetWidth <= 4, layout.sequenceWidth <= 7, layout.kindWidth <= 1,
       layout.reserved == 0
-    else { throw .corruption("a block with columns of impossible widths") }
+    else {
+      throw .corruption(
+        "block header has column widths out of range: suffix \(layout.suffixWidth), offset \(layout.offsetWidth), sequence \(layout.sequenceWidth), kind \(layout.kindWidth)"
+      )
+    }
     guard layout.valuesEnd == layout.valuesSize else {
-      throw .corruption("a block whose sections don't take its \(content.count) bytes")
+      throw .corruption(
+        "block sections leave \(layout.valuesEnd) bytes for values; the header says \(layout.valuesSize)")
     }
     guard layout.prefixSize <= layout.keySizeMinimum, layout.keySizeMinimum <= layout.keySizeMaximum else {
-      throw .corruption("a block whose key sizes contradict each other")
+      throw .corruption(
+        "block key sizes are inconsistent: prefix \(layout.prefixSize), minimum \(layout.keySizeMinimum), maximum \(layout.keySizeMaximum)"
+      )
     }
     // From here on all sections are inside the content.
     let block = Block(validated: content)
@@ -31,13 +40,15 @@ extension Block {
       let bundle = bundle(index)
       let rows = min(Block.bundleSize, rowCount &- index &* Block.bundleSize)
       guard unsafe bundle.base == keys + start, bundle.prefixSize &+ bundle.suffixSizeMinimum <= limit else {
-        throw .corruption("a block whose bundle \(index) is out of place")
+        throw .corruption("bundle \(index) of the block is not at its expected offset \(start)")
       }
       let slot = index &* (Block.bundleSize &+ 1)
       var excess = 0
       if suffixes.width > 0 {
         let largest = limit &- bundle.prefixSize &- bundle.suffixSizeMinimum
-        guard suffixes[slot] == 0 else { throw .corruption("a block whose bundle \(index) begins with a gap") }
+        guard suffixes[slot] == 0 else {
+          throw .corruption("bundle \(index) of the block begins at offset \(suffixes[slot]); expected 0")
+        }
         var isOrdered = true
         for place in 1...rows {
           let next = suffixes.integer(slot &+ place)
@@ -45,28 +56,33 @@ extension Block {
           isOrdered = isOrdered && above >= 0 && above <= largest
           excess = next
         }
-        guard isOrdered else { throw .corruption("a block whose keys overlap in bundle \(index)") }
+        guard isOrdered else { throw .corruption("keys of bundle \(index) of the block overlap or are too long") }
       }
       start &+= bundle.prefixSize &+ rows &* bundle.suffixSizeMinimum &+ excess
-      guard start <= layout.keysSize else { throw .corruption("a block whose keys end behind it") }
+      guard start <= layout.keysSize else {
+        throw .corruption("keys of the block end at \(start), past their section of \(layout.keysSize) bytes")
+      }
     }
-    guard start == layout.keysSize else { throw .corruption("a block with \(layout.keysSize) bytes of keys") }
+    guard start == layout.keysSize else {
+      throw .corruption("keys of the block end at \(start); expected \(layout.keysSize)")
+    }
   }
 
   private func validateValues(_ layout: BlockLayout) throws(EngineError) {
     var excess = 0
     if offsets.width > 0 {
-      guard offsets[0] == 0 else { throw .corruption("a block whose values begin with a gap") }
+      guard offsets[0] == 0 else { throw .corruption("values of the block begin at offset \(offsets[0]); expected 0") }
       var isOrdered = true
       for row in 0..<rowCount {
         let next = offsets.integer(row &+ 1)
         isOrdered = isOrdered && next >= excess
         excess = next
       }
-      guard isOrdered else { throw .corruption("a block whose values overlap") }
+      guard isOrdered else { throw .corruption("values of the block overlap: their offsets do not ascend") }
     }
     guard rowCount &* valueSizeMinimum &+ excess == layout.valuesSize else {
-      throw .corruption("a block with \(layout.valuesSize) bytes of values")
+      throw .corruption(
+        "values of the block end at \(rowCount &* valueSizeMinimum &+ excess); expected \(layout.valuesSize)")
     }
   }
 
@@ -74,13 +90,17 @@ extension Block {
     let base = trailerBase >> 8
     if sequences.width > 0, base &+ sequences.mask > SequenceNumber.maximum.value {
       for row in 0..<rowCount where base &+ sequences[row] > SequenceNumber.maximum.value {
-        throw .corruption("a block with a sequence above 56 bits in row \(row)")
+        throw .corruption(
+          "sequence number in row \(row) of the block is \(base &+ sequences[row]); at most 56 bits are allowed")
       }
     }
     if kinds.width == 0 {
       try Block.validateKind(UInt8(truncatingIfNeeded: trailerBase))
     } else {
-      guard trailerBase & 0xff == 0 else { throw .corruption("a block with two columns of kinds") }
+      guard trailerBase & 0xff == 0 else {
+        throw .corruption(
+          "block has a column of kinds, and a common kind \(trailerBase & 0xff); expected one of the two")
+      }
       var largest: UInt64 = 0
       for row in 0..<rowCount { largest = max(largest, kinds[row]) }
       try Block.validateKind(UInt8(truncatingIfNeeded: largest))
@@ -90,7 +110,7 @@ extension Block {
   /// Kinds are numbered without gaps: the largest decides.
   private static func validateKind(_ kind: UInt8) throws(EngineError) {
     guard EntryKind(rawValue: kind) != nil else {
-      throw EngineError(.unsupportedFormat, "an entry of kind \(kind), which this version does not know")
+      throw EngineError(.unsupportedFormat, "entry kind \(kind) is not known to this version")
     }
   }
 }

@@ -28,9 +28,13 @@ enum BlockTrailer {
   /// Whether `block`, stored content and trailer, belongs at this place.
   @inline(__always)
   static func verifies(_ block: ByteView, tableID: UInt64, offset: UInt64) -> Bool {
-    let covered = block.count &- 4
-    let checksum = CRC32C.extend(0, block.slice(0, covered))
-    return checksum ^ CRC32C.seed(tableID, offset) == block.load(covered, as: UInt32.self)
+    checksum(block, tableID: tableID, offset: offset) == block.load(block.count &- 4, as: UInt32.self)
+  }
+
+  /// The checksum that `block`, stored content and trailer, has at this place.
+  @inline(__always)
+  static func checksum(_ block: ByteView, tableID: UInt64, offset: UInt64) -> UInt32 {
+    CRC32C.extend(0, block.slice(0, block.count &- 4)) ^ CRC32C.seed(tableID, offset)
   }
 
   /// The checksum that a verified block has at another place.

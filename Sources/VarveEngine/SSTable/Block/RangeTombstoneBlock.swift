@@ -38,28 +38,33 @@ enum RangeTombstoneBlock {
       let start = try reader.bytes(try reader.count(limit: Limits.keySizeMaximum))
       let end = try reader.bytes(try reader.count(limit: Limits.keySizeMaximum))
       guard start < end, last.map({ $0 <= start }) ?? true else {
-        throw reader.corruption("range tombstones out of order")
+        throw reader.corruption("range tombstones are out of order or overlap")
       }
       builder.append(start, end, try sequences(&reader))
       last = end
     }
-    guard reader.isAtEnd else { throw reader.corruption("bytes behind the range tombstones") }
+    guard reader.isAtEnd else {
+      throw reader.corruption("\(reader.remaining) bytes follow the last range tombstone; expected none")
+    }
     return RangeTombstoneList(builder)
   }
 
   private static func sequences(_ reader: inout ByteReader) throws(EngineError) -> [UInt64] {
     let count = try reader.count(limit: reader.remaining)
-    guard count > 0 else { throw reader.corruption("a range tombstone without a sequence") }
+    guard count > 0 else { throw reader.corruption("range tombstone has no sequence number; expected at least 1") }
     var sequences: [UInt64] = []
     sequences.reserveCapacity(count)
     for _ in 0..<count {
       let number = try reader.varint()
       if let last = sequences.last {
-        guard number > 0, number < last else { throw reader.corruption("sequences of a range tombstone out of order") }
+        guard number > 0, number < last else {
+          throw reader.corruption("sequence numbers of a range tombstone are out of order")
+        }
         sequences.append(last - number)
       } else {
         guard number > 0, number <= SequenceNumber.maximum.value else {
-          throw reader.corruption("a range tombstone at sequence \(number)")
+          throw reader.corruption(
+            "range tombstone has sequence number \(number); expected 1 to \(SequenceNumber.maximum.value)")
         }
         sequences.append(number)
       }

@@ -66,7 +66,7 @@ enum Compression: UInt8, Sendable, CaseIterable {
     switch self {
     case .none:
       guard input.count == output.count else {
-        throw .corruption("\(input.count) bytes where \(output.count) were stored")
+        throw .corruption("uncompressed block has \(input.count) bytes; expected \(output.count)")
       }
       if let base = output.baseAddress { unsafe base.copyMemory(from: input.base, byteCount: input.count) }
     case .lz4: try unsafe Compression.unpackLZ4(input, into: output)
@@ -88,12 +88,15 @@ enum Compression: UInt8, Sendable, CaseIterable {
   ) throws(EngineError) {
     guard let destination = output.baseAddress, let inputCount = Int32(exactly: input.count), inputCount > 0,
       let outputCount = Int32(exactly: output.count)
-    else { throw .corruption("an LZ4 block of \(input.count) bytes for \(output.count)") }
+    else {
+      throw .corruption(
+        "LZ4 block sizes are out of range: \(input.count) bytes compressed, \(output.count) uncompressed")
+    }
     let written = unsafe LZ4_decompress_safe(
       input.base.assumingMemoryBound(to: CChar.self), destination.assumingMemoryBound(to: CChar.self),
       inputCount, outputCount)
     guard written == outputCount else {
-      throw .corruption("an LZ4 block that does not unpack to \(outputCount) bytes (\(written))")
+      throw .corruption("LZ4 block does not decompress to \(outputCount) bytes (result \(written))")
     }
   }
 }

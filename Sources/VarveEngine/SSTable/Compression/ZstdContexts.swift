@@ -30,15 +30,15 @@ enum ZstdContexts {
     // of its early formats, whose decoders nobody hardens any more.
     guard input.count > 4, input.load(0, as: UInt32.self) == UInt32(ZSTD_MAGICNUMBER),
       unsafe ZSTD_findFrameCompressedSize(input.base, input.count) == input.count
-    else { throw .corruption("not one whole Zstandard frame in \(input.count) bytes") }
+    else { throw .corruption("\(input.count) bytes are not one complete Zstandard frame") }
     guard let context = unsafe unpacking.take() ?? ZSTD_createDCtx() else {
-      throw EngineError(.limitExceeded, "no memory for a Zstandard context")
+      throw EngineError(.limitExceeded, "could not allocate a Zstandard context")
     }
     let result = unsafe ZSTD_decompressDCtx(
       context, output.baseAddress, output.count, input.base, input.count)
     if unsafe !unpacking.put(context) { unsafe ZSTD_freeDCtx(context) }
     guard ZSTD_isError(result) == 0, result == output.count else {
-      throw .corruption("a Zstandard frame that does not unpack to \(output.count) bytes")
+      throw .corruption("Zstandard frame does not decompress to \(output.count) bytes")
     }
   }
 

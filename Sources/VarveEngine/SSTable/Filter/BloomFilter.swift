@@ -69,20 +69,24 @@ enum BloomFilter {
   /// Compares the footer with the size. Throws `.corruption` for what cannot be, and
   /// `.unsupportedFormat` for a kind that this version does not know.
   static func validate(_ filter: ByteView) throws(EngineError) {
-    guard filter.count >= footerSize else { throw .corruption("a filter of \(filter.count) bytes") }
+    guard filter.count >= footerSize else {
+      throw .corruption("filter has \(filter.count) bytes; expected at least \(footerSize)")
+    }
     var footer = ByteReader(filter.dropFirst(filter.count - footerSize))
     let lineCount = try footer.integer(UInt32.self)
     let probeCount = try footer.integer(UInt8.self)
     let kind = try footer.integer(UInt8.self)
     let reserved = try footer.integer(UInt16.self)
     guard kind == BloomFilter.kind, reserved == 0 else {
-      throw EngineError(.unsupportedFormat, "a filter of kind \(kind), features \(reserved)")
+      throw EngineError(
+        .unsupportedFormat, "filter has kind \(kind) and features \(reserved), which this version does not know")
     }
     guard Int(lineCount) * lineSize + footerSize == filter.count else {
-      throw .corruption("a filter of \(lineCount) lines in \(filter.count) bytes")
+      throw .corruption(
+        "filter of \(lineCount) lines has \(filter.count) bytes; expected \(Int(lineCount) * lineSize + footerSize)")
     }
     guard probeCount >= 1, probeCount <= probeCountMaximum else {
-      throw .corruption("a filter with \(probeCount) probes a key")
+      throw .corruption("filter has \(probeCount) probes a key; expected 1 to \(probeCountMaximum)")
     }
   }
 }

@@ -43,18 +43,22 @@ struct IndexBlock {
   /// Throws `.corruption` without a place unless every access to rows and entries is inside the content.
   static func validate(_ content: ByteView) throws(EngineError) {
     guard content.count >= IndexColumns.headerSize + Block.headerSize else {
-      throw .corruption("an index of \(content.count) bytes")
+      throw .corruption(
+        "index block has \(content.count) bytes; expected at least \(IndexColumns.headerSize + Block.headerSize)")
     }
     let rowCount = rowCount(content)
     // Each row takes a byte at least, of its bundle's head if of nothing else.
     guard rowCount <= content.count &* Block.bundleSize else {
-      throw .corruption("an index of \(content.count) bytes with \(rowCount) rows")
+      throw .corruption(
+        "index block of \(content.count) bytes claims \(rowCount) rows; at most \(content.count &* Block.bundleSize) fit"
+      )
     }
     try IndexColumns.validate(content, rowCount: rowCount)
     let size = IndexColumns(content, rowCount: rowCount).size
     let rows = content.dropFirst(size)
     try Block.validate(rows)
-    guard BlockLayout(rows).valuesSize == 0 else { throw .corruption("an index with values that are no entries") }
+    let valuesSize = BlockLayout(rows).valuesSize
+    guard valuesSize == 0 else { throw .corruption("index block has \(valuesSize) bytes of values; expected 0") }
   }
 
   @inline(__always)

@@ -125,21 +125,24 @@ struct IndexColumns {
   /// Throws `.corruption` without a place unless `view` begins with the columns of `rowCount` entries
   /// and every handle has a size that can be. Whether it lies in the file, `TableReader.check` says.
   static func validate(_ view: ByteView, rowCount: Int) throws(EngineError) {
-    guard view.count >= headerSize else { throw .corruption("an index of \(view.count) bytes") }
+    guard view.count >= headerSize else {
+      throw .corruption("index block has \(view.count) bytes; expected at least \(headerSize)")
+    }
     for (column, maximum) in widthMaxima.enumerated() where Int(view[column]) > maximum {
-      throw .corruption("an index with a column \(view[column]) bytes wide")
+      throw .corruption(
+        "column \(column) of the index block is \(view[column]) bytes wide; at most \(maximum) are allowed")
     }
     let columns = IndexColumns(view, rowCount: rowCount)
     guard columns.size + Block.headerSize <= view.count else {
-      throw .corruption("an index whose columns end behind it")
+      throw .corruption("columns of the index block take \(columns.size) bytes; the block has \(view.count)")
     }
     var before = columns.offsets[0]
-    guard before == 0 else { throw .corruption("an index that begins with a gap") }
+    guard before == 0 else { throw .corruption("first block of the index begins at offset \(before); expected 0") }
     for row in 0..<rowCount {
       let next = columns.offsets[row &+ 1]
       let size = columns.fileSizeMinimum &+ next &- before
       guard next >= before, size >= UInt64(BlockTrailer.size), size <= UInt64(UInt32.max) else {
-        throw .corruption("an index whose blocks overlap at row \(row)")
+        throw .corruption("blocks of the index overlap at row \(row): from \(before) to \(next)")
       }
       before = next
     }

@@ -55,7 +55,9 @@ final class ReadAhead {
   func content(_ handle: BlockHandle) throws(EngineError) -> ByteView {
     try table.check(handle)
     guard let end = handle.end, end <= limit else {
-      throw .corruption("a data block behind the data", file: table.file.path, offset: handle.offset)
+      throw .corruption(
+        "data block ends at \(end), past the end of the data at \(table.footer.dataSize)", file: table.file.path,
+        offset: handle.offset)
     }
     if handle.offset < start || end > start + UInt64(count) { try fill(handle) }
     storedStart = Int(handle.offset - start)
@@ -91,7 +93,7 @@ final class ReadAhead {
       into: UnsafeMutableRawBufferPointer(start: buffer, count: wanted), at: start)
     guard count >= handle.fileSize else {
       count = 0
-      throw .corruption("the file ends inside a block", file: table.file.path, offset: handle.offset)
+      throw .corruption("file ends inside a block", file: table.file.path, offset: handle.offset)
     }
   }
 

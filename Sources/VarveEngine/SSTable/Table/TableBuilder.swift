@@ -79,7 +79,10 @@ final class TableBuilder {
   /// Adds an entry behind all others.
   func add(_ userKey: ByteView, _ trailer: Trailer, _ value: ByteView) throws(EngineError) {
     guard BlockBuilder.canHold(keySize: userKey.count, valueSize: value.count) else {
-      throw EngineError(.limitExceeded, "an entry with a key of \(userKey.count) and a value of \(value.count) bytes")
+      throw EngineError(
+        .limitExceeded,
+        "entry has a key of \(userKey.count) and a value of \(value.count) bytes; at most \(Limits.keySizeMaximum) and \(Limits.valueSizeMaximum) are allowed"
+      )
     }
     var isNewKey = true
     if block.isEmpty {

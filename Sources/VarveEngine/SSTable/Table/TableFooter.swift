@@ -48,20 +48,22 @@ struct TableFooter: Hashable, Sendable {
     let place = fileSize - min(fileSize, UInt64(TableFormat.footerSize))
     func damaged(_ message: String) -> EngineError { .corruption(message, file: path, offset: place) }
     guard view.count == TableFormat.footerSize, view.load(120, as: UInt64.self) == TableFormat.magic else {
-      throw damaged("the file does not end like a table")
+      throw damaged("not a table: wrong magic at the end of the file")
     }
     tableID = view.load(0, as: UInt64.self)
     self.fileSize = view.load(8, as: UInt64.self)
-    guard TableFooter.checksum(view, tableID, self.fileSize) == view.load(116, as: UInt32.self) else {
-      throw damaged("the footer of the table has a wrong checksum")
+    let computed = TableFooter.checksum(view, tableID, self.fileSize)
+    let stored = view.load(116, as: UInt32.self)
+    guard computed == stored else {
+      throw damaged("table footer checksum mismatch: \(CRC32C.mismatch(stored: stored, computed: computed))")
     }
     let version = view.load(112, as: UInt32.self)
     guard version == TableFormat.version else {
       throw EngineError(
-        .unsupportedFormat, "a table of format \(version); this version knows \(TableFormat.version)", file: path)
+        .unsupportedFormat, "table has format version \(version); expected \(TableFormat.version)", file: path)
     }
     guard self.fileSize == fileSize else {
-      throw damaged("a table of \(self.fileSize) bytes in a file of \(fileSize)")
+      throw damaged("table file has \(fileSize) bytes; its footer says \(self.fileSize)")
     }
     rootIndex = BlockHandle(view.slice(16, 32))
     properties = BlockHandle(view.slice(32, 48))
@@ -80,23 +82,31 @@ struct TableFooter: Hashable, Sendable {
   private func validate(_ view: ByteView, path: String, place: UInt64) throws(EngineError) {
     guard requiredFeatures & ~TableFormat.knownFeatures == 0, transformID == 0 else {
       throw EngineError(
-        .unsupportedFormat, "a table with features \(requiredFeatures) and transform \(transformID)", file: path)
+        .unsupportedFormat,
+        "table requires features \(requiredFeatures) and transform \(transformID); this version knows features \(TableFormat.knownFeatures) and transform 0",
+        file: path)
     }
     let isReservedZero =
       view.load(78, as: UInt16.self) == 0 && view.slice(93, 96).bytes == [0, 0, 0]
       && view.load(104, as: UInt64.self) == 0
     guard isReservedZero, indexLevelCount == 1 || indexLevelCount == 2,
       filterLineCount == 0 || (filterKind == BloomFilter.kind && filterProbeCount <= BloomFilter.probeCountMaximum)
-    else { throw EngineError(.unsupportedFormat, "a table with unknown fields in its footer", file: path) }
+    else {
+      throw EngineError(.unsupportedFormat, "table footer has fields that this version does not know", file: path)
+    }
     guard (rangeTombstones != .none) == (requiredFeatures & TableFormat.rangeTombstoneFeature != 0) else {
-      throw .corruption("a table whose features contradict its range tombstones", file: path, offset: place)
+      throw .corruption(
+        "table footer is inconsistent: its features and its range tombstones contradict each other", file: path,
+        offset: place)
     }
     // Sections follow each other in this order: none lies in another.
     guard dataSize <= filterOffset, filterOffset <= place, filterEnd <= rootIndex.offset,
       let rootEnd = rootIndex.end, let tombstonesEnd = rangeTombstones == .none ? rootEnd : rangeTombstones.end,
       rangeTombstones == .none || rangeTombstones.offset >= rootEnd, tombstonesEnd <= properties.offset,
       let propertiesEnd = properties.end, propertiesEnd <= place
-    else { throw .corruption("the footer points outside the table", file: path, offset: place) }
+    else {
+      throw .corruption("table footer names sections that overlap or lie outside the file", file: path, offset: place)
+    }
   }
 
   /// The first byte behind the filter. A filter has at most 2^32 lines.

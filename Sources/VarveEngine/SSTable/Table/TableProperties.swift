@@ -155,16 +155,21 @@ struct TableProperties: Hashable, Sendable {
     var previous: UInt64 = 0
     while !reader.isAtEnd {
       let number = try reader.varint()
-      guard number > previous else { throw reader.corruption("the properties are out of order") }
+      guard number > previous else {
+        throw reader.corruption("table properties are out of order: \(number) follows \(previous)")
+      }
       previous = number
       let field = try reader.lengthPrefixed()
       guard let tag = Tag(rawValue: number) else { continue }
       if setBytes(tag, field) { continue }
       var fieldReader = ByteReader(field, file: path, fileOffset: offset)
       let value = try fieldReader.varint()
-      guard fieldReader.isAtEnd else { throw reader.corruption("a property of an odd size") }
+      guard fieldReader.isAtEnd else {
+        throw reader.corruption("table property \(number) has \(fieldReader.remaining) bytes too many")
+      }
       guard value <= TableProperties.maximum(tag) else {
-        throw reader.corruption("a property \(number) of \(value), above \(TableProperties.maximum(tag))")
+        throw reader.corruption(
+          "table property \(number) is \(value); at most \(TableProperties.maximum(tag)) is allowed")
       }
       set(tag, value)
     }

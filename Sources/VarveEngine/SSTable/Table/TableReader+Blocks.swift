@@ -82,7 +82,11 @@ extension TableReader {
     guard let end = handle.end, end <= footer.fileSize - UInt64(TableFormat.footerSize),
       handle.storedSize <= handle.contentSize, handle.contentSize <= TableFormat.contentSizeMaximum,
       UInt64(handle.contentSize) <= UInt64(handle.storedSize) * Compression.ratioMaximum
-    else { throw .corruption("a block's handle that can't be", file: file.path, offset: handle.offset) }
+    else {
+      throw .corruption(
+        "block handle is out of range: \(handle.storedSize) stored bytes and \(handle.contentSize) of content in a file of \(footer.fileSize) bytes",
+        file: file.path, offset: handle.offset)
+    }
   }
 
   private func readStored(
@@ -90,7 +94,8 @@ extension TableReader {
   ) throws(EngineError) {
     let count = unsafe try file.read(into: buffer, at: handle.offset)
     guard count == buffer.count else {
-      throw .corruption("the file ends inside a block", file: file.path, offset: handle.offset)
+      throw .corruption(
+        "file ends inside a block: \(count) of \(buffer.count) bytes were read", file: file.path, offset: handle.offset)
     }
   }
 
@@ -103,7 +108,9 @@ extension TableReader {
     let codec = try codec(stored, handle)
     if unsafe UnsafeRawPointer(buffer.baseAddress) == payload.base {
       guard codec == .none else {
-        throw .corruption("a packed block that is not smaller", file: file.path, offset: handle.offset)
+        throw .corruption(
+          "block is marked as compressed by \(codec), but its stored size equals its content size", file: file.path,
+          offset: handle.offset)
       }
       return
     }
@@ -118,14 +125,24 @@ extension TableReader {
   @inline(__always)
   func verify(_ stored: ByteView, _ handle: BlockHandle) throws(EngineError) {
     guard BlockTrailer.verifies(stored, tableID: footer.tableID, offset: handle.offset) else {
-      throw .corruption("a block with a wrong checksum", file: file.path, offset: handle.offset)
+      throw checksumMismatch(stored, handle)
     }
+  }
+
+  @inline(never)
+  private func checksumMismatch(_ stored: ByteView, _ handle: BlockHandle) -> EngineError {
+    let found = stored.load(stored.count - 4, as: UInt32.self)
+    let computed = BlockTrailer.checksum(stored, tableID: footer.tableID, offset: handle.offset)
+    return .corruption(
+      "block checksum mismatch: \(CRC32C.mismatch(stored: found, computed: computed))", file: file.path,
+      offset: handle.offset)
   }
 
   func codec(_ stored: ByteView, _ handle: BlockHandle) throws(EngineError) -> Compression {
     guard let codec = Compression(rawValue: stored[Int(handle.storedSize)]) else {
       throw EngineError(
-        .unsupportedFormat, "a block in codec \(stored[Int(handle.storedSize)])", file: file.path,
+        .unsupportedFormat, "block uses codec \(stored[Int(handle.storedSize)]), which this version does not know",
+        file: file.path,
         offset: handle.offset)
     }
     return codec
@@ -156,7 +173,7 @@ extension TableReader {
     let start = namesPartitions ? footer.filterEnd : 0
     let end = namesPartitions ? footer.rootIndex.offset : footer.dataSize
     guard index.rowCount == 0 || (places.offset >= start && places.offset <= end && places.size <= end - places.offset)
-    else { throw .corruption("an index names blocks of another section") }
+    else { throw .corruption("index names blocks outside the section that it belongs to") }
   }
 
   /// An error of a part that does not know where it is.

@@ -60,13 +60,15 @@ final class TableReader: Sendable {
   ) throws(EngineError) -> TableReader {
     let size = UInt64(TableFormat.footerSize)
     guard fileSize >= size, fileSize <= UInt64(Int64.max) else {
-      throw .corruption("a table of \(fileSize) bytes", file: file.path)
+      throw .corruption("table file has \(fileSize) bytes; expected at least \(size)", file: file.path)
     }
     let memory = BlockMemory.allocate(TableFormat.footerSize)
     let count = unsafe try file.read(into: memory.buffer, at: fileSize - size)
     let footer = try TableFooter(memory.view.slice(0, count), fileSize: fileSize, path: file.path)
     if let tableID, footer.tableID != tableID {
-      throw .corruption("the table is not the one that is meant: its id differs", file: file.path)
+      throw .corruption(
+        "wrong table: id mismatch (expected \(String(tableID, radix: 16)), found \(String(footer.tableID, radix: 16)))",
+        file: file.path)
     }
     return TableReader(file: file, number: number, footer: footer, cache: cache, account: account)
   }
