@@ -77,7 +77,7 @@ struct GoldenCheck {
     guard format.Version.self != SingleVersion.self, value.version != current else { return }
     let version = value.version.map { "version \"\($0)\"" } ?? "no version"
     throw DatabaseError(
-      .definitionDiffers, "the \(what) has \(version) behind the migration, and the current one is \"\(current)\"",
+      .definitionDiffers, "the \(what) has \(version) after the migration; expected \"\(current)\"",
       collection: row.collection, key: row.text)
   }
 }

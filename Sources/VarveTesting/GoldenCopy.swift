@@ -9,7 +9,7 @@ struct GoldenCopy {
   init(of snapshot: GoldenSnapshot, _ definition: DatabaseDefinition, _ options: DatabaseOptions) throws {
     let source = URL(fileURLWithPath: snapshot.path, isDirectory: true)
     guard ScratchDirectory.isDirectory(source) else {
-      throw DatabaseError(.notFound, "there is no golden snapshot at \(snapshot.path); `write` makes one")
+      throw DatabaseError(.notFound, "no golden snapshot exists at \(snapshot.path); `write` makes one")
     }
     directory = try ScratchDirectory(below: snapshot.scratch)
     do {

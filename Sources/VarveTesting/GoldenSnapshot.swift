@@ -30,7 +30,7 @@ public struct GoldenSnapshot: Sendable {
 
   /// The snapshot in a directory: of a bundle, say. Throws `.invalidArgument` for a URL that names no file.
   public init(at url: URL) throws {
-    guard url.isFileURL else { throw DatabaseError(.invalidArgument, "\(url.absoluteString) is no URL of a file") }
+    guard url.isFileURL else { throw DatabaseError(.invalidArgument, "\(url.absoluteString) is not a file URL") }
     self.init(at: url.path)
   }
 

@@ -31,7 +31,7 @@ struct JSONValueTests {
   @Test(arguments: broken)
   func `what is no JSON is refused with its place`(text: String) {
     let error = #expect(throws: RecordError.self) { try JSONValue.parse(Array(text.utf8)) }
-    #expect(error?.message.hasPrefix("it is no JSON at byte ") == true, "\(error?.message ?? "")")
+    #expect(error?.message.hasPrefix("not valid JSON at byte ") == true, "\(error?.message ?? "")")
   }
 
   @Test func `bytes that are no UTF-8, and nesting without end, are refused`() throws {

@@ -39,16 +39,16 @@ struct ObjectDamageTests {
       [$0[0], 9] + $0.dropFirst(2)
     },
     Damage("a shape that is not there", says: "no shape 99") { [$0[0], 0, 99] + $0.dropFirst(3) },
-    Damage("an object that ends", says: "no value of its shape") { $0.dropLast() },
-    Damage("an object that goes on", says: "no value of its shape") { $0 + [0] },
-    Damage("an object of an unknown kind", says: "no value of its shape") { $0.prefix(4) + [0xff] },
-    Damage("metadata that ends", family: "metadata", says: "no value of its shape") { $0.dropLast() },
+    Damage("an object that ends", says: "the row does not match its shape") { $0.dropLast() },
+    Damage("an object that goes on", says: "the row does not match its shape") { $0 + [0] },
+    Damage("an object of an unknown kind", says: "the row does not match its shape") { $0.prefix(4) + [0xff] },
+    Damage("metadata that ends", family: "metadata", says: "the row does not match its shape") { $0.dropLast() },
     Damage("metadata without its begin", family: "metadata", says: "a number does not end") { _ in [0] },
     Damage("a shape where none may be", .json, says: "must have none") { [$0[0], 0, 4] + $0.dropFirst(3) },
-    Damage("JSON that ends", .json, says: "it is no JSON") { $0.dropLast() },
-    Damage("JSON that is nothing", .json, says: "it is no JSON") { Array($0.prefix(4)) },
-    Damage("JSON that is no text", .json, says: "it is no JSON") { $0.prefix(4) + [0x22, 0xff, 0x22] },
-    Damage("JSON that is too deep", .json, says: "it is no JSON") {
+    Damage("JSON that ends", .json, says: "not valid JSON") { $0.dropLast() },
+    Damage("JSON that is nothing", .json, says: "not valid JSON") { Array($0.prefix(4)) },
+    Damage("JSON that is no text", .json, says: "not valid JSON") { $0.prefix(4) + [0x22, 0xff, 0x22] },
+    Damage("JSON that is too deep", .json, says: "not valid JSON") {
       $0.prefix(4) + [UInt8](repeating: 0x5b, count: 50_000)
     },
     Damage("a list that ends", .propertyList, says: "no binary property list") { $0.dropLast() },

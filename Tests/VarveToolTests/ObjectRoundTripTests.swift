@@ -208,20 +208,20 @@ struct ObjectRoundTripTests {
 
   @Test(arguments: [
     ("{\"object\":1}", "the key is missing"), ("{\"key\":\"b\"}", "neither object nor objectHex"),
-    ("[]", "no object of a row"), ("{\"key\":\"b\",\"object\":1,\"key\":\"c\"}", "there twice"),
+    ("[]", "not the JSON object of a row"), ("{\"key\":\"b\",\"object\":1,\"key\":\"c\"}", "there twice"),
     ("{\"key\":\"b\",\"object\":1,\"metdata\":2}", "no member \"metdata\""),
     ("{\"key\":1,\"object\":1}", "keyTypeDiffers"),
-    ("{\"key\":[\"b\",\"c\"],\"object\":1}", "keyTypeDiffers"), ("{\"key\":1.5,\"object\":1}", "no integer"),
+    ("{\"key\":[\"b\",\"c\"],\"object\":1}", "keyTypeDiffers"), ("{\"key\":1.5,\"object\":1}", "not an integer"),
     ("{\"key\":{\"uid\":\"b\"},\"object\":1}", "of no kind"),
     ("{\"key\":\"b\",\"object\":1,\"coder\":\"json\"}", "go together"),
     ("{\"key\":\"b\",\"object\":1,\"coder\":\"json\",\"keyType\":\"int\"}", "definitionDiffers"),
     ("{\"key\":\"b\",\"object\":1,\"coder\":\"raw\",\"keyType\":\"string\"}", "definitionDiffers"),
-    ("{\"key\":\"b\",\"object\":1,\"coder\":\"xml\",\"keyType\":\"string\"}", "no coder \"xml\""),
+    ("{\"key\":\"b\",\"object\":1,\"coder\":\"xml\",\"keyType\":\"string\"}", "no coder is named \"xml\""),
     ("{\"key\":\"b\",\"objectHex\":\"7\"}", "even number"), ("{\"key\":\"b\",\"objectHex\":\"7b\"}", "corruption"),
     ("{\"key\":\"b\",\"object\":2,\"objectHex\":\"31\"}", "something else than objectHex"),
     ("{\"key\":\"b\",\"object\":2,\"shape\":[\"a\"]}", "must have none"),
     ("{\"key\":\"b\",\"object\":2,\"metadataVersion\":\"1\"}", "what belongs to them"),
-    ("{\"key\":\"b\",\"object\":\"\\x\"}", "no JSON"),
+    ("{\"key\":\"b\",\"object\":\"\\x\"}", "not valid JSON"),
   ])
   func `a line that is no row is named, and rows before it of its commit are not written`(line: String, reason: String)
     throws

@@ -9,7 +9,7 @@ struct Checks {
     let family = try engine.family(named: WriterSettings.marks)
     guard let bytes = try engine.get(WriterSettings.mark, in: family) else { return 0 }
     guard let count = Int(String(decoding: bytes, as: UTF8.self)) else {
-      throw JobError("the mark of the batches is no number")
+      throw JobError("the mark of the batches is not a number")
     }
     return count
   }

@@ -108,7 +108,7 @@ extension Engine {
 struct RawOption: ParsableArguments {
   @Flag(
     help: ArgumentHelp(
-      "Write to families of the object floor too, behind the back of all that keeps them together.",
+      "Also write to the column families of the object database, without the checks and hooks that keep them consistent.",
       discussion: """
         Those are catalog, objects, metadata, counts, feed, x.*, c.*, volatile.* and tasks.*: their rows belong \
         together, and extensions don't hear of what is written so. Rows are loaded by load --collection.

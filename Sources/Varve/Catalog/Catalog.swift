@@ -288,7 +288,7 @@ final class Catalog: Sendable {
     try state.withLock { state in
       guard let known = state.collections[found.name], known.record.id == found.record.id else {
         throw DatabaseError(
-          .snapshotTooOld, "the collection was dropped behind this instant, and this store had not used it before",
+          .snapshotTooOld, "the collection was dropped after this snapshot, and this store had not used it before",
           collection: found.name)
       }
       return try define(known, definition, &state)

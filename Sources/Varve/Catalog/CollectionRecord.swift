@@ -31,7 +31,7 @@ struct CollectionRecord: Hashable {
       throw DatabaseError(.unsupportedVersion, "the catalog's record has format \(bytes[0])", collection: name)
     }
     guard let keyType = String(validating: bytes[7...], as: UTF8.self) else {
-      throw DatabaseError(.corruption, "the catalog's record has a key type that is no UTF-8", collection: name)
+      throw DatabaseError(.corruption, "the catalog record has a key type that is not UTF-8", collection: name)
     }
     self.init(id: id, coder: bytes[5], isOwn: bytes[6] == 1, keyType: keyType)
   }

@@ -127,7 +127,7 @@ final class ChangeFeed: Sendable {
     }
     // The numbers of commits begin anew where a damaged database was salvaged, and entries may have come along.
     guard max(state.record.closedThrough, state.open.last) <= snapshot.version, state.open.size < 1 << 56 else {
-      throw FeedEntry.damaged("it is behind the last commit")
+      throw FeedEntry.damaged("it is after the last commit")
     }
     return state
   }

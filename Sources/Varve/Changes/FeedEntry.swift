@@ -66,7 +66,7 @@ struct FeedEntry: Equatable {
     let collectionCount = try reader.count(of: 2)
     collections.reserveCapacity(collectionCount)
     for _ in 0..<collectionCount { collections.append(try Self.collection(&reader)) }
-    guard reader.isAtEnd else { throw Self.damaged("it goes on behind its end") }
+    guard reader.isAtEnd else { throw Self.damaged("bytes follow its end") }
   }
 
   private static func collection(_ reader: inout FeedBytes) throws -> Collection {
@@ -137,7 +137,7 @@ struct FeedBytes {
 
   mutating func text() throws -> String {
     guard let text = String(validating: try bytes(), as: UTF8.self) else {
-      throw FeedEntry.damaged("its label is no UTF-8")
+      throw FeedEntry.damaged("its label is not UTF-8")
     }
     return text
   }

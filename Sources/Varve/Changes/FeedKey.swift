@@ -27,7 +27,7 @@ enum FeedKey {
   static func parse(_ key: [UInt8]) throws -> (version: CommitVersion, part: UInt32) {
     guard key.count == size, let version = BigEndian.number(key, as: UInt64.self),
       let part = BigEndian.number(key, at: 8, as: UInt32.self), version >> 56 != 0xFF
-    else { throw FeedEntry.damaged("a key has \(key.count) bytes, or is no version and part") }
+    else { throw FeedEntry.damaged("a key has \(key.count) bytes, or is not a version and a part") }
     return (CommitVersion(version), part)
   }
 }

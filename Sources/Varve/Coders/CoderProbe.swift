@@ -44,6 +44,6 @@ private final class ProbeShapes: ShapeRegistry {
   func shape(_ number: UInt32) throws -> Shape {
     let shape = shapes.withLock { number >= 1 && number <= $0.count ? $0[Int(number) - 1] : nil }
     if let shape { return shape }
-    throw DatabaseError(.corruption, "there is no shape \(number)")
+    throw DatabaseError(.corruption, "shape \(number) does not exist")
   }
 }

@@ -230,7 +230,7 @@ struct DecodingState: ~Copyable {
     case .mismatch: return DecodingError.typeMismatch(type, context("expected \(type), found \(found)"))
     case .null: return DecodingError.valueNotFound(type, context("expected \(type), found null"))
     case .doesNotFit: return DecodingError.dataCorrupted(context("\(found) that does not fit \(type)"))
-    case .badText: return DecodingError.dataCorrupted(context("\(found) that is no \(type)"))
+    case .badText: return DecodingError.dataCorrupted(context("\(found) is not a valid \(type)"))
     case .other(let error):
       if error is DatabaseError { damage = damage ?? error }
       return error

@@ -15,7 +15,7 @@ extension EncodingState {
   @inline(__always)
   mutating func beginElement(_ slot: Int, _ id: UInt32) throws {
     try enter(slot, id)
-    guard frames[slot].kind == .array else { throw error(slot, "the value is no array") }
+    guard frames[slot].kind == .array else { throw error(slot, "the value is not an array") }
     if frames[slot].isUniform { _ = try tagElements(slot) }
   }
 

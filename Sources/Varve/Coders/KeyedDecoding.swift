@@ -44,7 +44,8 @@ struct KeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
   }
 
   private func missing(_ key: Key) -> any Error {
-    let context = DecodingError.Context(codingPath: codingPath, debugDescription: "there is no \(key.stringValue)")
+    let context = DecodingError.Context(
+      codingPath: codingPath, debugDescription: "no value exists for key \(key.stringValue)")
     return DecodingError.keyNotFound(key, context)
   }
 

@@ -18,7 +18,7 @@ struct UntypedReader: ~Copyable {
     } catch .other(let error) {
       throw error
     } catch {
-      throw DatabaseError(.corruption, "the row is no value of its shape")
+      throw DatabaseError(.corruption, "the row does not match its shape")
     }
   }
 

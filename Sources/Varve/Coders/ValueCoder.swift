@@ -105,7 +105,7 @@ struct ValueCoder: Sendable {
     switch error {
     case EncodingError.invalidValue(_, let context): text(context.codingPath, context.debugDescription)
     case DecodingError.keyNotFound(let key, let context):
-      text(context.codingPath + [key], "there is no such field")
+      text(context.codingPath + [key], "no such field exists")
     case DecodingError.typeMismatch(_, let context): text(context.codingPath, context.debugDescription)
     case DecodingError.valueNotFound(_, let context): text(context.codingPath, context.debugDescription)
     case DecodingError.dataCorrupted(let context): text(context.codingPath, context.debugDescription)

@@ -37,7 +37,7 @@ extension Database {
   }
 
   private static func path(of url: URL) throws -> String {
-    guard url.isFileURL else { throw DatabaseError(.invalidArgument, "\(url.absoluteString) is no URL of a file") }
+    guard url.isFileURL else { throw DatabaseError(.invalidArgument, "\(url.absoluteString) is not a file URL") }
     return url.path
   }
 }

@@ -21,7 +21,7 @@ extension DatabaseCore {
     try outer.check()
     guard let writing = outer as? WriteTransaction else {
       throw DatabaseError(
-        .writeInsideRead, "a write was begun inside of a read on the same thread; begin it before or behind the read")
+        .writeInsideRead, "a write was started inside a read on the same thread; start it before or after the read")
     }
     return try writing.savepoint { try body(writing) }
   }

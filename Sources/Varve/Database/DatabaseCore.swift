@@ -139,7 +139,7 @@ final class DatabaseCore: Sendable {
   private func requireOutside() throws {
     // An object that is decoded for an observation is no transaction that is counted, and would be waited for.
     guard ThreadFrame.transaction(of: self) == nil, Performing.current(of: self) == nil else {
-      throw DatabaseError(.writerBusy, "the database is closed inside of a transaction; close it behind that")
+      throw DatabaseError(.writerBusy, "the database is closed inside a transaction; close it after the transaction")
     }
   }
 

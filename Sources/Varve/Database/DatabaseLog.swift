@@ -27,20 +27,20 @@ enum DatabaseLog {
 
   /// The feed of changes can't be read, and begins anew.
   static func damagedFeed(_ error: any Error) {
-    logger.error("the feed of changes is damaged, and begins anew", metadata: ["error": "\(error)"])
+    logger.error("the feed of changes is damaged; it starts again", metadata: ["error": "\(error)"])
   }
 
   /// A stretch of the feed can't be read: who wants it hears of a gap.
   static func feedGap(_ error: any Error, path: String, from: CommitVersion, to: CommitVersion) {
     logger.error(
-      "the feed of changes is damaged; what can't be read is told as a gap",
+      "the feed of changes is damaged; the unreadable part is reported as a gap",
       metadata: ["database": "\(path)", "from": "\(from)", "to": "\(to)", "error": "\(error)"])
   }
 
   /// What an extension missed can't be read in the feed.
   static func unreadableFeed(_ error: any Error, name: String) {
     logger.error(
-      "the feed of changes is damaged; the extension is built anew",
+      "the feed of changes is damaged; the extension is rebuilt",
       metadata: ["extension": "\(name)", "error": "\(error)"])
   }
 

@@ -52,7 +52,8 @@ struct DefaultPlace {
 
   private static func check(_ name: String, _ what: String) throws {
     guard !["", ".", ".."].contains(name), !name.utf8.contains(0), !name.utf8.contains(UInt8(ascii: "/")) else {
-      throw DatabaseError(.invalidArgument, "\"\(name)\" is no \(what): it would be no file of that folder")
+      throw DatabaseError(
+        .invalidArgument, "\"\(name)\" is not a valid \(what): it would not be a file in that directory")
     }
   }
 }

@@ -138,7 +138,7 @@ extension DatabaseCore {
   /// Throws inside of a transaction: for what needs several of its own.
   func requireNoTransaction(_ what: @autoclosure () -> String) throws {
     guard ThreadFrame.transaction(of: self) == nil, Performing.current(of: self) == nil else {
-      throw DatabaseError(.invalidArgument, "\(what()) inside of a transaction; do it before or behind")
+      throw DatabaseError(.invalidArgument, "\(what()) inside a transaction; do it before or after the transaction")
     }
   }
 }

@@ -55,7 +55,9 @@ extension WriteTransaction {
   func requireNoQuestion() throws {
     guard hooks.isAsking else { return }
     throw DatabaseError(
-      .invalidArgument, "a hook that is asked before a change writes; it may throw, and write in the hook behind it")
+      .invalidArgument,
+      "a hook that is called before a change writes; it may throw, and the hook that is called after the change may write"
+    )
   }
 
   func willRemove(_ present: [(key: [UInt8], header: RowHeader)], _ info: CollectionInfo) throws {

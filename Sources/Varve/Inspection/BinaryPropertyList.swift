@@ -57,7 +57,7 @@ struct BinaryPropertyList {
     offsets = table
   }
 
-  private static var damaged: DatabaseError { DatabaseError(.corruption, "it is no binary property list") }
+  private static var damaged: DatabaseError { DatabaseError(.corruption, "not a binary property list") }
 
   // MARK: - Values
 

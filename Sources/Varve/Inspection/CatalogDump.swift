@@ -68,7 +68,7 @@ struct CatalogDump {
     let state =
       switch record.state {
       case .ready: "ready"
-      case .stale(nil): "stale, to be built anew"
+      case .stale(nil): "stale, to be rebuilt"
       case .stale(let position?): "stale since commit \(position.version)"
       case .building(let watermark) where watermark.isEmpty: "building, no row done"
       case .building(let watermark):
@@ -109,7 +109,7 @@ struct CatalogDump {
 
   private static func validText(_ bytes: [UInt8]) throws -> String {
     guard let text = String(validating: bytes, as: UTF8.self) else {
-      throw DatabaseError(.corruption, "a text is no UTF-8")
+      throw DatabaseError(.corruption, "a text is not UTF-8")
     }
     return text
   }

@@ -122,7 +122,7 @@ public final class DatabaseInspector: Sendable {
       throw DatabaseError(.unsupportedVersion, "it has version \(number), which the catalog does not name")
     }
     guard let name = String(validating: bytes, as: UTF8.self) else {
-      throw DatabaseError(.corruption, "the catalog's name of version \(number) is no text")
+      throw DatabaseError(.corruption, "the catalog's name of version \(number) is not UTF-8")
     }
     return name
   }
@@ -154,7 +154,7 @@ extension CatalogKey {
   /// The name behind the tag of a key. Throws `.corruption` where it is no text.
   static func name(in key: [UInt8], behind size: Int = 1) throws -> String {
     guard let name = String(validating: key.dropFirst(size), as: UTF8.self) else {
-      throw DatabaseError(.corruption, "a name in the catalog is no text: \(KeyText.text(of: key))")
+      throw DatabaseError(.corruption, "a name in the catalog is not UTF-8: \(KeyText.text(of: key))")
     }
     return name
   }

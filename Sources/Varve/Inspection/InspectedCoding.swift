@@ -41,12 +41,12 @@ final class InspectedCoding: Sendable {
     // Whoever reads UTF-8 must not be given what a lenient reader takes for UTF-16 or 32.
     let isPlain = bytes.allSatisfy { $0 >= 0x20 || $0 == 0x09 || $0 == 0x0A || $0 == 0x0D }
     guard isPlain, !bytes.starts(with: [0xEF, 0xBB, 0xBF]), let text = String(validating: bytes, as: UTF8.self) else {
-      throw DatabaseError(.corruption, "it is no JSON: it is no plain text")
+      throw DatabaseError(.corruption, "not valid JSON: not UTF-8")
     }
     do {
       _ = try JSONSerialization.jsonObject(with: Data(bytes), options: .fragmentsAllowed)
     } catch {
-      throw DatabaseError(.corruption, "it is no JSON", cause: error)
+      throw DatabaseError(.corruption, "not valid JSON", cause: error)
     }
     guard bytes.contains(where: { $0 < 0x20 }) else { return text }
     return String(decoding: bytes.map { $0 < 0x20 ? 0x20 : $0 }, as: UTF8.self)

@@ -44,7 +44,7 @@ struct KeyTextReader {
     guard isQuoted(text) else { return text }
     var reader = KeyTextReader(text, takesFewer: false)
     let string = try reader.quoted()
-    guard reader.index == reader.text.count else { throw reader.invalid("it goes on behind the string") }
+    guard reader.index == reader.text.count else { throw reader.invalid("text follows the string; expected the end") }
     return string
   }
 
@@ -80,7 +80,7 @@ struct KeyTextReader {
     if isTuple {
       guard take(")") else { throw invalid("it has more parts than the keys of the collection") }
     }
-    guard index == text.count else { throw invalid("it goes on behind the key") }
+    guard index == text.count else { throw invalid("text follows the key; expected the end") }
   }
 
   private var isAtEnd: Bool { index == text.count || (isTuple && text[index] == UInt8(ascii: ")")) }
@@ -123,7 +123,7 @@ struct KeyTextReader {
     case .integer: try readInteger(word())
     case .double:
       let word = word()
-      guard let value = Double(word) else { throw invalid("\(word) is no number") }
+      guard let value = Double(word) else { throw invalid("\(word) is not a number") }
       try encoder.append(double: value)
     case .bool:
       if take("true") {
@@ -136,7 +136,7 @@ struct KeyTextReader {
     case .data: encoder.append(data: Data(try hexadecimal(word())))
     case .uuid:
       let word = word()
-      guard let value = UUID(uuidString: word) else { throw invalid("\(word) is no UUID") }
+      guard let value = UUID(uuidString: word) else { throw invalid("\(word) is not a UUID") }
       encoder.append(uuid: value)
     case .date: try encoder.append(date: try date())
     case .optional(let wrapped): try readOptional(wrapped)
@@ -168,7 +168,7 @@ struct KeyTextReader {
     } else if let value = UInt128(word) {
       try encoder.append(integer: value)
     } else {
-      throw invalid("\(word) is no integer of at most 128 bits")
+      throw invalid("\(word) is not an integer of at most 128 bits")
     }
   }
 
@@ -193,7 +193,7 @@ struct KeyTextReader {
     }
     let word = word()
     guard let date = DateText.date(word) else {
-      throw invalid("\(word) is no date like 2026-02-03T04:05:06.789Z or date(SECONDS SINCE 2001)")
+      throw invalid("\(word) is not a date like 2026-02-03T04:05:06.789Z or date(SECONDS SINCE 2001)")
     }
     return date
   }
@@ -217,7 +217,7 @@ struct KeyTextReader {
     case _ where word.hasPrefix("date(") || DateText.date(word) != nil: try readValue(.date)
     case _ where Int128(word) != nil || UInt128(word) != nil: try readValue(.integer)
     case _ where Double(word) != nil: try readValue(.double)
-    default: throw invalid("\(word) is no part of a key")
+    default: throw invalid("\(word) is not part of a key")
     }
   }
 

@@ -64,7 +64,7 @@ extension Float: KeyCodable {
     let offset = decoder.offset
     let double = try decoder.decodeDouble()
     guard let float = Float(exactly: double) else {
-      throw decoder.invalid("a double that is no float", at: offset)
+      throw decoder.invalid("a double that is not representable as a float", at: offset)
     }
     return float
   }

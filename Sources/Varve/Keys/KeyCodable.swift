@@ -68,7 +68,7 @@ extension KeyCodable {
     var decoder = KeyDecoder(bytes)
     do {
       let key = try decodeKey(from: &decoder)
-      guard decoder.isAtEnd else { throw decoder.invalid("the key goes on") }
+      guard decoder.isAtEnd else { throw decoder.invalid("bytes follow the key") }
       return key
     } catch let error as DatabaseError where error.key == nil {
       throw DatabaseError(

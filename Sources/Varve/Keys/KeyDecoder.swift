@@ -205,7 +205,7 @@ public struct KeyDecoder: ~Escapable {
     let content = ByteScan.content(of: utf8)
     guard content.isBeyondASCII else { return text }
     // What is no UTF-8 was replaced. (The initialiser that refuses it is slower.)
-    guard KeyDecoder.isEqual(text, utf8) else { throw invalid("a string that is no UTF-8", at: start) }
+    guard KeyDecoder.isEqual(text, utf8) else { throw invalid("a string that is not UTF-8", at: start) }
     guard !content.isBeyondLatin || NormalForm.isComposed(utf8) || NormalForm.isEqual(utf8) else {
       throw invalid("a string that is not in normal form C", at: start)
     }

@@ -143,7 +143,7 @@ extension RowDoor {
 
   private func notFound(_ id: Kind.Identifier) -> DatabaseError {
     let key = (try? id.encoded()).map { KeyText.text(of: $0) } ?? "\(id)"
-    return DatabaseError(.notFound, "there is no row", collection: name, key: key)
+    return DatabaseError(.notFound, "the row does not exist", collection: name, key: key)
   }
 
   // MARK: - Removing

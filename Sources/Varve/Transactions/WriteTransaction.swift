@@ -39,7 +39,7 @@ public final class WriteTransaction: ReadTransaction {
 
   private static func doomed(_ cause: any Error) -> DatabaseError {
     DatabaseError(
-      .doomed, "an extension failed behind a change, so the transaction can only be rolled back", cause: cause)
+      .doomed, "an extension failed after a change; the transaction can only be rolled back", cause: cause)
   }
 
   /// From now on the transaction can't be committed.

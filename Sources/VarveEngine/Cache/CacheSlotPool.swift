@@ -127,7 +127,7 @@ extension CacheSlot {
     atomicMemoryFence(ordering: .acquiring)
     unsafe BlockMemory.release(takeBlock(), blockSize)
     // `standAlone` sets it, before the last pin can go.
-    guard let owner = unsafe record.pointee.owner else { fatalError("a lone slot of nobody") }
+    guard let owner = unsafe record.pointee.owner else { fatalError("a single cache slot has no owner") }
     if let cache = unsafe owner.takeUnretainedValue() as? BlockCache {
       cache.uncharge(charge)
       unsafe record.deinitialize(count: 1)

@@ -136,7 +136,7 @@ extension CommitAnnouncer {
 
   /// For `Engine.explain()`.
   var overview: String {
-    guard let reason else { return "other processes: told of commits by \(FileName.shared.name)" }
+    guard let reason else { return "other processes: notified of commits by \(FileName.shared.name)" }
     return "other processes: followers poll the log each millisecond (\(reason))"
   }
 }

@@ -50,7 +50,7 @@ extension CommitPipeline {
       if let error = poisonError { throw error }
       if syncer == .program, let own { throw own }
       if syncer == .background, log.isBroken {
-        throw EngineError(.canceled, "the log goes on in a new segment soon", cause: log.syncError)
+        throw EngineError(.canceled, "the log continues in a new segment soon", cause: log.syncError)
       }
     }
   }

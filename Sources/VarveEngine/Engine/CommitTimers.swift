@@ -29,7 +29,7 @@ final class CommitTimers: Sendable {
   }
 
   /// Nobody waits here to be told of a failure. If the engine takes no more writes then, the next writer
-  /// is told; if the log goes on in a new segment soon, that is synced.
+  /// is told; if the log continues in a new segment soon, that is synced.
   private func sync(retryAfter nanoseconds: UInt64) {
     do throws(EngineError) {
       try pipeline.sync(.position(pipeline.log.appendedPosition), for: .background)

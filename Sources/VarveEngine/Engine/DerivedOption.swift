@@ -203,7 +203,7 @@ extension Engine {
           : "not asked for, read-only, or files that other processes don't see"),
       DerivedOption(
         .observation, "longLivedNanoseconds", EngineWatch.longLivedNanoseconds,
-        "a constant: listeners are told of snapshots and cursors that are older"),
+        "a constant: listeners are notified of snapshots and cursors that are older"),
       DerivedOption(
         .observation, "samplePeriod", OperationLatencies.samplePeriod, "a constant: one operation in so many is timed"),
       DerivedOption(

@@ -47,7 +47,7 @@ struct LoggedEntries {
     while position < entries.count {
       let entry = entries[position]
       guard let kind = entry.trailer.kind else {
-        fatalError("a memtable holds an entry of kind \(entry.trailer.rawKind), which nobody inserts")
+        fatalError("a memtable holds an entry of kind \(entry.trailer.rawKind), which no commit inserts")
       }
       let size = LogEntriesBuilder.sizeMaximum(
         kind, entry.family, keySize: entry.key.count, valueSize: entry.value.count)

@@ -67,7 +67,7 @@ struct DatabaseSurvey {
         add(LostPart("the file is missing, and CURRENT names it", file: path(.manifest(named))))
       }
     } else if candidates.isEmpty {
-      add(LostPart("there is no MANIFEST", file: directory))
+      add(LostPart("MANIFEST is missing", file: directory))
     }
     for number in candidates {
       let found = read(number)

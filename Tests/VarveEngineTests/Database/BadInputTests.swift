@@ -235,7 +235,7 @@ struct BadInputTests {
   @Test func `a log of another version or with an unknown feature is refused by name`() throws {
     let fixture = try DamageFixture(.closed)
     for name in fixture.image.names(suffix: ".log") {
-      for (offset, value, words) in [(8, 3, "log format 3"), (12, 2, "features 2"), (72, 2, "transform 2")] {
+      for (offset, value, words) in [(8, 3, "format version 3"), (12, 2, "features 2"), (72, 2, "transform 2")] {
         var image = fixture.image
         for copy in [0, LogFormat.headerCopyOffset] {
           image.files[name]?[copy + offset] = UInt8(value)
@@ -278,20 +278,20 @@ struct BadInputTests {
     let sequence = engine.visibleSequence
     let before = try DirectoryImage(fileSystem)
     let tooLong = longest + [7]
-    Self.expectError(.limitExceeded, "a key of 65536 bytes", "65535") { try engine.put(tooLong, [1]) }
-    Self.expectError(.limitExceeded, "a key of 65536 bytes") { try engine.delete(tooLong) }
-    Self.expectError(.limitExceeded, "a key of 65536 bytes") {
+    Self.expectError(.limitExceeded, "key has 65536 bytes", "65535") { try engine.put(tooLong, [1]) }
+    Self.expectError(.limitExceeded, "key has 65536 bytes") { try engine.delete(tooLong) }
+    Self.expectError(.limitExceeded, "key has 65536 bytes") {
       var batch = WriteBatch()
       defer { #expect(batch.isEmpty && batch.byteCount == 0) }
       try batch.put(tooLong, [1])
     }
     // Only the size of a value is looked at: there are not so many bytes behind this one.
-    Self.expectError(.limitExceeded, "a value of 1073741825 bytes", "1073741824") {
+    Self.expectError(.limitExceeded, "value has 1073741825 bytes", "1073741824") {
       try [UInt8(1)].withByteView { (view) throws(EngineError) in
         _ = try unsafe engine.put([UInt8(1)].span.bytes, RawSpan(_unsafeStart: view.base, byteCount: (1 << 30) + 1))
       }
     }
-    Self.expectError(.limitExceeded, "a batch of") {
+    Self.expectError(.limitExceeded, "batch has") {
       try [UInt8(1)].withByteView { (view) throws(EngineError) in
         try BatchFormat.checkLimits(key: view, value: view, batchSize: Limits.batchSizeMaximum)
       }

@@ -124,7 +124,7 @@ struct KeyCodableTests {
     #expect(failure([0x31, 0x00]).hasPrefix("an integer with a leading zero byte, at byte 1"))
     #expect(failure([0x30, 0x11, 0x61]).hasPrefix("the bytes end inside a string, at byte 2"))
     #expect(failure([0x30, 0x07]).hasPrefix("tag 7, which is none, instead of a string, at byte 1"))
-    #expect(failure([0x30, 0x11, 0x00, 0x30]) == #"the key goes on, at byte 3 of the key (0, "", 0)"#)
+    #expect(failure([0x30, 0x11, 0x00, 0x30]) == #"bytes follow the key, at byte 3 of the key (0, "", 0)"#)
     let tooLow: [UInt8] = [0x20, 0x7f] + [UInt8](repeating: 0xff, count: 14) + [0xfe]
     #expect(failure(tooLow).hasPrefix("an integer below 128 bits, at byte 0"))
   }

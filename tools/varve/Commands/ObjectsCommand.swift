@@ -62,7 +62,7 @@ struct ObjectsCommand: ParsableCommand {
     do {
       return try collection.key(key)
     } catch let error as DatabaseError {
-      throw ToolError(.usage, "\(key) is no key of the collection \"\(collection.name)\": \(error.message)")
+      throw ToolError(.usage, "\(key) is not a key of the collection \"\(collection.name)\": \(error.message)")
     }
   }
 

@@ -54,7 +54,9 @@ struct EntryReader {
       case .end: return try readEnd()
       case .family:
         let name = try read(try readCount())
-        guard let text = String(validating: name, as: UTF8.self) else { throw damage("a family's name is no UTF-8") }
+        guard let text = String(validating: name, as: UTF8.self) else {
+          throw damage("the name of a column family is not UTF-8")
+        }
         family = text.isEmpty ? nil : text
       case .entry:
         let keySize = try readCount()

@@ -20,7 +20,7 @@ indirect enum JSONValue {
 
   /// The value that a text is, all of it. Throws what is wrong with it, and where.
   static func parse(_ text: [UInt8]) throws(RecordError) -> JSONValue {
-    guard String(validating: text, as: UTF8.self) != nil else { throw RecordError("it is no UTF-8") }
+    guard String(validating: text, as: UTF8.self) != nil else { throw RecordError("not valid UTF-8") }
     var parser = JSONParser(text)
     return try parser.whole()
   }
@@ -120,7 +120,7 @@ private struct JSONParser {
     let begin = index
     _ = take("-")
     if !take("0") { try digits("no value begins here") }
-    if take(".") { try digits("digits are missing behind the point") }
+    if take(".") { try digits("digits are missing after the decimal point") }
     if take("e") || take("E") {
       if !take("+") { _ = take("-") }
       try digits("digits are missing in the exponent")
@@ -196,5 +196,5 @@ private struct JSONParser {
     while let byte = peek, byte == 0x20 || byte == 0x09 || byte == 0x0a || byte == 0x0d { index += 1 }
   }
 
-  private func wrong(_ message: String) -> RecordError { RecordError("it is no JSON at byte \(index): \(message)") }
+  private func wrong(_ message: String) -> RecordError { RecordError("not valid JSON at byte \(index): \(message)") }
 }

@@ -87,7 +87,7 @@ enum KeyJSON {
     case ("int", .string(let text)), ("int", .number(let text)): try append(integer: text, to: &encoder)
     case ("double", .string(let text)), ("double", .number(let text)):
       guard let double = Double(text), (try? encoder.append(double: double)) != nil else {
-        throw RecordError("a double of the key is no number: \(text)")
+        throw RecordError("a double of the key is not a number: \(text)")
       }
     case ("date", .string(let text)):
       guard let key = try? KeyText.key(text, as: .date), let date = try? Date.decoded(from: key),
@@ -108,6 +108,6 @@ enum KeyJSON {
   private static func append(integer text: String, to encoder: inout KeyEncoder) throws(RecordError) {
     if let value = Int128(text), (try? encoder.append(integer: value)) != nil { return }
     if let value = UInt128(text), (try? encoder.append(integer: value)) != nil { return }
-    throw RecordError("\(text) is no integer of at most 128 bits; a double is {\"double\":\(text)}")
+    throw RecordError("\(text) is not an integer of at most 128 bits; a double is {\"double\":\(text)}")
   }
 }

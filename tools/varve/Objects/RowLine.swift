@@ -98,7 +98,9 @@ struct RowLine {
 
   /// Reads a line. Throws what is wrong with it.
   init(_ text: [UInt8]) throws(RecordError) {
-    guard case .object(let members) = try JSONValue.parse(text) else { throw RecordError("it is no object of a row") }
+    guard case .object(let members) = try JSONValue.parse(text) else {
+      throw RecordError("the line is not the JSON object of a row")
+    }
     var key: [UInt8]?
     var terms = Terms()
     var seen: Set<String> = []
@@ -156,7 +158,9 @@ struct RowLine {
     case "version": value.version = try string(member)
     case "shape": value.shape = try strings(member.value, member.name)
     case "shapes":
-      guard case .array(let shapes) = member.value else { throw RecordError("\(member.name) is no array of arrays") }
+      guard case .array(let shapes) = member.value else {
+        throw RecordError("\(member.name) is not an array of arrays")
+      }
       for shape in shapes { value.shapes.append(try strings(shape, member.name)) }
     default: throw unknown(member)
     }
@@ -167,15 +171,15 @@ struct RowLine {
   }
 
   private static func string(_ member: JSONValue.Member) throws(RecordError) -> String {
-    guard case .string(let text) = member.value else { throw RecordError("\(member.name) is no string") }
+    guard case .string(let text) = member.value else { throw RecordError("\(member.name) is not a string") }
     return text
   }
 
   private static func strings(_ value: JSONValue, _ name: String) throws(RecordError) -> [String] {
-    guard case .array(let values) = value else { throw RecordError("\(name) is no array of names") }
+    guard case .array(let values) = value else { throw RecordError("\(name) is not an array of names") }
     var names: [String] = []
     for value in values {
-      guard case .string(let name) = value else { throw RecordError("\(name) is no array of names") }
+      guard case .string(let name) = value else { throw RecordError("\(name) is not an array of names") }
       names.append(name)
     }
     return names
@@ -184,7 +188,7 @@ struct RowLine {
   private static func coder(_ member: JSONValue.Member) throws(RecordError) -> CoderKind {
     let name = try string(member)
     guard let coder = CoderKind.allCases.first(where: { "\($0)" == name }) else {
-      throw RecordError("there is no coder \"\(name)\"")
+      throw RecordError("no coder is named \"\(name)\"")
     }
     return coder
   }
@@ -212,7 +216,7 @@ struct RowLine {
     case (_?, _?, .raw): throw RecordError("\(name) and \(name)Hex exclude each other for the coder raw")
     case (let hex?, _, _): bytes = hex
     case (nil, (.string(let text), _)?, .raw): bytes = Array(text.utf8)
-    case (nil, _, .raw): throw RecordError("\(name) of the coder raw is no string")
+    case (nil, _, .raw): throw RecordError("\(name) of the coder raw is not a string")
     case (nil, (_, let text)?, .json): bytes = text
     default: throw RecordError("\(name)Hex is missing: of the coder \(coder) \(name) does not say all")
     }

@@ -63,7 +63,7 @@ struct ExportPoint {
     }
     guard let last else { return }
     guard let record = try? JSONText.decode(EntryRecord.self, last), let bytes = try? record.keyBytes() else {
-      throw ToolError(.cannotOpen, "the last line of the interrupted export is no entry; export without --resume")
+      throw ToolError(.cannotOpen, "the last line of the interrupted export is not an entry; export without --resume")
     }
     family = record.family
     key = bytes

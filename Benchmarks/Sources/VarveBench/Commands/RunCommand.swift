@@ -67,7 +67,7 @@ struct RunCommand: ParsableCommand {
   /// Rows of objects are of one thread, begin with inserts, and stand in a list of their own.
   private func checkObjects(_ workloads: [Workload]) throws {
     if let other = workloads.first(where: { !$0.goesWithObjects }) {
-      throw ValidationError("\(other.rawValue) is no row of objects; call it in a run of its own")
+      throw ValidationError("\(other.rawValue) is not an object workload; run it separately")
     }
     guard options.threads == 1 else { throw ValidationError("rows of objects are of one thread") }
     if useExisting, let inserts = workloads.first(where: \.puts) {

@@ -56,7 +56,7 @@ final class ReadAhead {
     try table.check(handle)
     guard let end = handle.end, end <= limit else {
       throw .corruption(
-        "data block ends at \(end), past the end of the data at \(table.footer.dataSize)", file: table.file.path,
+        "data block of \(handle.fileSize) bytes ends past the data, which ends at \(limit)", file: table.file.path,
         offset: handle.offset)
     }
     if handle.offset < start || end > start + UInt64(count) { try fill(handle) }

@@ -35,7 +35,7 @@ extension TableBuilder {
     } else {
       let order = lastKey.view.compare(firstKey)
       guard order < 0 || (order == 0 && iterator.trailer.word < lastTrailer.word) else {
-        fatalError("a copied block must lie behind what the table has")
+        fatalError("a copied block must follow the entries that the table has")
       }
       isNewKey = order < 0
     }

@@ -52,7 +52,9 @@ private struct TableVerification: ~Copyable {
       for row in 0..<root.rowCount { try checkPartition(entry: root.entries.entry(row), root, row) }
     }
     try advance(to: footer.dataSize, 0, "data")
-    if isContinuing { throw table.fault("the last block goes on in no other", footer.dataSize) }
+    if isContinuing {
+      throw table.fault("the last block claims to continue in a block that does not exist", footer.dataSize)
+    }
     let filterSize = TableFilter.fileSize(lineCount: footer.filterLineCount)
     try advance(to: footer.filterOffset, filterSize, "the filter")
     if footer.indexLevelCount == 2 {
