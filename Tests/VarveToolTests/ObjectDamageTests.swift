@@ -51,8 +51,8 @@ struct ObjectDamageTests {
     Damage("JSON that is too deep", .json, says: "not valid JSON") {
       $0.prefix(4) + [UInt8](repeating: 0x5b, count: 50_000)
     },
-    Damage("a list that ends", .propertyList, says: "no binary property list") { $0.dropLast() },
-    Damage("a list that holds itself", .propertyList, says: "no binary property list") {
+    Damage("a list that ends", .propertyList, says: "not a binary property list") { $0.dropLast() },
+    Damage("a list that holds itself", .propertyList, says: "not a binary property list") {
       Array($0[..<4]) + Array("bplist00".utf8) + [0xa2, 0, 0, 8] + [0, 0, 0, 0, 0, 0, 1, 1]
         + [UInt8](repeating: 0, count: 7) + [1] + [UInt8](repeating: 0, count: 15) + [11]
     },
