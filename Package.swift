@@ -26,14 +26,34 @@ let engineSettings: [SwiftSetting] = [
   .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))
 ]
 
-/// Of the suites of behaviour: not optimised, whatever the configuration. The optimiser would take as long for them as
-/// for everything else, and only what is tested has to be as users get it.
+/// Behaviour suites are compiled with -Onone in every configuration. Optimising them would double the build time, and
+/// only the code under test has to match what users run.
 let plainTestSettings: [SwiftSetting] = settings + [.unsafeFlags(["-Onone"])]
 
-/// Of the suites whose steps are many: random, crash and cost tests. `tools/test` builds them a second time, beside a
-/// plain release build of what they test, for the few of bad bytes alone.
+/// Suites that repeat many steps (models, crashes, fuzzing) are optimised. `tools/test` also builds the fuzzing
+/// targets beside plain release: there they are not optimised either.
 let testSettings: [SwiftSetting] =
   Context.environment["VARVE_PLAIN_TESTS"] == nil ? settings : plainTestSettings
+
+/// What suites of several modules share. It uses internals of the module under test, so it is a test target too:
+/// those are compiled only where internals are visible.
+func fixtures(_ name: String, _ dependencies: [Target.Dependency], _ settings: [SwiftSetting]) -> Target {
+  .testTarget(name: name, dependencies: dependencies, path: "Tests/\(name)", swiftSettings: settings)
+}
+
+/// Behaviour suites of the engine. Each module has the suites of some of the engine's rooms, in folders named like them.
+func engineTests(_ name: String, and dependencies: [Target.Dependency] = []) -> Target {
+  .testTarget(
+    name: name, dependencies: ["VarveEngine", "EngineTestSupport", "EngineFixtures", "CVarve"] + dependencies,
+    swiftSettings: plainTestSettings)
+}
+
+/// Behaviour suites of the object floor.
+func objectTests(_ name: String) -> Target {
+  .testTarget(
+    name: name, dependencies: ["Varve", "VarveEngine", "EngineTestSupport", "VarveTestSupport", "ObjectFixtures"],
+    swiftSettings: plainTestSettings)
+}
 
 let package = Package(
   name: "varve",
@@ -86,11 +106,16 @@ let package = Package(
       path: "Tests/EngineTestSupport",
       swiftSettings: settings
     ),
-    .testTarget(
-      name: "VarveEngineTests",
-      dependencies: ["VarveEngine", "EngineTestSupport", "CVarve", "varve-put-target"],
-      swiftSettings: testSettings
-    ),
+    fixtures("EngineFixtures", ["VarveEngine", "EngineTestSupport"], plainTestSettings),
+    // From the lowest room to the highest: Bytes to Compaction, the files, Families to Engine, and what stands on it.
+    engineTests("VarveEngineMemoryTests"),
+    engineTests("VarveEngineFileTests"),
+    engineTests("VarveEngineTests", and: ["varve-put-target"]),
+    engineTests("VarveEngineServiceTests"),
+    // Suites of many threads: the thread sanitizer runs them at each submission.
+    engineTests("VarveEngineThreadTests", and: ["EngineModel"]),
+    // Damaged bytes and whatever else a reader of files must refuse: these run against plain release as well.
+    engineTests("VarveEngineDamageTests"),
     // The program whose puts are counted by what they cost, and what counts its allocations.
     .target(name: "AllocationCount", path: "Tests/AllocationCount"),
     .executableTarget(
@@ -106,11 +131,12 @@ let package = Package(
       path: "Tests/VarveTestSupport",
       swiftSettings: settings
     ),
-    .testTarget(
-      name: "VarveTests",
-      dependencies: ["Varve", "VarveEngine", "EngineTestSupport", "VarveTestSupport"],
-      swiftSettings: plainTestSettings
-    ),
+    fixtures(
+      "ObjectFixtures", ["Varve", "VarveEngine", "EngineTestSupport", "VarveTestSupport"], plainTestSettings),
+    objectTests("VarveCoderTests"),
+    objectTests("VarveTests"),
+    objectTests("VarveThreadTests"),
+    objectTests("VarveDamageTests"),
     .testTarget(
       name: "VarveModelTests",
       dependencies: ["Varve", "VarveEngine", "EngineTestSupport", "VarveTestSupport"],
@@ -144,9 +170,10 @@ let package = Package(
       path: "Tests/MemoryTarget",
       swiftSettings: settings
     ),
+    fixtures("EngineModel", ["VarveEngine", "EngineTestSupport"], testSettings),
     .testTarget(
       name: "VarveEngineModelTests",
-      dependencies: ["VarveEngine", "EngineTestSupport"],
+      dependencies: ["VarveEngine", "EngineTestSupport", "EngineModel"],
       exclude: ["Metamorphic/Sequences"],
       swiftSettings: testSettings
     ),
@@ -186,6 +213,10 @@ let package = Package(
 
 // A run that needs a few of the suites says whose, and does not wait for the rest to be compiled.
 if let chosen = Context.environment["VARVE_TEST_TARGETS"] {
-  let names = Set(chosen.split(separator: " ").map(String.init))
+  var names = Set(chosen.split(separator: " ").map(String.init))
+  // With the fixtures that they depend on.
+  for target in package.targets where names.contains(target.name) {
+    for case .byNameItem(let name, _) in target.dependencies { names.insert(name) }
+  }
   package.targets.removeAll { $0.type == .test && !names.contains($0.name) }
 }

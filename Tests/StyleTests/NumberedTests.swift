@@ -4,7 +4,10 @@ import Testing
 /// Tests that answer a numbered list: what went wrong in the systems that this one means to surpass. A test carries the
 /// number in its name, `D7: …` or `1.1, REC 89: …`; what belongs to a later part stands here with its reason.
 struct NumberedTests {
-  private static let tests = Repository.files(in: ["Tests/VarveTests", "Tests/VarveModelTests"], ["swift"])
+  private static let tests = Repository.files(
+    in: ["VarveTests", "VarveCoderTests", "VarveThreadTests", "VarveDamageTests", "VarveModelTests"].map {
+      "Tests/\($0)"
+    }, ["swift"])
 
   /// The numbers that names of tests begin with.
   private static func numbers(_ files: [SourceFile]) -> Set<String> {

@@ -1,65 +1,15 @@
-import EngineTestSupport
 import Testing
 
-#if canImport(Darwin)
-  import Darwin
-#elseif canImport(Glibc)
-  import Glibc
-#elseif canImport(Musl)
-  import Musl
-#endif
+@testable import EngineModel
 
 /// Random operations on an engine and on a sorted array: every answer is the same.
 ///
-///     VARVE_TEST_SCALE=50 ./tools/test --filter VarveEngineModelTests   # fifty times as many runs
-///     VARVE_TEST_SEED=17 ./tools/test --filter VarveEngineModelTests    # the runs of one seed alone
+///     VARVE_TEST_SCALE=50 ./tools/test --filter 'Model(Thread)?Tests'   # fifty times as many runs
+///     VARVE_TEST_SEED=17 ./tools/test --filter 'Model(Thread)?Tests'    # the runs of one seed alone
 ///
 /// A failure names its seed, its step and the last operations.
 struct ModelTests {
-  private static let stepCount = TestScale.atMost(25_000)
-  private static let runCount = 20
-
   @Test func `an engine answers like the model, with background work in an order drawn from the seed`() throws {
-    try Self.runAll(.stepped)
+    try ModelSuite.runAll(.stepped)
   }
-
-  @Test func `an engine answers like the model, with background work on threads`() throws {
-    try Self.runAll(.threads)
-  }
-
-  private static func runAll(_ execution: ModelEnvironment.Execution) throws {
-    let chosen = Self.chosenSeed
-    let seeds = chosen.map { $0...$0 } ?? 1...UInt64(TestScale.count(runCount))
-    var counts = OperationCounts()
-    var installCount = 0
-    let clock = ContinuousClock()
-    let start = clock.now
-    for seed in seeds {
-      let run = try ModelRun(execution, seed: seed, stepCount: stepCount)
-      do {
-        try run.run()
-      } catch {
-        Issue.record(error, "VARVE_TEST_SEED=\(seed) (\(execution.rawValue)) shows it again")
-        return
-      }
-      counts.add(run.counts)
-      installCount += run.world.watch.installCount
-    }
-    let elapsed = start.duration(to: clock.now) / .seconds(1)
-    print(
-      "model (\(execution.rawValue)): seeds \(seeds), \(counts.total) operations in \(Int(elapsed)) s,",
-      "\(Int(Double(counts.total) / elapsed)) a second,",
-      "content compared around \(installCount) changes of tables")
-    // The mix is drawn run by run: only many runs together have some of everything.
-    guard chosen == nil, TestScale.isWhole else { return }
-    #expect(execution == .threads || installCount >= 1_000)
-    for kind in OperationKind.allCases {
-      #expect(counts[kind] * 100 >= counts.total, "\(kind): \(counts[kind]) of \(counts.total), seeds \(seeds)")
-    }
-  }
-
-  private static let chosenSeed: UInt64? = {
-    guard let text = unsafe getenv("VARVE_TEST_SEED") else { return nil }
-    return UInt64(unsafe String(cString: text))
-  }()
 }

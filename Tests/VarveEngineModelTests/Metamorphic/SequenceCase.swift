@@ -1,6 +1,8 @@
 import Foundation
 import VarveEngine
 
+@testable import EngineModel
+
 /// A sequence and two settings under which it was run: what is printed where they disagree, and what is
 /// read to run it again.
 ///

@@ -1,3 +1,5 @@
+@testable import EngineModel
+
 /// What an engine answered to a sequence: a number for each operation and one for the state at the end.
 struct SequenceHistory: Sendable {
   var answers: [UInt64] = []

@@ -1,5 +1,7 @@
 import VarveEngine
 
+@testable import EngineModel
+
 /// A cursor in a slot, which a cursor itself can't be: it is not copyable.
 final class HeldSequenceCursor {
   var cursor: EngineCursor

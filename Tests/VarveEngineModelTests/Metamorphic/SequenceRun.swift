@@ -1,6 +1,8 @@
 import EngineTestSupport
 import VarveEngine
 
+@testable import EngineModel
+
 /// Runs a sequence on an engine with one setting and writes down what it answers.
 ///
 /// Everything comes from sequence and setting: files in memory, a clock that is stepped, background work in

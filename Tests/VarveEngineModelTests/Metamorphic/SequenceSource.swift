@@ -1,5 +1,7 @@
 import EngineTestSupport
 
+@testable import EngineModel
+
 /// Sequences of operations: the same seed gives the same sequence.
 struct SequenceSource {
   static let familySlots = 4

@@ -1,6 +1,7 @@
 import EngineTestSupport
 import Testing
 
+@testable import EngineFixtures
 @testable import VarveEngine
 
 /// What an engine tells its listeners.

@@ -3,6 +3,7 @@ import Synchronization
 import Testing
 import VarveTestSupport
 
+@testable import ObjectFixtures
 @testable import Varve
 
 /// What every storage behind the door promises of commits that are checked.

@@ -2,6 +2,7 @@ import EngineTestSupport
 import Testing
 import VarveTestSupport
 
+@testable import ObjectFixtures
 @testable import Varve
 
 /// What every storage behind the door promises to who reads.

@@ -2,6 +2,7 @@ import EngineTestSupport
 import Testing
 import VarveTestSupport
 
+@testable import ObjectFixtures
 @testable import Varve
 
 /// That the second storage has the faults that it was told to have, and no others.

@@ -2,6 +2,7 @@ import EngineTestSupport
 import Testing
 import VarveEngine
 
+@testable import ObjectFixtures
 @testable import Varve
 
 /// What happens to the catalog while it is read again.

@@ -1,5 +1,6 @@
 import Testing
 
+@testable import ObjectFixtures
 @testable import Varve
 
 /// The states of a subscription's buffer.

@@ -1,6 +1,7 @@
 import Foundation
 import Testing
 
+@testable import ObjectFixtures
 @testable import Varve
 
 /// What change sets say of transactions: the same to who listens and to who reads the feed later.

@@ -3,6 +3,7 @@ import Foundation
 import Testing
 import VarveEngine
 
+@testable import ObjectFixtures
 @testable import Varve
 
 /// The bounds of the feed.
@@ -220,33 +221,6 @@ import VarveEngine
     #expect(try database.feedEvents(after: last).map(\.text) == ["+c"])
   }
 
-  @Test func `a feed that is damaged or of another life keeps no database from being opened`() throws {
-    let damages: [(EngineBackend, StorageFamily) throws -> Void] = [
-      { try $0.put(FeedKey.record, [1, 2, 3], $1) },
-      { try $0.put(BigEndian.bytes(UInt64(1) << 50) + [0, 0, 0, 0], [1, 1, 0, 0, 0], $1) },
-      { try $0.put(BigEndian.bytes(UInt64(1) << 50) + [0, 0, 0, 0], [99], $1) },
-      { try $0.put([0xF0], [1, 1, 0, 0, 0], $1) },
-    ]
-    for (index, damage) in damages.enumerated() {
-      let kept = KeptDatabase(options: options())
-      var database = try kept.open()
-      try database.put("a")
-      let seen = try database.lastVersion()
-      try damage(try #require(database.core.backend as? EngineBackend), database.core.catalog.families.feed)
-      try database.endNow()
-      if index == 2 {
-        // Of a later version: that is not thrown away.
-        #expect(throws: DatabaseError.self) { try kept.open() }
-        continue
-      }
-      database = try kept.open()
-      #expect(try database.look { try $0.count() } == 1)
-      try database.put("b")
-      #expect(try database.feedEvents(after: seen).map(\.text) == ["gap", "+b"])
-      try database.endNow()
-    }
-  }
-
   @Test func `parts that are missing are a gap, not less rows`() throws {
     let kept = KeptDatabase(options: options(size: 64 << 20))
     let database = try kept.open()
@@ -263,12 +237,6 @@ import VarveEngine
 }
 
 extension EngineBackend {
-  fileprivate func put(_ key: [UInt8], _ value: [UInt8], _ family: StorageFamily) throws {
-    var batch = StorageBatch()
-    batch.put(key, value, in: family)
-    _ = try commit(batch, check: nil, durability: .process)
-  }
-
   fileprivate func remove(_ key: [UInt8], _ family: StorageFamily) throws {
     var batch = StorageBatch()
     batch.delete(key, in: family)

@@ -2,6 +2,7 @@ import EngineTestSupport
 import Testing
 import VarveEngine
 
+@testable import ObjectFixtures
 @testable import Varve
 
 /// Changes that another process makes: two databases over one directory, of which one follows.

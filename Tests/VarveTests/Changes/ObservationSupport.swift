@@ -1,5 +1,6 @@
 import Synchronization
 
+@testable import ObjectFixtures
 @testable import Varve
 
 /// A type that closes the database when it is decoded.

@@ -3,6 +3,7 @@ import Synchronization
 import Testing
 import VarveEngine
 
+@testable import ObjectFixtures
 @testable import Varve
 
 /// Observations of rows and collections.

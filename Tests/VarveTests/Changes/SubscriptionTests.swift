@@ -5,6 +5,7 @@ import Synchronization
 import Testing
 import VarveEngine
 
+@testable import ObjectFixtures
 @testable import Varve
 
 /// Sequences of changes.

@@ -3,6 +3,8 @@ import Foundation
 import Testing
 import Varve
 
+@testable import ObjectFixtures
+
 /// Rows of any type as an asynchronous sequence.
 struct FetchedRowTests {
   private struct Book: Codable, Hashable, Sendable { var title: String }

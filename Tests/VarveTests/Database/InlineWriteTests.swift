@@ -1,6 +1,7 @@
 import Testing
 import VarveTestSupport
 
+@testable import ObjectFixtures
 @testable import Varve
 
 /// Where the closure of an asynchronous write runs: a hop costs more than most writes.

@@ -6,6 +6,8 @@ import Varve
 import VarveEngine
 import VarveTestSupport
 
+@testable import ObjectFixtures
+
 /// How a database is opened, closed, copied, and what happens to a damaged one.
 struct OpeningTests {
   private struct Book: Codable, Sendable { var title: String }
@@ -237,31 +239,6 @@ struct OpeningTests {
     let again = try Database.open(at: directory.path + "/copy")
     #expect(try keys(again) == Array(0..<10) + [77])
     try again.close()
-  }
-
-  @Test(arguments: [CorruptionPolicy.fail, .renameAside, .salvage])
-  func `a damaged database is refused, put aside, or what can be read is saved`(policy: CorruptionPolicy) throws {
-    let directory = try TemporaryDirectory()
-    let path = directory.path + "/db"
-    try fill(path)
-    let files = try FileManager.default.contentsOfDirectory(atPath: path)
-    let manifest = path + "/" + (try #require(files.first { $0.hasPrefix("MANIFEST") }))
-    var bytes = try #require(FileManager.default.contents(atPath: manifest))
-    for index in bytes.indices where index % 16 == 12 { bytes[index] ^= 0xFF }
-    try bytes.write(to: URL(fileURLWithPath: manifest))
-    var options = DatabaseOptions()
-    options.onCorruption = policy
-    switch policy {
-    case .fail:
-      #expect(code { _ = try Database.open(at: path, options: options) } == .corruption)
-      #expect(try FileManager.default.contentsOfDirectory(atPath: path).sorted() == files.sorted())
-    case .renameAside, .salvage:
-      let database = try Database.open(at: path, options: options)
-      #expect(try keys(database) == (policy == .salvage ? Array(0..<10) : []))
-      #expect(
-        FileManager.default.fileExists(atPath: path + ".1.corrupt/" + URL(fileURLWithPath: manifest).lastPathComponent))
-      try database.close()
-    }
   }
 
   @Test func `close is refused while a transaction runs, and may be called twice`() throws {

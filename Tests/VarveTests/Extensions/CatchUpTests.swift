@@ -4,6 +4,7 @@ import Synchronization
 import Testing
 import VarveEngine
 
+@testable import ObjectFixtures
 @testable import Varve
 
 /// What an extension hears in a catch-up.
@@ -444,23 +445,6 @@ struct CatchUpTests {
       let lengths = Lengths()
       try expectRight(database, try database.register(lengths, as: "lengths"))
       #expect(lengths.log.take().contains(.inserted(50)))
-    }
-  }
-
-  @Test func `the record of a stale extension keeps its place, and damage of it is found`() throws {
-    for state in [
-      ExtensionRecord.State.stale(nil), .stale(FeedPosition(version: 7, part: 8, step: 9)), .ready,
-      .building(watermark: [1]),
-    ] {
-      let record = ExtensionRecord(number: 3, state: state, layoutVersion: 2, versionTag: "tag")
-      #expect(try ExtensionRecord(record.bytes, name: "x") == record)
-    }
-    let bytes = ExtensionRecord(
-      number: 3, state: .stale(FeedPosition(version: 7, part: 8, step: 9)), layoutVersion: 2, versionTag: ""
-    ).bytes
-    for size in 15..<30 {
-      let error = #expect(throws: DatabaseError.self) { try ExtensionRecord(Array(bytes.prefix(size)), name: "x") }
-      #expect(error?.code == .corruption)
     }
   }
 }

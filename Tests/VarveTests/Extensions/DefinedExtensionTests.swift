@@ -2,6 +2,8 @@ import EngineTestSupport
 import Testing
 import Varve
 
+@testable import ObjectFixtures
+
 /// Extensions that the definition of a database names: registered when it is opened.
 struct DefinedExtensionTests {
   private let directory: TemporaryDirectory

@@ -3,6 +3,7 @@ import Synchronization
 import Testing
 import VarveTestSupport
 
+@testable import ObjectFixtures
 @testable import Varve
 
 #if canImport(Darwin)

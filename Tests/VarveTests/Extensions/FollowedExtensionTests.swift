@@ -2,6 +2,7 @@ import EngineTestSupport
 import Testing
 import VarveTestSupport
 
+@testable import ObjectFixtures
 @testable import Varve
 
 /// Extensions of a database that another one writes: looked at by each transaction that uses them.

@@ -5,6 +5,8 @@ import Testing
 import Varve
 import VarveEngine
 
+@testable import ObjectFixtures
+
 /// An extension from its first registration to its last.
 struct RegistrationTests {
   private func fill(_ database: Database, _ range: Range<Int>) throws {

@@ -4,6 +4,8 @@ import Synchronization
 import Testing
 import Varve
 
+@testable import ObjectFixtures
+
 /// The examples of extensions and of plain rows in the documents that the project grew from: they compile, run, and are
 /// as short, or shorter. Views, indexes, relationships and tasks have theirs where those are tested.
 struct SeedExtensionTests {

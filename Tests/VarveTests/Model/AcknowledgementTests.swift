@@ -4,6 +4,7 @@ import Testing
 import VarveEngine
 import VarveTestSupport
 
+@testable import ObjectFixtures
 @testable import Varve
 
 #if canImport(Darwin)

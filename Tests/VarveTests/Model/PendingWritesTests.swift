@@ -2,6 +2,7 @@ import EngineTestSupport
 import Testing
 import VarveTestSupport
 
+@testable import ObjectFixtures
 @testable import Varve
 
 /// What a transaction has pending, against dictionaries: what it says of a key, what a walk shows, what going back

@@ -1,6 +1,7 @@
 import Testing
 import VarveTestSupport
 
+@testable import ObjectFixtures
 @testable import Varve
 
 /// Which instant readers get, and in which order commits are told.

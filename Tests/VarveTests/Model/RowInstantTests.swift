@@ -1,6 +1,7 @@
 import Testing
 import VarveTestSupport
 
+@testable import ObjectFixtures
 @testable import Varve
 
 /// A row and a walk show what was there when they were made, whatever the transaction writes meanwhile.

@@ -2,6 +2,8 @@ import Foundation
 import Testing
 import Varve
 
+@testable import ObjectFixtures
+
 /// Plain bytes by key.
 struct DataStoreTests {
   private struct Size: Codable, Hashable, Sendable { var width: Int }

@@ -4,6 +4,8 @@ import Synchronization
 import Testing
 import Varve
 
+@testable import ObjectFixtures
+
 /// What goes wrong in CodableDatastore, by the numbers of the study, as far as it concerns stores: here it goes right.
 ///
 /// Left to the tests of indexes, because there is no index here yet:

@@ -3,6 +3,8 @@ import Foundation
 import Testing
 import Varve
 
+@testable import ObjectFixtures
+
 /// What is wrong with a format, a type or a key, and when that is said.
 struct FormatDefinitionTests {
   /// The same collection as notes, with other identifiers.

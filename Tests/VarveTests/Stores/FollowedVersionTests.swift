@@ -2,6 +2,8 @@ import EngineTestSupport
 import Testing
 import Varve
 
+@testable import ObjectFixtures
+
 /// A process that follows another which learns new versions of a format meanwhile.
 struct FollowedVersionTests {
   /// Both know both versions; which one is written is what a program that was updated would change.

@@ -4,6 +4,8 @@ import Synchronization
 import Testing
 import Varve
 
+@testable import ObjectFixtures
+
 /// Formats with versions: what a newer program reads of an older one's rows, and the other way round.
 struct FormatVersionTests {
   // Three programs, one behind the other. Their versions are out of the order of their texts on purpose.

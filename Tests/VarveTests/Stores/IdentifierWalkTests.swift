@@ -2,6 +2,8 @@ import Foundation
 import Testing
 import Varve
 
+@testable import ObjectFixtures
+
 /// Identifiers and keys without the rows behind them, metadata of several, and bytes that are observed.
 struct IdentifierWalkTests {
   @Test(arguments: StorePlace.allCases)

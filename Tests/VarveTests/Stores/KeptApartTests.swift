@@ -2,6 +2,8 @@ import Foundation
 import Testing
 import Varve
 
+@testable import ObjectFixtures
+
 /// Metadata that stays out of the encoding of its object.
 struct KeptApartTests {
   private static let photo = Photo(id: 1, name: "one", metadata: Photo.Size(width: 7))

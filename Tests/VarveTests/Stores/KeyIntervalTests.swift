@@ -3,6 +3,8 @@ import Foundation
 import Testing
 import Varve
 
+@testable import ObjectFixtures
+
 /// Ranges whose ends belong to them or don't, at each door that takes a range.
 struct KeyIntervalTests {
   private static let ids = [-3, 0, 1, 2, 5, 8, 13]

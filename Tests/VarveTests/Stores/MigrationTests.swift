@@ -4,6 +4,8 @@ import Synchronization
 import Testing
 import Varve
 
+@testable import ObjectFixtures
+
 /// Rewriting what older versions have written.
 struct MigrationTests {
   fileprivate struct Old: StoreFormat {

@@ -4,6 +4,8 @@ import Synchronization
 import Testing
 import Varve
 
+@testable import ObjectFixtures
+
 /// The rules that a definition has for what formats and types with a collection write.
 struct ObjectRuleTests {
   /// Notes are trimmed; a note without text is none; one that is too long is refused.

@@ -2,6 +2,8 @@ import Synchronization
 import Testing
 import Varve
 
+@testable import ObjectFixtures
+
 /// A format with one version that decodes its rows itself.
 struct OwnDecoderTests {
   /// Rows without a rating have been written, too.

@@ -3,6 +3,8 @@ import Synchronization
 import Testing
 import Varve
 
+@testable import ObjectFixtures
+
 /// Types with a collection: everything that YapDatabaseExtensions offers, in both styles.
 struct PersistableTests {
   private static let items = (1...5).map { Item(id: "k\($0)", count: $0) }

@@ -5,6 +5,8 @@ import Synchronization
 import Testing
 import Varve
 
+@testable import ObjectFixtures
+
 /// Instances as an asynchronous sequence.
 struct RowsTests {
   /// Counts what is decoded: it tells what was fetched.

@@ -3,6 +3,8 @@ import Synchronization
 import Testing
 import Varve
 
+@testable import ObjectFixtures
+
 /// The examples of the documents that the project grew from, as far as they concern typed doors: they compile, run, and
 /// are as short, or shorter. Those of extensions and of plain rows are in `SeedExtensionTests`; the articles
 /// *Coming from YapDatabase* and *Coming from CodableDatastore* have the list.

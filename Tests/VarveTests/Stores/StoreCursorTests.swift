@@ -2,6 +2,8 @@ import Foundation
 import Testing
 import Varve
 
+@testable import ObjectFixtures
+
 /// Walking instances inside of a transaction.
 struct StoreCursorTests {
   private let open: OpenDatabase

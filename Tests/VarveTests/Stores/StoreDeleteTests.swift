@@ -1,6 +1,8 @@
 import Testing
 import Varve
 
+@testable import ObjectFixtures
+
 /// Removing instances.
 struct StoreDeleteTests {
   private func filled(_ place: StorePlace) throws -> (OpenDatabase, Store<NoteFormat>) {

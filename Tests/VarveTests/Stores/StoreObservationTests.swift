@@ -1,6 +1,8 @@
 import Testing
 import Varve
 
+@testable import ObjectFixtures
+
 /// Instances that are observed through their store.
 struct StoreObservationTests {
   @Test func `an instance is observed with its versions converted, through every change, and when it is gone`()

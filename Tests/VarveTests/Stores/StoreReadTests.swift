@@ -2,6 +2,8 @@ import Foundation
 import Testing
 import Varve
 
+@testable import ObjectFixtures
+
 /// Loading by identifiers.
 struct StoreReadTests {
   private static let ids = [3, 1, 2, 1, 99]

@@ -3,6 +3,8 @@ import Testing
 import Varve
 import VarveTestSupport
 
+@testable import ObjectFixtures
+
 /// Setting instances.
 struct StoreWriteTests {
   private static let changed = Note(id: 1, text: "changed")

@@ -2,6 +2,8 @@ import Foundation
 import Testing
 import Varve
 
+@testable import ObjectFixtures
+
 /// Rows that the program can't decode: whoever wants to be rid of them can be.
 struct UndecodableTests {
   /// What another program has kept under the same name.

@@ -1,6 +1,7 @@
 import EngineTestSupport
 import Testing
 
+@testable import ObjectFixtures
 @testable import Varve
 
 /// Rows whose compound keys begin with the same values.

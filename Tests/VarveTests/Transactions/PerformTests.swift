@@ -3,6 +3,8 @@ import Testing
 import Varve
 import VarveTestSupport
 
+@testable import ObjectFixtures
+
 /// Transactions of tasks: `perform`, and the asynchronous forms of `read` and `write`.
 struct PerformTests {
   private let database: Database

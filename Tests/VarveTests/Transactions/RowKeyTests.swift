@@ -3,6 +3,8 @@ import Synchronization
 import Testing
 import Varve
 
+@testable import ObjectFixtures
+
 /// Rows by what change sets and hooks give: without the type of the key.
 struct RowKeyTests {
   @Test(arguments: StorePlace.allCases)

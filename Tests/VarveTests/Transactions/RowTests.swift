@@ -2,6 +2,8 @@ import Foundation
 import Testing
 import Varve
 
+@testable import ObjectFixtures
+
 /// What the rows door does.
 struct RowTests {
   struct Book: Codable, Hashable, Sendable {

@@ -2,6 +2,8 @@ import Testing
 import Varve
 import VarveTestSupport
 
+@testable import ObjectFixtures
+
 /// Rows that the storage is too small for: the error names the row, and nothing of it is written.
 struct SizeErrorTests {
   private let open: OpenDatabase

@@ -3,6 +3,8 @@ import Synchronization
 import Testing
 import Varve
 
+@testable import ObjectFixtures
+
 /// What programs that come from YapDatabase rely on, by the numbers of the study's sections and recommendations: rows,
 /// transactions and connections. Other suites have what their tests' names say, and `YapExtensionTests` the extensions.
 struct YapRowTests {

@@ -1,0 +1,96 @@
+import EngineTestSupport
+import Testing
+import VarveEngine
+
+@testable import ObjectFixtures
+@testable import Varve
+
+/// The records of the catalog: what is damaged is an error, never another record.
+struct CatalogRecordTests {
+  private static let collection = CollectionRecord(id: 7, coder: 1, isOwn: true, keyType: "compound(int,stríng)")
+  private static let extensions = [
+    ExtensionRecord.State.ready, .stale(nil), .stale(FeedPosition(version: 7, part: 8, step: 9)),
+    .building(watermark: [0, 0, 0, 1, 9]),
+  ].map {
+    ExtensionRecord(number: 3, state: $0, layoutVersion: 2, versionTag: "é-1")
+  }
+  private static let settings: [ExtensionSetting] = [
+    .bool(true), .integer(-7), .double(0.5), .string("naïve"), .data([0, 0xFF]),
+  ]
+
+  @Test func `records are read as they were written`() throws {
+    #expect(try CollectionRecord(Self.collection.bytes, name: "c") == Self.collection)
+    for record in Self.extensions { #expect(try ExtensionRecord(record.bytes, name: "e") == record) }
+    for setting in Self.settings { #expect(try ExtensionSetting(setting.bytes) == setting) }
+  }
+
+  @Test func `a text that is no UTF-8 is damage, and not repaired`() throws {
+    func broken(_ bytes: [UInt8], _ text: String) throws -> [UInt8] {
+      let place = try #require(bytes.firstRange(of: Array(text.utf8))).lowerBound
+      var broken = bytes
+      broken[place + 1] = 0x28
+      return broken
+    }
+    let collection = try broken(Self.collection.bytes, "í")
+    #expect(Self.code { _ = try CollectionRecord(collection, name: "c") } == .corruption)
+    for record in Self.extensions {
+      let bytes = try broken(record.bytes, "é")
+      #expect(Self.code { _ = try ExtensionRecord(bytes, name: "e") } == .corruption)
+    }
+    let setting = try broken(ExtensionSetting.string("naïve").bytes, "ï")
+    #expect(Self.code { _ = try ExtensionSetting(setting) } == .corruption)
+  }
+
+  @Test func `every truncation and every flipped bit is refused, or a record with these very bytes`() throws {
+    func check(_ original: [UInt8], _ read: ([UInt8]) throws -> [UInt8]) {
+      var inputs = original.indices.map { Array(original[..<$0]) }
+      for place in original.indices {
+        for bit in 0..<8 {
+          var bytes = original
+          bytes[place] ^= 1 << UInt8(bit)
+          inputs.append(bytes)
+        }
+      }
+      for bytes in inputs {
+        do {
+          let again = try read(bytes)
+          #expect(again == bytes)
+        } catch {
+          let code = (error as? DatabaseError)?.code
+          #expect(code == .corruption || code == .unsupportedVersion, "\(bytes): \(error)")
+        }
+      }
+    }
+    check(Self.collection.bytes) { try CollectionRecord($0, name: "c").bytes }
+    for record in Self.extensions { check(record.bytes) { try ExtensionRecord($0, name: "e").bytes } }
+    for setting in Self.settings { check(setting.bytes) { try ExtensionSetting($0).bytes } }
+  }
+
+  @Test(arguments: ["c", "e", "v\0\0\0\u{1}\0\0\0\u{1}"])
+  func `a name in the catalog that is no UTF-8 is damage, and not repaired`(key: String) throws {
+    let environment = EngineEnvironment.inMemory()
+    func open() throws -> Database {
+      try Database.open(try EngineBackend(try Engine.open(at: "/db", environment: environment)), path: "/db")
+    }
+    let database = try open()
+    try database.write { tx in try tx.set("x", key: 1, in: "books") }
+    try database.close()
+    let engine = try Engine.open(at: "/db", environment: environment)
+    let catalog = try engine.family(named: "catalog")
+    // Sound but for their names: nothing else of them is to be found.
+    let collection = CollectionRecord(id: 7, coder: 1, isOwn: false, keyType: "int")
+    let record = key == "e" ? Self.extensions[0].bytes : collection.bytes
+    if key.hasPrefix("v") {
+      try engine.put(Array(key.utf8), [0x61, 0xFF], in: catalog)
+    } else {
+      try engine.put(Array(key.utf8) + [0x61, 0xFF], record, in: catalog)
+    }
+    try engine.close()
+    #expect(Self.code { try open().close() } == .corruption)
+  }
+
+  private static func code(_ body: () throws -> Void) -> DatabaseError.Code? {
+    do { try body() } catch { return (error as? DatabaseError)?.code }
+    return nil
+  }
+}

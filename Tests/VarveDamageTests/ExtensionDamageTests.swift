@@ -1,0 +1,60 @@
+import EngineTestSupport
+import Testing
+import VarveEngine
+
+@testable import ObjectFixtures
+@testable import Varve
+
+/// Damage of what the database keeps for extensions: their records, and the feed that they catch up from.
+struct ExtensionDamageTests {
+  @Test func `the record of a stale extension keeps its place, and damage of it is found`() throws {
+    for state in [
+      ExtensionRecord.State.stale(nil), .stale(FeedPosition(version: 7, part: 8, step: 9)), .ready,
+      .building(watermark: [1]),
+    ] {
+      let record = ExtensionRecord(number: 3, state: state, layoutVersion: 2, versionTag: "tag")
+      #expect(try ExtensionRecord(record.bytes, name: "x") == record)
+    }
+    let bytes = ExtensionRecord(
+      number: 3, state: .stale(FeedPosition(version: 7, part: 8, step: 9)), layoutVersion: 2, versionTag: ""
+    ).bytes
+    for size in 15..<30 {
+      let error = #expect(throws: DatabaseError.self) { try ExtensionRecord(Array(bytes.prefix(size)), name: "x") }
+      #expect(error?.code == .corruption)
+    }
+  }
+
+  @Test func `an extension that meets a damaged feed has the right content`() throws {
+    let directory = try TemporaryDirectory()
+    func with(_ body: (Database) throws -> Void) throws {
+      let database = try Database.open(at: directory.path + "/db")
+      try body(database)
+      try database.close()
+    }
+    func fill(_ database: Database, _ range: Range<Int>, _ text: String) throws {
+      try database.write { tx in for number in range { try tx.set(text, key: number, in: "notes") } }
+    }
+    try with { database in
+      try fill(database, 0..<100, "note")
+      _ = try database.register(WordCount(), as: "words")
+    }
+    try with { database in
+      try fill(database, 5..<7, "changed")
+      try fill(database, 8..<9, "changed")
+    }
+    try with { database in
+      let feed = database.core.catalog.families.feed
+      var cursor = FamilyCursor(
+        FeedKey.range(behind: .zero), in: feed, of: try database.core.backend.snapshot(), isReverse: true)
+      let last = try #require(try cursor.next())
+      var batch = StorageBatch()
+      batch.put(last.key, [UInt8](last.value.dropLast(2)), in: feed)
+      _ = try database.core.backend.commit(batch, check: nil, durability: .process)
+      let words = try database.register(WordCount(), as: "words")
+      try database.read { tx throws in
+        #expect(try tx[words].count(of: "changed") == 3)
+        #expect(try tx[words].count(of: "note") == 97)
+      }
+    }
+  }
+}

@@ -1,0 +1,153 @@
+import EngineTestSupport
+import Foundation
+import Testing
+import VarveEngine
+
+@testable import ObjectFixtures
+@testable import Varve
+
+/// What can't be read of the feed is a gap, and no wall.
+@Suite(.timeLimit(.minutes(2))) struct FeedDamageTests {
+  private struct Written {
+    var texts: [String] = []
+    var labels: [String] = []
+    var versions: [CommitVersion] = []
+
+    /// What is heard where a gap takes the place of each of these ranges, the first one first.
+    func texts(withGapsAt gaps: ClosedRange<Int>...) -> [String] {
+      var heard = texts
+      for gap in gaps.reversed() { heard.replaceSubrange(gap, with: ["gap"]) }
+      return heard
+    }
+  }
+
+  private static func fill(_ database: Database, _ numbers: Range<Int>) throws -> Written {
+    var written = Written()
+    for number in numbers {
+      let label = UUID().uuidString
+      try database.change(label) { try $0.set(ChangedNote(""), key: "k\(number)", in: "notes") }
+      written.texts.append("+k\(number)")
+      written.labels.append(label)
+      written.versions.append(try database.lastVersion())
+    }
+    return written
+  }
+
+  private static func overwrite(_ version: CommitVersion, _ value: [UInt8], in database: Database) throws {
+    var batch = StorageBatch()
+    let key = BigEndian.bytes(version.number) + BigEndian.bytes(UInt32(0))
+    batch.put(key, value, in: database.core.catalog.families.feed)
+    _ = try database.core.backend.commit(batch, check: nil, durability: .process)
+  }
+
+  private static func gaps(_ events: [ChangeEvent]) -> [[CommitVersion]] {
+    events.compactMap { event in
+      if case .gap(let from, let to) = event { return [from, to] }
+      return nil
+    }
+  }
+
+  @Test func `an entry that is none is a gap of its commit, for who resumes and for who looks`() async throws {
+    let database = try Database.inMemory()
+    let written = try Self.fill(database, 0..<600)
+    try Self.overwrite(written.versions[300], [1, 0xFF], in: database)
+    let events = try database.feedEvents(limit: 1_000)
+    let expected = written.texts(withGapsAt: 300...300)
+    #expect(events.map(\.text) == expected)
+    #expect(Self.gaps(events) == [[written.versions[299], written.versions[300]]])
+    var iterator = database.changes(after: .zero, buffer: 2).makeAsyncIterator()
+    #expect(try await iterator.next(600) == expected)
+    try database.put("live")
+    #expect(try await iterator.next(1) == ["+live"])
+    // Behind it nothing is missing.
+    let behind = try database.feedEvents(after: written.versions[300], limit: 2)
+    #expect(behind.map(\.text) == Array(written.texts[301...302]))
+    // A limit that ends at the damage leaves it to the next page.
+    #expect(try database.feedEvents(limit: 300).map(\.text) == Array(written.texts[..<300]))
+    #expect(try database.feedEvents(after: written.versions[299], limit: 1).map(\.text) == ["gap"])
+  }
+
+  @Test func `several damages are several gaps, and one at the end reaches to the present`() throws {
+    let database = try Database.inMemory()
+    let written = try Self.fill(database, 0..<20)
+    for number in [0, 7, 8, 19] { try Self.overwrite(written.versions[number], [9, 9], in: database) }
+    // Entries of a version that is not known are no damage.
+    #expect(throws: DatabaseError.self) { try database.feedEvents() }
+    for number in [0, 7, 8, 19] { try Self.overwrite(written.versions[number], [], in: database) }
+    let events = try database.feedEvents()
+    let versions = written.versions
+    #expect(events.map(\.text) == written.texts(withGapsAt: 0...0, 7...8, 19...19))
+    #expect(Self.gaps(events).dropLast() == [[.zero, versions[0]], [versions[6], versions[8]]])
+    let last = try #require(Self.gaps(events).last)
+    #expect(try last[0] == versions[18] && last[1] >= versions[19] && last[1] <= database.lastVersion())
+  }
+
+  @Test func `a record that is none makes everything a gap, and what comes is heard`() async throws {
+    let database = try Database.inMemory()
+    _ = try Self.fill(database, 0..<5)
+    var batch = StorageBatch()
+    batch.put(FeedKey.record, [1], in: database.core.catalog.families.feed)
+    _ = try database.core.backend.commit(batch, check: nil, durability: .process)
+    var iterator = database.changes(after: .zero).makeAsyncIterator()
+    #expect(try await iterator.next(1) == ["gap"])
+    try database.put("live")
+    #expect(try await iterator.next(1) == ["+live"])
+    let events = try database.feedEvents()
+    #expect(Self.gaps(events) == [[.zero, try database.lastVersion()]])
+  }
+
+  // MARK: - A block of a table
+
+  /// Damages the block of a table in which a text is.
+  private static func damage(_ text: String, in directory: String) throws {
+    let text = Array(text.utf8)
+    for name in try FileManager.default.contentsOfDirectory(atPath: directory) {
+      let file = URL(fileURLWithPath: directory + "/" + name)
+      var bytes = Array(try Data(contentsOf: file))
+      guard name.hasSuffix(".sst"), let place = bytes.firstRange(of: text) else { continue }
+      for index in place { bytes[index] ^= 0xFF }
+      try Data(bytes).write(to: file)
+      return
+    }
+    throw Unexpected(what: "no table has the text")
+  }
+
+  @Test func `a damaged block is a gap, also behind a restart and for who follows`() async throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    var database = try Self.open(path)
+    let written = try Self.fill(database, 0..<2_000)
+    try #require(database.core.backend as? EngineBackend).engine.flush()
+    try database.put("last")
+    try database.endNow()
+    try Self.damage(written.labels[1_000], in: path)
+    database = try Self.open(path)
+    let events = try database.feedEvents(limit: 3_000)
+    let begin = try #require(events.firstIndex { $0.text == "gap" })
+    let gap = try #require(Self.gaps(events).first)
+    let end = try #require(written.versions.lastIndex { $0 <= gap[1] })
+    // Not more than a block is gone, and it is known where it ends.
+    #expect(begin <= 1_000 && end >= 1_000 && end - begin < 200)
+    #expect(gap[0] == written.versions[begin - 1])
+    let expected = written.texts(withGapsAt: begin...end) + ["+last"]
+    #expect(events.map(\.text) == expected)
+    let follower = try Self.open(path, follows: true)
+    var own = database.changes(after: written.versions[500]).makeAsyncIterator()
+    var followed = follower.changes(after: written.versions[500]).makeAsyncIterator()
+    #expect(try await own.next(expected.count - 501) == Array(expected[501...]))
+    #expect(try await followed.next(expected.count - 501) == Array(expected[501...]))
+    try database.put("live")
+    #expect(try await own.next(1) == ["+live"])
+    #expect(try await followed.next(1) == ["+live"])
+    try follower.endNow()
+    try database.endNow()
+  }
+
+  private static func open(_ path: String, follows: Bool = false) throws -> Database {
+    var options = DatabaseOptions()
+    options.follows = follows
+    // So that a text can be found again in a file.
+    options.compression = .none
+    return try Database.open(at: path, options: options)
+  }
+}

@@ -1,0 +1,29 @@
+import EngineTestSupport
+import Testing
+
+@testable import EngineFixtures
+@testable import VarveEngine
+
+/// Files that contradict each other when a database is opened.
+struct OpeningDamageTests {
+  @Test func `a log record of a family that never was is damage, and its segment is named`() throws {
+    let disk = MemoryFileSystem()
+    let engine = try Engine.open(
+      at: "/db", options: SmallEngine.options(), environment: DirectoryImage.environment(disk))
+    let before = try DirectoryImage(disk)
+    try engine.put([1], [1], in: try engine.createFamily("late"))
+    try engine.sync()
+    // The log of now beside the MANIFEST of then: the family's creation is lost, which no crash does.
+    var image = try DirectoryImage(disk)
+    let manifest = try before.only(prefix: "MANIFEST")
+    image.files[manifest] = before.files[manifest]
+    try engine.close()
+    let other = try image.makeFileSystem()
+    let error = #expect(throws: EngineError.self) {
+      try Engine.open(at: "/db", options: SmallEngine.options(), environment: DirectoryImage.environment(other))
+    }
+    #expect(error?.code == .corruption)
+    #expect(error?.message.contains("which never was") == true)
+    #expect(error?.file == image.names(suffix: ".log").first.map(DirectoryImage.path))
+  }
+}

@@ -1,0 +1,241 @@
+import EngineTestSupport
+import Testing
+
+@testable import EngineFixtures
+@testable import VarveEngine
+
+/// Salvage and repair over every kind of damage of every file of small databases: nothing is lost but what
+/// the damage took, and the report names it.
+///
+/// At scale 8 and above every byte is damaged and every length cut, below a sample of them.
+struct RescueDamageTests {
+  private static let seed: UInt64 = 4_711
+
+  /// How the database is brought back.
+  enum Rescue: CaseIterable {
+    case salvage, repair
+
+    /// The content afterwards, and what the report calls lost.
+    func run(_ fileSystem: any FileSystem) throws -> (content: [String: [ModelDatabase.Row]], losses: [LostPart]) {
+      let environment = DirectoryImage.environment(fileSystem, seed: 21)
+      var losses: [LostPart]
+      var path = DirectoryImage.directory
+      switch self {
+      case .salvage:
+        path = "/salvaged"
+        losses = try Engine.salvage(
+          from: DirectoryImage.directory, to: path, options: DamageFixture.options(), environment: environment
+        ).losses
+      case .repair:
+        losses = try Engine.repair(at: path, options: DamageFixture.options(), environment: environment).losses
+      }
+      let engine = try Engine.open(
+        at: path, options: DamageFixture.options(), environment: DirectoryImage.environment(fileSystem, seed: 22))
+      let faults = try engine.verify().faults
+      let content = try engine.content()
+      try engine.close()
+      guard faults.isEmpty else { throw EngineError(.corruption, "\(faults)") }
+      return (content, losses)
+    }
+  }
+
+  /// One damage of one file.
+  struct Damage: CustomStringConvertible {
+    let file: String
+    let range: Range<Int>
+    /// The file afterwards; nil: it is removed.
+    let bytes: [UInt8]?
+    var description: String { "\(file) \(range), \(bytes.map { "\($0.count) bytes left" } ?? "removed")" }
+  }
+
+  /// What is done to one file, bytes of zeros left out but for a few.
+  private static func damages(_ name: String, _ bytes: [UInt8], _ random: inout SeededRandom) -> [Damage] {
+    var damages = [Damage(file: name, range: 0..<max(bytes.count, 1), bytes: nil)]
+    let isAll = TestScale.value >= 8
+    let step = isAll ? 1 : max(1, bytes.count / 24)
+    var offset = 0
+    while offset < bytes.count {
+      defer { offset += isAll ? 1 : 1 + random.below(2 * step) }
+      guard bytes[offset] != 0 || random.oneIn(isAll ? 64 : 3) else { continue }
+      var flipped = bytes
+      flipped[offset] ^= 1 << UInt8(random.below(8))
+      damages.append(Damage(file: name, range: offset..<offset + 1, bytes: flipped))
+      if isAll ? random.oneIn(8) : random.oneIn(3) {
+        damages.append(Damage(file: name, range: offset..<bytes.count, bytes: Array(bytes[..<offset])))
+      }
+      if random.oneIn(isAll ? 16 : 6) {
+        // A sector that the disk gives back as something else.
+        let end = min(bytes.count, offset + 512)
+        var replaced = bytes
+        for place in offset..<end { replaced[place] = UInt8(random.below(256)) }
+        damages.append(Damage(file: name, range: offset..<end, bytes: replaced))
+      }
+    }
+    return damages
+  }
+
+  @Test(arguments: Rescue.allCases, DamageFixture.Ending.allCases)
+  func `whatever is damaged or cut, all else is there and the damage is named`(
+    rescue: Rescue, ending: DamageFixture.Ending
+  ) throws {
+    let fixture = try RescueFixture(ending)
+    var random = SeededRandom(seed: Self.seed)
+    var failures: [String] = []
+    var (count, exact) = (0, 0)
+    for (name, bytes) in fixture.image.files.sorted(by: { $0.key < $1.key }) where name != "LOCK" {
+      for damage in Self.damages(name, bytes, &random) {
+        var image = fixture.image
+        image.files[name] = damage.bytes
+        let fileSystem = try image.makeFileSystem()
+        count += 1
+        do {
+          let (content, losses) = try rescue.run(fileSystem)
+          if content == fixture.expected { exact += 1 }
+          failures += fixture.failures(content, damaged: name, damage.range, losses: losses).map { "\(damage): \($0)" }
+        } catch { failures.append("\(damage): \(error)") }
+      }
+    }
+    print("\(rescue) of \(ending): \(count) damages, \(exact) of them without any loss")
+    #expect(count > 100 && exact > 20)
+    #expect(
+      failures.isEmpty,
+      "seed \(Self.seed), \(failures.count) failures: \(failures.prefix(12).joined(separator: "\n"))")
+  }
+
+  @Test(arguments: Rescue.allCases, DamageFixture.Ending.allCases)
+  func `CURRENT and MANIFEST together may be lost`(rescue: Rescue, ending: DamageFixture.Ending) throws {
+    let fixture = try RescueFixture(ending)
+    var image = fixture.image
+    for name in image.files.keys where name == "CURRENT" || name.hasPrefix("MANIFEST") { image.files[name] = nil }
+    let (content, losses) = try rescue.run(try image.makeFileSystem())
+    #expect(content == fixture.expected)
+    #expect(losses.contains { $0.file.hasSuffix("/CURRENT") } && losses.allSatisfy { !$0.holdsEntries }, "\(losses)")
+  }
+
+  @Test(arguments: DamageFixture.Ending.allCases)
+  func `a sound database is left alone by a repair, and salvaged without a loss`(ending: DamageFixture.Ending) throws {
+    let fixture = try RescueFixture(ending)
+    let fileSystem = try fixture.image.makeFileSystem()
+    let environment = DirectoryImage.environment(fileSystem, seed: 21)
+    let report = try Engine.repair(at: "/db", options: DamageFixture.options(), environment: environment)
+    #expect(!report.isChanged && report.isComplete && report.movedAside.isEmpty)
+    #expect(try DirectoryImage(fileSystem) == fixture.image)
+    let salvage = try Engine.salvage(
+      from: "/db", to: "/salvaged", options: DamageFixture.options(), environment: environment)
+    #expect(salvage.isComplete, "\(salvage.losses) \(salvage.doubts)")
+    #expect(
+      salvage.families
+        == fixture.expected.map { .init(name: $0.key, rowCount: $0.value.count) }.sorted { $0.name < $1.name })
+    #expect(try DirectoryImage(fileSystem) == fixture.image, "the source was changed")
+  }
+
+  /// A database whose compaction has left out tombstones, and the input with the values that they hid.
+  private static func makeWithInput(
+    deleted: Range<Int>, keepsSequences: Bool
+  ) throws -> (DirectoryImage, [String: [ModelDatabase.Row]]) {
+    let fileSystem = MemoryFileSystem()
+    let engine = try Engine.open(
+      at: DirectoryImage.directory, options: DamageFixture.options(),
+      environment: DirectoryImage.environment(fileSystem, seed: 31))
+    // Without a snapshot below, the last level would set all sequences to zero.
+    let snapshot = keepsSequences ? engine.snapshot() : nil
+    for index in 0..<40 { try engine.put(DamageFixture.key(index), [1, 2, 3]) }
+    try engine.flush()
+    let input = try DirectoryImage(fileSystem).names(suffix: ".sst")
+    #expect(input.count == 1)
+    let bytes = try DirectoryImage(fileSystem).files[input[0]]
+    for index in deleted { try engine.delete(DamageFixture.key(index)) }
+    for index in 50..<60 { try engine.put(DamageFixture.key(index), [4]) }
+    try engine.put(DamageFixture.key(0) + [0], [5])
+    try engine.compact()
+    withExtendedLifetime(snapshot) {}
+    try engine.waitForCompaction()
+    let content = try engine.content()
+    var image = try DirectoryImage(fileSystem)
+    #expect(image.files[input[0]] == nil, "the input has gone")
+    image.files[input[0]] = bytes
+    try engine.close()
+    for name in image.files.keys where name == "CURRENT" || name.hasPrefix("MANIFEST") { image.files[name] = nil }
+    return (image, content)
+  }
+
+  @Test(arguments: Rescue.allCases)
+  func `an input of a finished compaction brings no deleted key back without a MANIFEST`(rescue: Rescue) throws {
+    let (image, expected) = try Self.makeWithInput(deleted: 10..<20, keepsSequences: true)
+    let (content, losses) = try rescue.run(try image.makeFileSystem())
+    #expect(content == expected)
+    #expect(losses.allSatisfy { !$0.holdsEntries }, "\(losses)")
+  }
+
+  @Test(arguments: [(0..<40, true), (10..<20, false)])
+  func `where an input can't be told from a live table the report says so`(
+    deleted: Range<Int>, keepsSequences: Bool
+  ) throws {
+    let (image, _) = try Self.makeWithInput(deleted: deleted, keepsSequences: keepsSequences)
+    let input = image.names(suffix: ".sst")[0]
+    let environment = DirectoryImage.environment(try image.makeFileSystem(), seed: 32)
+    let salvage = try Engine.salvage(
+      from: "/db", to: "/salvaged", options: DamageFixture.options(), environment: environment)
+    #expect(salvage.doubts.contains { $0.contains(input) }, "\(salvage.doubts)")
+    let repair = try Engine.repair(at: "/db", options: DamageFixture.options(), environment: environment)
+    #expect(repair.doubts.contains { $0.contains(input) } && !repair.isComplete, "\(repair.doubts)")
+  }
+
+  /// Range tombstones and merge operands in tables and in the log.
+  private static func makeWithRanges() throws -> (DirectoryImage, [String: [ModelDatabase.Row]]) {
+    let fileSystem = MemoryFileSystem()
+    let engine = try Engine.open(
+      at: DirectoryImage.directory, options: DamageFixture.options(),
+      environment: DirectoryImage.environment(fileSystem, seed: 33))
+    let words = try engine.createFamily("words", options: FamilyOptions(mergeOperator: "varve.append"))
+    func deleteRange(_ lower: Int, _ upper: Int, _ family: ColumnFamily? = nil) throws {
+      var batch = WriteBatch()
+      try batch.deleteRange(from: DamageFixture.key(lower), to: DamageFixture.key(upper), in: family)
+      try engine.write(batch)
+    }
+    for index in 0..<40 {
+      try engine.put(DamageFixture.key(index), [UInt8(index)])
+      try engine.merge(DamageFixture.key(index % 7), [UInt8(index)], in: words)
+    }
+    try engine.compact()
+    try deleteRange(10, 20)
+    try deleteRange(3, 5, words)
+    try engine.put(DamageFixture.key(15), [99])
+    for index in 0..<7 { try engine.merge(DamageFixture.key(index), [100], in: words) }
+    try engine.flush()
+    try deleteRange(30, 35)
+    try engine.put(DamageFixture.key(31), [98])
+    try deleteRange(0, 2, words)
+    for index in 0..<7 { try engine.merge(DamageFixture.key(index), [101], in: words) }
+    let content = try engine.content()
+    let image = try DirectoryImage(fileSystem)
+    try engine.close()
+    #expect(content["default"]?.count == 27 && content["words"]?.count == 7)
+    return (image, content)
+  }
+
+  @Test(arguments: Rescue.allCases)
+  func `range tombstones and merge operands act as before`(rescue: Rescue) throws {
+    let (image, expected) = try Self.makeWithRanges()
+    var lost = image
+    for name in lost.files.keys where name == "CURRENT" || name.hasPrefix("MANIFEST") { lost.files[name] = nil }
+    var failures: [String] = []
+    var images = [("without a MANIFEST", lost)]
+    // A footer holds nothing that is not known from elsewhere.
+    for name in image.names(suffix: ".sst") {
+      var damaged = image
+      let size = image.files[name]?.count ?? 0
+      damaged.files[name]?[size - 20] ^= 4
+      images.append((name, damaged))
+    }
+    #expect(images.count >= 4)
+    for (what, image) in images {
+      let (content, losses) = try rescue.run(try image.makeFileSystem())
+      for (family, rows) in expected where content[family] != rows {
+        failures.append("\(what): \(family) has \(content[family] ?? []), not \(rows)")
+      }
+      if losses.contains(where: \.holdsEntries) { failures.append("\(what): \(losses)") }
+    }
+    #expect(failures.isEmpty, "\(failures.joined(separator: "\n"))")
+  }
+}

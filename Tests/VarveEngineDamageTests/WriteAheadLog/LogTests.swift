@@ -1,0 +1,246 @@
+import EngineTestSupport
+import Testing
+
+@testable import EngineFixtures
+@testable import VarveEngine
+
+/// The log by itself: what is appended is read back, a torn tail is cut, damage is named.
+struct LogTests {
+  private let first = FileNumber(1)
+
+  /// All bytes of one file.
+  private func content(_ fileSystem: any FileSystem, _ number: FileNumber) throws -> [UInt8] {
+    let file = try fileSystem.openFile(path(number), writable: false)
+    defer { file.close() }
+    let block = try BlockOfBytes(reading: file, size: Int(try file.size()))
+    return block.view.bytes
+  }
+
+  private func path(_ number: FileNumber) -> String { LogHarness.directory + "/" + FileName.log(number).name }
+
+  private func overwrite(_ fileSystem: any FileSystem, _ number: FileNumber, _ bytes: [UInt8]) throws {
+    let file = try fileSystem.openFile(path(number), writable: true)
+    defer { file.close() }
+    try file.truncate(to: 0)
+    try unsafe bytes.withUnsafeBytes { try unsafe file.write($0, at: 0) }
+  }
+
+  @Test(arguments: [true, false])
+  func `batches are read back in order, over several segments`(mapping: Bool) throws {
+    let fileSystem = MemoryFileSystem()
+    let log = try LogHarness(on: fileSystem, mapping: mapping)
+    for index in 0..<2_000 { try log.append(valueSize: 8 + index % 300) }
+    #expect(try LogHarness.recover(fileSystem, oldest: first).sequences == Array(1...2_000))
+    try log.close()
+    let recovered = try LogHarness.recover(fileSystem, oldest: first)
+    #expect(recovered.sequences == Array(1...2_000))
+    #expect(recovered.outcome.chain.count > 5)
+  }
+
+  @Test func `both ways of writing give the same bytes`() throws {
+    var images: [[UInt8]] = []
+    for mapping in [true, false] {
+      let fileSystem = MemoryFileSystem()
+      let log = try LogHarness(on: fileSystem, mapping: mapping)
+      for index in 0..<50 {
+        try log.append(valueSize: 8 + index)
+        if index % 7 == 0 { try log.sync() }
+      }
+      images.append(try content(fileSystem, first))
+    }
+    #expect(images[0] == images[1])
+  }
+
+  @Test func `a batch larger than a segment gets a segment of its own size`() throws {
+    let fileSystem = MemoryFileSystem()
+    let log = try LogHarness(on: fileSystem)
+    try log.append()
+    try log.append(valueSize: 300_000)
+    try log.append()
+    try log.close()
+    #expect(try LogHarness.recover(fileSystem, oldest: first).sequences == [1, 2, 3])
+  }
+
+  @Test func `every length of a segment that nothing promises is a prefix`() throws {
+    let fileSystem = MemoryFileSystem()
+    let log = try LogHarness(on: fileSystem)
+    var ends: [Int] = []
+    for index in 0..<20 {
+      try log.append(valueSize: 8 + index * 3)
+      ends.append(log.writer.current.tail)
+    }
+    let whole = try content(fileSystem, first)
+    for length in LogFormat.headerBlockSize...(ends.last ?? 0) {
+      try overwrite(fileSystem, first, Array(whole[..<length]))
+      let count = ends.count { $0 <= length }
+      #expect(try LogHarness.recover(fileSystem, oldest: first).sequences == Array(1...20).prefix(count).map { $0 })
+    }
+  }
+
+  @Test func `a flip below a promise is damage, and above it a cut at that record`() throws {
+    let fileSystem = MemoryFileSystem()
+    let log = try LogHarness(on: fileSystem)
+    var ends: [Int] = []
+    func append() throws {
+      try log.append()
+      ends.append(log.writer.current.tail)
+    }
+    for _ in 0..<5 { try append() }
+    try log.sync()
+    let promised = log.writer.current.tail
+    for _ in 0..<5 { try append() }
+    let whole = try content(fileSystem, first)
+    // The sixth record is the one that carries the promise: without it, nobody knows.
+    for bit in 0..<((ends.last ?? 0) * 8) {
+      // Of the header block one bit a byte: the whole takes eight times as long and shows no more.
+      if bit < LogFormat.headerBlockSize * 8, bit % 8 != (bit / 8) % 8 { continue }
+      var damaged = whole
+      damaged[bit / 8] ^= 1 << UInt8(bit % 8)
+      try overwrite(fileSystem, first, damaged)
+      let readable = ends.count { $0 <= bit / 8 }
+      if bit / 8 < promised {
+        #expect(throws: EngineError.self, "bit \(bit)") { try LogHarness.recover(fileSystem, oldest: first) }
+      } else {
+        let found = try LogHarness.recover(fileSystem, oldest: first).sequences
+        #expect(found == Array(1...10).prefix(readable).map { $0 }, "bit \(bit)")
+      }
+    }
+  }
+
+  @Test func `after a clean close every flip is damage`() throws {
+    let fileSystem = MemoryFileSystem()
+    let log = try LogHarness(on: fileSystem)
+    for _ in 0..<5 { try log.append() }
+    try log.close()
+    // What the MANIFEST says after a clean close.
+    let link = try #require(try LogHarness.recover(fileSystem, oldest: first).outcome.chain.last)
+    let cuts = [first: LogRecovery.Cut(lifeID: link.lifeID, end: UInt64(link.end))]
+    let whole = try content(fileSystem, first)
+    #expect(link.end == whole.count)
+    for byte in whole.indices {
+      var damaged = whole
+      damaged[byte] ^= 0x10
+      try overwrite(fileSystem, first, damaged)
+      #expect(throws: EngineError.self, "byte \(byte)") {
+        try LogHarness.recover(fileSystem, oldest: first, cuts: cuts)
+      }
+    }
+  }
+
+  @Test func `records of an earlier life of a segment are never replayed`() throws {
+    let fileSystem = MemoryFileSystem()
+    let log = try LogHarness(on: fileSystem, segmentSize: 8 << 10)
+    var oldest = first
+    for round in 0..<300 {
+      for _ in 0..<20 { try log.append() }
+      log.executor.runAll()
+      // Everything before the current segment is in tables now: its files are used again.
+      oldest = log.writer.currentNumber
+      log.writer.release(before: oldest)
+      let found = try LogHarness.recover(fileSystem, oldest: oldest).sequences
+      let appended = log.appended.map(\.sequence)
+      #expect(found == Array(appended.suffix(found.count)), "round \(round)")
+      #expect(found.count <= 500, "round \(round)")
+    }
+    let pooled = try fileSystem.list(LogHarness.directory).count { $0.hasSuffix(".pool") }
+    #expect(pooled > 0)
+  }
+
+  @Test func `what an earlier recovery cut stays cut`() throws {
+    let fileSystem = MemoryFileSystem()
+    let log = try LogHarness(on: fileSystem)
+    for _ in 0..<10 { try log.append() }
+    let cut = log.writer.current.tail
+    // Torn: the eleventh record is damaged, the twelfth would be readable.
+    try log.append()
+    let whole = try content(fileSystem, first)
+    var torn = whole
+    torn[cut + 40] ^= 1
+    try overwrite(fileSystem, first, torn)
+    let recovered = try LogHarness.recover(fileSystem, oldest: first)
+    #expect(recovered.outcome.chain.last?.end == cut)
+    let next = try LogHarness(on: fileSystem, recovered: recovered)
+    try next.append()
+    try next.close()
+    // Even where the torn record is whole again (the device was slow to show it), it stays cut.
+    try overwrite(fileSystem, first, whole)
+    let link = try #require(recovered.outcome.chain.last)
+    let cuts = [first: LogRecovery.Cut(lifeID: link.lifeID, end: UInt64(link.end))]
+    #expect(try LogHarness.recover(fileSystem, oldest: first, cuts: cuts).sequences == Array(1...11))
+  }
+
+  @Test func `a sync up to a segment keeps all before it and its header, and promises nothing of its records`() throws {
+    let disk = CrashFileSystem(seed: 1)
+    let log = try LogHarness(on: disk)
+    let first = log.writer.currentNumber
+    var before: UInt64 = 0
+    while log.writer.currentNumber.value < first.value + 3 {
+      before = log.appended.last?.sequence ?? 0
+      try log.append(valueSize: 900)
+    }
+    let current = log.writer.currentNumber
+    for _ in 0..<5 { try log.append(valueSize: 900) }
+    guard case .durable = log.writer.trySync(.segment(current), visible: { .zero }) else {
+      Issue.record("the sync failed")
+      return
+    }
+    #expect(log.writer.durableSequence == .zero)
+    try log.append()
+    let lost = disk.crashImage(seed: 1, policy: .loseAllUnsynced)
+    #expect(try LogHarness.recover(lost, oldest: first).sequences == Array(1...before))
+    #expect(try LogHarness.recover(lost, oldest: current).sequences == [])
+    for seed in UInt64(0)..<100 {
+      let disk = disk.crashImage(seed: seed, policy: .keepRandomSectors)
+      let found = try LogHarness.recover(disk, oldest: current).sequences
+      #expect(found.elementsEqual((before + 1)..<(before + 1 + UInt64(found.count))), "seed \(seed)")
+    }
+  }
+
+  @Test func `a missing segment is damage`() throws {
+    let fileSystem = MemoryFileSystem()
+    let log = try LogHarness(on: fileSystem)
+    for _ in 0..<2_000 { try log.append() }
+    try log.close()
+    let chain = try LogHarness.recover(fileSystem, oldest: first).outcome.chain
+    for link in chain {
+      let copy = try content(fileSystem, link.number)
+      try fileSystem.remove(path(link.number))
+      if link != chain.last {
+        #expect(throws: EngineError.self) { try LogHarness.recover(fileSystem, oldest: first) }
+      }
+      let file = try fileSystem.createFile(path(link.number))
+      try unsafe copy.withUnsafeBytes { try unsafe file.write($0, at: 0) }
+      file.close()
+    }
+    #expect(try LogHarness.recover(fileSystem, oldest: first).sequences.count == 2_000)
+  }
+
+  @Test func `a shorter predecessor is damage where something behind it was durable`() throws {
+    let fileSystem = MemoryFileSystem()
+    let log = try LogHarness(on: fileSystem)
+    while log.writer.currentNumber == first { try log.append() }
+    for _ in 0..<5 { try log.append() }
+    try log.sync()
+    try log.append()
+    let whole = try content(fileSystem, first)
+    var shorter = whole
+    for index in (LogFormat.headerBlockSize + 640)..<shorter.count { shorter[index] = 0 }
+    try overwrite(fileSystem, first, shorter)
+    #expect(throws: EngineError.self) { try LogHarness.recover(fileSystem, oldest: first) }
+  }
+
+  @Test func `a dump shows every record`() throws {
+    let fileSystem = MemoryFileSystem()
+    let log = try LogHarness(on: fileSystem)
+    for _ in 0..<3 { try log.append(valueSize: 8) }
+    try log.sync()
+    try log.writer.appendEnd(nextSequence: SequenceNumber(4))
+    let file = try fileSystem.openFile(path(first), writable: false)
+    var lines: [String] = []
+    try LogDump.render(file, number: first, name: "log", verify: true) { lines.append($0) }
+    #expect(lines.count == 9)
+    #expect(lines[1] == "4096 batch sequence 1 promise 4096 size 15")
+    #expect(lines[2] == #"  1 put family 0 "key" = "\x01\x00\x00\x00\x00\x00\x00\x00""#)
+    #expect(lines[7].hasPrefix("4240 end promise 4240"))
+  }
+}

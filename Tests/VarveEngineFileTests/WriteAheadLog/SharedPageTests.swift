@@ -1,0 +1,104 @@
+import EngineTestSupport
+import Synchronization
+import Testing
+
+@testable import EngineFixtures
+@testable import VarveEngine
+
+/// The page that an engine shares with followers.
+struct SharedPageTests {
+  private static let session = MachineSession(high: 0x0102_0304_0506_0708, low: 9)
+  private let directory: TemporaryDirectory
+  private let fileSystem = PosixFileSystem()
+  private var path: String { directory.path + "/SHARED" }
+
+  init() throws { directory = try TemporaryDirectory() }
+
+  private func begin(_ page: SharedPage) {
+    page.begin(
+      lifeID: 0x11, session: Self.session, databaseID: 0x22, sequence: SequenceNumber(0x33), segment: FileNumber(0x44))
+  }
+
+  @Test func `every byte is where the format says`() throws {
+    let page = try SharedPage.make(at: path, fileSystem)
+    begin(page)
+    let bytes = try DirectoryImage(fileSystem, at: directory.path).files["SHARED"] ?? []
+    #expect(bytes.count == 4096)
+    #expect(Array(bytes[0..<8]) == Array("VARVEPAG".utf8))
+    func word(_ offset: Int) -> UInt64 { bytes[offset..<offset + 8].reversed().reduce(0) { $0 << 8 | UInt64($1) } }
+    #expect(word(8) == 1)
+    #expect(word(16) == Self.session.high)
+    #expect(word(24) == Self.session.low)
+    #expect(word(32) == 0x22)
+    #expect(word(40) == 0x11)
+    #expect(word(48) == 0x33)
+    #expect(word(56) == UInt64(CurrentProcess.number))
+    #expect(word(64) == 0x44)
+    #expect(word(128) == 0x33)
+    let used = [0..<72, 128..<136, 192..<196]
+    #expect(bytes.indices.allSatisfy { index in used.contains { $0.contains(index) } || bytes[index] == 0 })
+  }
+
+  @Test func `a page of another session, another database or no life says nothing`() throws {
+    let page = try SharedPage.make(at: path, fileSystem)
+    #expect(page.read(session: Self.session, databaseID: 0x22) == nil)
+    begin(page)
+    let follower = try #require(try SharedPage.open(at: path, fileSystem))
+    let reading = try #require(follower.read(session: Self.session, databaseID: 0x22))
+    #expect(reading == .init(lifeID: 0x11, opened: SequenceNumber(0x33), told: SequenceNumber(0x33)))
+    #expect(follower.read(session: MachineSession(high: 1, low: 9), databaseID: 0x22) == nil)
+    #expect(follower.read(session: Self.session, databaseID: 0x23) == nil)
+    try SharedPage.invalidate(at: path, fileSystem)
+    #expect(follower.read(session: Self.session, databaseID: 0x22) == nil, "whoever has it mapped sees that")
+  }
+
+  @Test func `a file of another size is no page, and is made one in place`() throws {
+    try DirectoryImage.write([1, 2, 3], to: path, on: fileSystem)
+    #expect(try SharedPage.open(at: path, fileSystem) == nil)
+    let page = try SharedPage.make(at: path, fileSystem)
+    begin(page)
+    #expect(try fileSystem.attributes(path)?.size == 4096)
+    #expect(try SharedPage.open(at: path, fileSystem)?.told == SequenceNumber(0x33))
+  }
+
+  @Test func `one that sleeps is woken, and what it looks at has changed or nobody sleeps`() throws {
+    let page = try SharedPage.make(at: path, fileSystem)
+    begin(page)
+    let follower = try #require(try SharedPage.open(at: path, fileSystem))
+    let rounds = 2_000
+    let passed = Atomic<Int>(0)
+    let threads = WatchedThreads()
+    // Nobody but a wake-up ends its sleep in time.
+    let hour: UInt64 = 3_600_000_000_000
+    threads.start("sleeper") {
+      for round in 1...rounds {
+        let told = SequenceNumber(0x32 + UInt64(round))
+        while follower.told == told { follower.rest(while: told, nanoseconds: hour) }
+        passed.store(round, ordering: .releasing)
+      }
+    }
+    threads.start("waker") {
+      for round in 1...rounds {
+        while unsafe page.waitersWord.pointee.load(ordering: .sequentiallyConsistent) == 0 {
+          CurrentProcess.yieldThread()
+        }
+        // As a commit: store, a full barrier, look.
+        unsafe page.toldWord.pointee.store(0x33 + UInt64(round), ordering: .sequentiallyConsistent)
+        if unsafe page.waitersWord.pointee.load(ordering: .sequentiallyConsistent) != 0 { page.wake() }
+        while passed.load(ordering: .acquiring) < round { CurrentProcess.yieldThread() }
+      }
+    }
+    let problems = threads.finish()
+    #expect(problems.isEmpty, "\(problems)")
+    #expect(unsafe page.waitersWord.pointee.load(ordering: .relaxed) <= 1)
+  }
+
+  @Test func `the machine's session is the same each time`() throws {
+    let session = try #require(fileSystem.machineSession())
+    #expect(session == fileSystem.machineSession())
+    #expect(PosixFileSystem(mapsFiles: false).machineSession() == nil)
+    #expect(MachineSession("01234567-89ab-cdef-fedc-ba9876543210\n")?.high == 0x0123_4567_89ab_cdef)
+    #expect(MachineSession("01234567-89ab-cdef-fedc-ba9876543210\n")?.low == 0xfedc_ba98_7654_3210)
+    #expect(MachineSession("0123") == nil)
+  }
+}

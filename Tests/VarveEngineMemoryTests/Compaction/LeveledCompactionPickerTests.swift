@@ -1,0 +1,269 @@
+import EngineTestSupport
+import Testing
+
+@testable import EngineFixtures
+@testable import VarveEngine
+
+/// Text cases: levels in, the pick out.
+///
+/// A line of a case is `level: table table ...`, a table `number[first,last]` with options behind it:
+/// `s` size in bytes (100), `q` its sequences as `low-high` (on level 0; by default by number), `t`
+/// share of tombstones in percent, `!` for one that is being compacted.
+struct LeveledCompactionPickerTests {
+  static var options: CompactionPickerOptions {
+    var options = CompactionPickerOptions()
+    // A flush makes 100 bytes, level 0 gives 400 at once, tables are 100 bytes.
+    options.memtableSize = 200
+    options.levelZeroDepthTrigger = 4
+    options.targetFileSize = 100
+    options.expansionFactor = 50
+    return options
+  }
+  static let picker = LeveledCompactionPicker(options: options)
+
+  static func parse(_ text: String, isSettling: Bool = false) throws -> LeveledCompactionPicker.Input {
+    var levels: [Int: [TableMetadata]] = [:]
+    var busy: [Int: [TableMetadata]] = [:]
+    for line in text.split(separator: "\n") {
+      let parts = line.split(separator: ":", maxSplits: 1)
+      let level = try #require(Int(parts[0].trimmed))
+      for word in parts[1].split(separator: " ") {
+        let open = try #require(word.firstIndex(of: "["))
+        let close = try #require(word.firstIndex(of: "]"))
+        let number = try #require(UInt64(word[..<open]))
+        let keys = word[word.index(after: open)..<close].split(separator: ",").map(String.init)
+        let rest = word[word.index(after: close)...]
+        let table = Make.table(
+          number, keys[0], keys[1], sequences: level == 0 ? (number * 10)...(number * 10 + 9) : 1...9,
+          size: Self.number(rest, "s") ?? 100, tombstones: (Self.number(rest, "t") ?? 0) * 10)
+        levels[level, default: []].append(table)
+        if rest.contains("!") { busy[level, default: []].append(table) }
+      }
+    }
+    let version = try Make.version(levels)
+    var inProgress = CompactionsInProgress()
+    for (level, tables) in busy {
+      // As if those of a level were rewritten where they are: only their being busy matters here.
+      let range = try #require(UserKeyRange(around: tables))
+      _ = inProgress.begin(
+        Compaction(
+          family: 1, reason: .manual, inputs: [.init(level: level, tables: tables)], outputLevel: level,
+          range: range, version: version, targetFileSize: 100))
+    }
+    return LeveledCompactionPicker.Input(family: 1, version: version, inProgress: inProgress, isSettling: isSettling)
+  }
+
+  private static func number(_ text: Substring, _ letter: Character) -> UInt64? {
+    guard let start = text.firstIndex(of: letter) else { return nil }
+    return UInt64(text[text.index(after: start)...].prefix { $0.isNumber })
+  }
+
+  static func render(_ compaction: Compaction?) -> String {
+    guard let compaction else { return "nothing" }
+    let inputs = compaction.inputs.map { input in
+      "\(input.level): " + input.tables.map { "\($0.number)" }.joined(separator: " ")
+    }.joined(separator: ", ")
+    var text = "\(compaction.reason) \(inputs) -> \(compaction.outputLevel)"
+    if compaction.isTrivialMove { text += " unread" }
+    if compaction.isBottommost { text += " bottommost" }
+    if !compaction.grandparents.isEmpty {
+      text += " above " + compaction.grandparents.map { "\($0.number)" }.joined(separator: " ")
+    }
+    return text
+  }
+
+  static func pick(_ text: String) throws -> String { render(picker.pick(try parse(text))) }
+
+  @Test func `a shallow level 0 over data is left alone`() throws {
+    #expect(try Self.pick("0: 9[a,z] 8[a,z] 7[a,z]\n6: 1[a,m] 2[n,z]") == "nothing")
+  }
+
+  @Test func `when writes have paused, level 0 is merged from half of the base level on`() throws {
+    func settled(_ text: String) throws -> String {
+      Self.render(Self.picker.pick(try Self.parse(text, isSettling: true)))
+    }
+    #expect(try settled("0: 9[a,z]\n6: 1[a,m] 2[n,z]") == "levelZero 0: 9, 6: 1 2 -> 6 bottommost")
+    #expect(try settled("0: 9[a,z]s99\n6: 1[a,m] 2[n,z]") == "nothing")
+    // The oldest goes down unread where nothing lies below, the next one is merged with it.
+    #expect(try settled("0: 9[a,z] 8[a,z]") == "move 0: 8 -> 6 unread bottommost")
+    #expect(try settled("0: 9[a,z]\n6: 8[a,z]") == "levelZero 0: 9, 6: 8 -> 6 bottommost")
+    // What is on its way down already is not counted.
+    #expect(try settled("0: 9[a,c]! 8[p,q]s99\n6: 1[a,m]! 2[n,z]") == "nothing")
+    #expect(try settled("6: 1[a,m] 2[n,z]") == "nothing")
+  }
+
+  @Test func `four deep, level 0 is merged into the base level`() throws {
+    #expect(
+      try Self.pick("0: 9[a,z] 8[a,z] 7[a,z] 6[a,z]\n6: 1[a,m] 2[n,z]")
+        == "levelZero 0: 9 8 7 6, 6: 1 2 -> 6 bottommost")
+  }
+
+  @Test func `the deepest column goes first, and what fits into its range comes along`() throws {
+    #expect(
+      try Self.pick(
+        """
+        0: 19[a,c] 18[a,c] 17[a,c] 16[a,c] 15[d,e] 14[p,q] 13[p,q]
+        6: 1[a,m] 2[n,z]
+        """) == "levelZero 0: 19 18 17 16 15, 6: 1 -> 6 bottommost")
+  }
+
+  @Test func `columns are compacted side by side`() throws {
+    #expect(
+      try Self.pick(
+        """
+        0: 19[a,c]! 18[a,c]! 17[a,c]! 16[a,c]! 15[p,q] 14[p,q] 13[p,q] 12[p,q]
+        6: 1[a,m]! 2[n,z]
+        """) == "levelZero 0: 15 14 13 12, 6: 2 -> 6 bottommost")
+  }
+
+  @Test func `an older table that overlaps a member comes along, and blocks if it is busy`() throws {
+    let text = "0: 19[a,c] 18[a,c] 17[a,c] 16[b,p] 15[o,r]\n6: 1[a,m] 2[n,q] 3[s,z]"
+    #expect(try Self.pick(text) == "levelZero 0: 19 18 17 16 15, 6: 1 2 -> 6 bottommost")
+    #expect(try Self.pick(text.replacing("15[o,r]", with: "15[o,r]!")) == "nothing")
+  }
+
+  @Test func `tables above a busy one stay until it is done`() throws {
+    #expect(
+      try Self.pick("0: 19[a,z] 18[a,z] 17[a,z] 16[a,z] 15[a,z]!\n6: 1[a,m] 2[n,z]") == "nothing")
+  }
+
+  @Test func `a deep level 0 over a busy base level is merged within itself`() throws {
+    let tables = (11...20).reversed().map { "\($0)[a,z]s50" }.joined(separator: " ")
+    #expect(
+      try Self.pick("0: \(tables)\n6: 1[a,m]! 2[n,z]")
+        == "intraLevelZero 0: 20 19 18 17 16 15 14 13 12 11 -> 0")
+  }
+
+  @Test func `a merge within level 0 takes what lies between its inputs in age`() throws {
+    // 15 overlaps only 12, but the output of 12 with newer ones would hide what is newer in 15.
+    let tables = (16...22).reversed().map { "\($0)[a,f]s50" }.joined(separator: " ")
+    let pick = try Self.pick("0: \(tables) 15[e,m]s50 12[a,f]s50\n6: 1[a,f]! 2[g,z]!")
+    #expect(pick == "intraLevelZero 0: 22 21 20 19 18 17 16 15 12 -> 0")
+  }
+
+  @Test func `tables that overlap nothing go down unread as deep as they can`() throws {
+    #expect(
+      try Self.pick("0: 9[n,p] 8[q,z]\n6: 1[a,m]") == "move 0: 9 8 -> 6 unread bottommost"
+    )
+    #expect(try Self.pick("0: 9[b,c]\n5: 2[d,e]\n6: 1[a,m]") == "move 0: 9 -> 5 unread above 1")
+  }
+
+  @Test func `tables that overlap each other are merged, though nothing is below them`() throws {
+    let input = try Self.parse("0: 9[a,m] 8[c,z]")
+    guard case .compaction(let compaction) = Self.picker.pickManual(input, range: .all) else {
+      Issue.record("nothing is picked")
+      return
+    }
+    #expect(Self.render(compaction) == "manual 0: 9 8 -> 6 bottommost")
+    #expect(!compaction.isTrivialMove)
+  }
+
+  @Test func `level 0 never passes a level that has tables`() throws {
+    #expect(
+      try Self.pick("0: 9[a,z] 8[a,z] 7[a,z] 6[a,z]\n4: 3[a,b]\n6: 1[a,m] 2[n,z]")
+        == "levelZero 0: 9 8 7 6, 4: 3 -> 4")
+  }
+
+  @Test func `a level over its target gives the table with the least overlap, and its neighbours for free`() throws {
+    let text = """
+      5: 10[a,c]s1000 11[d,e]s1000 12[f,h]s1000
+      6: 1[a,b]s2000 2[c,c]s2000 3[d,h]s1600
+      """
+    #expect(try Self.pick(text) == "levelSize 5: 11 12, 6: 3 -> 6 bottommost")
+    #expect(
+      try Self.pick(text.replacing("11[d,e]s1000", with: "11[d,e]s1000!")) == "levelSize 5: 12, 6: 3 -> 6 bottommost")
+    #expect(
+      try Self.pick(text.replacing("3[d,h]s1600", with: "3[d,h]s1600!"))
+        == "levelSize 5: 10, 6: 1 2 -> 6 bottommost")
+  }
+
+  @Test func `tombstones make a table a better seed, and a table of tombstones goes down by itself`() throws {
+    #expect(
+      try Self.pick("5: 10[a,c] 11[d,f]t80\n6: 1[a,c]s1500 2[d,f]s1000") == "tombstones 5: 11, 6: 2 -> 6 bottommost")
+    #expect(try Self.pick("6: 1[a,c] 2[d,f]t60") == "tombstones 6: 2 -> 6 bottommost")
+    #expect(try Self.pick("6: 1[a,c] 2[d,f]t40") == "nothing")
+  }
+
+  @Test func `tombstones that a snapshot may need stay at the bottom`() throws {
+    let input = try Self.parse("6: 1[a,c]t100")
+    let held = LeveledCompactionPicker.Input(family: 1, version: input.version, oldestSnapshot: SequenceNumber(8))
+    #expect(Self.picker.pick(held) == nil)
+  }
+
+  @Test func `a manual compaction brings a range to the bottom in one merge of all levels`() throws {
+    var input = try Self.parse("0: 9[c,d]\n4: 4[a,c] 5[k,l]\n5: 2[b,f]\n6: 1[a,m] 3[n,z]")
+    let range = UserKeyRange(lower: [0x62], upper: [0x64])
+    func step() throws -> String {
+      switch Self.picker.pickManual(input, range: range) {
+      case .compaction(let compaction): Self.render(compaction)
+      case .blocked: "blocked"
+      case .done: "done"
+      }
+    }
+    #expect(try step() == "manual 0: 9, 4: 4 -> 4 above 2")
+    input = try Self.parse("4: 4[a,c]! 5[k,l]\n5: 2[b,f]\n6: 1[a,m] 3[n,z]")
+    #expect(try step() == "blocked")
+    input = try Self.parse("4: 4[a,d] 5[k,l]\n5: 2[b,f]\n6: 1[a,m] 3[n,z]")
+    #expect(try step() == "manual 4: 4, 5: 2, 6: 1 -> 6 bottommost")
+    input = try Self.parse("4: 5[k,l]\n6: 1[a,m] 3[n,z]")
+    #expect(try step() == "done")
+  }
+
+  @Test func `what is older decides key by key whether a tombstone may go`() throws {
+    let version = try Make.version([
+      4: [Make.table(3, "a", "z")], 6: [Make.table(1, "c", "e"), Make.table(2, "p", "q")],
+    ])
+    let compaction = Compaction(
+      family: 1, reason: .manual, inputs: [.init(level: 4, tables: version.run(4).tables)], outputLevel: 5,
+      range: .all, version: version, targetFileSize: 100)
+    #expect(!compaction.isBottommost)
+    var older = DeeperKeys(compaction.older)
+    let answers = ["a", "c", "d", "e", "ea", "p", "q", "r"].map { key in key.utf8.withBytes { older.mayHold($0) } }
+    #expect(answers == [false, true, true, true, false, true, true, false])
+  }
+
+  @Test func `outputs end where a grandparent begins, if they are half full`() {
+    let grandparents = [
+      Make.table(1, "d", "f", size: 50), Make.table(2, "h", "k", size: 50), Make.table(3, "p", "r", size: 50),
+    ]
+    var splitter = CompactionOutputSplitter(grandparents: grandparents, targetFileSize: 100)
+    let cuts = [
+      ("a", 0), ("c", 40), ("d", 49), ("g", 70), ("h", 80), ("i", 20), ("j", 99), ("o", 100), ("p", 10), ("x", 99),
+    ]
+    .map { key, size in key.utf8.withBytes { splitter.shouldSplit(before: $0, currentSize: UInt64(size)) } }
+    #expect(cuts == [false, false, false, false, true, false, false, true, false, false])
+  }
+
+  @Test func `subcompactions are of about equal bytes and start at bounds of tables`() throws {
+    let input = try Self.parse("0: 9[a,z] 8[a,z] 7[a,z] 6[a,z]\n6: 1[a,f] 2[g,m] 3[n,s] 4[t,z]")
+    let compaction = try #require(Self.picker.pick(input))
+    func cuts(_ count: Int) -> [String] {
+      compaction.subcompactionBoundaries(count: count).map { String(decoding: $0, as: UTF8.self) }
+    }
+    #expect(cuts(1) == [])
+    #expect(cuts(2) == ["n"])
+    #expect(cuts(4) == ["g", "n", "t"])
+  }
+
+  @Test func `debt grows with what is due and is zero where nothing is`() throws {
+    func debt(_ text: String) throws -> UInt64 { Self.picker.debtBytes(try Self.parse(text).version) }
+    #expect(try debt("0: 9[a,z] 8[a,z] 7[a,z] 6[a,z]\n6: 1[a,m] 2[n,z]") == 0)
+    // One of five tables is too deep: 100 bytes, and 40 of the base level's 200 for them.
+    #expect(try debt("0: 9[a,z] 8[a,z] 7[a,z] 6[a,z] 5[a,z]\n6: 1[a,m] 2[n,z]") == 140)
+  }
+
+  @Test func `targets grow from the bottom by one factor`() throws {
+    let small = LevelTargets(
+      try Self.parse("6: 1[a,z]s2000").version, options: Self.options, shallowestOutputLevel: nil)
+    #expect(small.baseLevel == 6)
+    let large = LevelTargets(
+      try Self.parse("6: 1[a,z]s25600").version, options: Self.options, shallowestOutputLevel: nil)
+    #expect(large.baseLevel == 4)
+    #expect(large.sizes.prefix(4) == [0, 0, 0, 0])
+    #expect(large.sizes[4...5].map { $0 / 10 } == [160, 640])
+  }
+}
+
+extension Substring {
+  fileprivate var trimmed: String { String(drop { $0 == " " }) }
+}

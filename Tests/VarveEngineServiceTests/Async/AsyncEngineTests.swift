@@ -1,0 +1,225 @@
+import EngineTestSupport
+import Testing
+
+@testable import EngineFixtures
+@testable import VarveEngine
+
+/// The engine's calls as tasks make them.
+@Suite(.timeLimit(.minutes(2)))
+struct AsyncEngineTests {
+  /// An engine whose syncs stop at a gate.
+  private struct World {
+    let engine: Engine
+    let gate: Gate
+    let environment: EngineEnvironment
+
+    init() throws {
+      let files = GatedFileSystem(MemoryFileSystem())
+      var environment = EngineEnvironment.inMemory()
+      environment.fileSystem = files
+      gate = files.syncs
+      self.environment = environment
+      engine = try Engine.open(at: "/db", options: SmallEngine.options(), environment: environment)
+    }
+
+    /// Shuts the gate, and has commits wait there on every thread that the engine may have for calls.
+    func occupyAllThreads() async -> [Task<SequenceNumber, any Error>] {
+      gate.shut()
+      let tasks = (0..<Limits.callThreadCountMaximum).map { number in
+        Task { try await engine.async.put([UInt8(number)], [1], durability: .power) }
+      }
+      while engine.visibleSequence.value < UInt64(Limits.callThreadCountMaximum) { await Task.yield() }
+      gate.waitUntilHeld()
+      return tasks
+    }
+  }
+
+  private func code<T>(_ task: Task<T, any Error>) async -> EngineError.Code? {
+    do { _ = try await task.value } catch { return (error as? EngineError)?.code }
+    return nil
+  }
+
+  @Test func `the forms for tasks do what the others do`() async throws {
+    let world = try World()
+    let engine = world.engine
+    try await engine.async.put([1], [10])
+    let family = try await engine.async.createFamily("other")
+    var batch = WriteBatch()
+    try batch.put([2], [20])
+    try batch.put([3], [30], in: family)
+    #expect(try await engine.async.write(batch) == SequenceNumber(3))
+    var second = WriteBatch()
+    try second.put([4], [40])
+    let ticket = try await engine.async.submit(second, durability: .power)
+    try await ticket.wait()
+    #expect(engine.durableSequence >= ticket.sequence)
+    #expect(try await engine.async.get([1]) == [10])
+    #expect(try await engine.async.get([9]) == nil)
+    #expect(try await engine.async.withValue(forKey: [2]) { $0.byteCount } == 1)
+    #expect(try await engine.async.withValue(forKey: [9]) { $0.byteCount } == nil)
+    #expect(try await engine.async.contains([3], in: family))
+    #expect(try await engine.async.multiGet([[1], [9], [4]]) == [[10], nil, [40]])
+    let snapshot = engine.snapshot()
+    try await engine.async.delete([1])
+    #expect(try await engine.async.get([1]) == nil)
+    #expect(try await engine.async.get([1], snapshot: snapshot) == [10])
+    try await engine.async.sync()
+    try await engine.async.flush()
+    try await engine.async.compact()
+    try await engine.async.waitForCompaction()
+    #expect(try await engine.async.verify().faults.isEmpty)
+    let first = try await engine.async.perform { (engine) throws(EngineError) in
+      var cursor = try engine.cursor()
+      try cursor.seekToFirst()
+      return cursor.keyBytes
+    }
+    #expect(first == [2])
+    try await engine.async.dropFamily(family)
+    #expect(await code(Task { try await engine.async.get([3], in: family) }) == .familyDropped)
+    try await engine.async.close()
+  }
+
+  @Test func `removals, ranges, operands, transactions, checkpoints and budgets have forms for tasks`() async throws {
+    let world = try World()
+    let engine = world.engine
+    var options = FamilyOptions()
+    options.mergeOperator = AppendOperator().name
+    let family = try await engine.async.createFamilies(["a", "b"], options: options)[1]
+    for number in UInt8(1)...5 { try await engine.async.put([number], [number], in: family) }
+    try await engine.async.singleDelete([1], in: family)
+    try await engine.async.deleteRange(from: [2], to: [4], in: family)
+    try await engine.async.merge([4], [44], in: family)
+    let sum = try await engine.async.transaction { transaction in
+      let values = try (1...5).map { try transaction.get([$0], in: family) }
+      try transaction.put([9], [9], in: family)
+      return values
+    }
+    #expect(sum == [nil, nil, nil, [4, 44], [5]])
+    try await engine.async.resume()
+    try await engine.async.setMemoryBudget(16 << 20)
+    #expect(engine.memoryBudget == 16 << 20)
+    let report = try await engine.async.checkpoint(to: "/copy")
+    #expect(report.sequence == engine.visibleSequence)
+    struct Mine: Error {}
+    await #expect(throws: Mine.self) { try await engine.async.transaction { _ in throw Mine() } }
+    let conflict = Task {
+      try await engine.async.transaction(attempts: 1) { transaction in
+        _ = try transaction.get([9], in: family)
+        try engine.put([9], [0], in: family)
+        try transaction.put([10], [0], in: family)
+      }
+    }
+    #expect(await code(conflict) == .conflict)
+    try await engine.async.close()
+    let copy = try Engine.open(at: "/copy", options: SmallEngine.options(), environment: world.environment)
+    #expect(try copy.get([9], in: copy.family(named: "b")) == [9])
+    try copy.close()
+  }
+
+  @Test func `an engine is opened and let go in a task`() async throws {
+    let environment = EngineEnvironment.inMemory()
+    do {
+      let engine = try await AsyncEngine.open(at: "/db", options: SmallEngine.options(), environment: environment)
+      try await engine.async.put([1], [2])
+    }
+    // Its lock is given back with the last reference, which a thread of its own may have.
+    var again: Engine?
+    while again == nil { again = try? await AsyncEngine.open(at: "/db", environment: environment) }
+    #expect(try await again?.async.get([1]) == [2])
+    try await again?.async.close()
+  }
+
+  @Test func `calls that block leave Swift's threads free, and take a bounded number of the engine's`() async throws {
+    let world = try World()
+    let engine = world.engine
+    world.gate.shut()
+    // Far more than there are processors: were they blocked here, nothing else would run.
+    let count = 64 * ProcessorCount.current
+    let blocked = (0..<count).map { number in
+      Task { try await engine.async.put(ObservedEngine.key(number), [1], durability: .power) }
+    }
+    while engine.visibleSequence.value < UInt64(Limits.callThreadCountMaximum) { await Task.yield() }
+    world.gate.waitUntilHeld()
+    let sum = await withTaskGroup(of: Int.self) { group in
+      for number in 0..<100 {
+        group.addTask {
+          await Task.yield()
+          return number
+        }
+      }
+      return await group.reduce(0, +)
+    }
+    #expect(sum == 4_950)
+    #expect(world.gate.waitingCount >= 1, "and meanwhile they were blocked")
+    #expect(engine.callThreads.count == Limits.callThreadCountMaximum)
+    world.gate.open()
+    for task in blocked { _ = try await task.value }
+    #expect(engine.visibleSequence == SequenceNumber(UInt64(count)))
+    try await engine.async.close()
+  }
+
+  @Test func `a call that waits is given up with its task, and one that has begun is not`() async throws {
+    let world = try World()
+    let engine = world.engine
+    let begun = await world.occupyAllThreads()
+    let waiting = Task { try await engine.async.put([200], [1]) }
+    while engine.callThreads.waitingCount == 0 { await Task.yield() }
+    waiting.cancel()
+    begun[3].cancel()
+    #expect(await code(waiting) == .canceled)
+    #expect(world.gate.waitingCount >= 1, "nobody waited for a thread to be told")
+    world.gate.open()
+    for task in begun { #expect(await code(task) == nil) }
+    #expect(try await engine.async.get([200]) == nil)
+    #expect(try await engine.async.get([3]) == [1])
+    try await engine.async.close()
+  }
+
+  @Test func `a task that is cancelled already makes no call`() async throws {
+    let world = try World()
+    let engine = world.engine
+    let task = Task {
+      while !Task.isCancelled { await Task.yield() }
+      return try await engine.async.put([1], [1])
+    }
+    task.cancel()
+    #expect(await code(task) == .canceled)
+    #expect(try await engine.async.get([1]) == nil)
+    try await engine.async.close()
+  }
+
+  @Test func `a ticket is waited for without a thread, and the wait can be given up`() async throws {
+    let world = try World()
+    let engine = world.engine
+    let begun = await world.occupyAllThreads()
+    var batch = WriteBatch()
+    try batch.put([100], [1])
+    let ticket = try engine.submit(batch, durability: .power)
+    let wait = Task { try await ticket.wait() }
+    while engine.callThreads.waitingCount == 0 { await Task.yield() }
+    wait.cancel()
+    #expect(await code(wait) == .canceled)
+    #expect(try engine.get([100]) == [1], "the commit has happened")
+    world.gate.open()
+    for task in begun { _ = try await task.value }
+    try await ticket.wait()
+    #expect(engine.durableSequence >= ticket.sequence)
+    var unsynced = WriteBatch()
+    try unsynced.put([101], [1])
+    try await engine.submit(unsynced).wait()
+    try await engine.async.close()
+  }
+
+  @Test func `closing waits for calls that have begun, and gives up those that wait`() async throws {
+    let world = try World()
+    let engine = world.engine
+    let begun = await world.occupyAllThreads()
+    let waiting = (0..<5).map { _ in Task { try await engine.async.get([1]) } }
+    while engine.callThreads.waitingCount < 5 { await Task.yield() }
+    let closing = Task { try await engine.async.close() }
+    for task in waiting { #expect(await code(task) == .canceled) }
+    world.gate.open()
+    for task in begun { #expect(await code(task) == nil) }
+    try await closing.value
+  }
+}

@@ -1,0 +1,142 @@
+import EngineTestSupport
+import Synchronization
+import Testing
+
+@testable import EngineFixtures
+@testable import VarveEngine
+
+/// Engines and followers that may not write, beside one that does.
+struct ReadOnlyTests {
+  private static let key: [UInt8] = Array("key".utf8)
+
+  private static func readOnly(_ path: String, _ fileSystem: any FileSystem) throws -> Engine {
+    var options = FollowFixture.options
+    options.readOnly = true
+    return try Engine.open(at: path, options: options, environment: DirectoryImage.environment(fileSystem))
+  }
+
+  @Test func `a read-only engine changes no byte and needs no permission`() throws {
+    let directory = try TemporaryDirectory()
+    for (base, path) in [(MemoryFileSystem() as any FileSystem, "/db"), (PosixFileSystem(), directory.path + "/db")] {
+      let fixture = try FollowFixture(base, at: path)
+      try fixture.fill(1)
+      try fixture.writer.flush()
+      try fixture.writer.put(Self.key, [1], durability: .power)
+      try fixture.writer.put(Self.key, [2])
+      let before = try DirectoryImage(base, at: path)
+      let fileSystem = UnwritableFileSystem(base)
+      let engine = try Self.readOnly(path, fileSystem)
+      #expect(try FollowFixture.content(engine) == FollowFixture.content(fixture.writer))
+      #expect(engine.visibleSequence == fixture.writer.visibleSequence)
+      #expect(try engine.verify().faults.isEmpty)
+      try engine.close()
+      let follower = try fixture.follow(fileSystem)
+      try follower.catchUp()
+      #expect(try DirectoryImage(base, at: path) == before)
+      try fixture.writer.put(Self.key, [3])
+      #expect(try fixture.isSame(follower))
+      if path != "/db" { #expect(follower.engine.explain().contains("polls SHARED each millisecond")) }
+      try follower.close()
+      #expect(fileSystem.refused.isEmpty, "\(fileSystem.refused)")
+      try fixture.writer.close()
+    }
+  }
+
+  @Test func `a read-only engine stays at its instant while the writer goes on`() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    let fixture = try FollowFixture(PosixFileSystem(), at: path)
+    try fixture.fill(0)
+    try fixture.writer.flush()
+    try fixture.writer.put(Self.key, [1])
+    let expected = try FollowFixture.content(fixture.writer)
+    let engine = try Self.readOnly(path, PosixFileSystem())
+    for round in 1..<5 {
+      try fixture.fill(round)
+      try fixture.writer.compact()
+      try fixture.writer.waitForCompaction()
+    }
+    #expect(try FollowFixture.content(engine) == expected)
+    try engine.close()
+    try fixture.writer.close()
+  }
+
+  /// A prefix of the writer's commits: the keys up to one have the value of a round, the others of the one before.
+  private static func isPrefix(_ content: [String: [[UInt8]: [UInt8]]]) -> Bool {
+    let rows = content["default"] ?? [:]
+    let rounds = (0..<300).compactMap { index in
+      rows[Array("key\(1_000 + index)".utf8)]?.first.map { $0 &- UInt8(truncatingIfNeeded: index) }
+    }
+    guard let first = rounds.first, let last = rounds.last, rounds.count == 300 else { return false }
+    return first - last <= 1 && zip(rounds, rounds.dropFirst()).allSatisfy { $0 >= $1 }
+  }
+
+  /// Runs `body`, and at the moment of its call with number `index` the writer flushes, compacts and uses
+  /// segments again. Returns how many calls there were.
+  private static func interrupt(
+    atCall index: Int, prepare: (FollowFixture, any FileSystem) throws -> Follower?,
+    _ body: (FollowFixture, any FileSystem, Follower?) throws -> Follower
+  ) throws -> Int {
+    let fixture = try FollowFixture(seed: UInt64(index + 1))
+    try fixture.fill(1)
+    let faults = FaultInjectingFileSystem(fixture.fileSystem)
+    let prepared = try prepare(fixture, faults)
+    let callsBefore = faults.callCount
+    let failure = Mutex<(any Error)?>(nil)
+    faults.interrupt(afterCalls: index) {
+      do {
+        try fixture.fill(4)
+        try fixture.writer.compact()
+        try fixture.writer.waitForCompaction()
+        try fixture.fill(5)
+      } catch { failure.withLock { $0 = error } }
+    }
+    let follower = try body(fixture, faults, prepared)
+    #expect(failure.withLock { $0 } == nil)
+    #expect(Self.isPrefix(try FollowFixture.content(follower.engine)), "call \(index)")
+    let calls = faults.callCount - callsBefore
+    #expect(try fixture.isSame(follower), "call \(index)")
+    try follower.close()
+    try fixture.writer.close()
+    return calls
+  }
+
+  @Test func `files may go, and be used again, at each call of an opening`() throws {
+    var calls = 1
+    var index = 0
+    while index < calls {
+      calls = try Self.interrupt(
+        atCall: index,
+        prepare: { fixture, _ in
+          for round in 2..<4 { try fixture.fill(round) }
+          return nil
+        },
+        { fixture, fileSystem, _ in try fixture.follow(fileSystem) })
+      index += 1
+    }
+    #expect(calls > 10)
+  }
+
+  @Test func `files may go, and be used again, at each call of a step`() throws {
+    var calls = 1
+    var index = 0
+    while index < calls {
+      calls = try Self.interrupt(
+        atCall: index,
+        prepare: { fixture, fileSystem in
+          let follower = try fixture.follow(fileSystem)
+          try fixture.fill(2)
+          try fixture.writer.flush()
+          try fixture.fill(3)
+          return follower
+        },
+        { _, _, follower in
+          let follower = try #require(follower)
+          try follower.catchUp()
+          return follower
+        })
+      index += 1
+    }
+    #expect(calls > 5)
+  }
+}

@@ -1,0 +1,196 @@
+import EngineTestSupport
+import Synchronization
+import Testing
+
+@testable import EngineFixtures
+@testable import VarveEngine
+
+/// Tables wholly under range tombstones go without being read.
+struct CoveredTableTests {
+  private static let options: EngineOptions = {
+    var options = EngineTests.options(memtableSize: 64 << 10)
+    options.compression = CompressionKind.none
+    options.deadRunMinimum = 0
+    return options
+  }()
+
+  /// Ids of tables are random: each opening draws others.
+  private static func engine(
+    seed: UInt64, _ executor: SteppedExecutor, on disk: any FileSystem = MemoryFileSystem()
+  ) throws -> Engine {
+    let random = Mutex(SeededRandom(seed: seed))
+    return try Engine.open(
+      at: "/db", options: options,
+      environment: EngineEnvironment(
+        fileSystem: disk, clock: executor.clock, random: { random.withLock { $0.next() } },
+        makeExecutor: { _ in executor }))
+  }
+
+  private static func fill(_ engine: Engine, _ range: Range<Int>) throws {
+    for index in range { try engine.put(ObservedEngine.key(index), [UInt8](repeating: 7, count: 300)) }
+    try engine.compact()
+  }
+
+  private static func fileCount(_ engine: Engine) -> Int { engine.statistics.levels.reduce(0) { $0 + $1.fileCount } }
+
+  @Test func `a seek does not open tables that a memtable's range tombstone covers whole`() throws {
+    let disk = CountingFileSystem()
+    var engine = try Self.engine(seed: 1, SteppedExecutor(seed: 1), on: disk)
+    try Self.fill(engine, 0..<5_000)
+    #expect(Self.fileCount(engine) >= 10)
+    try engine.close()
+
+    engine = try Self.engine(seed: 2, SteppedExecutor(seed: 2), on: disk)
+    try engine.put(ObservedEngine.key(4), [1])
+    try engine.deleteRange(from: ObservedEngine.key(0), to: ObservedEngine.key(4_990))
+    try engine.put(ObservedEngine.key(4_000), [2])
+    try engine.put(ObservedEngine.key(6_000), [3])
+    let opened = disk.openedCount
+    let live = [4_000] + Array(4_990..<5_000) + [6_000]
+    for start in [nil, 0, 17, 3_999, 4_000] {
+      var cursor = try engine.cursor()
+      if let start { try cursor.seek(ObservedEngine.key(start)) } else { try cursor.seekToFirst() }
+      var found: [[UInt8]] = []
+      while cursor.isValid {
+        found.append(cursor.keyBytes)
+        try cursor.next()
+      }
+      #expect(found == live.map(ObservedEngine.key), "from \(start.map(String.init) ?? "the first")")
+    }
+    var bounded = try engine.cursor(
+      bounds: CursorBounds(lower: ObservedEngine.key(100), upper: ObservedEngine.key(3_900)))
+    try bounded.seekToFirst()
+    let isAnythingThere = bounded.isValid
+    #expect(!isAnythingThere)
+    #expect(disk.openedCount <= opened + 1, "the last table, alone")
+    try engine.close()
+  }
+
+  @Test func `what a range delete covers whole is dropped unread, and what it cuts is not`() throws {
+    let disk = CountingFileSystem()
+    var engine = try Self.engine(seed: 1, SteppedExecutor(seed: 1), on: disk)
+    try Self.fill(engine, 0..<5_000)
+    let files = Self.fileCount(engine)
+    #expect(files >= 10)
+    try engine.close()
+
+    let executor = SteppedExecutor(seed: 2)
+    engine = try Self.engine(seed: 2, executor, on: disk)
+    let (first, end) = (ObservedEngine.key(100), ObservedEngine.key(4_900))
+    try engine.deleteRange(from: first, to: end)
+    try engine.flush()
+    let opened = disk.openedCount
+    let work = engine.statistics.work
+    executor.runAll()
+    let dropped = Int(engine.statistics.work.droppedUnreadCount)
+    #expect(dropped >= files - 4 && dropped < files, "but for the tables at both ends")
+    #expect(Self.fileCount(engine) == files - dropped + 1)
+    #expect(engine.statistics.work.bytesCompactionRead == work.bytesCompactionRead)
+    // The table with the tombstone, to see what it covers.
+    #expect(disk.openedCount <= opened + 1)
+    #expect(try engine.content()["default"]?.count == 200)
+    #expect(try engine.verify().faults.isEmpty)
+    try engine.close()
+    // And so it stays.
+    engine = try Self.engine(seed: 3, SteppedExecutor(seed: 3), on: disk)
+    #expect(try engine.content()["default"]?.count == 200)
+    try engine.compact()
+    let rest = try engine.content()["default"] ?? []
+    #expect(rest.count == 200, "\(rest.map { String(decoding: $0.key, as: UTF8.self) })")
+    try engine.close()
+  }
+
+  @Test func `what a snapshot sees stays, and goes when the snapshot does`() throws {
+    let executor = SteppedExecutor(seed: 4)
+    let engine = try Self.engine(seed: 4, executor)
+    try Self.fill(engine, 0..<3_000)
+    var snapshot: EngineSnapshot? = engine.snapshot()
+    try engine.deleteRange(from: ObservedEngine.key(0), to: ObservedEngine.key(3_000))
+    try engine.flush()
+    executor.runAll()
+    #expect(engine.statistics.work.droppedUnreadCount == 0)
+    var cursor = try engine.cursor(snapshot: snapshot)
+    try cursor.seekToFirst()
+    #expect(cursor.keyBytes == ObservedEngine.key(0))
+    let other = cursor
+    #expect(other.sequence == snapshot?.sequence)
+    snapshot = nil
+    executor.runAll()
+    #expect(engine.statistics.work.droppedUnreadCount == 0, "the cursor is there still")
+    Self.end(other)
+    executor.runAll()
+    #expect(engine.statistics.work.droppedUnreadCount > 5)
+    #expect(try engine.content()["default"]?.isEmpty == true)
+    try engine.close()
+  }
+
+  private static func end(_ cursor: consuming EngineCursor) {}
+
+  @Test func `tombstones at the bottom that only a snapshot kept go when it does`() throws {
+    let executor = SteppedExecutor(seed: 6)
+    let engine = try Self.engine(seed: 4, executor)
+    try Self.fill(engine, 0..<1_000)
+    var snapshot: EngineSnapshot? = engine.snapshot()
+    for index in 0..<1_000 { try engine.delete(ObservedEngine.key(index)) }
+    try engine.compact()
+    executor.runAll()
+    #expect(engine.statistics.levels.reduce(0) { $0 + $1.tombstoneCount } > 0)
+    withExtendedLifetime(snapshot) {}
+    snapshot = nil
+    executor.runAll()
+    #expect(engine.statistics.levels.reduce(0) { $0 + $1.tombstoneCount } == 0)
+    #expect(Self.fileCount(engine) == 0)
+    try engine.close()
+  }
+
+  // MARK: - The rule
+
+  private static func table(
+    _ number: UInt64, _ smallest: String, _ largest: String, sequences: ClosedRange<UInt64>
+  ) -> TableMetadata {
+    Array(smallest.utf8).withByteView { low in
+      Array(largest.utf8).withByteView { high in
+        TableMetadata(
+          number: FileNumber(number), fileSize: 1_000, tableID: number, smallestKey: low,
+          smallestTrailer: Trailer(SequenceNumber(sequences.upperBound), .put), largestKey: high,
+          largestTrailer: Trailer(SequenceNumber(sequences.lowerBound), .put),
+          smallestSequence: SequenceNumber(sequences.lowerBound), largestSequence: SequenceNumber(sequences.upperBound),
+          entryCount: 10, rawSize: 1_000)
+      }
+    }
+  }
+
+  private static func list(_ fragments: [(String, String, [UInt64])]) -> RangeTombstoneList {
+    var builder = RangeTombstoneListBuilder()
+    for (start, end, sequences) in fragments {
+      Array(start.utf8).withByteView { start in
+        Array(end.utf8).withByteView { end in builder.append(start, end, sequences) }
+      }
+    }
+    return RangeTombstoneList(builder)
+  }
+
+  /// Whether a table from c to k, of the sequences 5 to 9, is covered by fragments, where `oldest` is seen.
+  private static func isCovered(_ fragments: [(String, String, [UInt64])], oldest: UInt64 = 100) -> Bool {
+    let table = table(1, "c", "k", sequences: 5...9)
+    let cover = self.table(2, "a", "z", sequences: 10...50)
+    var covered = CoveredTables(oldestSnapshot: SequenceNumber(oldest))
+    covered.add(list(fragments), of: cover)
+    let version = Version(
+      levelZero: LevelZero([cover]), runs: [SortedRun([table])] + (2..<Limits.levelCount).map { _ in SortedRun([]) })
+    return !covered.find(in: version, CompactionsInProgress()).isEmpty
+  }
+
+  @Test func `the whole table, by tombstones that are newer and that everybody sees`() {
+    #expect(Self.isCovered([("c", "l", [10])]))
+    #expect(Self.isCovered([("a", "d", [10]), ("d", "k", [11]), ("k", "z", [12, 3])]), "one after the other")
+    #expect(!Self.isCovered([("c", "k", [10])]), "the end is excluded")
+    #expect(!Self.isCovered([("cc", "l", [10])]), "it begins too late")
+    #expect(!Self.isCovered([("a", "d", [10]), ("e", "l", [10])]), "a gap")
+    #expect(!Self.isCovered([("c", "l", [9])]), "a table may hold an entry that is as new")
+    #expect(!Self.isCovered([("a", "d", [10]), ("d", "l", [8])]), "one is older")
+    #expect(!Self.isCovered([("c", "l", [10])], oldest: 9), "somebody sees less")
+    #expect(Self.isCovered([("c", "l", [20, 10])], oldest: 15), "the older one is seen by all")
+    #expect(!Self.isCovered([("c", "l", [20])], oldest: 15))
+  }
+}

@@ -1,0 +1,324 @@
+import EngineTestSupport
+import Testing
+
+@testable import EngineFixtures
+@testable import VarveEngine
+
+/// A cursor that passed many dead keys has the engine put one range tombstone over them.
+struct DeadRunTests {
+  private static func options(minimum: Int = 64, memtableSize: Int = 256 << 10) -> EngineOptions {
+    var options = EngineTests.options(memtableSize: memtableSize)
+    options.deadRunMinimum = minimum
+    return options
+  }
+
+  private static func key(_ index: Int) -> [UInt8] { ObservedEngine.key(index) }
+
+  private static func delete(_ range: Range<Int>, in engine: Engine) throws {
+    for index in range { try engine.delete(key(index)) }
+  }
+
+  /// The key that a new cursor finds first, or last.
+  private static func first(_ engine: Engine, isLast: Bool = false, snapshot: EngineSnapshot? = nil) throws -> [UInt8]?
+  {
+    var cursor = try engine.cursor(snapshot: snapshot)
+    if isLast { try cursor.seekToLast() } else { try cursor.seekToFirst() }
+    return cursor.isValid ? cursor.keyBytes : nil
+  }
+
+  private static func end(_ cursor: consuming EngineCursor) {}
+
+  private static func coveredRuns(_ engine: Engine) -> UInt64 { engine.statistics.work.coveredRunCount }
+
+  /// The range tombstones of the memtable, from first to end.
+  private static func fragments(_ engine: Engine) -> [(start: [UInt8], end: [UInt8])] {
+    var found: [(start: [UInt8], end: [UInt8])] = []
+    let table = engine.state(of: nil).retainView().memTable
+    table.rangeTombstones.forEachFragment(at: .maximum) { start, end, _ in found.append((start.bytes, end.bytes)) }
+    return found
+  }
+
+  @Test func `a long run of dead keys gets one range tombstone, and then it is passed by a seek`() throws {
+    let observed = try ObservedEngine(Self.options())
+    let engine = observed.engine
+    try observed.put(0..<1_000)
+    try engine.flush()
+    try Self.delete(0..<900, in: engine)
+    #expect(try Self.first(engine) == Self.key(900))
+    #expect(Self.coveredRuns(engine) == 1)
+    let fragments = Self.fragments(engine)
+    #expect(fragments.count == 1)
+    #expect(fragments.first?.start == Self.key(0))
+    #expect(fragments.first?.end == Self.key(899) + [0])
+    // The walk is short now, and asks for no more.
+    #expect(try Self.first(engine) == Self.key(900))
+    #expect(Self.coveredRuns(engine) == 1)
+    #expect(try engine.content()["default"]?.count == 100)
+    _ = try observed.close()
+  }
+
+  @Test func `runs that grow become one, not a chain`() throws {
+    let observed = try ObservedEngine(Self.options(memtableSize: 1 << 20))
+    let engine = observed.engine
+    try observed.put(0..<3_000)
+    for round in 1...20 {
+      try Self.delete((round - 1) * 100..<round * 100, in: engine)
+      #expect(try Self.first(engine) == Self.key(round * 100))
+      let fragments = Self.fragments(engine)
+      #expect(fragments.count == 1 && fragments[0].start == Self.key(0))
+      #expect(fragments.first?.end == Self.key(round * 100 - 1) + [0])
+    }
+    #expect(Self.coveredRuns(engine) == 20)
+    _ = try observed.close()
+  }
+
+  @Test func `the same from the other end`() throws {
+    let observed = try ObservedEngine(Self.options(memtableSize: 1 << 20))
+    let engine = observed.engine
+    try observed.put(0..<3_000)
+    for round in 1...20 {
+      try Self.delete(3_000 - round * 100..<3_000 - (round - 1) * 100, in: engine)
+      #expect(try Self.first(engine, isLast: true) == Self.key(3_000 - round * 100 - 1))
+      let fragments = Self.fragments(engine)
+      #expect(fragments.count == 1 && fragments[0].end == Self.key(2_999) + [0])
+      #expect(fragments.first?.start == Self.key(3_000 - round * 100))
+    }
+    #expect(try engine.content()["default"]?.count == 1_000)
+    _ = try observed.close()
+  }
+
+  @Test func `live keys of lower levels between the dead ones end a run`() throws {
+    let observed = try ObservedEngine(Self.options())
+    let engine = observed.engine
+    try observed.put(0..<1_000)
+    try engine.compact()
+    // 250 lives on in the lowest level alone; its neighbours are dead in the memtable.
+    try Self.delete(0..<250, in: engine)
+    try Self.delete(251..<1_000, in: engine)
+    #expect(try Self.first(engine) == Self.key(250))
+    #expect(try Self.first(engine, isLast: true) == Self.key(250))
+    let livesOn = Self.key(250)
+    #expect(
+      Self.fragments(engine).allSatisfy {
+        KeyBytes.compare($0.end, livesOn) <= 0 || KeyBytes.compare($0.start, livesOn) > 0
+      })
+    #expect(try Self.first(engine, isLast: true) == Self.key(250))
+    #expect(Self.coveredRuns(engine) == 2)
+    #expect(try engine.content()["default"]?.map(\.key) == [Self.key(250)])
+    _ = try observed.close()
+  }
+
+  @Test(arguments: [false, true])
+  func `a write into the run, between the walk and the commit, keeps it as it is`(isDelete: Bool) throws {
+    let observed = try ObservedEngine(Self.options())
+    let engine = observed.engine
+    try observed.put(0..<500)
+    try Self.delete(0..<400, in: engine)
+    var cursor = try engine.cursor()
+    try cursor.seekToFirst()
+    #expect(cursor.keyBytes == Self.key(400))
+    // A delete could be covered, but that it is one more of the same can't be seen.
+    if isDelete { try engine.delete(Self.key(200)) } else { try engine.put(Self.key(200), [1]) }
+    Self.end(cursor)
+    #expect(Self.coveredRuns(engine) == 0 && Self.fragments(engine).isEmpty)
+    #expect(try Self.first(engine) == Self.key(isDelete ? 400 : 200))
+    _ = try observed.close()
+  }
+
+  @Test func `a write just behind the run is no hindrance`() throws {
+    let observed = try ObservedEngine(Self.options())
+    let engine = observed.engine
+    try observed.put(0..<500)
+    try Self.delete(0..<400, in: engine)
+    var cursor = try engine.cursor()
+    try cursor.seekToFirst()
+    #expect(cursor.keyBytes == Self.key(400))
+    try engine.delete(Self.key(400))
+    try engine.put(Self.key(399) + [0], [1])
+    Self.end(cursor)
+    #expect(Self.coveredRuns(engine) == 1)
+    #expect(try Self.first(engine) == Self.key(399) + [0])
+    _ = try observed.close()
+  }
+
+  @Test func `snapshots see what they saw`() throws {
+    let observed = try ObservedEngine(Self.options())
+    let engine = observed.engine
+    try observed.put(0..<500)
+    let full = engine.snapshot()
+    try Self.delete(0..<300, in: engine)
+    let half = engine.snapshot()
+    try Self.delete(300..<400, in: engine)
+    #expect(try Self.first(engine) == Self.key(400))
+    #expect(Self.coveredRuns(engine) == 1)
+    #expect(try Self.first(engine, snapshot: full) == Self.key(0))
+    #expect(try Self.first(engine, snapshot: half) == Self.key(300))
+    try engine.flush()
+    try engine.compact()
+    #expect(try Self.first(engine, snapshot: full) == Self.key(0))
+    #expect(try Self.first(engine, snapshot: half) == Self.key(300))
+    #expect(try Self.first(engine) == Self.key(400))
+    _ = try observed.close()
+  }
+
+  @Test func `a cursor at a snapshot, one of a transaction, and a disabled engine cover nothing`() throws {
+    let observed = try ObservedEngine(Self.options())
+    let engine = observed.engine
+    try observed.put(0..<500)
+    try Self.delete(0..<400, in: engine)
+    let snapshot = engine.snapshot()
+    #expect(try Self.first(engine, snapshot: snapshot) == Self.key(400))
+    do {
+      let transaction = engine.beginTransaction()
+      var cursor = try transaction.cursor()
+      try cursor.seekToFirst()
+      #expect(cursor.keyBytes == Self.key(400))
+    }
+    #expect(Self.coveredRuns(engine) == 0)
+    _ = try observed.close()
+
+    let disabled = try ObservedEngine(Self.options(minimum: 0))
+    try disabled.put(0..<500)
+    try Self.delete(0..<400, in: disabled.engine)
+    #expect(try Self.first(disabled.engine) == Self.key(400))
+    #expect(Self.coveredRuns(disabled.engine) == 0)
+    _ = try disabled.close()
+  }
+
+  @Test func `a run that rests on what is not logged, or that was flushed since, stays as it is`() throws {
+    let observed = try ObservedEngine(Self.options())
+    let engine = observed.engine
+    try observed.put(0..<500)
+    try Self.delete(0..<300, in: engine)
+    for index in 300..<400 { try engine.delete(Self.key(index), durability: Durability.none) }
+    #expect(try Self.first(engine) == Self.key(400))
+    #expect(Self.coveredRuns(engine) == 0)
+    try engine.flush()
+    // What is in tables is durable: now it may be covered.
+    var cursor = try engine.cursor()
+    try cursor.seekToFirst()
+    #expect(cursor.keyBytes == Self.key(400))
+    try engine.put(Self.key(600), [1])
+    try engine.flush()
+    try engine.put(Self.key(600), [2])
+    Self.end(cursor)
+    #expect(Self.coveredRuns(engine) == 0)
+    #expect(try Self.first(engine) == Self.key(400))
+    #expect(Self.coveredRuns(engine) == 1)
+    _ = try observed.close()
+  }
+
+  @Test func `a transaction that read the run commits, and one that missed a write does not`() throws {
+    let observed = try ObservedEngine(Self.options(memtableSize: 1 << 20))
+    let engine = observed.engine
+    try observed.put(0..<1_000)
+    try Self.delete(0..<400, in: engine)
+    for misses in [false, true] {
+      var transaction = engine.beginTransaction()
+      var cursor = try transaction.cursor()
+      try cursor.seekToFirst()
+      let head = cursor.keyBytes
+      #expect(try transaction.get(Self.key(17)) == nil)
+      try transaction.delete(head)
+      // Somebody else finds it, too, and the engine covers the run.
+      let runs = Self.coveredRuns(engine)
+      #expect(try Self.first(engine) == head)
+      #expect(Self.coveredRuns(engine) == runs + 1)
+      // Under the cover, where the transaction has read.
+      if misses { try engine.deleteRange(from: Self.key(100), to: Self.key(101)) }
+      do throws(EngineError) {
+        try transaction.commit()
+        #expect(!misses)
+      } catch {
+        #expect(misses && error.code == .conflict)
+      }
+      // The next round has a run of its own to cover.
+      try Self.delete(400..<900, in: engine)
+    }
+    _ = try observed.close()
+  }
+
+  @Test func `a change under a later cover is still a conflict`() throws {
+    let observed = try ObservedEngine(Self.options(memtableSize: 1 << 20))
+    let engine = observed.engine
+    try observed.put(0..<1_000)
+    try Self.delete(0..<400, in: engine)
+    for write in 0..<3 {
+      var transaction = engine.beginTransaction()
+      #expect(try transaction.get(Self.key(100)) == nil)
+      try transaction.put([0xff], [1])
+      switch write {
+      case 0: try engine.put(Self.key(100), [1])
+      case 1: try engine.deleteRange(from: Self.key(50), to: Self.key(150))
+      default: try engine.delete(Self.key(100))
+      }
+      if write == 0 { try engine.delete(Self.key(100)) }
+      let runs = Self.coveredRuns(engine)
+      try Self.delete(400 + write * 100..<500 + write * 100, in: engine)
+      #expect(try Self.first(engine) == Self.key(500 + write * 100))
+      #expect(Self.coveredRuns(engine) == runs + 1)
+      do throws(EngineError) {
+        try transaction.commit()
+        Issue.record("write \(write) came between")
+      } catch {
+        #expect(error.code == .conflict)
+      }
+    }
+    _ = try observed.close()
+  }
+
+  @Test func `a run that ends behind a key of the greatest size stays as it is`() throws {
+    var options = Self.options(memtableSize: 16 << 20)
+    // Or the log has no room for it anyway.
+    options.logSegmentSize = 8 << 20
+    let observed = try ObservedEngine(options)
+    let engine = observed.engine
+    // What is open first is small.
+    for _ in 0..<40 { try engine.put([0], [UInt8](repeating: 0, count: 60_000)) }
+    try engine.delete([0])
+    let longest = [UInt8](repeating: 0xff, count: Limits.keySizeMaximum)
+    try observed.put(0..<100)
+    try engine.put(longest, [1])
+    try Self.delete(0..<100, in: engine)
+    try engine.delete(longest)
+    #expect(try Self.first(engine) == nil)
+    #expect(Self.coveredRuns(engine) == 0 && Self.fragments(engine).isEmpty)
+    // One less, and it has an end.
+    try engine.put(Array(longest.dropLast()), [1])
+    #expect(try Self.first(engine) == Array(longest.dropLast()))
+    #expect(Self.coveredRuns(engine) == 1)
+    try engine.flush()
+    #expect(try engine.verify().faults.isEmpty)
+    _ = try observed.close()
+  }
+
+  @Test func `a writer does it where somebody led`() throws {
+    let observed = try ObservedEngine(Self.options())
+    let engine = observed.engine
+    try observed.put(0..<500)
+    try Self.delete(0..<400, in: engine)
+    #expect(try engine.pipeline.lead { try Self.first(engine) } == Self.key(400))
+    #expect(Self.coveredRuns(engine) == 0)
+    try engine.put(Self.key(700), [1])
+    #expect(Self.coveredRuns(engine) == 1)
+    #expect(try engine.get(Self.key(700)) == [1])
+    _ = try observed.close()
+  }
+
+  @Test func `a cover survives a crash as what it is`() throws {
+    var environment = EngineEnvironment.system
+    environment.fileSystem = MemoryFileSystem()
+    var engine: Engine? = try Engine.open(at: "/db", options: Self.options(), environment: environment)
+    for index in 0..<500 { try engine?.put(Self.key(index), [1]) }
+    for index in 0..<400 { try engine?.delete(Self.key(index)) }
+    if let engine {
+      #expect(try Self.first(engine) == Self.key(400))
+    }
+    // Never closed.
+    engine = nil
+    let reopened = try Engine.open(at: "/db", options: Self.options(), environment: environment)
+    #expect(Self.fragments(reopened).count == 1)
+    #expect(try reopened.content()["default"]?.count == 100)
+    try reopened.close()
+  }
+}

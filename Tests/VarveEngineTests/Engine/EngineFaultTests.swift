@@ -1,0 +1,205 @@
+import EngineTestSupport
+import Testing
+
+@testable import EngineFixtures
+@testable import VarveEngine
+
+/// Calls of the file system that fail beneath a whole engine, each of them in turn: nothing acknowledged is
+/// lost, nothing refused is there, and no read gives a wrong answer.
+struct EngineFaultTests {
+  /// What fails where a disk is full.
+  private static let allocating: Set<Fault.Kind> = [.createFile, .write, .truncate, .createDirectory]
+
+  /// An engine on a disk that fails, and what it must hold.
+  private final class Trial {
+    let fileSystem = FaultInjectingFileSystem(MemoryFileSystem())
+    var engine: Engine
+    /// What was acknowledged: by family and key.
+    var content: [[UInt8]: [UInt8]] = [:]
+    /// What a commit wrote whose sync failed: it is there or not.
+    var unknown: [[UInt8]: [UInt8]] = [:]
+    var errors: [EngineError] = []
+    private var random: SeededRandom
+
+    init(seed: UInt64) throws {
+      random = SeededRandom(seed: seed)
+      engine = try Self.open(fileSystem)
+      _ = try engine.createFamily("other")
+    }
+
+    static func open(_ fileSystem: any FileSystem) throws -> Engine {
+      try Engine.open(
+        at: DirectoryImage.directory, options: DamageFixture.options(),
+        environment: DirectoryImage.environment(fileSystem, seed: 3))
+    }
+
+    /// Commits, flushes and a compaction; what fails is noted.
+    func run() throws {
+      for step in 0..<60 {
+        try write(step % 40, durability: step % 7 == 3 ? .power : .process)
+        if step % 12 == 11 { note { () throws(EngineError) in try engine.flush() } }
+        if step == 30 { note { () throws(EngineError) in try engine.compact() } }
+      }
+    }
+
+    /// The same value in two families.
+    func write(_ number: Int, durability: Durability) throws {
+      let key = DamageFixture.key(number)
+      // Noise, so that memtables and segments fill up.
+      let value = (0..<2_000 + random.below(2_000)).map { _ in UInt8(random.below(256)) }
+      do throws(EngineError) {
+        var batch = WriteBatch()
+        try batch.put(key, value)
+        try batch.put(key, value, in: engine.family(named: "other"))
+        try engine.write(batch, durability: durability)
+        content[key] = value
+        unknown[key] = nil
+      } catch {
+        errors.append(error)
+        if error.code == .outcomeUnknown { unknown[key] = value }
+      }
+    }
+
+    private func note(_ body: () throws(EngineError) -> Void) {
+      do throws(EngineError) { try body() } catch { errors.append(error) }
+    }
+
+    /// Everything that does not read as it must; errors of reads are faults only where reads can't fail.
+    func mismatches() throws -> [String] {
+      var found: [String] = []
+      for family in [engine.defaultFamily, try engine.family(named: "other")] {
+        for number in 0..<40 {
+          let key = DamageFixture.key(number)
+          let value = try engine.get(key, in: family)
+          if value != content[key] && (unknown[key] == nil || value != unknown[key]) {
+            found.append("\(family.name) \(number): \(value?.count ?? -1) bytes")
+          }
+        }
+      }
+      return found
+    }
+
+    func reopen() throws {
+      // What close says of the fault does not matter: what was acknowledged does.
+      try? engine.close()
+      engine = try Self.open(fileSystem)
+    }
+  }
+
+  /// How many calls of these kinds the script makes.
+  private static func callCount(_ kinds: Set<Fault.Kind>) throws -> Int {
+    let trial = try Trial(seed: 1)
+    trial.fileSystem.inject(Fault(kinds, skip: 100_000))
+    let before = trial.fileSystem.callCount
+    try trial.run()
+    #expect(trial.errors.isEmpty)
+    #expect(try trial.mismatches() == [])
+    try trial.engine.close()
+    return trial.fileSystem.callCount - before
+  }
+
+  @Test func `on a full disk reads go on, writes fail whole, and work goes on when there is space`() throws {
+    var failed = 0
+    for skip in 0..<(try Self.callCount(Self.allocating)) {
+      let trial = try Trial(seed: 1)
+      trial.fileSystem.inject(Fault(Self.allocating, skip: skip, count: Fault.always, code: .noSpace))
+      try trial.run()
+      if trial.fileSystem.failureCount == 0 {
+        trial.fileSystem.clear()
+        try trial.engine.close()
+        break
+      }
+      failed += 1
+      #expect(try trial.mismatches() == [], "call \(skip), while the disk is full")
+      #expect(trial.errors.allSatisfy { $0.code == .noSpace }, "call \(skip): \(trial.errors.map(\.code))")
+      trial.fileSystem.clear()
+      trial.errors = []
+      // Waits for the next try, and no longer.
+      try trial.engine.flush()
+      try trial.run()
+      #expect(trial.errors.isEmpty, "call \(skip), when there is space again: \(trial.errors.prefix(2))")
+      #expect(try trial.mismatches() == [], "call \(skip), when there is space again")
+      try trial.reopen()
+      #expect(try trial.mismatches() == [], "call \(skip), after reopening")
+      #expect(try trial.engine.verify().faults.isEmpty, "call \(skip)")
+      try trial.engine.close()
+    }
+    print("full disk: \(failed) calls failed in turn")
+    #expect(failed > 20)
+  }
+
+  @Test(arguments: [1, Fault.always])
+  func `whatever call fails, nothing acknowledged is lost and nothing refused is there`(count: Int) throws {
+    var failed = 0
+    for skip in 0..<(try Self.callCount(Set(Fault.Kind.allCases))) {
+      let trial = try Trial(seed: 1)
+      trial.fileSystem.inject(Fault(skip: skip, count: count, writesHalf: skip % 2 == 0))
+      try trial.run()
+      if trial.fileSystem.failureCount == 0 {
+        trial.fileSystem.clear()
+        try trial.engine.close()
+        break
+      }
+      failed += 1
+      trial.fileSystem.clear()
+      #expect(try trial.mismatches() == [], "call \(skip)")
+      try trial.reopen()
+      #expect(try trial.mismatches() == [], "call \(skip), after reopening")
+      #expect(try trial.engine.verify().faults.isEmpty, "call \(skip)")
+      trial.errors = []
+      try trial.run()
+      #expect(trial.errors.isEmpty, "call \(skip), after reopening: \(trial.errors.prefix(2))")
+      try trial.engine.close()
+    }
+    print("failing calls, \(count == 1 ? "once" : "for ever"): \(failed) in turn")
+    #expect(failed > 100)
+  }
+
+  @Test func `a read that fails is an error of its caller, and the next one is right`() throws {
+    let trial = try Trial(seed: 1)
+    try trial.run()
+    try trial.engine.flush()
+    try trial.reopen()
+    var failed = 0
+    for skip in 0..<1_000 {
+      let before = trial.fileSystem.failureCount
+      trial.fileSystem.inject(Fault([.read, .openFile, .size], skip: skip))
+      do {
+        #expect(try trial.mismatches() == [], "call \(skip)")
+      } catch let error as EngineError {
+        #expect(error.code == .inputOutput, "call \(skip): \(error)")
+        failed += 1
+      }
+      let hasFailed = trial.fileSystem.failureCount > before
+      trial.fileSystem.clear()
+      #expect(try trial.mismatches() == [], "call \(skip), afterwards")
+      // Tables are opened, and blocks read, once; then the cache answers.
+      if !hasFailed { break }
+      try trial.reopen()
+    }
+    print("failing reads: \(failed) in turn")
+    #expect(failed > 10)
+    try trial.engine.close()
+  }
+
+  @Test func `files of one size that were swapped are found, and never give a wrong answer`() throws {
+    // A closed database has only one segment of its log.
+    for (ending, suffix) in [(DamageFixture.Ending.closed, ".sst"), (.killed, ".log")] {
+      let fixture = try DamageFixture(ending)
+      let names = fixture.image.names(suffix: suffix)
+      var pairs = 0
+      for (index, first) in names.enumerated() {
+        for second in names[(index + 1)...] {
+          var image = fixture.image
+          image.files[first] = fixture.image.files[second]
+          image.files[second] = fixture.image.files[first]
+          let outcome = try DamageOutcome(reading: image.makeFileSystem(), expecting: fixture.state)
+          #expect(!outcome.isSound, "\(first) and \(second)")
+          #expect(outcome.wrongAnswer == nil, "\(first) and \(second)")
+          pairs += 1
+        }
+      }
+      #expect(pairs > 0, "the fixture has only \(names)")
+    }
+  }
+}

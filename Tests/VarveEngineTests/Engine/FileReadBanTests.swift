@@ -1,0 +1,115 @@
+import EngineTestSupport
+import Testing
+
+@testable import EngineFixtures
+@testable import VarveEngine
+
+/// Reads that may not wait for a file: they answer what the others do, or not at all.
+struct FileReadBanTests {
+  private struct Stop: Error {}
+
+  private static func key(_ number: Int) -> [UInt8] { [UInt8(number >> 8), UInt8(number & 0xFF)] }
+
+  private static func value(_ number: Int) -> [UInt8] { [UInt8](repeating: UInt8(number & 0xFF), count: 100) }
+
+  /// 1,000 keys in tables, the even ones of them removed below 200 by a range, and one key in the memtable.
+  private static func open(_ fileSystem: CountingFileSystem) throws -> Engine {
+    var options = EngineOptions()
+    options.memoryBudget = 16 << 20
+    var environment = EngineEnvironment.inMemory()
+    environment.fileSystem = fileSystem
+    func engine() throws -> Engine { try Engine.open(at: "/db", options: options, environment: environment) }
+    let first = try engine()
+    for number in 0..<1_000 { try first.put(key(number), value(number)) }
+    try first.flush()
+    try first.deleteRange(from: key(0), to: key(100))
+    try first.flush()
+    try first.close()
+    // Nothing is in the cache of another one.
+    let engine = try engine()
+    // Compactions read files, past the cache.
+    try engine.waitForCompaction()
+    try engine.put(key(2_000), value(1))
+    return engine
+  }
+
+  @Test func `memtables answer, and tables that were never read do not`() throws {
+    let fileSystem = CountingFileSystem()
+    let engine = try Self.open(fileSystem)
+    let (reads, opened) = (fileSystem.readCount, fileSystem.openedCount)
+    #expect(try engine.withoutFileReads { try engine.get(Self.key(2_000)) } == Self.value(1))
+    #expect(try engine.withoutFileReads { try engine.get(Self.key(500)) } == .none)
+    #expect(try engine.withoutFileReads { try engine.contains(Self.key(500)) } == nil)
+    #expect(try engine.withoutFileReads { try engine.multiGet([Self.key(2_000), Self.key(500)]) } == nil)
+    #expect(fileSystem.readCount == reads && fileSystem.openedCount == opened)
+    try engine.close()
+  }
+
+  @Test func `what the cache has is answered, without a read of a file, as without the ban`() throws {
+    let fileSystem = CountingFileSystem()
+    let engine = try Self.open(fileSystem)
+    var random = SeededRandom(seed: 1)
+    var answeredCount = 0
+    var refusedCount = 0
+    for _ in 0..<4_000 {
+      let key = Self.key(random.below(1_100))
+      let reads = fileSystem.readCount
+      let answer: [UInt8]??
+      if random.oneIn(4) {
+        answer = try engine.withoutFileReads {
+          var cursor = try engine.cursor()
+          try cursor.seek(key)
+          return cursor.isValid && cursor.keyBytes == key ? cursor.valueBytes : nil
+        }
+      } else {
+        answer = try engine.withoutFileReads { try engine.get(key) }
+      }
+      #expect(fileSystem.readCount == reads)
+      switch answer {
+      case .some(let value):
+        #expect(try value == engine.get(key))
+        answeredCount += 1
+      case nil: refusedCount += 1
+      }
+      // What was refused comes into the cache by and by.
+      if random.oneIn(8) { _ = try engine.get(key) }
+    }
+    #expect(answeredCount > 1_000 && refusedCount > 10, "\(answeredCount) answered, \(refusedCount) refused")
+    try engine.close()
+  }
+
+  @Test func `whoever catches the refusal can't hide it`() throws {
+    let engine = try Self.open(CountingFileSystem())
+    var code: EngineError.Code?
+    let answer = try engine.withoutFileReads { () -> Int in
+      do { _ = try engine.get(Self.key(500)) } catch let error as EngineError { code = error.code }
+      return 1
+    }
+    #expect(answer == nil && code == .wouldReadFile)
+    // Nor by another error.
+    let other = try engine.withoutFileReads { () throws -> Int in
+      _ = try? engine.get(Self.key(500))
+      throw Stop()
+    }
+    #expect(other == nil)
+    try engine.close()
+  }
+
+  @Test func `the ban ends with its body, also where that throws, and an inner one leaves the outer one`() throws {
+    let engine = try Self.open(CountingFileSystem())
+    #expect(throws: Stop.self) { try engine.withoutFileReads { throw Stop() } }
+    let answer = try engine.withoutFileReads { () throws -> Int in
+      #expect(try engine.withoutFileReads { try engine.get(Self.key(500)) } == .none)
+      return try engine.get(Self.key(2_000))?.count ?? 0
+    }
+    // The inner one was refused, not the outer one.
+    #expect(answer == 100)
+    #expect(
+      try engine.withoutFileReads { () throws -> [UInt8]? in
+        _ = try engine.withoutFileReads { 1 }
+        return try engine.get(Self.key(501))
+      } == .none)
+    #expect(try engine.get(Self.key(500)) == Self.value(500))
+    try engine.close()
+  }
+}

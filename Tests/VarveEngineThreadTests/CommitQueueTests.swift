@@ -1,0 +1,192 @@
+import EngineTestSupport
+import Synchronization
+import Testing
+
+@testable import EngineFixtures
+@testable import VarveEngine
+
+#if canImport(Darwin)
+  import Darwin
+#elseif canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#endif
+
+/// The queue alone: who leads, who commits, who is woken. Run this suite with the thread sanitizer, too:
+/// what belongs to the leader has no lock.
+struct CommitQueueTests {
+  /// Commits that only note their order, over a real queue.
+  private final class Line: @unchecked Sendable {
+    // Sendable: the leader's are touched while leading, `payload` is only read, all else is atomic.
+    let queue = CommitQueue()
+    let threads = WatchedThreads()
+    let isDone = Atomic<Bool>(false)
+    /// How many threads are in `commit`, or a step before it.
+    let committing = Atomic<Int>(0)
+    private let isApplying = Atomic<Bool>(false)
+    private let payload: ByteWriter
+    /// The leader's.
+    private(set) var order: [Int] = []
+    private(set) var servedMaximum = 0
+    private(set) var servedCount = 0
+    private var served = 0
+    /// Looked at before each commit for another thread.
+    var beforeServing: (@Sendable () -> Void)?
+
+    init(payloadSize: Int = 0) {
+      var payload = ByteWriter(capacity: max(payloadSize, 16))
+      for _ in 0..<payloadSize { payload.append(integer: UInt8(0)) }
+      self.payload = payload
+    }
+
+    /// Returns the place of the commit in the order of all.
+    func commit(_ tag: Int) throws -> Int {
+      committing.add(1, ordering: .sequentiallyConsistent)
+      defer { committing.subtract(1, ordering: .sequentiallyConsistent) }
+      if queue.tryLead() {
+        served = 0
+        defer { queue.resign { serve($0) } }
+        return apply(tag)
+      }
+      let request = CommitRequest(payload: payload.view, entryCount: tag, isLogged: false)
+      if queue.enqueue(request) == .leads {
+        served = 0
+        queue.serveOwn(request) { serve($0) }
+        queue.resign { serve($0) }
+      }
+      if let error = request.error { throw error }
+      return Int(request.receipt.sequence.value)
+    }
+
+    /// As `CommitPipeline.lead`.
+    func lead(_ body: () -> Void) {
+      if !queue.tryLead() {
+        let wish = CommitRequest(payload: ByteView(), entryCount: 0, isLogged: false, wantsLead: true)
+        _ = queue.enqueue(wish)
+        queue.serveOwn(wish) { _ in }
+      }
+      served = 0
+      alone(body)
+      queue.resign { serve($0) }
+    }
+
+    private func apply(_ tag: Int) -> Int {
+      alone {
+        order.append(tag)
+        // Others come while this thread leads, also where there are fewer processors than threads.
+        if order.count % 8 == 0 { sched_yield() }
+      }
+      return order.count
+    }
+
+    private func serve(_ request: CommitRequest) {
+      beforeServing?()
+      served += 1
+      servedCount += 1
+      servedMaximum = max(servedMaximum, served)
+      if request.wantsLead { threads.report("a wish to lead was served like a commit") }
+      if Line.fails(request.entryCount) {
+        request.error = EngineError(.invalidArgument, "\(request.entryCount)")
+      } else {
+        request.receipt = .init(sequence: SequenceNumber(UInt64(apply(request.entryCount))), position: .zero)
+      }
+    }
+
+    private func alone(_ body: () -> Void) {
+      if isApplying.exchange(true, ordering: .relaxed) { threads.report("two threads lead") }
+      body()
+      isApplying.store(false, ordering: .relaxed)
+    }
+
+    /// Some commits fail where another thread makes them.
+    static func fails(_ tag: Int) -> Bool { tag % 97 == 0 }
+    static func tag(_ writer: Int, _ number: Int) -> Int { writer << 32 | number }
+  }
+
+  /// The places that each writer's commits got, by their numbers.
+  private typealias Places = Mutex<[Int: [(tag: Int, place: Int)]]>
+
+  @Test(arguments: [2, 4, 8])
+  func `every commit returns, alone, in its writer's order, and its error comes back to it alone`(count: Int) {
+    let line = Line()
+    let commits = TestScale.atMost(24_000) / count
+    let places = Places([:])
+    for writer in 0..<count {
+      line.threads.start("writer \(writer)") {
+        var random = SeededRandom(seed: UInt64(writer))
+        var found: [(tag: Int, place: Int)] = []
+        for number in 1...commits {
+          let tag = Line.tag(writer, number)
+          do {
+            found.append((tag, try line.commit(tag)))
+          } catch let error as EngineError {
+            if error.message != "\(tag)" || !Line.fails(tag) { line.threads.report("\(tag) failed by \(error)") }
+          }
+          if random.oneIn(200) { line.lead {} }
+          if random.oneIn(200), line.queue.tryLead() { line.queue.handBack() }
+        }
+        places.withLock { $0[writer] = found }
+      }
+    }
+    let problems = line.threads.finish()
+    #expect(problems == [])
+    guard problems.isEmpty else { return }
+    let found = places.withLock { $0 }
+    #expect(found.values.reduce(0) { $0 + $1.count } == line.order.count)
+    for (writer, commits) in found {
+      #expect(zip(commits, commits.dropFirst()).allSatisfy { $0.place < $1.place }, "writer \(writer)")
+      #expect(commits.allSatisfy { line.order[$0.place - 1] == $0.tag }, "writer \(writer)")
+    }
+    // Four lists, on each of which each other writer is at most once, and the leader's own commit.
+    #expect(line.servedMaximum <= 4 * (count - 1) + 1)
+    // Two threads on two processors may never meet.
+    #expect(line.servedCount > 0 || count == 2, "no writer ever waited")
+    #expect(line.queue.tryLead(), "the lead was not given back")
+  }
+
+  @Test(arguments: [0, 256 << 10])
+  func `a leader hands the lead on rather than commit for others for ever`(payloadSize: Int) {
+    let line = Line(payloadSize: payloadSize)
+    // While a commit is made another one always waits, or is about to.
+    line.beforeServing = {
+      while line.committing.load(ordering: .relaxed) < 2, !line.isDone.load(ordering: .relaxed) { sched_yield() }
+    }
+    line.threads.start("leader") {
+      line.lead { while line.committing.load(ordering: .relaxed) < 4 { sched_yield() } }
+      // Some more, so that others lead and hand on, too.
+      for number in 1...500 { _ = try line.commit(Line.tag(0, number * 97 + 1)) }
+      line.isDone.store(true, ordering: .relaxed)
+    }
+    for writer in 1...4 {
+      line.threads.start("writer \(writer)") {
+        var number = 0
+        while !line.isDone.load(ordering: .relaxed) {
+          number += 1
+          do { _ = try line.commit(Line.tag(writer, number)) } catch {}
+        }
+      }
+    }
+    let problems = line.threads.finish()
+    #expect(problems == [])
+    guard problems.isEmpty else { return }
+    #expect(line.servedCount > 0)
+    // One mebibyte of others, and the leader's own.
+    #expect(line.servedMaximum <= (payloadSize == 0 ? 17 : (1 << 20) / payloadSize + 1))
+  }
+
+  @Test func `a leader that commits for nobody gives the lead to one that waits`() {
+    let line = Line()
+    #expect(line.queue.tryLead())
+    for writer in 1...3 {
+      line.threads.start("writer \(writer)") { _ = try line.commit(Line.tag(writer, 1)) }
+    }
+    while line.committing.load(ordering: .relaxed) < 3 { sched_yield() }
+    line.queue.handBack()
+    let problems = line.threads.finish()
+    #expect(problems == [])
+    guard problems.isEmpty else { return }
+    #expect(Set(line.order) == Set((1...3).map { Line.tag($0, 1) }))
+    #expect(line.queue.tryLead(), "the lead was not given back")
+  }
+}

@@ -1,0 +1,151 @@
+import EngineTestSupport
+import Foundation
+import Testing
+import VarveEngine
+import VarveTestSupport
+
+@testable import ObjectFixtures
+@testable import Varve
+
+/// Several who close one database.
+@Suite(.timeLimit(.minutes(1))) struct ClosingTests {
+  private let called = Called()
+  /// Where the storage is held when it ends.
+  private let end = Gate()
+
+  private func open(_ options: DatabaseOptions = DatabaseOptions()) throws -> Database {
+    let engine = try Engine.open(at: "/closing", environment: .inMemory())
+    let backend = try SlowlyClosingBackend(EngineBackend(engine, isInMemory: true), called, end)
+    return try Database.open(backend, path: "/closing", options: options)
+  }
+
+  private enum Form: CaseIterable { case sync, async }
+
+  /// Begins to close on a thread of its own, and notes when that has returned.
+  private func close(_ database: Database, _ form: Form, _ name: String) -> Threads.Started {
+    Threads.start { _ in
+      called.add("\(name) begins")
+      switch form {
+      case .sync: try database.endNow()
+      case .async: try Blocked.run { try await database.close() }
+      }
+      called.add("\(name) is back")
+    }
+  }
+
+  /// Gives somebody who does not wait the time to be back.
+  private func waitUntilBegun(_ name: String) {
+    while !called.all.contains("\(name) begins") { sched_yield() }
+    for _ in 0..<2_000 where !called.all.contains("\(name) is back") { sched_yield() }
+  }
+
+  @Test(arguments: Form.allCases, Form.allCases)
+  private func `who closes second comes back when the storage was closed`(first: Form, second: Form) throws {
+    let database = try open()
+    end.shut()
+    let one = close(database, first, "the first")
+    end.waitUntilHeld()
+    let other = close(database, second, "the second")
+    waitUntilBegun("the second")
+    end.open()
+    one.join()
+    other.join()
+    let order = called.all
+    let closed = try #require(order.firstIndex(of: "the storage is closed"))
+    #expect(try #require(order.firstIndex(of: "the second is back")) > closed)
+    #expect(order.count { $0 == "the storage is closed" } == 1)
+    // And once more, when it is long over.
+    close(database, second, "the third").join()
+  }
+
+  @Test func `who closes second waits for the transactions that the first waits for`() throws {
+    let database = try open()
+    let reading = Gate()
+    reading.shut()
+    let reader = Threads.start { [called] _ in
+      try database.look { _ in
+        reading.pass()
+        called.add("the read ends")
+      }
+    }
+    reading.waitUntilHeld()
+    let one = close(database, .async, "the first")
+    while (try? database.look({ _ in })) != nil { sched_yield() }
+    let others = [close(database, .async, "the second"), close(database, .sync, "the third")]
+    waitUntilBegun("the second")
+    waitUntilBegun("the third")
+    reading.open()
+    for started in [reader, one] + others { started.join() }
+    let order = called.all
+    let closed = try #require(order.firstIndex(of: "the storage is closed"))
+    #expect(try #require(order.firstIndex(of: "the read ends")) < closed)
+    for name in ["the second", "the third"] {
+      #expect(try #require(order.firstIndex(of: "\(name) is back")) > closed)
+    }
+  }
+
+  @Test func `a thread that closes second does not wait for ever for what the first waits for`() throws {
+    var options = DatabaseOptions()
+    options.writerTimeout = .milliseconds(20)
+    let database = try open(options)
+    let reading = Gate()
+    reading.shut()
+    let reader = Threads.start { _ in try database.look { _ in reading.pass() } }
+    reading.waitUntilHeld()
+    let one = close(database, .async, "the first")
+    while (try? database.look({ _ in })) != nil { sched_yield() }
+    #expect(errorCode { try database.endNow() } == .writerBusy)
+    reading.open()
+    reader.join()
+    one.join()
+    try database.endNow()
+  }
+
+  @Test func `what is closed twice at once can be opened again behind each of the two`() async throws {
+    let directory = try TemporaryDirectory()
+    for _ in 0..<20 {
+      let database = try await Database.open(at: directory.path + "/db")
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for _ in 0..<2 { group.addTask { try await database.close() } }
+        try await group.next()
+        let again = try await Database.open(at: directory.path + "/db")
+        try await again.close()
+        try await group.waitForAll()
+      }
+    }
+  }
+}
+
+/// Runs a task from a thread that may wait for it. Not on the threads that tests run on: those may all wait.
+private enum Blocked {
+  private static let executor = DatabaseExecutor()
+
+  static func run(_ body: @escaping @Sendable () async throws -> Void) throws {
+    let failure = Called()
+    let done = DispatchSemaphore(value: 0)
+    Task.detached(executorPreference: executor) {
+      do { try await body() } catch { failure.add("\(error)") }
+      done.signal()
+    }
+    done.wait()
+    if let message = failure.all.first { throw Unexpected(what: message) }
+  }
+}
+
+/// A storage whose end passes a gate.
+private final class SlowlyClosingBackend: ForwardingBackend, @unchecked Sendable {
+  private let called: Called
+  private let end: Gate
+
+  init(_ base: EngineBackend, _ called: Called, _ end: Gate) {
+    self.called = called
+    self.end = end
+    super.init(base)
+  }
+
+  override func close() throws {
+    end.pass()
+    called.add("the storage is closed")
+    try super.close()
+  }
+}

@@ -1,0 +1,125 @@
+import Dispatch
+import EngineTestSupport
+import Testing
+
+@testable import ObjectFixtures
+@testable import Varve
+
+/// Threads of the database's own, on which tasks wait for the disk.
+@Suite(.timeLimit(.minutes(1))) struct ExecutorTests {
+  @Test func `there are as many threads as jobs at a time, up to the limit, and the others follow in order`()
+    async throws
+  {
+    let executor = DatabaseExecutor(limit: 2)
+    let gate = Gate()
+    gate.shut()
+    let called = Called()
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for number in 0..<2 {
+        group.addTask {
+          try await executor.run {
+            gate.pass(); called.add("held \(number)")
+          }
+        }
+      }
+      await Self.yield { gate.waitingCount == 2 }
+      var others: [Task<Void, any Error>] = []
+      for number in 0..<20 {
+        others.append(Task { try await executor.run { called.add("\(number)") } })
+        await Self.yield { executor.waitingCount == number + 1 }
+      }
+      #expect(executor.threadCount == 2)
+      #expect(called.all.isEmpty)
+      gate.open()
+      for other in others { try await other.value }
+      try await group.waitForAll()
+    }
+    #expect(executor.threadCount <= 2)
+    #expect(Set(called.all).count == 22)
+  }
+
+  @Test func `one thread takes jobs in the order in which they came`() async throws {
+    let executor = DatabaseExecutor(limit: 1)
+    let gate = Gate()
+    gate.shut()
+    let called = Called()
+    let first = Task { try await executor.run { gate.pass() } }
+    await Self.yield { gate.waitingCount == 1 }
+    var others: [Task<Void, any Error>] = []
+    for number in 0..<50 {
+      others.append(Task { try await executor.run { called.add("\(number)") } })
+      await Self.yield { executor.waitingCount == number + 1 }
+    }
+    gate.open()
+    try await first.value
+    for other in others { try await other.value }
+    #expect(called.all == (0..<50).map { "\($0)" })
+  }
+
+  @Test func `a thread that has nothing to do ends, and no job is lost between`() async throws {
+    let executor = DatabaseExecutor(limit: 4, keptIdle: .microseconds(20))
+    let called = Called()
+    for _ in 0..<200 {
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for _ in 0..<8 {
+          group.addTask { try await executor.run { called.add("") } }
+        }
+        try await group.waitForAll()
+      }
+    }
+    #expect(called.all.count == 1_600)
+    await Self.yield { executor.threadCount == 0 }
+  }
+
+  enum Waiting: CaseIterable { case write, writeConcurrently, register }
+
+  @Test(arguments: Waiting.allCases)
+  func `who waits for the writer keeps nobody from reading`(kind: Waiting) async throws {
+    let directory = try TemporaryDirectory()
+    let database = try await Database.open(at: directory.path + "/db")
+    let count = 3 * DatabaseExecutor.usualLimit
+    var waiting: [Task<Void, any Error>] = []
+    try await database.perform {
+      for number in 0..<count {
+        // None belongs to this `perform`: they are writers of their own.
+        waiting.append(Task.detached { try await Self.write(kind, number, database) })
+      }
+      await Self.yield { database.core.writer.waiterCount == count }
+      #expect(database.core.executor.threadCount <= DatabaseExecutor.usualLimit)
+      let read = try await Task.detached { try await database.read { tx in try tx.count(in: "rows") } }.value
+      #expect(read == 0)
+    }
+    for task in waiting { try await task.value }
+    let rows = try await database.read { tx in try tx.count(in: "rows") }
+    #expect(rows + database.registeredExtensions.count == count)
+    try await database.close()
+  }
+
+  private static func write(_ kind: Waiting, _ number: Int, _ database: Database) async throws {
+    switch kind {
+    case .write: try await database.write { tx in try tx.set("\(number)", key: number, in: "rows") }
+    case .writeConcurrently:
+      try await database.writeConcurrently { tx in try tx.set("\(number)", key: number, in: "rows") }
+    case .register: try await database.register(Hooks(), as: "hooks \(number)")
+    }
+  }
+
+  @Test func `a task that is cancelled while it waits side by side leaves nothing`() async throws {
+    let directory = try TemporaryDirectory()
+    let database = try await Database.open(at: directory.path + "/db")
+    let written = try await database.perform {
+      let waiting = Task.detached { try await database.writeConcurrently { tx in try tx.set("a", key: 1, in: "rows") } }
+      await Self.yield { database.core.writer.waiterCount == 1 }
+      waiting.cancel()
+      return await waiting.result
+    }
+    #expect(throws: CancellationError.self) { try written.get() }
+    #expect(try await database.read { tx in try tx.count(in: "rows") } == 0)
+    try await database.close()
+  }
+
+  /// Lets other tasks go on until something has happened, or the time of the suite is over.
+  private static func yield(until condition: () -> Bool) async {
+    while !condition(), !Task.isCancelled { await Task.yield() }
+  }
+}

@@ -1,0 +1,129 @@
+import EngineTestSupport
+import Foundation
+import Testing
+import Varve
+import VarveEngine
+import VarveTestSupport
+
+@testable import ObjectFixtures
+
+/// A book that knows where it was decoded.
+private struct Witness: Persistable, Equatable {
+  static let collection = "witnesses"
+  var id: Int
+  var text = "text"
+  var isHere = false
+
+  static let unreadable = "unreadable"
+  private enum CodingKeys: String, CodingKey { case id, text }
+
+  init(_ id: Int) { self.id = id }
+
+  init(from decoder: any Decoder) throws {
+    let container = try decoder.container(keyedBy: CodingKeys.self)
+    id = try container.decode(Int.self, forKey: .id)
+    text = try container.decode(String.self, forKey: .text)
+    isHere = Caller.isHere
+    if text == Self.unreadable { throw CancellationError() }
+  }
+
+  func encode(to encoder: any Encoder) throws {
+    var container = encoder.container(keyedBy: CodingKeys.self)
+    try container.encode(id, forKey: .id)
+    try container.encode(text, forKey: .text)
+  }
+}
+
+private struct WitnessFormat: StoreFormat {
+  static let defaultKey = "witnesses"
+  typealias Instance = Witness
+}
+
+/// Where the typed calls of tasks look for one row: a hop costs ten times what the look does.
+struct InlineReadTests {
+  private static func definition() throws -> DatabaseDefinition {
+    var definition = DatabaseDefinition()
+    try definition.add(WitnessFormat.self)
+    return definition
+  }
+
+  @Test func `what memtable and cache answer is read where it is called, and the rest elsewhere`() async throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    try Self.fill(path)
+    let database = try await Database.open(at: path, definition: Self.definition())
+    let witnesses = Store<WitnessFormat>(in: database)
+    try await withTaskExecutorPreference(Caller()) { () async throws in
+      // The table has been read by nobody yet.
+      #expect(try await witnesses.load(7)?.isHere == false)
+      #expect(try await witnesses.load(7)?.isHere == true)
+      #expect(try await witnesses.contains(7))
+      #expect(try await witnesses.load(70) == nil)
+      try await witnesses.persist(Witness(8))
+      #expect(try await witnesses.load(8)?.isHere == true)
+      #expect(try await witnesses.count == 2)
+      // A closure of the program is run once, and so never where it may have to wait.
+      #expect(try await database.read { tx in try witnesses.load(7, in: tx)?.isHere } == false)
+    }
+    try await database.close()
+  }
+
+  /// One row in a table.
+  private static func fill(_ path: String, _ witness: Witness = Witness(7)) throws {
+    let engine = try Engine.open(at: path)
+    let database = try Database.open(try EngineBackend(engine), path: path, definition: definition())
+    try database.write { tx in try Store<WitnessFormat>(in: database).persist(witness, in: tx) }
+    try engine.flush()
+    try database.close()
+  }
+
+  @Test func `a read that finds that it would have to wait is made anew, and its answer is the second one`()
+    async throws
+  {
+    var faults = ToyFaults(seed: 3)
+    faults.atOnceOneIn = 3
+    let database = try Database.open(ToyBackend(faults: faults), path: "toy", definition: Self.definition())
+    let witnesses = Store<WitnessFormat>(in: database)
+    for number in 0..<20 { try await witnesses.persist(Witness(number)) }
+    try await withTaskExecutorPreference(Caller()) { () async throws in
+      var hereCount = 0
+      for number in 0..<60 {
+        let found = try #require(try await witnesses.load(number % 20))
+        #expect(found.id == number % 20)
+        if found.isHere { hereCount += 1 }
+      }
+      #expect(hereCount > 10 && hereCount < 35, "\(hereCount) of 60 where they were called")
+    }
+  }
+
+  @Test func `inside of perform a look sees what that has written`() async throws {
+    let directory = try TemporaryDirectory()
+    let database = try await Database.open(at: directory.path + "/db", definition: Self.definition())
+    let witnesses = Store<WitnessFormat>(in: database)
+    try await witnesses.persist(Witness(1))
+    try await database.perform {
+      try await witnesses.persist(Witness(2))
+      #expect(try await witnesses.load(2)?.id == 2)
+      #expect(try await witnesses.contains(2))
+      #expect(try await witnesses.count == 2)
+      try await witnesses.delete(1)
+      #expect(try await witnesses.load(1) == nil)
+    }
+    try await database.close()
+  }
+
+  @Test func `what can't be read is an error, wherever it is looked at`() async throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    var unreadable = Witness(7)
+    unreadable.text = Witness.unreadable
+    try Self.fill(path, unreadable)
+    let database = try await Database.open(at: path, definition: Self.definition())
+    // The first from the table, the second from the cache.
+    let witnesses = Store<WitnessFormat>(in: database)
+    for _ in 0..<2 {
+      #expect(await errorCode { () async throws in _ = try await witnesses.load(7) } == .decodingFailed)
+    }
+    try await database.close()
+  }
+}

@@ -1,0 +1,256 @@
+import EngineTestSupport
+import Synchronization
+import Testing
+import VarveTestSupport
+
+@testable import ObjectFixtures
+@testable import Varve
+
+/// Keeps, for each row of "notes", its number alone, and finds the rows by that.
+private struct Numbers: DatabaseExtension {
+  var versionTag = "1"
+  var asks = true
+  var refuses = false
+  var findsRowsByID: Bool { asks }
+  var scope: CollectionScope { .only(["notes"]) }
+  func makeTransaction(_ context: ExtensionContext) -> NumbersTransaction { NumbersTransaction(self, context) }
+}
+
+private final class NumbersTransaction: ExtensionTransaction {
+  typealias Definition = Numbers
+  private let definition: Numbers
+  private let context: ExtensionContext
+  init(_ definition: Numbers, _ context: ExtensionContext) {
+    self.definition = definition
+    self.context = context
+  }
+
+  func didInsert(_ row: Row) throws {
+    if definition.refuses { throw Refusal() }
+    // Told before this one.
+    if definition.asks { #expect(try context.key(of: row.id) == row.key) }
+    try context.put("numbers", BigEndian.bytes(row.id.number), [])
+  }
+  func didRemove(_ key: RowKey, id: RowID) throws {
+    if definition.asks { #expect(try context.key(of: id) == nil) }
+    try context.delete("numbers", BigEndian.bytes(id.number))
+  }
+  func didRemoveAll() throws { try context.deleteRange("numbers", StorageRange()) }
+
+  func key(of id: RowID) throws -> RowKey? { try context.key(of: id) }
+  func row(of id: RowID) throws -> Row? { try context.row(of: id) }
+
+  /// The rows, in the order of their insertion.
+  func rows() throws -> [RowKey] {
+    var rows: [RowKey] = []
+    var cursor = try context.cursor("numbers")
+    while let (key, _) = try cursor.next() {
+      let id = RowID(try #require(BigEndian.number(key, as: UInt64.self)))
+      rows.append(try #require(try context.key(of: id), "number \(id) leads to no row"))
+    }
+    return rows
+  }
+}
+
+private struct Refusal: Error {}
+
+/// The way from the number of a row back to the row, which is kept while an extension asks for it.
+struct RowIDMapTests {
+  private static func familyCount(_ database: Database) throws -> Int {
+    try database.core.backend.families().count { $0.name.hasSuffix(".rows") }
+  }
+
+  /// What the map has, by collection and key.
+  private static func entries(_ database: Database) throws -> [UInt64: [UInt8]] {
+    let family = try #require(try database.core.backend.families().first { $0.name.hasSuffix(".rows") })
+    let page = try database.core.backend.snapshot().page(
+      StorageRange(), in: family, isReverse: false, keysOnly: false, byteLimit: .max, rowLimit: .max)
+    var entries: [UInt64: [UInt8]] = [:]
+    for index in 0..<page.count {
+      entries[try #require(BigEndian.number(page.key(index), as: UInt64.self))] = page.value(index)
+    }
+    return entries
+  }
+
+  /// What it should have: of all collections, whoever asks.
+  private static func expected(_ database: Database, _ names: [String]) throws -> [UInt64: [UInt8]] {
+    try database.read { tx in
+      var entries: [UInt64: [UInt8]] = [:]
+      for name in names {
+        guard let info = tx.database.catalog.collection(name) else { continue }
+        var rows = try tx.rows(in: name)
+        while let row = try rows.next() {
+          entries[row.id.number] = BigEndian.bytes(info.record.id) + row.key.bytes
+        }
+      }
+      return entries
+    }
+  }
+
+  @Test(arguments: StorePlace.allCases)
+  func `nothing is kept until an extension asks, and nothing when the last has gone`(place: StorePlace) throws {
+    let open = try place.open()
+    let database = open.database
+    try open.writing { tx in for number in 0..<10 { try tx.set("note", key: number, in: "notes") } }
+    try database.register(Numbers(asks: false), as: "silent")
+    #expect(try Self.familyCount(database) == 0)
+    let first = try database.register(Numbers(), as: "first")
+    let second = try database.register(Numbers(), as: "second")
+    #expect(try Self.familyCount(database) == 1)
+    #expect(try Self.entries(database).count == 10)
+    #expect(try open.reading { tx in try tx[first].rows() } == open.reading { tx in try tx[second].rows() })
+    #expect(database.registeredExtensions == ["silent", "first", "second"])
+    #expect(database.knownExtensions == ["first", "second", "silent"])
+    try database.unregister("first")
+    #expect(try Self.entries(database).count == 10)
+    #expect(try database.unregister("second") == ["second"])
+    #expect(try Self.familyCount(database) == 0)
+  }
+
+  @Test(arguments: StorePlace.allCases)
+  func `whatever is done to rows, each number leads to its row, and one that is gone to none`(place: StorePlace) throws
+  {
+    let names = ["notes", "others", "deep"]
+    let open = try place.open()
+    let database = open.database
+    let handle = try database.register(Numbers(), as: "numbers")
+    var random = SeededRandom(seed: 5)
+    var gone: Set<RowID> = []
+    for _ in 0..<60 {
+      let undoes = random.oneIn(5)
+      var lost: Set<RowID> = []
+      struct Undo: Error {}
+      do {
+        try open.writing { tx in
+          for _ in 0..<random.below(12) { try Self.change(tx, names, &random, &lost) }
+          do {
+            try open.writing { tx in
+              var undone: Set<RowID> = []
+              for _ in 0..<random.below(6) { try Self.change(tx, names, &random, &undone) }
+              if random.oneIn(2) { throw Undo() }
+              lost.formUnion(undone)
+            }
+          } catch is Undo {}
+          if undoes { throw Undo() }
+        }
+        gone.formUnion(lost)
+      } catch is Undo {}
+      #expect(try Self.entries(database) == Self.expected(database, names))
+      try open.reading { tx throws in
+        for id in gone { #expect(try tx[handle].key(of: id) == nil && tx[handle].row(of: id) == nil) }
+        if let first = try tx[handle].rows().first {
+          let row = try #require(try tx.row(first))
+          #expect(try tx[handle].row(of: row.id)?.key == first && tx.contains(first))
+        }
+      }
+    }
+    #expect(gone.count > 50)
+  }
+
+  /// One operation; `lost` gets the numbers of the rows that it removes.
+  private static func change(
+    _ tx: WriteTransaction, _ names: [String], _ random: inout SeededRandom, _ lost: inout Set<RowID>
+  ) throws {
+    let name = names[random.below(names.count)]
+    let key = random.below(20)
+    switch random.below(20) {
+    case 0:
+      for name in names { lost.formUnion(try ids(tx, name)) }
+      try tx.removeAll()
+    case 1:
+      lost.formUnion(try ids(tx, name))
+      try tx.removeAll(in: name)
+    case 2...6:
+      if let row = try tx.row(key: key, in: name) { lost.insert(row.id) }
+      try tx.remove(key: key, in: name)
+    case 7, 8: try tx.replaceObject("replaced", key: key, in: name)
+    default: try tx.set("note", key: key, in: name)
+    }
+  }
+
+  private static func ids(_ tx: WriteTransaction, _ name: String) throws -> [RowID] {
+    var ids: [RowID] = []
+    var rows = try tx.rows(in: name)
+    while let row = try rows.next() { ids.append(row.id) }
+    return ids
+  }
+
+  @Test func `it outlives the database's being open, and is made anew where it missed something`() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    func with(_ body: (Database) throws -> Void) throws {
+      let database = try Database.open(at: path)
+      try body(database)
+      try database.close()
+    }
+    try with { database in
+      try database.write { tx in for number in 0..<2_500 { try tx.set("note", key: number, in: "notes") } }
+      try database.register(Numbers(), as: "numbers")
+    }
+    // Nothing was missed.
+    try with { database in
+      let handle = try database.register(Numbers(), as: "numbers")
+      #expect(try database.read { tx in try tx[handle].rows() }.count == 2_500)
+    }
+    try with { database in
+      try database.write { tx in
+        try tx.remove(key: 7, in: "notes")
+        try tx.set("note", key: 9_000, in: "notes")
+      }
+    }
+    try with { database in
+      let handle = try database.register(Numbers(), as: "numbers")
+      #expect(try Self.entries(database) == Self.expected(database, ["notes"]))
+      let last = try database.read { tx in try tx[handle].rows() }.last
+      #expect(try last?.key(as: Int.self) == 9_000)
+    }
+    // Read by a program that can't write.
+    var options = DatabaseOptions()
+    options.isReadOnly = true
+    let database = try Database.open(at: path, options: options)
+    let handle = try database.register(Numbers(), as: "numbers")
+    #expect(try database.read { tx in try tx[handle].rows() }.count == 2_500)
+    try database.close()
+  }
+
+  @Test func `a registration that fails leaves no map behind`() throws {
+    let database = try Database.inMemory()
+    try database.write { tx in try tx.set("note", key: 1, in: "notes") }
+    #expect(throws: Refusal.self) { try database.register(Numbers(refuses: true), as: "numbers") }
+    #expect(try Self.familyCount(database) == 0)
+    try database.register(Numbers(asks: false), as: "numbers")
+    #expect(errorCode { try database.register(Numbers(), as: "numbers") } == .alreadyDefined)
+    #expect(try Self.familyCount(database) == 0)
+  }
+
+  @Test func `who has not said that it asks gets an error, and the database's own names are refused`() throws {
+    let database = try Database.inMemory()
+    let handle = try database.register(Numbers(asks: false), as: "numbers")
+    #expect(
+      errorCode { _ = try database.read { tx in try tx[handle].key(of: RowID(1)) } } == .invalidArgument)
+    #expect(errorCode { try database.register(Hooks(), as: "varve.mine") } == .invalidArgument)
+    try database.register(Numbers(), as: "asking")
+    try database.write { tx in try tx.set("note", key: 1, in: "notes") }
+    #expect(errorCode { try database.unregister(RowIDMap.name) } == .unknownExtension)
+    #expect(errorCode { _ = try database.write { _ in try database.unregister("asking") } } == .invalidArgument)
+    #expect(try Self.familyCount(database) == 1)
+  }
+
+  @Test func `extensions that ask come and go beside each other and writers`() throws {
+    let database = try Database.inMemory()
+    try database.write { tx in for number in 0..<300 { try tx.set("note", key: number, in: "notes") } }
+    Threads.run(4) { thread in
+      for round in 0..<6 {
+        let name = "numbers \(thread)"
+        let handle = try database.register(Numbers(), as: name)
+        try database.write { tx in
+          try tx.set("note", key: 1_000 + thread * 100 + round, in: "notes")
+          #expect(try tx[handle].rows().count == tx.count(in: "notes"))
+        }
+        if round < 5 || thread > 0 { try database.unregister(name) }
+      }
+    }
+    #expect(database.registeredExtensions == ["numbers 0"])
+    #expect(try Self.entries(database) == Self.expected(database, ["notes"]))
+  }
+}
