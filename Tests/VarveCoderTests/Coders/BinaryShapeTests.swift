@@ -12,7 +12,8 @@ struct BinaryShapeTests {
     // All subsets that begin with a.
     for _ in 0..<3 {
       for subset in 0..<32 {
-        let others: [LooseFields.Key] = (0..<5).filter { subset >> $0 & 1 == 1 }.map { LooseFields.Key.allCases[$0 + 1] }
+        let chosen = (0..<5).filter { subset >> $0 & 1 == 1 }
+        let others: [LooseFields.Key] = chosen.map { LooseFields.Key.allCases[$0 + 1] }
         let order = [.a] + others
         let copy = try coder.copy(LooseFields(order))
         #expect(copy.fields == LooseFields(order).fields)
@@ -56,7 +57,9 @@ struct BinaryShapeTests {
     let shapes = MemoryShapes()
     let coder = ValueCoder(.binary, shapes)
     for _ in 0..<5 {
-      for order in [[LooseFields.Key.a, .b, .c], [.a, .c, .b]] { #expect(try coder.copy(LooseFields(order)).order == order) }
+      for order in [[LooseFields.Key.a, .b, .c], [.a, .c, .b]] {
+        #expect(try coder.copy(LooseFields(order)).order == order)
+      }
     }
     #expect(try shapes.texts == ["{a, b, c}", "{a, c, b}"])
   }

@@ -2,6 +2,7 @@ import EngineTestSupport
 import Foundation
 import Testing
 
+@testable import ObjectFixtures
 @testable import Varve
 
 /// Random values, by random doors: what comes back is what JSON gives back, and what their own type expects.
