@@ -206,17 +206,26 @@ let package = Package(
     ),
     .testTarget(
       name: "StyleTests",
+      exclude: ["PlainWords.txt"],
       swiftSettings: plainTestSettings
     ),
   ]
 )
 
-// A run that needs a few of the suites says whose, and does not wait for the rest to be compiled.
+// A run that needs a few of the suites says whose, and compiles these, what they depend on, and nothing else.
 if let chosen = Context.environment["VARVE_TEST_TARGETS"] {
-  var names = Set(chosen.split(separator: " ").map(String.init))
-  // With the fixtures that they depend on.
-  for target in package.targets where names.contains(target.name) {
-    for case .byNameItem(let name, _) in target.dependencies { names.insert(name) }
+  var names: Set<String> = []
+  func add(_ name: String) {
+    guard let target = package.targets.first(where: { $0.name == name }), names.insert(name).inserted else { return }
+    for case .byNameItem(let dependency, _) in target.dependencies { add(dependency) }
   }
-  package.targets.removeAll { $0.type == .test && !names.contains($0.name) }
+  for name in chosen.split(separator: " ") { add(String(name)) }
+  package.targets.removeAll { !names.contains($0.name) }
+  package.products.removeAll { product in
+    switch product {
+    case let library as Product.Library: !names.isSuperset(of: library.targets)
+    case let executable as Product.Executable: !names.isSuperset(of: executable.targets)
+    default: false
+    }
+  }
 }

@@ -24,10 +24,10 @@
 #include <sys/param.h>
 #endif
 
-int32_t cvarve_open(const char *path, int32_t flags, uint32_t mode) {
+int32_t cvarve_open_at(int32_t directory, const char *path, int32_t flags, uint32_t mode) {
   int descriptor;
   do {
-    descriptor = open(path, flags | O_CLOEXEC, (mode_t)mode);
+    descriptor = openat(directory, path, flags | O_CLOEXEC, (mode_t)mode);
   } while (descriptor < 0 && errno == EINTR);
   return descriptor < 0 ? -errno : descriptor;
 }
@@ -71,13 +71,13 @@ void cvarve_start_writeback(int32_t descriptor, int64_t offset, int64_t length) 
 #endif
 }
 
-int32_t cvarve_file_system_type(const char *path, uint64_t *type) {
+int32_t cvarve_file_system_type(int32_t descriptor, uint64_t *type) {
 #if defined(__linux__)
   struct statfs information;
-  if (statfs(path, &information) != 0) return -errno;
+  if (fstatfs(descriptor, &information) != 0) return -errno;
   *type = (uint64_t)(uint32_t)information.f_type;
 #else
-  (void)path;
+  (void)descriptor;
   *type = 0;
 #endif
   return 0;
@@ -99,26 +99,21 @@ struct xfs_geometry {
 #define XFS_GEOMETRY_REFLINK (1u << 20)
 #endif
 
-int32_t cvarve_xfs_shares_blocks(const char *path) {
+int32_t cvarve_xfs_shares_blocks(int32_t descriptor) {
 #if defined(__linux__)
-  int32_t descriptor = cvarve_open(path, O_RDONLY, 0);
-  if (descriptor < 0) return descriptor;
   struct xfs_geometry geometry;
   memset(&geometry, 0, sizeof geometry);
-  int result = ioctl(descriptor, XFS_REPORT_GEOMETRY, &geometry);
-  int error = errno;
-  close(descriptor);
-  if (result != 0) return -error;
+  if (ioctl(descriptor, XFS_REPORT_GEOMETRY, &geometry) != 0) return -errno;
   return (geometry.flags & XFS_GEOMETRY_REFLINK) != 0;
 #else
-  (void)path;
+  (void)descriptor;
   return -ENOTSUP;
 #endif
 }
 
-int32_t cvarve_free_space(const char *path, uint64_t *bytes) {
+int32_t cvarve_free_space(int32_t descriptor, uint64_t *bytes) {
   struct statvfs information;
-  if (statvfs(path, &information) != 0) return -errno;
+  if (fstatvfs(descriptor, &information) != 0) return -errno;
   *bytes = (uint64_t)information.f_bavail * (uint64_t)information.f_frsize;
   return 0;
 }
@@ -149,6 +144,18 @@ void cvarve_advise_huge_pages(void *address, size_t length) {
   madvise(address, length, MADV_HUGEPAGE);
 #else
   (void)address, (void)length;
+#endif
+}
+
+int32_t cvarve_populate_for_reading(void *address, size_t length) {
+#if defined(__linux__)
+#if !defined(MADV_POPULATE_READ)
+#define MADV_POPULATE_READ 22
+#endif
+  return madvise(address, length, MADV_POPULATE_READ) == 0 ? 0 : -errno;
+#else
+  (void)address, (void)length;
+  return 0;
 #endif
 }
 

@@ -1,7 +1,7 @@
-/// Why the engine could not do what it was asked.
+/// An error of the engine: a code, a message, and the file and offset if they are known.
 ///
-/// A programmer's mistake (use after close, a family of another engine) is no error but a stop with
-/// a message that says what to do. Bad bytes, a full disk and a broken one are errors, always.
+/// A programmer's mistake (a family of another engine, a use after close of what throws nothing) is not an error: the
+/// process stops with a message that says what to do. Bad bytes, a full disk and a broken one are errors, always.
 public struct EngineError: Error, Sendable, CustomStringConvertible {
   /// The class of an error: what a program decides by.
   public struct Code: Hashable, Sendable, CustomStringConvertible {
@@ -9,12 +9,12 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
       case corruption, unsupportedFormat, notFound, alreadyExists, notADatabase, locked, invalidArgument
       case limitExceeded, readOnly, noSpace, inputOutput, familyDropped, unknownFamily, outcomeUnknown
       case permissionDenied, canceled, mergeFailed, conflict, tooManyOpenFiles, rewound
-      case wouldReadFile
+      case wouldReadFile, closed, noMemory
     }
     private let name: Name
     private init(_ name: Name) { self.name = name }
 
-    /// Bytes on disk are not what was written there.
+    /// Bytes on disk differ from what was written.
     public static let corruption = Code(.corruption)
     /// The database was written by a format, or needs a feature, that this version does not know.
     public static let unsupportedFormat = Code(.unsupportedFormat)
@@ -28,14 +28,14 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     public static let locked = Code(.locked)
     /// A parameter or option has no meaning.
     public static let invalidArgument = Code(.invalidArgument)
-    /// A key, value or batch is larger than the engine takes. Nothing was written.
+    /// A key, value or batch exceeds a limit. Nothing was written.
     public static let limitExceeded = Code(.limitExceeded)
     /// The engine was opened read-only, or became so after an error that `cause` names.
     public static let readOnly = Code(.readOnly)
-    /// The disk is full. Nothing of the batch was written; later writes succeed once there is space.
+    /// The disk is full. The batch changed nothing; writes succeed again when space is available.
     public static let noSpace = Code(.noSpace)
-    /// The process, or the system, has no file descriptor left. Nothing of the batch was written; later
-    /// writes succeed once there is one.
+    /// The process or the system has no free file descriptor. The batch changed nothing; writes succeed again when a
+    /// descriptor is available.
     public static let tooManyOpenFiles = Code(.tooManyOpenFiles)
     /// The operating system reported an input or output error.
     public static let inputOutput = Code(.inputOutput)
@@ -43,7 +43,7 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     public static let familyDropped = Code(.familyDropped)
     /// No column family has this name.
     public static let unknownFamily = Code(.unknownFamily)
-    /// The commit is visible, but whether it survives a loss of power is not known: its sync failed.
+    /// The commit is visible, but its sync failed. It is not known whether it survives a loss of power.
     public static let outcomeUnknown = Code(.outcomeUnknown)
     /// The operating system does not allow it.
     public static let permissionDenied = Code(.permissionDenied)
@@ -52,12 +52,19 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
 
     /// A key's merge operands can't be folded: the operator refused them, or isn't known.
     public static let mergeFailed = Code(.mergeFailed)
-    /// What a transaction read was changed since by somebody else. Begin it anew.
+    /// Another commit changed what the transaction has read. Run the transaction again.
     public static let conflict = Code(.conflict)
-    /// The database that is followed lost commits that were read here, by a loss of power: follow it anew.
+    /// The followed database lost commits that this follower has read, in a loss of power. Close the follower and follow
+    /// the database again.
     public static let rewound = Code(.rewound)
     /// Memory has not all that the read needs. Only inside of `Engine.withoutFileReads`.
     public static let wouldReadFile = Code(.wouldReadFile)
+
+    /// The engine was closed, or this process is a child made by `fork` of the one that opened it.
+    public static let closed = Code(.closed)
+    /// The system has no memory, no address space or no thread for what the call needs. Nothing was written; a smaller batch,
+    /// or the same one later, may succeed.
+    public static let noMemory = Code(.noMemory)
 
     /// The name of the code, as in the source.
     public var description: String { name.rawValue }

@@ -9,6 +9,7 @@ final class CountingFileSystem: FileSystem {
     var highest = 0
     var opened = 0
     var read = 0
+    var onRead: (@Sendable () -> Void)?
   }
 
   private let memory = MemoryFileSystem()
@@ -36,7 +37,16 @@ final class CountingFileSystem: FileSystem {
     return CountedFile(file, self)
   }
   fileprivate func didClose() { counts.withLock { $0.open -= 1 } }
-  fileprivate func didRead() { counts.withLock { $0.read += 1 } }
+  fileprivate func didRead() {
+    let onRead = counts.withLock { counts in
+      counts.read += 1
+      return counts.onRead
+    }
+    onRead?()
+  }
+
+  /// Has `body` called before each read of a table's file, on the reading thread.
+  func onRead(_ body: (@Sendable () -> Void)?) { counts.withLock { $0.onRead = body } }
 
   func lock(_ path: String) throws(EngineError) -> any FileLock { try memory.lock(path) }
   func rename(_ path: String, to newPath: String) throws(EngineError) { try memory.rename(path, to: newPath) }

@@ -16,6 +16,7 @@ final class LogHarness {
   /// Begins a log in a directory that may hold one already; recovers it first.
   init(
     on fileSystem: any FileSystem, seed: UInt64 = 1, mapping: Bool = true, segmentSize: Int = 16 << 10,
+    segmentSizeMaximum: Int? = nil,
     recovered: Recovered? = nil, firstSequence: UInt64? = nil
   ) throws {
     self.fileSystem = fileSystem
@@ -33,7 +34,7 @@ final class LogHarness {
     let numbers = Atomic64(names.compactMap { FileName($0)?.number?.value }.max() ?? 0)
     var options = LogWriter.Options()
     options.initialSegmentSize = segmentSize
-    options.maximumSegmentSize = segmentSize * 4
+    options.maximumSegmentSize = segmentSizeMaximum ?? segmentSize * 4
     options.usesMapping = mapping
     var pool = SegmentPool(directory: Self.directory, fileSystem: fileSystem, usesMapping: mapping)
     for case .pooledLog(let number) in names.compactMap({ FileName($0) }) {
@@ -60,8 +61,8 @@ final class LogHarness {
     var value = [UInt8](repeating: UInt8(truncatingIfNeeded: nextSequence), count: max(valueSize, 8))
     for byte in 0..<8 { value[byte] = UInt8(truncatingIfNeeded: nextSequence >> UInt64(byte * 8)) }
     try batch.put(Array("key".utf8), value)
-    try writer.makeRoom(payloadSize: batch.byteCount)
-    let position = try writer.append(sequence: SequenceNumber(nextSequence), payload: batch.payload.view)
+    try writer.makeRoom(payloadSize: batch.byteCount, .beforeOpen)
+    let position = try writer.append(sequence: SequenceNumber(nextSequence), payload: batch.payload.view, .beforeOpen)
     appended.append((nextSequence, position))
     nextSequence += 1
     return position
@@ -70,7 +71,7 @@ final class LogHarness {
   func sync() throws { try writer.sync(through: writer.appendedPosition, visible: { .zero }) }
 
   func close() throws {
-    try writer.close(nextSequence: SequenceNumber(nextSequence))
+    try writer.close(nextSequence: SequenceNumber(nextSequence), .beforeOpen)
   }
 
   /// What recovery found.

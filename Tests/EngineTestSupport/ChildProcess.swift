@@ -21,9 +21,9 @@ public final class ChildProcess {
     public let description: String
   }
 
-  /// Starts a program with an empty environment, but for what a sanitizer's run hands down. One that was built
+  /// Starts a program with an empty environment, but for `environment` and what a sanitizer's run hands down. One that was built
   /// beside the running tests is at `built`.
-  public init(_ program: String, _ arguments: [String]) throws {
+  public init(_ program: String, _ arguments: [String], environment added: [String] = []) throws {
     var ends: [CInt] = [0, 0]
     guard unsafe pipe(&ends) == 0 else { throw Failure(description: "no pipe: error \(errno)") }
     // Another child that is started now must not keep this pipe open.
@@ -38,6 +38,7 @@ public final class ChildProcess {
     var environment = unsafe Self.handedDown.map { name in
       unsafe getenv(name).flatMap { unsafe strdup("\(name)=\(String(cString: $0))") }
     }
+    unsafe environment += added.map { unsafe strdup($0) }
     unsafe environment = environment.filter { unsafe $0 != nil } + [nil]
     defer { unsafe environment.forEach { unsafe free($0) } }
     var identifier: pid_t = 0

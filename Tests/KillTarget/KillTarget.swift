@@ -19,6 +19,14 @@ struct KillTarget {
 
   static func main() throws {
     let arguments = CommandLine.arguments
+    if arguments.count == 4, arguments[1] == "scenario", let scenario = Scenario(rawValue: arguments[2]) {
+      do { try scenario.run(arguments[3]) } catch {
+        var message = Array("\(scenario): \(error)\n".utf8)
+        _ = unsafe write(STDERR_FILENO, &message, message.count)
+        exit(1)
+      }
+      exit(0)
+    }
     guard arguments.count == 3, let first = UInt64(arguments[2]) else {
       print("usage: varve-kill-target <directory> <first number>")
       exit(2)

@@ -12,6 +12,8 @@ import VarveEngine
 ///
 ///     varve-memory-target load <directory> <budget in bytes> <entries>
 ///     varve-memory-target mixed <directory> <budget in bytes> <seconds>
+///     varve-memory-target readers <directory> <budget in bytes> <threads> <bytes> <kind>
+///     varve-memory-target replay <directory> <budget in bytes> <bytes>
 ///     varve-memory-target families <count>
 ///     varve-memory-target lives <directory> <count>
 ///
@@ -19,6 +21,10 @@ import VarveEngine
 /// what the engine counted at most of its budget, how many entries were found and how many scanned. `mixed`: the
 /// highest resident size, what the engine counted at most, how many operations there were and how many answers
 /// were wrong.
+/// `readers`: the highest resident size, what the engine counted at most, how many reads there were, how many answers
+/// were wrong, and after how many milliseconds all obsolete files were gone.
+/// `replay`: the highest resident size while a log of so many bytes is replayed, what the engine counts afterwards, and
+/// how many entries were found.
 /// `families`: the resident size with an open engine, then with all families, then with an entry in each,
 /// then what the engine counts in each of the three states. `lives`: microseconds of making families by one call, of an entry
 /// in each, of a flush, of a close, of opening, and of a close of what was not flushed and of its opening;
@@ -40,6 +46,19 @@ struct MemoryTarget {
       if unsafe getenv("VARVE_MEMORY_EXPLAIN") != nil {
         standardError(load.summary + "resident: \(status("VmRSS:"))\n")
       }
+    } else if arguments.count == 7, arguments[1] == "readers", let budget = Int(arguments[3]),
+      let threads = Int(arguments[4]), let bytes = Int(arguments[5]), let kind = ReaderLoad.Kind(rawValue: arguments[6])
+    {
+      let load = try ReaderLoad(arguments[2], budget: budget, kind: kind)
+      let milliseconds = try load.run(threadCount: threads, bytes: bytes)
+      report([
+        status("VmHWM:"), UInt64(load.usedMaximum), UInt64(load.readCount), UInt64(load.wrongCount),
+        UInt64(milliseconds),
+      ])
+    } else if arguments.count == 5, arguments[1] == "replay", let budget = Int(arguments[3]),
+      let bytes = Int(arguments[4])
+    {
+      try replay(arguments[2], budget: budget, bytes: bytes)
     } else if arguments.count == 4, arguments[1] == "lives", let count = Int(arguments[3]) {
       try liveThrough(arguments[2], count)
     } else {
@@ -99,6 +118,38 @@ struct MemoryTarget {
       bytes[index] = UInt8(truncatingIfNeeded: state >> 56)
     }
     return bytes
+  }
+
+  // MARK: - Replay
+
+  /// Fills a log by an engine with room for all of it, lets that go without a close, and opens with a small budget.
+  private static func replay(_ path: String, budget: Int, bytes: Int) throws {
+    let count = UInt64(bytes / 420)
+    do {
+      var options = EngineOptions()
+      options.memtableSize = 2 * bytes
+      // Replay reads a segment at a time.
+      options.logSegmentSize = 2 << 20
+      let engine = try Engine.open(at: path, options: options)
+      for number in 0..<count { try engine.put(key(number), value(number)) }
+    }
+    resetPeak()
+    var options = EngineOptions()
+    options.memoryBudget = budget
+    let engine = try Engine.open(at: path, options: options)
+    let used = engine.statistics.memory.used
+    let peak = status("VmHWM:")
+    var found: UInt64 = 0
+    for number in 0..<count where try engine.get(key(number)) == value(number) { found += 1 }
+    report([peak, UInt64(used), found, count])
+    try engine.close()
+  }
+
+  /// Forgets the highest resident size so far.
+  private static func resetPeak() {
+    guard let file = unsafe fopen("/proc/self/clear_refs", "w") else { return }
+    unsafe fputs("5", file)
+    unsafe fclose(file)
   }
 
   // MARK: - Families

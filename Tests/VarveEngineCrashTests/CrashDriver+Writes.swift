@@ -32,7 +32,7 @@ extension CrashDriver {
     // A store to the log has nobody to report to: without power nothing is acknowledged.
     if disk.hasCrashed { throw CrashFailure("the power went during the commit") }
     present.insert(batch.number)
-    if case .powerEvery(let nanoseconds) = durability { timed = (batch.number, clock.now() + nanoseconds) }
+    if case .powerEvery(let nanoseconds) = durability { timed.append((batch.number, clock.now() + nanoseconds)) }
     shared.update { promise in
       if batch.isLogged { promise.process = batch.number }
       if durability == .power { promise.power = batch.number }

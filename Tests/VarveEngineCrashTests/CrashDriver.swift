@@ -8,7 +8,8 @@ import Synchronization
 /// One thread does everything: background jobs run only where the driver steps them.
 final class CrashDriver {
   static let path = "/db"
-  static let powerEvery: UInt64 = 3_000_000
+  /// What `.powerEvery` is drawn from: shorter and longer than what time passes at once, and one that is not reached.
+  private static let powerEvery: [UInt64] = [1_000_000, 3_000_000, 30_000_000, 60_000_000_000]
 
   let disk: CrashFileSystem
   let clock: ManualClock
@@ -27,8 +28,8 @@ final class CrashDriver {
   }
   /// The batches that are there, as far as this driver knows.
   var present: Set<Int> = []
-  /// A `.powerEvery` batch, and when the timer must have synced it.
-  var timed: (number: Int, due: UInt64)?
+  /// The `.powerEvery` batches that no sync is known to have covered, and when a timer must have synced each.
+  var timed: [(number: Int, due: UInt64)] = []
   /// One batch in so many writes to the third family, too.
   var extraOneIn = 3
   /// How many commits were told that their sync failed.
@@ -220,22 +221,33 @@ final class CrashDriver {
   func runBackground() {
     executor.runAll()
     // Every timer that was due has run.
-    guard let timed, timed.due <= clock.now() else { return }
-    self.timed = nil
-    shared.update { $0.power = max($0.power, timed.number) }
+    let now = clock.now()
+    guard let last = timed.filter({ $0.due <= now }).map(\.number).max() else { return }
+    timed.removeAll { $0.number <= last }
+    shared.update { $0.power = max($0.power, last) }
   }
 
   func passTime() { clock.advance(UInt64(1 + random.below(12)) * 1_000_000) }
 
   func reopen() throws {
     try close()
-    timed = nil
+    timed = []
     try open()
     try check()
   }
 
   func drawDurability() -> Durability {
-    [.process, .process, .power, .powerEvery(nanoseconds: Self.powerEvery), .none][random.below(5)]
+    switch random.below(5) {
+    case 0, 1: .process
+    case 2: .power
+    case 3: drawPowerEvery()
+    default: .none
+    }
+  }
+
+  /// Some time in which a loss of power may take the batch.
+  func drawPowerEvery() -> Durability {
+    .powerEvery(nanoseconds: Self.powerEvery[random.below(Self.powerEvery.count)])
   }
 
   /// Mostly as drawn.

@@ -88,7 +88,7 @@ struct CrashScript {
     switch kind {
     case .process: try driver.write(.process)
     case .power: try driver.write(.power)
-    case .powerEvery: try driver.write(.powerEvery(nanoseconds: CrashDriver.powerEvery))
+    case .powerEvery: try driver.write(driver.drawPowerEvery())
     case .unlogged: try driver.write(.none)
     case .large: try driver.write(.process, .large)
     case .sync: try driver.sync()

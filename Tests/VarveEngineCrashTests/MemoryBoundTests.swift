@@ -7,7 +7,9 @@
     private static let mebibyte: UInt64 = 1 << 20
 
     private func numbers(_ arguments: [String]) throws -> [UInt64] {
-      let child = try ChildProcess(ChildProcess.built("varve-memory-target"), arguments)
+      // The heap of a process with many threads is otherwise as many heaps.
+      let child = try ChildProcess(
+        ChildProcess.built("varve-memory-target"), arguments, environment: ["MALLOC_ARENA_MAX=4"])
       var result: [UInt64] = []
       while let number = child.nextNumber() { result.append(number) }
       return result
@@ -40,6 +42,41 @@
       #expect(numbers[0] <= bound, "\(numbers[0]) bytes resident, \(bound) allowed")
       #expect(numbers[3] == 0, "\(numbers[3]) wrong answers")
       #expect(numbers[2] > 10_000, "\(numbers[2]) operations")
+    }
+
+    /// 192 MiB beside each; 4 GiB where the suites are twenty times as long.
+    @Test(arguments: [
+      ("get", 1), ("get", 64), ("multiGet", 128), ("withValue", 16), ("withValue", 128), ("cursor", 64),
+    ])
+    func `beside threads that read without a pause memory stays within its bounds`(kind: String, threads: Int) throws {
+      let directory = try TemporaryDirectory()
+      let limit = 48 * Self.mebibyte
+      let written = (TestScale.value >= 20 ? 4_096 : 192) * Self.mebibyte
+      let numbers = try numbers(["readers", directory.path + "/db", "\(limit)", "\(threads)", "\(written)", kind])
+      try #require(numbers.count == 5, "the process died")
+      let counted = limit + limit / 10
+      let bound = counted + 32 * Self.mebibyte + UInt64(threads) * 512 << 10
+      print(
+        "\(threads) threads of \(kind): \(numbers[0] >> 20) MiB resident at most, \(bound >> 20) allowed, "
+          + "\(numbers[1] >> 20) counted, \(counted >> 20) allowed, \(numbers[2]) reads, files gone after \(numbers[4]) ms"
+      )
+      #expect(numbers[1] > limit / 4 && numbers[1] <= counted, "\(numbers[1]) bytes counted, \(counted) allowed")
+      #expect(numbers[0] <= bound, "\(numbers[0]) bytes resident, \(bound) allowed")
+      #expect(numbers[2] > UInt64(threads), "\(numbers[2]) reads")
+      #expect(numbers[3] == 0, "\(numbers[3]) wrong answers")
+      #expect(numbers[4] < 5_000, "obsolete files were there after \(numbers[4]) ms")
+    }
+
+    @Test func `a log of six times the budget is replayed within it`() throws {
+      let directory = try TemporaryDirectory()
+      let limit = 16 * Self.mebibyte
+      let numbers = try numbers(["replay", directory.path + "/db", "\(limit)", "\(6 * limit)"])
+      try #require(numbers.count == 4, "the process died")
+      let bound = limit + limit / 10 + 32 * Self.mebibyte
+      print("replay: \(numbers[0] >> 20) MiB resident at most, \(numbers[1] >> 20) counted, \(limit >> 20) MiB budget")
+      #expect(numbers[0] <= bound, "\(numbers[0]) bytes resident, \(bound) allowed")
+      #expect(numbers[1] <= limit + limit / 10, "\(numbers[1]) bytes counted of \(limit)")
+      #expect(numbers[2] == numbers[3], "\(numbers[2]) entries of \(numbers[3])")
     }
 
     @Test func `ten thousand families cost two KiB each, and eight with a record, all of it counted`() throws {

@@ -94,6 +94,7 @@ enum WriterSettings {
     var options = EngineOptions()
     options.memtableSize = 4 << 20
     options.cacheSize = 64 << 20
+    options.raisesDescriptorLimit = true
     return options
   }
 }

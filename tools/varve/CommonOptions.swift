@@ -11,6 +11,7 @@ struct DatabaseArgument: ParsableArguments {
   func reading<Result>(_ body: (Engine) throws -> Result) throws -> Result {
     var options = EngineOptions()
     options.readOnly = true
+    options.raisesDescriptorLimit = true
     return try open(options, body)
   }
 
@@ -18,6 +19,7 @@ struct DatabaseArgument: ParsableArguments {
   func writing<Result>(create: Bool = false, _ body: (Engine) throws -> Result) throws -> Result {
     var options = EngineOptions()
     options.createIfMissing = create
+    options.raisesDescriptorLimit = true
     return try open(options, body)
   }
 

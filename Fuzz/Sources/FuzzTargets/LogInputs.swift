@@ -56,7 +56,9 @@ enum LogInputs {
     var builder = LogEntriesBuilder(capacity: 64)
     var next = sequence
     for _ in 0..<count {
-      FuzzCorpus.key(&random).withByteView { builder.append(SequenceNumber(next), .put, 1, $0, $0) }
+      FuzzCorpus.key(&random).withByteView {
+        builder.append(SequenceNumber(next), .put, FamilyID(UInt32(1)), $0, $0)
+      }
       next += UInt64(1 + random.below(300))
     }
     return (.entries, builder.payload.bytes, next)

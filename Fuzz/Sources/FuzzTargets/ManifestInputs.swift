@@ -107,7 +107,7 @@ enum ManifestInputs {
     var edit = VersionEdit()
     number += 1
     edit.addTable(table(number, "b", "y", &random), family: .default, level: 0)
-    if let moved = last.addedTables.last(where: { $0.family == 0 && $0.level == 0 }), random.oneIn(2) {
+    if let moved = last.addedTables.last(where: { $0.family == .default && $0.level == 0 }), random.oneIn(2) {
       edit.deleteTable(moved.table.number, family: .default, level: 0)
     }
     edit.setFlushed(SequenceNumber(number * 100 + 50), family: .default)

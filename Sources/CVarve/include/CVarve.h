@@ -36,8 +36,8 @@ void cvarve_futex_wake(const uint32_t *word, int32_t count, bool shared);
 
 // --- Files and threads (system.c) ---------------------------------------------------------------
 
-/// `open` with a mode. Returns the descriptor, or -errno.
-int32_t cvarve_open(const char *path, int32_t flags, uint32_t mode);
+/// `openat` with a mode. Returns the descriptor, or -errno.
+int32_t cvarve_open_at(int32_t directory, const char *path, int32_t flags, uint32_t mode);
 
 /// Makes the data of a file survive power loss: fdatasync, or F_FULLFSYNC on Darwin.
 /// Returns 0 or -errno.
@@ -53,16 +53,16 @@ void cvarve_drop_cached_pages(int32_t descriptor, int64_t offset, int64_t length
 /// Starts the write-back of a range without waiting for it, where the system can.
 void cvarve_start_writeback(int32_t descriptor, int64_t offset, int64_t length);
 
-/// The `f_type` of the file system that holds `path`, 0 where the system has no such number.
+/// The `f_type` of the file system that holds an open file, 0 where the system has no such number.
 /// Returns 0 or -errno.
-int32_t cvarve_file_system_type(const char *path, uint64_t *type);
+int32_t cvarve_file_system_type(int32_t descriptor, uint64_t *type);
 
-/// Whether the XFS file system that holds `path` can share blocks between files (reflinks), in which
+/// Whether the XFS file system that holds an open file can share blocks between files (reflinks), in which
 /// case a store may have to allocate. Returns 0 (cannot), 1 (can), or -errno where nothing can be shown.
-int32_t cvarve_xfs_shares_blocks(const char *path);
+int32_t cvarve_xfs_shares_blocks(int32_t descriptor);
 
 /// The bytes that an unprivileged process can still allocate on the file system of `path`.
-int32_t cvarve_free_space(const char *path, uint64_t *bytes);
+int32_t cvarve_free_space(int32_t descriptor, uint64_t *bytes);
 
 /// Names the calling thread, cut to 15 bytes on Linux.
 void cvarve_name_thread(const char *name);
@@ -72,6 +72,8 @@ void cvarve_lower_thread_priority(int32_t steps);
 
 /// `MADV_HUGEPAGE`, `MADV_POPULATE_WRITE`, `MADV_DONTNEED`: hints, so a failure is no error.
 void cvarve_advise_huge_pages(void *address, size_t length);
+/// Makes pages present, read from their file where they are not in memory. Returns 0 or -errno.
+int32_t cvarve_populate_for_reading(void *address, size_t length);
 /// Makes pages present and writable before they are touched. Returns 0 or -errno.
 int32_t cvarve_populate_for_writing(void *address, size_t length);
 
@@ -101,6 +103,25 @@ bool cvarve_barrier_threads(void);
 /// Keeps the compiler, and nothing else, from moving loads and stores over this place: the other half of
 /// `cvarve_barrier_threads`, which costs no instruction.
 static inline void cvarve_compiler_fence(void) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
+
+// --- Forks (forks.c) ----------------------------------------------------------------------------
+
+/// See `cvarve_fork_count`.
+extern uint32_t cvarve_fork_counter;
+
+/// From now on `cvarve_fork_count` counts. Repeated calls do nothing.
+void cvarve_watch_forks(void);
+
+/// How many forks lie between the process that called `cvarve_watch_forks` first and this one: what was made at
+/// another count was made by an ancestor.
+static inline uint32_t cvarve_fork_count(void) { return __atomic_load_n(&cvarve_fork_counter, __ATOMIC_RELAXED); }
+
+/// Has a child that is forked close a descriptor, so that it does not keep a lock of the parent's open file. At most
+/// 256 at a time; more are not closed.
+void cvarve_close_in_children(int32_t descriptor);
+
+/// Ends that. To be called before the descriptor is closed.
+void cvarve_keep_in_children(int32_t descriptor);
 
 // --- Heap (heap.c) ------------------------------------------------------------------------------
 

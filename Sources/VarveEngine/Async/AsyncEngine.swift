@@ -1,24 +1,23 @@
-/// The engine for tasks: the same calls, awaited, on threads of the engine's own.
+/// Asynchronous forms of the engine's calls, which run on threads of the engine.
 ///
 /// ```swift
 /// let value = try await engine.async.get(Array("key".utf8))
 /// try await engine.async.put(Array("key".utf8), Array("value".utf8), durability: .power)
 /// ```
 ///
-/// A call of `Engine` may wait for a disk, and a task that waits so keeps one of the few threads of Swift's
-/// concurrency from everybody else. Here the task is suspended meanwhile. At most 16 threads do these calls
-/// for an engine; more wait in order.
+/// A call of `Engine` may wait for a disk, and a task that waits blocks one of the few threads of Swift's
+/// cooperative pool. A call of this type suspends the task instead. At most 16 threads run these calls for an
+/// engine; further calls wait in order.
 ///
 /// # Why they are not overloads of the same names
-/// In an asynchronous function Swift takes the asynchronous one of two overloads, always. But a lookup in
-/// the cache takes less than a microsecond, and the way to another thread and back about ten: whoever knows that a
-/// call won't block must be able to make it where they are. So the choice is spelled out.
-/// `CommitTicket.wait` is the one exception: what it waits for is a disk.
+/// In an asynchronous function Swift always prefers the asynchronous one of two overloads. But a lookup in
+/// the cache takes less than a microsecond, and a change of threads and back about ten. A caller that knows that a
+/// call does not block must be able to call it directly, so the choice is explicit. `CommitTicket.wait` is the
+/// exception, because it always waits for a disk.
 ///
 /// # Cancellation
-/// A call that waits for a thread when its task is cancelled throws `.canceled` and is not made. One that
-/// has begun goes on to its end, and returns what it would have returned. The same holds when the engine
-/// is closed.
+/// If the task is canceled while the call waits for a thread, the call throws `.canceled` and does nothing. A call
+/// that has started runs to its end and returns its result. Closing the engine has the same effect.
 ///
 /// Safe from any thread and any actor.
 public struct AsyncEngine: Sendable {
@@ -32,15 +31,15 @@ public struct AsyncEngine: Sendable {
 
   // MARK: - Reads
 
-  /// The value of a key, copied; nil where there is none. See `Engine.get`.
+  /// Returns a copy of the value of a key, or nil if the key has no value. See `Engine.get`.
   public func get(
     _ key: [UInt8], in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil
   ) async throws(EngineError) -> [UInt8]? {
     try await run { (engine) throws(EngineError) in try engine.get(key, in: family, snapshot: snapshot) }
   }
 
-  /// What `body` makes of the value of a key, without copying it; nil where there is none. `body` runs on a
-  /// thread of the engine's. See `Engine.withValue`.
+  /// Calls `body` with the value of a key, without copying the value, and returns its result; nil if the key has no
+  /// value. `body` runs on a thread of the engine. See `Engine.withValue`.
   public func withValue<Value: Sendable>(
     forKey key: [UInt8], in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil,
     _ body: @escaping @Sendable (RawSpan) -> Value
@@ -66,7 +65,7 @@ public struct AsyncEngine: Sendable {
     try await run { (engine) throws(EngineError) in try engine.contains(key, in: family, snapshot: snapshot) }
   }
 
-  /// The values of several keys, all at the same instant, in the order of the keys.
+  /// Returns the values of several keys, all from one snapshot, in the order of the keys.
   public func multiGet(
     _ keys: [[UInt8]], in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil
   ) async throws(EngineError) -> [[UInt8]?] {
@@ -227,8 +226,8 @@ public struct AsyncEngine: Sendable {
     try await run { (engine) throws(EngineError) in try engine.dropFamily(family) }
   }
 
-  /// Makes any call, or several in a row, on a thread of the engine's: for what has no form of its own here,
-  /// a walk with a cursor for instance.
+  /// Runs one or several calls on a thread of the engine. Use it for calls that have no asynchronous form here, such as
+  /// iterating with a cursor.
   public func perform<Value: Sendable>(
     _ body: @escaping @Sendable (Engine) throws(EngineError) -> Value
   ) async throws(EngineError) -> Value {
@@ -248,26 +247,27 @@ public struct AsyncEngine: Sendable {
     }
   }
 
-  /// Ends the engine. Calls that have begun are waited for, those that wait are given up. See
-  /// `Engine.close`.
+  /// Closes the engine. Waits for the calls that have started, and cancels those that wait. See `Engine.close`.
   ///
-  /// Not given up, whatever becomes of the task: an engine that is half closed is of use to nobody.
+  /// The call itself is not canceled with its task, because a half-closed engine would be of no use.
   public func close() async throws(EngineError) {
     // Not one of the engine's threads, which are waited for.
     let result = await withCheckedContinuation {
       (continuation: CheckedContinuation<Result<Void, EngineError>, Never>) in
-      EngineThread(name: "varve-close") { [engine] in
+      let close: @Sendable () -> Void = { [engine] in
         let result: Result<Void, EngineError>
         do throws(EngineError) { result = .success(try engine.close()) } catch { result = .failure(error) }
         continuation.resume(returning: result)
-      }.detach()
+      }
+      // Without a thread of its own it blocks the one that is here.
+      if let thread = EngineThread(ifPossible: "varve-close", body: close) { thread.detach() } else { close() }
     }
     try result.get()
   }
 }
 
 extension Engine {
-  /// The same calls for tasks: awaited, on threads of the engine's own.
+  /// Asynchronous forms of the engine's calls, for use in tasks. They run on threads of the engine.
   public var async: AsyncEngine {
     checkOpen()
     return AsyncEngine(engine: self)
@@ -275,9 +275,9 @@ extension Engine {
 }
 
 extension CommitTicket {
-  /// Returns when the commit is as durable as was promised, without blocking a thread of the task's. Throws
-  /// `.outcomeUnknown` where the sync failed, and `.canceled` where the task was cancelled before the wait
-  /// began: the commit has happened all the same.
+  /// Returns when the commit has the durability that was asked for, without blocking a thread of the task. Throws
+  /// `.outcomeUnknown` if the sync failed, and `.canceled` if the task was canceled before the wait started; the
+  /// commit has happened in both cases.
   public func wait() async throws(EngineError) {
     guard needsWait else { return }
     try await AsyncCall.run(on: engine.callThreads) { [self] () throws(EngineError) in try self.waitHere() }

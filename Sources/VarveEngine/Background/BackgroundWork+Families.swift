@@ -46,12 +46,35 @@ extension BackgroundWork {
     }
   }
 
+  /// Changes the options of a family: durable first, then in force.
+  func setOptions(_ options: FamilyOptions, of family: FamilyState) throws(EngineError) {
+    try familyChanges.withLock { (_) throws(EngineError) in
+      if family.isDropped { throw CommitPipeline.droppedError(family) }
+      let old = family.options
+      guard options.mergeOperator == old.mergeOperator, options.isVolatile == old.isVolatile else {
+        throw EngineError(
+          .invalidArgument,
+          "column family \"\(family.name)\" keeps its merge operator (\(old.mergeOperator ?? "none")) and stays \(old.isVolatile ? "volatile" : "durable"): what it holds was written with these"
+        )
+      }
+      guard options != old else { return }
+      var edit = VersionEdit()
+      edit.changedOptions = [.init(family: family.id, options: options.encoded)]
+      do throws(EngineError) { try tree.commit(edit) } catch {
+        // The old options count then, after a crash too, where that can be settled now; the next edit settles it else.
+        try? tree.settle()
+        throw error
+      }
+      family.options = options
+    }
+  }
+
   func dropFamily(_ family: ColumnFamily) throws(EngineError) {
     try familyChanges.withLock { (_) throws(EngineError) in
       guard !family.state.isDropped else { throw CommitPipeline.droppedError(family.state) }
       var edit = VersionEdit()
       edit.droppedFamilies = [family.id]
-      let frozen = try pipeline.lead { () throws(EngineError) in
+      let frozen = try pipeline.lead { (lead) throws(EngineError) in
         do throws(EngineError) { try tree.commit(edit) } catch {
           // Whether the family is gone after a crash is settled before anybody writes to it again.
           do throws(EngineError) { try tree.settle() } catch { pipeline.poison(error) }
@@ -59,8 +82,8 @@ extension BackgroundWork {
         }
         family.state.markDropped()
         registry.remove(family)
-        pipeline.memory.didDrop(family.state)
-        return family.state.discardMemTables()
+        pipeline.memory.didDrop(family.state, lead)
+        return family.state.discardMemTables(lead)
       }
       compactions.didDrop(family.id)
       pipeline.memory.didFlush(frozen)

@@ -81,7 +81,7 @@ extension BackgroundWork {
       state.withLock { $0.isCurePending = false }
       guard !isClosing, pipeline.refusal?.passes == true else { return }
       // Whoever leads instead looks, too, before the next commit.
-      pipeline.leadIfFree { try? pipeline.cure() }
+      pipeline.leadIfFree { try? pipeline.cure($0) }
       if pipeline.refusal == nil {
         state.withLock { $0.cureNanoseconds = Self.firstRetryNanoseconds }
       } else {
@@ -97,7 +97,7 @@ extension BackgroundWork {
 
   /// Tries everything again that failed. Throws the first that fails now.
   func resume() throws(EngineError) {
-    try pipeline.lead { () throws(EngineError) in try pipeline.cure() }
+    try pipeline.lead { (lead) throws(EngineError) in try pipeline.cure(lead) }
     state.withLock { $0.cureNanoseconds = Self.firstRetryNanoseconds }
     obsolete.retry()
     pipeline.log.prepareNext()

@@ -6,7 +6,7 @@ internal import Synchronization
 /// `state` is the one lock; jobs run outside it. One flush runs at a time, compactions as many as the
 /// executor has threads for. A failed job is tried again after a pause that doubles; writers learn of it
 /// when they would have to wait for it (`BackgroundWork+Resume`).
-final class BackgroundWork: Sendable {
+final class BackgroundWork: TableMaker {
   let options: EngineOptions
   private let currentPlan: Mutex<MemoryPlan>
   let tree: Tree
@@ -56,6 +56,9 @@ final class BackgroundWork: Sendable {
     /// When the write controller began to slow writers down, as far as listeners know.
     var pacedSince: UInt64?
     var isTrimScheduled = false
+    /// Whether a timer looks whether reads have ended that keep something, and one for obsolete files.
+    var isPollScheduled = false
+    var isReclaimScheduled = false
     var isCacheGrowthScheduled = false
     var isClosing = false
   }
@@ -81,6 +84,8 @@ final class BackgroundWork: Sendable {
       ? nil : DeadRuns(runMinimum: options.deadRunMinimum, pipeline, tree)
     let picker = LeveledCompactionPicker(options: plan.pickerOptions)
     scheduler.withLock { $0 = CompactionScheduler(self, picker: picker) }
+    epochs.onKeptBack { [weak self] in self?.pollReadsLater() }
+    obsolete.onKept { [weak self] in self?.reclaimLater() }
   }
 
   var compactions: CompactionScheduler {
@@ -88,6 +93,8 @@ final class BackgroundWork: Sendable {
     guard let found = scheduler.withLock({ $0 }) else { fatalError("the scheduler is made with its owner") }
     return found
   }
+
+  var picker: LeveledCompactionPicker { compactions.picker }
 
   /// Begins with what recovery left: frozen memtables, levels over their targets.
   func start() {
@@ -100,9 +107,10 @@ final class BackgroundWork: Sendable {
       self?.scheduleFlush()
     }
     pipeline.memory.onStarvation { [weak self] in self?.retryStaleFlush() }
+    pipeline.memory.onReaderWait { [weak self] in self?.takeBackViews() }
     pipeline.onRefusal { [weak self] in self?.cureLater() }
     snapshots.onReached { [weak self] in self?.compactions.snapshotsWereReleased() }
-    pipeline.betweenCommits { [weak self] in self?.deadRuns?.commitPending() }
+    pipeline.betweenCommits { [weak self] in self?.deadRuns?.commitPending($0) }
     pipeline.memory.onGrowth { [weak self] in self?.scheduleTrim() }
     tree.budget.onRoom { [weak self] in self?.growCacheLater() }
     pipeline.log.prepareNext()
@@ -167,7 +175,7 @@ final class BackgroundWork: Sendable {
 
   /// Flushes one family, or one group that shares unlogged batches, and goes on while there are more.
   func runFlush() {
-    let inputs = nextFlush()
+    var inputs = nextFlush()
     let isReleaseDue = state.withLock { state in
       defer { state.isReleaseDue = false }
       return state.isReleaseDue
@@ -192,8 +200,11 @@ final class BackgroundWork: Sendable {
         return state.hasFlushFailed
       }
       if hadFailed { metrics.events.emit(.recovered(.flush)) }
+      let families = inputs.map(\.family.id)
+      // The memtables go before anything else happens: writers may wait for that.
+      inputs = []
       epochs.poll()
-      compactions.didFlush(inputs.map(\.family.id))
+      compactions.didFlush(families)
       takeBackViews()
       updateController()
       enforceLogBound()
@@ -226,7 +237,7 @@ final class BackgroundWork: Sendable {
 
   /// Freezes every memtable that holds anything, and returns when all is in tables.
   func flushAll(includingVolatile: Bool = true) throws(EngineError) {
-    pipeline.lead { pipeline.memory.freezeAll(registry, includingVolatile: includingVolatile) }
+    pipeline.lead { pipeline.memory.freezeAll(registry, includingVolatile: includingVolatile, $0) }
     retryFlushNow()
     scheduleFlush()
     try waitForFlushes()
@@ -252,7 +263,7 @@ final class BackgroundWork: Sendable {
   /// Frees what keeps the log's oldest segments where it is longer than its bound.
   func enforceLogBound() {
     guard pipeline.log.liveBytes > plan.logBytesMaximum else { return }
-    pipeline.leadIfFree { pipeline.enforceLogBound() }
+    pipeline.leadIfFree { pipeline.enforceLogBound($0) }
   }
 
   // MARK: - Writers
@@ -333,16 +344,16 @@ final class BackgroundWork: Sendable {
     // What is not in the log would be lost: only a crash may do that.
     try flushUnlogged()
     let size = pipeline.log.liveBytes
-    if size <= 4 * Limits.logSegmentSizeMinimum, pipeline.lead({ pipeline.gatherLog() }) { return }
+    if size <= 4 * Limits.logSegmentSizeMinimum, pipeline.lead({ pipeline.gatherLog($0) }) { return }
     let tableCount = registry.all.count { $0.state.oldestSegment != nil }
     if size > tableCount * Self.tableCostBytes { try flushAll(includingVolatile: false) }
   }
 
   private func flushUnlogged() throws(EngineError) {
-    let hasUnlogged = pipeline.lead {
+    let hasUnlogged = pipeline.lead { lead in
       // The first takes the others along.
-      for family in registry.all where family.state.hasUnlogged { pipeline.memory.freeze(family.state) }
-      return registry.all.contains { $0.state.holdsUnlogged }
+      for family in registry.all where family.state.hasUnlogged(lead) { pipeline.memory.freeze(family.state, lead) }
+      return registry.all.contains { $0.state.holdsUnlogged(lead) }
     }
     guard hasUnlogged else { return }
     retryFlushNow()
@@ -365,14 +376,14 @@ final class BackgroundWork: Sendable {
   }
 
   private func closeLog() throws(EngineError) {
-    try pipeline.lead { () throws(EngineError) in
+    let last = try pipeline.lead { (lead) throws(EngineError) in
       // A writer that began before the close, and waits behind it, must not store to what is unmapped.
       defer { pipeline.poison(EngineError(.readOnly, "the engine was closed while the commit waited"), isFinal: true) }
-      if pipeline.refusal?.passes == true { try pipeline.cure() }
-      try pipeline.closeLog()
+      if pipeline.refusal?.passes == true { try pipeline.cure(lead) }
+      try pipeline.closeLog(lead)
+      return pipeline.log.current(lead)
     }
     // The log ends here, and all of it is durable: a later open takes nothing less.
-    let last = pipeline.log.current
     let oldest = registry.all.compactMap(\.state.oldestSegment).min() ?? last.number
     var edit = VersionEdit()
     // Also those that left no trace, so that none is given again.
@@ -383,6 +394,7 @@ final class BackgroundWork: Sendable {
     pipeline.log.removeClosed(before: oldest)
     // The next open would remove them, too: but until then nobody could read what they hold.
     tree.removeTables(tree.state.volatileTables)
+    tree.rollForClose()
   }
 
   /// Begins nothing more, and gives up what can be given up: the engine went without being closed.

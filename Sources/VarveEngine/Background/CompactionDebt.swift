@@ -27,14 +27,20 @@ struct CompactionDebt: Sendable {
   /// Notes that the tables of families changed, or that they were dropped.
   mutating func note(_ families: some Sequence<FamilyID>) { changed.formUnion(families) }
 
-  /// Looks at what changed. `version` gives a family's tables; nil: it was dropped.
-  mutating func refresh(_ picker: LeveledCompactionPicker, version: (FamilyID) -> Version?) {
+  /// Looks at what changed. `version` gives a family's tables; nil: it was dropped. What can't be compacted because
+  /// of `suspects` counts neither as bytes nor as depth.
+  mutating func refresh(
+    _ picker: LeveledCompactionPicker, suspects: SuspectTables, version: (FamilyID) -> Version?
+  ) {
     for id in changed {
       let version = version(id)
+      let suspects = suspects.of(id)
       let share = version.flatMap { version in
         version.isEmpty
           ? nil
-          : Share(bytes: picker.debtBytes(version), depth: version.levelZero.depth, size: version.totalSize)
+          : Share(
+            bytes: picker.debtBytes(version, suspects: suspects),
+            depth: picker.depth(version, StuckTables(version, suspects)), size: version.totalSize)
       }
       if let old = shares[id] { remove(old) }
       if let share { add(share) }

@@ -96,7 +96,9 @@ final class CompactionJob: Sendable {
     }
     var writer = unsafe PartWriter(
       job: self, family: family, level: compaction.outputLevel, tombstones: tombstones,
-      splitter: CompactionOutputSplitter(compaction), lower: part.lower)
+      splitter: CompactionOutputSplitter(compaction),
+      builderBytesMaximum: background.plan.builderBytesMaximum(threadCount: background.executor.parallelism),
+      lower: part.lower)
     do throws(EngineError) {
       try copy(&entries, to: &writer)
       try writer.finish(before: part.upper)
@@ -167,19 +169,24 @@ final class CompactionJob: Sendable {
     let level: Int
     let tombstones: CompactionTombstones
     var splitter: CompactionOutputSplitter
+    let builderBytesMaximum: Int
     /// Where the keys of the next table begin; nil: with the first.
     var lower: [UInt8]?
     var output: TableOutput?
     /// Apart, so that an entry costs no reference.
     var builder: Unmanaged<TableBuilder>?
     var reported: UInt64 = 0
+    /// Whether the builder takes about all the memory that it may.
+    var isBuilderFull = false
 
     /// The builder for a key that comes next: of a new table where the splitter says so. It lives until the next call.
     @inline(__always)
     mutating func builder(for userKey: ByteView) throws(EngineError) -> Unmanaged<TableBuilder> {
       if let builder = unsafe builder {
         let size = unsafe builder.withGuaranteed { $0.endsWith(userKey) ? nil : $0.estimatedFileSize }
-        guard let size, splitter.shouldSplit(before: userKey, currentSize: size) else { return unsafe builder }
+        guard let size, splitter.shouldSplit(before: userKey, currentSize: size) || isBuilderFull else {
+          return unsafe builder
+        }
         try finishOutput(before: userKey.bytes)
       } else {
         _ = splitter.shouldSplit(before: userKey, currentSize: 0)
@@ -213,6 +220,7 @@ final class CompactionJob: Sendable {
       let table = try output.finish()
       self.output = nil
       reported = 0
+      isBuilderFull = false
       job.shared.withLock { $0.outputs.append(table) }
     }
 
@@ -228,6 +236,9 @@ final class CompactionJob: Sendable {
       if size > reported { job.report(size - reported) }
       reported = max(reported, size)
       output.updateCharge()
+      // The entries until the next look are counted in.
+      let next = CompactionJob.entriesBetweenChecks * MemoryLayout<UInt64>.size
+      isBuilderFull = output.builder.growingSize + next >= builderBytesMaximum
     }
   }
 

@@ -3,21 +3,37 @@ internal import Synchronization
 /// Tables that lie wholly under range tombstones are dropped before anything else is looked for: that costs an edit
 /// of the MANIFEST, and what is gone need not be compacted.
 extension CompactionScheduler {
-  /// The tables of a family that can go unread; nil if there are none.
+  /// Looks for covered tables of the families that changed, which are ready to be picked from then.
   ///
-  /// The range tombstones of open tables are in memory; a table's are read once. One that can't be read is no
-  /// reason to stop: whoever needs the table meets the error.
-  func covered(_ input: LeveledCompactionPicker.Input) -> Compaction? {
-    guard input.version.hasRangeTombstones else { return nil }
-    var covered = CoveredTables(oldestSnapshot: input.oldestSnapshot)
-    for level in 0..<Limits.levelCount {
-      for table in input.version.tables(level: level) where table.rangeTombstoneCount > 0 {
-        guard let list = try? background.tree.reader(table).rangeTombstones() else { continue }
-        covered.add(list, of: table)
-      }
+  /// Reads the range tombstones of new tables where they may cover something, so not under `picking`. Those of a table
+  /// that can't be read are tried again at the next look; a compaction that needs the table meets the error.
+  func examineChanged() {
+    let families = state.withLock { state in
+      defer { state.changed.removeAll(keepingCapacity: state.changed.count < 64) }
+      return state.changed.sorted()
     }
-    return Compaction(
-      dropping: covered.find(in: input.version, input.inProgress), of: input.family, version: input.version)
+    for id in families {
+      examine(id)
+      state.withLock { _ = $0.examined.insert(id) }
+    }
+  }
+
+  /// Only the picking job calls this, one call at a time.
+  private func examine(_ id: FamilyID) {
+    guard let family = background.registry.find(id), !family.isDropped else { return }
+    // Before the version: what is in a version that every reader sees then is seen by all later ones, too.
+    let oldest = oldestSequence
+    let version = family.version
+    guard version.hasRangeTombstones else { return covered.withLock { $0[id] = nil } }
+    var known = covered.withLock { $0.removeValue(forKey: id) } ?? CoveredTables()
+    known.update(to: version, oldestSnapshot: oldest) { try? background.tree.reader($0).rangeTombstones() }
+    covered.withLock { $0[id] = family.isDropped ? nil : known }
+  }
+
+  /// The tables of a family that can go unread; nil if there are none.
+  func dropping(_ input: LeveledCompactionPicker.Input) -> Compaction? {
+    let inputs = covered.withLock { $0[input.family]?.idle(in: input.version, input.inProgress) }
+    return inputs.flatMap { Compaction(dropping: $0, of: input.family, version: input.version) }
   }
 
   /// Takes tables out of the tree. False where that failed.
@@ -65,11 +81,17 @@ extension LeveledCompactionPicker {
       guard table.largestSequence > input.oldestSnapshot, !input.inProgress.isBusy(table) else { return }
       awaited = min(awaited ?? .maximum, table.largestSequence)
     }
+    func isAwaited(_ chunk: TableChunk) -> Bool { chunk.largestSequence > input.oldestSnapshot }
     guard let deepest = input.version.deepestLevel else { return nil }
-    if deepest > 0 { input.version.run(deepest).tables.filter(Self.isMostlyTombstones).forEach(note) }
-    guard input.version.hasRangeTombstones else { return awaited }
-    for level in 0..<Limits.levelCount {
-      input.version.tables(level: level).filter { $0.rangeTombstoneCount > 0 }.forEach(note)
+    if deepest > 0 {
+      input.version.run(deepest).forEachTable(ofChunks: { $0.hasMostlyTombstones && isAwaited($0) }) {
+        if $0.isMostlyTombstones { note($0) }
+      }
+    }
+    input.version.forEachRun { run, _ in
+      run.forEachTable(ofChunks: { $0.hasRangeTombstones && isAwaited($0) }) {
+        if $0.rangeTombstoneCount > 0 { note($0) }
+      }
     }
     return awaited
   }

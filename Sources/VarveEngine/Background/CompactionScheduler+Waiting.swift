@@ -29,12 +29,20 @@ extension CompactionScheduler {
       })
   }
 
-  /// Why the last compaction failed, if none succeeded since.
-  var error: EngineError? { state.withLock { $0.error } }
+  /// Why the last compaction failed, if none succeeded since; or what the first of the damaged tables met.
+  var error: EngineError? { state.withLock { $0.error ?? $0.suspects.all.first?.error } }
 
   /// Forgets the last failure and tries again; returns when it is known what becomes of it: throws the present
   /// cause where there still is one. Does not wait for what compactions have to do besides.
+  ///
+  /// Damaged tables are read again, whole: those that are not damaged any more are compacted again.
   func resume() throws(EngineError) {
+    let damage = resumeSuspects()
+    try resumeFailed()
+    if let damage { throw damage }
+  }
+
+  private func resumeFailed() throws(EngineError) {
     let failed = state.withLock { state in
       defer { state.error = nil }
       return state.failed
@@ -46,7 +54,7 @@ extension CompactionScheduler {
     background.executor.wait(until: { [self] in
       state.withLock { $0.error != nil || $0.successCount != before || $0.isIdle || $0.isClosing }
     })
-    if let error { throw error }
+    if let error = state.withLock({ $0.error }) { throw error }
   }
 
   // MARK: - Waiting
@@ -54,13 +62,18 @@ extension CompactionScheduler {
   /// Settles all families; returns when nothing is due and nothing runs; throws what a compaction met
   /// meanwhile.
   func waitUntilIdle() throws(EngineError) {
-    state.withLock { $0.error = nil }
+    state.withLock { state in
+      state.error = nil
+      // A caller waits: what failed is tried now.
+      state.failed = []
+    }
     settle()
     background.executor.wait(until: { [self] in state.withLock { $0.isIdle || $0.error != nil } })
-    if let error { throw error }
+    if let error = state.withLock({ $0.error }) { throw error }
   }
 
-  /// Compacts all tables that overlap `range` down to the last level.
+  /// Compacts all tables that overlap `range` down to the last level. Where one is damaged, it is left alone with all
+  /// that would be merged with it; what else there is is compacted, and then the damage is thrown.
   func compactManually(
     _ family: FamilyState, range: UserKeyRange, newest: SequenceNumber
   ) throws(EngineError) {
@@ -78,19 +91,24 @@ extension CompactionScheduler {
         }
       }
       if let reservation {
+        let suspectCount = state.withLock { $0.suspects.count }
         let outcome = CompactionOutcome()
         begin(reservation) { outcome.set($0) }
         background.executor.wait(until: { outcome.isKnown })
-        try outcome.get()
-      } else if isBlocked {
-        try waitForOne()
+        do throws(EngineError) { try outcome.get() } catch {
+          // Damage that was not known: the rest continues without the table.
+          guard state.withLock({ $0.suspects.count }) > suspectCount else { throw error }
+        }
+      } else if isBlocked, state.withLock({ $0.runningCount > 0 || $0.suspects.of(family.id).isEmpty }) {
+        waitForOne()
       } else {
+        if let error = damage(in: range, of: family.id) { throw error }
         return
       }
     }
   }
 
-  private func waitForOne() throws(EngineError) {
+  func waitForOne() {
     let before = state.withLock { $0.runningCount }
     background.executor.wait(until: { [self] in state.withLock { $0.runningCount < before || $0.runningCount == 0 } })
   }
@@ -100,6 +118,7 @@ extension CompactionScheduler {
     state.withLock { state in
       state.isClosing = true
       state.changed = []
+      state.examined = []
       state.due = [:]
     }
   }

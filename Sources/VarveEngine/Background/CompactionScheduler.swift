@@ -2,35 +2,44 @@ internal import Synchronization
 
 /// Decides when compactions run, and how many side by side.
 ///
-/// Families whose tables changed wait in a set until somebody looks at them; those with something due wait
-/// by urgency. A job of its own begins the most urgent until nothing is due or every thread is busy. Trivial
-/// moves happen in that job, many in one edit; everything else runs as jobs of low priority, cut by key
-/// range into as many parts as there are threads.
+/// Families whose tables changed wait in a set until their covered tables are looked for; then in another until their
+/// next compaction is; those with something due wait by urgency. A job of its own begins the most urgent until nothing is
+/// due or every thread is busy. Trivial moves happen in that job, many in one edit; everything else runs as jobs of low
+/// priority, cut by key range into as many parts as there are threads.
 ///
-/// A family whose compaction failed is left alone until a pause is over that doubles, or until `resume`.
+/// A family whose compaction failed is left alone until a pause is over that doubles, or until `resume`; also where it
+/// is flushed meanwhile. A compaction that met damage is not tried again: the damaged table is remembered
+/// (`SuspectTables`), and everything else is compacted around it.
 ///
 /// # Concurrency
 /// Safe from any thread; `state` is guarded by its mutex, and nothing is read, written or called while it
 /// is held. `picking` makes one step of choosing a compaction and noting that its tables are taken: the
-/// picking job and callers of `compactManually` choose at the same time. Lock order: `picking`, `state`.
+/// picking job and callers of `compactManually` choose at the same time. No table is opened under it. Lock order:
+/// `picking`, `covered`, `state`.
 final class CompactionScheduler: Sendable {
   unowned let background: BackgroundWork
   let picker: LeveledCompactionPicker
   private let picking = Mutex<Void>(())
   let state: Mutex<State>
   private let debt = Mutex(CompactionDebt())
+  /// What is known of covered tables by family; taken out while the picking job looks for more.
+  let covered = Mutex<[FamilyID: CoveredTables]>([:])
 
   struct State: Sendable {
     /// False: only what is asked for is compacted.
     let picksByItself: Bool
-    /// Families that may have something due.
+    /// Families whose tables changed, or for which old sequences went.
     var changed: Set<FamilyID> = []
+    /// Families that may have something due, whose covered tables are known.
+    var examined: Set<FamilyID> = []
     /// Families that had something due when they were looked at, and how urgent it was.
     var due: [FamilyID: Double] = [:]
     /// Families whose tombstones could go if nobody held an old sequence.
     var waiting: Set<FamilyID> = []
     /// Families whose last compaction failed, and whether a timer tries them again.
     var failed: Set<FamilyID> = []
+    /// Tables in which compactions met damage.
+    var suspects = SuspectTables()
     var isRetryPending = false
     var inProgress = CompactionsInProgress()
     var runningCount = 0
@@ -70,7 +79,10 @@ final class CompactionScheduler: Sendable {
   /// Notes that a family's tables changed.
   func didChange(_ families: some Sequence<FamilyID>) {
     noteDebt(families)
-    state.withLock { $0.changed.formUnion(families) }
+    // What failed waits for its pause: a flush does not cause an attempt at once.
+    state.withLock { state in
+      for family in families where !state.failed.contains(family) { state.changed.insert(family) }
+    }
     schedulePick()
   }
 
@@ -79,11 +91,14 @@ final class CompactionScheduler: Sendable {
     noteDebt(CollectionOfOne(family))
     state.withLock { state in
       state.changed.remove(family)
+      state.examined.remove(family)
       state.due[family] = nil
       state.failed.remove(family)
+      state.suspects.forget(family)
       state.settling.remove(family)
       state.waiting.remove(family)
     }
+    covered.withLock { $0[family] = nil }
   }
 
   /// Notes that a family was flushed. When none was for a while, it is settled.
@@ -139,9 +154,9 @@ final class CompactionScheduler: Sendable {
 
   /// Begins the most urgent compaction, or moves tables. False where nothing is due or no thread free.
   private func pickOne() -> Bool {
-    guard state.withLock({ $0.canPick(background.executor.parallelism) }), let first = reserve(mostUrgent) else {
-      return false
-    }
+    guard state.withLock({ $0.canPick(background.executor.parallelism) }) else { return false }
+    examineChanged()
+    guard let first = reserve(mostUrgent) else { return false }
     if first.compaction.dropsInputs { return drop(first) }
     return first.compaction.isTrivialMove ? moveTables(from: first) : begin(first, whenDone: nil)
   }
@@ -149,14 +164,14 @@ final class CompactionScheduler: Sendable {
   /// The most urgent compaction of all families. Under `picking`.
   private func mostUrgent() -> Compaction? {
     // Taken out before the look: a change that comes meanwhile puts it in again.
-    for id in state.withLock({ $0.takeChanged() }) {
+    for id in state.withLock({ $0.takeExamined() }) {
       let score = pick(id)?.score
       state.withLock { $0.due[id] = score }
     }
     while let id = state.withLock({ $0.takeMostUrgent() }) {
       guard let found = pick(id) else { continue }
       // It may have more.
-      state.withLock { _ = $0.changed.insert(id) }
+      state.withLock { _ = $0.examined.insert(id) }
       return found
     }
     return nil
@@ -165,7 +180,7 @@ final class CompactionScheduler: Sendable {
   private func pick(_ id: FamilyID) -> Compaction? {
     guard let family = background.registry.find(id), !family.isDropped else { return nil }
     let input = input(family)
-    if let found = covered(input) ?? picker.pick(input) { return found }
+    if let found = dropping(input) ?? picker.pick(input) { return found }
     waitForSnapshots(input)
     return nil
   }
@@ -173,12 +188,17 @@ final class CompactionScheduler: Sendable {
   /// What runs is read before the version: a compaction that ends in between still counts as running, and
   /// its tables, which the version no longer has, are not chosen again.
   func input(_ family: FamilyState) -> LeveledCompactionPicker.Input {
-    let oldest = background.snapshots.oldest ?? background.pipeline.visible
-    let (inProgress, isSettling) = state.withLock { ($0.inProgress, $0.settling.contains(family.id)) }
+    let oldest = oldestSequence
+    let (inProgress, isSettling, suspects) = state.withLock {
+      ($0.inProgress, $0.settling.contains(family.id), $0.suspects.of(family.id))
+    }
     return LeveledCompactionPicker.Input(
       family: family.id, version: family.version, inProgress: inProgress, oldestSnapshot: oldest,
-      isSettling: isSettling)
+      isSettling: isSettling, suspects: suspects)
   }
+
+  /// No reader sees less, now or later.
+  var oldestSequence: SequenceNumber { background.snapshots.oldest { background.pipeline.visible } }
 
   // MARK: - Running
 
@@ -261,20 +281,26 @@ final class CompactionScheduler: Sendable {
   ) {
     // First what the compaction leaves over: who waits for its end may look for the files.
     background.epochs.poll()
+    let suspect = suspect(family, result)
     let hadFailed = state.withLock { state in
       let hadFailed = state.hasFailed
-      state.finish(family, ticket, result)
+      state.finish(family, ticket, result, suspect)
       return hadFailed && !state.hasFailed
     }
+    forgetGoneSuspects(of: family)
     if hadFailed { background.metrics.events.emit(.recovered(.compaction)) }
     noteDebt(CollectionOfOne(family))
     background.takeBackViews()
     background.tree.cache.trimIfShrunk()
     if case .failure(let error) = result, error.code != .canceled {
       background.metrics.counters.addFailure()
-      background.metrics.events.emit(.backgroundError(error, in: .compaction, refusesWrites: false))
-      background.tree.makeRoom(after: error)
-      retryLater()
+      if let suspect {
+        reportDamage(suspect)
+      } else {
+        background.metrics.events.emit(.backgroundError(error, in: .compaction, refusesWrites: false))
+        background.tree.makeRoom(after: error)
+        retryLater()
+      }
     }
     background.updateController()
     // Last: until then this thread may hold a version, and with it files that the next compaction replaces.
@@ -290,8 +316,9 @@ final class CompactionScheduler: Sendable {
   /// Compaction bytes that are due and not done, the deepest level 0, and the bytes of all tables, over all
   /// families. Complexity: in the families that changed since the last call.
   func takeStock() -> (debtBytes: UInt64, depth: Int, tableBytes: UInt64) {
+    let suspects = state.withLock { $0.suspects }
     let (total, depth, size) = debt.withLock { debt in
-      debt.refresh(picker) { background.registry.find($0)?.version }
+      debt.refresh(picker, suspects: suspects) { background.registry.find($0)?.version }
       return (debt.bytes, debt.depth, debt.size)
     }
     // What nobody is to do is no reason to slow writers down.
@@ -306,16 +333,18 @@ final class CompactionScheduler: Sendable {
 extension CompactionScheduler.State {
   /// Whether a look at what changed may begin something.
   fileprivate func canPick(_ parallelism: Int) -> Bool {
-    picksByItself && !(changed.isEmpty && due.isEmpty) && runningCount < parallelism && !isClosing
+    picksByItself && hasUnpicked && runningCount < parallelism && !isClosing
   }
 
   var isIdle: Bool {
-    (!picksByItself || (changed.isEmpty && due.isEmpty)) && runningCount == 0 && !isPickScheduled
+    (!picksByItself || !hasUnpicked) && runningCount == 0 && !isPickScheduled
   }
 
-  fileprivate mutating func takeChanged() -> [FamilyID] {
-    defer { changed.removeAll(keepingCapacity: changed.count < 64) }
-    return changed.sorted()
+  private var hasUnpicked: Bool { !(changed.isEmpty && examined.isEmpty && due.isEmpty) }
+
+  fileprivate mutating func takeExamined() -> [FamilyID] {
+    defer { examined.removeAll(keepingCapacity: examined.count < 64) }
+    return examined.sorted()
   }
 
   /// The family with the highest score; of several the oldest.
@@ -327,7 +356,8 @@ extension CompactionScheduler.State {
 
   /// A job that was given up because the engine closes or the family went is no failure.
   fileprivate mutating func finish(
-    _ family: FamilyID, _ ticket: CompactionsInProgress.Ticket, _ result: Result<Void, EngineError>
+    _ family: FamilyID, _ ticket: CompactionsInProgress.Ticket, _ result: Result<Void, EngineError>,
+    _ suspect: SuspectTable?
   ) {
     inProgress.finish(ticket)
     progress[ticket] = nil
@@ -341,8 +371,14 @@ extension CompactionScheduler.State {
       if !isClosing { changed.insert(family) }
     case .failure(let failure) where failure.code != .canceled:
       error = failure
+      if let suspect {
+        suspects.note(suspect)
+        if !isClosing { changed.insert(family) }
+        return
+      }
       hasFailed = true
       changed.remove(family)
+      examined.remove(family)
       due[family] = nil
       failed.insert(family)
     case .failure: break

@@ -145,8 +145,15 @@ struct FlushJob {
 
   private func build(_ input: Input, _ tables: FlushedTables) throws(EngineError) {
     let snapshots = background.snapshots.sequences { background.pipeline.visible }
+    try Self.build(input, snapshots: snapshots, background, tables)
+  }
+
+  /// Writes the tables of one family. `snapshots` are the live ones and the visible sequence, ascending.
+  static func build(
+    _ input: Input, snapshots: [SequenceNumber], _ maker: any TableMaker, _ tables: FlushedTables
+  ) throws(EngineError) {
     let tombstones = FlushMerge.tombstones(input.frozen.map(\.table), snapshots: snapshots)
-    var output = FlushOutput(input, background, tombstones, into: tables)
+    var output = FlushOutput(input, maker, tombstones, into: tables)
     do throws(EngineError) {
       try unsafe FlushMerge.run(
         input.frozen.map(\.table), snapshots: snapshots, tombstones: tombstones, merge: input.family.state.merge

@@ -12,7 +12,7 @@
 @safe
 struct FlushOutput {
   private let family: FamilyState
-  private let background: BackgroundWork
+  private let background: any TableMaker
   /// Keys before which the next piece begins, ascending, and how many of them are behind.
   private let cuts: [[UInt8]]
   private var nextCut = 0
@@ -29,14 +29,14 @@ struct FlushOutput {
   private let tables: FlushedTables
 
   init(
-    _ input: FlushJob.Input, _ background: BackgroundWork, _ tombstones: CompactionTombstones,
+    _ input: FlushJob.Input, _ background: any TableMaker, _ tombstones: CompactionTombstones,
     into tables: FlushedTables
   ) {
     self.tables = tables
     self.tombstones = tombstones
     family = input.family.state
     self.background = background
-    let picker = background.compactions.picker
+    let picker = background.picker
     let version = family.version
     let base = picker.targets(.init(family: family.id, version: version)).baseLevel
     pieceSize = picker.options.targetFileSize

@@ -10,7 +10,7 @@
 ///
 /// One job's.
 final class FlushedTables {
-  private let background: BackgroundWork
+  private let background: any TableMaker
   private let groupMaximum: Int
   private var waiting: [(family: FamilyID, table: WrittenTable)] = []
   /// Names the tables that are synced.
@@ -18,7 +18,7 @@ final class FlushedTables {
   /// All files so far, whether they are whole or not.
   private(set) var files: [FileNumber] = []
 
-  init(_ background: BackgroundWork) {
+  init(_ background: any TableMaker) {
     self.background = background
     groupMaximum = min(max(background.plan.openTableCount / 4, 1), Self.groupMaximum)
   }

@@ -1,3 +1,14 @@
+/// What flushes and compactions write tables with: the engine's background work, or, before there is any, the replay of
+/// the log.
+protocol TableMaker: Sendable {
+  var tree: Tree { get }
+  var options: EngineOptions { get }
+  var plan: MemoryPlan { get }
+  var executor: any BackgroundExecutor { get }
+  var metrics: EngineMetrics { get }
+  var picker: LeveledCompactionPicker { get }
+}
+
 /// A table that a flush or compaction writes: its file, its builder, and what becomes of them.
 ///
 /// One job's. `write`, `finish` or `discard` ends it.
@@ -5,11 +16,11 @@ final class TableOutput {
   let number: FileNumber
   let builder: TableBuilder
   private let file: any File
-  private let background: BackgroundWork
+  private let background: any TableMaker
   private let level: Int
   private let charge: MemoryCharge
 
-  init(_ background: BackgroundWork, _ family: FamilyState, level: Int, origin: TableOrigin) throws(EngineError) {
+  init(_ background: any TableMaker, _ family: FamilyState, level: Int, origin: TableOrigin) throws(EngineError) {
     self.background = background
     self.level = level
     number = background.tree.allocateFileNumber()
@@ -54,7 +65,7 @@ struct WrittenTable {
   fileprivate let file: any File
 
   /// Syncs the files of tables and closes them. The directory is the caller's to sync.
-  static func sync(_ tables: [WrittenTable], _ background: BackgroundWork) throws(EngineError) {
+  static func sync(_ tables: [WrittenTable], _ background: any TableMaker) throws(EngineError) {
     try background.tree.environment.fileSystem.sync(tables.map(\.file))
     for table in tables {
       table.file.close()

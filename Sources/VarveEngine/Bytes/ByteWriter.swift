@@ -75,11 +75,37 @@ struct ByteWriter: ~Copyable, @unchecked Sendable {
     if capacity &- count < extra { grow(extra) }
   }
 
+  /// The same for sizes that a caller of the engine chooses: throws `.noMemory` where the system has not so much.
+  @inline(__always)
+  mutating func reserveOrThrow(_ extra: Int) throws(EngineError) {
+    if capacity &- count < extra { try growOrThrow(extra) }
+  }
+
   @inline(never)
-  private mutating func grow(_ extra: Int) {
+  private mutating func growOrThrow(_ extra: Int) throws(EngineError) {
+    let wanted = grownCapacity(for: extra)
+    if wanted >= ByteWriter.probedSizeMinimum {
+      // First by a call that can fail: an allocation of Swift's stops the process.
+      guard let probe = unsafe malloc(wanted) else {
+        throw EngineError(.noMemory, "the system has no \(wanted) bytes of memory for a buffer of \(count + extra)")
+      }
+      unsafe free(probe)
+    }
+    grow(extra)
+  }
+
+  /// Smaller buffers are there, or the process is at its end anyway.
+  private static let probedSizeMinimum = 1 << 20
+
+  private func grownCapacity(for extra: Int) -> Int {
     // What is mapped counts for the memory budget: a little more than is needed, not twice as much.
     let isMapped = mapsLarge && capacity >= ByteWriter.mappedSizeMinimum
-    let wanted = max(isMapped ? capacity / 4 * 5 : capacity * 2, count + extra, 16)
+    return max(isMapped ? capacity / 4 * 5 : capacity * 2, count + extra, 16)
+  }
+
+  @inline(never)
+  private mutating func grow(_ extra: Int) {
+    let wanted = grownCapacity(for: extra)
     let larger = unsafe ByteWriter.allocate(wanted, mapsLarge)
     unsafe larger.copyMemory(from: base, byteCount: count)
     if capacity > 0 { unsafe ByteWriter.release(base, capacity, mapsLarge) }

@@ -12,7 +12,7 @@ internal import Synchronization
 /// Owns the words, or the page that they lie in.
 ///
 /// # Concurrency
-/// `prepare` and `isHolding` are the commit leader's; `tell` may be called by any thread. `told` never goes
+/// `isHolding` belongs to the commit leader; `tell` may be called by any thread. `told` never goes
 /// back: what the leader stores is above all that was told before, and others raise it by a maximum.
 @safe
 final class CommitAnnouncer: @unchecked Sendable {
@@ -53,14 +53,16 @@ final class CommitAnnouncer: @unchecked Sendable {
   /// Whether other processes are told by a page.
   var hasPage: Bool { page != nil }
 
-  // MARK: - The commit leader's
+  // MARK: - Commits
 
   /// Tells of a commit that is in the log before `position`, or holds it back. Before it is visible: the store of
   /// the visible sequence, which follows, orders this one before the load in `wakeIfAwaited`.
   @inline(__always)
-  func prepare(_ sequence: UInt64, _ position: LogPosition, waitsForSync: Bool, _ log: LogWriter) {
+  func prepare(
+    _ sequence: UInt64, _ position: LogPosition, waitsForSync: Bool, _ log: LogWriter, _ lead: borrowing CommitLead
+  ) {
     if waitsForSync || isHolding {
-      holdBack(sequence, position, waitsForSync: waitsForSync, log)
+      holdBack(sequence, position, waitsForSync: waitsForSync, log, lead)
     } else {
       unsafe told.pointee.store(sequence, ordering: .releasing)  // partner: `SharedPage.told`
     }
@@ -77,7 +79,9 @@ final class CommitAnnouncer: @unchecked Sendable {
   private func wake() { page?.wake() }
 
   @inline(never)
-  private func holdBack(_ sequence: UInt64, _ position: LogPosition, waitsForSync: Bool, _ log: LogWriter) {
+  private func holdBack(
+    _ sequence: UInt64, _ position: LogPosition, waitsForSync: Bool, _ log: LogWriter, _ lead: borrowing CommitLead
+  ) {
     if waitsForSync {
       isHolding = true
       heldPosition.store(position.value, ordering: .sequentiallyConsistent)

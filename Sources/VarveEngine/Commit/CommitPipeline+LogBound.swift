@@ -21,59 +21,61 @@ extension CommitPipeline {
     var totalBytes: UInt64 = 0
   }
 
-  /// How many bytes of memtables were logged again since the engine opened. The leader's.
+  /// How many bytes of memtables were logged again since the engine opened. Exact between commits.
   var bytesLoggedAgain: UInt64 { turn.totalBytes }
 
-  /// The leader's, between commits.
+  /// Frees the oldest segment where the log is longer than its bound. Between commits.
   @inline(never)
-  func enforceLogBound() {
+  func enforceLogBound(_ lead: borrowing CommitLead) {
     guard log.liveBytes > logBytesMaximum else { return }
     let oldest = log.oldestNumber
     if log.appendedPosition - turn.start >= UInt64(logBytesMaximum) {
       turn = LogTurn(start: log.appendedPosition, totalBytes: turn.totalBytes)
     }
     var hasMoved = false
-    for family in families.all where family.state.activeSegment == oldest {
-      if logAgain(family.state) {
+    for family in families.all where family.state.activeSegment(lead) == oldest {
+      if logAgain(family.state, lead) {
         hasMoved = true
       } else {
-        memory.freeze(family.state)
+        memory.freeze(family.state, lead)
       }
     }
     if hasMoved { requestRelease() }
   }
 
   /// Logs again, in the current segment, the little that only older ones hold, so that they can go. False
-  /// where it is too much, or where something needs a flush. The leader's.
-  func gatherLog() -> Bool {
+  /// where it is too much, or where something needs a flush.
+  func gatherLog(_ lead: borrowing CommitLead) -> Bool {
+    let current = log.current(lead).number
     for family in families.all {
       let state = family.state
-      guard let oldest = state.oldestSegment, oldest != log.current.number else { continue }
-      guard state.frozen.isEmpty, state.active.usedBytes <= Self.gatheredBytesMaximum, logAgain(state) else {
+      guard let oldest = state.oldestSegment, oldest != current else { continue }
+      guard state.frozen.isEmpty, state.active(lead).usedBytes <= Self.gatheredBytesMaximum, logAgain(state, lead)
+      else {
         return false
       }
     }
-    return families.all.allSatisfy { $0.state.oldestSegment ?? log.current.number == log.current.number }
+    return families.all.allSatisfy { $0.state.oldestSegment ?? current == current }
   }
 
   private static var gatheredBytesMaximum: Int { Limits.logSegmentSizeMinimum / 4 }
 
   /// Appends a copy of the family's active memtable. False where that is not allowed or does not work:
   /// then nothing happened.
-  private func logAgain(_ family: FamilyState) -> Bool {
-    let size = family.active.usedBytes
-    guard !family.hasUnlogged, turn.movedBytes + size <= logBytesMaximum / 8 else { return false }
-    guard family.activeSegment != log.current.number else { return false }
+  private func logAgain(_ family: FamilyState, _ lead: borrowing CommitLead) -> Bool {
+    let size = family.active(lead).usedBytes
+    guard !family.hasUnlogged(lead), turn.movedBytes + size <= logBytesMaximum / 8 else { return false }
+    guard family.activeSegment(lead) != log.current(lead).number else { return false }
     var entries = LoggedEntries()
-    entries.add(family.active, of: family.id, above: .zero)
+    entries.add(family.active(lead), of: family.id, above: .zero)
     entries.sort()
     var builder = LogEntriesBuilder(capacity: size)
     guard entries.fill(&builder, sizeMaximum: Int.max), let first = builder.first else { return false }
     do throws(EngineError) {
-      try log.makeRoom(payloadSize: builder.payload.count, waits: false)
-      let position = try log.append(.entries, sequence: first, payload: builder.payload.view)
+      try log.makeRoom(payloadSize: builder.payload.count, waits: false, lead)
+      let position = try log.append(.entries, sequence: first, payload: builder.payload.view, lead)
       // A flush that finds the segment named here syncs the log first, and the copy with it.
-      family.didCopy(to: log.current.number, position)
+      family.didCopy(to: log.current(lead).number, position, lead)
     } catch {
       // The commit that came here has happened, and a flush frees the segment, too.
       return false

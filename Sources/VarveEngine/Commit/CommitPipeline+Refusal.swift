@@ -39,9 +39,9 @@ extension CommitPipeline {
     if !isFinal { didRefuse() }
   }
 
-  /// Does what is missing, and takes commits again; throws what keeps it from that now. The leader's.
-  func cure() throws(EngineError) {
-    guard let old = refusal, !old.isFinal else { return restartIfBroken() }
+  /// Does what is missing, and takes commits again; throws what keeps it from that now.
+  func cure(_ lead: borrowing CommitLead) throws(EngineError) {
+    guard let old = refusal, !old.isFinal else { return restartIfBroken(lead) }
     let isBroken = log.isBroken
     do throws(EngineError) {
       // First: whether the cut of a failed restart counts must be known before its segments go.
@@ -52,7 +52,7 @@ extension CommitPipeline {
       throw refusedError(error)
     }
     refusal = nil
-    restartIfBroken()
+    restartIfBroken(lead)
     clearBroken()
     if let error = poisonError { throw refusedError(error) }
     // A restart of the log has told of it itself.
@@ -65,19 +65,19 @@ extension CommitPipeline {
     return EngineError(code, "the engine takes no more writes", cause: cause, file: cause.file)
   }
 
-  /// The leader's, before a commit.
+  /// Does, before a commit, what keeps commits from being taken.
   @inline(never)
-  func repair() throws(EngineError) {
-    restartIfBroken()
+  func repair(_ lead: borrowing CommitLead) throws(EngineError) {
+    restartIfBroken(lead)
     guard let refusal else {
       clearBroken()
-      return doPendingWork()
+      return doPendingWork(lead)
     }
     let now = log.environment.clock.now()
     guard refusal.passes, now &- refusal.lastAttempt >= Self.attemptNanoseconds else {
       throw refusedError(refusal.error)
     }
-    try cure()
+    try cure(lead)
   }
 }
 

@@ -44,8 +44,8 @@ extension CommitPipeline {
       }
       noteBroken()
       switch syncer {
-      case .program: lead { restartIfBroken() }
-      case .background: leadIfFree { restartIfBroken() }
+      case .program: lead { restartIfBroken($0) }
+      case .background: leadIfFree { restartIfBroken($0) }
       }
       if let error = poisonError { throw error }
       if syncer == .program, let own { throw own }
@@ -58,12 +58,12 @@ extension CommitPipeline {
   /// Whether the log is to go on in a new segment, and still can.
   var needsRestart: Bool { log.isBroken && poisonError == nil }
 
-  /// Goes on in a new segment where a sync failed. The leader's, and never between the append of a batch
+  /// Continues in a new segment where a sync failed. Never between the append of a batch
   /// and its publication. A failure poisons the engine.
-  func restartIfBroken() {
+  func restartIfBroken(_ lead: borrowing CommitLead) {
     guard needsRestart else { return }
     do throws(EngineError) {
-      try restart()
+      try restart(lead)
       clearBroken()
     } catch {
       poison(
@@ -73,11 +73,11 @@ extension CommitPipeline {
     }
   }
 
-  private func restart() throws(EngineError) {
+  private func restart(_ lead: borrowing CommitLead) throws(EngineError) {
     let last = visible
-    var entries = undurableEntries()
+    var entries = undurableEntries(lead)
     let restart = try log.beginRestart(
-      last: last,
+      lead, last: last,
       fill: { builder in entries.fill(&builder, sizeMaximum: log.options.entriesSizeMaximum) },
       commitCut: { (cut) throws(EngineError) in
         var edit = VersionEdit()
@@ -86,13 +86,13 @@ extension CommitPipeline {
         edit.logCuts = [.init(segment: cut.number, lifeID: cut.lifeID, endOffset: cut.end)]
         try commitEdit(edit)
       })
-    for family in families.all { family.state.moveLog(above: restart.cut, to: restart.first) }
-    log.endRestart(restart)
+    for family in families.all { family.state.moveLog(above: restart.cut, to: restart.first, lead) }
+    log.endRestart(restart, lead)
   }
 
   /// Every entry above the durable sequence, and of memtables that were logged again after the durable
   /// position every entry: the older copies may be in segments that nobody keeps for them any more.
-  private func undurableEntries() -> LoggedEntries {
+  private func undurableEntries(_ lead: borrowing CommitLead) -> LoggedEntries {
     let sequence = log.durableSequence
     let position = log.durablePosition
     var entries = LoggedEntries()
@@ -100,7 +100,8 @@ extension CommitPipeline {
       for frozen in family.state.frozen {
         entries.add(frozen.table, of: family.id, above: frozen.copyPosition > position ? .zero : sequence)
       }
-      entries.add(family.state.active, of: family.id, above: family.state.copyPosition > position ? .zero : sequence)
+      let isCopied = family.state.copyPosition(lead) > position
+      entries.add(family.state.active(lead), of: family.id, above: isCopied ? .zero : sequence)
     }
     entries.sort()
     return entries

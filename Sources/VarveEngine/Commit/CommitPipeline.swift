@@ -19,7 +19,7 @@ internal import Synchronization
 /// of the batch. A commit without any other entry is not logged at all, and leaves a gap in the sequences.
 ///
 /// # Concurrency
-/// `nextSequence`, `scratch` and everything named "the leader's" is touched only while leading.
+/// `nextSequence`, `scratch`, `touched` and `turn` are touched only by functions that take a `CommitLead`.
 final class CommitPipeline: @unchecked Sendable {
   // Sendable: see Concurrency above.
   let queue = CommitQueue()
@@ -38,10 +38,10 @@ final class CommitPipeline: @unchecked Sendable {
   /// Whether the leader has to look before it commits: the log is broken, or writes are refused.
   private let isImpaired = Atomic<Bool>(false)
   private let releaseRequest = Callback()
-  private let pendingWork = Callback()
+  private let pendingWork = Mutex<PendingWork?>(nil)
   let didRefuse = Callback()
 
-  /// The leader's.
+  // What belongs to the leader.
   private var nextSequence: UInt64
   private var scratch = ByteWriter(capacity: 4096)
   private var touched = TouchedFamilies()
@@ -112,43 +112,47 @@ final class CommitPipeline: @unchecked Sendable {
     _ kind: EntryKind, _ family: FamilyState, _ key: ByteView, _ value: ByteView, isLogged: Bool,
     waitsForSync: Bool = false
   ) throws(EngineError) -> Receipt {
-    guard queue.tryLead() else {
+    guard let lead = queue.tryLead() else {
       return try commitContended(kind, family, key, value, isLogged: isLogged, waitsForSync: waitsForSync)
     }
-    defer { if !queue.resignIfAlone() { resign() } }
-    try checkWritable()
+    defer { if !queue.resignIfAlone(lead) { resign(lead) } }
+    try checkWritable(lead)
     if family.isDropped { throw Self.droppedError(family) }
-    let hasRoom = unsafe family.borrowedActive.withGuaranteed {
+    let hasRoom = unsafe family.borrowedActive(lead).withGuaranteed {
       $0.hasRoom(keySize: key.count, valueSize: value.count)
     }
-    if !hasRoom { try makeRoom(in: family, entryCount: 1, byteCount: key.count + value.count) }
+    if !hasRoom { try makeRoom(in: family, for: MemTableNeed(byteCount: key.count + value.count), lead) }
     let sequence = SequenceNumber(nextSequence)
     var position = LogPosition.zero
     let isLogged = isLogged && !family.isVolatile
     if isLogged {
       scratch.removeAll()
+      try scratch.reserveOrThrow(BatchFormat.entrySize(kind, family.id, keySize: key.count, valueSize: value.count))
       BatchFormat.append(kind, family.id, key, value, to: &scratch)
-      try log.makeRoom(payloadSize: scratch.count)
-      position = try log.append(sequence: sequence, payload: scratch.view)
-      if family.activeSegment == nil { family.beginActive(segment: log.current.number) }
+      try log.makeRoom(payloadSize: scratch.count, lead)
+      position = try log.append(sequence: sequence, payload: scratch.view, lead)
+      if family.activeSegment(lead) == nil { family.beginActive(segment: log.current(lead).number, lead) }
     } else if !family.isVolatile {
-      memory.noteUnlogged(family, segment: log.current.number)
+      memory.noteUnlogged(family, segment: log.current(lead).number, lead)
     }
-    _ = unsafe family.borrowedActive.withGuaranteed { $0.insert(key, Trailer(sequence, kind), value) }
+    _ = unsafe family.borrowedActive(lead).withGuaranteed { $0.insert(key, Trailer(sequence, kind), value) }
     nextSequence &+= 1
-    publish(sequence, position, isLogged: isLogged, waitsForSync: waitsForSync)
-    if log.takeHasSwitched() { enforceLogBound() }
+    publish(sequence, position, isLogged: isLogged, waitsForSync: waitsForSync, lead)
+    if log.takeHasSwitched(lead) { enforceLogBound(lead) }
     return Receipt(sequence: sequence, position: position)
   }
 
   /// Gives the lead back after committing what waits.
   @inline(never)
-  private func resign() { queue.resign { serve($0) } }
+  private func resign(_ lead: borrowing CommitLead) { queue.resign(lead) { serve($0, $1) } }
 
-  /// Makes a commit visible to reads, and tells other processes. The leader's.
+  /// Makes a commit visible to reads, and notifies other processes.
   @inline(__always)
-  private func publish(_ sequence: SequenceNumber, _ position: LogPosition, isLogged: Bool, waitsForSync: Bool) {
-    if isLogged { announcer.prepare(sequence.value, position, waitsForSync: waitsForSync, log) }
+  private func publish(
+    _ sequence: SequenceNumber, _ position: LogPosition, isLogged: Bool, waitsForSync: Bool,
+    _ lead: borrowing CommitLead
+  ) {
+    if isLogged { announcer.prepare(sequence.value, position, waitsForSync: waitsForSync, log, lead) }
     visibleWord.store(sequence.value, ordering: .sequentiallyConsistent)  // partner: `visible`
     if isLogged { announcer.wakeIfAwaited() }
   }
@@ -157,7 +161,8 @@ final class CommitPipeline: @unchecked Sendable {
   private func commitContended(
     _ kind: EntryKind, _ family: FamilyState, _ key: ByteView, _ value: ByteView, isLogged: Bool, waitsForSync: Bool
   ) throws(EngineError) -> Receipt {
-    var payload = ByteWriter(capacity: key.count + value.count + 32)
+    var payload = ByteWriter(capacity: 0)
+    try payload.reserveOrThrow(key.count + value.count + 32)
     BatchFormat.append(kind, family.id, key, value, to: &payload)
     return try commit(
       payload: payload.view, entryCount: 1, isLogged: isLogged, terms: CommitTerms(waitsForSync: waitsForSync))
@@ -167,70 +172,90 @@ final class CommitPipeline: @unchecked Sendable {
   func commit(
     payload: ByteView, entryCount: Int, isLogged: Bool, terms: CommitTerms = CommitTerms()
   ) throws(EngineError) -> Receipt {
-    if queue.tryLead() {
-      defer { if !queue.resignIfAlone() { resign() } }
-      return try apply(payload, entryCount: entryCount, isLogged: isLogged, terms)
+    if let lead = queue.tryLead() {
+      defer { if !queue.resignIfAlone(lead) { resign(lead) } }
+      return try apply(payload, entryCount: entryCount, isLogged: isLogged, terms, lead)
     }
     let request = CommitRequest(payload: payload, entryCount: entryCount, isLogged: isLogged, terms: terms)
-    if queue.enqueue(request) == .leads {
-      queue.serveOwn(request) { serve($0) }
-      resign()
+    if let lead = queue.enqueue(request) {
+      queue.serveOwn(request, lead) { serve($0, $1) }
+      resign(lead)
     }
     if let error = request.error { throw error }
     return request.receipt
   }
 
+  /// Takes a sequence for what is not a batch, has `body` put in force what readers at it see, and makes it visible. Where
+  /// `body` throws, the sequence stays unused.
+  func commitSequence(
+    _ lead: borrowing CommitLead, _ body: (SequenceNumber) throws(EngineError) -> Void
+  ) throws(EngineError) -> SequenceNumber {
+    try checkWritable(lead)
+    let sequence = SequenceNumber(nextSequence)
+    nextSequence += 1
+    try body(sequence)
+    publish(sequence, .zero, isLogged: false, waitsForSync: false, lead)
+    return sequence
+  }
+
   /// Runs `body` as the leader: no commit happens beside it.
-  func lead<R, E: Error>(_ body: () throws(E) -> R) throws(E) -> R {
-    if !queue.tryLead() {
-      let wish = CommitRequest(payload: ByteView(), entryCount: 0, isLogged: false, wantsLead: true)
-      _ = queue.enqueue(wish)
-      queue.serveOwn(wish) { _ in }
+  func lead<R, E: Error>(_ body: (borrowing CommitLead) throws(E) -> R) throws(E) -> R {
+    if let lead = queue.tryLead() {
+      defer { resign(lead) }
+      return try body(lead)
     }
-    defer { resign() }
-    return try body()
+    let wish = CommitRequest(payload: ByteView(), entryCount: 0, isLogged: false, wantsLead: true)
+    guard let lead = queue.enqueue(wish) else { fatalError("a wish to lead was served: report this as a bug") }
+    queue.serveOwn(wish, lead) { _, _ in }
+    defer { resign(lead) }
+    return try body(lead)
   }
 
   /// Runs `body` as the leader if nobody leads. A background job never waits for writers, and commits
   /// nothing for them: a commit may wait for that very job.
-  func leadIfFree(_ body: () -> Void) {
-    guard queue.tryLead() else { return }
-    body()
-    queue.handBack()
+  func leadIfFree(_ body: (borrowing CommitLead) -> Void) {
+    guard let lead = queue.tryLead() else { return }
+    body(lead)
+    queue.handBack(lead)
   }
 
-  /// Whether a batch of one entry can be committed without waiting for anything. The leader's.
-  func hasRoom(for family: FamilyState, keySize: Int, valueSize: Int, _ payloadSize: Int) -> Bool {
-    !isImpaired.load(ordering: .acquiring) && family.active.hasRoom(keySize: keySize, valueSize: valueSize)
-      && log.current.hasRoom(payloadSize: payloadSize)
+  /// Whether a batch of one range delete can be committed without waiting for anything.
+  func hasRoom(
+    for family: FamilyState, keySize: Int, valueSize: Int, _ payloadSize: Int, _ lead: borrowing CommitLead
+  ) -> Bool {
+    let need = MemTableNeed(tombstoneCount: 1, tombstoneKeyBytes: keySize + valueSize)
+    return !isImpaired.load(ordering: .acquiring) && family.active(lead).couldHaveRoom(for: need)
+      && family.active(lead).hasRoom(keySize: 0, valueSize: 0)
+      && log.current(lead).hasRoom(payloadSize: payloadSize)
   }
 
-  /// Commits a batch of one entry, for which there is room. The leader's.
-  func commitLeading(_ payload: ByteView, _ terms: CommitTerms) throws(EngineError) {
-    _ = try apply(payload, entryCount: 1, isLogged: true, terms)
+  /// Commits a batch of one entry, for which there is room.
+  func commitLeading(_ payload: ByteView, _ terms: CommitTerms, _ lead: borrowing CommitLead) throws(EngineError) {
+    _ = try apply(payload, entryCount: 1, isLogged: true, terms, lead)
   }
 
-  private func serve(_ request: CommitRequest) {
+  private func serve(_ request: CommitRequest, _ lead: borrowing CommitLead) {
     guard !request.wantsLead else { return }
     do throws(EngineError) {
       request.receipt = try apply(
-        request.payload, entryCount: request.entryCount, isLogged: request.isLogged, request.terms)
+        request.payload, entryCount: request.entryCount, isLogged: request.isLogged, request.terms, lead)
     } catch {
       request.error = error
     }
   }
 
-  /// One batch through the whole path. The leader's.
+  /// One batch through the whole path.
   private func apply(
-    _ payload: ByteView, entryCount: Int, isLogged: Bool, _ terms: CommitTerms
+    _ payload: ByteView, entryCount: Int, isLogged: Bool, _ terms: CommitTerms, _ lead: borrowing CommitLead
   ) throws(EngineError) -> Receipt {
-    try checkWritable()
-    try resolveFamilies(payload)
+    try checkWritable(lead)
+    try resolveFamilies(payload, lead)
     // Nobody else commits from here on: the leader is this thread until the batch is visible.
-    if let condition = terms.condition { try condition.check() }
+    if let condition = terms.condition { try condition.check(lead) }
+    if let prepared = terms.prepared, touched.volatileEntryCount == 0 { touched.take(prepared) }
     // Room for one may cost another of them its memtable: only all at once will do.
-    while let part = touched.parts.first(where: { !$0.hasRoom }) {
-      try makeRoom(in: part.family, entryCount: part.entryCount, byteCount: part.byteCount)
+    while let part = touched.partWithoutRoom(lead) {
+      try makeRoom(in: part.family, for: part.need, lead)
     }
     // An empty batch takes a sequence, too: its commit has a place in the order.
     let count = UInt64(max(entryCount, 1))
@@ -240,39 +265,42 @@ final class CommitPipeline: @unchecked Sendable {
     let volatileCount = touched.volatileEntryCount
     let isLogged = isLogged && (volatileCount == 0 || volatileCount < entryCount)
     if isLogged {
-      let logged = volatileCount == 0 ? payload : try loggedPart(of: payload)
-      try log.makeRoom(payloadSize: logged.count)
-      position = try log.append(sequence: SequenceNumber(nextSequence + UInt64(volatileCount)), payload: logged)
-      let segment = log.current.number
-      for part in touched.parts where part.family.activeSegment == nil && !part.family.isVolatile {
-        part.family.beginActive(segment: segment)
+      let logged = volatileCount == 0 ? payload : try loggedPart(of: payload, lead)
+      try log.makeRoom(payloadSize: logged.count, lead)
+      position = try log.append(
+        sequence: SequenceNumber(nextSequence + UInt64(volatileCount)), payload: logged, lead)
+      let segment = log.current(lead).number
+      for part in touched.parts where part.family.activeSegment(lead) == nil && !part.family.isVolatile {
+        part.family.beginActive(segment: segment, lead)
       }
     } else {
       for part in touched.parts where !part.family.isVolatile {
-        memory.noteUnlogged(part.family, segment: log.current.number)
+        memory.noteUnlogged(part.family, segment: log.current(lead).number, lead)
       }
     }
-    if volatileCount == 0 {
-      try insert(payload, first: nextSequence)
+    if touched.hasEdits {
+      try insertEdits(payload, first: nextSequence, volatileCount: volatileCount, lead)
+    } else if volatileCount == 0 {
+      try insert(payload, first: nextSequence, lead)
     } else {
-      try insertMixed(payload, first: nextSequence, volatileCount: volatileCount)
+      try insertMixed(payload, first: nextSequence, volatileCount: volatileCount, lead)
     }
-    if terms.isRedundant { touched.parts[0].family.active.rangeTombstones.noteRedundant() }
+    if terms.isRedundant { touched.parts[0].family.active(lead).rangeTombstones.noteRedundant() }
     nextSequence += count
-    publish(last, position, isLogged: isLogged, waitsForSync: terms.waitsForSync)
-    if log.takeHasSwitched() { enforceLogBound() }
+    publish(last, position, isLogged: isLogged, waitsForSync: terms.waitsForSync, lead)
+    if log.takeHasSwitched(lead) { enforceLogBound(lead) }
     return Receipt(sequence: last, position: position)
   }
 
   /// Makes room in a family's memtable, and goes on in a new segment of the log where the flush that has
-  /// to come first waits for that. The leader's.
+  /// to come first waits for that.
   @inline(never)
-  private func makeRoom(in family: FamilyState, entryCount: Int, byteCount: Int) throws(EngineError) {
-    while try !memory.makeRoom(
-      in: family, entryCount: entryCount, byteCount: byteCount, unless: { [self] in needsRestart })
-    {
-      restartIfBroken()
-      try checkWritable()
+  private func makeRoom(
+    in family: FamilyState, for need: MemTableNeed, _ lead: borrowing CommitLead
+  ) throws(EngineError) {
+    while try !memory.makeRoom(in: family, for: need, lead, unless: { [self] in needsRestart }) {
+      restartIfBroken(lead)
+      try checkWritable(lead)
     }
   }
 
@@ -285,19 +313,30 @@ final class CommitPipeline: @unchecked Sendable {
   func onRefusal(_ request: @escaping @Sendable () -> Void) { didRefuse.set(request) }
 
   /// What the leader does between two commits where it was asked to look.
-  func betweenCommits(_ work: @escaping @Sendable () -> Void) { pendingWork.set(work) }
+  func betweenCommits(_ work: @escaping @Sendable (borrowing CommitLead) -> Void) {
+    pendingWork.withLock { $0 = PendingWork(call: work) }
+  }
 
-  func doPendingWork() { pendingWork() }
+  func doPendingWork(_ lead: borrowing CommitLead) { pendingWork.withLock { $0 }?.call(lead) }
 
-  /// Finds every family that a batch names, before anything is written. The leader's.
-  private func resolveFamilies(_ payload: ByteView) throws(EngineError) {
+  /// A structure for the reason that `Callback` gives.
+  private struct PendingWork {
+    let call: @Sendable (borrowing CommitLead) -> Void
+  }
+
+  /// Finds every family that a batch names, before anything is written.
+  private func resolveFamilies(_ payload: ByteView, _ lead: borrowing CommitLead) throws(EngineError) {
     touched.removeAll()
     var reader = BatchReader(payload)
     while let entry = try reader.next() {
       let place = try resolve(entry.family)
       let family = touched.parts[place].family
       if entry.kind == .merge, family.merge == nil { throw Self.operatorError(family) }
-      touched.count(at: place, bytes: entry.key.count &+ entry.value.count)
+      if entry.kind == .rangeDelete {
+        touched.countTombstone(at: place, bytes: entry.key.count + entry.value.count)
+      } else {
+        touched.count(at: place, bytes: entry.key.count &+ entry.value.count)
+      }
     }
   }
 
@@ -311,23 +350,47 @@ final class CommitPipeline: @unchecked Sendable {
     return touched.add(family)
   }
 
-  private func insert(_ payload: ByteView, first: UInt64) throws(EngineError) {
+  /// As `insert` and `insertMixed`, for a batch with several range deletes for a family: readers see these all at
+  /// once, and what was put together before is taken over.
+  @inline(never)
+  private func insertEdits(
+    _ payload: ByteView, first: UInt64, volatileCount: Int, _ lead: borrowing CommitLead
+  ) throws(EngineError) {
+    for part in touched.parts where part.need.tombstoneCount > 0 {
+      if part.adopts(lead), let prepared = part.need.prepared {
+        part.family.active(lead).adopt(prepared, first: SequenceNumber(first))
+      } else {
+        part.family.active(lead).rangeTombstones.beginEdit()
+      }
+    }
+    if volatileCount == 0 {
+      try insert(payload, first: first, lead)
+    } else {
+      try insertMixed(payload, first: first, volatileCount: volatileCount, lead)
+    }
+    for part in touched.parts where part.need.tombstoneCount > 0 {
+      part.family.active(lead).rangeTombstones.endEdit()
+    }
+  }
+
+  private func insert(_ payload: ByteView, first: UInt64, _ lead: borrowing CommitLead) throws(EngineError) {
     var reader = BatchReader(payload)
     var sequence = first
     while let entry = try reader.next() {
       if let place = touched.place(of: entry.family) {
-        touched.parts[place].family.active.insert(
+        touched.parts[place].family.active(lead).insert(
           entry.key, Trailer(SequenceNumber(sequence), entry.kind), entry.value)
       }
       sequence += 1
     }
   }
 
-  /// The entries of a batch that go into the log. Valid until the next commit. The leader's.
+  /// The entries of a batch that go into the log. Valid until the next commit.
   @inline(never)
-  private func loggedPart(of payload: ByteView) throws(EngineError) -> ByteView {
+  private func loggedPart(of payload: ByteView, _ lead: borrowing CommitLead) throws(EngineError) -> ByteView {
     // A large batch must not leave its memory behind.
-    scratch = ByteWriter(capacity: max(4096, payload.count))
+    scratch = ByteWriter(capacity: 4096)
+    try scratch.reserveOrThrow(payload.count)
     var reader = BatchReader(payload)
     while let entry = try reader.next() {
       if let place = touched.place(of: entry.family), touched.parts[place].family.isVolatile { continue }
@@ -338,7 +401,9 @@ final class CommitPipeline: @unchecked Sendable {
 
   /// As `insert`, with volatile entries, which have the lower sequences.
   @inline(never)
-  private func insertMixed(_ payload: ByteView, first: UInt64, volatileCount: Int) throws(EngineError) {
+  private func insertMixed(
+    _ payload: ByteView, first: UInt64, volatileCount: Int, _ lead: borrowing CommitLead
+  ) throws(EngineError) {
     var reader = BatchReader(payload)
     var nextVolatile = first
     var nextLogged = first + UInt64(volatileCount)
@@ -346,7 +411,7 @@ final class CommitPipeline: @unchecked Sendable {
       guard let place = touched.place(of: entry.family) else { continue }
       let family = touched.parts[place].family
       let sequence = family.isVolatile ? nextVolatile : nextLogged
-      family.active.insert(entry.key, Trailer(SequenceNumber(sequence), entry.kind), entry.value)
+      family.active(lead).insert(entry.key, Trailer(SequenceNumber(sequence), entry.kind), entry.value)
       if family.isVolatile { nextVolatile += 1 } else { nextLogged += 1 }
     }
   }
@@ -374,8 +439,8 @@ final class CommitPipeline: @unchecked Sendable {
   func settle() throws(EngineError) { try settleEdits() }
 
   @inline(__always)
-  private func checkWritable() throws(EngineError) {
-    if isImpaired.load(ordering: .acquiring) { try repair() }
+  private func checkWritable(_ lead: borrowing CommitLead) throws(EngineError) {
+    if isImpaired.load(ordering: .acquiring) { try repair(lead) }
   }
 
   static func operatorError(_ family: FamilyState) -> EngineError {
@@ -396,24 +461,26 @@ final class CommitPipeline: @unchecked Sendable {
 
   // MARK: - End records
 
-  /// Makes the log durable and says so in it. The leader's; nothing is committed afterwards.
-  func closeLog() throws(EngineError) {
+  /// Makes the log durable and says so in it. Nothing is committed afterwards.
+  func closeLog(_ lead: borrowing CommitLead) throws(EngineError) {
     let next = SequenceNumber(nextSequence)
     defer { announcer.tell(synced: 0, log) }
-    try checkWritable()
-    do throws(EngineError) { try log.close(nextSequence: next) } catch {
+    try checkWritable(lead)
+    do throws(EngineError) { try log.close(nextSequence: next, lead) } catch {
       guard needsRestart else { throw error }
       noteBroken()
-      try checkWritable()
-      try log.close(nextSequence: next)
+      try checkWritable(lead)
+      try log.close(nextSequence: next, lead)
     }
   }
 
   /// Appends an end record where the last sync was followed by nothing, if nobody leads now.
   func appendEndIfIdle() throws(EngineError) {
     var failure: EngineError?
-    leadIfFree {
-      do throws(EngineError) { try log.appendEnd(nextSequence: SequenceNumber(nextSequence)) } catch { failure = error }
+    leadIfFree { lead in
+      do throws(EngineError) { try log.appendEnd(nextSequence: SequenceNumber(nextSequence), lead) } catch {
+        failure = error
+      }
     }
     if let failure { throw failure }
   }

@@ -17,7 +17,7 @@ internal import Synchronization
 /// Safe from any thread. `backlog` belongs to the leader.
 final class CommitQueue: @unchecked Sendable {
   // Sendable: `backlog` belongs to the leader, all else is atomic.
-  private let isLed = Atomic<Bool>(false)
+  private let word = LeadWord()
   /// The newest request of the list, as the bits of a retained reference; 0 for none.
   private let head = Atomic<UInt>(0)
   private var backlog: [CommitRequest] = []
@@ -26,12 +26,10 @@ final class CommitQueue: @unchecked Sendable {
 
   /// Becomes the leader if nobody is.
   @inline(__always)
-  func tryLead() -> Bool {
-    isLed.compareExchange(expected: false, desired: true, ordering: .sequentiallyConsistent).exchanged
-  }
+  func tryLead() -> CommitLead? { word.take() }
 
-  /// Puts a request on the list, and returns when it is done or leads.
-  func enqueue(_ request: CommitRequest) -> CommitRequest.State {
+  /// Puts a request on the list, and returns when its writer leads, or, with nil, when it is done.
+  func enqueue(_ request: CommitRequest) -> CommitLead? {
     let bits = unsafe UInt(bitPattern: Unmanaged.passRetained(request).toOpaque())
     var expected = head.load(ordering: .relaxed)
     while true {
@@ -40,19 +38,20 @@ final class CommitQueue: @unchecked Sendable {
       if result.exchanged { break }
       expected = result.original
     }
-    if tryLead() {
+    if let lead = word.take() {
       // The queue became free meanwhile: this thread leads, and its own request is on the list.
       collect()
-      return .leads
+      return lead
     }
-    return request.sleep()
+    guard request.sleep() == .leads else { return nil }
+    return word.handedOver()
   }
 
   /// Whether a request is on the list.
   var hasWaiting: Bool { head.load(ordering: .relaxed) != 0 }
 
-  /// How many requests are on the list. The leader's, who alone takes them off.
-  var waitingCount: Int {
+  /// How many requests are on the list. Only the leader takes them off.
+  func waitingCount(_ lead: borrowing CommitLead) -> Int {
     var count = 0
     var bits = head.load(ordering: .acquiring)
     while let pointer = unsafe UnsafeRawPointer(bitPattern: bits) {
@@ -65,42 +64,52 @@ final class CommitQueue: @unchecked Sendable {
   /// Gives the lead back if nobody waits; else `resign` is to follow. The common case by itself: a closure costs
   /// references also where it isn't called.
   @inline(__always)
-  func resignIfAlone() -> Bool {
+  func resignIfAlone(_ lead: borrowing CommitLead) -> Bool {
     guard backlog.isEmpty && head.load(ordering: .relaxed) == 0 else { return false }
-    isLed.store(false, ordering: .sequentiallyConsistent)
-    return head.load(ordering: .sequentiallyConsistent) == 0 || !tryLead()
+    word.giveBack(lead)
+    return head.load(ordering: .sequentiallyConsistent) == 0 || word.take() == nil
   }
 
   /// Gives the lead back after committing what waits. `commit` is called for each request in order.
-  func resign(_ commit: (CommitRequest) -> Void) { drain(roundsMaximum: Self.roundsMaximum, commit) }
+  func resign(_ lead: borrowing CommitLead, _ commit: (CommitRequest, borrowing CommitLead) -> Void) {
+    drain(lead, roundsMaximum: Self.roundsMaximum, commit)
+  }
 
   /// Gives the lead to one that waits, if any does, without committing for anybody. For background work:
   /// a commit may wait for a memtable to be flushed, and so for the thread that is here.
-  func handBack() {
+  func handBack(_ lead: borrowing CommitLead) {
     // Without rounds `serveBacklog` has no bytes to commit, so it is never called.
-    drain(roundsMaximum: 0) { _ in fatalError("a leader without rounds was given a commit: report this as a bug") }
+    drain(lead, roundsMaximum: 0) { _, _ in
+      fatalError("a leader without rounds was given a commit: report this as a bug")
+    }
   }
 
   @inline(never)
-  private func drain(roundsMaximum: Int, _ commit: (CommitRequest) -> Void) {
+  private func drain(
+    _ lead: borrowing CommitLead, roundsMaximum: Int, _ commit: (CommitRequest, borrowing CommitLead) -> Void
+  ) {
     var rounds = 0
     var bytes = 0
     while true {
       if backlog.isEmpty { collect() }
       if backlog.isEmpty {
-        isLed.store(false, ordering: .sequentiallyConsistent)
+        word.giveBack(lead)
         if head.load(ordering: .sequentiallyConsistent) == 0 { return }
-        guard tryLead() else { return }
+        guard word.take() != nil else { return }
         continue
       }
       rounds += 1
-      if serveBacklog(bytes: &bytes, bytesMaximum: rounds <= roundsMaximum ? Self.bytesMaximum : 0, commit) { return }
+      let bytesMaximum = rounds <= roundsMaximum ? Self.bytesMaximum : 0
+      if serveBacklog(lead, bytes: &bytes, bytesMaximum: bytesMaximum, commit) { return }
     }
   }
 
   /// Commits the backlog until `bytes`, which counts what was committed, would pass the maximum. True where
   /// the lead was given away on the way.
-  private func serveBacklog(bytes: inout Int, bytesMaximum: Int, _ commit: (CommitRequest) -> Void) -> Bool {
+  private func serveBacklog(
+    _ lead: borrowing CommitLead, bytes: inout Int, bytesMaximum: Int,
+    _ commit: (CommitRequest, borrowing CommitLead) -> Void
+  ) -> Bool {
     var index = 0
     while index < backlog.count {
       let request = backlog[index]
@@ -115,7 +124,7 @@ final class CommitQueue: @unchecked Sendable {
         return true
       }
       bytes += request.payload.count
-      commit(request)
+      commit(request, lead)
       request.isServed = true
       request.wake(.done)
       index += 1
@@ -125,9 +134,11 @@ final class CommitQueue: @unchecked Sendable {
   }
 
   /// Commits the new leader's own request, which may be in the backlog, before others.
-  func serveOwn(_ request: CommitRequest, _ commit: (CommitRequest) -> Void) {
+  func serveOwn(
+    _ request: CommitRequest, _ lead: borrowing CommitLead, _ commit: (CommitRequest, borrowing CommitLead) -> Void
+  ) {
     guard !request.isServed else { return }
-    commit(request)
+    commit(request, lead)
     request.isServed = true
   }
 
@@ -194,10 +205,12 @@ final class CommitRequest: @unchecked Sendable {
 struct CommitTerms: Sendable {
   /// Bytes of the payload where the commit's sequence goes. The payload is the commit's own copy then.
   var stamps: [Int] = []
-  /// What must hold, by the leader's word, or the commit is refused.
+  /// Precondition that the leader checks just before the write; the commit is refused if it does not hold.
   var condition: (any CommitCondition)?
   /// Whether other processes are told of it only when it was synced.
   var waitsForSync = false
+  /// The range deletes of a large batch, put together by its writer.
+  var prepared: PreparedTombstones?
   /// The batch is one range tombstone over what is dead already: no reader can tell (`DeadRuns`).
   var isRedundant = false
 }
@@ -205,6 +218,6 @@ struct CommitTerms: Sendable {
 /// Something that must hold when a batch is committed: no other commit happens between the look and the
 /// batch.
 protocol CommitCondition: Sendable {
-  /// Called by the leader, before anything of the batch is written. Throws where it doesn't hold.
-  func check() throws(EngineError)
+  /// Called before anything of the batch is written. Throws where it doesn't hold.
+  func check(_ lead: borrowing CommitLead) throws(EngineError)
 }

@@ -7,25 +7,32 @@ internal import Synchronization
 /// - The active memtables of all families together come to `activeBytesMaximum`; at a step beyond it the
 ///   largest of them are frozen. A family without entries has no memory at all: it inserts nowhere yet
 ///   (`empty`), and one with few entries has a page.
-/// - At most `frozenBytesMaximum` wait to be flushed, over all families: beyond it the leader waits, and
-///   every writer with it. That is the one full stop of the write path; the write controller is there so
-///   that it is not met.
+/// - At most `frozenBytesMaximum` wait to be flushed, or for readers that keep them after their flush, over all
+///   families: beyond it the leader waits, and every writer with it. That is the one full stop of the write path;
+///   the write controller is there so that it is not met.
+/// - For readers alone a writer waits for at most `readerWaitNanoseconds`: it may be the reader itself, in the body of a
+///   `withValue`. What they keep after that is tolerated: a cursor that stands still keeps a memtable as long as it lives. Writers
+///   wait again when as much has come to it as may be frozen.
 ///
 /// # Concurrency
-/// `makeRoom`, `freeze`, `noteUnlogged` and `didDrop` belong to the commit leader; the rest is safe from
-/// any thread.
+/// What takes a `CommitLead` belongs to the commit leader; the rest is safe from any thread.
 final class MemTableKeeper: Sendable {
   private let bounds: Mutex<MemoryPlan>
   /// The memory of retired memtables, whose pages are there already.
   private let pool: ArenaPool
   private let executor: any BackgroundExecutor
   private let stalls: StallMeter
-  /// What is charged for frozen memtables.
+  /// What is charged for frozen memtables that are in no table yet.
   private let frozenBytes = Atomic<Int>(0)
+  /// The same, and those that are in tables and not gone: a read, a cursor or a job still has them.
+  private let waiting: MemoryAccount
+  /// What readers keep although a writer has waited for them. Changed by the leader alone.
+  private let toleratedBytes = Atomic<Int>(0)
   /// What is charged for active memtables. Changed by the leader alone.
   private let activeBytes = Atomic<Int>(0)
   private let requestFlush = Callback()
   private let requestRetry = Callback()
+  private let requestViews = Callback()
   private let didGrow = Callback()
   private let flushError = Mutex<EngineError?>(nil)
   /// Held while memtables are frozen, so that a flush sees all of a group or none.
@@ -33,13 +40,16 @@ final class MemTableKeeper: Sendable {
   /// The active memtable of every family that has no entries.
   let empty: MemTable
 
-  init(plan: MemoryPlan, account: MemoryAccount, executor: any BackgroundExecutor, stalls: StallMeter) {
+  init(plan: MemoryPlan, account: MemoryAccount, executor: any BackgroundExecutor, stalls: StallMeter)
+    throws(EngineError)
+  {
     bounds = Mutex(plan)
     self.executor = executor
     self.stalls = stalls
-    pool = ArenaPool(limit: plan.poolBytesMaximum, account: account)
+    waiting = MemoryAccount { if $0 < 0 { executor.wakeWaiters() } }
+    pool = ArenaPool(limit: plan.poolBytesMaximum, accountMaximum: plan.reusedBytesMaximum, account: account)
     // Without the pool's account: it stays without memory.
-    empty = MemTable(growingTo: 1, pool: ArenaPool(limit: 0), touchedMaximum: 0)
+    empty = try MemTable(growingTo: 1, pool: ArenaPool(limit: 0), touchedMaximum: 0)
   }
 
   /// Whom to tell of a frozen memtable.
@@ -47,6 +57,9 @@ final class MemTableKeeper: Sendable {
 
   /// Whom to tell that a writer has to wait for a flush that failed.
   func onStarvation(_ request: @escaping @Sendable () -> Void) { requestRetry.set(request) }
+
+  /// Calls `request` when a writer has to wait for readers.
+  func onReaderWait(_ request: @escaping @Sendable () -> Void) { requestViews.set(request) }
 
   /// Whom to tell of memory that a memtable took: at each step of its growth.
   func onGrowth(_ body: @escaping @Sendable () -> Void) { didGrow.set(body) }
@@ -56,7 +69,7 @@ final class MemTableKeeper: Sendable {
   /// Changes the bounds. What is too much is frozen at the next step of a memtable.
   func setPlan(_ plan: MemoryPlan) {
     bounds.withLock { $0 = plan }
-    pool.setLimit(plan.poolBytesMaximum)
+    pool.setLimit(plan.poolBytesMaximum, accountMaximum: plan.reusedBytesMaximum)
   }
 
   /// Gives back memory that only a burst of flushes needed.
@@ -69,49 +82,64 @@ final class MemTableKeeper: Sendable {
   ///
   /// Batches that would take more than a quarter of a memtable get one of their size, so that a large
   /// batch neither fails nor bursts the bounds of the others.
-  private func makeMemTable(for bytes: Int, _ plan: MemoryPlan) -> MemTable {
+  /// `freed` bytes of active memtables are about to be frozen.
+  private func makeMemTable(
+    for need: MemTableNeed, in family: FamilyState, freed: Int, _ plan: MemoryPlan
+  ) throws(EngineError) -> MemTable {
+    let bytes = need.byteCount + need.entryCount * Self.entryCharge
+    let size = min(family.options.memtableSize ?? plan.memtableSize, plan.memtableSize)
     // An arena that was large for another family must not push this one over the bound.
-    let room = max(plan.activeBytesMaximum - activeBytes.load(ordering: .relaxed), 0)
-    guard bytes > plan.memtableSize / 4 else {
-      return MemTable(growingTo: plan.memtableSize, pool: pool, touchedMaximum: room)
-    }
-    return MemTable(growingTo: 4 * bytes + plan.memtableSize, pool: pool, touchedMaximum: 0, isReusable: false)
+    let room = max(plan.activeBytesMaximum - (activeBytes.load(ordering: .relaxed) - freed), 0)
+    guard bytes > size / 4 else { return try MemTable(growingTo: size, pool: pool, touchedMaximum: room) }
+    return try MemTable(growingTo: 4 * bytes + size, pool: pool, touchedMaximum: 0, isReusable: false)
   }
 
-  /// Sees to it that entries of these sizes in sum fit into the family's memtable: lets it grow, or
-  /// freezes it and begins another. False, and nothing done, where it has to wait for flushes and
-  /// `isInterrupted` is true.
+  /// Sees to it that what a batch needs fits into the family's memtable: lets it grow, or freezes it and begins
+  /// another. False, and nothing done, where it has to wait for flushes and `isInterrupted` is true.
   func makeRoom(
-    in family: FamilyState, entryCount: Int, byteCount: Int, unless isInterrupted: @Sendable () -> Bool
+    in family: FamilyState, for need: MemTableNeed, _ lead: borrowing CommitLead,
+    unless isInterrupted: @Sendable () -> Bool
   ) throws(EngineError) -> Bool {
     let plan = plan
-    if family.active.couldHaveRoom(entryCount: entryCount, byteCount: byteCount) {
-      let more =
-        family.active.chargeAfterGrowth(entryCount: entryCount, byteCount: byteCount) - family.active.chargedBytes
+    var next: MemTable?
+    if family.active(lead).couldHaveRoom(for: need) {
+      let more = family.active(lead).chargeAfterGrowth(for: need) - family.active(lead).countedBytes
       if activeBytes.load(ordering: .relaxed) + more > plan.activeBytesMaximum {
         guard try waitForFlushes(plan, unless: isInterrupted) else { return false }
-        freezeLargest(of: family.registry, for: more, plan)
+        freezeLargest(of: family.registry, for: more, plan, lead)
       }
-    } else if family.active !== empty {
+    } else if family.active(lead) !== empty {
       guard try waitForFlushes(plan, unless: isInterrupted) else { return false }
-      freeze(family)
+      // First: where the system has no memory for another one, this one stays, and smaller entries still fit.
+      next = try makeMemTable(for: need, in: family, freed: family.active(lead).countedBytes, plan)
+      freeze(family, lead)
     }
-    grow(family, entryCount: entryCount, byteCount: byteCount, plan)
+    try grow(family, for: need, plan, lead, next: next)
     return true
   }
 
-  /// Lets the family's memtable take entries of these sizes; a new one where it can't.
-  private func grow(_ family: FamilyState, entryCount: Int, byteCount: Int, _ plan: MemoryPlan) {
-    if !family.active.couldHaveRoom(entryCount: entryCount, byteCount: byteCount) {
-      // An entry takes at most so much beside its bytes: the record's header and its share of nodes.
-      let next = makeMemTable(for: byteCount + entryCount * 96, plan)
+  /// What an entry takes at most beside its bytes: the record's header and its share of nodes.
+  private static let entryCharge = 96
+
+  /// Lets the family's memtable take what a batch needs; a new one, or `made`, where it can't.
+  private func grow(
+    _ family: FamilyState, for need: MemTableNeed, _ plan: MemoryPlan, _ lead: borrowing CommitLead,
+    next made: MemTable? = nil
+  ) throws(EngineError) {
+    if !family.active(lead).couldHaveRoom(for: need) {
+      let next: MemTable
+      if let made {
+        next = made
+      } else {
+        next = try makeMemTable(for: need, in: family, freed: 0, plan)
+      }
       // The old one is without entries here: frozen already, or allowed to grow in vain.
-      activeBytes.wrappingAdd(next.chargedBytes - family.active.chargedBytes, ordering: .relaxed)
-      family.freeze(next: next)
+      activeBytes.wrappingAdd(next.chargedBytes - family.active(lead).countedBytes, ordering: .relaxed)
+      family.freeze(next: next, lead)
     }
-    let more = family.active.grow(entryCount: entryCount, byteCount: byteCount)
+    let more = family.active(lead).grow(for: need)
     activeBytes.wrappingAdd(more, ordering: .relaxed)
-    if more >= Self.populatedStepMinimum { populate(family.active) }
+    if more >= Self.populatedStepMinimum { populate(family.active(lead)) }
     didGrow()
   }
 
@@ -127,13 +155,15 @@ final class MemTableKeeper: Sendable {
 
   /// Freezes the largest memtables until there is room for `bytes` and for an eighth of the bound: going
   /// through all families is worth more than one step.
-  private func freezeLargest(of registry: FamilyRegistry, for bytes: Int, _ plan: MemoryPlan) {
+  private func freezeLargest(
+    of registry: FamilyRegistry, for bytes: Int, _ plan: MemoryPlan, _ lead: borrowing CommitLead
+  ) {
     let goal = plan.activeBytesMaximum - plan.activeBytesMaximum / 8 - bytes
-    let candidates = registry.all.map(\.state).filter { $0.active.entryCount > 0 }
-    for state in candidates.sorted(by: { $0.active.usedBytes > $1.active.usedBytes }) {
+    let candidates = registry.all.map(\.state).filter { $0.active(lead).entryCount > 0 }
+    for state in candidates.sorted(by: { $0.active(lead).usedBytes > $1.active(lead).usedBytes }) {
       if activeBytes.load(ordering: .relaxed) <= goal { return }
       // One that was frozen with another is empty by now.
-      if state.active.entryCount > 0 { freeze(state) }
+      if state.active(lead).entryCount > 0 { freeze(state, lead) }
     }
   }
 
@@ -141,21 +171,23 @@ final class MemTableKeeper: Sendable {
   ///
   /// Where that holds unlogged batches, the memtables of all families that do are frozen with it, at one
   /// instant for flushes: the other half of a batch may be there.
-  func freeze(_ family: FamilyState) {
-    guard family.active.entryCount > 0 else { return }
+  func freeze(_ family: FamilyState, _ lead: borrowing CommitLead) {
+    guard family.active(lead).entryCount > 0 else { return }
     freezing.withLock { _ in
-      let sharesBatches = family.hasUnlogged
-      freezeAlone(family)
+      let sharesBatches = family.hasUnlogged(lead)
+      freezeAlone(family, lead)
       guard sharesBatches else { return }
-      for other in family.registry.all where other.state.hasUnlogged { freezeAlone(other.state) }
+      for other in family.registry.all where other.state.hasUnlogged(lead) { freezeAlone(other.state, lead) }
     }
     requestFlush()
   }
 
   /// Freezes the memtables of all families, or of all but volatile ones, at one instant for flushes.
-  func freezeAll(_ registry: FamilyRegistry, includingVolatile: Bool) {
+  func freezeAll(_ registry: FamilyRegistry, includingVolatile: Bool, _ lead: borrowing CommitLead) {
     freezing.withLock { _ in
-      for family in registry.all where includingVolatile || !family.state.isVolatile { freezeAlone(family.state) }
+      for family in registry.all where includingVolatile || !family.state.isVolatile {
+        freezeAlone(family.state, lead)
+      }
     }
     requestFlush()
   }
@@ -163,23 +195,36 @@ final class MemTableKeeper: Sendable {
   /// Runs `body` while no memtable is frozen.
   func betweenFreezes<R>(_ body: () -> R) -> R { freezing.withLock { _ in body() } }
 
-  private func freezeAlone(_ family: FamilyState) {
-    let old = family.active
+  private func freezeAlone(_ family: FamilyState, _ lead: borrowing CommitLead) {
+    let old = family.active(lead)
     guard old.entryCount > 0 else { return }
-    activeBytes.wrappingSubtract(old.chargedBytes, ordering: .relaxed)
+    activeBytes.wrappingSubtract(old.countedBytes, ordering: .relaxed)
     frozenBytes.add(old.settleCharge(), ordering: .relaxed)
-    family.freeze(next: empty)
+    old.countUntilGone(in: waiting)
+    family.freeze(next: empty, lead)
   }
 
-  /// As `makeRoom`, while the log is replayed: nothing flushes yet, and the log's bound bounds this.
-  func makeReplayRoom(in family: FamilyState, byteCount: Int) {
-    if !family.active.couldHaveRoom(entryCount: 1, byteCount: byteCount) { freezeAlone(family) }
-    grow(family, entryCount: 1, byteCount: byteCount, plan)
+  /// As `makeRoom`, while the log is replayed. With `isBounded` what is frozen is flushed after the record; else nothing
+  /// flushes, and the log's bound bounds this.
+  func makeReplayRoom(
+    in family: FamilyState, byteCount: Int, isBounded: Bool, _ lead: borrowing CommitLead
+  ) throws(EngineError) {
+    let plan = plan
+    let need = MemTableNeed(byteCount: byteCount)
+    if !family.active(lead).couldHaveRoom(for: need) {
+      freezeAlone(family, lead)
+    } else if isBounded {
+      let more = family.active(lead).chargeAfterGrowth(for: need) - family.active(lead).countedBytes
+      if activeBytes.load(ordering: .relaxed) + more > plan.activeBytesMaximum {
+        freezeLargest(of: family.registry, for: more, plan, lead)
+      }
+    }
+    try grow(family, for: need, plan, lead)
   }
 
   /// Forgets the active memtable of a dropped family.
-  func didDrop(_ family: FamilyState) {
-    activeBytes.wrappingSubtract(family.active.chargedBytes, ordering: .relaxed)
+  func didDrop(_ family: FamilyState, _ lead: borrowing CommitLead) {
+    activeBytes.wrappingSubtract(family.active(lead).countedBytes, ordering: .relaxed)
   }
 
   /// A range tombstone that comes after newer entries.
@@ -187,27 +232,34 @@ final class MemTableKeeper: Sendable {
 
   /// Puts all replayed entries of a family into one memtable with room for `byteCount` more: where an older
   /// entry comes after newer ones that are frozen. A late tombstone goes in before anybody reads the memtable.
-  func mergeReplayed(_ family: FamilyState, byteCount: Int, late: LateTombstone? = nil) {
+  func mergeReplayed(
+    _ family: FamilyState, byteCount: Int, late: LateTombstone? = nil, _ lead: borrowing CommitLead
+  ) throws(EngineError) {
     let frozen = family.frozen.map(\.table)
-    let tables = frozen + [family.active]
+    let tables = frozen + [family.active(lead)]
     let size = plan.memtableSize + 4 * tables.reduce(byteCount) { $0 + $1.usedBytes }
-    let merged = MemTable(growingTo: size, pool: pool, touchedMaximum: 0, isReusable: false)
+    let merged = try MemTable(growingTo: size, pool: pool, touchedMaximum: 0, isReusable: false)
     // Range tombstones first, in order: what is put among them then is known to be there.
     for table in tables { Self.copyTombstones(table, above: .zero, into: merged) }
     if let late { merged.insert(late.start, Trailer(late.sequence, .rangeDelete), late.end) }
     for table in tables { Self.copy(table, above: .zero, into: merged) }
     frozenBytes.subtract(frozen.reduce(0) { $0 + $1.chargedBytes }, ordering: .relaxed)
-    activeBytes.wrappingAdd(merged.chargedBytes - family.active.chargedBytes, ordering: .relaxed)
-    family.mergeReplayed(into: merged)
-    if !merged.hasRoom(entryCount: 1, byteCount: byteCount) { grow(family, entryCount: 1, byteCount: byteCount, plan) }
+    activeBytes.wrappingAdd(merged.countedBytes - family.active(lead).countedBytes, ordering: .relaxed)
+    family.mergeReplayed(into: merged, lead)
+    let need = MemTableNeed(byteCount: byteCount)
+    if !merged.hasRoom(for: need) { try grow(family, for: need, plan, lead) }
   }
 
   /// Inserts all range tombstones above `sequence` into another memtable, oldest first.
   private static func copyTombstones(_ table: MemTable, above sequence: SequenceNumber, into target: MemTable) {
-    var tombstones: [(start: ByteView, end: ByteView, sequence: SequenceNumber)] = []
-    table.rangeTombstones.forEachTombstone(above: sequence) { tombstones.append(($0, $1, $2)) }
-    for tombstone in tombstones.reversed() {
-      target.insert(tombstone.start, Trailer(tombstone.sequence, .rangeDelete), tombstone.end)
+    // Replay may be in the middle of an edit.
+    table.rangeTombstones.endEdit()
+    table.rangeTombstones.forEachEdit(above: sequence) { tombstones in
+      target.rangeTombstones.beginEdit()
+      for tombstone in tombstones {
+        target.insert(tombstone.start, Trailer(tombstone.sequence, .rangeDelete), tombstone.end)
+      }
+      target.rangeTombstones.endEdit()
     }
   }
 
@@ -218,9 +270,8 @@ final class MemTableKeeper: Sendable {
     while iterator.isValid {
       if iterator.trailer.sequence > sequence {
         let entrySize = iterator.userKey.count + iterator.value.count
-        if !target.hasRoom(entryCount: 1, byteCount: entrySize) {
-          _ = target.grow(entryCount: 1, byteCount: entrySize)
-        }
+        let need = MemTableNeed(byteCount: entrySize)
+        if !target.hasRoom(for: need) { _ = target.grow(for: need) }
         target.insert(iterator.userKey, iterator.trailer, iterator.value)
       }
       iterator.next()
@@ -229,10 +280,12 @@ final class MemTableKeeper: Sendable {
 
   /// What is left of a family's memtables without the entries up to `flushed`, which another process put into
   /// tables: no entry is to be in both. The follower's, who puts it in force.
-  func entries(of family: FamilyState, above flushed: SequenceNumber) -> (frozen: [FrozenMemTable], active: MemTable) {
+  func entries(
+    of family: FamilyState, above flushed: SequenceNumber, _ lead: borrowing CommitLead
+  ) throws(EngineError) -> (frozen: [FrozenMemTable], active: MemTable) {
     var kept: [FrozenMemTable] = []
     for frozen in family.frozen {
-      let table = remainder(of: frozen.table, above: flushed)
+      let table = try remainder(of: frozen.table, above: flushed)
       if table !== frozen.table { frozenBytes.subtract(frozen.table.chargedBytes, ordering: .relaxed) }
       guard let table else { continue }
       if table !== frozen.table { frozenBytes.add(table.settleCharge(), ordering: .relaxed) }
@@ -240,25 +293,25 @@ final class MemTableKeeper: Sendable {
         FrozenMemTable(
           table: table, firstSegment: frozen.firstSegment, copyPosition: frozen.copyPosition, hasUnlogged: false))
     }
-    let active = remainder(of: family.active, above: flushed) ?? empty
-    activeBytes.wrappingAdd(active.chargedBytes - family.active.chargedBytes, ordering: .relaxed)
+    let active = try remainder(of: family.active(lead), above: flushed) ?? empty
+    activeBytes.wrappingAdd(active.countedBytes - family.active(lead).countedBytes, ordering: .relaxed)
     return (kept, active)
   }
 
   /// The memtable itself where it has nothing up to `flushed`, nil where it has nothing else.
-  private func remainder(of table: MemTable, above flushed: SequenceNumber) -> MemTable? {
+  private func remainder(of table: MemTable, above flushed: SequenceNumber) throws(EngineError) -> MemTable? {
     if table.isEmpty || table.smallestSequence > flushed { return table }
     guard table.largestSequence > flushed else { return nil }
-    let rest = MemTable(growingTo: plan.memtableSize + 4 * table.usedBytes, pool: pool, touchedMaximum: 0)
+    let rest = try MemTable(growingTo: plan.memtableSize + 4 * table.usedBytes, pool: pool, touchedMaximum: 0)
     Self.copyTombstones(table, above: flushed, into: rest)
     Self.copy(table, above: flushed, into: rest)
     return rest
   }
 
   /// Notes that entries come that are not in the log.
-  func noteUnlogged(_ family: FamilyState, segment: FileNumber) {
-    if family.activeSegment == nil { family.beginActive(segment: segment) }
-    family.hasUnlogged = true
+  func noteUnlogged(_ family: FamilyState, segment: FileNumber, _ lead: borrowing CommitLead) {
+    if family.activeSegment(lead) == nil { family.beginActive(segment: segment, lead) }
+    family.noteUnlogged(lead)
   }
 
   /// Gives back the room of memtables that were flushed or dropped.
@@ -277,27 +330,56 @@ final class MemTableKeeper: Sendable {
   /// Lets writers wait again: what failed is tried again now.
   func clearFailure() { flushError.withLock { $0 = nil } }
 
+  /// Bytes of frozen memtables that are in no table yet.
   var frozenSize: Int { frozenBytes.load(ordering: .relaxed) }
+
+  /// Bytes of frozen memtables that are not gone: in no table yet, or still read.
+  var waitingSize: Int { waiting.used }
+
+  /// Bytes of memtables that are in tables and that a read, a cursor or a job still has.
+  var keptSize: Int { max(waitingSize - frozenSize, 0) }
 
   /// Whether writers wait for a flush, or will where what they write now is frozen before one ends.
   var isNearlyFull: Bool {
-    let frozen = frozenSize
-    return frozen > 0 && frozen + activeBytes.load(ordering: .relaxed) > plan.frozenBytesMaximum
+    let size = waitingSize - min(toleratedBytes.load(ordering: .relaxed), keptSize)
+    return size > 0 && size + activeBytes.load(ordering: .relaxed) > plan.frozenBytesMaximum
+  }
+
+  /// How long a writer waits for memtables that readers alone keep. Readers that take longer are reported, and then
+  /// memory grows in this time by as much as may be frozen at most.
+  private static let readerWaitNanoseconds: UInt64 = 1_000_000_000
+
+  /// Whether a wait for readers has taken its time.
+  private final class Patience: Sendable {
+    let isOver = Atomic<Bool>(false)
   }
 
   /// False where `isInterrupted` ended it.
   private func waitForFlushes(
     _ plan: MemoryPlan, unless isInterrupted: @Sendable () -> Bool
   ) throws(EngineError) -> Bool {
-    let maximum = plan.frozenBytesMaximum
-    if frozenSize <= maximum { return true }
+    let tolerated = min(toleratedBytes.load(ordering: .relaxed), keptSize)
+    toleratedBytes.store(tolerated, ordering: .relaxed)
+    let maximum = plan.frozenBytesMaximum + tolerated
+    if waitingSize <= maximum { return true }
     if flushError.withLock({ $0 != nil }) { requestRetry() }
-    stalls.measure {
-      executor.wait(until: { [self] in
-        frozenSize <= maximum || flushError.withLock { $0 != nil } || isInterrupted()
-      })
+    let patience = Patience()
+    if frozenSize <= maximum { requestViews() }
+    executor.submit("memtable.wait", after: Self.readerWaitNanoseconds) { [executor] in
+      patience.isOver.store(true, ordering: .relaxed)
+      executor.wakeWaiters()
     }
-    if frozenSize <= maximum { return true }
+    let hasRoom: @Sendable () -> Bool = { [self] in
+      waitingSize <= maximum || (frozenSize <= maximum && patience.isOver.load(ordering: .relaxed))
+    }
+    stalls.measure {
+      executor.wait(until: { [self] in hasRoom() || flushError.withLock { $0 != nil } || isInterrupted() })
+    }
+    if waitingSize <= maximum { return true }
+    if hasRoom() {
+      toleratedBytes.store(keptSize, ordering: .relaxed)
+      return true
+    }
     if isInterrupted() { return false }
     if let error = flushError.withLock({ $0 }) {
       throw EngineError(error.code, "memtables are full and can't be flushed", cause: error, file: error.file)

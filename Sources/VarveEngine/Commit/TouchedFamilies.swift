@@ -3,14 +3,20 @@
 /// Nearly every batch names one or two families: those are found by looking. A batch over thousands of them
 /// gets a dictionary.
 ///
-/// The commit leader's.
+/// Belongs to the commit leader.
 struct TouchedFamilies {
   struct Part {
     let family: FamilyState
+    /// All entries, range deletes included.
     var entryCount = 0
-    var byteCount = 0
+    var need = MemTableNeed()
 
-    var hasRoom: Bool { family.active.hasRoom(entryCount: entryCount, byteCount: byteCount) }
+    func hasRoom(_ lead: borrowing CommitLead) -> Bool { family.active(lead).hasRoom(for: need) }
+
+    /// Whether the memtable takes over the range tombstones that were put together before.
+    func adopts(_ lead: borrowing CommitLead) -> Bool {
+      need.prepared != nil && family.active(lead).rangeTombstones.isEmpty
+    }
   }
 
   private(set) var parts: [Part] = []
@@ -27,8 +33,15 @@ struct TouchedFamilies {
   @inline(never)
   private func countVolatile() -> Int { parts.reduce(0) { $0 + ($1.family.isVolatile ? $1.entryCount : 0) } }
 
+  /// The first part that does not fit into its family's memtable.
+  func partWithoutRoom(_ lead: borrowing CommitLead) -> Part? {
+    for part in parts where !part.hasRoom(lead) { return part }
+    return nil
+  }
+
   mutating func removeAll() {
     hasVolatile = false
+    hasEdits = false
     parts.removeAll(keepingCapacity: parts.count <= 64)
     if !places.isEmpty { places = [:] }
   }
@@ -58,10 +71,27 @@ struct TouchedFamilies {
     return parts.count - 1
   }
 
+  /// Whether a batch has so many range deletes for one family that readers are to see them as one edit.
+  private(set) var hasEdits = false
+
   /// Notes an entry for the family at a place.
   @inline(__always)
   mutating func count(at place: Int, bytes: Int) {
     parts[place].entryCount &+= 1
-    parts[place].byteCount &+= bytes
+    parts[place].need.entryCount &+= 1
+    parts[place].need.byteCount &+= bytes
+  }
+
+  /// Notes a range delete, which takes no room in the memtable's arena.
+  mutating func countTombstone(at place: Int, bytes: Int) {
+    parts[place].entryCount += 1
+    parts[place].need.tombstoneCount += 1
+    parts[place].need.tombstoneKeyBytes += bytes
+    if parts[place].need.tombstoneCount > 1 { hasEdits = true }
+  }
+
+  /// Gives each family what was put together for it.
+  mutating func take(_ prepared: PreparedTombstones) {
+    for place in parts.indices { parts[place].need.prepared = prepared.part(of: parts[place].family.id) }
   }
 }

@@ -29,6 +29,8 @@ struct Compaction: Sendable {
     case covered
     /// Somebody asked for the range.
     case manual
+    /// Damage in a table was given up: the table is rewritten without it.
+    case damage
   }
 
   /// The inputs of one level, in the level's order.
@@ -48,6 +50,8 @@ struct Compaction: Sendable {
   /// The tables below the output level in `range`: outputs are cut at their bounds.
   let grandparents: [TableMetadata]
   let targetFileSize: UInt64
+  /// The ranges of damaged tables on the level below the output level: outputs are cut at their bounds.
+  var damagedBelow: [UserKeyRange] = []
   /// Whether the inputs may be given to the output level as they are, unread.
   let isTrivialMove: Bool
   /// How urgent it is; 1 is where work begins.

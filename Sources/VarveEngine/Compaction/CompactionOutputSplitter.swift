@@ -6,6 +6,9 @@
 /// passed 5 percentage points later, up to 90 %. It ends in any case at the target size, or where it
 /// overlaps too many grandparent bytes.
 ///
+/// It also ends at both bounds of a damaged table of the level below: only what lies between them is kept from going
+/// down (`StuckTables`).
+///
 /// Ask at each new user key, in ascending order: entries of one user key stay in one table, so that
 /// the tables of a level are disjoint by user key.
 struct CompactionOutputSplitter {
@@ -16,13 +19,35 @@ struct CompactionOutputSplitter {
   private var index = 0
   private var boundaryCount = 0
   private var overlapSize: UInt64 = 0
+  private let cuts: [Cut]
+  /// The cuts before it lie at or before the last key.
+  private var cutIndex = 0
 
-  init(_ compaction: Compaction) {
-    self.init(grandparents: compaction.grandparents, targetFileSize: compaction.targetFileSize)
+  /// A place between two keys: before `key`, or right after it.
+  private struct Cut {
+    let key: [UInt8]
+    let isAfter: Bool
+
+    func isPassed(by userKey: ByteView) -> Bool {
+      let order = KeyBytes.compare(userKey, key)
+      return isAfter ? order > 0 : order >= 0
+    }
   }
 
-  init(grandparents: [TableMetadata], targetFileSize: UInt64) {
+  init(_ compaction: Compaction) {
+    self.init(
+      grandparents: compaction.grandparents, targetFileSize: compaction.targetFileSize,
+      damaged: compaction.damagedBelow)
+  }
+
+  /// `damaged` are ranges of damaged tables of the level below the output.
+  init(grandparents: [TableMetadata], targetFileSize: UInt64, damaged: [UserKeyRange] = []) {
     self.grandparents = grandparents
+    let ranges = damaged.sorted { KeyBytes.compare($0.lower, $1.lower) < 0 }
+    cuts = ranges.flatMap { range in
+      [Cut(key: range.lower, isAfter: false)]
+        + (range.upper.map { [Cut(key: $0, isAfter: !range.upperIsExcluded)] } ?? [])
+    }
     self.targetFileSize = targetFileSize
     overlapMaximum = targetFileSize * 10
   }
@@ -31,12 +56,24 @@ struct CompactionOutputSplitter {
   /// counts begin anew for the output that begins with `userKey`.
   @inline(__always)
   mutating func shouldSplit(before userKey: ByteView, currentSize: UInt64) -> Bool {
+    if cutIndex < cuts.count, crossCut(userKey), currentSize > 0 { return true }
     if index >= grandparents.count || grandparents[index].smallest.compare(userKey) > 0 {
       guard currentSize >= targetFileSize else { return false }
       startOutput()
       return true
     }
     return crossBoundary(userKey, currentSize)
+  }
+
+  /// Whether a cut lies before the key and not before the one that was asked for last.
+  @inline(never)
+  private mutating func crossCut(_ userKey: ByteView) -> Bool {
+    let first = cutIndex
+    while cutIndex < cuts.count, cuts[cutIndex].isPassed(by: userKey) { cutIndex += 1 }
+    guard cutIndex > first else { return false }
+    while index < grandparents.count, grandparents[index].smallest.compare(userKey) <= 0 { index += 1 }
+    startOutput()
+    return true
   }
 
   private mutating func startOutput() {

@@ -15,9 +15,13 @@ struct CompactionPickerOptions: Sendable {
   /// factor, the more overwritten data waits above the bottom level.
   var levelMultiplierMaximum = 6.0
 
-  /// Where outputs are cut. Small enough that a merge of one table and what it overlaps takes about a
-  /// second, large enough that a terabyte is some 30,000 tables.
+  /// Where outputs are cut on level 0 and on the base level. Small enough that a merge of one table and what it overlaps
+  /// takes about a second.
   var targetFileSize: UInt64 = 32 << 20
+
+  /// Where outputs are cut on the deepest levels at most: the size doubles from the base level on with each level. So a
+  /// terabyte is some 5,000 tables, and a small database, whose base level is the last, has small ones.
+  var targetFileSizeMaximum: UInt64 = 256 << 20
 
   /// Inputs are widened only up to this many times the target file size.
   var expansionFactor: UInt64 = 25
@@ -34,7 +38,13 @@ struct CompactionPickerOptions: Sendable {
   var levelZeroBatchSize: UInt64 { max(memtableSize / 2, 1) * UInt64(levelZeroDepthTrigger) }
 
   var expansionSizeMaximum: UInt64 { targetFileSize * expansionFactor }
-  var grandparentOverlapMaximum: UInt64 { targetFileSize * grandparentOverlapFactor }
+
+  /// Where outputs are cut on a level.
+  func targetFileSize(level: Int, baseLevel: Int) -> UInt64 {
+    min(targetFileSize << UInt64(max(level - max(baseLevel, 1), 0)), max(targetFileSizeMaximum, targetFileSize))
+  }
+
+  func grandparentOverlapMaximum(_ fileSize: UInt64) -> UInt64 { fileSize * grandparentOverlapFactor }
 }
 
 /// How large each level of a family should be, from the bottom up.

@@ -15,6 +15,8 @@ struct CompactionsInProgress: Sendable {
     let outputLevel: Int
     let range: UserKeyRange
     let tables: [FileNumber]
+    /// The sum of `TableMetadata.compensatedSize` over the inputs of each level.
+    let sizes: [Int: UInt64]
   }
 
   /// The output level of what writes nothing.
@@ -30,7 +32,9 @@ struct CompactionsInProgress: Sendable {
   mutating func begin(_ compaction: Compaction) -> Ticket {
     let job = Job(
       family: compaction.family, outputLevel: compaction.dropsInputs ? Self.noLevel : compaction.outputLevel,
-      range: compaction.range, tables: compaction.inputTables.map(\.number))
+      range: compaction.range, tables: compaction.inputTables.map(\.number),
+      sizes: Dictionary(
+        compaction.inputs.map { ($0.level, $0.tables.reduce(0) { $0 + $1.compensatedSize }) }, uniquingKeysWith: +))
     precondition(
       job.outputLevel == Self.noLevel
         || !hasOutputs(of: job.family, level: job.outputLevel, overlapping: job.range),
@@ -51,6 +55,11 @@ struct CompactionsInProgress: Sendable {
   }
 
   func isBusy(_ table: TableMetadata) -> Bool { !tables.isEmpty && tables.contains(table.number) }
+
+  /// The sum of `TableMetadata.compensatedSize` over the tables of a level that are being compacted.
+  func compensatedSize(of family: FamilyID, level: Int) -> UInt64 {
+    jobs.values.reduce(0) { $0 + ($1.family == family ? $1.sizes[level] ?? 0 : 0) }
+  }
 
   /// Whether a running compaction may put tables into a range of a level.
   func hasOutputs(of family: FamilyID, level: Int, overlapping range: UserKeyRange) -> Bool {

@@ -1,44 +1,187 @@
-/// Finds tables that lie wholly under range tombstones: whatever they hold is dead, so they are dropped
+/// Finds the tables of a family that lie wholly under range tombstones: whatever they hold is dead, so they are dropped
 /// without being read.
 ///
 /// # Rule
 /// A table goes where each of its keys is under a range tombstone of another table of the family that is newer than
-/// all of its entries and that every reader sees. Proof: such a tombstone hides each entry of the table from
-/// everybody, now and later, and goes itself only where nothing of what it covers is left. Of the table's own
-/// tombstones the same is true: what they hide is older than they are, under the same stretch, and hidden as well.
-struct CoveredTables {
-  /// No reader sees less than this.
-  private let oldestSnapshot: SequenceNumber
-  private var lists: [(table: TableMetadata, range: UserKeyRange, list: RangeTombstoneList)] = []
+/// all of its entries and that every reader sees. Proof: such a tombstone hides each entry of the table from all
+/// readers, now and later, and goes itself only where nothing of what it covers is left. Of the table's own
+/// tombstones the same is true: what they hide is older than they are, under the same range, and hidden as well.
+///
+/// # What a look costs
+/// A pair of tables (cover, covered) is examined when the later of the two came, and when the oldest reader went on:
+///
+/// - A new table may be covered by a table that has the new one's smallest key within its bounds: in each sorted run
+///   that is one at most, found by a binary search.
+/// - A new table with range tombstones may cover tables within its bounds. Only where there are older ones is its list
+///   read; then each of them is looked for in the list, or each range of the list in the runs, whichever are fewer.
+///
+/// What is new is found by the ids of the chunks that two versions don't share. A covered table is remembered until it
+/// is gone: it may be an input of a compaction that runs.
+///
+/// # Invariants
+/// 1. No table is kept alive: what is remembered are numbers and keys.
+/// 2. A pair in `found` was right for an oldest reader that sees no more than the present one; it counts as long as
+///    both tables are there.
+struct CoveredTables: Sendable {
+  /// A table by number, and a key by which a version finds it.
+  private struct Known: Sendable {
+    let number: FileNumber
+    let key: [UInt8]
 
-  init(oldestSnapshot: SequenceNumber) { self.oldestSnapshot = oldestSnapshot }
-
-  /// Adds the range tombstones of a table.
-  mutating func add(_ list: RangeTombstoneList, of table: TableMetadata) {
-    guard !list.isEmpty, list.smallestSequence <= oldestSnapshot else { return }
-    lists.append((table, UserKeyRange(table), list))
-  }
-
-  /// What of a family can go, by level; idle tables only. Empty: nothing.
-  ///
-  /// Complexity: for each table and each list that it overlaps, a search in that list.
-  func find(in version: Version, _ inProgress: CompactionsInProgress) -> [Compaction.Input] {
-    if lists.isEmpty { return [] }
-    var found: [Compaction.Input] = []
-    for level in 0..<Limits.levelCount {
-      let tables = version.tables(level: level).filter { !inProgress.isBusy($0) && isCovered($0) }
-      if !tables.isEmpty { found.append(Compaction.Input(level: level, tables: tables)) }
+    init(_ table: TableMetadata) {
+      number = table.number
+      key = table.smallestKey
     }
-    return found
+
+    func find(in version: Version) -> (table: TableMetadata, level: Int)? {
+      key.withByteView { version.find(number, at: $0) }
+    }
   }
 
-  private func isCovered(_ table: TableMetadata) -> Bool {
-    guard table.largestSequence < oldestSnapshot else { return false }
-    return lists.contains { $0.table !== table && $0.range.overlaps(table) && covers($0.list, table) }
+  private struct Pair: Sendable {
+    let covered: Known
+    let cover: Known
+  }
+
+  /// Gives the range tombstones of a table; nil where they can't be read.
+  typealias Reader = (TableMetadata) -> RangeTombstoneList?
+
+  /// The numbers of the tables of each chunk of the last version, by the chunk's id.
+  private var chunks: [UInt64: [FileNumber]] = [:]
+  /// No reader saw less at the last look.
+  private var oldestSnapshot = SequenceNumber.zero
+  private var found: [FileNumber: Pair] = [:]
+  /// Tables whose tombstones could not be read: tried again at the next look.
+  private var unread: [FileNumber: Known] = [:]
+  /// How many pairs of tables were examined: what the looks cost.
+  private(set) var examinedCount = 0
+
+  init() {}
+
+  // MARK: - Looking
+
+  /// Brings what is known up to a version. No reader sees less than `oldestSnapshot`.
+  mutating func update(to version: Version, oldestSnapshot: SequenceNumber, _ read: Reader) {
+    var new = takeNew(in: version)
+    var covers = new.filter { $0.rangeTombstoneCount > 0 }
+    if oldestSnapshot != self.oldestSnapshot {
+      let before = self.oldestSnapshot
+      version.forEachRun { run, _ in
+        run.forEachTable(ofChunks: { $0.hasRangeTombstones && $0.largestSequence > before }) { table in
+          if table.rangeTombstoneCount > 0, table.largestSequence > before { covers.append(table) }
+        }
+      }
+      self.oldestSnapshot = oldestSnapshot
+    }
+    covers += unread.values.compactMap { $0.find(in: version)?.table }
+    unread = [:]
+    for (number, pair) in found {
+      guard let table = pair.covered.find(in: version)?.table else {
+        found[number] = nil
+        continue
+      }
+      if pair.cover.find(in: version) == nil {
+        found[number] = nil
+        new.append(table)
+      }
+    }
+    for table in new { findCover(of: table, in: version, read) }
+    for cover in covers { findCovered(by: cover, in: version, read) }
+  }
+
+  /// The tables that the last version did not have.
+  private mutating func takeNew(in version: Version) -> [TableMetadata] {
+    var fresh: [TableChunk] = []
+    var present: Set<UInt64> = []
+    version.forEachRun { run, _ in
+      for chunk in run.chunks {
+        present.insert(chunk.id)
+        if chunks[chunk.id] == nil { fresh.append(chunk) }
+      }
+    }
+    if fresh.isEmpty, present.count == chunks.count { return [] }
+    var old: Set<FileNumber> = []
+    for (id, numbers) in chunks where !present.contains(id) {
+      old.formUnion(numbers)
+      chunks[id] = nil
+    }
+    var new: [TableMetadata] = []
+    for chunk in fresh {
+      chunks[chunk.id] = chunk.tables.map(\.number)
+      new += chunk.tables.filter { !old.contains($0.number) }
+    }
+    return new
+  }
+
+  /// Looks for a table that covers `table`: its bounds have the smallest key of `table`.
+  private mutating func findCover(of table: TableMetadata, in version: Version, _ read: Reader) {
+    guard found[table.number] == nil, table.largestSequence < oldestSnapshot else { return }
+    version.forEachRun { run, _ in
+      guard run.hasRangeTombstones, let cover = run.table(covering: table.smallest) else { return }
+      guard Self.mayCover(cover, table) else { return }
+      guard unread[cover.number] == nil else { return }
+      if let list = read(cover) { examine(table, cover, list) } else { unread[cover.number] = Known(cover) }
+    }
+  }
+
+  /// Looks for tables that `cover` covers.
+  private mutating func findCovered(by cover: TableMetadata, in version: Version, _ read: Reader) {
+    var list: RangeTombstoneList?
+    var ranges: [(start: ByteView, end: ByteView)]?
+    version.forEachRun { run, _ in
+      let overlap = run.overlap(cover)
+      guard hasOlder(overlap, of: run, than: cover) else { return }
+      guard unread[cover.number] == nil else { return }
+      list = list ?? read(cover)
+      guard let list else { return unread[cover.number] = Known(cover) }
+      if overlap.count > 4 {
+        let all = ranges ?? list.ranges
+        ranges = all
+        if all.count < overlap.count { return findCovered(by: cover, list, all, in: run) }
+      }
+      for table in run.tables.array(in: overlap) where found[table.number] == nil { examine(table, cover, list) }
+    }
+  }
+
+  /// Whether some table at `overlap` may be covered by `cover`, as far as bounds and sequences tell.
+  private func hasOlder(_ overlap: Range<Int>, of run: SortedRun, than cover: TableMetadata) -> Bool {
+    // Between the first and the last, tables lie within the bounds of the cover.
+    let isThere: Bool? = run.first(in: overlap, ofChunks: { _ in true }) { _, table in
+      Self.mayCover(cover, table) && table.smallest.compare(cover.smallest) >= 0 ? true : nil
+    }
+    return isThere ?? false
+  }
+
+  private mutating func findCovered(
+    by cover: TableMetadata, _ list: RangeTombstoneList, _ ranges: [(start: ByteView, end: ByteView)],
+    in run: SortedRun
+  ) {
+    for range in ranges {
+      var index = run.firstIndex(notBefore: range.start)
+      while index < run.count {
+        let table = run.tables[index]
+        index += 1
+        guard table.endsBefore(range.end) else { break }
+        if found[table.number] == nil, table.smallest.compare(range.start) >= 0 { examine(table, cover, list) }
+      }
+    }
+  }
+
+  /// Whether sequences and bounds of two tables leave it open that one covers the other.
+  private static func mayCover(_ cover: TableMetadata, _ table: TableMetadata) -> Bool {
+    cover !== table && cover.rangeTombstoneCount > 0 && cover.largestSequence > table.largestSequence
+      && cover.largest.compare(table.largest) >= 0
+  }
+
+  private mutating func examine(_ table: TableMetadata, _ cover: TableMetadata, _ list: RangeTombstoneList) {
+    guard cover !== table, table.largestSequence < oldestSnapshot else { return }
+    examinedCount += 1
+    guard Self.covers(list, table, oldestSnapshot: oldestSnapshot) else { return }
+    found[table.number] = Pair(covered: Known(table), cover: Known(cover))
   }
 
   /// Whether fragments of one list, without a gap, cover the table.
-  private func covers(_ list: RangeTombstoneList, _ table: TableMetadata) -> Bool {
+  static func covers(_ list: RangeTombstoneList, _ table: TableMetadata, oldestSnapshot: SequenceNumber) -> Bool {
     var key = table.smallest
     var index = list.firstIndex(endingAfter: key)
     while index < list.count {
@@ -50,5 +193,40 @@ struct CoveredTables {
       index += 1
     }
     return false
+  }
+
+  // MARK: - What was found
+
+  /// What of a family can go, by level; idle tables only. Empty: nothing.
+  ///
+  /// Complexity: a binary search in each run for each covered table. Opens no table.
+  func idle(in version: Version, _ inProgress: CompactionsInProgress) -> [Compaction.Input] {
+    if found.isEmpty { return [] }
+    var levels = [[TableMetadata]](repeating: [], count: Limits.levelCount)
+    for number in found.keys.sorted() {
+      guard let pair = found[number], let (table, level) = pair.covered.find(in: version),
+        !inProgress.isBusy(table), pair.cover.find(in: version) != nil
+      else { continue }
+      levels[level].append(table)
+    }
+    return levels.enumerated().filter { !$0.element.isEmpty }.map { level, tables in
+      Compaction.Input(
+        level: level, tables: tables.sorted(by: level == 0 ? TableMetadata.isNewerFirst : TableMetadata.isSmallerFirst))
+    }
+  }
+}
+
+extension RangeTombstoneList {
+  /// The keys that fragments cover without a gap, ascending.
+  fileprivate var ranges: [(start: ByteView, end: ByteView)] {
+    var ranges: [(start: ByteView, end: ByteView)] = []
+    for index in 0..<count {
+      if let last = ranges.last, last.end == start(index) {
+        ranges[ranges.count - 1].end = end(index)
+      } else {
+        ranges.append((start(index), end(index)))
+      }
+    }
+    return ranges
   }
 }

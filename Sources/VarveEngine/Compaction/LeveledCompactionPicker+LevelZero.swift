@@ -8,7 +8,7 @@ extension LeveledCompactionPicker {
     guard let oldest = levelZero.sublevels.first else { return nil }
     var chosen: [TableMetadata] = []
     var outputLevel = 0
-    for table in oldest.tables where !input.inProgress.isBusy(table) && !Self.isMostlyTombstones(table) {
+    for table in oldest.tables where !input.isBusy(table) && !table.isMostlyTombstones {
       let range = UserKeyRange(table)
       guard let depth = moveDepth(range, input, targets) else { continue }
       if chosen.isEmpty { outputLevel = depth }
@@ -33,7 +33,10 @@ extension LeveledCompactionPicker {
       let run = input.version.run(level)
       let overlap = run.overlap(range)
       guard overlap.isEmpty, !input.inProgress.hasOutputs(of: input.family, level: level, overlapping: range) else {
-        let isCheap = run.size(of: overlap) <= options.grandparentOverlapMaximum
+        // What lies over a damaged table is cut at its bounds, which a move does not do.
+        if run.tables[overlap].contains(where: input.isSuspect) { return nil }
+        let target = options.targetFileSize(level: depth, baseLevel: targets.baseLevel)
+        let isCheap = run.size(of: overlap) <= options.grandparentOverlapMaximum(target)
         return depth >= targets.baseLevel && isCheap ? depth : nil
       }
       depth = level
@@ -63,11 +66,12 @@ extension LeveledCompactionPicker {
   /// Of each interval, how many tables lie below the first busy one.
   private func compactableDepths(_ input: Input) -> [Int] {
     let levelZero = input.version.levelZero
-    var depths = [Int](repeating: 0, count: levelZero.intervalCount)
-    var isBlocked = [Bool](repeating: false, count: levelZero.intervalCount)
+    let intervals = levelZero.intervals
+    var depths = [Int](repeating: 0, count: intervals.count)
+    var isBlocked = [Bool](repeating: false, count: intervals.count)
     for index in levelZero.tables.indices.reversed() {
-      let isBusy = input.inProgress.isBusy(levelZero.tables[index])
-      for interval in levelZero.intervals[index] {
+      let isBusy = input.isBusy(levelZero.tables[index])
+      for interval in intervals.ranges[index] {
         if isBusy { isBlocked[interval] = true }
         if !isBlocked[interval] { depths[interval] += 1 }
       }
@@ -78,9 +82,10 @@ extension LeveledCompactionPicker {
   /// The indices of an interval's tables from the oldest up to the first busy one.
   private func stack(_ interval: Int, _ input: Input) -> [Int] {
     let levelZero = input.version.levelZero
+    let ranges = levelZero.intervals.ranges
     var members: [Int] = []
-    for index in levelZero.tables.indices.reversed() where levelZero.intervals[index].contains(interval) {
-      if input.inProgress.isBusy(levelZero.tables[index]) { break }
+    for index in levelZero.tables.indices.reversed() where ranges[index].contains(interval) {
+      if input.isBusy(levelZero.tables[index]) { break }
       members.append(index)
     }
     return members
@@ -89,14 +94,15 @@ extension LeveledCompactionPicker {
   /// `seed` and all older tables that overlap a member; nil if one of them is busy.
   private func closure(of seed: [Int], _ input: Input) -> Set<Int>? {
     let levelZero = input.version.levelZero
+    let ranges = levelZero.intervals.ranges
     var members = Set(seed)
     // Tables are newest first: one pass from the newest member meets every older table after all
     // tables that can draw it in.
     guard let newest = seed.min() else { return nil }
     for index in newest..<levelZero.tables.count where !members.contains(index) {
-      let isDrawnIn = members.contains { $0 < index && levelZero.intervals[$0].overlaps(levelZero.intervals[index]) }
+      let isDrawnIn = members.contains { $0 < index && ranges[$0].overlaps(ranges[index]) }
       guard isDrawnIn else { continue }
-      if input.inProgress.isBusy(levelZero.tables[index]) { return nil }
+      if input.isBusy(levelZero.tables[index]) { return nil }
       members.insert(index)
     }
     return members
@@ -108,19 +114,20 @@ extension LeveledCompactionPicker {
     containing seed: [Int], _ input: Input, _ targets: LevelTargets, reason: Compaction.Reason, score: Double = 1
   ) -> Compaction? {
     let levelZero = input.version.levelZero
+    let ranges = levelZero.intervals.ranges
     guard var members = closure(of: seed, input) else { return nil }
     guard var range = UserKeyRange(around: members.map { levelZero.tables[$0] }) else { return nil }
     let base = input.version.run(targets.baseLevel)
     let overlap = base.overlap(range)
-    guard !base.tables[overlap].contains(where: input.inProgress.isBusy) else { return nil }
+    guard !base.tables[overlap].contains(where: input.isBusy) else { return nil }
     for table in base.tables[overlap] { range.extend(by: table) }
     // What fits into the range overlaps no other base table. Oldest first: a table may come along
     // only if all older ones that it overlaps do.
     for index in levelZero.tables.indices.reversed() where !members.contains(index) {
       let table = levelZero.tables[index]
-      guard range.contains(table), !input.inProgress.isBusy(table) else { continue }
+      guard range.contains(table), !input.isBusy(table) else { continue }
       let isFree = (index + 1..<levelZero.tables.count).allSatisfy {
-        members.contains($0) || !levelZero.intervals[$0].overlaps(levelZero.intervals[index])
+        members.contains($0) || !ranges[$0].overlaps(ranges[index])
       }
       if isFree { members.insert(index) }
     }
@@ -129,27 +136,40 @@ extension LeveledCompactionPicker {
     }
     let inputs = [
       Compaction.Input(level: 0, tables: members.sorted().map { levelZero.tables[$0] }),
-      Compaction.Input(level: targets.baseLevel, tables: Array(base.tables[overlap])),
+      Compaction.Input(level: targets.baseLevel, tables: base.tables.array(in: overlap)),
     ]
     return finish(inputs, to: targets.baseLevel, range, input, reason: reason, score: score)
   }
 
   // MARK: - Within level 0
 
+  /// Why tables of level 0 are merged among themselves.
+  enum IntraLevelZeroCause: Sendable {
+    /// Level 0 is deep, and the base level is busy.
+    case deep
+    /// A damaged table keeps them on level 0.
+    case stuck
+  }
+
   /// The newest idle tables of a deep interval become one: depth falls without the base level.
   ///
   /// The inputs are a run in age among all tables that overlap their range, so that the output is
   /// wholly newer or wholly older than every table it overlaps.
-  func pickIntraLevelZero(_ input: Input, score: Double) -> Compaction? {
+  func pickIntraLevelZero(_ input: Input, _ cause: IntraLevelZeroCause, score: Double) -> Compaction? {
     let levelZero = input.version.levelZero
+    // What is stuck has no other way to become shallow: it is merged as soon as level 0 is otherwise.
+    let countMinimum = cause == .deep ? options.intraLevelZeroCountMinimum : options.levelZeroDepthTrigger
     var runs: [(interval: Int, members: [Int])] = []
-    for interval in 0..<levelZero.intervalCount {
+    for interval in 0..<levelZero.intervals.count {
       let members = newestIdle(interval, input)
-      if members.count >= options.intraLevelZeroCountMinimum { runs.append((interval, members)) }
+      guard members.count >= countMinimum else { continue }
+      if cause == .deep || members.contains(where: { input.stuck.contains(levelZero.tables[$0]) }) {
+        runs.append((interval, members))
+      }
     }
     runs.sort { $0.members.count != $1.members.count ? $0.members.count > $1.members.count : $0.interval < $1.interval }
     // Deep only: a few tables are soon compacted into the base level anyway.
-    let depthMinimum = options.levelZeroDepthTrigger * 2
+    let depthMinimum = cause == .deep ? options.levelZeroDepthTrigger * 2 : 0
     for run in runs.prefix(8) where levelZero.depth >= depthMinimum {
       guard let members = between(run.members, input) else { continue }
       let tables = members.sorted().map { levelZero.tables[$0] }
@@ -166,11 +186,12 @@ extension LeveledCompactionPicker {
   /// Of an interval, the newest tables down to the first busy one; no more than a batch of bytes.
   private func newestIdle(_ interval: Int, _ input: Input) -> [Int] {
     let levelZero = input.version.levelZero
+    let ranges = levelZero.intervals.ranges
     var members: [Int] = []
     var size: UInt64 = 0
-    for index in levelZero.tables.indices where levelZero.intervals[index].contains(interval) {
+    for index in levelZero.tables.indices where ranges[index].contains(interval) {
       let table = levelZero.tables[index]
-      if input.inProgress.isBusy(table) {
+      if input.isBusy(table) {
         if members.isEmpty { continue }
         break
       }
@@ -197,7 +218,7 @@ extension LeveledCompactionPicker {
         guard range.overlaps(table), table.largestSequence >= smallest, table.smallestSequence <= largest else {
           continue
         }
-        if input.inProgress.isBusy(table) { return nil }
+        if input.isBusy(table) { return nil }
         members.insert(index)
         range.extend(by: table)
         smallest = min(smallest, table.smallestSequence)

@@ -14,17 +14,22 @@ extension LeveledCompactionPicker {
   ///
   /// First level 0 goes into the base level; then, part by part in key order, the tables of *all*
   /// levels go to the bottom in one merge each, so that no byte is written once per level. Tables
-  /// with nothing at or below `newest` came after the call and are left alone.
+  /// with nothing at or below `newest` came after the call and are left alone, and so are damaged tables with all
+  /// that would be merged with them.
   func pickManual(_ input: Input, range: UserKeyRange, newest: SequenceNumber = .maximum) -> ManualPick {
     let levelZero = input.version.levelZero
     let members = levelZero.tables.indices.filter {
       levelZero.tables[$0].smallestSequence <= newest && range.overlaps(levelZero.tables[$0])
+        && !input.stuck.contains(levelZero.tables[$0])
     }
     if !members.isEmpty { return pickManualBase(members, input) }
     for level in 1..<LevelTargets.bottomLevel {
       let run = input.version.run(level)
       let overlap = run.overlap(range)
-      guard let first = overlap.first(where: { run.tables[$0].smallestSequence <= newest }) else { continue }
+      let first = overlap.first {
+        run.tables[$0].smallestSequence <= newest && !reachesSuspect(level, run.tables[$0], input)
+      }
+      guard let first else { continue }
       return pickToBottom(level, first, overlap.upperBound, input)
     }
     return pickBottomTombstones(input, in: range).map { .compaction($0) } ?? .done
@@ -32,7 +37,7 @@ extension LeveledCompactionPicker {
 
   private func pickManualBase(_ members: [Int], _ input: Input) -> ManualPick {
     let targets = targets(input)
-    guard !members.contains(where: { input.inProgress.isBusy(input.version.levelZero.tables[$0]) }),
+    guard !members.contains(where: { input.isBusy(input.version.levelZero.tables[$0]) }),
       let compaction = pickBase(containing: members, input, targets, reason: .manual)
     else { return .blocked }
     return .compaction(compaction)
@@ -43,12 +48,13 @@ extension LeveledCompactionPicker {
     let run = input.version.run(level)
     var best: (inputs: [Compaction.Input], range: UserKeyRange)?
     for upperBound in (first + 1)...max(end, first + 1) {
-      let (inputs, range) = column(level, Array(run.tables[first..<upperBound]), input.version)
+      let (inputs, range) = column(level, run.tables.array(in: first..<upperBound), input.version)
       let size = inputs.reduce(0) { $0 + $1.tables.reduce(0) { $0 + $1.fileSize } }
       if best != nil, size > options.expansionSizeMaximum { break }
+      if best != nil, inputs.contains(where: { $0.tables.contains(where: input.isSuspect) }) { break }
       best = (inputs, range)
     }
-    guard let best, !best.inputs.contains(where: { $0.tables.contains(where: input.inProgress.isBusy) }) else {
+    guard let best, !best.inputs.contains(where: { $0.tables.contains(where: input.isBusy) }) else {
       return .blocked
     }
     for target in (level + 1)...LevelTargets.bottomLevel
@@ -57,6 +63,12 @@ extension LeveledCompactionPicker {
     }
     return .compaction(
       finish(best.inputs, to: LevelTargets.bottomLevel, best.range, input, reason: .manual, score: 1))
+  }
+
+  /// Whether a damaged table is among what goes to the bottom with a table.
+  private func reachesSuspect(_ level: Int, _ table: TableMetadata, _ input: Input) -> Bool {
+    if input.suspects.isEmpty { return false }
+    return column(level, [table], input.version).0.contains { $0.tables.contains(where: input.isSuspect) }
   }
 
   /// `tables` and, level by level, what overlaps all above it.
@@ -80,14 +92,14 @@ extension LeveledCompactionPicker {
   func pickTombstones(_ input: Input, _ targets: LevelTargets) -> Compaction? {
     for level in 1..<LevelTargets.bottomLevel {
       let run = input.version.run(level)
-      for index in run.tables.indices where Self.isMostlyTombstones(run.tables[index]) {
-        let table = run.tables[index]
-        guard !input.inProgress.isBusy(table) else { continue }
-        let next = input.version.run(level + 1)
+      let next = input.version.run(level + 1)
+      let found = run.first(in: 0..<run.count, ofChunks: \.hasMostlyTombstones) { index, table -> Compaction? in
+        guard table.isMostlyTombstones, !input.isBusy(table) else { return nil }
         // Tombstones strewn over everything are not worth rewriting everything for.
-        guard next.size(of: next.overlap(UserKeyRange(table))) <= table.fileSize * 10 else { continue }
-        if let compaction = expand(level, index, input, reason: .tombstones, score: 0.5) { return compaction }
+        guard next.size(of: next.overlap(table)) <= table.fileSize * 10 else { return nil }
+        return expand(level, index, input, reason: .tombstones, score: 0.5)
       }
+      if let found { return found }
     }
     return pickBottomTombstones(input, in: .all)
   }
@@ -97,17 +109,17 @@ extension LeveledCompactionPicker {
   func pickBottomTombstones(_ input: Input, in range: UserKeyRange) -> Compaction? {
     guard let level = input.version.deepestLevel, level > 0 else { return nil }
     let run = input.version.run(level)
-    for table in run.tables[run.overlap(range)]
-    where Self.isMostlyTombstones(table) && table.largestSequence <= input.oldestSnapshot {
+    return run.first(in: run.overlap(range), ofChunks: \.hasMostlyTombstones) { _, table -> Compaction? in
+      guard table.isMostlyTombstones, table.largestSequence <= input.oldestSnapshot else { return nil }
       let range = UserKeyRange(table)
-      guard !input.inProgress.isBusy(table),
+      guard !input.isBusy(table),
         !input.inProgress.hasOutputs(of: input.family, level: level, overlapping: range)
-      else { continue }
+      else { return nil }
       return Compaction(
         family: input.family, reason: .tombstones, inputs: [Compaction.Input(level: level, tables: [table])],
-        outputLevel: level, range: range, version: input.version, targetFileSize: options.targetFileSize, score: 0.5)
+        outputLevel: level, range: range, version: input.version,
+        targetFileSize: targetFileSize(input, level: level), score: 0.5)
     }
-    return nil
   }
 }
 
@@ -119,10 +131,16 @@ extension LeveledCompactionPicker {
   ///
   /// Level 0 owes what is deeper than the trigger, times what one byte of it makes the base level
   /// write; each level owes what it will have over its target, times its overlap below.
-  func debtBytes(_ version: Version) -> UInt64 {
-    let targets = LevelTargets(version, options: options, shallowestOutputLevel: nil)
-    let depth = version.levelZero.depth
-    let levelZeroSize = Double(version.levelZero.totalSize)
+  ///
+  /// What can't go down because of damaged tables owes nothing.
+  func debtBytes(_ version: Version, suspects: [SuspectTable] = []) -> UInt64 {
+    let targets = LevelTargets(version, options: options, shallowestOutputLevel: Self.levelAbove(suspects))
+    let stuck = StuckTables(version, suspects)
+    func movable(_ level: Int) -> Double {
+      Double(version.size(level: level) - stuck.size(of: suspects.isEmpty ? [] : version.tables(level: level)))
+    }
+    let depth = depth(version, stuck)
+    let levelZeroSize = movable(0)
     let baseSize = Double(version.size(level: targets.baseLevel))
     var debt = 0.0
     var incoming = 0.0
@@ -131,12 +149,18 @@ extension LeveledCompactionPicker {
       debt += incoming * (1 + baseSize / levelZeroSize)
     }
     for level in targets.baseLevel..<LevelTargets.bottomLevel {
-      let size = Double(version.size(level: level)) + (level == targets.baseLevel ? incoming : 0)
+      let size = movable(level) + (level == targets.baseLevel ? incoming : 0)
       let excess = max(size - Double(targets.sizes[level]), 0)
       guard excess > 0 else { continue }
       let next = Double(version.size(level: level + 1))
       debt += excess * (1 + min(next / size, targets.multiplier))
     }
     return UInt64(debt)
+  }
+
+  /// How many tables lie above each other on level 0, where most do, of those that can go down.
+  func depth(_ version: Version, _ stuck: StuckTables) -> Int {
+    if stuck.isEmpty { return version.levelZero.depth }
+    return LevelZero(version.levelZero.tables.filter { !stuck.contains($0) }).depth
   }
 }

@@ -9,8 +9,14 @@
 ///  2. The most urgent of: level 0 into the base level, and each level above its target into the next.
 ///     A level's urgency counts less while the next one is over its target, too.
 ///  3. Where level 0 is deep and the base level is busy: an intra-level-0 compaction.
-///  4. Tables that are mostly tombstones, towards the bottom; at the bottom, where no snapshot needs
+///  4. Tables of level 0 that a damaged one keeps there, among themselves.
+///  5. Tables that are mostly tombstones, towards the bottom; at the bottom, where no snapshot needs
 ///     them, they are rewritten in place.
+///
+/// # Damaged tables
+/// A table in which a compaction met damage is an input of no other one. Level 0 is compacted into a level above it,
+/// and stays there where it overlaps the damaged table. What can't go down (`StuckTables`) counts for no score and
+/// for no debt.
 ///
 /// # Level 0 waits
 /// While writes go on, level 0 is compacted when it is deep; when they have paused (`isSettling`), from
@@ -37,23 +43,41 @@ struct LeveledCompactionPicker: Sendable {
     let oldestSnapshot: SequenceNumber
     /// Whether writes have paused: then what waits in level 0 for more of its kind need not wait.
     let isSettling: Bool
+    /// Tables of the family in which compactions met damage.
+    let suspects: [SuspectTable]
+    /// The tables that can't go down because of `suspects`.
+    let stuck: StuckTables
 
     init(
       family: FamilyID, version: Version, inProgress: CompactionsInProgress = CompactionsInProgress(),
-      oldestSnapshot: SequenceNumber = .maximum, isSettling: Bool = false
+      oldestSnapshot: SequenceNumber = .maximum, isSettling: Bool = false, suspects: [SuspectTable] = []
     ) {
       self.family = family
       self.version = version
       self.inProgress = inProgress
       self.oldestSnapshot = oldestSnapshot
       self.isSettling = isSettling
+      self.suspects = suspects
+      stuck = StuckTables(version, suspects)
+    }
+
+    /// Whether a table cannot be an input now: a compaction has it, or it is damaged.
+    func isBusy(_ table: TableMetadata) -> Bool { inProgress.isBusy(table) || isSuspect(table) }
+
+    func isSuspect(_ table: TableMetadata) -> Bool {
+      !suspects.isEmpty && suspects.contains { $0.number == table.number }
     }
   }
 
   func targets(_ input: Input) -> LevelTargets {
-    LevelTargets(
-      input.version, options: options,
-      shallowestOutputLevel: input.inProgress.shallowestOutputLevel(of: input.family))
+    let running = input.inProgress.shallowestOutputLevel(of: input.family)
+    let shallowest = [running, Self.levelAbove(input.suspects)].compactMap { $0 }.min()
+    return LevelTargets(input.version, options: options, shallowestOutputLevel: shallowest)
+  }
+
+  /// The level right above the uppermost suspect, where what lies over it is merged; nil where there is none.
+  static func levelAbove(_ suspects: [SuspectTable]) -> Int? {
+    suspects.lazy.map(\.level).filter { $0 > 1 }.min().map { $0 - 1 }
   }
 
   /// The next compaction; nil if there is nothing to do, or nothing that is not blocked by what runs.
@@ -64,11 +88,12 @@ struct LeveledCompactionPicker: Sendable {
     for score in scores(input, targets) where score.fill >= 1 {
       if score.level == 0 {
         if let compaction = pickBase(input, targets, score: score.urgency) { return compaction }
-        if let compaction = pickIntraLevelZero(input, score: score.urgency) { return compaction }
+        if let compaction = pickIntraLevelZero(input, .deep, score: score.urgency) { return compaction }
       } else if let compaction = pickLevel(score.level, input, targets, score: score.urgency) {
         return compaction
       }
     }
+    if input.stuck.holdsLevelZero, let compaction = pickIntraLevelZero(input, .stuck, score: 1) { return compaction }
     return pickTombstones(input, targets)
   }
 
@@ -82,14 +107,12 @@ struct LeveledCompactionPicker: Sendable {
     let urgency: Double
   }
 
-  /// The levels, the most urgent first. Tables that are being compacted don't count.
+  /// The levels, the most urgent first. Tables that are being compacted, or can't be, don't count.
   func scores(_ input: Input, _ targets: LevelTargets) -> [Score] {
     var fills = [Double](repeating: 0, count: Limits.levelCount)
     fills[0] = levelZeroFill(input, targets)
     for level in 1..<LevelTargets.bottomLevel {
-      let idle = input.version.run(level).tables.reduce(0) {
-        $0 + (input.inProgress.isBusy($1) ? 0 : Self.compensatedSize($1))
-      }
+      let idle = idleSize(level: level, input)
       guard idle > 0 else { continue }
       // A level that should be empty is drained, but nothing waits for that.
       fills[level] = targets.sizes[level] == 0 ? 1 : Double(idle) / Double(targets.sizes[level])
@@ -103,15 +126,27 @@ struct LeveledCompactionPicker: Sendable {
     return scores.sorted { $0.urgency != $1.urgency ? $0.urgency > $1.urgency : $0.level < $1.level }
   }
 
+  /// The compensated size of a level's tables that no compaction has and that no damaged table keeps where they are.
+  private func idleSize(level: Int, _ input: Input) -> UInt64 {
+    let run = input.version.run(level)
+    guard input.suspects.isEmpty else {
+      return run.tables.reduce(0) { $0 + (input.isBusy($1) || input.stuck.contains($1) ? 0 : $1.compensatedSize) }
+    }
+    let all = run.compensatedSize
+    // A compaction that ended a moment ago may count as running; at its end the level is looked at again.
+    return all - min(all, input.inProgress.compensatedSize(of: input.family, level: level))
+  }
+
   /// Depth decides; bytes and tables only where they pile up side by side.
   private func levelZeroFill(_ input: Input, _ targets: LevelTargets) -> Double {
     let levelZero = input.version.levelZero
     guard !levelZero.isEmpty else { return 0 }
-    var depths = [Int](repeating: 0, count: levelZero.intervalCount)
+    let depths = levelZero.intervals.depths {
+      !input.isBusy(levelZero.tables[$0]) && !input.stuck.contains(levelZero.tables[$0])
+    }
     var size: UInt64 = 0
     var count = 0
-    for (index, table) in levelZero.tables.enumerated() where !input.inProgress.isBusy(table) {
-      for interval in levelZero.intervals[index] { depths[interval] += 1 }
+    for table in levelZero.tables where !input.isBusy(table) && !input.stuck.contains(table) {
       size += table.fileSize
       count += 1
     }
@@ -128,14 +163,6 @@ struct LeveledCompactionPicker: Sendable {
     return base == 0 ? (size > 0 ? 1 : 0) : Double(size) * 2 / Double(base)
   }
 
-  /// A table's size, raised by its tombstones: each frees about an entry of average size further
-  /// down, so it weighs as two entries more than it takes.
-  static func compensatedSize(_ table: TableMetadata) -> UInt64 {
-    guard table.tombstoneCount > 0, table.entryCount > 0 else { return table.fileSize }
-    let share = min(Double(table.tombstoneCount) / Double(table.entryCount), 1)
-    return table.fileSize + UInt64(Double(table.fileSize) * share * 2)
-  }
-
   // MARK: - One level into the next
 
   /// The table of the level with the least overlap below for its compensated size, widened.
@@ -143,9 +170,9 @@ struct LeveledCompactionPicker: Sendable {
     let run = input.version.run(level)
     let next = input.version.run(level + 1)
     var seeds: [(index: Int, ratio: Double)] = []
-    for (index, table) in run.tables.enumerated() where !input.inProgress.isBusy(table) {
-      let overlap = Double(next.size(of: next.overlap(UserKeyRange(table))))
-      seeds.append((index, overlap / Double(max(Self.compensatedSize(table), 1))))
+    for (index, table) in run.tables.enumerated() where !input.isBusy(table) {
+      let overlap = Double(next.size(of: next.overlap(table)))
+      seeds.append((index, overlap / Double(max(table.compensatedSize, 1))))
     }
     seeds.sort { $0.ratio != $1.ratio ? $0.ratio < $1.ratio : $0.index < $1.index }
     for seed in seeds {
@@ -164,14 +191,14 @@ struct LeveledCompactionPicker: Sendable {
     var upper = seed..<(seed + 1)
     guard var range = UserKeyRange(around: run.tables[upper]) else { return nil }
     let lower = next.overlap(range)
-    guard !next.tables[lower].contains(where: input.inProgress.isBusy) else { return nil }
+    guard !next.tables[lower].contains(where: input.isBusy) else { return nil }
     for table in next.tables[lower] { range.extend(by: table) }
     var size = run.size(of: upper) + next.size(of: lower)
     // To the right, then to the left: a neighbour comes along if it overlaps nothing else below.
     func canAdd(_ index: Int) -> Bool {
       let table = run.tables[index]
-      guard !input.inProgress.isBusy(table), size + table.fileSize <= options.expansionSizeMaximum else { return false }
-      let overlap = next.overlap(UserKeyRange(table))
+      guard !input.isBusy(table), size + table.fileSize <= options.expansionSizeMaximum else { return false }
+      let overlap = next.overlap(table)
       if overlap.isEmpty { return range.contains(table) }
       return overlap.lowerBound >= lower.lowerBound && overlap.upperBound <= lower.upperBound
     }
@@ -186,8 +213,8 @@ struct LeveledCompactionPicker: Sendable {
     for table in run.tables[upper] { range.extend(by: table) }
     guard !input.inProgress.hasOutputs(of: input.family, level: level + 1, overlapping: range) else { return nil }
     let inputs = [
-      Compaction.Input(level: level, tables: Array(run.tables[upper])),
-      Compaction.Input(level: level + 1, tables: Array(next.tables[lower])),
+      Compaction.Input(level: level, tables: run.tables.array(in: upper)),
+      Compaction.Input(level: level + 1, tables: next.tables.array(in: lower)),
     ]
     return finish(inputs, to: level + 1, range, input, reason: reason, score: score)
   }
@@ -198,6 +225,7 @@ struct LeveledCompactionPicker: Sendable {
     reason: Compaction.Reason, score: Double
   ) -> Compaction {
     let sources = inputs.filter { !$0.tables.isEmpty }
+    let targetFileSize = targetFileSize(input, level: outputLevel)
     var isMove = sources.count == 1 && sources[0].level != outputLevel
     if isMove {
       let tables = sources[0].tables
@@ -208,23 +236,29 @@ struct LeveledCompactionPicker: Sendable {
         input.version.overlap(level: $0, range).isEmpty
       }
       isMove =
-        grandparentSize <= options.grandparentOverlapMaximum && Self.areDisjoint(tables)
-        && !(isBottommost && tables.contains(where: Self.isMostlyTombstones))
+        grandparentSize <= options.grandparentOverlapMaximum(targetFileSize) && Self.areDisjoint(tables)
+        && !(isBottommost && tables.contains(where: \.isMostlyTombstones))
+        // What is moved whole would be kept from going down whole.
+        && !input.suspects.contains { suspect in
+          suspect.level == outputLevel + 1
+            && tables.contains { suspect.range.overlaps($0) && !suspect.range.contains($0) }
+        }
     }
-    return Compaction(
+    var compaction = Compaction(
       family: input.family, reason: isMove && reason != .manual ? .move : reason, inputs: sources,
-      outputLevel: outputLevel, range: range, version: input.version, targetFileSize: options.targetFileSize,
+      outputLevel: outputLevel, range: range, version: input.version, targetFileSize: targetFileSize,
       isTrivialMove: isMove, score: score)
+    compaction.damagedBelow = input.suspects.filter { $0.level == outputLevel + 1 }.map(\.range)
+    return compaction
+  }
+
+  /// Where outputs to a level are cut.
+  func targetFileSize(_ input: Input, level: Int) -> UInt64 {
+    level == 0 ? options.targetFileSize : options.targetFileSize(level: level, baseLevel: targets(input).baseLevel)
   }
 
   static func areDisjoint(_ tables: [TableMetadata]) -> Bool {
     let sorted = tables.sorted(by: TableMetadata.isSmallerFirst)
     return zip(sorted, sorted.dropFirst()).allSatisfy { $0.endsBefore($1) }
-  }
-
-  static func isMostlyTombstones(_ table: TableMetadata) -> Bool {
-    // Half is enough: the other half may be what they hide.
-    let count = table.tombstoneCount + table.rangeTombstoneCount
-    return count > 0 && count * 2 >= table.entryCount
   }
 }

@@ -52,7 +52,7 @@ final class CursorHolder: @unchecked Sendable {
     case none, asked, taken
   }
 
-  private static let hasThreadBarrier = cvarve_has_thread_barrier()
+  static let hasThreadBarrier = cvarve_has_thread_barrier()
   private let needsOwnBarrier: Bool
 
   /// `view` is the one to begin with, where it must be that. `own` is what the cursor's owner has written and

@@ -30,6 +30,11 @@ struct DeadRun: Sendable {
 /// - Where the run's check would have to read tables: a flush came between, and the next cursor will pass again.
 /// - Runs that end behind a key of the greatest size: no key is there to end a range with.
 /// - Where there is no room in the memtable or the log: nothing waits for this.
+/// - Families with many tables that have range tombstones of their own (`tombstoneTablesMaximum`). There tombstones
+///   don't go by compaction as fast as they come, as where ascending tables move to the bottom unread: each one more
+///   costs every later pick of a compaction and every later cursor, and the run is passed once more instead.
+///
+/// How many were put is counted by family: `EngineStatistics.Family.coveredRunCount`.
 ///
 /// # Who does it
 /// The thread that ends the cursor, if nobody leads at the moment: some microseconds, and nothing to wait for. Else
@@ -48,7 +53,13 @@ final class DeadRuns: Sendable {
   private struct State: Sendable {
     var pending: [DeadRun] = []
     var isStopped = false
+    /// What the tables of a family came to, and the view that they were counted in.
+    var counted: [FamilyID: (view: UInt64, isFull: Bool)] = [:]
   }
+
+  /// A family with so many tables that have range tombstones gets no more of them. A queue, for which this is done, has a
+  /// few: those of level 0, and those between its two ends. 64 are ten flushes' worth on each level.
+  static let tombstoneTablesMaximum = 64
 
   /// More wait only where nobody can lead; the next cursor will pass again.
   private static let pendingMaximum = 8
@@ -61,6 +72,7 @@ final class DeadRuns: Sendable {
 
   /// Has a run covered, if it still is one: now or by the next leader.
   func cover(_ run: DeadRun) {
+    if isFull(run.family) { return }
     let isTaken = state.withLock { state in
       guard !state.isStopped, state.pending.count < Self.pendingMaximum,
         !state.pending.contains(where: { $0.family === run.family })
@@ -69,22 +81,34 @@ final class DeadRuns: Sendable {
       return true
     }
     guard isTaken else { return }
-    pipeline.leadIfFree { commitPending() }
+    pipeline.leadIfFree { commitPending($0) }
     if !state.withLock({ $0.pending.isEmpty }) { pipeline.noteBroken() }
   }
 
-  /// Commits what waits. The leader's, between two commits.
-  func commitPending() {
+  /// Whether a family has enough tables with range tombstones. They are counted once for each of its views, by the
+  /// cursor's thread.
+  private func isFull(_ family: FamilyState) -> Bool {
+    let (view, number) = family.retainNumberedView()
+    guard view.version.hasRangeTombstones else { return false }
+    if let counted = state.withLock({ $0.counted[family.id] }), counted.view == number { return counted.isFull }
+    let count = view.version.rangeTombstoneTableCount(upTo: Self.tombstoneTablesMaximum)
+    let isFull = count == Self.tombstoneTablesMaximum
+    state.withLock { $0.counted[family.id] = (number, isFull) }
+    return isFull
+  }
+
+  /// Commits what waits, between two commits.
+  func commitPending(_ lead: borrowing CommitLead) {
     let runs = state.withLock { state in
       defer { state.pending = [] }
       return state.pending
     }
-    for run in runs { commit(run) }
+    for run in runs { commit(run, lead) }
   }
 
-  private func commit(_ run: DeadRun) {
+  private func commit(_ run: DeadRun, _ lead: borrowing CommitLead) {
     let family = run.family
-    guard !family.isDropped, !family.holdsUnlogged, max(run.lower.count, run.upper.count) <= Limits.keySizeMaximum
+    guard !family.isDropped, !family.holdsUnlogged(lead), max(run.lower.count, run.upper.count) <= Limits.keySizeMaximum
     else {
       return
     }
@@ -92,13 +116,13 @@ final class DeadRuns: Sendable {
     run.lower.withByteView { lower in
       run.upper.withByteView { upper in BatchFormat.append(.rangeDelete, family.id, lower, upper, to: &payload) }
     }
-    guard pipeline.hasRoom(for: family, keySize: run.lower.count, valueSize: run.upper.count, payload.count) else {
-      return
-    }
+    guard pipeline.hasRoom(for: family, keySize: run.lower.count, valueSize: run.upper.count, payload.count, lead)
+    else { return }
     let check = DeadRunCheck(run, tree)
     do throws(EngineError) {
-      try pipeline.commitLeading(payload.view, CommitTerms(condition: check, isRedundant: true))
+      try pipeline.commitLeading(payload.view, CommitTerms(condition: check, isRedundant: true), lead)
       pipeline.log.metrics.counters.addCoveredRun()
+      family.addCoveredRun()
     } catch {
       // Then it stays as it is: whoever writes next meets the error, too, if it is one that lasts.
     }
@@ -123,7 +147,7 @@ private final class DeadRunCheck: CommitCondition {
     self.tree = tree
   }
 
-  func check() throws(EngineError) {
+  func check(_ lead: borrowing CommitLead) throws(EngineError) {
     let changed = ChangedSources(run.family.retainView(), tree, above: run.snapshot.sequence)
     guard !changed.hasTables else { throw EngineError(.conflict, "the family was flushed since") }
     let range = ReadRange()

@@ -6,6 +6,10 @@ internal import Synchronization
 /// Safe from any thread. A cursor enters and leaves by a short lock.
 final class OpenCursors: Sendable {
   private let open = Mutex<[CursorHolder]>([])
+  private let passBarrier: @Sendable () -> Bool
+
+  /// `passBarrier` has every thread of the process pass a barrier, and says whether it could.
+  init(passBarrier: @escaping @Sendable () -> Bool = { cvarve_barrier_threads() }) { self.passBarrier = passBarrier }
 
   func add(_ holder: CursorHolder) {
     open.withLock { open in
@@ -33,8 +37,9 @@ final class OpenCursors: Sendable {
     let old = open.withLock { open in open.filter { $0.age.map { $0 >= age } ?? false } }
     guard !old.isEmpty else { return 0 }
     for holder in old { holder.ask() }
-    // Without it each move has a barrier of its own.
-    _ = cvarve_barrier_threads()
+    // A move may be under way that has not seen the demand: then each cursor gives its view up itself, at its next
+    // move. Where the system has no such barrier, each move has one of its own.
+    guard passBarrier() || !CursorHolder.hasThreadBarrier else { return 0 }
     return old.reduce(0) { $0 + ($1.take() ? 1 : 0) }
   }
 }

@@ -3,39 +3,92 @@ internal import Synchronization
 /// What happens some time after a commit: the sync of `.powerEvery`, and the end record after a sync
 /// that nothing followed.
 ///
-/// At most one of each waits, however many commits ask. Safe from any thread.
+/// # Syncs
+/// The earliest deadline counts, whichever commit it was promised to. A commit whose deadline no waiting job meets
+/// submits a job; a job syncs for every commit that waits then, be its own deadline later. So each job that waits has
+/// an earlier deadline than those before it, and there are at most as many as there are different durations in use.
+///
+/// Safe from any thread.
 final class CommitTimers: Sendable {
   private static let endRecordNanoseconds: UInt64 = 10_000_000
   // Not the engine: a job must not be what lets the last reference to it go.
   private let pipeline: CommitPipeline
   private let executor: any BackgroundExecutor
-  private let isSyncDue = Atomic<Bool>(false)
+  private let clock: any EngineClock
+  private let syncs = Mutex(Syncs())
+  /// How long the next sync was away when it was last looked at; the maximum where none is due. A commit that allows
+  /// as much has nothing to do.
+  private let nextSyncDelay = Atomic<UInt64>(.max)
   private let isEndRecordDue = Atomic<Bool>(false)
   private let isStopped = Atomic<Bool>(false)
 
-  init(_ pipeline: CommitPipeline, _ executor: any BackgroundExecutor) {
-    self.pipeline = pipeline
-    self.executor = executor
+  private struct Syncs: Sendable {
+    /// Whether a commit waits for a sync. Then the last of `jobs` comes in time.
+    var isDue = false
+    /// The deadlines of the jobs that wait, on the engine's clock, latest first.
+    var jobs: [UInt64] = []
   }
 
-  /// Syncs the log `nanoseconds` from now, also when no further commit comes.
+  init(_ pipeline: CommitPipeline, _ executor: any BackgroundExecutor, _ clock: any EngineClock) {
+    self.pipeline = pipeline
+    self.executor = executor
+    self.clock = clock
+  }
+
+  /// Syncs the log at most `nanoseconds` from now, also when no further commit comes.
+  @inline(__always)
   func syncLater(after nanoseconds: UInt64) {
-    guard claim(isSyncDue) else { return }
+    // One that was scheduled before, for a commit that allowed no more, comes no later. Sequentially consistent, as
+    // are the store of the visible sequence before it, and the store in `endJob`: either that sync covers this
+    // commit, or the value seen here is the maximum.
+    if nextSyncDelay.load(ordering: .sequentiallyConsistent) > nanoseconds { scheduleSync(after: nanoseconds) }
+  }
+
+  @inline(never)
+  private func scheduleSync(after nanoseconds: UInt64) {
+    guard !isStopped.load(ordering: .acquiring) else { return }
+    // Where no thread could be started no job would run in time. What the sync meets, the next writer meets, too.
+    guard executor.hasThreads else {
+      try? pipeline.sync(.position(pipeline.log.appendedPosition), for: .program)
+      return
+    }
+    let now = clock.now()
+    let (sum, overflow) = now.addingReportingOverflow(nanoseconds)
+    let deadline = overflow ? .max : sum
+    let isNew = syncs.withLock { syncs in
+      let isMet = syncs.jobs.last.map { $0 <= deadline } ?? false
+      if !isMet { syncs.jobs.append(deadline) }
+      syncs.isDue = true
+      let next = syncs.jobs.last ?? deadline
+      nextSyncDelay.store(next - min(next, now), ordering: .sequentiallyConsistent)
+      return !isMet
+    }
+    guard isNew else { return }
     executor.submit("log.sync", after: nanoseconds) { [self] in
-      isSyncDue.store(false, ordering: .sequentiallyConsistent)
-      guard !isStopped.load(ordering: .acquiring) else { return }
-      sync(retryAfter: nanoseconds)
+      guard endJob(deadline), !isStopped.load(ordering: .acquiring) else { return }
+      syncNow(retryAfter: nanoseconds)
     }
   }
 
-  /// Nobody waits here to be told of a failure. If the engine takes no more writes then, the next writer
-  /// is told; if the log continues in a new segment soon, that is synced.
-  private func sync(retryAfter nanoseconds: UInt64) {
+  /// Takes a job off the list, and says whether a commit waits for a sync; none does any more then.
+  private func endJob(_ deadline: UInt64) -> Bool {
+    syncs.withLock { syncs in
+      if let index = syncs.jobs.lastIndex(of: deadline) { syncs.jobs.remove(at: index) }
+      guard syncs.isDue else { return false }
+      syncs.isDue = false
+      nextSyncDelay.store(.max, ordering: .sequentiallyConsistent)  // partner: `syncLater`
+      return true
+    }
+  }
+
+  /// No caller waits here for a failure. If the engine takes no more writes then, the next writer gets the error; if
+  /// the log continues in a new segment soon, that is synced.
+  private func syncNow(retryAfter nanoseconds: UInt64) {
     do throws(EngineError) {
       try pipeline.sync(.position(pipeline.log.appendedPosition), for: .background)
       endRecordLater()
     } catch {
-      if error.code == .canceled { syncLater(after: nanoseconds) }
+      if error.code == .canceled { syncLater(after: min(nanoseconds, BackgroundWork.restartRetryNanoseconds)) }
     }
   }
 

@@ -78,10 +78,15 @@ extension Engine {
         given(options.cacheSize, "seven eighths of what is not used otherwise at the moment")),
       DerivedOption(
         .memory, "openTableBytes", plan.openTableBytes,
-        "a sixteenth of the budget, 256 KiB to 256 MiB, out of the cache's"),
+        "an eighth of the budget, at least 256 KiB, out of the cache's"),
+      DerivedOption(
+        .memory, "raisesDescriptorLimit", options.raisesDescriptorLimit,
+        "as the options say; the process may open \(DescriptorLimit.current) files"),
       DerivedOption(
         .memory, "openTableCount", plan.openTableCount,
-        given(options.openTableCount, "half of the process's limit of descriptors, \(OpenTables.countMinimum) to 4,096")
+        given(
+          options.openTableCount,
+          "the limit of descriptors without 1,024, or half of it, at least \(OpenTables.countMinimum)")
       ),
       DerivedOption(
         .memory, "compactionBytes", plan.compactionBytes, "a memtable's size, at most 64 MiB; for buffers of all jobs"),
@@ -135,7 +140,14 @@ extension Engine {
       DerivedOption(
         .tables, "bloomBitsPerKey", options.bloomBitsPerKey, "as the options say; 10 let one in a hundred pass"),
       DerivedOption(
-        .tables, "tableSize", plan.tableSize, "two memtables, 2 to 32 MiB, as it was at open: where outputs are cut"),
+        .tables, "tableSize", plan.tableSize,
+        "two memtables, 2 to 32 MiB, as it was at open: where outputs to level 0 and the base level are cut"),
+      DerivedOption(
+        .tables, "tableSizeMaximum", plan.tableSizeMaximum,
+        "eight times tableSize, at most 256 MiB: it doubles with each level from the base level on"),
+      DerivedOption(
+        .tables, "builderBytesMaximum", plan.builderBytesMaximum(threadCount: threads),
+        "half of compactionBytes over all threads, at least 4 MiB: a table whose builder takes more ends"),
       DerivedOption(
         .tables, "readAheadSize", plan.readAheadSize(runCount: 1, threadCount: threads),
         "half of compactionBytes over all threads and inputs, 16 to 512 KiB; for one input"),
@@ -159,6 +171,7 @@ extension Engine {
         .background, "levelMultiplierMaximum", picker.levelMultiplierMaximum,
         "a constant: another level is begun where neighbours would differ by more"),
       DerivedOption(.background, "targetFileSize", picker.targetFileSize, "tableSize"),
+      DerivedOption(.background, "targetFileSizeMaximum", picker.targetFileSizeMaximum, "tableSizeMaximum"),
       DerivedOption(
         .background, "compactsInBackground", options.compactsInBackground,
         "as the options say; without, only Engine.compact does"),

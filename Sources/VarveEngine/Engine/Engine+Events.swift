@@ -11,11 +11,11 @@ extension Engine {
 
 /// Who is told of what happens in the background.
 extension Engine {
-  /// Tells a listener of everything that happens from now on, until its subscription is cancelled or the
-  /// engine is closed. Safe from any thread.
+  /// Notifies a listener of all events from now on, until its subscription is canceled or the engine is closed. Safe
+  /// from any thread.
   ///
-  /// Close the engine after whoever is told calls it no more: while it closes, the last events come, and
-  /// the engine can't be used any more.
+  /// The last events arrive while the engine closes, when it can no longer be used. Stop calling the engine from the
+  /// listener before you close it.
   @discardableResult
   public func addListener(_ listener: any EventListener) -> EventSubscription {
     checkOpen()
@@ -23,7 +23,7 @@ extension Engine {
     return background.metrics.events.add(listener)
   }
 
-  /// The same with a closure.
+  /// Notifies a closure of all events from now on, as `addListener(_:)` does with a listener.
   @discardableResult
   public func addListener(_ body: @escaping @Sendable (EngineEvent) -> Void) -> EventSubscription {
     addListener(ClosureListener(body: body))

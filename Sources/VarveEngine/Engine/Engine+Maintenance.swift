@@ -2,27 +2,29 @@
 extension Engine {
   /// Writes every memtable to tables, and returns when they are durable.
   public func flush() throws(EngineError) {
-    checkOpen()
+    try requireOpen()
     try requireWritable()
     try background.flushAll()
   }
 
-  /// Merges all tables of a family that hold keys from `lower` (included) up to `upper` (excluded) down
-  /// to its last level, after a flush. Nil bounds are open; nil for the family means all families.
+  /// Flushes, and then merges all tables of a family that hold keys from `lower` (included) up to `upper` (excluded)
+  /// into the last level. A nil bound is open; a nil family means all families.
   ///
-  /// Reads and writes go on meanwhile; what is written after the call began is left alone. When the call returns, the
-  /// space of what was replaced is free, as far as no snapshot or cursor needs it. `progress` is
-  /// called on the calling thread, between the parts of the work.
+  /// Throws `.corruption` if a table of the range is damaged; tables that do not need its keys are compacted first.
+  ///
+  /// Reads and writes continue during the call; later writes are not part of the work. When the call returns, the
+  /// space of the replaced tables is free, unless a snapshot or cursor needs it. The call runs `progress` on the
+  /// calling thread between the parts of the work.
   public func compact(
     family: ColumnFamily? = nil, from lower: [UInt8]? = nil, to upper: [UInt8]? = nil,
     progress: ((CompactionProgress) -> Void)? = nil
   ) throws(EngineError) {
-    checkOpen()
+    try requireOpen()
     try requireWritable()
     try background.flushAll()
-    let newest = visibleSequence
+    let newest = pipeline.visible
     let range = UserKeyRange(lower: lower ?? [], upper: upper, upperIsExcluded: true)
-    for family in family.map({ [$0] }) ?? families {
+    for family in family.map({ [$0] }) ?? registry.all {
       let state = state(of: family)
       let total = state.version.approximateSize(of: range)
       progress?(CompactionProgress(bytesDone: 0, bytesTotal: total))
@@ -34,7 +36,7 @@ extension Engine {
 
   /// Returns when no flush and no compaction is due.
   public func waitForCompaction() throws(EngineError) {
-    checkOpen()
+    try requireOpen()
     try requireWritable()
     try background.waitUntilIdle()
   }
@@ -58,8 +60,34 @@ extension Engine {
     let log = pipeline.log
     lines.append(
       "now: \(log.liveBytes) bytes in \(log.liveSegmentCount) log segments, \(tree.openTables.count) open tables")
+    lines += background.compactions.damagedBlocks.map {
+      "damaged: \($0); the table stays out of compactions until resume() finds it whole or giveUp() rewrites it"
+    }
     lines.append(views?.overview ?? pipeline.announcer.overview)
+    lines.append(keptOverview)
+    if let excess = excessOverview { lines.append(excess) }
     return lines.joined(separator: "\n") + "\n" + tree.budget.overview
+  }
+
+  /// What lookups keep, for `explain()`.
+  private var keptOverview: String {
+    let readers = EngineStatistics.Readers(background)
+    var text = "readers: "
+    if let age = readers.oldestReadAgeNanoseconds {
+      text += "the oldest lookup has run for \(age / 1_000_000) ms at least and keeps "
+      text += "\(readers.keptMemTableCount) memtables, \(readers.keptBytes) bytes"
+    } else {
+      text += "no lookup keeps memory"
+    }
+    return text + "; \(readers.keptFileCount) files of replaced tables wait (\(readers.keptFileBytes) bytes)"
+  }
+
+  /// By how much the memory exceeds the budget, for `explain()`; nil: it does not.
+  private var excessOverview: String? {
+    let excess = tree.budget.used - tree.budget.limit
+    guard excess > 0 else { return nil }
+    let text = "memory: \(excess) bytes more than the budget"
+    return options.readOnly ? text + ", since an engine that only reads can't flush what it replayed" : text
   }
 
   /// The bytes that all memory which grows with use is kept within.
@@ -74,7 +102,7 @@ extension Engine {
   ///
   /// Throws `.invalidArgument` below 1 MiB, and where the sizes that the options name don't fit.
   public func setMemoryBudget(_ bytes: Int) throws(EngineError) {
-    checkOpen()
+    try requireOpen()
     var changed = options
     changed.memoryBudget = bytes
     changed.logSegmentSize = background.plan.logSegmentSize

@@ -1,7 +1,7 @@
 /// The read path, on one screen: active memtable, frozen memtables from the newest, level 0 from the
 /// newest, one table of each deeper level. The first entry that is visible decides.
 extension Engine {
-  /// The value of a key, copied; nil where there is none.
+  /// Returns a copy of the value of a key, or nil if the key has no value.
   ///
   /// Throws `.familyDropped`, `.corruption` and `.inputOutput`. Complexity: O(log n) in each memtable,
   /// a filter for each table that could hold the key, and a block of the one that does.
@@ -13,16 +13,17 @@ extension Engine {
     }
   }
 
-  /// The value of a key, as above.
+  /// Returns a copy of the value of a key given as an array, or nil if the key has no value.
   public func get(
     _ key: [UInt8], in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil
   ) throws(EngineError) -> [UInt8]? {
     try unsafe get(key.span.bytes, in: family, snapshot: snapshot)
   }
 
-  /// Calls `body` with the value of a key, without copying it; returns nil where there is none.
+  /// Calls `body` with the value of a key, without copying the value. Returns nil if the key has no value.
   ///
-  /// `body` should be short: what the read uses is kept until it returns. It may not close the engine.
+  /// `body` should be short: the memory and files that the read uses are kept until it returns. It must not close the
+  /// engine.
   @inlinable
   public func withValue<R>(
     forKey key: RawSpan, in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil,
@@ -63,24 +64,24 @@ extension Engine {
     try unsafe contains(key.span.bytes, in: family, snapshot: snapshot)
   }
 
-  /// One instant of the database, to read at.
+  /// Returns a snapshot of the current state of the database, for reads.
   public func snapshot() -> EngineSnapshot {
     checkOpen()
     return makeSnapshot()
   }
 
-  /// Runs `body`, in which reads of this thread read no file: what memtables and the cache don't answer throws
-  /// `.wouldReadFile`. Returns nil where a read would have had to, whatever `body` made of the error; then the reads
-  /// are to be made anew where waiting is allowed.
+  /// Runs `body`, during which reads on this thread access no file: a read that the memtables and the cache cannot
+  /// answer throws `.wouldReadFile`. Returns nil if a read threw it, whether or not `body` handled the error. Repeat the
+  /// reads in that case where waiting is allowed.
   ///
   /// ```swift
   /// if let found = try engine.withoutFileReads({ try engine.get(key) }) { return found }
   /// return try await engine.async.get(key)
   /// ```
   ///
-  /// For callers that must not wait for a disk, such as tasks on the threads of Swift's concurrency. Concerns all
-  /// engines, `get`, `multiGet`, `contains`, `withValue` and cursors; a write inside of it may wait as ever. May be
-  /// nested. Throws what `body` throws. Cost: a few nanoseconds.
+  /// Use it in callers that must not wait for a disk, such as tasks on Swift's cooperative pool. It applies to all
+  /// engines, and to `get`, `multiGet`, `contains`, `withValue` and cursors. Writes inside `body` may still wait. Calls
+  /// can be nested. Throws what `body` throws. Cost: a few nanoseconds.
   public func withoutFileReads<Result>(_ body: () throws -> Result) throws -> Result? {
     try FileReadBan.run(body)
   }
@@ -91,7 +92,7 @@ extension Engine {
   private func lookUp<R>(
     _ key: ByteView, _ family: ColumnFamily?, _ snapshot: EngineSnapshot?, _ body: (ByteView?) -> R
   ) throws(EngineError) -> R {
-    checkOpen()
+    try requireOpen()
     let state = state(of: family)
     if state.isDropped { throw CommitPipeline.droppedError(state) }
     let mark = epochs.enter()
@@ -129,6 +130,7 @@ extension Engine {
   func find<R>(
     _ key: ByteView, _ view: ReadView, _ sequence: SequenceNumber, _ body: (ByteView?) -> R
   ) throws(EngineError) -> R {
+    if sequence < view.floor { return body(nil) }
     if view.hasRangeTombstones { return try findCovered(key, view, sequence, body) }
     if let hit = view.memTable.get(key, at: sequence) {
       return try answer(hit.trailer, hit.value, key, view, sequence, body)

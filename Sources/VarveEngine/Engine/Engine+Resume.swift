@@ -1,19 +1,20 @@
 /// What to do when a disk was full or failed, and is not any more.
 extension Engine {
-  /// Tries at once what the engine gave up on: commits that it refuses, flushes and compactions that failed.
+  /// Retries at once everything that failed: refused commits, and failed flushes and compactions.
   ///
-  /// A full disk needs no call: the engine tries by itself, after pauses of at most five seconds. After a
-  /// failed sync of which the consequences could not be mended, it takes no more writes until this is called.
-  /// Returns when everything that had failed goes on, at once where nothing had. Throws what the first
-  /// thing met that fails now; reads go on meanwhile, and another call may succeed.
+  /// A full disk needs no call: the engine tries again by itself, after pauses of at most five seconds. After a failed
+  /// sync that the engine could not recover from, it refuses writes until this call. A table in which a compaction met
+  /// damage is read again as a whole, and is compacted again if it is no longer damaged.
+  ///
+  /// Returns when all failed work continues, immediately if none failed. Throws the first new failure; reads continue,
+  /// and a later call can succeed.
   public func resume() throws(EngineError) {
-    checkOpen()
+    try requireOpen()
     try requireWritable()
     try background.resume()
   }
 
-  /// Why the engine refuses commits, or does not flush or compact: what the last attempt met. Nil where
-  /// everything goes on.
+  /// The error of the last failed attempt to commit, flush or compact, or nil if no work is failing.
   public var backgroundError: EngineError? {
     checkOpen()
     return background.failure

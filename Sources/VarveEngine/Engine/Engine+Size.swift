@@ -15,11 +15,11 @@ public struct ApproximateSize: Sendable, Hashable {
 }
 
 extension Engine {
-  /// About how many bytes the keys of a family within `range` take, without reading what is there: the indexes
-  /// of the tables tell.
+  /// Returns the approximate number of bytes that the keys of a family within `range` take, from the indexes of the
+  /// tables and without reading data.
   ///
-  /// What is said of tables is wrong by at most `tableBytesError`, beside the share of filters and indexes,
-  /// which is taken to be that of the data. A range that is empty or upside down takes nothing.
+  /// The size in tables is wrong by at most `tableBytesError`, apart from filters and indexes, whose share is assumed to
+  /// equal that of the data. An empty or reversed range has size 0.
   ///
   /// Throws `.familyDropped`, and what opening a table met. Safe from any thread.
   /// Complexity: two searches in the index of each table that reaches beyond the range, at most two a
@@ -27,7 +27,7 @@ extension Engine {
   public func approximateSize(
     of range: CursorBounds = .all, in family: ColumnFamily? = nil
   ) throws(EngineError) -> ApproximateSize {
-    checkOpen()
+    try requireOpen()
     let state = state(of: family)
     if state.isDropped { throw CommitPipeline.droppedError(state) }
     let lower = range.lower ?? []

@@ -2,8 +2,8 @@
 extension Engine {
   /// Sets the value of a key.
   ///
-  /// Returns the commit's place in the order of all commits. Throws `.limitExceeded`, `.familyDropped`,
-  /// `.readOnly`, `.noSpace`, and `.outcomeUnknown` where the sync that `durability` asked for failed.
+  /// Returns the sequence number of the commit. Throws `.limitExceeded`, `.familyDropped`, `.readOnly`, `.noSpace`, and
+  /// `.outcomeUnknown` if the sync that `durability` asked for failed.
   /// Complexity: O(log n) in the memtable's entries; no system call while it and the log have room.
   @discardableResult
   @inline(__always)
@@ -27,7 +27,7 @@ extension Engine {
     }
   }
 
-  /// Sets the value of a key, as above.
+  /// Sets the value of a key; key and value are arrays.
   @discardableResult
   public func put(
     _ key: [UInt8], _ value: [UInt8], in family: ColumnFamily? = nil, durability: Durability? = nil
@@ -35,7 +35,7 @@ extension Engine {
     try unsafe put(key.span.bytes, value.span.bytes, in: family, durability: durability)
   }
 
-  /// Removes a key, as above.
+  /// Removes a key given as an array.
   @discardableResult
   public func delete(
     _ key: [UInt8], in family: ColumnFamily? = nil, durability: Durability? = nil
@@ -74,7 +74,7 @@ extension Engine {
   public func merge(
     _ key: RawSpan, _ operand: RawSpan, in family: ColumnFamily? = nil, durability: Durability? = nil
   ) throws(EngineError) -> SequenceNumber {
-    checkOpen()
+    try requireOpen()
     let state = state(of: family)
     if state.merge == nil { throw CommitPipeline.operatorError(state) }
     return try key.withByteView { (key) throws(EngineError) in
@@ -84,7 +84,7 @@ extension Engine {
     }
   }
 
-  /// Folds an operand into the value of a key, as above.
+  /// Folds an operand into the value of a key; key and operand are arrays.
   @discardableResult
   public func merge(
     _ key: [UInt8], _ operand: [UInt8], in family: ColumnFamily? = nil, durability: Durability? = nil
@@ -92,10 +92,10 @@ extension Engine {
     try unsafe merge(key.span.bytes, operand.span.bytes, in: family, durability: durability)
   }
 
-  /// Commits a batch: whole or not at all, over all families at the same instant.
+  /// Commits a batch atomically, over all families.
   ///
-  /// Returns the sequence of its last entry. Throws like `put`; then nothing of the batch happened,
-  /// except with `.outcomeUnknown`.
+  /// Returns the sequence number of its last entry. Throws the errors of `put`. After an error the batch changed
+  /// nothing, except after `.outcomeUnknown`.
   @discardableResult
   public func write(
     _ batch: borrowing WriteBatch, durability: Durability? = nil
@@ -118,20 +118,23 @@ extension Engine {
   func submit(
     _ batch: borrowing WriteBatch, durability: Durability?, condition: (any CommitCondition)?
   ) throws(EngineError) -> CommitTicket {
-    checkOpen()
+    try requireOpen()
     try requireWritable()
     let durability = durability ?? options.durability
     background.delayWrite(bytes: batch.byteCount)
+    let prepared =
+      batch.rangeDeleteCount >= PreparedTombstones.countMinimum ? try PreparedTombstones(batch.payload.view) : nil
     let receipt: CommitPipeline.Receipt
     if batch.stamps.isEmpty {
       receipt = try pipeline.commit(
         payload: batch.payload.view, entryCount: batch.count, isLogged: durability != .none,
-        terms: CommitTerms(condition: condition, waitsForSync: durability == .power))
+        terms: CommitTerms(condition: condition, waitsForSync: durability == .power, prepared: prepared))
     } else {
-      let copy = batch.payloadCopy()
+      let copy = try batch.payloadCopy()
       receipt = try pipeline.commit(
         payload: copy.view, entryCount: batch.count, isLogged: durability != .none,
-        terms: CommitTerms(stamps: batch.stamps, condition: condition, waitsForSync: durability == .power))
+        terms: CommitTerms(
+          stamps: batch.stamps, condition: condition, waitsForSync: durability == .power, prepared: prepared))
     }
     // Its sync comes also where nobody waits for the ticket.
     if case .powerEvery = durability { try acknowledge(receipt, durability) }
@@ -161,7 +164,7 @@ extension Engine {
   private func commitUntimed(
     _ kind: EntryKind, _ key: ByteView, _ value: ByteView, _ family: ColumnFamily?, _ durability: Durability?
   ) throws(EngineError) -> SequenceNumber {
-    checkOpen()
+    try requireOpen()
     if options.readOnly { try requireWritable() }
     let state = unsafe Unmanaged.passUnretained(state(of: family))
     try BatchFormat.checkLimits(key: key, value: value, batchSize: 0)
@@ -185,14 +188,31 @@ extension Engine {
 
   /// Makes everything that was acknowledged so far survive a loss of power.
   public func sync() throws(EngineError) {
-    checkOpen()
+    try requireOpen()
     try requireWritable()
     try syncLog(through: pipeline.log.appendedPosition)
   }
 
-  /// Whether a write may have to wait now, because flushes or compactions fall behind. Who must not block, a task for
-  /// instance, then writes elsewhere. Not exact: a write may find it changed. Costs two loads and a lock that nobody
-  /// holds for long. Safe from any thread.
+  /// Makes every logged commit up to a sequence survive a loss of power, and with it perhaps later ones. Returns at once
+  /// where it does so already; calls of several threads share a sync.
+  ///
+  /// Throws `.invalidArgument` if no such commit exists yet, and `.outcomeUnknown` where the sync failed.
+  public func sync(through sequence: SequenceNumber) throws(EngineError) {
+    try requireOpen()
+    try requireWritable()
+    let visible = pipeline.visible
+    guard sequence <= visible else {
+      throw EngineError(.invalidArgument, "sequence \(sequence) is not committed yet: the last commit is \(visible)")
+    }
+    // Before the look: what is durable by then has it, or what is appended by now.
+    let position = pipeline.log.appendedPosition
+    if pipeline.log.durableSequence >= sequence { return }
+    try syncLog(through: position)
+  }
+
+  /// Whether a write may have to wait now because flushes or compactions are behind. Callers that must not block, such
+  /// as tasks, should then hand the write to another thread. The answer can change before the write. Costs two loads
+  /// and a short lock. Safe from any thread.
   public var mayDelayWrites: Bool {
     checkOpen()
     return !background.controller.isFree || pipeline.memory.isNearlyFull
@@ -230,15 +250,15 @@ public struct CommitTicket: Sendable {
     self.durability = durability
   }
 
-  /// The place of the batch's last entry in the order of all commits.
+  /// The sequence number of the batch's last entry.
   public var sequence: SequenceNumber { receipt.sequence }
 
   /// Returns when the commit is as durable as was promised. Throws `.outcomeUnknown` where the sync
   /// failed.
   public func wait() throws(EngineError) { try engine.acknowledge(receipt, durability) }
 
-  /// Whether anything of the commit went into the log: not with `.none`, and not where all its entries are of
-  /// volatile families. What is in no log is not waited for by `wait`, nor told of by `durableSequence`.
+  /// Whether a part of the commit is in the log. False with `.none`, and if all its entries belong to volatile
+  /// families. `wait` returns at once for a commit that is not in the log, and `durableSequence` does not include it.
   public var isLogged: Bool { receipt.position > .zero }
 
   /// Whether there is anything to wait for.

@@ -1,3 +1,4 @@
+internal import CVarve
 internal import Synchronization
 
 /// A database: a log-structured merge-tree of byte strings in a directory of its own.
@@ -12,17 +13,23 @@ internal import Synchronization
 /// Keys and values are byte strings; keys sort as unsigned bytes. Every call is synchronous, and safe
 /// from any thread. One engine at a time has a database open for writing.
 ///
-/// What a commit survives is its `Durability`; by default the death of the process. Nothing that was
-/// acknowledged is lost.
+/// The `Durability` of a commit says what the commit survives; by default the end of the process. No acknowledged
+/// commit is lost.
 ///
-/// Close an engine when it is done with. One that goes without ends as its process would: no acknowledged
-/// commit is lost, and the next open has the log to replay.
+/// While an engine is open, its directory may be renamed, and the working directory of the process may change: files
+/// are found by a descriptor of the directory. A child that the process makes by `fork` can't use the engine: calls
+/// throw `.closed` there. It can open other databases.
+///
+/// Close the engine when you are done. An engine deallocated without `close` behaves as if the process had ended: no
+/// acknowledged commit is lost, and the next open replays the log. After `close` calls that throw throw `.closed`.
 public final class Engine: Sendable {
   /// Where the database is.
   public let path: String
   /// How it was opened.
   public let options: EngineOptions
   let environment: EngineEnvironment
+  /// The memory of the trees of small indexed batches, for the next ones.
+  let batchArenas: ArenaPool
   let executor: any BackgroundExecutor
   let registry: FamilyRegistry
   let epochs: ReadEpochs
@@ -35,15 +42,23 @@ public final class Engine: Sendable {
   let views: FollowedViews?
   private let defaultState: ColumnFamily
   private let isClosed = Atomic<Bool>(false)
+  /// What `cvarve_fork_count` was when the engine was made: in a forked child it is another number.
+  private let forkCount: UInt32
   let timers: CommitTimers
   let watch: EngineWatch
   /// Where the calls of `async` run.
   let callThreads: CallThreads
 
+  /// The memory that an engine keeps for the trees of the next batches that can be read: of some dozen small ones.
+  private static let batchArenaBytesMaximum = 1 << 20
+
   init(_ parts: OpenedParts) {
+    cvarve_watch_forks()
+    forkCount = cvarve_fork_count()
     path = parts.path
     options = parts.options
     environment = parts.environment
+    batchArenas = ArenaPool(limit: Self.batchArenaBytesMaximum, account: parts.tree.budget.account(.other))
     executor = parts.executor
     registry = parts.registry
     epochs = parts.epochs
@@ -54,14 +69,15 @@ public final class Engine: Sendable {
     fileLock = parts.fileLock
     views = parts.views
     defaultState = parts.defaultFamily
-    timers = CommitTimers(parts.pipeline, parts.executor)
+    timers = CommitTimers(parts.pipeline, parts.executor, parts.environment.clock)
     callThreads = CallThreads(countMaximum: Limits.callThreadCountMaximum)
     watch = EngineWatch(parts.background)
     if !options.readOnly { background.start() }
   }
 
   deinit {
-    if !isClosed.load(ordering: .relaxed) { abandon() }
+    // In a forked child the threads are not there, and nothing may be written.
+    if !isClosed.load(ordering: .relaxed), !isForked { abandon() }
     registry.removeAll()
   }
 
@@ -89,15 +105,33 @@ public final class Engine: Sendable {
     return pipeline.visible
   }
 
-  /// Stops the process where the engine was closed: whatever the caller wanted can't happen any more.
+  /// Whether this process is a child of the one that opened the engine, made by `fork`.
+  var isForked: Bool { forkCount != cvarve_fork_count() }
+
+  /// Throws `.closed` where the engine was closed, and in a forked child.
+  @inline(__always)
+  func requireOpen() throws(EngineError) {
+    guard !isClosed.load(ordering: .relaxed), forkCount == cvarve_fork_count() else { throw closedError }
+  }
+
+  private var closedError: EngineError {
+    if isForked {
+      return EngineError(
+        .closed, "the engine was opened by the process that forked this one; open the database in this process",
+        file: path)
+    }
+    return EngineError(.closed, "the engine was closed", file: path)
+  }
+
+  /// Stops the process where the engine was closed, for what can't throw: the caller is to keep it open.
   @inline(__always)
   func checkOpen() {
-    guard !isClosed.load(ordering: .relaxed) else { Self.useAfterClose(path) }
+    guard !isClosed.load(ordering: .relaxed), forkCount == cvarve_fork_count() else { stopAsClosed() }
   }
 
   @inline(never)
-  private static func useAfterClose(_ path: String) -> Never {
-    fatalError("the engine at \(path) was closed; keep it open as long as anything uses it")
+  private func stopAsClosed() -> Never {
+    fatalError("\(closedError); keep it open as long as anything uses it")
   }
 
   /// The state of a family, which must be this engine's.
@@ -120,7 +154,7 @@ public final class Engine: Sendable {
 
   /// The family with a name. Throws `.unknownFamily`.
   public func family(named name: String) throws(EngineError) -> ColumnFamily {
-    checkOpen()
+    try requireOpen()
     guard let family = registry.named(name) else {
       throw EngineError(.unknownFamily, "no column family is named \"\(name)\"", file: path)
     }
@@ -145,7 +179,7 @@ public final class Engine: Sendable {
   public func createFamilies(
     _ names: [String], options familyOptions: FamilyOptions = FamilyOptions()
   ) throws(EngineError) -> [ColumnFamily] {
-    checkOpen()
+    try requireOpen()
     try requireWritable()
     for name in names where name.isEmpty || name.utf8.count > Limits.familyNameSizeMaximum {
       throw EngineError(
@@ -156,11 +190,28 @@ public final class Engine: Sendable {
     return try background.createFamilies(names, options: familyOptions)
   }
 
-  /// Drops a family with all it holds, at once and without reading it.
+  /// Changes the options of a family, while it is read and written. Durable when it returns.
   ///
-  /// Open cursors go on; new reads and writes throw `.familyDropped`. The default family stays.
+  /// A size of memtables counts from the family's next memtable on, a compression from the next table; what is there
+  /// stays as it is until it is compacted. Throws `.invalidArgument` where the merge operator or the volatility
+  /// differs, which can't be changed, or a size is out of its range; `.familyDropped`; and what writing met: the old
+  /// options stay in force then. Safe from any thread. Complexity: one sync.
+  public func setOptions(_ familyOptions: FamilyOptions, of family: ColumnFamily) throws(EngineError) {
+    try requireOpen()
+    try requireWritable()
+    let state = state(of: family)
+    try options.validate(familyOptions)
+    try background.setOptions(familyOptions, of: state)
+  }
+
+  /// Whether the engine was not closed yet, nor inherited by a forked child.
+  var isOpen: Bool { !isClosed.load(ordering: .relaxed) && !isForked }
+
+  /// Drops a family with all its entries, at once and without reading them.
+  ///
+  /// Open cursors continue; new reads and writes throw `.familyDropped`. The default family cannot be dropped.
   public func dropFamily(_ family: ColumnFamily) throws(EngineError) {
-    checkOpen()
+    try requireOpen()
     try requireWritable()
     _ = state(of: family)
     guard family.id != .default else { throw EngineError(.invalidArgument, "the default family can't be dropped") }
@@ -173,15 +224,17 @@ public final class Engine: Sendable {
 
   // MARK: - Closing
 
-  /// Ends the engine: waits for the background work, makes everything durable, the end of the log included,
-  /// and gives the lock back. Snapshots and cursors must be gone. A second call does nothing.
+  /// Closes the engine: waits for the background work, makes all commits durable, and releases the lock. Release
+  /// snapshots and cursors before. A second call does nothing.
   ///
-  /// What is not in tables may stay in the log, for the next open to replay, where that costs less than tables:
-  /// at most 128 KiB of the log for each family that has such entries, and a small segment in any case. Entries
-  /// that were never logged go into tables.
+  /// Entries that are not in tables can stay in the log for the next open to replay, if that costs less than writing
+  /// tables: at most 128 KiB of log for each family with such entries, and one small segment. Entries that were never
+  /// logged are written to tables.
   ///
-  /// Throws what the last sync met; the engine is closed all the same.
+  /// Throws the error of the last sync; the engine is closed in any case. In a child made by `fork` it throws `.closed`
+  /// and does nothing.
   public func close() throws(EngineError) {
+    if isForked { throw closedError }
     // First: those that have begun may still use the engine.
     callThreads.shutDown()
     guard !isClosed.exchange(true, ordering: .sequentiallyConsistent) else { return }
@@ -200,10 +253,13 @@ public final class Engine: Sendable {
 
   /// What cursors don't hold goes now, not with the last reference to the engine.
   private func releaseMemory() {
-    for family in registry.all { family.state.close(pipeline.memory.empty) }
+    pipeline.lead { lead in
+      for family in registry.all { family.state.close(pipeline.memory.empty, lead) }
+    }
     tree.close()
     epochs.poll()
     pipeline.memory.close()
+    batchArenas.setLimit(0)
     tree.cache.setCapacity(0)
   }
 }

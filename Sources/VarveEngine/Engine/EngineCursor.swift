@@ -1,4 +1,4 @@
-/// Walks the keys of a family in order, both ways, all at one instant.
+/// Iterates the keys of a family in order, in both directions, from one snapshot.
 ///
 /// ```swift
 /// var cursor = try engine.cursor(bounds: .prefix(Array("user/".utf8)))
@@ -9,14 +9,14 @@
 /// }
 /// ```
 ///
-/// A cursor begins as not valid. `next` and `previous` need a valid one; walking over either end of the
-/// bounds makes it not valid. After an error it is not valid, and a later seek may succeed.
+/// A new cursor is not valid until a seek. `next` and `previous` require a valid cursor; moving past either end of the
+/// bounds makes it invalid. After an error it is invalid, and a later seek can succeed.
 ///
-/// It shows what was visible when it was made, or at its snapshot, whatever is written meanwhile, and
-/// goes on also where its family is dropped. It keeps old versions of what changes from being dropped, but not
-/// the files and memtables that it walks on: those of a cursor that is old or idle are taken back, and its
-/// next move costs a seek more. What it keeps then is the block, or the memtable, of the entry it stands on;
-/// and all files of its family where that was dropped.
+/// It shows the state when it was made, or that of its snapshot, whatever is written later, and continues if its
+/// family is dropped. It keeps old versions of changed keys from being dropped, but not the files and memtables that
+/// it iterates: the engine takes back those of an old or idle cursor, and its next move costs an additional seek. The
+/// cursor then keeps the block, or the memtable, of its current entry, and all files of its family if the family was
+/// dropped.
 /// Complexity: a seek O(log n) in each memtable and table that it looks into, a step amortised O(1).
 /// A cursor belongs to one thread at a time.
 ///
@@ -161,7 +161,7 @@ public struct EngineCursor: ~Copyable {
 }
 
 extension Engine {
-  /// A cursor over the keys of a family that lie within `bounds`, at a snapshot or at this instant.
+  /// Returns a cursor over the keys of a family within `bounds`, from a snapshot or from the current state.
   public func cursor(
     in family: ColumnFamily? = nil, bounds: CursorBounds = .all, snapshot: EngineSnapshot? = nil
   ) throws(EngineError) -> EngineCursor {
@@ -171,7 +171,7 @@ extension Engine {
   func cursor(
     in family: ColumnFamily?, bounds: CursorBounds, snapshot: EngineSnapshot?, own: OwnWrites?
   ) throws(EngineError) -> EngineCursor {
-    checkOpen()
+    try requireOpen()
     let state = state(of: family)
     if state.isDropped { throw CommitPipeline.droppedError(state) }
     let deadRuns = snapshot == nil && own == nil ? background.deadRuns : nil

@@ -1,7 +1,7 @@
-/// Looks into single files of a database, without opening it: what `varve dump` prints.
+/// Prints single files of a database without opening the database. `varve dump` uses it.
 ///
-/// Every function hands its text line by line to `line`, and throws `.corruption` with the place where
-/// bytes are not what was written there. Nothing is changed or locked.
+/// Every function passes its text line by line to `line`, and throws `.corruption` with file and offset if it meets
+/// damage. It changes and locks nothing.
 public enum EngineInspector {
   /// A table, block by block. With `verify` every checksum, order and count is checked, too.
   public static func dumpTable(
@@ -16,7 +16,7 @@ public enum EngineInspector {
     if verify { try table.verify() }
   }
 
-  /// A segment of the log, record by record. With `verify` damage behind its end is looked for, too.
+  /// Prints a log segment, record by record. With `verify`, it also searches for damage after the end of the records.
   public static func dumpLog(
     at path: String, verify: Bool, environment: EngineEnvironment = .system, line: (String) -> Void
   ) throws(EngineError) {

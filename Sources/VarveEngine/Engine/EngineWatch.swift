@@ -10,6 +10,8 @@ final class EngineWatch: Sendable {
   /// A read that lasts longer than this is rather forgotten than long: at 50 MB/s of overwrites it keeps
   /// 3 GB of what nobody else needs.
   static let longLivedNanoseconds: UInt64 = 60_000_000_000
+  /// A lookup that keeps something for longer than this is reported.
+  static let longReadNanoseconds: UInt64 = 1_000_000_000
   /// Between two looks.
   static let periodNanoseconds: UInt64 = 1_000_000_000
 
@@ -18,6 +20,8 @@ final class EngineWatch: Sendable {
   private let publisher: StatisticsPublisher?
   private let isStarted = Atomic<Bool>(false)
   private let isStopped = Atomic<Bool>(false)
+  /// The age at which a long lookup is reported next. One look at a time.
+  private let longReadAge = Atomic<UInt64>(EngineWatch.longReadNanoseconds)
 
   /// Whether figures are published.
   var publishes: Bool { publisher != nil }
@@ -48,8 +52,22 @@ final class EngineWatch: Sendable {
       for event in background.snapshots.takeLongLived(bound: Self.longLivedNanoseconds) {
         background.metrics.events.emit(event)
       }
+      reportLongRead()
     }
     publisher?.publishIfChanged()
     background.executor.submit("watch", after: Self.periodNanoseconds) { [self] in look() }
+  }
+
+  private func reportLongRead() {
+    guard let keptBack = background.epochs.keptBack, keptBack.ageNanoseconds >= Self.longReadNanoseconds else {
+      longReadAge.store(Self.longReadNanoseconds, ordering: .relaxed)
+      return
+    }
+    guard keptBack.ageNanoseconds >= longReadAge.load(ordering: .relaxed) else { return }
+    longReadAge.store(2 * keptBack.ageNanoseconds, ordering: .relaxed)
+    background.metrics.events.emit(
+      .longRead(
+        ageNanoseconds: keptBack.ageNanoseconds, memTableCount: keptBack.weight.memTableCount,
+        bytes: keptBack.weight.bytes, fileCount: background.obsolete.pinnedCount))
   }
 }

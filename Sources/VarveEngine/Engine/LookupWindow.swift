@@ -22,7 +22,7 @@ struct LookupWindow {
   /// With fewer keys the bookkeeping takes more than it gives.
   static let keyCountMinimum = 4
   /// Enough for the misses that a core can have under way, and few enough that nothing is evicted before it is used.
-  private static let keyCountMaximum = 16
+  static let keyCountMaximum = 16
 
   /// A table that may hold a key.
   @safe
@@ -53,8 +53,6 @@ struct LookupWindow {
     candidates.reserveCapacity(4 * Self.keyCountMaximum)
     lookups.reserveCapacity(Self.keyCountMaximum)
   }
-
-  var isFull: Bool { lookups.count == Self.keyCountMaximum }
 
   /// Adds the key with a number, which no memtable has.
   mutating func add(

@@ -1,23 +1,54 @@
 /// The memtables and tables of a family that may hold something newer than a snapshot.
+///
+/// Tables that came in from outside say nothing of when: where some did since the snapshot, every key was changed.
 struct ChangedSources {
   private let above: SequenceNumber
   private let tree: Tree
   private let memTables: [MemTable]
   private let tables: [TableMetadata]
+  /// The sequence at which tables were put into the family, where that is newer: a write of the whole family.
+  private let ingestion: SequenceNumber?
 
   init(_ view: ReadView, _ tree: Tree, above: SequenceNumber) {
     self.above = above
     self.tree = tree
+    ingestion = view.floor > above ? view.floor : nil
     memTables = ([view.memTable] + view.frozen).filter { $0.entryCount > 0 && $0.largestSequence > above }
     tables = (0..<Limits.levelCount).flatMap { view.version.tables(level: $0) }.filter { $0.largestSequence > above }
   }
 
-  var isEmpty: Bool { memTables.isEmpty && tables.isEmpty }
-  var hasTables: Bool { !tables.isEmpty }
+  /// What came after a look: memtables alone. Nil: a table may hold something that no memtable at hand holds, and
+  /// only another look can tell.
+  ///
+  /// # Why memtables are enough
+  /// `old` is the view of the look, which was taken after everything up to `sequence` was visible. Everything newer went
+  /// into the memtables of `old` or into later ones, and those are in `now`, unless they were flushed. A memtable of
+  /// `old` that was flushed is still held by `old`. So a table with newer entries is explained where none of them is
+  /// newer than the newest memtable of `old` that was flushed; another one came from a memtable that no view holds, or was
+  /// not written by a flush at all, as into a family that was empty.
+  init?(since sequence: SequenceNumber, old: ReadView, now: ReadView, _ tree: Tree) {
+    above = sequence
+    self.tree = tree
+    ingestion = now.floor > sequence ? now.floor : nil
+    tables = []
+    let current = [now.memTable] + now.frozen
+    let flushed = ([old.memTable] + old.frozen).filter { table in !current.contains { $0 === table } }
+    memTables = (current + flushed).filter { $0.entryCount > 0 && $0.largestSequence > sequence }
+    if now.version === old.version { return }
+    let wasEmpty = old.version.isEmpty && old.memTable.entryCount == 0 && old.frozen.isEmpty
+    let explained = wasEmpty ? .zero : flushed.map(\.largestSequence).max() ?? .zero
+    let bound = max(explained, sequence)
+    for level in 0..<Limits.levelCount {
+      if now.version.tables(level: level).contains(where: { $0.largestSequence > bound }) { return nil }
+    }
+  }
+
+  var isEmpty: Bool { memTables.isEmpty && tables.isEmpty && ingestion == nil }
+  var hasTables: Bool { !tables.isEmpty || ingestion != nil }
 
   /// The newest change of a key; nil: none.
   func change(of key: ByteView) throws(EngineError) -> SequenceNumber? {
-    var newest = above
+    var newest = ingestion ?? above
     for table in memTables {
       if let hit = table.get(key, at: .maximum) { newest = max(newest, hit.trailer.sequence) }
       newest = max(newest, table.rangeTombstones.change(of: key, above: above) ?? .zero)
@@ -33,6 +64,7 @@ struct ChangedSources {
 
   /// Some change in a stretch; nil: none.
   func change(in range: ReadRange) throws(EngineError) -> ([UInt8], SequenceNumber)? {
+    if let ingestion { return (range.lower?.bytes ?? [], ingestion) }
     for table in memTables {
       var found: ([UInt8], SequenceNumber)?
       table.rangeTombstones.forEachChange(above: above) { start, end, sequence in

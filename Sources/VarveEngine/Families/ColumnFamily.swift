@@ -1,8 +1,8 @@
-/// A named part of a database with keys, a memtable and tables of its own.
+/// A named part of a database with its own keys, memtable and tables.
 ///
-/// All families share the log and one order of commits: a batch over several is one commit, and a
-/// snapshot sees all of them at the same instant. An object of this class names a family of the engine
-/// that gave it out; to use it with another engine is a programmer's mistake.
+/// All families share the log and one order of commits: a batch over several families is one commit, and a snapshot
+/// covers all of them. An object of this class belongs to the engine that returned it; using it with another engine is
+/// a programming error.
 ///
 /// Safe from any thread. It stays valid after the family is dropped; reads and writes then throw
 /// `.familyDropped`.
@@ -18,6 +18,9 @@ public final class ColumnFamily: Sendable {
     self.id = id
     self.state = state
   }
+
+  /// The family's options: those that it was made with, or that `Engine.setOptions` gave it since.
+  public var options: FamilyOptions { state.options }
 }
 
 /// What can be different from family to family.
@@ -28,23 +31,30 @@ public struct FamilyOptions: Sendable, Hashable {
   /// of those that every engine knows ("varve.counter", "varve.append", "varve.max") or one of
   /// `EngineOptions.mergeOperators`. Stored with the family.
   public var mergeOperator: String?
-  /// Whether the family is emptied whenever the database is opened. Stored with the family.
+  /// Whether the family is empty each time the database is opened. Stored with the family.
   ///
-  /// While the engine is open such a family is like any other: its entries are parts of the same batches, have
-  /// sequences of the same order, and are seen by snapshots, cursors and transactions. But nothing of it is
-  /// logged, so no `Durability` lets an entry survive a crash or a close, a batch of volatile entries alone waits
-  /// for no sync, and the log's segments never wait for the family. What it has too much for memory goes to
-  /// tables, which no MANIFEST names and the engine removes. After an open, a repair, a salvage, and in a
-  /// checkpoint the family is there, by name and number, and empty.
+  /// While the engine is open, such a family behaves as any other: its entries take part in batches, sequence numbers,
+  /// snapshots, cursors and transactions. Its entries are not logged, so no `Durability` lets an entry survive a crash
+  /// or a close, a batch of only volatile entries waits for no sync, and log segments never wait for the family. Entries
+  /// that exceed the memory go to tables that no MANIFEST names and that the engine removes. After an open, a repair or
+  /// a salvage, and in a checkpoint, the family exists with its name and number and is empty.
   ///
-  /// Followers and read-only engines in other processes have nothing to read of it: to them it is always empty.
-  /// A database that has such a family is refused, as `.unsupportedFormat`, by versions without this option.
+  /// Followers and read-only engines in other processes always see the family as empty. Versions without this option
+  /// refuse a database with such a family with `.unsupportedFormat`.
   public var isVolatile: Bool
+  /// The bytes that a memtable of the family holds before it is flushed: 64 KiB to 1 GiB, but never more than the
+  /// engine's memtables, which all families share. Nil: as many as these. Smaller ones are for a family that is to be
+  /// in tables soon, or that must not displace others from memory. Stored with the family.
+  public var memtableSize: Int?
 
   /// Options with the engine's defaults.
-  public init(compression: CompressionKind? = nil, mergeOperator: String? = nil, isVolatile: Bool = false) {
+  public init(
+    compression: CompressionKind? = nil, mergeOperator: String? = nil, isVolatile: Bool = false,
+    memtableSize: Int? = nil
+  ) {
     self.compression = compression
     self.mergeOperator = mergeOperator
     self.isVolatile = isVolatile
+    self.memtableSize = memtableSize
   }
 }

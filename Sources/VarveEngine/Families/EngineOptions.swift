@@ -6,7 +6,7 @@ public enum Durability: Hashable, Sendable {
   case power
   /// As `process`, and at most so many nanoseconds later also a loss of power: a timer syncs.
   case powerEvery(nanoseconds: UInt64)
-  /// Nothing: the batch is not logged at all, and gone at a crash unless it was flushed before.
+  /// No failure: the batch is not logged. A crash loses it unless it was flushed before.
   case none
 }
 
@@ -22,22 +22,22 @@ public enum CompressionKind: String, Hashable, Sendable, CaseIterable {
 
 /// How an engine is opened. Each has a default that suits most programs.
 public struct EngineOptions: Sendable {
-  /// Makes a database where there is none. Default true.
+  /// Creates the database if it does not exist. Default true.
   public var createIfMissing = true
-  /// Throws `.alreadyExists` where there is one. Default false.
+  /// Throws `.alreadyExists` if the database exists. Default false.
   public var errorIfExists = false
-  /// Opens without writing anything: nothing is created, renamed or locked, and the log is replayed in
-  /// memory. Another process may write the database meanwhile; this engine shows what was there when it was
-  /// opened (`Engine.follow` goes on). Default false.
+  /// Opens without writing: creates, renames and locks no file, and replays the log in memory. Another process may write
+  /// the database at the same time; this engine shows the state at its opening (`Engine.follow` advances it). Default
+  /// false.
   public var readOnly = false
-  /// All memory that grows with use: memtables, the mapped log, the cache, open tables, the buffers of
-  /// compactions. From 1 MiB. The resident memory of a process that does nothing else stays within it,
-  /// plus a tenth, plus 32 MiB.
+  /// The bound of all memory that grows with use, in bytes: memtables, the mapped log, the cache, open tables, and the
+  /// buffers of compactions. At least 1 MiB. The resident memory of a process that does nothing else stays within the
+  /// budget plus a tenth plus 32 MiB.
   ///
-  /// Everything below that is nil is derived from it: memtables of an eighth, at most 64 MiB; log
-  /// segments of half of that; the cache takes what the others leave, and shrinks when they grow. What is
-  /// not nil is taken as it is, and has to fit. `Engine.explain()` says what it came to. Default nil:
-  /// 512 MiB, or what the sizes below come to where any is given.
+  /// The engine derives every option below that is nil from the budget: memtables of an eighth, at most 64 MiB; log
+  /// segments of half of that; the cache takes the rest, and shrinks when the other parts grow. An option that is not
+  /// nil is used as it is and must fit. `Engine.explain()` prints the result. Default nil: 512 MiB, or the sum of the
+  /// sizes below if any is set.
   public var memoryBudget: Int?
   /// The bytes that a memtable holds, and the memtables of all families hold together, before the
   /// largest is flushed; three times as many may wait to be flushed. 64 KiB to 1 GiB. Default nil: from
@@ -45,9 +45,9 @@ public struct EngineOptions: Sendable {
   public var memtableSize: Int?
   /// The bytes of decoded blocks kept in memory, over all families. Default nil: what the budget leaves.
   public var cacheSize: Int?
-  /// What a commit survives that does not say so itself. Default `.process`.
+  /// Durability of commits that do not specify one. Default `.process`.
   public var durability: Durability = .process
-  /// How tables are compressed. Default LZ4.
+  /// The compression of tables. Default LZ4.
   public var compression: CompressionKind = .lz4
   /// How the tables of the last level are compressed, where most of the data is and least is written: Zstd
   /// there makes a database smaller for little. Default nil: as the others.
@@ -55,8 +55,8 @@ public struct EngineOptions: Sendable {
   /// How many threads compact; two more wait for flushes and for the log's segments. Default nil: one a core,
   /// at least 2 and at most 16.
   public var backgroundThreads: Int?
-  /// Compacts in the background as it is due. False: only `Engine.compact` does, writers are not slowed down for what is
-  /// due, and reads look into each table that flushes leave. For loads that are compacted once at their end.
+  /// Compacts in the background. If false, only `Engine.compact` compacts, writers are not slowed down for pending
+  /// compactions, and reads search every table that a flush left. For bulk loads that are compacted once at their end.
   /// Default true.
   public var compactsInBackground = true
   /// The bytes of a data block before compression. 1 KiB to 1 MiB, default 4 KiB: the best of 4, 8, 16 and
@@ -67,13 +67,19 @@ public struct EngineOptions: Sendable {
   /// The largest segment of the log, of which two are mapped. 64 KiB to 1 GiB. Default nil: from the
   /// budget, at most 64 MiB.
   public var logSegmentSize: Int?
-  /// How many tables are kept open between reads, each with a file descriptor. From 16. Default nil: half
-  /// of the process's limit of descriptors, at most 4,096.
+  /// How many tables are kept open between reads, each with a file descriptor. From 16. Default nil:
+  /// the process's limit of descriptors without 1,024, or half of it where that is more; an eighth of the memory
+  /// budget bounds them, too.
   public var openTableCount: Int?
+  /// Raises the soft limit of file descriptors of the process to its hard limit when the engine is opened, so that more
+  /// tables stay open. It changes the whole process, so a library leaves it to the program: programs that use
+  /// `select`, or start others that do, may not want it. Default false.
+  public var raisesDescriptorLimit = false
 
-  /// So many dead keys in a row, and a cursor that has passed them puts one range tombstone over them when it ends,
-  /// so that the next one passes them by a seek: a commit of its own, which changes no answer and waits for nothing. From
-  /// 32 on; 0 for never. Default 128: to step over so many takes longer than the commit.
+  /// The length of a run of dead keys from which a cursor that passed it writes one range tombstone over it when the
+  /// cursor ends, so that later cursors skip the run with a seek. The tombstone is a commit of the engine that changes
+  /// no answer and waits for nothing. At least 32; 0 turns it off. Default 128: stepping over so many keys takes longer
+  /// than the commit.
   public var deadRunMinimum = 128
 
   /// Operators that families name in their options, beside those that every engine knows. A family whose
@@ -82,12 +88,12 @@ public struct EngineOptions: Sendable {
   public var mergeOperators: [any MergeOperator] = []
   /// The options that the default family of a new database gets. Default: the engine's.
   public var defaultFamilyOptions = FamilyOptions()
-  /// Who is told of what happens in the background, from the opening on. Others can be added later
-  /// (`Engine.addListener`). Default nil: nobody, which costs nothing.
+  /// A listener for the events of the engine, from the opening on. `Engine.addListener` adds further ones. Default nil:
+  /// no listener, at no cost.
   public var listener: (any EventListener)?
-  /// Publishes the figures of the engine in the file `STATS` of the database, about once a second and only
-  /// while something changes, for `varve stats` and `PublishedStatistics`. Where files are not seen by other
-  /// processes, and read-only, nothing is published in any case. Default true.
+  /// Publishes the statistics of the engine in the file `STATS` of the database, about once a second and only while they
+  /// change, for `varve stats` and `PublishedStatistics`. A read-only engine and one whose files other processes cannot
+  /// see publish nothing. Default true.
   public var publishesStatistics = true
 
   /// The defaults.
@@ -95,7 +101,9 @@ public struct EngineOptions: Sendable {
 
   /// Throws `.invalidArgument` with the option's name where a value has no meaning.
   func validate() throws(EngineError) {
-    if let memtableSize { try Self.check("memtableSize", memtableSize, 64 << 10, 1 << 30) }
+    if let memtableSize {
+      try Self.check("memtableSize", memtableSize, Self.memtableSizes.lowerBound, Self.memtableSizes.upperBound)
+    }
     if let cacheSize { try Self.check("cacheSize", cacheSize, 0, Int.max) }
     try Self.check("blockSize", blockSize, 1 << 10, 1 << 20)
     try Self.check("bloomBitsPerKey", bloomBitsPerKey, 0, 64)
@@ -127,6 +135,9 @@ public struct EngineOptions: Sendable {
 
   /// Throws `.invalidArgument` where a family can't be made with these options.
   func validate(_ family: FamilyOptions) throws(EngineError) {
+    if let size = family.memtableSize {
+      try Self.check("memtableSize", size, Self.memtableSizes.lowerBound, Self.memtableSizes.upperBound)
+    }
     guard let name = family.mergeOperator, mergeFunction(named: name) == nil else { return }
     throw EngineError(
       .invalidArgument, "no merge operator is named \"\(name)\": pass it in EngineOptions.mergeOperators")
@@ -138,6 +149,9 @@ public struct EngineOptions: Sendable {
     let found = mergeOperators.first { $0.name == name } ?? BuiltInOperators.all.first { $0.name == name }
     return found.map { MergeFunction(mergeOperator: $0) }
   }
+
+  /// The sizes that memtables can have.
+  static let memtableSizes = 64 << 10...1 << 30
 
   private static func check(_ name: String, _ value: Int, _ low: Int, _ high: Int) throws(EngineError) {
     guard value >= low, value <= high else {
@@ -163,6 +177,7 @@ extension MemoryPlan {
     var picker = CompactionPickerOptions()
     picker.memtableSize = UInt64(memtableSize)
     picker.targetFileSize = tableSize
+    picker.targetFileSizeMaximum = tableSizeMaximum
     return picker
   }
 }

@@ -1,14 +1,19 @@
 /// # Format
 /// One byte: the codec of the family's tables (`Compression`), or 255 for the engine's. Behind it one byte with the
 /// size of the merge operator's name, 0 for none, and the name in UTF-8. Behind that one byte with `FamilyFlags`.
-/// Both are left out where nothing but defaults would follow. Bytes behind those belong to later versions, which
-/// announce what must not be ignored by a required feature.
+/// After that the size of memtables in bytes, 8 bytes little-endian. What is at the end is left out where nothing but
+/// defaults would follow. Bytes after those belong to later versions, which announce what must not be ignored by a
+/// required feature.
 extension FamilyOptions {
   private static let engineDefault: UInt8 = 255
 
   var encoded: [UInt8] {
     let codec = compression.map { Compression($0).rawValue } ?? Self.engineDefault
     let name = Array((mergeOperator ?? "").utf8)
+    if let memtableSize {
+      let size = (0..<8).map { UInt8(truncatingIfNeeded: memtableSize >> (8 * $0)) }
+      return [codec, UInt8(name.count)] + name + [flags.rawValue] + size
+    }
     if flags.isEmpty { return name.isEmpty ? [codec] : [codec, UInt8(name.count)] + name }
     return [codec, UInt8(name.count)] + name + [flags.rawValue]
   }
@@ -26,11 +31,21 @@ extension FamilyOptions {
       compression = codec.kind
     }
     isVolatile = FamilyFlags(options: bytes).contains(.volatile)
-    guard bytes.count > 1, bytes[1] > 0 else { return }
-    guard bytes.count >= 2 + Int(bytes[1]) else {
+    guard bytes.count > 1 else { return }
+    let end = 2 + Int(bytes[1])
+    guard bytes.count >= end else {
       throw .corruption("the options of column family \"\(family)\" end inside the name of its merge operator")
     }
-    mergeOperator = String(decoding: bytes[2..<2 + Int(bytes[1])], as: UTF8.self)
+    if end > 2 { mergeOperator = String(decoding: bytes[2..<end], as: UTF8.self) }
+    guard bytes.count > end + 1 else { return }
+    guard bytes.count >= end + 9 else {
+      throw .corruption("the options of column family \"\(family)\" end inside the size of its memtables")
+    }
+    let size = bytes[(end + 1)..<(end + 9)].reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+    guard let known = Int(exactly: size), EngineOptions.memtableSizes.contains(known) else {
+      throw .corruption("the options of column family \"\(family)\" name memtables of \(size) bytes")
+    }
+    memtableSize = known
   }
 }
 

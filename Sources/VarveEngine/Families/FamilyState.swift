@@ -18,7 +18,7 @@ extension FileNumber {
 /// The engine's side of a column family: its memtables, its version, and the view of both for readers.
 ///
 /// # Concurrency
-/// - `active`, `activeSegment`, `copyPosition` and `hasUnlogged` belong to the commit leader.
+/// - What takes a `CommitLead`, and what only that reads, belongs to the commit leader.
 /// - `parts` is changed by the leader (freeze) and by background jobs (install), under its mutex. Each
 ///   change publishes a new `ReadView`; the old one goes to the epochs.
 /// - `view` is loaded by readers inside an epoch, or retained under the mutex by `retainView`.
@@ -26,7 +26,12 @@ final class FamilyState: @unchecked Sendable {
   // Sendable: see Concurrency above.
   let id: FamilyID
   let name: String
-  let options: FamilyOptions
+  private let optionsWord: Mutex<FamilyOptions>
+  /// Changed while `BackgroundWork.familyChanges` is held; read by any thread.
+  var options: FamilyOptions {
+    get { optionsWord.withLock { $0 } }
+    set { optionsWord.withLock { $0 = newValue } }
+  }
   /// Whether nothing of it is logged. Then `activeSegment` stays nil: the log has nothing to wait for.
   let isVolatile: Bool
   /// How merge operands are folded; nil: the family has no operator, or one that nobody knows.
@@ -38,26 +43,40 @@ final class FamilyState: @unchecked Sendable {
   private let viewBits: Atomic<UInt>
   /// Changed under the lock of `parts`.
   private let viewCount = Atomic<UInt64>(0)
+  private let coveredRuns = Atomic<UInt64>(0)
   private let charge: MemoryCharge
   private let parts: Mutex<Parts>
 
-  /// Where the leader inserts.
-  private(set) var active: MemTable
+  // What belongs to the leader.
+  private var activeTable: MemTable
+  private var activeTableSegment: FileNumber?
+  private var activeCopyPosition = LogPosition.zero
+  private var activeHasUnlogged = false
+
+  /// Where entries are inserted.
+  @inline(__always)
+  func active(_ lead: borrowing CommitLead) -> MemTable { activeTable }
   /// The same without counting a reference. It lives until the leader freezes it, and longer.
   @inline(__always)
-  var borrowedActive: Unmanaged<MemTable> { unsafe .passUnretained(active) }
+  func borrowedActive(_ lead: borrowing CommitLead) -> Unmanaged<MemTable> { unsafe .passUnretained(activeTable) }
   /// The log segment that was current when the active memtable got its first entry.
-  private(set) var activeSegment: FileNumber?
+  @inline(__always)
+  func activeSegment(_ lead: borrowing CommitLead) -> FileNumber? { activeTableSegment }
   /// The position in the log after the copy of the active memtable that was logged again; zero if none was.
-  private(set) var copyPosition = LogPosition.zero
-  var hasUnlogged = false
+  func copyPosition(_ lead: borrowing CommitLead) -> LogPosition { activeCopyPosition }
+  /// Whether the active memtable holds entries that are not in the log.
+  func hasUnlogged(_ lead: borrowing CommitLead) -> Bool { activeHasUnlogged }
+  /// Notes that the active memtable gets entries that are not in the log.
+  func noteUnlogged(_ lead: borrowing CommitLead) { activeHasUnlogged = true }
 
   private struct Parts: Sendable {
     var memTable: MemTable
     /// Oldest first.
     var frozen: [FrozenMemTable] = []
     var version: Version
-    /// The leader's `activeSegment`, for those who ask from outside.
+    /// Readers below see nothing: the family was empty, and got tables at this sequence.
+    var floor = SequenceNumber.zero
+    /// The same as `activeTableSegment`, for other threads.
     var activeSegment: FileNumber?
     var view: ReadView
   }
@@ -69,13 +88,13 @@ final class FamilyState: @unchecked Sendable {
   ) {
     self.id = id
     self.name = name
-    self.options = options
+    optionsWord = Mutex(options)
     isVolatile = options.isVolatile
     self.merge = merge
     self.epochs = epochs
     self.registry = registry
     charge = MemoryCharge(FamilyState.memorySize + 2 * name.utf8.count, to: account)
-    active = memTable
+    activeTable = memTable
     let view = ReadView(memTable: memTable, frozen: [], version: version, merge: merge)
     viewBits = unsafe Atomic(UInt(bitPattern: Unmanaged.passUnretained(view).toOpaque()))
     parts = Mutex(Parts(memTable: memTable, version: version, view: view))
@@ -112,9 +131,13 @@ final class FamilyState: @unchecked Sendable {
   var frozen: [FrozenMemTable] { parts.withLock { $0.frozen } }
   var version: Version { parts.withLock { $0.version } }
 
-  /// The sequence of the newest entry in memtables; zero if there is none. The leader's.
-  var newestSequence: SequenceNumber {
-    active.isEmpty ? frozen.last?.table.largestSequence ?? .zero : active.largestSequence
+  /// Range tombstones that the engine put over runs of dead keys of this family.
+  var coveredRunCount: UInt64 { coveredRuns.load(ordering: .relaxed) }
+  func addCoveredRun() { coveredRuns.add(1, ordering: .relaxed) }
+
+  /// The sequence of the newest entry in memtables; zero if there is none.
+  func newestSequence(_ lead: borrowing CommitLead) -> SequenceNumber {
+    activeTable.isEmpty ? frozen.last?.table.largestSequence ?? .zero : activeTable.largestSequence
   }
 
   /// The oldest log segment with an entry of this family that is in no table; nil if there is none.
@@ -132,13 +155,15 @@ final class FamilyState: @unchecked Sendable {
     }
   }
 
-  /// Whether a memtable holds entries that are not in the log. The leader's.
-  var holdsUnlogged: Bool { hasUnlogged || frozen.contains(where: \.hasUnlogged) }
+  /// Whether a memtable holds entries that are not in the log.
+  func holdsUnlogged(_ lead: borrowing CommitLead) -> Bool {
+    activeHasUnlogged || frozen.contains(where: \.hasUnlogged)
+  }
 
-  /// Forgets all memtables of a dropped family, and returns the frozen ones. The leader's. Reads that
-  /// hold a view go on.
-  func discardMemTables() -> [FrozenMemTable] {
-    activeSegment = nil
+  /// Forgets all memtables of a dropped family, and returns the frozen ones. Reads that
+  /// hold a view continue.
+  func discardMemTables(_ lead: borrowing CommitLead) -> [FrozenMemTable] {
+    activeTableSegment = nil
     return parts.withLock { parts in
       parts.activeSegment = nil
       defer { parts.frozen = [] }
@@ -146,23 +171,23 @@ final class FamilyState: @unchecked Sendable {
     }
   }
 
-  /// Notes that the active memtable is about to get its first entry. The leader's.
-  func beginActive(segment: FileNumber) {
-    activeSegment = segment
+  /// Notes that the active memtable is about to get its first entry.
+  func beginActive(segment: FileNumber, _ lead: borrowing CommitLead) {
+    activeTableSegment = segment
     parts.withLock { $0.activeSegment = segment }
   }
 
-  /// Notes that the whole active memtable was logged again. The leader's.
-  func didCopy(to segment: FileNumber, _ position: LogPosition) {
-    copyPosition = position
-    beginActive(segment: segment)
+  /// Notes that the whole active memtable was logged again.
+  func didCopy(to segment: FileNumber, _ position: LogPosition, _ lead: borrowing CommitLead) {
+    activeCopyPosition = position
+    beginActive(segment: segment, lead)
   }
 
-  /// Notes that what was in segments above `number` is in those from `first` on. The leader's.
-  func moveLog(above number: FileNumber, to first: FileNumber) {
-    if let segment = activeSegment, segment > number { activeSegment = first }
+  /// Notes that what was in segments above `number` is in those from `first` on.
+  func moveLog(above number: FileNumber, to first: FileNumber, _ lead: borrowing CommitLead) {
+    if let segment = activeTableSegment, segment > number { activeTableSegment = first }
     parts.withLock { parts in
-      parts.activeSegment = activeSegment
+      parts.activeSegment = activeTableSegment
       for index in parts.frozen.indices where parts.frozen[index].firstSegment > number {
         parts.frozen[index].firstSegment = first
       }
@@ -170,7 +195,7 @@ final class FamilyState: @unchecked Sendable {
   }
 
   /// Puts everything that was replayed into `table`, which holds all of it. Before the engine is open.
-  func mergeReplayed(into table: MemTable) {
+  func mergeReplayed(into table: MemTable, _ lead: borrowing CommitLead) {
     let first = oldestSegment
     let old = parts.withLock { parts in
       parts.frozen = []
@@ -178,34 +203,35 @@ final class FamilyState: @unchecked Sendable {
       parts.activeSegment = first
       return publish(&parts)
     }
-    active = table
-    activeSegment = first
+    activeTable = table
+    activeTableSegment = first
     epochs.retire(old)
   }
 
-  /// Freezes the active memtable, unless it is empty, and goes on in `next`. The leader's.
-  func freeze(next: MemTable) {
+  /// Freezes the active memtable, unless it is empty, and continues in `next`.
+  func freeze(next: MemTable, _ lead: borrowing CommitLead) {
     let old = parts.withLock { parts in
-      if let segment = isVolatile ? .noSegment : activeSegment, parts.memTable.entryCount > 0 {
+      if let segment = isVolatile ? .noSegment : activeTableSegment, parts.memTable.entryCount > 0 {
         parts.frozen.append(
           FrozenMemTable(
-            table: parts.memTable, firstSegment: segment, copyPosition: copyPosition, hasUnlogged: hasUnlogged))
+            table: parts.memTable, firstSegment: segment, copyPosition: activeCopyPosition,
+            hasUnlogged: activeHasUnlogged))
       }
       parts.memTable = next
       parts.activeSegment = nil
       return publish(&parts)
     }
-    active = next
-    activeSegment = nil
-    copyPosition = .zero
-    hasUnlogged = false
+    activeTable = next
+    activeTableSegment = nil
+    activeCopyPosition = .zero
+    activeHasUnlogged = false
     epochs.retire(old)
   }
 
-  /// Lets go of all memtables and tables: the engine closes. The leader's.
-  func close(_ empty: MemTable) {
-    active = empty
-    activeSegment = nil
+  /// Lets go of all memtables and tables: the engine closes.
+  func close(_ empty: MemTable, _ lead: borrowing CommitLead) {
+    activeTable = empty
+    activeTableSegment = nil
     let old = parts.withLock { parts in
       parts.memTable = empty
       parts.frozen = []
@@ -215,19 +241,29 @@ final class FamilyState: @unchecked Sendable {
     epochs.retire(old)
   }
 
-  /// Puts a new version in force, and forgets the oldest `flushed` frozen memtables, which are in it.
-  func install(_ version: Version, flushed: Int = 0) {
-    let old = parts.withLock { parts in
-      parts.version = version
-      parts.frozen.removeFirst(flushed)
-      return publish(&parts)
-    }
-    epochs.retire(old)
+  /// Says that readers below a sequence see nothing of the family, from the next view on, and that for those who look
+  /// for changes every key was written at it. While the family is empty.
+  func beginAt(_ sequence: SequenceNumber, _ lead: borrowing CommitLead) {
+    parts.withLock { $0.floor = sequence }
   }
 
-  /// Puts a version of another process in force, and what of the memtables is not in it. The follower's.
-  func replace(_ version: Version, frozen: [FrozenMemTable], active next: MemTable) {
-    let segment = next.isEmpty ? nil : activeSegment
+  /// Puts a new version in force, and forgets the oldest `flushed` frozen memtables, which are in it.
+  func install(_ version: Version, flushed: Int = 0) {
+    let (old, weight) = parts.withLock { parts in
+      parts.version = version
+      var weight = ReadEpochs.Weight(memTableCount: flushed)
+      for frozen in parts.frozen.prefix(flushed) { weight.bytes += frozen.table.chargedBytes }
+      parts.frozen.removeFirst(flushed)
+      return (publish(&parts), weight)
+    }
+    epochs.retire(old, weight: weight)
+  }
+
+  /// Puts a version of another process in force, and what of the memtables is not in it.
+  func replace(
+    _ version: Version, frozen: [FrozenMemTable], active next: MemTable, _ lead: borrowing CommitLead
+  ) {
+    let segment = next.isEmpty ? nil : activeTableSegment
     let old = parts.withLock { parts in
       parts.version = version
       parts.frozen = frozen
@@ -235,15 +271,16 @@ final class FamilyState: @unchecked Sendable {
       parts.activeSegment = segment
       return publish(&parts)
     }
-    active = next
-    activeSegment = segment
+    activeTable = next
+    activeTableSegment = segment
     epochs.retire(old)
   }
 
   private func publish(_ parts: inout Parts) -> ReadView {
     let old = parts.view
     parts.view = ReadView(
-      memTable: parts.memTable, frozen: parts.frozen.reversed().map(\.table), version: parts.version, merge: merge)
+      memTable: parts.memTable, frozen: parts.frozen.reversed().map(\.table), version: parts.version, merge: merge,
+      floor: parts.floor)
     viewCount.add(1, ordering: .relaxed)
     let bits = unsafe UInt(bitPattern: Unmanaged.passUnretained(parts.view).toOpaque())
     viewBits.store(bits, ordering: .sequentiallyConsistent)  // partner: `viewIdentity`, and `ReadEpochs`

@@ -4,7 +4,7 @@
 ///     ├── memtables    4 units    one active over all families, the rest frozen or kept to be reused
 ///     ├── log          1 unit     two mapped segments of half a unit
 ///     ├── compaction   1 unit     at most 64 MiB
-///     ├── open tables             a sixteenth, out of what is the cache's
+///     ├── open tables             an eighth, out of what is the cache's
 ///     └── cache                   seven eighths of what the others leave at the moment, but at least its floor
 ///
 /// A unit is the size of a memtable: an eighth of the budget, at most 64 MiB. What the options name
@@ -44,6 +44,9 @@ struct MemoryPlan: Sendable, Equatable {
   /// never less than its whole arena.
   var activeBytesMaximum: Int { MemTable.reservedSize(capacity: memtableSize) }
 
+  /// Memory of all memtables up to which retired ones are kept at all.
+  var reusedBytesMaximum: Int { frozenBytesMaximum + activeBytesMaximum }
+
   /// Memory of retired memtables that is kept for new ones: while flushes go on, and between them.
   var poolBytesMaximum: Int { 2 * MemTable.reservedSize(capacity: memtableSize) }
   var idlePoolBytes: Int { MemTable.reservedSize(capacity: memtableSize) }
@@ -67,6 +70,15 @@ struct MemoryPlan: Sendable, Equatable {
   /// all, grows with it.
   var tableSize: UInt64 { UInt64(min(max(2 * memtableSize, 2 << 20), 32 << 20)) }
 
+  /// Where compactions cut their outputs on the deepest levels.
+  var tableSizeMaximum: UInt64 { min(8 * tableSize, 256 << 20) }
+
+  /// What the builder of one table may take of memory: a table ends there, however small its file is yet. Of small
+  /// entries it is their filter's hashes that count, 8 bytes each.
+  func builderBytesMaximum(threadCount: Int) -> Int {
+    max(compactionBytes / 2 / max(threadCount, 1), 4 << 20)
+  }
+
   // MARK: - From the options
 
   /// Throws `.invalidArgument` where the explicit sizes don't fit the explicit budget. Requires: each
@@ -85,8 +97,8 @@ struct MemoryPlan: Sendable, Equatable {
     compactionBytes = parts.compactionBytes
     cacheFloor = options.cacheSize ?? min(parts.memtableSize, self.limit - needed)
     cacheMaximum = options.cacheSize ?? .max
-    openTableBytes = min(max(self.limit / 16, 256 << 10), 256 << 20)
-    openTableCount = options.openTableCount ?? min(max(DescriptorLimit.current / 2, OpenTables.countMinimum), 4_096)
+    openTableBytes = max(self.limit / 8, 256 << 10)
+    openTableCount = options.openTableCount ?? max(DescriptorLimit.forTables, OpenTables.countMinimum)
   }
 
   private struct Parts {

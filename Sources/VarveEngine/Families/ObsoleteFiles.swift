@@ -11,11 +11,13 @@ final class ObsoleteFiles: Sendable {
   private let fileSystem: any FileSystem
   private let events: EventQueue
   private let state = Mutex(State())
+  private let whenKept = Callback()
 
   private struct State {
     var tables: [(number: FileNumber, path: String)] = []
     var isScheduled = false
     var pinnedBytes: UInt64 = 0
+    var pinnedCount = 0
     /// Jobs that remove files now.
     var removingCount = 0
     var isStopped = false
@@ -31,20 +33,30 @@ final class ObsoleteFiles: Sendable {
   func whenGone(_ table: TableMetadata, in tree: Tree) {
     let path = tree.path(.table(table.number))
     let size = table.fileSize
-    state.withLock { $0.pinnedBytes += size }
+    state.withLock { state in
+      state.pinnedBytes += size
+      state.pinnedCount += 1
+    }
     let number = table.number
     table.slot.whenGone { [self] in add(number, path, size) }
+    whenKept()
   }
+
+  /// Calls `body` after each table that became obsolete.
+  func onKept(_ body: @escaping @Sendable () -> Void) { whenKept.set(body) }
 
   /// After this no file is removed any more: the next open does it.
   func stop() { state.withLock { $0.isStopped = true } }
 
   /// The bytes of tables that are obsolete and still named by somebody.
   var pinnedBytes: UInt64 { state.withLock { $0.pinnedBytes } }
+  /// How many they are.
+  var pinnedCount: Int { state.withLock { $0.pinnedCount } }
 
   private func add(_ number: FileNumber, _ path: String, _ size: UInt64) {
     let shouldSchedule = state.withLock { state in
       state.pinnedBytes -= size
+      state.pinnedCount -= 1
       state.tables.append((number, path))
       defer { state.isScheduled = true }
       return !state.isScheduled && !state.isStopped

@@ -9,7 +9,15 @@ final class ReadView: Sendable {
   /// Whether tables or full memtables have range tombstones; the other memtable may get some at any time.
   let hasSettledTombstones: Bool
 
-  init(memTable: MemTable, frozen: [MemTable], version: Version, merge: MergeFunction? = nil) {
+  /// A reader at a lower sequence sees nothing: the family was empty until tables were put into it at this one
+  /// (`Engine.ingest`), whose entries have no sequences of their own. For those who look for changes every key was
+  /// written then. Zero where that never was, or before the open.
+  let floor: SequenceNumber
+
+  init(
+    memTable: MemTable, frozen: [MemTable], version: Version, merge: MergeFunction? = nil, floor: SequenceNumber = .zero
+  ) {
+    self.floor = floor
     self.memTable = memTable
     self.frozen = frozen
     self.version = version
@@ -36,15 +44,18 @@ extension ReadView {
       coverage.append(own.table, rank: 0, own: own.last)
       source.append(own.table)
     }
-    source.append(memTable, &coverage)
-    for table in frozen { source.append(table, &coverage) }
-    for sublevel in sublevels.reversed() { source.append(sublevel, opener, &coverage) }
-    // By index: an empty level costs no reference.
-    for index in version.runs.indices where !version.runs[index].isEmpty {
-      source.append(version.runs[index], opener, &coverage)
+    if sequence >= floor {
+      source.append(memTable, &coverage)
+      for table in frozen { source.append(table, &coverage) }
+      for sublevel in sublevels.reversed() { source.append(sublevel, opener, &coverage) }
+      // By index: an empty level costs no reference.
+      for index in version.runs.indices where !version.runs[index].isEmpty {
+        source.append(version.runs[index], opener, &coverage)
+      }
     }
     return VisibleIterator(
       source, at: sequence, bounds, coverage: coverage, merge: merge, own: own?.last ?? .zero,
+      undone: own?.undone ?? .none,
       deadRunMinimum: deadRunMinimum)
   }
 }
@@ -67,4 +78,6 @@ extension MergingIterator where Child == MergeSource {
 struct OwnWrites {
   let table: MemTable
   let last: SequenceNumber
+  /// Entries of the table that don't count. No range tombstone is among them.
+  var undone = UndoneNumbers.none
 }

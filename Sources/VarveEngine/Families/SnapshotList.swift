@@ -129,7 +129,23 @@ final class SnapshotList: Sendable {
     }
   }
 
-  var oldest: SequenceNumber? { state.withLock { $0.held.first?.sequence } }
+  var oldest: SequenceNumber? {
+    defer { whenLooked() }
+    return state.withLock { $0.held.first?.sequence }
+  }
+
+  /// The least sequence that any reader sees, now and later: the oldest that is held, or the visible one where none is.
+  ///
+  /// One look, under the lock of the list. Of two looks, a reader could come between them that sees less than the
+  /// visible sequence that is loaded after it.
+  func oldest(orVisible visible: () -> SequenceNumber) -> SequenceNumber {
+    defer { whenLooked() }
+    return state.withLock { $0.held.first?.sequence ?? visible() }
+  }
+
+  /// Called after each look at the oldest sequence, without the lock: a test's, to let something come between two
+  /// looks.
+  let whenLooked = Callback()
 
   /// Who holds something, and since when.
   var summary: (held: ReaderList.Summary, now: UInt64) {
@@ -240,10 +256,10 @@ struct ReaderList: Sendable {
   }
 }
 
-/// One instant of the database: reads through it see what was visible when it was made, whatever is
-/// written, flushed or compacted later.
+/// A snapshot of the database: reads through it see the state when it was made, whatever is written, flushed or
+/// compacted later.
 ///
-/// It costs a number, and keeps old versions of what changes from being dropped. It ends with the last
+/// A snapshot is one number. It keeps old versions of changed keys from being dropped. It ends with its last
 /// reference. Safe from any thread.
 public final class EngineSnapshot: Sendable {
   /// The last commit that the snapshot sees.

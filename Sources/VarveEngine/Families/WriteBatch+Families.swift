@@ -1,8 +1,8 @@
 /// How entries come into a batch: by the families that the engine gave out. The batch itself knows their
 /// numbers only, and stands on a lower floor.
 extension WriteBatch {
-  /// Sets the value of a key. Throws `.limitExceeded`, and adds nothing, where the key, the value or
-  /// the batch would be too large.
+  /// Sets the value of a key. Throws `.limitExceeded` and adds nothing if the key, the value or the batch would exceed
+  /// its limit.
   public mutating func put(_ key: RawSpan, _ value: RawSpan, in family: ColumnFamily? = nil) throws(EngineError) {
     try key.withByteView { (key) throws(EngineError) in
       try value.withByteView { (value) throws(EngineError) in try append(.put, family?.id ?? .default, key, value) }
@@ -14,12 +14,12 @@ extension WriteBatch {
     try key.withByteView { (key) throws(EngineError) in try append(.delete, family?.id ?? .default, key, ByteView()) }
   }
 
-  /// Sets the value of a key, as above.
+  /// Sets the value of a key; key and value are arrays.
   public mutating func put(_ key: [UInt8], _ value: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) {
     try unsafe put(key.span.bytes, value.span.bytes, in: family)
   }
 
-  /// Removes a key, as above.
+  /// Removes a key given as an array.
   public mutating func delete(_ key: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) {
     try unsafe delete(key.span.bytes, in: family)
   }
@@ -27,24 +27,24 @@ extension WriteBatch {
   /// Removes a key that was put exactly once since it was last removed, by a single delete or a range delete:
   /// never by `delete`, and never merged.
   ///
-  /// Cheaper than `delete` where that holds: the put and its removal vanish together as soon as a compaction
-  /// meets both. Where it does not hold, what reads see of the key is not defined: an older put may show
-  /// again. Builds with `assert` stop where a compaction finds it out. Throws like `put`.
+  /// Cheaper than `delete` if this holds: a compaction removes the put and its removal together as soon as it meets
+  /// both. If it does not hold, the result of reads of the key is undefined: an older put can be visible again. Builds
+  /// with `assert` stop when a compaction detects this. Throws the errors of `put`.
   public mutating func singleDelete(_ key: RawSpan, in family: ColumnFamily? = nil) throws(EngineError) {
     try key.withByteView { (key) throws(EngineError) in
       try append(.singleDelete, family?.id ?? .default, key, ByteView())
     }
   }
 
-  /// Removes a key that was put exactly once, as above.
+  /// Removes a key, given as an array, that was put exactly once since it was last removed.
   public mutating func singleDelete(_ key: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) {
     try unsafe singleDelete(key.span.bytes, in: family)
   }
 
-  /// Removes all keys from `lower` (included) to `upper` (excluded), those that this batch put before too.
+  /// Removes all keys from `lower` (included) to `upper` (excluded), including those that this batch put before.
   ///
-  /// One entry, however many keys there are. Equal bounds remove nothing. Throws `.invalidArgument` where
-  /// `upper` is before `lower`, and `.limitExceeded`.
+  /// Adds one entry, however many keys exist. Equal bounds remove nothing. Throws `.invalidArgument` if `upper` is
+  /// before `lower`, and `.limitExceeded`.
   public mutating func deleteRange(
     from lower: RawSpan, to upper: RawSpan, in family: ColumnFamily? = nil
   ) throws(EngineError) {
@@ -53,7 +53,7 @@ extension WriteBatch {
     }
   }
 
-  /// Removes all keys from `lower` (included) to `upper` (excluded), as above.
+  /// Removes all keys from `lower` (included) to `upper` (excluded), given as arrays.
   public mutating func deleteRange(
     from lower: [UInt8], to upper: [UInt8], in family: ColumnFamily? = nil
   ) throws(EngineError) {
@@ -70,7 +70,7 @@ extension WriteBatch {
     }
   }
 
-  /// Adds an operand for the family's merge operator, as above.
+  /// Adds an operand for the family's merge operator; key and operand are arrays.
   public mutating func merge(_ key: [UInt8], _ operand: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) {
     try unsafe merge(key.span.bytes, operand.span.bytes, in: family)
   }
@@ -78,8 +78,8 @@ extension WriteBatch {
   /// Sets the value of a key, with the sequence of the batch's commit, as eight bytes big-endian, in place of
   /// those at `place`.
   ///
-  /// So keys can ascend by commit, and rows name the commit that made them. The sequence is the one that
-  /// `write` returns. Throws `.invalidArgument` where eight bytes from there are not in the key or value.
+  /// With it, keys can ascend in commit order, and rows can name the commit that made them. The sequence number is the
+  /// one that `write` returns. Throws `.invalidArgument` if the eight bytes do not lie inside the key or value.
   public mutating func putStamped(
     _ key: [UInt8], _ value: [UInt8], at place: StampPlace, in family: ColumnFamily? = nil
   ) throws(EngineError) {

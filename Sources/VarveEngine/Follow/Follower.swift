@@ -1,7 +1,7 @@
 internal import Synchronization
 
-/// Follows a database that another process writes: an engine to read from, which stands still between two calls
-/// of `catchUp` or `waitForCommit`.
+/// Follows a database that another process writes: an engine to read from, whose state changes only in `catchUp` and
+/// `waitForCommit`.
 ///
 /// ```swift
 /// let follower = try Engine.follow(at: "/tmp/example.varve")
@@ -14,21 +14,19 @@ internal import Synchronization
 /// ```
 ///
 /// # What it sees
-/// Whole batches, all of them, in the order of their commits, and never less than before. A commit is seen when
-/// it is as durable as its writer was promised: at once by default, with `Durability.power` after its sync, and
-/// commits after such a one not before it. Commits with `Durability.none` are seen when they were flushed,
-/// perhaps after later ones.
+/// Complete batches, all of them, in commit order; the state never goes back. A commit is visible when it has the
+/// durability that its writer asked for: at once by default, after its sync with `Durability.power`, and not before an
+/// earlier such commit. Commits with `Durability.none` are visible after they were flushed, possibly after later ones.
 ///
-/// Where the engine that writes maps files, it wakes followers within microseconds; a follower that may not
-/// write the file `SHARED` looks each millisecond. Where it doesn't, followers look into the log each
-/// millisecond, and see a commit with `Durability.power` perhaps before it was synced. `Engine.explain()` of both
-/// says which it is.
+/// If the writing engine maps files, it wakes followers within microseconds; a follower without write permission for
+/// the file `SHARED` polls each millisecond. Otherwise followers poll the log each millisecond, and a commit with
+/// `Durability.power` can be visible before it was synced. `Engine.explain()` says which method is used.
 ///
 /// # What it costs the writer
-/// Nothing but the wake-ups. The follower writes nothing but a count into `SHARED`. It holds what is not in tables
-/// yet in memtables of its own, at most what the writer's log holds, and the files of up to half of
-/// `EngineOptions.openTableCount` tables open. Beyond that a snapshot or cursor may meet a table that the writer
-/// removed, and throws `.notFound`; after `catchUp` the same read works.
+/// Only the wake-ups. The follower writes only a count into `SHARED`. It keeps entries that are not in tables yet in
+/// memtables of its own, at most what the writer's log holds, and keeps up to half of `EngineOptions.openTableCount`
+/// tables open. Beyond that, a snapshot or cursor can meet a table that the writer removed, and throws `.notFound`;
+/// after `catchUp` the same read succeeds.
 ///
 /// Safe from any thread.
 public final class Follower: Sendable {
@@ -43,15 +41,15 @@ public final class Follower: Sendable {
     self.following = following
   }
 
-  /// Goes up to the last commit that the writer has told of, and returns it. Reads that are under way, cursors
-  /// and snapshots go on with what they see.
+  /// Advances to the last commit that the writer has announced, and returns its sequence number. Running reads, cursors
+  /// and snapshots keep their state.
   ///
-  /// Throws `.rewound` where a loss of power took commits away that were read here, `.corruption`, and what the
-  /// file system threw; then reads see what they saw before.
-  /// Complexity: O(what came since).
+  /// Throws `.rewound` if a loss of power took back commits that were read here, `.corruption`, and errors of the file
+  /// system; reads then see the earlier state.
+  /// Complexity: O(n) in the bytes written since the last call.
   @discardableResult
   public func catchUp() throws(EngineError) -> SequenceNumber {
-    engine.checkOpen()
+    try engine.requireOpen()
     return try following.catchUp()
   }
 
@@ -81,9 +79,8 @@ public final class Follower: Sendable {
     return nil
   }
 
-  /// The visible sequence each time that it rose, as long as the follower is open. Who takes them slowly misses
-  /// numbers, not commits: each stands for all before it. Each sequence of them has a thread of its own, which
-  /// catches up.
+  /// The visible sequence number each time it rises, as long as the follower is open. A slow consumer misses numbers but
+  /// no commits: each number stands for all commits before it. Each stream has a thread of its own, which catches up.
   public func commits() -> AsyncThrowingStream<SequenceNumber, any Error> {
     AsyncThrowingStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
       let stream = CommitStream()
@@ -92,7 +89,10 @@ public final class Follower: Sendable {
         following.interrupt()
       }
       let first = engine.visibleSequence
-      stream.start { [self] in feed(continuation, while: { !stream.hasEnded }, after: first) }
+      let isStarted = stream.start { [self] in feed(continuation, while: { !stream.hasEnded }, after: first) }
+      guard isStarted else {
+        return continuation.finish(throwing: EngineError(.noMemory, "the system starts no thread for the commits"))
+      }
       let gone = streams.withLock { streams in
         let gone = streams.filter(\.isDone)
         streams.removeAll(where: \.isDone)
@@ -123,7 +123,7 @@ public final class Follower: Sendable {
   /// How often a sequence of commits looks whether it is still wanted.
   private static let lookInterval: UInt64 = 100_000_000
 
-  /// Ends the follower and its engine; waits end with nil. Snapshots and cursors must be gone. A second call
+  /// Closes the follower and its engine; waiting calls return nil. Release snapshots and cursors before. A second call
   /// does nothing.
   public func close() throws(EngineError) {
     guard !isClosed.exchange(true, ordering: .sequentiallyConsistent) else { return }
@@ -148,12 +148,14 @@ private final class CommitStream: Sendable {
 
   func end() { ended.store(true, ordering: .releasing) }
 
-  func start(_ body: @escaping @Sendable () -> Void) {
+  /// False, and nothing done, where the system starts no further thread.
+  func start(_ body: @escaping @Sendable () -> Void) -> Bool {
     thread.withLock { thread in
-      thread = EngineThread(name: "varve-follow") { [self] in
+      thread = EngineThread(ifPossible: "varve-follow") { [self] in
         body()
         done.store(true, ordering: .releasing)
       }
+      return thread != nil
     }
   }
 
@@ -161,10 +163,10 @@ private final class CommitStream: Sendable {
 }
 
 extension Engine {
-  /// Opens a database to follow it: read-only, beside a process that writes it or may begin to.
+  /// Opens a database read-only to follow it, while another process writes it or may start to.
   ///
-  /// Nothing is made or changed but a count in the file `SHARED`, where that may be written. Of the options those
-  /// for memory count. Throws as `open` does for `readOnly`.
+  /// Changes only a count in the file `SHARED`, if it has write permission. Only the options for memory apply. Throws the
+  /// errors of `open` with `readOnly`.
   public static func follow(
     at path: String, options: EngineOptions = EngineOptions(), environment: EngineEnvironment = .system
   ) throws(EngineError) -> Follower {
@@ -174,7 +176,7 @@ extension Engine {
     let opening = Opening(path: path, options: options, environment: environment)
     try options.validate()
     try opening.prepareDirectory()
-    let (engine, following) = try opening.openReadOnly()
+    let (engine, following) = try opening.anchored().openReadOnly()
     engine.views?.describe { [weak following] in following?.overview ?? "" }
     return Follower(engine, following)
   }

@@ -128,7 +128,7 @@ final class Following: @unchecked Sendable {
         goal = max(goal, flushed)
         continue
       }
-      show()
+      try show()
       return
     }
   }
@@ -250,6 +250,8 @@ final class Following: @unchecked Sendable {
   private func insert(_ record: LogReader.Record, of segment: FileNumber) throws(EngineError) {
     var entries = LogEntryReader(record, file: opening.path + "/" + FileName.log(segment).name)
     let isCopy = record.header.kind == .entries
+    let edits = ReplayedEdits()
+    defer { edits.end() }
     while let (sequence, entry) = try entries.next() {
       // A copy may be older than what was read before, and still be the first that is met.
       guard sequence > incorporated, isCopy || sequence > lastRead else { continue }
@@ -257,6 +259,7 @@ final class Following: @unchecked Sendable {
         _ = try manifest.poll()
         try didChangeManifest()
       }
+      if entry.kind == .rangeDelete { edits.begin(entry.family, parts.registry, .beforeOpen) }
       try opening.insert(
         entry, sequence, isCopy: isCopy, segment: segment, manifest.state, parts.registry, parts.memory)
       lastRead = max(lastRead, sequence)
@@ -288,37 +291,52 @@ final class Following: @unchecked Sendable {
 
   // MARK: - Tables
 
-  /// Tables that were there, and of which no file is kept open: there are too many.
-  private var seenUnopened: Set<FileNumber> = []
+  /// The chunks of tables of which each was there: those of a version that the next one shares are not looked at again.
+  private var seenChunks: Set<UInt64> = []
 
-  /// Opens the files of tables that are new. False where one is gone: then the MANIFEST has changed.
+  /// Opens the files of tables that are new; where enough are open, only looks whether they are there. False where one
+  /// is gone: then the MANIFEST has changed.
+  ///
+  /// Complexity: in the chunks, and in the tables of those that are new.
   private func keepTables() throws(EngineError) -> Bool {
     guard manifest.changeCount != shownChangeCount else { return true }
     let maximum = parts.tree.openTables.countMaximum / 2
     var count = 0
-    var unopened: Set<FileNumber> = []
-    defer { seenUnopened = unopened }
+    var seen: Set<UInt64> = []
     for family in manifest.state.families.values.sorted(by: { $0.id < $1.id }) {
-      for level in 0..<Limits.levelCount {
-        for table in family.version.tables(level: level) {
-          count += 1
-          guard table.slot.keptFile == nil else { continue }
-          if count > maximum {
-            unopened.insert(table.number)
-            if seenUnopened.contains(table.number) { continue }
-          }
-          guard try keep(table, of: family.name, opens: count <= maximum) else {
+      var isGone = false
+      try family.version.forEachRun { (run, _) throws(EngineError) in
+        for chunk in run.chunks where !isGone {
+          if seenChunks.contains(chunk.id) {
+            count += chunk.tables.count
+          } else if let gone = try keep(chunk, of: family.name, &count, maximum) {
             guard try pollForWhatIsGone() else {
               throw .corruption(
                 "a table of column family \"\(family.name)\" is missing",
-                file: opening.path + "/" + FileName.table(table.number).name)
+                file: opening.path + "/" + FileName.table(gone.number).name)
             }
-            return false
+            isGone = true
+            return
           }
+          seen.insert(chunk.id)
         }
       }
+      if isGone { return false }
     }
+    seenChunks = seen
     return true
+  }
+
+  /// Keeps the tables of a chunk; returns one that is not there.
+  private func keep(
+    _ chunk: TableChunk, of family: String, _ count: inout Int, _ maximum: Int
+  ) throws(EngineError) -> TableMetadata? {
+    for table in chunk.tables {
+      count += 1
+      guard table.slot.keptFile == nil else { continue }
+      guard try keep(table, of: family, opens: count <= maximum) else { return table }
+    }
+    return nil
   }
 
   /// Opens the file of a table, or only looks at it where enough are open. False where it is not there.
@@ -338,7 +356,7 @@ final class Following: @unchecked Sendable {
 
   // MARK: - Showing
 
-  private func show() {
+  private func show() throws(EngineError) {
     let state = manifest.state
     // Up to the end of the last batch that was read: a flush of one family may end within a batch, the rest of
     // which is in the log then. A commit that was told and not read left nothing: it was empty.
@@ -346,7 +364,7 @@ final class Following: @unchecked Sendable {
     if manifest.changeCount == shownChangeCount {
       parts.pipeline.showCommits(through: sequence)
     } else {
-      change(to: state, at: sequence)
+      try change(to: state, at: sequence)
     }
     incorporated = max(incorporated, sequence)
     stuckCount = 0
@@ -354,15 +372,15 @@ final class Following: @unchecked Sendable {
 
   private var shownChangeCount = -1
 
-  private func change(to state: ManifestState, at sequence: SequenceNumber) {
+  private func change(to state: ManifestState, at sequence: SequenceNumber) throws(EngineError) {
     var installs: [() -> Void] = []
     for family in state.families.values {
       guard let target = parts.registry.find(family.id) else { continue }
       let before = shown.families[family.id]
       let isSame = before.map { $0.flushedSequence == family.flushedSequence && $0.version === family.version } ?? false
       if isSame && target.version === family.version { continue }
-      let (frozen, active) = parts.memory.entries(of: target, above: family.flushedSequence)
-      installs.append { target.replace(family.version, frozen: frozen, active: active) }
+      let (frozen, active) = try parts.memory.entries(of: target, above: family.flushedSequence, .beforeOpen)
+      installs.append { target.replace(family.version, frozen: frozen, active: active, .beforeOpen) }
     }
     let dropped = parts.registry.all.filter { state.families[$0.id] == nil }
     views.whileStill {
@@ -382,9 +400,9 @@ final class Following: @unchecked Sendable {
   }
 
   private func discard(_ family: ColumnFamily) {
-    parts.memory.didDrop(family.state)
-    parts.memory.didFlush(family.state.discardMemTables())
-    family.state.close(parts.memory.empty)
+    parts.memory.didDrop(family.state, .beforeOpen)
+    parts.memory.didFlush(family.state.discardMemTables(.beforeOpen))
+    family.state.close(parts.memory.empty, .beforeOpen)
   }
 
   /// For `Engine.explain()`.

@@ -2,13 +2,13 @@
 public struct CursorBounds: Sendable, Hashable {
   /// The smallest key that is shown; nil for no lower bound.
   public let lower: [UInt8]?
-  /// The first key that is not shown any more; nil for no upper bound.
+  /// The upper bound, excluded; nil for no upper bound.
   public let upper: [UInt8]?
 
   /// Every key.
   public static let all = CursorBounds()
 
-  /// Makes bounds of their ends. An upper bound that is not above the lower one shows nothing.
+  /// Creates bounds. If `upper` is not above `lower`, the range is empty.
   public init(lower: [UInt8]? = nil, upper: [UInt8]? = nil) {
     self.lower = lower
     self.upper = upper

@@ -53,6 +53,8 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   private let merge: MergeFunction?
   /// The newest that the reader has written and not committed, in a child of its own; zero: nothing.
   private let own: SequenceNumber
+  /// What of it was undone.
+  private let undone: UndoneNumbers
   private var operands = OperandStack()
   private var merged = MergeValue()
   private var place = Place.nowhere
@@ -75,7 +77,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   init(
     _ source: consuming MergingIterator<Child>, at sequence: SequenceNumber, _ bounds: CursorBounds = .all,
     coverage: consuming RangeCoverage = RangeCoverage(at: .zero), merge: MergeFunction? = nil,
-    own: SequenceNumber = .zero, deadRunMinimum: Int = .max
+    own: SequenceNumber = .zero, undone: UndoneNumbers = .none, deadRunMinimum: Int = .max
   ) {
     let count = source.memoryChildCount
     memoryChildCount = coverage.isEmpty(before: count) ? 0 : count
@@ -83,6 +85,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     self.sequence = sequence
     self.merge = merge
     self.own = own
+    self.undone = undone
     self.deadRunMinimum = deadRunMinimum
     hasCoverage = !coverage.isEmpty
     self.coverage = coverage
@@ -482,13 +485,17 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
 
   /// Where the visible entries of `key` go on behind one that isn't.
   private func visible(behind trailer: Trailer) -> InternalKey {
-    InternalKey(key.view, Trailer(seek: trailer.sequence > .uncommitted ? own : sequence))
+    if trailer.sequence < .uncommitted { return InternalKey(key.view, Trailer(seek: sequence)) }
+    // What was undone hides nothing that is older.
+    let older = SequenceNumber(trailer.sequence.value - 1)
+    return InternalKey(key.view, Trailer(seek: trailer.sequence > own ? own : older))
   }
 
-  /// Whether the reader has written the entry itself, when it was made.
+  /// Whether the reader had written the entry itself, and not undone it, when it was made.
   @inline(__always)
   private func isOwn(_ trailer: Trailer) -> Bool {
     trailer.sequence >= .uncommitted && trailer.sequence <= own
+      && (undone.isEmpty || !undone.contains(trailer.sequence))
   }
 
   /// Before every entry of a key.

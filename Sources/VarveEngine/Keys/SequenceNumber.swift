@@ -1,7 +1,7 @@
-/// The place of a commit in the one order of all commits.
+/// The position of a commit in the order of all commits.
 ///
-/// 56 bits, so that a sequence and an entry's kind share one 64-bit word. Every entry of a batch has
-/// the sequence of its commit plus its place in the batch. Zero is before every commit.
+/// 56 bits, so that a sequence number and an entry's kind share one 64-bit word. Each entry of a batch has the sequence
+/// number of the batch's first entry plus its index in the batch. Zero is before every commit.
 public struct SequenceNumber: Hashable, Comparable, Sendable, CustomStringConvertible {
   /// The number itself, below 2^56.
   public let value: UInt64

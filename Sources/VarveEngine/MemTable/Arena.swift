@@ -59,14 +59,23 @@ final class Arena: @unchecked Sendable {
   private let residentEnd = Atomic<Int>(0)
   private let residentStart: Atomic<Int>
 
-  /// Reserves at least `size` bytes of address space and touches none of them.
-  init(size: Int) {
+  /// Offsets are 32 bits of words.
+  static let sizeMaximum = Int(UInt32.max) * 8
+
+  /// Reserves at least `size` bytes of address space and touches none of them. Throws `.limitExceeded` above
+  /// `sizeMaximum`, and `.noMemory` where the system has no such range.
+  init(reserving size: Int) throws(EngineError) {
+    guard size <= Arena.sizeMaximum, Arena.reservedSize(for: size) <= Arena.sizeMaximum else {
+      throw EngineError(
+        .limitExceeded, "a memtable of \(size) bytes; at most \(Arena.sizeMaximum): write it in smaller batches")
+    }
     let rounded = Arena.reservedSize(for: size)
-    precondition(rounded <= Int(UInt32.max) * 8, "an arena of \(size) bytes: offsets reach 32 GiB, make it smaller")
     let memory = unsafe mmap(
       nil, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | Int32(MAP_ANON) | Int32(MAP_NORESERVE), -1, 0)
     guard let memory = unsafe memory, unsafe memory != MAP_FAILED else {
-      fatalError("no address space for a memtable of \(rounded) bytes (errno \(errno)): use smaller memtables")
+      throw EngineError(
+        .noMemory,
+        "mmap of \(rounded) bytes of address space for a memtable failed with \(SystemError.name(errno)) (\(errno))")
     }
     unsafe base = memory
     reservedSize = rounded

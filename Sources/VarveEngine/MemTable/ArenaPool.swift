@@ -4,7 +4,8 @@ internal import Synchronization
 /// the system costs more than an insert.
 ///
 /// Bounded in bytes of memory; what doesn't fit goes back to the system. Arenas in the pool and those
-/// in memtables that it gave out are charged to its account.
+/// in memtables that it gave out are charged to its account, and an arena is kept only where that is within
+/// `accountMaximum`: memtables that readers keep have no memory for later beside them.
 ///
 /// # Concurrency
 /// Any thread; one lock, held for a scan of a short list. Mapping and unmapping happen outside it.
@@ -13,13 +14,15 @@ final class ArenaPool: Sendable {
     var arenas: [Arena] = []
     var bytes = 0
     var limit: Int
+    var accountMaximum: Int
   }
   private let state: Mutex<State>
   let account: MemoryAccount?
 
-  /// A pool that keeps at most `limit` bytes of touched memory.
-  init(limit: Int, account: MemoryAccount? = nil) {
-    state = Mutex(State(limit: limit))
+  /// A pool that keeps at most `limit` bytes of touched memory, and none where more than `accountMaximum` bytes
+  /// are charged.
+  init(limit: Int, accountMaximum: Int = .max, account: MemoryAccount? = nil) {
+    state = Mutex(State(limit: limit, accountMaximum: accountMaximum))
     self.account = account
   }
 
@@ -30,8 +33,8 @@ final class ArenaPool: Sendable {
 
   /// An arena of at least `size` bytes: a retired one of exactly the size that a new one would have,
   /// with at most `touchedMaximum` bytes of memory, else a new one. What it has of memory stays charged,
-  /// for the caller.
-  func take(size: Int, touchedMaximum: Int = .max) -> Arena {
+  /// for the caller. Throws as `Arena.init`.
+  func take(size: Int, touchedMaximum: Int = .max) throws(EngineError) -> Arena {
     let wanted = Arena.reservedSize(for: size)
     let reused: Arena? = state.withLock { state in
       guard
@@ -41,7 +44,8 @@ final class ArenaPool: Sendable {
       state.bytes -= arena.touchedBytes
       return arena
     }
-    return reused ?? Arena(size: size)
+    if let reused { return reused }
+    return try Arena(reserving: size)
   }
 
   /// Keeps `arena`, for which `charged` bytes were charged, for later if it may be and there is room, else
@@ -52,7 +56,8 @@ final class ArenaPool: Sendable {
     arena.reset()
     let bytes = arena.touchedBytes
     let isKept = state.withLock { state in
-      guard isReusable, bytes > 0, state.bytes + bytes <= state.limit else { return false }
+      let isTooMuch = account.map { $0.used > state.accountMaximum } ?? false
+      guard isReusable, bytes > 0, state.bytes + bytes <= state.limit, !isTooMuch else { return false }
       state.arenas.append(arena)
       state.bytes += bytes
       return true
@@ -63,10 +68,11 @@ final class ArenaPool: Sendable {
   /// Gives memory back until at most `bytes` are kept; the bound stays.
   func trim(to bytes: Int) { release { _ in bytes } }
 
-  /// Changes the bound, and gives memory back until it holds.
-  func setLimit(_ limit: Int) {
+  /// Changes the bounds, and gives memory back until the first holds.
+  func setLimit(_ limit: Int, accountMaximum: Int = .max) {
     release { state in
       state.limit = limit
+      state.accountMaximum = accountMaximum
       return limit
     }
   }

@@ -16,7 +16,7 @@ extension MemTable {
   func insert(_ userKey: ByteView, _ trailer: Trailer, _ value: ByteView) -> Bool {
     precondition(userKey.count <= Limits.keySizeMaximum, "a key above the limit: check keys before they are stamped")
     if trailer.rawKind == EntryKind.rangeDelete.rawValue { return insertRangeTombstone(userKey, trailer, value) }
-    if !rangeTombstones.isEmpty { rangeTombstones.noteWrite(userKey) }
+    if hasTombstones { rangeTombstones.noteWrite(userKey) }
     let target = SearchKey(userKey, trailer)
     let root = tree.root
     if root == 0 {
@@ -48,9 +48,20 @@ extension MemTable {
     guard rangeTombstones.insert(start, end, trailer.sequence, isLate: largestSequence > trailer.sequence) else {
       return false
     }
+    hasTombstones = true
     chargeTombstones()
     count(trailer.sequence.value)
     return true
+  }
+
+  /// Takes over the range tombstones of a batch whose first entry has this sequence; before its other entries. Which of
+  /// the stretches gets points in the same batch, before or after its tombstone, is not distinguished: all are marked.
+  ///
+  /// Requires: there are none yet.
+  func adopt(_ prepared: PreparedTombstones.Part, first: SequenceNumber) {
+    hasTombstones = true
+    rangeTombstones.adopt(prepared, first: first)
+    chargeTombstones()
   }
 
   /// The position behind the last entry of `leaf` if `target` belongs there by prefix and head alone,

@@ -28,12 +28,20 @@ final class MemTable: @unchecked Sendable {
   let arena: Arena
   let tree: MemTableTree
   let rangeTombstones = RangeTombstoneTree()
+  /// Whether any were inserted, readers may not see them yet. Writer only.
+  var hasTombstones = false
   private let pool: ArenaPool?
   private let capacity: Int
   /// Whether the next memtables may be of this one's size.
   private let isReusable: Bool
-  /// What the range tombstones take of memory, and what of it is charged. Writer only.
-  var tombstoneBytes = 0
+  /// What the range tombstones take of memory. Writer only.
+  private(set) var tombstoneBytes = 0
+  /// What is charged for range tombstones: their memory, and what was allowed for those that come. Writer only.
+  private var tombstoneCharge = 0
+  /// What was charged since `countedBytes` was last taken by `grow`. Writer only.
+  private var uncountedBytes = 0
+  /// What writers wait for, from the freeze to the end of the memtable. Set once, by the writer.
+  private var waitingCharge: MemoryCharge?
   /// Up to so many used bytes an insert needs no further consent. Writer only.
   private var allowance = Int.max
   /// What was charged for the memory. Changed by the writer alone.
@@ -60,10 +68,11 @@ final class MemTable: @unchecked Sendable {
 
   /// A memtable for about `capacity` bytes of records and nodes. Memory is taken as it is touched, or
   /// comes from a memtable before, if there is a pool.
-  init(capacity: Int, pool: ArenaPool? = nil) {
+  /// Throws `.noMemory` and `.limitExceeded`, as `Arena.init`.
+  init(reserving capacity: Int, pool: ArenaPool? = nil) throws(EngineError) {
     precondition(capacity > 0, "a memtable without capacity: give it some kilobytes at least")
     let size = MemTable.arenaSize(capacity: capacity)
-    arena = pool?.take(size: size) ?? Arena(size: size)
+    arena = if let pool { try pool.take(size: size) } else { try Arena(reserving: size) }
     tree = unsafe MemTableTree(arena: arena.base)
     self.pool = pool
     self.capacity = capacity
@@ -71,12 +80,21 @@ final class MemTable: @unchecked Sendable {
     chargedWord.store(pool == nil ? 0 : arena.touchedBytes, ordering: .relaxed)
   }
 
+  /// The same for tests: stops the program where the system has no address space.
+  convenience init(capacity: Int, pool: ArenaPool? = nil) {
+    do throws(EngineError) { try self.init(reserving: capacity, pool: pool) } catch { fatalError("\(error)") }
+  }
+
   /// A memtable that has no room until it is allowed to `grow`. Its memory is charged to the pool's
   /// account. An arena of the pool is used if it has at most `touchedMaximum` bytes of memory; the arena
   /// goes back there unless it is of an odd size.
-  init(growingTo capacity: Int, pool: ArenaPool, touchedMaximum: Int, isReusable: Bool = true) {
+  ///
+  /// Throws `.noMemory` and `.limitExceeded`, as `Arena.init`.
+  init(
+    growingTo capacity: Int, pool: ArenaPool, touchedMaximum: Int, isReusable: Bool = true
+  ) throws(EngineError) {
     precondition(capacity > 0, "a memtable without capacity: give it some kilobytes at least")
-    arena = pool.take(size: MemTable.arenaSize(capacity: capacity), touchedMaximum: touchedMaximum)
+    arena = try pool.take(size: MemTable.arenaSize(capacity: capacity), touchedMaximum: touchedMaximum)
     tree = unsafe MemTableTree(arena: arena.base)
     self.pool = pool
     self.capacity = capacity
@@ -86,15 +104,18 @@ final class MemTable: @unchecked Sendable {
   }
 
   deinit {
-    pool?.account?.charge(-tombstoneBytes)
     pool?.retire(arena, charged: chargedBytes, isReusable: isReusable)
   }
 
-  /// Charges what one more range tombstone took. Writer only.
+  /// Charges what range tombstones took beyond what was allowed for them. Writer only.
   func chargeTombstones() {
-    let size = rangeTombstones.memorySize
-    pool?.account?.charge(size - tombstoneBytes)
-    tombstoneBytes = size
+    tombstoneBytes = rangeTombstones.memorySize
+    let more = tombstoneBytes - tombstoneCharge
+    guard more > 0, pool != nil else { return }
+    tombstoneCharge = tombstoneBytes
+    uncountedBytes += more
+    chargedWord.store(chargedBytes + more, ordering: .relaxed)
+    pool?.account?.charge(more)
   }
 
   /// What a memtable of a capacity reserves of the address space.
@@ -115,20 +136,36 @@ final class MemTable: @unchecked Sendable {
   /// have room and take another way.
   @inline(__always)
   func hasRoom(keySize: Int, valueSize: Int) -> Bool {
-    hasRoom(entryCount: 1, byteCount: keySize &+ valueSize)
+    let size = MemTable.recordSize(1, keySize &+ valueSize)
+    return arena.usedBytes &+ size <= allowance && fits(size, 1)
   }
 
-  /// Whether all of a batch may be inserted: `entryCount` entries with `byteCount` bytes of keys and
-  /// values in sum.
+  /// Whether all of a batch's entries of the family may be inserted.
   @inline(__always)
-  func hasRoom(entryCount: Int, byteCount: Int) -> Bool {
-    let size = MemTable.recordSize(entryCount, byteCount)
-    return arena.usedBytes &+ size <= allowance && fits(size, entryCount)
+  func hasRoom(for need: MemTableNeed) -> Bool {
+    let size = MemTable.recordSize(need.entryCount, need.byteCount)
+    guard arena.usedBytes &+ size <= allowance && fits(size, need.entryCount) else { return false }
+    return need.tombstoneCount == 0 || (fitsTombstones(need) && tombstoneBytes + memoryNeeded(need) <= tombstoneCharge)
   }
 
   /// Whether there would be room if it were allowed to grow.
-  func couldHaveRoom(entryCount: Int, byteCount: Int) -> Bool {
-    fits(MemTable.recordSize(entryCount, byteCount), entryCount)
+  func couldHaveRoom(for need: MemTableNeed) -> Bool {
+    guard fits(MemTable.recordSize(need.entryCount, need.byteCount), need.entryCount) else { return false }
+    return need.tombstoneCount == 0 || fitsTombstones(need)
+  }
+
+  /// Range tombstones that would take more than a quarter of a memtable, and those that were prepared and are many, go
+  /// into one that has none, whatever its size.
+  private func fitsTombstones(_ need: MemTableNeed) -> Bool {
+    if rangeTombstones.isEmpty { return true }
+    if let prepared = need.prepared, prepared.count >= PreparedTombstones.freezingCount { return false }
+    return memoryNeeded(need) <= capacity / 4
+  }
+
+  /// What range tombstones will take of memory.
+  private func memoryNeeded(_ need: MemTableNeed) -> Int {
+    if let prepared = need.prepared, rangeTombstones.isEmpty { return prepared.memorySize }
+    return rangeTombstones.memoryNeeded(tombstones: need.tombstoneCount, keyBytes: need.tombstoneKeyBytes)
   }
 
   @inline(__always)
@@ -145,30 +182,57 @@ final class MemTable: @unchecked Sendable {
   // MARK: - Growth
 
   /// What would be charged for the memtable after `grow` with the same arguments.
-  func chargeAfterGrowth(entryCount: Int, byteCount: Int) -> Int {
-    let target = nextAllowance(entryCount, byteCount)
-    return max(chargedBytes, arena.touchedBytes(withRecordsOf: min(target, capacity) - arena.usedBytes))
+  func chargeAfterGrowth(for need: MemTableNeed) -> Int { arenaCharge(for: need) + tombstoneCharge(for: need) }
+
+  private func arenaCharge(for need: MemTableNeed) -> Int {
+    let target = nextAllowance(need.entryCount, need.byteCount)
+    return max(arenaCharge, arena.touchedBytes(withRecordsOf: min(target, capacity) - arena.usedBytes))
   }
 
-  /// Allows the next step: at least a batch of these sizes. Charges the memory that it comes to; returns
-  /// how much more that is. Writer only.
-  func grow(entryCount: Int, byteCount: Int) -> Int {
-    let charge = chargeAfterGrowth(entryCount: entryCount, byteCount: byteCount)
-    let target = nextAllowance(entryCount, byteCount)
+  /// Large trees are allowed an eighth more than is asked for.
+  private func tombstoneCharge(for need: MemTableNeed) -> Int {
+    if need.tombstoneCount == 0 { return tombstoneCharge }
+    let size = tombstoneBytes + memoryNeeded(need)
+    if size <= tombstoneCharge { return tombstoneCharge }
+    return need.prepared == nil && size > 8 * TombstoneMemory.chunkSize ? size + size / 8 : size
+  }
+
+  /// What of `chargedBytes` is for the arena.
+  private var arenaCharge: Int { chargedBytes - tombstoneCharge }
+
+  /// Allows the next step: at least what is needed. Charges the memory that it comes to; returns how much more
+  /// `countedBytes` is then. Writer only.
+  func grow(for need: MemTableNeed) -> Int {
+    let forTombstones = tombstoneCharge(for: need)
+    let charge = arenaCharge(for: need) + forTombstones
+    let target = nextAllowance(need.entryCount, need.byteCount)
     allowance = target >= capacity ? .max : target
     let more = charge - chargedBytes
+    tombstoneCharge = forTombstones
     chargedWord.store(charge, ordering: .relaxed)
     pool?.account?.charge(more)
-    return more
+    defer { uncountedBytes = 0 }
+    return more + uncountedBytes
   }
+
+  /// What the owner has counted of `chargedBytes`: all of it when the memtable is made, and at each growth. Writer only.
+  var countedBytes: Int { chargedBytes - uncountedBytes }
 
   /// Gives back what was charged for growth that will not come, and returns what stays charged. Writer only,
   /// who inserts nothing more.
   func settleCharge() -> Int {
-    let charge = arena.touchedBytes
+    tombstoneCharge = tombstoneBytes
+    uncountedBytes = 0
+    let charge = arena.touchedBytes + tombstoneBytes
     pool?.account?.charge(charge - chargedBytes)
     chargedWord.store(charge, ordering: .relaxed)
     return charge
+  }
+
+  /// Has the memtable count in `account` until it goes: also after its flush, where readers keep it. Writer only,
+  /// who inserts nothing more.
+  func countUntilGone(in account: MemoryAccount) {
+    waitingCharge = MemoryCharge(chargedBytes, to: account)
   }
 
   /// Doubles, from a page on; large memtables grow by a sixteenth.
@@ -177,12 +241,12 @@ final class MemTable: @unchecked Sendable {
     let needed = used + MemTable.recordSize(entryCount, byteCount)
     if needed > capacity - capacity / 16 { return capacity }
     // What an arena has of memory from earlier lives is charged already.
-    let resident = chargedBytes - chargedBytes / 8
+    let resident = arenaCharge - arenaCharge / 8
     let step = min(max(used, Arena.pageSize - Arena.recordStart), max(capacity / 16, Arena.pageSize))
     return max(needed, used + step, resident)
   }
 
-  /// What the pool's account was charged for this memtable.
+  /// What the pool's account was charged for this memtable, its range tombstones included.
   var chargedBytes: Int { chargedWord.load(ordering: .relaxed) }
 
   /// How many entries there are, range tombstones included.
@@ -230,6 +294,18 @@ final class MemTable: @unchecked Sendable {
       largestSequenceWord.store(sequence, ordering: .relaxed)
     }
   }
+}
+
+/// What a batch needs of one family's memtable.
+struct MemTableNeed {
+  /// Entries of the tree, one at least, and the bytes of their keys and values in sum.
+  var entryCount = 1
+  var byteCount = 0
+  /// Range tombstones, and the bytes of their bounds in sum.
+  var tombstoneCount = 0
+  var tombstoneKeyBytes = 0
+  /// The same, where they were put together before.
+  var prepared: PreparedTombstones.Part?
 }
 
 /// What `MemTable.get` found. The value lasts as long as the memtable.

@@ -4,9 +4,9 @@ internal import Synchronization
 /// how many there are, and a read or a new cursor cuts nothing.
 ///
 /// # Shape
-/// A persistent treap: nodes are never changed, a change copies the path to it. A node is a *boundary*: from
-/// its key on, up to the next boundary, the newest tombstone is `sequence` (zero: none). Each tombstone
-/// makes a version with a root of its own, which differs from the one before by a path or two:
+/// A persistent treap: what readers may see is never changed, a change copies the path to it. A node is a *boundary*:
+/// from its key on, up to the next boundary, the newest tombstone is `sequence` (zero: none). Each *edit*, which is the
+/// tombstones of one commit, makes a root of its own, which differs from the one before by the paths to its bounds:
 ///
 ///     versions   9 ──▶ 7 ──▶ 4          a reader at 8 searches in the tree of version 7
 ///                │     │     │
@@ -15,6 +15,11 @@ internal import Synchronization
 /// Because a tombstone is newer than all before it, a version's tree says of each stretch only the newest:
 /// a reader between two versions uses the older one. A version also leads to one further back
 /// (`jump`: Myers, "An applicative random-access stack", 1983), so that an old snapshot finds its own in logarithmic time.
+///
+/// Within an edit a node is copied once and then changed in place: so an edit of many tombstones takes two nodes for
+/// each, and no path. Readers are at the ends of commits, never between two tombstones of an edit.
+///
+/// A large edit is put together before its commit leads (`PreparedTombstones`) and adopted whole.
 ///
 /// # Points written later
 /// A boundary is marked when a point entry goes into its stretch after the tombstone. What isn't marked is
@@ -26,29 +31,44 @@ internal import Synchronization
 /// 2. What was published is never moved or freed before the memtable dies.
 ///
 /// # Concurrency
-/// One writer: `insert`, `noteWrite`. Any number of readers, without locks: they begin at `head`, which is
+/// One writer: everything under "Writing". Any number of readers, without locks: they begin at `head`, which is
 /// stored after what it leads to.
 @safe
 struct RangeTombstoneTree: ~Copyable {
   /// The newest version; 0: there is none.
   private let head = Atomic<UInt>(0)
-  private let memory: UnsafeMutablePointer<ChunkedMemory>
+  private let writer: UnsafeMutablePointer<Writer>
+
+  /// What the writer alone knows.
+  private struct Writer: ~Copyable {
+    var memory = TombstoneMemory()
+    /// The number of the present edit, or of the next one. Nodes of a prepared edit have 0.
+    var edit: UInt32 = 1
+    /// The newest tombstone, and the tree with it: ahead of `head` within an edit.
+    var newest: TombstoneVersion?
+    var root: TombstoneNode?
+    /// The tree before the edit.
+    var rootBefore: TombstoneNode?
+    var isEditing = false
+    /// How many boundaries were made: no fewer than there are in the tree.
+    var nodeCount = 0
+  }
 
   init() {
-    unsafe memory = .allocate(capacity: 1)
-    unsafe memory.initialize(to: ChunkedMemory())
+    unsafe writer = .allocate(capacity: 1)
+    unsafe writer.initialize(to: Writer())
   }
 
   deinit {
-    unsafe memory.deinitialize(count: 1)
-    unsafe memory.deallocate()
+    unsafe writer.deinitialize(count: 1)
+    unsafe writer.deallocate()
   }
 
   @inline(__always)
   var isEmpty: Bool { head.load(ordering: .relaxed) == 0 }
 
   /// Bytes of memory taken. The writer's.
-  var memorySize: Int { unsafe memory.pointee.size }
+  var memorySize: Int { unsafe writer.pointee.memory.size }
 
   /// How many tombstones there are.
   var count: Int { newest.map { Int($0.depth) } ?? 0 }
@@ -58,7 +78,9 @@ struct RangeTombstoneTree: ~Copyable {
   }
 
   /// The version that a reader at `sequence` sees.
-  private func version(at sequence: SequenceNumber) -> TombstoneVersion? {
+  private func version(at sequence: SequenceNumber) -> TombstoneVersion? { Self.version(at: sequence, from: newest) }
+
+  private static func version(at sequence: SequenceNumber, from newest: TombstoneVersion?) -> TombstoneVersion? {
     var version = newest
     while let candidate = version, candidate.sequence > sequence {
       if let jump = candidate.jump, jump.sequence > sequence { version = jump } else { version = candidate.previous }
@@ -85,8 +107,12 @@ struct RangeTombstoneTree: ~Copyable {
 
   /// The stretch around `key` as a reader at `sequence` sees it.
   func segment(around key: ByteView, at sequence: SequenceNumber) -> TombstoneSegment {
+    Self.segment(around: key, in: version(at: sequence)?.root)
+  }
+
+  private static func segment(around key: ByteView, in root: TombstoneNode?) -> TombstoneSegment {
     var segment = TombstoneSegment.uncovered
-    var node = version(at: sequence)?.root
+    var node = root
     while let here = node {
       if here.key.compare(key) <= 0 {
         segment.sequence = here.sequence
@@ -130,6 +156,27 @@ struct RangeTombstoneTree: ~Copyable {
     }
   }
 
+  /// Calls `body` with the tombstones of each edit above `sequence`, oldest first.
+  func forEachEdit(
+    above sequence: SequenceNumber,
+    _ body: ([(start: ByteView, end: ByteView, sequence: SequenceNumber)]) -> Void
+  ) {
+    var versions: [TombstoneVersion] = []
+    var version = newest
+    while let here = version, here.sequence > sequence {
+      versions.append(here)
+      version = here.previous
+    }
+    var edit: [(start: ByteView, end: ByteView, sequence: SequenceNumber)] = []
+    for here in versions.reversed() {
+      edit.append((here.start, here.end, here.sequence))
+      if here.endsEdit {
+        body(edit)
+        edit.removeAll(keepingCapacity: true)
+      }
+    }
+  }
+
   /// The newest tombstone over `key` above `sequence` that changed anything; nil: none did.
   func change(of key: ByteView, above sequence: SequenceNumber) -> SequenceNumber? {
     var reader = SequenceNumber.maximum
@@ -170,24 +217,66 @@ struct RangeTombstoneTree: ~Copyable {
   /// The newest tombstone that a reader at `sequence` sees, over whatever keys; nil if there is none.
   func newest(at sequence: SequenceNumber) -> SequenceNumber? { version(at: sequence)?.sequence }
 
-  /// Whether the tombstone of just this sequence is here.
-  func contains(_ sequence: SequenceNumber) -> Bool { version(at: sequence)?.sequence == sequence }
+  /// Whether the tombstone of just this sequence is here. The writer's, also within an edit.
+  func contains(_ sequence: SequenceNumber) -> Bool {
+    Self.version(at: sequence, from: unsafe writer.pointee.newest)?.sequence == sequence
+  }
 
   // MARK: - Writing
+
+  /// What the tombstones of a batch will take of memory, about and rather more than less.
+  func memoryNeeded(tombstones count: Int, keyBytes: Int) -> Int {
+    let nodeCount = unsafe writer.pointee.nodeCount
+    // A path of a treap is rarely longer than four times the logarithm.
+    let pathSize = 4 * (Int.bitWidth - nodeCount.leadingZeroBitCount)
+    let copies = min(nodeCount, count * 2 * pathSize)
+    let size = count * (TombstoneVersion.size + 2 * TombstoneNode.size + 16) + keyBytes + copies * TombstoneNode.size
+    return size > 512 ? size + TombstoneMemory.chunkSize : size
+  }
+
+  /// Begins an edit: what is inserted up to `endEdit` is seen by readers at its end, all at once.
+  func beginEdit() {
+    unsafe writer.pointee.isEditing = true
+    unsafe writer.pointee.rootBefore = writer.pointee.root
+  }
+
+  /// Lets readers see what was inserted since `beginEdit`.
+  func endEdit() {
+    unsafe writer.pointee.isEditing = false
+    unsafe writer.pointee.edit &+= 1
+    guard let newest = unsafe writer.pointee.newest, !newest.endsEdit else { return }
+    newest.noteEnd()
+    // The versions before it in this edit keep the root before.
+    newest.root = unsafe writer.pointee.root
+    head.store(newest.bits, ordering: .releasing)  // partner: `newest`
+  }
+
+  /// Takes over an edit that was put together before, whose first entry has this sequence.
+  ///
+  /// Requires: the tree is empty, and nothing newer is there.
+  func adopt(_ prepared: PreparedTombstones.Part, first: SequenceNumber) {
+    precondition(unsafe writer.pointee.newest == nil, "prepared tombstones go into an empty tree only")
+    unsafe writer.pointee.newest = prepared.takeVersions(first: first, memory: &writer.pointee.memory)
+    unsafe writer.pointee.root = prepared.root
+    unsafe writer.pointee.nodeCount = prepared.nodeCount
+    endEdit()
+  }
 
   /// Adds a tombstone over the keys from `start` to before `end`. False if it is here already. `isLate` says
   /// that newer entries may be there already, which only happens before anybody reads.
   ///
   /// Requires: `start` is before `end`.
   func insert(_ start: ByteView, _ end: ByteView, _ sequence: SequenceNumber, isLate: Bool = false) -> Bool {
-    if let newest, newest.sequence >= sequence {
+    if let newest = unsafe writer.pointee.newest, newest.sequence >= sequence {
       if contains(sequence) { return false }
       insertLate(copy(start), copy(end), sequence)
     } else {
       append(copy(start), copy(end), sequence)
     }
     // Whether newer points lie inside is not known.
-    if isLate || newest?.sequence != sequence { visit(newest?.root) { $0.mark() } }
+    if isLate || (unsafe writer.pointee.newest?.sequence != sequence) {
+      visit(unsafe writer.pointee.root) { $0.mark() }
+    }
     return true
   }
 
@@ -197,7 +286,7 @@ struct RangeTombstoneTree: ~Copyable {
 
   /// Marks the stretch that a point entry goes into. Called before the entry is visible.
   func noteWrite(_ key: ByteView) {
-    var node = newest?.root
+    var node = unsafe writer.pointee.root
     var floor: TombstoneNode?
     while let here = node {
       if here.key.compare(key) <= 0 {
@@ -211,10 +300,12 @@ struct RangeTombstoneTree: ~Copyable {
   }
 
   private func append(_ start: ByteView, _ end: ByteView, _ sequence: SequenceNumber) {
-    let last = newest
-    // What the tombstones before said of the keys behind the end goes on there.
-    let behind = last.map { _ in segment(around: end, at: .maximum) } ?? .uncovered
-    let (before, rest) = split(last?.root, at: start)
+    let isAlone = unsafe !writer.pointee.isEditing
+    if isAlone { beginEdit() }
+    let root = unsafe writer.pointee.root
+    // What the tombstones before said of the keys after the end continues there.
+    let behind = Self.segment(around: end, in: root)
+    let (before, rest) = split(root, at: start)
     let (_, after) = split(rest, at: end)
     var tree = merge(before, makeNode(start, sequence))
     if behind.lower.map({ $0.compare(end) != 0 }) ?? true {
@@ -222,54 +313,69 @@ struct RangeTombstoneTree: ~Copyable {
       if behind.sequence != .zero, !behind.coversAll { boundary.mark() }
       tree = merge(tree, boundary)
     }
-    tree = merge(tree, after)
-    guard let root = tree else { fatalError("a tree with a boundary just added has a root") }
-    let version = unsafe TombstoneVersion(memory.pointee.allocate(TombstoneVersion.size))
-    version.initialize(sequence, root: root, start: start, end: end, previous: last)
-    head.store(version.bits, ordering: .releasing)  // partner: `newest`
+    unsafe writer.pointee.root = merge(tree, after)
+    let version = unsafe TombstoneVersion(writer.pointee.memory.allocate(TombstoneVersion.size))
+    unsafe version.initialize(
+      sequence, root: writer.pointee.rootBefore, start: start, end: end, previous: writer.pointee.newest)
+    unsafe writer.pointee.newest = version
+    if isAlone { endEdit() }
   }
 
-  /// Makes all versions anew with one more among them. Nobody reads yet.
+  /// Makes all versions again with one more among them, each an edit of its own. No one reads yet.
   private func insertLate(_ start: ByteView, _ end: ByteView, _ sequence: SequenceNumber) {
+    let isEditing = unsafe writer.pointee.isEditing
     var tombstones = [(start: start, end: end, sequence: sequence)]
-    forEachTombstone(above: .zero) { tombstones.append(($0, $1, $2)) }
+    var version = unsafe writer.pointee.newest
+    while let here = version {
+      tombstones.append((here.start, here.end, here.sequence))
+      version = here.previous
+    }
     tombstones.sort { $0.sequence < $1.sequence }
     head.store(0, ordering: .relaxed)
+    unsafe writer.pointee.newest = nil
+    unsafe writer.pointee.root = nil
+    unsafe writer.pointee.isEditing = false
     for tombstone in tombstones {
       append(tombstone.start, tombstone.end, tombstone.sequence)
     }
+    if isEditing { beginEdit() }
   }
 
-  private func copy(_ key: ByteView) -> ByteView {
-    let target = unsafe memory.pointee.allocate(max(key.count, 1))
-    unsafe target.copyMemory(from: key.base, byteCount: key.count)
-    return unsafe ByteView(base: UnsafeRawPointer(target), count: key.count)
-  }
+  private func copy(_ key: ByteView) -> ByteView { unsafe writer.pointee.memory.copy(key) }
 
   // MARK: - The treap
 
   private func makeNode(_ key: ByteView, _ sequence: SequenceNumber) -> TombstoneNode {
-    let node = unsafe TombstoneNode(memory.pointee.allocate(TombstoneNode.size))
-    node.initialize(key, sequence, priority: unsafe memory.pointee.nextRandom())
+    let node = unsafe TombstoneNode(writer.pointee.memory.allocate(TombstoneNode.size))
+    unsafe node.initialize(
+      key, sequence, priority: writer.pointee.memory.nextRandom(), edit: writer.pointee.edit)
+    unsafe writer.pointee.nodeCount += 1
     return node
   }
 
-  private func copy(_ node: TombstoneNode, left: TombstoneNode?, right: TombstoneNode?) -> TombstoneNode {
-    let fresh = unsafe TombstoneNode(memory.pointee.allocate(TombstoneNode.size))
-    fresh.initialize(node.key, node.sequence, priority: node.priority, left: left, right: right)
+  /// The node with other children: itself where the present edit made it, else a copy.
+  private func change(_ node: TombstoneNode, left: TombstoneNode?, right: TombstoneNode?) -> TombstoneNode {
+    let edit = unsafe writer.pointee.edit
+    if node.edit == edit {
+      node.left = left
+      node.right = right
+      return node
+    }
+    let fresh = unsafe TombstoneNode(writer.pointee.memory.allocate(TombstoneNode.size))
+    fresh.initialize(node.key, node.sequence, priority: node.priority, edit: edit, left: left, right: right)
     if node.isMarked { fresh.mark() }
     return fresh
   }
 
-  /// The boundaries before `key`, and those at it or behind.
+  /// The boundaries before `key`, and those at it or after it.
   private func split(_ node: TombstoneNode?, at key: ByteView) -> (TombstoneNode?, TombstoneNode?) {
     guard let node else { return (nil, nil) }
     if node.key.compare(key) < 0 {
       let (middle, after) = split(node.right, at: key)
-      return (copy(node, left: node.left, right: middle), after)
+      return (change(node, left: node.left, right: middle), after)
     }
     let (before, middle) = split(node.left, at: key)
-    return (before, copy(node, left: middle, right: node.right))
+    return (before, change(node, left: middle, right: node.right))
   }
 
   /// One tree of two, of which all of the first comes before the second.
@@ -277,173 +383,8 @@ struct RangeTombstoneTree: ~Copyable {
     guard let first else { return second }
     guard let second else { return first }
     if first.priority > second.priority {
-      return copy(first, left: first.left, right: merge(first.right, second))
+      return change(first, left: first.left, right: merge(first.right, second))
     }
-    return copy(second, left: merge(first, second.left), right: second.right)
-  }
-}
-
-/// A boundary of a `RangeTombstoneTree`.
-///
-/// ```
-///  0          8         16         24    32     40        44      48
-///  ┌──────────┬─────────┬──────────┬─────┬──────┬──────────┬───────┐
-///  │ sequence │ key ptr │ key size │ left│ right│ priority │ marked│
-///  └──────────┴─────────┴──────────┴─────┴──────┴──────────┴───────┘
-/// ```
-///
-/// Written whole before anybody sees it; only the mark changes later, and only from 0 to 1.
-@safe
-private struct TombstoneNode {
-  static let size = 48
-  private let base: UnsafeMutableRawPointer
-
-  init(_ base: UnsafeMutableRawPointer) { unsafe self.base = base }
-
-  func initialize(
-    _ key: ByteView, _ sequence: SequenceNumber, priority: UInt32, left: TombstoneNode? = nil,
-    right: TombstoneNode? = nil
-  ) {
-    unsafe base.storeBytes(of: sequence.value, as: UInt64.self)
-    unsafe base.storeBytes(of: UInt(bitPattern: key.base), toByteOffset: 8, as: UInt.self)
-    unsafe base.storeBytes(of: key.count, toByteOffset: 16, as: Int.self)
-    unsafe base.storeBytes(of: left?.bits ?? 0, toByteOffset: 24, as: UInt.self)
-    unsafe base.storeBytes(of: right?.bits ?? 0, toByteOffset: 32, as: UInt.self)
-    unsafe base.storeBytes(of: priority, toByteOffset: 40, as: UInt32.self)
-    unsafe base.storeBytes(of: 0, toByteOffset: 44, as: UInt32.self)
-  }
-
-  var bits: UInt { unsafe UInt(bitPattern: base) }
-  var sequence: SequenceNumber { unsafe SequenceNumber(base.load(as: UInt64.self)) }
-  var priority: UInt32 { unsafe base.load(fromByteOffset: 40, as: UInt32.self) }
-  var left: TombstoneNode? { child(24) }
-  var right: TombstoneNode? { child(32) }
-
-  var key: ByteView {
-    let address = unsafe UnsafeRawPointer(bitPattern: base.load(fromByteOffset: 8, as: UInt.self)).unsafelyUnwrapped
-    return unsafe ByteView(base: address, count: base.load(fromByteOffset: 16, as: Int.self))
-  }
-
-  private func child(_ offset: Int) -> TombstoneNode? {
-    unsafe UnsafeMutableRawPointer(bitPattern: base.load(fromByteOffset: offset, as: UInt.self))
-      .map { unsafe TombstoneNode($0) }
-  }
-
-  private var markWord: UnsafeMutablePointer<Atomic<UInt32>> {
-    unsafe (base + 44).assumingMemoryBound(to: Atomic<UInt32>.self)
-  }
-
-  var isMarked: Bool { unsafe markWord.pointee.load(ordering: .relaxed) != 0 }
-  func mark() { unsafe markWord.pointee.store(1, ordering: .relaxed) }
-}
-
-/// What one tombstone made of a `RangeTombstoneTree`, and the tombstone itself.
-///
-/// Eight-byte words: sequence, root, previous version, jump, start (pointer, size), end (pointer, size),
-/// depth, whether it is redundant.
-@safe
-private struct TombstoneVersion {
-  static let size = 80
-  private let base: UnsafeMutableRawPointer
-
-  init(_ base: UnsafeMutableRawPointer) { unsafe self.base = base }
-
-  func initialize(
-    _ sequence: SequenceNumber, root: TombstoneNode, start: ByteView, end: ByteView, previous: TombstoneVersion?
-  ) {
-    unsafe base.storeBytes(of: sequence.value, as: UInt64.self)
-    store(root.bits, 8)
-    store(previous?.bits ?? 0, 16)
-    store(Self.jump(from: previous)?.bits ?? 0, 24)
-    store(unsafe UInt(bitPattern: start.base), 32)
-    store(UInt(start.count), 40)
-    store(unsafe UInt(bitPattern: end.base), 48)
-    store(UInt(end.count), 56)
-    store((previous?.depth ?? 0) + 1, 64)
-    store(0, 72)
-  }
-
-  /// Where two jumps of the same length lead to the one before, that is passed; else it is one step.
-  private static func jump(from previous: TombstoneVersion?) -> TombstoneVersion? {
-    guard let previous, let near = previous.jump else { return previous }
-    guard let far = near.jump else { return previous }
-    return previous.depth - near.depth == near.depth - far.depth ? far : previous
-  }
-
-  private func store(_ word: UInt, _ offset: Int) {
-    unsafe base.storeBytes(of: word, toByteOffset: offset, as: UInt.self)
-  }
-  private func load(_ offset: Int) -> UInt { unsafe base.load(fromByteOffset: offset, as: UInt.self) }
-
-  private func key(_ offset: Int) -> ByteView {
-    let address = unsafe UnsafeRawPointer(bitPattern: load(offset)).unsafelyUnwrapped
-    return unsafe ByteView(base: address, count: Int(load(offset + 8)))
-  }
-
-  private func version(_ offset: Int) -> TombstoneVersion? {
-    unsafe UnsafeMutableRawPointer(bitPattern: load(offset)).map { unsafe TombstoneVersion($0) }
-  }
-
-  var bits: UInt { unsafe UInt(bitPattern: base) }
-  var sequence: SequenceNumber { unsafe SequenceNumber(base.load(as: UInt64.self)) }
-  var root: TombstoneNode? {
-    unsafe UnsafeMutableRawPointer(bitPattern: load(8)).map { unsafe TombstoneNode($0) }
-  }
-  var previous: TombstoneVersion? { version(16) }
-  var jump: TombstoneVersion? { version(24) }
-  var start: ByteView { key(32) }
-  var end: ByteView { key(48) }
-  /// How many versions there are up to this one.
-  var depth: UInt { load(64) }
-  /// See `noteRedundant` of the tree.
-  var isRedundant: Bool { load(72) != 0 }
-  func noteRedundant() { store(1, 72) }
-}
-
-/// Memory that is handed out piece by piece and freed as a whole.
-///
-/// One writer's; what was handed out stays where it is.
-///
-/// # Safety
-/// Owns all chunks.
-@safe
-private struct ChunkedMemory: ~Copyable {
-  /// The addresses of all chunks.
-  private var chunks: [UInt] = []
-  private var next: UInt = 0
-  private var free = 0
-  private(set) var size = 0
-  private var random: UInt64 = 0x9e37_79b9_7f4a_7c15
-
-  private static let chunkSize = 16 * 1024
-
-  deinit {
-    for chunk in chunks { unsafe UnsafeMutableRawPointer(bitPattern: chunk)?.deallocate() }
-  }
-
-  /// `count` bytes, aligned to eight.
-  mutating func allocate(_ count: Int) -> UnsafeMutableRawPointer {
-    let rounded = (count + 7) & ~7
-    if rounded > free {
-      // The first chunk is small: most memtables with tombstones have few.
-      let wanted = max(rounded, chunks.isEmpty ? 1024 : Self.chunkSize)
-      next = UInt(bitPattern: UnsafeMutableRawPointer.allocate(byteCount: wanted, alignment: 16))
-      chunks.append(next)
-      free = wanted
-      size += wanted
-    }
-    defer {
-      next += UInt(rounded)
-      free -= rounded
-    }
-    return unsafe UnsafeMutableRawPointer(bitPattern: next).unsafelyUnwrapped
-  }
-
-  /// Priorities of nodes: xorshift, the same in each run.
-  mutating func nextRandom() -> UInt32 {
-    random ^= random << 13
-    random ^= random >> 7
-    random ^= random << 17
-    return UInt32(truncatingIfNeeded: random >> 32)
+    return change(second, left: merge(first, second.left), right: second.right)
   }
 }

@@ -37,7 +37,7 @@ public struct CounterOperator: AssociativeMergeOperator {
   }
 }
 
-/// Puts operands behind the value, one after the other, with nothing between them.
+/// Appends operands to the value, one after the other, without separators.
 public struct AppendOperator: AssociativeMergeOperator {
   /// Makes the operator.
   public init() {}
@@ -45,7 +45,7 @@ public struct AppendOperator: AssociativeMergeOperator {
   /// Stored with the families that have it.
   public let name = "varve.append"
 
-  /// Both, one behind the other.
+  /// Concatenates both operands, the older one first.
   public func fold(_ key: RawSpan, older: RawSpan, newer: RawSpan, into value: inout MergeValue) -> Bool {
     value.append(older)
     value.append(newer)

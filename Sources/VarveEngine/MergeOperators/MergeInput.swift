@@ -31,7 +31,7 @@ public struct MergeInput: ~Copyable {
   /// Whether the key had a value before the first operand.
   public var hasExisting: Bool { existingView != nil }
 
-  /// The value before the first operand; empty where there is none.
+  /// The value before the first operand; empty if none exists.
   public var existing: RawSpan {
     @_lifetime(borrow self)
     get { unsafe overrideLifetime((existingView ?? ByteView()).rawSpan, borrowing: self) }
@@ -66,10 +66,10 @@ public struct MergeValue: ~Copyable {
     get { unsafe overrideLifetime(writer.view.rawSpan, borrowing: self) }
   }
 
-  /// Adds bytes behind the others.
+  /// Appends bytes.
   public mutating func append(_ bytes: RawSpan) { bytes.withByteView { writer.append($0) } }
 
-  /// Adds bytes behind the others.
+  /// Appends bytes.
   public mutating func append(_ bytes: [UInt8]) { writer.append(bytes) }
 
   /// Adds an integer, little-endian.

@@ -1,12 +1,12 @@
-/// Folds operands into the value of a key: what `merge` writes is kept as an operand, without a read, and is
-/// folded when somebody reads the key or a compaction meets it.
+/// Folds operands into the value of a key. `merge` stores an operand without a read; the operator folds it when the key
+/// is read or a compaction meets it.
 ///
-/// A family has at most one operator, named when the family is made. The name is stored: what it means may
-/// never change, and an engine that opens the database must be given the operator of that name again
-/// (`EngineOptions.mergeOperators`; those of this module are always known).
+/// A family has at most one operator, which is set when the family is created. The name is stored with the family. Its
+/// meaning must never change, and an engine that opens the database needs the operator of that name
+/// (`EngineOptions.mergeOperators`; the operators of this module are always known).
 ///
-/// An operator must be a pure function: the same operands give the same value, whoever asks and however
-/// often. It is called from any thread, and from background threads, beside itself.
+/// An operator must be a pure function: the same operands always give the same value. It can be called from any thread,
+/// including background threads, and from several threads at once.
 ///
 /// ```swift
 /// struct LongestWins: MergeOperator {
@@ -40,7 +40,7 @@ public protocol MergeOperator: Sendable {
 }
 
 extension MergeOperator {
-  /// Combines nothing.
+  /// Returns false: the operator combines no operands.
   public func combine(_ key: RawSpan, older: RawSpan, newer: RawSpan, into operand: inout MergeValue) -> Bool {
     false
   }

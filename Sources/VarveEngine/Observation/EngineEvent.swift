@@ -1,7 +1,7 @@
-/// Something that the engine did behind its callers' backs, as `EventListener` is told of it.
+/// An event of the engine's background work, for `EventListener`.
 ///
-/// Later versions may have more: a `switch` over events needs a `default`. The description is a line for
-/// a log. Times are nanoseconds of the engine's clock.
+/// Later versions can add cases: a `switch` over events needs a `default`. The description is one line for a log. Times
+/// are nanoseconds of the engine's clock.
 public enum EngineEvent: Sendable {
   /// A flush of frozen memtables begins.
   case flushBegan(Flush)
@@ -12,15 +12,15 @@ public enum EngineEvent: Sendable {
   /// A compaction ended, in `outcome` well or not. One that was given up, because the engine closes or its
   /// family was dropped, ends with `.canceled`.
   case compactionEnded(Compaction, outcome: Outcome)
-  /// The file of a table is whole. Whether it comes to count is told by the end of its job.
+  /// The file of a table is complete. The end of its job says whether the table becomes live.
   case tableCreated(Table)
-  /// The file of a table is gone, because nothing names it any more.
+  /// The file of an obsolete table was removed.
   case tableDeleted(number: UInt64)
   /// A segment of the log is ready to be written to; `isReused` says that its file was one before.
   case logSegmentCreated(number: UInt64, bytes: Int, isReused: Bool)
-  /// Nothing in a segment of the log is needed any more. Its file is kept to be used again, or removed.
+  /// A log segment is no longer needed. Its file is kept for reuse, or removed.
   case logSegmentRecycled(number: UInt64, isKept: Bool)
-  /// The MANIFEST was written anew, under this number.
+  /// The engine wrote a new MANIFEST with this number.
   case manifestRolled(number: UInt64)
   /// Writers begin to wait. With `.writeController`: commits are slowed down from now on.
   case stallBegan(StallCause)
@@ -29,6 +29,11 @@ public enum EngineEvent: Sendable {
   case stallEnded(StallCause, nanoseconds: UInt64)
   /// Background work met an error. Unless `refusesWrites`, it is tried again.
   case backgroundError(EngineError, in: Work, refusesWrites: Bool)
+  /// A compaction met damage in a table. The table stays out of compactions until `Engine.resume()` finds it whole
+  /// or `Engine.giveUp(_:)` rewrites it.
+  case damageFound(DamagedBlock)
+  /// A damaged table was rewritten without what could not be read of it.
+  case damageGivenUp(GivenUpDamage)
   /// Work that met an error before succeeded.
   case recovered(Work)
   /// A family was made.
@@ -38,12 +43,16 @@ public enum EngineEvent: Sendable {
   /// A snapshot or cursor lives longer than the bound: it keeps old versions, a cursor files as well.
   /// Reported again each time its age has doubled.
   case longLived(Reader, sequence: SequenceNumber, ageNanoseconds: UInt64)
-  /// So many events were dropped here, because listeners were slower than what they are told of.
+  /// A lookup has run for more than a second (`get`, `multiGet`, or the body of a `withValue`) and keeps memory or
+  /// files that the engine replaced since. `ageNanoseconds` is how long it has run at least. Reported again each
+  /// time its age has doubled.
+  case longRead(ageNanoseconds: UInt64, memTableCount: Int, bytes: Int, fileCount: Int)
+  /// This many events were dropped at this point because the listeners were too slow.
   case eventsDropped(count: UInt64)
 
   /// A flush of one family, or of several that share unlogged batches.
   public struct Flush: Sendable, Hashable {
-    /// Counts the jobs of this engine: the same at its begin and its end.
+    /// The number of the job, counted per engine. Its begin and end events have the same number.
     public let job: UInt64
     /// Names of the families.
     public let families: [String]
@@ -55,17 +64,17 @@ public enum EngineEvent: Sendable {
 
   /// A compaction of one family.
   public struct Compaction: Sendable, Hashable {
-    /// Counts the jobs of this engine: the same at its begin and its end.
+    /// The number of the job, counted per engine. Its begin and end events have the same number.
     public let job: UInt64
     /// The name of the family.
     public let family: String
-    /// Why: `levelZero`, `intraLevelZero`, `levelSize`, `move`, `tombstones` or `manual`.
+    /// Why: `levelZero`, `intraLevelZero`, `levelSize`, `move`, `tombstones`, `covered`, `manual` or `damage`.
     public let reason: String
     /// What is merged.
     public let inputs: [Table]
     /// Where it goes.
     public let outputLevel: Int
-    /// Whether the inputs only change their level, and nothing is read or written.
+    /// Whether the tables only change their level, without being read or written.
     public let isMove: Bool
     /// Bytes of the inputs.
     public var bytesRead: UInt64 { isMove ? 0 : inputs.reduce(0) { $0 + $1.bytes } }
@@ -135,11 +144,16 @@ extension EngineEvent: CustomStringConvertible {
     case .stallEnded(let cause, let nanoseconds): "stall ended: \(cause.rawValue), \(nanoseconds) ns"
     case .backgroundError(let error, let work, let refusesWrites):
       "\(work.rawValue) failed\(refusesWrites ? ", and writes are refused" : ""): \(error)"
+    case .damageFound(let block): "a compaction met damage: \(block)"
+    case .damageGivenUp(let damage): "damage was given up: \(damage)"
     case .recovered(let work): "\(work.rawValue) recovered"
     case .familyCreated(let name, let id): "family \"\(name)\" created, id \(id)"
     case .familyDropped(let name, let id): "family \"\(name)\" dropped, id \(id)"
     case .longLived(let reader, let sequence, let age):
       "a \(reader.rawValue) at sequence \(sequence) is \(age / 1_000_000_000) s old"
+    case .longRead(let age, let memTableCount, let bytes, let fileCount):
+      "a lookup has run for \(age / 1_000_000) ms at least and keeps \(memTableCount) memtables, \(bytes) bytes, "
+        + "\(fileCount) files"
     case .eventsDropped(let count): "\(count) events dropped"
     }
   }

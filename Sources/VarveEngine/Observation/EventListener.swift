@@ -1,15 +1,15 @@
-/// Who is told of what the engine does in the background.
+/// Receives the events of the engine's background work.
 ///
 /// ```swift
 /// let subscription = engine.addListener { event in print(event) }
 /// ```
 ///
 /// # Calls
-/// They come one after the other, in the order of what happened, on a thread that the engine has for
-/// nothing else, and under no lock. A listener may call the engine, but must not close it. A slow one
-/// holds up nobody: 1,024 events wait for it, later ones are dropped, and how many is told in their place
-/// (`EngineEvent.eventsDropped`, and `EngineStatistics.eventsDroppedCount`). `Engine.close` returns after
-/// the last event was told.
+/// The engine calls a listener in the order of the events, one call at a time, on a thread that does nothing else, and
+/// without holding a lock. A listener may call the engine, but must not close it. A slow listener delays no other work:
+/// 1,024 events wait for it, later ones are dropped, and their number is reported in their place
+/// (`EngineEvent.eventsDropped`, and `EngineStatistics.eventsDroppedCount`). `Engine.close` returns after the last
+/// event was delivered.
 public protocol EventListener: Sendable {
   /// Takes note of an event.
   func engineDidReport(_ event: EngineEvent)
@@ -22,11 +22,11 @@ struct ClosureListener: EventListener {
   func engineDidReport(_ event: EngineEvent) { body(event) }
 }
 
-/// A listener's place with an engine.
+/// The subscription of a listener.
 public struct EventSubscription: Sendable {
   let queue: EventQueue
   let number: UInt64
 
-  /// Ends it: no call begins after this returns; one may still be under way. A second time does nothing.
+  /// Ends the subscription: no call starts after this returns; one may still be running. A second call does nothing.
   public func cancel() { queue.remove(number) }
 }

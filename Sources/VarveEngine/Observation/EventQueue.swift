@@ -73,7 +73,8 @@ final class EventQueue: Sendable {
       state.lastNumber += 1
       state.listeners.append((state.lastNumber, listener))
       if state.thread == nil && !state.isFinished {
-        state.thread = EngineThread(name: "varve-events") { [self] in run() }
+        // Where none can be started, the next listener tries again, and `finish` delivers what waits until then.
+        state.thread = EngineThread(ifPossible: "varve-events") { [self] in run() }
       }
       return state.lastNumber
     }
@@ -101,7 +102,7 @@ final class EventQueue: Sendable {
       return state.thread
     }
     wakeThread()
-    thread?.joinUnlessCurrent()
+    if let thread { thread.joinUnlessCurrent() } else { run() }
   }
 
   // MARK: - The thread

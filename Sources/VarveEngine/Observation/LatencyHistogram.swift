@@ -20,7 +20,7 @@ public struct LatencyHistogram: Sendable, Hashable {
   /// Empty as long as nothing was recorded.
   private var buckets: [UInt64] = []
 
-  /// A histogram of nothing.
+  /// Creates an empty histogram.
   public init() {}
 
   init(buckets: [UInt64], totalNanoseconds: UInt64, maximumNanoseconds: UInt64) {
@@ -31,7 +31,7 @@ public struct LatencyHistogram: Sendable, Hashable {
     self.maximumNanoseconds = maximumNanoseconds
   }
 
-  /// Whether nothing was recorded.
+  /// Whether the histogram is empty.
   public var isEmpty: Bool { count == 0 }
 
   /// The arithmetic mean in nanoseconds; 0 for an empty histogram.
@@ -56,8 +56,8 @@ public struct LatencyHistogram: Sendable, Hashable {
     maximumNanoseconds = max(maximumNanoseconds, other.maximumNanoseconds)
   }
 
-  /// What was counted since `earlier`, a reading of the same recorder. A bucket that has less than in
-  /// `earlier` counts nothing.
+  /// Returns what was recorded after `earlier`, an earlier reading of the same recorder. A bucket that has less than in
+  /// `earlier` counts as 0.
   public func subtracting(_ earlier: LatencyHistogram) -> LatencyHistogram {
     guard earlier.count > 0, count > 0 else { return self }
     var rest = buckets

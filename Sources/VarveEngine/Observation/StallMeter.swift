@@ -4,7 +4,7 @@ internal import Synchronization
 public enum StallCause: String, Sendable, Hashable, CaseIterable {
   /// As many memtables wait to be flushed as may: the writer waits for a flush.
   case frozenMemTables
-  /// Flushes and compactions fall behind, and the write controller slows writers down.
+  /// Flushes and compactions are behind, and the write controller slows writers down.
   case writeController
   /// The next segment of the log is not ready.
   case logSegment

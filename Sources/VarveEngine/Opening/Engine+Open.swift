@@ -1,12 +1,12 @@
 extension Engine {
-  /// Opens a database, or makes one where there is none and the options say so.
+  /// Opens a database, or creates it if it does not exist and the options allow it.
   ///
-  /// Throws `.notFound` for a missing directory that may not be made, `.notADatabase` for a file or a
-  /// directory with something else in it, `.locked` where another engine has it open, `.alreadyExists`
-  /// by `errorIfExists`, `.unsupportedFormat`, `.corruption`, `.invalidArgument`, and what the file
-  /// system threw. Where it throws, nothing was lost, and nothing made that a later open minds.
+  /// Throws `.notFound` if the directory does not exist and must not be created, `.notADatabase` for a file or a
+  /// directory with other content, `.locked` if another engine has the database open, `.alreadyExists` with
+  /// `errorIfExists`, `.unsupportedFormat`, `.corruption`, `.invalidArgument`, and errors of the file system. After an
+  /// error no data is lost, and a later open can succeed.
   ///
-  /// Complexity: no table is opened; what was not in tables yet is replayed from the log.
+  /// Complexity: opens no table; replays the log records whose entries are not in tables yet.
   public static func open(
     at path: String, options: EngineOptions = EngineOptions(), environment: EngineEnvironment = .system
   ) throws(EngineError) -> Engine {
@@ -24,19 +24,19 @@ extension Engine {
     return try opening.run()
   }
 
-  /// Removes a database: every file that an engine could have made there, and then the directory,
-  /// where nothing else is in it.
+  /// Removes a database: every file that an engine could have made there, and then the directory if it is empty.
   ///
-  /// Throws `.notFound` where there is nothing, `.locked` where an engine has it open, and
-  /// `.notADatabase` where the directory holds no database.
+  /// Throws `.notFound` if the path does not exist, `.locked` if an engine has the database open, and `.notADatabase` if
+  /// the directory contains no database.
   public static func destroy(at path: String, environment: EngineEnvironment = .system) throws(EngineError) {
-    let fileSystem = environment.fileSystem
+    var fileSystem = environment.fileSystem
     guard let attributes = try fileSystem.attributes(path) else {
       throw EngineError(.notFound, "no database exists here", file: path)
     }
     guard attributes.isDirectory, try fileSystem.attributes(path + "/" + FileName.current.name) != nil else {
       throw EngineError(.notADatabase, "no database exists here: CURRENT is missing", file: path)
     }
+    fileSystem = try fileSystem.anchored(at: path)
     let lock = try fileSystem.lock(path + "/" + FileName.lock.name)
     defer { lock.release() }
     // CURRENT last but for the lock: a destroy that was cut short can be done again.

@@ -20,12 +20,12 @@ extension Opening {
     metrics: EngineMetrics
   ) throws(EngineError) -> OpenedParts {
     let registry = FamilyRegistry()
-    let epochs = ReadEpochs()
+    let epochs = ReadEpochs(clock: environment.clock)
     let plan = try options.memoryPlan()
     let budget = MemoryBudget(
       limit: plan.limit, cacheFloor: plan.cacheFloor, cacheMaximum: plan.cacheMaximum, cache: BlockCache(capacity: 0))
     metrics.charge(to: budget.account(.other))
-    let memory = MemTableKeeper(
+    let memory = try MemTableKeeper(
       plan: plan, account: budget.account(.memTables), executor: executor, stalls: metrics.frozenMemTables)
     let obsolete = ObsoleteFiles(
       executor: executor, fileSystem: environment.fileSystem, events: metrics.events)
@@ -36,10 +36,15 @@ extension Opening {
     // A read-only engine reads the log as a follower does: another process may be writing it.
     let replayed =
       options.readOnly
-      ? ReplayedLog() : try replayLog(manifest.state, files: files, registry: registry, memory: memory)
+      ? ReplayedLog()
+      : try replayLog(
+        manifest.state, files: files, registry: registry, memory: memory,
+        maker: ReplayFlush.Maker(
+          tree: tree, options: options, plan: plan, executor: executor, metrics: metrics,
+          picker: LeveledCompactionPicker(options: plan.pickerOptions)))
     let log = try beginLog(
       manifest, files: files, replayed: replayed, executor: executor, plan: plan, account: budget.account(.log),
-      metrics: metrics,
+      metrics: metrics, tree: tree,
       oldestNeeded: registry.all.compactMap(\.state.oldestSegment).min())
     let pipeline = CommitPipeline(
       log: log, memory: memory, families: registry, lastSequence: replayed.lastSequence,
@@ -94,20 +99,17 @@ extension Opening {
 
   private func beginLog(
     _ manifest: Manifest, files: [FileName], replayed: ReplayedLog, executor: any BackgroundExecutor,
-    plan: MemoryPlan, account: MemoryAccount, metrics: EngineMetrics, oldestNeeded: FileNumber?
+    plan: MemoryPlan, account: MemoryAccount, metrics: EngineMetrics, tree: Tree,
+    oldestNeeded: FileNumber?
   ) throws(EngineError) -> LogWriter {
     if options.readOnly { return try makeIdleLog(manifest, executor, plan) }
     let fileSystem = environment.fileSystem
     // What is removed below must not be named by a state that a torn MANIFEST only seems to have.
     if manifest.mustRoll { try manifest.roll() }
     try removeOrphans(manifest, files: files, dropped: Set(replayed.outcome.dropped))
-    var pool = SegmentPool(
+    let pool = SegmentPool(
       directory: path, fileSystem: fileSystem, usesMapping: fileSystem.supportsMapping(path),
       account: account)
-    for case .pooledLog(let number) in files {
-      let size = try fileSystem.attributes(path + "/" + FileName.pooledLog(number).name)?.size ?? 0
-      pool.adopt(number, capacity: Int(size))
-    }
     let chain = replayed.outcome.chain
     for link in chain { try syncReplayed(link) }
     let log = try LogWriter(
@@ -123,7 +125,7 @@ extension Opening {
       allocateNumber: { [numbers = manifest] in numbers.allocateFileNumber() })
     // Segments of which everything is in tables by now have served.
     let oldest = oldestNeeded ?? log.currentNumber
-    var edit = VersionEdit()
+    var edit = replayed.edit
     edit.oldestLog = oldest
     edit.lastSequence = replayed.lastSequence
     if let last = chain.last, last.number >= oldest {
@@ -131,7 +133,8 @@ extension Opening {
     }
     // The segment of an earlier cut that is the last one again was cut at the same place.
     edit.logCuts.removeAll { manifest.state.logCut(of: $0.segment) == $0 }
-    try manifest.append(edit)
+    // Not by the MANIFEST alone: families get the tables that replay wrote.
+    try tree.commit(edit)
     log.release(before: oldest)
     return log
   }
@@ -196,9 +199,11 @@ extension Opening {
         case .table(let number): !state.isLiveTable(number)
         case .log(let number): number < state.oldestLog || dropped.contains(number) || state.oldestLog.value == 0
         case .manifest(let number): number != manifest.number
-        // Of an engine that is not there any more: this one publishes its own.
-        case .currentTemporary, .statistics: true
-        case .lock, .current, .pooledLog, .shared: false
+        // Of an engine that is not there any more: this one publishes its own, and makes its own segments. Whether
+        // all blocks of a file that waits for use are allocated still, as a mapping needs, is not known: a copy may
+        // have left holes.
+        case .currentTemporary, .statistics, .pooledLog: true
+        case .lock, .current, .shared: false
         }
       guard isOrphan, try environment.fileSystem.attributes(path + "/" + file.name) != nil else { continue }
       try environment.fileSystem.remove(path + "/" + file.name)

@@ -7,10 +7,13 @@ extension Opening {
   struct ReplayedLog {
     var outcome = LogRecovery.Outcome()
     var lastSequence = SequenceNumber.zero
+    /// Tables that were written meanwhile, and up to which sequence that was.
+    var edit = VersionEdit()
   }
 
   func replayLog(
-    _ state: ManifestState, files: [FileName], registry: FamilyRegistry, memory: MemTableKeeper
+    _ state: ManifestState, files: [FileName], registry: FamilyRegistry, memory: MemTableKeeper,
+    maker: ReplayFlush.Maker
   ) throws(EngineError) -> ReplayedLog {
     var replayed = ReplayedLog(lastSequence: max(state.lastSequence, sequenceBase))
     guard state.oldestLog.value != 0 else {
@@ -21,19 +24,44 @@ extension Opening {
       directory: path, fileSystem: environment.fileSystem, numbers: files.compactMap(\.logNumber),
       oldest: state.oldestLog,
       cuts: state.recoveryCuts)
+    let flush = ReplayFlush(maker, registry, memory) { (body) throws(EngineError) in
+      try recovery.forEachCopy(body)
+    }
+    do throws(EngineError) {
+      try replay(recovery, state, registry, memory, flush, into: &replayed)
+      try flush.finish()
+    } catch {
+      flush.discard()
+      throw error
+    }
+    replayed.edit = flush.edit
+    return replayed
+  }
+
+  private func replay(
+    _ recovery: LogRecovery, _ state: ManifestState, _ registry: FamilyRegistry, _ memory: MemTableKeeper,
+    _ flush: ReplayFlush, into replayed: inout ReplayedLog
+  ) throws(EngineError) {
     var last = replayed.lastSequence
+    var number = 0
     replayed.outcome = try recovery.replay { (record, segment) throws(EngineError) in
       var entries = LogEntryReader(record, file: recovery.path(segment))
       // An empty batch has a sequence, too.
       if record.header.sequence > last { last = record.header.sequence }
       let isCopy = record.header.kind == .entries
+      let edits = ReplayedEdits()
+      defer { edits.end() }
       while let (sequence, entry) = try entries.next() {
+        if entry.kind == .rangeDelete { edits.begin(entry.family, registry, .beforeOpen) }
         try insert(entry, sequence, isCopy: isCopy, segment: segment, state, registry, memory)
         if sequence > last { last = sequence }
       }
+      // Before a flush reads them.
+      edits.end()
+      try flush.flushIfDue(at: number)
+      number += 1
     }
     replayed.lastSequence = last
-    return replayed
   }
 
   /// A database that was made and not opened since has no log yet. The edit that names its first segment
@@ -61,6 +89,7 @@ extension Opening {
     _ entry: BatchReader.Entry, _ sequence: SequenceNumber, isCopy: Bool, segment: FileNumber,
     _ state: ManifestState, _ registry: FamilyRegistry, _ memory: MemTableKeeper
   ) throws(EngineError) {
+    let lead = CommitLead.beforeOpen
     guard let durable = state.families[entry.family], let family = registry.find(entry.family) else {
       guard state.isDropped(entry.family) else {
         throw .corruption(
@@ -74,15 +103,16 @@ extension Opening {
       throw .corruption(
         "a range tombstone that ends before it begins", file: path + "/" + FileName.log(segment).name)
     }
-    if isCopy, sequence <= family.newestSequence {
-      insertLate(entry, sequence, segment: segment, family, memory)
+    if isCopy, sequence <= family.newestSequence(lead) {
+      try insertLate(entry, sequence, segment: segment, family, memory, lead)
       return
     }
-    if !family.active.hasRoom(keySize: entry.key.count, valueSize: entry.value.count) {
-      memory.makeReplayRoom(in: family, byteCount: entry.key.count + entry.value.count)
+    if !family.active(lead).hasRoom(keySize: entry.key.count, valueSize: entry.value.count) {
+      try memory.makeReplayRoom(
+        in: family, byteCount: entry.key.count + entry.value.count, isBounded: !options.readOnly, lead)
     }
-    if family.activeSegment == nil { family.beginActive(segment: segment) }
-    family.active.insert(entry.key, Trailer(sequence, entry.kind), entry.value)
+    if family.activeSegment(lead) == nil { family.beginActive(segment: segment, lead) }
+    family.active(lead).insert(entry.key, Trailer(sequence, entry.kind), entry.value)
   }
 
   /// Inserts a copy of an entry that newer ones of its family came before, unless the first copy is there.
@@ -91,30 +121,63 @@ extension Opening {
   /// not come into a newer memtable.
   private func insertLate(
     _ entry: BatchReader.Entry, _ sequence: SequenceNumber, segment: FileNumber, _ family: FamilyState,
-    _ memory: MemTableKeeper
-  ) {
+    _ memory: MemTableKeeper, _ lead: borrowing CommitLead
+  ) throws(EngineError) {
     let frozen = family.frozen
-    for table in frozen.map(\.table) + [family.active] {
+    for table in frozen.map(\.table) + [family.active(lead)] {
       if entry.kind == .rangeDelete ? table.rangeTombstones.contains(sequence) : table.holds(entry.key, sequence) {
         return
       }
     }
     if entry.kind == .rangeDelete, options.readOnly {
       // A follower's memtables are read meanwhile.
-      if family.activeSegment == nil { family.beginActive(segment: segment) }
+      if family.activeSegment(lead) == nil { family.beginActive(segment: segment, lead) }
       let late = (entry.key, entry.value, sequence)
-      return memory.mergeReplayed(family, byteCount: entry.key.count + entry.value.count, late: late)
+      return try memory.mergeReplayed(family, byteCount: entry.key.count + entry.value.count, late: late, lead)
     }
-    if !frozen.isEmpty || !family.active.hasRoom(keySize: entry.key.count, valueSize: entry.value.count) {
-      memory.mergeReplayed(family, byteCount: entry.key.count + entry.value.count)
+    if !frozen.isEmpty || !family.active(lead).hasRoom(keySize: entry.key.count, valueSize: entry.value.count) {
+      try memory.mergeReplayed(family, byteCount: entry.key.count + entry.value.count, lead)
     }
-    if family.activeSegment == nil { family.beginActive(segment: segment) }
-    family.active.insert(entry.key, Trailer(sequence, entry.kind), entry.value)
+    if family.activeSegment(lead) == nil { family.beginActive(segment: segment, lead) }
+    family.active(lead).insert(entry.key, Trailer(sequence, entry.kind), entry.value)
+  }
+}
+
+/// The range deletes of one record, which go into each memtable as one edit: alone, each of many would copy paths.
+final class ReplayedEdits {
+  private var tables: [MemTable] = []
+
+  /// A range delete of a family comes. Its first one after the memtable was changed is an edit of its own.
+  func begin(_ family: FamilyID, _ registry: FamilyRegistry, _ lead: borrowing CommitLead) {
+    guard let table = registry.find(family)?.active(lead), !tables.contains(where: { $0 === table }) else { return }
+    table.rangeTombstones.beginEdit()
+    tables.append(table)
+  }
+
+  /// The record is replayed.
+  func end() {
+    for table in tables { table.rangeTombstones.endEdit() }
+    tables = []
   }
 }
 
 extension MemTable {
   fileprivate func holds(_ key: ByteView, _ sequence: SequenceNumber) -> Bool {
     get(key, at: sequence)?.trailer.sequence == sequence
+  }
+}
+
+extension LogRecovery {
+  /// Reads the log, and calls `body` for each record of copies with its number and the families in it.
+  fileprivate func forEachCopy(_ body: (Int, [FamilyID]) -> Void) throws(EngineError) {
+    var number = 0
+    _ = try replay { (record, segment) throws(EngineError) in
+      defer { number += 1 }
+      guard record.header.kind == .entries else { return }
+      var entries = LogEntryReader(record, file: path(segment))
+      var families: Set<FamilyID> = []
+      while let (_, entry) = try entries.next() { families.insert(entry.family) }
+      body(number, Array(families))
+    }
   }
 }

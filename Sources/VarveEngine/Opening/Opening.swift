@@ -15,7 +15,7 @@
 struct Opening {
   let path: String
   let options: EngineOptions
-  let environment: EngineEnvironment
+  private(set) var environment: EngineEnvironment
   /// The database counts its commits on from here, or from its own last one where that is larger.
   var sequenceBase = SequenceNumber.zero
   private var fileSystem: any FileSystem { environment.fileSystem }
@@ -28,10 +28,23 @@ struct Opening {
 
   func run() throws(EngineError) -> Engine {
     try options.validate()
+    // Before the plan is made of it.
+    if options.raisesDescriptorLimit { DescriptorLimit.raise() }
     try prepareDirectory()
+    return try anchored().openDirectory()
+  }
+
+  /// The same, of which all files are found by the directory's descriptor. The directory must be there.
+  func anchored() throws(EngineError) -> Opening {
+    var opening = self
+    opening.environment.fileSystem = try fileSystem.anchored(at: path)
+    return opening
+  }
+
+  private func openDirectory() throws(EngineError) -> Engine {
     if options.readOnly { return try openReadOnly().engine }
     // Once before the lock, whose file must not be made where no database may be, and again under it.
-    _ = try findDatabase()
+    try checkDatabase()
     let lock = try fileSystem.lock(path + "/" + FileName.lock.name)
     do throws(EngineError) {
       return try open(lock: lock)
@@ -63,6 +76,12 @@ struct Opening {
   }
 
   // MARK: - 3. The MANIFEST
+
+  /// Throws where the directory is not what the options ask for; lists it only where it has no CURRENT.
+  private func checkDatabase() throws(EngineError) {
+    let hasCurrent = try fileSystem.attributes(path + "/" + FileName.current.name) != nil
+    if !hasCurrent || options.errorIfExists { _ = try findDatabase() }
+  }
 
   /// The engine's files in the directory, and whether they are a database. Throws where it is not what
   /// the options ask for.
@@ -127,15 +146,13 @@ struct Opening {
   private func checkTables(_ state: ManifestState) throws(EngineError) {
     // In order: the same directory gives the same calls.
     for family in state.families.values.sorted(by: { $0.id < $1.id }) {
-      for level in 0..<Limits.levelCount {
-        for table in family.version.tables(level: level) {
-          let file = path + "/" + FileName.table(table.number).name
-          guard let attributes = try fileSystem.attributes(file), !attributes.isDirectory else {
-            throw .corruption("a table of column family \"\(family.name)\" is missing", file: file)
-          }
-          guard attributes.size == table.fileSize else {
-            throw .corruption("the table has \(attributes.size) bytes instead of \(table.fileSize)", file: file)
-          }
+      try family.version.forEachTable { (table, _) throws(EngineError) in
+        let file = path + "/" + FileName.table(table.number).name
+        guard let attributes = try fileSystem.attributes(file), !attributes.isDirectory else {
+          throw .corruption("a table of column family \"\(family.name)\" is missing", file: file)
+        }
+        guard attributes.size == table.fileSize else {
+          throw .corruption("the table has \(attributes.size) bytes instead of \(table.fileSize)", file: file)
         }
       }
     }

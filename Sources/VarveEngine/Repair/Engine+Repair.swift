@@ -20,7 +20,7 @@ public struct RepairReport: Sendable {
     public var isNew: Bool
   }
 
-  /// Whether anything was wrong. If not, nothing was written.
+  /// Whether repair found a fault. If not, it wrote nothing.
   public internal(set) var isChanged = false
   /// All tables of the repaired database, by family and level.
   public internal(set) var tables: [Table] = []
@@ -40,23 +40,21 @@ public struct RepairReport: Sendable {
 }
 
 extension Engine {
-  /// Makes a damaged database one that opens, in its place: a new MANIFEST and CURRENT from what is intact.
+  /// Repairs a damaged database in place, so that it opens again: writes a new MANIFEST and CURRENT from the intact parts.
   ///
-  /// - Intact tables are kept as they are. Of a damaged one what can be read is written to a new table.
-  /// - What the MANIFEST still says is used. Without it tables are placed by their keys and sequences; where
-  ///   those can't be ordered, the tables of a family are merged into new ones.
-  /// - The log is kept if all of it can be read and the MANIFEST is whole; otherwise its entries are written to
-  ///   tables.
-  /// - Nothing is removed: what is replaced or can't be read goes into the directory `lost` of the database,
-  ///   which nobody needs but for another look. It may take as much space as the tables.
+  /// - Keeps intact tables. Writes the readable entries of damaged tables to new tables.
+  /// - Uses what is readable of the MANIFEST. Without it, places tables by their keys and sequence numbers; if they
+  ///   cannot be ordered, merges the tables of a family into new ones.
+  /// - Keeps the log if all of it is readable and the MANIFEST is intact; otherwise writes its entries to tables.
+  /// - Removes no file: replaced and unreadable files move to the directory `lost` of the database, which can take as
+  ///   much space as the tables.
   ///
-  /// The report names every table that is there now, and everything that is lost, with bytes and keys. Where
-  /// the MANIFEST is lost, families are named by their tables, or `recovered-NUMBER`. A database without a
-  /// fault is left as it is.
+  /// The report names every live table, and everything that is lost, with bytes and keys. If the MANIFEST is lost,
+  /// families get the names that their tables record, or `recovered-NUMBER`. A database without a fault is not changed.
   ///
-  /// A crash leaves the database as it was, or repaired; the call can be repeated. Throws `.locked` where an
-  /// engine has the database open, `.notADatabase` where no file of one is there, and what keeps the
-  /// directory from being read or written. `options` say how new tables are written.
+  /// A crash leaves the database unchanged or repaired; the call can be repeated. Throws `.locked` if an engine has the
+  /// database open, `.notADatabase` if the directory contains no file of a database, and errors of the file system.
+  /// `options` say how new tables are written.
   ///
   /// Complexity: reads everything once, tables of a damaged MANIFEST up to three times.
   @discardableResult
@@ -64,10 +62,13 @@ extension Engine {
     at path: String, options: EngineOptions = EngineOptions(), environment: EngineEnvironment = .system
   ) throws(EngineError) -> RepairReport {
     try options.validate()
-    let survey = try DatabaseSurvey(path, environment.fileSystem)
+    var survey = try DatabaseSurvey(path, environment.fileSystem)
+    var environment = environment
+    environment.fileSystem = try environment.fileSystem.anchored(at: path)
     let lock = try environment.fileSystem.lock(survey.path(.lock))
     defer { lock.release() }
     // Again, under the lock.
-    return try RepairJob(try DatabaseSurvey(path, environment.fileSystem), options, environment).run()
+    survey = try DatabaseSurvey(path, environment.fileSystem)
+    return try RepairJob(survey, options, environment).run()
   }
 }

@@ -26,22 +26,21 @@ public struct SalvageReport: Sendable {
 extension Engine {
   /// Copies every readable row of a damaged database into a new one at `target`.
   ///
-  /// A damaged block of a table loses only itself, a damaged record of the log only itself; the index of a
-  /// table, its footer, CURRENT and the MANIFEST may be lost altogether. Of each key the newest version that
-  /// can be read wins, by its sequence; batches of which a part is lost are there in part. The report says
-  /// what is lost: file, bytes, and the readable keys around.
+  /// A damaged block of a table, or a damaged record of the log, loses only its own entries. The indexes and footers of
+  /// tables, CURRENT and the MANIFEST can be missing or damaged. For each key, the newest readable version wins, by its
+  /// sequence number; a batch of which a part is lost is copied in part. The report names what is lost: file, bytes, and
+  /// the readable keys around it.
   ///
-  /// Where nothing is lost the new database holds the same rows. Where the MANIFEST is, families may have
-  /// other names (`recovered-NUMBER`), and rows that were deleted shortly before may be there again: the
-  /// report says where that can be.
+  /// If nothing is lost, the new database holds the same rows. If the MANIFEST is lost, families can have other names
+  /// (`recovered-NUMBER`), and rows that were deleted shortly before can be visible again; the report says where.
   ///
-  /// Two things leave no trace that a report could name: commits behind the last readable record of the log of a
-  /// database that was not closed, and its last segment where the whole file is gone.
+  /// Two losses leave no trace that a report could name: commits after the last readable record of the log of a database
+  /// that was not closed, and its last segment if the whole file is missing.
   ///
-  /// The source is not changed. It must not be open elsewhere: `.locked`. `target` must not exist, or be an
-  /// empty directory (`.alreadyExists`); it appears at once when all is durable, and until then is built in
-  /// `TARGET.salvage`. `options` are those of the new database. Throws `.notADatabase` where nothing of one is
-  /// there, and what keeps the target from being written.
+  /// The source is not changed. It must not be open elsewhere (`.locked`). `target` must not exist, or must be an empty
+  /// directory (`.alreadyExists`). It appears in one step when everything is durable; until then it is built in
+  /// `TARGET.salvage`. `options` are those of the new database. Throws `.notADatabase` if the source contains no file of a
+  /// database, and errors that keep the target from being written.
   ///
   /// Complexity: reads everything once, and looks up and writes each entry in the new database.
   @discardableResult

@@ -8,9 +8,9 @@ public struct LostPart: Sendable, Hashable, CustomStringConvertible {
   public var message: String
   /// The column family whose entries were there, where it is known.
   public var family: String?
-  /// The last readable key before, where the order of the file tells: what was lost lies behind it.
+  /// The last readable key before the lost part, if the order of the file determines it.
   public var keyBefore: [UInt8]?
-  /// The first readable key behind.
+  /// The first readable key after the lost part.
   public var keyBehind: [UInt8]?
   /// The sequences of the entries that were there, as far as they can be narrowed down.
   public var sequences: ClosedRange<SequenceNumber>?

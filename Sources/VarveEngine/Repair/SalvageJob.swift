@@ -16,7 +16,19 @@ struct SalvageJob {
   let options: EngineOptions
   let environment: EngineEnvironment
 
+  /// Both directories are found by descriptors, that of the target by its parent's.
   func run() throws(EngineError) -> SalvageReport {
+    var anchored = environment
+    if try environment.fileSystem.attributes(source)?.isDirectory == true {
+      anchored.fileSystem = try environment.fileSystem.anchored(at: source)
+    }
+    if let parent = Opening.parent(of: target), try environment.fileSystem.attributes(parent)?.isDirectory == true {
+      anchored.fileSystem = try anchored.fileSystem.anchored(at: parent)
+    }
+    return try SalvageJob(source: source, target: target, options: options, environment: anchored).copy()
+  }
+
+  private func copy() throws(EngineError) -> SalvageReport {
     let fileSystem = environment.fileSystem
     let survey = try DatabaseSurvey(source, fileSystem)
     // A directory without the file is open nowhere, and the source is not written to.

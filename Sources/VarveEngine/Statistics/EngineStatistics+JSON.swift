@@ -26,6 +26,9 @@ extension EngineStatistics {
         json.number("read", amplification.read)
         json.number("space", amplification.space)
       }
+      json.array("damagedBlocks") { json in
+        for block in damagedBlocks { json.object { block.write(to: &$0) } }
+      }
       json.array("stalls") { json in for stall in stalls { json.object { stall.write(to: &$0) } } }
       json.object("cache") { cache.write(to: &$0) }
       json.object("memory") { memory.write(to: &$0) }
@@ -69,6 +72,8 @@ extension EngineStatistics.Family {
     json.number("id", id.value)
     if isVolatile { json.number("volatile", 1) }
     json.number("memTableEntries", memTableEntryCount)
+    json.number("coveredRuns", coveredRunCount)
+    json.number("rangeTombstoneTables", rangeTombstoneTableCount)
     json.array("levels") { EngineStatistics.write(levels, to: &$0) }
   }
 }
@@ -108,6 +113,17 @@ extension EngineStatistics.Work {
   }
 }
 
+extension DamagedBlock {
+  fileprivate func write(to json: inout JSONWriter) {
+    json.string("family", family)
+    json.number("table", table)
+    json.number("level", level)
+    json.string("file", file)
+    if let offset { json.number("offset", offset) }
+    json.string("message", message)
+  }
+}
+
 extension EngineStatistics.Stall {
   fileprivate func write(to json: inout JSONWriter) {
     json.string("cause", cause.rawValue)
@@ -134,6 +150,7 @@ extension EngineStatistics.Memory {
   fileprivate func write(to json: inout JSONWriter) {
     json.number("limit", limit)
     json.number("used", used)
+    json.number("excess", excess)
     json.number("memTables", memTables)
     json.number("log", log)
     json.number("cache", cache)
@@ -151,6 +168,11 @@ extension EngineStatistics.Readers {
     if let oldestSequence { json.number("oldestSequence", oldestSequence.value) }
     if let age = oldestSnapshotAgeNanoseconds { json.number("oldestSnapshotAge", age) }
     if let age = oldestCursorAgeNanoseconds { json.number("oldestCursorAge", age) }
+    if let age = oldestReadAgeNanoseconds { json.number("oldestReadAge", age) }
+    json.number("keptMemTables", keptMemTableCount)
+    json.number("keptBytes", keptBytes)
+    json.number("keptFiles", keptFileCount)
+    json.number("keptFileBytes", keptFileBytes)
   }
 }
 

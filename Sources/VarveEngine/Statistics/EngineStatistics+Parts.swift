@@ -68,9 +68,8 @@ extension EngineStatistics {
   /// The three costs of a log-structured merge-tree. Of the write amplification of an engine that was just
   /// opened say little before some memtables were flushed.
   public struct Amplification: Sendable, Hashable {
-    /// Bytes written to the log and to tables for each byte committed, since the engine opened; 0 where
-    /// nothing was committed. A byte committed is one of a log record, or of a memtable's where it was not
-    /// logged.
+    /// Bytes written to the log and to tables for each committed byte since the engine opened; 0 if nothing was committed.
+    /// Committed bytes are those of log records, or of memtables for entries that were not logged.
     public let write: Double
     /// How many tables a read of one key looks into at most, in the family where that is most. Filters spare
     /// it nearly all that don't have the key.
@@ -142,8 +141,8 @@ extension EngineStatistics {
     }
   }
 
-  /// Snapshots and cursors that live. What is old keeps what was overwritten since, and a cursor keeps the
-  /// files that it began with.
+  /// Snapshots and cursors that live, and lookups that keep something. What is old keeps what was overwritten
+  /// since, and a cursor keeps the files that it began with.
   public struct Readers: Sendable, Hashable {
     /// Snapshots that live.
     public let snapshotCount: Int
@@ -155,9 +154,26 @@ extension EngineStatistics {
     public let oldestSnapshotAgeNanoseconds: UInt64?
     /// How long the oldest cursor has lived.
     public let oldestCursorAgeNanoseconds: UInt64?
+    /// How long the oldest lookup has run at least (`get`, `multiGet`, or the body of a `withValue`) of those that
+    /// keep memtables or open tables which the engine replaced since; nil where none keeps anything.
+    public let oldestReadAgeNanoseconds: UInt64?
+    /// Memtables that are in tables and wait for such lookups to end.
+    public let keptMemTableCount: Int
+    /// Bytes of memory that wait for such lookups to end: memtables, and open tables without their blocks.
+    public let keptBytes: Int
+    /// Tables that the database has replaced and that lookups, cursors or jobs still have: their files are removed later.
+    public let keptFileCount: Int
+    /// The bytes of these files.
+    public let keptFileBytes: UInt64
 
-    init(_ list: SnapshotList) {
-      let (held, now) = list.summary
+    init(_ background: BackgroundWork) {
+      let (held, now) = background.snapshots.summary
+      let keptBack = background.epochs.keptBack
+      oldestReadAgeNanoseconds = keptBack?.ageNanoseconds
+      keptMemTableCount = keptBack?.weight.memTableCount ?? 0
+      keptBytes = keptBack?.weight.bytes ?? 0
+      keptFileCount = background.obsolete.pinnedCount
+      keptFileBytes = background.obsolete.pinnedBytes
       snapshotCount = held.snapshotCount
       cursorCount = held.cursorCount
       oldestSequence = held.oldestSequence

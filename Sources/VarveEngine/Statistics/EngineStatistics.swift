@@ -1,6 +1,6 @@
-/// Figures of an engine: what it holds now, and counts since it was opened.
+/// Metrics of an engine: its current content, and counts since it was opened.
 ///
-/// Each figure is true of some instant during the call; together they need not be of one.
+/// Each value was correct at some moment during the call; the values need not belong to the same moment.
 public struct EngineStatistics: Sendable {
   /// The tables of one level.
   public struct Level: Sendable, Hashable {
@@ -35,6 +35,12 @@ public struct EngineStatistics: Sendable {
     public let levelZeroDepth: Int
     /// Entries in its memtables, which are in no table yet.
     public let memTableEntryCount: Int
+    /// Range tombstones that the engine put over runs of dead keys which cursors met, since it was opened: each is a
+    /// commit, with a sequence and a record of the log.
+    public let coveredRunCount: UInt64
+    /// Tables with range tombstones of their own. From `DeadRuns.tombstoneTablesMaximum` (64) on, cursors of the family
+    /// add none.
+    public let rangeTombstoneTableCount: Int
 
     init(_ family: ColumnFamily) {
       name = family.name
@@ -43,6 +49,8 @@ public struct EngineStatistics: Sendable {
       let view = family.state.retainView()
       levelZeroDepth = view.version.levelZero.depth
       memTableEntryCount = view.frozen.reduce(view.memTable.entryCount) { $0 + $1.entryCount }
+      coveredRunCount = family.state.coveredRunCount
+      rangeTombstoneTableCount = view.version.rangeTombstoneTableCount(upTo: .max)
       levels = (0..<Limits.levelCount).map { level in
         view.version.tables(level: level).reduce(into: Level()) { sum, table in
           sum.fileCount += 1
@@ -77,6 +85,9 @@ public struct EngineStatistics: Sendable {
 
     /// All that is counted.
     public var used: Int { memTables + log + openTables + compaction + other + cache }
+    /// By how many bytes `used` exceeds the budget; 0 where it does not. An engine that only reads holds all of the
+    /// log that the writer has not put into tables: nothing bounds that.
+    public var excess: Int { max(used - limit, 0) }
 
     init(_ tree: Tree) {
       let budget = tree.budget
@@ -120,6 +131,9 @@ public struct EngineStatistics: Sendable {
   public let readCount: UInt64
   /// Samples of how long operations took.
   public let latencies: Latencies
+  /// The damaged blocks that compactions met, ordered by table. Their tables stay out of compactions until
+  /// `Engine.resume()` finds them whole or `Engine.giveUp(_:)` rewrites them.
+  public let damagedBlocks: [DamagedBlock]
   /// Events that listeners were too slow for.
   public let eventsDroppedCount: UInt64
 
@@ -152,9 +166,10 @@ public struct EngineStatistics: Sendable {
       Stall(cause: $0.cause, count: $0.stallCount, nanoseconds: $0.totalNanoseconds)
     }
     cache = Cache(tree.cache)
-    readers = Readers(background.snapshots)
+    readers = Readers(background)
     readCount = background.epochs.readCount
     latencies = Latencies(metrics.latencies)
+    damagedBlocks = background.compactions.damagedBlocks
     eventsDroppedCount = metrics.events.droppedCount
   }
 }

@@ -1,4 +1,4 @@
-/// The figures of an engine that has a database open for writing, read by any other process from the file
+/// The statistics of an engine that has a database open for writing, as any other process reads them from the file
 /// `STATS` in its directory.
 ///
 /// ```swift
@@ -7,8 +7,8 @@
 /// }
 /// ```
 ///
-/// An engine writes the file anew about once a second while something changes, and removes it when it is
-/// closed. What a process that was killed left behind is told apart: `isRunning` is false then.
+/// The engine writes the file about once a second while the statistics change, and removes it when it is closed. If a
+/// killed process left the file, `isRunning` is false.
 ///
 /// # Format
 /// Little-endian. Not a part of the database: nothing of it is needed, and the next open removes it.
@@ -43,11 +43,11 @@ public struct PublishedStatistics: Sendable {
   /// The figures: one object in one line, as `EngineStatistics.json`.
   public let json: String
 
-  /// What was published last for a database; nil where nothing is: no engine has it open for writing, or
-  /// the one that has does not publish.
+  /// Returns what was last published for a database; nil if no engine has it open for writing, or if that engine does not
+  /// publish.
   ///
-  /// Throws `.notFound` where there is no database, `.corruption` for a file that is none of these,
-  /// `.unsupportedFormat` for a later version of it.
+  /// Throws `.notFound` if no database exists at the path, `.corruption` for a damaged file, and `.unsupportedFormat` for
+  /// a later version of the format.
   public static func read(
     at path: String, environment: EngineEnvironment = .system
   ) throws(EngineError) -> PublishedStatistics? {

@@ -1,5 +1,5 @@
-/// What must not have changed since a snapshot for a batch to be committed: the check of a serializable
-/// transaction, for those who keep reads and writes themselves.
+/// The keys and ranges that must be unchanged since a snapshot for a batch to be committed: the check of a serializable
+/// transaction, for callers that keep their own reads and writes.
 ///
 /// ```swift
 /// var guarding = CommitGuard(snapshot)
@@ -12,7 +12,7 @@ public struct CommitGuard: ~Copyable {
   let snapshot: EngineSnapshot
   let reads = TransactionReads()
 
-  /// Guards nothing yet, as of a snapshot, which must be of the engine that commits.
+  /// Creates an empty guard for a snapshot of the engine that will commit.
   public init(_ snapshot: EngineSnapshot) { self.snapshot = snapshot }
 
   /// A key that was read, whether it was there or not.
@@ -20,7 +20,7 @@ public struct CommitGuard: ~Copyable {
     reads.note(key, in: family.id, named: family.name)
   }
 
-  /// Keys from `lower` (included) to `upper` (excluded; nil: to the end) that were walked.
+  /// Adds the range from `lower` (included) to `upper` (excluded; nil: to the end) to what was read.
   public func note(from lower: [UInt8], to upper: [UInt8]?, in family: ColumnFamily) {
     let range = reads.beginRange(in: family.id, named: family.name)
     lower.withByteView { range.setLower($0) }
@@ -29,13 +29,13 @@ public struct CommitGuard: ~Copyable {
 }
 
 extension Engine {
-  /// Commits a batch where nothing that `guarding` names was changed since its snapshot, and returns when it
-  /// is visible. Throws `.conflict` otherwise: nothing happened then. Else like `submit`.
+  /// Commits a batch if the keys and ranges of `guarding` are unchanged since its snapshot, and returns when the batch is
+  /// visible. Otherwise throws `.conflict` and changes nothing. Throws the other errors of `submit`.
   public func submit(
     _ batch: borrowing WriteBatch, guarding: borrowing CommitGuard, durability: Durability? = nil
   ) throws(EngineError) -> CommitTicket {
-    checkOpen()
+    try requireOpen()
     let condition = TransactionCheck(self, guarding.snapshot, guarding.reads)
-    return try submit(batch, durability: durability, condition: condition)
+    return try submit(batch, durability: durability, checking: condition)
   }
 }

@@ -14,13 +14,29 @@
 /// Complexity: an entry costs what it does in a `WriteBatch`, and its insertion into a search tree; a read
 /// a search in that, and what it costs without.
 ///
+/// # Undoing
+/// Every entry has a number, which no other gets, also after it was undone. A savepoint is a mark; what is undone is cut
+/// off the batch, and its numbers join a list of intervals that readers of the trees pass. So undoing costs nothing for
+/// what stays. The trees are made again, from what of them counts, where more of their entries are undone than not, and
+/// where a range delete was undone. Cursors keep the trees that they were made on.
+///
 /// A batch belongs to one thread at a time. Its cursors see it as it was when they were made.
 public struct IndexedWriteBatch: ~Copyable {
   let engine: Engine
   let snapshot: EngineSnapshot?
   private(set) var batch = WriteBatch()
   private var tables: [FamilyID: MemTable] = [:]
-  private var savepoints: [WriteBatch.Mark] = []
+  private var savepoints: [Savepoint] = []
+  private var nextNumber: UInt64 = 0
+  /// Of entries that are in the trees.
+  private var undone = UndoneNumbers.none
+  private var undoneCount: UInt64 = 0
+
+  private struct Savepoint {
+    let mark: WriteBatch.Mark
+    let number: UInt64
+    let rangeDeleteCount: Int
+  }
 
   /// An empty batch. Reads see what is committed at the moment of the read, or at a snapshot.
   public init(_ engine: Engine, snapshot: EngineSnapshot? = nil) {
@@ -32,7 +48,7 @@ public struct IndexedWriteBatch: ~Copyable {
   /// How many entries the batch has.
   public var count: Int { batch.count }
 
-  /// Whether nothing was added.
+  /// Whether the batch is empty.
   public var isEmpty: Bool { batch.isEmpty }
 
   /// The bytes that the batch takes in the log.
@@ -82,78 +98,133 @@ public struct IndexedWriteBatch: ~Copyable {
     // Stops the process for a family of another engine, before anything is added.
     _ = engine.state(of: family)
     let start = batch.byteCount
-    let index = batch.count
+    let mark = batch.mark
     try body(&batch)
-    try insert(from: start, index: index, only: nil)
+    do throws(EngineError) {
+      var reader = BatchReader(batch.payload.view.dropFirst(start))
+      // Of an empty range nothing was added, else one entry.
+      while let entry = try reader.next() { try insert(entry) }
+    } catch {
+      // The trees have no memory for it.
+      batch.truncate(to: mark)
+      throw error
+    }
   }
 
   // MARK: - Savepoints
 
   /// Remembers what the batch holds now. Savepoints nest.
-  public mutating func setSavepoint() { savepoints.append(batch.mark) }
+  public mutating func setSavepoint() {
+    savepoints.append(Savepoint(mark: batch.mark, number: nextNumber, rangeDeleteCount: batch.rangeDeleteCount))
+  }
 
   /// Forgets everything since the last savepoint, and that.
   ///
-  /// Throws `.invalidArgument` where there is none. Complexity: that of adding what is left again.
+  /// Throws `.invalidArgument` where there is none, and `.noMemory`, with nothing done. Complexity: amortised O(1) for
+  /// each entry that is undone; of a range delete, that of adding what is left again.
   public mutating func rollbackToSavepoint() throws(EngineError) {
-    let mark = try takeSavepoint()
-    guard mark.count < batch.count else { return }
-    batch.truncate(to: mark)
-    // New trees: cursors may be walking the old ones.
-    tables = [:]
-    try insert(from: 0, index: 0, only: nil)
+    let savepoint = try lastSavepoint()
+    if savepoint.mark.count < batch.count {
+      let undoesRanges = batch.rangeDeleteCount > savepoint.rangeDeleteCount
+      var undone = undone
+      undone.append(savepoint.number..<nextNumber)
+      let count = undoneCount + nextNumber - savepoint.number
+      if undoesRanges || count > UInt64(max(savepoint.mark.count, Self.undoneKept)) {
+        try packTables(without: undone)
+      } else {
+        self.undone = undone
+        undoneCount = count
+      }
+      batch.truncate(to: savepoint.mark)
+    }
+    savepoints.removeLast()
   }
 
   /// Forgets the last savepoint and keeps what came since. Throws `.invalidArgument` where there is none.
-  public mutating func releaseSavepoint() throws(EngineError) { _ = try takeSavepoint() }
+  public mutating func releaseSavepoint() throws(EngineError) {
+    _ = try lastSavepoint()
+    savepoints.removeLast()
+  }
 
-  private mutating func takeSavepoint() throws(EngineError) -> WriteBatch.Mark {
-    guard let mark = savepoints.popLast() else {
+  private func lastSavepoint() throws(EngineError) -> Savepoint {
+    guard let savepoint = savepoints.last else {
       throw EngineError(.invalidArgument, "the batch has no savepoint: call setSavepoint before")
     }
-    return mark
+    return savepoint
   }
 
   // MARK: - The trees
 
+  /// A tree of this size comes from the engine's kept arenas.
   private static let capacityMinimum = 32 << 10
+  /// So few undone entries are never worth making trees again.
+  private static let undoneKept = 256
 
-  /// The sequence of the entry at an index.
-  private static func sequence(_ index: Int) -> SequenceNumber {
-    SequenceNumber(SequenceNumber.uncommitted.value + UInt64(index))
+  /// The sequence of the entry with a number.
+  private static func sequence(_ number: UInt64) -> SequenceNumber {
+    SequenceNumber(SequenceNumber.uncommitted.value + number)
   }
 
-  /// Puts the entries from a byte of the payload on into their families' trees.
-  private mutating func insert(from start: Int, index: Int, only family: FamilyID?) throws(EngineError) {
-    var reader = BatchReader(batch.payload.view.dropFirst(start))
-    var index = index
-    while let entry = try reader.next() {
-      if family.map({ $0 == entry.family }) ?? true { try insert(entry, index) }
-      index += 1
-    }
-  }
-
-  private mutating func insert(_ entry: BatchReader.Entry, _ index: Int) throws(EngineError) {
-    let size = entry.key.count + entry.value.count
-    if let table = tables[entry.family], table.hasRoom(keySize: entry.key.count, valueSize: entry.value.count) {
-      table.insert(entry.key, Trailer(Self.sequence(index), entry.kind), entry.value)
+  /// Puts an entry into its family's tree.
+  private mutating func insert(_ entry: BatchReader.Entry) throws(EngineError) {
+    let trailer = Trailer(Self.sequence(nextNumber), entry.kind)
+    nextNumber += 1
+    let old = tables[entry.family]
+    if let old, old.hasRoom(keySize: entry.key.count, valueSize: entry.value.count) {
+      old.insert(entry.key, trailer, entry.value)
       return
     }
-    // A larger tree with all of the family's entries, this one included where it is not the first.
-    let old = tables[entry.family]
-    let used = old.map { $0.usedBytes + $0.tombstoneBytes } ?? 0
-    let table = MemTable(capacity: max(Self.capacityMinimum, 4 * used, 8 * (size + 64)))
+    // A larger tree, with all that counts of the old one.
+    let size = 8 * (entry.key.count + entry.value.count + 64)
+    let table = try makeTable(capacity: max(old.map { 4 * ($0.usedBytes + $0.tombstoneBytes) } ?? 0, size))
+    if let old { Self.copy(old, without: undone, into: table) }
+    table.insert(entry.key, trailer, entry.value)
     tables[entry.family] = table
-    if old == nil {
-      table.insert(entry.key, Trailer(Self.sequence(index), entry.kind), entry.value)
-    } else {
-      try insert(from: 0, index: 0, only: entry.family)
+  }
+
+  private func makeTable(capacity: Int) throws(EngineError) -> MemTable {
+    if capacity <= Self.capacityMinimum {
+      return try MemTable(reserving: Self.capacityMinimum, pool: engine.batchArenas)
+    }
+    return try MemTable(reserving: capacity)
+  }
+
+  /// Makes all trees again, of what counts in them. Where that throws, the trees stay as they were.
+  private mutating func packTables(without undone: UndoneNumbers) throws(EngineError) {
+    var packed: [FamilyID: MemTable] = [:]
+    for (family, old) in tables {
+      let table = try makeTable(capacity: 4 * (old.usedBytes + old.tombstoneBytes))
+      Self.copy(old, without: undone, into: table)
+      if !table.isEmpty { packed[family] = table }
+    }
+    tables = packed
+    self.undone = .none
+    undoneCount = 0
+  }
+
+  /// Inserts what counts of a tree into a new one, each entry with its number.
+  private static func copy(_ old: MemTable, without undone: UndoneNumbers, into table: MemTable) {
+    // One edit: every reader of the new tree sees all of them.
+    table.rangeTombstones.beginEdit()
+    old.rangeTombstones.forEachEdit(above: .zero) { tombstones in
+      for tombstone in tombstones where !undone.contains(tombstone.sequence) {
+        table.insert(tombstone.start, Trailer(tombstone.sequence, .rangeDelete), tombstone.end)
+      }
+    }
+    table.rangeTombstones.endEdit()
+    var iterator = old.makeIterator()
+    iterator.seekToFirst()
+    while iterator.isValid {
+      if !undone.contains(iterator.trailer.sequence) {
+        table.insert(iterator.userKey, iterator.trailer, iterator.value)
+      }
+      iterator.next()
     }
   }
 
   /// What readers see of the batch in a family; nil: nothing.
   func own(_ family: FamilyState) -> OwnWrites? {
-    tables[family.id].map { OwnWrites(table: $0, last: Self.sequence(max(batch.count, 1) - 1)) }
+    tables[family.id].map { OwnWrites(table: $0, last: Self.sequence(max(nextNumber, 1) - 1), undone: undone) }
   }
 
   // MARK: - Reading
@@ -189,7 +260,7 @@ public struct IndexedWriteBatch: ~Copyable {
     guard let own = own(state) else { return .elsewhere }
     let found: Answer? = key.withByteView { key in
       let covered = own.table.rangeTombstones.sequence(covering: key, at: own.last)
-      if let hit = own.table.get(key, at: own.last), hit.trailer.sequence >= covered {
+      if let hit = own.newest(key), hit.trailer.sequence >= covered {
         switch hit.trailer.kind {
         case .put: return .value(hit.value.bytes)
         case .merge: return nil
@@ -210,9 +281,20 @@ public struct IndexedWriteBatch: ~Copyable {
     return key.withByteView { key in
       let covered = own.table.rangeTombstones.sequence(covering: key, at: own.last)
       if covered != .zero { return true }
-      guard let hit = own.table.get(key, at: own.last) else { return false }
+      guard let hit = own.newest(key) else { return false }
       return hit.trailer.kind != .merge
     }
+  }
+}
+
+extension OwnWrites {
+  /// The newest entry of a key that counts.
+  fileprivate func newest(_ key: ByteView) -> MemTableHit? {
+    var hit = table.get(key, at: last)
+    while let found = hit, undone.contains(found.trailer.sequence) {
+      hit = table.get(key, at: SequenceNumber(found.trailer.sequence.value - 1))
+    }
+    return hit
   }
 }
 

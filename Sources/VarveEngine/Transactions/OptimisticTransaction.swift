@@ -1,4 +1,4 @@
-/// Reads of one instant and writes that happen together, if nobody came between.
+/// Reads from one snapshot, and writes that are committed together if no other commit conflicts.
 ///
 /// ```swift
 /// let total = try engine.transaction { transaction in
@@ -8,14 +8,14 @@
 /// }
 /// ```
 ///
-/// A transaction takes no locks: it reads at a snapshot, and sees its own writes over it; what it read and
-/// wrote is compared with what others committed since, when it commits. Where somebody did, `commit` throws
-/// `.conflict` with a `TransactionConflict` as its cause, nothing of the transaction happened, and it is begun anew;
-/// `Engine.transaction` does that.
+/// A transaction takes no locks. It reads from a snapshot and sees its own writes over it. The commit compares what the
+/// transaction read and wrote with what other commits changed after the snapshot. On a conflict, `commit` throws
+/// `.conflict` with a `TransactionConflict` as its cause and changes nothing; run the transaction again, as
+/// `Engine.transaction` does.
 ///
-/// Complexity of a commit: for each key a search in what was written since the snapshot, for each stretch
-/// a walk over the part of it that was. Other commits wait meanwhile: transactions that live for long are
-/// paid by all.
+/// Complexity of a commit: for each key a search in what was written after the snapshot, for each range an iteration of
+/// the part of it that was written. The commit reads tables for this before its turn, while other commits continue; in
+/// its turn it reads only memtables that were written after that.
 ///
 /// A transaction belongs to one thread at a time.
 public struct OptimisticTransaction: ~Copyable {
@@ -41,7 +41,7 @@ public struct OptimisticTransaction: ~Copyable {
 
   // MARK: - Reading
 
-  /// The value of a key, as the transaction sees it; nil where there is none. Throws like `Engine.get`.
+  /// Returns the value of a key as the transaction sees it, or nil. Throws the errors of `Engine.get`.
   public func get(_ key: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) -> [UInt8]? {
     if isolation == .serializable, !writes.decides(key, in: family) {
       let state = engine.state(of: family)
@@ -55,8 +55,8 @@ public struct OptimisticTransaction: ~Copyable {
     try get(key, in: family) != nil
   }
 
-  /// A cursor over what the transaction sees now. Where it is serializable, the stretches that the cursor
-  /// walks count as read, the gaps between keys included.
+  /// Returns a cursor over what the transaction sees now. In a serializable transaction, the ranges that the cursor
+  /// iterates count as read, including the gaps between keys.
   public func cursor(
     in family: ColumnFamily? = nil, bounds: CursorBounds = .all
   ) throws(EngineError) -> TransactionCursor {
@@ -104,19 +104,19 @@ public struct OptimisticTransaction: ~Copyable {
   /// Remembers what it has written. What was read stays read.
   public mutating func setSavepoint() { writes.setSavepoint() }
 
-  /// Forgets all writes since the last savepoint, and that. Throws `.invalidArgument` where there is none.
+  /// Undoes all writes since the last savepoint, and removes the savepoint. Throws `.invalidArgument` if none is set.
   public mutating func rollbackToSavepoint() throws(EngineError) { try writes.rollbackToSavepoint() }
 
-  /// Forgets the last savepoint. Throws `.invalidArgument` where there is none.
+  /// Removes the last savepoint and keeps its writes. Throws `.invalidArgument` if none is set.
   public mutating func releaseSavepoint() throws(EngineError) { try writes.releaseSavepoint() }
 
   // MARK: - The end
 
-  /// Commits, or throws `.conflict` where somebody came between: nothing happened then. To let a
-  /// transaction go without committing it is enough to drop it.
+  /// Commits, or throws `.conflict` and changes nothing if another commit conflicts. A transaction that goes out of scope
+  /// without `commit` is rolled back.
   ///
-  /// Returns the sequence of its last entry; of a transaction that wrote nothing that of its snapshot: what
-  /// it read was true there, and needs no check. Throws like `Engine.write`.
+  /// Returns the sequence number of its last entry; for a transaction that wrote nothing, that of its snapshot, because
+  /// its reads need no check. Throws the errors of `Engine.write`.
   @discardableResult
   public consuming func commit(durability: Durability? = nil) throws(EngineError) -> SequenceNumber {
     guard !writes.isEmpty else { return snapshot.sequence }
@@ -124,25 +124,24 @@ public struct OptimisticTransaction: ~Copyable {
     defer { if start != 0 { engine.endTimed(.transaction, from: start) } }
     let condition = TransactionCheck(engine, snapshot, isolation == .serializable ? reads : nil)
     if isolation == .snapshot { try condition.addWrites(writes.batch) }
-    let ticket = try engine.submit(writes.batch, durability: durability, condition: condition)
+    let ticket = try engine.submit(writes.batch, durability: durability, checking: condition)
     try ticket.wait()
     return ticket.sequence
   }
 }
 
 extension Engine {
-  /// Begins a transaction at this instant.
+  /// Begins a transaction that reads from the current state.
   public func beginTransaction(isolation: TransactionIsolation = .serializable) -> OptimisticTransaction {
     checkOpen()
     return OptimisticTransaction(self, isolation)
   }
 
-  /// Runs `body` in a transaction and commits it, again and again while others come between, at most
-  /// `attempts` times.
+  /// Runs `body` in a transaction and commits it, again after each conflict, at most `attempts` times.
   ///
-  /// Returns what `body` returned last. Throws what `body` throws, without committing; `.conflict` where
-  /// the last attempt met one; and what `commit` throws else. `body` may run several times: it should do
-  /// nothing but read and write through the transaction.
+  /// Returns the result of the last run of `body`. Throws what `body` throws, without committing; `.conflict` if the last
+  /// attempt met a conflict; and the other errors of `commit`. `body` can run several times, so it should only read and
+  /// write through the transaction.
   public func transaction<R>(
     isolation: TransactionIsolation = .serializable, durability: Durability? = nil, attempts: Int = 32,
     _ body: (inout OptimisticTransaction) throws -> R

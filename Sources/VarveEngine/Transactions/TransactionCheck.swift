@@ -1,8 +1,12 @@
 /// Whether anybody came between a transaction's snapshot and its commit.
 ///
-/// The leader asks, with the lead: what others have committed is in the memtables, that of the batches before
-/// this one in its own group included, and nobody commits until this batch is visible. Looked at is only
-/// what may be newer than the snapshot: memtables and tables whose newest entry is.
+/// # Two steps
+/// 1. `look`, on the transaction's thread and without the lead: everything that is newer than the snapshot, memtables
+///    and tables. Other commits go on meanwhile, also where a table has to be read from the disk.
+/// 2. `check`, with the lead: what came after the look. What others have committed is in the memtables, that of the
+///    batches before this one in its own group included, and no one commits until this batch is visible. No table is
+///    read. Where a table may hold what came after the look, since a whole memtable was filled and flushed meanwhile, the
+///    check fails and `needsAnotherLook`.
 ///
 /// The snapshot is registered, so no compaction drops, or gives another sequence to, what tells that a key
 /// is not what it was: entries that are gone all the same left the key as the snapshot sees it.
@@ -14,6 +18,16 @@ final class TransactionCheck: CommitCondition, @unchecked Sendable {
   private let engine: Engine
   private let snapshot: EngineSnapshot
   private let reads: TransactionReads
+  /// What `look` saw of each family.
+  private var looks: [FamilyID: Look] = [:]
+  /// Whether `check` failed only because a table would have to be read.
+  private(set) var needsAnotherLook = false
+
+  private struct Look {
+    let view: ReadView
+    /// Everything up to here was looked at.
+    let sequence: SequenceNumber
+  }
 
   /// `reads` are checked as they are; nil: only what `addWrites` adds is.
   init(_ engine: Engine, _ snapshot: EngineSnapshot, _ reads: TransactionReads?) {
@@ -38,18 +52,42 @@ final class TransactionCheck: CommitCondition, @unchecked Sendable {
     }
   }
 
-  func check() throws(EngineError) {
+  /// Looks for what came since the snapshot. The transaction's thread, before it commits. Throws `.conflict`.
+  func look() throws(EngineError) {
+    needsAnotherLook = false
     for (id, reads) in reads.families {
       guard let family = engine.registry.find(id), !family.isDropped else { throw dropped(reads.name) }
-      let changed = ChangedSources(family.retainView(), engine.tree, above: snapshot.sequence)
-      if changed.isEmpty { continue }
-      for key in reads.keys {
-        let found = try key.withByteView { (key) throws(EngineError) in try changed.change(of: key) }
-        if let found { throw conflict(family, key, found) }
+      // Loaded before the view: everything up to it is in the view.
+      let visible = engine.pipeline.visible
+      let view = family.retainView()
+      try find(ChangedSources(view, engine.tree, above: snapshot.sequence), family, reads)
+      looks[id] = Look(view: view, sequence: max(visible, snapshot.sequence))
+    }
+  }
+
+  func check(_ lead: borrowing CommitLead) throws(EngineError) {
+    for (id, reads) in reads.families {
+      guard let family = engine.registry.find(id), !family.isDropped else { throw dropped(reads.name) }
+      guard let look = looks[id],
+        let changed = ChangedSources(since: look.sequence, old: look.view, now: family.retainView(), engine.tree)
+      else {
+        needsAnotherLook = true
+        throw EngineError(.canceled, "a table has what came after the look at family \"\(family.name)\"")
       }
-      for range in reads.ranges {
-        if let (key, sequence) = try changed.change(in: range) { throw conflict(family, key, sequence) }
-      }
+      try find(changed, family, reads)
+    }
+  }
+
+  private func find(
+    _ changed: ChangedSources, _ family: FamilyState, _ reads: TransactionReads.FamilyReads
+  ) throws(EngineError) {
+    if changed.isEmpty { return }
+    for key in reads.keys {
+      let found = try key.withByteView { (key) throws(EngineError) in try changed.change(of: key) }
+      if let found { throw conflict(family, key, found) }
+    }
+    for range in reads.ranges {
+      if let (key, sequence) = try changed.change(in: range) { throw conflict(family, key, sequence) }
     }
   }
 
@@ -59,5 +97,25 @@ final class TransactionCheck: CommitCondition, @unchecked Sendable {
 
   private func dropped(_ name: String) -> EngineError {
     TransactionConflict(family: name, key: nil, sequence: nil).error(snapshot: snapshot.sequence)
+  }
+}
+
+extension Engine {
+  /// Commits a batch where the check finds no conflict.
+  ///
+  /// Each round after the first means that a whole memtable of a family was filled and flushed between the look and the
+  /// lead: so it ends, though no one can say after how many.
+  func submit(
+    _ batch: borrowing WriteBatch, durability: Durability?, checking check: TransactionCheck
+  ) throws(EngineError) -> CommitTicket {
+    while true {
+      checkOpen()
+      try check.look()
+      do throws(EngineError) {
+        return try submit(batch, durability: durability, condition: check)
+      } catch {
+        guard check.needsAnotherLook else { throw error }
+      }
+    }
   }
 }

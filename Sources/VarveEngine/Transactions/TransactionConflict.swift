@@ -21,10 +21,10 @@ public struct TransactionConflict: Error, Hashable, Sendable, CustomStringConver
 
 /// What a transaction must not have missed.
 public enum TransactionIsolation: Sendable, Hashable {
-  /// The transaction reads one instant, and no key that it writes was written by others since. Two
-  /// transactions that each read what the other writes may both commit (write skew).
+  /// The transaction reads from one snapshot, and no other commit wrote a key that it writes. Two transactions that each
+  /// read what the other writes can both commit (write skew).
   case snapshot
-  /// As if all transactions had run one after the other: nothing that the transaction read, keys and
-  /// stretches that its cursors walked alike, was changed since.
+  /// The result equals some serial order of the transactions: no key that the transaction read and no range that its
+  /// cursors iterated was changed after its snapshot.
   case serializable
 }

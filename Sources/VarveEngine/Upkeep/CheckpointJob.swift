@@ -37,11 +37,15 @@ struct CheckpointJob {
   /// Where tables can be linked.
   private let isSameFileSystem: Bool
 
-  init(engine: Engine, target: String, on fileSystem: (any FileSystem)?) {
+  /// The target is found by the descriptor of its parent.
+  init(engine: Engine, target: String, on fileSystem: (any FileSystem)?) throws(EngineError) {
     self.engine = engine
     isSameFileSystem = fileSystem == nil
-    directory = DirectoryUnderConstruction(
-      target, purpose: "a checkpoint", suffix: "checkpoint", fileSystem ?? engine.environment.fileSystem)
+    var found = fileSystem ?? engine.environment.fileSystem
+    if let parent = Opening.parent(of: target), try found.attributes(parent)?.isDirectory == true {
+      found = try found.anchored(at: parent)
+    }
+    directory = DirectoryUnderConstruction(target, purpose: "a checkpoint", suffix: "checkpoint", found)
   }
 
   /// One instant of the database.
@@ -55,7 +59,8 @@ struct CheckpointJob {
   }
 
   func run() throws(EngineError) -> CheckpointReport {
-    if pipeline.lead({ engine.registry.all.contains { $0.state.holdsUnlogged } }) { try engine.background.flushAll() }
+    let holdsUnlogged = pipeline.lead { lead in engine.registry.all.contains { $0.state.holdsUnlogged(lead) } }
+    if holdsUnlogged { try engine.background.flushAll() }
     try directory.prepare()
     do throws(EngineError) {
       let lock = try target.lock(workspace + "/" + FileName.lock.name)
@@ -73,14 +78,14 @@ struct CheckpointJob {
 
   /// Takes the state and the end of the log between two commits. The log is pinned.
   private func takeCut() throws(EngineError) -> Cut {
-    try pipeline.lead { () throws(EngineError) in
-      pipeline.restartIfBroken()
+    try pipeline.lead { (lead) throws(EngineError) in
+      pipeline.restartIfBroken(lead)
       if let cause = pipeline.poisonError {
         throw EngineError(.readOnly, "no checkpoint of an engine that takes no more writes", cause: cause)
       }
       let log = pipeline.log
       var state = engine.tree.state
-      let last = log.current
+      let last = log.current(lead)
       var edit = VersionEdit()
       // Also those that left no trace.
       edit.lastSequence = pipeline.visible
@@ -170,7 +175,7 @@ struct CheckpointJob {
   /// Links a file; false where this file system can't.
   private func link(_ name: String) throws(EngineError) -> Bool {
     do throws(EngineError) {
-      try source.link(engine.path + "/" + name, to: workspace + "/" + name)
+      try self.target.link(engine.path + "/" + name, to: workspace + "/" + name)
       return true
     } catch {
       switch error.code {

@@ -15,28 +15,26 @@ public struct CheckpointReport: Sendable, Hashable {
 }
 
 extension Engine {
-  /// Makes a database of its own at `target` that holds what this one does, while this one is in use.
+  /// Creates a second database at `target` with the content of this one, while this one is in use.
   ///
-  /// All families are there as of one commit, which the report names; reads and writes go on meanwhile.
-  /// Tables are linked, or copied where the file system can't link (to another device, say); the log is
-  /// copied up to that commit and replayed when the checkpoint is opened first. Nothing that happens to
-  /// this database later changes the checkpoint, and the other way round. All of it is durable when the
-  /// call returns.
+  /// The checkpoint holds all families as of one commit, which the report names. Reads and writes continue. Tables are
+  /// linked, or copied if the file system cannot link them (for example to another device); the log is copied up to that
+  /// commit and replayed when the checkpoint is first opened. Later changes to either database do not affect the other.
+  /// The checkpoint is durable when the call returns.
   ///
-  /// Commits of durability `.none` that were acknowledged before the call are in it, because it flushes
-  /// them first. Such commits during the call may be missing, each whole, as after a crash.
+  /// It contains commits of durability `.none` that were acknowledged before the call, because the call flushes them
+  /// first. Such commits during the call can be missing, each as a whole, as after a crash.
   ///
-  /// `target` must not exist, or be an empty directory. It appears at once and complete: until then the
-  /// files are in `TARGET.checkpoint` beside it, which is removed where the call throws. After a crash a
-  /// leftover of that name is harmless; the next checkpoint to the same target removes it. Where the very last
-  /// step fails, the sync of the directory above, and so does the removal, the target is there, and whole.
+  /// `target` must not exist, or must be an empty directory. It appears in one step, complete. Until then its files are
+  /// in `TARGET.checkpoint` beside it, which is removed if the call throws. A leftover of that name after a crash is
+  /// harmless; the next checkpoint to the same target removes it. If the last step, the sync of the parent directory,
+  /// fails and the removal fails too, the target exists and is complete.
   ///
-  /// With `fileSystem` it is made in that one instead of the environment's, and everything is copied: how a database
-  /// in memory gets to a disk.
+  /// With `fileSystem`, the checkpoint is created in that file system, and everything is copied. Use it to write a
+  /// database in memory to a disk.
   ///
-  /// Throws `.alreadyExists` where something is at the target, `.locked` where another checkpoint to it is
-  /// being made, `.notFound` where the directory above is missing, `.readOnly` for an engine that can't
-  /// write, and what the file system threw.
+  /// Throws `.alreadyExists` if the target is not empty, `.locked` while another checkpoint to it is running, `.notFound`
+  /// if the parent directory does not exist, `.readOnly` for a read-only engine, and errors of the file system.
   ///
   /// Complexity: O(tables + bytes of the log). Writers wait while the last commit is chosen, at most for one
   /// sync of the MANIFEST that is under way. While the call runs, the log may grow beyond its bound, and no
@@ -45,7 +43,7 @@ extension Engine {
   public func checkpoint(
     to target: String, on fileSystem: (any FileSystem)? = nil
   ) throws(EngineError) -> CheckpointReport {
-    checkOpen()
+    try requireOpen()
     try requireWritable()
     return try CheckpointJob(engine: self, target: target, on: fileSystem).run()
   }

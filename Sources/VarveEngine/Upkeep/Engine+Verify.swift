@@ -1,6 +1,6 @@
 /// What a verification found.
 public struct VerificationReport: Sendable {
-  /// A place that is damaged.
+  /// A damaged part of a file.
   public struct Fault: Sendable, CustomStringConvertible {
     /// The file.
     public let file: String?
@@ -34,15 +34,15 @@ public struct VerificationProgress: Sendable, Hashable {
 }
 
 extension Engine {
-  /// Reads every live file and checks every checksum, order and count in it; files in the directory that
-  /// nothing of the database names are faults, too.
+  /// Reads every live file and checks every checksum, order and count in it. A file in the directory that does not belong
+  /// to the database is also a fault.
   ///
-  /// Damage is reported, not thrown; thrown is what keeps files from being read. Reads and writes go on
-  /// meanwhile; of the log, what was written when the check came by is checked.
+  /// The report contains the damage; the call throws only errors that keep files from being read. Reads and writes
+  /// continue. Of the log, the call checks what was written when it reached it.
   public func verify(
     progress: ((VerificationProgress) -> Void)? = nil
   ) throws(EngineError) -> VerificationReport {
-    checkOpen()
+    try requireOpen()
     var report = VerificationReport()
     let versions = families.map { $0.state.retainView().version }
     let total = versions.reduce(0) { $0 + $1.totalSize }

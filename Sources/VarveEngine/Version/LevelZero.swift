@@ -1,7 +1,8 @@
+internal import Synchronization
+
 /// Level 0: flushed tables that may overlap, arranged in sublevels.
 ///
-/// The bounds of all tables cut the keys into *intervals*, and each table covers a run of them. A
-/// table's sublevel is one above the highest sublevel of the older tables in its intervals:
+/// A table's sublevel is one above the highest sublevel of the older tables that it overlaps:
 ///
 ///     sublevel 1        ──t5──────          ──t6──
 ///     sublevel 0   ──t1────  ──t2────  ──t3──  ──t4──
@@ -10,6 +11,9 @@
 /// So tables of one sublevel don't overlap, of two tables that overlap the newer has the higher
 /// sublevel, and a read looks into at most `depth` tables, however many there are. Depth, not the
 /// number of tables, is what reads pay and what compactions lower.
+///
+/// A flush adds tables that are newer than all others: each lies on top of the highest sublevel that it overlaps.
+/// Other changes arrange all tables again (`LevelZeroIntervals`).
 ///
 /// # Invariants
 /// 1. `tables` are newest first (`TableMetadata.isNewerFirst`).
@@ -23,71 +27,127 @@ struct LevelZero: Sendable {
   let tables: [TableMetadata]
   /// Oldest first.
   let sublevels: [SortedRun]
-  /// The intervals that each of `tables` covers.
-  let intervals: [Range<Int>]
-  let intervalCount: Int
   /// Bytes of all files.
   let totalSize: UInt64
+  private let lazyIntervals: LazyIntervals
 
   static let empty = LevelZero([])
 
   /// Arranges tables that come newest first.
-  init(_ tables: [TableMetadata]) {
+  ///
+  /// Complexity: O(n log n).
+  init(_ tables: [TableMetadata]) { self.init(tables, LevelZeroIntervals(tables)) }
+
+  private init(_ tables: [TableMetadata], _ intervals: LevelZeroIntervals) {
     self.tables = tables
     totalSize = tables.reduce(0) { $0 + $1.fileSize }
-    (intervals, intervalCount) = Self.cut(tables)
-    var top = [Int](repeating: 0, count: intervalCount)
     var members: [[TableMetadata]] = []
-    for index in tables.indices.reversed() {
-      let level = top[intervals[index]].max() ?? 0
-      for interval in intervals[index] { top[interval] = level + 1 }
+    for (index, level) in intervals.sublevels() {
       if level == members.count { members.append([]) }
       members[level].append(tables[index])
     }
     sublevels = members.map { SortedRun($0.sorted(by: TableMetadata.isSmallerFirst)) }
+    lazyIntervals = LazyIntervals(intervals)
+  }
+
+  private init(tables: [TableMetadata], sublevels: [SortedRun], totalSize: UInt64) {
+    self.tables = tables
+    self.sublevels = sublevels
+    self.totalSize = totalSize
+    lazyIntervals = LazyIntervals(nil)
   }
 
   /// How many tables lie above each other where most do.
   var depth: Int { sublevels.count }
   var isEmpty: Bool { tables.isEmpty }
 
-  /// A bound of a table: the interval that begins at a key, or right behind it.
-  private struct Boundary {
-    let table: Int
-    let isStart: Bool
-    let key: ByteView
-    /// An included upper bound ends right behind its key, so it sorts after everything at the key.
-    let isBehindKey: Bool
+  /// The intervals of keys that the tables cover; computed when they are asked for first.
+  ///
+  /// Complexity: O(n log n) once, then a lock.
+  var intervals: LevelZeroIntervals { lazyIntervals.get(tables) }
+
+  /// Level 0 without the tables `deleted` and with the tables `added`, each in any order.
+  ///
+  /// Throws `.corruption` where a deleted table is not there, or an added one overlaps another in keys and in
+  /// sequence.
+  ///
+  /// Complexity: where the added tables are newer than all others and none is deleted, a search in each sublevel above
+  /// the one that each table comes to, and copies of two arrays; otherwise O(n log n).
+  func applying(deleted: [TableMetadata], added: [TableMetadata]) throws(EngineError) -> LevelZero {
+    let added = added.sorted(by: TableMetadata.isNewerFirst)
+    if deleted.isEmpty, let last = added.last, tables.first.map({ TableMetadata.isNewerFirst(last, $0) }) ?? true {
+      return try adding(newest: added)
+    }
+    var gone = Set(deleted.map(\.number))
+    var kept: [TableMetadata] = []
+    kept.reserveCapacity(tables.count)
+    for table in tables where gone.isEmpty || gone.remove(table.number) == nil { kept.append(table) }
+    if let absent = gone.min() { throw .corruption("table \(absent) is deleted from level 0, where it is not") }
+    return try LevelZero(checking: Self.merged(kept, added))
   }
 
-  /// Gives each table the run of intervals it covers; two tables overlap just where their runs do.
-  private static func cut(_ tables: [TableMetadata]) -> ([Range<Int>], Int) {
-    var boundaries: [Boundary] = []
-    boundaries.reserveCapacity(tables.count * 2)
-    for (index, table) in tables.enumerated() {
-      boundaries.append(Boundary(table: index, isStart: true, key: table.smallest, isBehindKey: false))
-      boundaries.append(
-        Boundary(table: index, isStart: false, key: table.largest, isBehindKey: !table.largestIsExcluded))
+  /// Arranges tables that come newest first, and checks that those that overlap are apart in sequence.
+  private init(checking tables: [TableMetadata]) throws(EngineError) {
+    let intervals = LevelZeroIntervals(tables)
+    if let (newer, older) = intervals.conflict(in: tables) { throw Self.conflict(tables[newer], tables[older]) }
+    self.init(tables, intervals)
+  }
+
+  private static func conflict(_ newer: TableMetadata, _ older: TableMetadata) -> EngineError {
+    .corruption("tables \(newer.number) and \(older.number) of level 0 overlap in keys and in sequence")
+  }
+
+  private static func merged(_ left: [TableMetadata], _ right: [TableMetadata]) -> [TableMetadata] {
+    if right.isEmpty { return left }
+    var result: [TableMetadata] = []
+    result.reserveCapacity(left.count + right.count)
+    var next = 0
+    for table in right {
+      while next < left.count, TableMetadata.isNewerFirst(left[next], table) {
+        result.append(left[next])
+        next += 1
+      }
+      result.append(table)
     }
-    boundaries.sort { left, right in
-      let order = left.key.compare(right.key)
-      if order != 0 { return order < 0 }
-      return !left.isBehindKey && right.isBehindKey
-    }
-    var starts = [Int](repeating: 0, count: tables.count)
-    var result = [Range<Int>](repeating: 0..<0, count: tables.count)
-    var interval = 0
-    var previous: Boundary?
-    for boundary in boundaries {
-      if let previous, previous.key != boundary.key || previous.isBehindKey != boundary.isBehindKey { interval += 1 }
-      previous = boundary
-      if boundary.isStart {
-        starts[boundary.table] = interval
+    return result + left[next...]
+  }
+
+  private func adding(newest added: [TableMetadata]) throws(EngineError) -> LevelZero {
+    var sublevels = sublevels
+    var size = totalSize
+    let all = added + tables
+    for index in added.indices.reversed() {
+      let table = added[index]
+      // Only those that reach into the sequences of the table could be neither older nor newer.
+      for other in all[(index + 1)...] {
+        guard other.largestSequence >= table.smallestSequence else { break }
+        if other.overlaps(table) { throw Self.conflict(table, other) }
+      }
+      var level = sublevels.count
+      while level > 0, sublevels[level - 1].overlap(table).isEmpty { level -= 1 }
+      if level == sublevels.count {
+        sublevels.append(SortedRun([table]))
       } else {
-        // An empty run (a table with one excluded key) cannot be: bounds are at least one key apart.
-        result[boundary.table] = starts[boundary.table]..<max(interval, starts[boundary.table] + 1)
+        sublevels[level] = try sublevels[level].applying(deleted: [], added: [table], level: 0)
+      }
+      size += table.fileSize
+    }
+    return LevelZero(tables: all, sublevels: sublevels, totalSize: size)
+  }
+
+  /// The intervals, once they are needed: most versions are replaced before.
+  private final class LazyIntervals: Sendable {
+    private let intervals: Mutex<LevelZeroIntervals?>
+
+    init(_ intervals: LevelZeroIntervals?) { self.intervals = Mutex(intervals) }
+
+    func get(_ tables: [TableMetadata]) -> LevelZeroIntervals {
+      intervals.withLock { intervals in
+        if let intervals { return intervals }
+        let computed = LevelZeroIntervals(tables)
+        intervals = computed
+        return computed
       }
     }
-    return (result, boundaries.isEmpty ? 0 : interval + 1)
   }
 }

@@ -4,8 +4,8 @@ internal import Synchronization
 /// written to before it counts.
 ///
 /// `append` writes one record and syncs it. The file is *rolled*, written anew as one snapshot, when
-/// its edits outgrow its snapshot, after any failure, and after a recovery that found no mark at the
-/// end. The roll's steps, each durable before the next counts:
+/// its edits outgrow its snapshot, at a close after which the next open would have more than a few edits to add up,
+/// after any failure, and after a recovery that found no mark at the end. The roll's steps, each durable before the next counts:
 ///
 ///  1. `MANIFEST-n` with header, snapshot and mark; synced.
 ///  2. The directory is synced: the name `MANIFEST-n` survives.
@@ -247,6 +247,22 @@ final class Manifest: @unchecked Sendable {
   /// Writes the state to a new file and makes it the one in force.
   func roll() throws(EngineError) { try writeSnapshot(of: state) }
 
+  /// Edits of fewer bytes are not worth a roll at a close: a page is read as fast as a part of it.
+  private static let closingEditBytesMinimum: UInt64 = 4 << 10
+
+  /// Rolls where the edits are more than a tenth of the snapshot, so that the next open has little to add up. For a
+  /// close that has nothing more to append. A roll that fails does not fail the close: either file has the
+  /// same state then.
+  ///
+  /// Returns whether a new file is in force.
+  func rollForClose() -> Bool {
+    guard case .sound = health, file != nil, !isInDoubt else { return false }
+    let editBytes = tail - UInt64(ManifestFormat.headerSize) - snapshotSize
+    guard editBytes > max(Self.closingEditBytesMinimum, snapshotSize / 10) else { return false }
+    do throws(EngineError) { try roll() } catch { return false }
+    return true
+  }
+
   private func writeSnapshot(of state: ManifestState) throws(EngineError) {
     let newNumber = allocateFileNumber()
     var edit = state.snapshotEdit()
@@ -345,7 +361,7 @@ final class Manifest: @unchecked Sendable {
   }
 }
 
-/// Adds up the records of one MANIFEST.
+/// Adds up the records of one MANIFEST: all edits are folded, and each version is built once, at the end.
 struct ManifestReplay {
   private var state: ManifestState?
   private let databaseID: UInt64
@@ -361,11 +377,11 @@ struct ManifestReplay {
     do throws(EngineError) {
       switch record.kind {
       case .snapshot:
-        let loaded = try ManifestState(snapshot: record.edit)
+        let loaded = try ManifestState(folding: record.edit)
         guard loaded.databaseID == databaseID else { throw .corruption("header and snapshot are of two databases") }
         state = loaded
         snapshotSize = UInt64(record.size)
-      case .edit, .mark: try state?.apply(record.edit)
+      case .edit, .mark: try state?.fold(record.edit)
       }
     } catch {
       throw EngineError(error.code, error.message, cause: error.cause, file: file, offset: record.offset)
@@ -373,7 +389,10 @@ struct ManifestReplay {
   }
 
   func finish() throws(EngineError) -> ManifestState {
-    guard let state else { throw .corruption("the MANIFEST has no snapshot", file: file) }
+    guard var state else { throw .corruption("the MANIFEST has no snapshot", file: file) }
+    do throws(EngineError) { try state.buildVersions() } catch {
+      throw EngineError(error.code, error.message, cause: error.cause, file: file, offset: error.offset)
+    }
     return state
   }
 }

@@ -55,7 +55,7 @@ struct ManifestState: Sendable {
   /// By segment, ascending.
   private(set) var logCuts: [VersionEdit.LogCut] = []
   private var namesTaken: [String: FamilyID] = [:]
-  private var tableOwners: [FileNumber: FamilyID] = [:]
+  private var tables = TableIndex()
 
   /// A database without families.
   init(databaseID: UInt64) {
@@ -71,15 +71,46 @@ struct ManifestState: Sendable {
   func isDropped(_ family: FamilyID) -> Bool { family < nextFamilyID && families[family] == nil }
 
   /// The number of tables of all families.
-  var tableCount: Int { tableOwners.count }
+  var tableCount: Int { tables.count }
 
   /// Whether a table of any family has this number.
-  func isLiveTable(_ number: FileNumber) -> Bool { tableOwners[number] != nil }
+  func isLiveTable(_ number: FileNumber) -> Bool { tables[number] != nil }
+
+  /// The table with this number, of any family.
+  func table(_ number: FileNumber) -> TableMetadata? { tables[number]?.table }
 
   func logCut(of segment: FileNumber) -> VersionEdit.LogCut? { logCuts.first { $0.segment == segment } }
 
   /// Checks and applies an edit; after an error nothing changed.
   mutating func apply(_ edit: VersionEdit) throws(EngineError) { commit(try prepare(edit)) }
+
+  // MARK: - Many edits at once
+
+  /// Applies an edit but for the versions, which are out of date until `buildVersions`; after an error nothing changed.
+  ///
+  /// What an edit says of numbers is checked here: that a deleted table is there, and an added one is not. That the
+  /// tables of a level don't overlap is checked of the last edit's tables alone, by `buildVersions`.
+  ///
+  /// Complexity: in the edit. A dropped family's tables stay in the index until `buildVersions`.
+  mutating func fold(_ edit: VersionEdit) throws(EngineError) {
+    try check(edit)
+    commit(PreparedEdit(edit: edit, versions: []))
+  }
+
+  /// Builds the version of each family out of the tables that the folded edits left.
+  ///
+  /// Complexity: O(n log n) in the tables, however many edits there were.
+  mutating func buildVersions() throws(EngineError) {
+    for place in Array(tables.places) where families[place.family] == nil { tables[place.table.number] = nil }
+    let byFamily = tables.tablesByFamily { _ in true }
+    for id in byFamily.keys.sorted() {
+      var builder = VersionBuilder(.empty)
+      for (level, members) in (byFamily[id] ?? []).enumerated() {
+        for table in members { try builder.add(table, level: level) }
+      }
+      families[id]?.version = try builder.build()
+    }
+  }
 }
 
 // MARK: - Prepare and commit
@@ -93,12 +124,18 @@ extension ManifestState {
 
   /// Checks an edit: `.corruption` if it contradicts the state, `.unsupportedFormat` if it asks for
   /// what this version does not know.
+  ///
+  /// Complexity: in what the edit says, apart from `VersionBuilder.build`.
   func prepare(_ edit: VersionEdit) throws(EngineError) -> PreparedEdit {
+    try check(edit)
+    return PreparedEdit(edit: edit, versions: try buildVersions(edit))
+  }
+
+  private func check(_ edit: VersionEdit) throws(EngineError) {
     try checkIdentity(edit)
-    let created = try checkFamilies(edit)
+    try checkFamilies(edit)
     try checkLog(edit)
     try checkTableNumbers(edit)
-    return PreparedEdit(edit: edit, versions: try buildVersions(edit, created: created))
   }
 
   private func checkIdentity(_ edit: VersionEdit) throws(EngineError) {
@@ -115,8 +152,7 @@ extension ManifestState {
     }
   }
 
-  /// Returns the ids that the edit creates.
-  private func checkFamilies(_ edit: VersionEdit) throws(EngineError) -> Set<FamilyID> {
+  private func checkFamilies(_ edit: VersionEdit) throws(EngineError) {
     var created: Set<FamilyID> = []
     var names: Set<String> = []
     // The dropped ones leave their names to the created ones of a later edit only.
@@ -149,7 +185,6 @@ extension ManifestState {
       try check(family)
       guard dropped.insert(family).inserted else { throw .corruption("family \(family) is dropped twice") }
     }
-    return created
   }
 
   private func checkLog(_ edit: VersionEdit) throws(EngineError) {
@@ -171,31 +206,39 @@ extension ManifestState {
   private func checkTableNumbers(_ edit: VersionEdit) throws(EngineError) {
     var gone: Set<FileNumber> = []
     for deleted in edit.deletedTables {
-      guard tableOwners[deleted.number] == deleted.family else {
+      guard let place = tables[deleted.number], place.family == deleted.family else {
         throw .corruption("table \(deleted.number) is deleted from family \(deleted.family), which does not have it")
       }
-      gone.insert(deleted.number)
+      guard place.level == deleted.level else {
+        throw .corruption(
+          "table \(deleted.number) is deleted from level \(deleted.level), and it is on level \(place.level)")
+      }
+      guard gone.insert(deleted.number).inserted else {
+        throw .corruption("table \(deleted.number) is deleted from level \(deleted.level) twice")
+      }
     }
     var new: Set<FileNumber> = []
     for added in edit.addedTables {
+      guard added.level >= 0, added.level < Limits.levelCount else {
+        throw .corruption("table \(added.table.number) is added to level \(added.level), which does not exist")
+      }
       guard new.insert(added.table.number).inserted else {
         throw .corruption("table \(added.table.number) is added twice")
       }
-      guard let owner = tableOwners[added.table.number] else { continue }
-      guard owner == added.family, gone.contains(added.table.number) else {
-        throw .corruption("table \(added.table.number) is added, and family \(owner) has it")
+      // Tables of dropped families may be in the index while edits are folded.
+      guard let place = tables[added.table.number], families[place.family] != nil else { continue }
+      guard place.family == added.family, gone.contains(added.table.number) else {
+        throw .corruption("table \(added.table.number) is added, and family \(place.family) has it")
       }
     }
   }
 
-  private func buildVersions(
-    _ edit: VersionEdit, created: Set<FamilyID>
-  ) throws(EngineError) -> [(family: FamilyID, version: Version)] {
+  private func buildVersions(_ edit: VersionEdit) throws(EngineError) -> [(family: FamilyID, version: Version)] {
     guard !edit.addedTables.isEmpty || !edit.deletedTables.isEmpty else { return [] }
     var builders: [FamilyID: VersionBuilder] = [:]
     for id in edit.familiesWithTables { builders[id] = VersionBuilder(families[id]?.version ?? .empty) }
     for deleted in edit.deletedTables {
-      try builders[deleted.family]?.delete(deleted.number, level: deleted.level)
+      try builders[deleted.family]?.delete(deleted.number, level: deleted.level, known: tables[deleted.number]?.table)
     }
     for added in edit.addedTables { try builders[added.family]?.add(added.table, level: added.level) }
     var versions: [(family: FamilyID, version: Version)] = []
@@ -216,9 +259,9 @@ extension ManifestState {
       nextFamilyID = max(nextFamilyID, created.family.next)
     }
     for changed in edit.changedOptions { families[changed.family]?.options = changed.options }
-    for deleted in edit.deletedTables { tableOwners[deleted.number] = nil }
+    for deleted in edit.deletedTables { tables[deleted.number] = nil }
     for added in edit.addedTables {
-      tableOwners[added.table.number] = added.family
+      tables[added.table.number] = TableIndex.Place(family: added.family, level: added.level, table: added.table)
       raiseFileNumber(above: added.table.number)
     }
     for (family, version) in prepared.versions { families[family]?.version = version }
@@ -233,9 +276,7 @@ extension ManifestState {
   private mutating func drop(_ id: FamilyID) {
     guard let family = families.removeValue(forKey: id) else { return }
     namesTaken[family.name] = nil
-    for level in 0..<Limits.levelCount {
-      for table in family.version.tables(level: level) { tableOwners[table.number] = nil }
-    }
+    family.version.forEachTable { table, _ in tables[table.number] = nil }
   }
 
   private mutating func commitNumbers(_ edit: VersionEdit) {
@@ -271,12 +312,14 @@ extension ManifestState {
 
   /// The numbers of the tables that no MANIFEST names, ascending.
   var volatileTables: [FileNumber] {
-    tableOwners.filter { families[$0.value]?.isVolatile ?? false }.map(\.key).sorted()
+    families.values.filter(\.isVolatile).flatMap { family in
+      (0..<Limits.levelCount).flatMap { family.version.tables(level: $0).map(\.number) }
+    }.sorted()
   }
 
   /// Empties the volatile families: what a recovery of this state would find.
   mutating func dropVolatileTables() {
-    for number in volatileTables { tableOwners[number] = nil }
+    for number in volatileTables { tables[number] = nil }
     for id in families.keys where families[id]?.isVolatile ?? false { families[id]?.version = .empty }
   }
 
@@ -298,9 +341,7 @@ extension ManifestState {
       edit.createFamily(id, name: family.name, options: family.options)
       if family.flushedSequence > .zero { edit.setFlushed(family.flushedSequence, family: id) }
       guard !family.version.isEmpty, !family.isVolatile else { continue }
-      for level in 0..<Limits.levelCount {
-        for table in family.version.tables(level: level) { edit.addTable(table, family: id, level: level) }
-      }
+      family.version.forEachTable { table, level in edit.addTable(table, family: id, level: level) }
     }
     return edit
   }
@@ -312,5 +353,12 @@ extension ManifestState {
     }
     self.init(databaseID: databaseID)
     try apply(edit)
+  }
+
+  /// The same, but for the versions: see `fold`.
+  init(folding edit: VersionEdit) throws(EngineError) {
+    guard let databaseID = edit.databaseID else { throw .corruption("a snapshot without a database id") }
+    self.init(databaseID: databaseID)
+    try fold(edit)
   }
 }

@@ -105,10 +105,8 @@ struct ManifestTail {
     let bytes = try Manifest.readAll(file)
     var reader = try ManifestReader(bytes.view, number: number, file: path)
     var replay = ManifestReplay(databaseID: reader.header.databaseID, file: path)
-    var tables: [FileNumber: TableMetadata] = [:]
-    if let known { tables = known.tablesByNumber }
     while var record = try reader.next() {
-      record.edit.reuse(tables)
+      if let known { record.edit.reuse(known) }
       try replay.add(record)
     }
     let position: UInt64
@@ -215,23 +213,11 @@ struct ManifestTail {
 
 extension VersionEdit {
   /// Puts known metadata in the place of equal ones.
-  fileprivate mutating func reuse(_ tables: [FileNumber: TableMetadata]) {
+  fileprivate mutating func reuse(_ state: ManifestState) {
     for index in addedTables.indices {
-      if let known = tables[addedTables[index].table.number], known == addedTables[index].table {
+      if let known = state.table(addedTables[index].table.number), known == addedTables[index].table {
         addedTables[index].table = known
       }
     }
-  }
-}
-
-extension ManifestState {
-  fileprivate var tablesByNumber: [FileNumber: TableMetadata] {
-    var tables: [FileNumber: TableMetadata] = [:]
-    for family in families.values {
-      for level in 0..<Limits.levelCount {
-        for table in family.version.tables(level: level) { tables[table.number] = table }
-      }
-    }
-    return tables
   }
 }

@@ -1,122 +1,166 @@
 /// Tables in key order that do not overlap: one level below level 0, or one sublevel of level 0.
 ///
-/// A search compares 8-byte heads in one contiguous array and looks at whole keys only where heads
-/// tie. The heads are taken behind the prefix that all upper bounds share, because keys of one
-/// collection often share their first eight bytes.
+/// The tables stand in chunks (`TableChunk`) that versions share. A search looks for the chunk by the heads of the
+/// last bound of each, and for the table in that chunk.
 ///
 /// # Invariants
 /// 1. `tables` ascend, and each ends before the next one begins.
-/// 2. `heads[i]` is the head of `tables[i].largest` behind `prefixSize` bytes, which all `largest`
-///    of the run have in common. Heads never descend.
+/// 2. A chunk's `Place.head` is the head of its last `largest` after `prefixSize` bytes, which the last bounds of all
+///    chunks have in common.
 ///
 /// # Concurrency
 /// A value; safe from any thread.
 struct SortedRun: Sendable {
-  let tables: [TableMetadata]
+  let tables: TableList
   /// Bytes of all files.
   let totalSize: UInt64
+  /// The sum of `TableMetadata.compensatedSize`.
+  let compensatedSize: UInt64
   /// Whether any table has range tombstones.
   let hasRangeTombstones: Bool
-  private let heads: [UInt64]
+  /// Of the last bounds of the chunks.
   private let prefixSize: Int
 
-  static let empty = SortedRun(tables: [], totalSize: 0, heads: [], prefixSize: 0)
-
-  private init(tables: [TableMetadata], totalSize: UInt64, heads: [UInt64], prefixSize: Int) {
-    self.tables = tables
-    self.totalSize = totalSize
-    hasRangeTombstones = tables.contains { $0.rangeTombstoneCount > 0 }
-    self.heads = heads
-    self.prefixSize = prefixSize
-  }
+  static let empty = SortedRun(chunks: [])
 
   /// Takes tables that are in order and don't overlap.
-  init(_ tables: [TableMetadata]) {
-    guard let first = tables.first, let last = tables.last else {
-      self = .empty
-      return
+  init(_ tables: [TableMetadata]) { self.init(chunks: TableChunk.cut(tables)) }
+
+  /// Takes chunks that are in order and don't overlap.
+  init(chunks: [TableChunk]) {
+    var places: [TableList.Place] = []
+    places.reserveCapacity(chunks.count)
+    var prefixSize = 0
+    if chunks.count > 1, let first = chunks.first?.tables.last, let last = chunks.last?.tables.last {
+      prefixSize = first.largest.sharedPrefixCount(last.largest)
     }
-    let prefixSize = tables.count == 1 ? 0 : first.largest.sharedPrefixCount(last.largest)
-    var heads: [UInt64] = []
-    heads.reserveCapacity(tables.count)
+    var count = 0
     var totalSize: UInt64 = 0
-    for table in tables {
-      heads.append(table.largest.head(from: prefixSize))
-      totalSize += table.fileSize
+    var compensatedSize: UInt64 = 0
+    var hasRangeTombstones = false
+    for chunk in chunks {
+      let last = chunk.tables[chunk.tables.count - 1]
+      // A run of one chunk is searched without it.
+      places.append(
+        TableList.Place(start: count, head: chunks.count == 1 ? 0 : last.largest.head(from: prefixSize)))
+      count += chunk.tables.count
+      totalSize += chunk.totalSize
+      compensatedSize += chunk.compensatedSize
+      hasRangeTombstones = hasRangeTombstones || chunk.hasRangeTombstones
     }
-    self.init(tables: tables, totalSize: totalSize, heads: heads, prefixSize: prefixSize)
-    assert(isOrdered, "tables of a sorted run overlap or are out of order")
+    tables = TableList(chunks: chunks, places: places, count: count)
+    self.prefixSize = prefixSize
+    self.totalSize = totalSize
+    self.compensatedSize = compensatedSize
+    self.hasRangeTombstones = hasRangeTombstones
   }
 
-  var isEmpty: Bool { tables.isEmpty }
+  var isEmpty: Bool { tables.count == 0 }
   var count: Int { tables.count }
+  var chunks: [TableChunk] { tables.chunks }
 
-  private var isOrdered: Bool {
-    zip(tables, tables.dropFirst()).allSatisfy { $0.endsBefore($1) } && zip(heads, heads.dropFirst()).allSatisfy(<=)
+  /// The first chunk whose last table does not end before `userKey`; the count of chunks if there is none. A run of one
+  /// chunk is not searched: its result is 0 for every key.
+  @inline(__always)
+  func chunkIndex(notBefore userKey: ByteView) -> Int {
+    let count = tables.chunks.count
+    if count <= 1 { return 0 }
+    return HeadSearch.firstIndex(
+      notBefore: userKey, prefix: Self.last(tables.chunks[0]).largest, prefixSize, count: count,
+      head: { tables.places[$0].head }, endsBefore: { Self.last(tables.chunks[$0]).endsBefore(userKey) })
   }
+
+  @inline(__always)
+  private static func last(_ chunk: TableChunk) -> TableMetadata { chunk.tables[chunk.tables.count &- 1] }
 
   /// The first table that does not end before `userKey`; `count` if there is none. It is the only one
   /// that can hold the key, and where a seek to the key begins.
   func firstIndex(notBefore userKey: ByteView) -> Int {
-    guard let first = tables.first else { return 0 }
-    if prefixSize > 0 {
-      let shared = userKey.sharedPrefixCount(first.largest)
-      if shared < prefixSize {
-        // The key differs from every upper bound within the prefix, or ends inside it.
-        if shared == userKey.count { return 0 }
-        return userKey[shared] < first.largest[shared] ? 0 : tables.count
-      }
-    }
-    let head = userKey.head(from: prefixSize)
-    var low = 0
-    var high = heads.count
-    while low < high {
-      let middle = (low &+ high) >> 1
-      if heads[middle] < head { low = middle &+ 1 } else { high = middle }
-    }
-    // Heads that tie are decided by whole keys; where heads ascend strictly that is one comparison.
-    high = low
-    while high < heads.count, heads[high] == head { high = nextTie(after: high, head) }
-    while low < high {
-      let middle = (low &+ high) >> 1
-      if tables[middle].endsBefore(userKey) { low = middle &+ 1 } else { high = middle }
-    }
-    return low
-  }
-
-  /// Doubling steps over tables with the same head; the last step may be short.
-  private func nextTie(after index: Int, _ head: UInt64) -> Int {
-    var step = 1
-    var position = index &+ 1
-    while position &+ step < heads.count, heads[position &+ step] == head {
-      position &+= step
-      step &*= 2
-    }
-    return position
+    let index = chunkIndex(notBefore: userKey)
+    guard index < tables.chunks.count else { return tables.count }
+    return tables.places[index].start &+ tables.chunks[index].firstIndex(notBefore: userKey)
   }
 
   /// The one table that can hold `userKey`.
   @inline(__always)
   func table(covering userKey: ByteView) -> TableMetadata? {
-    let index = firstIndex(notBefore: userKey)
-    guard index < tables.count, tables[index].smallest.compare(userKey) <= 0 else { return nil }
-    return tables[index]
+    let index = chunkIndex(notBefore: userKey)
+    guard index < tables.chunks.count else { return nil }
+    // The version keeps its chunks: no reference is counted for the search.
+    return unsafe Unmanaged.passUnretained(tables.chunks[index]).withGuaranteed { chunk -> TableMetadata? in
+      let place = chunk.firstIndex(notBefore: userKey)
+      guard place < chunk.tables.count, chunk.tables[place].smallest.compare(userKey) <= 0 else { return nil }
+      return chunk.tables[place]
+    }
   }
 
   /// The indices of the tables that overlap `range`.
   func overlap(_ range: UserKeyRange) -> Range<Int> {
     let start = range.lower.withByteView { firstIndex(notBefore: $0) }
-    var low = start
-    var high = tables.count
-    while low < high {
-      let middle = (low &+ high) >> 1
-      if range.endsBefore(tables[middle]) { high = middle } else { low = middle &+ 1 }
+    guard let upper = range.upper else { return start..<tables.count }
+    return start..<upper.withByteView { end(from: start, beginningBefore: $0, includes: !range.upperIsExcluded) }
+  }
+
+  /// The indices of the tables that overlap the bounds of `table`.
+  ///
+  /// Complexity: two binary searches; allocates nothing.
+  func overlap(_ table: TableMetadata) -> Range<Int> {
+    let start = firstIndex(notBefore: table.smallest)
+    return start..<end(from: start, beginningBefore: table.largest, includes: !table.largestIsExcluded)
+  }
+
+  /// The first index from `start` on whose table begins after `upper`, or at it where that is not included.
+  private func end(from start: Int, beginningBefore upper: ByteView, includes isIncluded: Bool) -> Int {
+    // Tables before the one that does not end before the bound begin before it, too; that one may, and the one after
+    // it begins after the bound.
+    var index = max(firstIndex(notBefore: upper), start)
+    while index < tables.count {
+      let order = tables[index].smallest.compare(upper)
+      guard order < 0 || (order == 0 && isIncluded) else { break }
+      index += 1
     }
-    return start..<low
+    return index
   }
 
   /// Bytes of the files in `indices`.
   func size(of indices: Range<Int>) -> UInt64 {
-    tables[indices].reduce(0) { $0 + $1.fileSize }
+    guard !indices.isEmpty else { return 0 }
+    var size: UInt64 = 0
+    var chunk = tables.chunk(at: indices.lowerBound)
+    while chunk < tables.chunks.count, tables.places[chunk].start < indices.upperBound {
+      let members = tables.chunks[chunk]
+      let first = max(indices.lowerBound - tables.places[chunk].start, 0)
+      let end = min(indices.upperBound - tables.places[chunk].start, members.tables.count)
+      if first == 0, end == members.tables.count {
+        size += members.totalSize
+      } else {
+        for table in members.tables[first..<end] { size += table.fileSize }
+      }
+      chunk += 1
+    }
+    return size
+  }
+
+  /// What `body` says first of a table at `indices`, in order; chunks for which `mayHave` is false are passed.
+  func first<R>(
+    in indices: Range<Int>, ofChunks mayHave: (TableChunk) -> Bool, _ body: (_ index: Int, TableMetadata) -> R?
+  ) -> R? {
+    guard !indices.isEmpty else { return nil }
+    var chunk = tables.chunk(at: indices.lowerBound)
+    while chunk < tables.chunks.count, tables.places[chunk].start < indices.upperBound {
+      let members = tables.chunks[chunk]
+      let start = tables.places[chunk].start
+      chunk += 1
+      guard mayHave(members) else { continue }
+      for index in max(indices.lowerBound, start)..<min(indices.upperBound, start + members.tables.count) {
+        if let found = body(index, members.tables[index - start]) { return found }
+      }
+    }
+    return nil
+  }
+
+  /// Calls `body` with the tables of the chunks for which `mayHave` is true, in order.
+  func forEachTable(ofChunks mayHave: (TableChunk) -> Bool, _ body: (TableMetadata) -> Void) {
+    for chunk in tables.chunks where mayHave(chunk) { chunk.tables.forEach(body) }
   }
 }

@@ -112,6 +112,20 @@ final class TableMetadata: @unchecked Sendable {
   /// Whether no entry is newer than, or as new as, an entry of `other`.
   func isOlder(than other: TableMetadata) -> Bool { largestSequence < other.smallestSequence }
 
+  /// The file's size, raised by its tombstones: each frees about an entry of average size on deeper levels, so it
+  /// weighs as two entries more than it takes.
+  var compensatedSize: UInt64 {
+    guard tombstoneCount > 0, entryCount > 0 else { return fileSize }
+    let share = min(Double(tombstoneCount) / Double(entryCount), 1)
+    return fileSize + UInt64(Double(fileSize) * share * 2)
+  }
+
+  /// Whether half of the entries or more are tombstones: the other half may be what they hide.
+  var isMostlyTombstones: Bool {
+    let count = tombstoneCount + rangeTombstoneCount
+    return count > 0 && count * 2 >= entryCount
+  }
+
   /// The order of level 0: newest first. Deterministic also between tables of one flush.
   static func isNewerFirst(_ left: TableMetadata, _ right: TableMetadata) -> Bool {
     if left.largestSequence != right.largestSequence { return left.largestSequence > right.largestSequence }

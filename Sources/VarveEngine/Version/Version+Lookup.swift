@@ -32,7 +32,7 @@ extension Version {
   func overlap(level: Int, _ range: UserKeyRange) -> [TableMetadata] {
     if level == 0 { return levelZero.tables.filter { range.overlaps($0) } }
     let run = run(level)
-    return Array(run.tables[run.overlap(range)])
+    return run.tables.array(in: run.overlap(range))
   }
 
   /// Bytes of the tables that overlap `range`, a table that does so in part counted by half: an
@@ -44,8 +44,12 @@ extension Version {
     }
     for level in 1..<Limits.levelCount {
       let run = run(level)
-      for table in run.tables[run.overlap(range)] {
-        total += range.contains(table) ? table.fileSize : table.fileSize / 2
+      let overlap = run.overlap(range)
+      guard let first = overlap.first, let last = overlap.last else { continue }
+      total += run.size(of: overlap)
+      // All between the first and the last lie within the range.
+      for index in Set([first, last]) where !range.contains(run.tables[index]) {
+        total -= run.tables[index].fileSize - run.tables[index].fileSize / 2
       }
     }
     return total
@@ -58,12 +62,19 @@ extension Version {
   func flushSplitKeys(baseLevel: Int, targetSize: UInt64) -> [[UInt8]] {
     var keys: [[UInt8]] = []
     var size: UInt64 = 0
-    for table in run(baseLevel).tables {
-      if size >= targetSize {
-        keys.append(table.smallestKey)
-        size = 0
+    for chunk in run(baseLevel).chunks {
+      // Of a chunk that no cut falls into only the sum counts.
+      if size + chunk.totalSize < targetSize {
+        size += chunk.totalSize
+        continue
       }
-      size += table.fileSize
+      for table in chunk.tables {
+        if size >= targetSize {
+          keys.append(table.smallestKey)
+          size = 0
+        }
+        size += table.fileSize
+      }
     }
     return keys
   }

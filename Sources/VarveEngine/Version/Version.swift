@@ -1,7 +1,7 @@
 /// The tables of one column family at one moment: immutable, shared by whoever reads.
 ///
-/// The next Version is made by a `VersionBuilder` from this one and an edit; it shares the arrays of
-/// every level that the edit leaves alone. Families without tables share one empty Version.
+/// The next Version is made by a `VersionBuilder` from this one and an edit; it shares every level and every chunk of a
+/// level (`TableChunk`) that the edit leaves alone. Families without tables share one empty Version.
 ///
 /// # Invariants
 /// 1. Level 0: see `LevelZero`. Levels 1 to 6: sorted runs.
@@ -41,12 +41,53 @@ final class Version: Sendable {
     return level &- 1 < runs.count ? runs[level &- 1] : .empty
   }
 
-  /// The tables of any level: newest first on level 0, in key order below.
-  func tables(level: Int) -> [TableMetadata] { level == 0 ? levelZero.tables : run(level).tables }
+  /// A copy of the tables of any level: newest first on level 0, in key order on deeper levels.
+  ///
+  /// Complexity: in the tables of the level, from level 1 on.
+  func tables(level: Int) -> [TableMetadata] { level == 0 ? levelZero.tables : run(level).tables.array }
+
+  /// Calls `body` with each table and its level.
+  func forEachTable<E: Error>(_ body: (_ table: TableMetadata, _ level: Int) throws(E) -> Void) throws(E) {
+    for table in levelZero.tables { try body(table, 0) }
+    for level in 1..<Limits.levelCount { for table in run(level).tables { try body(table, level) } }
+  }
+
+  /// Calls `body` with each sorted run and its level: the sublevels of level 0 from the oldest on, then the levels.
+  func forEachRun<E: Error>(_ body: (_ run: SortedRun, _ level: Int) throws(E) -> Void) throws(E) {
+    for sublevel in levelZero.sublevels { try body(sublevel, 0) }
+    for (index, run) in runs.enumerated() where !run.isEmpty { try body(run, index + 1) }
+  }
+
+  /// The table with a number and its level, if it is there and can hold `userKey`.
+  ///
+  /// Complexity: a binary search in each run.
+  func find(_ number: FileNumber, at userKey: ByteView) -> (table: TableMetadata, level: Int)? {
+    for (index, run) in runs.enumerated() {
+      if let table = run.table(covering: userKey), table.number == number { return (table, index + 1) }
+    }
+    for sublevel in levelZero.sublevels {
+      if let table = sublevel.table(covering: userKey), table.number == number { return (table, 0) }
+    }
+    return nil
+  }
 
   func size(level: Int) -> UInt64 { level == 0 ? levelZero.totalSize : run(level).totalSize }
 
   var isEmpty: Bool { tableCount == 0 }
+
+  /// How many tables have range tombstones of their own, counted up to `maximum`. Complexity: in the tables of the
+  /// levels that have some.
+  func rangeTombstoneTableCount(upTo maximum: Int) -> Int {
+    guard hasRangeTombstones else { return 0 }
+    var count = 0
+    for level in 0..<Limits.levelCount where level == 0 || run(level).hasRangeTombstones {
+      for table in tables(level: level) where table.rangeTombstoneCount > 0 {
+        count += 1
+        if count == maximum { return count }
+      }
+    }
+    return count
+  }
 
   /// The deepest level that has tables, or nil.
   var deepestLevel: Int? {

@@ -33,7 +33,7 @@ final class LogSegment: @unchecked Sendable {
   private let recordTarget: UnsafeMutableRawPointer?
   private let charge: MemoryCharge?
 
-  /// Where the next record begins. The commit leader's.
+  /// Where the next record begins. Belongs to the commit leader.
   private(set) var tail: Int = LogFormat.headerBlockSize
   private var scratch: ByteWriter
   private let publishedTail: Atomic<Int>
@@ -108,6 +108,7 @@ final class LogSegment: @unchecked Sendable {
     seed: UInt32, payload: ByteView, size: Int
   ) throws(EngineError) {
     scratch.removeAll()
+    try scratch.reserveOrThrow(size)
     unsafe scratch.appendUninitialized(size) { target in
       guard let base = target.baseAddress else { return 0 }
       unsafe Self.encode(kind, sequence, promise, payloadChecksum, seed: seed, payload: payload, at: base, size: size)

@@ -26,12 +26,12 @@ extension LogWriter {
     fileprivate let dead: [LiveSegment]
   }
 
-  /// Steps 1 to 3. The commit leader's; `endRestart` must follow a success.
+  /// Steps 1 to 3. `endRestart` must follow a success.
   ///
   /// `last` is the last commit, `fill` adds the entries of the next record and says whether there were
   /// any, and `commitCut` makes the cut durable in the MANIFEST.
   func beginRestart(
-    last: SequenceNumber, fill: (inout LogEntriesBuilder) -> Bool,
+    _ lead: borrowing CommitLead, last: SequenceNumber, fill: (inout LogEntriesBuilder) -> Bool,
     commitCut: (LogSegmentHeader.Predecessor) throws(EngineError) -> Void
   ) throws(EngineError) -> Restart {
     precondition(isBroken, "a restart of a log whose syncs all succeeded")
@@ -40,7 +40,7 @@ extension LogWriter {
     let cut = state.withLock { $0.durableEnd }
     var written: [LogSegment] = []
     do throws(EngineError) {
-      try writeRestart(&written, behind: cut, fill)
+      try writeRestart(&written, behind: cut, lead, fill)
       for segment in written { try segment.file.sync() }
       try environment.fileSystem.syncDirectory(directory)
       try commitCut(cut)
@@ -53,15 +53,15 @@ extension LogWriter {
     let dead = state.withLock { $0.restart(written, behind: cut, now: now, syncs: syncs) }
     for segment in written {
       segment.raiseDurable(to: segment.tail)
-      current = segment
+      setCurrent(segment, lead)
     }
     return Restart(cut: cut.number, first: written[0].number, last: last, dead: dead)
   }
 
   /// Step 4, after whoever names segments was told which are dead.
-  func endRestart(_ restart: Restart) {
-    raiseDurable(to: current.publishedInLog, restart.last)
-    noteSwitch()
+  func endRestart(_ restart: Restart, _ lead: borrowing CommitLead) {
+    raiseDurable(to: current(lead).publishedInLog, restart.last)
+    noteSwitch(lead)
     state.withLock { $0.syncError = nil }
     broken.store(false, ordering: .releasing)  // partner: `isBroken`
     generationWord.add(1, ordering: .sequentiallyConsistent)
@@ -96,27 +96,29 @@ extension LogWriter {
 
   /// Writes the new segments. The last is not sealed.
   private func writeRestart(
-    _ written: inout [LogSegment], behind cut: LogSegmentHeader.Predecessor, _ fill: (inout LogEntriesBuilder) -> Bool
+    _ written: inout [LogSegment], behind cut: LogSegmentHeader.Predecessor, _ lead: borrowing CommitLead,
+    _ fill: (inout LogEntriesBuilder) -> Bool
   ) throws(EngineError) {
     var builder = LogEntriesBuilder(capacity: 64 << 10)
     // Positions only need to grow.
-    var base = current.publishedInLog
+    var base = current(lead).publishedInLog
     while fill(&builder), let first = builder.first {
       let payload = builder.payload.view
       if written.last.map({ !$0.hasRoom(payloadSize: payload.count) }) ?? true {
-        try addSegment(to: &written, behind: cut, base: &base, payloadSize: payload.count)
+        try addSegment(to: &written, behind: cut, base: &base, payloadSize: payload.count, lead)
       }
       try written[written.count - 1].append(.entries, sequence: first, payload: payload)
       builder.removeAll()
     }
-    if written.isEmpty { try addSegment(to: &written, behind: cut, base: &base, payloadSize: 0) }
+    if written.isEmpty { try addSegment(to: &written, behind: cut, base: &base, payloadSize: 0, lead) }
   }
 
   private func addSegment(
-    to written: inout [LogSegment], behind cut: LogSegmentHeader.Predecessor, base: inout LogPosition, payloadSize: Int
+    to written: inout [LogSegment], behind cut: LogSegmentHeader.Predecessor, base: inout LogPosition, payloadSize: Int,
+    _ lead: borrowing CommitLead
   ) throws(EngineError) {
     let capacity = Self.capacity(forPayload: payloadSize)
-    let prepared = try takeReady(capacity: capacity, above: written.last?.number ?? current.number)
+    let prepared = try takeReady(capacity: capacity, above: written.last?.number ?? current(lead).number)
     var predecessor = cut
     if let last = written.last {
       do throws(EngineError) { try last.append(.end, sequence: .zero, payload: ByteView()) } catch {

@@ -16,10 +16,10 @@ internal import Synchronization
 ///    sync is tried again. `restart` goes on in a new segment.
 ///
 /// # Concurrency
-/// `append`, `appendEnd`, `restart` and `current` belong to the commit leader. `sync` may be called by
+/// What takes a `CommitLead`, and what only that reads, belongs to the commit leader. `sync` may be called by
 /// any thread: one syncs for all that wait, and none while the log is broken. `state` guards the lists; no input or output happens under it.
 final class LogWriter: @unchecked Sendable {
-  // Sendable: `current` belongs to the commit leader, all else is immutable, atomic or in `state`.
+  // Sendable: `currentSegment` belongs to the commit leader, all else is immutable, atomic or in `state`.
   let environment: EngineEnvironment
   let executor: any BackgroundExecutor
   let directory: String
@@ -28,8 +28,8 @@ final class LogWriter: @unchecked Sendable {
   let allocateNumber: @Sendable () -> FileNumber
   let metrics: EngineMetrics
   let state: Mutex<State>
-  /// The commit leader's.
-  var current: LogSegment
+  /// What `current` returns. Belongs to the leader.
+  private var currentSegment: LogSegment
 
   let durable = Atomic<UInt64>(0)
   let durableSequenceWord: Atomic<UInt64>
@@ -113,7 +113,7 @@ final class LogWriter: @unchecked Sendable {
         databaseID: databaseID))
     try segment.file.sync()
     segment.raiseDurable(to: LogFormat.headerBlockSize)
-    current = segment
+    currentSegment = segment
     durable.store(UInt64(LogFormat.headerBlockSize), ordering: .relaxed)
     state = Mutex(
       State(
@@ -121,31 +121,41 @@ final class LogWriter: @unchecked Sendable {
         targetCapacity: options.initialSegmentSize, currentSince: environment.clock.now()))
   }
 
-  // MARK: - Appending (the commit leader)
+  // MARK: - Appending
+
+  /// The segment that is appended to.
+  @inline(__always)
+  func current(_ lead: borrowing CommitLead) -> LogSegment { currentSegment }
+
+  /// Continues in another segment, which `state` names.
+  func setCurrent(_ segment: LogSegment, _ lead: borrowing CommitLead) { currentSegment = segment }
 
   /// Makes sure that a record with this payload fits in the current segment, switching if it doesn't.
   /// Throws before anything was written. A background job that leads must not wait for another one (`waits`):
   /// it makes a segment itself.
   @inline(__always)
-  func makeRoom(payloadSize: Int, waits: Bool = true) throws(EngineError) {
-    if !current.hasRoom(payloadSize: payloadSize) { try switchSegment(payloadSize: payloadSize, waits: waits) }
+  func makeRoom(payloadSize: Int, waits: Bool = true, _ lead: borrowing CommitLead) throws(EngineError) {
+    if !currentSegment.hasRoom(payloadSize: payloadSize) {
+      try switchSegment(payloadSize: payloadSize, waits: waits, lead)
+    }
   }
 
   /// Appends a batch, or entries that are logged again, for which there is room, and returns the position
   /// after them.
   @inline(__always)
   func append(
-    _ kind: LogFormat.RecordKind = .batch, sequence: SequenceNumber, payload: ByteView
+    _ kind: LogFormat.RecordKind = .batch, sequence: SequenceNumber, payload: ByteView, _ lead: borrowing CommitLead
   ) throws(EngineError) -> LogPosition {
-    // Without counting a reference: nobody but the leader, who is here, replaces it.
-    try unsafe Unmanaged.passUnretained(current).withGuaranteed { (segment) throws(EngineError) in
+    // Without counting a reference: only the leader, who is here, replaces it.
+    try unsafe Unmanaged.passUnretained(currentSegment).withGuaranteed { (segment) throws(EngineError) in
       try segment.append(kind, sequence: sequence, payload: payload)
       return segment.logBase + segment.tail
     }
   }
 
   /// Appends an end record if the last sync covered everything and no end record says so yet.
-  func appendEnd(nextSequence: SequenceNumber) throws(EngineError) {
+  func appendEnd(nextSequence: SequenceNumber, _ lead: borrowing CommitLead) throws(EngineError) {
+    let current = currentSegment
     guard current.durable == current.tail, current.tail > LogFormat.headerBlockSize, !lastIsEnd else { return }
     guard current.capacity - current.tail >= 2 * LogFormat.recordHeaderSize else { return }
     try current.append(.end, sequence: nextSequence, payload: ByteView())
@@ -155,7 +165,7 @@ final class LogWriter: @unchecked Sendable {
 
   private var endTail = 0
   private var endSegment = FileNumber(0)
-  private var lastIsEnd: Bool { endSegment == current.number && endTail == current.tail }
+  private var lastIsEnd: Bool { endSegment == currentSegment.number && endTail == currentSegment.tail }
 
   /// The position after the last record.
   var appendedPosition: LogPosition { state.withLock { $0.current }.publishedInLog }
@@ -164,10 +174,10 @@ final class LogWriter: @unchecked Sendable {
 
   /// Seals the current segment and goes on in the next one.
   @inline(never)
-  private func switchSegment(payloadSize: Int, waits: Bool) throws(EngineError) {
+  private func switchSegment(payloadSize: Int, waits: Bool, _ lead: borrowing CommitLead) throws(EngineError) {
     try removeLeftover()
     let prepared = try takePrepared(capacity: Self.capacity(forPayload: payloadSize), waits: waits)
-    let old = current
+    let old = currentSegment
     let next = LogSegment(
       number: prepared.number, lifeID: environment.random(), logBase: old.logBase + old.tail,
       prepared: prepared)
@@ -190,15 +200,15 @@ final class LogWriter: @unchecked Sendable {
     // need to grow, and the end record needs no sync of its own.
     let now = environment.clock.now()
     state.withLock { $0.seal(old, next: next, now: now, syncs: syncCounter.load(ordering: .relaxed), options: options) }
-    current = next
-    noteSwitch()
+    currentSegment = next
+    noteSwitch(lead)
     prepareNext()
   }
 
-  /// A segment whose header may be written, and which could not be removed yet. The leader's.
+  /// A segment whose header may be written, and which could not be removed yet. Belongs to the leader.
   private var leftover: FileNumber?
 
-  /// Segments of restarts that failed. The leader's.
+  /// Segments of restarts that failed. Belongs to the leader.
   var abandoned: [FileNumber] = []
 
   private func removeLeftover() throws(EngineError) {
@@ -213,27 +223,27 @@ final class LogWriter: @unchecked Sendable {
     LogFormat.headerBlockSize + LogFormat.recordSize(payloadSize: size) + 2 * LogFormat.recordHeaderSize
   }
 
-  /// Whether a segment was begun since the last call. The leader's.
+  /// Whether a segment was begun since the last call.
   @inline(__always)
-  func takeHasSwitched() -> Bool {
+  func takeHasSwitched(_ lead: borrowing CommitLead) -> Bool {
     guard hasSwitched else { return false }
     hasSwitched = false
     return true
   }
 
   private var hasSwitched = false
-  /// Told of each segment that is begun, before the first record in it. The leader's.
+  /// Called with each segment that is begun, before the first record in it. Belongs to the leader.
   var onSwitch: (@Sendable (FileNumber) -> Void)?
 
   /// Notes that the log goes on in `current`.
-  func noteSwitch() {
+  func noteSwitch(_ lead: borrowing CommitLead) {
     hasSwitched = true
-    onSwitch?(current.number)
+    onSwitch?(currentSegment.number)
   }
 
   /// The prepared segment, after waiting for it where it is being prepared; or one made now.
   private func takePrepared(capacity: Int, waits: Bool) throws(EngineError) -> PreparedSegment {
-    let number = current.number
+    let number = currentSegment.number
     if state.withLock({ $0.prepared != nil }) { return try takeReady(capacity: capacity, above: number) }
     return try metrics.logSegment.measure { () throws(EngineError) in
       if waits, state.withLock({ $0.isPreparing }) {
@@ -334,7 +344,8 @@ final class LogWriter: @unchecked Sendable {
       var (pool, keep) = state.withLock { state in
         (
           state.pool,
-          state.pool.waitingBytes + segment.capacity <= options.poolBytes
+          // Only what this engine made: a segment that was replayed may have holes, as a copy leaves them.
+          segment.file != nil && state.pool.waitingBytes + segment.capacity <= options.poolBytes
             && segment.capacity >= state.targetCapacity && !state.isClosing
         )
       }
@@ -363,12 +374,12 @@ final class LogWriter: @unchecked Sendable {
   }
 
   /// Syncs, promises it in an end record, and syncs that. Later appends are a mistake.
-  func close(nextSequence: SequenceNumber) throws(EngineError) {
+  func close(nextSequence: SequenceNumber, _ lead: borrowing CommitLead) throws(EngineError) {
     state.withLock { $0.isClosing = true }
     executor.wait(until: { [self] in state.withLock { !$0.isPreparing } })
     let last = SequenceNumber(nextSequence.value - 1)
     try sync(through: appendedPosition, visible: { last })
-    try appendEnd(nextSequence: nextSequence)
+    try appendEnd(nextSequence: nextSequence, lead)
     try sync(through: appendedPosition, visible: { last })
     if let prepared = state.withLock({ $0.takePrepared() }) { discard(prepared) }
     var pool = state.withLock { state in
@@ -379,7 +390,7 @@ final class LogWriter: @unchecked Sendable {
     try pool.drain()
     for segment in state.withLock({ $0.live }) { segment.file?.close() }
     // What lies behind the records is of no use to anybody: a closed database is small.
-    try current.file.truncate(to: UInt64(current.tail))
-    current.file.close()
+    try currentSegment.file.truncate(to: UInt64(currentSegment.tail))
+    currentSegment.file.close()
   }
 }

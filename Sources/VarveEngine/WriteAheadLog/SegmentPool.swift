@@ -82,7 +82,8 @@ struct SegmentPool: Sendable {
       try makeZeroed(target, capacity: capacity)
     }
     do throws(EngineError) {
-      return try open(target, number, capacity: taken?.capacity ?? capacity, populate: populate)
+      return try open(
+        target, number, capacity: taken?.capacity ?? capacity, populate: populate, isReused: taken != nil)
     } catch {
       // Nobody would ever use it; if it can't be removed now, the next open does it.
       try? fileSystem.remove(target)
@@ -91,12 +92,14 @@ struct SegmentPool: Sendable {
   }
 
   private func open(
-    _ path: String, _ number: FileNumber, capacity: Int, populate: Bool
+    _ path: String, _ number: FileNumber, capacity: Int, populate: Bool, isReused: Bool
   ) throws(EngineError) -> PreparedSegment {
     let file = try fileSystem.openFile(path, writable: true)
     do throws(EngineError) {
       try fileSystem.syncDirectory(directory)
       let mapping = usesMapping ? try file.map(size: capacity) : nil
+      // The pages of a used file may be out of memory by now: here, and not in a commit, is where they are read.
+      if isReused { try mapping?.load(path: path) }
       if populate { mapping?.populate() }
       return PreparedSegment(
         number: number, capacity: capacity, file: file, mapping: mapping,

@@ -18,6 +18,8 @@ public struct WriteBatch: ~Copyable, Sendable {
   private(set) var stamps: [Int] = []
   /// How many entries the batch has.
   public private(set) var count: Int = 0
+  /// How many of them are range deletes.
+  private(set) var rangeDeleteCount = 0
 
   /// An empty batch, with room for so many bytes.
   public init(capacity: Int = 256) { payload = ByteWriter(capacity: capacity) }
@@ -25,7 +27,7 @@ public struct WriteBatch: ~Copyable, Sendable {
   /// The bytes that the batch takes in the log.
   public var byteCount: Int { payload.count }
 
-  /// Whether nothing was added.
+  /// Whether the batch is empty.
   public var isEmpty: Bool { count == 0 }
 
   /// Forgets all entries and keeps the memory.
@@ -33,6 +35,7 @@ public struct WriteBatch: ~Copyable, Sendable {
     payload.removeAll()
     stamps.removeAll(keepingCapacity: true)
     count = 0
+    rangeDeleteCount = 0
   }
 
   /// How much the batch holds: where it can be cut off again.
@@ -40,15 +43,19 @@ public struct WriteBatch: ~Copyable, Sendable {
     fileprivate let byteCount: Int
     fileprivate let stampCount: Int
     let count: Int
+    fileprivate let rangeDeleteCount: Int
   }
 
-  var mark: Mark { Mark(byteCount: payload.count, stampCount: stamps.count, count: count) }
+  var mark: Mark {
+    Mark(byteCount: payload.count, stampCount: stamps.count, count: count, rangeDeleteCount: rangeDeleteCount)
+  }
 
   /// Forgets what was added since a mark.
   mutating func truncate(to mark: Mark) {
     payload.truncate(to: mark.byteCount)
     stamps.removeLast(stamps.count - mark.stampCount)
     count = mark.count
+    rangeDeleteCount = mark.rangeDeleteCount
   }
 
   /// Adds an entry. The public forms, which take a family, are in `WriteBatch+Families`.
@@ -56,6 +63,7 @@ public struct WriteBatch: ~Copyable, Sendable {
     _ kind: EntryKind, _ family: FamilyID, _ key: ByteView, _ value: ByteView
   ) throws(EngineError) {
     try BatchFormat.checkLimits(key: key, value: value, batchSize: payload.count)
+    try payload.reserveOrThrow(BatchFormat.entrySize(kind, family, keySize: key.count, valueSize: value.count))
     BatchFormat.append(kind, family, key, value, to: &payload)
     count += 1
   }
@@ -73,14 +81,16 @@ public struct WriteBatch: ~Copyable, Sendable {
     }
     if order == 0 { return }
     try append(.rangeDelete, family, lower, upper)
+    rangeDeleteCount += 1
   }
 
   /// Notes that the commit's sequence goes into the payload at `offset`.
   mutating func noteStamp(_ offset: Int) { stamps.append(offset) }
 
   /// A copy of the payload, for a commit that writes its sequence into it.
-  func payloadCopy() -> ByteWriter {
-    var copy = ByteWriter(capacity: payload.count)
+  func payloadCopy() throws(EngineError) -> ByteWriter {
+    var copy = ByteWriter(capacity: 0)
+    try copy.reserveOrThrow(payload.count)
     copy.append(payload.view)
     return copy
   }

@@ -23,7 +23,7 @@ struct VersionDamageTests {
         try $0.delete(FileNumber(2), level: 5)
         try $0.delete(FileNumber(2), level: 5)
       } == .corruption)
-    #expect(code { try $0.add(Make.table(2, "x", "y"), level: 5) } == .corruption)
+    #expect(code { try $0.add(Make.table(2, "c", "f"), level: 5) } == .corruption)
     #expect(code { try $0.add(Make.table(4, "f", "f"), level: 5) } == .corruption)
     #expect(code { try $0.add(Make.table(4, "a", "z"), level: 5) } == .corruption)
     #expect(code { try $0.add(Make.table(4, "a", "c"), level: 5) } == .corruption)

@@ -67,7 +67,7 @@ struct LogTests {
     var ends: [Int] = []
     for index in 0..<20 {
       try log.append(valueSize: 8 + index * 3)
-      ends.append(log.writer.current.tail)
+      ends.append(log.writer.current(.beforeOpen).tail)
     }
     let whole = try content(fileSystem, first)
     for length in LogFormat.headerBlockSize...(ends.last ?? 0) {
@@ -83,11 +83,11 @@ struct LogTests {
     var ends: [Int] = []
     func append() throws {
       try log.append()
-      ends.append(log.writer.current.tail)
+      ends.append(log.writer.current(.beforeOpen).tail)
     }
     for _ in 0..<5 { try append() }
     try log.sync()
-    let promised = log.writer.current.tail
+    let promised = log.writer.current(.beforeOpen).tail
     for _ in 0..<5 { try append() }
     let whole = try content(fileSystem, first)
     // The sixth record is the one that carries the promise: without it, nobody knows.
@@ -150,7 +150,7 @@ struct LogTests {
     let fileSystem = MemoryFileSystem()
     let log = try LogHarness(on: fileSystem)
     for _ in 0..<10 { try log.append() }
-    let cut = log.writer.current.tail
+    let cut = log.writer.current(.beforeOpen).tail
     // Torn: the eleventh record is damaged, the twelfth would be readable.
     try log.append()
     let whole = try content(fileSystem, first)
@@ -234,7 +234,7 @@ struct LogTests {
     let log = try LogHarness(on: fileSystem)
     for _ in 0..<3 { try log.append(valueSize: 8) }
     try log.sync()
-    try log.writer.appendEnd(nextSequence: SequenceNumber(4))
+    try log.writer.appendEnd(nextSequence: SequenceNumber(4), .beforeOpen)
     let file = try fileSystem.openFile(path(first), writable: false)
     var lines: [String] = []
     try LogDump.render(file, number: first, name: "log", verify: true) { lines.append($0) }

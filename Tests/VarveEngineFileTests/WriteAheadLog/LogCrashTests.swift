@@ -52,7 +52,8 @@ struct LogCrashTests {
         try log.sync()
         shared.withLock { $0.progress.synced = $0.progress.appended }
       case 80..<85:
-        try log.writer.appendEnd(nextSequence: SequenceNumber(shared.withLock { $0.progress.appended } + 1))
+        try log.writer.appendEnd(
+          nextSequence: SequenceNumber(shared.withLock { $0.progress.appended } + 1), .beforeOpen)
       case 85..<95: log.executor.step()
       default:
         // As a flush does it: the log is durable before an edit names its oldest segment, or where tables have all

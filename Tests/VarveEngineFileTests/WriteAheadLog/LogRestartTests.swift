@@ -35,6 +35,7 @@ struct LogRestartTests {
     var next = plan.synced + 1
     let last = plan.synced + plan.lost
     let restart = try log.writer.beginRestart(
+      .beforeOpen,
       last: SequenceNumber(UInt64(last)),
       fill: { builder in
         while next <= last, builder.payload.count < plan.entriesSizeMaximum {
@@ -49,7 +50,7 @@ struct LogRestartTests {
       commitCut: { (cut) throws(EngineError) in
         cuts[cut.number] = LogRecovery.Cut(lifeID: cut.lifeID, end: cut.end)
       })
-    log.writer.endRestart(restart)
+    log.writer.endRestart(restart, .beforeOpen)
   }
 
   private func recover(

@@ -214,7 +214,7 @@ struct LeveledCompactionPickerTests {
       4: [Make.table(3, "a", "z")], 6: [Make.table(1, "c", "e"), Make.table(2, "p", "q")],
     ])
     let compaction = Compaction(
-      family: 1, reason: .manual, inputs: [.init(level: 4, tables: version.run(4).tables)], outputLevel: 5,
+      family: 1, reason: .manual, inputs: [.init(level: 4, tables: version.tables(level: 4))], outputLevel: 5,
       range: .all, version: version, targetFileSize: 100)
     #expect(!compaction.isBottommost)
     var older = DeeperKeys(compaction.older)

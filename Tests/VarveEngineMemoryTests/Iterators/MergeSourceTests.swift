@@ -21,7 +21,7 @@ struct MergeSourceTests {
         try runs.add(Array(entries[250..<420]), tableSize: 30), .empty,
         try runs.add(Array(entries[..<250]), tableSize: 50),
       ]
-      version = Version(levelZero: LevelZero(newer.tables + older.tables), runs: levels)
+      version = Version(levelZero: LevelZero(newer.tables.array + older.tables.array), runs: levels)
     }
 
     func merge(_ opener: TableOpener) -> MergingIterator<MergeSource> { MergingIterator(memtables, version, opener) }

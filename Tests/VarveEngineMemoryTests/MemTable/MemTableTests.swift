@@ -225,8 +225,8 @@ struct MemTableTests {
     #expect(memTable.usedBytes >= 200_000 && memTable.usedBytes < 250_000)
     // Whole batches of a quarter are promised room as well.
     let second = MemTable(capacity: 200_000)
-    #expect(second.hasRoom(entryCount: 1_000, byteCount: 2_000))
-    #expect(!second.hasRoom(entryCount: 4_000, byteCount: 8_000))
+    #expect(second.hasRoom(for: MemTableNeed(entryCount: 1_000, byteCount: 2_000)))
+    #expect(!second.hasRoom(for: MemTableNeed(entryCount: 4_000, byteCount: 8_000)))
   }
 
   /// Runs that start at any place of a full leaf must not leave nearly empty leaves behind.

@@ -333,7 +333,7 @@ struct FollowTests {
     try Self.onEach { fixture in
       let follower = try fixture.follow()
       let isTold = fixture.path != "/db"
-      #expect(fixture.writer.explain().contains(isTold ? "told of commits by SHARED" : "poll the log"))
+      #expect(fixture.writer.explain().contains(isTold ? "notified of commits by SHARED" : "poll the log"))
       #expect(follower.engine.explain().contains(isTold ? "sleeps on SHARED" : "polls the log"))
       try follower.close()
       try fixture.writer.close()

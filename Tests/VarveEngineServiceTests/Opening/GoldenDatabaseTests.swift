@@ -66,7 +66,7 @@ struct GoldenDatabaseTests {
     let engine = try Self.open(image, readOnly: true)
     #expect(engine.statistics.levels.filter { $0.fileCount > 0 }.count >= 2, "tables on several levels")
     #expect(engine.families.map(\.name) == ["default", "plain", "packed"] + (format >= .second ? ["words"] : []))
-    let logged = engine.families.map { $0.state.active.entryCount }
+    let logged = engine.families.map { $0.state.active(.beforeOpen).entryCount }
     #expect(logged.allSatisfy { $0 >= 10 }, "records that are in the log alone: \(logged)")
     let state = engine.tree.state
     #expect(state.isDropped(3))

@@ -142,6 +142,78 @@ struct IndexedWriteBatchTests {
     #expect(try batch.get([0xff])?.count == 300_000)
   }
 
+  @Test func `undoing makes no tree again, until more is undone than not`() throws {
+    let engine = try Self.makeEngine()
+    let family = engine.defaultFamily.state
+    var batch = IndexedWriteBatch(engine)
+    for index in 0..<1_000 { try batch.put([UInt8(index >> 8), UInt8(index & 0xff)], [1]) }
+    let own = batch.own(family)
+    let table = try #require(own).table
+    for round in 0..<400 {
+      batch.setSavepoint()
+      try batch.put([3, UInt8(round & 0xff)], [2])
+      try batch.put([3, 232], [3])
+      #expect(try batch.get([3, UInt8(round & 0xff)]) == (round & 0xff == 232 ? [3] : [2]))
+      try batch.rollbackToSavepoint()
+      #expect(try batch.get([3, 232]) == nil)
+      #expect(try batch.get([3, 1]) == [1])
+    }
+    #expect(batch.own(family)?.table === table && batch.own(family)?.undone.count == 1)
+    #expect(batch.count == 1_000)
+    for _ in 0..<250 {
+      batch.setSavepoint()
+      try batch.put([0, 1], [2])
+      try batch.rollbackToSavepoint()
+    }
+    #expect(batch.own(family)?.table !== table)
+    #expect(try batch.get([0, 1]) == [1])
+    batch.setSavepoint()
+    try batch.deleteRange(from: [0], to: [9])
+    #expect(try batch.get([0, 1]) == nil)
+    try batch.rollbackToSavepoint()
+    #expect(try batch.get([0, 1]) == [1])
+    #expect(batch.own(family)?.table.hasTombstones == false)
+  }
+
+  @Test func `a number is undone just where an interval has it`() {
+    for seed in UInt64(1)...50 {
+      var random = SeededRandom(seed: seed)
+      var undone = UndoneNumbers()
+      var model: Set<UInt64> = []
+      var marks: [UInt64] = []
+      var next: UInt64 = 0
+      for _ in 0..<100 {
+        switch random.below(3) {
+        case 0: marks.append(next)
+        case 1 where !marks.isEmpty:
+          let mark = marks.removeLast()
+          undone.append(mark..<next)
+          model.formUnion(mark..<next)
+        default: next += UInt64(random.below(4))
+        }
+        for number in 0..<(next + 2) {
+          let sequence = SequenceNumber(SequenceNumber.uncommitted.value + number)
+          #expect(undone.contains(sequence) == model.contains(number), "seed \(seed), number \(number)")
+        }
+        #expect(!undone.contains(SequenceNumber(5)))
+      }
+    }
+  }
+
+  @Test func `the trees of small batches come from kept arenas`() throws {
+    let engine = try Self.makeEngine()
+    for round in 0..<20 {
+      var batch = IndexedWriteBatch(engine)
+      try batch.put([1], [UInt8(round)])
+      #expect(try batch.get([1]) == [UInt8(round)])
+      #expect(engine.batchArenas.retainedBytes == 0 || round == 0)
+      try engine.write(batch)
+    }
+    #expect(engine.batchArenas.retainedBytes > 0 && engine.batchArenas.retainedBytes <= 64 << 10)
+    try engine.close()
+    #expect(engine.batchArenas.retainedBytes == 0)
+  }
+
   @Test func `a savepoint that is not there is an error`() throws {
     let engine = try Self.makeEngine()
     var batch = IndexedWriteBatch(engine)

@@ -146,7 +146,7 @@ struct CoveredTableTests {
   // MARK: - The rule
 
   private static func table(
-    _ number: UInt64, _ smallest: String, _ largest: String, sequences: ClosedRange<UInt64>
+    _ number: UInt64, _ smallest: String, _ largest: String, sequences: ClosedRange<UInt64>, rangeTombstones: UInt64 = 0
   ) -> TableMetadata {
     Array(smallest.utf8).withByteView { low in
       Array(largest.utf8).withByteView { high in
@@ -155,7 +155,7 @@ struct CoveredTableTests {
           smallestTrailer: Trailer(SequenceNumber(sequences.upperBound), .put), largestKey: high,
           largestTrailer: Trailer(SequenceNumber(sequences.lowerBound), .put),
           smallestSequence: SequenceNumber(sequences.lowerBound), largestSequence: SequenceNumber(sequences.upperBound),
-          entryCount: 10, rawSize: 1_000)
+          entryCount: 10, rangeTombstoneCount: rangeTombstones, rawSize: 1_000)
       }
     }
   }
@@ -173,12 +173,13 @@ struct CoveredTableTests {
   /// Whether a table from c to k, of the sequences 5 to 9, is covered by fragments, where `oldest` is seen.
   private static func isCovered(_ fragments: [(String, String, [UInt64])], oldest: UInt64 = 100) -> Bool {
     let table = table(1, "c", "k", sequences: 5...9)
-    let cover = self.table(2, "a", "z", sequences: 10...50)
-    var covered = CoveredTables(oldestSnapshot: SequenceNumber(oldest))
-    covered.add(list(fragments), of: cover)
+    let cover = self.table(2, "a", "z", sequences: 10...50, rangeTombstones: UInt64(fragments.count))
+    let list = list(fragments)
     let version = Version(
       levelZero: LevelZero([cover]), runs: [SortedRun([table])] + (2..<Limits.levelCount).map { _ in SortedRun([]) })
-    return !covered.find(in: version, CompactionsInProgress()).isEmpty
+    var covered = CoveredTables()
+    covered.update(to: version, oldestSnapshot: SequenceNumber(oldest)) { $0 === cover ? list : nil }
+    return !covered.idle(in: version, CompactionsInProgress()).isEmpty
   }
 
   @Test func `the whole table, by tombstones that are newer and that everybody sees`() {
@@ -192,5 +193,67 @@ struct CoveredTableTests {
     #expect(!Self.isCovered([("c", "l", [10])], oldest: 9), "somebody sees less")
     #expect(Self.isCovered([("c", "l", [20, 10])], oldest: 15), "the older one is seen by all")
     #expect(!Self.isCovered([("c", "l", [20])], oldest: 15))
+  }
+
+  // MARK: - The look at the oldest sequence
+
+  /// What a pick takes for the oldest sequence is one look. Of two, a snapshot and a newer commit can come between.
+  @Test func `a snapshot that comes during a pick keeps what it sees`() throws {
+    let executor = SteppedExecutor(seed: 8)
+    let engine = try Self.engine(seed: 8, executor)
+    try Self.fill(engine, 0..<3_000)
+    executor.runAll()
+    let snapshots = engine.background.snapshots
+    let between = Between(engine)
+    // The next look of a pick, once.
+    snapshots.whenLooked.set { between.run() }
+    try engine.put(ObservedEngine.key(9_999), [1])
+    try engine.flush()
+    executor.runAll()
+    #expect(between.failure == nil)
+    let snapshot = try #require(between.snapshot)
+    var cursor = try engine.cursor(snapshot: snapshot)
+    try cursor.seekToFirst()
+    var count = 0
+    while cursor.isValid {
+      count += 1
+      try cursor.next()
+    }
+    #expect(count >= 3_000, "the snapshot is older than the range delete")
+    #expect(engine.statistics.work.droppedUnreadCount == 0)
+    Self.end(cursor)
+    try engine.close()
+  }
+
+  /// What happens between two looks: a snapshot is taken, all is deleted after it, and that is in tables.
+  private final class Between: Sendable {
+    private struct State {
+      var hasRun = false
+      var snapshot: EngineSnapshot?
+      var failure: EngineError?
+    }
+
+    private let engine: Engine
+    private let state = Mutex(State())
+
+    init(_ engine: Engine) { self.engine = engine }
+
+    var snapshot: EngineSnapshot? { state.withLock { $0.snapshot } }
+    var failure: EngineError? { state.withLock { $0.failure } }
+
+    func run() {
+      let isFirst = state.withLock { state in
+        defer { state.hasRun = true }
+        return !state.hasRun
+      }
+      guard isFirst else { return }
+      state.withLock { $0.snapshot = engine.snapshot() }
+      do throws(EngineError) {
+        try engine.deleteRange(from: ObservedEngine.key(0), to: ObservedEngine.key(3_000))
+        try engine.flush()
+      } catch {
+        state.withLock { $0.failure = error }
+      }
+    }
   }
 }

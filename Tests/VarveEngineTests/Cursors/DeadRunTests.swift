@@ -57,6 +57,47 @@ struct DeadRunTests {
     _ = try observed.close()
   }
 
+  @Test func `runs are counted by family, and left alone where many tables have range tombstones`() throws {
+    var options = Self.options()
+    options.compactsInBackground = false
+    let observed = try ObservedEngine(options)
+    let engine = observed.engine
+    let other = try engine.createFamily("other")
+    func figures(_ name: String) throws -> EngineStatistics.Family {
+      try #require(engine.statistics.families.first { $0.name == name })
+    }
+    // Tables that keep a range tombstone of their own, in one family.
+    for index in 0..<DeadRuns.tombstoneTablesMaximum {
+      try observed.put(index * 10..<index * 10 + 10)
+      try engine.deleteRange(from: Self.key(index * 10 + 3), to: Self.key(index * 10 + 5))
+      try engine.flush()
+    }
+    try observed.put(0..<1_000, in: other)
+    try observed.put(2_000..<3_000)
+    for index in 0..<900 { try engine.delete(Self.key(index), in: other) }
+    try Self.delete(2_000..<2_900, in: engine)
+    func first(from lower: Int, in family: ColumnFamily?) throws -> [UInt8]? {
+      var cursor = try engine.cursor(in: family, bounds: CursorBounds(lower: Self.key(lower)))
+      try cursor.seekToFirst()
+      return cursor.isValid ? cursor.keyBytes : nil
+    }
+    #expect(try first(from: 0, in: other) == Self.key(900))
+    #expect(try first(from: 2_000, in: nil) == Self.key(2_900))
+    #expect(try figures("other").coveredRunCount == 1)
+    #expect(try figures("other").rangeTombstoneTableCount == 0)
+    #expect(try figures("default").coveredRunCount == 0, "off")
+    #expect(try figures("default").rangeTombstoneTableCount == DeadRuns.tombstoneTablesMaximum)
+    // Without those tables it is on again.
+    try engine.compact()
+    try observed.put(2_000..<3_000)
+    try Self.delete(2_000..<2_900, in: engine)
+    #expect(try figures("default").rangeTombstoneTableCount == 0)
+    #expect(try first(from: 2_000, in: nil) == Self.key(2_900))
+    #expect(try figures("default").coveredRunCount == 1)
+    #expect(engine.statistics.json.contains("\"coveredRuns\":1"))
+    _ = try observed.close()
+  }
+
   @Test func `runs that grow become one, not a chain`() throws {
     let observed = try ObservedEngine(Self.options(memtableSize: 1 << 20))
     let engine = observed.engine
@@ -297,7 +338,7 @@ struct DeadRunTests {
     let engine = observed.engine
     try observed.put(0..<500)
     try Self.delete(0..<400, in: engine)
-    #expect(try engine.pipeline.lead { try Self.first(engine) } == Self.key(400))
+    #expect(try engine.pipeline.lead { _ in try Self.first(engine) } == Self.key(400))
     #expect(Self.coveredRuns(engine) == 0)
     try engine.put(Self.key(700), [1])
     #expect(Self.coveredRuns(engine) == 1)

@@ -103,7 +103,7 @@ struct ApproximateSizeTests {
       try engine.put(ObservedEngine.key(index * 7_919 % 10_000), [UInt8](repeating: 1, count: 50))
     }
     let all = try engine.approximateSize()
-    let used = UInt64(engine.defaultFamily.state.active.usedBytes)
+    let used = UInt64(engine.defaultFamily.state.active(.beforeOpen).usedBytes)
     #expect(all.memTableBytes == used && all.tableBytes == 0)
     for (from, to) in [(0, 1), (0, 10_000), (100, 164), (2_500, 7_500), (9_990, 20_000)] {
       let range = CursorBounds(lower: ObservedEngine.key(from), upper: ObservedEngine.key(to))

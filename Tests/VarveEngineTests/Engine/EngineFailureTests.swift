@@ -258,7 +258,7 @@ struct EngineFailureTests {
     for index in 0..<1_900 { try engine.put(key(index * 7_919 % count), [UInt8](repeating: 2, count: 400)) }
     let before = engine.statistics.levels[0].fileCount
     let state = engine.defaultFamily.state
-    engine.pipeline.lead { engine.pipeline.memory.freeze(state) }
+    engine.pipeline.lead { engine.pipeline.memory.freeze(state, $0) }
     while !state.frozen.isEmpty, executor.step(named: "flush") {}
     #expect(before == 0 && engine.statistics.levels[0].fileCount > 1)
     executor.runAll()

@@ -74,7 +74,7 @@ struct MemoryUseTests {
     }
     try engine.waitForCompaction()
     #expect(engine.statistics.families.filter { $0.levels.contains { $0.fileCount > 0 } }.count == 1)
-    #expect(cold.state.active.entryCount == 1)
+    #expect(cold.state.active(.beforeOpen).entryCount == 1)
     let plan = engine.background.plan
     #expect(engine.tree.budget.used(.memTables) <= plan.activeBytesMaximum + plan.idlePoolBytes)
     try engine.close()
@@ -112,7 +112,7 @@ struct MemoryUseTests {
     #expect(engine.tree.budget.used(.memTables) == 1_001 * 4_096)
     for family in engine.families { #expect(try engine.get([1], in: family) == [2]) }
     try engine.flush()
-    #expect(engine.families.allSatisfy { $0.state.active === engine.pipeline.memory.empty })
+    #expect(engine.families.allSatisfy { $0.state.active(.beforeOpen) === engine.pipeline.memory.empty })
     for family in engine.families { #expect(try engine.get([1], in: family) == [2]) }
     let budget = engine.tree.budget
     try engine.close()

@@ -141,7 +141,7 @@ struct ManyFamiliesTests {
     let one = try engine.createFamily("one")
     let two = try engine.createFamily("two")
     func freeze(_ family: ColumnFamily) {
-      engine.pipeline.lead { engine.pipeline.memory.freeze(family.state) }
+      engine.pipeline.lead { engine.pipeline.memory.freeze(family.state, $0) }
     }
     try engine.put(Self.key(0), [1], in: two, durability: .power)
     freeze(two)

@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 
 @testable import VarveEngine
@@ -18,6 +19,52 @@ struct MemoryPlanTests {
     #expect(plan.memtableSize == 64 * Self.mebibyte)
     #expect(plan.logSegmentSize == 32 * Self.mebibyte)
     #expect(plan.tableSize == UInt64(32 * Self.mebibyte))
+  }
+
+  @Test func `tables grow with their level, from the base level on`() throws {
+    let mebibyte = UInt64(Self.mebibyte)
+    let picker = try plan { _ in }.pickerOptions
+    #expect((1..<7).map { picker.targetFileSize(level: $0, baseLevel: 6) / mebibyte } == [32, 32, 32, 32, 32, 32])
+    #expect((1..<7).map { picker.targetFileSize(level: $0, baseLevel: 2) / mebibyte } == [32, 32, 64, 128, 256, 256])
+    let small = try plan { $0.memoryBudget = 16 * Self.mebibyte }
+    #expect(small.tableSize == 4 * mebibyte && small.tableSizeMaximum == 32 * mebibyte)
+    #expect(small.pickerOptions.targetFileSize(level: 6, baseLevel: 1) == 32 * mebibyte)
+    #expect(small.builderBytesMaximum(threadCount: 4) == 4 * Self.mebibyte)
+  }
+
+  @Test func `open tables are bounded by the budget and by descriptors alone`() throws {
+    let plan = try plan { $0.memoryBudget = 512 * Self.mebibyte }
+    #expect(plan.openTableBytes == 64 * Self.mebibyte)
+    #expect(plan.openTableCount == max(DescriptorLimit.forTables, OpenTables.countMinimum))
+  }
+
+  @Test func `the limit of descriptors is raised where the options say so, and not otherwise`() async {
+    await #expect(processExitsWith: .success) {
+      func limit() -> rlimit {
+        var limit = rlimit()
+        #if canImport(Glibc)
+          unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        #else
+          unsafe getrlimit(RLIMIT_NOFILE, &limit)
+        #endif
+        return limit
+      }
+      var low = limit()
+      try #require(low.rlim_max > 300)
+      low.rlim_cur = 300
+      #if canImport(Glibc)
+        unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &low)
+      #else
+        unsafe setrlimit(RLIMIT_NOFILE, &low)
+      #endif
+      var options = EngineOptions()
+      try Engine.open(at: "/db", options: options, environment: .inMemory()).close()
+      #expect(limit().rlim_cur == 300)
+      options.raisesDescriptorLimit = true
+      try Engine.open(at: "/db", options: options, environment: .inMemory()).close()
+      #expect(limit().rlim_cur > 300)
+      #expect(try options.memoryPlan().openTableCount == DescriptorLimit.forTables)
+    }
   }
 
   @Test func `the parts of every budget fit into it`() throws {

@@ -208,7 +208,7 @@ struct VolatileFamilyTests {
     #expect(engine.tree.state.oldestLog > first)
     #expect(engine.pipeline.bytesLoggedAgain == 0)
     // Nor for one that waits to be flushed.
-    engine.pipeline.lead { engine.pipeline.memory.freeze(family.state) }
+    engine.pipeline.lead { engine.pipeline.memory.freeze(family.state, $0) }
     #expect(family.state.frozen.count == 1 && family.state.oldestSegment == nil)
     #expect(family.state.version.tableCount == 0)
     #expect(try engine.get([1], in: family) == [1])

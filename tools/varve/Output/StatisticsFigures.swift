@@ -16,6 +16,10 @@ struct StatisticsFigures: Codable {
     /// 1 where the family is emptied at each open; else left out.
     let volatile: Int?
     let memTableEntries: Int
+    /// Range tombstones that cursors put over runs of dead keys; nil in the figures of an older engine.
+    let coveredRuns: UInt64?
+    /// Tables with range tombstones of their own; nil in the figures of an older engine.
+    let rangeTombstoneTables: Int?
     let levels: [Level]
   }
 
@@ -52,6 +56,15 @@ struct StatisticsFigures: Codable {
     let write: Double
     let read: Int
     let space: Double
+  }
+
+  struct DamagedBlock: Codable {
+    let family: String
+    let table: UInt64
+    let level: Int
+    let file: String
+    let offset: UInt64?
+    let message: String
   }
 
   struct Stall: Codable {
@@ -113,6 +126,8 @@ struct StatisticsFigures: Codable {
   let log: Log
   let work: Work
   let amplification: Amplification
+  /// Nil in the figures of an engine that does not know of them.
+  let damagedBlocks: [DamagedBlock]?
   let stalls: [Stall]
   let cache: Cache
   let memory: Memory

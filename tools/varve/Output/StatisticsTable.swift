@@ -5,7 +5,8 @@ struct StatisticsTable {
   var before: (figures: StatisticsFigures, seconds: Double)?
 
   var lines: [String] {
-    [flow, log, tables] + levels + [work, amplification, cache, memory, readers] + stalls + latencies
+    let totals = [work, amplification, cache, memory, readers]
+    return [flow, log, tables] + levels + totals + deadRuns + stalls + damage + latencies
   }
 
   private var flow: String {
@@ -88,6 +89,21 @@ struct StatisticsTable {
   private var stalls: [String] {
     figures.stalls.filter { $0.count > 0 }.map {
       "stall     \($0.cause): \($0.count) waits, \(Self.time($0.nanoseconds)) together"
+    }
+  }
+
+  private var deadRuns: [String] {
+    figures.families.filter { ($0.coveredRuns ?? 0) > 0 }.map { family in
+      "dead runs \(family.coveredRuns ?? 0) covered by cursors in family \"\(family.name)\"; "
+        + "\(family.rangeTombstoneTables ?? 0) tables with range tombstones"
+    }
+  }
+
+  private var damage: [String] {
+    (figures.damagedBlocks ?? []).map { block in
+      let place = block.offset.map { " at byte \($0)" } ?? ""
+      return "damaged   \(block.file)\(place): \(block.message); family \"\(block.family)\", level \(block.level), "
+        + "not compacted"
     }
   }
 

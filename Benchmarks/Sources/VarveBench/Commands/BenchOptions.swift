@@ -93,6 +93,10 @@ struct BenchOptions: ParsableArguments {
     settings.databasePath = db
     settings.num = num ?? 1_000_000
     settings.aloneNum = num ?? 600_000
+    settings.tableCount = num
+    settings.underReadersNum = num
+    settings.tombstoneCount = num
+    settings.entryCount = num
     settings.reads = reads
     settings.keySize = keySize
     settings.valueSize = valueSize

@@ -12,7 +12,7 @@ struct VarveBench: ParsableCommand {
       """,
     subcommands: [
       RunCommand.self, CompareCommand.self, CodersCommand.self, FollowCommand.self, FollowWriterCommand.self,
-      ChildCommand.self,
+      DamagedCommand.self, ChildCommand.self,
     ],
     defaultSubcommand: RunCommand.self
   )

@@ -31,6 +31,7 @@ final class VarveAdapter: KeyValueEngine {
 
   static func openEngine(path: String, settings: EngineSettings) throws -> Engine {
     var options = EngineOptions()
+    options.raisesDescriptorLimit = true
     options.createIfMissing = settings.createIfMissing
     options.memtableSize = settings.memtableBytes
     options.cacheSize = settings.cacheBytes

@@ -39,14 +39,19 @@ struct ProcessUsage {
 
 /// The largest resident set since the last reset (`VmHWM`), in bytes.
 enum PeakMemory {
+  /// The resident set now.
+  static func current() -> Int { Int(field("VmRSS:")) }
+
   static func reset() {
     guard let file = fopen("/proc/self/clear_refs", "w") else { return }
     fputs("5", file)
     fclose(file)
   }
 
-  static func read() -> UInt64 {
-    guard let status = readProcFile("/proc/self/status"), let mark = status.range(of: "VmHWM:") else { return 0 }
+  static func read() -> UInt64 { field("VmHWM:") }
+
+  private static func field(_ name: String) -> UInt64 {
+    guard let status = readProcFile("/proc/self/status"), let mark = status.range(of: name) else { return 0 }
     let digits = status[mark.upperBound...].drop { !$0.isNumber }.prefix { $0.isNumber }
     return (UInt64(digits) ?? 0) * 1024
   }

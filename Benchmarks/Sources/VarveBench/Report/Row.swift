@@ -45,6 +45,11 @@ struct Row: Codable {
   var ioCalls: UInt64 = 0
   /// Operations of the writer beside `readwhilewriting`.
   var writerOps: Int?
+  /// What kind of the workload it is, where there are several.
+  var variant: String?
+  /// Of `memoryunderreaders`: what the engine accounted for at most, and its budget.
+  var peakAccountedBytes: UInt64?
+  var budgetBytes: UInt64?
   var perSecond: [UInt64] = []
   var levels: [LevelUsage] = []
   /// (percentile, microseconds) pairs for the plot.
@@ -72,6 +77,9 @@ struct Row: Codable {
     case bytesDirtied = "bytes_dirtied"
     case ioCalls = "io_calls"
     case writerOps = "writer_ops"
+    case variant
+    case peakAccountedBytes = "peak_accounted_bytes"
+    case budgetBytes = "budget_bytes"
     case perSecond = "ops_by_second"
     case levels
     case percentiles
@@ -138,6 +146,9 @@ struct Row: Codable {
     add(.bytesDirtied, "\(bytesDirtied)")
     add(.ioCalls, "\(ioCalls)")
     add(.writerOps, writerOps.map { "\($0)" } ?? "null")
+    if let variant { add(.variant, Self.quoted(variant)) }
+    if let peakAccountedBytes { add(.peakAccountedBytes, "\(peakAccountedBytes)") }
+    if let budgetBytes { add(.budgetBytes, "\(budgetBytes)") }
     add(.perSecond, "[" + perSecond.map { "\($0)" }.joined(separator: ",") + "]")
     add(
       .levels,

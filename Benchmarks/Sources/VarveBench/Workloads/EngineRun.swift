@@ -27,6 +27,14 @@ final class EngineRun {
       let settings = settings.applying(step)
       if step.workload == .syncloop {
         try report(rawSyncLoop(settings))
+      } else if step.workload.isOfTables {
+        try report(runTables(step.workload))
+      } else if step.workload == .memoryunderreaders {
+        for row in try runReaders() { try report(row) }
+      } else if step.workload == .rangebatch {
+        try report(runRanges(step.workload))
+      } else if step.workload.isOfBatches {
+        try report(runBatches(step.workload))
       } else if step.workload.isAlone {
         try report(runAlone(type, step.workload))
       } else {

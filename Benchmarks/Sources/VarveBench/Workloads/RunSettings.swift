@@ -22,6 +22,14 @@ struct RunSettings: Codable {
   var num = 1_000_000
   /// The number of puts of `putalone`, where it is not `num`.
   var aloneNum: Int?
+  /// The number of tables of rows of many tables, where it is named.
+  var tableCount: Int?
+  /// The number of puts beside the readers of `memoryunderreaders`, where it is named.
+  var underReadersNum: Int?
+  /// The number of range deletes of `rangebatch`, where it is named.
+  var tombstoneCount: Int?
+  /// The number of operations of the rows of indexed batches and of `ingest`, where it is named.
+  var entryCount: Int?
   var reads: Int?
   var keySize = 16
   var valueSize = 100

@@ -37,6 +37,19 @@ enum Workload: String, CaseIterable, Codable {
   case putalone, putaloneseq
   /// A raw append and `fdatasync` of one record at a time on a preallocated file: the floor of `fillsync`.
   case syncloop
+  /// Opening a database of many tables, of a deep level 0; and tables with range tombstones of their own. `num` tables
+  /// (20,000, 3,000 and 30,000).
+  case opentables, levelzero, coveredtables
+  /// 1, 16, 64 and 128 threads that get, get 100 keys at once, use a value for a millisecond, or move a cursor over 50 keys, without a
+  /// pause, each beside a writer of `num` values of 1,000 bytes (4,200,000): what memory that takes.
+  case memoryunderreaders
+  /// One batch of `num` range deletes (400,000) beside a writer of single puts, whose latencies are the row's.
+  case rangebatch
+  /// Puts into indexed batches before their commits; batches of one put in four families, beyond what a plain one costs; and
+  /// the undoing of one put among many.
+  case indexedput, indexedput1x4, indexedrollback
+  /// Sorted entries of 60 bytes that are put whole into an empty family.
+  case ingest
   case ycsba, ycsbb, ycsbc, ycsbd, ycsbe, ycsbf
   /// Inserts of books by random keys: many a transaction, one a transaction, and one through the asynchronous door.
   case objectinsert, objectinsertone, objectinsertasync
@@ -58,8 +71,19 @@ enum Workload: String, CaseIterable, Codable {
   /// Whether object rows can be beside it in a list.
   var goesWithObjects: Bool { isObject || self == .waitforcompaction || self == .compact }
 
+  /// Rows of Varve alone whose operations are tables (`EngineRun+Tables`).
+  var isOfTables: Bool { self == .opentables || self == .levelzero || self == .coveredtables }
+
   /// These run in a directory of their own, which is gone afterwards.
-  var isAlone: Bool { holdsAllInMemory || self == .queue }
+  var isAlone: Bool {
+    holdsAllInMemory || self == .queue || self == .memoryunderreaders || isOfTables || self == .rangebatch
+      || isOfBatches
+  }
+
+  /// Rows of Varve alone (`EngineRun+Batches`).
+  var isOfBatches: Bool {
+    self == .indexedput || self == .indexedput1x4 || self == .indexedrollback || self == .ingest
+  }
 
   /// With a memtable that holds all they put.
   var holdsAllInMemory: Bool { self == .putalone || self == .putaloneseq }

@@ -31,7 +31,7 @@ public protocol FileSystem: Sendable {
   func rename(_ path: String, to newPath: String) throws(EngineError)
   /// Gives a file a second name. Throws `.alreadyExists`.
   func link(_ path: String, to newPath: String) throws(EngineError)
-  /// Removes a name. Whoever has the file open goes on.
+  /// Removes a name. An open file stays readable and writable.
   func remove(_ path: String) throws(EngineError)
   /// Makes a directory, mode 0700. Throws `.alreadyExists`.
   func createDirectory(_ path: String) throws(EngineError)
@@ -39,7 +39,7 @@ public protocol FileSystem: Sendable {
   func removeDirectory(_ path: String) throws(EngineError)
   /// The names in a directory, in no order, without `.` and `..`.
   func list(_ directory: String) throws(EngineError) -> [String]
-  /// What is at a path; nil if nothing is there.
+  /// Returns the attributes of the file or directory at a path; nil if none exists.
   func attributes(_ path: String) throws(EngineError) -> FileAttributes?
   /// Makes the entries of a directory survive a loss of power.
   func syncDirectory(_ path: String) throws(EngineError)
@@ -52,6 +52,10 @@ public protocol FileSystem: Sendable {
   /// allocated and written can neither fail for lack of space nor move. Where false the log is written
   /// by `write`.
   func supportsMapping(_ path: String) -> Bool
+  /// This file system, in which paths that begin with `path`, a directory, lead to the directory that is there now: also
+  /// after it was renamed, and after the working directory of the process changed. Errors name the paths that were
+  /// given. An engine does everything through such a file system.
+  func anchored(at path: String) throws(EngineError) -> any FileSystem
   /// Names the machine, and the time since it started: processes with the same answer see at once what the
   /// others store to a mapped file, and nothing that they stored is lost as long as the answer is the same. Nil
   /// where files are not shared with other processes, or not by mapping them.
@@ -66,6 +70,8 @@ extension FileSystem {
   public func sync(_ files: [any File]) throws(EngineError) {
     for file in files { try file.sync() }
   }
+  /// The file system itself: for those that have no working directory, and whose directories keep their paths.
+  public func anchored(at path: String) throws(EngineError) -> any FileSystem { self }
   /// Nil: followers read the log alone.
   public func machineSession() -> MachineSession? { nil }
   /// What a file system says that doesn't say anything: its files are the process's own.

@@ -71,4 +71,14 @@ extension MappedFile {
     guard !isObserved else { return }
     _ = unsafe cvarve_populate_for_writing(base, size)
   }
+
+  /// Has all pages read into memory, so that a store does not wait for the device. Throws where the device can't
+  /// read them: a store would end the process. Does nothing on systems that have no call for it.
+  func load(path: String) throws(EngineError) {
+    guard !isObserved else { return }
+    let result = unsafe cvarve_populate_for_reading(base, size)
+    // An old kernel does not know the call.
+    guard result != 0, !SystemError.isUnknownCall(-result) else { return }
+    throw SystemError.error(-result, call: "madvise", path: path)
+  }
 }

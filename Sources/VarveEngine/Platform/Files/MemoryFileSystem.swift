@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// Files in memory: for tests, and, because the engine needs nothing else, a database in memory.
+/// Files in memory, for tests and for databases in memory.
 ///
 /// Paths begin at one root, with or without a leading slash. Everything survives as long as the
 /// object, so `sync` does nothing. A mapping and the file are the same bytes.
@@ -72,7 +72,7 @@ public final class MemoryFileSystem: FileSystem {
     try update { (names) throws(EngineError) in try names.add(.file(try names.file(path)), at: newPath) }
   }
 
-  /// Removes a name. Whoever has the file open goes on.
+  /// Removes a name. An open file stays readable and writable.
   public func remove(_ path: String) throws(EngineError) {
     try update { (names) throws(EngineError) in
       _ = try names.file(path)
@@ -105,7 +105,7 @@ public final class MemoryFileSystem: FileSystem {
     try update { (names) throws(EngineError) in try names.entries(of: directory).keys.sorted() }
   }
 
-  /// What is at a path; nil if nothing is there.
+  /// Returns the attributes of the file or directory at a path; nil if none exists.
   public func attributes(_ path: String) throws(EngineError) -> FileAttributes? {
     names.withLock { names in
       if MemoryPath(path).isRoot { return FileAttributes(isDirectory: true, size: 0) }
@@ -117,7 +117,7 @@ public final class MemoryFileSystem: FileSystem {
     }
   }
 
-  /// Checks that the directory exists; there is nothing to sync.
+  /// Checks that the directory exists. A file system in memory needs no sync.
   public func syncDirectory(_ path: String) throws(EngineError) {
     try update { (names) throws(EngineError) in _ = try names.entries(of: path) }
   }

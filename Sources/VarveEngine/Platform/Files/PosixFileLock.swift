@@ -1,3 +1,4 @@
+internal import CVarve
 internal import Synchronization
 
 #if canImport(Darwin)
@@ -27,14 +28,43 @@ final class PosixFileLock: FileLock {
     let inode: UInt64
   }
 
-  private static let registry = Mutex<Set<Identity>>([])
+  /// The locks of this process: what a forked child inherits is its parent's.
+  private struct Registry {
+    private var held: Set<Identity> = []
+    private var forkCount: UInt32 = 0
+
+    mutating func contains(_ identity: Identity) -> Bool {
+      forget()
+      return held.contains(identity)
+    }
+
+    mutating func insert(_ identity: Identity) -> Bool {
+      forget()
+      return held.insert(identity).inserted
+    }
+
+    mutating func remove(_ identity: Identity) {
+      forget()
+      held.remove(identity)
+    }
+
+    private mutating func forget() {
+      guard forkCount != cvarve_fork_count() else { return }
+      held = []
+      forkCount = cvarve_fork_count()
+    }
+  }
+
+  private static let registry = Mutex(Registry())
   /// How often the file may vanish between open and lock before something else is wrong.
   private static let attemptMaximum = 100
 
   private let identity: Identity
   private let descriptor: Mutex<Int32?>
+  private let forkCount = cvarve_fork_count()
 
   private init(identity: Identity, descriptor: Int32) {
+    cvarve_close_in_children(descriptor)
     self.identity = identity
     self.descriptor = Mutex(descriptor)
   }
@@ -42,13 +72,13 @@ final class PosixFileLock: FileLock {
   deinit { release() }
 
   /// Takes the lock of the file at `path`, which is made if it is missing.
-  static func take(_ path: String) throws(EngineError) -> PosixFileLock {
+  static func take(_ path: String, _ fileSystem: PosixFileSystem) throws(EngineError) -> PosixFileLock {
     for _ in 0..<attemptMaximum {
       // Before the open: where locks are emulated, its close would end the lock that is held.
-      try checkNotHeld(path)
-      let descriptor = try PosixFileSystem.open(path, O_RDWR | O_CREAT)
+      try checkNotHeld(path, fileSystem)
+      let descriptor = try fileSystem.open(path, O_RDWR | O_CREAT)
       do throws(EngineError) {
-        if let lock = try take(path, descriptor) { return lock }
+        if let lock = try take(path, descriptor, fileSystem) { return lock }
       } catch {
         _ = close(descriptor)
         throw error
@@ -58,9 +88,8 @@ final class PosixFileLock: FileLock {
     throw EngineError(.locked, "the lock file was removed repeatedly while it was being locked", file: path)
   }
 
-  private static func checkNotHeld(_ path: String) throws(EngineError) {
-    var information = stat()
-    guard unsafe stat(path, &information) == 0 else { return }
+  private static func checkNotHeld(_ path: String, _ fileSystem: PosixFileSystem) throws(EngineError) {
+    guard case .success(let information) = try fileSystem.information(path) else { return }
     let identity = identity(of: information)
     guard !registry.withLock({ $0.contains(identity) }) else { throw heldHere(path) }
   }
@@ -70,23 +99,26 @@ final class PosixFileLock: FileLock {
   }
 
   /// Nil if the path names another file by now.
-  private static func take(_ path: String, _ descriptor: Int32) throws(EngineError) -> PosixFileLock? {
+  private static func take(
+    _ path: String, _ descriptor: Int32, _ fileSystem: PosixFileSystem
+  ) throws(EngineError) -> PosixFileLock? {
     var information = stat()
     guard unsafe fstat(descriptor, &information) == 0 else {
       throw SystemError.error(errno, call: "fstat", path: path)
     }
     let identity = identity(of: information)
-    guard registry.withLock({ $0.insert(identity).inserted }) else { throw heldHere(path) }
+    guard registry.withLock({ $0.insert(identity) }) else { throw heldHere(path) }
     var kept = false
-    defer { if !kept { _ = registry.withLock { $0.remove(identity) } } }
+    defer { if !kept { registry.withLock { $0.remove(identity) } } }
     while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
       let number = errno
       if number == EINTR { continue }
       if number == EWOULDBLOCK { throw EngineError(.locked, "another process holds the lock", file: path) }
       throw SystemError.error(number, call: "flock", path: path)
     }
-    var named = stat()
-    guard unsafe stat(path, &named) == 0, Self.identity(of: named) == identity else { return nil }
+    guard case .success(let named) = try fileSystem.information(path), Self.identity(of: named) == identity else {
+      return nil
+    }
     kept = true
     return PosixFileLock(identity: identity, descriptor: descriptor)
   }
@@ -96,12 +128,14 @@ final class PosixFileLock: FileLock {
       defer { held = nil }
       return held
     }
-    guard let held else { return }
+    // A forked child has given its descriptor back, and must not unlock what is its parent's.
+    guard let held, forkCount == cvarve_fork_count() else { return }
+    cvarve_keep_in_children(held)
     // Not by the close alone: a child process that is just being spawned holds a copy of the descriptor until it
     // runs its program.
     _ = flock(held, LOCK_UN)
     _ = close(held)
-    _ = Self.registry.withLock { $0.remove(identity) }
+    Self.registry.withLock { $0.remove(identity) }
   }
 
   private static func identity(of information: stat) -> Identity {

@@ -30,16 +30,18 @@ extension PosixFileSystem {
 
   /// Whether files below the directory `path` are overwritten in place.
   public func supportsMapping(_ path: String) -> Bool {
-    guard mapsFiles, !path.utf8.contains(0), Self.overwritesInPlace(path) else { return false }
+    guard mapsFiles, overwritesInPlace(path) else { return false }
     do throws(EngineError) { return try mappingIsCoherent(path) } catch { return false }
   }
 
-  private static func overwritesInPlace(_ path: String) -> Bool {
+  private func overwritesInPlace(_ path: String) -> Bool {
+    guard let descriptor = try? open(path, O_RDONLY) else { return false }
+    defer { _ = close(descriptor) }
     var type: UInt64 = 0
-    guard unsafe cvarve_file_system_type(path, &type) == 0 else { return false }
+    guard unsafe cvarve_file_system_type(descriptor, &type) == 0 else { return false }
     switch type {
-    case extType, tmpfsType: return true
-    case xfsType: return unsafe cvarve_xfs_shares_blocks(path) == 0
+    case Self.extType, Self.tmpfsType: return true
+    case Self.xfsType: return cvarve_xfs_shares_blocks(descriptor) == 0
     default: return false
     }
   }

@@ -3,8 +3,7 @@
 #endif
 
 extension PosixFileSystem {
-  /// The random number that the system draws when it starts; nil where it doesn't say, and where files are not
-  /// mapped.
+  /// The random number that the system draws when it boots; nil if it is not known, or if files are not mapped.
   public func machineSession() -> MachineSession? {
     guard mapsFiles, let text = Self.sessionText else { return nil }
     return MachineSession(text)

@@ -6,7 +6,8 @@ extension PosixFileSystem {
   public func sync(_ files: [any File]) throws(EngineError) {
     let threadCount = min(files.count / Self.filesPerThreadMinimum, Self.syncThreadMaximum)
     let syncs = SyncsOfFiles(files)
-    let helpers = (1..<max(threadCount, 1)).map { _ in EngineThread(name: "varve-sync") { syncs.run() } }
+    // One that can't be started leaves its files to the others.
+    let helpers = (1..<max(threadCount, 1)).compactMap { _ in EngineThread(ifPossible: "varve-sync") { syncs.run() } }
     syncs.run()
     for helper in helpers { helper.join() }
     if let error = syncs.error { throw error }

@@ -13,11 +13,13 @@ internal import CVarve
 /// Files are made 0600 and directories 0700 (less what the process's umask takes away), and no
 /// descriptor is inherited by a program that this one starts.
 ///
-/// Safe from any thread: a value without state.
+/// Safe from any thread.
 public struct PosixFileSystem: FileSystem {
   let calls: SystemCalls
   /// Whether files may be mapped, where the system's own file system is one for it.
   let mapsFiles: Bool
+  /// The directories that paths are relative to which begin with theirs (`anchored`), the longest path first.
+  var anchors: [DirectoryAnchor] = []
 
   /// Files of the machine are seen by all its processes.
   public var isSharedWithProcesses: Bool { true }
@@ -34,12 +36,12 @@ public struct PosixFileSystem: FileSystem {
 
   /// Makes a new file, readable and writable, mode 0600. Throws `.alreadyExists`.
   public func createFile(_ path: String) throws(EngineError) -> any File {
-    try PosixFile(path: path, descriptor: Self.open(path, O_RDWR | O_CREAT | O_EXCL), calls: calls)
+    try PosixFile(path: path, descriptor: open(path, O_RDWR | O_CREAT | O_EXCL), calls: calls)
   }
 
   /// Opens a file that exists.
   public func openFile(_ path: String, writable: Bool) throws(EngineError) -> any File {
-    let descriptor = try Self.open(path, writable ? O_RDWR : O_RDONLY)
+    let descriptor = try open(path, writable ? O_RDWR : O_RDONLY)
     let file = PosixFile(path: path, descriptor: descriptor, calls: calls, isWritable: writable)
     // A directory can be opened for reading, and would fail at its first read only.
     var information = stat()
@@ -53,54 +55,53 @@ public struct PosixFileSystem: FileSystem {
   }
 
   /// Takes the exclusive lock of a file, which is made if it is missing, or throws `.locked`.
-  public func lock(_ path: String) throws(EngineError) -> any FileLock { try PosixFileLock.take(path) }
+  public func lock(_ path: String) throws(EngineError) -> any FileLock { try PosixFileLock.take(path, self) }
 
   /// Gives a file another name; a file that has the new name is replaced, at once for every reader.
   public func rename(_ path: String, to newPath: String) throws(EngineError) {
-    try Self.call("rename to \(newPath)", path, newPath) { () -> Int32 in
-      #if canImport(Darwin)
-        unsafe Darwin.rename(path, newPath)
-      #elseif canImport(Glibc)
-        unsafe Glibc.rename(path, newPath)
-      #elseif canImport(Musl)
-        unsafe Musl.rename(path, newPath)
-      #endif
+    let (source, target) = (try resolveEntry(path), try resolveEntry(newPath))
+    try Self.call("rename to \(newPath)", path) {
+      source.use { sourceDirectory, sourceName in
+        target.use { unsafe renameat(sourceDirectory, sourceName, $0, $1) }
+      }
     }
   }
 
   /// Gives a file a second name. Throws `.alreadyExists`.
   public func link(_ path: String, to newPath: String) throws(EngineError) {
-    try Self.call("link to \(newPath)", path, newPath) { () -> Int32 in
-      #if canImport(Darwin)
-        unsafe Darwin.link(path, newPath)
-      #elseif canImport(Glibc)
-        unsafe Glibc.link(path, newPath)
-      #elseif canImport(Musl)
-        unsafe Musl.link(path, newPath)
-      #endif
+    let (source, target) = (try resolveEntry(path), try resolveEntry(newPath))
+    try Self.call("link to \(newPath)", path) {
+      source.use { sourceDirectory, sourceName in
+        target.use { unsafe linkat(sourceDirectory, sourceName, $0, $1, 0) }
+      }
     }
   }
 
-  /// Removes a name. Whoever has the file open goes on.
+  /// Removes a name. An open file stays readable and writable.
   public func remove(_ path: String) throws(EngineError) {
-    try Self.call("unlink", path) { unsafe unlink(path) }
+    let entry = try resolveEntry(path)
+    try Self.call("unlink", path) { entry.use { unsafe unlinkat($0, $1, 0) } }
   }
 
   /// Makes a directory, mode 0700. Throws `.alreadyExists`.
   public func createDirectory(_ path: String) throws(EngineError) {
-    try Self.call("mkdir", path) { unsafe mkdir(path, 0o700) }
+    let entry = try resolveEntry(path)
+    try Self.call("mkdir", path) { entry.use { unsafe mkdirat($0, $1, 0o700) } }
   }
 
   /// Removes an empty directory.
   public func removeDirectory(_ path: String) throws(EngineError) {
-    try Self.call("rmdir", path) { unsafe rmdir(path) }
+    let entry = try resolveEntry(path)
+    try Self.call("rmdir", path) { entry.use { unsafe unlinkat($0, $1, AT_REMOVEDIR) } }
   }
 
   /// The names in a directory, in no order, without `.` and `..`.
   public func list(_ directory: String) throws(EngineError) -> [String] {
-    try Self.check(directory)
-    guard let stream = unsafe opendir(directory) else {
-      throw SystemError.error(errno, call: "opendir", path: directory)
+    let descriptor = try open(directory, O_RDONLY | O_DIRECTORY)
+    guard let stream = unsafe fdopendir(descriptor) else {
+      let number = errno
+      _ = close(descriptor)
+      throw SystemError.error(number, call: "fdopendir", path: directory)
     }
     defer { unsafe _ = closedir(stream) }
     var names: [String] = []
@@ -116,22 +117,20 @@ public struct PosixFileSystem: FileSystem {
     }
   }
 
-  /// What is at a path; nil if nothing is there.
+  /// Returns the attributes of the file or directory at a path; nil if none exists.
   public func attributes(_ path: String) throws(EngineError) -> FileAttributes? {
-    try Self.check(path)
-    var information = stat()
-    guard unsafe stat(path, &information) == 0 else {
-      let number = errno
-      if number == ENOENT || number == ENOTDIR { return nil }
-      throw SystemError.error(number, call: "stat", path: path)
+    switch try information(path) {
+    case .success(let found):
+      return FileAttributes(isDirectory: found.st_mode & S_IFMT == S_IFDIR, size: UInt64(max(0, found.st_size)))
+    case .failure(let number):
+      if number.value == ENOENT || number.value == ENOTDIR { return nil }
+      throw SystemError.error(number.value, call: "stat", path: path)
     }
-    return FileAttributes(
-      isDirectory: information.st_mode & S_IFMT == S_IFDIR, size: UInt64(max(0, information.st_size)))
   }
 
   /// Makes the entries of a directory survive a loss of power.
   public func syncDirectory(_ path: String) throws(EngineError) {
-    let descriptor = try Self.open(path, O_RDONLY | O_DIRECTORY)
+    let descriptor = try open(path, O_RDONLY | O_DIRECTORY)
     defer { _ = close(descriptor) }
     let result = calls.uninterrupted {
       #if canImport(Darwin)
@@ -146,35 +145,20 @@ public struct PosixFileSystem: FileSystem {
 
   /// How many bytes can still be allocated where `path` is.
   public func freeSpace(_ path: String) throws(EngineError) -> UInt64 {
+    let descriptor = try open(path, O_RDONLY)
+    defer { _ = close(descriptor) }
     var bytes: UInt64 = 0
-    let result = unsafe cvarve_free_space(path, &bytes)
-    guard result == 0 else { throw SystemError.error(-result, call: "statvfs", path: path) }
+    let result = unsafe cvarve_free_space(descriptor, &bytes)
+    guard result == 0 else { throw SystemError.error(-result, call: "fstatvfs", path: path) }
     return bytes
   }
 }
 
 extension PosixFileSystem {
-  /// Opens a path, made with mode 0600 where `flags` make it.
-  static func open(_ path: String, _ flags: Int32) throws(EngineError) -> Int32 {
-    try check(path)
-    let descriptor = unsafe cvarve_open(path, flags, 0o600)
-    guard descriptor >= 0 else { throw SystemError.error(-descriptor, call: "open", path: path) }
-    return descriptor
-  }
-
-  /// A zero byte would end the path early, at another file.
-  private static func check(_ path: String) throws(EngineError) {
-    guard !path.utf8.contains(0) else {
-      throw EngineError(.invalidArgument, "path contains a zero byte", file: path)
-    }
-  }
-
   /// Runs a call that returns 0 or sets `errno`.
   private static func call(
-    _ name: String, _ path: String, _ other: String = "", _ body: () -> Int32
+    _ name: String, _ path: String, _ body: () -> Int32
   ) throws(EngineError) {
-    try check(path)
-    try check(other)
     while body() != 0 {
       let number = errno
       guard number == EINTR else { throw SystemError.error(number, call: name, path: path) }

@@ -12,6 +12,9 @@ enum SystemError {
   /// The number of a wait whose time passed.
   static let timedOut = ETIMEDOUT
 
+  /// Whether the system does not know a call, or one of its arguments.
+  static func isUnknownCall(_ number: Int32) -> Bool { number == EINVAL || number == ENOSYS }
+
   static func error(_ number: Int32, call: String, path: String, offset: UInt64? = nil) -> EngineError {
     EngineError(
       code(number), "\(call) failed with \(name(number)) (\(number)): \(text(number))", file: path, offset: offset)

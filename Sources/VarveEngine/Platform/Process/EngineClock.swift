@@ -33,7 +33,7 @@ public struct SystemClock: EngineClock {
     return UInt64(time.tv_sec) &* 1_000_000_000 &+ UInt64(time.tv_nsec)
   }
 
-  /// Sleeps; interrupted sleeps go on.
+  /// Sleeps for the whole time, also after interruptions by signals.
   public func pause(_ nanoseconds: UInt64) {
     var time = timespec()
     time.tv_sec = Int(nanoseconds / 1_000_000_000)

@@ -1,6 +1,6 @@
-/// What the engine takes from the world: files, time, chance and threads.
+/// What the engine gets from its surroundings: files, a clock, random numbers and threads.
 ///
-/// The same environment and the same calls give the same bytes: that is what the simulations rest on.
+/// With the same environment, the same calls give the same bytes. The simulations in the tests rely on this.
 public struct EngineEnvironment: Sendable {
   /// Where files are.
   public var fileSystem: any FileSystem
@@ -32,7 +32,7 @@ extension EngineEnvironment {
       makeExecutor: { ThreadPool(threads: $0) })
   }
 
-  /// The same with files in memory, of `capacity` bytes together: for databases that need not last.
+  /// The environment of this machine with files in memory, at most `capacity` bytes together, for temporary databases.
   public static func inMemory(capacity: UInt64 = UInt64(Int64.max)) -> EngineEnvironment {
     var environment = system
     environment.fileSystem = MemoryFileSystem(capacity: capacity)

@@ -18,6 +18,29 @@ enum DescriptorLimit {
     #endif
     return status == 0 ? Int(clamping: limit.rlim_cur) : 1_024
   }
+
+  /// How many of them tables may take: the rest of the program has half, and never more than 1,024.
+  static var forTables: Int {
+    let limit = current
+    return limit - min(limit / 2, 1_024)
+  }
+
+  /// Raises the soft limit to the hard one, for the whole process. Where the system refuses, it stays as it is.
+  static func raise() {
+    var limit = rlimit()
+    #if canImport(Glibc)
+      let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+    #else
+      let resource = RLIMIT_NOFILE
+    #endif
+    guard unsafe getrlimit(resource, &limit) == 0, limit.rlim_cur < limit.rlim_max else { return }
+    limit.rlim_cur = limit.rlim_max
+    #if canImport(Darwin)
+      // The system takes no more than this, whatever the hard limit says.
+      limit.rlim_cur = min(limit.rlim_cur, rlim_t(OPEN_MAX))
+    #endif
+    _ = unsafe setrlimit(resource, &limit)
+  }
 }
 
 /// How many processors there are to work on.

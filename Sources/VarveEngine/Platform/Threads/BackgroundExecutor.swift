@@ -12,6 +12,8 @@ public protocol BackgroundExecutor: AnyObject, Sendable {
   func submit(_ name: String, after nanoseconds: UInt64, _ body: @escaping @Sendable () -> Void)
   /// How many jobs may run side by side.
   var parallelism: Int { get }
+  /// Whether jobs run although no thread is in `wait`. Default true.
+  var hasThreads: Bool { get }
   /// Runs or waits for jobs until `condition` is true: how a thread waits for background work. A
   /// stepped executor runs jobs on the calling thread here. `condition` is called again after each
   /// job and each `wakeWaiters`.
@@ -20,6 +22,11 @@ public protocol BackgroundExecutor: AnyObject, Sendable {
   func wakeWaiters()
   /// Waits for the jobs that run, drops those that don't yet, and ends the threads.
   func shutDown()
+}
+
+extension BackgroundExecutor {
+  /// Jobs run by themselves.
+  public var hasThreads: Bool { true }
 }
 
 /// Which job goes first where several wait.

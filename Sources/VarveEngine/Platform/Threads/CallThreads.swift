@@ -52,21 +52,34 @@ final class CallThreads: Sendable {
   /// Calls that wait for a thread.
   var waitingCount: Int { state.withLock { $0.calls.count - $0.front } }
 
-  /// Runs `call` on one of the threads, when one is free. False, and nothing done, after `shutDown`.
+  private enum Submission {
+    case refused, queued, unthreaded
+  }
+
+  /// Runs `call` on one of the threads, when one is free; on the caller's where the system starts none at all. False,
+  /// and nothing done, after `shutDown`.
   func submit(_ call: any QueuedCall) -> Bool {
-    let isTaken = state.withLock { state in
-      guard !state.isShutDown else { return false }
-      state.calls.append(call)
-      let waiting = state.calls.count - state.front
+    let submission = state.withLock { state -> Submission in
+      guard !state.isShutDown else { return .refused }
+      let waiting = state.calls.count - state.front + 1
       if waiting > state.idleCount && state.startedCount < countMaximum {
-        state.startedCount += 1
-        state.threads.append(EngineThread(name: "varve-call-\(state.startedCount)") { [self] in run() })
+        if let thread = EngineThread(ifPossible: "varve-call-\(state.startedCount + 1)", body: { [self] in run() }) {
+          state.startedCount += 1
+          state.threads.append(thread)
+        } else if state.startedCount == 0 {
+          return .unthreaded
+        }
       }
-      return true
+      state.calls.append(call)
+      return .queued
     }
-    guard isTaken else { return false }
-    word.increment()
-    word.wake()
+    switch submission {
+    case .refused: return false
+    case .unthreaded: call.run()
+    case .queued:
+      word.increment()
+      word.wake()
+    }
     return true
   }
 

@@ -29,23 +29,32 @@ final class EngineThread: @unchecked Sendable {
     }
   }
 
-  /// Starts a thread. Stops the program if the system has no room for one, which is not a state that
-  /// an engine could go on in.
+  /// Starts a thread; nil where the system starts no further one: a limit of processes, or no address space for a stack.
+  init?(ifPossible name: String, body: @escaping @Sendable () -> Void) {
+    guard let created = EngineThread.start(name, body) else { return nil }
+    handle = created
+  }
+
+  /// Starts a thread, and stops the program if the system starts no further one: for tests.
   init(name: String, body: @escaping @Sendable () -> Void) {
-    let start = unsafe Unmanaged.passRetained(Start(name: name, body: body)).toOpaque()
+    guard let created = EngineThread.start(name, body) else { fatalError("the system starts no further thread") }
+    handle = created
+  }
+
+  private static func start(_ name: String, _ body: @escaping @Sendable () -> Void) -> pthread_t? {
+    let start = unsafe Unmanaged.passRetained(Start(name: name, body: body))
     #if canImport(Darwin)
       var created: pthread_t?
-      let result = unsafe pthread_create(&created, nil, { unsafe EngineThread.run($0) }, start)
-      guard result == 0, let thread = unsafe created else {
-        fatalError("the system starts no further thread: \(SystemError.name(result))")
-      }
-      unsafe handle = thread
+      let result = unsafe pthread_create(&created, nil, { unsafe EngineThread.run($0) }, start.toOpaque())
     #else
       var created = pthread_t()
-      let result = unsafe pthread_create(&created, nil, { unsafe EngineThread.run($0) }, start)
-      guard result == 0 else { fatalError("the system starts no further thread: \(SystemError.name(result))") }
-      handle = created
+      let result = unsafe pthread_create(&created, nil, { unsafe EngineThread.run($0) }, start.toOpaque())
     #endif
+    guard result == 0 else {
+      unsafe start.release()
+      return nil
+    }
+    return created
   }
 
   private static func run(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {

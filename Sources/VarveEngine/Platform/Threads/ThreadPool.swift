@@ -13,6 +13,9 @@ internal import CVarve
 /// The other `threads` take any job, but an urgent one only while the two are busy: with `lowersPriority`
 /// they yield the processor to the program, and a thread that was lowered can't be raised again.
 ///
+/// Where the system starts fewer threads, those that are there do all the work, `varve-bg-1` first; each submission
+/// tries to start the others. A thread that waits runs jobs itself meanwhile: all of them where no thread was started.
+///
 /// # Invariants
 /// 1. While a delayed job waits and a thread but `varve-now` is idle, exactly one idle thread, the
 ///    timekeeper, sleeps no longer than until it is due.
@@ -35,6 +38,8 @@ public final class ThreadPool: BackgroundExecutor, @unchecked Sendable {
     var generation: UInt64 = 0
     var waiterCount = 0
     var threads: [EngineThread] = []
+    /// The threads that are to be started, in order.
+    var missing: [(name: String, role: Role)] = []
   }
 
   /// What a thread is for; as a number, the condition on which it sleeps.
@@ -60,15 +65,24 @@ public final class ThreadPool: BackgroundExecutor, @unchecked Sendable {
     guard threads >= 1 else { fatalError("a thread pool needs a thread: pass 1 or more") }
     parallelism = threads
     niceSteps = lowersPriority ? 5 : 0
+    // The one that takes every job comes first.
+    state.missing = [("varve-bg-1", .worker), ("varve-bg-0", .urgent), ("varve-now", .immediate)]
+    for number in 1..<threads { state.missing.append(("varve-bg-\(number + 1)", .worker)) }
     // Held meanwhile, so that `shutDown` finds all of them.
-    monitor.withLock {
-      state.threads.append(EngineThread(name: "varve-now") { self.run(.immediate) })
-      state.threads.append(EngineThread(name: "varve-bg-0") { self.run(.urgent) })
-      for number in 1...threads {
-        state.threads.append(EngineThread(name: "varve-bg-\(number)") { self.run(.worker) })
-      }
+    monitor.withLock { startMissingThreads() }
+  }
+
+  /// Starts the threads that are missing, as far as the system does. Under the lock.
+  private func startMissingThreads() {
+    while let (name, role) = state.missing.first {
+      guard let thread = EngineThread(ifPossible: name, body: { self.run(role) }) else { return }
+      state.threads.append(thread)
+      state.missing.removeFirst()
     }
   }
+
+  /// Whether jobs run without a caller of `wait`.
+  public var hasThreads: Bool { monitor.withLock { !state.threads.isEmpty } }
 
   /// Runs `body` some time.
   public func submit(_ name: String, priority: BackgroundPriority, _ body: @escaping @Sendable () -> Void) {
@@ -76,6 +90,9 @@ public final class ThreadPool: BackgroundExecutor, @unchecked Sendable {
     monitor.withLock {
       guard !state.isShutDown else { return }
       state.queue.append(job)
+      if !state.missing.isEmpty { startMissingThreads() }
+      // Without threads one that waits runs it.
+      if state.threads.isEmpty { advanceGeneration() }
       wakeThread(for: priority)
     }
   }
@@ -86,6 +103,8 @@ public final class ThreadPool: BackgroundExecutor, @unchecked Sendable {
     let job = ThreadPoolQueue.Job(name: name, priority: .normal, body: body)
     monitor.withLock {
       guard !state.isShutDown else { return }
+      if !state.missing.isEmpty { startMissingThreads() }
+      if state.threads.isEmpty { advanceGeneration() }
       guard state.queue.append(job, deadline: overflow ? .max : sum) else { return }
       // The timekeeper sleeps for too long now, or there is none yet.
       monitor.broadcast(Role.urgent.rawValue)
@@ -97,12 +116,35 @@ public final class ThreadPool: BackgroundExecutor, @unchecked Sendable {
   public func wait(until condition: @Sendable () -> Bool) {
     var generation = monitor.withLock { state.generation }
     while !condition() {
+      if let job = takeJobOfMissingThread() {
+        job.body()
+        monitor.withLock { advanceGeneration() }
+        continue
+      }
       generation = monitor.withLock {
         state.waiterCount += 1
-        while state.generation == generation { monitor.wait(Condition.waiter) }
+        while state.generation == generation {
+          guard state.threads.isEmpty, let deadline = state.queue.nextDeadline else {
+            monitor.wait(Condition.waiter)
+            continue
+          }
+          let now = clock.now()
+          if deadline > now { monitor.wait(Condition.waiter, nanoseconds: deadline - now) }
+          break
+        }
         state.waiterCount -= 1
         return state.generation
       }
+    }
+  }
+
+  /// A job that a waiting thread runs in place of one that could not be started.
+  private func takeJobOfMissingThread() -> ThreadPoolQueue.Job? {
+    monitor.withLock {
+      guard !state.missing.isEmpty, !state.isShutDown else { return nil }
+      if state.queue.nextDeadline != nil { state.queue.collectDue(clock.now()) }
+      // A job of low priority may take long: only where no other thread would do it.
+      return state.queue.takeFirst(state.threads.isEmpty ? .low ... .immediate : .normal ... .immediate)
     }
   }
 
@@ -118,6 +160,7 @@ public final class ThreadPool: BackgroundExecutor, @unchecked Sendable {
       state.isShutDown = true
       for role in [Role.immediate, .urgent, .worker] { monitor.broadcast(role.rawValue) }
       defer { state.threads = [] }
+      state.missing = []
       return (state.threads, state.queue.removeAll())
     }
     for thread in threads { thread.join() }

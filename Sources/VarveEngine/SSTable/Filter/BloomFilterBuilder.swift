@@ -15,6 +15,8 @@ struct BloomFilterBuilder {
   }
 
   var count: Int { hashes.count }
+  /// The bytes of the hashes.
+  var byteCount: Int { hashes.count * 8 }
   /// The memory that the hashes take.
   var memorySize: Int { hashes.capacity * 8 }
   /// The bytes that `finish` would append now.

@@ -62,6 +62,9 @@ final class TableBuilder {
     let waiting = block.estimatedSize + index.estimatedSize + filter.estimatedSize + TableFormat.footerSize
     return file.size + UInt64(waiting)
   }
+  /// What grows with the table: the hashes of its keys, without room for more, and its index.
+  var growingSize: Int { filter.byteCount + index.estimatedSize }
+
   /// The memory that the builder takes: buffers, the index and the filter's hashes.
   var memorySize: Int {
     file.memorySize + block.memorySize + index.estimatedSize + filter.memorySize + rangeTombstones.memorySize

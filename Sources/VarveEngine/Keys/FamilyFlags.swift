@@ -4,7 +4,7 @@
 /// The options of a family are bytes that the MANIFEST keeps as they are:
 ///
 /// ```
-/// codec (1)  [ size of the operator's name (1)  name  [ flags (1)  what later versions add ] ]
+/// codec (1)  [ size of the operator's name (1)  name  [ flags (1)  [ size of memtables (8) ]  what later versions add ] ]
 /// ```
 ///
 /// What is at the end and has its default is left out, so a family without flags has the bytes that versions

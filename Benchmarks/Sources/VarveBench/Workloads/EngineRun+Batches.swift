@@ -1,0 +1,128 @@
+import Foundation
+import VarveEngine
+
+/// Rows of indexed batches and of ingestion. Varve alone, each in a directory of its own that is gone afterwards.
+extension EngineRun {
+  func runBatches(_ workload: Workload) throws -> Row {
+    guard settings.engine == .varve else { throw EngineFailure("\(workload.rawValue) is a row of varve alone") }
+    let path = enginePath + "-" + workload.rawValue
+    try? FileManager.default.removeItem(atPath: path)
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    var row = Row()
+    row.engine = settings.engine.rawValue
+    row.version = VarveAdapter.version
+    row.workload = workload.rawValue
+    row.round = settings.round
+    var options = EngineOptions()
+    options.memoryBudget = 512 << 20
+    let engine = try Engine.open(at: path, options: options)
+    PeakMemory.reset()
+    let usage = ProcessUsage.now()
+    switch workload {
+    case .ingest: try runIngest(engine, &row)
+    case .indexedput1x4: try runFourFamilies(engine, &row)
+    case .indexedrollback: try runRollback(engine, &row)
+    default: try runIndexedPut(engine, &row)
+    }
+    row.cpuSeconds = Double(ProcessUsage.now().cpuNanoseconds - usage.cpuNanoseconds) / 1e9
+    row.peakResidentBytes = PeakMemory.read()
+    row.microsPerOp = row.ops > 0 ? row.seconds * 1e6 / Double(row.ops) : 0
+    row.opsPerSecond = row.seconds > 0 ? Double(row.ops) / row.seconds : 0
+    row.diskBytes = DirectoryUsage(path: path, use: VarveAdapter.fileUse).tableBytes
+    try engine.close()
+    return row
+  }
+
+  /// 20 bytes.
+  private func key(_ number: UInt64) -> [UInt8] {
+    withUnsafeBytes(of: number.bigEndian) { Array($0) } + [UInt8](repeating: 0x6b, count: 12)
+  }
+
+  private static func seconds(_ start: UInt64) -> Double { Double(Clock.now() - start) / 1e9 }
+
+  /// `num` sorted entries of 20 + 40 bytes (1,000,000), written into tables, ingested, and synced. An operation is an
+  /// entry.
+  private func runIngest(_ engine: Engine, _ row: inout Row) throws {
+    let count = settings.entryCount ?? 1_000_000
+    let family = try engine.createFamily("ingested")
+    let value = [UInt8](repeating: 0x76, count: 40)
+    let keys = (0..<UInt64(count)).map(key)
+    let start = Clock.now()
+    let writer = try engine.makeTableWriter(for: family)
+    for key in keys { try writer.put(key, value) }
+    try engine.ingest(writer.finish(), into: family)
+    row.seconds = Self.seconds(start)
+    row.ops = count
+    guard try engine.get(keys[count / 2], in: family) != nil else {
+      throw EngineFailure("an ingested key is not there")
+    }
+  }
+
+  /// Puts of 20 + 40 bytes at places drawn at random into batches of 1,000, before their commits. An operation is a put.
+  private func runIndexedPut(_ engine: Engine, _ row: inout Row) throws {
+    var random = SplitMix64(seed: settings.seed)
+    let value = [UInt8](repeating: 0x76, count: 40)
+    let keys = (0..<1_000).map { _ in key(random.next()) }
+    for _ in 0..<(settings.entryCount ?? 500_000) / keys.count {
+      let start = Clock.now()
+      var batch = IndexedWriteBatch(engine)
+      for key in keys { try batch.put(key, value) }
+      row.seconds += Self.seconds(start)
+      row.ops += keys.count
+      try engine.write(batch)
+    }
+  }
+
+  /// Batches of one put in each of four families, made and committed; then as many plain ones, whose time is taken off. An
+  /// operation is a batch.
+  private func runFourFamilies(_ engine: Engine, _ row: inout Row) throws {
+    let families = try engine.createFamilies(["a", "b", "c", "d"])
+    let value = [UInt8](repeating: 0x76, count: 40)
+    let keys = (0..<1_000).map { key(UInt64($0)) }
+    let count = settings.entryCount ?? 100_000
+    var start = Clock.now()
+    for index in 0..<count {
+      var batch = IndexedWriteBatch(engine)
+      for family in families { try batch.put(keys[index % keys.count], value, in: family) }
+      try engine.write(batch)
+    }
+    let indexed = Self.seconds(start)
+    start = Clock.now()
+    for index in 0..<count {
+      var batch = WriteBatch()
+      for family in families { try batch.put(keys[index % keys.count], value, in: family) }
+      try engine.write(batch)
+    }
+    let plain = Self.seconds(start)
+    row.seconds = indexed - plain
+    row.ops = count
+    if settings.prints {
+      print(
+        String(
+          format: "  indexed %.3f us, plain %.3f us a batch", indexed * 1e6 / Double(count), plain * 1e6 / Double(count)
+        ))
+    }
+  }
+
+  /// Savepoint, put and undoing among 1,000 and then among 16,000 pending entries. An operation is one of the latter.
+  private func runRollback(_ engine: Engine, _ row: inout Row) throws {
+    let value = [UInt8](repeating: 0x76, count: 40)
+    for pending in [1_000, 16_000] {
+      var random = SplitMix64(seed: settings.seed)
+      var batch = IndexedWriteBatch(engine)
+      for _ in 0..<pending { try batch.put(key(random.next()), value) }
+      let count = settings.entryCount ?? 100_000
+      let start = Clock.now()
+      for _ in 0..<count {
+        batch.setSavepoint()
+        try batch.put(key(random.next()), value)
+        try batch.rollbackToSavepoint()
+      }
+      row.seconds = Self.seconds(start)
+      row.ops = count
+      if settings.prints {
+        print(String(format: "  among %d: %.3f us", pending, row.seconds * 1e6 / Double(count)))
+      }
+    }
+  }
+}

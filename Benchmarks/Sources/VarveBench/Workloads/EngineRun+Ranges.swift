@@ -1,0 +1,147 @@
+import Foundation
+import Histogram
+import VarveEngine
+
+/// Rows of range deletes. Varve alone, each in a directory of its own that is gone afterwards.
+extension EngineRun {
+  func runRanges(_ workload: Workload) throws -> Row {
+    guard settings.engine == .varve else { throw EngineFailure("\(workload.rawValue) is a row of varve alone") }
+    let path = enginePath + "-" + workload.rawValue
+    try? FileManager.default.removeItem(atPath: path)
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    var row = Row()
+    row.engine = settings.engine.rawValue
+    row.version = VarveAdapter.version
+    row.workload = workload.rawValue
+    row.round = settings.round
+    var options = EngineOptions()
+    options.memoryBudget = 512 << 20
+    let engine = try Engine.open(at: path, options: options)
+    try engine.put(key(0), key(0))
+    try rangesInTurn(engine)
+    try rangesInOneBatch(engine, &row)
+    try engine.close()
+    return row
+  }
+
+  private func key(_ number: UInt64) -> [UInt8] { withUnsafeBytes(of: number.bigEndian) { Array($0) } }
+
+  private func note(_ text: String) {
+    if settings.prints { print("  " + text) }
+  }
+
+  private static func milliseconds(_ start: UInt64) -> Double { Double(Clock.now() - start) / 1e6 }
+
+  /// 16,000 range deletes at places drawn at random, each followed by a `get` and a seek beside it, into a memtable of
+  /// their own.
+  private func rangesInTurn(_ engine: Engine) throws {
+    var random = SplitMix64(seed: settings.seed)
+    let before = PeakMemory.current()
+    let start = Clock.now()
+    for _ in 0..<16_000 {
+      let place = random.next() >> 1
+      try engine.deleteRange(from: key(place), to: key(place + 10))
+      guard try engine.get(key(place + 5)) == nil else { throw EngineFailure("a key is there that never was") }
+      var cursor = try engine.cursor()
+      try cursor.seek(key(place + 5))
+    }
+    note(
+      String(
+        format: "16,000 range deletes, each with a get and a seek: %.1f ms, %.1f MiB", Self.milliseconds(start),
+        Double(PeakMemory.current() - before) / 1_048_576))
+    try engine.flush()
+  }
+
+  /// One batch of `num` range deletes at places drawn at random, while another thread puts; and before it a batch of as
+  /// many puts of the same bytes, for comparison. An operation is a range delete; the latencies are those of the other
+  /// thread's puts.
+  private func rangesInOneBatch(_ engine: Engine, _ row: inout Row) throws {
+    let count = settings.tombstoneCount ?? 400_000
+    var random = SplitMix64(seed: settings.seed)
+    var puts = WriteBatch()
+    var ranges = WriteBatch()
+    for _ in 0..<count {
+      let place = random.next() >> 1
+      try puts.put(key(place), key(place))
+      try ranges.deleteRange(from: key(place), to: key(place + 1_000))
+    }
+    let forPuts = try besideWriter(engine) { try engine.write(puts) }
+    try engine.flush()
+    let before = PeakMemory.current()
+    PeakMemory.reset()
+    let usage = ProcessUsage.now()
+    let forRanges = try besideWriter(engine) { try engine.write(ranges) }
+    row.cpuSeconds = Double(ProcessUsage.now().cpuNanoseconds - usage.cpuNanoseconds) / 1e9
+    row.peakResidentBytes = PeakMemory.read()
+    let start = Clock.now()
+    _ = try engine.get(key(random.next() >> 1))
+    note(
+      String(
+        format:
+          "%d range deletes: %.3f s, %.1f MiB, the other writer waited for at most %.1f ms; the get after them %.1f ms",
+        count, forRanges.seconds, Double(Int(row.peakResidentBytes) - before) / 1_048_576,
+        Double(forRanges.recorder.histogram.max) / 1e6, Self.milliseconds(start)))
+    note(
+      String(
+        format: "as many puts: %.3f s, the other writer waited for at most %.1f ms", forPuts.seconds,
+        Double(forPuts.recorder.histogram.max) / 1e6))
+    row.ops = count
+    row.seconds = forRanges.seconds
+    row.microsPerOp = row.seconds * 1e6 / Double(count)
+    row.opsPerSecond = Double(count) / row.seconds
+    row.writerOps = forRanges.recorder.operations
+    row.take(forRanges.recorder.histogram)
+  }
+
+  /// Runs `body` while another thread puts one key after the other.
+  private func besideWriter(
+    _ engine: Engine, _ body: () throws -> Void
+  ) throws -> (seconds: Double, recorder: Recorder) {
+    let recorder = Recorder(recordsLatency: true, duration: 0)
+    let writer = RangeWriter(engine, recorder)
+    let thread = Thread { writer.run() }
+    thread.start()
+    writer.started.wait()
+    let start = Clock.now()
+    try body()
+    let seconds = Double(Clock.now() - start) / 1e9
+    writer.stop.set()
+    writer.ended.wait()
+    if let failure = writer.failure { throw failure }
+    return (seconds, recorder)
+  }
+}
+
+/// Puts 100 keys over and over until it is stopped.
+private final class RangeWriter: @unchecked Sendable {
+  // Sendable: `recorder` and `failure` are read after `ended`.
+  private let engine: Engine
+  private let recorder: Recorder
+  let started = DispatchSemaphore(value: 0)
+  let ended = DispatchSemaphore(value: 0)
+  let stop = StopFlag()
+  private(set) var failure: (any Error)?
+
+  init(_ engine: Engine, _ recorder: Recorder) {
+    self.engine = engine
+    self.recorder = recorder
+  }
+
+  func run() {
+    recorder.begin()
+    do {
+      var index: UInt8 = 0
+      while !stop.isSet {
+        try engine.put([0xff, index % 100], [index])
+        index &+= 1
+        if recorder.operations == 1_000 { started.signal() }
+        guard recorder.finish() else { break }
+      }
+    } catch {
+      failure = error
+      started.signal()
+    }
+    recorder.stop()
+    ended.signal()
+  }
+}

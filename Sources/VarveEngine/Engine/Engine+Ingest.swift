@@ -1,0 +1,118 @@
+internal import Synchronization
+
+/// Tables that are put whole into an empty family.
+extension Engine {
+  /// A writer of tables for a family. Throws `.familyDropped`, `.readOnly`, and `.invalidArgument` for a volatile family.
+  public func makeTableWriter(for family: ColumnFamily? = nil) throws(EngineError) -> SortedTableWriter {
+    try requireOpen()
+    try requireWritable()
+    let state = state(of: family)
+    try requireIngestible(state)
+    return SortedTableWriter(self, state)
+  }
+
+  /// Puts tables into a family that is empty, all of them at one instant, and returns the sequence of it. Durable when it
+  /// returns, with every commit before the call.
+  ///
+  /// Nothing is written into the log and nothing is merged: the tables become the family's last level as they are.
+  /// Snapshots, cursors and transactions that are older see the family as empty; for a transaction that read or wrote
+  /// anything of it, the ingestion is a conflict.
+  ///
+  /// A family is empty if no memtable and no table holds anything of it, be it a tombstone: one that was never written
+  /// to, or whose entries were all removed by compactions. Tables must be of this family, in any order, and no key
+  /// may lie in two of them.
+  ///
+  /// Throws `.invalidArgument` where one of that doesn't hold, and `.familyDropped`: then nothing happened, and the
+  /// tables can be used again. After any other error the tables are of no more use. Writers wait for one sync.
+  /// Complexity: O(n log n) for n tables. Safe from any thread.
+  @discardableResult
+  public func ingest(
+    _ tables: [SortedTable], into family: ColumnFamily? = nil
+  ) throws(EngineError) -> SequenceNumber {
+    try requireOpen()
+    try requireWritable()
+    let state = state(of: family)
+    try requireIngestible(state)
+    let sorted = tables.sorted { $0.metadata.smallest < $1.metadata.smallest }
+    try check(sorted, for: state)
+    try requireEmpty(state)
+    try environment.fileSystem.syncDirectory(path)
+    try pipeline.sync(.position(pipeline.log.appendedPosition), for: .program)
+    return try background.ingest(sorted, into: state)
+  }
+
+  private func requireIngestible(_ family: FamilyState) throws(EngineError) {
+    if family.isDropped { throw CommitPipeline.droppedError(family) }
+    guard !family.isVolatile else {
+      throw EngineError(
+        .invalidArgument, "column family \"\(family.name)\" is volatile: no table of it would be there after an open")
+    }
+  }
+
+  private func check(_ tables: [SortedTable], for family: FamilyState) throws(EngineError) {
+    var last: SortedTable?
+    for table in tables {
+      guard table.engine === self, table.family === family else {
+        throw EngineError(
+          .invalidArgument,
+          "a table was written for column family \"\(table.family.name)\" of the engine at \(table.engine.path), not for \"\(family.name)\" of this one"
+        )
+      }
+      if let last, last.metadata.largest >= table.metadata.smallest {
+        throw EngineError(
+          .invalidArgument,
+          "two tables overlap: one ends at \(last.metadata.largest.printable), the next begins at \(table.metadata.smallest.printable)"
+        )
+      }
+      last = table
+    }
+  }
+
+  fileprivate func requireEmpty(_ family: FamilyState) throws(EngineError) {
+    try background.requireEmpty(family)
+  }
+
+  /// Removes a table that was never ingested.
+  func removeUnnamedTable(_ number: FileNumber) {
+    // Of a closed engine the files are the next one's: it removes what nothing names.
+    if isOpen { tree.removeTables([number]) }
+  }
+}
+
+extension BackgroundWork {
+  /// Throws `.invalidArgument` where a family holds anything.
+  fileprivate func requireEmpty(_ family: FamilyState) throws(EngineError) {
+    let view = family.retainView()
+    let entryCount = view.frozen.reduce(view.memTable.entryCount) { $0 + $1.entryCount }
+    guard entryCount == 0, view.version.isEmpty else {
+      throw EngineError(
+        .invalidArgument,
+        "column family \"\(family.name)\" holds \(entryCount) entries in memory, and tables \(view.version.isEmpty ? "none" : "too"): only an empty one takes tables"
+      )
+    }
+  }
+
+  /// See `Engine.ingest`.
+  fileprivate func ingest(_ tables: [SortedTable], into family: FamilyState) throws(EngineError) -> SequenceNumber {
+    try familyChanges.withLock { (_) throws(EngineError) in
+      try pipeline.lead { (lead) throws(EngineError) in
+        if family.isDropped { throw CommitPipeline.droppedError(family) }
+        try requireEmpty(family)
+        for table in tables where !table.take() {
+          throw EngineError(.invalidArgument, "a table of file number \(table.metadata.number) was ingested before")
+        }
+        return try pipeline.commitSequence(lead) { (sequence) throws(EngineError) in
+          var edit = VersionEdit()
+          for table in tables { edit.addTable(table.metadata, family: family.id, level: Limits.levelCount - 1) }
+          edit.setFlushed(sequence, family: family.id)
+          family.beginAt(sequence, lead)
+          do throws(EngineError) { try tree.commit(edit) } catch {
+            // Whether the tables count after a crash is settled before another commit: that one may be for an empty family.
+            do throws(EngineError) { try tree.settle() } catch { pipeline.poison(error) }
+            throw error
+          }
+        }
+      }
+    }
+  }
+}

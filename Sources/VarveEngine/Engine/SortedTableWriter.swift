@@ -1,0 +1,137 @@
+internal import Synchronization
+
+/// Writes the tables of `Engine.ingest`: entries in ascending order of their keys.
+///
+/// ```swift
+/// let writer = try engine.makeTableWriter(for: family)
+/// for (key, value) in sorted { try writer.put(key, value) }
+/// try engine.ingest(writer.finish(), into: family)
+/// ```
+///
+/// Tables are files of the database that nothing names yet: those that are never ingested are removed with the last
+/// reference to them, and after a crash by the next open. They are as large as compactions make theirs, so a writer
+/// makes several of many entries.
+///
+/// Complexity: an entry costs its encoding and its share of a write; memory is that of one table's buffers, index and
+/// filter, which count in the budget. A writer belongs to one thread at a time.
+public final class SortedTableWriter {
+  private let engine: Engine
+  private let family: FamilyState
+  private var output: TableOutput?
+  private var tables: [SortedTable] = []
+  private var lastKey = ByteWriter(capacity: 64)
+  private var isEmpty = true
+  private var isEnded = false
+  private var entriesUntilLook = SortedTableWriter.lookInterval
+
+  /// Between two looks at the size of a table.
+  private static let lookInterval = 64
+
+  init(_ engine: Engine, _ family: FamilyState) {
+    self.engine = engine
+    self.family = family
+  }
+
+  deinit {
+    // Of a closed engine the files are the next one's: it removes what nothing names.
+    if engine.isOpen { output?.discard() }
+  }
+
+  /// Adds a key after all others.
+  ///
+  /// Throws `.invalidArgument` where the key is not after the one before, and `.limitExceeded`; nothing was added then.
+  /// Throws what writing the file met; the writer is of no more use then.
+  public func put(_ key: RawSpan, _ value: RawSpan) throws(EngineError) {
+    try key.withByteView { (key) throws(EngineError) in
+      try value.withByteView { (value) throws(EngineError) in try add(key, value) }
+    }
+  }
+
+  /// Adds a key after all others, as above.
+  public func put(_ key: [UInt8], _ value: [UInt8]) throws(EngineError) {
+    try unsafe put(key.span.bytes, value.span.bytes)
+  }
+
+  private func add(_ key: ByteView, _ value: ByteView) throws(EngineError) {
+    guard !isEnded else {
+      throw EngineError(.invalidArgument, "the writer of sorted tables was finished, or failed: make another one")
+    }
+    try BatchFormat.checkLimits(key: key, value: value, batchSize: 0)
+    guard isEmpty || lastKey.view < key else {
+      throw EngineError(
+        .invalidArgument, "key \(key.printable) comes after \(lastKey.view.printable): keys of a table must ascend")
+    }
+    do throws(EngineError) { try write(key, value) } catch {
+      isEnded = true
+      throw error
+    }
+    lastKey.removeAll()
+    lastKey.append(key)
+    isEmpty = false
+  }
+
+  private func write(_ key: ByteView, _ value: ByteView) throws(EngineError) {
+    let output: TableOutput
+    if let open = self.output {
+      output = open
+    } else {
+      output = try TableOutput(engine.background, family, level: Limits.levelCount - 1, origin: .bulk)
+      self.output = output
+    }
+    // Below every sequence: what is written to the family later is newer.
+    try output.builder.add(key, Trailer(.zero, .put), value)
+    entriesUntilLook -= 1
+    guard entriesUntilLook <= 0 || value.count > 64 << 10 else { return }
+    entriesUntilLook = Self.lookInterval
+    output.updateCharge()
+    if output.builder.estimatedFileSize >= engine.background.plan.tableSize { try finishTable() }
+  }
+
+  private func finishTable() throws(EngineError) {
+    guard let output else { return }
+    self.output = nil
+    tables.append(SortedTable(engine, family, try output.finish()))
+  }
+
+  /// The tables, synced. None where nothing was added. Nothing can be added afterwards.
+  public func finish() throws(EngineError) -> [SortedTable] {
+    guard !isEnded else {
+      throw EngineError(.invalidArgument, "the writer of sorted tables was finished, or failed: make another one")
+    }
+    isEnded = true
+    try finishTable()
+    defer { tables = [] }
+    return tables
+  }
+}
+
+/// A table that a `SortedTableWriter` has written, for `Engine.ingest`. Safe from any thread.
+public final class SortedTable: Sendable {
+  let engine: Engine
+  let family: FamilyState
+  let metadata: TableMetadata
+  /// Whether it was given to an ingestion, which then sees to the file.
+  private let isTaken = Atomic<Bool>(false)
+
+  init(_ engine: Engine, _ family: FamilyState, _ metadata: TableMetadata) {
+    self.engine = engine
+    self.family = family
+    self.metadata = metadata
+  }
+
+  deinit {
+    if !isTaken.load(ordering: .relaxed) { engine.removeUnnamedTable(metadata.number) }
+  }
+
+  /// False where it was taken before.
+  func take() -> Bool { !isTaken.exchange(true, ordering: .relaxed) }
+
+  /// How many entries it has.
+  public var entryCount: Int { Int(metadata.entryCount) }
+  /// The bytes of its file.
+  public var fileSize: UInt64 { metadata.fileSize }
+  /// Its first key.
+  public var firstKey: [UInt8] { metadata.smallest.bytes }
+  /// Its last key.
+  public var lastKey: [UInt8] { metadata.largest.bytes }
+}

@@ -1,0 +1,99 @@
+/// A damaged block of a table that a compaction met: `EngineStatistics.damagedBlocks`.
+///
+/// The table stays out of compactions until `Engine.resume()` finds it whole, or `Engine.giveUp(_:)` rewrites it
+/// without what can't be read. All other tables are compacted as before, and reads of other blocks go on.
+public struct DamagedBlock: Sendable, Hashable, CustomStringConvertible {
+  /// The name of the column family.
+  public let family: String
+  /// The number of the table's file.
+  public let table: UInt64
+  /// The level of the table.
+  public let level: Int
+  /// The path of the file.
+  public let file: String
+  /// The first byte of the block; nil where the file as a whole can't be read.
+  public let offset: UInt64?
+  /// What was found.
+  public let message: String
+
+  /// `FILE:OFFSET: message; column family "f", level 6`.
+  public var description: String {
+    "\(file)\(offset.map { ":\($0)" } ?? ""): \(message); column family \"\(family)\", level \(level)"
+  }
+}
+
+/// What `Engine.giveUp(_:)` gave up: the parts of one table that could not be read, and what was in them.
+public struct GivenUpDamage: Sendable, Hashable, CustomStringConvertible {
+  /// Bytes of the file that could not be read.
+  public struct Part: Sendable, Hashable, CustomStringConvertible {
+    /// The bytes of the file; of a block those of its content and its trailer.
+    public let offsets: Range<UInt64>
+    /// What was found there.
+    public let message: String
+    /// Whether entries were there. False for an index, a filter or a footer: what they say is made again from the
+    /// entries.
+    public let holdsEntries: Bool
+    /// No entry of a lower key was there. It is the last key that could be read before the part, or the first key of
+    /// the table.
+    public let firstKey: [UInt8]
+    /// No entry of a higher key was there. It is the first key that could be read after the part, or the last key of
+    /// the table.
+    public let lastKey: [UInt8]
+
+    /// `bytes FROM-TO: message; keys from "a" to "b"`.
+    public var description: String {
+      let place = "bytes \(offsets.lowerBound)-\(offsets.upperBound): \(message)"
+      guard holdsEntries else { return place + "; no entry was there" }
+      return place + "; keys from \(Self.printable(firstKey)) to \(Self.printable(lastKey))"
+    }
+
+    private static func printable(_ key: [UInt8]) -> String { key.withByteView { $0.printable } }
+
+    init(
+      offsets: Range<UInt64>, message: String, holdsEntries: Bool, firstKey: [UInt8], lastKey: [UInt8]
+    ) {
+      self.offsets = offsets
+      self.message = message
+      self.holdsEntries = holdsEntries
+      self.firstKey = firstKey
+      self.lastKey = lastKey
+    }
+  }
+
+  /// The name of the column family.
+  public let family: String
+  /// The file that was given up. It is removed when no reader needs it.
+  public let file: String
+  /// What could not be read, in the order of the file. Empty where everything could: nothing is lost then.
+  public let parts: [Part]
+  /// How many entries were in `parts`, tombstones included.
+  public let entryCount: UInt64
+  /// How many of the entries were tombstones.
+  public let tombstoneCount: UInt64
+  /// How many range tombstones were lost.
+  public let rangeTombstoneCount: UInt64
+
+  /// Whether tombstones were among what is lost: then keys that were deleted may be there again.
+  public var hadTombstones: Bool { tombstoneCount + rangeTombstoneCount > 0 }
+
+  /// `FILE: 12 entries lost, 3 tombstones among them; ...`, with each part.
+  public var description: String {
+    guard !parts.isEmpty else { return "\(file): everything could be read, and no entry is lost" }
+    let tombstones = tombstoneCount + rangeTombstoneCount
+    let counts = "\(entryCount) entries lost, \(tombstones) tombstones among them"
+    let warning = entryCount + rangeTombstoneCount > 0 ? "; older versions of keys there may show again" : ""
+    return "\(file): \(counts)\(warning); " + parts.map(\.description).joined(separator: "; ")
+  }
+
+  init(
+    family: String, file: String, parts: [Part], entryCount: UInt64, tombstoneCount: UInt64,
+    rangeTombstoneCount: UInt64
+  ) {
+    self.family = family
+    self.file = file
+    self.parts = parts
+    self.entryCount = entryCount
+    self.tombstoneCount = tombstoneCount
+    self.rangeTombstoneCount = rangeTombstoneCount
+  }
+}

@@ -1,0 +1,94 @@
+/// Flushes what replay has frozen, so that a log which is longer than the memory budget can be opened.
+///
+/// # What a crash leaves
+/// The tables are synced one by one and named by the first edit of the opened engine, together with the flushed
+/// sequences. Until then they are orphans: the next open removes them and replays the same log.
+///
+/// # What is not flushed
+/// Records of kind *entries* hold copies of what was logged before, or entries that are older than what was replayed
+/// before them. Such an entry is looked for in the memtables, and put among them in the order of the sequences. So
+/// the memtables of a family stay as they are until its last copy was replayed. The rest of the log is read for
+/// copies once, when the first flush is due.
+///
+/// # Concurrency
+/// Of the thread that opens.
+final class ReplayFlush {
+  private let maker: Maker
+  private let registry: FamilyRegistry
+  private let memory: MemTableKeeper
+  /// Calls back with the number of each record and the families of which it holds copies.
+  private let findCopies: ((Int, [FamilyID]) -> Void) throws(EngineError) -> Void
+  private let tables: FlushedTables
+  private var flushed: [FamilyID: SequenceNumber] = [:]
+  /// The number of the last record with copies of a family; nil: the log was not read for them yet.
+  private var lastCopies: [FamilyID: Int]?
+
+  /// What tables are written with before there is an engine.
+  struct Maker: TableMaker {
+    let tree: Tree
+    let options: EngineOptions
+    let plan: MemoryPlan
+    let executor: any BackgroundExecutor
+    let metrics: EngineMetrics
+    let picker: LeveledCompactionPicker
+  }
+
+  init(
+    _ maker: Maker, _ registry: FamilyRegistry, _ memory: MemTableKeeper,
+    findCopies: @escaping ((Int, [FamilyID]) -> Void) throws(EngineError) -> Void
+  ) {
+    self.maker = maker
+    self.registry = registry
+    self.memory = memory
+    self.findCopies = findCopies
+    tables = FlushedTables(maker)
+  }
+
+  /// What the first edit has to name.
+  var edit: VersionEdit {
+    var edit = tables.edit
+    for (family, sequence) in flushed.sorted(by: { $0.key < $1.key }) { edit.setFlushed(sequence, family: family) }
+    return edit
+  }
+
+  /// Flushes frozen memtables where they take more than their bound. `record` is the number of the one that is
+  /// replayed now.
+  func flushIfDue(at record: Int) throws(EngineError) {
+    guard memory.frozenSize > maker.plan.frozenBytesMaximum else { return }
+    let lastCopies = try copies()
+    for family in registry.all {
+      guard lastCopies[family.id].map({ $0 < record }) ?? true else { continue }
+      try flush(family)
+    }
+  }
+
+  private func copies() throws(EngineError) -> [FamilyID: Int] {
+    if let lastCopies { return lastCopies }
+    var found: [FamilyID: Int] = [:]
+    try findCopies { record, families in
+      for family in families { found[family] = record }
+    }
+    lastCopies = found
+    return found
+  }
+
+  private func flush(_ family: ColumnFamily) throws(EngineError) {
+    let input = FlushJob.Input(family: family, frozen: family.state.frozen)
+    guard !input.frozen.isEmpty else { return }
+    // No snapshot is older than the engine.
+    try FlushJob.build(input, snapshots: [input.newestSequence], maker, tables)
+    try tables.sync()
+    flushed[family.id] = input.newestSequence
+    family.state.install(family.state.version, flushed: input.frozen.count)
+    memory.didFlush(input.frozen)
+  }
+
+  /// Makes the names of the tables durable, as the edit that names them demands.
+  func finish() throws(EngineError) {
+    guard !tables.files.isEmpty else { return }
+    try maker.tree.environment.fileSystem.syncDirectory(maker.tree.directory)
+  }
+
+  /// Removes the files: the database is not opened.
+  func discard() { tables.discard() }
+}

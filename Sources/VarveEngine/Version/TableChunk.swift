@@ -1,0 +1,214 @@
+internal import Synchronization
+
+/// A piece of a sorted run: up to `countMaximum` neighbouring tables, and the sums over them.
+///
+/// Chunks are what versions share. An edit builds the chunks that it changes, and the next version takes over all
+/// others, so the cost of an edit does not grow with the tables of the level.
+///
+/// # Invariants
+/// 1. There is a table at least; `tables` ascend, and each ends before the next one begins.
+/// 2. `heads[i]` is the head of `tables[i].largest` after `prefixSize` bytes, which all `largest` of the chunk have
+///    in common. Heads never descend.
+///
+/// # Concurrency
+/// Immutable; safe from any thread.
+final class TableChunk: Sendable {
+  /// Never given to another chunk of the process.
+  let id: UInt64
+  let tables: [TableMetadata]
+  let heads: [UInt64]
+  let prefixSize: Int
+  /// Bytes of all files.
+  let totalSize: UInt64
+  /// The sum of `TableMetadata.compensatedSize`.
+  let compensatedSize: UInt64
+  let largestSequence: SequenceNumber
+  /// Whether any table has range tombstones.
+  let hasRangeTombstones: Bool
+  /// Whether any table is mostly tombstones.
+  let hasMostlyTombstones: Bool
+
+  private static let lastID = Atomic<UInt64>(0)
+
+  /// The most tables of one chunk. An edit rebuilds one chunk and copies the array of all of them: with 100,000 tables
+  /// both are some hundreds of pointers.
+  static let countMaximum = 256
+  /// A chunk that an edit leaves with less than this joins its neighbour.
+  static let countMinimum = 64
+
+  /// Takes tables that are in order and don't overlap.
+  init(_ tables: [TableMetadata]) {
+    precondition(!tables.isEmpty, "a chunk has a table at least")
+    let first = tables[0]
+    let prefixSize = tables.count == 1 ? 0 : first.largest.sharedPrefixCount(tables[tables.count - 1].largest)
+    var heads: [UInt64] = []
+    heads.reserveCapacity(tables.count)
+    var totalSize: UInt64 = 0
+    var compensatedSize: UInt64 = 0
+    var largestSequence = SequenceNumber.zero
+    var hasRangeTombstones = false
+    var hasMostlyTombstones = false
+    for table in tables {
+      heads.append(table.largest.head(from: prefixSize))
+      totalSize += table.fileSize
+      compensatedSize += table.compensatedSize
+      largestSequence = max(largestSequence, table.largestSequence)
+      hasRangeTombstones = hasRangeTombstones || table.rangeTombstoneCount > 0
+      hasMostlyTombstones = hasMostlyTombstones || table.isMostlyTombstones
+    }
+    id = Self.lastID.wrappingAdd(1, ordering: .relaxed).newValue
+    self.tables = tables
+    self.heads = heads
+    self.prefixSize = prefixSize
+    self.totalSize = totalSize
+    self.compensatedSize = compensatedSize
+    self.largestSequence = largestSequence
+    self.hasRangeTombstones = hasRangeTombstones
+    self.hasMostlyTombstones = hasMostlyTombstones
+    assert(isOrdered, "tables of a sorted run overlap or are out of order")
+  }
+
+  /// Cuts tables that are in order into chunks of about equal size.
+  static func cut(_ tables: [TableMetadata]) -> [TableChunk] {
+    guard !tables.isEmpty else { return [] }
+    let count = (tables.count + countMaximum - 1) / countMaximum
+    if count == 1 { return [TableChunk(tables)] }
+    return (0..<count).map { piece in
+      TableChunk(Array(tables[(tables.count * piece / count)..<(tables.count * (piece + 1) / count)]))
+    }
+  }
+
+  private var isOrdered: Bool {
+    zip(tables, tables.dropFirst()).allSatisfy { $0.endsBefore($1) } && zip(heads, heads.dropFirst()).allSatisfy(<=)
+  }
+
+  /// The first table that does not end before `userKey`; the count if there is none.
+  @inline(__always)
+  func firstIndex(notBefore userKey: ByteView) -> Int {
+    HeadSearch.firstIndex(
+      notBefore: userKey, prefix: tables[0].largest, prefixSize, count: heads.count, head: { heads[$0] },
+      endsBefore: { tables[$0].endsBefore(userKey) })
+  }
+}
+
+/// The search in bounds of which the first eight bytes after a common prefix are at hand.
+///
+/// It compares these heads in one contiguous array, and whole keys only where heads tie. The prefix is left out
+/// because keys of one collection often have their first eight bytes in common.
+enum HeadSearch {
+  /// The first of `count` ascending bounds that is not before `userKey`; `count` if there is none.
+  ///
+  /// `prefix` has the `prefixSize` bytes that all bounds have in common.
+  @inline(__always)
+  static func firstIndex(
+    notBefore userKey: ByteView, prefix: ByteView, _ prefixSize: Int, count: Int, head headAt: (Int) -> UInt64,
+    endsBefore: (Int) -> Bool
+  ) -> Int {
+    if prefixSize > 0 {
+      let shared = userKey.sharedPrefixCount(prefix)
+      if shared < prefixSize {
+        // The key differs from every bound within the prefix, or ends inside it.
+        if shared == userKey.count { return 0 }
+        return userKey[shared] < prefix[shared] ? 0 : count
+      }
+    }
+    let head = userKey.head(from: prefixSize)
+    var low = 0
+    var high = count
+    while low < high {
+      let middle = (low &+ high) >> 1
+      if headAt(middle) < head { low = middle &+ 1 } else { high = middle }
+    }
+    // Heads that tie are decided by whole keys; where heads ascend strictly that is one comparison.
+    high = low
+    while high < count, headAt(high) == head {
+      // Doubling steps over bounds with the same head; the last step may be short.
+      var step = 1
+      high &+= 1
+      while high &+ step < count, headAt(high &+ step) == head {
+        high &+= step
+        step &*= 2
+      }
+    }
+    while low < high {
+      let middle = (low &+ high) >> 1
+      if endsBefore(middle) { low = middle &+ 1 } else { high = middle }
+    }
+    return low
+  }
+}
+
+/// The tables of a sorted run as one collection.
+///
+/// Complexity: an index costs a binary search over the chunks; an iteration and `array(in:)` cost nothing beyond the
+/// tables themselves.
+struct TableList: RandomAccessCollection, Sendable {
+  /// Where a chunk begins, and the head of its last bound.
+  struct Place: Sendable {
+    /// How many tables come before it.
+    let start: Int
+    /// The head of the chunk's last `largest`, after the prefix of the run.
+    let head: UInt64
+  }
+
+  let chunks: [TableChunk]
+  let places: [Place]
+  let count: Int
+
+  var startIndex: Int { 0 }
+  var endIndex: Int { count }
+
+  /// The chunk that has the table at an index.
+  func chunk(at index: Int) -> Int {
+    precondition(index >= 0 && index < count, "a run of \(count) tables has none at \(index)")
+    var low = 0
+    var high = places.count - 1
+    while low < high {
+      let middle = (low &+ high &+ 1) >> 1
+      if places[middle].start <= index { low = middle } else { high = middle &- 1 }
+    }
+    return low
+  }
+
+  subscript(index: Int) -> TableMetadata {
+    let chunk = chunk(at: index)
+    return chunks[chunk].tables[index - places[chunk].start]
+  }
+
+  struct Iterator: IteratorProtocol {
+    fileprivate let chunks: [TableChunk]
+    fileprivate var chunk = 0
+    fileprivate var index = 0
+
+    mutating func next() -> TableMetadata? {
+      guard chunk < chunks.count else { return nil }
+      let table = chunks[chunk].tables[index]
+      index += 1
+      if index == chunks[chunk].tables.count {
+        chunk += 1
+        index = 0
+      }
+      return table
+    }
+  }
+
+  func makeIterator() -> Iterator { Iterator(chunks: chunks) }
+
+  /// A copy of the tables at `indices`.
+  func array(in indices: Range<Int>) -> [TableMetadata] {
+    guard !indices.isEmpty else { return [] }
+    var tables: [TableMetadata] = []
+    tables.reserveCapacity(indices.count)
+    var chunk = chunk(at: indices.lowerBound)
+    while chunk < chunks.count, places[chunk].start < indices.upperBound {
+      let members = chunks[chunk].tables
+      let first = Swift.max(indices.lowerBound - places[chunk].start, 0)
+      tables += members[first..<Swift.min(indices.upperBound - places[chunk].start, members.count)]
+      chunk += 1
+    }
+    return tables
+  }
+
+  /// A copy of all tables.
+  var array: [TableMetadata] { array(in: 0..<count) }
+}

@@ -1,0 +1,190 @@
+import VarveEngine
+
+#if canImport(Darwin)
+  import Darwin
+#elseif canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#endif
+
+/// What concerns a whole process, each in a process of its own: `varve-kill-target scenario <name> <directory>`. The
+/// status is 0 where all was as it should be; else a message is on the standard error.
+enum Scenario: String {
+  /// The working directory changes while a database with a relative path is open.
+  case changedDirectory
+  /// A forked child uses its parent's engine.
+  case fork
+  /// A forked child outlives its parent, which dies with an open engine.
+  case outlivingChild
+  /// The system starts one thread, or none at all.
+  case oneThread, noThread
+  /// The system has no address space for a large memtable.
+  case addressSpace
+
+  struct Failure: Error {
+    let message: String
+    init(_ message: String) { self.message = message }
+  }
+
+  func run(_ directory: String) throws {
+    switch self {
+    case .changedDirectory: try Self.changeDirectory(directory)
+    case .fork: try Self.forkOnce(directory + "/db")
+    case .outlivingChild: try Self.leaveChild(directory)
+    case .oneThread: try Self.limitThreads(to: 1)
+    case .noThread: try Self.limitThreads(to: 0)
+    case .addressSpace: try Self.limitAddressSpace(directory + "/db")
+    }
+  }
+
+  private static func require(_ condition: Bool, _ message: String) throws {
+    if !condition { throw Failure(message) }
+  }
+
+  private static func code(_ body: () throws -> Void) -> EngineError.Code? {
+    do { try body() } catch { return (error as? EngineError)?.code }
+    return nil
+  }
+
+  private static func key(_ number: Int) -> [UInt8] { Array("key \(number)".utf8) }
+
+  // MARK: - The working directory
+
+  private static func changeDirectory(_ directory: String) throws {
+    for name in ["a", "b", "b/rel"] { try require(unsafe mkdir("\(directory)/\(name)", 0o700) == 0, "mkdir \(name)") }
+    try require(unsafe chdir("\(directory)/a") == 0, "chdir a")
+    let engine = try Engine.open(at: "rel")
+    for number in 0..<1_000 { try engine.put(key(number), [1], durability: number % 100 == 0 ? .power : .process) }
+    try require(unsafe chdir("\(directory)/b") == 0, "chdir b")
+    try engine.flush()
+    for number in 1_000..<2_000 { try engine.put(key(number), [2]) }
+    try engine.flush()
+    try engine.compact()
+    let faults = try engine.verify().faults
+    try require(faults.isEmpty, "\(faults)")
+    try engine.close()
+    try require(unsafe rmdir("\(directory)/b/rel") == 0, "something was made in the other directory")
+    let again = try Engine.open(at: "\(directory)/a/rel")
+    for number in 0..<2_000 { try require(try again.get(key(number)) == [number < 1_000 ? 1 : 2], "key \(number)") }
+    try again.close()
+  }
+
+  // MARK: - Forks
+
+  /// Swift has no name for the call.
+  private static func forkProcess() throws -> pid_t {
+    guard let symbol = unsafe dlsym(nil, "fork") else { throw Failure("there is no fork") }
+    return unsafe unsafeBitCast(symbol, to: (@convention(c) () -> pid_t).self)()
+  }
+
+  private static func forkOnce(_ path: String) throws {
+    var options = EngineOptions()
+    options.publishesStatistics = false
+    let engine = try Engine.open(at: path, options: options)
+    try engine.put(key(1), [1])
+    // A lock of Swift's runtime that another thread holds during the fork stays locked in the child: so the threads of the
+    // engine sleep then, and what the child needs has been made before.
+    try engine.flush()
+    try engine.waitForCompaction()
+    try require(code { _ = try Engine.open(at: path) } == .locked, "the database is not locked")
+    let sequence = engine.visibleSequence
+    let child = try forkProcess()
+    if child == 0 {
+      // A child that hangs all the same ends, and is a failure.
+      alarm(30)
+      let codes = [
+        code { try engine.put(key(2), [2]) }, code { _ = try engine.get(key(1)) }, code { try engine.flush() },
+        code { try engine.close() },
+      ]
+      guard codes.allSatisfy({ $0 == .closed }) else { _exit(1) }
+      // The parent has it open.
+      _exit(code { _ = try Engine.open(at: path) } == .locked ? 0 : 2)
+    }
+    var status: CInt = 0
+    while unsafe waitpid(child, &status, 0) < 0 && errno == EINTR {}
+    try require(status == 0, "the child ended with status \(status)")
+    try require(engine.visibleSequence == sequence, "the child has committed")
+    // The child has not given the lock back.
+    try require(code { _ = try Engine.open(at: path) } == .locked, "the database is not locked any more")
+    try engine.put(key(2), [3])
+    try engine.close()
+    let again = try Engine.open(at: path)
+    try require(try again.get(key(1)) == [1] && again.get(key(2)) == [3], "other values are there")
+    try again.close()
+  }
+
+  private static func leaveChild(_ directory: String) throws {
+    let engine = try Engine.open(at: directory + "/db")
+    try engine.put(key(1), [1])
+    if try forkProcess() == 0 {
+      close(STDOUT_FILENO)
+      // Until the test opens the other end.
+      let descriptor = unsafe open(directory + "/fifo", O_RDONLY)
+      _exit(descriptor >= 0 ? 0 : 1)
+    }
+    _exit(0)
+  }
+
+  // MARK: - Limits
+
+  /// As a user who has no other process, so that the limit is what it says.
+  private static func limitThreads(to count: Int) throws {
+    let user = uid_t(50_000 + getpid() % 10_000)
+    try require(setgid(user) == 0 && setuid(user) == 0, "setuid")
+    #if canImport(Glibc)
+      var limit = rlimit(rlim_cur: rlim_t(1 + count), rlim_max: rlim_t(1 + count))
+      try require(unsafe setrlimit(__rlimit_resource_t(__RLIMIT_NPROC.rawValue), &limit) == 0, "setrlimit")
+    #endif
+    let directory = "/tmp/varve-threads-\(getpid())"
+    try require(unsafe mkdir(directory, 0o700) == 0, "mkdir")
+    var options = EngineOptions()
+    options.memtableSize = 64 << 10
+    options.logSegmentSize = 64 << 10
+    options.backgroundThreads = 3
+    let path = directory + "/db"
+    let engine = try Engine.open(at: path, options: options)
+    for number in 0..<20_000 { try engine.put(key(number), [UInt8](repeating: 1, count: 50)) }
+    let last = try engine.put(key(0), [2], durability: .powerEvery(nanoseconds: 1_000))
+    if count == 0 { try require(engine.durableSequence >= last, "a promised sync did not come") }
+    try engine.flush()
+    try engine.compact()
+    try require(try engine.get(key(0)) == [2], "the first key")
+    try require(try engine.get(key(19_999))?.count == 50, "the last key")
+    try engine.close()
+    try Engine.destroy(at: path)
+    _ = unsafe rmdir(directory)
+  }
+
+  private static func limitAddressSpace(_ path: String) throws {
+    let engine = try Engine.open(at: path)
+    try engine.put(key(1), [1])
+    let value = [UInt8](repeating: 7, count: 100 << 20)
+    #if canImport(Glibc)
+      var limit = rlimit()
+      try require(unsafe getrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit) == 0, "getrlimit")
+      limit.rlim_cur = rlim_t(try addressSpace() + 64 << 20)
+      try require(unsafe setrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit) == 0, "setrlimit")
+    #endif
+    let before = engine.visibleSequence
+    let found = code { try engine.put(key(2), value) }
+    try require(found == .noMemory, "\(found.map { "\($0)" } ?? "no error") instead of noMemory")
+    try require(engine.visibleSequence == before, "a commit that failed is visible")
+    try engine.put(key(3), [3])
+    try engine.close()
+    let again = try Engine.open(at: path)
+    try require(try again.get(key(1)) == [1] && again.get(key(2)) == nil && again.get(key(3)) == [3], "the content")
+    try again.close()
+  }
+
+  /// The bytes of address space that the process has.
+  private static func addressSpace() throws -> Int {
+    guard let file = unsafe fopen("/proc/self/statm", "r") else { throw Failure("/proc/self/statm") }
+    defer { unsafe _ = fclose(file) }
+    var line = [CChar](repeating: 0, count: 256)
+    guard unsafe fgets(&line, 256, file) != nil else { throw Failure("/proc/self/statm") }
+    let text = String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    guard let pages = text.split(separator: " ").first.flatMap({ Int($0) }) else { throw Failure(text) }
+    return pages * 4_096
+  }
+}

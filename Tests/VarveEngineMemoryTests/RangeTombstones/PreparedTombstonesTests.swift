@@ -1,0 +1,228 @@
+import EngineTestSupport
+import Testing
+
+@testable import EngineFixtures
+@testable import VarveEngine
+
+/// Range deletes of one batch, inserted as one edit or put together before.
+struct PreparedTombstonesTests {
+  /// A batch of range deletes with other entries between them, and the same as a list, the first at `first`.
+  private static func batch(
+    _ random: inout SeededRandom, count: Int, first: UInt64, into naive: inout NaiveTombstones
+  ) throws -> WriteBatch {
+    var batch = WriteBatch()
+    while batch.rangeDeleteCount < count {
+      if random.oneIn(4) {
+        try batch.put(NaiveTombstones.key(&random), [1])
+      } else {
+        let range = NaiveTombstones.range(&random)
+        naive.tombstones.append(.init(start: range.0, end: range.1, sequence: first + UInt64(batch.count)))
+        try batch.deleteRange(from: range.0, to: range.1)
+      }
+    }
+    return batch
+  }
+
+  private static func expectEqual(
+    _ tree: borrowing RangeTombstoneTree, _ naive: NaiveTombstones, at sequence: UInt64, seed: UInt64
+  ) {
+    for key in NaiveTombstones.allKeys {
+      let found = key.withByteView { tree.sequence(covering: $0, at: SequenceNumber(sequence)) }
+      #expect(found.value == naive.covering(key, at: sequence), "seed \(seed), key \(key) at \(sequence)")
+    }
+  }
+
+  @Test func `tombstones that were put together before cover what a list of them covers, and later ones go over them`()
+    throws
+  {
+    for seed in UInt64(1)...60 {
+      var random = SeededRandom(seed: seed)
+      var naive = NaiveTombstones()
+      let count = 1 + random.below(80)
+      let batch = try Self.batch(&random, count: count, first: 100, into: &naive)
+      let prepared = try PreparedTombstones(batch.payload.view)
+      let tree = RangeTombstoneTree()
+      let part = try #require(prepared.part(of: .default))
+      #expect(part.count == count)
+      tree.adopt(part, first: SequenceNumber(100))
+      #expect(tree.count == count && tree.memorySize > 0)
+      let end = 100 + UInt64(batch.count)
+      Self.expectEqual(tree, naive, at: end, seed: seed)
+      var listed: [UInt64] = []
+      tree.forEachTombstone(above: .zero) { _, _, sequence in listed.append(sequence.value) }
+      #expect(listed == naive.tombstones.map(\.sequence).reversed(), "seed \(seed)")
+      for key in NaiveTombstones.allKeys {
+        #expect(key.withByteView { tree.sequence(covering: $0, at: SequenceNumber(99)) } == .zero, "seed \(seed)")
+      }
+      for offset in 0..<UInt64(10) {
+        let range = NaiveTombstones.range(&random)
+        naive.tombstones.append(.init(start: range.0, end: range.1, sequence: end + offset))
+        let isNew = range.0.withByteView { start in
+          range.1.withByteView { tree.insert(start, $0, SequenceNumber(end + offset)) }
+        }
+        #expect(isNew)
+        Self.expectEqual(tree, naive, at: end + offset, seed: seed)
+      }
+      Self.expectEqual(tree, naive, at: end - 1, seed: seed)
+    }
+  }
+
+  @Test func `the tombstones of an edit are seen together, and what was seen before stays`() {
+    for seed in UInt64(1)...40 {
+      var random = SeededRandom(seed: seed)
+      var naive = NaiveTombstones()
+      let tree = RangeTombstoneTree()
+      var sequence: UInt64 = 1
+      var ends: [UInt64] = [0]
+      for _ in 0..<8 {
+        tree.beginEdit()
+        for _ in 0..<(1 + random.below(20)) {
+          let range = NaiveTombstones.range(&random)
+          naive.tombstones.append(.init(start: range.0, end: range.1, sequence: sequence))
+          _ = range.0.withByteView { start in
+            range.1.withByteView { tree.insert(start, $0, SequenceNumber(sequence)) }
+          }
+          sequence += 1
+          Self.expectEqual(tree, naive, at: ends[ends.count - 1], seed: seed)
+        }
+        // Not yet: readers see the edits before.
+        let visible = NaiveTombstones(tombstones: naive.tombstones.filter { $0.sequence <= ends[ends.count - 1] })
+        for key in NaiveTombstones.allKeys {
+          let found = key.withByteView { tree.sequence(covering: $0, at: .maximum) }
+          #expect(found.value == visible.covering(key, at: sequence), "seed \(seed)")
+        }
+        tree.endEdit()
+        ends.append(sequence - 1)
+        for end in ends { Self.expectEqual(tree, naive, at: end, seed: seed) }
+      }
+      var edits: [[UInt64]] = []
+      tree.forEachEdit(above: .zero) { edits.append($0.map(\.sequence.value)) }
+      #expect(edits.map(\.last) == ends.dropFirst().map(Optional.some), "seed \(seed)")
+    }
+  }
+
+  @Test func `a stretch that gets a point after a tombstone of the same batch is not passed`() throws {
+    let engine = try Engine.open(at: "/db", options: Self.options(64 << 10), environment: .inMemory())
+    var batch = WriteBatch()
+    for index in 0..<PreparedTombstones.countMinimum {
+      try batch.deleteRange(from: Self.key(index), to: Self.key(index + 3))
+      if index % 64 == 5 { try batch.put(Self.key(index + 1), [1]) }
+    }
+    try engine.put(Self.key(40), [0])
+    try engine.write(batch)
+    // Each put is covered by the tombstone after it.
+    try engine.put(Self.key(2_000), [2])
+    #expect(try Self.keys(engine) == [Self.key(2_000)])
+    var second = WriteBatch()
+    try second.deleteRange(from: Self.key(0), to: Self.key(9_000))
+    try second.put(Self.key(7), [7])
+    try second.deleteRange(from: Self.key(100), to: Self.key(9_000))
+    try second.put(Self.key(8_000), [8])
+    try engine.write(second)
+    #expect(try Self.keys(engine) == [Self.key(7), Self.key(8_000)])
+    try engine.close()
+  }
+
+  private static func keys(_ engine: Engine) throws -> [[UInt8]] {
+    var found: [[UInt8]] = []
+    var cursor = try engine.cursor()
+    try cursor.seekToFirst()
+    while cursor.isValid {
+      found.append(cursor.keyBytes)
+      try cursor.next()
+    }
+    return found
+  }
+
+  private static func options(_ memtableSize: Int) -> EngineOptions {
+    var options = EngineOptions()
+    options.memtableSize = memtableSize
+    options.cacheSize = 1 << 20
+    options.logSegmentSize = 256 << 10
+    return options
+  }
+
+  // MARK: - Costs
+
+  private static func key(_ index: Int) -> [UInt8] {
+    (0..<8).map { UInt8(truncatingIfNeeded: index >> (56 - $0 * 8)) }
+  }
+
+  private static func insert(_ tree: borrowing RangeTombstoneTree, _ place: Int, _ sequence: Int) {
+    let isNew = key(place).withByteView { start in
+      key(place + 3).withByteView { tree.insert(start, $0, SequenceNumber(UInt64(sequence))) }
+    }
+    #expect(isNew)
+  }
+
+  @Test func `16,000 range deletes one by one take at most 48 MiB, and in one edit 256 bytes each`() {
+    var random = SeededRandom(seed: 3)
+    let single = RangeTombstoneTree()
+    for sequence in 1...16_000 { Self.insert(single, random.below(1 << 40), sequence) }
+    #expect(single.memorySize <= 48 << 20, "\(single.memorySize) bytes")
+    let edit = RangeTombstoneTree()
+    edit.beginEdit()
+    for sequence in 1...16_000 { Self.insert(edit, random.below(1 << 40), sequence) }
+    edit.endEdit()
+    #expect(edit.count == 16_000 && edit.memorySize <= 16_000 * 256, "\(edit.memorySize) bytes")
+  }
+
+  @Test func `a large batch of range deletes is counted, and gets a memtable of its own`() throws {
+    let environment = EngineEnvironment.inMemory()
+    var options = Self.options(1 << 20)
+    options.compactsInBackground = false
+    var engine = try Engine.open(at: "/db", options: options, environment: environment)
+    var random = SeededRandom(seed: 11)
+    var batch = WriteBatch()
+    for _ in 0..<20_000 {
+      let place = random.below(1 << 40)
+      try batch.deleteRange(from: Self.key(place), to: Self.key(place + 3))
+    }
+    try engine.put(Self.key(1), [1])
+    try engine.write(batch)
+    let tree = engine.defaultFamily.state.active(.beforeOpen)
+    #expect(tree.rangeTombstones.count == 20_000)
+    #expect(tree.tombstoneBytes <= 20_000 * 256, "\(tree.tombstoneBytes) bytes")
+    #expect(tree.chargedBytes >= tree.tombstoneBytes)
+    #expect(engine.statistics.memory.memTables >= tree.tombstoneBytes)
+    // It has no room for anything else: what comes is not put beside four megabytes of tombstones.
+    try engine.put(Self.key(2), [2])
+    let next = engine.defaultFamily.state.active(.beforeOpen)
+    #expect(next !== tree && next.entryCount == 1)
+    try engine.close()
+    engine = try Engine.open(at: "/db", options: options, environment: environment)
+    #expect(try engine.get(Self.key(1)) == [1])
+    try engine.write(batch)
+    let image = engine.defaultFamily.state.active(.beforeOpen).tombstoneBytes
+    #expect(image > 0)
+    try engine.close()
+    #expect(engine.tree.budget.used(.memTables) == 0)
+  }
+
+  @Test func `a memtable's charge for range deletes goes with it`() throws {
+    let account = MemoryAccount()
+    let pool = ArenaPool(limit: 0, account: account)
+    do {
+      let table = try MemTable(growingTo: 1 << 20, pool: pool, touchedMaximum: 0)
+      var counted = table.countedBytes
+      for sequence in 1...2_000 {
+        let need = MemTableNeed(tombstoneCount: 1, tombstoneKeyBytes: 16)
+        if !table.hasRoom(for: need) {
+          #expect(table.couldHaveRoom(for: need))
+          counted += table.grow(for: need)
+        }
+        #expect(counted == table.countedBytes && account.used == table.chargedBytes)
+        Self.key(7 * sequence).withByteView { start in
+          Self.key(7 * sequence + 3).withByteView { end in
+            _ = table.insert(start, Trailer(SequenceNumber(UInt64(sequence)), .rangeDelete), end)
+          }
+        }
+        #expect(table.chargedBytes >= table.tombstoneBytes)
+        if table.tombstoneBytes > 900_000 { break }
+      }
+      let charge = table.settleCharge()
+      #expect(charge == account.used && charge >= table.tombstoneBytes)
+    }
+    #expect(account.used == 0)
+  }
+}

@@ -1,0 +1,129 @@
+import EngineTestSupport
+import Synchronization
+import Testing
+
+@testable import EngineFixtures
+@testable import VarveEngine
+
+/// A transaction reads tables before it takes its turn to commit, and none while it has it.
+struct TransactionLookTests {
+  private static func key(_ index: Int) -> [UInt8] { ObservedEngine.key(index) }
+
+  private static func engine(_ disk: any FileSystem) throws -> Engine {
+    var options = SmallEngine.options(memtableSize: 256 << 10)
+    // Nothing is kept: each look reads the file.
+    options.deadRunMinimum = 0
+    let executor = SteppedExecutor(seed: 7)
+    let random = Mutex(SeededRandom(seed: 7))
+    return try Engine.open(
+      at: "/db", options: options,
+      environment: EngineEnvironment(
+        fileSystem: disk, clock: executor.clock, random: { random.withLock { $0.next() } },
+        makeExecutor: { _ in executor }))
+  }
+
+  @Test(arguments: [TransactionIsolation.serializable, .snapshot])
+  func `no table is read with the lead`(_ isolation: TransactionIsolation) throws {
+    let disk = CountingFileSystem()
+    let engine = try Self.engine(disk)
+    for index in 0..<500 { try engine.put(Self.key(index), [1]) }
+    var transaction = engine.beginTransaction(isolation: isolation)
+    for index in 0..<100 { #expect(try transaction.get(Self.key(index)) == [1]) }
+    var cursor = try transaction.cursor(bounds: CursorBounds(lower: Self.key(100), upper: Self.key(300)))
+    try cursor.seekToFirst()
+    while cursor.isValid { try cursor.next() }
+    try transaction.deleteRange(from: Self.key(700), to: Self.key(800))
+    try transaction.put(Self.key(900), [2])
+    // What came since lies in tables, and is none of the transaction's.
+    for index in 400..<450 { try engine.put(Self.key(index), [3]) }
+    for index in [50, 150, 750, 890] { try engine.put(Self.key(index) + [0], [4]) }
+    if isolation == .serializable {
+      // Between the keys that were read, but in the range that was.
+      try engine.delete(Self.key(150) + [0])
+    }
+    try engine.flush()
+
+    let isLed = Mutex(false)
+    let pipeline = engine.pipeline
+    disk.onRead {
+      var isFree = false
+      pipeline.leadIfFree { _ in isFree = true }
+      if !isFree { isLed.withLock { $0 = true } }
+    }
+    let reads = disk.readCount
+    let error = Self.commit(transaction)
+    #expect(error?.code == .conflict)
+    #expect(disk.readCount > reads, "the check had to read tables")
+    #expect(!isLed.withLock { $0 }, "no table was read while the transaction led")
+    disk.onRead(nil)
+    try engine.close()
+  }
+
+  /// What a commit throws.
+  private static func commit(_ transaction: consuming OptimisticTransaction) -> EngineError? {
+    do throws(EngineError) {
+      try transaction.commit()
+      return nil
+    } catch { return error }
+  }
+
+  /// Has the leader check.
+  private static func lead(_ engine: Engine, _ check: TransactionCheck) throws(EngineError) {
+    try engine.pipeline.lead { (lead) throws(EngineError) in try check.check(lead) }
+  }
+
+  /// A check of one key.
+  private static func check(_ engine: Engine, _ snapshot: EngineSnapshot, key index: Int) -> TransactionCheck {
+    let reads = TransactionReads()
+    reads.note(key(index), in: .default, named: "default")
+    return TransactionCheck(engine, snapshot, reads)
+  }
+
+  @Test func `what came between the look and the lead is found where it was flushed meanwhile`() throws {
+    let engine = try Self.engine(CountingFileSystem())
+    try engine.put(Self.key(1), [1])
+    var check = Self.check(engine, engine.snapshot(), key: 1)
+    try check.look()
+    try Self.lead(engine, check)
+    try engine.put(Self.key(1), [2])
+    var error = #expect(throws: EngineError.self) { try Self.lead(engine, check) }
+    #expect(error?.code == .conflict)
+
+    // In the memtable of the look, which is a table by now.
+    check = Self.check(engine, engine.snapshot(), key: 1)
+    try check.look()
+    try engine.put(Self.key(1), [3])
+    try engine.flush()
+    error = #expect(throws: EngineError.self) { try Self.lead(engine, check) }
+    #expect(error?.code == .conflict)
+
+    // In a memtable after that one, which is a table, too: only another look can tell.
+    try engine.put(Self.key(9), [0])
+    check = Self.check(engine, engine.snapshot(), key: 1)
+    try check.look()
+    try engine.put(Self.key(2), [4])
+    try engine.flush()
+    try Self.lead(engine, check)
+    try engine.put(Self.key(1), [5])
+    try engine.flush()
+    error = #expect(throws: EngineError.self) { try Self.lead(engine, check) }
+    #expect(error?.code == .canceled && check.needsAnotherLook)
+    error = #expect(throws: EngineError.self) { try check.look() }
+    #expect(error?.code == .conflict && !check.needsAnotherLook)
+    try engine.close()
+  }
+
+  @Test func `tables that came without a memtable are looked at again`() throws {
+    let engine = try Self.engine(CountingFileSystem())
+    let check = Self.check(engine, engine.snapshot(), key: 1)
+    try check.look()
+    try engine.put(Self.key(7), [1])
+    try engine.flush()
+    // The family was empty: a table may have come in otherwise.
+    let error = #expect(throws: EngineError.self) { try Self.lead(engine, check) }
+    #expect(error?.code == .canceled && check.needsAnotherLook)
+    try check.look()
+    try Self.lead(engine, check)
+    try engine.close()
+  }
+}

@@ -1,0 +1,98 @@
+import EngineTestSupport
+import Testing
+
+@testable import EngineFixtures
+@testable import VarveEngine
+
+/// Options of families, changed while the engine is open.
+struct FamilyOptionsTests {
+  private static func fill(_ engine: Engine, _ family: ColumnFamily, _ count: Int, seed: UInt64) throws {
+    var random = SeededRandom(seed: seed)
+    for index in 0..<count {
+      try engine.put(
+        Array("key\(100_000 + index)".utf8), [UInt8](repeating: UInt8(random.below(256)), count: 100), in: family)
+    }
+  }
+
+  @Test func `a size of memtables counts from the next one on, and a compression from the next table`() throws {
+    var options = EngineTests.options(memtableSize: 1 << 20)
+    options.compactsInBackground = false
+    let environment = EngineEnvironment.inMemory()
+    var engine = try Engine.open(at: "/db", options: options, environment: environment)
+    var family = try engine.createFamily("f", options: FamilyOptions(compression: CompressionKind.none))
+    try Self.fill(engine, family, 2_000, seed: 1)
+    try engine.flush()
+    let plain = family.state.version.tables(level: 0)
+    #expect(plain.count == 1)
+    try Self.fill(engine, family, 10, seed: 2)
+    let active = family.state.active(.beforeOpen)
+    try engine.setOptions(FamilyOptions(compression: .zstd, memtableSize: 64 << 10), of: family)
+    #expect(family.state.active(.beforeOpen) === active && family.options.compression == .zstd)
+    try engine.flush()
+    try Self.fill(engine, family, 2_000, seed: 3)
+    // 2,000 rows of 100 bytes are more than twice as much.
+    let charged = family.state.active(.beforeOpen).chargedBytes
+    #expect(charged < 128 << 10, "a memtable of 64 KiB takes \(charged) bytes")
+    try engine.flush()
+    try engine.close()
+    engine = try Engine.open(at: "/db", options: options, environment: environment)
+    family = try engine.family(named: "f")
+    #expect(family.options == FamilyOptions(compression: .zstd, memtableSize: 64 << 10))
+    #expect(try engine.get(Array("key101999".utf8), in: family)?.count == 100)
+    try engine.setOptions(FamilyOptions(), of: family)
+    #expect(family.options == FamilyOptions())
+    try engine.close()
+  }
+
+  @Test func `operator and volatility stay, and sizes have bounds`() throws {
+    let engine = try Engine.open(at: "/db", options: EngineTests.options(), environment: .inMemory())
+    let family = try engine.createFamily("f", options: FamilyOptions(mergeOperator: "varve.counter"))
+    func code(_ options: FamilyOptions) -> EngineError.Code? {
+      do throws(EngineError) { try engine.setOptions(options, of: family) } catch { return error.code }
+      return nil
+    }
+    #expect(code(FamilyOptions()) == .invalidArgument)
+    #expect(code(FamilyOptions(mergeOperator: "varve.max")) == .invalidArgument)
+    #expect(code(FamilyOptions(mergeOperator: "varve.counter", isVolatile: true)) == .invalidArgument)
+    #expect(code(FamilyOptions(mergeOperator: "varve.counter", memtableSize: 1_000)) == .invalidArgument)
+    #expect(family.options == FamilyOptions(mergeOperator: "varve.counter"))
+    #expect(code(FamilyOptions(compression: .lz4, mergeOperator: "varve.counter")) == nil)
+    try engine.dropFamily(family)
+    #expect(code(FamilyOptions(mergeOperator: "varve.counter")) == .familyDropped)
+  }
+
+  @Test func `options have the bytes that the article says, and damage is named`() throws {
+    for options in [
+      FamilyOptions(memtableSize: 1 << 20), FamilyOptions(compression: .zstd, isVolatile: true, memtableSize: 65_536),
+      FamilyOptions(mergeOperator: "varve.max", memtableSize: 1 << 30), FamilyOptions(mergeOperator: "varve.max"),
+    ] {
+      #expect(try FamilyOptions(decoding: options.encoded, family: "f") == options)
+    }
+    let bytes = FamilyOptions(memtableSize: 65_536).encoded
+    #expect(bytes == [255, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0])
+    for count in 4..<bytes.count {
+      #expect(throws: EngineError.self) { try FamilyOptions(decoding: Array(bytes.prefix(count)), family: "f") }
+    }
+    #expect(throws: EngineError.self) { try FamilyOptions(decoding: [255, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0], family: "f") }
+  }
+
+  @Test func `a sync through a sequence makes it durable, and what is durable is not synced again`() throws {
+    let disk = CrashFileSystem(seed: 3)
+    var environment = EngineEnvironment.inMemory()
+    environment.fileSystem = disk
+    let engine = try Engine.open(at: "/db", options: EngineTests.options(), environment: environment)
+    let first = try engine.put([1], [1])
+    let second = try engine.put([2], [2])
+    #expect(engine.durableSequence < first)
+    try engine.sync(through: first)
+    #expect(engine.durableSequence >= first)
+    try engine.sync(through: second)
+    #expect(engine.durableSequence == second)
+    let count = disk.operationCount
+    try engine.sync(through: first)
+    try engine.sync(through: .zero)
+    #expect(disk.operationCount == count)
+    #expect(throws: EngineError.self) { try engine.sync(through: SequenceNumber(second.value + 1)) }
+    try engine.close()
+  }
+}

@@ -1,0 +1,197 @@
+import EngineTestSupport
+import Testing
+
+@testable import EngineFixtures
+@testable import VarveEngine
+
+/// Tables that are put whole into an empty family.
+struct IngestTests {
+  private static func key(_ index: Int) -> [UInt8] { Array("key\(100_000 + index)".utf8) }
+
+  private static func tables(
+    _ engine: Engine, _ family: ColumnFamily, _ range: some Sequence<Int>, value: [UInt8] = [1]
+  ) throws -> [SortedTable] {
+    let writer = try engine.makeTableWriter(for: family)
+    for index in range { try writer.put(key(index), value) }
+    return try writer.finish()
+  }
+
+  private static func keys(
+    _ engine: Engine, _ family: ColumnFamily, _ snapshot: EngineSnapshot? = nil
+  ) throws -> [[UInt8]] {
+    var keys: [[UInt8]] = []
+    var cursor = try engine.cursor(in: family, snapshot: snapshot)
+    try cursor.seekToFirst()
+    while cursor.isValid {
+      keys.append(cursor.keyBytes)
+      try cursor.next()
+    }
+    return keys
+  }
+
+  private static func expectError(
+    _ code: EngineError.Code, _ body: () throws -> Void, sourceLocation: SourceLocation = #_sourceLocation
+  ) {
+    do {
+      try body()
+      Issue.record("no error, but expected \(code)", sourceLocation: sourceLocation)
+    } catch {
+      #expect((error as? EngineError)?.code == code, "\(error)", sourceLocation: sourceLocation)
+    }
+  }
+
+  @Test func `ingested tables are read, written over, compacted and found after an open`() throws {
+    let environment = EngineEnvironment.inMemory()
+    var engine = try Engine.open(at: "/db", options: EngineTests.options(), environment: environment)
+    var family = try engine.createFamily("f", options: FamilyOptions(compression: CompressionKind.none))
+    let before = engine.visibleSequence
+    let tables = try Self.tables(engine, family, 0..<3_000, value: [UInt8](repeating: 7, count: 2_000))
+    #expect(tables.count > 1 && tables.reduce(0) { $0 + $1.entryCount } == 3_000)
+    let sequence = try engine.ingest(tables.reversed(), into: family)
+    #expect(sequence > before && engine.visibleSequence == sequence)
+    #expect(family.state.version.tables(level: Limits.levelCount - 1).count == tables.count)
+    #expect(try Self.keys(engine, family) == (0..<3_000).map { Self.key($0) })
+    #expect(
+      try engine.multiGet([0, 1_500, 2_999, 3_000].map { Self.key($0) }, in: family).map { $0?.count } == [
+        2_000, 2_000, 2_000, nil,
+      ])
+    try engine.put(Self.key(5), [5], in: family)
+    try engine.delete(Self.key(6), in: family)
+    try engine.deleteRange(from: Self.key(10), to: Self.key(2_990), in: family)
+    for _ in 0..<2 {
+      #expect(try engine.get(Self.key(5), in: family) == [5])
+      #expect(try Self.keys(engine, family).count == 3_000 - 1 - 2_980)
+      try engine.compact()
+    }
+    try engine.close()
+    engine = try Engine.open(at: "/db", options: EngineTests.options(), environment: environment)
+    family = try engine.family(named: "f")
+    #expect(try Self.keys(engine, family).count == 19)
+    #expect(engine.visibleSequence >= sequence)
+    #expect(try engine.verify().faults.isEmpty)
+    try engine.close()
+  }
+
+  @Test func `what is older than the ingestion sees the family as empty`() throws {
+    let engine = try Engine.open(at: "/db", options: EngineTests.options(), environment: .inMemory())
+    let family = try engine.createFamily("f")
+    try engine.put([1], [1])
+    let snapshot = engine.snapshot()
+    var cursor = try engine.cursor(in: family)
+    var indexed = IndexedWriteBatch(engine, snapshot: snapshot)
+    try indexed.put(Self.key(3), [3], in: family)
+    try engine.ingest(Self.tables(engine, family, 0..<100), into: family)
+    #expect(try engine.get(Self.key(1), in: family) == [1])
+    #expect(try engine.get(Self.key(1), in: family, snapshot: snapshot) == nil)
+    #expect(try engine.contains(Self.key(1), in: family, snapshot: snapshot) == false)
+    let keys = (0..<10).map { Self.key($0) }
+    #expect(try engine.multiGet(keys, in: family, snapshot: snapshot) == [[UInt8]?](repeating: nil, count: 10))
+    #expect(try Self.keys(engine, family, snapshot).isEmpty)
+    try cursor.seekToFirst()
+    let isValid = cursor.isValid
+    #expect(!isValid)
+    #expect(try indexed.get(Self.key(3), in: family) == [3])
+    #expect(try indexed.get(Self.key(4), in: family) == nil)
+    var own = try indexed.cursor(in: family)
+    try own.seekToFirst()
+    #expect(own.keyBytes == Self.key(3))
+    try own.next()
+    let hasMore = own.isValid
+    #expect(!hasMore)
+    // Also after its tables were merged with what came later.
+    try engine.put(Self.key(50), [2], in: family)
+    try engine.compact()
+    #expect(try Self.keys(engine, family, snapshot).isEmpty)
+    #expect(try Self.keys(engine, family).count == 100)
+  }
+
+  @Test func `an ingestion is a write of the whole family for transactions and for runs of dead keys`() throws {
+    var options = EngineTests.options()
+    options.deadRunMinimum = 32
+    let engine = try Engine.open(at: "/db", options: options, environment: .inMemory())
+    let family = try engine.createFamily("f")
+    var reader = engine.beginTransaction(isolation: .serializable)
+    #expect(try reader.get([9], in: family) == nil)
+    try reader.put([1], [1])
+    var writer = engine.beginTransaction(isolation: .snapshot)
+    try writer.put([200], [1], in: family)
+    var stranger = engine.beginTransaction(isolation: .serializable)
+    try stranger.put([2], [2])
+    try engine.ingest(Self.tables(engine, family, 0..<100), into: family)
+    var codes: [EngineError.Code?] = []
+    do { try reader.commit() } catch { codes.append(error.code) }
+    do { try writer.commit() } catch { codes.append(error.code) }
+    do { try stranger.commit() } catch { codes.append(error.code) }
+    #expect(codes == [.conflict, .conflict])
+    // A cursor that saw the family before: it proves nothing about it now.
+    let snapshot = engine.snapshot()
+    let other = try engine.createFamily("g")
+    let run = DeadRun(family: other.state, snapshot: snapshot, lower: Self.key(0), upper: Self.key(99))
+    try engine.ingest(Self.tables(engine, other, 0..<100), into: other)
+    engine.background.deadRuns?.cover(run)
+    try engine.put([3], [3])
+    #expect(try Self.keys(engine, other).count == 100)
+  }
+
+  @Test func `a family that holds anything takes no tables, and nothing happens`() throws {
+    let engine = try Engine.open(at: "/db", options: EngineTests.options(), environment: .inMemory())
+    let family = try engine.createFamily("f")
+    let tables = try Self.tables(engine, family, 0..<10)
+    try engine.put([1], [1], in: family)
+    Self.expectError(.invalidArgument) { try engine.ingest(tables, into: family) }
+    try engine.flush()
+    Self.expectError(.invalidArgument) { try engine.ingest(tables, into: family) }
+    try engine.delete([1], in: family)
+    Self.expectError(.invalidArgument) { try engine.ingest(tables, into: family) }
+    #expect(try Self.keys(engine, family).isEmpty)
+    try engine.compact()
+    try engine.ingest(tables, into: family)
+    #expect(try Self.keys(engine, family).count == 10)
+    Self.expectError(.invalidArgument) { try engine.ingest(tables, into: family) }
+  }
+
+  @Test func `tables in the wrong order, of other families and engines are refused`() throws {
+    let engine = try Engine.open(at: "/db", options: EngineTests.options(), environment: .inMemory())
+    let other = try Engine.open(at: "/db", options: EngineTests.options(), environment: .inMemory())
+    let family = try engine.createFamily("f")
+    let writer = try engine.makeTableWriter(for: family)
+    try writer.put([2], [1])
+    Self.expectError(.invalidArgument) { try writer.put([1], [1]) }
+    Self.expectError(.invalidArgument) { try writer.put([2], [1]) }
+    Self.expectError(.limitExceeded) { try writer.put([UInt8](repeating: 3, count: 70_000), []) }
+    try writer.put([3], [])
+    let tables = try writer.finish()
+    Self.expectError(.invalidArgument) { try writer.put([4], [1]) }
+    Self.expectError(.invalidArgument) { try engine.ingest(tables, into: engine.defaultFamily) }
+    Self.expectError(.invalidArgument) { try engine.ingest(tables + tables, into: family) }
+    let foreign = try Self.tables(other, other.defaultFamily, 0..<3)
+    Self.expectError(.invalidArgument) { try engine.ingest(foreign, into: engine.defaultFamily) }
+    let volatile = try engine.createFamily("v", options: FamilyOptions(isVolatile: true))
+    Self.expectError(.invalidArgument) { _ = try engine.makeTableWriter(for: volatile) }
+    try engine.ingest(tables, into: family)
+    #expect(try Self.keys(engine, family) == [[2], [3]])
+    let gone = try engine.createFamily("gone")
+    let left = try Self.tables(engine, gone, 0..<3)
+    try engine.dropFamily(gone)
+    Self.expectError(.familyDropped) { try engine.ingest(left, into: gone) }
+  }
+
+  @Test func `tables that are not ingested leave no file`() throws {
+    let environment = EngineEnvironment.inMemory()
+    var engine = try Engine.open(at: "/db", options: EngineTests.options(), environment: environment)
+    func fileCount() throws -> Int { try environment.fileSystem.list("/db").count { $0.hasSuffix(".sst") } }
+    do {
+      let tables = try Self.tables(engine, engine.defaultFamily, 0..<10)
+      let writer = try engine.makeTableWriter()
+      try writer.put([1], [1])
+      #expect(try fileCount() == 2 && tables.count == 1)
+    }
+    #expect(try fileCount() == 0)
+    let kept = try Self.tables(engine, engine.defaultFamily, 0..<10)
+    try engine.close()
+    #expect(try fileCount() == 1 && kept.count == 1)
+    engine = try Engine.open(at: "/db", options: EngineTests.options(), environment: environment)
+    #expect(try fileCount() == 0)
+    try engine.close()
+  }
+}
