@@ -20,7 +20,7 @@ extension CompactionScheduler {
 
   /// The table of a family that a failed compaction could not read; nil where it failed for another reason.
   ///
-  /// An input or output error is none: it may pass by itself, and the compaction is tried again after a pause.
+  /// An input or output error does not count as damage: it may pass by itself, and the compaction is tried again after a pause.
   func suspect(_ family: FamilyID, _ result: Result<Void, EngineError>) -> SuspectTable? {
     guard case .failure(let error) = result, error.code == .corruption || error.code == .notFound,
       let name = error.file?.split(separator: "/").last, case .table(let number) = FileName(String(name)),

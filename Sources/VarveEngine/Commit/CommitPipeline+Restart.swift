@@ -91,7 +91,7 @@ extension CommitPipeline {
   }
 
   /// Every entry above the durable sequence, and of memtables that were logged again after the durable
-  /// position every entry: the older copies may be in segments that nobody keeps for them any more.
+  /// position every entry: the older copies may be in segments that are no longer kept for them.
   private func undurableEntries(_ lead: borrowing CommitLead) -> LoggedEntries {
     let sequence = log.durableSequence
     let position = log.durablePosition

@@ -75,7 +75,7 @@ struct LeveledCompactionPicker: Sendable {
     return LevelTargets(input.version, options: options, shallowestOutputLevel: shallowest)
   }
 
-  /// The level right above the uppermost suspect, where what lies over it is merged; nil where there is none.
+  /// The level right above the uppermost suspect, where what lies over it is merged; nil if no suspect exists.
   static func levelAbove(_ suspects: [SuspectTable]) -> Int? {
     suspects.lazy.map(\.level).filter { $0 > 1 }.min().map { $0 - 1 }
   }

@@ -33,7 +33,7 @@ final class ReadRange {
     return !endsBefore(key)
   }
 
-  /// Whether a key is behind the stretch.
+  /// Whether a key is after the range.
   func endsBefore(_ key: ByteView) -> Bool {
     guard let upper else { return false }
     return upperIsExcluded ? key >= upper : key > upper
