@@ -9,7 +9,7 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
       case corruption, unsupportedFormat, notFound, alreadyExists, notADatabase, locked, invalidArgument
       case limitExceeded, readOnly, noSpace, inputOutput, familyDropped, unknownFamily, outcomeUnknown
       case permissionDenied, canceled, mergeFailed, conflict, tooManyOpenFiles, rewound
-      case wouldReadFile, closed, noMemory
+      case wouldReadFile, closed, noMemory, cursorEnded
     }
     private let name: Name
     private init(_ name: Name) { self.name = name }
@@ -65,6 +65,9 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     /// The system has no memory, no address space or no thread for what the call needs. Nothing was written; a smaller batch,
     /// or the same one later, may succeed.
     public static let noMemory = Code(.noMemory)
+
+    /// The cursor was made after a savepoint of its batch that was undone since.
+    public static let cursorEnded = Code(.cursorEnded)
 
     /// The name of the code, as in the source.
     public var description: String { name.rawValue }

@@ -47,13 +47,23 @@ struct NaiveVersion {
       guard level > 0 else { continue }
       let run = version.run(level)
       if run.compensatedSize != levels[level].reduce(0, { $0 + $1.compensatedSize }) { return "compensated sizes" }
-      let hasRangeTombstones = levels[level].contains { $0.rangeTombstoneCount > 0 }
-      if run.hasRangeTombstones != hasRangeTombstones { return "range tombstones" }
+      let tombstoneTables = levels[level].filter { $0.rangeTombstoneCount > 0 }
+      if run.hasRangeTombstones == tombstoneTables.isEmpty { return "range tombstones" }
+      if run.tombstoneChunks.flatMap(\.tombstoneTables).map(\.number) != tombstoneTables.map(\.number) {
+        return "the tables with range tombstones"
+      }
+      if run.largestSequence != levels[level].map(\.largestSequence).max() ?? .zero {
+        return "the newest entry of a run"
+      }
       if run.chunks.contains(where: { $0.tables.count > TableChunk.countMaximum }) { return "a chunk too large" }
       if run.tables.indices.contains(where: { run.tables[$0] !== levels[level][$0] }) { return "a table by its index" }
     }
     if version.levelZero.sublevels.map({ $0.tables.map(\.number.value) }) != sublevels { return "the sublevels" }
     if version.tableCount != all.count { return "the count of tables" }
+    if version.largestSequence != all.map(\.table.largestSequence).max() ?? .zero { return "the newest entry" }
+    let tombstoneCount = all.count { $0.table.rangeTombstoneCount > 0 }
+    if version.rangeTombstoneTableCount(upTo: .max) != tombstoneCount { return "the count with range tombstones" }
+    if version.rangeTombstoneTableCount(upTo: 3) != min(tombstoneCount, 3) { return "the count up to a bound" }
     return nil
   }
 

@@ -38,7 +38,7 @@ final class ObservedEngine {
   }
 
   /// Events that came too fast for the listener.
-  var droppedCount: UInt64 { engine.background.metrics.events.droppedCount }
+  var droppedCount: UInt64 { engine.core.background.metrics.events.droppedCount }
 
   /// Closes, and returns all events.
   func close() throws -> [EngineEvent] {

@@ -83,7 +83,7 @@ extension ModelRun {
     note(.moveHeldCursor)
     // What a cursor walks on may be taken back at any time: it shows the same entry, and goes on from there.
     if random.oneIn(3) {
-      engine.background.cursors.takeBack(age: UInt64(random.below(3)))
+      engine.core.background.cursors.takeBack(age: UInt64(random.below(3)))
       for held in cursors {
         if let problem = held.mismatch() { throw ModelMismatch(description: "after its view was taken: " + problem) }
       }

@@ -84,11 +84,18 @@ public final class SteppedExecutor: BackgroundExecutor {
     if let watch { watch.run(job.name, job.body) } else { job.body() }
   }
 
-  /// Runs jobs until none may run; returns how many ran. The clock stands still.
+  /// More jobs than any test has at one instant.
+  private static let jobCountMaximum = 100_000
+
+  /// Runs jobs until none may run; returns how many ran. The clock stands still. Stops the program if there is no end to
+  /// them: where a real engine would keep a thread busy for ever.
   @discardableResult
   public func runAll() -> Int {
     var count = 0
-    while step() { count += 1 }
+    while step() {
+      count += 1
+      if count == Self.jobCountMaximum { fatalError("jobs start other jobs without an end: \(trace.suffix(4))") }
+    }
     return count
   }
 

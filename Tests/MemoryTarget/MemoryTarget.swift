@@ -14,6 +14,7 @@ import VarveEngine
 ///     varve-memory-target mixed <directory> <budget in bytes> <seconds>
 ///     varve-memory-target readers <directory> <budget in bytes> <threads> <bytes> <kind>
 ///     varve-memory-target replay <directory> <budget in bytes> <bytes>
+///     varve-memory-target ranges <directory> <budget in bytes> <count>
 ///     varve-memory-target families <count>
 ///     varve-memory-target lives <directory> <count>
 ///
@@ -25,6 +26,8 @@ import VarveEngine
 /// were wrong, and after how many milliseconds all obsolete files were gone.
 /// `replay`: the highest resident size while a log of so many bytes is replayed, what the engine counts afterwards, and
 /// how many entries were found.
+/// `ranges`: by how much the resident size grew at most while a batch of so many range deletes was written, and while it
+/// was flushed; what the engine counted for its memtable; and how many keys the engine holds then.
 /// `families`: the resident size with an open engine, then with all families, then with an entry in each,
 /// then what the engine counts in each of the three states. `lives`: microseconds of making families by one call, of an entry
 /// in each, of a flush, of a close, of opening, and of a close of what was not flushed and of its opening;
@@ -59,6 +62,10 @@ struct MemoryTarget {
       let bytes = Int(arguments[4])
     {
       try replay(arguments[2], budget: budget, bytes: bytes)
+    } else if arguments.count == 5, arguments[1] == "ranges", let budget = Int(arguments[3]),
+      let count = UInt64(arguments[4])
+    {
+      try deleteRanges(arguments[2], budget: budget, count: count)
     } else if arguments.count == 4, arguments[1] == "lives", let count = Int(arguments[3]) {
       try liveThrough(arguments[2], count)
     } else {
@@ -118,6 +125,40 @@ struct MemoryTarget {
       bytes[index] = UInt8(truncatingIfNeeded: state >> 56)
     }
     return bytes
+  }
+
+  // MARK: - Range deletes
+
+  /// One batch of range deletes at places in no order, and its flush.
+  private static func deleteRanges(_ path: String, budget: Int, count: UInt64) throws {
+    var options = EngineOptions()
+    options.memoryBudget = budget
+    let engine = try Engine.open(at: path, options: options)
+    func place(_ number: UInt64) -> [UInt8] { (0..<8).map { UInt8(truncatingIfNeeded: number >> UInt64(56 - $0 * 8)) } }
+    var batch = WriteBatch()
+    for number in 0..<count {
+      let start = (number &* 0x9e37_79b9_7f4a_7c15) >> 1
+      try batch.deleteRange(from: place(start), to: place(start + 1_000))
+    }
+    for number in 0..<100 as Range<UInt64> { try engine.put(place((number &* 0x9e37_79b9_7f4a_7c15) >> 1), [1]) }
+    try engine.put([0xff], [1])
+    try engine.flush()
+    let before = status("VmRSS:")
+    resetPeak()
+    try engine.write(batch)
+    let written = status("VmHWM:")
+    let counted = engine.statistics.memory.memTables
+    resetPeak()
+    try engine.flush()
+    let flushed = status("VmHWM:")
+    var found: UInt64 = 0
+    var cursor = try engine.cursor()
+    try cursor.seekToFirst()
+    while cursor.isValid {
+      found += 1
+      try cursor.next()
+    }
+    report([written - min(before, written), flushed - min(before, flushed), UInt64(counted), found])
   }
 
   // MARK: - Replay

@@ -81,15 +81,15 @@ final class CrashDriver {
   }
 
   /// By all engines so far, to keep the log within its bound.
-  var bytesLoggedAgain: UInt64 { loggedAgainBefore + (opened?.pipeline.bytesLoggedAgain ?? 0) }
+  var bytesLoggedAgain: UInt64 { loggedAgainBefore + (opened?.core.pipeline.bytesLoggedAgain ?? 0) }
 
   /// The oldest segment of the log that is kept.
-  var oldestSegment: FileNumber { engine.pipeline.log.oldestNumber }
+  var oldestSegment: FileNumber { engine.core.pipeline.log.oldestNumber }
 
   /// What a call that met a failed sync comes to: true where nothing happened, because the next segment could
   /// not be made. Else everything is durable all the same: the log went on in a new segment.
   func isUndone(_ error: any Error, after failures: Int) throws -> Bool {
-    guard !disk.hasCrashed, disk.failedSyncCount > failures, engine.pipeline.poisonError == nil,
+    guard !disk.hasCrashed, disk.failedSyncCount > failures, engine.core.pipeline.poisonError == nil,
       let error = error as? EngineError
     else { throw error }
     if error.code == .inputOutput { return true }

@@ -8,7 +8,9 @@ import Testing
 struct FamilyChangeCrashTests {
   private static func key(_ index: Int) -> [UInt8] { Array("key\(100_000 + index)".utf8) }
 
-  private static func images(
+  /// Runs `body`, and has every image of a crash at each of its operations checked, and of one after it. Returns how many
+  /// operations there were.
+  static func images(
     _ disk: CrashFileSystem, _ body: () throws -> Void,
     check: (_ image: CrashFileSystem, _ place: String, _ isAcknowledged: Bool) throws -> Void
   ) throws -> Int {

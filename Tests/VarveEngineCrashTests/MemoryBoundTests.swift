@@ -79,6 +79,20 @@
       #expect(numbers[2] == numbers[3], "\(numbers[2]) entries of \(numbers[3])")
     }
 
+    @Test func `a batch of 400,000 range deletes and its flush take at most 128 MiB beside the batch`() throws {
+      let directory = try TemporaryDirectory()
+      let count: UInt64 = 400_000
+      let numbers = try numbers(["ranges", directory.path + "/db", "\(512 * Self.mebibyte)", "\(count)"])
+      try #require(numbers.count == 4, "the process died")
+      print(
+        "range deletes: \(numbers[0] >> 20) MiB while they are written, \(numbers[1] >> 20) while they are flushed, "
+          + "\(numbers[2] >> 20) counted")
+      #expect(numbers[0] <= 128 * Self.mebibyte, "\(numbers[0]) bytes resident")
+      #expect(numbers[1] <= 128 * Self.mebibyte, "\(numbers[1]) bytes resident")
+      #expect(numbers[2] > count * 100, "\(numbers[2]) bytes counted")
+      #expect(numbers[3] == 1)
+    }
+
     @Test func `ten thousand families cost two KiB each, and eight with a record, all of it counted`() throws {
       let count: UInt64 = 9_999
       let numbers = try numbers(["families", "\(count)"])

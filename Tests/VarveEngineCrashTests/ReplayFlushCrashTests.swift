@@ -40,9 +40,9 @@ struct ReplayFlushCrashTests {
       if index % 5 == 4 { try batch.delete(key(index - 2), in: pair) }
       try batch.merge(counter(index), CounterOperator.bytes(1), in: count)
       if copies, index == entryCount - 100 {
-        engine.pipeline.logBytesMaximum = engine.pipeline.log.liveBytes - 1
-        engine.pipeline.lead { engine.pipeline.enforceLogBound($0) }
-        #expect(engine.pipeline.bytesLoggedAgain > 64 << 10)
+        engine.core.pipeline.logBytesMaximum = engine.core.pipeline.log.liveBytes - 1
+        engine.core.pipeline.lead { engine.core.pipeline.enforceLogBound($0) }
+        #expect(engine.core.pipeline.bytesLoggedAgain > 64 << 10)
       }
       try engine.write(batch, durability: index == entryCount - 1 ? .power : .process)
     }
@@ -76,9 +76,9 @@ struct ReplayFlushCrashTests {
   @Test func `replay flushes where frozen memtables reach their bound, and the first edit names the tables`() throws {
     let engine = try Self.open(try Self.fill(), memtableSize: 64 << 10, seed: 8)
     #expect(Self.tableCount(engine) >= 2)
-    let plan = engine.background.plan
-    #expect(engine.pipeline.memory.frozenSize <= plan.frozenBytesMaximum)
-    #expect(engine.tree.budget.used(.memTables) <= plan.frozenBytesMaximum + 2 * plan.activeBytesMaximum)
+    let plan = engine.core.background.plan
+    #expect(engine.core.pipeline.memory.frozenSize <= plan.frozenBytesMaximum)
+    #expect(engine.core.tree.budget.used(.memTables) <= plan.frozenBytesMaximum + 2 * plan.activeBytesMaximum)
     #expect(try Self.check(engine))
     try engine.close()
   }

@@ -50,7 +50,7 @@ struct RescueFixture {
     let engine = try Engine.open(
       at: DirectoryImage.directory, options: DamageFixture.options(readOnly: true),
       environment: DirectoryImage.environment(fileSystem))
-    for family in engine.tree.state.families.values {
+    for family in engine.core.tree.state.families.values {
       for level in 0..<Limits.levelCount {
         for table in family.version.tables(level: level) { try addTable(table, family.name, engine) }
       }
@@ -61,7 +61,7 @@ struct RescueFixture {
   }
 
   private mutating func addTable(_ table: TableMetadata, _ family: String, _ engine: Engine) throws {
-    let reader = try engine.tree.reader(table)
+    let reader = try engine.core.tree.reader(table)
     let root = try reader.root()
     #expect(reader.footer.indexLevelCount == 1, "the fixture's tables are small")
     let iterator = reader.makeIterator(.user)

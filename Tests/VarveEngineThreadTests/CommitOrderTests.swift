@@ -58,13 +58,13 @@ struct CommitOrderTests {
     let shared = try Shared()
     let engine = shared.engine
     shared.faults.interruptNext(.sync, pathSuffix: ".log") {
-      let before = engine.background.pipeline.acceptedBytes
+      let before = engine.core.background.pipeline.acceptedBytes
       // It would wait for ever if it had to wait for the sync in which it is.
       shared.note("put") { () throws(EngineError) in
         try engine.put([2], [8], durability: .process)
         return "\(try engine.get([2]) ?? [])"
       }
-      shared.note(engine.background.pipeline.acceptedBytes > before ? "appended" : "not appended")
+      shared.note(engine.core.background.pipeline.acceptedBytes > before ? "appended" : "not appended")
     }
     try engine.put([1], [7], durability: .power)
     #expect(shared.all == ["put: [8]", "appended"])
@@ -87,7 +87,7 @@ struct CommitOrderTests {
       }
       writer.withLock { $0 = thread }
       // The drop leads while it makes itself durable, so the batch gets no further than the list.
-      while !engine.background.pipeline.queue.hasWaiting { sched_yield() }
+      while !engine.core.background.pipeline.queue.hasWaiting { sched_yield() }
     }
     try engine.dropFamily(family)
     writer.withLock { $0.take() }?.join()

@@ -35,13 +35,13 @@
       options.memtableSize = 4 << 20
       options.logSegmentSize = 64 << 10
       let engine = try Engine.open(at: directory + "/db", options: options)
-      guard engine.background.pipeline.log.usesMapping else { return }
+      guard engine.core.background.pipeline.log.usesMapping else { return }
       var largest = 0
       for number in 0..<6_000 {
         try engine.put([UInt8(number >> 8), UInt8(number & 0xff)], [UInt8](repeating: 7, count: 200))
         if number % 100 == 0 { largest = max(largest, try Self.mappingCount(below: directory)) }
       }
-      #expect(engine.background.pipeline.log.liveSegmentCount > 10)
+      #expect(engine.core.background.pipeline.log.liveSegmentCount > 10)
       #expect(largest == 1 || largest == 2, "\(largest) mappings")
       try engine.close()
     }

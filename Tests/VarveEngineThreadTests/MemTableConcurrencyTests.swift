@@ -77,6 +77,52 @@ struct MemTableConcurrencyTests {
     #expect(shared.memTable.entryCount == count)
   }
 
+  /// What the threads of the test of redundant tombstones share.
+  private final class SharedTombstones: Sendable {
+    let memTable = MemTable(capacity: 64 << 20)
+    let isDone = Atomic<Bool>(false)
+    let changes = Mutex<[UInt64]>([])
+  }
+
+  @Test func `a range tombstone over what is dead is never found as a change`() {
+    let count = TestScale.atMost(6_000)
+    let shared = SharedTombstones()
+    var threads: [EngineThread] = []
+    for reader in 0..<3 {
+      threads.append(
+        EngineThread(name: "tombstones") {
+          var last = SequenceNumber.zero
+          while !shared.isDone.load(ordering: .acquiring) {
+            let tombstones = shared.memTable.rangeTombstones.newest(at: .maximum) ?? .zero
+            shared.memTable.rangeTombstones.forEachChange(above: last) { _, _, sequence in
+              if sequence.value % 2 == 1 { shared.changes.withLock { $0.append(sequence.value) } }
+            }
+            last = tombstones
+            guard reader > 0 else { continue }
+            KeyFamily.digits(5).withByteView { key in
+              let change = shared.memTable.rangeTombstones.change(of: key, above: .zero)
+              if let change, change.value % 2 == 1 { shared.changes.withLock { $0.append(change.value) } }
+            }
+          }
+        })
+    }
+    // Those with odd sequences cover what is dead already.
+    let tombstones = shared.memTable
+    for sequence in UInt64(1)...UInt64(count) {
+      if sequence % 2 == 1 { tombstones.rangeTombstones.beginRedundant() }
+      KeyFamily.digits(3).withByteView { start in
+        KeyFamily.digits(8).withByteView { end in
+          _ = tombstones.insert(start, Trailer(SequenceNumber(sequence), .rangeDelete), end)
+        }
+      }
+      if sequence % 2 == 1 { tombstones.rangeTombstones.endRedundant() }
+    }
+    shared.isDone.store(true, ordering: .releasing)
+    for thread in threads { thread.join() }
+    #expect(shared.changes.withLock { $0 } == [])
+    #expect(tombstones.rangeTombstones.count == count)
+  }
+
   private func withKnownValue(_ index: Int) -> [UInt8] { Array(String(index).utf8) }
 
   private func getSome(_ shared: Shared, _ order: Order, _ published: Int, _ random: inout SeededRandom) {

@@ -63,12 +63,12 @@ struct OpenTablesTests {
     #expect(fileSystem.openedCount >= 5_000)
     // A closed one is released with the next that is opened.
     #expect(fileSystem.highestCount <= 64 + 16, "\(fileSystem.highestCount) descriptors")
-    #expect(engine.tree.openTables.count == 64)
-    let charged = engine.tree.budget.used(.openTables)
+    #expect(engine.core.tree.openTables.count == 64)
+    let charged = engine.core.tree.budget.used(.openTables)
     #expect(charged >= 64 * TableReader.memorySize && charged <= 80 * TableReader.memorySize)
     try engine.close()
     #expect(fileSystem.openCount == 0)
-    #expect(engine.tree.budget.used(.openTables) == 0)
+    #expect(engine.core.tree.budget.used(.openTables) == 0)
   }
 
   @Test func `a table that is read again and again stays open`() throws {
@@ -82,9 +82,9 @@ struct OpenTablesTests {
     for table in 0..<20 {
       for family in families {
         _ = try engine.get(Self.key(table, 0), in: family)
-        let before = engine.tree.openTables.openedCount
+        let before = engine.core.tree.openTables.openedCount
         _ = try engine.get(hot, in: families[0])
-        reopened += Int(engine.tree.openTables.openedCount - before)
+        reopened += Int(engine.core.tree.openTables.openedCount - before)
       }
     }
     #expect(reopened == 0)
@@ -101,9 +101,9 @@ struct OpenTablesTests {
     do {
       var cursor = try engine.cursor(in: engine.families[1])
       try cursor.seekToFirst()
-      engine.tree.openTables.setBounds(countMaximum: 0, bytesMaximum: 0)
-      engine.epochs.poll()
-      #expect(fileSystem.openCount == 1 && engine.tree.openTables.count == 0)
+      engine.core.tree.openTables.setBounds(countMaximum: 0, bytesMaximum: 0)
+      engine.core.epochs.poll()
+      #expect(fileSystem.openCount == 1 && engine.core.tree.openTables.count == 0)
       var rows = 0
       while cursor.isValid {
         rows += 1
@@ -111,7 +111,7 @@ struct OpenTablesTests {
       }
       #expect(rows == 10 * Self.rowsPerTable)
     }
-    engine.tree.openTables.setBounds(countMaximum: 1_000, bytesMaximum: 1 << 20)
+    engine.core.tree.openTables.setBounds(countMaximum: 1_000, bytesMaximum: 1 << 20)
     try Self.checkAll(engine, tablesPerFamily: 10)
     try engine.close()
   }
@@ -173,8 +173,8 @@ struct OpenTablesTests {
     var random = SeededRandom(seed: 77)
     while shared.readCount.load(ordering: .relaxed) < TestScale.atMost(20_000) {
       // Now and then all at once, and bounds that leave nothing open.
-      if random.oneIn(2) { engine.tree.openTables.closeAll() }
-      engine.tree.openTables.setBounds(countMaximum: random.below(17), bytesMaximum: 1 << 20)
+      if random.oneIn(2) { engine.core.tree.openTables.closeAll() }
+      engine.core.tree.openTables.setBounds(countMaximum: random.below(17), bytesMaximum: 1 << 20)
       try engine.put([0xff, UInt8(random.below(256))], [1])
       if random.oneIn(8) { try engine.flush() }
     }

@@ -14,6 +14,8 @@ public final class EngineBackend: StorageBackend {
   private let follower: Follower?
   /// Whether it lies in memory.
   public let isInMemory: Bool
+  /// Whether the engine was opened read-only, or follows.
+  public let isReadOnly: Bool
   /// Where checkpoints are made; nil: in the engine's own file system.
   private let checkpointSystem: (any FileSystem)?
   private let table: Mutex<FamilyTable>
@@ -33,6 +35,8 @@ public final class EngineBackend: StorageBackend {
     self.engine = engine
     follower = nil
     self.isInMemory = isInMemory
+    // Stored, since each write asks: to read one of the engine's options from this module copies them all.
+    isReadOnly = engine.options.readOnly
     self.checkpointSystem = checkpointSystem
     table = Mutex(FamilyTable(engine.families))
   }
@@ -42,6 +46,7 @@ public final class EngineBackend: StorageBackend {
     engine = follower.engine
     self.follower = follower
     isInMemory = false
+    isReadOnly = true
     checkpointSystem = nil
     table = Mutex(FamilyTable(follower.engine.families))
   }
@@ -50,9 +55,6 @@ public final class EngineBackend: StorageBackend {
   public var limits: StorageLimits {
     StorageLimits(keySize: 65_535, valueSize: 1 << 30, batchSize: 1 << 30)
   }
-
-  /// Whether the engine was opened so, or follows.
-  public var isReadOnly: Bool { engine.options.readOnly || follower != nil }
 
   /// Whether flushes or compactions fall behind, so that the engine slows writers down.
   public var mayDelayCommits: Bool { engine.mayDelayWrites }

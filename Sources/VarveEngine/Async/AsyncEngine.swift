@@ -26,7 +26,7 @@ public struct AsyncEngine: Sendable {
   private func run<Value: Sendable>(
     _ body: @escaping @Sendable (Engine) throws(EngineError) -> Value
   ) async throws(EngineError) -> Value {
-    try await AsyncCall.run(on: engine.callThreads) { [engine] () throws(EngineError) in try body(engine) }
+    try await AsyncCall.run(on: engine.core.callThreads) { [engine] () throws(EngineError) in try body(engine) }
   }
 
   // MARK: - Reads
@@ -269,7 +269,7 @@ public struct AsyncEngine: Sendable {
 extension Engine {
   /// Asynchronous forms of the engine's calls, for use in tasks. They run on threads of the engine.
   public var async: AsyncEngine {
-    checkOpen()
+    core.checkOpen()
     return AsyncEngine(engine: self)
   }
 }

@@ -89,9 +89,7 @@ extension LeveledCompactionPicker {
       }
     }
     input.version.forEachRun { run, _ in
-      run.forEachTable(ofChunks: { $0.hasRangeTombstones && isAwaited($0) }) {
-        if $0.rangeTombstoneCount > 0 { note($0) }
-      }
+      for chunk in run.tombstoneChunks where isAwaited(chunk) { chunk.tombstoneTables.forEach(note) }
     }
     return awaited
   }

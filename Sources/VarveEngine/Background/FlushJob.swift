@@ -152,7 +152,7 @@ struct FlushJob {
   static func build(
     _ input: Input, snapshots: [SequenceNumber], _ maker: any TableMaker, _ tables: FlushedTables
   ) throws(EngineError) {
-    let tombstones = FlushMerge.tombstones(input.frozen.map(\.table), snapshots: snapshots)
+    let tombstones = CompactionTombstones(input.frozen.map(\.table), snapshots: snapshots)
     var output = FlushOutput(input, maker, tombstones, into: tables)
     do throws(EngineError) {
       try unsafe FlushMerge.run(

@@ -21,8 +21,7 @@ struct ByteWriter: ~Copyable, @unchecked Sendable {
   private(set) var capacity: Int
   private let mapsLarge: Bool
 
-  /// `mapsLarge`: memory from 128 KiB on is mapped, and so goes back to the system when it is freed. For buffers
-  /// that come and go with tables: the heap keeps what was large, and is torn by it. Else the heap is faster.
+  /// `mapsLarge`: see `LargeMemory`. For buffers that come and go with tables. Else the heap is faster.
   init(capacity: Int = 256, mapsLarge: Bool = false) {
     self.mapsLarge = mapsLarge
     self.capacity = capacity <= 0 ? 0 : max(capacity, 16)
@@ -35,26 +34,13 @@ struct ByteWriter: ~Copyable, @unchecked Sendable {
 
   deinit { if capacity > 0 { unsafe ByteWriter.release(base, capacity, mapsLarge) } }
 
-  private static let mappedSizeMinimum = 128 << 10
-
   private static func allocate(_ size: Int, _ mapsLarge: Bool) -> UnsafeMutableRawPointer {
-    guard mapsLarge, size >= mappedSizeMinimum else {
-      return UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 16)
-    }
-    let memory = unsafe mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0)
-    guard let memory = unsafe memory, unsafe memory != MAP_FAILED else {
-      // As an array does: nobody could go on, and a buffer's owner has no error to give.
-      fatalError("no memory for a buffer of \(size) bytes: lower the memory budget")
-    }
-    return unsafe memory
+    unsafe mapsLarge
+      ? LargeMemory.allocate(size) : UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 16)
   }
 
   private static func release(_ base: UnsafeMutableRawPointer, _ size: Int, _ mapsLarge: Bool) {
-    if mapsLarge && size >= mappedSizeMinimum {
-      unsafe munmap(base, size)
-    } else {
-      unsafe base.deallocate()
-    }
+    if mapsLarge { unsafe LargeMemory.release(base, size) } else { unsafe base.deallocate() }
   }
 
   var view: ByteView { unsafe ByteView(base: UnsafeRawPointer(base), count: count) }
@@ -99,7 +85,7 @@ struct ByteWriter: ~Copyable, @unchecked Sendable {
 
   private func grownCapacity(for extra: Int) -> Int {
     // What is mapped counts for the memory budget: a little more than is needed, not twice as much.
-    let isMapped = mapsLarge && capacity >= ByteWriter.mappedSizeMinimum
+    let isMapped = mapsLarge && capacity >= LargeMemory.mappedSizeMinimum
     return max(isMapped ? capacity / 4 * 5 : capacity * 2, count + extra, 16)
   }
 

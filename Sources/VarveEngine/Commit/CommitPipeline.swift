@@ -278,14 +278,15 @@ final class CommitPipeline: @unchecked Sendable {
         memory.noteUnlogged(part.family, segment: log.current(lead).number, lead)
       }
     }
-    if touched.hasEdits {
+    if terms.isRedundant {
+      try insertRedundant(payload, first: nextSequence, volatileCount: volatileCount, lead)
+    } else if touched.hasEdits {
       try insertEdits(payload, first: nextSequence, volatileCount: volatileCount, lead)
     } else if volatileCount == 0 {
       try insert(payload, first: nextSequence, lead)
     } else {
       try insertMixed(payload, first: nextSequence, volatileCount: volatileCount, lead)
     }
-    if terms.isRedundant { touched.parts[0].family.active(lead).rangeTombstones.noteRedundant() }
     nextSequence += count
     publish(last, position, isLogged: isLogged, waitsForSync: terms.waitsForSync, lead)
     if log.takeHasSwitched(lead) { enforceLogBound(lead) }
@@ -370,6 +371,22 @@ final class CommitPipeline: @unchecked Sendable {
     }
     for part in touched.parts where part.need.tombstoneCount > 0 {
       part.family.active(lead).rangeTombstones.endEdit()
+    }
+  }
+
+  /// As `insert` and `insertMixed`, for one range tombstone over what is dead already. It is noted before a reader can
+  /// find the tombstone: the look of a transaction would take it for a change.
+  @inline(never)
+  private func insertRedundant(
+    _ payload: ByteView, first: UInt64, volatileCount: Int, _ lead: borrowing CommitLead
+  ) throws(EngineError) {
+    let memTable = touched.parts[0].family.active(lead)
+    memTable.rangeTombstones.beginRedundant()
+    defer { memTable.rangeTombstones.endRedundant() }
+    if volatileCount == 0 {
+      try insert(payload, first: first, lead)
+    } else {
+      try insertMixed(payload, first: first, volatileCount: volatileCount, lead)
     }
   }
 

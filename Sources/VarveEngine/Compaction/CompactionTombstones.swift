@@ -45,8 +45,10 @@ struct CompactionTombstones: Sendable {
     kept = RangeTombstoneList(builder)
   }
 
-  /// Gives a table those of its keys: from `lower` (nil: the first) to before `upper` (nil: the end).
+  /// Gives a table those of its keys: from `lower` (nil: the first) to before `upper` (nil: the end). A table that gets
+  /// all of them shares the list.
   func write(from lower: [UInt8]?, to upper: [UInt8]?, into builder: TableBuilder) {
+    if lower == nil, upper == nil { return builder.share(kept) }
     forEach(from: lower, to: upper) { start, end, index in
       builder.addRangeTombstone(start, end, kept.sequences(index))
     }
@@ -76,18 +78,48 @@ struct CompactionTombstones: Sendable {
   }
 }
 
-extension RangeTombstoneMerge {
-  /// Adds a memtable's tombstones: of each stretch the newest for each of `snapshots`, which ascend.
-  mutating func add(_ memTable: MemTable, snapshots: [SequenceNumber]) {
-    if memTable.rangeTombstones.isEmpty { return }
-    var before = SequenceNumber.zero
-    for snapshot in snapshots + [.maximum] {
-      // Only where a tombstone came between the two snapshots is there something new.
-      guard let newest = memTable.rangeTombstones.newest(at: snapshot), newest > before else { continue }
+extension CompactionTombstones {
+  /// What a reader at a snapshot sees of a memtable's range tombstones, and one at the snapshot before did not.
+  private struct Step {
+    let memTable: MemTable
+    let snapshot: SequenceNumber
+    let before: SequenceNumber
+
+    func forEachFragment(_ body: (_ start: ByteView, _ end: ByteView, SequenceNumber) -> Void) {
       memTable.rangeTombstones.forEachFragment(at: snapshot) { start, end, sequence in
-        if sequence > before { add(start, end, sequence, owner: memTable) }
+        if sequence > before { body(start, end, sequence) }
       }
-      before = snapshot
     }
+  }
+
+  /// Those of memtables: of each stretch the newest for each of `snapshots`, which ascend.
+  ///
+  /// Complexity: O(n log n) for n tombstones; O(n), and no memory but the list's, for one memtable between two
+  /// snapshots, whose fragments are in order.
+  init(_ memTables: [MemTable], snapshots: [SequenceNumber]) {
+    var steps: [Step] = []
+    for memTable in memTables where !memTable.rangeTombstones.isEmpty {
+      var before = SequenceNumber.zero
+      for snapshot in snapshots + [.maximum] {
+        // Only where a tombstone came between the two snapshots is there something new.
+        guard let newest = memTable.rangeTombstones.newest(at: snapshot), newest > before else { continue }
+        steps.append(Step(memTable: memTable, snapshot: snapshot, before: before))
+        before = snapshot
+      }
+    }
+    if steps.isEmpty {
+      self = .none
+      return
+    }
+    guard steps.count > 1 else {
+      var builder = RangeTombstoneListBuilder()
+      steps[0].forEachFragment { builder.append($0, $1, CollectionOfOne($2.value)) }
+      let list = RangeTombstoneList(builder)
+      self.init(covering: list, kept: list)
+      return
+    }
+    var merge = RangeTombstoneMerge()
+    for step in steps { step.forEachFragment { merge.add($0, $1, $2, owner: step.memTable) } }
+    self.init(merge, snapshots: SnapshotIntervals(snapshots), older: nil)
   }
 }

@@ -67,8 +67,8 @@ struct CoveredTables: Sendable {
     if oldestSnapshot != self.oldestSnapshot {
       let before = self.oldestSnapshot
       version.forEachRun { run, _ in
-        run.forEachTable(ofChunks: { $0.hasRangeTombstones && $0.largestSequence > before }) { table in
-          if table.rangeTombstoneCount > 0, table.largestSequence > before { covers.append(table) }
+        for chunk in run.tombstoneChunks where chunk.largestSequence > before {
+          covers += chunk.tombstoneTables.filter { $0.largestSequence > before }
         }
       }
       self.oldestSnapshot = oldestSnapshot

@@ -23,28 +23,18 @@ extension CompactionIterator where Child == MergeSource {
 
 /// The merge of a flush: memtables into tables, one version of a key for each snapshot interval.
 enum FlushMerge {
-  /// The range tombstones of memtables.
-  static func tombstones(_ memtables: [MemTable], snapshots: [SequenceNumber]) -> CompactionTombstones {
-    if memtables.allSatisfy({ $0.rangeTombstones.isEmpty }) { return .none }
-    var merge = RangeTombstoneMerge()
-    for memtable in memtables { merge.add(memtable, snapshots: snapshots) }
-    return CompactionTombstones(merge, snapshots: SnapshotIntervals(snapshots), older: nil)
-  }
-
-  /// `snapshots` are the live ones and the visible sequence, ascending. `deeper` are all runs of the
-  /// family's tables, where the caller knows that no older memtable is left: a tombstone with nothing
-  /// below is not worth a row then. Without them every tombstone stays. `builder` says into which table a
-  /// key goes; it lives until the next call.
+  /// `snapshots` are the live ones and the visible sequence, ascending. A flush does not ask what lies below, so every
+  /// tombstone stays. `builder` says into which table a key goes; it lives until the next call.
   static func run(
-    _ memtables: [MemTable], snapshots: [SequenceNumber], deeper: [SortedRun]? = nil,
-    tombstones: CompactionTombstones = .none, merge function: MergeFunction? = nil,
+    _ memtables: [MemTable], snapshots: [SequenceNumber], tombstones: CompactionTombstones = .none,
+    merge function: MergeFunction? = nil,
     into builder: (ByteView) throws(EngineError) -> Unmanaged<TableBuilder>
   ) throws(EngineError) {
     var merge = MergingIterator<MergeSource>(capacity: memtables.count)
     for memtable in memtables { merge.append(memtable) }
     var entries = CompactionIterator(
-      merge, snapshots: SnapshotIntervals(snapshots), deeper: deeper.map { DeeperKeys($0) } ?? .everyKey(),
-      zeroesSequences: false, tombstones: tombstones.covering, merge: function)
+      merge, snapshots: SnapshotIntervals(snapshots), deeper: .everyKey(), zeroesSequences: false,
+      tombstones: tombstones.covering, merge: function)
     try entries.seekToFirst()
     while entries.isValid {
       let builder = unsafe try builder(entries.userKey)

@@ -29,8 +29,12 @@ final class CursorHolder: @unchecked Sendable {
   let family: FamilyState
   let snapshot: EngineSnapshot
   private let tree: Tree
-  private let bounds: CursorBounds
-  private let own: OwnWrites?
+  /// Of the iterator; where `setBounds` changed them there, this is out of date until the iterator is taken.
+  private var bounds: CursorBounds
+  /// What the cursor's owner has written and not committed.
+  private var own: OwnWrites?
+  /// Whether the cursor is one of a batch.
+  let hasOwn: Bool
   private let list: OpenCursors
   /// Who is told of dead runs; nil: nobody.
   private let deadRuns: DeadRuns?
@@ -67,6 +71,7 @@ final class CursorHolder: @unchecked Sendable {
     self.tree = tree
     self.bounds = bounds
     self.own = own
+    hasOwn = own != nil
     self.list = list
     needsOwnBarrier = !Self.hasThreadBarrier
     let (newest, number) = family.retainNumberedView()
@@ -106,7 +111,11 @@ final class CursorHolder: @unchecked Sendable {
   /// Goes on with the newest view, at `key` where there is one, which must be visible. Within a move.
   @inline(never)
   func renew(at key: ByteView?) throws(EngineError) {
-    lock.withLock { _ in demandWord.store(Demand.none.rawValue, ordering: .releasing) }
+    lock.withLock { _ in
+      // A view that was asked for and not taken is still here, and with it the bounds.
+      if demandWord.load(ordering: .relaxed) == Demand.asked.rawValue { bounds = iterator.bounds }
+      demandWord.store(Demand.none.rawValue, ordering: .releasing)
+    }
     let (view, number) = family.retainNumberedView()
     let sought = key?.bytes
     iterator = view.iterator(tree, at: snapshot.sequence, bounds, own: own)
@@ -120,6 +129,34 @@ final class CursorHolder: @unchecked Sendable {
         throw .corruption("a cursor's key is not there any more, although its sequence is held")
       }
     }
+  }
+
+  // MARK: - A batch's own writes
+
+  /// Throws `.cursorEnded` where the batch undid a savepoint after which the cursor was made.
+  @inline(never)
+  func requireBatch() throws(EngineError) {
+    guard let own, own.marks.hasEnded(own.tick) else { return }
+    throw EngineError(
+      .cursorEnded, "the cursor was made after a savepoint that was undone since; make a new one, or refresh it")
+  }
+
+  /// Shows other writes of the batch from the next seek on.
+  func refresh(_ writes: OwnWrites) {
+    guard let old = own, old.marks === writes.marks else {
+      fatalError("the cursor was made by another batch; refresh it with that one")
+    }
+    own = writes
+    defer { end() }
+    // Where the view was taken back, or is asked for, the next move begins with a new iterator anyway.
+    if begin() { iterator.replaceOwn(writes, hasSameTable: old.table === writes.table) }
+  }
+
+  /// Changes the bounds, from the next seek on.
+  func setBounds(_ lower: ByteView, _ upper: ByteView?) throws(EngineError) {
+    defer { end() }
+    if !begin() { try renew(at: nil) }
+    iterator.setBounds(lower, upper)
   }
 
   // MARK: - Taking back
@@ -148,6 +185,7 @@ final class CursorHolder: @unchecked Sendable {
         !isMoving.load(ordering: .sequentiallyConsistent), !family.isDropped
       else { return false }
       let hold = EntryHold()
+      bounds = iterator.bounds
       iterator.giveUpEntry(to: hold)
       iterator = VisibleIterator(MergingIterator<MergeSource>(capacity: 0), at: snapshot.sequence)
       self.hold = hold

@@ -40,7 +40,14 @@ public struct DerivedOption: Sendable, Hashable, CustomStringConvertible {
 extension Engine {
   /// What the options come to, each with its reason.
   public var derivedOptions: [DerivedOption] {
-    checkOpen()
+    core.checkOpen()
+    return core.derivedOptions
+  }
+}
+
+extension EngineCore {
+  /// See `Engine.derivedOptions`.
+  var derivedOptions: [DerivedOption] {
     let plan = background.plan
     return memoryOptions(plan) + logOptions(plan) + tableOptions(plan) + backgroundOptions(plan) + writerOptions
       + observationOptions

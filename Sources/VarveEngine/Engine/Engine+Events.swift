@@ -1,5 +1,5 @@
 /// The few operations that are timed. Apart from the paths that they time, which load nothing for the others.
-extension Engine {
+extension EngineCore {
   @inline(never)
   func beginTimed() -> UInt64 { background.metrics.latencies.begin() }
 
@@ -18,9 +18,9 @@ extension Engine {
   /// listener before you close it.
   @discardableResult
   public func addListener(_ listener: any EventListener) -> EventSubscription {
-    checkOpen()
-    defer { watch.start() }
-    return background.metrics.events.add(listener)
+    core.checkOpen()
+    defer { core.watch.start() }
+    return core.background.metrics.events.add(listener)
   }
 
   /// Notifies a closure of all events from now on, as `addListener(_:)` does with a listener.

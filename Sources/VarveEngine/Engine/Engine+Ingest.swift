@@ -4,11 +4,11 @@ internal import Synchronization
 extension Engine {
   /// A writer of tables for a family. Throws `.familyDropped`, `.readOnly`, and `.invalidArgument` for a volatile family.
   public func makeTableWriter(for family: ColumnFamily? = nil) throws(EngineError) -> SortedTableWriter {
-    try requireOpen()
-    try requireWritable()
-    let state = state(of: family)
-    try requireIngestible(state)
-    return SortedTableWriter(self, state)
+    try core.requireOpen()
+    try core.requireWritable()
+    let state = core.state(of: family)
+    try core.requireIngestible(state)
+    return SortedTableWriter(core, state)
   }
 
   /// Puts tables into a family that is empty, all of them at one instant, and returns the sequence of it. Durable when it
@@ -29,19 +29,28 @@ extension Engine {
   public func ingest(
     _ tables: [SortedTable], into family: ColumnFamily? = nil
   ) throws(EngineError) -> SequenceNumber {
+    try core.ingest(tables, into: family)
+  }
+}
+
+extension EngineCore {
+  /// See `Engine.ingest`.
+  fileprivate func ingest(
+    _ tables: [SortedTable], into family: ColumnFamily?
+  ) throws(EngineError) -> SequenceNumber {
     try requireOpen()
     try requireWritable()
     let state = state(of: family)
     try requireIngestible(state)
     let sorted = tables.sorted { $0.metadata.smallest < $1.metadata.smallest }
     try check(sorted, for: state)
-    try requireEmpty(state)
+    try background.requireEmpty(state)
     try environment.fileSystem.syncDirectory(path)
     try pipeline.sync(.position(pipeline.log.appendedPosition), for: .program)
     return try background.ingest(sorted, into: state)
   }
 
-  private func requireIngestible(_ family: FamilyState) throws(EngineError) {
+  fileprivate func requireIngestible(_ family: FamilyState) throws(EngineError) {
     if family.isDropped { throw CommitPipeline.droppedError(family) }
     guard !family.isVolatile else {
       throw EngineError(
@@ -66,10 +75,6 @@ extension Engine {
       }
       last = table
     }
-  }
-
-  fileprivate func requireEmpty(_ family: FamilyState) throws(EngineError) {
-    try background.requireEmpty(family)
   }
 
   /// Removes a table that was never ingested.

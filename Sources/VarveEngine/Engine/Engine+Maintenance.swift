@@ -2,9 +2,9 @@
 extension Engine {
   /// Writes every memtable to tables, and returns when they are durable.
   public func flush() throws(EngineError) {
-    try requireOpen()
-    try requireWritable()
-    try background.flushAll()
+    try core.requireOpen()
+    try core.requireWritable()
+    try core.background.flushAll()
   }
 
   /// Flushes, and then merges all tables of a family that hold keys from `lower` (included) up to `upper` (excluded)
@@ -19,38 +19,65 @@ extension Engine {
     family: ColumnFamily? = nil, from lower: [UInt8]? = nil, to upper: [UInt8]? = nil,
     progress: ((CompactionProgress) -> Void)? = nil
   ) throws(EngineError) {
-    try requireOpen()
-    try requireWritable()
-    try background.flushAll()
-    let newest = pipeline.visible
+    try core.requireOpen()
+    try core.requireWritable()
+    try core.background.flushAll()
+    let newest = core.pipeline.visible
     let range = UserKeyRange(lower: lower ?? [], upper: upper, upperIsExcluded: true)
-    for family in family.map({ [$0] }) ?? registry.all {
-      let state = state(of: family)
+    for family in family.map({ [$0] }) ?? core.registry.all {
+      let state = core.state(of: family)
       let total = state.version.approximateSize(of: range)
       progress?(CompactionProgress(bytesDone: 0, bytesTotal: total))
-      try background.compactions.compactManually(state, range: range, newest: newest)
+      try core.background.compactions.compactManually(state, range: range, newest: newest)
       progress?(CompactionProgress(bytesDone: total, bytesTotal: total))
     }
-    background.waitForRemovals()
+    core.background.waitForRemovals()
   }
 
   /// Returns when no flush and no compaction is due.
   public func waitForCompaction() throws(EngineError) {
-    try requireOpen()
-    try requireWritable()
-    try background.waitUntilIdle()
+    try core.requireOpen()
+    try core.requireWritable()
+    try core.background.waitUntilIdle()
   }
 
   /// What the engine holds, and what it did since it was opened.
   public var statistics: EngineStatistics {
-    checkOpen()
-    return EngineStatistics(background)
+    core.checkOpen()
+    return EngineStatistics(core.background)
   }
 
   /// What the options come to, a line each with its reason, and what the memory is used for now. See
   /// `derivedOptions`.
   public func explain() -> String {
-    checkOpen()
+    core.checkOpen()
+    return core.explain()
+  }
+
+  /// The bytes that all memory which grows with use is kept within.
+  public var memoryBudget: Int {
+    core.checkOpen()
+    return core.background.plan.limit
+  }
+
+  /// Changes the budget while everything is open: the cache at once, memtables and buffers as they come and
+  /// go. Sizes that the options name stay as they are; the log's largest segment and where tables are cut
+  /// stay as they were at open.
+  ///
+  /// Throws `.invalidArgument` below 1 MiB, and where the sizes that the options name don't fit.
+  public func setMemoryBudget(_ bytes: Int) throws(EngineError) {
+    try core.requireOpen()
+    var changed = core.options
+    changed.memoryBudget = bytes
+    changed.logSegmentSize = core.background.plan.logSegmentSize
+    try changed.validate()
+    core.background.setPlan(try changed.memoryPlan())
+  }
+}
+
+extension EngineCore {
+  /// See `Engine.explain`.
+  fileprivate func explain() -> String {
     var lines = ["database \(path)"]
     let derived = derivedOptions
     for part in DerivedOption.Part.allCases {
@@ -88,26 +115,6 @@ extension Engine {
     guard excess > 0 else { return nil }
     let text = "memory: \(excess) bytes more than the budget"
     return options.readOnly ? text + ", since an engine that only reads can't flush what it replayed" : text
-  }
-
-  /// The bytes that all memory which grows with use is kept within.
-  public var memoryBudget: Int {
-    checkOpen()
-    return background.plan.limit
-  }
-
-  /// Changes the budget while everything is open: the cache at once, memtables and buffers as they come and
-  /// go. Sizes that the options name stay as they are; the log's largest segment and where tables are cut
-  /// stay as they were at open.
-  ///
-  /// Throws `.invalidArgument` below 1 MiB, and where the sizes that the options name don't fit.
-  public func setMemoryBudget(_ bytes: Int) throws(EngineError) {
-    try requireOpen()
-    var changed = options
-    changed.memoryBudget = bytes
-    changed.logSegmentSize = background.plan.logSegmentSize
-    try changed.validate()
-    background.setPlan(try changed.memoryPlan())
   }
 }
 

@@ -9,6 +9,15 @@ extension Engine {
   public func multiGet(
     _ keys: [[UInt8]], in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil
   ) throws(EngineError) -> [[UInt8]?] {
+    try core.findAll(keys, family, snapshot)
+  }
+}
+
+extension EngineCore {
+  /// See `Engine.multiGet`.
+  fileprivate func findAll(
+    _ keys: [[UInt8]], _ family: ColumnFamily?, _ snapshot: EngineSnapshot?
+  ) throws(EngineError) -> [[UInt8]?] {
     try requireOpen()
     let state = state(of: family)
     if state.isDropped { throw CommitPipeline.droppedError(state) }

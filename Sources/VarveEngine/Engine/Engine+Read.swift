@@ -9,7 +9,7 @@ extension Engine {
     _ key: RawSpan, in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil
   ) throws(EngineError) -> [UInt8]? {
     try key.withByteView { (key) throws(EngineError) in
-      try lookUp(key, family, snapshot) { $0?.bytes }
+      try core.lookUp(key, family, snapshot) { $0?.bytes }
     }
   }
 
@@ -44,7 +44,7 @@ extension Engine {
     _ key: RawSpan, _ family: ColumnFamily?, _ snapshot: EngineSnapshot?, _ body: (RawSpan) -> Void
   ) throws(EngineError) {
     try key.withByteView { (key) throws(EngineError) in
-      try lookUp(key, family, snapshot) { value in
+      try core.lookUp(key, family, snapshot) { value in
         if let value { unsafe body(RawSpan(_unsafeStart: value.base, byteCount: value.count)) }
       }
     }
@@ -54,7 +54,7 @@ extension Engine {
   public func contains(
     _ key: RawSpan, in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil
   ) throws(EngineError) -> Bool {
-    try key.withByteView { (key) throws(EngineError) in try lookUp(key, family, snapshot) { $0 != nil } }
+    try key.withByteView { (key) throws(EngineError) in try core.lookUp(key, family, snapshot) { $0 != nil } }
   }
 
   /// Whether a key has a value.
@@ -66,8 +66,8 @@ extension Engine {
 
   /// Returns a snapshot of the current state of the database, for reads.
   public func snapshot() -> EngineSnapshot {
-    checkOpen()
-    return makeSnapshot()
+    core.checkOpen()
+    return core.makeSnapshot()
   }
 
   /// Runs `body`, during which reads on this thread access no file: a read that the memtables and the cache cannot
@@ -85,11 +85,21 @@ extension Engine {
   public func withoutFileReads<Result>(_ body: () throws -> Result) throws -> Result? {
     try FileReadBan.run(body)
   }
+}
 
-  // MARK: - The path
+/// The path.
+extension EngineCore {
+  /// Calls `body` with the value of a key, if it has one: see `Engine.withValue`.
+  func visitValue(
+    _ key: RawSpan, _ family: ColumnFamily?, _ snapshot: EngineSnapshot?, _ body: (ByteView) -> Void
+  ) throws(EngineError) {
+    try key.withByteView { (key) throws(EngineError) in
+      try lookUp(key, family, snapshot) { value in if let value { body(value) } }
+    }
+  }
 
   @inline(__always)
-  private func lookUp<R>(
+  fileprivate func lookUp<R>(
     _ key: ByteView, _ family: ColumnFamily?, _ snapshot: EngineSnapshot?, _ body: (ByteView?) -> R
   ) throws(EngineError) -> R {
     try requireOpen()

@@ -9,14 +9,14 @@ extension Engine {
   /// Returns when all failed work continues, immediately if none failed. Throws the first new failure; reads continue,
   /// and a later call can succeed.
   public func resume() throws(EngineError) {
-    try requireOpen()
-    try requireWritable()
-    try background.resume()
+    try core.requireOpen()
+    try core.requireWritable()
+    try core.background.resume()
   }
 
   /// The error of the last failed attempt to commit, flush or compact, or nil if no work is failing.
   public var backgroundError: EngineError? {
-    checkOpen()
-    return background.failure
+    core.checkOpen()
+    return core.background.failure
   }
 }

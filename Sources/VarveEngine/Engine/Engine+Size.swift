@@ -27,8 +27,8 @@ extension Engine {
   public func approximateSize(
     of range: CursorBounds = .all, in family: ColumnFamily? = nil
   ) throws(EngineError) -> ApproximateSize {
-    try requireOpen()
-    let state = state(of: family)
+    try core.requireOpen()
+    let state = core.state(of: family)
     if state.isDropped { throw CommitPipeline.droppedError(state) }
     let lower = range.lower ?? []
     if let upper = range.upper, KeyBytes.compare(upper, lower) <= 0 { return ApproximateSize() }
@@ -59,7 +59,7 @@ extension Engine {
       size.tableBytes += table.fileSize
       return
     }
-    let reader = try tree.reader(table)
+    let reader = try core.tree.reader(table)
     let dataSize = reader.footer.dataSize
     guard dataSize > 0 else { return }
     let begin = try range.lower.withByteView { (key) throws(EngineError) in try reader.place(of: key) }

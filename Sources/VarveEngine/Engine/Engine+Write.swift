@@ -12,7 +12,7 @@ extension Engine {
   ) throws(EngineError) -> SequenceNumber {
     try key.withByteView { (key) throws(EngineError) in
       try value.withByteView { (value) throws(EngineError) in
-        try commit(.put, key, value, family, durability)
+        try core.commit(.put, key, value, family, durability)
       }
     }
   }
@@ -23,7 +23,7 @@ extension Engine {
     _ key: RawSpan, in family: ColumnFamily? = nil, durability: Durability? = nil
   ) throws(EngineError) -> SequenceNumber {
     try key.withByteView { (key) throws(EngineError) in
-      try commit(.delete, key, ByteView(), family, durability)
+      try core.commit(.delete, key, ByteView(), family, durability)
     }
   }
 
@@ -49,7 +49,7 @@ extension Engine {
     _ key: [UInt8], in family: ColumnFamily? = nil, durability: Durability? = nil
   ) throws(EngineError) -> SequenceNumber {
     try unsafe key.span.bytes.withByteView { (key) throws(EngineError) in
-      try commit(.singleDelete, key, ByteView(), family, durability)
+      try core.commit(.singleDelete, key, ByteView(), family, durability)
     }
   }
 
@@ -74,12 +74,12 @@ extension Engine {
   public func merge(
     _ key: RawSpan, _ operand: RawSpan, in family: ColumnFamily? = nil, durability: Durability? = nil
   ) throws(EngineError) -> SequenceNumber {
-    try requireOpen()
-    let state = state(of: family)
+    try core.requireOpen()
+    let state = core.state(of: family)
     if state.merge == nil { throw CommitPipeline.operatorError(state) }
     return try key.withByteView { (key) throws(EngineError) in
       try operand.withByteView { (operand) throws(EngineError) in
-        try commit(.merge, key, operand, family, durability)
+        try core.commit(.merge, key, operand, family, durability)
       }
     }
   }
@@ -100,11 +100,7 @@ extension Engine {
   public func write(
     _ batch: borrowing WriteBatch, durability: Durability? = nil
   ) throws(EngineError) -> SequenceNumber {
-    let start = OperationLatencies.isSample(pipeline.visible) ? beginTimed() : 0
-    let ticket = try submit(batch, durability: durability)
-    try ticket.wait()
-    if start != 0 { endTimed(.write, from: start) }
-    return ticket.sequence
+    try core.write(batch, durability: durability)
   }
 
   /// Commits a batch, and returns when it is visible to reads. The ticket's `wait` returns when it is as
@@ -112,9 +108,64 @@ extension Engine {
   public func submit(
     _ batch: borrowing WriteBatch, durability: Durability? = nil
   ) throws(EngineError) -> CommitTicket {
-    try submit(batch, durability: durability, condition: nil)
+    try core.submit(batch, durability: durability, condition: nil)
   }
 
+  /// Makes everything that was acknowledged so far survive a loss of power.
+  public func sync() throws(EngineError) {
+    try core.requireOpen()
+    try core.requireWritable()
+    try core.syncLog(through: core.pipeline.log.appendedPosition)
+  }
+
+  /// Makes every logged commit up to a sequence survive a loss of power, and with it perhaps later ones. Returns at once
+  /// where it does so already; calls of several threads share a sync.
+  ///
+  /// Throws `.invalidArgument` if no such commit exists yet, and `.outcomeUnknown` where the sync failed.
+  public func sync(through sequence: SequenceNumber) throws(EngineError) {
+    try core.requireOpen()
+    try core.requireWritable()
+    let visible = core.pipeline.visible
+    guard sequence <= visible else {
+      throw EngineError(.invalidArgument, "sequence \(sequence) is not committed yet: the last commit is \(visible)")
+    }
+    // Before the look: what is durable by then has it, or what is appended by now.
+    let position = core.pipeline.log.appendedPosition
+    if core.pipeline.log.durableSequence >= sequence { return }
+    try core.syncLog(through: position)
+  }
+
+  /// Whether a write may have to wait now because flushes or compactions are behind. Callers that must not block, such
+  /// as tasks, should then hand the write to another thread. The answer can change before the write. Costs two loads
+  /// and a short lock. Safe from any thread.
+  public var mayDelayWrites: Bool {
+    core.checkOpen()
+    return !core.background.controller.isFree || core.pipeline.memory.isNearlyFull
+  }
+
+  /// Every logged commit up to this one survives a loss of power; later ones may. Commits that were not
+  /// logged count only once they were flushed.
+  public var durableSequence: SequenceNumber {
+    core.checkOpen()
+    return core.pipeline.log.durableSequence
+  }
+}
+
+/// The path.
+extension EngineCore {
+  /// See `Engine.write`.
+  fileprivate func write(
+    _ batch: borrowing WriteBatch, durability: Durability?
+  ) throws(EngineError) -> SequenceNumber {
+    let start = OperationLatencies.isSample(pipeline.visible) ? beginTimed() : 0
+    let ticket = try submit(batch, durability: durability, condition: nil)
+    try ticket.wait()
+    if start != 0 { endTimed(.write, from: start) }
+    return ticket.sequence
+  }
+
+  /// Commits a batch where `condition`, which is asked in the batch's turn, throws nothing. Throws what it throws, and as
+  /// `Engine.submit` does.
   func submit(
     _ batch: borrowing WriteBatch, durability: Durability?, condition: (any CommitCondition)?
   ) throws(EngineError) -> CommitTicket {
@@ -142,7 +193,7 @@ extension Engine {
   }
 
   @inline(__always)
-  private func commit(
+  fileprivate func commit(
     _ kind: EntryKind, _ key: ByteView, _ value: ByteView, _ family: ColumnFamily?, _ durability: Durability?
   ) throws(EngineError) -> SequenceNumber {
     if OperationLatencies.isSample(pipeline.visible) { return try commitTimed(kind, key, value, family, durability) }
@@ -186,45 +237,6 @@ extension Engine {
     }
   }
 
-  /// Makes everything that was acknowledged so far survive a loss of power.
-  public func sync() throws(EngineError) {
-    try requireOpen()
-    try requireWritable()
-    try syncLog(through: pipeline.log.appendedPosition)
-  }
-
-  /// Makes every logged commit up to a sequence survive a loss of power, and with it perhaps later ones. Returns at once
-  /// where it does so already; calls of several threads share a sync.
-  ///
-  /// Throws `.invalidArgument` if no such commit exists yet, and `.outcomeUnknown` where the sync failed.
-  public func sync(through sequence: SequenceNumber) throws(EngineError) {
-    try requireOpen()
-    try requireWritable()
-    let visible = pipeline.visible
-    guard sequence <= visible else {
-      throw EngineError(.invalidArgument, "sequence \(sequence) is not committed yet: the last commit is \(visible)")
-    }
-    // Before the look: what is durable by then has it, or what is appended by now.
-    let position = pipeline.log.appendedPosition
-    if pipeline.log.durableSequence >= sequence { return }
-    try syncLog(through: position)
-  }
-
-  /// Whether a write may have to wait now because flushes or compactions are behind. Callers that must not block, such
-  /// as tasks, should then hand the write to another thread. The answer can change before the write. Costs two loads
-  /// and a short lock. Safe from any thread.
-  public var mayDelayWrites: Bool {
-    checkOpen()
-    return !background.controller.isFree || pipeline.memory.isNearlyFull
-  }
-
-  /// Every logged commit up to this one survives a loss of power; later ones may. Commits that were not
-  /// logged count only once they were flushed.
-  public var durableSequence: SequenceNumber {
-    checkOpen()
-    return pipeline.log.durableSequence
-  }
-
   /// Syncs the log for a thread of the program. What is not durable after a failure is logged again.
   func syncLog(through position: LogPosition) throws(EngineError) {
     do throws(EngineError) {
@@ -240,11 +252,11 @@ extension Engine {
 
 /// A commit that is visible, and perhaps not yet as durable as was promised.
 public struct CommitTicket: Sendable {
-  let engine: Engine
+  let engine: EngineCore
   private let receipt: CommitPipeline.Receipt
   private let durability: Durability
 
-  init(engine: Engine, receipt: CommitPipeline.Receipt, durability: Durability) {
+  init(engine: EngineCore, receipt: CommitPipeline.Receipt, durability: Durability) {
     self.engine = engine
     self.receipt = receipt
     self.durability = durability

@@ -149,6 +149,7 @@ public struct EngineCursor: ~Copyable {
     isPlaced = false
     let owned = unsafe owned
     unsafe try owned.withGuaranteed { (holder) throws(EngineError) in
+      if holder.hasOwn { try holder.requireBatch() }
       defer { holder.end() }
       if !holder.begin() { try holder.renew(at: key) }
       try move(&holder.iterator)
@@ -160,14 +161,46 @@ public struct EngineCursor: ~Copyable {
   }
 }
 
+// MARK: - Cursors of a batch
+
+extension EngineCursor {
+  /// The family that the cursor iterates.
+  var family: FamilyState { unsafe owned.withGuaranteed { $0.family } }
+
+  /// Shows other writes of the cursor's batch. The cursor is not valid until its next seek. Stops the process if the cursor
+  /// is not of that batch.
+  mutating func refresh(_ writes: OwnWrites) {
+    isPlaced = false
+    let owned = unsafe owned
+    unsafe owned.withGuaranteed { $0.refresh(writes) }
+  }
+
+  /// Changes the bounds. The cursor is not valid until its next seek. For cursors with writes of their own.
+  mutating func setBounds(from lower: RawSpan, to upper: RawSpan?) throws(EngineError) {
+    isPlaced = false
+    let owned = unsafe owned
+    try lower.withByteView { (lower) throws(EngineError) in
+      guard let upper else {
+        return unsafe try owned.withGuaranteed { (holder) throws(EngineError) in try holder.setBounds(lower, nil) }
+      }
+      try upper.withByteView { (upper) throws(EngineError) in
+        unsafe try owned.withGuaranteed { (holder) throws(EngineError) in try holder.setBounds(lower, upper) }
+      }
+    }
+  }
+}
+
 extension Engine {
   /// Returns a cursor over the keys of a family within `bounds`, from a snapshot or from the current state.
   public func cursor(
     in family: ColumnFamily? = nil, bounds: CursorBounds = .all, snapshot: EngineSnapshot? = nil
   ) throws(EngineError) -> EngineCursor {
-    try cursor(in: family, bounds: bounds, snapshot: snapshot, own: nil)
+    try core.cursor(in: family, bounds: bounds, snapshot: snapshot, own: nil)
   }
+}
 
+extension EngineCore {
+  /// A cursor that shows `own` over what is committed. Throws `.closed` and `.familyDropped`.
   func cursor(
     in family: ColumnFamily?, bounds: CursorBounds, snapshot: EngineSnapshot?, own: OwnWrites?
   ) throws(EngineError) -> EngineCursor {

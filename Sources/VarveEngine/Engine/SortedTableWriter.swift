@@ -15,7 +15,7 @@ internal import Synchronization
 /// Complexity: an entry costs its encoding and its share of a write; memory is that of one table's buffers, index and
 /// filter, which count in the budget. A writer belongs to one thread at a time.
 public final class SortedTableWriter {
-  private let engine: Engine
+  private let engine: EngineCore
   private let family: FamilyState
   private var output: TableOutput?
   private var tables: [SortedTable] = []
@@ -27,7 +27,7 @@ public final class SortedTableWriter {
   /// Between two looks at the size of a table.
   private static let lookInterval = 64
 
-  init(_ engine: Engine, _ family: FamilyState) {
+  init(_ engine: EngineCore, _ family: FamilyState) {
     self.engine = engine
     self.family = family
   }
@@ -107,13 +107,13 @@ public final class SortedTableWriter {
 
 /// A table that a `SortedTableWriter` has written, for `Engine.ingest`. Safe from any thread.
 public final class SortedTable: Sendable {
-  let engine: Engine
+  let engine: EngineCore
   let family: FamilyState
   let metadata: TableMetadata
   /// Whether it was given to an ingestion, which then sees to the file.
   private let isTaken = Atomic<Bool>(false)
 
-  init(_ engine: Engine, _ family: FamilyState, _ metadata: TableMetadata) {
+  init(_ engine: EngineCore, _ family: FamilyState, _ metadata: TableMetadata) {
     self.engine = engine
     self.family = family
     self.metadata = metadata

@@ -9,12 +9,22 @@ struct ChangedSources {
   /// The sequence at which tables were put into the family, where that is newer: a write of the whole family.
   private let ingestion: SequenceNumber?
 
+  /// What came after a snapshot.
+  ///
+  /// Complexity: the chunks of tables, and the tables of those chunks that have something newer.
   init(_ view: ReadView, _ tree: Tree, above: SequenceNumber) {
     self.above = above
     self.tree = tree
     ingestion = view.floor > above ? view.floor : nil
     memTables = ([view.memTable] + view.frozen).filter { $0.entryCount > 0 && $0.largestSequence > above }
-    tables = (0..<Limits.levelCount).flatMap { view.version.tables(level: $0) }.filter { $0.largestSequence > above }
+    var tables: [TableMetadata] = []
+    view.version.forEachRun { run, _ in
+      guard run.largestSequence > above else { return }
+      run.forEachTable(ofChunks: { $0.largestSequence > above }) {
+        if $0.largestSequence > above { tables.append($0) }
+      }
+    }
+    self.tables = tables
   }
 
   /// What came after a look: memtables alone. Nil: a table may hold something that no memtable at hand holds, and
@@ -26,6 +36,8 @@ struct ChangedSources {
   /// `old` that was flushed is still held by `old`. So a table with newer entries is explained where none of them is
   /// newer than the newest memtable of `old` that was flushed; another one came from a memtable that no view holds, or was
   /// not written by a flush at all, as into a family that was empty.
+  ///
+  /// Complexity: the memtables of both views; the number of tables does not count. A commit's leader calls this.
   init?(since sequence: SequenceNumber, old: ReadView, now: ReadView, _ tree: Tree) {
     above = sequence
     self.tree = tree
@@ -38,9 +50,7 @@ struct ChangedSources {
     let wasEmpty = old.version.isEmpty && old.memTable.entryCount == 0 && old.frozen.isEmpty
     let explained = wasEmpty ? .zero : flushed.map(\.largestSequence).max() ?? .zero
     let bound = max(explained, sequence)
-    for level in 0..<Limits.levelCount {
-      if now.version.tables(level: level).contains(where: { $0.largestSequence > bound }) { return nil }
-    }
+    if now.version.largestSequence > bound { return nil }
   }
 
   var isEmpty: Bool { memTables.isEmpty && tables.isEmpty && ingestion == nil }

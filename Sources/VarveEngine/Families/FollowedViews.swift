@@ -30,13 +30,20 @@ final class FollowedViews: Sendable {
 }
 
 /// The views that a snapshot of a follower holds.
+///
+/// Complexity: a search in a dictionary for each read. Safe from any thread.
 final class HeldViews: Sendable {
   private let views: [FamilyID: ReadView]
+  /// What the snapshot sees of families that came later: nothing. A later view would not do, because a table's entries
+  /// may have no sequences of their own any more, or never had any (`Engine.ingest`).
+  private let none: ReadView
 
-  init(_ families: [ColumnFamily]) {
+  /// `empty` is a memtable without entries.
+  init(_ families: [ColumnFamily], empty: MemTable) {
     views = Dictionary(uniqueKeysWithValues: families.map { ($0.id, $0.state.retainView()) })
+    none = ReadView(memTable: empty, frozen: [], version: .empty)
   }
 
-  /// Nil for a family that came later: the snapshot sees nothing of it, whatever the view.
-  func view(of family: FamilyState) -> ReadView? { views[family.id] }
+  /// What the snapshot sees of a family.
+  func view(of family: FamilyState) -> ReadView { views[family.id] ?? none }
 }

@@ -83,36 +83,11 @@ extension WriteBatch {
   public mutating func putStamped(
     _ key: [UInt8], _ value: [UInt8], at place: StampPlace, in family: ColumnFamily? = nil
   ) throws(EngineError) {
-    let (offset, count) =
-      switch place {
-      case .key(let offset): (offset, key.count)
-      case .value(let offset): (offset, value.count)
+    try place.check(keySize: key.count, valueSize: value.count)
+    try key.withByteView { (key) throws(EngineError) in
+      try value.withByteView { (value) throws(EngineError) in
+        try appendStamped(family?.id ?? .default, key, value, at: place)
       }
-    guard offset >= 0, offset <= count - 8 else {
-      throw EngineError(
-        .invalidArgument, "a stamp of 8 bytes at byte \(offset) of the \(count) that \(place.name) has")
-    }
-    try put(key, value, in: family)
-    // The entry ends with the value, and before that and its size is the key.
-    let valueStart = byteCount - value.count
-    switch place {
-    case .key: noteStamp(valueStart - Varint.size(UInt64(value.count)) - key.count + offset)
-    case .value: noteStamp(valueStart + offset)
-    }
-  }
-}
-
-/// Where `putStamped` writes the sequence.
-public enum StampPlace: Sendable, Hashable {
-  /// From this byte of the key on.
-  case key(Int)
-  /// From this byte of the value on.
-  case value(Int)
-
-  fileprivate var name: String {
-    switch self {
-    case .key: "the key"
-    case .value: "the value"
     }
   }
 }

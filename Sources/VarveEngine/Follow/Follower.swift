@@ -49,7 +49,7 @@ public final class Follower: Sendable {
   /// Complexity: O(n) in the bytes written since the last call.
   @discardableResult
   public func catchUp() throws(EngineError) -> SequenceNumber {
-    try engine.requireOpen()
+    try engine.core.requireOpen()
     return try following.catchUp()
   }
 
@@ -58,7 +58,7 @@ public final class Follower: Sendable {
   public func waitForCommit(
     after sequence: SequenceNumber, timeout nanoseconds: UInt64? = nil
   ) throws(EngineError) -> SequenceNumber? {
-    let clock = engine.environment.clock
+    let clock = engine.core.environment.clock
     let start = clock.now()
     while !isClosed.load(ordering: .acquiring) {
       do throws(EngineError) {
@@ -177,7 +177,7 @@ extension Engine {
     try options.validate()
     try opening.prepareDirectory()
     let (engine, following) = try opening.anchored().openReadOnly()
-    engine.views?.describe { [weak following] in following?.overview ?? "" }
+    engine.core.views?.describe { [weak following] in following?.overview ?? "" }
     return Follower(engine, following)
   }
 }

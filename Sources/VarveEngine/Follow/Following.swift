@@ -33,7 +33,7 @@ final class Following: @unchecked Sendable {
   // Sendable: what changes is touched under `turn`.
   private let turn = Mutex(())
   let opening: Opening
-  let parts: OpenedParts
+  let engine: EngineCore
   let views: FollowedViews
   let session: MachineSession?
 
@@ -61,9 +61,9 @@ final class Following: @unchecked Sendable {
 
   private static let stuckMaximum = 1_000
 
-  init(_ opening: Opening, _ parts: OpenedParts, _ views: FollowedViews, _ manifest: ManifestTail) {
+  init(_ opening: Opening, _ engine: EngineCore, _ views: FollowedViews, _ manifest: ManifestTail) {
     self.opening = opening
-    self.parts = parts
+    self.engine = engine
     self.views = views
     self.manifest = manifest
     let fileSystem = opening.environment.fileSystem
@@ -73,7 +73,7 @@ final class Following: @unchecked Sendable {
   }
 
   var fileSystem: any FileSystem { opening.environment.fileSystem }
-  private var visible: SequenceNumber { parts.pipeline.visible }
+  private var visible: SequenceNumber { engine.pipeline.visible }
 
   /// Goes up to what the writer has told by now; returns the last commit that reads see then.
   func catchUp() throws(EngineError) -> SequenceNumber {
@@ -176,9 +176,10 @@ final class Following: @unchecked Sendable {
       if let before = shown.families[family.id], family.flushedSequence < before.flushedSequence {
         throw rewound(to: family.flushedSequence)
       }
-      guard parts.registry.find(family.id) == nil else { continue }
-      parts.registry.add(
-        try opening.makeFamily(family, .empty, parts.registry, parts.epochs, parts.memory, parts.tree.budget))
+      guard engine.registry.find(family.id) == nil else { continue }
+      engine.registry.add(
+        try opening.makeFamily(
+          family, .empty, engine.registry, engine.epochs, engine.pipeline.memory, engine.tree.budget))
     }
   }
 
@@ -259,9 +260,9 @@ final class Following: @unchecked Sendable {
         _ = try manifest.poll()
         try didChangeManifest()
       }
-      if entry.kind == .rangeDelete { edits.begin(entry.family, parts.registry, .beforeOpen) }
+      if entry.kind == .rangeDelete { edits.begin(entry.family, engine.registry, .beforeOpen) }
       try opening.insert(
-        entry, sequence, isCopy: isCopy, segment: segment, manifest.state, parts.registry, parts.memory)
+        entry, sequence, isCopy: isCopy, segment: segment, manifest.state, engine.registry, engine.pipeline.memory)
       lastRead = max(lastRead, sequence)
     }
     if record.header.kind == .batch { lastRead = max(lastRead, record.header.sequence) }
@@ -300,7 +301,7 @@ final class Following: @unchecked Sendable {
   /// Complexity: in the chunks, and in the tables of those that are new.
   private func keepTables() throws(EngineError) -> Bool {
     guard manifest.changeCount != shownChangeCount else { return true }
-    let maximum = parts.tree.openTables.countMaximum / 2
+    let maximum = engine.tree.openTables.countMaximum / 2
     var count = 0
     var seen: Set<UInt64> = []
     for family in manifest.state.families.values.sorted(by: { $0.id < $1.id }) {
@@ -362,7 +363,7 @@ final class Following: @unchecked Sendable {
     // which is in the log then. A commit that was told and not read left nothing: it was empty.
     let sequence = [visible, flushed, lastRead].max() ?? .zero
     if manifest.changeCount == shownChangeCount {
-      parts.pipeline.showCommits(through: sequence)
+      engine.pipeline.showCommits(through: sequence)
     } else {
       try change(to: state, at: sequence)
     }
@@ -375,34 +376,34 @@ final class Following: @unchecked Sendable {
   private func change(to state: ManifestState, at sequence: SequenceNumber) throws(EngineError) {
     var installs: [() -> Void] = []
     for family in state.families.values {
-      guard let target = parts.registry.find(family.id) else { continue }
+      guard let target = engine.registry.find(family.id) else { continue }
       let before = shown.families[family.id]
       let isSame = before.map { $0.flushedSequence == family.flushedSequence && $0.version === family.version } ?? false
       if isSame && target.version === family.version { continue }
-      let (frozen, active) = try parts.memory.entries(of: target, above: family.flushedSequence, .beforeOpen)
+      let (frozen, active) = try engine.pipeline.memory.entries(of: target, above: family.flushedSequence, .beforeOpen)
       installs.append { target.replace(family.version, frozen: frozen, active: active, .beforeOpen) }
     }
-    let dropped = parts.registry.all.filter { state.families[$0.id] == nil }
+    let dropped = engine.registry.all.filter { state.families[$0.id] == nil }
     views.whileStill {
-      parts.pipeline.holdReads()
+      engine.pipeline.holdReads()
       for install in installs { install() }
       for family in dropped {
         family.state.markDropped()
-        parts.registry.remove(family)
+        engine.registry.remove(family)
       }
-      parts.pipeline.showCommits(through: sequence)
+      engine.pipeline.showCommits(through: sequence)
     }
     for family in dropped { discard(family) }
     shown = state
     shownChangeCount = manifest.changeCount
-    parts.tree.follow(state)
-    parts.epochs.poll()
+    engine.tree.follow(state)
+    engine.epochs.poll()
   }
 
   private func discard(_ family: ColumnFamily) {
-    parts.memory.didDrop(family.state, .beforeOpen)
-    parts.memory.didFlush(family.state.discardMemTables(.beforeOpen))
-    family.state.close(parts.memory.empty, .beforeOpen)
+    engine.pipeline.memory.didDrop(family.state, .beforeOpen)
+    engine.pipeline.memory.didFlush(family.state.discardMemTables(.beforeOpen))
+    family.state.close(engine.pipeline.memory.empty, .beforeOpen)
   }
 
   /// For `Engine.explain()`.
@@ -413,7 +414,8 @@ final class Following: @unchecked Sendable {
     if let page, told != nil {
       way = page.isWritable ? "sleeps on \(name) until it is notified of commits" : "polls \(name) each millisecond"
     }
-    return "follower: \(way); \(parts.memory.frozenSize) bytes of frozen memtables wait for the writer's flushes"
+    return
+      "follower: \(way); \(engine.pipeline.memory.frozenSize) bytes of frozen memtables wait for the writer's flushes"
   }
 
   /// The page, and what it said at the last step.

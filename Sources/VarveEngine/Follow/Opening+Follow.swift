@@ -11,21 +11,19 @@ extension Opening {
     let executor = environment.makeExecutor(1)
     let metrics = EngineMetrics(clock: environment.clock)
     if let listener = options.listener { _ = metrics.events.add(listener) }
-    var parts: OpenedParts
+    let views = FollowedViews()
+    let core: EngineCore
     do throws(EngineError) {
-      parts = try makeParts(manifest, files: [], lock: nil, executor: executor, metrics: metrics)
+      core = try makeCore(manifest, files: [], lock: nil, executor: executor, metrics: metrics, views: views)
     } catch {
       executor.shutDown()
       metrics.events.finish()
       throw error
     }
-    let views = FollowedViews()
-    parts.views = views
-    // From here the engine lets everything go at its end.
-    let engine = Engine(parts)
-    let following = Following(self, parts, views, tail)
+    // From here the core lets everything go at its end.
+    let following = Following(self, core, views, tail)
     try following.begin()
-    return (engine, following)
+    return (Engine(core), following)
   }
 }
 

@@ -92,6 +92,14 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     isValid = false
   }
 
+  /// Puts another child in the place of the first. The merge is not valid until its next seek.
+  mutating func replaceFirst(_ child: consuming Child) {
+    precondition(childCount > 0, "a merge without children has none to replace")
+    unsafe children.deinitialize(count: 1)
+    unsafe children.initialize(to: child)
+    isValid = false
+  }
+
   // MARK: - The entry
 
   @inline(__always)

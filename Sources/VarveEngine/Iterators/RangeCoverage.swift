@@ -55,6 +55,14 @@ struct RangeCoverage: ~Copyable {
     sources.append(Ranked(rank: rank, source: .memTable(memTable, at: own ?? sequence)))
   }
 
+  /// Takes the tombstones of another memtable in the place of those of the first child.
+  mutating func replaceFirst(_ memTable: MemTable, own: SequenceNumber) {
+    if let first = sources.first, first.rank == 0 { sources.removeFirst() }
+    hasSegment = false
+    if memTable.rangeTombstones.isEmpty { return }
+    sources.insert(Ranked(rank: 0, source: .memTable(memTable, at: own)), at: 0)
+  }
+
   /// Adds those of a run of tables, if it has any.
   mutating func append(_ run: SortedRun, _ opener: TableOpener, rank: Int) {
     if !run.hasRangeTombstones { return }
@@ -121,46 +129,72 @@ struct RangeCoverage: ~Copyable {
 }
 
 /// The tables of a sorted run that have range tombstones; each list is read when a walk gets there.
+///
+/// Complexity: it takes over what the run knows, in constant time; a search costs the logarithm of the tables that have
+/// range tombstones. Tables without any are not looked at.
+///
+/// # Concurrency
+/// One iterator's.
 final class TombstoneRun {
-  private let tables: [TableMetadata]
+  private let chunks: [TableChunk]
   private let opener: TableOpener
-  private var lists: [RangeTombstoneList?]
+  private var lists: [FileNumber: RangeTombstoneList] = [:]
 
   init(_ run: SortedRun, _ opener: TableOpener) {
-    tables = run.tables.filter { $0.rangeTombstoneCount > 0 }
+    chunks = run.tombstoneChunks
     self.opener = opener
-    lists = Array(repeating: nil, count: tables.count)
   }
 
   func segment(around key: ByteView, at sequence: SequenceNumber) throws(EngineError) -> TombstoneSegment {
-    let index = firstIndex(notBefore: key)
-    let before = index > 0 ? tables[index - 1].largest : nil
-    guard index < tables.count else { return TombstoneSegment(sequence: .zero, lower: before, upper: nil) }
+    let chunk = Self.firstIndex(of: chunks.count) { !Self.last(chunks[$0]).endsBefore(key) }
+    guard chunk < chunks.count else {
+      return TombstoneSegment(sequence: .zero, lower: chunks.last.map { Self.last($0).largest }, upper: nil)
+    }
+    let tables = chunks[chunk].tombstoneTables
+    let index = Self.firstIndex(of: tables.count) { !tables[$0].endsBefore(key) }
     let table = tables[index]
     guard table.smallest.compare(key) <= 0 else {
-      return TombstoneSegment(sequence: .zero, lower: before, upper: table.smallest)
+      return TombstoneSegment(sequence: .zero, lower: self.table(before: chunk, index)?.largest, upper: table.smallest)
     }
-    var segment = try list(index).segment(around: key, at: sequence)
+    var segment = try list(of: table).segment(around: key, at: sequence)
     if segment.lower == nil { segment.lower = table.smallest }
-    if segment.upper == nil, index + 1 < tables.count { segment.upper = tables[index + 1].smallest }
+    if segment.upper == nil { segment.upper = self.table(after: chunk, index)?.smallest }
     segment.coversAll = segment.sequence != .zero && table.largestSequence <= segment.sequence
     return segment
   }
 
-  private func firstIndex(notBefore key: ByteView) -> Int {
+  /// The first index for which `isReached` is true, which it is for all after that; the count if there is none.
+  @inline(__always)
+  private static func firstIndex(of count: Int, where isReached: (Int) -> Bool) -> Int {
     var low = 0
-    var high = tables.count
+    var high = count
     while low < high {
       let middle = (low + high) / 2
-      if tables[middle].endsBefore(key) { low = middle + 1 } else { high = middle }
+      if isReached(middle) { high = middle } else { low = middle + 1 }
     }
     return low
   }
 
-  private func list(_ index: Int) throws(EngineError) -> RangeTombstoneList {
-    if let list = lists[index] { return list }
-    let list = try opener.readers.reader(tables[index]).rangeTombstones()
-    lists[index] = list
+  private static func last(_ chunk: TableChunk) -> TableMetadata {
+    chunk.tombstoneTables[chunk.tombstoneTables.count - 1]
+  }
+
+  /// The table with range tombstones before one; nil: that is the first.
+  private func table(before chunk: Int, _ index: Int) -> TableMetadata? {
+    if index > 0 { return chunks[chunk].tombstoneTables[index - 1] }
+    return chunk > 0 ? Self.last(chunks[chunk - 1]) : nil
+  }
+
+  /// The table with range tombstones after one; nil: that is the last.
+  private func table(after chunk: Int, _ index: Int) -> TableMetadata? {
+    if index + 1 < chunks[chunk].tombstoneTables.count { return chunks[chunk].tombstoneTables[index + 1] }
+    return chunk + 1 < chunks.count ? chunks[chunk + 1].tombstoneTables[0] : nil
+  }
+
+  private func list(of table: TableMetadata) throws(EngineError) -> RangeTombstoneList {
+    if let list = lists[table.number] { return list }
+    let list = try opener.readers.reader(table).rangeTombstones()
+    lists[table.number] = list
     return list
   }
 }

@@ -27,8 +27,11 @@ struct UndoneNumbers: Sendable {
   }
 
   /// Whether the entry with a sequence was undone. Complexity: the logarithm of the number of intervals.
-  func contains(_ sequence: SequenceNumber) -> Bool {
-    guard sequence >= .uncommitted else { return false }
+  func contains(_ sequence: SequenceNumber) -> Bool { interval(around: sequence) != nil }
+
+  /// The interval that holds the number of an entry, if it was undone. Complexity: as `contains`.
+  func interval(around sequence: SequenceNumber) -> Range<UInt64>? {
+    guard sequence >= .uncommitted else { return nil }
     let number = sequence.value - SequenceNumber.uncommitted.value
     var low = 0
     var high = intervals.count
@@ -36,6 +39,6 @@ struct UndoneNumbers: Sendable {
       let middle = (low + high) / 2
       if intervals[middle].upperBound <= number { low = middle + 1 } else { high = middle }
     }
-    return low < intervals.count && intervals[low].lowerBound <= number
+    return low < intervals.count && intervals[low].lowerBound <= number ? intervals[low] : nil
   }
 }

@@ -39,22 +39,22 @@
 struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   private var source: MergingIterator<Child>
   let sequence: SequenceNumber
-  private let hasLower: Bool
-  private let hasUpper: Bool
+  private var hasLower: Bool
+  private var hasUpper: Bool
   private var lower: ByteWriter
   private var upper: ByteWriter
   /// The key that the last step was about, or the key shown (`.beforeKey`).
   private var key = KeyBuffer()
   private var candidate = ByteWriter(capacity: 0)
   private var coverage: RangeCoverage
-  private let hasCoverage: Bool
+  private var hasCoverage: Bool
   /// How many children lie in memory, if any of them has range tombstones; else 0.
-  private let memoryChildCount: Int
+  private var memoryChildCount: Int
   private let merge: MergeFunction?
   /// The newest that the reader has written and not committed, in a child of its own; zero: nothing.
-  private let own: SequenceNumber
+  private var own: SequenceNumber
   /// What of it was undone.
-  private let undone: UndoneNumbers
+  private var undone: UndoneNumbers
   private var operands = OperandStack()
   private var merged = MergeValue()
   private var place = Place.nowhere
@@ -95,6 +95,23 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     upper = ByteWriter(capacity: 0)
     if let bytes = bounds.lower { lower.append(bytes) }
     if let bytes = bounds.upper { upper.append(bytes) }
+  }
+
+  // MARK: - Bounds
+
+  var bounds: CursorBounds {
+    CursorBounds(lower: hasLower ? lower.view.bytes : nil, upper: hasUpper ? upper.view.bytes : nil)
+  }
+
+  /// Changes the bounds. The iterator is not valid until its next seek.
+  mutating func setBounds(_ newLower: ByteView, _ newUpper: ByteView?) {
+    place = .nowhere
+    hasLower = true
+    hasUpper = newUpper != nil
+    lower.removeAll()
+    upper.removeAll()
+    lower.append(newLower)
+    if let newUpper { upper.append(newUpper) }
   }
 
   // MARK: - The entry
@@ -514,5 +531,19 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   @inline(__always)
   private func isBelowLower(_ userKey: ByteView) -> Bool {
     hasLower && userKey.compare(lower.view) < 0
+  }
+}
+
+extension VisibleIterator where Child == MergeSource {
+  /// Shows other writes of the reader's own from the next seek on. They are in the first child.
+  mutating func replaceOwn(_ writes: OwnWrites, hasSameTable: Bool) {
+    place = .nowhere
+    if !hasSameTable { source.replaceFirst(MergeSource(writes.table.makeIterator())) }
+    coverage.replaceFirst(writes.table, own: writes.last)
+    hasCoverage = !coverage.isEmpty
+    let count = source.memoryChildCount
+    memoryChildCount = coverage.isEmpty(before: count) ? 0 : count
+    own = writes.last
+    undone = writes.undone
   }
 }

@@ -18,6 +18,10 @@ public struct SequenceNumber: Hashable, Comparable, Sendable, CustomStringConver
   /// From here on are the sequences of what a transaction has written and not committed: above all commits.
   static let uncommitted = SequenceNumber(1 << 55)
 
+  /// What the entry with this number of an uncommitted batch has in place of a sequence.
+  @inline(__always)
+  static func pending(_ number: UInt64) -> SequenceNumber { SequenceNumber(uncommitted.value + number) }
+
   /// Commit order.
   @inline(__always)
   public static func < (left: SequenceNumber, right: SequenceNumber) -> Bool { left.value < right.value }

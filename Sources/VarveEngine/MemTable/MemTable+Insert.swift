@@ -62,6 +62,8 @@ extension MemTable {
     hasTombstones = true
     rangeTombstones.adopt(prepared, first: first)
     chargeTombstones()
+    // The leader meets each of them again as an entry of the batch, which is there already and is not counted then.
+    count(prepared, first: first)
   }
 
   /// The position behind the last entry of `leaf` if `target` belongs there by prefix and head alone,

@@ -294,6 +294,13 @@ final class MemTable: @unchecked Sendable {
       largestSequenceWord.store(sequence, ordering: .relaxed)
     }
   }
+
+  /// Counts the range tombstones of a prepared batch whose first entry has this sequence.
+  func count(_ prepared: PreparedTombstones.Part, first: SequenceNumber) {
+    count(first.value + UInt64(prepared.firstIndex))
+    count(first.value + UInt64(prepared.lastIndex))
+    entryCountWord.store(entryCountWord.load(ordering: .relaxed) + prepared.count - 2, ordering: .relaxed)
+  }
 }
 
 /// What a batch needs of one family's memtable.

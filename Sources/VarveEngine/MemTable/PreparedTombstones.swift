@@ -10,8 +10,12 @@
 /// are still free passes the others in constant time, nearly. Where two neighbours differ is a boundary. The boundaries,
 /// which are in order, become a treap by one pass with a stack.
 ///
-/// Complexity: O(n log n) for n tombstones. Memory: two nodes and a version for each, its keys, and 24 bytes for each
-/// bound until it is done.
+/// # Memory
+/// A tombstone keeps its record and at most two boundaries, 120 bytes with keys of eight bytes, and the whole batch one
+/// version: readers see all of an edit or nothing of it. While it is put together it takes up to 80 bytes more, of
+/// which 60 are free again before the first boundary is made.
+///
+/// Complexity: O(n log n) for n tombstones.
 ///
 /// # Concurrency
 /// Made by the batch's writer; then the commit leader's, whose memtable takes the parts over.
@@ -27,8 +31,13 @@ final class PreparedTombstones: @unchecked Sendable {
 
   /// The tombstones of a batch's payload, by family.
   init(_ payload: ByteView) throws(EngineError) {
+    var sizes = BatchReader(payload)
+    while let entry = try sizes.next() {
+      if entry.kind == .rangeDelete { part(entry.family).count(entry.key, entry.value) }
+    }
+    for part in parts.values { part.reserve() }
     var reader = BatchReader(payload)
-    var index: UInt64 = 0
+    var index: UInt32 = 0
     while let entry = try reader.next() {
       if entry.kind == .rangeDelete { part(entry.family).append(entry.key, entry.value, index: index) }
       index += 1
@@ -49,131 +58,226 @@ final class PreparedTombstones: @unchecked Sendable {
   /// The tombstones of one family.
   ///
   /// # Safety
-  /// Nodes and versions live in `memory`, until a tree takes it over.
+  /// Records and nodes live in `memory`, until a tree takes it over.
   @safe
   final class Part {
     private var memory = TombstoneMemory()
-    private var versions: [TombstoneVersion] = []
-    private var nodes: [TombstoneNode] = []
+    /// How many tombstones there are, and what their records take.
+    private(set) var count = 0
+    private var recordsSize = 0
+    /// The first record and the last.
+    private var records: TombstoneRecord?
+    private var last: TombstoneRecord?
+    private var nodes: TombstoneNodes?
     private(set) var root: TombstoneNode?
 
-    var count: Int { versions.count }
-    var nodeCount: Int { nodes.count }
+    /// The places in the batch of the first range delete and of the last one.
+    var firstIndex: UInt32 { records?.index ?? 0 }
+    var lastIndex: UInt32 { last?.index ?? 0 }
+    var nodeCount: Int { nodes?.count ?? 0 }
     /// What the memtable will take over.
     var memorySize: Int { memory.size }
 
-    /// Adds a tombstone whose entry has this index in the batch.
-    fileprivate func append(_ start: ByteView, _ end: ByteView, index: UInt64) {
-      let version = unsafe TombstoneVersion(memory.allocate(TombstoneVersion.size))
-      version.initialize(
-        SequenceNumber(index), root: nil, start: memory.copy(start), end: memory.copy(end), previous: versions.last)
-      versions.append(version)
+    /// Counts a tombstone that will be appended.
+    fileprivate func count(_ start: ByteView, _ end: ByteView) {
+      count += 1
+      recordsSize += TombstoneRecord.size(start, end)
     }
 
-    /// The bound with a number: of each tombstone first where it begins, then where it ends.
-    private func bound(_ number: UInt32) -> ByteView {
-      let version = versions[Int(number >> 1)]
-      return number & 1 == 0 ? version.start : version.end
+    /// Makes room for all that were counted.
+    fileprivate func reserve() {
+      records = unsafe TombstoneRecord(memory.allocate(recordsSize))
+      recordsSize = 0
+    }
+
+    /// Adds a tombstone whose entry has this index in the batch.
+    fileprivate func append(_ start: ByteView, _ end: ByteView, index: UInt32) {
+      guard let record = records?.record(at: UInt32(recordsSize / TombstoneRecord.alignment)) else { return }
+      record.initialize(start, end, index: index)
+      last = record
+      recordsSize += TombstoneRecord.size(start, end)
     }
 
     fileprivate func build() {
-      let (ranks, firsts) = rankBounds()
-      let cover = coverIntervals(ranks, count: firsts.count)
-      var last: UInt32 = 0
-      nodes.reserveCapacity(firsts.count)
-      for (rank, number) in firsts.enumerated() where cover[rank] != last {
-        last = cover[rank]
+      guard let records else { return }
+      let cut = TombstoneCut(records, count: count)
+      let boundaries = TombstoneNodes(&memory, count: cut.boundaryCount)
+      var index = 0
+      cut.forEachBoundary { key, record in
         // Indexes from 1 on, so that 0 means that no tombstone covers it.
-        let sequence = last == 0 ? 0 : versions[Int(last - 1)].sequence.value + 1
-        let node = unsafe TombstoneNode(memory.allocate(TombstoneNode.size))
-        node.initialize(bound(number), SequenceNumber(sequence), priority: memory.nextRandom(), edit: 0)
-        nodes.append(node)
+        let sequence = SequenceNumber(record.map { UInt64($0.index) + 1 } ?? 0)
+        boundaries[index].initialize(key, sequence, priority: memory.nextRandom(), edit: 0)
+        index += 1
       }
-      root = Self.link(nodes)
+      nodes = boundaries
+      root = boundaries.link()
     }
 
-    /// Of each bound its place among all different ones, and of each of these one bound.
-    private func rankBounds() -> (ranks: [UInt32], firsts: [UInt32]) {
-      struct Bound {
-        let head: UInt64
-        let number: UInt32
+    /// The version of the whole edit, after its boundaries have their sequences: that of the batch's first entry and
+    /// their index. The memory goes to the tree.
+    func takeVersion(first: SequenceNumber, memory target: inout TombstoneMemory) -> TombstoneVersion? {
+      guard let records, let last, let nodes else { return nil }
+      for index in 0..<nodes.count where nodes[index].sequence != .zero {
+        nodes[index].sequence = SequenceNumber(first.value + nodes[index].sequence.value - 1)
       }
-      let shared = sharedPrefixSize
-      var bounds = (0..<UInt32(2 * versions.count)).map { Bound(head: bound($0).head(from: shared), number: $0) }
-      bounds.sort { left, right in
-        left.head != right.head ? left.head < right.head : bound(left.number).compare(bound(right.number)) < 0
-      }
-      var ranks = [UInt32](repeating: 0, count: bounds.count)
-      var firsts: [UInt32] = []
-      firsts.reserveCapacity(bounds.count)
-      var last: Bound?
-      for here in bounds {
-        let isNew = last.map { $0.head != here.head || bound($0.number) != bound(here.number) } ?? true
-        if isNew { firsts.append(here.number) }
-        ranks[Int(here.number)] = UInt32(firsts.count - 1)
-        last = here
-      }
-      return (ranks, firsts)
-    }
-
-    /// How many bytes all bounds share at their beginning: heads say nothing there.
-    private var sharedPrefixSize: Int {
-      guard let first = versions.first?.start else { return 0 }
-      var size = first.count
-      for version in versions {
-        size = min(size, first.sharedPrefixCount(version.start), first.sharedPrefixCount(version.end))
-      }
-      return size
-    }
-
-    /// Of the interval after each place the newest tombstone over it, counted from 1; 0 where there is none.
-    private func coverIntervals(_ ranks: [UInt32], count: Int) -> [UInt32] {
-      var cover = [UInt32](repeating: 0, count: count)
-      /// The next interval at or after each that may be free.
-      var next = Array(0...UInt32(count))
-      func free(from rank: UInt32) -> UInt32 {
-        var here = rank
-        while next[Int(here)] != here {
-          next[Int(here)] = next[Int(next[Int(here)])]
-          here = next[Int(here)]
-        }
-        return here
-      }
-      for index in versions.indices.reversed() {
-        let end = ranks[2 * index + 1]
-        var rank = free(from: ranks[2 * index])
-        while rank < end {
-          cover[Int(rank)] = UInt32(index + 1)
-          next[Int(rank)] = rank + 1
-          rank = free(from: rank + 1)
-        }
-      }
-      return cover
-    }
-
-    /// A treap of nodes that are in order.
-    private static func link(_ nodes: [TombstoneNode]) -> TombstoneNode? {
-      // The right edge of what is linked, from the root down.
-      var edge: [TombstoneNode] = []
-      for node in nodes {
-        var below: TombstoneNode?
-        while let last = edge.last, last.priority <= node.priority { below = edge.removeLast() }
-        node.left = below
-        edge.last?.right = node
-        edge.append(node)
-      }
-      return edge.first
-    }
-
-    /// The newest version, after each has its sequence: that of the batch's first entry and its index. The memory goes
-    /// to the tree.
-    func takeVersions(first: SequenceNumber, memory target: inout TombstoneMemory) -> TombstoneVersion? {
-      for version in versions { version.sequence = SequenceNumber(first.value + version.sequence.value) }
-      for node in nodes where node.sequence != .zero {
-        node.sequence = SequenceNumber(first.value + node.sequence.value - 1)
-      }
+      let version = unsafe TombstoneVersion(memory.allocate(TombstoneVersion.size))
+      version.initialize(
+        SequenceNumber(first.value + UInt64(last.index)), records: records, count: UInt32(count), first: first)
       target.adopt(&memory)
-      return versions.last
+      return version
     }
+  }
+}
+
+/// The tombstones of a part, cut: see "Cutting" of `PreparedTombstones`.
+///
+/// A bound has a number: that of its tombstone times two, and one more where the tombstone ends.
+///
+/// # Concurrency
+/// One thread's.
+private struct TombstoneCut: ~Copyable {
+  private struct Bound: BitwiseCopyable {
+    let head: UInt64
+    let number: UInt32
+  }
+
+  private let records: TombstoneRecord
+  /// Of each tombstone the place of its record.
+  private var places: ScratchArray<UInt32>
+  /// Of each bound its place among all different ones, and of each of these one bound.
+  private var ranks: ScratchArray<UInt32>
+  private var firsts: ScratchArray<UInt32>
+  private var firstCount = 0
+  /// Of the interval after each different bound the newest tombstone over it, counted from 1; 0 where there is none.
+  private var cover: ScratchArray<UInt32>
+
+  init(_ records: TombstoneRecord, count: Int) {
+    self.records = records
+    places = ScratchArray(repeating: 0, count: count)
+    ranks = ScratchArray(repeating: 0, count: 2 * count)
+    firsts = ScratchArray(repeating: 0, count: 2 * count)
+    cover = ScratchArray(repeating: 0, count: 2 * count)
+    var record = records
+    for index in 0..<count {
+      if index > 0 { record = record.next }
+      places[index] = record.place(after: records)
+    }
+    rankBounds()
+    coverIntervals()
+  }
+
+  private func record(_ index: Int) -> TombstoneRecord { records.record(at: places[index]) }
+
+  private func key(_ number: UInt32) -> ByteView {
+    let record = record(Int(number >> 1))
+    return number & 1 == 0 ? record.start : record.end
+  }
+
+  private mutating func rankBounds() {
+    let shared = sharedPrefixSize
+    var bounds = ScratchArray(repeating: Bound(head: 0, number: 0), count: 2 * places.count)
+    for number in 0..<UInt32(bounds.count) {
+      bounds[Int(number)] = Bound(head: key(number).head(from: shared), number: number)
+    }
+    bounds.sort { left, right in
+      left.head != right.head ? left.head < right.head : key(left.number).compare(key(right.number)) < 0
+    }
+    for index in 0..<bounds.count {
+      let here = bounds[index]
+      let isNew =
+        index == 0 || bounds[index - 1].head != here.head
+        || key(bounds[index - 1].number).compare(key(here.number)) != 0
+      if isNew {
+        firsts[firstCount] = here.number
+        firstCount += 1
+      }
+      ranks[Int(here.number)] = UInt32(firstCount - 1)
+    }
+  }
+
+  /// How many bytes all bounds share at their beginning: heads say nothing there.
+  private var sharedPrefixSize: Int {
+    let first = records.start
+    var size = first.count
+    for index in 0..<places.count {
+      let record = record(index)
+      size = min(size, first.sharedPrefixCount(record.start), first.sharedPrefixCount(record.end))
+    }
+    return size
+  }
+
+  private mutating func coverIntervals() {
+    /// The next interval at or after each that may be free.
+    var next = ScratchArray<UInt32>(repeating: 0, count: firstCount + 1)
+    for rank in 0...firstCount { next[rank] = UInt32(rank) }
+    for index in (0..<places.count).reversed() {
+      let end = ranks[2 * index + 1]
+      var rank = Self.free(from: ranks[2 * index], &next)
+      while rank < end {
+        cover[Int(rank)] = UInt32(index + 1)
+        next[Int(rank)] = rank + 1
+        rank = Self.free(from: rank + 1, &next)
+      }
+    }
+  }
+
+  private static func free(from rank: UInt32, _ next: inout ScratchArray<UInt32>) -> UInt32 {
+    var here = rank
+    while next[Int(here)] != here {
+      next[Int(here)] = next[Int(next[Int(here)])]
+      here = next[Int(here)]
+    }
+    return here
+  }
+
+  /// How many bounds have another tombstone over the keys after them than over those before.
+  var boundaryCount: Int {
+    var count = 0
+    forEachBoundary { _, _ in count += 1 }
+    return count
+  }
+
+  /// Calls `body` with the key of each of them, ascending, and the tombstone over the keys after it.
+  func forEachBoundary(_ body: (ByteView, TombstoneRecord?) -> Void) {
+    var last: UInt32 = 0
+    for rank in 0..<firstCount where cover[rank] != last {
+      last = cover[rank]
+      body(key(firsts[rank]), last == 0 ? nil : record(Int(last - 1)))
+    }
+  }
+}
+
+/// The boundaries of a prepared edit, which follow each other in the order of their keys.
+///
+/// # Safety
+/// They live in the memory that they were allocated in.
+@safe
+private struct TombstoneNodes {
+  private let base: UnsafeMutableRawPointer
+  let count: Int
+
+  init(_ memory: inout TombstoneMemory, count: Int) {
+    unsafe base = memory.allocate(count * TombstoneNode.size)
+    self.count = count
+  }
+
+  subscript(index: Int) -> TombstoneNode {
+    assert(index >= 0 && index < count, "a boundary that was not allocated")
+    return unsafe TombstoneNode(base + index * TombstoneNode.size)
+  }
+
+  /// Makes them a treap, and returns its root.
+  func link() -> TombstoneNode? {
+    // The right edge of what is linked, from the root down.
+    var edge: [TombstoneNode] = []
+    for index in 0..<count {
+      let node = self[index]
+      var below: TombstoneNode?
+      while let last = edge.last, last.priority <= node.priority { below = edge.removeLast() }
+      node.left = below
+      edge.last?.right = node
+      edge.append(node)
+    }
+    return edge.first
   }
 }

@@ -19,7 +19,7 @@ internal import Synchronization
 /// Within an edit a node is copied once and then changed in place: so an edit of many tombstones takes two nodes for
 /// each, and no path. Readers are at the ends of commits, never between two tombstones of an edit.
 ///
-/// A large edit is put together before its commit leads (`PreparedTombstones`) and adopted whole.
+/// A large edit is put together before its commit leads (`PreparedTombstones`) and adopted whole. It has one version.
 ///
 /// # Points written later
 /// A boundary is marked when a point entry goes into its stretch after the tombstone. What isn't marked is
@@ -50,6 +50,8 @@ struct RangeTombstoneTree: ~Copyable {
     /// The tree before the edit.
     var rootBefore: TombstoneNode?
     var isEditing = false
+    /// Whether what is inserted now changes nothing.
+    var isRedundant = false
     /// How many boundaries were made: no fewer than there are in the tree.
     var nodeCount = 0
   }
@@ -145,13 +147,14 @@ struct RangeTombstoneTree: ~Copyable {
     visit(node.right, body)
   }
 
-  /// Calls `body` for each tombstone as it was written, newest first, above `sequence`.
+  /// Calls `body` for each tombstone as it was written, above `sequence`: the newest commit first, and those of a
+  /// prepared edit in the order of the batch.
   func forEachTombstone(
     above sequence: SequenceNumber, _ body: (_ start: ByteView, _ end: ByteView, SequenceNumber) -> Void
   ) {
     var version = newest
     while let here = version, here.sequence > sequence {
-      body(here.start, here.end, here.sequence)
+      here.forEachTombstone(above: sequence, body)
       version = here.previous
     }
   }
@@ -169,7 +172,7 @@ struct RangeTombstoneTree: ~Copyable {
     }
     var edit: [(start: ByteView, end: ByteView, sequence: SequenceNumber)] = []
     for here in versions.reversed() {
-      edit.append((here.start, here.end, here.sequence))
+      here.forEachTombstone(above: sequence) { edit.append(($0, $1, $2)) }
       if here.endsEdit {
         body(edit)
         edit.removeAll(keepingCapacity: true)
@@ -209,7 +212,7 @@ struct RangeTombstoneTree: ~Copyable {
   ) {
     var version = newest
     while let here = version, here.sequence > sequence {
-      if !here.isRedundant { body(here.start, here.end, here.sequence) }
+      if !here.isRedundant { here.forEachTombstone(above: sequence, body) }
       version = here.previous
     }
   }
@@ -219,7 +222,13 @@ struct RangeTombstoneTree: ~Copyable {
 
   /// Whether the tombstone of just this sequence is here. The writer's, also within an edit.
   func contains(_ sequence: SequenceNumber) -> Bool {
-    Self.version(at: sequence, from: unsafe writer.pointee.newest)?.sequence == sequence
+    // For each entry of a prepared batch the newest version gives the answer.
+    var version = unsafe writer.pointee.newest
+    while let here = version, here.sequence >= sequence {
+      if here.contains(sequence) { return true }
+      if let jump = here.jump, jump.sequence >= sequence { version = jump } else { version = here.previous }
+    }
+    return false
   }
 
   // MARK: - Writing
@@ -256,7 +265,7 @@ struct RangeTombstoneTree: ~Copyable {
   /// Requires: the tree is empty, and nothing newer is there.
   func adopt(_ prepared: PreparedTombstones.Part, first: SequenceNumber) {
     precondition(unsafe writer.pointee.newest == nil, "prepared tombstones go into an empty tree only")
-    unsafe writer.pointee.newest = prepared.takeVersions(first: first, memory: &writer.pointee.memory)
+    unsafe writer.pointee.newest = prepared.takeVersion(first: first, memory: &writer.pointee.memory)
     unsafe writer.pointee.root = prepared.root
     unsafe writer.pointee.nodeCount = prepared.nodeCount
     endEdit()
@@ -280,9 +289,27 @@ struct RangeTombstoneTree: ~Copyable {
     return true
   }
 
-  /// Notes that the newest tombstone covers only what was dead before: it is no change. The writer's, as is
-  /// the answer: whoever looks for changes leads the commits.
-  func noteRedundant() { newest?.noteRedundant() }
+  /// Forgets all tombstones from a sequence on, for readers that begin after this; those that began before keep their
+  /// version. The memory stays taken. With `marksAll` every boundary that is left counts as written to, for a tree whose
+  /// marks were not all made in the order of the sequences.
+  ///
+  /// Requires: no edit is under way, and each tombstone from that sequence on is an edit of its own.
+  func removeTombstones(from sequence: SequenceNumber, marksAll: Bool) {
+    guard let newest = unsafe writer.pointee.newest, newest.sequence >= sequence else { return }
+    let kept = Self.version(at: SequenceNumber(sequence.value - 1), from: newest)
+    unsafe writer.pointee.newest = kept
+    unsafe writer.pointee.root = kept?.root
+    unsafe writer.pointee.rootBefore = kept?.root
+    if marksAll { visit(kept?.root) { $0.mark() } }
+    head.store(kept?.bits ?? 0, ordering: .releasing)  // partner: `newest`
+  }
+
+  /// Says that the tombstones up to `endRedundant` cover only what was dead before: they are no changes. Said before
+  /// they are inserted, so that no reader finds one that is not noted yet.
+  func beginRedundant() { unsafe writer.pointee.isRedundant = true }
+
+  /// Says that what comes next changes something again.
+  func endRedundant() { unsafe writer.pointee.isRedundant = false }
 
   /// Marks the stretch that a point entry goes into. Called before the entry is visible.
   func noteWrite(_ key: ByteView) {
@@ -317,6 +344,7 @@ struct RangeTombstoneTree: ~Copyable {
     let version = unsafe TombstoneVersion(writer.pointee.memory.allocate(TombstoneVersion.size))
     unsafe version.initialize(
       sequence, root: writer.pointee.rootBefore, start: start, end: end, previous: writer.pointee.newest)
+    if unsafe writer.pointee.isRedundant { version.noteRedundant() }
     unsafe writer.pointee.newest = version
     if isAlone { endEdit() }
   }
@@ -327,7 +355,7 @@ struct RangeTombstoneTree: ~Copyable {
     var tombstones = [(start: start, end: end, sequence: sequence)]
     var version = unsafe writer.pointee.newest
     while let here = version {
-      tombstones.append((here.start, here.end, here.sequence))
+      here.forEachTombstone(above: .zero) { tombstones.append(($0, $1, $2)) }
       version = here.previous
     }
     tombstones.sort { $0.sequence < $1.sequence }

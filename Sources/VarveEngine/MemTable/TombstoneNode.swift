@@ -79,8 +79,11 @@ struct TombstoneNode {
 ///  └──────────┴──────┴──────────┴──────┴───────────┴─────────┴────────────┴──────────┴────────┴─────────┘
 /// ```
 ///
-/// Sizes of keys have 16 bits (`Limits.keySizeMaximum`), the depth has 32. Of the flags, 1 says that the tombstone is
-/// redundant, 2 that it is the last of its edit.
+/// Sizes of keys have 16 bits (`Limits.keySizeMaximum`), the depth has 32.
+///
+/// A prepared edit has one version for all its tombstones, the first one of its tree. `start ptr` is then the address of
+/// their records (`TombstoneRecord`), the word of `end ptr` the sequence of the batch's first entry, and the depth the
+/// count of the tombstones.
 @safe
 struct TombstoneVersion {
   static let size = 64
@@ -101,6 +104,17 @@ struct TombstoneVersion {
     unsafe base.storeBytes(of: UInt16(end.count), toByteOffset: 50, as: UInt16.self)
     unsafe base.storeBytes(of: (previous?.depth ?? 0) &+ 1, toByteOffset: 52, as: UInt32.self)
     store(0, 56)
+  }
+
+  /// The version of a prepared edit, whose newest tombstone has this sequence.
+  func initialize(_ sequence: SequenceNumber, records: TombstoneRecord, count: UInt32, first: SequenceNumber) {
+    unsafe base.storeBytes(of: sequence.value, as: UInt64.self)
+    for offset in [8, 16, 24] { store(0, offset) }
+    store(records.bits, 32)
+    unsafe base.storeBytes(of: first.value, toByteOffset: 40, as: UInt64.self)
+    unsafe base.storeBytes(of: 0, toByteOffset: 48, as: UInt32.self)
+    unsafe base.storeBytes(of: count, toByteOffset: 52, as: UInt32.self)
+    store(Self.preparedFlag, 56)
   }
 
   /// Where two jumps of the same length lead to the one before, that is passed; else it is one step.
@@ -127,21 +141,61 @@ struct TombstoneVersion {
   var bits: UInt { unsafe UInt(bitPattern: base) }
   var previous: TombstoneVersion? { version(16) }
   var jump: TombstoneVersion? { version(24) }
+  /// Requires: not prepared.
   var start: ByteView { key(32, sizeAt: 48) }
+  /// Requires: not prepared.
   var end: ByteView { key(40, sizeAt: 50) }
-  /// How many versions there are up to this one.
+  /// How many tombstones there are up to this version.
   var depth: UInt32 { unsafe base.load(fromByteOffset: 52, as: UInt32.self) }
-  /// See `noteRedundant` of the tree.
-  var isRedundant: Bool { load(56) & 1 != 0 }
-  func noteRedundant() { store(load(56) | 1, 56) }
-  /// Whether it is the last of its edit: readers begin there.
-  var endsEdit: Bool { load(56) & 2 != 0 }
-  func noteEnd() { store(load(56) | 2, 56) }
 
-  var sequence: SequenceNumber {
-    get { unsafe SequenceNumber(base.load(as: UInt64.self)) }
-    nonmutating set { unsafe base.storeBytes(of: newValue.value, as: UInt64.self) }
+  // The flags are plain: they are stored before the version is published and never after that, like the rest of it, so
+  // the release of `head` and the acquire of its readers order them.
+  private static let redundantFlag: UInt = 1
+  private static let endFlag: UInt = 2
+  private static let preparedFlag: UInt = 4
+
+  /// See `beginRedundant` of the tree.
+  var isRedundant: Bool { load(56) & Self.redundantFlag != 0 }
+  /// Whether it is the last of its edit: readers begin there.
+  var endsEdit: Bool { load(56) & Self.endFlag != 0 }
+  /// Whether it stands for all tombstones of a prepared edit.
+  private var isPrepared: Bool { load(56) & Self.preparedFlag != 0 }
+
+  /// Requires: not published.
+  func noteRedundant() { store(load(56) | Self.redundantFlag, 56) }
+  /// Requires: not published.
+  func noteEnd() { store(load(56) | Self.endFlag, 56) }
+
+  /// Calls `body` with the tombstone of the version, or with all of a prepared edit, oldest first, above `sequence`.
+  func forEachTombstone(
+    above sequence: SequenceNumber, _ body: (_ start: ByteView, _ end: ByteView, SequenceNumber) -> Void
+  ) {
+    guard isPrepared else {
+      if self.sequence > sequence { body(start, end, self.sequence) }
+      return
+    }
+    guard let address = unsafe UnsafeMutableRawPointer(bitPattern: load(32)) else { return }
+    var record = unsafe TombstoneRecord(address)
+    for index in 0..<depth {
+      if index > 0 { record = record.next }
+      let found = SequenceNumber(firstSequence.value + UInt64(record.index))
+      if found > sequence { body(record.start, record.end, found) }
+    }
   }
+
+  /// Whether the tombstone of just this sequence is one of the version's. A prepared edit has all range deletes of its
+  /// family between its first sequence and its last.
+  func contains(_ sequence: SequenceNumber) -> Bool {
+    isPrepared ? sequence >= firstSequence && sequence <= self.sequence : sequence == self.sequence
+  }
+
+  /// The sequence of the first entry of a prepared edit's batch. Requires: prepared.
+  private var firstSequence: SequenceNumber {
+    SequenceNumber(unsafe base.load(fromByteOffset: 40, as: UInt64.self))
+  }
+
+  /// Of a prepared edit, that of its last tombstone.
+  var sequence: SequenceNumber { unsafe SequenceNumber(base.load(as: UInt64.self)) }
 
   /// The tree of the edit's last version; of the others, that of the edit before: no reader is between them.
   var root: TombstoneNode? {
@@ -158,8 +212,12 @@ struct TombstoneVersion {
 /// Owns all chunks.
 @safe
 struct TombstoneMemory: ~Copyable {
-  /// The addresses of all chunks.
-  private var chunks: [UInt] = []
+  private struct Chunk {
+    let address: UInt
+    let size: Int
+  }
+
+  private var chunks: [Chunk] = []
   private var next: UInt = 0
   private var free = 0
   private(set) var size = 0
@@ -168,7 +226,11 @@ struct TombstoneMemory: ~Copyable {
   static let chunkSize = 16 * 1024
 
   deinit {
-    for chunk in chunks { unsafe UnsafeMutableRawPointer(bitPattern: chunk)?.deallocate() }
+    for chunk in chunks {
+      if let base = unsafe UnsafeMutableRawPointer(bitPattern: chunk.address) {
+        unsafe LargeMemory.release(base, chunk.size)
+      }
+    }
   }
 
   /// `count` bytes, aligned to eight.
@@ -177,8 +239,8 @@ struct TombstoneMemory: ~Copyable {
     if rounded > free {
       // The first chunk is small: most memtables with tombstones have few.
       let wanted = max(rounded, chunks.isEmpty ? 1024 : Self.chunkSize)
-      next = UInt(bitPattern: UnsafeMutableRawPointer.allocate(byteCount: wanted, alignment: 16))
-      chunks.append(next)
+      next = unsafe UInt(bitPattern: LargeMemory.allocate(wanted))
+      chunks.append(Chunk(address: next, size: wanted))
       free = wanted
       size += wanted
     }

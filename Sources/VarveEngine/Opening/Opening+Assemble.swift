@@ -6,7 +6,8 @@ extension Opening {
     let metrics = EngineMetrics(clock: environment.clock)
     if let listener = options.listener { _ = metrics.events.add(listener) }
     do throws(EngineError) {
-      return Engine(try makeParts(manifest, files: files, lock: lock, executor: executor, metrics: metrics))
+      return Engine(
+        try makeCore(manifest, files: files, lock: lock, executor: executor, metrics: metrics, views: nil))
     } catch {
       executor.shutDown()
       metrics.events.finish()
@@ -15,10 +16,10 @@ extension Opening {
     }
   }
 
-  func makeParts(
+  func makeCore(
     _ manifest: Manifest, files: [FileName], lock: (any FileLock)?, executor: any BackgroundExecutor,
-    metrics: EngineMetrics
-  ) throws(EngineError) -> OpenedParts {
+    metrics: EngineMetrics, views: FollowedViews?
+  ) throws(EngineError) -> EngineCore {
     let registry = FamilyRegistry()
     let epochs = ReadEpochs(clock: environment.clock)
     let plan = try options.memoryPlan()
@@ -57,10 +58,7 @@ extension Opening {
       options: options, plan: plan, tree: tree, pipeline: pipeline, registry: registry, epochs: epochs,
       snapshots: snapshots,
       executor: executor, obsolete: obsolete, metrics: metrics)
-    return OpenedParts(
-      path: path, options: options, environment: environment, executor: executor, registry: registry,
-      epochs: epochs, snapshots: snapshots, tree: tree, pipeline: pipeline, background: background, fileLock: lock,
-      defaultFamily: defaultFamily, memory: memory)
+    return EngineCore(background, defaultFamily: defaultFamily, fileLock: lock, views: views)
   }
 
   private func makeAnnouncer(

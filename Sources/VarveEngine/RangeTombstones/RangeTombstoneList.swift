@@ -15,28 +15,16 @@
 /// # Concurrency
 /// Immutable; safe from any thread.
 final class RangeTombstoneList: Sendable {
-  /// Where a fragment's keys and sequences are.
-  private struct Fragment: Sendable {
-    let startOffset: Int
-    let startCount: Int
-    let endOffset: Int
-    let endCount: Int
-    let sequences: Range<Int>
-  }
-
   private let keys: ByteWriter
-  private let fragments: [Fragment]
+  private let fragments: [RangeTombstoneFragment]
   private let sequences: [UInt64]
 
   /// A list that nothing is in.
   static let empty = RangeTombstoneList(RangeTombstoneListBuilder())
 
+  /// Takes over what was put together.
   init(_ builder: consuming RangeTombstoneListBuilder) {
-    fragments = builder.places.map {
-      Fragment(
-        startOffset: $0.startOffset, startCount: $0.startCount, endOffset: $0.endOffset, endCount: $0.endCount,
-        sequences: $0.sequences)
-    }
+    fragments = builder.fragments
     sequences = builder.sequences
     keys = builder.takeKeys()
   }
@@ -47,20 +35,21 @@ final class RangeTombstoneList: Sendable {
   /// Tombstones, each counted once for each fragment that it is in.
   var tombstoneCount: Int { sequences.count }
   /// What the list takes of memory, about.
-  var memorySize: Int { 96 + keys.capacity + fragments.count * MemoryLayout<Fragment>.stride + sequences.count * 8 }
-
-  func start(_ index: Int) -> ByteView {
-    let fragment = fragments[index]
-    return keys.view.slice(fragment.startOffset, fragment.startOffset + fragment.startCount)
+  var memorySize: Int {
+    96 + keys.capacity + fragments.capacity * MemoryLayout<RangeTombstoneFragment>.stride + sequences.capacity * 8
   }
 
-  func end(_ index: Int) -> ByteView {
-    let fragment = fragments[index]
-    return keys.view.slice(fragment.endOffset, fragment.endOffset + fragment.endCount)
-  }
+  func start(_ index: Int) -> ByteView { fragments[index].start(in: keys.view) }
+  func end(_ index: Int) -> ByteView { fragments[index].end(in: keys.view) }
 
   /// The sequences of a fragment, newest first.
-  func sequences(_ index: Int) -> ArraySlice<UInt64> { sequences[fragments[index].sequences] }
+  func sequences(_ index: Int) -> ArraySlice<UInt64> { sequences[range(index)] }
+
+  /// Where the sequences of a fragment are.
+  private func range(_ index: Int) -> Range<Int> {
+    let end = index + 1 < fragments.count ? Int(fragments[index + 1].firstSequence) : sequences.count
+    return Int(fragments[index].firstSequence)..<end
+  }
 
   var smallestSequence: SequenceNumber { SequenceNumber(sequences.min() ?? 0) }
   var largestSequence: SequenceNumber { SequenceNumber(sequences.max() ?? 0) }
@@ -78,7 +67,7 @@ final class RangeTombstoneList: Sendable {
 
   /// The newest sequence of a fragment that a reader at `sequence` sees; zero if there is none.
   func newest(_ index: Int, at sequence: SequenceNumber) -> SequenceNumber {
-    let range = fragments[index].sequences
+    let range = range(index)
     var low = range.lowerBound
     var high = range.upperBound
     while low < high {
@@ -108,54 +97,64 @@ final class RangeTombstoneList: Sendable {
   }
 }
 
-/// Puts a list together, fragment by fragment.
-struct RangeTombstoneListBuilder: ~Copyable {
-  struct Place {
-    let startOffset: Int
-    let startCount: Int
-    var endOffset: Int
-    var endCount: Int
-    let sequences: Range<Int>
-  }
+/// Where the keys and sequences of a fragment are: the start among the keys of the list and the end after it, the
+/// sequences up to those of the next fragment. Sizes of keys have 16 bits (`Limits.keySizeMaximum`).
+struct RangeTombstoneFragment: Sendable {
+  fileprivate let keyOffset: Int
+  fileprivate let startSize: UInt16
+  fileprivate var endSize: UInt16
+  fileprivate let firstSequence: UInt32
 
-  private var keys = ByteWriter(capacity: 0)
-  private(set) var places: [Place] = []
-  private(set) var sequences: [UInt64] = []
+  fileprivate var endOffset: Int { keyOffset + Int(startSize) }
+
+  @inline(__always)
+  fileprivate func start(in keys: ByteView) -> ByteView { keys.slice(keyOffset, endOffset) }
+  @inline(__always)
+  fileprivate func end(in keys: ByteView) -> ByteView { keys.slice(endOffset, endOffset + Int(endSize)) }
+}
+
+/// Puts a list together, fragment by fragment.
+///
+/// Memory: 24 bytes for each fragment, its keys, and 8 bytes for each further sequence; while the arrays grow, up to
+/// twice that.
+struct RangeTombstoneListBuilder: ~Copyable {
+  // Mapped: with a large batch of range deletes, the keys are some megabytes that a flush needs for moments.
+  private var keys = ByteWriter(capacity: 0, mapsLarge: true)
+  fileprivate private(set) var fragments: [RangeTombstoneFragment] = []
+  fileprivate private(set) var sequences: [UInt64] = []
 
   init() {}
 
-  var isEmpty: Bool { places.isEmpty }
+  var isEmpty: Bool { fragments.isEmpty }
   /// What the list takes of memory, about.
-  var memorySize: Int { keys.capacity + places.count * MemoryLayout<Place>.stride + sequences.count * 8 }
+  var memorySize: Int {
+    keys.capacity + fragments.capacity * MemoryLayout<RangeTombstoneFragment>.stride + sequences.capacity * 8
+  }
 
-  consuming func takeKeys() -> ByteWriter { keys }
+  fileprivate consuming func takeKeys() -> ByteWriter { keys }
 
-  /// Adds a fragment behind all others; one that goes on where the last ended, with the same sequences,
+  /// Adds a fragment after all others; one that continues where the last ended, with the same sequences,
   /// makes that longer.
   ///
   /// Requires: `newSequences` descend strictly and there is one at least; the keys are no views of this list.
   mutating func append(_ start: ByteView, _ end: ByteView, _ newSequences: some Collection<UInt64>) {
     precondition(start.compare(end) < 0 && !newSequences.isEmpty, "a fragment covers something, by some tombstone")
-    if let last = places.last {
-      let lastEnd = keys.view.slice(last.endOffset, last.endOffset + last.endCount)
-      let order = lastEnd.compare(start)
+    if let last = fragments.last {
+      let order = last.end(in: keys.view).compare(start)
       precondition(order <= 0, "fragments ascend and don't overlap: cut them first")
-      if order == 0, sequences[last.sequences].elementsEqual(newSequences) {
-        places[places.count - 1].endOffset = keys.count
-        places[places.count - 1].endCount = end.count
+      if order == 0, sequences[Int(last.firstSequence)...].elementsEqual(newSequences) {
+        keys.truncate(to: last.endOffset)
         keys.append(end)
+        fragments[fragments.count - 1].endSize = UInt16(end.count)
         return
       }
     }
-    let first = sequences.count
+    fragments.append(
+      RangeTombstoneFragment(
+        keyOffset: keys.count, startSize: UInt16(start.count), endSize: UInt16(end.count),
+        firstSequence: UInt32(sequences.count)))
     sequences.append(contentsOf: newSequences)
-    let startOffset = keys.count
     keys.append(start)
-    let endOffset = keys.count
     keys.append(end)
-    places.append(
-      Place(
-        startOffset: startOffset, startCount: start.count, endOffset: endOffset, endCount: end.count,
-        sequences: first..<sequences.count))
   }
 }

@@ -34,8 +34,8 @@ extension Engine {
   public func submit(
     _ batch: borrowing WriteBatch, guarding: borrowing CommitGuard, durability: Durability? = nil
   ) throws(EngineError) -> CommitTicket {
-    try requireOpen()
-    let condition = TransactionCheck(self, guarding.snapshot, guarding.reads)
-    return try submit(batch, durability: durability, checking: condition)
+    try core.requireOpen()
+    let condition = TransactionCheck(core, guarding.snapshot, guarding.reads)
+    return try core.submit(batch, durability: durability, checking: condition)
   }
 }

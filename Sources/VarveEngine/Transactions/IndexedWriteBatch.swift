@@ -7,140 +7,305 @@
 /// try engine.write(batch)
 /// ```
 ///
-/// Nothing is checked when it is written: others may have committed meanwhile. `OptimisticTransaction` is
-/// this with a snapshot and a check. What `putStamped` will write is not known before the commit: reads see the bytes
-/// that it was given.
+/// The commit checks nothing: other commits may have changed the keys meanwhile. `OptimisticTransaction` is this batch with
+/// a snapshot and a check.
 ///
-/// Complexity: an entry costs what it does in a `WriteBatch`, and its insertion into a search tree; a read
-/// a search in that, and what it costs without.
+/// # What is committed
+/// The commit writes what counts at its time: of each key the last put or delete, with merge operands folded where the
+/// family's operator combines them. A put that a single delete of the same batch removes is not written at all. Entries
+/// that were undone, overwritten or covered by a range delete cost memory until the batch drops them, and nothing in the
+/// log. `count` and `byteCount`, and with it the limit of a batch, are those of what the commit writes.
 ///
 /// # Undoing
-/// Every entry has a number, which no other gets, also after it was undone. A savepoint is a mark; what is undone is cut
-/// off the batch, and its numbers join a list of intervals that readers of the trees pass. So undoing costs nothing for
-/// what stays. The trees are made again, from what of them counts, where more of their entries are undone than not, and
-/// where a range delete was undone. Cursors keep the trees that they were made on.
+/// Every entry has a number, which no other gets, also after it was undone. A savepoint is a mark; undoing it adds an
+/// interval to the numbers that reads skip, whatever the batch holds besides. The trees are remade of what counts once
+/// the bytes that do not count any more are the larger part.
 ///
-/// A batch belongs to one thread at a time. Its cursors see it as it was when they were made.
+/// # Cursors
+/// A cursor shows the batch as it was when the cursor was made or last refreshed. A cursor that was made after a savepoint
+/// which was then undone throws `.cursorEnded`.
+///
+/// Complexity: an entry costs a search in its family's tree and the insertion; a read costs a search there and what it
+/// costs without the batch. A batch belongs to one thread at a time, and its cursors to the same.
 public struct IndexedWriteBatch: ~Copyable {
-  let engine: Engine
+  let engine: EngineCore
   let snapshot: EngineSnapshot?
-  private(set) var batch = WriteBatch()
-  private var tables: [FamilyID: MemTable] = [:]
+  private(set) var families: [PendingFamily] = []
+  private var indexes: [FamilyID: Int] = [:]
+  private var lastIndex = 0
+  private var scratch: Set<FamilyID> = []
   private var savepoints: [Savepoint] = []
-  private var nextNumber: UInt64 = 0
-  /// Of entries that are in the trees.
-  private var undone = UndoneNumbers.none
-  private var undoneCount: UInt64 = 0
+  /// The number of the next entry. Zero is never given.
+  private(set) var nextNumber: UInt64 = 1
+  /// The numbers of entries that are in the trees and were undone.
+  private(set) var undone = UndoneNumbers.none
+  private(set) var stamps = PendingStamps()
+  private var rangeDeleteCount = 0
+  /// What the commit writes, and what counts of the scratch families.
+  private var living = PendingSize()
+  /// Operands that have a newer one, which will be folded into one as a rule.
+  private var foldable = PendingSize()
+  /// What was ever added, and what of it does not count any more since the trees were last remade.
+  private var added = PendingSize()
+  private var dead = PendingSize()
+  /// What the trees held beyond `living` after they were last remade: entries that count at a savepoint only.
+  private var heldCost = 0
+  /// Shared with the cursors.
+  let marks = BatchMarks()
+  /// Cursors that `first` uses again, by family.
+  var kept: [FamilyID: KeptCursor] = [:]
 
   private struct Savepoint {
-    let mark: WriteBatch.Mark
+    /// That of the next entry.
     let number: UInt64
+    let tick: UInt64
+    let living: PendingSize
+    let foldable: PendingSize
+    var dead: PendingSize
+    let added: PendingSize
     let rangeDeleteCount: Int
   }
 
-  /// An empty batch. Reads see what is committed at the moment of the read, or at a snapshot.
-  public init(_ engine: Engine, snapshot: EngineSnapshot? = nil) {
+  /// Makes an empty batch. Reads see what is committed at the moment of the read, or at a snapshot.
+  public init(_ engine: Engine, snapshot: EngineSnapshot? = nil) { self.init(engine.core, snapshot: snapshot) }
+
+  init(_ engine: EngineCore, snapshot: EngineSnapshot?) {
     engine.checkOpen()
     self.engine = engine
     self.snapshot = snapshot
   }
 
-  /// How many entries the batch has.
-  public var count: Int { batch.count }
+  /// How many entries the batch has: those that count, the entries of scratch families included.
+  public var count: Int { living.count }
 
   /// Whether the batch is empty.
-  public var isEmpty: Bool { batch.isEmpty }
+  public var isEmpty: Bool { living.count == 0 }
 
-  /// The bytes that the batch takes in the log.
-  public var byteCount: Int { batch.byteCount }
+  /// The bytes that the entries of `count` take in the log, at most: operands of one key count one by one until the batch
+  /// has folded them.
+  public var byteCount: Int { living.byteCount }
+
+  // MARK: - Scratch families
+
+  /// Leaves the entries of a family out of the commit: the batch is the only one that ever sees them.
+  ///
+  /// Reads and savepoints include them, and they count for the batch's limit. Throws `.invalidArgument` if the batch has
+  /// entries of the family already.
+  public mutating func leaveOut(_ family: ColumnFamily) throws(EngineError) {
+    let state = engine.state(of: family)
+    guard index(of: state.id) == nil else {
+      throw EngineError(
+        .invalidArgument,
+        "the batch has entries of column family \"\(state.name)\" already; leave a family out before its first entry")
+    }
+    scratch.insert(state.id)
+  }
 
   // MARK: - Writing
 
-  /// Sets the value of a key. Throws like `WriteBatch.put`.
+  /// Sets the value of a key. Throws `.limitExceeded` and `.noMemory`, and adds nothing then.
+  public mutating func put(_ key: RawSpan, _ value: RawSpan, in family: ColumnFamily? = nil) throws(EngineError) {
+    try add(.put, key, value, family)
+  }
+
+  /// Sets the value of a key; key and value are arrays.
   public mutating func put(_ key: [UInt8], _ value: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) {
-    try add(family) { (batch) throws(EngineError) in try batch.put(key, value, in: family) }
+    try unsafe add(.put, key.span.bytes, value.span.bytes, family)
   }
 
-  /// Removes a key. Throws like `WriteBatch.delete`.
+  /// Removes a key, whether it exists or not. Throws the errors of `put`.
+  public mutating func delete(_ key: RawSpan, in family: ColumnFamily? = nil) throws(EngineError) {
+    try add(.delete, key, RawSpan(), family)
+  }
+
+  /// Removes a key given as an array.
   public mutating func delete(_ key: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) {
-    try add(family) { (batch) throws(EngineError) in try batch.delete(key, in: family) }
+    try unsafe add(.delete, key.span.bytes, RawSpan(), family)
   }
 
-  /// Removes a key that was put exactly once: see `WriteBatch.singleDelete`.
+  /// Removes a key that was put exactly once: see `WriteBatch.singleDelete`. Throws the errors of `put`.
+  public mutating func singleDelete(_ key: RawSpan, in family: ColumnFamily? = nil) throws(EngineError) {
+    try add(.singleDelete, key, RawSpan(), family)
+  }
+
+  /// Removes a key, given as an array, that was put exactly once.
   public mutating func singleDelete(_ key: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) {
-    try add(family) { (batch) throws(EngineError) in try batch.singleDelete(key, in: family) }
+    try unsafe add(.singleDelete, key.span.bytes, RawSpan(), family)
   }
 
   /// Removes all keys from `lower` (included) to `upper` (excluded): see `WriteBatch.deleteRange`.
   public mutating func deleteRange(
+    from lower: RawSpan, to upper: RawSpan, in family: ColumnFamily? = nil
+  ) throws(EngineError) {
+    try lower.withByteView { (lower) throws(EngineError) in
+      try upper.withByteView { (upper) throws(EngineError) in
+        if try BatchFormat.isEmptyRange(lower, upper) { return }
+        try addRange(engine.state(of: family), lower, upper)
+      }
+    }
+  }
+
+  /// Removes all keys from `lower` (included) to `upper` (excluded), given as arrays.
+  public mutating func deleteRange(
     from lower: [UInt8], to upper: [UInt8], in family: ColumnFamily? = nil
   ) throws(EngineError) {
-    try add(family) { (batch) throws(EngineError) in try batch.deleteRange(from: lower, to: upper, in: family) }
+    try unsafe deleteRange(from: lower.span.bytes, to: upper.span.bytes, in: family)
   }
 
-  /// Adds an operand for the family's merge operator. Throws `.invalidArgument` where it has none.
+  /// Adds an operand for the family's merge operator. Throws `.invalidArgument` if the family has none, and the errors of
+  /// `put`.
+  public mutating func merge(_ key: RawSpan, _ operand: RawSpan, in family: ColumnFamily? = nil) throws(EngineError) {
+    try add(.merge, key, operand, family)
+  }
+
+  /// Adds an operand for the family's merge operator; key and operand are arrays.
   public mutating func merge(_ key: [UInt8], _ operand: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) {
-    let state = engine.state(of: family)
-    if state.merge == nil { throw CommitPipeline.operatorError(state) }
-    try add(family) { (batch) throws(EngineError) in try batch.merge(key, operand, in: family) }
+    try unsafe add(.merge, key.span.bytes, operand.span.bytes, family)
   }
 
-  /// Sets the value of a key, with the commit's sequence in it: see `WriteBatch.putStamped`.
+  /// Sets the value of a key, with the commit's sequence in it: see `WriteBatch.putStamped`. Until the commit the eight
+  /// bytes read as `StampPlace.pending`, and a stamped key is found by them.
   public mutating func putStamped(
     _ key: [UInt8], _ value: [UInt8], at place: StampPlace, in family: ColumnFamily? = nil
   ) throws(EngineError) {
-    try add(family) { (batch) throws(EngineError) in try batch.putStamped(key, value, at: place, in: family) }
+    try place.check(keySize: key.count, valueSize: value.count)
+    var key = key
+    var value = value
+    switch place {
+    case .key(let offset): key.replaceSubrange(offset..<(offset + 8), with: StampPlace.pending)
+    case .value(let offset): value.replaceSubrange(offset..<(offset + 8), with: StampPlace.pending)
+    }
+    try unsafe add(.put, key.span.bytes, value.span.bytes, family)
+    stamps.append(place, number: nextNumber - 1)
   }
 
+  @inline(__always)
   private mutating func add(
-    _ family: ColumnFamily?, _ body: (inout WriteBatch) throws(EngineError) -> Void
+    _ kind: EntryKind, _ key: RawSpan, _ value: RawSpan, _ family: ColumnFamily?
   ) throws(EngineError) {
     // Stops the process for a family of another engine, before anything is added.
-    _ = engine.state(of: family)
-    let start = batch.byteCount
-    let mark = batch.mark
-    try body(&batch)
-    do throws(EngineError) {
-      var reader = BatchReader(batch.payload.view.dropFirst(start))
-      // Of an empty range nothing was added, else one entry.
-      while let entry = try reader.next() { try insert(entry) }
-    } catch {
-      // The trees have no memory for it.
-      batch.truncate(to: mark)
-      throw error
+    let state = engine.state(of: family)
+    try key.withByteView { (key) throws(EngineError) in
+      try value.withByteView { (value) throws(EngineError) in try addPoint(state, kind, key, value) }
     }
+  }
+
+  private mutating func addPoint(
+    _ state: FamilyState, _ kind: EntryKind, _ key: ByteView, _ value: ByteView
+  ) throws(EngineError) {
+    try prepare(key, value)
+    let index = try place(state, keySize: key.count, valueSize: value.count)
+    if kind == .merge { return try addOperand(index, key, value) }
+    if kind == .singleDelete { families[index].hasSingleDeletes = true }
+    if families[index].hasSingleDeletes { return addCancelling(index, kind, key, value) }
+    let last = SequenceNumber.pending(nextNumber - 1)
+    if let old = families[index].newest(key, at: last, undone) {
+      bury(old.trailer.kind == .merge ? families[index].living(key, at: last, undone) : size(of: old, key, index))
+    }
+    insert(index, kind, key, value)
+    living.add(families[index].size(kind, keySize: key.count, valueSize: value.count))
+  }
+
+  /// A put or a delete in a family with single deletes, where it may leave less than was there.
+  private mutating func addCancelling(_ index: Int, _ kind: EntryKind, _ key: ByteView, _ value: ByteView) {
+    let before = families[index].living(key, at: .pending(nextNumber - 1), undone)
+    insert(index, kind, key, value)
+    let after = families[index].living(key, at: .pending(nextNumber - 1), undone)
+    bury(before)
+    living += after
+  }
+
+  /// An operand over a small value of the batch is folded at once; others when the trees are remade.
+  private mutating func addOperand(_ index: Int, _ key: ByteView, _ operand: ByteView) throws(EngineError) {
+    guard let merge = families[index].state.merge else {
+      throw CommitPipeline.operatorError(families[index].state)
+    }
+    let old = families[index].newest(key, at: .pending(nextNumber - 1), undone)
+    if let old, old.trailer.kind == .put, old.value.count <= Self.foldedSizeMaximum,
+      stamps.place(of: old.trailer.sequence.number) == nil
+    {
+      var operands = OperandStack()
+      operands.push(operand, old.trailer)
+      var folded = MergeValue()
+      if merge.merge(key, existing: old.value, &operands, into: &folded),
+        folded.byteCount <= Self.foldedSizeMaximum
+      {
+        bury(size(of: old, key, index))
+        insert(index, .put, key, folded.view)
+        living.add(families[index].size(.put, keySize: key.count, valueSize: folded.byteCount))
+        return
+      }
+    }
+    if let old, old.trailer.kind == .merge { foldable += size(of: old, key, index) }
+    insert(index, .merge, key, operand)
+    living.add(families[index].size(.merge, keySize: key.count, valueSize: operand.count))
+  }
+
+  private mutating func addRange(
+    _ state: FamilyState, _ lower: ByteView, _ upper: ByteView
+  ) throws(EngineError) {
+    try prepare(lower, upper)
+    let index = try place(state, keySize: lower.count, valueSize: upper.count)
+    bury(families[index].living(from: lower, to: upper, at: .pending(nextNumber - 1), undone))
+    insert(index, .rangeDelete, lower, upper)
+    living.add(families[index].size(.rangeDelete, keySize: lower.count, valueSize: upper.count))
+    rangeDeleteCount += 1
+  }
+
+  private func size(of hit: MemTableHit, _ key: ByteView, _ index: Int) -> PendingSize {
+    var size = PendingSize()
+    size.add(families[index].size(hit.trailer.kind ?? .put, keySize: key.count, valueSize: hit.value.count))
+    return size
+  }
+
+  /// Counts entries that a newer one hides.
+  private mutating func bury(_ size: PendingSize) {
+    living -= size
+    dead += size
+  }
+
+  @inline(__always)
+  private mutating func insert(_ index: Int, _ kind: EntryKind, _ key: ByteView, _ value: ByteView) {
+    families[index].table.insert(key, Trailer(.pending(nextNumber), kind), value)
+    nextNumber += 1
+    added.add(families[index].size(kind, keySize: key.count, valueSize: value.count))
   }
 
   // MARK: - Savepoints
 
   /// Remembers what the batch holds now. Savepoints nest.
   public mutating func setSavepoint() {
-    savepoints.append(Savepoint(mark: batch.mark, number: nextNumber, rangeDeleteCount: batch.rangeDeleteCount))
+    savepoints.append(
+      Savepoint(
+        number: nextNumber, tick: marks.beginSavepoint(), living: living, foldable: foldable, dead: dead,
+        added: added, rangeDeleteCount: rangeDeleteCount))
   }
 
-  /// Forgets everything since the last savepoint, and that.
+  /// Undoes everything since the last savepoint, and removes the savepoint.
   ///
-  /// Throws `.invalidArgument` where there is none, and `.noMemory`, with nothing done. Complexity: amortised O(1) for
-  /// each entry that is undone; of a range delete, that of adding what is left again.
+  /// Throws `.invalidArgument` if none is set. Complexity: amortised O(1), for each range delete that is undone O(log n).
   public mutating func rollbackToSavepoint() throws(EngineError) {
     let savepoint = try lastSavepoint()
-    if savepoint.mark.count < batch.count {
-      let undoesRanges = batch.rangeDeleteCount > savepoint.rangeDeleteCount
-      var undone = undone
-      undone.append(savepoint.number..<nextNumber)
-      let count = undoneCount + nextNumber - savepoint.number
-      if undoesRanges || count > UInt64(max(savepoint.mark.count, Self.undoneKept)) {
-        try packTables(without: undone)
-      } else {
-        self.undone = undone
-        undoneCount = count
-      }
-      batch.truncate(to: savepoint.mark)
-    }
     savepoints.removeLast()
+    undone.append(savepoint.number..<nextNumber)
+    marks.undo(from: savepoint.tick)
+    if rangeDeleteCount > savepoint.rangeDeleteCount {
+      for family in families {
+        family.table.rangeTombstones.removeTombstones(from: .pending(savepoint.number), marksAll: family.isRemade)
+      }
+      rangeDeleteCount = savepoint.rangeDeleteCount
+    }
+    stamps.removeAll(from: savepoint.number)
+    living = savepoint.living
+    foldable = savepoint.foldable
+    // What newer entries hid counts again; the newer entries do not.
+    added -= savepoint.added
+    dead = savepoint.dead
+    dead += added
+    added = savepoint.added
   }
 
-  /// Forgets the last savepoint and keeps what came since. Throws `.invalidArgument` where there is none.
+  /// Removes the last savepoint and keeps what came since. Throws `.invalidArgument` if none is set.
   public mutating func releaseSavepoint() throws(EngineError) {
     _ = try lastSavepoint()
     savepoints.removeLast()
@@ -157,29 +322,59 @@ public struct IndexedWriteBatch: ~Copyable {
 
   /// A tree of this size comes from the engine's kept arenas.
   private static let capacityMinimum = 32 << 10
-  /// So few undone entries are never worth making trees again.
-  private static let undoneKept = 256
+  /// Fewer bytes that do not count are never worth remaking the trees.
+  private static let deadCostMinimum = 64 << 10
+  /// Values up to this size are folded as operands come.
+  private static let foldedSizeMaximum = 64
 
-  /// The sequence of the entry with a number.
-  private static func sequence(_ number: UInt64) -> SequenceNumber {
-    SequenceNumber(SequenceNumber.uncommitted.value + number)
+  private static let listedCountMaximum = 8
+
+  /// The index of a family in `families`; nil if the batch has no entry of it.
+  func index(of id: FamilyID) -> Int? {
+    if lastIndex < families.count, families[lastIndex].id == id { return lastIndex }
+    // A few are found sooner without the dictionary.
+    if families.count <= Self.listedCountMaximum { return families.firstIndex { $0.id == id } }
+    return indexes[id]
   }
 
-  /// Puts an entry into its family's tree.
-  private mutating func insert(_ entry: BatchReader.Entry) throws(EngineError) {
-    let trailer = Trailer(Self.sequence(nextNumber), entry.kind)
-    nextNumber += 1
-    let old = tables[entry.family]
-    if let old, old.hasRoom(keySize: entry.key.count, valueSize: entry.value.count) {
-      old.insert(entry.key, trailer, entry.value)
-      return
+  /// Checks the limits, and drops what does not count where that is the larger part or the batch is full.
+  @inline(__always)
+  private mutating func prepare(_ key: ByteView, _ value: ByteView) throws(EngineError) {
+    let isFull = living.byteCount &+ key.count &+ value.count &+ 32 > Limits.batchSizeMaximum
+    let waste = dead.cost &+ foldable.cost
+    if isFull || (waste > Self.deadCostMinimum && waste > living.cost &- foldable.cost &+ heldCost) { remakeAll() }
+    try BatchFormat.checkLimits(key: key, value: value, batchSize: living.byteCount)
+  }
+
+  /// The index of a family whose tree has room for an entry.
+  @inline(__always)
+  private mutating func place(
+    _ state: FamilyState, keySize: Int, valueSize: Int
+  ) throws(EngineError) -> Int {
+    guard let index = index(of: state.id) else { return try begin(state, keySize: keySize, valueSize: valueSize) }
+    lastIndex = index
+    if !families[index].table.hasRoom(keySize: keySize, valueSize: valueSize) {
+      // A larger tree, with all that counts of the old one.
+      let old = families[index].table
+      let capacity = max(4 * (old.usedBytes + old.tombstoneBytes), 8 * (keySize + valueSize + 64))
+      families[index] = try remade(families[index], capacity: capacity).family
     }
-    // A larger tree, with all that counts of the old one.
-    let size = 8 * (entry.key.count + entry.value.count + 64)
-    let table = try makeTable(capacity: max(old.map { 4 * ($0.usedBytes + $0.tombstoneBytes) } ?? 0, size))
-    if let old { Self.copy(old, without: undone, into: table) }
-    table.insert(entry.key, trailer, entry.value)
-    tables[entry.family] = table
+    return index
+  }
+
+  /// The first entry of a family.
+  @inline(never)
+  private mutating func begin(
+    _ state: FamilyState, keySize: Int, valueSize: Int
+  ) throws(EngineError) -> Int {
+    let table = try makeTable(capacity: 8 * (keySize + valueSize + 64))
+    families.append(PendingFamily(state: state, table: table, isScratch: scratch.contains(state.id)))
+    lastIndex = families.count - 1
+    if families.count > Self.listedCountMaximum {
+      if indexes.isEmpty { for (index, family) in families.enumerated() { indexes[family.id] = index } }
+      indexes[state.id] = lastIndex
+    }
+    return lastIndex
   }
 
   private func makeTable(capacity: Int) throws(EngineError) -> MemTable {
@@ -189,124 +384,102 @@ public struct IndexedWriteBatch: ~Copyable {
     return try MemTable(reserving: capacity)
   }
 
-  /// Makes all trees again, of what counts in them. Where that throws, the trees stay as they were.
-  private mutating func packTables(without undone: UndoneNumbers) throws(EngineError) {
-    var packed: [FamilyID: MemTable] = [:]
-    for (family, old) in tables {
-      let table = try makeTable(capacity: 4 * (old.usedBytes + old.tombstoneBytes))
-      Self.copy(old, without: undone, into: table)
-      if !table.isEmpty { packed[family] = table }
+  /// The entries of a family that count, now or at a savepoint, in a new tree, each with its number.
+  private func remade(
+    _ old: PendingFamily, capacity: Int
+  ) throws(EngineError) -> (family: PendingFamily, size: PendingSize, numbers: Set<UInt64>) {
+    var family = old
+    family.table = try makeTable(capacity: capacity)
+    family.isRemade = true
+    let table = family.table
+    var size = PendingSize()
+    var numbers: Set<UInt64> = []
+    // Before the entries: which of them came after a range delete is not looked at.
+    var ranges: [(lower: ByteView, upper: ByteView, sequence: SequenceNumber)] = []
+    old.table.rangeTombstones.forEachTombstone(above: .zero) { ranges.append(($0, $1, $2)) }
+    for range in ranges.reversed() {
+      table.insert(range.lower, Trailer(range.sequence, .rangeDelete), range.upper)
+      size.add(old.size(.rangeDelete, keySize: range.lower.count, valueSize: range.upper.count))
     }
-    tables = packed
-    self.undone = .none
-    undoneCount = 0
+    try livingEntries(old, sections: savepoints.map(\.number)).forEach { (number, kind, key, value) in
+      table.insert(key, Trailer(.pending(number), kind), value)
+      size.add(old.size(kind, keySize: key.count, valueSize: value.count))
+      if stamps.place(of: number) != nil { numbers.insert(number) }
+    }
+    return (family, size, numbers)
   }
 
-  /// Inserts what counts of a tree into a new one, each entry with its number.
-  private static func copy(_ old: MemTable, without undone: UndoneNumbers, into table: MemTable) {
-    // One edit: every reader of the new tree sees all of them.
-    table.rangeTombstones.beginEdit()
-    old.rangeTombstones.forEachEdit(above: .zero) { tombstones in
-      for tombstone in tombstones where !undone.contains(tombstone.sequence) {
-        table.insert(tombstone.start, Trailer(tombstone.sequence, .rangeDelete), tombstone.end)
+  /// Drops what does not count. Without the memory for it, everything stays as it is.
+  @inline(never)
+  private mutating func remakeAll() {
+    var remade: [PendingFamily] = []
+    var size = PendingSize()
+    var stamped: Set<UInt64> = []
+    do throws(EngineError) {
+      for old in families {
+        let new = try self.remade(old, capacity: 4 * (old.table.usedBytes + old.table.tombstoneBytes))
+        remade.append(new.family)
+        size += new.size
+        stamped.formUnion(new.numbers)
       }
+    } catch {
+      return
     }
-    table.rangeTombstones.endEdit()
-    var iterator = old.makeIterator()
-    iterator.seekToFirst()
-    while iterator.isValid {
-      if !undone.contains(iterator.trailer.sequence) {
-        table.insert(iterator.userKey, iterator.trailer, iterator.value)
+    families = remade
+    undone = .none
+    stamps.keep(stamped)
+    dead = PendingSize()
+    for index in savepoints.indices { savepoints[index].dead = dead }
+    foldable = PendingSize()
+    // Operands were folded. What a savepoint says of them stays too much.
+    if savepoints.isEmpty { living = size }
+    heldCost = max(size.cost - living.cost, 0)
+  }
+
+  private func livingEntries(_ family: PendingFamily, sections: [UInt64]) -> LivingEntries {
+    LivingEntries(family: family, last: nextNumber - 1, undone: undone, stamps: stamps, sections: sections)
+  }
+
+  // MARK: - The commit
+
+  /// What the commit writes. Complexity: one pass over the trees.
+  func makeBatch() throws(EngineError) -> WriteBatch {
+    var batch = WriteBatch(capacity: 0)
+    try batch.reserve(living.byteCount)
+    for family in families where !family.isScratch {
+      // All range deletes first: of the other entries only those are left that none of them covers.
+      if family.table.hasTombstones {
+        var ranges: [(lower: ByteView, upper: ByteView)] = []
+        family.table.rangeTombstones.forEachTombstone(above: .zero) { lower, upper, _ in ranges.append((lower, upper)) }
+        for range in ranges.reversed() { try batch.appendRange(family.id, range.lower, range.upper) }
       }
-      iterator.next()
-    }
-  }
-
-  /// What readers see of the batch in a family; nil: nothing.
-  func own(_ family: FamilyState) -> OwnWrites? {
-    tables[family.id].map { OwnWrites(table: $0, last: Self.sequence(max(nextNumber, 1) - 1), undone: undone) }
-  }
-
-  // MARK: - Reading
-
-  /// The value of a key, with the batch over what is committed; nil where there is none.
-  ///
-  /// Throws like `Engine.get`.
-  public func get(_ key: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) -> [UInt8]? {
-    switch try find(key, in: family) {
-    case .value(let value): return value
-    case .nothing: return nil
-    case .elsewhere: return try engine.get(key, in: family, snapshot: snapshot)
-    }
-  }
-
-  /// A cursor over the keys of a family that lie within `bounds`, with the batch over what is committed now,
-  /// or at the batch's snapshot.
-  public func cursor(in family: ColumnFamily? = nil, bounds: CursorBounds = .all) throws(EngineError) -> EngineCursor {
-    try engine.cursor(in: family, bounds: bounds, snapshot: snapshot, own: own(engine.state(of: family)))
-  }
-
-  /// What the batch alone says of a key.
-  enum Answer {
-    case value([UInt8]), nothing
-    /// It says nothing, or an operand of what is committed.
-    case elsewhere
-  }
-
-  /// What the batch says of a key. Operands are folded over what is committed.
-  func find(_ key: [UInt8], in family: ColumnFamily?) throws(EngineError) -> Answer {
-    let state = engine.state(of: family)
-    if state.isDropped { throw CommitPipeline.droppedError(state) }
-    guard let own = own(state) else { return .elsewhere }
-    let found: Answer? = key.withByteView { key in
-      let covered = own.table.rangeTombstones.sequence(covering: key, at: own.last)
-      if let hit = own.newest(key), hit.trailer.sequence >= covered {
-        switch hit.trailer.kind {
-        case .put: return .value(hit.value.bytes)
-        case .merge: return nil
-        default: return .nothing
+      try livingEntries(family, sections: []).forEach { (number, kind, key, value) throws(EngineError) in
+        if let place = stamps.place(of: number) {
+          try batch.appendStamped(family.id, key, value, at: place)
+        } else {
+          try batch.append(kind, family.id, key, value)
         }
       }
-      return covered == .zero ? .elsewhere : .nothing
     }
-    if let found { return found }
-    var cursor = try cursor(in: family)
-    try cursor.seek(key)
-    return cursor.isValid && cursor.keyBytes == key ? .value(cursor.valueBytes) : .nothing
-  }
-
-  /// Whether the batch alone decides what a key is: no read of what is committed is behind the answer.
-  func decides(_ key: [UInt8], in family: ColumnFamily?) -> Bool {
-    guard let own = own(engine.state(of: family)) else { return false }
-    return key.withByteView { key in
-      let covered = own.table.rangeTombstones.sequence(covering: key, at: own.last)
-      if covered != .zero { return true }
-      guard let hit = own.newest(key) else { return false }
-      return hit.trailer.kind != .merge
-    }
+    return batch
   }
 }
 
-extension OwnWrites {
-  /// The newest entry of a key that counts.
-  fileprivate func newest(_ key: ByteView) -> MemTableHit? {
-    var hit = table.get(key, at: last)
-    while let found = hit, undone.contains(found.trailer.sequence) {
-      hit = table.get(key, at: SequenceNumber(found.trailer.sequence.value - 1))
-    }
-    return hit
-  }
+extension PendingSize {
+  /// About the bytes of memory that the entries take.
+  @inline(__always)
+  fileprivate var cost: Int { byteCount &+ 40 &* count }
 }
 
 extension Engine {
-  /// Commits what an indexed batch holds, like `write(_: WriteBatch)`. The batch keeps it.
+  /// Commits what an indexed batch holds, like `write(_: WriteBatch)`. The batch keeps its entries.
   @discardableResult
   public func write(
     _ batch: borrowing IndexedWriteBatch, durability: Durability? = nil
   ) throws(EngineError) -> SequenceNumber {
-    guard batch.engine === self else {
+    guard batch.engine === core else {
       fatalError("the batch was made for another engine; write it to that one")
     }
-    return try write(batch.batch, durability: durability)
+    return try write(batch.makeBatch(), durability: durability)
   }
 }

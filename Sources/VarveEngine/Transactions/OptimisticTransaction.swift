@@ -21,15 +21,15 @@
 public struct OptimisticTransaction: ~Copyable {
   /// What it must not have missed.
   public let isolation: TransactionIsolation
-  private let engine: Engine
+  private let engine: EngineCore
   private let snapshot: EngineSnapshot
   private let reads = TransactionReads()
   private var writes: IndexedWriteBatch
 
-  init(_ engine: Engine, _ isolation: TransactionIsolation) {
+  init(_ engine: EngineCore, _ isolation: TransactionIsolation) {
     self.engine = engine
     self.isolation = isolation
-    snapshot = engine.snapshot()
+    snapshot = engine.makeSnapshot()
     writes = IndexedWriteBatch(engine, snapshot: snapshot)
   }
 
@@ -119,12 +119,13 @@ public struct OptimisticTransaction: ~Copyable {
   /// its reads need no check. Throws the errors of `Engine.write`.
   @discardableResult
   public consuming func commit(durability: Durability? = nil) throws(EngineError) -> SequenceNumber {
-    guard !writes.isEmpty else { return snapshot.sequence }
+    let batch = try writes.makeBatch()
+    guard !batch.isEmpty else { return snapshot.sequence }
     let start = OperationLatencies.isSample(engine.pipeline.visible) ? engine.beginTimed() : 0
     defer { if start != 0 { engine.endTimed(.transaction, from: start) } }
     let condition = TransactionCheck(engine, snapshot, isolation == .serializable ? reads : nil)
-    if isolation == .snapshot { try condition.addWrites(writes.batch) }
-    let ticket = try engine.submit(writes.batch, durability: durability, checking: condition)
+    if isolation == .snapshot { try condition.addWrites(batch) }
+    let ticket = try engine.submit(batch, durability: durability, checking: condition)
     try ticket.wait()
     return ticket.sequence
   }
@@ -133,8 +134,8 @@ public struct OptimisticTransaction: ~Copyable {
 extension Engine {
   /// Begins a transaction that reads from the current state.
   public func beginTransaction(isolation: TransactionIsolation = .serializable) -> OptimisticTransaction {
-    checkOpen()
-    return OptimisticTransaction(self, isolation)
+    core.checkOpen()
+    return OptimisticTransaction(core, isolation)
   }
 
   /// Runs `body` in a transaction and commits it, again after each conflict, at most `attempts` times.

@@ -15,7 +15,7 @@
 /// Made by the transaction's thread, which waits while the leader uses it.
 final class TransactionCheck: CommitCondition, @unchecked Sendable {
   // Sendable: see Concurrency above.
-  private let engine: Engine
+  private let engine: EngineCore
   private let snapshot: EngineSnapshot
   private let reads: TransactionReads
   /// What `look` saw of each family.
@@ -30,7 +30,7 @@ final class TransactionCheck: CommitCondition, @unchecked Sendable {
   }
 
   /// `reads` are checked as they are; nil: only what `addWrites` adds is.
-  init(_ engine: Engine, _ snapshot: EngineSnapshot, _ reads: TransactionReads?) {
+  init(_ engine: EngineCore, _ snapshot: EngineSnapshot, _ reads: TransactionReads?) {
     self.engine = engine
     self.snapshot = snapshot
     self.reads = reads ?? TransactionReads()
@@ -100,7 +100,7 @@ final class TransactionCheck: CommitCondition, @unchecked Sendable {
   }
 }
 
-extension Engine {
+extension EngineCore {
   /// Commits a batch where the check finds no conflict.
   ///
   /// Each round after the first means that a whole memtable of a family was filled and flushed between the look and the

@@ -22,7 +22,7 @@
 /// records of a segment that was sealed end where its successor says; the last one ends at the cut that the MANIFEST names,
 /// as after a clean close, so a byte that is missing there is damage and not a torn tail.
 struct CheckpointJob {
-  private let engine: Engine
+  private let engine: EngineCore
   private let directory: DirectoryUnderConstruction
   private var workspace: String { directory.workspace }
   /// Where the database is.
@@ -38,7 +38,7 @@ struct CheckpointJob {
   private let isSameFileSystem: Bool
 
   /// The target is found by the descriptor of its parent.
-  init(engine: Engine, target: String, on fileSystem: (any FileSystem)?) throws(EngineError) {
+  init(engine: EngineCore, target: String, on fileSystem: (any FileSystem)?) throws(EngineError) {
     self.engine = engine
     isSameFileSystem = fileSystem == nil
     var found = fileSystem ?? engine.environment.fileSystem

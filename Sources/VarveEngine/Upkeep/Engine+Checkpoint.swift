@@ -43,8 +43,8 @@ extension Engine {
   public func checkpoint(
     to target: String, on fileSystem: (any FileSystem)? = nil
   ) throws(EngineError) -> CheckpointReport {
-    try requireOpen()
-    try requireWritable()
-    return try CheckpointJob(engine: self, target: target, on: fileSystem).run()
+    try core.requireOpen()
+    try core.requireWritable()
+    return try CheckpointJob(engine: core, target: target, on: fileSystem).run()
   }
 }

@@ -42,9 +42,16 @@ extension Engine {
   public func verify(
     progress: ((VerificationProgress) -> Void)? = nil
   ) throws(EngineError) -> VerificationReport {
-    try requireOpen()
+    try core.requireOpen()
+    return try core.verify(progress)
+  }
+}
+
+extension EngineCore {
+  /// See `Engine.verify`.
+  fileprivate func verify(_ progress: ((VerificationProgress) -> Void)?) throws(EngineError) -> VerificationReport {
     var report = VerificationReport()
-    let versions = families.map { $0.state.retainView().version }
+    let versions = registry.all.map { $0.state.retainView().version }
     let total = versions.reduce(0) { $0 + $1.totalSize }
     for version in versions {
       for level in 0..<Limits.levelCount {

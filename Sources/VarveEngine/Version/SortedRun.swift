@@ -16,8 +16,9 @@ struct SortedRun: Sendable {
   let totalSize: UInt64
   /// The sum of `TableMetadata.compensatedSize`.
   let compensatedSize: UInt64
-  /// Whether any table has range tombstones.
-  let hasRangeTombstones: Bool
+  let largestSequence: SequenceNumber
+  /// The chunks that have tables with range tombstones, in order.
+  let tombstoneChunks: [TableChunk]
   /// Of the last bounds of the chunks.
   private let prefixSize: Int
 
@@ -37,7 +38,8 @@ struct SortedRun: Sendable {
     var count = 0
     var totalSize: UInt64 = 0
     var compensatedSize: UInt64 = 0
-    var hasRangeTombstones = false
+    var largestSequence = SequenceNumber.zero
+    var tombstoneChunks: [TableChunk] = []
     for chunk in chunks {
       let last = chunk.tables[chunk.tables.count - 1]
       // A run of one chunk is searched without it.
@@ -46,16 +48,20 @@ struct SortedRun: Sendable {
       count += chunk.tables.count
       totalSize += chunk.totalSize
       compensatedSize += chunk.compensatedSize
-      hasRangeTombstones = hasRangeTombstones || chunk.hasRangeTombstones
+      largestSequence = max(largestSequence, chunk.largestSequence)
+      if chunk.hasRangeTombstones { tombstoneChunks.append(chunk) }
     }
     tables = TableList(chunks: chunks, places: places, count: count)
     self.prefixSize = prefixSize
     self.totalSize = totalSize
     self.compensatedSize = compensatedSize
-    self.hasRangeTombstones = hasRangeTombstones
+    self.largestSequence = largestSequence
+    self.tombstoneChunks = tombstoneChunks
   }
 
   var isEmpty: Bool { tables.count == 0 }
+  /// Whether any table has range tombstones.
+  var hasRangeTombstones: Bool { !tombstoneChunks.isEmpty }
   var count: Int { tables.count }
   var chunks: [TableChunk] { tables.chunks }
 

@@ -23,8 +23,8 @@ final class TableChunk: Sendable {
   /// The sum of `TableMetadata.compensatedSize`.
   let compensatedSize: UInt64
   let largestSequence: SequenceNumber
-  /// Whether any table has range tombstones.
-  let hasRangeTombstones: Bool
+  /// The tables that have range tombstones, in order.
+  let tombstoneTables: [TableMetadata]
   /// Whether any table is mostly tombstones.
   let hasMostlyTombstones: Bool
 
@@ -46,14 +46,14 @@ final class TableChunk: Sendable {
     var totalSize: UInt64 = 0
     var compensatedSize: UInt64 = 0
     var largestSequence = SequenceNumber.zero
-    var hasRangeTombstones = false
+    var tombstoneTables: [TableMetadata] = []
     var hasMostlyTombstones = false
     for table in tables {
       heads.append(table.largest.head(from: prefixSize))
       totalSize += table.fileSize
       compensatedSize += table.compensatedSize
       largestSequence = max(largestSequence, table.largestSequence)
-      hasRangeTombstones = hasRangeTombstones || table.rangeTombstoneCount > 0
+      if table.rangeTombstoneCount > 0 { tombstoneTables.append(table) }
       hasMostlyTombstones = hasMostlyTombstones || table.isMostlyTombstones
     }
     id = Self.lastID.wrappingAdd(1, ordering: .relaxed).newValue
@@ -63,7 +63,7 @@ final class TableChunk: Sendable {
     self.totalSize = totalSize
     self.compensatedSize = compensatedSize
     self.largestSequence = largestSequence
-    self.hasRangeTombstones = hasRangeTombstones
+    self.tombstoneTables = tombstoneTables
     self.hasMostlyTombstones = hasMostlyTombstones
     assert(isOrdered, "tables of a sorted run overlap or are out of order")
   }
@@ -77,6 +77,9 @@ final class TableChunk: Sendable {
       TableChunk(Array(tables[(tables.count * piece / count)..<(tables.count * (piece + 1) / count)]))
     }
   }
+
+  /// Whether any table has range tombstones.
+  var hasRangeTombstones: Bool { !tombstoneTables.isEmpty }
 
   private var isOrdered: Bool {
     zip(tables, tables.dropFirst()).allSatisfy { $0.endsBefore($1) } && zip(heads, heads.dropFirst()).allSatisfy(<=)

@@ -19,6 +19,8 @@ final class Version: Sendable {
   let tableCount: Int
   /// Whether any table has range tombstones.
   let hasRangeTombstones: Bool
+  /// The newest entry of all tables; zero if there is none.
+  let largestSequence: SequenceNumber
 
   /// The Version of a family without tables.
   static let empty = Version(levelZero: .empty, runs: [])
@@ -31,6 +33,8 @@ final class Version: Sendable {
     totalSize = runs.reduce(levelZero.totalSize) { $0 + $1.totalSize }
     hasRangeTombstones =
       levelZero.sublevels.contains(where: \.hasRangeTombstones) || runs.contains(where: \.hasRangeTombstones)
+    largestSequence =
+      (levelZero.sublevels.lazy.map(\.largestSequence) + runs.lazy.map(\.largestSequence)).max() ?? .zero
     tableCount = runs.reduce(levelZero.tables.count) { $0 + $1.count }
   }
 
@@ -75,18 +79,15 @@ final class Version: Sendable {
 
   var isEmpty: Bool { tableCount == 0 }
 
-  /// How many tables have range tombstones of their own, counted up to `maximum`. Complexity: in the tables of the
-  /// levels that have some.
+  /// How many tables have range tombstones of their own, counted up to `maximum`. Complexity: in the chunks that have
+  /// such tables.
   func rangeTombstoneTableCount(upTo maximum: Int) -> Int {
     guard hasRangeTombstones else { return 0 }
     var count = 0
-    for level in 0..<Limits.levelCount where level == 0 || run(level).hasRangeTombstones {
-      for table in tables(level: level) where table.rangeTombstoneCount > 0 {
-        count += 1
-        if count == maximum { return count }
-      }
+    forEachRun { run, _ in
+      for chunk in run.tombstoneChunks where count < maximum { count += chunk.tombstoneTables.count }
     }
-    return count
+    return min(count, maximum)
   }
 
   /// The deepest level that has tables, or nil.

@@ -35,6 +35,20 @@ enum BatchFormat {
     }
   }
 
+  /// Whether a range of keys is empty. Throws `.invalidArgument` where it ends before it begins, and `.limitExceeded`.
+  static func isEmptyRange(_ lower: ByteView, _ upper: ByteView) throws(EngineError) -> Bool {
+    let order = lower.compare(upper)
+    guard order <= 0 else {
+      throw EngineError(
+        .invalidArgument, "a range that ends at \(upper.printable), before it begins at \(lower.printable)")
+    }
+    guard upper.count <= Limits.keySizeMaximum else {
+      throw EngineError(
+        .limitExceeded, "a range that ends at a key of \(upper.count) bytes; at most \(Limits.keySizeMaximum)")
+    }
+    return order == 0
+  }
+
   @inline(never)
   private static func limitError(key: ByteView, value: ByteView, batchSize: Int) -> EngineError {
     if key.count > Limits.keySizeMaximum {

@@ -38,25 +38,8 @@ public struct WriteBatch: ~Copyable, Sendable {
     rangeDeleteCount = 0
   }
 
-  /// How much the batch holds: where it can be cut off again.
-  struct Mark: Sendable {
-    fileprivate let byteCount: Int
-    fileprivate let stampCount: Int
-    let count: Int
-    fileprivate let rangeDeleteCount: Int
-  }
-
-  var mark: Mark {
-    Mark(byteCount: payload.count, stampCount: stamps.count, count: count, rangeDeleteCount: rangeDeleteCount)
-  }
-
-  /// Forgets what was added since a mark.
-  mutating func truncate(to mark: Mark) {
-    payload.truncate(to: mark.byteCount)
-    stamps.removeLast(stamps.count - mark.stampCount)
-    count = mark.count
-    rangeDeleteCount = mark.rangeDeleteCount
-  }
+  /// Makes room for so many bytes of entries. Throws `.noMemory`.
+  mutating func reserve(_ byteCount: Int) throws(EngineError) { try payload.reserveOrThrow(byteCount) }
 
   /// Adds an entry. The public forms, which take a family, are in `WriteBatch+Families`.
   mutating func append(
@@ -70,22 +53,27 @@ public struct WriteBatch: ~Copyable, Sendable {
 
   /// Adds the removal of a range of keys; of an empty one nothing.
   mutating func appendRange(_ family: FamilyID, _ lower: ByteView, _ upper: ByteView) throws(EngineError) {
-    let order = lower.compare(upper)
-    guard order <= 0 else {
-      throw EngineError(
-        .invalidArgument, "a range that ends at \(upper.printable), before it begins at \(lower.printable)")
-    }
-    guard upper.count <= Limits.keySizeMaximum else {
-      throw EngineError(
-        .limitExceeded, "a range that ends at a key of \(upper.count) bytes; at most \(Limits.keySizeMaximum)")
-    }
-    if order == 0 { return }
+    if try BatchFormat.isEmptyRange(lower, upper) { return }
     try append(.rangeDelete, family, lower, upper)
     rangeDeleteCount += 1
   }
 
-  /// Notes that the commit's sequence goes into the payload at `offset`.
-  mutating func noteStamp(_ offset: Int) { stamps.append(offset) }
+  /// Adds a put that gets the commit's sequence at `place`, which is within the key or the value. Until then it has
+  /// `StampPlace.pending` there.
+  mutating func appendStamped(
+    _ family: FamilyID, _ key: ByteView, _ value: ByteView, at place: StampPlace
+  ) throws(EngineError) {
+    try append(.put, family, key, value)
+    // The entry ends with the value, and before that and its size is the key.
+    let valueStart = payload.count - value.count
+    let offset =
+      switch place {
+      case .key(let offset): valueStart - Varint.size(UInt64(value.count)) - key.count + offset
+      case .value(let offset): valueStart + offset
+      }
+    payload.patch(integer: UInt64.max, at: offset)
+    stamps.append(offset)
+  }
 
   /// A copy of the payload, for a commit that writes its sequence into it.
   func payloadCopy() throws(EngineError) -> ByteWriter {

@@ -67,7 +67,7 @@ struct ContentWatchTests {
       executor.submit("compaction", priority: .low) {
         var edit = VersionEdit()
         edit.deleteTable(number, family: 0, level: level)
-        _ = try? engine.tree.commit(edit)
+        _ = try? engine.core.tree.commit(edit)
       }
       executor.step(named: "compaction")
       let problem = watch.problem

@@ -49,9 +49,13 @@ struct FlushMergeTests {
     #expect(result.entries.count == kept.count + entries.filter { $0.sequence > 380 }.count, "seed \(seed)")
     // With nothing below no tombstone is the oldest entry of its key.
     let bottom = try Self.build { builder in
-      try unsafe FlushMerge.run(memtables, snapshots: snapshots.map { SequenceNumber($0) }, deeper: []) { _ in
-        unsafe .passUnretained(builder)
-      }
+      var merge = MergingIterator<MergeSource>(capacity: memtables.count)
+      for memtable in memtables { merge.append(memtable) }
+      var kept = CompactionIterator(
+        merge, snapshots: SnapshotIntervals(snapshots.map { SequenceNumber($0) }), deeper: DeeperKeys([]),
+        zeroesSequences: false)
+      try kept.seekToFirst()
+      while kept.isValid { try kept.move(into: builder) }
     }
     let oldest = Dictionary(bottom.entries.map { ($0.key, $0) }) { $1 }
     #expect(oldest.values.allSatisfy { $0.kind == .put }, "seed \(seed)")

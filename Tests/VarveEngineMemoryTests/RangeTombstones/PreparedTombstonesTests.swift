@@ -50,11 +50,28 @@ struct PreparedTombstonesTests {
       Self.expectEqual(tree, naive, at: end, seed: seed)
       var listed: [UInt64] = []
       tree.forEachTombstone(above: .zero) { _, _, sequence in listed.append(sequence.value) }
-      #expect(listed == naive.tombstones.map(\.sequence).reversed(), "seed \(seed)")
+      #expect(listed == naive.tombstones.map(\.sequence), "seed \(seed)")
+      var edits: [[UInt64]] = []
+      tree.forEachEdit(above: .zero) { edits.append($0.map(\.sequence.value)) }
+      #expect(edits == [listed], "seed \(seed)")
+      listed.removeAll()
+      let bound = naive.tombstones[count / 2].sequence
+      tree.forEachChange(above: SequenceNumber(bound)) { _, _, sequence in listed.append(sequence.value) }
+      #expect(listed == naive.tombstones.map(\.sequence).filter { $0 > bound }, "seed \(seed)")
+      // The leader meets each of them again as an entry of the batch.
+      for tombstone in naive.tombstones {
+        let isNew = tombstone.start.withByteView { start in
+          tombstone.end.withByteView { tree.insert(start, $0, SequenceNumber(tombstone.sequence)) }
+        }
+        #expect(!isNew, "seed \(seed)")
+      }
       for key in NaiveTombstones.allKeys {
         #expect(key.withByteView { tree.sequence(covering: $0, at: SequenceNumber(99)) } == .zero, "seed \(seed)")
       }
       for offset in 0..<UInt64(10) {
+        let isThere = tree.contains(SequenceNumber(naive.tombstones[0].sequence))
+        let isNextThere = tree.contains(SequenceNumber(end + offset))
+        #expect(isThere && !isNextThere)
         let range = NaiveTombstones.range(&random)
         naive.tombstones.append(.init(start: range.0, end: range.1, sequence: end + offset))
         let isNew = range.0.withByteView { start in
@@ -123,6 +140,36 @@ struct PreparedTombstonesTests {
     try engine.close()
   }
 
+  @Test func `a large batch of nothing but range deletes is seen by cursors, flushed, and kept when entries follow`()
+    throws
+  {
+    let environment = EngineEnvironment.inMemory()
+    var options = Self.options(1 << 20)
+    options.compactsInBackground = false
+    var engine = try Engine.open(at: "/db", options: options, environment: environment)
+    for index in 0..<50 { try engine.put(Self.key(10 * index + 1), [1]) }
+    try engine.put(Self.key(5), [5])
+    try engine.flush()
+    var batch = WriteBatch()
+    for index in 0..<20_000 { try batch.deleteRange(from: Self.key(10 * index), to: Self.key(10 * index + 3)) }
+    let last = try engine.write(batch)
+    #expect(try Self.keys(engine) == [Self.key(5)])
+    let table = engine.defaultFamily.state.active(.beforeOpen)
+    #expect(table.entryCount == 20_000 && table.largestSequence == last)
+    #expect(table.smallestSequence.value == last.value - 19_999)
+    // This one gets another memtable, and the tombstones are on their way into a table.
+    try engine.put(Self.key(7), [7])
+    #expect(try Self.keys(engine) == [Self.key(5), Self.key(7)])
+    try engine.flush()
+    #expect(try Self.keys(engine) == [Self.key(5), Self.key(7)])
+    let tables = engine.core.state(of: nil).version.levelZero.tables
+    #expect(tables.reduce(0) { $0 + $1.rangeTombstoneCount } >= 20_000)
+    try engine.close()
+    engine = try Engine.open(at: "/db", options: options, environment: environment)
+    #expect(try Self.keys(engine) == [Self.key(5), Self.key(7)])
+    try engine.close()
+  }
+
   private static func keys(_ engine: Engine) throws -> [[UInt8]] {
     var found: [[UInt8]] = []
     var cursor = try engine.cursor()
@@ -167,6 +214,30 @@ struct PreparedTombstonesTests {
     #expect(edit.count == 16_000 && edit.memorySize <= 16_000 * 256, "\(edit.memorySize) bytes")
   }
 
+  @Test func `a prepared range delete takes its record and two boundaries, and its fragment in a flush 64 bytes`()
+    throws
+  {
+    var random = SeededRandom(seed: 5)
+    let count = 50_000
+    var batch = WriteBatch()
+    for _ in 0..<count {
+      let place = random.below(1 << 50)
+      try batch.deleteRange(from: Self.key(place), to: Self.key(place + 3))
+    }
+    let part = try #require(try PreparedTombstones(batch.payload.view).part(of: .default))
+    let size = 24 + 2 * TombstoneNode.size
+    #expect(part.count == count && part.nodeCount == 2 * count)
+    #expect(part.memorySize <= count * size + 1024, "\(part.memorySize) bytes")
+
+    let table = MemTable(capacity: 1 << 20)
+    table.adopt(part, first: SequenceNumber(1))
+    #expect(table.tombstoneBytes >= count * size)
+    #expect(table.tombstoneBytes <= count * size + 2 * TombstoneMemory.chunkSize, "\(table.tombstoneBytes) bytes")
+    let kept = CompactionTombstones([table], snapshots: [SequenceNumber(UInt64(count))]).kept
+    #expect(kept.count == count)
+    #expect(kept.memorySize <= count * 64, "\(kept.memorySize) bytes")
+  }
+
   @Test func `a large batch of range deletes is counted, and gets a memtable of its own`() throws {
     let environment = EngineEnvironment.inMemory()
     var options = Self.options(1 << 20)
@@ -182,7 +253,7 @@ struct PreparedTombstonesTests {
     try engine.write(batch)
     let tree = engine.defaultFamily.state.active(.beforeOpen)
     #expect(tree.rangeTombstones.count == 20_000)
-    #expect(tree.tombstoneBytes <= 20_000 * 256, "\(tree.tombstoneBytes) bytes")
+    #expect(tree.tombstoneBytes <= 20_000 * 128, "\(tree.tombstoneBytes) bytes")
     #expect(tree.chargedBytes >= tree.tombstoneBytes)
     #expect(engine.statistics.memory.memTables >= tree.tombstoneBytes)
     // It has no room for anything else: what comes is not put beside four megabytes of tombstones.
@@ -196,7 +267,7 @@ struct PreparedTombstonesTests {
     let image = engine.defaultFamily.state.active(.beforeOpen).tombstoneBytes
     #expect(image > 0)
     try engine.close()
-    #expect(engine.tree.budget.used(.memTables) == 0)
+    #expect(engine.core.tree.budget.used(.memTables) == 0)
   }
 
   @Test func `a memtable's charge for range deletes goes with it`() throws {

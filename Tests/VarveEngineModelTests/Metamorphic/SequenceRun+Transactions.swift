@@ -56,10 +56,9 @@ extension SequenceRun {
       }
       held.noteWrite(family.id, .put(key))
     } else if let end = change.end {
-      let count = held.transaction?.writeCount
       try held.transaction?.deleteRange(from: key, to: end.bytes, in: family)
-      // A range without keys is no entry.
-      if held.transaction?.writeCount != count { held.noteWrite(family.id, .range(key, end.bytes)) }
+      // An empty range adds no entry.
+      if key.lexicographicallyPrecedes(end.bytes) { held.noteWrite(family.id, .range(key, end.bytes)) }
     } else {
       try held.transaction?.delete(key, in: family)
       held.noteWrite(family.id, .removal(key))

@@ -151,7 +151,7 @@ struct AsyncEngineTests {
     }
     #expect(sum == 4_950)
     #expect(world.gate.waitingCount >= 1, "and meanwhile they were blocked")
-    #expect(engine.callThreads.count == Limits.callThreadCountMaximum)
+    #expect(engine.core.callThreads.count == Limits.callThreadCountMaximum)
     world.gate.open()
     for task in blocked { _ = try await task.value }
     #expect(engine.visibleSequence == SequenceNumber(UInt64(count)))
@@ -163,7 +163,7 @@ struct AsyncEngineTests {
     let engine = world.engine
     let begun = await world.occupyAllThreads()
     let waiting = Task { try await engine.async.put([200], [1]) }
-    while engine.callThreads.waitingCount == 0 { await Task.yield() }
+    while engine.core.callThreads.waitingCount == 0 { await Task.yield() }
     waiting.cancel()
     begun[3].cancel()
     #expect(await code(waiting) == .canceled)
@@ -196,7 +196,7 @@ struct AsyncEngineTests {
     try batch.put([100], [1])
     let ticket = try engine.submit(batch, durability: .power)
     let wait = Task { try await ticket.wait() }
-    while engine.callThreads.waitingCount == 0 { await Task.yield() }
+    while engine.core.callThreads.waitingCount == 0 { await Task.yield() }
     wait.cancel()
     #expect(await code(wait) == .canceled)
     #expect(try engine.get([100]) == [1], "the commit has happened")
@@ -215,7 +215,7 @@ struct AsyncEngineTests {
     let engine = world.engine
     let begun = await world.occupyAllThreads()
     let waiting = (0..<5).map { _ in Task { try await engine.async.get([1]) } }
-    while engine.callThreads.waitingCount < 5 { await Task.yield() }
+    while engine.core.callThreads.waitingCount < 5 { await Task.yield() }
     let closing = Task { try await engine.async.close() }
     for task in waiting { #expect(await code(task) == .canceled) }
     world.gate.open()

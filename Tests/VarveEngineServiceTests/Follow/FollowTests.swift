@@ -82,7 +82,7 @@ struct FollowTests {
         try follower.catchUp()
         for family in follower.engine.families {
           let view = family.state.retainView()
-          let flushed = follower.engine.tree.state.families[family.id]?.flushedSequence ?? .zero
+          let flushed = follower.engine.core.tree.state.families[family.id]?.flushedSequence ?? .zero
           for table in view.frozen + [view.memTable] where !table.isEmpty {
             #expect(table.smallestSequence > flushed, "round \(round)")
           }
@@ -168,6 +168,43 @@ struct FollowTests {
       #expect(count == 300)
       try follower.close()
       try fixture.writer.close()
+    }
+  }
+
+  @Test func `snapshots and cursors that are older than an ingestion, or than a family, see nothing of it`() throws {
+    try Self.onEach { fixture in
+      let writer = fixture.writer
+      let early = try writer.createFamily("early")
+      try writer.put(Self.key, [1])
+      let follower = try fixture.follow()
+      let snapshot = follower.engine.snapshot()
+      var cursor = try follower.engine.cursor(in: try follower.engine.family(named: "early"))
+      let ingested = try writer.createFamily("ingested")
+      let merged = try writer.createFamily("merged")
+      for family in [early, ingested] {
+        let tables = try writer.makeTableWriter(for: family)
+        for index in 0..<100 { try tables.put(Array("key\(1_000 + index)".utf8), [2]) }
+        try writer.ingest(try tables.finish(), into: family)
+      }
+      // A compaction into the last level takes the sequences away.
+      try fixture.fill(3, in: merged)
+      try writer.compact()
+      #expect(try fixture.isSame(follower))
+      for name in ["early", "ingested", "merged"] {
+        let family = try follower.engine.family(named: name)
+        let key = Array("key1000".utf8)
+        #expect(try follower.engine.get(key, in: family) != nil, "\(name)")
+        #expect(try follower.engine.get(key, in: family, snapshot: snapshot) == nil, "\(name)")
+        #expect(try follower.engine.multiGet([key], in: family, snapshot: snapshot) == [nil], "\(name)")
+        #expect(try !follower.engine.contains(key, in: family, snapshot: snapshot), "\(name)")
+      }
+      try cursor.seekToFirst()
+      let isValid = cursor.isValid
+      #expect(!isValid)
+      let seen = try FollowFixture.content(follower.engine, snapshot)
+      #expect(seen == ["default": [Self.key: [1]], "early": [:], "ingested": [:], "merged": [:]])
+      try follower.close()
+      try writer.close()
     }
   }
 

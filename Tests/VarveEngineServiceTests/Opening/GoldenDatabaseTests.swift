@@ -68,11 +68,11 @@ struct GoldenDatabaseTests {
     #expect(engine.families.map(\.name) == ["default", "plain", "packed"] + (format >= .second ? ["words"] : []))
     let logged = engine.families.map { $0.state.active(.beforeOpen).entryCount }
     #expect(logged.allSatisfy { $0 >= 10 }, "records that are in the log alone: \(logged)")
-    let state = engine.tree.state
+    let state = engine.core.tree.state
     #expect(state.isDropped(3))
     let codecs = try state.families.values.flatMap { family in
       try (0..<Limits.levelCount).flatMap { family.version.tables(level: $0) }.map {
-        try engine.tree.reader($0).properties().compression
+        try engine.core.tree.reader($0).properties().compression
       }
     }
     #expect(Set(codecs) == [0, 1, 2], "tables of every codec")

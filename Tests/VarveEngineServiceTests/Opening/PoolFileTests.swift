@@ -45,11 +45,11 @@ struct PoolFileTests {
     engine = nil
     let last = try files.list("/db").compactMap { FileName($0)?.logNumber?.value }.max() ?? 0
     let again = try Self.open(files)
-    #expect(again.pipeline.log.oldestNumber.value <= last, "a segment was replayed")
+    #expect(again.core.pipeline.log.oldestNumber.value <= last, "a segment was replayed")
     try again.flush()
     // The segments go after the flush has returned.
-    try again.background.waitUntilIdle()
-    #expect(again.pipeline.log.oldestNumber.value > last)
+    try again.core.background.waitUntilIdle()
+    #expect(again.core.pipeline.log.oldestNumber.value > last)
     #expect(try Self.pooled(files).allSatisfy { $0 > last })
     try again.close()
   }

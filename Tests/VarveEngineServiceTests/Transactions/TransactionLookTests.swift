@@ -44,7 +44,7 @@ struct TransactionLookTests {
     try engine.flush()
 
     let isLed = Mutex(false)
-    let pipeline = engine.pipeline
+    let pipeline = engine.core.pipeline
     disk.onRead {
       var isFree = false
       pipeline.leadIfFree { _ in isFree = true }
@@ -69,14 +69,14 @@ struct TransactionLookTests {
 
   /// Has the leader check.
   private static func lead(_ engine: Engine, _ check: TransactionCheck) throws(EngineError) {
-    try engine.pipeline.lead { (lead) throws(EngineError) in try check.check(lead) }
+    try engine.core.pipeline.lead { (lead) throws(EngineError) in try check.check(lead) }
   }
 
   /// A check of one key.
   private static func check(_ engine: Engine, _ snapshot: EngineSnapshot, key index: Int) -> TransactionCheck {
     let reads = TransactionReads()
     reads.note(key(index), in: .default, named: "default")
-    return TransactionCheck(engine, snapshot, reads)
+    return TransactionCheck(engine.core, snapshot, reads)
   }
 
   @Test func `what came between the look and the lead is found where it was flushed meanwhile`() throws {

@@ -218,7 +218,7 @@ struct TransactionTests {
     for round in 0..<20 {
       let threads = WatchedThreads()
       let outcomes = Outcomes()
-      engine.pipeline.lead { lead in
+      engine.core.pipeline.lead { lead in
         for index in 0..<8 {
           threads.start("writer \(index)") {
             var transaction = engine.beginTransaction()
@@ -228,7 +228,7 @@ struct TransactionTests {
           }
         }
         // All eight wait for this leader: the next one takes them as one group.
-        while engine.pipeline.queue.waitingCount(lead) < 8 { sched_yield() }
+        while engine.core.pipeline.queue.waitingCount(lead) < 8 { sched_yield() }
       }
       #expect(threads.finish() == [])
       let found = outcomes.list.withLock { $0 }

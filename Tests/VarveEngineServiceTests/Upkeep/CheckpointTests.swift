@@ -171,7 +171,7 @@ struct CheckpointTests {
       #expect(interruptions.load(ordering: .relaxed) == 1)
       #expect(try Self.content(fileSystem) == expected)
       // What only the pin kept is gone.
-      let live = Set(engine.pipeline.log.segmentEnds.map(\.number))
+      let live = Set(engine.core.pipeline.log.segmentEnds.map(\.number))
       let left = try DirectoryImage(fileSystem).names(suffix: ".log").compactMap { FileName($0)?.number }
       #expect(left.filter { !live.contains($0) }.count <= 1, "the prepared one at most: \(left), live \(live)")
       try engine.close()

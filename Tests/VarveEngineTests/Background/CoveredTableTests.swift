@@ -203,7 +203,7 @@ struct CoveredTableTests {
     let engine = try Self.engine(seed: 8, executor)
     try Self.fill(engine, 0..<3_000)
     executor.runAll()
-    let snapshots = engine.background.snapshots
+    let snapshots = engine.core.background.snapshots
     let between = Between(engine)
     // The next look of a pick, once.
     snapshots.whenLooked.set { between.run() }

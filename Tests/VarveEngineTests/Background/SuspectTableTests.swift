@@ -11,12 +11,14 @@ struct SuspectTableTests {
 
   /// An engine in memory, stepped, with small tables.
   private struct World {
-    let disk = MemoryFileSystem()
+    let disk: MemoryFileSystem
     let executor = SteppedExecutor(seed: 11)
     let log = EventLog()
     let engine: Engine
 
-    init() throws {
+    /// The engine writes to `faulty` where there is one.
+    init(_ faulty: FaultyFileSystem? = nil) throws {
+      disk = faulty?.memory ?? MemoryFileSystem()
       var options = EngineTests.options(memtableSize: 64 << 10)
       options.compression = CompressionKind.none
       options.blockSize = 1 << 10
@@ -27,8 +29,15 @@ struct SuspectTableTests {
       engine = try Engine.open(
         at: "/db", options: options,
         environment: EngineEnvironment(
-          fileSystem: disk, clock: executor.clock, random: { random.withLock { $0.next() } },
+          fileSystem: faulty ?? disk, clock: executor.clock, random: { random.withLock { $0.next() } },
           makeExecutor: { _ in executor }))
+    }
+
+    /// The files of tables in the directory, and those that the version has.
+    func files() throws -> (found: [String], named: [String]) {
+      var named: [String] = []
+      engine.core.state(of: nil).version.forEachTable { table, _ in named.append(FileName.table(table.number).name) }
+      return (try disk.list("/db").filter { $0.hasSuffix(".sst") }.sorted(), named.sorted())
     }
 
     static func key(_ index: Int) -> [UInt8] { ObservedEngine.key(index) }
@@ -38,14 +47,14 @@ struct SuspectTableTests {
       for index in keys { try engine.put(Self.key(index), Self.value(round)) }
     }
 
-    func tables(level: Int) -> [TableMetadata] { engine.state(of: nil).version.tables(level: level) }
+    func tables(level: Int) -> [TableMetadata] { engine.core.state(of: nil).version.tables(level: level) }
 
-    var levelZeroDepth: Int { engine.state(of: nil).version.levelZero.depth }
+    var levelZeroDepth: Int { engine.core.state(of: nil).version.levelZero.depth }
     var failureCount: UInt64 { engine.statistics.work.failureCount }
 
     /// Flips a bit of a byte. Twice: as it was.
     func flip(_ table: TableMetadata, at offset: UInt64) throws {
-      let file = try disk.openFile(engine.tree.path(.table(table.number)), writable: true)
+      let file = try disk.openFile(engine.core.tree.path(.table(table.number)), writable: true)
       defer { file.close() }
       var byte: [UInt8] = [0]
       _ = try file.read(into: &byte, at: offset)
@@ -90,8 +99,8 @@ struct SuspectTableTests {
       try engine.flush()
       world.executor.runAll()
       #expect(world.levelZeroDepth <= 12, "round \(round)")
-      #expect(engine.background.controller.isFree, "round \(round)")
-      let stock = engine.background.compactions.takeStock()
+      #expect(engine.core.background.controller.isFree, "round \(round)")
+      let stock = engine.core.background.compactions.takeStock()
       #expect(stock.depth <= 12 && stock.debtBytes <= 2 << 20, "round \(round): \(stock)")
     }
     #expect(world.failureCount == 1, "no compaction needed the table again")
@@ -124,7 +133,7 @@ struct SuspectTableTests {
       try engine.flush()
       world.executor.runAll()
       #expect(world.levelZeroDepth <= 24, "round \(round)")
-      #expect(engine.background.controller.isFree, "round \(round)")
+      #expect(engine.core.background.controller.isFree, "round \(round)")
     }
     #expect(world.failureCount == 1)
     #expect(world.tables(level: 0).contains { $0.number == damaged.number })
@@ -193,7 +202,7 @@ struct SuspectTableTests {
     try engine.flush()
     let damaged = try #require(world.tables(level: 0).first)
     try world.flip(damaged, at: damaged.fileSize / 3)
-    let path = engine.tree.path(.table(damaged.number))
+    let path = engine.core.tree.path(.table(damaged.number))
     let block = DamagedBlock(
       family: "default", table: damaged.number.value, level: 0, file: path, offset: nil, message: "")
     let given = try engine.giveUp(block)
@@ -252,6 +261,52 @@ struct SuspectTableTests {
     try engine.close()
   }
 
+  @Test func `giving up that fails at any write changes nothing, and succeeds when the disk is well`() throws {
+    let faulty = FaultyFileSystem()
+    let world = try World(faulty)
+    let engine = world.engine
+    try world.put(0..<Self.keyCount, round: 1)
+    try engine.compact()
+    _ = try world.damageLastLevel()
+    try world.meetDamage()
+    let block = try #require(engine.statistics.damagedBlocks.first)
+    world.executor.runAll()
+    let before = try world.files()
+    #expect(before.found == before.named)
+    let content = (0..<Self.keyCount).map { try? engine.get(World.key($0)) }
+    #expect(!content.contains { $0 == nil })
+    var failures: [String] = []
+    while failures.count < 40 {
+      faulty.reset(failsAt: failures.count)
+      do throws(EngineError) {
+        _ = try engine.giveUp(block)
+        break
+      } catch {
+        #expect(error.code == .inputOutput, "\(error)")
+        failures.append(faulty.trace[failures.count])
+      }
+      faulty.reset(failsAt: nil)
+      #expect(engine.statistics.damagedBlocks == [block], "\(failures)")
+      #expect(try world.files().named == before.named, "\(failures)")
+      for index in stride(from: 0, to: Self.keyCount, by: 97) {
+        #expect(try engine.get(World.key(index)) == content[index], "\(failures)")
+      }
+    }
+    faulty.reset(failsAt: nil)
+    // The table, its directory, and the edit of the MANIFEST: each failed once at least.
+    for part in ["create 0", ".sst", "syncDirectory", "write MANIFEST", "sync MANIFEST", "rename CURRENT"] {
+      #expect(failures.contains { $0.contains(part) }, "\(part) never failed: \(failures)")
+    }
+    #expect(engine.statistics.damagedBlocks.isEmpty)
+    for index in 0..<Self.keyCount { #expect(try engine.get(World.key(index)) == content[index]) }
+    #expect(try engine.verify().faults.isEmpty)
+    try engine.waitForCompaction()
+    world.executor.runAll()
+    let after = try world.files()
+    #expect(after.found == after.named, "nothing is left of the attempts")
+    try engine.close()
+  }
+
   @Test func `a table that lost its index, or its file, can be given up`() throws {
     let world = try World()
     let engine = world.engine
@@ -269,7 +324,7 @@ struct SuspectTableTests {
     try world.flip(first, at: first.fileSize - 4)
     let found = try giveUp(first)
     #expect(found.entryCount == 0 && !found.parts.isEmpty && found.parts.allSatisfy { !$0.holdsEntries })
-    try world.disk.remove(engine.tree.path(.table(second.number)))
+    try world.disk.remove(engine.core.tree.path(.table(second.number)))
     let missing = try giveUp(second)
     #expect(missing.entryCount == second.entryCount)
     #expect(missing.parts.first?.firstKey == second.smallestKey && missing.parts.first?.lastKey == second.largestKey)

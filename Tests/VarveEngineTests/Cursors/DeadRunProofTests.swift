@@ -19,9 +19,9 @@ struct DeadRunProofTests {
 
   /// Puts a table with entries of one sequence on the last level, as an ingestion does.
   private static func addTable(_ engine: Engine, _ keys: [Int], sequence: SequenceNumber) throws {
-    let family = engine.state(of: nil)
+    let family = engine.core.state(of: nil)
     let level = Limits.levelCount - 1
-    let output = try TableOutput(engine.background, family, level: level, origin: .compaction)
+    let output = try TableOutput(engine.core.background, family, level: level, origin: .compaction)
     for index in keys {
       try key(index).withByteView { (key) throws(EngineError) in
         try output.builder.add(key, Trailer(sequence, .put), key)
@@ -29,7 +29,7 @@ struct DeadRunProofTests {
     }
     var edit = VersionEdit()
     edit.addTable(try output.finish(), family: family.id, level: level)
-    try engine.tree.commit(edit)
+    try engine.core.tree.commit(edit)
   }
 
   /// The case in which RocksDB lost data: the table's entries have a sequence that the cursor could have seen, and the
@@ -47,8 +47,8 @@ struct DeadRunProofTests {
     #expect(cursor.keyBytes == Self.key(900))
     // The ingestion is a commit of its own, after which every key counts as written.
     try engine.put(Self.key(901), [1])
-    try engine.pipeline.lead { (lead) throws(EngineError) in
-      engine.state(of: nil).beginAt(engine.visibleSequence, lead)
+    try engine.core.pipeline.lead { (lead) throws(EngineError) in
+      engine.core.state(of: nil).beginAt(engine.visibleSequence, lead)
       do { try Self.addTable(engine, [500, 510], sequence: sequence) } catch { Issue.record(error) }
     }
     Self.end(cursor)
@@ -73,8 +73,8 @@ struct DeadRunProofTests {
     _ = try transaction.get(Self.key(500))
     try transaction.put(Self.key(2), [2])
     try engine.put(Self.key(3), [3])
-    try engine.pipeline.lead { (lead) throws(EngineError) in
-      engine.state(of: nil).beginAt(engine.visibleSequence, lead)
+    try engine.core.pipeline.lead { (lead) throws(EngineError) in
+      engine.core.state(of: nil).beginAt(engine.visibleSequence, lead)
       do { try Self.addTable(engine, [500], sequence: .zero) } catch { Issue.record(error) }
     }
     do {

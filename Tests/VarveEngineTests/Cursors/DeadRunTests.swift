@@ -33,7 +33,7 @@ struct DeadRunTests {
   /// The range tombstones of the memtable, from first to end.
   private static func fragments(_ engine: Engine) -> [(start: [UInt8], end: [UInt8])] {
     var found: [(start: [UInt8], end: [UInt8])] = []
-    let table = engine.state(of: nil).retainView().memTable
+    let table = engine.core.state(of: nil).retainView().memTable
     table.rangeTombstones.forEachFragment(at: .maximum) { start, end, _ in found.append((start.bytes, end.bytes)) }
     return found
   }
@@ -338,7 +338,7 @@ struct DeadRunTests {
     let engine = observed.engine
     try observed.put(0..<500)
     try Self.delete(0..<400, in: engine)
-    #expect(try engine.pipeline.lead { _ in try Self.first(engine) } == Self.key(400))
+    #expect(try engine.core.pipeline.lead { _ in try Self.first(engine) } == Self.key(400))
     #expect(Self.coveredRuns(engine) == 0)
     try engine.put(Self.key(700), [1])
     #expect(Self.coveredRuns(engine) == 1)

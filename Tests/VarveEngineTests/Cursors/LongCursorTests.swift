@@ -63,7 +63,7 @@ struct LongCursorTests {
       try world.engine.compact()
       try world.engine.waitForCompaction()
     }
-    #expect(world.engine.background.obsolete.pinnedBytes == 0)
+    #expect(world.engine.core.background.obsolete.pinnedBytes == 0)
     if !Self.shows(cursor, Self.key(1_000), Self.value(1_000)) { Issue.record("the cursor stands elsewhere") }
     var seen = 0
     for index in 1_000..<count {
@@ -108,7 +108,7 @@ struct LongCursorTests {
     try cursor.seek(Self.key(index))
     for step in 0..<3_000 {
       if random.oneIn(3) {
-        #expect(world.engine.background.cursors.takeBack(age: 0) <= 1)
+        #expect(world.engine.core.background.cursors.takeBack(age: 0) <= 1)
         if random.oneIn(5) { try world.engine.flush() }
       }
       guard Self.shows(cursor, Self.key(index), expected(index)) else {
@@ -123,10 +123,10 @@ struct LongCursorTests {
         try cursor.previous()
       }
     }
-    world.engine.background.cursors.takeBack(age: 0)
+    world.engine.core.background.cursors.takeBack(age: 0)
     try cursor.seekToLast()
     if !Self.shows(cursor, Self.key(1_999), expected(1_999)) { Issue.record("the cursor stands elsewhere") }
-    world.engine.background.cursors.takeBack(age: 0)
+    world.engine.core.background.cursors.takeBack(age: 0)
     try cursor.next()
     if !Self.showsNothing(cursor) { Issue.record("the cursor stands elsewhere") }
   }
@@ -139,10 +139,10 @@ struct LongCursorTests {
     var early = try world.engine.cursor(in: family)
     var late = try world.engine.cursor(in: family)
     try early.seekToFirst()
-    world.engine.background.cursors.takeBack(age: 0)
+    world.engine.core.background.cursors.takeBack(age: 0)
     try late.seekToFirst()
     try world.engine.dropFamily(family)
-    world.engine.background.cursors.takeBack(age: 0)
+    world.engine.core.background.cursors.takeBack(age: 0)
     try world.engine.waitForCompaction()
     for index in 0..<1_000 {
       if !Self.shows(early, Self.key(index), Self.value(index)) { Issue.record("the cursor stands elsewhere") }
@@ -174,7 +174,7 @@ struct LongCursorTests {
       }
     }
     let taker = EngineThread(name: "taker") {
-      while !isDone.load(ordering: .acquiring) { engine.background.cursors.takeBack(age: 0) }
+      while !isDone.load(ordering: .acquiring) { engine.core.background.cursors.takeBack(age: 0) }
     }
     for walker in walkers { walker.join() }
     taker.join()

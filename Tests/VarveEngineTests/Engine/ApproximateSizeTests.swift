@@ -11,7 +11,7 @@ struct ApproximateSizeTests {
     var total = 0.0
     let version = engine.defaultFamily.state.version
     for table in (0..<Limits.levelCount).flatMap({ version.tables(level: $0) }) {
-      let reader = try engine.tree.reader(table)
+      let reader = try engine.core.tree.reader(table)
       let share = Double(table.fileSize) / Double(reader.footer.dataSize)
       try forEachDataBlock(reader) { handle, rows in
         // Rows before a key: those of its older and newer entries are behind it.

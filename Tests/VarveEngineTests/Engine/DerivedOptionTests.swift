@@ -13,11 +13,10 @@ struct DerivedOptionTests {
     let named = Set(derived.map(\.name))
     // What the engine keeps of its options, all of it, whatever is added one day. The memtable's size is that
     // of the plan.
-    let kept: [Any] = [
-      engine.background.plan, engine.background.plan.controllerOptions, engine.background.compactions.picker.options,
-    ]
+    let plan = engine.core.background.plan
+    let kept: [Any] = [plan, plan.controllerOptions, engine.core.background.compactions.picker.options]
     for name in kept.flatMap(names) { #expect(named.contains(name), "\(name)") }
-    for name in names(of: engine.pipeline.log.options) { #expect(named.contains(name), "\(name)") }
+    for name in names(of: engine.core.pipeline.log.options) { #expect(named.contains(name), "\(name)") }
     // And the options themselves, but for those that only the opening looks at.
     let opening: Set = ["createIfMissing", "errorIfExists", "readOnly", "listener", "memoryBudget", "cacheSize"]
     for name in names(of: engine.options) where !opening.contains(name) { #expect(named.contains(name), "\(name)") }

@@ -49,6 +49,38 @@ struct EngineFailureTests {
     }
   }
 
+  @Test func `batches and tickets keep the database open after the last reference to the engine`() throws {
+    let environment = EngineEnvironment.inMemory()
+    func open() throws -> Engine { try Engine.open(at: "/db", environment: environment) }
+    func makeBatch() throws -> IndexedWriteBatch {
+      let engine = try open()
+      try engine.put([1], [1])
+      return IndexedWriteBatch(engine)
+    }
+    func makeTicket() throws -> CommitTicket {
+      let engine = try open()
+      var batch = WriteBatch()
+      try batch.put([2], [2])
+      return try engine.submit(batch, durability: .power)
+    }
+    func expectLocked() { #expect(throws: EngineError.self) { try open() } }
+    do {
+      var batch = try makeBatch()
+      expectLocked()
+      try batch.put([3], [3])
+      #expect(try batch.get([1]) == [1])
+      #expect(try batch.get([3]) == [3])
+    }
+    do {
+      let ticket = try makeTicket()
+      expectLocked()
+      try ticket.wait()
+    }
+    let engine = try open()
+    #expect(try engine.multiGet([[1], [2], [3]]) == [[1], [2], nil])
+    try engine.close()
+  }
+
   @Test func `reopening leaves one segment of the log, whatever was written between`() throws {
     let world = World()
     for round in 0..<30 {
@@ -78,7 +110,7 @@ struct EngineFailureTests {
     let world = World(mapsLog: false)
     let (engine, executor) = try world.open()
     try engine.put(key(0), [UInt8](repeating: 1, count: 1_000))
-    let current = engine.pipeline.log.currentNumber
+    let current = engine.core.pipeline.log.currentNumber
     executor.runAll()
     let next = try #require(try world.files(".log").last)
     world.faults.inject(Fault([.write], pathSuffix: next, writesHalf: true))
@@ -88,11 +120,11 @@ struct EngineFailureTests {
       do { try engine.put(key(index), [UInt8](repeating: 1, count: 1_000)) } catch { failed = index }
       if failed > 0 { break }
     }
-    #expect(failed > 0 && engine.pipeline.log.currentNumber == current)
+    #expect(failed > 0 && engine.core.pipeline.log.currentNumber == current)
     // A smaller record has room in the old segment still; then the log goes on in another one.
     for index in failed..<3_000 { try engine.put(key(index), [UInt8](repeating: 2, count: 100)) }
     try engine.sync()
-    #expect(engine.pipeline.log.currentNumber > current)
+    #expect(engine.core.pipeline.log.currentNumber > current)
     world.faults.clear()
     // Not closed: as if the process had died.
     let image = try DirectoryImage(world.disk)
@@ -108,9 +140,9 @@ struct EngineFailureTests {
     let world = World()
     let (engine, _) = try world.open(EngineTests.options(memtableSize: 4 << 20))
     let gone = try engine.createFamily("gone")
-    let first = engine.pipeline.log.currentNumber
+    let first = engine.core.pipeline.log.currentNumber
     var index = 0
-    while engine.pipeline.log.currentNumber == first {
+    while engine.core.pipeline.log.currentNumber == first {
       try engine.put(key(index), [UInt8](repeating: 1, count: 1_000), in: gone)
       index += 1
     }
@@ -119,7 +151,7 @@ struct EngineFailureTests {
     try engine.dropFamily(gone)
     var image = try DirectoryImage(world.disk)
     withExtendedLifetime(engine) {}
-    let second = FileName.log(engine.pipeline.log.currentNumber).name
+    let second = FileName.log(engine.core.pipeline.log.currentNumber).name
     image.files[second]?[LogFormat.headerCopyOffset + 10] ^= 1
     for _ in 0..<3 {
       let disk = try image.makeFileSystem()
@@ -195,7 +227,7 @@ struct EngineFailureTests {
     executor.runAll()
     try engine.put(key(1), [1], durability: .power)
     // Of the current segment: the next one is being prepared, too.
-    let current = FileName.log(engine.pipeline.log.currentNumber).name
+    let current = FileName.log(engine.core.pipeline.log.currentNumber).name
     world.faults.inject(Fault([.write], pathSuffix: current, code: .noSpace))
     world.clock.advance(1_000_000_000)
     executor.runAll()
@@ -258,7 +290,7 @@ struct EngineFailureTests {
     for index in 0..<1_900 { try engine.put(key(index * 7_919 % count), [UInt8](repeating: 2, count: 400)) }
     let before = engine.statistics.levels[0].fileCount
     let state = engine.defaultFamily.state
-    engine.pipeline.lead { engine.pipeline.memory.freeze(state, $0) }
+    engine.core.pipeline.lead { engine.core.pipeline.memory.freeze(state, $0) }
     while !state.frozen.isEmpty, executor.step(named: "flush") {}
     #expect(before == 0 && engine.statistics.levels[0].fileCount > 1)
     executor.runAll()

@@ -138,7 +138,7 @@ struct EngineTests {
     for index in 0..<40_000 { try engine.put(key(index % 100), value(index)) }
     try engine.waitForCompaction()
     // Ten times the bound went through the log.
-    #expect(engine.statistics.logBytes <= UInt64(2 * engine.background.plan.logBytesMaximum))
+    #expect(engine.statistics.logBytes <= UInt64(2 * engine.core.background.plan.logBytesMaximum))
     #expect(try engine.get(key(1), in: cold) == value(1))
     try engine.close()
   }

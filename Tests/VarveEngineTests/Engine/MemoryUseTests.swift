@@ -40,7 +40,7 @@ struct MemoryUseTests {
       options.memoryBudget = 8 << 20
       options.openTableCount = 16
       let engine = try Engine.open(at: directory.path + "/db", options: options)
-      budget = engine.tree.budget
+      budget = engine.core.tree.budget
       let families = try (0..<5).map { try engine.createFamily("family \($0)") }
       var highest = 0
       for number in 0..<60_000 {
@@ -51,7 +51,7 @@ struct MemoryUseTests {
       }
       #expect(highest > 2 << 20, "seed \(seed)")
       // Writers wait when too much is frozen already: by then one more is, and the next one fills.
-      let bound = budget.limit + 2 * engine.background.plan.memtableSize
+      let bound = budget.limit + 2 * engine.core.background.plan.memtableSize
       #expect(highest <= bound, "seed \(seed): \(highest) bytes of \(budget.limit)")
       let memory = engine.statistics.memory
       #expect(memory.limit == 8 << 20 && memory.memTables > 0 && memory.other > 0 && memory.openTables > 0)
@@ -75,8 +75,8 @@ struct MemoryUseTests {
     try engine.waitForCompaction()
     #expect(engine.statistics.families.filter { $0.levels.contains { $0.fileCount > 0 } }.count == 1)
     #expect(cold.state.active(.beforeOpen).entryCount == 1)
-    let plan = engine.background.plan
-    #expect(engine.tree.budget.used(.memTables) <= plan.activeBytesMaximum + plan.idlePoolBytes)
+    let plan = engine.core.background.plan
+    #expect(engine.core.tree.budget.used(.memTables) <= plan.activeBytesMaximum + plan.idlePoolBytes)
     try engine.close()
   }
 
@@ -105,16 +105,16 @@ struct MemoryUseTests {
   @Test func `a thousand families with a record each take a page each`() throws {
     let engine = try Self.open { $0.memoryBudget = 64 << 20 }
     for number in 0..<1_000 { _ = try engine.createFamily("family \(number)") }
-    let idle = engine.tree.budget.used(.other)
+    let idle = engine.core.tree.budget.used(.other)
     #expect(idle >= 1_000 * 1_024 && idle <= 1_000 * 2_048)
-    #expect(engine.tree.budget.used(.memTables) == 0)
+    #expect(engine.core.tree.budget.used(.memTables) == 0)
     for family in engine.families { try engine.put([1], [2], in: family) }
-    #expect(engine.tree.budget.used(.memTables) == 1_001 * 4_096)
+    #expect(engine.core.tree.budget.used(.memTables) == 1_001 * 4_096)
     for family in engine.families { #expect(try engine.get([1], in: family) == [2]) }
     try engine.flush()
-    #expect(engine.families.allSatisfy { $0.state.active(.beforeOpen) === engine.pipeline.memory.empty })
+    #expect(engine.families.allSatisfy { $0.state.active(.beforeOpen) === engine.core.pipeline.memory.empty })
     for family in engine.families { #expect(try engine.get([1], in: family) == [2]) }
-    let budget = engine.tree.budget
+    let budget = engine.core.tree.budget
     try engine.close()
     expectNothing(budget, [.memTables, .openTables, .compaction])
   }
@@ -125,13 +125,13 @@ struct MemoryUseTests {
     for number in 0..<20_000 { try engine.put(Self.key(number), Self.value(&random)) }
     try engine.flush()
     for number in 0..<20_000 { _ = try engine.get(Self.key(number)) }
-    #expect(engine.tree.cache.usedBytes > 4 << 20)
+    #expect(engine.core.tree.cache.usedBytes > 4 << 20)
     try engine.setMemoryBudget(16 << 20)
     #expect(engine.memoryBudget == 16 << 20)
-    #expect(engine.tree.budget.used <= 16 << 20)
+    #expect(engine.core.tree.budget.used <= 16 << 20)
     for number in 0..<20_000 { try engine.put(Self.key(number), Self.value(&random)) }
-    #expect(engine.tree.budget.used <= 16 << 20)
-    #expect(engine.pipeline.memory.frozenSize <= engine.background.plan.frozenBytesMaximum)
+    #expect(engine.core.tree.budget.used <= 16 << 20)
+    #expect(engine.core.pipeline.memory.frozenSize <= engine.core.background.plan.frozenBytesMaximum)
     let error = #expect(throws: EngineError.self) { try engine.setMemoryBudget(1_000) }
     #expect(error?.code == .invalidArgument && engine.memoryBudget == 16 << 20)
     for number in 0..<20_000 { #expect(try engine.get(Self.key(number))?.count == 200) }

@@ -84,18 +84,18 @@ struct MultiGetTests {
   @Test func `a table of one index, one of partitions, and a wrong filter are among what the settings make`() throws {
     for (setting, hasPartitions) in [(Self.settings[0], false), (Self.settings[1], true)] {
       let (engine, _, snapshot) = try Self.open(setting)
-      let version = engine.state(of: nil).version
+      let version = engine.core.state(of: nil).version
       let tables = (0..<Limits.levelCount).flatMap { version.tables(level: $0) }
       #expect(tables.count >= 5)
-      let readers = try tables.map { try engine.tree.reader($0) }
+      let readers = try tables.map { try engine.core.tree.reader($0) }
       #expect(readers.contains { $0.hasPartitions } == hasPartitions)
       withExtendedLifetime(snapshot) {}
       try engine.close()
     }
     let (engine, _, snapshot) = try Self.open(Self.settings[3])
-    let version = engine.state(of: nil).version
+    let version = engine.core.state(of: nil).version
     let last = try #require((1..<Limits.levelCount).flatMap { version.tables(level: $0) }.last)
-    let reader = try engine.tree.reader(last)
+    let reader = try engine.core.tree.reader(last)
     let wrong = try (10_000..<11_000).count { number in
       try Self.key(number).withByteView { (key) throws(EngineError) in try reader.mayContain(KeyHash.hash(key)) }
     }

@@ -50,8 +50,8 @@ struct UseAfterCloseTests {
     let state = engine.defaultFamily.state
     // As 72 million deletes of keys of 8 bytes, which a batch may have.
     let error = #expect(throws: EngineError.self) {
-      try engine.pipeline.lead { (lead) throws(EngineError) in
-        _ = try engine.pipeline.memory.makeRoom(
+      try engine.core.pipeline.lead { (lead) throws(EngineError) in
+        _ = try engine.core.pipeline.memory.makeRoom(
           in: state, for: MemTableNeed(entryCount: 72_000_000, byteCount: 576_000_000), lead, unless: { false })
       }
     }

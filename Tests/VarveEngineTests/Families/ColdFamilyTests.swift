@@ -39,7 +39,7 @@ struct ColdFamilyTests {
     let disk = MemoryFileSystem()
     let (engine, executor) = try Self.open(disk, seed: 1)
     let cold = try engine.createFamily("cold")
-    let bound = engine.pipeline.logBytesMaximum
+    let bound = engine.core.pipeline.logBytesMaximum
     var longest = 0
     for round in 0..<15_000 {
       // One batch over both, early; and a few entries of its own later.
@@ -52,15 +52,15 @@ struct ColdFamilyTests {
       try Self.heat(engine, executor, round)
       longest = max(longest, Int(engine.statistics.logBytes))
     }
-    let turns = Int(engine.pipeline.acceptedBytes) / bound
+    let turns = Int(engine.core.pipeline.acceptedBytes) / bound
     #expect(turns >= 10)
-    #expect(longest <= bound + 4 * engine.background.plan.logSegmentSize, "\(longest) of \(bound)")
+    #expect(longest <= bound + 4 * engine.core.background.plan.logSegmentSize, "\(longest) of \(bound)")
     let figures = engine.statistics.families.first { $0.name == "cold" }
     #expect(figures?.levels.allSatisfy { $0.fileCount == 0 } == true)
     #expect(figures?.memTableEntryCount == 8)
     // An eighth of the bound at most in each turn.
-    #expect(engine.pipeline.bytesLoggedAgain > 0)
-    #expect(engine.pipeline.bytesLoggedAgain <= UInt64(turns + 1) * UInt64(bound / 8))
+    #expect(engine.core.pipeline.bytesLoggedAgain > 0)
+    #expect(engine.core.pipeline.bytesLoggedAgain <= UInt64(turns + 1) * UInt64(bound / 8))
     // Both copies are there after the death of the process.
     let (again, _) = try Self.open(try Self.copy(disk), seed: 2)
     let family = try again.family(named: "cold")
@@ -82,7 +82,7 @@ struct ColdFamilyTests {
     let flushed = engine.statistics.families.filter {
       $0.name.hasPrefix("warm") && $0.levels.contains { $0.fileCount > 0 }
     }
-    #expect(!flushed.isEmpty && engine.pipeline.bytesLoggedAgain > 0)
+    #expect(!flushed.isEmpty && engine.core.pipeline.bytesLoggedAgain > 0)
     try engine.close()
   }
 
@@ -104,7 +104,7 @@ struct ColdFamilyTests {
     let cold = try engine.createFamily("cold")
     try engine.put(Self.key(0), [7], in: cold, durability: .power)
     var round = 0
-    while engine.pipeline.bytesLoggedAgain == 0 {
+    while engine.core.pipeline.bytesLoggedAgain == 0 {
       try Self.heat(engine, executor, round)
       round += 1
     }
@@ -129,9 +129,9 @@ struct ColdFamilyTests {
     try engine.put(Self.key(0), [7], in: cold, durability: .power)
     let points = Mutex<[CrashPoint]>([])
     for round in 0..<4_000 {
-      let moved = engine.pipeline.bytesLoggedAgain
+      let moved = engine.core.pipeline.bytesLoggedAgain
       try engine.put(Self.key(round % 500), [UInt8](repeating: 1, count: 400))
-      guard engine.pipeline.bytesLoggedAgain == moved else {
+      guard engine.core.pipeline.bytesLoggedAgain == moved else {
         // What frees the old segment is stepped alone, and the power goes at each of its operations.
         disk.observe { _, capture in points.withLock { $0.append(capture()) } }
         executor.runAll()

@@ -128,7 +128,7 @@ struct IngestTests {
     let other = try engine.createFamily("g")
     let run = DeadRun(family: other.state, snapshot: snapshot, lower: Self.key(0), upper: Self.key(99))
     try engine.ingest(Self.tables(engine, other, 0..<100), into: other)
-    engine.background.deadRuns?.cover(run)
+    engine.core.background.deadRuns?.cover(run)
     try engine.put([3], [3])
     #expect(try Self.keys(engine, other).count == 100)
   }

@@ -24,8 +24,8 @@ struct KeptMemoryTests {
   @Test func `writers wait for memtables that a read keeps, for a second and no longer`() throws {
     let observed = try ObservedEngine(Self.options())
     let (engine, clock) = (observed.engine, observed.executor.clock)
-    let memory = engine.pipeline.memory
-    let plan = engine.background.plan
+    let memory = engine.core.pipeline.memory
+    let plan = engine.core.background.plan
     try observed.put(0..<10)
     let waits = Atomic<Int>(0)
     var longest: UInt64 = 0
@@ -141,7 +141,7 @@ struct KeptMemoryTests {
       let round = (250..<300).contains(index) ? 1 : 0
       #expect(values[index] == (index < 500 ? Array("value \(index) \(round)".utf8) : nil))
     }
-    #expect(engine.epochs.keptBack == nil)
+    #expect(engine.core.epochs.keptBack == nil)
     _ = try observed.close()
   }
 
@@ -153,7 +153,7 @@ struct KeptMemoryTests {
     try observed.put(0..<100)
     let list = OpenCursors { works }
     let snapshot = engine.snapshot()
-    let holder = CursorHolder(engine.state(of: nil), snapshot, engine.tree, .all, list)
+    let holder = CursorHolder(engine.core.state(of: nil), snapshot, engine.core.tree, .all, list)
     #expect(holder.begin())
     try holder.iterator.seekToFirst()
     holder.end()

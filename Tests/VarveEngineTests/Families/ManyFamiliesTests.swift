@@ -63,7 +63,7 @@ struct ManyFamiliesTests {
     try engine.flush()
     #expect(executor.trace.filter { $0 == "flush" }.count < 20)
     try engine.waitForCompaction()
-    let edits = engine.tree.state.nextFileNumber.value
+    let edits = engine.core.tree.state.nextFileNumber.value
     #expect(edits < 3_000)
     #expect(engine.statistics.levels.reduce(0) { $0 + $1.fileCount } == 1_000)
     try engine.close()
@@ -83,7 +83,7 @@ struct ManyFamiliesTests {
     let (engine, _) = try Self.open(disk, options: options)
     let families = try engine.createFamilies(Self.names(200))
     for (index, family) in families.enumerated() { try engine.put(Self.key(index), value, in: family) }
-    #expect(engine.pipeline.log.liveBytes > 1 << 20)
+    #expect(engine.core.pipeline.log.liveBytes > 1 << 20)
     try engine.close()
     #expect(try Self.count(".sst", in: disk) == 0)
 
@@ -141,7 +141,7 @@ struct ManyFamiliesTests {
     let one = try engine.createFamily("one")
     let two = try engine.createFamily("two")
     func freeze(_ family: ColumnFamily) {
-      engine.pipeline.lead { engine.pipeline.memory.freeze(family.state, $0) }
+      engine.core.pipeline.lead { engine.core.pipeline.memory.freeze(family.state, $0) }
     }
     try engine.put(Self.key(0), [1], in: two, durability: .power)
     freeze(two)
@@ -168,15 +168,15 @@ struct ManyFamiliesTests {
     let (engine, executor) = try Self.open(disk, options: options)
     let families = try engine.createFamilies(Self.names(2_000))
     for (index, family) in families.enumerated() { try engine.put(Self.key(index), [1], in: family) }
-    let bound = engine.pipeline.logBytesMaximum
+    let bound = engine.core.pipeline.logBytesMaximum
     var longest = 0
     for round in 0..<60_000 {
       try engine.put(Self.key(round % 500), [UInt8](repeating: 1, count: 1_000))
       if round % 20 == 0 { executor.runAll() }
-      if round % 100 == 0 { longest = max(longest, engine.pipeline.log.liveBytes) }
+      if round % 100 == 0 { longest = max(longest, engine.core.pipeline.log.liveBytes) }
     }
-    #expect(engine.pipeline.acceptedBytes > UInt64(4 * bound))
-    #expect(longest <= bound + 8 * engine.background.plan.logSegmentSize, "\(longest) of \(bound)")
+    #expect(engine.core.pipeline.acceptedBytes > UInt64(4 * bound))
+    #expect(longest <= bound + 8 * engine.core.background.plan.logSegmentSize, "\(longest) of \(bound)")
     withExtendedLifetime(engine) {}
     let image = try DirectoryImage(disk)
     let (again, _) = try Self.open(try image.makeFileSystem(), seed: 2, options: options)

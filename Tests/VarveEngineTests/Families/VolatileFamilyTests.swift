@@ -106,7 +106,7 @@ struct VolatileFamilyTests {
     let (engine, _) = try Self.open(disk)
     let family = try Self.makeVolatile(engine)
     func logged(_ isMixed: Bool) throws -> UInt64 {
-      let before = engine.pipeline.log.appendedPosition
+      let before = engine.core.pipeline.log.appendedPosition
       var batch = WriteBatch()
       for index in 0..<3 {
         if isMixed { try batch.put(Self.key(index), [UInt8](repeating: 7, count: 1_000), in: family) }
@@ -117,7 +117,7 @@ struct VolatileFamilyTests {
       #expect(sequence == engine.visibleSequence)
       let stamp = try engine.get(Self.key(2))
       #expect(stamp == (0..<8).map { UInt8(truncatingIfNeeded: sequence.value >> (56 - 8 * UInt64($0))) })
-      return engine.pipeline.log.appendedPosition - before
+      return engine.core.pipeline.log.appendedPosition - before
     }
     let plain = try logged(false)
     #expect(try logged(true) == plain)
@@ -142,7 +142,7 @@ struct VolatileFamilyTests {
     for index in 0..<5 { try batch.put(Self.key(index), [1], in: family) }
     let sequence = try engine.write(batch)
     try engine.flush()
-    #expect(engine.tree.state.families[list.id]?.flushedSequence == sequence)
+    #expect(engine.core.tree.state.families[list.id]?.flushedSequence == sequence)
     let (again, _) = try Self.open(disk.crashImage(seed: 1, policy: .processKill), seed: 2)
     #expect(try again.get([1], in: again.family(named: "list")) == [7])
     try again.close()
@@ -154,7 +154,7 @@ struct VolatileFamilyTests {
     let (engine, _) = try Self.open(disk)
     let family = try Self.makeVolatile(engine)
     try engine.put([1], [1])
-    let place = engine.pipeline.log.appendedPosition
+    let place = engine.core.pipeline.log.appendedPosition
     disk.failSyncs(ofPathsEndingIn: ".log")
     try engine.put([1], [2], in: family, durability: .power)
     var batch = WriteBatch()
@@ -163,7 +163,7 @@ struct VolatileFamilyTests {
     let ticket = try engine.submit(batch, durability: .power)
     try ticket.wait()
     #expect(!ticket.isLogged)
-    #expect(engine.pipeline.log.appendedPosition == place)
+    #expect(engine.core.pipeline.log.appendedPosition == place)
     #expect(try Self.rows(engine, family) == [[1]: [2], [2]: [3]])
     // The failure was there to be met.
     let error = #expect(throws: EngineError.self) { try engine.put([2], [2], durability: .power) }
@@ -184,7 +184,7 @@ struct VolatileFamilyTests {
     }
     disk.failSyncs(ofPathsEndingIn: ".log")
     #expect(throws: EngineError.self) { try engine.sync() }
-    #expect(engine.pipeline.log.generation > 0)
+    #expect(engine.core.pipeline.log.generation > 0)
     let (again, _) = try Self.open(disk.crashImage(seed: 1, policy: .loseAllUnsynced), seed: 2)
     #expect(try Self.rows(again, again.defaultFamily).count == 20)
     #expect(try Self.rows(again, try again.family(named: "volatile")).isEmpty)
@@ -199,16 +199,16 @@ struct VolatileFamilyTests {
     try batch.put([1], [1], in: family)
     try batch.put([1], [1])
     try engine.write(batch)
-    let first = engine.pipeline.log.oldestNumber
+    let first = engine.core.pipeline.log.oldestNumber
     for round in 0..<3_000 {
       try engine.put(Self.key(round % 500), [UInt8](repeating: 1, count: 400))
       if round % 20 == 0 { executor.runAll() }
     }
     executor.runAll()
-    #expect(engine.tree.state.oldestLog > first)
-    #expect(engine.pipeline.bytesLoggedAgain == 0)
+    #expect(engine.core.tree.state.oldestLog > first)
+    #expect(engine.core.pipeline.bytesLoggedAgain == 0)
     // Nor for one that waits to be flushed.
-    engine.pipeline.lead { engine.pipeline.memory.freeze(family.state, $0) }
+    engine.core.pipeline.lead { engine.core.pipeline.memory.freeze(family.state, $0) }
     #expect(family.state.frozen.count == 1 && family.state.oldestSegment == nil)
     #expect(family.state.version.tableCount == 0)
     #expect(try engine.get([1], in: family) == [1])
@@ -237,7 +237,7 @@ struct VolatileFamilyTests {
     #expect(rows.count == 700)
     #expect((0..<700).allSatisfy { rows[Self.key($0)]?.first == ($0 < 600 ? 2 : 1) })
     faults.clear()
-    let state = engine.tree.state
+    let state = engine.core.tree.state
     #expect(state.snapshotEdit().addedTables.isEmpty, "what a roll would write")
     #expect(state.families[family.id]?.flushedSequence == .zero)
     #expect(try ManifestTail(directory: Self.path, fileSystem: disk).state.tableCount == 0)
@@ -407,7 +407,7 @@ struct VolatileFamilyTests {
     #expect(FamilyOptions(isVolatile: true).encoded == [255, 0, 1])
     let disk = MemoryFileSystem()
     let (engine, _) = try Self.open(disk)
-    #expect(engine.tree.state.requiredFeatures == 0)
+    #expect(engine.core.tree.state.requiredFeatures == 0)
     let family = try Self.makeVolatile(engine)
     #expect(engine.statistics.families.map(\.isVolatile) == [false, true])
     try engine.close()

@@ -31,6 +31,8 @@ final class TableBuilder {
   private var blockHasSeveralVersions = false
   private var blockContinues = false
   private var rangeTombstones = RangeTombstoneListBuilder()
+  /// All range tombstones of the table, where its job has them in a list already.
+  private var sharedTombstones: RangeTombstoneList?
   private var isFinished = false
 
   /// Begins at byte 0 of `file`, which is empty. `tableID` is random and never used again.
@@ -117,8 +119,16 @@ final class TableBuilder {
     rangeTombstones.append(start, end, sequences)
   }
 
+  /// Takes a list that holds all range tombstones of the table, without a copy of it.
+  ///
+  /// Requires: none was added.
+  func share(_ tombstones: RangeTombstoneList) {
+    precondition(rangeTombstones.isEmpty, "a table has one list of range tombstones")
+    sharedTombstones = tombstones
+  }
+
   /// Whether the table would hold nothing.
-  var isEmpty: Bool { entryCount == 0 && rangeTombstones.isEmpty }
+  var isEmpty: Bool { entryCount == 0 && rangeTombstones.isEmpty && sharedTombstones?.isEmpty ?? true }
 
   /// Whether the key differs from the one before. Stops the program where the order is wrong.
   @inline(__always)
@@ -209,13 +219,14 @@ final class TableBuilder {
     footer.rootIndex = root
     footer.indexLevelCount = levelCount
     properties.indexPartitionCount = UInt64(index.partitionCount)
-    var content = ByteWriter()
     if !tombstones.isEmpty {
+      // Some megabytes after a large batch of range deletes, which the file has no buffer for.
+      var content = ByteWriter(mapsLarge: true)
       RangeTombstoneBlock.append(tombstones, to: &content)
       footer.rangeTombstones = try file.append(content: content.view, options.compression)
       footer.requiredFeatures |= TableFormat.rangeTombstoneFeature
-      content.removeAll()
     }
+    var content = ByteWriter()
     properties.append(to: &content)
     footer.properties = try file.append(content: content.view, .none)
     footer.fileSize = file.size + UInt64(TableFormat.footerSize)
@@ -225,6 +236,7 @@ final class TableBuilder {
   }
 
   private func takeRangeTombstones() -> RangeTombstoneList {
+    if let sharedTombstones { return sharedTombstones }
     var taken = RangeTombstoneListBuilder()
     swap(&taken, &rangeTombstones)
     return RangeTombstoneList(taken)

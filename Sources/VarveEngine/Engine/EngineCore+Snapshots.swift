@@ -1,9 +1,11 @@
-extension Engine {
+extension EngineCore {
   /// A snapshot with the views of all families, where another process may change them.
   func makeSnapshot(as reader: EngineEvent.Reader = .snapshot) -> EngineSnapshot {
     guard let views else { return EngineSnapshot(list: snapshots, as: reader) { pipeline.visible } }
     return views.whileStill {
-      EngineSnapshot(list: snapshots, as: reader, holding: { HeldViews(registry.all) }) { pipeline.visible }
+      EngineSnapshot(
+        list: snapshots, as: reader, holding: { HeldViews(registry.all, empty: pipeline.memory.empty) }
+      ) { pipeline.visible }
     }
   }
 

@@ -1,5 +1,5 @@
 /// The part of a verification that reads the log.
-extension Engine {
+extension EngineCore {
   /// Every segment, record by record, and that each continues the one before it.
   ///
   /// An engine that writes nothing has the log as its recovery finds it: that is done again. One in use knows

@@ -1,0 +1,191 @@
+/// Reads of an indexed batch, over what is committed.
+extension IndexedWriteBatch {
+  /// Returns the value of a key, with the batch over what is committed, or nil. Throws the errors of `Engine.get`.
+  public func get(_ key: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) -> [UInt8]? {
+    var value: [UInt8]?
+    try unsafe visit(key.span.bytes, family) { value = $0.bytes }
+    return value
+  }
+
+  /// Calls `body` with the value of a key, which is valid inside of it, and returns what it returns; nil if the key has no
+  /// value. Throws the errors of `Engine.get`, and those of `body`.
+  public func withValue<R>(
+    forKey key: RawSpan, in family: ColumnFamily? = nil, _ body: (RawSpan) throws -> R
+  ) throws -> R? {
+    var result: Result<R, any Error>?
+    try visit(key, family) { value in
+      result = Result { try unsafe body(value.rawSpan) }
+    }
+    return try result?.get()
+  }
+
+  /// Whether a key has a value. Copies no value that is in memory. Throws the errors of `Engine.get`.
+  public func contains(_ key: RawSpan, in family: ColumnFamily? = nil) throws(EngineError) -> Bool {
+    var isThere = false
+    try visit(key, family) { _ in isThere = true }
+    return isThere
+  }
+
+  /// Calls `body` with the value of a key, if it has one.
+  private func visit(
+    _ key: RawSpan, _ family: ColumnFamily?, _ body: (ByteView) -> Void
+  ) throws(EngineError) {
+    let state = engine.state(of: family)
+    if state.isDropped { throw CommitPipeline.droppedError(state) }
+    let found = key.withByteView { key -> Bool in
+      guard let answer = newest(key, state.id) else { return false }
+      if case .value(let value) = answer { body(value) }
+      return answer.isFinal
+    }
+    if found { return }
+    if let index = index(of: state.id), try visitFolded(key, index, family, body) { return }
+    try engine.visitValue(key, family, snapshot, body)
+  }
+
+  /// What the batch alone says of a key.
+  private enum Answer {
+    case value(ByteView), nothing
+    /// Merge operands, which have to be folded.
+    case operands
+
+    var isFinal: Bool {
+      if case .operands = self { return false }
+      return true
+    }
+  }
+
+  /// What the batch says of a key; nil: nothing.
+  private func newest(_ key: ByteView, _ family: FamilyID) -> Answer? {
+    guard let index = index(of: family) else { return nil }
+    let last = SequenceNumber.pending(nextNumber - 1)
+    if let hit = families[index].newest(key, at: last, undone) {
+      switch hit.trailer.kind {
+      case .put: return .value(hit.value)
+      case .merge: return .operands
+      default: return .nothing
+      }
+    }
+    return families[index].covers(key, at: last) ? .nothing : nil
+  }
+
+  /// Folds the batch's operands of a key over what is below them, and calls `body` with the outcome. False if there are
+  /// none.
+  private func visitFolded(
+    _ key: RawSpan, _ index: Int, _ column: ColumnFamily?, _ body: (ByteView) -> Void
+  ) throws(EngineError) -> Bool {
+    let family = families[index]
+    let last = SequenceNumber.pending(nextNumber - 1)
+    var operands = OperandStack()
+    var base: (kind: EntryKind, value: ByteView)?
+    let isCovered = key.withByteView { key in
+      family.forEachEntry(of: key, at: last, undone) { kind, value in
+        if kind != .merge {
+          base = (kind, value)
+          return false
+        }
+        operands.push(value, Trailer(last, .merge))
+        return true
+      }
+      return family.covers(key, at: last)
+    }
+    if operands.isEmpty { return false }
+    var isDone = false
+    var folded = MergeValue()
+    func fold(_ existing: ByteView?) {
+      isDone = key.withByteView {
+        family.state.merge?.merge($0, existing: existing, &operands, into: &folded) ?? false
+      }
+    }
+    if let base {
+      fold(base.kind == .put ? base.value : nil)
+    } else if isCovered {
+      fold(nil)
+    } else {
+      var hasValue = false
+      try engine.visitValue(key, column, snapshot) { value in
+        hasValue = true
+        fold(value)
+      }
+      if !hasValue { fold(nil) }
+    }
+    guard isDone else { throw key.withByteView { MergeFunction.failure(family.state.merge, $0) } }
+    body(folded.view)
+    return true
+  }
+
+  /// Whether the batch alone decides what a key is: no read of what is committed contributes to the answer.
+  func decides(_ key: [UInt8], in family: ColumnFamily?) -> Bool {
+    let id = engine.state(of: family).id
+    return key.withByteView { newest($0, id)?.isFinal ?? false }
+  }
+
+  // MARK: - Cursors
+
+  /// A cursor over the keys of a family that lie within `bounds`, with the batch over what is committed now, or at the
+  /// batch's snapshot. Throws the errors of `Engine.cursor`.
+  public func cursor(in family: ColumnFamily? = nil, bounds: CursorBounds = .all) throws(EngineError) -> EngineCursor {
+    try engine.cursor(in: family, bounds: bounds, snapshot: snapshot, own: own(engine.state(of: family)))
+  }
+
+  /// Makes a cursor of this batch show what the batch holds now. What it shows of the committed state stays as it was. The
+  /// cursor is not valid until its next seek.
+  ///
+  /// Cheaper than a new cursor: the committed state is not opened again. A cursor that threw `.cursorEnded` can be used
+  /// again. The process stops if the cursor is not of this batch.
+  public func refresh(_ cursor: inout EngineCursor) { cursor.refresh(own(cursor.family)) }
+
+  /// What readers see of the batch in a family. `isKept`: also after the next savepoint is set or undone.
+  func own(_ family: FamilyState, isKept: Bool = true) -> OwnWrites {
+    let table = index(of: family.id).map { families[$0].table } ?? engine.pipeline.memory.empty
+    return OwnWrites(
+      table: table, last: .pending(nextNumber - 1), undone: undone, marks: marks, tick: marks.tick(isKept: isKept))
+  }
+
+  /// Calls `body` with the first key from `lower` (included) to `upper` (excluded; nil: to the end), and its value; returns
+  /// what it returns, or nil if the range is empty.
+  ///
+  /// One look that ends at `upper`, whatever lies beyond, and sees all that the batch holds. A batch with a snapshot keeps
+  /// a cursor for the next look. Throws the errors of `cursor`, and those of `body`. Complexity: a seek.
+  public mutating func withFirst<R>(
+    from lower: RawSpan, to upper: RawSpan?, in family: ColumnFamily? = nil, _ body: (RawSpan, RawSpan) throws -> R
+  ) throws -> R? {
+    let state = engine.state(of: family)
+    let look: KeptCursor
+    if let old = kept[state.id] {
+      look = old
+      look.cursor.refresh(own(state, isKept: false))
+    } else {
+      let own = own(state, isKept: false)
+      look = KeptCursor(try engine.cursor(in: family, bounds: .all, snapshot: snapshot, own: own))
+      if snapshot != nil { kept[state.id] = look }
+    }
+    try look.cursor.setBounds(from: lower, to: upper)
+    try look.cursor.seekToFirst()
+    guard look.cursor.isValid else { return nil }
+    return try look.cursor.withEntry(body)
+  }
+
+  /// The first key from `lower` (included) to `upper` (excluded; nil: to the end), with its value; nil if there is none.
+  public mutating func first(
+    from lower: [UInt8], to upper: [UInt8]?, in family: ColumnFamily? = nil
+  ) throws -> (key: [UInt8], value: [UInt8])? {
+    func copy(_ key: RawSpan, _ value: RawSpan) -> (key: [UInt8], value: [UInt8]) {
+      (key.withByteView { $0.bytes }, value.withByteView { $0.bytes })
+    }
+    guard let upper else { return try unsafe withFirst(from: lower.span.bytes, to: nil, in: family, copy) }
+    return try unsafe withFirst(from: lower.span.bytes, to: upper.span.bytes, in: family, copy)
+  }
+}
+
+/// A cursor that is used again.
+final class KeptCursor {
+  var cursor: EngineCursor
+  init(_ cursor: consuming EngineCursor) { self.cursor = cursor }
+}
+
+extension PendingFamily {
+  /// Whether a range delete of the batch covers a key.
+  func covers(_ key: ByteView, at last: SequenceNumber) -> Bool {
+    table.hasTombstones && table.rangeTombstones.sequence(covering: key, at: last) != .zero
+  }
+}

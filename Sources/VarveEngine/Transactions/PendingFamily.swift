@@ -1,0 +1,150 @@
+/// The entries that an indexed batch holds for one family: a memtable of its own, sorted, with a number for each entry in
+/// place of a sequence.
+///
+/// An entry is never changed or removed. It counts where it was not undone and no newer range delete covers it. Entries
+/// that do not count any more stay in the tree until it is remade (`LivingEntries`).
+struct PendingFamily {
+  let state: FamilyState
+  var table: MemTable
+  /// Whether the entries are left out of the commit.
+  let isScratch: Bool
+  /// Whether a single delete was added: which entries of a key a commit needs depends on all of them then.
+  var hasSingleDeletes = false
+  /// Whether the tree was remade: its range deletes do not say exactly what was written after them.
+  var isRemade = false
+
+  var id: FamilyID { state.id }
+
+  /// The bytes that an entry takes in the log.
+  @inline(__always)
+  func size(_ kind: EntryKind, keySize: Int, valueSize: Int) -> Int {
+    BatchFormat.entrySize(kind, id, keySize: keySize, valueSize: valueSize)
+  }
+
+  /// The newest entry of a key that counts, of those up to `last`; nil if there is none.
+  @inline(__always)
+  func newest(_ key: ByteView, at last: SequenceNumber, _ undone: UndoneNumbers) -> MemTableHit? {
+    guard let hit = table.newest(key, at: last, undone) else { return nil }
+    if table.hasTombstones, table.rangeTombstones.sequence(covering: key, at: last) > hit.trailer.sequence {
+      return nil
+    }
+    return hit
+  }
+
+  /// Calls `body` for the entries of a key that count, the newest first, until it returns false.
+  func forEachEntry(
+    of key: ByteView, at last: SequenceNumber, _ undone: UndoneNumbers, _ body: (EntryKind, ByteView) -> Bool
+  ) {
+    let covered = table.hasTombstones ? table.rangeTombstones.sequence(covering: key, at: last) : .zero
+    var hit = table.newest(key, at: last, undone)
+    while let found = hit, found.trailer.sequence >= covered, let kind = found.trailer.kind, body(kind, found.value) {
+      hit = table.newest(key, at: SequenceNumber(found.trailer.sequence.value - 1), undone)
+    }
+  }
+
+  /// What a commit needs of the entries of a key that count.
+  func living(_ key: ByteView, at last: SequenceNumber, _ undone: UndoneNumbers) -> PendingSize {
+    var chain = EntryChain()
+    var total = PendingSize()
+    let keySize = key.count
+    forEachEntry(of: key, at: last, undone) { kind, value in
+      chain.add(kind)
+      // Without single deletes nothing older matters.
+      if !hasSingleDeletes, kind != .merge {
+        if chain.isNewestKept { total.add(size(kind, keySize: keySize, valueSize: value.count)) }
+        return false
+      }
+      if chain.isNewestKept { total.add(size(kind, keySize: keySize, valueSize: value.count)) }
+      return !chain.isEnded
+    }
+    // A single delete without its put takes no value.
+    for _ in 0..<chain.waitingCount { total.add(size(.singleDelete, keySize: keySize, valueSize: 0)) }
+    return total
+  }
+
+  /// What a commit needs of the entries of the keys from `lower` (included) to `upper` (excluded).
+  func living(
+    from lower: ByteView, to upper: ByteView, at last: SequenceNumber, _ undone: UndoneNumbers
+  ) -> PendingSize {
+    var total = PendingSize()
+    var iterator = table.makeIterator()
+    iterator.seek(InternalKey(lower, Trailer(word: .max)))
+    while iterator.isValid, iterator.userKey.compare(upper) < 0 {
+      let key = iterator.userKey
+      total += living(key, at: last, undone)
+      repeat { iterator.next() } while iterator.isValid && iterator.userKey == key
+    }
+    return total
+  }
+}
+
+/// How many entries, and how many bytes they take in the log.
+struct PendingSize: Equatable, Sendable {
+  var count = 0
+  var byteCount = 0
+
+  @inline(__always)
+  mutating func add(_ bytes: Int) {
+    count += 1
+    byteCount += bytes
+  }
+
+  static func += (left: inout PendingSize, right: PendingSize) {
+    left.count += right.count
+    left.byteCount += right.byteCount
+  }
+
+  static func -= (left: inout PendingSize, right: PendingSize) {
+    left.count -= right.count
+    left.byteCount -= right.byteCount
+  }
+}
+
+/// Which entries of one key a commit needs, met from the newest to the oldest.
+///
+/// - A put, or a delete, is the last word on everything older.
+/// - Merge operands are needed down to the put or delete that they are folded over.
+/// - A single delete and the put before it leave nothing: no one else ever saw the put. A single delete without a put
+///   stays, also below a newer put, because it removes a put that was committed before.
+struct EntryChain {
+  /// Whether the entry added last is needed.
+  private(set) var isNewestKept = false
+  /// Whether nothing older is needed.
+  private(set) var isEnded = false
+  /// Single deletes that no put was found for: 0 or 1. It is needed after all once no entry is left.
+  private(set) var waitingCount = 0
+  private var isShadowed = false
+
+  mutating func add(_ kind: EntryKind) {
+    isNewestKept = false
+    switch kind {
+    case .put:
+      if waitingCount > 0 {
+        waitingCount = 0
+      } else if !isShadowed {
+        isNewestKept = true
+        isShadowed = true
+      }
+    case .singleDelete: waitingCount = 1
+    case .merge: isNewestKept = waitingCount == 0 && !isShadowed
+    case .delete, .rangeDelete:
+      isNewestKept = !isShadowed
+      isEnded = true
+    }
+  }
+}
+
+extension MemTable {
+  /// The newest entry of a key that was not undone, of those up to a number. Complexity: a search for each interval of
+  /// undone numbers that has newer entries of the key.
+  @inline(__always)
+  func newest(_ key: ByteView, at last: SequenceNumber, _ undone: UndoneNumbers) -> MemTableHit? {
+    var hit = get(key, at: last)
+    if undone.isEmpty { return hit }
+    while let found = hit, let interval = undone.interval(around: found.trailer.sequence) {
+      guard interval.lowerBound > 0 else { return nil }
+      hit = get(key, at: .pending(interval.lowerBound - 1))
+    }
+    return hit
+  }
+}

@@ -1,0 +1,94 @@
+import EngineTestSupport
+import Testing
+
+@testable import VarveEngine
+
+/// Damage that is given up on a disk that loses power at every operation of that.
+struct GiveUpCrashTests {
+  private static let keyCount = 400
+
+  private static func key(_ index: Int) -> [UInt8] { Array("key\(100_000 + index)".utf8) }
+
+  /// What a key has after the second round: odd ones were deleted.
+  private static func value(_ index: Int) -> [UInt8]? {
+    index % 2 == 0 ? [UInt8](repeating: UInt8(index & 0xff), count: 120) : nil
+  }
+
+  /// Two rounds of all keys, the second one in a table of level 0.
+  private static func fill(_ engine: Engine) throws -> TableMetadata {
+    for index in 0..<keyCount { try engine.put(key(index), [UInt8](repeating: 1, count: 120)) }
+    try engine.compact()
+    for index in 0..<keyCount {
+      if let value = value(index) { try engine.put(key(index), value) } else { try engine.delete(key(index)) }
+    }
+    try engine.flush()
+    return try #require(engine.core.state(of: nil).version.levelZero.tables.first)
+  }
+
+  /// Turns a bit of the table's data over, durably.
+  private static func damage(_ table: TableMetadata, _ disk: CrashFileSystem) throws -> DamagedBlock {
+    let path = "/db/" + FileName.table(table.number).name
+    let file = try disk.openFile(path, writable: true)
+    defer { file.close() }
+    var byte: [UInt8] = [0]
+    _ = try file.read(into: &byte, at: table.fileSize / 3)
+    byte[0] ^= 4
+    try file.write(byte, at: table.fileSize / 3)
+    try file.sync()
+    return DamagedBlock(
+      family: "default", table: table.number.value, level: 0, file: path, offset: nil, message: "")
+  }
+
+  /// The tables that the directory has.
+  private static func tableFiles(_ disk: CrashFileSystem) throws -> [String] {
+    try disk.list("/db").filter { $0.hasSuffix(".sst") }
+  }
+
+  @Test func `after a crash at any operation the damage is still there or given up wholly`() throws {
+    let disk = CrashFileSystem(seed: 31)
+    let engine = try CheckpointCrashTests.open(disk, at: "/db", seed: 1)
+    let damaged = try Self.fill(engine)
+    let block = try Self.damage(damaged, disk)
+    var given: GivenUpDamage?
+    var expected: [String: [ModelDatabase.Row]] = [:]
+    var (still, gone) = (0, 0)
+    let count = try FamilyChangeCrashTests.images(disk) {
+      given = try engine.giveUp(block)
+    } check: { image, place, isAcknowledged in
+      let given = try #require(given)
+      let parts = given.parts.filter(\.holdsEntries)
+      let part = try #require(parts.first)
+      if expected.isEmpty { expected = try engine.content() }
+      let copy = try CheckpointCrashTests.open(image, at: "/db", seed: 3)
+      let version = copy.core.state(of: nil).version
+      if version.levelZero.tables.contains(where: { $0.number == damaged.number }) {
+        still += 1
+        #expect(!isAcknowledged, "\(place): acknowledged, and the damage is back")
+        #expect(try !copy.verify().faults.isEmpty, "\(place)")
+        // What lies outside the damage is as it was.
+        for index in 0..<Self.keyCount {
+          let key = Self.key(index)
+          if KeyBytes.compare(key, part.firstKey) >= 0, KeyBytes.compare(key, part.lastKey) <= 0 { continue }
+          #expect(try copy.get(key) == Self.value(index), "\(place): key \(index)")
+        }
+        let again = try copy.giveUp(block)
+        #expect(again.parts == given.parts && again.entryCount == given.entryCount, "\(place)")
+      } else {
+        gone += 1
+      }
+      #expect(try copy.content() == expected, "\(place)")
+      let faults = try copy.verify().faults
+      #expect(faults.isEmpty, "\(place): \(faults)")
+      try copy.close()
+      var live: [String] = []
+      let last = try CheckpointCrashTests.open(image, at: "/db", seed: 4)
+      last.core.state(of: nil).version.forEachTable { table, _ in live.append(FileName.table(table.number).name) }
+      #expect(try Self.tableFiles(image) == live.sorted(), "\(place)")
+      #expect(try last.content() == expected, "\(place)")
+      try last.close()
+    }
+    print("crashes while damage is given up: \(count) operations; \(still) images with it, \(gone) without")
+    #expect(count >= 6 && still > 20 && gone > 10)
+    try engine.close()
+  }
+}
