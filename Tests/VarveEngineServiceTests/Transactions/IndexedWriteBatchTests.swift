@@ -57,6 +57,24 @@ struct IndexedWriteBatchTests {
     #expect(try batch.get([0, 1]) == [1])
   }
 
+  @Test func `a cursor finds the entry below many of its key that were undone`() throws {
+    let engine = try Self.makeEngine()
+    try engine.put([1], [0])
+    var batch = IndexedWriteBatch(engine)
+    try batch.put([1], [1])
+    for round in UInt8(2)..<60 {
+      batch.setSavepoint()
+      try batch.put([1], [round])
+      try batch.rollbackToSavepoint()
+    }
+    var cursor = try batch.cursor()
+    try cursor.seekToFirst()
+    #expect(cursor.isValid && cursor.valueBytes == [1])
+    try cursor.seekToLast()
+    #expect(cursor.isValid && cursor.valueBytes == [1])
+    #expect(try batch.get([1]) == [1])
+  }
+
   @Test func `undoing a range delete seldom makes a tree again, and cursors made before it are right`() throws {
     let engine = try Self.makeEngine()
     let family = engine.defaultFamily.state
