@@ -24,7 +24,7 @@ final class EngineCore: Sendable {
   let defaultFamily: ColumnFamily
   /// Nil in an engine that writes nothing.
   let fileLock: (any FileLock)?
-  /// What keeps reads together while another process changes the views; nil where nobody does.
+  /// What keeps reads together while another process changes the views; nil where no process does.
   let views: FollowedViews?
   /// The memory of the trees of small indexed batches, for the next ones.
   let batchArenas: ArenaPool

@@ -4,15 +4,9 @@ import VarveEngine
 /// Rows of indexed batches and of ingestion. Varve alone, each in a directory of its own that is gone afterwards.
 extension EngineRun {
   func runBatches(_ workload: Workload) throws -> Row {
-    guard settings.engine == .varve else { throw EngineFailure("\(workload.rawValue) is a row of varve alone") }
-    let path = enginePath + "-" + workload.rawValue
-    try? FileManager.default.removeItem(atPath: path)
+    let (begun, path) = try beginOwnRow(workload)
     defer { try? FileManager.default.removeItem(atPath: path) }
-    var row = Row()
-    row.engine = settings.engine.rawValue
-    row.version = VarveAdapter.version
-    row.workload = workload.rawValue
-    row.round = settings.round
+    var row = begun
     var options = EngineOptions()
     options.memoryBudget = 512 << 20
     let engine = try Engine.open(at: path, options: options)

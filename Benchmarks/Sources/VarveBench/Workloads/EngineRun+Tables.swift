@@ -5,15 +5,9 @@ import VarveEngine
 /// directory of its own that is gone afterwards.
 extension EngineRun {
   func runTables(_ workload: Workload) throws -> Row {
-    guard settings.engine == .varve else { throw EngineFailure("\(workload.rawValue) is a row of varve alone") }
-    let path = enginePath + "-" + workload.rawValue
-    try? FileManager.default.removeItem(atPath: path)
+    let (begun, path) = try beginOwnRow(workload)
     defer { try? FileManager.default.removeItem(atPath: path) }
-    var row = Row()
-    row.engine = settings.engine.rawValue
-    row.version = VarveAdapter.version
-    row.workload = workload.rawValue
-    row.round = settings.round
+    var row = begun
     PeakMemory.reset()
     switch workload {
     case .coveredtables: try runCoveredTables(path, &row)
