@@ -3,7 +3,7 @@
 /// Blocks whose bytes follow from their key, so that a pin on the wrong or a freed block shows.
 enum TestBlock {
   static func memory(_ key: BlockKey, _ count: Int) -> BlockMemory {
-    let memory = BlockMemory.allocate(count)
+    guard let memory = try? BlockMemory.allocate(count) else { fatalError("no memory for a block of \(count) bytes") }
     unsafe memory.buffer.initializeMemory(as: UInt8.self, repeating: byte(key))
     return memory
   }

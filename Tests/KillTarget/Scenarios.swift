@@ -163,6 +163,14 @@ enum Scenario: String {
     let engine = try Engine.open(at: path)
     try engine.put(key(1), [1])
     let value = [UInt8](repeating: 7, count: 100 << 20)
+    // In a table, as a block of its own.
+    try engine.put(key(9), value)
+    try engine.flush()
+    var ranges = WriteBatch()
+    try ranges.deleteRange(from: key(0), to: key(2))
+    for number in 0..<1_000_000 {
+      try ranges.deleteRange(from: KillTarget.key(UInt64(number)), to: KillTarget.key(UInt64(number + 2)))
+    }
     #if canImport(Glibc)
       var limit = rlimit()
       try require(unsafe getrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit) == 0, "getrlimit")
@@ -173,6 +181,12 @@ enum Scenario: String {
     let found = code { try engine.put(key(2), value) }
     try require(found == .noMemory, "\(found.map { "\($0)" } ?? "no error") instead of noMemory")
     try require(engine.visibleSequence == before, "a commit that failed is visible")
+    let cut = code { try engine.write(ranges) }
+    try require(cut == .noMemory, "\(cut.map { "\($0)" } ?? "no error") instead of noMemory for range deletes")
+    try require(engine.visibleSequence == before, "range deletes that failed are visible")
+    let read = code { _ = try engine.get(key(9)) }
+    try require(read == .noMemory, "\(read.map { "\($0)" } ?? "no error") instead of noMemory for a large value")
+    try require(try engine.get(key(1)) == [1], "a key that a range delete would cover")
     try engine.put(key(3), [3])
     try engine.close()
     let again = try Engine.open(at: path)

@@ -11,7 +11,7 @@ enum CompressionTarget {
     guard let codec = Compression(rawValue: number % 3) else { return }
     let packed = try reader.bytes(reader.remaining)
     try roundTrip(packed, codec)
-    let memory = BlockMemory.allocate(size)
+    let memory = try BlockMemory.allocate(size)
     unsafe try codec.decompress(packed, into: memory.buffer)
   }
 
@@ -22,7 +22,7 @@ enum CompressionTarget {
       return try require(packed.count == 0, "what was not packed left \(packed.count) bytes")
     }
     try require(packed.count <= content.count - content.count / 8, "packing saved less than an eighth")
-    let memory = BlockMemory.allocate(content.count)
+    let memory = try BlockMemory.allocate(content.count)
     do throws(EngineError) {
       unsafe try codec.decompress(packed.view, into: memory.buffer)
     } catch {

@@ -88,9 +88,9 @@ enum Sealer {
   /// What an index block names, if it can be read; at most 200 blocks.
   private static func entries(_ bytes: [UInt8], _ handle: BlockHandle) -> [BlockHandle] {
     guard let end = handle.end, end <= UInt64(bytes.count), handle.contentSize <= 1 << 20,
-      let codec = Compression(rawValue: bytes[Int(end) - BlockTrailer.size])
+      let codec = Compression(rawValue: bytes[Int(end) - BlockTrailer.size]),
+      let memory = try? BlockMemory.allocate(Int(handle.contentSize))
     else { return [] }
-    let memory = BlockMemory.allocate(Int(handle.contentSize))
     let start = Int(handle.offset)
     do throws(EngineError) {
       try bytes.withByteView { (view) throws(EngineError) in

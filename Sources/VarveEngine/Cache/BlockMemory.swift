@@ -38,7 +38,8 @@ struct BlockMemory: ~Copyable, @unchecked Sendable {
 
   /// Memory of undefined content, aligned to 16 bytes, or to `alignment`, a larger power of two up to
   /// 4,096 (filters want 64, the size of their lines).
-  static func allocate(_ count: Int, alignment: Int = 16) -> BlockMemory {
+  /// Throws `.noMemory`.
+  static func allocate(_ count: Int, alignment: Int = 16) throws(EngineError) -> BlockMemory {
     precondition(count >= 0 && alignment <= 4_096, "a block of a negative size, or aligned beyond a page")
     var base: UnsafeMutableRawPointer?
     if count >= mappedSizeMinimum {
@@ -51,8 +52,7 @@ struct BlockMemory: ~Copyable, @unchecked Sendable {
       unsafe base = nil
     }
     guard let base = unsafe base else {
-      // As `malloc` in an array: the budget is there so that it does not come to this.
-      fatalError("no memory for a block of \(count) bytes: lower the memory budget")
+      throw EngineError(.noMemory, "the system has no \(count) bytes of memory for a block: lower the memory budget")
     }
     return unsafe BlockMemory(base: base, count: count)
   }

@@ -29,20 +29,20 @@ final class PreparedTombstones: @unchecked Sendable {
 
   private var parts: [FamilyID: Part] = [:]
 
-  /// The tombstones of a batch's payload, by family.
+  /// The tombstones of a batch's payload, by family. Throws `.noMemory`, and `.corruption` as a reader of the batch does.
   init(_ payload: ByteView) throws(EngineError) {
     var sizes = BatchReader(payload)
     while let entry = try sizes.next() {
       if entry.kind == .rangeDelete { part(entry.family).count(entry.key, entry.value) }
     }
-    for part in parts.values { part.reserve() }
+    for part in parts.values { try part.reserve() }
     var reader = BatchReader(payload)
     var index: UInt32 = 0
     while let entry = try reader.next() {
       if entry.kind == .rangeDelete { part(entry.family).append(entry.key, entry.value, index: index) }
       index += 1
     }
-    for part in parts.values { part.build() }
+    for part in parts.values { try part.build() }
   }
 
   /// What there is for a family.
@@ -85,8 +85,8 @@ final class PreparedTombstones: @unchecked Sendable {
     }
 
     /// Makes room for all that were counted.
-    fileprivate func reserve() {
-      records = unsafe TombstoneRecord(memory.allocate(recordsSize))
+    fileprivate func reserve() throws(EngineError) {
+      records = try unsafe TombstoneRecord(memory.reserve(recordsSize))
       recordsSize = 0
     }
 
@@ -98,10 +98,10 @@ final class PreparedTombstones: @unchecked Sendable {
       recordsSize += TombstoneRecord.size(start, end)
     }
 
-    fileprivate func build() {
+    fileprivate func build() throws(EngineError) {
       guard let records else { return }
-      let cut = TombstoneCut(records, count: count)
-      let boundaries = TombstoneNodes(&memory, count: cut.boundaryCount)
+      let cut = try TombstoneCut.make(records, count: count)
+      let boundaries = try TombstoneNodes(&memory, count: cut.boundaryCount)
       var index = 0
       cut.forEachBoundary { key, record in
         // Indexes from 1 on, so that 0 means that no tombstone covers it.
@@ -151,19 +151,32 @@ private struct TombstoneCut: ~Copyable {
   /// Of the interval after each different bound the newest tombstone over it, counted from 1; 0 where there is none.
   private var cover: ScratchArray<UInt32>
 
-  init(_ records: TombstoneRecord, count: Int) {
+  /// Cuts so many tombstones. Throws `.noMemory`.
+  static func make(_ records: TombstoneRecord, count: Int) throws(EngineError) -> TombstoneCut {
+    let places = try ScratchArray<UInt32>(repeating: 0, count: count)
+    let ranks = try ScratchArray<UInt32>(repeating: 0, count: 2 * count)
+    let firsts = try ScratchArray<UInt32>(repeating: 0, count: 2 * count)
+    let cover = try ScratchArray<UInt32>(repeating: 0, count: 2 * count)
+    var cut = TombstoneCut(records, places, ranks, firsts, cover)
+    try cut.rankBounds()
+    try cut.coverIntervals()
+    return cut
+  }
+
+  private init(
+    _ records: TombstoneRecord, _ places: consuming ScratchArray<UInt32>, _ ranks: consuming ScratchArray<UInt32>,
+    _ firsts: consuming ScratchArray<UInt32>, _ cover: consuming ScratchArray<UInt32>
+  ) {
     self.records = records
-    places = ScratchArray(repeating: 0, count: count)
-    ranks = ScratchArray(repeating: 0, count: 2 * count)
-    firsts = ScratchArray(repeating: 0, count: 2 * count)
-    cover = ScratchArray(repeating: 0, count: 2 * count)
+    self.places = places
+    self.ranks = ranks
+    self.firsts = firsts
+    self.cover = cover
     var record = records
-    for index in 0..<count {
+    for index in 0..<self.places.count {
       if index > 0 { record = record.next }
-      places[index] = record.place(after: records)
+      self.places[index] = record.place(after: records)
     }
-    rankBounds()
-    coverIntervals()
   }
 
   private func record(_ index: Int) -> TombstoneRecord { records.record(at: places[index]) }
@@ -173,13 +186,13 @@ private struct TombstoneCut: ~Copyable {
     return number & 1 == 0 ? record.start : record.end
   }
 
-  private mutating func rankBounds() {
+  private mutating func rankBounds() throws(EngineError) {
     let shared = sharedPrefixSize
-    var bounds = ScratchArray(repeating: Bound(head: 0, number: 0), count: 2 * places.count)
+    var bounds = try ScratchArray(repeating: Bound(head: 0, number: 0), count: 2 * places.count)
     for number in 0..<UInt32(bounds.count) {
       bounds[Int(number)] = Bound(head: key(number).head(from: shared), number: number)
     }
-    bounds.sort { left, right in
+    try bounds.sort { left, right in
       left.head != right.head ? left.head < right.head : key(left.number).compare(key(right.number)) < 0
     }
     for index in 0..<bounds.count {
@@ -206,9 +219,9 @@ private struct TombstoneCut: ~Copyable {
     return size
   }
 
-  private mutating func coverIntervals() {
+  private mutating func coverIntervals() throws(EngineError) {
     /// The next interval at or after each that may be free.
-    var next = ScratchArray<UInt32>(repeating: 0, count: firstCount + 1)
+    var next = try ScratchArray<UInt32>(repeating: 0, count: firstCount + 1)
     for rank in 0...firstCount { next[rank] = UInt32(rank) }
     for index in (0..<places.count).reversed() {
       let end = ranks[2 * index + 1]
@@ -256,8 +269,8 @@ private struct TombstoneNodes {
   private let base: UnsafeMutableRawPointer
   let count: Int
 
-  init(_ memory: inout TombstoneMemory, count: Int) {
-    unsafe base = memory.allocate(count * TombstoneNode.size)
+  init(_ memory: inout TombstoneMemory, count: Int) throws(EngineError) {
+    unsafe base = try memory.reserve(count * TombstoneNode.size)
     self.count = count
   }
 

@@ -346,6 +346,8 @@ struct RangeTombstoneTree: ~Copyable {
       sequence, root: writer.pointee.rootBefore, start: start, end: end, previous: writer.pointee.newest)
     if unsafe writer.pointee.isRedundant { version.noteRedundant() }
     unsafe writer.pointee.newest = version
+    // Flags of a version that readers can find stay as they are.
+    assert(unsafe version.isRedundant == writer.pointee.isRedundant, "a range tombstone is published before its flags")
     if isAlone { endEdit() }
   }
 

@@ -233,13 +233,18 @@ struct TombstoneMemory: ~Copyable {
     }
   }
 
-  /// `count` bytes, aligned to eight.
+  /// `count` bytes, aligned to eight, for what is no larger than a key: stops the process where the system has none.
   mutating func allocate(_ count: Int) -> UnsafeMutableRawPointer {
+    do throws(EngineError) { return try unsafe reserve(count) } catch { fatalError("\(error)") }
+  }
+
+  /// `count` bytes, aligned to eight. Throws `.noMemory`, and has changed nothing then.
+  mutating func reserve(_ count: Int) throws(EngineError) -> UnsafeMutableRawPointer {
     let rounded = (count + 7) & ~7
     if rounded > free {
       // The first chunk is small: most memtables with tombstones have few.
       let wanted = max(rounded, chunks.isEmpty ? 1024 : Self.chunkSize)
-      next = unsafe UInt(bitPattern: LargeMemory.allocate(wanted))
+      next = try unsafe UInt(bitPattern: LargeMemory.reserve(wanted))
       chunks.append(Chunk(address: next, size: wanted))
       free = wanted
       size += wanted

@@ -175,7 +175,8 @@ final class Manifest: @unchecked Sendable {
     guard size <= UInt64(ManifestFormat.payloadSizeMaximum) * 2 else {
       throw .corruption("a file of \(size) bytes where a small one is expected", file: file.path)
     }
-    var writer = ByteWriter(capacity: Int(size))
+    var writer = ByteWriter(capacity: 0)
+    try writer.reserveOrThrow(Int(size))
     var failure: EngineError?
     unsafe writer.appendUninitialized(Int(size)) { buffer in
       do throws(EngineError) { return try unsafe file.read(into: buffer, at: 0) } catch {

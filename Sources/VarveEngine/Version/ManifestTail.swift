@@ -150,7 +150,8 @@ struct ManifestTail {
     init(_ file: any File, from start: UInt64, fileID: UInt64) throws(EngineError) {
       let size = try file.size()
       let count = size > start ? Int(clamping: min(size - start, UInt64(ManifestFormat.payloadSizeMaximum))) : 0
-      var bytes = ByteWriter(capacity: count)
+      var bytes = ByteWriter(capacity: 0)
+      try bytes.reserveOrThrow(count)
       var failure: EngineError?
       unsafe bytes.appendUninitialized(count) { buffer in
         do throws(EngineError) { return try unsafe file.read(into: buffer, at: start) } catch {

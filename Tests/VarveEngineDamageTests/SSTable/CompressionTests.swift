@@ -33,7 +33,7 @@ struct CompressionTests {
   }
 
   private func unpacked(_ codec: Compression, _ bytes: [UInt8], _ count: Int) throws(EngineError) -> [UInt8] {
-    let memory = BlockMemory.allocate(count)
+    let memory = try BlockMemory.allocate(count)
     try bytes.withByteView { (view) throws(EngineError) in
       try unsafe codec.decompress(view, into: memory.buffer)
     }

@@ -118,7 +118,7 @@ struct TableDamageTests {
           bytes[index] = UInt8(random.below(256))
           if random.oneIn(3) { bytes[random.below(bytes.count)] = UInt8(random.below(256)) }
           // In an allocation of exactly the content's size, so that a sanitizer sees a step outside.
-          let memory = BlockMemory.allocate(bytes.count)
+          let memory = try BlockMemory.allocate(bytes.count)
           unsafe memory.buffer.copyBytes(from: bytes)
           do throws(EngineError) { try Block.validate(memory.view) } catch {
             refused += 1

@@ -142,10 +142,10 @@ struct BlockCacheTests {
     #expect(contains(cache, key(2)))
   }
 
-  @Test func `memory is aligned as asked`() {
+  @Test func `memory is aligned as asked`() throws {
     for alignment in [16, 64, 4_096] {
       for count in [0, 1, 100, 5_000, 1 << 20] {
-        let memory = BlockMemory.allocate(count, alignment: alignment)
+        let memory = try BlockMemory.allocate(count, alignment: alignment)
         #expect(unsafe UInt(bitPattern: memory.base) % UInt(alignment) == 0)
         #expect(memory.count == count)
       }

@@ -83,11 +83,11 @@ struct MemoryBudgetTests {
     #expect(cache.capacity == 70 * mebibyte)
   }
 
-  @Test func `charges evict blocks`() {
+  @Test func `charges evict blocks`() throws {
     let cache = BlockCache(capacity: 0)
     let budget = MemoryBudget(limit: 10 * mebibyte, cacheFloor: mebibyte, cache: cache)
     for number in 0..<100 {
-      _ = cache.insert(BlockKey(tableID: 1, offset: UInt64(number)), BlockMemory.allocate(64 << 10))
+      _ = try cache.insert(BlockKey(tableID: 1, offset: UInt64(number)), BlockMemory.allocate(64 << 10))
     }
     #expect(cache.usedBytes > 6 * mebibyte)
     budget.charge(.memTables, 8 * mebibyte)

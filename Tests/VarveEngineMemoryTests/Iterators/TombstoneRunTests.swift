@@ -72,7 +72,11 @@ struct TombstoneRunTests {
     let run = TombstoneRun(wide.run, opener)
     #expect(wide.asked.isEmpty)
     var random = SeededRandom(seed: 4)
-    let near = list.prefix(40).flatMap { index in (-12..<22).map { 10 * index + $0 } }
+    // Tables around the edges of chunks: what follows the last of one chunk stands in another.
+    let edges = wide.run.tombstoneChunks.flatMap { chunk in
+      [chunk.tombstoneTables.first, chunk.tombstoneTables.last].compactMap { $0.map { Int($0.number.value) } }
+    }
+    let near = (list.prefix(40) + edges).flatMap { index in (-12..<22).map { 10 * index + $0 } }
     for number in near + (0..<200).map({ _ in random.below(30_000) }) where (0..<30_000).contains(number) {
       let segment = try WideRun.key(number).withByteView { (key) throws(EngineError) in
         try run.segment(around: key, at: .maximum)
@@ -82,6 +86,13 @@ struct TombstoneRunTests {
       for other in max(number - 60, 0)..<min(number + 60, 30_000)
       where WideRun.key(other).withByteView({ segment.contains($0) }) {
         #expect(segment.sequence.value == wide.covering(other, tombstones), "key \(other), in the stretch of \(number)")
+      }
+      // And the nearest tables with range tombstones, however far away, are not in it.
+      for table in [list.last { 10 * $0 + 6 < number }, list.first { 10 * $0 + 3 > number }] {
+        guard let table else { continue }
+        #expect(
+          !WideRun.key(10 * table + 5).withByteView { segment.contains($0) },
+          "table \(table), in the stretch of \(number)")
       }
       #expect(WideRun.key(number).withByteView { segment.contains($0) }, "key \(number)")
     }

@@ -146,6 +146,8 @@ struct PreparedTombstonesTests {
     let environment = EngineEnvironment.inMemory()
     var options = Self.options(1 << 20)
     options.compactsInBackground = false
+    // A range delete in place of the dead run would join, or not, with those of the batch: it depends on the flushes.
+    options.deadRunMinimum = 0
     var engine = try Engine.open(at: "/db", options: options, environment: environment)
     for index in 0..<50 { try engine.put(Self.key(10 * index + 1), [1]) }
     try engine.put(Self.key(5), [5])
@@ -163,7 +165,7 @@ struct PreparedTombstonesTests {
     try engine.flush()
     #expect(try Self.keys(engine) == [Self.key(5), Self.key(7)])
     let tables = engine.core.state(of: nil).version.levelZero.tables
-    #expect(tables.reduce(0) { $0 + $1.rangeTombstoneCount } >= 20_000)
+    #expect(tables.reduce(0) { $0 + $1.rangeTombstoneCount } == 20_000)
     try engine.close()
     engine = try Engine.open(at: "/db", options: options, environment: environment)
     #expect(try Self.keys(engine) == [Self.key(5), Self.key(7)])

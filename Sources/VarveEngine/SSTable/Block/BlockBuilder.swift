@@ -55,6 +55,11 @@ struct BlockBuilder: ~Copyable {
     keySize <= Limits.keySizeMaximum && valueSize <= Limits.valueSizeMaximum
   }
 
+  /// Makes room for a large row and the columns of a block that has it alone. Throws `.noMemory`.
+  mutating func reserve(_ keySize: Int, _ valueSize: Int) throws(EngineError) {
+    try content.reserveOrThrow(valueSize + 2 * keySize + 256)
+  }
+
   @inline(__always)
   mutating func add(_ key: ByteView, _ trailer: Trailer, _ value: ByteView) {
     lastKeyStart = keys.count

@@ -21,12 +21,11 @@ final class ReadAhead {
   private let limit: UInt64
   private let options: Options
   private let charge: MemoryCharge
-  private var buffer: UnsafeMutableRawPointer
-  private var capacity: Int
+  /// What was read of the file, and the block that was unpacked of it.
+  private var buffer = Room()
+  private var unpacked = Room()
   private var start: UInt64 = 0
   private var count = 0
-  private var unpacked: UnsafeMutableRawPointer
-  private var unpackedCapacity: Int
   private var storedStart = 0
   private var storedCount = 0
 
@@ -34,21 +33,12 @@ final class ReadAhead {
     self.table = table
     self.options = options
     limit = table.footer.dataSize
-    capacity = max(64, min(options.size, Int(limit)))
-    charge = MemoryCharge(capacity, to: options.account)
-    unsafe buffer = BlockMemory.allocate(capacity, alignment: 64).take()
-    unpackedCapacity = 0
-    unsafe unpacked = BlockMemory.allocate(0).take()
-  }
-
-  deinit {
-    unsafe BlockMemory.release(buffer, capacity)
-    unsafe BlockMemory.release(unpacked, unpackedCapacity)
+    charge = MemoryCharge(0, to: options.account)
   }
 
   /// The block that was handed out last, as it is in the file, trailer included.
   var stored: ByteView {
-    unsafe ByteView(base: UnsafeRawPointer(buffer) + storedStart, count: storedCount)
+    unsafe ByteView(base: UnsafeRawPointer(buffer.base) + storedStart, count: storedCount)
   }
 
   /// The validated content of a data block.
@@ -69,9 +59,9 @@ final class ReadAhead {
     if codec == .none, size == Int(handle.storedSize) {
       content = stored.slice(0, size)
     } else {
-      reserve(size)
-      unsafe try table.open(stored, handle, into: UnsafeMutableRawBufferPointer(start: unpacked, count: size))
-      content = unsafe ByteView(base: UnsafeRawPointer(unpacked), count: size)
+      try reserve(size)
+      unsafe try table.open(stored, handle, into: UnsafeMutableRawBufferPointer(start: unpacked.base, count: size))
+      content = unsafe ByteView(base: UnsafeRawPointer(unpacked.base), count: size)
     }
     try table.validate(content, handle, .data)
     return content
@@ -83,25 +73,45 @@ final class ReadAhead {
     start = handle.offset
     let wanted = max(handle.fileSize, min(options.size, Int(limit - start)))
     // One huge value must not keep its memory for the rest of the table.
-    if wanted > capacity || capacity > 2 * max(wanted, options.size) {
-      unsafe BlockMemory.release(buffer, capacity)
-      capacity = wanted
-      unsafe buffer = BlockMemory.allocate(capacity, alignment: 64).take()
-      charge.resize(to: capacity + unpackedCapacity)
+    if wanted > buffer.capacity || buffer.capacity > 2 * max(wanted, options.size) {
+      try buffer.resize(to: wanted)
+      charge.resize(to: buffer.capacity + unpacked.capacity)
     }
     count = unsafe try table.file.read(
-      into: UnsafeMutableRawBufferPointer(start: buffer, count: wanted), at: start)
+      into: UnsafeMutableRawBufferPointer(start: buffer.base, count: wanted), at: start)
     guard count >= handle.fileSize else {
       count = 0
       throw .corruption("file ends inside a block", file: table.file.path, offset: handle.offset)
     }
   }
 
-  private func reserve(_ size: Int) {
-    if size <= unpackedCapacity, unpackedCapacity <= 2 * max(size, options.size) { return }
-    unsafe BlockMemory.release(unpacked, unpackedCapacity)
-    unpackedCapacity = size + size / 4
-    unsafe unpacked = BlockMemory.allocate(unpackedCapacity, alignment: 64).take()
-    charge.resize(to: capacity + unpackedCapacity)
+  private func reserve(_ size: Int) throws(EngineError) {
+    if size <= unpacked.capacity, unpacked.capacity <= 2 * max(size, options.size) { return }
+    try unpacked.resize(to: size + size / 4)
+    charge.resize(to: buffer.capacity + unpacked.capacity)
+  }
+
+  /// Memory of a size that changes, without what it held.
+  ///
+  /// # Safety
+  /// The only owner of its memory.
+  @safe
+  private struct Room: ~Copyable {
+    private(set) var base = unsafe UnsafeMutableRawPointer(bitPattern: 64).unsafelyUnwrapped
+    private(set) var capacity = 0
+
+    /// Releases first: both together may be more than there is. Throws `.noMemory`, and has no memory then.
+    mutating func resize(to size: Int) throws(EngineError) {
+      release()
+      unsafe base = try BlockMemory.allocate(max(size, 64), alignment: 64).take()
+      capacity = max(size, 64)
+    }
+
+    private mutating func release() {
+      if capacity > 0 { unsafe BlockMemory.release(base, capacity) }
+      capacity = 0
+    }
+
+    deinit { if capacity > 0 { unsafe BlockMemory.release(base, capacity) } }
   }
 }

@@ -92,12 +92,12 @@ final class TableBuilder {
     var isNewKey = true
     if block.isEmpty {
       if properties.entryCount > 0 { isNewKey = isNew(userKey, trailer, after: lastKey.view) }
-      try begin(userKey, isNewKey: isNewKey)
+      try begin(userKey, value, isNewKey: isNewKey)
     } else {
       isNewKey = isNew(userKey, trailer, after: block.lastKey)
       if block.estimatedSize &+ userKey.count &+ value.count &+ 6 > options.blockSize {
         try closeBlock()
-        try begin(userKey, isNewKey: isNewKey)
+        try begin(userKey, value, isNewKey: isNewKey)
       } else if !isNewKey {
         blockHasSeveralVersions = true
       }
@@ -142,7 +142,9 @@ final class TableBuilder {
   }
 
   /// Before the first row of a block.
-  private func begin(_ userKey: ByteView, isNewKey: Bool) throws(EngineError) {
+  private func begin(_ userKey: ByteView, _ value: ByteView, isNewKey: Bool) throws(EngineError) {
+    // A huge value has a block of its own. Below this size the buffers are there.
+    if value.count > options.blockSize { try block.reserve(userKey.count, value.count) }
     blockContinues = !isNewKey
     emitPending(before: userKey, isNewKey: isNewKey)
   }

@@ -71,9 +71,11 @@ struct TableFileWriter: ~Copyable {
 
   mutating func append(footer: TableFooter) { footer.append(to: &buffer) }
 
-  /// Writes what is there where a large block would make the buffer grow.
+  /// Writes what is there where a large block would make the buffer grow. Throws `.noMemory` where it can't.
   private mutating func makeRoom(_ size: Int) throws(EngineError) {
-    if buffer.count + size + BlockTrailer.size > buffer.capacity { try flush() }
+    guard buffer.count + size + BlockTrailer.size > buffer.capacity else { return }
+    try flush()
+    try buffer.reserveOrThrow(size + BlockTrailer.size)
   }
 
   private mutating func flushIfFull() throws(EngineError) {

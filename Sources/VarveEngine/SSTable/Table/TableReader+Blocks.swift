@@ -61,14 +61,14 @@ extension TableReader {
     try check(handle)
     // Contents that are not packed are read to where they stay, with their trailer.
     let size = Int(handle.contentSize)
-    let memory = BlockMemory.allocate(size + BlockTrailer.size, alignment: role == .filter ? 64 : 16)
+    let memory = try BlockMemory.allocate(size + BlockTrailer.size, alignment: role == .filter ? 64 : 16)
     let content = unsafe UnsafeMutableRawBufferPointer(start: memory.base, count: size)
     if handle.storedSize == handle.contentSize {
       unsafe try readStored(
         handle, into: UnsafeMutableRawBufferPointer(start: memory.base, count: handle.fileSize))
       unsafe try open(memory.view.slice(0, handle.fileSize), handle, into: content)
     } else {
-      let packed = BlockMemory.allocate(handle.fileSize)
+      let packed = try BlockMemory.allocate(handle.fileSize)
       unsafe try readStored(handle, into: packed.buffer)
       unsafe try open(packed.view, handle, into: content)
     }

@@ -62,7 +62,7 @@ final class TableReader: Sendable {
     guard fileSize >= size, fileSize <= UInt64(Int64.max) else {
       throw .corruption("table file has \(fileSize) bytes; expected at least \(size)", file: file.path)
     }
-    let memory = BlockMemory.allocate(TableFormat.footerSize)
+    let memory = try BlockMemory.allocate(TableFormat.footerSize)
     let count = unsafe try file.read(into: memory.buffer, at: fileSize - size)
     let footer = try TableFooter(memory.view.slice(0, count), fileSize: fileSize, path: file.path)
     if let tableID, footer.tableID != tableID {
