@@ -10,7 +10,11 @@ extension EngineRun {
     var row = begun
     var options = EngineOptions()
     options.memoryBudget = 512 << 20
-    let engine = try Engine.open(at: path, options: options)
+    var engine = try Engine.open(at: path, options: options)
+    try memoryOfOneBatch(engine, &row)
+    try engine.close()
+    try Engine.destroy(at: path)
+    engine = try Engine.open(at: path, options: options)
     try engine.put(key(0), key(0))
     try rangesInTurn(engine)
     try rangesInOneBatch(engine, &row)
@@ -46,11 +50,33 @@ extension EngineRun {
     try engine.flush()
   }
 
+  private var rangeDeleteCount: Int { settings.tombstoneCount ?? 400_000 }
+
+  /// What a batch of as many range deletes takes of memory above itself, in an engine that does nothing else: the log and
+  /// the memtable of another writer would count too.
+  private func memoryOfOneBatch(_ engine: Engine, _ row: inout Row) throws {
+    var random = SplitMix64(seed: settings.seed)
+    var ranges = WriteBatch()
+    for _ in 0..<rangeDeleteCount {
+      let place = random.next() >> 1
+      try ranges.deleteRange(from: key(place), to: key(place + 1_000))
+    }
+    let before = PeakMemory.current()
+    PeakMemory.reset()
+    let start = Clock.now()
+    try engine.write(ranges)
+    row.peakResidentBytes = PeakMemory.read()
+    note(
+      String(
+        format: "%d range deletes with nothing beside them: %.3f s, %.1f MiB above the batch", rangeDeleteCount,
+        Self.milliseconds(start) / 1e3, Double(Int(row.peakResidentBytes) - before) / 1_048_576))
+  }
+
   /// One batch of `num` range deletes at places drawn at random, while another thread puts; and before it a batch of as
   /// many puts of the same bytes, for comparison. An operation is a range delete; the latencies are those of the other
   /// thread's puts.
   private func rangesInOneBatch(_ engine: Engine, _ row: inout Row) throws {
-    let count = settings.tombstoneCount ?? 400_000
+    let count = rangeDeleteCount
     var random = SplitMix64(seed: settings.seed)
     var puts = WriteBatch()
     var ranges = WriteBatch()
@@ -61,20 +87,17 @@ extension EngineRun {
     }
     let forPuts = try besideWriter(engine) { try engine.write(puts) }
     try engine.flush()
-    let before = PeakMemory.current()
-    PeakMemory.reset()
     let usage = ProcessUsage.now()
     let forRanges = try besideWriter(engine) { try engine.write(ranges) }
     row.cpuSeconds = Double(ProcessUsage.now().cpuNanoseconds - usage.cpuNanoseconds) / 1e9
-    row.peakResidentBytes = PeakMemory.read()
     let start = Clock.now()
     _ = try engine.get(key(random.next() >> 1))
+    let getMilliseconds = Self.milliseconds(start)
     note(
       String(
         format:
-          "%d range deletes: %.3f s, %.1f MiB, the other writer waited for at most %.1f ms; the get after them %.1f ms",
-        count, forRanges.seconds, Double(Int(row.peakResidentBytes) - before) / 1_048_576,
-        Double(forRanges.recorder.histogram.max) / 1e6, Self.milliseconds(start)))
+          "%d range deletes: %.3f s, the other writer waited for at most %.1f ms; the get after them %.1f ms",
+        count, forRanges.seconds, Double(forRanges.recorder.histogram.max) / 1e6, getMilliseconds))
     note(
       String(
         format: "as many puts: %.3f s, the other writer waited for at most %.1f ms", forPuts.seconds,
