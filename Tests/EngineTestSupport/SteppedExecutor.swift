@@ -85,7 +85,7 @@ public final class SteppedExecutor: BackgroundExecutor {
   }
 
   /// More jobs than any test has at one instant.
-  private static let jobCountMaximum = 100_000
+  private static let jobCountMaximum = 10_000
 
   /// Runs jobs until none may run; returns how many ran. The clock stands still. Stops the program if there is no end to
   /// them: where a real engine would keep a thread busy for ever.
