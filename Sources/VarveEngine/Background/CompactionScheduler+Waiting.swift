@@ -126,6 +126,8 @@ extension CompactionScheduler {
   /// No compaction begins any more; returns when those that run have ended.
   func stop() {
     abandon()
+    // Who picked before the engine began to close has counted it then.
+    picking.withLock { _ in }
     background.executor.wait(until: { [self] in
       state.withLock { $0.runningCount == 0 && !$0.isPickScheduled }
     })

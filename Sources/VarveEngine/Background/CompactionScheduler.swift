@@ -19,7 +19,7 @@ internal import Synchronization
 final class CompactionScheduler: Sendable {
   unowned let background: BackgroundWork
   let picker: LeveledCompactionPicker
-  private let picking = Mutex<Void>(())
+  let picking = Mutex<Void>(())
   let state: Mutex<State>
   private let debt = Mutex(CompactionDebt())
   /// What is known of covered tables by family; taken out while the picking job looks for more.
@@ -210,7 +210,8 @@ final class CompactionScheduler: Sendable {
 
   func reserve(_ choose: () -> Compaction?) -> Reservation? {
     picking.withLock { _ in
-      guard let compaction = choose() else { return nil }
+      // `stop` waits for what was reserved before the engine began to close.
+      guard !background.isClosing, let compaction = choose() else { return nil }
       let ticket = state.withLock { state in
         state.runningCount += 1
         return state.inProgress.begin(compaction)

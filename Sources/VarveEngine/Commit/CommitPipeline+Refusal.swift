@@ -65,19 +65,21 @@ extension CommitPipeline {
     return EngineError(code, "the engine takes no more writes", cause: cause, file: cause.file)
   }
 
-  /// Does, before a commit, what keeps commits from being taken.
+  /// Does, before a commit, what keeps commits from being taken. Within a commit, what waits to be committed goes on
+  /// waiting: `touched` says what the present batch needs, and another commit would change it.
   @inline(never)
-  func repair(_ lead: borrowing CommitLead) throws(EngineError) {
+  func repair(_ lead: borrowing CommitLead, isWithinCommit: Bool = false) throws(EngineError) {
     restartIfBroken(lead)
-    guard let refusal else {
+    if let refusal {
+      let now = log.environment.clock.now()
+      guard refusal.passes, now &- refusal.lastAttempt >= Self.attemptNanoseconds else {
+        throw refusedError(refusal.error)
+      }
+      try cure(lead)
+    } else {
       clearBroken()
-      return doPendingWork(lead)
     }
-    let now = log.environment.clock.now()
-    guard refusal.passes, now &- refusal.lastAttempt >= Self.attemptNanoseconds else {
-      throw refusedError(refusal.error)
-    }
-    try cure(lead)
+    if isWithinCommit { noteBroken() } else { doPendingWork(lead) }
   }
 }
 

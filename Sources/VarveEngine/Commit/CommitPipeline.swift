@@ -44,6 +44,8 @@ final class CommitPipeline: @unchecked Sendable {
   // What belongs to the leader.
   private var nextSequence: UInt64
   private var scratch = ByteWriter(capacity: 4096)
+  /// One large batch must not keep its memory.
+  private static let keptScratchSize = 1 << 20
   private var touched = TouchedFamilies()
   var turn = LogTurn()
 
@@ -136,6 +138,7 @@ final class CommitPipeline: @unchecked Sendable {
       memory.noteUnlogged(family, segment: log.current(lead).number, lead)
     }
     _ = unsafe family.borrowedActive(lead).withGuaranteed { $0.insert(key, Trailer(sequence, kind), value) }
+    if scratch.capacity > Self.keptScratchSize { scratch = ByteWriter(capacity: 4096) }
     nextSequence &+= 1
     publish(sequence, position, isLogged: isLogged, waitsForSync: waitsForSync, lead)
     if log.takeHasSwitched(lead) { enforceLogBound(lead) }
@@ -224,8 +227,7 @@ final class CommitPipeline: @unchecked Sendable {
     for family: FamilyState, keySize: Int, valueSize: Int, _ payloadSize: Int, _ lead: borrowing CommitLead
   ) -> Bool {
     let need = MemTableNeed(tombstoneCount: 1, tombstoneKeyBytes: keySize + valueSize)
-    return !isImpaired.load(ordering: .acquiring) && family.active(lead).couldHaveRoom(for: need)
-      && family.active(lead).hasRoom(keySize: 0, valueSize: 0)
+    return !isImpaired.load(ordering: .acquiring) && memory.hasRoomAtOnce(in: family, for: need, lead)
       && log.current(lead).hasRoom(payloadSize: payloadSize)
   }
 
@@ -252,7 +254,7 @@ final class CommitPipeline: @unchecked Sendable {
     try resolveFamilies(payload, lead)
     // Nobody else commits from here on: the leader is this thread until the batch is visible.
     if let condition = terms.condition { try condition.check(lead) }
-    if let prepared = terms.prepared, touched.volatileEntryCount == 0 { touched.take(prepared) }
+    if let prepared = terms.prepared { touched.take(prepared) }
     // Room for one may cost another of them its memtable: only all at once will do.
     while let part = touched.partWithoutRoom(lead) {
       try makeRoom(in: part.family, for: part.need, lead)
@@ -269,6 +271,7 @@ final class CommitPipeline: @unchecked Sendable {
       try log.makeRoom(payloadSize: logged.count, lead)
       position = try log.append(
         sequence: SequenceNumber(nextSequence + UInt64(volatileCount)), payload: logged, lead)
+      if scratch.capacity > Self.keptScratchSize { scratch = ByteWriter(capacity: 4096) }
       let segment = log.current(lead).number
       for part in touched.parts where part.family.activeSegment(lead) == nil && !part.family.isVolatile {
         part.family.beginActive(segment: segment, lead)
@@ -301,7 +304,7 @@ final class CommitPipeline: @unchecked Sendable {
   ) throws(EngineError) {
     while try !memory.makeRoom(in: family, for: need, lead, unless: { [self] in needsRestart }) {
       restartIfBroken(lead)
-      try checkWritable(lead)
+      if isImpaired.load(ordering: .acquiring) { try repair(lead, isWithinCommit: true) }
     }
   }
 
@@ -394,10 +397,8 @@ final class CommitPipeline: @unchecked Sendable {
     var reader = BatchReader(payload)
     var sequence = first
     while let entry = try reader.next() {
-      if let place = touched.place(of: entry.family) {
-        touched.parts[place].family.active(lead).insert(
-          entry.key, Trailer(SequenceNumber(sequence), entry.kind), entry.value)
-      }
+      touched.family(of: entry).active(lead).insert(
+        entry.key, Trailer(SequenceNumber(sequence), entry.kind), entry.value)
       sequence += 1
     }
   }
@@ -405,12 +406,11 @@ final class CommitPipeline: @unchecked Sendable {
   /// The entries of a batch that go into the log. Valid until the next commit.
   @inline(never)
   private func loggedPart(of payload: ByteView, _ lead: borrowing CommitLead) throws(EngineError) -> ByteView {
-    // A large batch must not leave its memory behind.
-    scratch = ByteWriter(capacity: 4096)
+    scratch.removeAll()
     try scratch.reserveOrThrow(payload.count)
     var reader = BatchReader(payload)
     while let entry = try reader.next() {
-      if let place = touched.place(of: entry.family), touched.parts[place].family.isVolatile { continue }
+      if touched.family(of: entry).isVolatile { continue }
       BatchFormat.append(entry.kind, entry.family, entry.key, entry.value, to: &scratch)
     }
     return scratch.view
@@ -425,8 +425,7 @@ final class CommitPipeline: @unchecked Sendable {
     var nextVolatile = first
     var nextLogged = first + UInt64(volatileCount)
     while let entry = try reader.next() {
-      guard let place = touched.place(of: entry.family) else { continue }
-      let family = touched.parts[place].family
+      let family = touched.family(of: entry)
       let sequence = family.isVolatile ? nextVolatile : nextLogged
       family.active(lead).insert(entry.key, Trailer(SequenceNumber(sequence), entry.kind), entry.value)
       if family.isVolatile { nextVolatile += 1 } else { nextLogged += 1 }

@@ -118,6 +118,15 @@ final class MemTableKeeper: Sendable {
     return true
   }
 
+  /// Whether a batch's entries for a family fit into its memtable, as it is or after a step that freezes nothing.
+  func hasRoomAtOnce(in family: FamilyState, for need: MemTableNeed, _ lead: borrowing CommitLead) -> Bool {
+    let table = family.active(lead)
+    if table.hasRoom(for: need) { return true }
+    guard table !== empty, table.couldHaveRoom(for: need) else { return false }
+    let more = table.chargeAfterGrowth(for: need) - table.countedBytes
+    return activeBytes.load(ordering: .relaxed) + more <= plan.activeBytesMaximum
+  }
+
   /// What an entry takes at most beside its bytes: the record's header and its share of nodes.
   private static let entryCharge = 96
 
@@ -198,6 +207,9 @@ final class MemTableKeeper: Sendable {
   private func freezeAlone(_ family: FamilyState, _ lead: borrowing CommitLead) {
     let old = family.active(lead)
     guard old.entryCount > 0 else { return }
+    // Replay may be in the middle of an edit, which goes on in the next memtable. The view that is made now must see that
+    // this one has range tombstones.
+    old.rangeTombstones.endEdit()
     activeBytes.wrappingSubtract(old.countedBytes, ordering: .relaxed)
     frozenBytes.add(old.settleCharge(), ordering: .relaxed)
     old.countUntilGone(in: waiting)
@@ -279,23 +291,34 @@ final class MemTableKeeper: Sendable {
   }
 
   /// What is left of a family's memtables without the entries up to `flushed`, which another process put into
-  /// tables: no entry is to be in both. The follower's, who puts it in force.
+  /// tables: no entry is to be in both. The follower's, who puts it in force by `replace`.
   func entries(
     of family: FamilyState, above flushed: SequenceNumber, _ lead: borrowing CommitLead
   ) throws(EngineError) -> (frozen: [FrozenMemTable], active: MemTable) {
     var kept: [FrozenMemTable] = []
     for frozen in family.frozen {
-      let table = try remainder(of: frozen.table, above: flushed)
-      if table !== frozen.table { frozenBytes.subtract(frozen.table.chargedBytes, ordering: .relaxed) }
-      guard let table else { continue }
-      if table !== frozen.table { frozenBytes.add(table.settleCharge(), ordering: .relaxed) }
+      guard let table = try remainder(of: frozen.table, above: flushed) else { continue }
       kept.append(
         FrozenMemTable(
           table: table, firstSegment: frozen.firstSegment, copyPosition: frozen.copyPosition, hasUnlogged: false))
     }
-    let active = try remainder(of: family.active(lead), above: flushed) ?? empty
-    activeBytes.wrappingAdd(active.countedBytes - family.active(lead).countedBytes, ordering: .relaxed)
-    return (kept, active)
+    return (kept, try remainder(of: family.active(lead), above: flushed) ?? empty)
+  }
+
+  /// Puts memtables that `entries` returned in force, with a version, and counts them in place of the others.
+  func replace(
+    _ family: FamilyState, _ version: Version, _ memTables: (frozen: [FrozenMemTable], active: MemTable),
+    _ lead: borrowing CommitLead
+  ) {
+    let old = family.frozen.map(\.table)
+    for table in old where !memTables.frozen.contains(where: { $0.table === table }) {
+      frozenBytes.subtract(table.chargedBytes, ordering: .relaxed)
+    }
+    for frozen in memTables.frozen where !old.contains(where: { $0 === frozen.table }) {
+      frozenBytes.add(frozen.table.settleCharge(), ordering: .relaxed)
+    }
+    activeBytes.wrappingAdd(memTables.active.countedBytes - family.active(lead).countedBytes, ordering: .relaxed)
+    family.replace(version, frozen: memTables.frozen, active: memTables.active, lead)
   }
 
   /// The memtable itself where it has nothing up to `flushed`, nil where it has nothing else.
@@ -372,16 +395,16 @@ final class MemTableKeeper: Sendable {
     let hasRoom: @Sendable () -> Bool = { [self] in
       waitingSize <= maximum || (frozenSize <= maximum && patience.isOver.load(ordering: .relaxed))
     }
-    stalls.measure {
-      executor.wait(until: { [self] in hasRoom() || flushError.withLock { $0 != nil } || isInterrupted() })
-    }
+    // A flush that failed ends the wait only where flushes are waited for, and not readers.
+    let hasFailed: @Sendable () -> Bool = { [self] in frozenSize > maximum && flushError.withLock { $0 != nil } }
+    stalls.measure { executor.wait(until: { hasRoom() || hasFailed() || isInterrupted() }) }
     if waitingSize <= maximum { return true }
     if hasRoom() {
       toleratedBytes.store(keptSize, ordering: .relaxed)
       return true
     }
     if isInterrupted() { return false }
-    if let error = flushError.withLock({ $0 }) {
+    if frozenSize > maximum, let error = flushError.withLock({ $0 }) {
       throw EngineError(error.code, "memtables are full and can't be flushed", cause: error, file: error.file)
     }
     return false

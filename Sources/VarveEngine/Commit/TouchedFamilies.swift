@@ -53,6 +53,16 @@ struct TouchedFamilies {
     return search(id)
   }
 
+  /// The family of an entry of the batch.
+  @inline(__always)
+  func family(of entry: BatchReader.Entry) -> FamilyState {
+    guard let place = place(of: entry.family) else {
+      // The entry is in the log by now: to go on without it would lose it with the next flush.
+      fatalError("a commit met an entry of column family \(entry.family), which it had not looked up: report this as a bug")
+    }
+    return parts[place].family
+  }
+
   @inline(never)
   private func search(_ id: FamilyID) -> Int? {
     if parts.count <= Self.searchedMaximum { return parts.firstIndex { $0.family.id == id } }

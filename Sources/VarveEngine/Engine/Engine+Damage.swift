@@ -17,7 +17,7 @@ extension Engine {
   /// writing the new table meets; nothing is changed then. Complexity: one read of the table and one write.
   @discardableResult
   public func giveUp(_ damage: DamagedBlock) throws(EngineError) -> GivenUpDamage {
-    core.checkOpen()
+    try core.requireOpen()
     try core.requireWritable()
     let family = try family(named: damage.family)
     return try core.background.compactions.giveUp(FileNumber(damage.table), of: core.state(of: family))

@@ -22,8 +22,9 @@ extension Engine {
   /// to, or whose entries were all removed by compactions. Tables must be of this family, in any order, and no key
   /// may lie in two of them.
   ///
-  /// Throws `.invalidArgument` where one of that doesn't hold, and `.familyDropped`: then nothing happened, and the
-  /// tables can be used again. After any other error the tables are of no more use. Writers wait for one sync.
+  /// Throws `.invalidArgument` where one of that doesn't hold, `.familyDropped`, and what keeps the engine from taking
+  /// commits: then nothing happened, and the tables can be used again. After an error of writing the MANIFEST the tables
+  /// are of no more use. Writers wait for one sync.
   /// Complexity: O(n log n) for n tables. Safe from any thread.
   @discardableResult
   public func ingest(
@@ -92,8 +93,17 @@ extension BackgroundWork {
     guard entryCount == 0, view.version.isEmpty else {
       throw EngineError(
         .invalidArgument,
-        "column family \"\(family.name)\" holds \(entryCount) entries in memory, and tables \(view.version.isEmpty ? "none" : "too"): only an empty one takes tables"
+        "column family \"\(family.name)\" holds \(entryCount) entries in memory and \(view.version.tableCount) tables: only an empty one takes tables"
       )
+    }
+  }
+
+  /// Takes all of the tables, or none.
+  private func take(_ tables: [SortedTable]) throws(EngineError) {
+    for (index, table) in tables.enumerated() where !table.take() {
+      for taken in tables[..<index] { taken.giveBack() }
+      throw EngineError(
+        .invalidArgument, "the table of file number \(table.metadata.number) was given to an ingestion before")
     }
   }
 
@@ -101,12 +111,11 @@ extension BackgroundWork {
   fileprivate func ingest(_ tables: [SortedTable], into family: FamilyState) throws(EngineError) -> SequenceNumber {
     try familyChanges.withLock { (_) throws(EngineError) in
       try pipeline.lead { (lead) throws(EngineError) in
-        if family.isDropped { throw CommitPipeline.droppedError(family) }
-        try requireEmpty(family)
-        for table in tables where !table.take() {
-          throw EngineError(.invalidArgument, "a table of file number \(table.metadata.number) was ingested before")
-        }
         return try pipeline.commitSequence(lead) { (sequence) throws(EngineError) in
+          // Only here: a commit that waited for the lead may have come just now.
+          if family.isDropped { throw CommitPipeline.droppedError(family) }
+          try requireEmpty(family)
+          try take(tables)
           var edit = VersionEdit()
           for table in tables { edit.addTable(table.metadata, family: family.id, level: Limits.levelCount - 1) }
           edit.setFlushed(sequence, family: family.id)

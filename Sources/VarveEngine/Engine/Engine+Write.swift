@@ -173,8 +173,10 @@ extension EngineCore {
     try requireWritable()
     let durability = durability ?? options.durability
     background.delayWrite(bytes: batch.byteCount)
-    let prepared =
-      batch.rangeDeleteCount >= PreparedTombstones.countMinimum ? try PreparedTombstones(batch.payload.view) : nil
+    var prepared: PreparedTombstones?
+    if batch.rangeDeleteCount >= PreparedTombstones.countMinimum {
+      prepared = try PreparedTombstones(batch.payload.view) { [registry] in registry.find($0)?.isVolatile ?? false }
+    }
     let receipt: CommitPipeline.Receipt
     if batch.stamps.isEmpty {
       receipt = try pipeline.commit(

@@ -95,7 +95,7 @@ public final class Engine: Sendable {
     try core.requireOpen()
     try core.requireWritable()
     let state = core.state(of: family)
-    try core.options.validate(familyOptions)
+    try core.options.validateSizes(of: familyOptions)
     try core.background.setOptions(familyOptions, of: state)
   }
 

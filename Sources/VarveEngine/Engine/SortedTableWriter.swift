@@ -9,8 +9,8 @@ internal import Synchronization
 /// ```
 ///
 /// Tables are files of the database that nothing names yet: those that are never ingested are removed with the last
-/// reference to them, and after a crash by the next open. They are as large as compactions make theirs, so a writer
-/// makes several of many entries.
+/// reference to them, and after a crash by the next open. They are as large as compactions make those of the last level, so a
+/// writer makes several of many entries.
 ///
 /// Complexity: an entry costs its encoding and its share of a write; memory is that of one table's buffers, index and
 /// filter, which count in the budget. A writer belongs to one thread at a time.
@@ -39,8 +39,8 @@ public final class SortedTableWriter {
 
   /// Adds a key after all others.
   ///
-  /// Throws `.invalidArgument` where the key is not after the one before, and `.limitExceeded`; nothing was added then.
-  /// Throws what writing the file met; the writer is of no more use then.
+  /// Throws `.invalidArgument` where the key is not after the one before, `.limitExceeded`, and `.closed`; nothing was added
+  /// then. Throws what writing the file met; the writer is of no more use then.
   public func put(_ key: RawSpan, _ value: RawSpan) throws(EngineError) {
     try key.withByteView { (key) throws(EngineError) in
       try value.withByteView { (value) throws(EngineError) in try add(key, value) }
@@ -53,13 +53,12 @@ public final class SortedTableWriter {
   }
 
   private func add(_ key: ByteView, _ value: ByteView) throws(EngineError) {
-    guard !isEnded else {
-      throw EngineError(.invalidArgument, "the writer of sorted tables was finished, or failed: make another one")
-    }
+    try requireUsable()
     try BatchFormat.checkLimits(key: key, value: value, batchSize: 0)
     guard isEmpty || lastKey.view < key else {
       throw EngineError(
-        .invalidArgument, "key \(key.printable) comes after \(lastKey.view.printable): keys of a table must ascend")
+        .invalidArgument,
+        "key \(key.printable) is not after the key before it, \(lastKey.view.printable): keys of a table must ascend")
     }
     do throws(EngineError) { try write(key, value) } catch {
       isEnded = true
@@ -84,20 +83,32 @@ public final class SortedTableWriter {
     guard entriesUntilLook <= 0 || value.count > 64 << 10 else { return }
     entriesUntilLook = Self.lookInterval
     output.updateCharge()
-    if output.builder.estimatedFileSize >= engine.background.plan.tableSize { try finishTable() }
+    let plan = engine.background.plan
+    let isFull =
+      output.builder.estimatedFileSize >= plan.tableSizeMaximum
+      || output.builder.growingSize >= plan.builderBytesMaximum(threadCount: engine.executor.parallelism)
+    if isFull { try finishTable() }
   }
 
   private func finishTable() throws(EngineError) {
     guard let output else { return }
+    // Where this throws, `deinit` removes the file.
+    let table = try output.finish()
     self.output = nil
-    tables.append(SortedTable(engine, family, try output.finish()))
+    tables.append(SortedTable(engine, family, table))
+  }
+
+  /// After a close the directory may be another engine's: nothing is written there.
+  private func requireUsable() throws(EngineError) {
+    try engine.requireOpen()
+    guard !isEnded else {
+      throw EngineError(.invalidArgument, "the writer of sorted tables was finished, or failed: make another one")
+    }
   }
 
   /// The tables, synced. None where nothing was added. Nothing can be added afterwards.
   public func finish() throws(EngineError) -> [SortedTable] {
-    guard !isEnded else {
-      throw EngineError(.invalidArgument, "the writer of sorted tables was finished, or failed: make another one")
-    }
+    try requireUsable()
     isEnded = true
     try finishTable()
     defer { tables = [] }
@@ -110,7 +121,7 @@ public final class SortedTable: Sendable {
   let engine: EngineCore
   let family: FamilyState
   let metadata: TableMetadata
-  /// Whether it was given to an ingestion, which then sees to the file.
+  /// Whether it was given to an ingestion, which then removes the file where it does not count.
   private let isTaken = Atomic<Bool>(false)
 
   init(_ engine: EngineCore, _ family: FamilyState, _ metadata: TableMetadata) {
@@ -125,6 +136,9 @@ public final class SortedTable: Sendable {
 
   /// False where it was taken before.
   func take() -> Bool { !isTaken.exchange(true, ordering: .relaxed) }
+
+  /// Undoes `take`, where the ingestion changed nothing.
+  func giveBack() { isTaken.store(false, ordering: .relaxed) }
 
   /// How many entries it has.
   public var entryCount: Int { Int(metadata.entryCount) }

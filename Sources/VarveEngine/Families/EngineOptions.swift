@@ -135,12 +135,16 @@ public struct EngineOptions: Sendable {
 
   /// Throws `.invalidArgument` where a family can't be made with these options.
   func validate(_ family: FamilyOptions) throws(EngineError) {
-    if let size = family.memtableSize {
-      try Self.check("memtableSize", size, Self.memtableSizes.lowerBound, Self.memtableSizes.upperBound)
-    }
+    try validateSizes(of: family)
     guard let name = family.mergeOperator, mergeFunction(named: name) == nil else { return }
     throw EngineError(
       .invalidArgument, "no merge operator is named \"\(name)\": pass it in EngineOptions.mergeOperators")
+  }
+
+  /// The same without the operator, which a family that has one keeps, whether or not it is known here.
+  func validateSizes(of family: FamilyOptions) throws(EngineError) {
+    guard let size = family.memtableSize else { return }
+    try Self.check("memtableSize", size, Self.memtableSizes.lowerBound, Self.memtableSizes.upperBound)
   }
 
   /// The operator with a name; nil if it isn't known.

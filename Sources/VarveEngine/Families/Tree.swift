@@ -82,6 +82,8 @@ final class Tree: TableReaders {
       let before = manifest.number
       do throws(EngineError) { try manifest.append(edit) } catch {
         let numbers = new.map(\.table.number)
+        // After a close the directory may be another engine's, and so the numbers: its open removes what nothing names.
+        if manifest.isClosed { throw error }
         // A crash could still make the edit count.
         if manifest.isInDoubt { doubted.withLock { $0 += numbers } } else { removeTables(numbers) }
         throw error

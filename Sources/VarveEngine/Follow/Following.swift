@@ -380,8 +380,9 @@ final class Following: @unchecked Sendable {
       let before = shown.families[family.id]
       let isSame = before.map { $0.flushedSequence == family.flushedSequence && $0.version === family.version } ?? false
       if isSame && target.version === family.version { continue }
-      let (frozen, active) = try engine.pipeline.memory.entries(of: target, above: family.flushedSequence, .beforeOpen)
-      installs.append { target.replace(family.version, frozen: frozen, active: active, .beforeOpen) }
+      let memory = engine.pipeline.memory
+      let memTables = try memory.entries(of: target, above: family.flushedSequence, .beforeOpen)
+      installs.append { memory.replace(target, family.version, memTables, .beforeOpen) }
     }
     let dropped = engine.registry.all.filter { state.families[$0.id] == nil }
     views.whileStill {

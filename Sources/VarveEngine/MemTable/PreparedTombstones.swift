@@ -29,20 +29,44 @@ final class PreparedTombstones: @unchecked Sendable {
 
   private var parts: [FamilyID: Part] = [:]
 
-  /// The tombstones of a batch's payload, by family. Throws `.noMemory`, and `.corruption` as a reader of the batch does.
-  init(_ payload: ByteView) throws(EngineError) {
+  /// The tombstones of a batch's payload, by family. `isVolatile` says whether a family is: entries of such families have
+  /// the lower sequences of a commit.
+  ///
+  /// Throws `.noMemory`, and `.corruption` as a reader of the batch does.
+  init(_ payload: ByteView, isVolatile: @escaping (FamilyID) -> Bool = { _ in false }) throws(EngineError) {
     var sizes = BatchReader(payload)
+    var families = LastAnswer(isVolatile)
+    var nextVolatile: UInt32 = 0
+    var nextLogged: UInt32 = 0
     while let entry = try sizes.next() {
       if entry.kind == .rangeDelete { part(entry.family).count(entry.key, entry.value) }
+      if families.isVolatile(entry.family) { nextLogged += 1 }
     }
     for part in parts.values { try part.reserve() }
     var reader = BatchReader(payload)
-    var index: UInt32 = 0
     while let entry = try reader.next() {
-      if entry.kind == .rangeDelete { part(entry.family).append(entry.key, entry.value, index: index) }
-      index += 1
+      let isVolatile = families.isVolatile(entry.family)
+      if entry.kind == .rangeDelete {
+        part(entry.family).append(entry.key, entry.value, index: isVolatile ? nextVolatile : nextLogged)
+      }
+      if isVolatile { nextVolatile += 1 } else { nextLogged += 1 }
     }
     for part in parts.values { try part.build() }
+  }
+
+  /// Asks again only where the family is another one than before.
+  private struct LastAnswer {
+    private let ask: (FamilyID) -> Bool
+    private var last: (family: FamilyID, isVolatile: Bool)?
+
+    init(_ ask: @escaping (FamilyID) -> Bool) { self.ask = ask }
+
+    mutating func isVolatile(_ family: FamilyID) -> Bool {
+      if let last, last.family == family { return last.isVolatile }
+      let isVolatile = ask(family)
+      last = (family, isVolatile)
+      return isVolatile
+    }
   }
 
   /// What there is for a family.
@@ -71,7 +95,7 @@ final class PreparedTombstones: @unchecked Sendable {
     private var nodes: TombstoneNodes?
     private(set) var root: TombstoneNode?
 
-    /// The places in the batch of the first range delete and of the last one.
+    /// The places in the commit's order of the first range delete and of the last one.
     var firstIndex: UInt32 { records?.index ?? 0 }
     var lastIndex: UInt32 { last?.index ?? 0 }
     var nodeCount: Int { nodes?.count ?? 0 }
@@ -90,7 +114,7 @@ final class PreparedTombstones: @unchecked Sendable {
       recordsSize = 0
     }
 
-    /// Adds a tombstone whose entry has this index in the batch.
+    /// Adds a tombstone whose entry has this place in the commit's order, from 0 on.
     fileprivate func append(_ start: ByteView, _ end: ByteView, index: UInt32) {
       guard let record = records?.record(at: UInt32(recordsSize / TombstoneRecord.alignment)) else { return }
       record.initialize(start, end, index: index)

@@ -150,7 +150,8 @@ extension Engine {
     guard attempts > 0 else { throw EngineError(.invalidArgument, "attempts is \(attempts); it must be 1 at least") }
     var attempt = 1
     while true {
-      var transaction = beginTransaction(isolation: isolation)
+      try core.requireOpen()
+      var transaction = OptimisticTransaction(core, isolation)
       let result = try body(&transaction)
       do throws(EngineError) {
         try transaction.commit(durability: durability)

@@ -109,7 +109,7 @@ extension EngineCore {
     _ batch: borrowing WriteBatch, durability: Durability?, checking check: TransactionCheck
   ) throws(EngineError) -> CommitTicket {
     while true {
-      checkOpen()
+      try requireOpen()
       try check.look()
       do throws(EngineError) {
         return try submit(batch, durability: durability, condition: check)

@@ -25,7 +25,7 @@ internal import Synchronization
 ///
 /// # Concurrency
 /// `append`, `roll` and `close` by one thread at a time, and readers of `state` exclude them: the
-/// owner sees to that. `allocateFileNumber` from any thread.
+/// owner sees to that. `allocateFileNumber` from any thread. After `close` nothing is written.
 final class Manifest: @unchecked Sendable {
   // Sendable: the mutable state is guarded by the protocol in "Concurrency"; the counter is atomic.
   private let directory: String
@@ -38,6 +38,8 @@ final class Manifest: @unchecked Sendable {
   /// The file in force, by CURRENT.
   private(set) var number: FileNumber
   private var file: (any File)?
+  /// Whether `close` was called: the directory may be another engine's by now.
+  private(set) var isClosed = false
   private var fileID: UInt64
   /// Where the next record goes.
   private var tail: UInt64
@@ -201,8 +203,9 @@ final class Manifest: @unchecked Sendable {
   /// tables nothing is written.
   ///
   /// Throws `.corruption` if the edit contradicts the state (a mistake of the caller: nothing was
-  /// written), otherwise what the file system threw.
+  /// written), `.closed` after `close`, otherwise what the file system threw.
   func append(_ edit: VersionEdit) throws(EngineError) {
+    try requireOpen()
     var edit = edit
     // Of volatile tables alone: there is nothing to write. But where the outcome of an edit before is open, the
     // caller takes a success to settle it.
@@ -215,7 +218,7 @@ final class Manifest: @unchecked Sendable {
       try writeSnapshot(of: next)
       return
     }
-    guard let file else { fatalError("append to a Manifest that was closed: keep it open while edits come") }
+    guard let file else { fatalError("a Manifest that was made to follow another process is appended to") }
     var payload = ByteWriter(capacity: 1 << 10)
     state.durablePart(of: edit).encode(appendingTo: &payload)
     guard payload.count <= ManifestFormat.payloadSizeMaximum else {
@@ -264,7 +267,12 @@ final class Manifest: @unchecked Sendable {
     return true
   }
 
+  private func requireOpen() throws(EngineError) {
+    guard !isClosed else { throw EngineError(.closed, "the engine was closed", file: directory) }
+  }
+
   private func writeSnapshot(of state: ManifestState) throws(EngineError) {
+    try requireOpen()
     let newNumber = allocateFileNumber()
     var edit = state.snapshotEdit()
     edit.nextFileNumber = FileNumber(nextFileNumber.load(ordering: .relaxed))
@@ -355,6 +363,7 @@ final class Manifest: @unchecked Sendable {
 
   /// Syncs the mark, so that the next recovery appends where this one stopped, and gives the file back.
   func close() {
+    isClosed = true
     guard let file else { return }
     if case .sound = health { try? file.sync() }
     file.close()

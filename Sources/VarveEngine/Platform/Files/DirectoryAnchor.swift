@@ -29,13 +29,11 @@ final class DirectoryAnchor: Sendable {
   /// How many bytes of a path name this directory: what is longer is more specific.
   var length: Int { path.utf8.count }
 
-  /// The rest of a path that begins with this directory: "." for the directory itself. Nil for other paths.
-  ///
-  /// Every relative path begins with the directory ".".
+  /// The rest of a path that begins with this directory: "." for the directory itself. Nil for other paths. A path that
+  /// does not name ".", as "backup", leads to the working directory that there is, also where this is the directory ".".
   func name(of other: String) -> String? {
     // Byte by byte: two spellings of one character name two files.
     let (start, bytes) = (path.utf8, other.utf8)
-    if path == "." { return bytes.first == DirectoryAnchor.slash ? nil : other }
     guard bytes.starts(with: start) else { return nil }
     let rest = bytes.dropFirst(start.count)
     guard rest.isEmpty || rest.first == DirectoryAnchor.slash || path == "/" else { return nil }
