@@ -102,7 +102,7 @@ public struct EngineOptions: Sendable {
   /// Throws `.invalidArgument` with the option's name where a value has no meaning.
   func validate() throws(EngineError) {
     if let memtableSize {
-      try Self.check("memtableSize", memtableSize, Self.memtableSizes.lowerBound, Self.memtableSizes.upperBound)
+      try Self.check("memtableSize", memtableSize, Limits.memtableSizes.lowerBound, Limits.memtableSizes.upperBound)
     }
     if let cacheSize { try Self.check("cacheSize", cacheSize, 0, Int.max) }
     try Self.check("blockSize", blockSize, 1 << 10, 1 << 20)
@@ -136,7 +136,7 @@ public struct EngineOptions: Sendable {
   /// Throws `.invalidArgument` where a family can't be made with these options.
   func validate(_ family: FamilyOptions) throws(EngineError) {
     if let size = family.memtableSize {
-      try Self.check("memtableSize", size, Self.memtableSizes.lowerBound, Self.memtableSizes.upperBound)
+      try Self.check("memtableSize", size, Limits.memtableSizes.lowerBound, Limits.memtableSizes.upperBound)
     }
     guard let name = family.mergeOperator, mergeFunction(named: name) == nil else { return }
     throw EngineError(
@@ -149,9 +149,6 @@ public struct EngineOptions: Sendable {
     let found = mergeOperators.first { $0.name == name } ?? BuiltInOperators.all.first { $0.name == name }
     return found.map { MergeFunction(mergeOperator: $0) }
   }
-
-  /// The sizes that memtables can have.
-  static let memtableSizes = 64 << 10...1 << 30
 
   private static func check(_ name: String, _ value: Int, _ low: Int, _ high: Int) throws(EngineError) {
     guard value >= low, value <= high else {
