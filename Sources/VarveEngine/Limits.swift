@@ -1,5 +1,5 @@
-/// The bounds that users see or formats depend on. A bound of one part of the engine stands in that part, with its
-/// reason.
+/// The bounds of what a database holds, which formats depend on, and of resources. The ranges of options that are in no
+/// file stand in `EngineOptions.validate`. A bound of one part of the engine stands in that part, with its reason.
 enum Limits {
   /// A key's length fits in 16 bits.
   static let keySizeMaximum = 65_535
@@ -9,6 +9,9 @@ enum Limits {
   /// Family ids fit in 32 bits; this many families can exist at once.
   static let familyCountMaximum = 10_000
   static let familyNameSizeMaximum = 255
+  /// The bytes that a memtable can hold, as an option of the engine or of a family. The MANIFEST has those of families:
+  /// never raise the lower bound, and never lower the upper one.
+  static let memtableSizes = 64 << 10...1 << 30
   /// Levels of the tree: 0 to 6.
   static let levelCount = 7
   /// Log segments: from small, for programs that write little, to large, so that a switch is rare.

@@ -50,9 +50,6 @@ final class CommitAnnouncer: @unchecked Sendable {
 
   deinit { unsafe memory?.deallocate() }
 
-  /// Whether other processes are told by a page.
-  var hasPage: Bool { page != nil }
-
   // MARK: - Commits
 
   /// Tells of a commit that is in the log before `position`, or holds it back. Before it is visible: the store of

@@ -7,7 +7,7 @@
 /// # Invariants
 /// 1. `inputs` come with the newest level first. On every level that is not the first and not above
 ///    `outputLevel`, they are all tables that overlap the inputs above them.
-/// 2. Of level 0, with each input come all older tables that overlap it (`isIntraLevelZero`: all
+/// 2. Of level 0, with each input come all older tables that overlap it (where the output level is 0 too: all
 ///    between the inputs in age).
 /// 3. No table on a level between the first input's and `outputLevel` overlaps `range` unless it is
 ///    an input.
@@ -60,8 +60,6 @@ struct Compaction: Sendable {
   /// Whether no older entry of any key in `range` exists outside the inputs. A tombstone that every
   /// snapshot sees may be dropped; where this is false, `DeeperKeys` decides for single keys.
   var isBottommost: Bool { older.isEmpty }
-
-  var isIntraLevelZero: Bool { outputLevel == 0 }
 
   var inputSize: UInt64 { inputs.reduce(0) { $0 + $1.tables.reduce(0) { $0 + $1.fileSize } } }
 

@@ -20,12 +20,13 @@ struct SuspectTable: Sendable {
   }
 }
 
-/// The tables in which compactions met damage, by family: they are in no pick until they are read again.
+/// The tables in which compactions met damage, by family: no compaction reads them until `resume` has read them again.
 ///
 /// They are remembered in memory alone: after a reopening the first compaction that needs one finds the damage again.
 ///
 /// # Invariants
-/// 1. No compaction has a suspect table as an input, except the rewrite that gives its damage up.
+/// 1. No compaction reads a suspect table, except the rewrite that gives its damage up. A compaction that drops covered
+///    tables unread (`CoveredTables`) may have one as an input.
 struct SuspectTables: Sendable {
   private var families: [FamilyID: [SuspectTable]] = [:]
 

@@ -15,8 +15,8 @@ extension Engine {
   /// returns, with every commit before the call.
   ///
   /// Nothing is written into the log and nothing is merged: the tables become the family's last level as they are.
-  /// Snapshots, cursors and transactions that are older see the family as empty; for a transaction that read or wrote
-  /// anything of it, the ingestion is a conflict.
+  /// Snapshots, cursors and transactions that are older see the family as empty. The ingestion is a conflict for a
+  /// `.serializable` transaction that read anything of the family, and for a `.snapshot` transaction that writes to it.
   ///
   /// A family is empty if no memtable and no table holds anything of it, be it a tombstone: one that was never written
   /// to, or whose entries were all removed by compactions. Tables must be of this family, in any order, and no key

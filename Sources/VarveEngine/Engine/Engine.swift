@@ -90,7 +90,9 @@ public final class Engine: Sendable {
   /// A size of memtables counts from the family's next memtable on, a compression from the next table; what is there
   /// stays as it is until it is compacted. Throws `.invalidArgument` where the merge operator or the volatility
   /// differs, which can't be changed, or a size is out of its range; `.familyDropped`; and what writing met: the old
-  /// options stay in force then. Safe from any thread. Complexity: one sync.
+  /// options stay in force then. If the engine can't settle at once that the failed change does not count, and the process
+  /// ends before another edit of the MANIFEST is durable, the next open may find the new options. Safe from any thread.
+  /// Complexity: one sync.
   public func setOptions(_ familyOptions: FamilyOptions, of family: ColumnFamily) throws(EngineError) {
     try core.requireOpen()
     try core.requireWritable()

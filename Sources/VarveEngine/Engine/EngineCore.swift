@@ -1,11 +1,11 @@
 internal import CVarve
 internal import Synchronization
 
-/// What an open engine is made of; `Engine` is the door to it.
+/// What an open engine is made of; `Engine` is its public API.
 ///
 /// # Who keeps it
 /// Batches that can be read, transactions, tickets and writers of tables keep the core. So the database is open, and
-/// they can be used, until the last of them and of the doors is released. Cursors and snapshots keep what they read, and
+/// they can be used, until `Engine` and the last of them are released. Cursors and snapshots keep what they read, and
 /// not the core. Jobs in the background must not keep it: its end waits for their threads.
 ///
 /// # The end

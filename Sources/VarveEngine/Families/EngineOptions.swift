@@ -102,7 +102,7 @@ public struct EngineOptions: Sendable {
   /// Throws `.invalidArgument` with the option's name where a value has no meaning.
   func validate() throws(EngineError) {
     if let memtableSize {
-      try Self.check("memtableSize", memtableSize, Self.memtableSizes.lowerBound, Self.memtableSizes.upperBound)
+      try Self.check("memtableSize", memtableSize, Limits.memtableSizes.lowerBound, Limits.memtableSizes.upperBound)
     }
     if let cacheSize { try Self.check("cacheSize", cacheSize, 0, Int.max) }
     try Self.check("blockSize", blockSize, 1 << 10, 1 << 20)
@@ -144,7 +144,7 @@ public struct EngineOptions: Sendable {
   /// The same without the operator, which a family that has one keeps, whether or not it is known here.
   func validateSizes(of family: FamilyOptions) throws(EngineError) {
     guard let size = family.memtableSize else { return }
-    try Self.check("memtableSize", size, Self.memtableSizes.lowerBound, Self.memtableSizes.upperBound)
+    try Self.check("memtableSize", size, Limits.memtableSizes.lowerBound, Limits.memtableSizes.upperBound)
   }
 
   /// The operator with a name; nil if it isn't known.
@@ -153,9 +153,6 @@ public struct EngineOptions: Sendable {
     let found = mergeOperators.first { $0.name == name } ?? BuiltInOperators.all.first { $0.name == name }
     return found.map { MergeFunction(mergeOperator: $0) }
   }
-
-  /// The sizes that memtables can have.
-  static let memtableSizes = 64 << 10...1 << 30
 
   private static func check(_ name: String, _ value: Int, _ low: Int, _ high: Int) throws(EngineError) {
     guard value >= low, value <= high else {

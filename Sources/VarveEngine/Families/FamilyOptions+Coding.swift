@@ -42,8 +42,11 @@ extension FamilyOptions {
       throw .corruption("the options of column family \"\(family)\" end inside the size of its memtables")
     }
     let size = bytes[(end + 1)..<(end + 9)].reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
-    guard let known = Int(exactly: size), EngineOptions.memtableSizes.contains(known) else {
-      throw .corruption("the options of column family \"\(family)\" name memtables of \(size) bytes")
+    let sizes = Limits.memtableSizes
+    guard let known = Int(exactly: size), sizes.contains(known) else {
+      throw .corruption(
+        "the options of column family \"\(family)\" name memtables of \(size) bytes; \(sizes.lowerBound) to \(sizes.upperBound) are expected"
+      )
     }
     memtableSize = known
   }

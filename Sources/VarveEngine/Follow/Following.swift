@@ -298,6 +298,8 @@ final class Following: @unchecked Sendable {
   /// Opens the files of tables that are new; where enough are open, only looks whether they are there. False where one
   /// is gone: then the MANIFEST has changed.
   ///
+  /// All tables count, those of known chunks too, as if each were open: so fewer new ones are opened than could be.
+  ///
   /// Complexity: in the chunks, and in the tables of those that are new.
   private func keepTables() throws(EngineError) -> Bool {
     guard manifest.changeCount != shownChangeCount else { return true }

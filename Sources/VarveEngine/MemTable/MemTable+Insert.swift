@@ -54,8 +54,9 @@ extension MemTable {
     return true
   }
 
-  /// Takes over the range tombstones of a batch whose first entry has this sequence; before its other entries. Which of
-  /// the stretches gets points in the same batch, before or after its tombstone, is not distinguished: all are marked.
+  /// Takes over the range tombstones of a batch whose first entry has this sequence; before its other entries. A point of
+  /// the same batch marks the range that it lies in, whether it comes before the tombstone or after it: the two are not
+  /// distinguished. Ranges that get no point stay unmarked.
   ///
   /// Requires: there are none yet.
   func adopt(_ prepared: PreparedTombstones.Part, first: SequenceNumber) {
