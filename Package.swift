@@ -145,7 +145,8 @@ let package = Package(
     .testTarget(
       name: "VarveEngineCrashTests",
       dependencies: [
-        "VarveEngine", "EngineTestSupport", "varve-kill-target", "varve-memory-target", "varve-follow-target",
+        "VarveEngine", "EngineFixtures", "EngineTestSupport", "varve-kill-target", "varve-memory-target",
+        "varve-follow-target",
       ],
       swiftSettings: testSettings
     ),

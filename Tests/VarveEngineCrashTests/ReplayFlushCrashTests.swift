@@ -2,6 +2,7 @@ import EngineTestSupport
 import Synchronization
 import Testing
 
+@testable import EngineFixtures
 @testable import VarveEngine
 
 /// The power goes while a log that is longer than the memory budget is replayed: at every operation of the disk, from
@@ -127,5 +128,90 @@ struct ReplayFlushCrashTests {
       try engine.close()
     }
     print("replay that flushes, \(policy.rawValue): \(recorded.count) crash points, \(tableCount) tables")
+  }
+
+  /// Range deletes between puts of the same keys, in batches of which each is larger than a memtable of the next open.
+  /// With `copies` they were logged again after newer entries.
+  private static func fillRanges(copies: Bool) throws -> (disk: CrashFileSystem, content: [[UInt8]: [UInt8]]) {
+    let disk = CrashFileSystem(seed: 9)
+    let engine = try open(disk, memtableSize: 8 << 20, seed: 9)
+    var content: [[UInt8]: [UInt8]] = [:]
+    func write(_ indices: Range<Int>, deletes: Bool) throws {
+      var batch = WriteBatch()
+      for index in indices {
+        try batch.put(key(index), value(index))
+        content[key(index)] = value(index)
+      }
+      for index in indices where deletes && index % 3 == 0 {
+        try batch.deleteRange(from: key(index), to: key(index) + [0])
+        content[key(index)] = nil
+      }
+      for index in indices where index % 6 == 0 {
+        try batch.put(key(index), value(index + 1))
+        content[key(index)] = value(index + 1)
+      }
+      try engine.write(batch)
+    }
+    try write(0..<1_000, deletes: true)
+    try write(1_000..<1_100, deletes: false)
+    if copies {
+      engine.core.pipeline.logBytesMaximum = engine.core.pipeline.log.liveBytes - 1
+      engine.core.pipeline.lead { engine.core.pipeline.enforceLogBound($0) }
+      #expect(engine.core.pipeline.bytesLoggedAgain > 64 << 10)
+    }
+    try write(1_100..<1_200, deletes: true)
+    try engine.sync()
+    disk.crash()
+    return (disk.crashImage(seed: 9, policy: .loseAllUnsynced), content)
+  }
+
+  /// A memtable that is frozen within a record has range deletes of it, which hide what they cover.
+  @Test(arguments: [false, true], [64 << 10, 256 << 10, 8 << 20])
+  func `range deletes of records that fill several memtables hide what they hid`(copies: Bool, memtableSize: Int) throws {
+    let (disk, content) = try Self.fillRanges(copies: copies)
+    let engine = try Self.open(disk, memtableSize: memtableSize, seed: 10)
+    func expectContent(_ when: String) throws {
+      #expect(engine.core.pipeline.memory.frozenSize >= 0)
+      for index in 0..<1_200 {
+        let found = try engine.get(Self.key(index))
+        #expect(found == content[Self.key(index)], "key \(index) \(when)")
+      }
+    }
+    try expectContent("after the replay")
+    try engine.flush()
+    try expectContent("after a flush")
+    try engine.compact()
+    try expectContent("after a compaction")
+    #expect(try engine.verify().faults.isEmpty)
+    try engine.close()
+  }
+
+  /// The first copies of range deletes went with their segment; newer entries of the family come before the others.
+  @Test func `older range deletes that come after newer entries are put in order, all of a record at once`() throws {
+    let engine = try Self.open(CrashFileSystem(seed: 3), memtableSize: 64 << 10, seed: 3)
+    let (memory, family) = (engine.core.pipeline.memory, engine.defaultFamily.state)
+    // As replay meets them: older entries, newer ones, and then the range deletes between, more than a memtable takes.
+    for index in 100..<200 { try engine.put(Self.key(index), [1]) }
+    let first = engine.visibleSequence.value
+    for _ in 0..<2_000 { try engine.write(WriteBatch()) }
+    for index in 0..<100 { try engine.put(Self.key(index), [2]) }
+    let newest = engine.visibleSequence
+    try engine.core.pipeline.lead { (lead) throws(EngineError) in
+      for round in 0..<3 {
+        let late = (0..<2_000).map { number in
+          (OwnedBytes(Self.key(number)), OwnedBytes(Self.key(number) + [0]), SequenceNumber(first + UInt64(number) + 1))
+        }
+        // Those of the first round come twice more, as copies of copies do.
+        try memory.mergeReplayed(family, byteCount: 100, late: late.map { ($0.view, $1.view, $2) }, lead)
+        #expect(family.frozen.isEmpty, "round \(round)")
+        #expect(family.active(lead).hasRoom(keySize: 50, valueSize: 50))
+        withExtendedLifetime(late) {}
+      }
+    }
+    let table = family.active(.beforeOpen)
+    #expect(table.rangeTombstones.count == 2_000 && table.entryCount == 2_200 && table.largestSequence == newest)
+    #expect(memory.frozenSize == 0)
+    for index in 0..<200 { #expect(try engine.get(Self.key(index)) == (index < 100 ? [2] : nil), "key \(index)") }
+    try engine.close()
   }
 }

@@ -142,7 +142,8 @@ final class MemTableKeeper: Sendable {
       } else {
         next = try makeMemTable(for: need, in: family, freed: 0, plan)
       }
-      // The old one is without entries here: frozen already, or allowed to grow in vain.
+      // Frozen already, or allowed to grow in vain. Entries would be frozen without being counted.
+      precondition(family.active(lead).entryCount == 0, "a memtable that has entries is replaced: report this as a bug")
       activeBytes.wrappingAdd(next.chargedBytes - family.active(lead).countedBytes, ordering: .relaxed)
       family.freeze(next: next, lead)
     }
@@ -239,40 +240,56 @@ final class MemTableKeeper: Sendable {
     activeBytes.wrappingSubtract(family.active(lead).countedBytes, ordering: .relaxed)
   }
 
-  /// A range tombstone that comes after newer entries.
+  /// A range tombstone, as those are that come after newer entries.
   typealias LateTombstone = (start: ByteView, end: ByteView, sequence: SequenceNumber)
 
   /// Puts all replayed entries of a family into one memtable with room for `byteCount` more: where an older
-  /// entry comes after newer ones that are frozen. A late tombstone goes in before anybody reads the memtable.
+  /// entry comes after newer ones that are frozen, or older range deletes, `late`, after newer entries.
   func mergeReplayed(
-    _ family: FamilyState, byteCount: Int, late: LateTombstone? = nil, _ lead: borrowing CommitLead
+    _ family: FamilyState, byteCount: Int, late: [LateTombstone] = [], _ lead: borrowing CommitLead
   ) throws(EngineError) {
     let frozen = family.frozen.map(\.table)
     let tables = frozen + [family.active(lead)]
-    let size = plan.memtableSize + 4 * tables.reduce(byteCount) { $0 + $1.usedBytes }
+    // So that what comes next finds room, whatever the range tombstones take: another memtable for an older entry would
+    // be out of order.
+    let bytes = tables.reduce(byteCount) { $0 + $1.usedBytes + 2 * $1.rangeTombstones.memorySize }
+    let size = plan.memtableSize + 4 * (bytes + late.count * Self.lateTombstoneSize)
     let merged = try MemTable(growingTo: size, pool: pool, touchedMaximum: 0, isReusable: false)
     // Range tombstones first, in order: what is put among them then is known to be there.
-    for table in tables { Self.copyTombstones(table, above: .zero, into: merged) }
-    if let late { merged.insert(late.start, Trailer(late.sequence, .rangeDelete), late.end) }
+    var edits = late.map { [$0] }
+    for table in tables {
+      // Replay may be in the middle of an edit.
+      table.rangeTombstones.endEdit()
+      table.rangeTombstones.forEachEdit(above: .zero) { edits.append($0) }
+    }
+    edits.sort { ($0.first?.sequence ?? .zero) < ($1.first?.sequence ?? .zero) }
+    for edit in edits { Self.insert(edit, into: merged) }
     for table in tables { Self.copy(table, above: .zero, into: merged) }
     frozenBytes.subtract(frozen.reduce(0) { $0 + $1.chargedBytes }, ordering: .relaxed)
     activeBytes.wrappingAdd(merged.countedBytes - family.active(lead).countedBytes, ordering: .relaxed)
     family.mergeReplayed(into: merged, lead)
     let need = MemTableNeed(byteCount: byteCount)
+    precondition(merged.couldHaveRoom(for: need), "merged memtables are full: report this as a bug")
     if !merged.hasRoom(for: need) { try grow(family, for: need, plan, lead) }
   }
+
+  /// About what a late range tombstone takes, which is an edit of its own: rather more than less.
+  private static let lateTombstoneSize = 4 << 10
 
   /// Inserts all range tombstones above `sequence` into another memtable, oldest first.
   private static func copyTombstones(_ table: MemTable, above sequence: SequenceNumber, into target: MemTable) {
     // Replay may be in the middle of an edit.
     table.rangeTombstones.endEdit()
-    table.rangeTombstones.forEachEdit(above: sequence) { tombstones in
-      target.rangeTombstones.beginEdit()
-      for tombstone in tombstones {
-        target.insert(tombstone.start, Trailer(tombstone.sequence, .rangeDelete), tombstone.end)
-      }
-      target.rangeTombstones.endEdit()
+    table.rangeTombstones.forEachEdit(above: sequence) { insert($0, into: target) }
+  }
+
+  /// Inserts the range tombstones of one commit.
+  private static func insert(_ edit: [LateTombstone], into target: MemTable) {
+    target.rangeTombstones.beginEdit()
+    for tombstone in edit {
+      target.insert(tombstone.start, Trailer(tombstone.sequence, .rangeDelete), tombstone.end)
     }
+    target.rangeTombstones.endEdit()
   }
 
   /// Inserts all other entries above `sequence` into another memtable.

@@ -262,9 +262,11 @@ final class Following: @unchecked Sendable {
       }
       if entry.kind == .rangeDelete { edits.begin(entry.family, engine.registry, .beforeOpen) }
       try opening.insert(
-        entry, sequence, isCopy: isCopy, segment: segment, manifest.state, engine.registry, engine.pipeline.memory)
+        entry, sequence, isCopy: isCopy, segment: segment, manifest.state, engine.registry, engine.pipeline.memory,
+        edits)
       lastRead = max(lastRead, sequence)
     }
+    try edits.insertLate(engine.pipeline.memory, .beforeOpen)
     if record.header.kind == .batch { lastRead = max(lastRead, record.header.sequence) }
   }
 
@@ -380,6 +382,10 @@ final class Following: @unchecked Sendable {
     for family in state.families.values {
       guard let target = engine.registry.find(family.id) else { continue }
       let before = shown.families[family.id]
+      if before?.options != family.options {
+        let options = try FamilyOptions(decoding: family.options, family: family.name)
+        installs.append { target.options = options }
+      }
       let isSame = before.map { $0.flushedSequence == family.flushedSequence && $0.version === family.version } ?? false
       if isSame && target.version === family.version { continue }
       let memory = engine.pipeline.memory

@@ -53,10 +53,11 @@ extension Opening {
       defer { edits.end() }
       while let (sequence, entry) = try entries.next() {
         if entry.kind == .rangeDelete { edits.begin(entry.family, registry, .beforeOpen) }
-        try insert(entry, sequence, isCopy: isCopy, segment: segment, state, registry, memory)
+        try insert(entry, sequence, isCopy: isCopy, segment: segment, state, registry, memory, edits)
         if sequence > last { last = sequence }
       }
       // Before a flush reads them.
+      try edits.insertLate(memory, .beforeOpen)
       edits.end()
       try flush.flushIfDue(at: number)
       number += 1
@@ -87,7 +88,7 @@ extension Opening {
 
   func insert(
     _ entry: BatchReader.Entry, _ sequence: SequenceNumber, isCopy: Bool, segment: FileNumber,
-    _ state: ManifestState, _ registry: FamilyRegistry, _ memory: MemTableKeeper
+    _ state: ManifestState, _ registry: FamilyRegistry, _ memory: MemTableKeeper, _ edits: ReplayedEdits
   ) throws(EngineError) {
     let lead = CommitLead.beforeOpen
     guard let durable = state.families[entry.family], let family = registry.find(entry.family) else {
@@ -104,7 +105,7 @@ extension Opening {
         "a range tombstone that ends before it begins", file: path + "/" + FileName.log(segment).name)
     }
     if isCopy, sequence <= family.newestSequence(lead) {
-      try insertLate(entry, sequence, segment: segment, family, memory, lead)
+      try insertLate(entry, sequence, segment: segment, family, memory, edits, lead)
       return
     }
     if !family.active(lead).hasRoom(keySize: entry.key.count, valueSize: entry.value.count) {
@@ -121,7 +122,7 @@ extension Opening {
   /// not come into a newer memtable.
   private func insertLate(
     _ entry: BatchReader.Entry, _ sequence: SequenceNumber, segment: FileNumber, _ family: FamilyState,
-    _ memory: MemTableKeeper, _ lead: borrowing CommitLead
+    _ memory: MemTableKeeper, _ edits: ReplayedEdits, _ lead: borrowing CommitLead
   ) throws(EngineError) {
     let frozen = family.frozen
     for table in frozen.map(\.table) + [family.active(lead)] {
@@ -129,11 +130,9 @@ extension Opening {
         return
       }
     }
-    if entry.kind == .rangeDelete, options.readOnly {
-      // A follower's memtables are read meanwhile.
+    if entry.kind == .rangeDelete {
       if family.activeSegment(lead) == nil { family.beginActive(segment: segment, lead) }
-      let late = (entry.key, entry.value, sequence)
-      return try memory.mergeReplayed(family, byteCount: entry.key.count + entry.value.count, late: late, lead)
+      return edits.addLate((entry.key, entry.value, sequence), to: family)
     }
     if !frozen.isEmpty || !family.active(lead).hasRoom(keySize: entry.key.count, valueSize: entry.value.count) {
       try memory.mergeReplayed(family, byteCount: entry.key.count + entry.value.count, lead)
@@ -144,14 +143,33 @@ extension Opening {
 }
 
 /// The range deletes of one record, which go into each memtable as one edit: alone, each of many would copy paths.
+///
+/// Late ones, which are older than what their family has, go into a new memtable at the end of the record, all at once:
+/// a tree of range tombstones takes them in the order of the sequences only, and a follower's is read meanwhile.
 final class ReplayedEdits {
   private var tables: [MemTable] = []
+  private var late: [(family: FamilyState, tombstones: [MemTableKeeper.LateTombstone])] = []
 
   /// A range delete of a family comes. Its first one after the memtable was changed is an edit of its own.
   func begin(_ family: FamilyID, _ registry: FamilyRegistry, _ lead: borrowing CommitLead) {
     guard let table = registry.find(family)?.active(lead), !tables.contains(where: { $0 === table }) else { return }
     table.rangeTombstones.beginEdit()
     tables.append(table)
+  }
+
+  /// Keeps a late one; its bytes are the record's.
+  func addLate(_ tombstone: MemTableKeeper.LateTombstone, to family: FamilyState) {
+    if let index = late.firstIndex(where: { $0.family === family }) {
+      late[index].tombstones.append(tombstone)
+    } else {
+      late.append((family, [tombstone]))
+    }
+  }
+
+  /// Puts the late ones where their sequences want them.
+  func insertLate(_ memory: MemTableKeeper, _ lead: borrowing CommitLead) throws(EngineError) {
+    for (family, tombstones) in late { try memory.mergeReplayed(family, byteCount: 0, late: tombstones, lead) }
+    late = []
   }
 
   /// The record is replayed.

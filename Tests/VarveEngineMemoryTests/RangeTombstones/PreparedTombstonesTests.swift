@@ -172,6 +172,46 @@ struct PreparedTombstonesTests {
     try engine.close()
   }
 
+  /// Entries of volatile families have the lower sequences of a batch.
+  @Test func `large batches with volatile families are prepared too, and read as one by one`() throws {
+    let engine = try Engine.open(at: "/db", options: Self.options(1 << 20), environment: .inMemory())
+    let families = [
+      try engine.createFamily("durable"), try engine.createFamily("volatile", options: FamilyOptions(isVolatile: true)),
+    ]
+    var random = SeededRandom(seed: 12)
+    var content: [[UInt8]: [UInt8]] = [:]
+    func put(_ batch: inout WriteBatch, _ family: Int, _ index: Int, _ byte: UInt8) throws {
+      try batch.put(Self.key(index), [byte], in: families[family])
+      content[[UInt8(family)] + Self.key(index)] = [byte]
+    }
+    var first = WriteBatch()
+    for family in 0..<2 { for index in 0..<2_000 { try put(&first, family, index, 1) } }
+    try engine.write(first)
+    var batch = WriteBatch()
+    while batch.rangeDeleteCount < 3 * PreparedTombstones.countMinimum {
+      let (family, index) = (random.below(2), random.below(2_000))
+      if random.oneIn(5) {
+        try put(&batch, family, index, 2)
+      } else {
+        try batch.deleteRange(from: Self.key(index), to: Self.key(index + 2), in: families[family])
+        for other in index..<index + 2 { content[[UInt8(family)] + Self.key(other)] = nil }
+      }
+    }
+    try engine.write(batch)
+    for family in 0..<2 {
+      #expect(families[family].state.active(.beforeOpen).rangeTombstones.count >= PreparedTombstones.countMinimum)
+      // One version for all of them: they were prepared.
+      var edits = 0
+      families[family].state.active(.beforeOpen).rangeTombstones.forEachEdit(above: .zero) { _ in edits += 1 }
+      #expect(edits == 1)
+      for index in 0..<2_000 {
+        let found = try engine.get(Self.key(index), in: families[family])
+        #expect(found == content[[UInt8(family)] + Self.key(index)], "family \(family), key \(index)")
+      }
+    }
+    try engine.close()
+  }
+
   private static func keys(_ engine: Engine) throws -> [[UInt8]] {
     var found: [[UInt8]] = []
     var cursor = try engine.cursor()

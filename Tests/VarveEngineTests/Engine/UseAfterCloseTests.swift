@@ -14,9 +14,29 @@ struct UseAfterCloseTests {
   @Test func `every call that throws throws closed`() throws {
     let engine = try Engine.open(at: "/db", environment: .inMemory())
     let family = engine.defaultFamily
+    let empty = try engine.createFamily("empty")
     try engine.put([1], [1])
+    let (writer, ended) = (try engine.makeTableWriter(for: empty), try engine.makeTableWriter(for: empty))
+    try writer.put([1], [1])
+    try ended.put([2], [2])
+    let tables = try ended.finish()
+    var transaction = engine.beginTransaction()
+    try transaction.put([3], [3])
+    let block = DamagedBlock(
+      family: "default", table: 1, level: 0, file: "/db/000001.sst", offset: 0, message: "a checksum differs")
     try engine.close()
+    var committed: EngineError.Code?
+    do { try transaction.commit() } catch { committed = error.code }
     let codes = [
+      committed,
+      Self.code { _ = try engine.transaction { try $0.put([4], [4]) } },
+      Self.code { try engine.giveUp(block) },
+      Self.code { try writer.put([2], [2]) },
+      Self.code { _ = try writer.finish() },
+      Self.code { try engine.ingest(tables, into: empty) },
+      Self.code { _ = try engine.makeTableWriter() },
+      Self.code { try engine.setOptions(FamilyOptions(), of: family) },
+      Self.code { try engine.sync(through: SequenceNumber(1)) },
       Self.code { try engine.put([1], [2]) },
       Self.code { try engine.delete([1]) },
       Self.code { _ = try engine.get([1]) },
@@ -42,6 +62,29 @@ struct UseAfterCloseTests {
     ]
     #expect(codes.allSatisfy { $0 == .closed }, "\(codes)")
     try engine.close()
+  }
+
+  /// As a call does that was let in before the close and waited for a lock meanwhile.
+  @Test func `nothing is written into the directory after a close`() throws {
+    let environment = EngineEnvironment.inMemory()
+    let engine = try Engine.open(at: "/db", environment: environment)
+    let family = try engine.createFamily("family")
+    try engine.put([1], [1])
+    try engine.close()
+    let before = try environment.fileSystem.list("/db").sorted()
+    let (background, tree) = (engine.core.background, engine.core.tree)
+    let damage = DamagedBlock(family: "default", table: 4, level: 0, file: "", offset: nil, message: "")
+    let codes = [
+      Self.code { _ = try background.createFamilies(["more"], options: FamilyOptions()) },
+      Self.code { try background.setOptions(FamilyOptions(compression: CompressionKind.none), of: family.state) },
+      Self.code { try background.dropFamily(family) },
+      Self.code { try tree.commit(VersionEdit()) },
+    ]
+    #expect(codes.allSatisfy { $0 == .closed || $0 == .readOnly }, "\(codes)")
+    #expect(throws: EngineError.self) {
+      try background.compactions.giveUp(FileNumber(damage.table), of: engine.defaultFamily.state)
+    }
+    #expect(try environment.fileSystem.list("/db").sorted() == before)
   }
 
   @Test func `a batch that no memtable could hold changes nothing, and the next one works`() throws {

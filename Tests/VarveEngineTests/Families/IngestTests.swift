@@ -45,7 +45,7 @@ struct IngestTests {
     var engine = try Engine.open(at: "/db", options: EngineTests.options(), environment: environment)
     var family = try engine.createFamily("f", options: FamilyOptions(compression: CompressionKind.none))
     let before = engine.visibleSequence
-    let tables = try Self.tables(engine, family, 0..<3_000, value: [UInt8](repeating: 7, count: 2_000))
+    let tables = try Self.tables(engine, family, 0..<3_000, value: [UInt8](repeating: 7, count: 8_000))
     #expect(tables.count > 1 && tables.reduce(0) { $0 + $1.entryCount } == 3_000)
     let sequence = try engine.ingest(tables.reversed(), into: family)
     #expect(sequence > before && engine.visibleSequence == sequence)
@@ -53,7 +53,7 @@ struct IngestTests {
     #expect(try Self.keys(engine, family) == (0..<3_000).map { Self.key($0) })
     #expect(
       try engine.multiGet([0, 1_500, 2_999, 3_000].map { Self.key($0) }, in: family).map { $0?.count } == [
-        2_000, 2_000, 2_000, nil,
+        8_000, 8_000, 8_000, nil,
       ])
     try engine.put(Self.key(5), [5], in: family)
     try engine.delete(Self.key(6), in: family)
@@ -192,6 +192,67 @@ struct IngestTests {
     #expect(try fileCount() == 1 && kept.count == 1)
     engine = try Engine.open(at: "/db", options: EngineTests.options(), environment: environment)
     #expect(try fileCount() == 0)
+    try engine.close()
+  }
+
+  @Test func `an ingestion that is refused takes no table, and each can be used again`() throws {
+    let observed = try ObservedEngine(EngineTests.options())
+    let engine = observed.engine
+    let (family, other) = (try engine.createFamily("f"), try engine.createFamily("g"))
+    let used = try Self.tables(engine, family, 0..<10)
+    try engine.ingest(used, into: family)
+    let tables = try Self.tables(engine, other, 10..<20) + Self.tables(engine, other, 20..<30)
+    // A table that was ingested before, among others.
+    let mixed = try Self.tables(engine, other, 0..<5)
+    try engine.ingest(mixed, into: other)
+    try engine.deleteRange(from: [0], to: [0xff], in: other)
+    try engine.compact(family: other)
+    if other.state.version.isEmpty, other.state.active(.beforeOpen).isEmpty {
+      Self.expectError(.invalidArgument) { try engine.ingest(mixed + tables, into: other) }
+      Self.expectError(.invalidArgument) { try engine.ingest(tables + mixed, into: other) }
+    } else {
+      Issue.record("the family is not empty")
+    }
+    // An engine that takes no writes.
+    engine.core.pipeline.poison(EngineError(.noSpace, "the disk is full"))
+    Self.expectError(.noSpace) { try engine.ingest(tables, into: other) }
+    observed.executor.clock.advance(1_000_000_000)
+    try engine.resume()
+    try engine.ingest(tables, into: other)
+    #expect(try Self.keys(engine, other) == (10..<30).map { Self.key($0) })
+    _ = try observed.close()
+  }
+
+  @Test(arguments: [Fault.Kind.sync, .write])
+  func `a table that could not be finished leaves no file`(kind: Fault.Kind) throws {
+    let observed = try ObservedEngine(EngineTests.options())
+    let engine = observed.engine
+    func files() throws -> Int { try observed.faults.list("/db").count { $0.hasSuffix(".sst") } }
+    do {
+      let writer = try engine.makeTableWriter()
+      for index in 0..<100 { try writer.put(Self.key(index), [1]) }
+      #expect(try files() == 1)
+      observed.faults.inject(Fault([kind], pathSuffix: ".sst", count: 1, code: .noSpace))
+      Self.expectError(.noSpace) { _ = try writer.finish() }
+      observed.faults.clear()
+      Self.expectError(.invalidArgument) { try writer.put([0xff], [1]) }
+    }
+    #expect(try files() == 0)
+    _ = try observed.close()
+  }
+
+  @Test func `a table of the writer is as large as one of the last level`() throws {
+    var options = EngineTests.options(memtableSize: 1 << 20)
+    options.compression = .none
+    let engine = try Engine.open(at: "/db", options: options, environment: .inMemory())
+    let plan = engine.core.background.plan
+    let writer = try engine.makeTableWriter()
+    let value = [UInt8](repeating: 5, count: 60_000)
+    for index in 0..<Int(plan.tableSizeMaximum) / 60_000 + 10 { try writer.put(Self.key(index), value) }
+    let tables = try writer.finish()
+    #expect(tables.count == 2 && plan.tableSizeMaximum > plan.tableSize)
+    #expect(tables[0].fileSize >= plan.tableSizeMaximum)
+    try engine.ingest(tables)
     try engine.close()
   }
 }

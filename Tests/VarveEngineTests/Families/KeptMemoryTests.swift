@@ -165,4 +165,23 @@ struct KeptMemoryTests {
     withExtendedLifetime(snapshot) {}
     _ = try observed.close()
   }
+
+  @Test func `a flush that failed refuses no writer that waits for readers alone`() throws {
+    let observed = try ObservedEngine(Self.options())
+    let engine = observed.engine
+    let memory = engine.core.pipeline.memory
+    try observed.put(0..<10)
+    let value = [UInt8](repeating: 7, count: 500)
+    _ = try engine.withValue(forKey: unsafe ObservedEngine.key(3).span.bytes) { _ in
+      for index in 0..<1_500 {
+        // What is kept is in tables, and a flush of something else has failed.
+        if memory.frozenSize == 0, memory.keptSize > 0 { memory.didFail(EngineError(.noSpace, "the disk is full")) }
+        try engine.put(ObservedEngine.key(index), value)
+        memory.clearFailure()
+        observed.executor.runAll()
+      }
+      #expect(memory.keptSize > engine.core.background.plan.frozenBytesMaximum)
+    }
+    _ = try observed.close()
+  }
 }
