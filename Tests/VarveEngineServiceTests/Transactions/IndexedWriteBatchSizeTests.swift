@@ -101,11 +101,13 @@ struct IndexedWriteBatchSizeTests {
     let family = engine.defaultFamily.state
     var batch = IndexedWriteBatch(engine)
     for _ in 0..<50 { try batch.merge([0], CounterOperator.bytes(1)) }
+    for _ in 0..<10 { try batch.merge([1, 1], CounterOperator.bytes(1)) }
     try batch.put([1], [1])
     batch.setSavepoint()
     for _ in 0..<30 { try batch.merge([0], CounterOperator.bytes(1)) }
     batch.setSavepoint()
     try batch.deleteRange(from: [0], to: [1])
+    try batch.delete([1, 1])
     batch.setSavepoint()
     for _ in 0..<20 { try batch.merge([0], CounterOperator.bytes(1)) }
     let table = batch.own(family).table
@@ -114,18 +116,18 @@ struct IndexedWriteBatchSizeTests {
       try batch.put([2] + Self.key(count), [UInt8](repeating: 1, count: 100))
       count += 1
     }
-    // The range delete, one operand over it, and the puts.
-    #expect(batch.count == count + 3)
+    // The range delete, one operand over it, the delete, and the puts.
+    #expect(batch.count == count + 4)
     #expect(try batch.get([0]) == CounterOperator.bytes(20))
     try batch.rollbackToSavepoint()
-    #expect(batch.count == 2)
+    #expect(batch.count == 3)
     #expect(try batch.get([0]) == nil)
     try batch.rollbackToSavepoint()
     // An operand of each section.
-    #expect(batch.count == 3)
+    #expect(batch.count == 4)
     #expect(try batch.get([0]) == CounterOperator.bytes(80))
     try batch.rollbackToSavepoint()
-    #expect(batch.count == 2)
+    #expect(batch.count == 3)
     #expect(try batch.get([0]) == CounterOperator.bytes(50))
     let written = try batch.makeBatch()
     #expect(written.count == batch.count && written.byteCount == batch.byteCount)
