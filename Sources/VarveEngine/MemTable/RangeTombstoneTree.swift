@@ -148,7 +148,7 @@ struct RangeTombstoneTree: ~Copyable {
     return segment
   }
 
-  /// Whether points may have gone into the stretch after its tombstone.
+  /// Whether points may have come between a boundary and the next one after its tombstone.
   @inline(__always)
   private func isMarked(_ node: TombstoneNode) -> Bool {
     node.isMarked || node.edit < markedEdit.load(ordering: .relaxed)

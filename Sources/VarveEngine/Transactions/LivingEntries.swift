@@ -23,7 +23,7 @@ struct LivingEntries {
 
   enum Folding {
     case all
-    /// Where the outcome is no larger than what it replaces.
+    /// Where the outcome is not larger than what it replaces.
     case notLarger
     case none
   }
