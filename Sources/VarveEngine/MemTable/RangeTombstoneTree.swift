@@ -25,6 +25,9 @@ internal import Synchronization
 /// A boundary is marked when a point entry goes into its stretch after the tombstone. What isn't marked is
 /// wholly dead for every reader that sees the tombstone, so a cursor passes it in one seek.
 ///
+/// Where a batch's tree is made again, its tombstones come before all its points (`beginOlderWrites`). Then the marks are
+/// right for readers of all these tombstones. Once some of them are removed, all the boundaries count as marked.
+///
 /// # Invariants
 /// 1. Sequences of versions ascend. One that comes late (a log may be replayed out of order) makes all
 ///    versions anew, before there are readers.
@@ -38,6 +41,10 @@ struct RangeTombstoneTree: ~Copyable {
   /// The newest version; 0: there is none.
   private let head = Atomic<UInt>(0)
   private let writer: UnsafeMutablePointer<Writer>
+  /// Boundaries of edits below this one count as marked.
+  private let markedEdit = Atomic<UInt32>(0)
+  /// How many boundaries were made, copied, or visited by a pass over a tree. Counted where `assert` is on.
+  private let workWord = Atomic<Int>(0)
 
   /// What the writer alone knows.
   private struct Writer: ~Copyable {
@@ -54,6 +61,9 @@ struct RangeTombstoneTree: ~Copyable {
     var isRedundant = false
     /// How many boundaries were made: no fewer than there are in the tree.
     var nodeCount = 0
+    /// The newest tombstone at the last `beginOlderWrites`, and the edit that came then.
+    var newestBeforeOlder = SequenceNumber.zero
+    var editBeforeOlder: UInt32 = 0
   }
 
   init() {
@@ -71,6 +81,15 @@ struct RangeTombstoneTree: ~Copyable {
 
   /// Bytes of memory taken. The writer's.
   var memorySize: Int { unsafe writer.pointee.memory.size }
+
+  /// How many boundaries were made, copied, or visited by a pass over a tree: for tests, where `assert` is on.
+  var work: Int { workWord.load(ordering: .relaxed) }
+
+  /// For `assert`: costs nothing where checks are off.
+  private func countWork() -> Bool {
+    workWord.add(1, ordering: .relaxed)
+    return true
+  }
 
   /// How many tombstones there are.
   var count: Int { newest.map { Int($0.depth) } ?? 0 }
@@ -109,17 +128,17 @@ struct RangeTombstoneTree: ~Copyable {
 
   /// The stretch around `key` as a reader at `sequence` sees it.
   func segment(around key: ByteView, at sequence: SequenceNumber) -> TombstoneSegment {
-    Self.segment(around: key, in: version(at: sequence)?.root)
+    segment(around: key, in: version(at: sequence)?.root)
   }
 
-  private static func segment(around key: ByteView, in root: TombstoneNode?) -> TombstoneSegment {
+  private func segment(around key: ByteView, in root: TombstoneNode?) -> TombstoneSegment {
     var segment = TombstoneSegment.uncovered
     var node = root
     while let here = node {
       if here.key.compare(key) <= 0 {
         segment.sequence = here.sequence
         segment.lower = here.key
-        segment.coversAll = !here.isMarked
+        segment.coversAll = !isMarked(here)
         node = here.right
       } else {
         segment.upper = here.key
@@ -127,6 +146,12 @@ struct RangeTombstoneTree: ~Copyable {
       }
     }
     return segment
+  }
+
+  /// Whether points may have come between a boundary and the next one after its tombstone.
+  @inline(__always)
+  private func isMarked(_ node: TombstoneNode) -> Bool {
+    node.isMarked || node.edit < markedEdit.load(ordering: .relaxed)
   }
 
   /// Calls `body` for each stretch that a reader at `sequence` sees covered, in order.
@@ -142,6 +167,7 @@ struct RangeTombstoneTree: ~Copyable {
 
   private func visit(_ node: TombstoneNode?, _ body: (TombstoneNode) -> Void) {
     guard let node else { return }
+    assert(countWork())
     visit(node.left, body)
     body(node)
     visit(node.right, body)
@@ -289,18 +315,28 @@ struct RangeTombstoneTree: ~Copyable {
     return true
   }
 
+  /// Says that points come next which may be older than some of the tombstones that are here.
+  ///
+  /// Requires: no edit is under way, and each tombstone is an edit of its own.
+  func beginOlderWrites() {
+    unsafe writer.pointee.newestBeforeOlder = writer.pointee.newest?.sequence ?? .zero
+    unsafe writer.pointee.editBeforeOlder = writer.pointee.edit
+  }
+
   /// Forgets all tombstones from a sequence on, for readers that begin after this; those that began before keep their
-  /// version. The memory stays taken. With `marksAll` every boundary that is left counts as written to, for a tree whose
-  /// marks were not all made in the order of the sequences.
+  /// version. The memory stays taken. Complexity: O(log n).
   ///
   /// Requires: no edit is under way, and each tombstone from that sequence on is an edit of its own.
-  func removeTombstones(from sequence: SequenceNumber, marksAll: Bool) {
+  func removeTombstones(from sequence: SequenceNumber) {
     guard let newest = unsafe writer.pointee.newest, newest.sequence >= sequence else { return }
     let kept = Self.version(at: SequenceNumber(sequence.value - 1), from: newest)
     unsafe writer.pointee.newest = kept
     unsafe writer.pointee.root = kept?.root
     unsafe writer.pointee.rootBefore = kept?.root
-    if marksAll { visit(kept?.root) { $0.mark() } }
+    if unsafe writer.pointee.newestBeforeOlder >= sequence {
+      // The points of `beginOlderWrites` marked the boundaries of the newest tree only. Too many marks do no harm.
+      markedEdit.store(unsafe writer.pointee.editBeforeOlder, ordering: .relaxed)
+    }
     head.store(kept?.bits ?? 0, ordering: .releasing)  // partner: `newest`
   }
 
@@ -331,7 +367,7 @@ struct RangeTombstoneTree: ~Copyable {
     if isAlone { beginEdit() }
     let root = unsafe writer.pointee.root
     // What the tombstones before said of the keys after the end continues there.
-    let behind = Self.segment(around: end, in: root)
+    let behind = segment(around: end, in: root)
     let (before, rest) = split(root, at: start)
     let (_, after) = split(rest, at: end)
     var tree = merge(before, makeNode(start, sequence))
@@ -376,6 +412,7 @@ struct RangeTombstoneTree: ~Copyable {
   // MARK: - The treap
 
   private func makeNode(_ key: ByteView, _ sequence: SequenceNumber) -> TombstoneNode {
+    assert(countWork())
     let node = unsafe TombstoneNode(writer.pointee.memory.allocate(TombstoneNode.size))
     unsafe node.initialize(
       key, sequence, priority: writer.pointee.memory.nextRandom(), edit: writer.pointee.edit)
@@ -391,9 +428,10 @@ struct RangeTombstoneTree: ~Copyable {
       node.right = right
       return node
     }
+    assert(countWork())
     let fresh = unsafe TombstoneNode(writer.pointee.memory.allocate(TombstoneNode.size))
     fresh.initialize(node.key, node.sequence, priority: node.priority, edit: edit, left: left, right: right)
-    if node.isMarked { fresh.mark() }
+    if isMarked(node) { fresh.mark() }
     return fresh
   }
 

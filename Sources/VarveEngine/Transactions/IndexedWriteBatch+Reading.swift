@@ -30,8 +30,7 @@ extension IndexedWriteBatch {
   private func visit(
     _ key: RawSpan, _ family: ColumnFamily?, _ body: (ByteView) -> Void
   ) throws(EngineError) {
-    let state = engine.state(of: family)
-    if state.isDropped { throw CommitPipeline.droppedError(state) }
+    let state = try readable(family)
     let found = key.withByteView { key -> Bool in
       guard let answer = newest(key, state.id) else { return false }
       if case .value(let value) = answer { body(value) }
@@ -40,6 +39,15 @@ extension IndexedWriteBatch {
     if found { return }
     if let index = index(of: state.id), try visitFolded(key, index, family, body) { return }
     try engine.visitValue(key, family, snapshot, body)
+  }
+
+  /// The state of a family that can be read. Throws `.closed` and `.familyDropped`.
+  @inline(__always)
+  private func readable(_ family: ColumnFamily?) throws(EngineError) -> FamilyState {
+    try engine.requireOpen()
+    let state = engine.state(of: family)
+    if state.isDropped { throw CommitPipeline.droppedError(state) }
+    return state
   }
 
   /// What the batch alone says of a key.
@@ -149,7 +157,7 @@ extension IndexedWriteBatch {
   public mutating func withFirst<R>(
     from lower: RawSpan, to upper: RawSpan?, in family: ColumnFamily? = nil, _ body: (RawSpan, RawSpan) throws -> R
   ) throws -> R? {
-    let state = engine.state(of: family)
+    let state = try readable(family)
     let look: KeptCursor
     if let old = kept[state.id] {
       look = old

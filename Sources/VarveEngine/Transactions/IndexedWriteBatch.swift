@@ -14,7 +14,8 @@
 /// The commit writes what counts at its time: of each key the last put or delete, with merge operands folded where the
 /// family's operator combines them. A put that a single delete of the same batch removes is not written at all. Entries
 /// that were undone, overwritten or covered by a range delete cost memory until the batch drops them, and nothing in the
-/// log. `count` and `byteCount`, and with it the limit of a batch, are those of what the commit writes.
+/// log. `count` and `byteCount` are those of what the commit writes, except that operands of one key count one by one
+/// until the batch has folded them. The limit of a batch holds for them, and for what scratch families hold besides.
 ///
 /// # Undoing
 /// Every entry has a number, which no other gets, also after it was undone. A savepoint is a mark; undoing it adds an
@@ -25,15 +26,14 @@
 /// A cursor shows the batch as it was when the cursor was made or last refreshed. A cursor that was made after a savepoint
 /// which was then undone throws `.cursorEnded`.
 ///
-/// Complexity: an entry costs a search in its family's tree and the insertion; a read costs a search there and what it
-/// costs without the batch. A batch belongs to one thread at a time, and its cursors to the same.
+/// Complexity: an entry costs a search in its family's tree and the insertion, and a range delete what `deleteRange` says;
+/// a read costs a search there and what it costs without the batch. A batch belongs to one thread at a time, and its cursors to the same.
 public struct IndexedWriteBatch: ~Copyable {
   let engine: EngineCore
   let snapshot: EngineSnapshot?
   private(set) var families: [PendingFamily] = []
   private var indexes: [FamilyID: Int] = [:]
   private var lastIndex = 0
-  private var scratch: Set<FamilyID> = []
   private var savepoints: [Savepoint] = []
   /// The number of the next entry. Zero is never given.
   private(set) var nextNumber: UInt64 = 1
@@ -41,13 +41,12 @@ public struct IndexedWriteBatch: ~Copyable {
   private(set) var undone = UndoneNumbers.none
   private(set) var stamps = PendingStamps()
   private var rangeDeleteCount = 0
-  /// What the commit writes, and what counts of the scratch families.
+  /// What counts, and what of it the commit leaves out.
   private var living = PendingSize()
-  /// Operands that have a newer one, which will be folded into one as a rule.
-  private var foldable = PendingSize()
-  /// What was ever added, and what of it does not count any more since the trees were last remade.
-  private var added = PendingSize()
-  private var dead = PendingSize()
+  private var leftOut = PendingSize()
+  /// All entries of the trees, and the sum of the families' `foldableCost`.
+  private var stored = PendingSize()
+  private var foldableCost = 0
   /// What the trees held beyond `living` after they were last remade: entries that count at a savepoint only.
   private var heldCost = 0
   /// Shared with the cursors.
@@ -59,10 +58,8 @@ public struct IndexedWriteBatch: ~Copyable {
     /// That of the next entry.
     let number: UInt64
     let tick: UInt64
-    let living: PendingSize
-    let foldable: PendingSize
-    var dead: PendingSize
-    let added: PendingSize
+    var living: PendingSize
+    var leftOut: PendingSize
     let rangeDeleteCount: Int
   }
 
@@ -75,30 +72,30 @@ public struct IndexedWriteBatch: ~Copyable {
     self.snapshot = snapshot
   }
 
-  /// How many entries the batch has: those that count, the entries of scratch families included.
-  public var count: Int { living.count }
+  /// How many entries the commit writes. Operands of one key count one by one until the batch has folded them.
+  public var count: Int { living.count - leftOut.count }
 
-  /// Whether the batch is empty.
-  public var isEmpty: Bool { living.count == 0 }
+  /// Whether the commit writes nothing.
+  public var isEmpty: Bool { count == 0 }
 
-  /// The bytes that the entries of `count` take in the log, at most: operands of one key count one by one until the batch
-  /// has folded them.
-  public var byteCount: Int { living.byteCount }
+  /// The bytes that the entries of `count` take in the log.
+  public var byteCount: Int { living.byteCount - leftOut.byteCount }
 
   // MARK: - Scratch families
 
   /// Leaves the entries of a family out of the commit: the batch is the only one that ever sees them.
   ///
   /// Reads and savepoints include them, and they count for the batch's limit. Throws `.invalidArgument` if the batch has
-  /// entries of the family already.
+  /// entries of the family that were not undone, and `.noMemory`.
   public mutating func leaveOut(_ family: ColumnFamily) throws(EngineError) {
     let state = engine.state(of: family)
-    guard index(of: state.id) == nil else {
+    let index = if let known = index(of: state.id) { known } else { try begin(state, keySize: 0, valueSize: 0) }
+    guard families[index].isScratch || !families[index].hasEntries(undone) else {
       throw EngineError(
         .invalidArgument,
         "the batch has entries of column family \"\(state.name)\" already; leave a family out before its first entry")
     }
-    scratch.insert(state.id)
+    families[index].isScratch = true
   }
 
   // MARK: - Writing
@@ -133,7 +130,11 @@ public struct IndexedWriteBatch: ~Copyable {
     try unsafe add(.singleDelete, key.span.bytes, RawSpan(), family)
   }
 
-  /// Removes all keys from `lower` (included) to `upper` (excluded): see `WriteBatch.deleteRange`.
+  /// Removes all keys from `lower` (included) to `upper` (excluded): see `WriteBatch.deleteRange`. Throws the errors of
+  /// `put`, and `.invalidArgument` if the range ends before it begins.
+  ///
+  /// Complexity: a search and the insertion, and one pass over the entries that the batch's tree has in the range, those
+  /// included that do not count any more and were not dropped yet.
   public mutating func deleteRange(
     from lower: RawSpan, to upper: RawSpan, in family: ColumnFamily? = nil
   ) throws(EngineError) {
@@ -194,16 +195,18 @@ public struct IndexedWriteBatch: ~Copyable {
     _ state: FamilyState, _ kind: EntryKind, _ key: ByteView, _ value: ByteView
   ) throws(EngineError) {
     try prepare(key, value)
-    let index = try place(state, keySize: key.count, valueSize: value.count)
+    // An operand may become a value of the folded size.
+    let valueSize = kind == .merge ? max(value.count, Self.foldedSizeMaximum) : value.count
+    let index = try place(state, keySize: key.count, valueSize: valueSize)
     if kind == .merge { return try addOperand(index, key, value) }
     if kind == .singleDelete { families[index].hasSingleDeletes = true }
     if families[index].hasSingleDeletes { return addCancelling(index, kind, key, value) }
     let last = SequenceNumber.pending(nextNumber - 1)
     if let old = families[index].newest(key, at: last, undone) {
-      bury(old.trailer.kind == .merge ? families[index].living(key, at: last, undone) : size(of: old, key, index))
+      let isOperand = old.trailer.kind == .merge
+      bury(index, isOperand ? families[index].living(key, at: last, undone) : size(of: old, key, index))
     }
-    insert(index, kind, key, value)
-    living.add(families[index].size(kind, keySize: key.count, valueSize: value.count))
+    insertLiving(index, kind, key, value)
   }
 
   /// A put or a delete in a family with single deletes, where it may leave less than was there.
@@ -211,8 +214,9 @@ public struct IndexedWriteBatch: ~Copyable {
     let before = families[index].living(key, at: .pending(nextNumber - 1), undone)
     insert(index, kind, key, value)
     let after = families[index].living(key, at: .pending(nextNumber - 1), undone)
-    bury(before)
+    bury(index, before)
     living += after
+    if families[index].isScratch { leftOut += after }
   }
 
   /// An operand over a small value of the batch is folded at once; others when the trees are remade.
@@ -230,15 +234,16 @@ public struct IndexedWriteBatch: ~Copyable {
       if merge.merge(key, existing: old.value, &operands, into: &folded),
         folded.byteCount <= Self.foldedSizeMaximum
       {
-        bury(size(of: old, key, index))
-        insert(index, .put, key, folded.view)
-        living.add(families[index].size(.put, keySize: key.count, valueSize: folded.byteCount))
-        return
+        bury(index, size(of: old, key, index))
+        return insertLiving(index, .put, key, folded.view)
       }
     }
-    if let old, old.trailer.kind == .merge { foldable += size(of: old, key, index) }
-    insert(index, .merge, key, operand)
-    living.add(families[index].size(.merge, keySize: key.count, valueSize: operand.count))
+    if let old, old.trailer.kind == .merge {
+      let cost = size(of: old, key, index).cost
+      families[index].foldableCost += cost
+      foldableCost += cost
+    }
+    insertLiving(index, .merge, key, operand)
   }
 
   private mutating func addRange(
@@ -246,9 +251,8 @@ public struct IndexedWriteBatch: ~Copyable {
   ) throws(EngineError) {
     try prepare(lower, upper)
     let index = try place(state, keySize: lower.count, valueSize: upper.count)
-    bury(families[index].living(from: lower, to: upper, at: .pending(nextNumber - 1), undone))
-    insert(index, .rangeDelete, lower, upper)
-    living.add(families[index].size(.rangeDelete, keySize: lower.count, valueSize: upper.count))
+    bury(index, families[index].living(from: lower, to: upper, at: .pending(nextNumber - 1), undone))
+    insertLiving(index, .rangeDelete, lower, upper)
     rangeDeleteCount += 1
   }
 
@@ -259,16 +263,29 @@ public struct IndexedWriteBatch: ~Copyable {
   }
 
   /// Counts entries that a newer one hides.
-  private mutating func bury(_ size: PendingSize) {
+  private mutating func bury(_ index: Int, _ size: PendingSize) {
     living -= size
-    dead += size
+    if families[index].isScratch { leftOut -= size }
   }
 
+  /// Adds an entry that counts.
   @inline(__always)
-  private mutating func insert(_ index: Int, _ kind: EntryKind, _ key: ByteView, _ value: ByteView) {
+  private mutating func insertLiving(_ index: Int, _ kind: EntryKind, _ key: ByteView, _ value: ByteView) {
+    let size = insert(index, kind, key, value)
+    living.add(size)
+    if families[index].isScratch { leftOut.add(size) }
+  }
+
+  /// Adds an entry and returns its size.
+  @discardableResult
+  @inline(__always)
+  private mutating func insert(_ index: Int, _ kind: EntryKind, _ key: ByteView, _ value: ByteView) -> Int {
     families[index].table.insert(key, Trailer(.pending(nextNumber), kind), value)
     nextNumber += 1
-    added.add(families[index].size(kind, keySize: key.count, valueSize: value.count))
+    let size = families[index].size(kind, keySize: key.count, valueSize: value.count)
+    families[index].stored.add(size)
+    stored.add(size)
+    return size
   }
 
   // MARK: - Savepoints
@@ -277,8 +294,8 @@ public struct IndexedWriteBatch: ~Copyable {
   public mutating func setSavepoint() {
     savepoints.append(
       Savepoint(
-        number: nextNumber, tick: marks.beginSavepoint(), living: living, foldable: foldable, dead: dead,
-        added: added, rangeDeleteCount: rangeDeleteCount))
+        number: nextNumber, tick: marks.beginSavepoint(), living: living, leftOut: leftOut,
+        rangeDeleteCount: rangeDeleteCount))
   }
 
   /// Undoes everything since the last savepoint, and removes the savepoint.
@@ -291,18 +308,14 @@ public struct IndexedWriteBatch: ~Copyable {
     marks.undo(from: savepoint.tick)
     if rangeDeleteCount > savepoint.rangeDeleteCount {
       for family in families {
-        family.table.rangeTombstones.removeTombstones(from: .pending(savepoint.number), marksAll: family.isRemade)
+        family.table.rangeTombstones.removeTombstones(from: .pending(savepoint.number))
       }
       rangeDeleteCount = savepoint.rangeDeleteCount
     }
     stamps.removeAll(from: savepoint.number)
-    living = savepoint.living
-    foldable = savepoint.foldable
     // What newer entries hid counts again; the newer entries do not.
-    added -= savepoint.added
-    dead = savepoint.dead
-    dead += added
-    added = savepoint.added
+    living = savepoint.living
+    leftOut = savepoint.leftOut
   }
 
   /// Removes the last savepoint and keeps what came since. Throws `.invalidArgument` if none is set.
@@ -320,8 +333,6 @@ public struct IndexedWriteBatch: ~Copyable {
 
   // MARK: - The trees
 
-  /// A tree of this size comes from the engine's kept arenas.
-  private static let capacityMinimum = 32 << 10
   /// Fewer bytes that do not count are never worth remaking the trees.
   private static let deadCostMinimum = 64 << 10
   /// Values up to this size are folded as operands come.
@@ -341,8 +352,9 @@ public struct IndexedWriteBatch: ~Copyable {
   @inline(__always)
   private mutating func prepare(_ key: ByteView, _ value: ByteView) throws(EngineError) {
     let isFull = living.byteCount &+ key.count &+ value.count &+ 32 > Limits.batchSizeMaximum
-    let waste = dead.cost &+ foldable.cost
-    if isFull || (waste > Self.deadCostMinimum && waste > living.cost &- foldable.cost &+ heldCost) { remakeAll() }
+    let livingCost = living.cost
+    let waste = stored.cost &- livingCost &- heldCost &+ foldableCost
+    if isFull || (waste > Self.deadCostMinimum && waste > livingCost &- foldableCost &+ heldCost) { remakeAll() }
     try BatchFormat.checkLimits(key: key, value: value, batchSize: living.byteCount)
   }
 
@@ -354,10 +366,7 @@ public struct IndexedWriteBatch: ~Copyable {
     guard let index = index(of: state.id) else { return try begin(state, keySize: keySize, valueSize: valueSize) }
     lastIndex = index
     if !families[index].table.hasRoom(keySize: keySize, valueSize: valueSize) {
-      // A larger tree, with all that counts of the old one.
-      let old = families[index].table
-      let capacity = max(4 * (old.usedBytes + old.tombstoneBytes), 8 * (keySize + valueSize + 64))
-      families[index] = try remade(families[index], capacity: capacity).family
+      try enlarge(index, keySize: keySize, valueSize: valueSize)
     }
     return index
   }
@@ -367,8 +376,8 @@ public struct IndexedWriteBatch: ~Copyable {
   private mutating func begin(
     _ state: FamilyState, keySize: Int, valueSize: Int
   ) throws(EngineError) -> Int {
-    let table = try makeTable(capacity: 8 * (keySize + valueSize + 64))
-    families.append(PendingFamily(state: state, table: table, isScratch: scratch.contains(state.id)))
+    let table = try RemadeFamily.makeTable(capacity: 8 * (keySize + valueSize + 64), pool: engine.batchArenas)
+    families.append(PendingFamily(state: state, table: table))
     lastIndex = families.count - 1
     if families.count > Self.listedCountMaximum {
       if indexes.isEmpty { for (index, family) in families.enumerated() { indexes[family.id] = index } }
@@ -377,75 +386,69 @@ public struct IndexedWriteBatch: ~Copyable {
     return lastIndex
   }
 
-  private func makeTable(capacity: Int) throws(EngineError) -> MemTable {
-    if capacity <= Self.capacityMinimum {
-      return try MemTable(reserving: Self.capacityMinimum, pool: engine.batchArenas)
-    }
-    return try MemTable(reserving: capacity)
-  }
-
-  /// The entries of a family that count, now or at a savepoint, in a new tree, each with its number.
-  private func remade(
-    _ old: PendingFamily, capacity: Int
-  ) throws(EngineError) -> (family: PendingFamily, size: PendingSize, numbers: Set<UInt64>) {
-    var family = old
-    family.table = try makeTable(capacity: capacity)
-    family.isRemade = true
-    let table = family.table
-    var size = PendingSize()
-    var numbers: Set<UInt64> = []
-    // Before the entries: which of them came after a range delete is not looked at.
-    var ranges: [(lower: ByteView, upper: ByteView, sequence: SequenceNumber)] = []
-    old.table.rangeTombstones.forEachTombstone(above: .zero) { ranges.append(($0, $1, $2)) }
-    for range in ranges.reversed() {
-      table.insert(range.lower, Trailer(range.sequence, .rangeDelete), range.upper)
-      size.add(old.size(.rangeDelete, keySize: range.lower.count, valueSize: range.upper.count))
-    }
-    try livingEntries(old, sections: savepoints.map(\.number)).forEach { (number, kind, key, value) in
-      table.insert(key, Trailer(.pending(number), kind), value)
-      size.add(old.size(kind, keySize: key.count, valueSize: value.count))
-      if stamps.place(of: number) != nil { numbers.insert(number) }
-    }
-    return (family, size, numbers)
+  /// Makes a larger tree, with all that counts of the old one, and room for an entry.
+  @inline(never)
+  private mutating func enlarge(_ index: Int, keySize: Int, valueSize: Int) throws(EngineError) {
+    let capacity = max(capacity(for: families[index]), 8 * (keySize + valueSize + 64))
+    let remade = try RemadeFamily(
+      remainingEntries(families[index]), capacity: capacity, keySize: keySize, valueSize: valueSize,
+      pool: engine.batchArenas)
+    replace(index, with: remade)
+    heldCost = min(heldCost, max(stored.cost - living.cost, 0))
   }
 
   /// Drops what does not count. Without the memory for it, everything stays as it is.
   @inline(never)
   private mutating func remakeAll() {
-    var remade: [PendingFamily] = []
-    var size = PendingSize()
+    var remade: [RemadeFamily] = []
     var stamped: Set<UInt64> = []
     do throws(EngineError) {
       for old in families {
-        let new = try self.remade(old, capacity: 4 * (old.table.usedBytes + old.table.tombstoneBytes))
-        remade.append(new.family)
-        size += new.size
-        stamped.formUnion(new.numbers)
+        let new = try RemadeFamily(
+          remainingEntries(old), capacity: capacity(for: old), pool: engine.batchArenas)
+        remade.append(new)
+        stamped.formUnion(new.stamped)
       }
     } catch {
       return
     }
-    families = remade
+    for index in families.indices { replace(index, with: remade[index]) }
     undone = .none
     stamps.keep(stamped)
-    dead = PendingSize()
-    for index in savepoints.indices { savepoints[index].dead = dead }
-    foldable = PendingSize()
-    // Operands were folded. What a savepoint says of them stays too much.
-    if savepoints.isEmpty { living = size }
-    heldCost = max(size.cost - living.cost, 0)
+    heldCost = max(stored.cost - living.cost, 0)
   }
 
-  private func livingEntries(_ family: PendingFamily, sections: [UInt64]) -> LivingEntries {
-    LivingEntries(family: family, last: nextNumber - 1, undone: undone, stamps: stamps, sections: sections)
+  private func capacity(for family: PendingFamily) -> Int {
+    4 * (family.table.usedBytes + family.table.tombstoneBytes)
+  }
+
+  private mutating func replace(_ index: Int, with remade: RemadeFamily) {
+    let old = families[index]
+    families[index] = remade.family
+    stored -= old.stored
+    stored += remade.family.stored
+    foldableCost -= old.foldableCost
+    guard let change = remade.changes.last else { return }
+    living += change
+    for (index, change) in zip(savepoints.indices, remade.changes) { savepoints[index].living += change }
+    guard old.isScratch else { return }
+    leftOut += change
+    for (index, change) in zip(savepoints.indices, remade.changes) { savepoints[index].leftOut += change }
+  }
+
+  /// The entries that count now or at a savepoint.
+  private func remainingEntries(_ family: PendingFamily) -> LivingEntries {
+    LivingEntries(
+      family: family, last: nextNumber - 1, undone: undone, stamps: stamps, sections: savepoints.map(\.number),
+      folding: .notLarger)
   }
 
   // MARK: - The commit
 
-  /// What the commit writes. Complexity: one pass over the trees.
-  func makeBatch() throws(EngineError) -> WriteBatch {
+  /// What the commit writes; with `folding` none, entries as `count` has them. Complexity: one pass over the trees.
+  func makeBatch(folding: LivingEntries.Folding = .all) throws(EngineError) -> WriteBatch {
     var batch = WriteBatch(capacity: 0)
-    try batch.reserve(living.byteCount)
+    try batch.reserve(byteCount)
     for family in families where !family.isScratch {
       // All range deletes first: of the other entries only those are left that none of them covers.
       if family.table.hasTombstones {
@@ -453,7 +456,9 @@ public struct IndexedWriteBatch: ~Copyable {
         family.table.rangeTombstones.forEachTombstone(above: .zero) { lower, upper, _ in ranges.append((lower, upper)) }
         for range in ranges.reversed() { try batch.appendRange(family.id, range.lower, range.upper) }
       }
-      try livingEntries(family, sections: []).forEach { (number, kind, key, value) throws(EngineError) in
+      let entries = LivingEntries(
+        family: family, last: nextNumber - 1, undone: undone, stamps: stamps, folding: folding)
+      try entries.forEach { (number, kind, key, value) throws(EngineError) in
         if let place = stamps.place(of: number) {
           try batch.appendStamped(family.id, key, value, at: place)
         } else {
@@ -463,12 +468,6 @@ public struct IndexedWriteBatch: ~Copyable {
     }
     return batch
   }
-}
-
-extension PendingSize {
-  /// About the bytes of memory that the entries take.
-  @inline(__always)
-  fileprivate var cost: Int { byteCount &+ 40 &* count }
 }
 
 extension Engine {

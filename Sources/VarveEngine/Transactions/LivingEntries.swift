@@ -3,7 +3,8 @@
 /// # What counts
 /// Of each key the newest entry that was not undone and that no newer range delete covers. Single deletes and operands
 /// need more: see `EntryChain`. Operands are folded: over the put or delete before them into one put, else, where the
-/// operator combines them, into one operand. An operator that refuses leaves them as they are.
+/// operator combines them, into one operand. An operator that refuses leaves them as they are. A tree that is remade
+/// keeps operands whose outcome would be larger than they are: so it never needs more room than the old one.
 ///
 /// # Savepoints
 /// A tree that is remade while savepoints are set has to answer for each of them. So entries are compared only with those
@@ -18,6 +19,14 @@ struct LivingEntries {
   let stamps: PendingStamps
   /// The numbers at which sections begin, ascending. None: everything is one section.
   var sections: [UInt64] = []
+  var folding = Folding.all
+
+  enum Folding {
+    case all
+    /// Where the outcome is not larger than what it replaces.
+    case notLarger
+    case none
+  }
 
   struct Entry {
     let kind: EntryKind
@@ -33,13 +42,28 @@ struct LivingEntries {
     var kept: [Entry] = []
     var operands = OperandStack()
     var folded = MergeValue()
+    /// How folding changes the size of what counts at the end of a section, compared with the section before; empty: not
+    /// at all.
+    var steps: [PendingSize] = []
+  }
+
+  /// What `folded` stands for.
+  private struct Fold {
+    let kind: EntryKind
+    /// How many of the newest entries of `kept` it replaces.
+    let count: Int
+    let change: PendingSize
   }
 
   /// Calls `body` for each entry that counts: its number, its kind, key and value. Of one key and section the oldest comes
   /// first. The views are valid during the call.
+  ///
+  /// Returns how folding changes the size of what counts at the end of each section, the last of which ends now; empty if
+  /// nothing was folded.
+  @discardableResult
   func forEach(
     _ body: (UInt64, EntryKind, ByteView, ByteView) throws(EngineError) -> Void
-  ) throws(EngineError) {
+  ) throws(EngineError) -> [PendingSize] {
     var space = Workspace()
     var iterator = family.table.makeIterator()
     iterator.seekToFirst()
@@ -64,6 +88,12 @@ struct LivingEntries {
       }
       try divide(key, &space, body)
     }
+    if space.steps.isEmpty { return [] }
+    var change = PendingSize()
+    return space.steps.dropLast().map { step in
+      change += step
+      return change
+    }
   }
 
   /// The kind of an entry that was not undone.
@@ -83,35 +113,74 @@ struct LivingEntries {
     _ key: ByteView, _ space: inout Workspace,
     _ body: (UInt64, EntryKind, ByteView, ByteView) throws(EngineError) -> Void
   ) throws(EngineError) {
+    // Across sections a single delete counts on the put before it: nothing may make or take one meanwhile.
+    let hasSingleDelete = family.hasSingleDeletes && space.group.contains { $0.kind == .singleDelete }
+    let isFolding = folding == .all || (folding == .notLarger && !hasSingleDelete)
     var start = 0
+    /// From this section on the older ones' entries do not count.
+    var hiddenFrom = sections.count + 1
     while start < space.group.count {
       let section = section(of: space.group[start].number)
+      let lower = section > 0 ? sections[section - 1] : 0
       var end = start + 1
-      while end < space.group.count, space.group[end].number >= section.lowerBound { end += 1 }
-      let covered =
-        family.table.hasTombstones
-        ? family.table.rangeTombstones.sequence(covering: key, at: .pending(section.upperBound - 1)) : .zero
-      choose(start..<end, covered, &space)
-      try yield(key, hasNothingBelow: covered != .zero, &space, body)
+      while end < space.group.count, space.group[end].number >= lower { end += 1 }
+      let covered = covering(key, atEndOf: section)
+      // One of an older section may have entries above it.
+      let isCovered = covered >= .pending(lower)
+      let hidesOlder = choose(start..<end, covered, &space)
+      let fold = isFolding ? fold(key, hasNothingBelow: isCovered, &space) : nil
+      if let fold, fold.change != PendingSize() {
+        let number = space.kept[0].number
+        note(fold.change, from: section, to: firstSection(hiding: key, number, section, hiddenFrom), &space)
+      }
+      try yield(key, fold, &space, body)
+      if hidesOlder || isCovered { hiddenFrom = section }
       start = end
     }
   }
 
-  /// The numbers of the section that an entry is in.
-  private func section(of number: UInt64) -> Range<UInt64> {
+  /// The index of the section that an entry is in.
+  private func section(of number: UInt64) -> Int {
     var low = 0
     var high = sections.count
     while low < high {
       let middle = (low + high) / 2
       if sections[middle] <= number { low = middle + 1 } else { high = middle }
     }
-    return (low > 0 ? sections[low - 1] : 0)..<(low < sections.count ? sections[low] : last + 1)
+    return low
   }
 
-  /// Leaves in `kept` what counts of a section's entries of a key.
-  private func choose(_ range: Range<Int>, _ covered: SequenceNumber, _ space: inout Workspace) {
+  /// The newest range delete over a key, of a section and those before.
+  private func covering(_ key: ByteView, atEndOf section: Int) -> SequenceNumber {
+    guard family.table.hasTombstones else { return .zero }
+    let end = section < sections.count ? sections[section] : last + 1
+    return family.table.rangeTombstones.sequence(covering: key, at: .pending(end - 1))
+  }
+
+  /// The first section after one, and before `limit`, in which a range delete covers an entry; `limit` if there is none.
+  private func firstSection(hiding key: ByteView, _ number: UInt64, _ section: Int, _ limit: Int) -> Int {
+    guard family.table.hasTombstones else { return limit }
+    var low = section + 1
+    var high = limit
+    while low < high {
+      let middle = (low + high) / 2
+      if covering(key, atEndOf: middle) > .pending(number) { high = middle } else { low = middle + 1 }
+    }
+    return low
+  }
+
+  /// Notes that the size of what counts changes at the ends of some sections.
+  private func note(_ change: PendingSize, from section: Int, to limit: Int, _ space: inout Workspace) {
+    if space.steps.isEmpty { space.steps = Array(repeating: PendingSize(), count: sections.count + 2) }
+    space.steps[section] += change
+    space.steps[limit] -= change
+  }
+
+  /// Leaves in `kept` what counts of a section's entries of a key. Returns whether they hide what is older, unless there
+  /// are single deletes among them.
+  private func choose(_ range: Range<Int>, _ covered: SequenceNumber, _ space: inout Workspace) -> Bool {
     space.kept.removeAll(keepingCapacity: true)
-    var chain = EntryChain()
+    var chain = EntryChain(hasSingleDeletes: family.hasSingleDeletes)
     var waiting: Entry?
     for index in range {
       let entry = space.group[index]
@@ -119,31 +188,27 @@ struct LivingEntries {
       chain.add(entry.kind)
       if entry.kind == .singleDelete { waiting = entry }
       if chain.isNewestKept { space.kept.append(entry) }
-      if chain.isEnded || (!family.hasSingleDeletes && entry.kind != .merge) { break }
+      if chain.isEnded { break }
     }
     if chain.waitingCount > 0, let waiting { space.kept.append(waiting) }
+    return chain.hidesOlder
   }
 
-  /// Calls `body` for the entries of `kept`, operands folded. `hasNothingBelow`: a range delete of the section covers what
-  /// is older.
+  /// Calls `body` for the entries of `kept`, the newest of them folded.
   private func yield(
-    _ key: ByteView, hasNothingBelow: Bool, _ space: inout Workspace,
+    _ key: ByteView, _ fold: Fold?, _ space: inout Workspace,
     _ body: (UInt64, EntryKind, ByteView, ByteView) throws(EngineError) -> Void
   ) throws(EngineError) {
-    guard let newest = space.kept.first else { return }
-    let folded = newest.kind == .merge ? fold(key, hasNothingBelow: hasNothingBelow, &space) : nil
-    for entry in space.kept.dropFirst(folded?.count ?? 0).reversed() {
+    for entry in space.kept.dropFirst(fold?.count ?? 0).reversed() {
       try body(entry.number, entry.kind, key, entry.value)
     }
-    if let folded { try body(newest.number, folded.kind, key, space.folded.view) }
+    if let fold { try body(space.kept[0].number, fold.kind, key, space.folded.view) }
   }
 
-  /// Folds the operands at the begin of `kept` into `folded`. Returns how many entries that replaces, and what the outcome
-  /// is; nil: they stay.
-  private func fold(
-    _ key: ByteView, hasNothingBelow: Bool, _ space: inout Workspace
-  ) -> (count: Int, kind: EntryKind)? {
-    guard let merge = family.state.merge else { return nil }
+  /// Folds the operands at the beginning of `kept` into `folded`; nil: they stay. `hasNothingBelow`: a range delete of
+  /// the section covers what is older.
+  private func fold(_ key: ByteView, hasNothingBelow: Bool, _ space: inout Workspace) -> Fold? {
+    guard let newest = space.kept.first, newest.kind == .merge, let merge = family.state.merge else { return nil }
     space.operands.removeAll()
     var count = 0
     while count < space.kept.count, space.kept[count].kind == .merge {
@@ -153,17 +218,24 @@ struct LivingEntries {
     }
     let base = count < space.kept.count ? space.kept[count] : nil
     if let base, base.kind == .singleDelete { return nil }
+    var kind = EntryKind.put
     if let base, base.kind == .delete || stamps.place(of: base.number) == nil {
       let existing = base.kind == .put ? base.value : nil
       guard merge.merge(key, existing: existing, &space.operands, into: &space.folded) else { return nil }
-      return (count + 1, .put)
-    }
-    if base == nil, hasNothingBelow {
+      count += 1
+    } else if base == nil, hasNothingBelow {
       guard merge.merge(key, existing: nil, &space.operands, into: &space.folded) else { return nil }
-      return (count, .put)
+    } else {
+      guard count > 1, merge.combine(key, space.operands, into: &space.folded) else { return nil }
+      kind = .merge
     }
-    guard count > 1, merge.combine(key, space.operands, into: &space.folded) else { return nil }
-    return (count, .merge)
+    var change = PendingSize()
+    change.add(family.size(kind, keySize: key.count, valueSize: space.folded.byteCount))
+    for entry in space.kept.prefix(count) {
+      change.remove(family.size(entry.kind, keySize: key.count, valueSize: entry.value.count))
+    }
+    if folding == .notLarger, change.byteCount > 0 { return nil }
+    return Fold(kind: kind, count: count, change: change)
   }
 }
 

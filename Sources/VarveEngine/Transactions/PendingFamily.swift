@@ -7,11 +7,14 @@ struct PendingFamily {
   let state: FamilyState
   var table: MemTable
   /// Whether the entries are left out of the commit.
-  let isScratch: Bool
+  var isScratch = false
   /// Whether a single delete was added: which entries of a key a commit needs depends on all of them then.
   var hasSingleDeletes = false
-  /// Whether the tree was remade: its range deletes do not say exactly what was written after them.
-  var isRemade = false
+  /// All entries of the tree.
+  var stored = PendingSize()
+  /// About the bytes of the operands that came over an operand since the tree was last remade, also of those that were
+  /// undone since.
+  var foldableCost = 0
 
   var id: FamilyID { state.id }
 
@@ -19,6 +22,19 @@ struct PendingFamily {
   @inline(__always)
   func size(_ kind: EntryKind, keySize: Int, valueSize: Int) -> Int {
     BatchFormat.entrySize(kind, id, keySize: keySize, valueSize: valueSize)
+  }
+
+  /// Whether there is an entry that was not undone.
+  func hasEntries(_ undone: UndoneNumbers) -> Bool {
+    // Range deletes that were undone are removed.
+    if !table.rangeTombstones.isEmpty { return true }
+    var iterator = table.makeIterator()
+    iterator.seekToFirst()
+    while iterator.isValid {
+      if !undone.contains(iterator.trailer.sequence) { return true }
+      iterator.next()
+    }
+    return false
   }
 
   /// The newest entry of a key that counts, of those up to `last`; nil if there is none.
@@ -44,16 +60,11 @@ struct PendingFamily {
 
   /// What a commit needs of the entries of a key that count.
   func living(_ key: ByteView, at last: SequenceNumber, _ undone: UndoneNumbers) -> PendingSize {
-    var chain = EntryChain()
+    var chain = EntryChain(hasSingleDeletes: hasSingleDeletes)
     var total = PendingSize()
     let keySize = key.count
     forEachEntry(of: key, at: last, undone) { kind, value in
       chain.add(kind)
-      // Without single deletes nothing older matters.
-      if !hasSingleDeletes, kind != .merge {
-        if chain.isNewestKept { total.add(size(kind, keySize: keySize, valueSize: value.count)) }
-        return false
-      }
       if chain.isNewestKept { total.add(size(kind, keySize: keySize, valueSize: value.count)) }
       return !chain.isEnded
     }
@@ -83,10 +94,20 @@ struct PendingSize: Equatable, Sendable {
   var count = 0
   var byteCount = 0
 
+  /// About the bytes of memory that the entries take.
+  @inline(__always)
+  var cost: Int { byteCount &+ 40 &* count }
+
   @inline(__always)
   mutating func add(_ bytes: Int) {
     count += 1
     byteCount += bytes
+  }
+
+  @inline(__always)
+  mutating func remove(_ bytes: Int) {
+    count -= 1
+    byteCount -= bytes
   }
 
   static func += (left: inout PendingSize, right: PendingSize) {
@@ -114,9 +135,17 @@ struct EntryChain {
   /// Single deletes that no put was found for: 0 or 1. It is needed after all once no entry is left.
   private(set) var waitingCount = 0
   private var isShadowed = false
+  /// Whether the family has single deletes. Without them nothing older than a put matters.
+  private let hasSingleDeletes: Bool
+
+  init(hasSingleDeletes: Bool) { self.hasSingleDeletes = hasSingleDeletes }
+
+  /// Whether nothing older counts. Requires: no single delete was added.
+  var hidesOlder: Bool { isShadowed || isEnded }
 
   mutating func add(_ kind: EntryKind) {
     isNewestKept = false
+    if !hasSingleDeletes, kind != .merge { isEnded = true }
     switch kind {
     case .put:
       if waitingCount > 0 {

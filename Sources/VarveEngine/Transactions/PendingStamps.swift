@@ -3,8 +3,6 @@ struct PendingStamps: Sendable {
   /// Ascending by number.
   private var entries: [(number: UInt64, place: StampPlace)] = []
 
-  var isEmpty: Bool { entries.isEmpty }
-
   /// Notes the place in the newest entry.
   mutating func append(_ place: StampPlace, number: UInt64) { entries.append((number, place)) }
 

@@ -30,6 +30,12 @@ struct IndexedWriteBatchModelTests {
     var remade = 0
     var cursorSteps = 0
     var cancelled = 0
+    /// Looks at what the batch counts: with operands that the commit folds, with entries that it leaves out, and after a
+    /// tree was remade below a savepoint that was then undone.
+    var counted = 0
+    var countedOperands = 0
+    var countedLeftOut = 0
+    var countedBack = 0
   }
 
   private struct Run: ~Copyable {
@@ -39,6 +45,8 @@ struct IndexedWriteBatchModelTests {
     var batch: IndexedWriteBatch
     var model: ModelDatabase
     var savepoints: [ModelDatabase] = []
+    /// For each savepoint whether a tree was remade since.
+    var isRemade: [Bool] = []
     var cursors: [OpenCursor] = []
     var mix = Mix()
     let place: String
@@ -131,14 +139,18 @@ struct IndexedWriteBatchModelTests {
       case 0:
         batch.setSavepoint()
         savepoints.append(model)
+        isRemade.append(false)
       case 1 where !savepoints.isEmpty:
         try batch.rollbackToSavepoint()
         model = savepoints.removeLast()
+        try count()
+        if isRemade.removeLast() { mix.countedBack += 1 }
         mix.undone += 1
         for open in cursors where open.depth > savepoints.count { open.isEnded = true }
       case 2 where !savepoints.isEmpty:
         try batch.releaseSavepoint()
         savepoints.removeLast()
+        isRemade.removeLast()
         for open in cursors where !open.isEnded { open.depth = min(open.depth, savepoints.count) }
       case 3, 4:
         let name = IndexedWriteBatchModelTests.families[random.below(4)]
@@ -174,8 +186,25 @@ struct IndexedWriteBatchModelTests {
         let family = try column(change.family)
         try Self.add(change, to: &batch, in: family)
         note(change)
-        if batch.own(engine.defaultFamily.state).table !== table { mix.remade += 1 }
+        if batch.own(engine.defaultFamily.state).table !== table {
+          mix.remade += 1
+          for index in isRemade.indices { isRemade[index] = true }
+        }
+        if random.oneIn(4) { try count() }
       }
+    }
+
+    /// What the batch counts is what the commit would write if it folded no operands.
+    mutating func count() throws {
+      let unfolded = try batch.makeBatch(folding: .none)
+      let written = try batch.makeBatch()
+      #expect(unfolded.count == batch.count && unfolded.byteCount == batch.byteCount, "\(place)")
+      #expect(batch.isEmpty == (written.count == 0) && written.count <= batch.count, "\(place)")
+      mix.counted += 1
+      if written.count < unfolded.count { mix.countedOperands += 1 }
+      var cursor = try batch.cursor(in: column("scratch"))
+      try cursor.seekToFirst()
+      if cursor.isValid { mix.countedLeftOut += 1 }
     }
 
     /// A few moves of a cursor, from a seek on, in both directions.
@@ -215,8 +244,7 @@ struct IndexedWriteBatchModelTests {
         var cursor = try batch.cursor(in: column(name))
         #expect(try rows(&cursor) == model.state.scan(name), "\(place), the last walk of \(name)")
       }
-      let written = try batch.makeBatch()
-      #expect(written.count <= batch.count && written.byteCount <= batch.byteCount, "\(place)")
+      try count()
       try engine.write(batch)
       for name in IndexedWriteBatchModelTests.families {
         var cursor = try engine.cursor(in: column(name))
@@ -255,8 +283,13 @@ struct IndexedWriteBatchModelTests {
       mix.remade += run.mix.remade
       mix.cursorSteps += run.mix.cursorSteps
       mix.cancelled += run.mix.cancelled
+      mix.counted += run.mix.counted
+      mix.countedOperands += run.mix.countedOperands
+      mix.countedLeftOut += run.mix.countedLeftOut
+      mix.countedBack += run.mix.countedBack
     }
     #expect(mix.undone > 100 && mix.ended > 20 && mix.refreshed > 50, "\(mix)")
+    #expect(mix.counted > 500 && mix.countedOperands > 50 && mix.countedLeftOut > 50 && mix.countedBack > 10, "\(mix)")
     #expect(mix.remade > 20 && mix.cursorSteps > 1_000 && mix.cancelled > 50, "\(mix)")
   }
 }

@@ -168,7 +168,7 @@ struct IndexedWriteBatchTests {
     #expect(try batch.first(from: [], to: nil, in: notes)?.key == [2])
     try batch.rollbackToSavepoint()
     #expect(try batch.first(from: [], to: nil, in: notes)?.key == [1])
-    #expect(batch.count == 1 && batch.byteCount > 0)
+    #expect(batch.count == 0 && batch.byteCount == 0)
     try batch.put([5], [5])
     try engine.write(batch)
     #expect(try engine.get([1], in: notes) == nil)

@@ -1,0 +1,56 @@
+/// A family's entries that count, now or at a savepoint, in a new tree, each with its number.
+struct RemadeFamily {
+  private(set) var family: PendingFamily
+  /// How folding changed the size of what counts at the end of each section (`LivingEntries`); empty: not at all.
+  private(set) var changes: [PendingSize] = []
+  /// The numbers of those entries that get the commit's sequence.
+  private(set) var stamped: Set<UInt64> = []
+
+  /// Copies the family of `entries` into a tree of `capacity` at least, with room for one more entry of these sizes.
+  ///
+  /// Throws `.noMemory`, and `.limitExceeded` for a tree that no memtable has room for.
+  init(
+    _ entries: LivingEntries, capacity: Int, keySize: Int = 0, valueSize: Int = 0, pool: ArenaPool
+  ) throws(EngineError) {
+    family = entries.family
+    var capacity = capacity
+    repeat {
+      family.table = try Self.makeTable(capacity: capacity, pool: pool)
+      family.stored = PendingSize()
+      family.foldableCost = 0
+      stamped = []
+      capacity *= 2
+    } while try !fill(entries) || !family.table.hasRoom(keySize: keySize, valueSize: valueSize)
+  }
+
+  /// A tree of this size comes from the engine's kept arenas.
+  private static let capacityMinimum = 32 << 10
+
+  static func makeTable(capacity: Int, pool: ArenaPool) throws(EngineError) -> MemTable {
+    if capacity <= capacityMinimum { return try MemTable(reserving: capacityMinimum, pool: pool) }
+    return try MemTable(reserving: capacity)
+  }
+
+  /// False where the tree has no room for them all.
+  private mutating func fill(_ entries: LivingEntries) throws(EngineError) -> Bool {
+    let old = entries.family.table
+    let table = family.table
+    // Before the entries: which of them came after a range delete is not looked at.
+    var ranges: [(lower: ByteView, upper: ByteView, sequence: SequenceNumber)] = []
+    old.rangeTombstones.forEachTombstone(above: .zero) { ranges.append(($0, $1, $2)) }
+    for range in ranges.reversed() {
+      table.insert(range.lower, Trailer(range.sequence, .rangeDelete), range.upper)
+      family.stored.add(family.size(.rangeDelete, keySize: range.lower.count, valueSize: range.upper.count))
+    }
+    table.rangeTombstones.beginOlderWrites()
+    var hasRoom = true
+    changes = try entries.forEach { (number, kind, key, value) in
+      hasRoom = hasRoom && table.hasRoom(keySize: key.count, valueSize: value.count)
+      guard hasRoom else { return }
+      table.insert(key, Trailer(.pending(number), kind), value)
+      family.stored.add(family.size(kind, keySize: key.count, valueSize: value.count))
+      if entries.stamps.place(of: number) != nil { stamped.insert(number) }
+    }
+    return hasRoom
+  }
+}
