@@ -130,50 +130,56 @@ struct ReplayFlushCrashTests {
     print("replay that flushes, \(policy.rawValue): \(recorded.count) crash points, \(tableCount) tables")
   }
 
-  /// Range deletes between puts of the same keys, in batches of which each is larger than a memtable of the next open.
-  /// With `copies` they were logged again after newer entries.
+  /// Range deletes between puts of the same keys, in batches of which each fills several memtables of the next open. With
+  /// `copies` they were logged again after newer entries.
   private static func fillRanges(copies: Bool) throws -> (disk: CrashFileSystem, content: [[UInt8]: [UInt8]]) {
     let disk = CrashFileSystem(seed: 9)
     let engine = try open(disk, memtableSize: 8 << 20, seed: 9)
+    let ranges = try engine.createFamily("ranges")
     var content: [[UInt8]: [UInt8]] = [:]
-    func write(_ indices: Range<Int>, deletes: Bool) throws {
+    func put(_ batch: inout WriteBatch, _ index: Int, _ byte: UInt8) throws {
+      try batch.put(key(index), [byte], in: ranges)
+      content[key(index)] = [byte]
+    }
+    func write(_ indices: Range<Int>) throws {
       var batch = WriteBatch()
-      for index in indices {
-        try batch.put(key(index), value(index))
-        content[key(index)] = value(index)
+      for index in indices { try put(&batch, index, 1) }
+      for round in 0..<3 {
+        for index in indices where index % 3 != 0 {
+          try batch.deleteRange(from: key(index), to: key(index) + [UInt8(round)], in: ranges)
+          content[key(index)] = nil
+        }
       }
-      for index in indices where deletes && index % 3 == 0 {
-        try batch.deleteRange(from: key(index), to: key(index) + [0])
-        content[key(index)] = nil
-      }
-      for index in indices where index % 6 == 0 {
-        try batch.put(key(index), value(index + 1))
-        content[key(index)] = value(index + 1)
-      }
+      for index in indices where index % 6 == 1 { try put(&batch, index, 2) }
       try engine.write(batch)
     }
-    try write(0..<1_000, deletes: true)
-    try write(1_000..<1_100, deletes: false)
+    try write(0..<rangeCount - 100)
+    for index in 0..<entryCount { try engine.put(key(index), value(index) + value(index)) }
+    try engine.put(key(0), [3], in: ranges)
+    content[key(0)] = [3]
     if copies {
       engine.core.pipeline.logBytesMaximum = engine.core.pipeline.log.liveBytes - 1
       engine.core.pipeline.lead { engine.core.pipeline.enforceLogBound($0) }
-      #expect(engine.core.pipeline.bytesLoggedAgain > 64 << 10)
+      #expect(engine.core.pipeline.bytesLoggedAgain > 16 << 10)
     }
-    try write(1_100..<1_200, deletes: true)
+    try write(rangeCount - 100..<rangeCount)
     try engine.sync()
     disk.crash()
     return (disk.crashImage(seed: 9, policy: .loseAllUnsynced), content)
   }
+
+  private static let rangeCount = 700
 
   /// A memtable that is frozen within a record has range deletes of it, which hide what they cover.
   @Test(arguments: [false, true], [64 << 10, 256 << 10, 8 << 20])
   func `range deletes of records that fill several memtables hide what they hid`(copies: Bool, memtableSize: Int) throws {
     let (disk, content) = try Self.fillRanges(copies: copies)
     let engine = try Self.open(disk, memtableSize: memtableSize, seed: 10)
+    let ranges = try engine.family(named: "ranges")
     func expectContent(_ when: String) throws {
       #expect(engine.core.pipeline.memory.frozenSize >= 0)
-      for index in 0..<1_200 {
-        let found = try engine.get(Self.key(index))
+      for index in 0..<Self.rangeCount {
+        let found = try engine.get(Self.key(index), in: ranges)
         #expect(found == content[Self.key(index)], "key \(index) \(when)")
       }
     }

@@ -357,7 +357,7 @@ struct DeadRunTests {
     var batchCount = 0
     let brokenCount = Atomic<Int>(0)
     let value = [UInt8](repeating: 7, count: 600)
-    while brokenCount.load(ordering: .relaxed) < 3, batchCount < 4_000 {
+    while brokenCount.load(ordering: .relaxed) < 3, batchCount < 1_000 {
       if memory.isNearlyFull {
         try observed.put(0..<500)
         try Self.delete(0..<400, in: engine)
@@ -366,7 +366,7 @@ struct DeadRunTests {
         observed.executor.submit("test", priority: .immediate) {
           _ = try? Self.first(engine)
           faults.inject(Fault([.sync], pathSuffix: ".log", count: 1))
-          try? engine.core.pipeline.sync(.position(engine.core.pipeline.log.appendedPosition), for: .program)
+          try? engine.core.pipeline.sync(.position(engine.core.pipeline.log.appendedPosition), for: .background)
           faults.clear()
           brokenCount.add(1, ordering: .relaxed)
         }
