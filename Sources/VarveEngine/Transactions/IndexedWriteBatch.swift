@@ -44,7 +44,7 @@ public struct IndexedWriteBatch: ~Copyable {
   /// What counts, and what of it the commit leaves out.
   private var living = PendingSize()
   private var leftOut = PendingSize()
-  /// All entries of the trees, and the sum of the families' `foldableCost`.
+  /// All entries of the trees, those that were undone included, and the sum of the families' `foldableCost`.
   private var stored = PendingSize()
   private var foldableCost = 0
   /// What the trees held beyond `living` after they were last remade: entries that count at a savepoint only.
@@ -283,7 +283,6 @@ public struct IndexedWriteBatch: ~Copyable {
     families[index].table.insert(key, Trailer(.pending(nextNumber), kind), value)
     nextNumber += 1
     let size = families[index].size(kind, keySize: key.count, valueSize: value.count)
-    families[index].stored.add(size)
     stored.add(size)
     return size
   }
@@ -393,6 +392,8 @@ public struct IndexedWriteBatch: ~Copyable {
     let remade = try RemadeFamily(
       remainingEntries(families[index]), capacity: capacity, keySize: keySize, valueSize: valueSize,
       pool: engine.batchArenas)
+    stored += remade.stored
+    stored -= families[index].storedSize()
     replace(index, with: remade)
     heldCost = min(heldCost, max(stored.cost - living.cost, 0))
   }
@@ -412,7 +413,11 @@ public struct IndexedWriteBatch: ~Copyable {
     } catch {
       return
     }
-    for index in families.indices { replace(index, with: remade[index]) }
+    stored = PendingSize()
+    for index in families.indices {
+      stored += remade[index].stored
+      replace(index, with: remade[index])
+    }
     undone = .none
     stamps.keep(stamped)
     heldCost = max(stored.cost - living.cost, 0)
@@ -425,8 +430,6 @@ public struct IndexedWriteBatch: ~Copyable {
   private mutating func replace(_ index: Int, with remade: RemadeFamily) {
     let old = families[index]
     families[index] = remade.family
-    stored -= old.stored
-    stored += remade.family.stored
     foldableCost -= old.foldableCost
     guard let change = remade.changes.last else { return }
     living += change

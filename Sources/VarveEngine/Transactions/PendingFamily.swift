@@ -10,8 +10,6 @@ struct PendingFamily {
   var isScratch = false
   /// Whether a single delete was added: which entries of a key a commit needs depends on all of them then.
   var hasSingleDeletes = false
-  /// All entries of the tree.
-  var stored = PendingSize()
   /// About the bytes of the operands that came over an operand since the tree was last remade, also of those that were
   /// undone since.
   var foldableCost = 0
@@ -22,6 +20,22 @@ struct PendingFamily {
   @inline(__always)
   func size(_ kind: EntryKind, keySize: Int, valueSize: Int) -> Int {
     BatchFormat.entrySize(kind, id, keySize: keySize, valueSize: valueSize)
+  }
+
+  /// The size of all entries of the tree. Complexity: one pass.
+  func storedSize() -> PendingSize {
+    var total = PendingSize()
+    table.rangeTombstones.forEachTombstone(above: .zero) { lower, upper, _ in
+      total.add(size(.rangeDelete, keySize: lower.count, valueSize: upper.count))
+    }
+    var iterator = table.makeIterator()
+    iterator.seekToFirst()
+    while iterator.isValid {
+      let kind = iterator.trailer.kind ?? .put
+      total.add(size(kind, keySize: iterator.userKey.count, valueSize: iterator.value.count))
+      iterator.next()
+    }
+    return total
   }
 
   /// Whether there is an entry that was not undone.

@@ -3,6 +3,8 @@ struct RemadeFamily {
   private(set) var family: PendingFamily
   /// How folding changed the size of what counts at the end of each section (`LivingEntries`); empty: not at all.
   private(set) var changes: [PendingSize] = []
+  /// The size of the entries.
+  private(set) var stored = PendingSize()
   /// The numbers of those entries that get the commit's sequence.
   private(set) var stamped: Set<UInt64> = []
 
@@ -16,9 +18,7 @@ struct RemadeFamily {
     var capacity = capacity
     repeat {
       family.table = try Self.makeTable(capacity: capacity, pool: pool)
-      family.stored = PendingSize()
       family.foldableCost = 0
-      stamped = []
       capacity *= 2
     } while try !fill(entries) || !family.table.hasRoom(keySize: keySize, valueSize: valueSize)
   }
@@ -35,12 +35,16 @@ struct RemadeFamily {
   private mutating func fill(_ entries: LivingEntries) throws(EngineError) -> Bool {
     let old = entries.family.table
     let table = family.table
+    let id = family.id
+    var stored = PendingSize()
+    var stamped: Set<UInt64> = []
     // Before the entries: which of them came after a range delete is not looked at.
     var ranges: [(lower: ByteView, upper: ByteView, sequence: SequenceNumber)] = []
     old.rangeTombstones.forEachTombstone(above: .zero) { ranges.append(($0, $1, $2)) }
     for range in ranges.reversed() {
       table.insert(range.lower, Trailer(range.sequence, .rangeDelete), range.upper)
-      family.stored.add(family.size(.rangeDelete, keySize: range.lower.count, valueSize: range.upper.count))
+      stored.add(
+        BatchFormat.entrySize(.rangeDelete, id, keySize: range.lower.count, valueSize: range.upper.count))
     }
     table.rangeTombstones.beginOlderWrites()
     var hasRoom = true
@@ -48,9 +52,11 @@ struct RemadeFamily {
       hasRoom = hasRoom && table.hasRoom(keySize: key.count, valueSize: value.count)
       guard hasRoom else { return }
       table.insert(key, Trailer(.pending(number), kind), value)
-      family.stored.add(family.size(kind, keySize: key.count, valueSize: value.count))
+      stored.add(BatchFormat.entrySize(kind, id, keySize: key.count, valueSize: value.count))
       if entries.stamps.place(of: number) != nil { stamped.insert(number) }
     }
+    self.stored = stored
+    self.stamped = stamped
     return hasRoom
   }
 }
