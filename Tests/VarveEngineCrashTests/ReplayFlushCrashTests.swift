@@ -172,7 +172,8 @@ struct ReplayFlushCrashTests {
 
   /// A memtable that is frozen within a record has range deletes of it, which hide what they cover.
   @Test(arguments: [false, true], [64 << 10, 256 << 10, 8 << 20])
-  func `range deletes of records that fill several memtables hide what they hid`(copies: Bool, memtableSize: Int) throws {
+  func `range deletes of records that fill several memtables hide what they hid`(copies: Bool, memtableSize: Int) throws
+  {
     let (disk, content) = try Self.fillRanges(copies: copies)
     let engine = try Self.open(disk, memtableSize: memtableSize, seed: 10)
     let ranges = try engine.family(named: "ranges")

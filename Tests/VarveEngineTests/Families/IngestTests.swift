@@ -249,7 +249,7 @@ struct IngestTests {
     let writer = try engine.makeTableWriter()
     var random = SeededRandom(seed: 1)
     let value = (0..<60_000).map { _ in UInt8(truncatingIfNeeded: random.next()) }
-    for index in 0..<Int(plan.tableSizeMaximum) / 60_000 + 10 { try writer.put(Self.key(index), value) }
+    for index in 0..<Int(plan.tableSizeMaximum) / 60_000 + 100 { try writer.put(Self.key(index), value) }
     let tables = try writer.finish()
     #expect(plan.tableSizeMaximum > plan.tableSize)
     #expect(tables.count == 2 && (tables.first?.fileSize ?? 0) >= plan.tableSizeMaximum)
