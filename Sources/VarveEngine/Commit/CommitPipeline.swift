@@ -348,7 +348,7 @@ final class CommitPipeline: @unchecked Sendable {
   private func resolve(_ id: FamilyID) throws(EngineError) -> Int {
     if let place = touched.place(of: id) { return place }
     guard let family = families.find(id) else {
-      throw EngineError(.familyDropped, "the batch names column family \(id), which does not exist")
+      throw EngineError(.familyDropped, "the batch names column family \(id): it was dropped, or is of another engine")
     }
     if family.isDropped { throw Self.droppedError(family) }
     return touched.add(family)

@@ -58,7 +58,7 @@ struct TouchedFamilies {
   func family(of entry: BatchReader.Entry) -> FamilyState {
     guard let place = place(of: entry.family) else {
       // The entry is in the log by now: to go on without it would lose it with the next flush.
-      fatalError("a commit has an entry of column family \(entry.family), which it did not look up: report this as a bug")
+      fatalError("a commit did not look up column family \(entry.family) of its batch: report this as a bug")
     }
     return parts[place].family
   }

@@ -64,7 +64,8 @@ extension Engine {
   /// go. Sizes that the options name stay as they are; the log's largest segment and where tables are cut
   /// stay as they were at open.
   ///
-  /// Throws `.invalidArgument` below 1 MiB, and where the sizes that the options name don't fit.
+  /// Throws `.invalidArgument` below 1 MiB, and where the sizes that the options name, and the log's segments as they were
+  /// at open, don't fit: with default options that is about 65 MiB.
   public func setMemoryBudget(_ bytes: Int) throws(EngineError) {
     try core.requireOpen()
     var changed = core.options

@@ -15,7 +15,7 @@ public struct TransactionConflict: Error, Hashable, Sendable, CustomStringConver
 
   /// The error of a commit that met the conflict.
   func error(snapshot: SequenceNumber) -> EngineError {
-    EngineError(.conflict, "the transaction read at sequence \(snapshot), and since then \(self)", cause: self)
+    EngineError(.conflict, "the transaction read at sequence \(snapshot), and a later commit conflicts", cause: self)
   }
 }
 
