@@ -41,8 +41,13 @@ struct FamilyChangeCrashTests {
     var (absent, whole) = (0, 0)
     let count = try Self.images(disk) {
       let writer = try engine.makeTableWriter(for: family)
-      for index in 0..<2_000 { try writer.put(Self.key(index), [UInt8](repeating: UInt8(index & 0xff), count: 1_200)) }
-      let tables = try writer.finish()
+      for index in 0..<1_000 { try writer.put(Self.key(index), [UInt8](repeating: UInt8(index & 0xff), count: 1_200)) }
+      // A second writer, because one makes tables of the last level's size.
+      let second = try engine.makeTableWriter(for: family)
+      for index in 1_000..<2_000 {
+        try second.put(Self.key(index), [UInt8](repeating: UInt8(index & 0xff), count: 1_200))
+      }
+      let tables = try writer.finish() + second.finish()
       #expect(tables.count > 1)
       try engine.ingest(tables, into: family)
     } check: { image, place, isAcknowledged in

@@ -65,8 +65,8 @@ extension CommitPipeline {
     return EngineError(code, "the engine takes no more writes", cause: cause, file: cause.file)
   }
 
-  /// Does, before a commit, what keeps commits from being taken. Within a commit, what waits to be committed goes on
-  /// waiting: `touched` says what the present batch needs, and another commit would change it.
+  /// Does, before a commit, what keeps commits from being taken. Within a commit, what waits to be committed waits
+  /// longer: `touched` says what the present batch needs, and another commit would change it.
   @inline(never)
   func repair(_ lead: borrowing CommitLead, isWithinCommit: Bool = false) throws(EngineError) {
     restartIfBroken(lead)

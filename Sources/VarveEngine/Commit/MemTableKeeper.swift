@@ -208,7 +208,7 @@ final class MemTableKeeper: Sendable {
   private func freezeAlone(_ family: FamilyState, _ lead: borrowing CommitLead) {
     let old = family.active(lead)
     guard old.entryCount > 0 else { return }
-    // Replay may be in the middle of an edit, which goes on in the next memtable. The view that is made now must see that
+    // Replay may be in the middle of an edit, which continues in the next memtable. The view that is made now must see that
     // this one has range tombstones.
     old.rangeTombstones.endEdit()
     activeBytes.wrappingSubtract(old.countedBytes, ordering: .relaxed)

@@ -95,7 +95,7 @@ final class PreparedTombstones: @unchecked Sendable {
     private var nodes: TombstoneNodes?
     private(set) var root: TombstoneNode?
 
-    /// The places in the commit's order of the first range delete and of the last one.
+    /// The indexes in the commit's order of the first range delete and of the last one.
     var firstIndex: UInt32 { records?.index ?? 0 }
     var lastIndex: UInt32 { last?.index ?? 0 }
     var nodeCount: Int { nodes?.count ?? 0 }
@@ -114,7 +114,7 @@ final class PreparedTombstones: @unchecked Sendable {
       recordsSize = 0
     }
 
-    /// Adds a tombstone whose entry has this place in the commit's order, from 0 on.
+    /// Adds a tombstone whose entry has this index in the commit's order, from 0 on.
     fileprivate func append(_ start: ByteView, _ end: ByteView, index: UInt32) {
       guard let record = records?.record(at: UInt32(recordsSize / TombstoneRecord.alignment)) else { return }
       record.initialize(start, end, index: index)
