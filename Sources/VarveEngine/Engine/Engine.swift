@@ -19,7 +19,7 @@
 ///
 /// Close the engine when you are done. An engine deallocated without `close` behaves as if the process had ended: no
 /// acknowledged commit is lost, and the next open replays the log. After `close` calls that throw throw `.closed`; a
-/// cursor that is open goes on over what it holds.
+/// cursor that is open still iterates over what it holds.
 public final class Engine: Sendable {
   let core: EngineCore
 
