@@ -193,6 +193,26 @@ struct ReplayFlushCrashTests {
     try engine.close()
   }
 
+  /// Nothing makes another view of the memtables after the record.
+  @Test(arguments: [64 << 10, 80 << 10, 100 << 10])
+  func `a memtable that is frozen within the last record hides what its range deletes hid`(memtableSize: Int) throws {
+    let disk = CrashFileSystem(seed: 11)
+    var engine = try Self.open(disk, memtableSize: 8 << 20, seed: 11)
+    for index in 0..<100 { try engine.put(Self.key(index), [1]) }
+    var batch = WriteBatch()
+    for index in 0..<50 { try batch.deleteRange(from: Self.key(index), to: Self.key(index) + [0]) }
+    for index in 100..<500 { try batch.put(Self.key(index), Self.value(index)) }
+    try engine.write(batch, durability: .power)
+    disk.crash()
+    engine = try Self.open(disk.crashImage(seed: 11, policy: .loseAllUnsynced), memtableSize: memtableSize, seed: 12)
+    #expect(!engine.defaultFamily.state.frozen.isEmpty && Self.tableCount(engine) == 0)
+    for index in 0..<500 {
+      let expected = index < 50 ? nil : index < 100 ? [1] : Self.value(index)
+      #expect(try engine.get(Self.key(index)) == expected, "key \(index)")
+    }
+    try engine.close()
+  }
+
   /// The first copies of range deletes went with their segment; newer entries of the family come before the others.
   @Test func `older range deletes that come after newer entries are put in order, all of a record at once`() throws {
     let engine = try Self.open(CrashFileSystem(seed: 3), memtableSize: 64 << 10, seed: 3)
