@@ -15,7 +15,7 @@ internal import Synchronization
 /// Safe from any thread; `state` is guarded by its mutex, and nothing is read, written or called while it
 /// is held. `picking` makes one step of choosing a compaction and noting that its tables are taken: the
 /// picking job and callers of `compactManually` choose at the same time. No table is opened under it. Lock order:
-/// `picking`, `covered`, `state`.
+/// `picking`, `covered`, `seeds`, `state`.
 final class CompactionScheduler: Sendable {
   unowned let background: BackgroundWork
   let picker: LeveledCompactionPicker
@@ -24,6 +24,8 @@ final class CompactionScheduler: Sendable {
   private let debt = Mutex(CompactionDebt())
   /// What is known of covered tables by family; taken out while the picking job looks for more.
   let covered = Mutex<[FamilyID: CoveredTables]>([:])
+  /// What picks remember of the families' levels.
+  private let seeds = Mutex<[FamilyID: LevelSeeds]>([:])
 
   struct State: Sendable {
     /// False: only what is asked for is compacted.
@@ -99,6 +101,7 @@ final class CompactionScheduler: Sendable {
       state.waiting.remove(family)
     }
     covered.withLock { $0[family] = nil }
+    seeds.withLock { $0[family] = nil }
   }
 
   /// Notes that a family was flushed. When none was for a while, it is settled.
@@ -180,9 +183,17 @@ final class CompactionScheduler: Sendable {
   private func pick(_ id: FamilyID) -> Compaction? {
     guard let family = background.registry.find(id), !family.isDropped else { return nil }
     let input = input(family)
-    if let found = dropping(input) ?? picker.pick(input) { return found }
+    if let found = dropping(input) ?? pick(family, input) { return found }
     waitForSnapshots(input)
     return nil
+  }
+
+  private func pick(_ family: FamilyState, _ input: LeveledCompactionPicker.Input) -> Compaction? {
+    seeds.withLock { all in
+      var known = all.removeValue(forKey: family.id) ?? LevelSeeds()
+      defer { if !known.isEmpty, !family.isDropped { all[family.id] = known } }
+      return picker.pick(input, &known)
+    }
   }
 
   /// What runs is read before the version: a compaction that ends in between still counts as running, and

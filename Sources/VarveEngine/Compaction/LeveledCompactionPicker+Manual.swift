@@ -89,15 +89,11 @@ extension LeveledCompactionPicker {
 
   /// A table above the bottom that is mostly tombstones, with what it overlaps below; or one at the
   /// bottom, alone.
-  func pickTombstones(_ input: Input, _ targets: LevelTargets) -> Compaction? {
+  func pickTombstones(_ input: Input, _ seeds: inout LevelSeeds) -> Compaction? {
     for level in 1..<LevelTargets.bottomLevel {
       let run = input.version.run(level)
-      let next = input.version.run(level + 1)
-      let found = run.first(in: 0..<run.count, ofChunks: \.hasMostlyTombstones) { index, table -> Compaction? in
-        guard table.isMostlyTombstones, !input.isBusy(table) else { return nil }
-        // Tombstones strewn over everything are not worth rewriting everything for.
-        guard next.size(of: next.overlap(table)) <= table.fileSize * 10 else { return nil }
-        return expand(level, index, input, reason: .tombstones, score: 0.5)
+      let found = seeds.firstTombstones(level: level, of: input.version) { index in
+        input.isBusy(run.tables[index]) ? nil : expand(level, index, input, reason: .tombstones, score: 0.5)
       }
       if let found { return found }
     }

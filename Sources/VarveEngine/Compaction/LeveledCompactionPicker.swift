@@ -81,7 +81,9 @@ struct LeveledCompactionPicker: Sendable {
   }
 
   /// The next compaction; nil if there is nothing to do, or nothing that is not blocked by what runs.
-  func pick(_ input: Input) -> Compaction? {
+  ///
+  /// `seeds` are what earlier picks of the family remembered. They save work and never change the pick.
+  func pick(_ input: Input, _ seeds: inout LevelSeeds) -> Compaction? {
     guard !input.version.isEmpty else { return nil }
     let targets = targets(input)
     if let move = pickMoveFromLevelZero(input, targets) { return move }
@@ -89,12 +91,12 @@ struct LeveledCompactionPicker: Sendable {
       if score.level == 0 {
         if let compaction = pickBase(input, targets, score: score.urgency) { return compaction }
         if let compaction = pickIntraLevelZero(input, .deep, score: score.urgency) { return compaction }
-      } else if let compaction = pickLevel(score.level, input, targets, score: score.urgency) {
+      } else if let compaction = pickLevel(score.level, input, &seeds, score: score.urgency) {
         return compaction
       }
     }
     if input.stuck.holdsLevelZero, let compaction = pickIntraLevelZero(input, .stuck, score: 1) { return compaction }
-    return pickTombstones(input, targets)
+    return pickTombstones(input, &seeds)
   }
 
   // MARK: - Scores
@@ -166,19 +168,11 @@ struct LeveledCompactionPicker: Sendable {
   // MARK: - One level into the next
 
   /// The table of the level with the least overlap below for its compensated size, widened.
-  private func pickLevel(_ level: Int, _ input: Input, _ targets: LevelTargets, score: Double) -> Compaction? {
+  private func pickLevel(_ level: Int, _ input: Input, _ seeds: inout LevelSeeds, score: Double) -> Compaction? {
     let run = input.version.run(level)
-    let next = input.version.run(level + 1)
-    var seeds: [(index: Int, ratio: Double)] = []
-    for (index, table) in run.tables.enumerated() where !input.isBusy(table) {
-      let overlap = Double(next.size(of: next.overlap(table)))
-      seeds.append((index, overlap / Double(max(table.compensatedSize, 1))))
+    return seeds.first(level: level, of: input.version) { index in
+      input.isBusy(run.tables[index]) ? nil : expand(level, index, input, reason: .levelSize, score: score)
     }
-    seeds.sort { $0.ratio != $1.ratio ? $0.ratio < $1.ratio : $0.index < $1.index }
-    for seed in seeds {
-      if let compaction = expand(level, seed.index, input, reason: .levelSize, score: score) { return compaction }
-    }
-    return nil
   }
 
   /// A seed with what it overlaps on the next level, and more of its own level where that costs no

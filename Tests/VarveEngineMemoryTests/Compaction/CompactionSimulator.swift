@@ -1,4 +1,5 @@
 import EngineTestSupport
+import Testing
 
 @testable import EngineFixtures
 @testable import VarveEngine
@@ -30,6 +31,7 @@ struct CompactionSimulator {
   private var nextNumber: UInt64 = 1
   private var running: [(ticket: CompactionsInProgress.Ticket, compaction: Compaction, rest: UInt64)] = []
   private var inProgress = CompactionsInProgress()
+  private var seeds = LevelSeeds()
 
   init(
     _ options: CompactionPickerOptions, entrySize: UInt64 = 60, threadCount: Int = 2, bytesPerMemtable: UInt64? = nil
@@ -136,7 +138,12 @@ struct CompactionSimulator {
     while running.count < threadCount {
       let input = LeveledCompactionPicker.Input(
         family: 0, version: version, inProgress: inProgress, isSettling: isSettling)
-      guard let compaction = picker.pick(input) else { return }
+      let picked = picker.pick(input, &seeds)
+      var none = LevelSeeds()
+      let fresh = picker.pick(input, &none)
+      try #require(
+        picked?.inputTables.map(\.number) == fresh?.inputTables.map(\.number), "what is remembered changes the pick")
+      guard let compaction = picked else { return }
       if compaction.isTrivialMove {
         movedBytes += compaction.inputSize
         var builder = VersionBuilder(version)

@@ -1,0 +1,112 @@
+/// The tables of levels below 0 in the order in which compactions are tried with them, remembered by chunk.
+///
+/// A table comes the earlier the fewer bytes of the next level it overlaps for its compensated size. The order of a
+/// chunk holds as long as the level has the chunk and the next level has the same chunks below it. Versions share
+/// what does not change, so a pick searches the overlap of tables in chunks that changed, and of no others.
+///
+/// # Complexity
+/// A pick of a level with n tables compares the ids of n/256 chunks and of those below them, and then searches twice
+/// for each table of the chunks that changed. A compaction changes one or two.
+///
+/// # Invariants
+/// 1. No table and no chunk is kept alive: what is remembered are ids and indices.
+/// 2. The order is that of a sort of all tables of the level by (ratio, index).
+struct LevelSeeds: Sendable {
+  /// The order of one chunk.
+  fileprivate final class ChunkOrder: Sendable {
+    /// The chunks of the next level that the chunk's bounds meet.
+    let below: [UInt64]
+    /// Indices in the chunk, the first to be tried first.
+    let indices: [Int]
+    /// Bytes overlapped for a byte of compensated size, in the order of `indices`.
+    let ratios: [Double]
+    /// Indices in the chunk, ascending, of tables that are mostly tombstones and overlap little.
+    let tombstones: [Int]
+
+    init(_ chunk: TableChunk, over next: SortedRun, below: [UInt64]) {
+      let overlaps = chunk.tables.map { next.size(of: next.overlap($0)) }
+      let ratios = zip(overlaps, chunk.tables).map { Double($0) / Double(max($1.compensatedSize, 1)) }
+      indices = ratios.indices.sorted { ratios[$0] != ratios[$1] ? ratios[$0] < ratios[$1] : $0 < $1 }
+      self.ratios = indices.map { ratios[$0] }
+      // Tombstones strewn over everything are not worth rewriting everything for.
+      tombstones = chunk.tables.indices.filter {
+        chunk.tables[$0].isMostlyTombstones && overlaps[$0] <= chunk.tables[$0].fileSize * 10
+      }
+      self.below = below
+    }
+  }
+
+  /// By level, and by the id of the chunk.
+  private var known: [Int: [UInt64: ChunkOrder]] = [:]
+  /// How many tables the overlap was searched of: what the picks cost.
+  private(set) var examinedCount = 0
+
+  init() {}
+
+  var isEmpty: Bool { known.isEmpty }
+
+  /// Brings what is known of a level up to a version.
+  private mutating func orders(_ level: Int, of version: Version) -> [ChunkOrder] {
+    let run = version.run(level)
+    let next = version.run(level + 1)
+    let before = known.removeValue(forKey: level) ?? [:]
+    if run.isEmpty { return [] }
+    var kept: [UInt64: ChunkOrder] = [:]
+    let orders = run.chunks.map { chunk -> ChunkOrder in
+      let below = next.chunkIDs(meeting: chunk)
+      if let order = before[chunk.id], order.below == below {
+        kept[chunk.id] = order
+        return order
+      }
+      let order = ChunkOrder(chunk, over: next, below: below)
+      examinedCount += chunk.tables.count
+      kept[chunk.id] = order
+      return order
+    }
+    known[level] = kept
+    return orders
+  }
+
+  /// What `body` gives first for an index of a table of `level`, in the order of the ratios.
+  ///
+  /// Each try looks at the first untried table of every chunk. Tries fail only for tables that meet a compaction that
+  /// runs or a damaged table, so they are few.
+  mutating func first<R>(level: Int, of version: Version, _ body: (Int) -> R?) -> R? {
+    let orders = orders(level, of: version)
+    let places = version.run(level).tables.places
+    var tried = [Int](repeating: 0, count: orders.count)
+    while true {
+      var best: Int?
+      for (index, order) in orders.enumerated() where tried[index] < order.indices.count {
+        if let best, orders[best].ratios[tried[best]] <= order.ratios[tried[index]] { continue }
+        best = index
+      }
+      guard let best else { return nil }
+      if let found = body(places[best].start + orders[best].indices[tried[best]]) { return found }
+      tried[best] += 1
+    }
+  }
+
+  /// What `body` gives first for an index of a table of `level` that is mostly tombstones and overlaps at most ten times
+  /// its size of the next level, in key order.
+  mutating func firstTombstones<R>(level: Int, of version: Version, _ body: (Int) -> R?) -> R? {
+    guard version.run(level).chunks.contains(where: \.hasMostlyTombstones) else { return nil }
+    let orders = orders(level, of: version)
+    for (place, order) in zip(version.run(level).tables.places, orders) {
+      for index in order.tombstones {
+        if let found = body(place.start + index) { return found }
+      }
+    }
+    return nil
+  }
+}
+
+extension SortedRun {
+  /// The ids of the chunks that have tables which overlap `chunk`, and perhaps of a neighbour.
+  fileprivate func chunkIDs(meeting chunk: TableChunk) -> [UInt64] {
+    guard !isEmpty else { return [] }
+    let first = chunkIndex(notBefore: chunk.tables[0].smallest)
+    let last = min(chunkIndex(notBefore: chunk.tables[chunk.tables.count - 1].largest), chunks.count - 1)
+    return first <= last ? chunks[first...last].map(\.id) : []
+  }
+}
