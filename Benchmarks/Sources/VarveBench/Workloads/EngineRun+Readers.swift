@@ -6,23 +6,34 @@ import VarveEngine
 /// directory of its own that is gone afterwards.
 extension EngineRun {
   /// What the readers do, over and over.
-  enum ReaderKind: String, CaseIterable {
+  enum ReaderKind: String, CaseIterable, Codable {
     case get, multiget, withvalue, cursor
+  }
+
+  struct Readers: Codable {
+    var kind: ReaderKind
+    var threads: Int
   }
 
   static let readerBudget = 64 << 20
   static let readerThreadCounts = [1, 16, 64, 128]
 
+  /// Every case in a process of its own: memory that the allocator keeps after one case is not counted for the next.
   func runReaders() throws -> [Row] {
     guard settings.engine == .varve else { throw EngineFailure("memoryunderreaders is a row of varve alone") }
     var rows: [Row] = []
     for kind in ReaderKind.allCases {
-      for threads in Self.readerThreadCounts { rows.append(try readers(kind, threads)) }
+      for threads in Self.readerThreadCounts {
+        var child = settings
+        child.steps = [Step(.memoryunderreaders, readers: Readers(kind: kind, threads: threads))]
+        rows += try ChildProcess.run(child)
+      }
     }
     return rows
   }
 
-  private func readers(_ kind: ReaderKind, _ threads: Int) throws -> Row {
+  func readers(_ readers: Readers) throws -> Row {
+    let (kind, threads) = (readers.kind, readers.threads)
     let path = enginePath + "-memoryunderreaders"
     try? FileManager.default.removeItem(atPath: path)
     defer { try? FileManager.default.removeItem(atPath: path) }

@@ -30,7 +30,12 @@ final class EngineRun {
       } else if step.workload.isOfTables {
         try report(runTables(step.workload))
       } else if step.workload == .memoryunderreaders {
-        for row in try runReaders() { try report(row) }
+        if let one = step.readers {
+          try report(readers(one))
+        } else {
+          // The processes that measured them printed them.
+          for row in try runReaders() { try append(row) }
+        }
       } else if step.workload == .rangebatch {
         try report(runRanges(step.workload))
       } else if step.workload.isOfBatches {
@@ -243,6 +248,10 @@ final class EngineRun {
       print(row.line)
       fflush(nil)
     }
+    try append(row)
+  }
+
+  private func append(_ row: Row) throws {
     guard !settings.reportPath.isEmpty else { return }
     guard let file = fopen(settings.reportPath, "a") else {
       throw EngineFailure("can't write \(settings.reportPath): errno \(errno)")

@@ -4,12 +4,18 @@ struct Step: Codable {
   var reads: Int?
   var duration: Double?
   var writeRate: Int?
+  /// Of `memoryunderreaders`: the one case that a process measures.
+  var readers: EngineRun.Readers?
 
-  init(_ workload: Workload, reads: Int? = nil, duration: Double? = nil, writeRate: Int? = nil) {
+  init(
+    _ workload: Workload, reads: Int? = nil, duration: Double? = nil, writeRate: Int? = nil,
+    readers: EngineRun.Readers? = nil
+  ) {
     self.workload = workload
     self.reads = reads
     self.duration = duration
     self.writeRate = writeRate
+    self.readers = readers
   }
 }
 
