@@ -85,9 +85,9 @@ extension EngineCore {
       lines.append("\(part.rawValue):")
       lines += derived.filter { $0.part == part }.map { "  " + $0.description }
     }
-    let log = pipeline.log
+    let log = pipeline.log.extent
     lines.append(
-      "now: \(log.liveBytes) bytes in \(log.liveSegmentCount) log segments, \(tree.openTables.count) open tables")
+      "now: \(log.bytes) bytes in \(log.segmentCount) log segments, \(tree.openTables.count) open tables")
     lines += background.compactions.damagedBlocks.map {
       "damaged: \($0); the table stays out of compactions until resume() finds it whole or giveUp() rewrites it"
     }

@@ -50,6 +50,9 @@ final class Following: @unchecked Sendable {
   private var lastRead = SequenceNumber.zero
   /// Where segments were left that recovery or a failed sync might cut elsewhere.
   private var ends: [FileNumber: LogSegmentHeader.Predecessor] = [:]
+  /// The bytes of the segments that were read.
+  private var capacities: [FileNumber: Int] = [:]
+  private var isExtentNoted = false
   /// What the views show.
   private var shown: ManifestState
   /// Why this engine can't go on.
@@ -199,6 +202,7 @@ final class Following: @unchecked Sendable {
     guard manifest.state.oldestLog.value != 0 else { return .complete }
     while true {
       guard let number = tail.number else { return .lost }
+      if capacities.updateValue(tail.capacity, forKey: number) == nil { isExtentNoted = false }
       let cut = manifest.state.logCut(of: number).flatMap { $0.lifeID == tail.lifeID ? $0.endOffset : nil }
       while let record = try tail.record(before: cut) {
         if record.header.kind == .batch, record.header.sequence > goal { return .complete }
@@ -369,13 +373,23 @@ final class Following: @unchecked Sendable {
     if manifest.changeCount == shownChangeCount {
       engine.pipeline.showCommits(through: sequence)
     } else {
+      isExtentNoted = false
       try change(to: state, at: sequence)
     }
     incorporated = max(incorporated, sequence)
     stuckCount = 0
+    if !isExtentNoted { noteExtent(state) }
   }
 
   private var shownChangeCount = -1
+
+  /// For statistics, which else would show the idle log of an engine that only reads.
+  private func noteExtent(_ state: ManifestState) {
+    capacities = capacities.filter { $0.key >= state.oldestLog }
+    engine.pipeline.log.noteFollowed(
+      LogExtent(segmentCount: capacities.count, bytes: capacities.values.reduce(0, +)))
+    isExtentNoted = true
+  }
 
   private func change(to state: ManifestState, at sequence: SequenceNumber) throws(EngineError) {
     var installs: [() -> Void] = []

@@ -2,7 +2,8 @@
 extension EngineStatistics {
   /// The log.
   public struct Log: Sendable, Hashable {
-    /// Segments that hold something which is needed, the current one included.
+    /// Segments that hold something which is needed, the current one included. Of a read-only engine and a follower:
+    /// the segments of the writer's log, as of the last step.
     public let segmentCount: Int
     /// Their bytes.
     public let bytes: UInt64
@@ -17,8 +18,9 @@ extension EngineStatistics {
       // Asked for first: what is durable is visible.
       durableSequence = pipeline.log.durableSequence
       visibleSequence = pipeline.visible
-      segmentCount = pipeline.log.liveSegmentCount
-      bytes = UInt64(pipeline.log.liveBytes)
+      let extent = pipeline.log.extent
+      segmentCount = extent.segmentCount
+      bytes = UInt64(extent.bytes)
       // The position after the header of the first segment is that of nothing.
       let position = pipeline.log.appendedPosition.value
       bytesAppended = position - min(position, UInt64(LogFormat.headerBlockSize))

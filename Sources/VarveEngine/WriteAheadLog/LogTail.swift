@@ -36,6 +36,8 @@ struct LogTail: ~Copyable {
   /// The segment under the cursor; nil before `begin`.
   var number: FileNumber? { header?.number }
   var lifeID: UInt64? { header?.lifeID }
+  /// Bytes of the segment under the cursor.
+  var capacity: Int { Int(clamping: min(header?.capacity ?? 0, 1 << 40)) }
 
   /// The cursor, as the header of a segment behind it names it.
   var place: LogSegmentHeader.Predecessor? {

@@ -83,6 +83,8 @@ final class LogWriter: @unchecked Sendable {
     var currentSince: UInt64
     var syncsAtSwitch: UInt64 = 0
     var isClosing = false
+    /// Of an engine that only reads: the segments of the log that another engine writes, instead of these.
+    var followed: LogExtent?
   }
 
   /// Begins a log behind `predecessor` with a segment whose header is durable.
@@ -320,11 +322,20 @@ final class LogWriter: @unchecked Sendable {
 
   // MARK: - Old segments
 
+  /// The segments that hold something, the current one included, and their bytes.
+  var extent: LogExtent {
+    state.withLock { state in
+      state.followed
+        ?? LogExtent(
+          segmentCount: state.live.count + 1, bytes: state.live.reduce(state.current.capacity) { $0 + $1.capacity })
+    }
+  }
   /// The bytes of all segments that hold something, the current one included.
-  var liveBytes: Int { state.withLock { $0.live.reduce($0.current.capacity) { $0 + $1.capacity } } }
+  var liveBytes: Int { extent.bytes }
+  /// Notes the extent of the log that another engine writes.
+  func noteFollowed(_ extent: LogExtent) { state.withLock { $0.followed = extent } }
   /// Whether records are stored through a mapping.
   var usesMapping: Bool { options.usesMapping }
-  var liveSegmentCount: Int { state.withLock { $0.live.count + 1 } }
   /// The segments that are kept, oldest first, and where the records of each end by now.
   var segmentEnds: [(number: FileNumber, end: Int)] {
     state.withLock { state in
@@ -393,4 +404,10 @@ final class LogWriter: @unchecked Sendable {
     try currentSegment.file.truncate(to: UInt64(currentSegment.tail))
     currentSegment.file.close()
   }
+}
+
+/// How much of a log is live.
+struct LogExtent: Sendable {
+  var segmentCount: Int
+  var bytes: Int
 }

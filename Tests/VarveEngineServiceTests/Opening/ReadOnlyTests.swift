@@ -42,6 +42,27 @@ struct ReadOnlyTests {
     }
   }
 
+  @Test func `statistics of a read-only engine and of a follower have the extent of the writer's log`() throws {
+    let fixture = try FollowFixture(MemoryFileSystem(), at: "/db")
+    let follower = try fixture.follow()
+    for round in 0..<3 {
+      while fixture.writer.statistics.log.segmentCount < 2 + round { try fixture.fill(round) }
+      let expected = fixture.writer.statistics.log
+      try follower.catchUp()
+      let engine = try Self.readOnly("/db", fixture.fileSystem)
+      for log in [follower.engine.statistics.log, engine.statistics.log] {
+        #expect(log.segmentCount == expected.segmentCount && log.bytes == expected.bytes)
+      }
+      #expect(engine.explain().contains("\(expected.bytes) bytes in \(expected.segmentCount) log segments"))
+      try engine.close()
+    }
+    try fixture.writer.flush()
+    try follower.catchUp()
+    #expect(follower.engine.statistics.log.segmentCount == fixture.writer.statistics.log.segmentCount)
+    try follower.close()
+    try fixture.writer.close()
+  }
+
   @Test func `a read-only engine stays at its instant while the writer goes on`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
