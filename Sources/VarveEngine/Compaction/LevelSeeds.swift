@@ -73,7 +73,7 @@ struct LevelSeeds: Sendable {
   /// runs or a damaged table, so they are few.
   mutating func first<R>(level: Int, of version: Version, _ body: (Int) -> R?) -> R? {
     let orders = orders(level, of: version)
-    let places = version.run(level).tables.places
+    let starts = version.run(level).tables.places.map(\.start)
     var tried = [Int](repeating: 0, count: orders.count)
     while true {
       var best: Int?
@@ -82,7 +82,7 @@ struct LevelSeeds: Sendable {
         best = index
       }
       guard let best else { return nil }
-      if let found = body(places[best].start + orders[best].indices[tried[best]]) { return found }
+      if let found = body(starts[best] + orders[best].indices[tried[best]]) { return found }
       tried[best] += 1
     }
   }
@@ -92,9 +92,9 @@ struct LevelSeeds: Sendable {
   mutating func firstTombstones<R>(level: Int, of version: Version, _ body: (Int) -> R?) -> R? {
     guard version.run(level).chunks.contains(where: \.hasMostlyTombstones) else { return nil }
     let orders = orders(level, of: version)
-    for (place, order) in zip(version.run(level).tables.places, orders) {
+    for (start, order) in zip(version.run(level).tables.places.map(\.start), orders) {
       for index in order.tombstones {
-        if let found = body(place.start + index) { return found }
+        if let found = body(start + index) { return found }
       }
     }
     return nil
