@@ -52,7 +52,9 @@ struct SeededBugTests {
   }
 
   @Test func `a seeded bug without a suite or a sentence is found`() {
-    let lines = ["@Suite(.timeLimit(.minutes(2))) struct OneTests {", "final class TwoTests {", "  struct ThreeTests {"]
+    let lines = [
+      "@Suite(.timeLimit(.minutes(2))) struct OneTests {", "final class TwoTests {", "  struct ThreeTests {",
+    ]
     let suites = Set(lines.compactMap { Self.suite($0[...]) })
     #expect(suites == ["OneTests", "TwoTests"])
     func count(_ text: String) -> Int {
