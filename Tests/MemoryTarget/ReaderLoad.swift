@@ -99,7 +99,7 @@ final class ReaderLoad: Sendable {
       let key = Self.key(number)
       let found: Void? = try unsafe engine.withValue(forKey: key.span.bytes) { value in
         usleep(1_000)
-        let bytes = unsafe (0..<8).map { unsafe value.unsafeLoad(fromByteOffset: $0, as: UInt8.self) }
+        let bytes = (0..<8).map { unsafe value.unsafeLoad(fromByteOffset: $0, as: UInt8.self) }
         check(bytes, number)
       }
       if found == nil { wrong.add(1, ordering: .relaxed) }
@@ -164,7 +164,7 @@ private final class Thread {
     #if canImport(Darwin)
       if let thread = unsafe thread { unsafe _ = pthread_join(thread, nil) }
     #else
-      unsafe _ = pthread_join(thread, nil)
+      _ = pthread_join(thread, nil)
     #endif
   }
 }

@@ -41,7 +41,7 @@
         try engine.put([UInt8(number >> 8), UInt8(number & 0xff)], [UInt8](repeating: 7, count: 200))
         if number % 100 == 0 { largest = max(largest, try Self.mappingCount(below: directory)) }
       }
-      #expect(engine.core.background.pipeline.log.liveSegmentCount > 10)
+      #expect(engine.statistics.log.segmentCount > 10)
       #expect(largest == 1 || largest == 2, "\(largest) mappings")
       try engine.close()
     }

@@ -166,7 +166,7 @@ extension EngineCore {
   ) throws(EngineError) -> R {
     let hash = KeyHash.hash(key)
     var result: R?
-    try view.version.forEachTable(thatMayHold: key, at: sequence) { (table, _) throws(EngineError) in
+    try view.version.forEachTable(thatMayHold: key, at: sequence) { (table) throws(EngineError) in
       let reader = unsafe try tree.borrowReader(table)
       return try unsafe reader.withGuaranteed { (reader) throws(EngineError) in
         guard let hit = try reader.get(key, hash: hash, at: sequence) else { return true }
@@ -215,7 +215,7 @@ extension EngineCore {
     }
     let hash = KeyHash.hash(key)
     var result: R?
-    try view.version.forEachTable(thatMayHold: key, at: sequence) { (table, _) throws(EngineError) in
+    try view.version.forEachTable(thatMayHold: key, at: sequence) { (table) throws(EngineError) in
       let reader = unsafe try tree.borrowReader(table)
       return try unsafe reader.withGuaranteed { (reader) throws(EngineError) in
         let covered = try reader.tombstone(covering: key, at: sequence)

@@ -60,7 +60,7 @@ struct LookupWindow {
   ) throws(EngineError) {
     let hash = KeyHash.hash(key)
     let first = candidates.count
-    try version.forEachTable(thatMayHold: key, at: sequence) { (table, _) throws(EngineError) in
+    try version.forEachTable(thatMayHold: key, at: sequence) { (table) throws(EngineError) in
       let reader = unsafe try tree.borrowReader(table)
       unsafe reader._withUnsafeGuaranteedRef { $0.prefetchFilterLookup(hash) }
       unsafe candidates.append(Candidate(reader: reader, hash: hash))

@@ -12,19 +12,14 @@ extension Version {
   @inline(__always)
   func forEachTable(
     thatMayHold userKey: ByteView, at sequence: SequenceNumber = .maximum,
-    _ body: (_ table: TableMetadata, _ level: Int) throws(EngineError) -> Bool
+    _ body: (_ table: TableMetadata) throws(EngineError) -> Bool
   ) throws(EngineError) {
-    var sublevel = levelZero.sublevels.count
-    while sublevel > 0 {
-      sublevel &-= 1
-      guard let table = levelZero.sublevels[sublevel].table(covering: userKey) else { continue }
+    var index = 0
+    while index < searchedCount {
+      defer { index &+= 1 }
+      guard let table = table(covering: userKey, inRun: index) else { continue }
       guard table.smallestSequence <= sequence else { continue }
-      guard try body(table, 0) else { return }
-    }
-    for level in 1..<Limits.levelCount {
-      guard let table = run(level).table(covering: userKey) else { continue }
-      guard table.smallestSequence <= sequence else { continue }
-      guard try body(table, level) else { return }
+      guard try body(table) else { return }
     }
   }
 

@@ -10,7 +10,8 @@
 ///
 /// # Concurrency
 /// Immutable; safe from any thread.
-final class Version: Sendable {
+@safe
+final class Version: @unchecked Sendable {
   let levelZero: LevelZero
   /// Levels 1, 2, ... at indices 0, 1, ... Empty if no level below 0 has tables.
   let runs: [SortedRun]
@@ -21,6 +22,10 @@ final class Version: Sendable {
   let hasRangeTombstones: Bool
   /// The newest entry of all tables; zero if there is none.
   let largestSequence: SequenceNumber
+  /// The sorted runs that have tables, in the order in which a lookup asks them: sublevels from the newest on, then the
+  /// levels downwards. In memory of their own, where they are used in place: a run that is taken out of an array is a
+  /// copy, which counts a reference for each part of it.
+  private let searched: UnsafeMutableBufferPointer<SortedRun>
 
   /// The Version of a family without tables.
   static let empty = Version(levelZero: .empty, runs: [])
@@ -36,6 +41,24 @@ final class Version: Sendable {
     largestSequence =
       (levelZero.sublevels.lazy.map(\.largestSequence) + runs.lazy.map(\.largestSequence)).max() ?? .zero
     tableCount = runs.reduce(levelZero.tables.count) { $0 + $1.count }
+    let order = levelZero.sublevels.reversed() + runs.filter { !$0.isEmpty }
+    unsafe searched = UnsafeMutableBufferPointer.allocate(capacity: order.count)
+    _ = unsafe searched.initialize(from: order)
+  }
+
+  deinit {
+    unsafe searched.deinitialize()
+    unsafe searched.deallocate()
+  }
+
+  /// How many runs a lookup asks.
+  @inline(__always)
+  var searchedCount: Int { unsafe searched.count }
+
+  /// The one table of a run that can hold `userKey`. `index` is that of the run in the order of a lookup.
+  @inline(__always)
+  func table(covering userKey: ByteView, inRun index: Int) -> TableMetadata? {
+    unsafe searched[index].table(covering: userKey)
   }
 
   /// A level from 1 on.

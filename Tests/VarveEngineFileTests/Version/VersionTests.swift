@@ -30,7 +30,7 @@ struct VersionTests {
     #expect(version.levelZero.depth == 1)
     var found: [UInt64] = []
     try "f".utf8.withBytes { key throws(EngineError) in
-      try version.forEachTable(thatMayHold: key) { table, _ throws(EngineError) in
+      try version.forEachTable(thatMayHold: key) { table throws(EngineError) in
         found.append(table.number.value)
         return true
       }
@@ -58,7 +58,7 @@ struct VersionTests {
         let sequence = SequenceNumber(UInt64(random.below(200)))
         var found: [UInt64] = []
         try key.withByteView { view throws(EngineError) in
-          try version.forEachTable(thatMayHold: view, at: sequence) { table, _ throws(EngineError) in
+          try version.forEachTable(thatMayHold: view, at: sequence) { table throws(EngineError) in
             found.append(table.number.value)
             return true
           }

@@ -194,7 +194,7 @@ struct CompactionSimulator {
   func newestSequence(of key: UInt32) throws -> UInt64? {
     var found: UInt64?
     try Self.keyBytes(key).withByteView { view throws(EngineError) in
-      try version.forEachTable(thatMayHold: view) { table, _ throws(EngineError) in
+      try version.forEachTable(thatMayHold: view) { table throws(EngineError) in
         guard let entries = contents[table.number] else { return true }
         var low = 0
         var high = entries.count
