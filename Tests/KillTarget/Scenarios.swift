@@ -120,12 +120,20 @@ enum Scenario: String {
   private static func leaveChild(_ directory: String) throws {
     let engine = try Engine.open(at: directory + "/db")
     try engine.put(key(1), [1])
+    // The child gives the lock back before `fork` returns there; until the child has run so far, it still holds it.
+    var ends: [CInt] = [-1, -1]
+    try require(unsafe pipe(&ends) == 0, "pipe")
     if try forkProcess() == 0 {
       close(STDOUT_FILENO)
+      close(ends[0])
+      close(ends[1])
       // Until the test opens the other end.
       let descriptor = unsafe open(directory + "/fifo", O_RDONLY)
       _exit(descriptor >= 0 ? 0 : 1)
     }
+    close(ends[1])
+    var byte: UInt8 = 0
+    while unsafe read(ends[0], &byte, 1) < 0 && errno == EINTR {}
     _exit(0)
   }
 

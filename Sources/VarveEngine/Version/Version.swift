@@ -23,8 +23,8 @@ final class Version: @unchecked Sendable {
   /// The newest entry of all tables; zero if there is none.
   let largestSequence: SequenceNumber
   /// The sorted runs that have tables, in the order in which a lookup asks them: sublevels from the newest on, then the
-  /// levels downwards. In memory of their own, where they are used in place: a run that is taken out of an array is a
-  /// copy, which counts a reference for each part of it.
+  /// levels downwards. They are in memory of their own, where a lookup uses them without a copy: a run that is taken out of
+  /// an array is a copy, which counts a reference for each part of it.
   private let searched: UnsafeMutableBufferPointer<SortedRun>
 
   /// The Version of a family without tables.
