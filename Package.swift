@@ -153,7 +153,7 @@ let package = Package(
     // The program that the kill test kills: it writes to a database until then.
     .executableTarget(
       name: "varve-kill-target",
-      dependencies: ["VarveEngine"],
+      dependencies: ["VarveEngine", "EngineTestSupport"],
       path: "Tests/KillTarget",
       swiftSettings: settings
     ),

@@ -41,6 +41,8 @@ public final class GatedFileSystem: FileSystem {
   public func freeSpace(_ path: String) throws(EngineError) -> UInt64 { try base.freeSpace(path) }
   /// As the file system below.
   public func supportsMapping(_ path: String) -> Bool { base.supportsMapping(path) }
+  /// As the file system below.
+  public func machineSession() -> MachineSession? { base.machineSession() }
 }
 
 /// An open file whose syncs pass the gate.

@@ -1,3 +1,4 @@
+import EngineTestSupport
 import VarveEngine
 
 #if canImport(Darwin)
@@ -17,6 +18,8 @@ enum Scenario: String {
   case fork
   /// A forked child outlives its parent, which dies with an open engine.
   case outlivingChild
+  /// A commit waits for a sync that does not come; later ones are acknowledged.
+  case pendingSync
   /// The system starts one thread, or none at all.
   case oneThread, noThread
   /// The system has no address space for a large memtable.
@@ -32,6 +35,7 @@ enum Scenario: String {
     case .changedDirectory: try Self.changeDirectory(directory)
     case .fork: try Self.forkOnce(directory + "/db")
     case .outlivingChild: try Self.leaveChild(directory)
+    case .pendingSync: try Self.waitForSync(directory + "/db")
     case .oneThread: try Self.limitThreads(to: 1)
     case .noThread: try Self.limitThreads(to: 0)
     case .addressSpace: try Self.limitAddressSpace(directory + "/db")
@@ -135,6 +139,26 @@ enum Scenario: String {
     var byte: UInt8 = 0
     while unsafe read(ends[0], &byte, 1) < 0 && errno == EINTR {}
     _exit(0)
+  }
+
+  // MARK: - A sync under way
+
+  /// Writes a number to the standard output when everything is in the log, and waits to be killed.
+  private static func waitForSync(_ path: String) throws {
+    let system = EngineEnvironment.system
+    let fileSystem = GatedFileSystem(system.fileSystem)
+    let environment = EngineEnvironment(
+      fileSystem: fileSystem, clock: system.clock, random: system.random, makeExecutor: system.makeExecutor)
+    let engine = try Engine.open(at: path, environment: environment)
+    try engine.put(key(1), [1])
+    fileSystem.syncs.shut()
+    let waiting = Task { try await engine.async.put(key(2), [2], durability: .power) }
+    // It is visible here before its sync.
+    while engine.visibleSequence.value < 2 { sched_yield() }
+    for number in 3...100 { try engine.put(key(number), [UInt8(number)]) }
+    var word = UInt64(100)
+    _ = unsafe write(STDOUT_FILENO, &word, 8)
+    while !waiting.isCancelled { _ = unsafe poll(nil, 0, -1) }
   }
 
   // MARK: - Limits

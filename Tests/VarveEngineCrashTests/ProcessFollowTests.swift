@@ -27,6 +27,38 @@ struct ProcessFollowTests {
     for (index, follower) in followers.enumerated() { #expect(follower.succeeds(), "follower \(index)") }
   }
 
+  @Test func `readers see what waited for a sync, and what came after it, when the writer was killed`() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    let writer = try ChildProcess(ChildProcess.built("varve-kill-target"), ["scenario", "pendingSync", directory.path])
+    #expect(writer.nextNumber() == 100)
+    func count(_ engine: Engine) throws -> Int {
+      try (1...100).count { try engine.get(Array("key \($0)".utf8)) == [UInt8($0)] }
+    }
+    func countReopened() throws -> Int {
+      let engine = try Engine.open(at: path, options: Self.readOnly)
+      defer { try? engine.close() }
+      return try count(engine)
+    }
+    let follower = try Engine.follow(at: path)
+    let first = follower.engine.visibleSequence
+    #expect(try count(follower.engine) == 1)
+    #expect(try countReopened() == 1)
+    #expect(writer.killAndWait())
+    #expect(try countReopened() == 100)
+    // It asks again after a while.
+    while try follower.waitForCommit(after: first, timeout: 1_000_000_000) == nil {}
+    #expect(try count(follower.engine) == 100)
+    let last = follower.engine.visibleSequence
+    let next = try Engine.open(at: path)
+    #expect(try count(next) == 100)
+    try next.put(Array("key 101".utf8), [101])
+    #expect(try #require(try follower.waitForCommit(after: last, timeout: 60_000_000_000)) > last)
+    #expect(try follower.engine.get(Array("key 101".utf8)) == [101])
+    try next.close()
+    try follower.close()
+  }
+
   @Test func `a follower goes on from one writer to the next when each is killed`() throws {
     let rounds = TestScale.value >= 4 ? 60 : 12
     let seed: UInt64 = 90_210

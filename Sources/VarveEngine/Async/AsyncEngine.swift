@@ -17,7 +17,8 @@
 ///
 /// # Cancellation
 /// If the task is canceled while the call waits for a thread, the call throws `.canceled` and does nothing. A call
-/// that has started runs to its end and returns its result. Closing the engine has the same effect.
+/// that has started runs to its end and returns its result. Closing the engine has the same effect; a call that comes
+/// after the close throws `.closed`.
 ///
 /// Safe from any thread and any actor.
 public struct AsyncEngine: Sendable {
@@ -26,7 +27,8 @@ public struct AsyncEngine: Sendable {
   private func run<Value: Sendable>(
     _ body: @escaping @Sendable (Engine) throws(EngineError) -> Value
   ) async throws(EngineError) -> Value {
-    try await AsyncCall.run(on: engine.core.callThreads) { [engine] () throws(EngineError) in try body(engine) }
+    try engine.core.requireOpen()
+    return try await AsyncCall.run(on: engine.core.callThreads) { [engine] () throws(EngineError) in try body(engine) }
   }
 
   // MARK: - Reads
@@ -268,10 +270,7 @@ public struct AsyncEngine: Sendable {
 
 extension Engine {
   /// Asynchronous forms of the engine's calls, for use in tasks. They run on threads of the engine.
-  public var async: AsyncEngine {
-    core.checkOpen()
-    return AsyncEngine(engine: self)
-  }
+  public var async: AsyncEngine { AsyncEngine(engine: self) }
 }
 
 extension CommitTicket {

@@ -82,7 +82,7 @@ final class BackgroundWork: TableMaker {
     deadRuns =
       options.readOnly || options.deadRunMinimum == 0
       ? nil : DeadRuns(runMinimum: options.deadRunMinimum, pipeline, tree)
-    let picker = LeveledCompactionPicker(options: plan.pickerOptions)
+    let picker = LeveledCompactionPicker(options: plan.pickerOptions(threadCount: executor.parallelism))
     scheduler.withLock { $0 = CompactionScheduler(self, picker: picker) }
     epochs.onKeptBack { [weak self] in self?.pollReadsLater() }
     obsolete.onKept { [weak self] in self?.reclaimLater() }

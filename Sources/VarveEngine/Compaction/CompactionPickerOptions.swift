@@ -33,6 +33,10 @@ struct CompactionPickerOptions: Sendable {
   /// The fewest tables that are worth an intra-level-0 compaction.
   var intraLevelZeroCountMinimum = 4
 
+  /// The sorted runs of level 0 that one compaction merges at most, because each has a read buffer. Where level 0 is deeper
+  /// it is first merged within itself.
+  var runCountMaximum = 1_024
+
   /// The bytes that level 0 gives to the base level at once: what sets the size of the tree's first
   /// step.
   var levelZeroBatchSize: UInt64 { max(memtableSize / 2, 1) * UInt64(levelZeroDepthTrigger) }

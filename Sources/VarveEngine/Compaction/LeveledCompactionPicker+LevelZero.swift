@@ -116,6 +116,13 @@ extension LeveledCompactionPicker {
     let levelZero = input.version.levelZero
     let ranges = levelZero.intervals.ranges
     guard var members = closure(of: seed, input) else { return nil }
+    if hasTooManyRuns(members, input) {
+      switch pickFewerRuns(of: members, input, score: score) {
+      case .compaction(let compaction): return compaction
+      case .blocked: return nil
+      case .impossible: break
+      }
+    }
     guard var range = UserKeyRange(around: members.map { levelZero.tables[$0] }) else { return nil }
     let base = input.version.run(targets.baseLevel)
     let overlap = base.overlap(range)
@@ -123,14 +130,16 @@ extension LeveledCompactionPicker {
     for table in base.tables[overlap] { range.extend(by: table) }
     // What fits into the range overlaps no other base table. Oldest first: a table may come along
     // only if all older ones that it overlaps do.
-    for index in levelZero.tables.indices.reversed() where !members.contains(index) {
+    var all = members
+    for index in levelZero.tables.indices.reversed() where !all.contains(index) {
       let table = levelZero.tables[index]
       guard range.contains(table), !input.isBusy(table) else { continue }
       let isFree = (index + 1..<levelZero.tables.count).allSatisfy {
-        members.contains($0) || !ranges[$0].overlaps(ranges[index])
+        all.contains($0) || !ranges[$0].overlaps(ranges[index])
       }
-      if isFree { members.insert(index) }
+      if isFree { all.insert(index) }
     }
+    if !hasTooManyRuns(all, input) { members = all }
     guard !input.inProgress.hasOutputs(of: input.family, level: targets.baseLevel, overlapping: range) else {
       return nil
     }
@@ -139,6 +148,80 @@ extension LeveledCompactionPicker {
       Compaction.Input(level: targets.baseLevel, tables: base.tables.array(in: overlap)),
     ]
     return finish(inputs, to: targets.baseLevel, range, input, reason: reason, score: score)
+  }
+
+  // MARK: - Too many runs for one merge
+
+  /// Whether a merge of these tables of level 0 would need more read buffers than it may have.
+  private func hasTooManyRuns(_ members: Set<Int>, _ input: Input) -> Bool {
+    guard members.count > options.runCountMaximum else { return false }
+    let tables = input.version.levelZero.tables
+    return LevelZero(members.sorted().map { tables[$0] }).sublevels.count > options.runCountMaximum
+  }
+
+  /// Whether tables that are merged within level 0 have buffers. What lies between them in age comes along, so they may be
+  /// up to twice as many as were chosen.
+  private func isFewEnough(_ tables: [TableMetadata]) -> Bool {
+    tables.count <= 2 * options.runCountMaximum || LevelZero(tables).sublevels.count <= 2 * options.runCountMaximum
+  }
+
+  private enum FewerRuns {
+    case compaction(Compaction)
+    /// Something that runs is in the way.
+    case blocked
+    /// What must come along makes too many runs again: all are merged at once.
+    case impossible
+  }
+
+  /// As many tables of the deepest interval as one merge may have, next to each other in age, become one run of level 0.
+  /// Of all such tables those of the fewest bytes, so an entry is rewritten once for each time that the number of runs
+  /// falls by the factor.
+  private func pickFewerRuns(of members: Set<Int>, _ input: Input, score: Double) -> FewerRuns {
+    let levelZero = input.version.levelZero
+    let stack = deepestStack(of: members, levelZero)
+    var count = min(stack.count, options.runCountMaximum)
+    while count >= 2 {
+      guard let chosen = between(smallest(count, of: stack, levelZero), input) else { return .blocked }
+      let tables = chosen.sorted().map { levelZero.tables[$0] }
+      if isFewEnough(tables), let range = UserKeyRange(around: tables) {
+        guard !input.inProgress.hasOutputs(of: input.family, level: 0, overlapping: range) else { return .blocked }
+        return .compaction(
+          Compaction(
+            family: input.family, reason: .intraLevelZero, inputs: [Compaction.Input(level: 0, tables: tables)],
+            outputLevel: 0, range: range, version: input.version, targetFileSize: options.targetFileSize, score: score))
+      }
+      count /= 2
+    }
+    return .impossible
+  }
+
+  /// The `count` tables next to each other in `stack` that have the fewest bytes.
+  private func smallest(_ count: Int, of stack: [Int], _ levelZero: LevelZero) -> [Int] {
+    let sizes = stack.map { levelZero.tables[$0].fileSize }
+    var size = sizes.prefix(count).reduce(0, +)
+    var best = (first: 0, size: size)
+    for first in stride(from: 1, through: stack.count - count, by: 1) {
+      size = size - sizes[first - 1] + sizes[first + count - 1]
+      if size < best.size { best = (first, size) }
+    }
+    return Array(stack[best.first..<best.first + count])
+  }
+
+  /// Those of `members`, newest first, that cover the interval which most of them cover.
+  private func deepestStack(of members: Set<Int>, _ levelZero: LevelZero) -> [Int] {
+    let ranges = levelZero.intervals.ranges
+    var changes = [Int](repeating: 0, count: levelZero.intervals.count + 1)
+    for index in members {
+      changes[ranges[index].lowerBound] += 1
+      changes[ranges[index].upperBound] -= 1
+    }
+    var depth = 0
+    var deepest = (interval: 0, depth: 0)
+    for interval in 0..<levelZero.intervals.count {
+      depth += changes[interval]
+      if depth > deepest.depth { deepest = (interval, depth) }
+    }
+    return members.filter { ranges[$0].contains(deepest.interval) }.sorted()
   }
 
   // MARK: - Within level 0
@@ -173,7 +256,7 @@ extension LeveledCompactionPicker {
     for run in runs.prefix(8) where levelZero.depth >= depthMinimum {
       guard let members = between(run.members, input) else { continue }
       let tables = members.sorted().map { levelZero.tables[$0] }
-      guard let range = UserKeyRange(around: tables),
+      guard isFewEnough(tables), let range = UserKeyRange(around: tables),
         !input.inProgress.hasOutputs(of: input.family, level: 0, overlapping: range)
       else { continue }
       return Compaction(
@@ -183,7 +266,8 @@ extension LeveledCompactionPicker {
     return nil
   }
 
-  /// Of an interval, the newest tables down to the first busy one; no more than a batch of bytes.
+  /// Of an interval, the newest tables down to the first busy one; no more than a batch of bytes, and no more runs than
+  /// one merge may have.
   private func newestIdle(_ interval: Int, _ input: Input) -> [Int] {
     let levelZero = input.version.levelZero
     let ranges = levelZero.intervals.ranges
@@ -196,7 +280,7 @@ extension LeveledCompactionPicker {
         break
       }
       size += table.fileSize
-      if size > options.levelZeroBatchSize * 2 { break }
+      if size > options.levelZeroBatchSize * 2 || members.count == options.runCountMaximum { break }
       members.append(index)
     }
     return members

@@ -105,6 +105,8 @@ public final class Engine: Sendable {
   /// Drops a family with all its entries, at once and without reading them.
   ///
   /// Open cursors continue; new reads and writes throw `.familyDropped`. The default family cannot be dropped.
+  ///
+  /// The files of the family are removed when no cursor and no `ColumnFamily` of it is held any more, or at the next open.
   public func dropFamily(_ family: ColumnFamily) throws(EngineError) {
     try core.requireOpen()
     try core.requireWritable()

@@ -174,11 +174,12 @@ extension MemoryPlan {
       poolBytes: 2 * logSegmentSize, usesMapping: usesMapping)
   }
 
-  var pickerOptions: CompactionPickerOptions {
+  func pickerOptions(threadCount: Int) -> CompactionPickerOptions {
     var picker = CompactionPickerOptions()
     picker.memtableSize = UInt64(memtableSize)
     picker.targetFileSize = tableSize
     picker.targetFileSizeMaximum = tableSizeMaximum
+    picker.runCountMaximum = runCountMaximum(threadCount: threadCount)
     return picker
   }
 }

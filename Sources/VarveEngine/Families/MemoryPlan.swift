@@ -57,8 +57,16 @@ struct MemoryPlan: Sendable, Equatable {
   /// What is read at a time from each of `runCount` inputs of one part of a compaction.
   func readAheadSize(runCount: Int, threadCount: Int) -> Int {
     let share = compactionBytes / 2 / max(threadCount, 1) / max(runCount, 1)
-    return min(max(share / Self.page * Self.page, 16 << 10), 512 << 10)
+    return min(max(share / Self.page * Self.page, Self.readAheadMinimum), 512 << 10)
   }
+
+  /// The runs of level 0 that one part of a compaction has buffers for; never fewer than make level 0 deep.
+  func runCountMaximum(threadCount: Int) -> Int {
+    max(compactionBytes / 2 / max(threadCount, 1) / Self.readAheadMinimum, Self.runCountMinimum)
+  }
+
+  private static let readAheadMinimum = 16 << 10
+  private static let runCountMinimum = 24
 
   /// What is written at a time to a table.
   func writeBufferSize(threadCount: Int) -> Int {

@@ -19,7 +19,9 @@ internal import Synchronization
 ///   read again from the oldest segment that it names; what was read before is left out.
 /// - It removes tables: a later edit says so. The MANIFEST is read again, and the step goes on with that.
 /// - Its sync fails, and it logs again what was not durable (`LogWriter` restarts): read as above.
-/// - It dies, and another opens the database. What was told by the first is found by the second, unless the
+/// - It dies. Commits that waited for a sync are in the log, and those after them: from now on a step reads to the end
+///   of the log, as the next recovery does.
+/// - Another opens the database. What was told by the first is found by the second, unless the
 ///   power failed; then this engine has seen more than there is, and says so for good.
 ///
 /// # Invariants
@@ -42,8 +44,16 @@ final class Following: @unchecked Sendable {
   var page: SharedPage?
   /// The life of the writer that was met last.
   private var lifeID: UInt64?
-  /// What the page said at the last step; nil where there is none that counts.
+  /// The commits that the page has the last step read; nil where the step read to the end of the log.
   private(set) var told: SequenceNumber?
+  /// What the page said at the last step, also of a writer that has ended: the next writer changes it. Nil where there is
+  /// no page that counts.
+  private var awaited: SequenceNumber?
+  /// The life of a writer whose process has ended.
+  private var endedLifeID: UInt64?
+  /// When the process of the writer was last told from a later one with its number.
+  private var askedAt: UInt64 = 0
+  private let namespace = ProcessIdentity.namespace
   /// Invariant 1.
   private(set) var incorporated = SequenceNumber.zero
   /// The last entry that was read.
@@ -157,10 +167,33 @@ final class Following: @unchecked Sendable {
     }
     let reading = page?.read(session: session, databaseID: manifest.state.databaseID)
     told = reading?.told
-    guard let reading, reading.lifeID != lifeID else { return }
+    awaited = told
+    guard let page, let reading else { return }
+    if hasWriterEnded(reading, page) {
+      told = nil
+      // The log is read beyond what this life told, so what the next one begins with says nothing about a loss of power.
+      lifeID = nil
+      return
+    }
+    guard reading.lifeID != lifeID else { return }
     if lifeID != nil, reading.opened < max(incorporated, visible) { throw rewound(to: reading.opened) }
     lifeID = reading.lifeID
   }
+
+  /// Whether the process that writes this life is known to have ended. A process that got the number of the writer is told
+  /// from it only now and then, because that takes more than one system call.
+  private func hasWriterEnded(_ reading: SharedPage.Reading, _ page: SharedPage) -> Bool {
+    if reading.lifeID == endedLifeID { return true }
+    guard let writer = page.writer(life: reading.lifeID, namespace: namespace) else { return false }
+    let now = opening.environment.clock.now()
+    if reading.lifeID == lifeID, writer.isNumberInUse, now - min(askedAt, now) < Self.askInterval { return false }
+    askedAt = now
+    guard !writer.isAlive else { return false }
+    endedLifeID = reading.lifeID
+    return true
+  }
+
+  private static let askInterval: UInt64 = 100_000_000
 
   /// This engine has shown what is not there any more: nothing that it holds can be built upon.
   private func rewound(to sequence: SequenceNumber) -> EngineError {
@@ -443,7 +476,7 @@ final class Following: @unchecked Sendable {
 
   /// The page, and what it said at the last step.
   private func look() -> (page: SharedPage?, told: SequenceNumber?) {
-    turn.withLock { _ in (self.page, self.told) }
+    turn.withLock { _ in (self.page, self.awaited) }
   }
 
   // MARK: - Waiting

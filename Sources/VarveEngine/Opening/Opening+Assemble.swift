@@ -42,7 +42,7 @@ extension Opening {
         manifest.state, files: files, registry: registry, memory: memory,
         maker: ReplayFlush.Maker(
           tree: tree, options: options, plan: plan, executor: executor, metrics: metrics,
-          picker: LeveledCompactionPicker(options: plan.pickerOptions)))
+          picker: LeveledCompactionPicker(options: plan.pickerOptions(threadCount: executor.parallelism))))
     let log = try beginLog(
       manifest, files: files, replayed: replayed, executor: executor, plan: plan, account: budget.account(.log),
       metrics: metrics, tree: tree,

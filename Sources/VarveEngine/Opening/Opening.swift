@@ -59,7 +59,8 @@ struct Opening {
   func prepareDirectory() throws(EngineError) {
     guard let attributes = try fileSystem.attributes(path) else {
       guard options.createIfMissing, !options.readOnly else {
-        throw EngineError(.notFound, "no database exists here, and createIfMissing is false", file: path)
+        let reason = options.readOnly ? "readOnly is true" : "createIfMissing is false"
+        throw EngineError(.notFound, "no database exists here, and \(reason)", file: path)
       }
       try fileSystem.createDirectory(path)
       return

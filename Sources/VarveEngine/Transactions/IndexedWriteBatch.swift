@@ -67,7 +67,6 @@ public struct IndexedWriteBatch: ~Copyable {
   public init(_ engine: Engine, snapshot: EngineSnapshot? = nil) { self.init(engine.core, snapshot: snapshot) }
 
   init(_ engine: EngineCore, snapshot: EngineSnapshot?) {
-    engine.checkOpen()
     self.engine = engine
     self.snapshot = snapshot
   }

@@ -79,7 +79,18 @@ extension EngineCore {
       try reader.verify()
       try TableAgreement.check(try reader.properties(), table, file: file.path)
     } catch {
+      // Of a read-only engine: the process that writes has replaced the table.
+      if error.code == .notFound, options.readOnly, !isNamed(table.number) { return }
       report.add(error)
+    }
+  }
+
+  /// Whether the MANIFEST still has a table.
+  private func isNamed(_ number: FileNumber) -> Bool {
+    latestState.families.values.contains { family in
+      (0..<Limits.levelCount).contains { level in
+        family.version.tables(level: level).contains { $0.number == number }
+      }
     }
   }
 

@@ -47,23 +47,53 @@ extension EngineCore {
     return reader.header
   }
 
+  /// Another process may write the log meanwhile, free segments of it and use their files again. So a fault counts where a
+  /// second look meets it as well, at the same segments by the MANIFEST of that moment.
   private func verifyClosedLog(_ report: inout VerificationReport) throws(EngineError) {
-    let state = tree.state
-    guard state.oldestLog.value > 0 else { return }
+    var state = tree.state
+    var last: EngineError?
+    for _ in 0..<Self.lookMaximum {
+      guard let error = try replayLog(of: state, &report) else { return }
+      let latest = latestState
+      if last?.description == error.description, latest.oldestLog == state.oldestLog { return report.add(error) }
+      last = error
+      state = latest
+    }
+    // A writer that is that busy reads its own log well.
+  }
+
+  private static var lookMaximum: Int { 100 }
+
+  /// What the MANIFEST says by now. A MANIFEST that can't be read is a fault of its own.
+  var latestState: ManifestState {
+    do throws(EngineError) {
+      var tail = try ManifestTail(directory: path, fileSystem: environment.fileSystem)
+      _ = try tail.poll(.lastEdit)
+      return tail.state
+    } catch {
+      return tree.state
+    }
+  }
+
+  /// Reads the log as a recovery does. Returns the damage.
+  private func replayLog(
+    of state: ManifestState, _ report: inout VerificationReport
+  ) throws(EngineError) -> EngineError? {
+    guard state.oldestLog.value > 0 else { return nil }
     let numbers = try environment.fileSystem.list(path).compactMap { FileName($0)?.logNumber }
     let recovery = LogRecovery(
       directory: path, fileSystem: environment.fileSystem, numbers: numbers, oldest: state.oldestLog,
-      cuts: Dictionary(
-        uniqueKeysWithValues: state.logCuts.map { ($0.segment, .init(lifeID: $0.lifeID, end: $0.endOffset)) }))
+      cuts: state.recoveryCuts)
     do throws(EngineError) {
       let outcome = try recovery.replay { (record, segment) throws(EngineError) in
         var entries = LogEntryReader(record, file: recovery.path(segment))
         while try entries.next() != nil {}
       }
       for link in outcome.chain { report.bytesVerified += UInt64(link.end) }
+      return nil
     } catch {
       guard error.code != .inputOutput else { throw error }
-      report.add(error)
+      return error
     }
   }
 }

@@ -14,8 +14,10 @@ internal import Synchronization
 ///  32  8  database id
 ///  40  8  life id: random for each time that an engine opens; 0 while it fills in the rest
 ///  48  8  the sequence that the engine began with: what recovery found
-///  56  8  the number of the process, for people
+///  56  8  the number of the process
 ///  64  8  the number of the segment of the log that is appended to
+///  72  8  when the process began, in clock ticks since the machine started; 0: not known
+///  80  8  the namespace in which the process has its number; 0: not known
 /// 128  8  told: the last commit that other processes may be told of
 /// 192  4  waiters: followers that went to sleep since the last wake-up
 /// ```
@@ -31,6 +33,8 @@ internal import Synchronization
 /// - A follower that sleeps adds 1 to `waiters`, looks at `told` once more, and waits by futex on its low half.
 ///   An engine that tells looks at `waiters` afterwards; where it is not 0 it stores 0 and wakes all. A
 ///   follower that dies asleep costs one needless wake-up.
+/// - When the process ended without a close, `told` stays at the last commit before one that waited for a sync. The
+///   sync does not come any more, so followers read to the end of the log, as a recovery does.
 /// - The file is made once and then written in place: followers have it mapped.
 ///
 /// # Safety
@@ -56,6 +60,8 @@ final class SharedPage: @unchecked Sendable {
     static let opened = 48
     static let process = 56
     static let segment = 64
+    static let processStart = 72
+    static let processNamespace = 80
     static let told = 128
     static let waiters = 192
   }
@@ -123,7 +129,10 @@ final class SharedPage: @unchecked Sendable {
     store(session.low, Place.sessionLow)
     store(databaseID, Place.databaseID)
     store(sequence.value, Place.opened)
-    store(UInt64(CurrentProcess.number), Place.process)
+    let process = ProcessIdentity.current
+    store(process.number, Place.process)
+    store(process.start, Place.processStart)
+    store(ProcessIdentity.namespace, Place.processNamespace)
     store(segment.value, Place.segment)
     store(sequence.value, Place.told)
     // Zero is no life.
@@ -173,6 +182,14 @@ final class SharedPage: @unchecked Sendable {
     else { return nil }
     let reading = Reading(lifeID: lifeID, opened: SequenceNumber(load(Place.opened)), told: told)
     return load(Place.lifeID) == lifeID ? reading : nil
+  }
+
+  /// The process of the engine with this life, where its number means the same in `namespace`, which is the caller's. Nil
+  /// for one in another container, and where another life has begun.
+  func writer(life lifeID: UInt64, namespace: UInt64) -> ProcessIdentity? {
+    let found = load(Place.processNamespace)
+    let process = ProcessIdentity(number: load(Place.process), start: load(Place.processStart))
+    return load(Place.lifeID) == lifeID && found != 0 && found == namespace ? process : nil
   }
 
   var told: SequenceNumber { SequenceNumber(load(Place.told)) }

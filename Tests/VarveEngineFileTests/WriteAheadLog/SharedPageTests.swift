@@ -34,8 +34,10 @@ struct SharedPageTests {
     #expect(word(48) == 0x33)
     #expect(word(56) == UInt64(CurrentProcess.number))
     #expect(word(64) == 0x44)
+    #expect(word(72) == ProcessIdentity.current.start)
+    #expect(word(80) == ProcessIdentity.namespace)
     #expect(word(128) == 0x33)
-    let used = [0..<72, 128..<136, 192..<196]
+    let used = [0..<88, 128..<136, 192..<196]
     #expect(bytes.indices.allSatisfy { index in used.contains { $0.contains(index) } || bytes[index] == 0 })
   }
 
@@ -50,6 +52,30 @@ struct SharedPageTests {
     #expect(follower.read(session: Self.session, databaseID: 0x23) == nil)
     try SharedPage.invalidate(at: path, fileSystem)
     #expect(follower.read(session: Self.session, databaseID: 0x22) == nil, "whoever has it mapped sees that")
+  }
+
+  @Test func `the writer's process is known where its number means the same`() throws {
+    let page = try SharedPage.make(at: path, fileSystem)
+    begin(page)
+    let namespace = ProcessIdentity.namespace
+    #expect(namespace != 0)
+    #expect(page.writer(life: 0x11, namespace: namespace) == .current)
+    #expect(page.writer(life: 0x12, namespace: namespace) == nil, "another life has begun")
+    #expect(page.writer(life: 0x11, namespace: namespace + 1) == nil, "the process is in another container")
+    try SharedPage.invalidate(at: path, fileSystem)
+    #expect(page.writer(life: 0, namespace: 0) == nil)
+  }
+
+  @Test func `a process is told from a later one with its number`() {
+    let current = ProcessIdentity.current
+    #expect(current.isAlive && current.isNumberInUse)
+    // The largest number on any system is 4,194,304.
+    let none = ProcessIdentity(number: 1 << 30, start: current.start)
+    #expect(!none.isAlive && !none.isNumberInUse)
+    #if os(Linux)
+      let earlier = ProcessIdentity(number: current.number, start: current.start - 1)
+      #expect(!earlier.isAlive && earlier.isNumberInUse)
+    #endif
   }
 
   @Test func `a file of another size is no page, and is made one in place`() throws {

@@ -57,6 +57,36 @@ struct CompactionSimulationTests {
     return (first, simulator.writeAmplification, simulator)
   }
 
+  /// Wide tables, and narrow ones between them, which draw each other in.
+  @Test(arguments: [4, 16]) func `a level 0 that is deeper than one merge may be becomes shallow in few passes`(
+    runs: Int
+  ) throws {
+    var options = Self.options
+    options.runCountMaximum = runs
+    var simulator = CompactionSimulator(options, bytesPerMemtable: 0)
+    var random = SeededRandom(seed: 3)
+    var expected: [UInt32: UInt64] = [:]
+    var sequence: UInt32 = 0
+    for _ in 0..<400 {
+      let isNarrow = random.oneIn(3)
+      let start = random.below(10_000)
+      let memtable = (0..<50).map { _ in
+        let key = UInt32(isNarrow ? start + random.below(500) : random.below(10_500))
+        sequence += 1
+        expected[key] = UInt64(sequence)
+        return CompactionSimulator.entry(key, sequence)
+      }
+      try simulator.flush(memtable)
+    }
+    #expect(simulator.version.levelZero.depth > 10 * runs)
+    try simulator.settle()
+    #expect(simulator.runCountMaximum <= 2 * runs)
+    #expect(simulator.reasons.contains(.intraLevelZero))
+    #expect(simulator.version.levelZero.depth <= 10)
+    #expect(simulator.writeAmplification < 8, "\(simulator.writeAmplification)")
+    try Self.check(simulator, expected, "at most \(runs) runs")
+  }
+
   @Test func `five million random keys and their overwrites cost less than two passes`() throws {
     let (fill, all, simulator) = try Self.randomLoad(entries: 5_000_000)
     #expect(fill < 1.8, "\(simulator.report)")

@@ -31,6 +31,8 @@ struct CompactionSimulator {
   private var nextNumber: UInt64 = 1
   private var running: [(ticket: CompactionsInProgress.Ticket, compaction: Compaction, rest: UInt64)] = []
   private var inProgress = CompactionsInProgress()
+  /// The runs of level 0 in any one compaction.
+  private(set) var runCountMaximum = 0
   private var seeds = LevelSeeds()
 
   init(
@@ -151,6 +153,8 @@ struct CompactionSimulator {
         continue
       }
       reasons.insert(compaction.reason)
+      let upper = compaction.inputs.first { $0.level == 0 }?.tables ?? []
+      runCountMaximum = max(runCountMaximum, LevelZero(upper.sorted(by: TableMetadata.isNewerFirst)).sublevels.count)
       running.append((inProgress.begin(compaction), compaction, compaction.inputSize))
       parallelMaximum = max(parallelMaximum, running.count)
     }

@@ -139,6 +139,26 @@ struct LeveledCompactionPickerTests {
         == "intraLevelZero 0: 20 19 18 17 16 15 14 13 12 11 -> 0")
   }
 
+  @Test func `more runs than one merge may have become fewer within level 0, the smallest first`() throws {
+    var options = Self.options
+    options.runCountMaximum = 3
+    let picker = LeveledCompactionPicker(options: options)
+    func picked(_ text: String) throws -> [String] {
+      var seeds = LevelSeeds()
+      let input = try Self.parse(text)
+      guard case .compaction(let manual) = picker.pickManual(input, range: .all) else { return [] }
+      return [Self.render(picker.pick(input, &seeds)), Self.render(manual)]
+    }
+    let deep = "0: 9[a,z]s50 8[a,z]s50 7[a,z]s10 6[a,z]s10 5[a,z]s10\n6: 1[a,m]"
+    #expect(try picked(deep) == ["intraLevelZero 0: 7 6 5 -> 0", "intraLevelZero 0: 7 6 5 -> 0"])
+    // What lies side by side is one run.
+    let wide = "0: 9[a,b] 8[c,d] 7[e,f] 6[g,z] 5[a,z] 4[a,z]\n6: 1[a,m]"
+    #expect(try picked(wide)[1] == "manual 0: 9 8 7 6 5 4, 6: 1 -> 6 bottommost")
+    // Where what must come along makes too many runs again, all are merged at once.
+    let busy = "0: 9[a,z]s50 8[a,z]s50 7[a,z]s10! 6[a,z]s10 5[a,z]s10 4[a,z]\n6: 1[a,m]"
+    #expect(try picked(busy).isEmpty, "a manual compaction waits")
+  }
+
   @Test func `a merge within level 0 takes what lies between its inputs in age`() throws {
     // 15 overlaps only 12, but the output of 12 with newer ones would hide what is newer in 15.
     let tables = (16...22).reversed().map { "\($0)[a,f]s50" }.joined(separator: " ")

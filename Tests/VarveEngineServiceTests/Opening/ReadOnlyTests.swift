@@ -42,6 +42,31 @@ struct ReadOnlyTests {
     }
   }
 
+  @Test func `what a writer has replaced since the opening is no fault, and damage is one`() throws {
+    let fixture = try FollowFixture(MemoryFileSystem(), at: "/db")
+    try fixture.fill(0)
+    try fixture.writer.flush()
+    let engine = try Self.readOnly("/db", fixture.fileSystem)
+    for round in 1...3 {
+      let first = fixture.writer.core.pipeline.log.oldestNumber
+      while fixture.writer.core.pipeline.log.oldestNumber == first { try fixture.fill(round) }
+      try fixture.writer.flush()
+      try fixture.writer.compact()
+      #expect(try engine.verify().faults.isEmpty, "round \(round)")
+    }
+    let names = try fixture.fileSystem.list("/db").sorted()
+    let old = try #require(engine.core.registry.all.first).state.retainView().version
+    #expect(old.tableCount > 0 && fixture.writer.statistics.levels.map(\.fileCount).reduce(0, +) > 0)
+    // Now one that is still named is gone.
+    let table = try #require(names.last { $0.hasSuffix(".sst") })
+    let later = try Self.readOnly("/db", fixture.fileSystem)
+    try fixture.fileSystem.remove("/db/" + table)
+    #expect(try later.verify().faults.map(\.file) == ["/db/" + table])
+    try later.close()
+    try engine.close()
+    try? fixture.writer.close()
+  }
+
   @Test func `statistics of a read-only engine and of a follower have the extent of the writer's log`() throws {
     let fixture = try FollowFixture(MemoryFileSystem(), at: "/db")
     let follower = try fixture.follow()

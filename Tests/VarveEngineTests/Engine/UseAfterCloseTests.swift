@@ -27,8 +27,11 @@ struct UseAfterCloseTests {
     try engine.close()
     var committed: EngineError.Code?
     do { try transaction.commit() } catch { committed = error.code }
+    // As in `transaction`, where the engine is closed after its first look.
+    let late = OptimisticTransaction(engine.core, .serializable)
+    let read = Self.code { _ = try late.get([1]) }
     let codes = [
-      committed,
+      committed, read,
       Self.code { _ = try engine.transaction { try $0.put([4], [4]) } },
       Self.code { try engine.giveUp(block) },
       Self.code { try writer.put([2], [2]) },

@@ -23,13 +23,25 @@ struct MemoryPlanTests {
 
   @Test func `tables grow with their level, from the base level on`() throws {
     let mebibyte = UInt64(Self.mebibyte)
-    let picker = try plan { _ in }.pickerOptions
+    let picker = try plan { _ in }.pickerOptions(threadCount: 2)
     #expect((1..<7).map { picker.targetFileSize(level: $0, baseLevel: 6) / mebibyte } == [32, 32, 32, 32, 32, 32])
     #expect((1..<7).map { picker.targetFileSize(level: $0, baseLevel: 2) / mebibyte } == [32, 32, 64, 128, 256, 256])
     let small = try plan { $0.memoryBudget = 16 * Self.mebibyte }
     #expect(small.tableSize == 4 * mebibyte && small.tableSizeMaximum == 32 * mebibyte)
-    #expect(small.pickerOptions.targetFileSize(level: 6, baseLevel: 1) == 32 * mebibyte)
+    #expect(small.pickerOptions(threadCount: 2).targetFileSize(level: 6, baseLevel: 1) == 32 * mebibyte)
     #expect(small.builderBytesMaximum(threadCount: 4) == 4 * Self.mebibyte)
+  }
+
+  @Test func `a merge has as many runs of level 0 as there are buffers for`() throws {
+    #expect(try plan { _ in }.pickerOptions(threadCount: 2).runCountMaximum == 1_024)
+    for budget in [1, 4, 8, 16, 64, 512] {
+      for threads in 1...8 {
+        let plan = try plan { $0.memoryBudget = budget * Self.mebibyte }
+        let count = plan.pickerOptions(threadCount: threads).runCountMaximum
+        let bytes = count * plan.readAheadSize(runCount: count, threadCount: threads) * threads
+        #expect(count == 24 || bytes <= plan.compactionBytes / 2, "budget \(budget) MiB, \(threads) threads")
+      }
+    }
   }
 
   @Test func `open tables are bounded by the budget and by descriptors alone`() throws {

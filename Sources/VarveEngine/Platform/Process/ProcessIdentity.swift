@@ -27,12 +27,30 @@ struct ProcessIdentity: Sendable, Hashable {
     return ProcessIdentity(number: UInt64(number), start: startTime(of: number))
   }
 
+  /// Names the namespace in which the system numbers processes: a number from another namespace is that of another
+  /// process here. 0 where it is not known.
+  static var namespace: UInt64 {
+    #if canImport(Darwin)
+      // It has one for all processes.
+      return 1
+    #else
+      var information = stat()
+      guard unsafe stat("/proc/self/ns/pid", &information) == 0 else { return 0 }
+      return UInt64(information.st_ino)
+    #endif
+  }
+
   /// Whether the process is there. One in another container is not to be seen, and counts as gone.
   var isAlive: Bool {
-    guard let process = pid_t(exactly: number), process > 0 else { return false }
-    guard kill(process, 0) == 0 || errno == EPERM else { return false }
+    guard isNumberInUse, let process = pid_t(exactly: number) else { return false }
     let now = Self.startTime(of: process)
     return now == 0 || start == 0 || now == start
+  }
+
+  /// Whether this process or a later one has the number. Complexity: one system call.
+  var isNumberInUse: Bool {
+    guard let process = pid_t(exactly: number), process > 0 else { return false }
+    return kill(process, 0) == 0 || errno == EPERM
   }
 
   /// Field 22 of `/proc/N/stat`, clock ticks since the machine started; 0 where there is no such file.
