@@ -52,10 +52,21 @@ extension LeveledCompactionPicker {
     let order = depths.indices.filter { depths[$0] > 0 }
       .sorted { depths[$0] != depths[$1] ? depths[$0] > depths[$1] : $0 < $1 }
     var tried: Set<[Int]> = []
+    var deepCount = 0
     for interval in order {
+      let isDeep = depths[interval] > options.runCountMaximum
+      if isDeep, deepCount == Self.deepTryMaximum { continue }
       // A seed that gives the tables of one that failed fails again.
       let seed = stack(interval, input)
       guard tried.insert(seed).inserted else { continue }
+      if isDeep {
+        deepCount += 1
+        switch pickFewerRuns(of: seed.reversed(), input, score: score) {
+        case .compaction(let compaction): return compaction
+        case .blocked: continue
+        case .impossible: break
+        }
+      }
       if let compaction = pickBase(containing: seed, input, targets, reason: .levelZero, score: score) {
         return compaction
       }
@@ -63,20 +74,21 @@ extension LeveledCompactionPicker {
     return nil
   }
 
-  /// Of each interval, how many tables lie below the first busy one.
+  /// Neighbouring intervals are deep by the same tables: where one is blocked, the others mostly are.
+  private static let deepTryMaximum = 8
+
+  /// Of each interval, how many tables lie below the first busy one. Complexity: O(n log n), and O(n) for each busy table.
   private func compactableDepths(_ input: Input) -> [Int] {
     let levelZero = input.version.levelZero
     let intervals = levelZero.intervals
-    var depths = [Int](repeating: 0, count: intervals.count)
-    var isBlocked = [Bool](repeating: false, count: intervals.count)
-    for index in levelZero.tables.indices.reversed() {
-      let isBusy = input.isBusy(levelZero.tables[index])
-      for interval in intervals.ranges[index] {
-        if isBusy { isBlocked[interval] = true }
-        if !isBlocked[interval] { depths[interval] += 1 }
-      }
+    let busy = levelZero.tables.indices.filter { input.isBusy(levelZero.tables[$0]) }
+    if busy.isEmpty { return intervals.depths { _ in true } }
+    // The tables are newest first: the last to be noted is the oldest.
+    var oldestBusy = [Int](repeating: -1, count: intervals.count)
+    for index in busy {
+      for interval in intervals.ranges[index] { oldestBusy[interval] = index }
     }
-    return depths
+    return intervals.depths(below: oldestBusy)
   }
 
   /// The indices of an interval's tables from the oldest up to the first busy one.
@@ -117,7 +129,7 @@ extension LeveledCompactionPicker {
     let ranges = levelZero.intervals.ranges
     guard var members = closure(of: seed, input) else { return nil }
     if hasTooManyRuns(members, input) {
-      switch pickFewerRuns(of: members, input, score: score) {
+      switch pickFewerRuns(of: deepestStack(of: members, input), input, score: score) {
       case .compaction(let compaction): return compaction
       case .blocked: return nil
       case .impossible: break
@@ -173,12 +185,11 @@ extension LeveledCompactionPicker {
     case impossible
   }
 
-  /// As many tables of the deepest interval as one merge may have, next to each other in age, become one run of level 0.
+  /// As many tables of `stack`, newest first, as one merge may have, next to each other in age, become one run of level 0.
   /// Of all such tables those of the fewest bytes, so an entry is rewritten once for each time that the number of runs
-  /// falls by the factor.
-  private func pickFewerRuns(of members: Set<Int>, _ input: Input, score: Double) -> FewerRuns {
+  /// falls by the factor. All of them cover one interval.
+  private func pickFewerRuns(of stack: [Int], _ input: Input, score: Double) -> FewerRuns {
     let levelZero = input.version.levelZero
-    let stack = deepestStack(of: members, levelZero)
     var count = min(stack.count, options.runCountMaximum)
     while count >= 2 {
       guard let chosen = between(smallest(count, of: stack, levelZero), input) else { return .blocked }
@@ -208,20 +219,11 @@ extension LeveledCompactionPicker {
   }
 
   /// Those of `members`, newest first, that cover the interval which most of them cover.
-  private func deepestStack(of members: Set<Int>, _ levelZero: LevelZero) -> [Int] {
-    let ranges = levelZero.intervals.ranges
-    var changes = [Int](repeating: 0, count: levelZero.intervals.count + 1)
-    for index in members {
-      changes[ranges[index].lowerBound] += 1
-      changes[ranges[index].upperBound] -= 1
-    }
-    var depth = 0
-    var deepest = (interval: 0, depth: 0)
-    for interval in 0..<levelZero.intervals.count {
-      depth += changes[interval]
-      if depth > deepest.depth { deepest = (interval, depth) }
-    }
-    return members.filter { ranges[$0].contains(deepest.interval) }.sorted()
+  private func deepestStack(of members: Set<Int>, _ input: Input) -> [Int] {
+    let intervals = input.version.levelZero.intervals
+    let depths = intervals.depths { members.contains($0) }
+    guard let deepest = depths.indices.max(by: { depths[$0] < depths[$1] }) else { return [] }
+    return members.filter { intervals.ranges[$0].contains(deepest) }.sorted()
   }
 
   // MARK: - Within level 0

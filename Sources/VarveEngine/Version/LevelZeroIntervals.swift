@@ -69,6 +69,35 @@ struct LevelZeroIntervals: Sendable {
     return Array(depths[..<count])
   }
 
+  /// How many tables with an index above that of `bounds` cover each interval. Complexity: O(n log n).
+  func depths(below bounds: [Int]) -> [Int] {
+    var changes = [[(index: Int, change: Int)]](repeating: [], count: count + 1)
+    for (index, range) in ranges.enumerated() {
+      changes[range.lowerBound].append((index, 1))
+      changes[range.upperBound].append((index, -1))
+    }
+    // A binary indexed tree (Fenwick 1994) of the tables over the interval.
+    var sums = [Int](repeating: 0, count: ranges.count + 1)
+    var total = 0
+    return bounds.indices.map { interval in
+      for (index, change) in changes[interval] {
+        total += change
+        var node = index + 1
+        while node < sums.count {
+          sums[node] += change
+          node += node & -node
+        }
+      }
+      var above = total
+      var node = bounds[interval] + 1
+      while node > 0 {
+        above -= sums[node]
+        node &= node - 1
+      }
+      return above
+    }
+  }
+
   /// The tables from the oldest on, by index, and the sublevel of each. The tables are newest first.
   func sublevels() -> [(table: Int, level: Int)] {
     var tops = IntervalMaxima(count: count)

@@ -115,4 +115,25 @@ struct VersionTests {
     }
     return try Make.version(levels)
   }
+
+  @Test func `the depth below a table is counted as one by one`() {
+    for seed in 1...UInt64(20) {
+      var random = SeededRandom(seed: seed)
+      let tables = (0..<40).map { number -> TableMetadata in
+        let first = random.below(60)
+        let last = first + random.below(random.oneIn(4) ? 40 : 5)
+        return Make.table(
+          UInt64(100 - number), [UInt8(first)], [UInt8(last)],
+          sequences: UInt64(1_000 - number * 10)...UInt64(1_000 - number * 10), size: 100)
+      }
+      let intervals = LevelZeroIntervals(tables)
+      let bounds = (0..<intervals.count).map { _ in random.below(41) - 1 }
+      let expected = bounds.indices.map { interval in
+        intervals.ranges.indices.count { $0 > bounds[interval] && intervals.ranges[$0].contains(interval) }
+      }
+      #expect(intervals.depths(below: bounds) == expected, "seed \(seed)")
+      let none = [Int](repeating: -1, count: intervals.count)
+      #expect(intervals.depths(below: none) == intervals.depths { _ in true }, "seed \(seed)")
+    }
+  }
 }
