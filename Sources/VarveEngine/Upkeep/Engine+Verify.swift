@@ -53,10 +53,11 @@ extension EngineCore {
     var report = VerificationReport()
     let versions = registry.all.map { $0.state.retainView().version }
     let total = versions.reduce(0) { $0 + $1.totalSize }
+    var named: Set<FileNumber>?
     for version in versions {
       for level in 0..<Limits.levelCount {
         for table in version.tables(level: level) {
-          verify(table, &report)
+          verify(table, &named, &report)
           report.bytesVerified += table.fileSize
           progress?(VerificationProgress(bytesDone: report.bytesVerified, bytesTotal: total))
         }
@@ -68,7 +69,8 @@ extension EngineCore {
     return report
   }
 
-  private func verify(_ table: TableMetadata, _ report: inout VerificationReport) {
+  /// `named` are the tables that the MANIFEST had when the first one was missed, or a later one that it still had.
+  private func verify(_ table: TableMetadata, _ named: inout Set<FileNumber>?, _ report: inout VerificationReport) {
     do throws(EngineError) {
       // Opened anew: what an open reader has in memory says nothing of the file.
       let file = try environment.fileSystem.openFile(tree.path(.table(table.number)), writable: false)
@@ -79,19 +81,24 @@ extension EngineCore {
       try reader.verify()
       try TableAgreement.check(try reader.properties(), table, file: file.path)
     } catch {
-      // Of a read-only engine: the process that writes has replaced the table.
-      if error.code == .notFound, options.readOnly, !isNamed(table.number) { return }
+      if error.code == .notFound, options.readOnly {
+        // The process that writes may have replaced the table. Numbers are not given again.
+        if named?.contains(table.number) ?? true { named = latestTables() }
+        if named?.contains(table.number) == false { return }
+      }
       report.add(error)
     }
   }
 
-  /// Whether the MANIFEST still has a table.
-  private func isNamed(_ number: FileNumber) -> Bool {
-    latestState.families.values.contains { family in
-      (0..<Limits.levelCount).contains { level in
-        family.version.tables(level: level).contains { $0.number == number }
+  /// The tables that the MANIFEST has by now.
+  private func latestTables() -> Set<FileNumber> {
+    var numbers: Set<FileNumber> = []
+    for family in latestState.families.values {
+      for level in 0..<Limits.levelCount {
+        for table in family.version.tables(level: level) { numbers.insert(table.number) }
       }
     }
+    return numbers
   }
 
   /// CURRENT and the MANIFEST that it names, edit by edit.
