@@ -177,6 +177,10 @@ extension EngineCore {
       DerivedOption(
         .background, "levelMultiplierMaximum", picker.levelMultiplierMaximum,
         "a constant: another level is begun where neighbours would differ by more"),
+      DerivedOption(
+        .background, "runCountMaximum", picker.runCountMaximum,
+        "the read buffers of 16 KiB in half of compactionBytes over all threads, at least 24: one merge of level 0 has no more runs"
+      ),
       DerivedOption(.background, "targetFileSize", picker.targetFileSize, "tableSize"),
       DerivedOption(.background, "targetFileSizeMaximum", picker.targetFileSizeMaximum, "tableSizeMaximum"),
       DerivedOption(

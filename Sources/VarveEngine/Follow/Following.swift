@@ -51,7 +51,7 @@ final class Following: @unchecked Sendable {
   private var awaited: SequenceNumber?
   /// The life of a writer whose process has ended.
   private var endedLifeID: UInt64?
-  /// When the process of the writer was last told from a later one with its number.
+  /// When the process of the writer was last compared with the one that has its number.
   private var askedAt: UInt64 = 0
   private let namespace = ProcessIdentity.namespace
   /// Invariant 1.
@@ -69,7 +69,7 @@ final class Following: @unchecked Sendable {
   private var failure: EngineError?
   private var lastStop: LogSegmentHeader.Predecessor?
   private var isStopChecked = false
-  /// How often in a row the log led nowhere although the writer had told of more.
+  /// How often in a row the log led nowhere although the writer had more.
   private var stuckCount = 0
 
   private static let stuckMaximum = 1_000
@@ -88,7 +88,7 @@ final class Following: @unchecked Sendable {
   var fileSystem: any FileSystem { opening.environment.fileSystem }
   private var visible: SequenceNumber { engine.pipeline.visible }
 
-  /// Goes up to what the writer has told by now; returns the last commit that reads see then.
+  /// Goes up to what the writer shows by now; returns the last commit that reads see then.
   func catchUp() throws(EngineError) -> SequenceNumber {
     try turn.withLock { (_) throws(EngineError) in
       if let failure { throw failure }
@@ -108,7 +108,7 @@ final class Following: @unchecked Sendable {
   private enum End {
     /// Everything that was asked for was read.
     case complete
-    /// The segment under the cursor is no part of the log any more.
+    /// The segment under the cursor does not belong to the log any more.
     case lost
     /// The writer is in another segment, to which no way leads yet.
     case stuck
@@ -166,12 +166,12 @@ final class Following: @unchecked Sendable {
       page = try SharedPage.open(at: opening.path + "/" + FileName.shared.name, fileSystem)
     }
     let reading = page?.read(session: session, databaseID: manifest.state.databaseID)
-    told = reading?.told
-    awaited = told
+    awaited = reading?.told
+    told = awaited
     guard let page, let reading else { return }
     if hasWriterEnded(reading, page) {
       told = nil
-      // The log is read beyond what this life told, so what the next one begins with says nothing about a loss of power.
+      // The log is read to its end, so what the next life begins with says nothing about a loss of power.
       lifeID = nil
       return
     }
@@ -180,8 +180,8 @@ final class Following: @unchecked Sendable {
     lifeID = reading.lifeID
   }
 
-  /// Whether the process that writes this life is known to have ended. A process that got the number of the writer is told
-  /// from it only now and then, because that takes more than one system call.
+  /// Whether the process that writes this life is known to have ended. Whether another process got its number is asked only
+  /// now and then, because that takes more than one system call.
   private func hasWriterEnded(_ reading: SharedPage.Reading, _ page: SharedPage) -> Bool {
     if reading.lifeID == endedLifeID { return true }
     guard let writer = page.writer(life: reading.lifeID, namespace: namespace) else { return false }

@@ -18,7 +18,7 @@ internal import Synchronization
 ///  64  8  the number of the segment of the log that is appended to
 ///  72  8  when the process began, in clock ticks since the machine started; 0: not known
 ///  80  8  the namespace in which the process has its number; 0: not known
-/// 128  8  told: the last commit that other processes may be told of
+/// 128  8  told: the last commit that other processes may see
 /// 192  4  waiters: followers that went to sleep since the last wake-up
 /// ```
 ///
@@ -33,9 +33,9 @@ internal import Synchronization
 /// - A follower that sleeps adds 1 to `waiters`, looks at `told` once more, and waits by futex on its low half.
 ///   An engine that tells looks at `waiters` afterwards; where it is not 0 it stores 0 and wakes all. A
 ///   follower that dies asleep costs one needless wake-up.
-/// - When the process ended without a close, `told` stays at the last commit before one that waited for a sync. The
+/// - When the process ended without a close, the page stays at the last commit before one that waited for a sync. The
 ///   sync does not come any more, so followers read to the end of the log, as a recovery does.
-/// - The file is made once and then written in place: followers have it mapped.
+/// - The file is made once and then written without being replaced: followers have it mapped.
 ///
 /// # Safety
 /// The words lie in the mapping, which lives as long as this object.
@@ -50,7 +50,7 @@ final class SharedPage: @unchecked Sendable {
   static let magic: UInt64 = 0x4741_5045_5652_4156
   static let version: UInt64 = 1
 
-  private enum Place {
+  private enum Offset {
     static let magic = 0
     static let version = 8
     static let sessionHigh = 16
@@ -75,24 +75,24 @@ final class SharedPage: @unchecked Sendable {
     self.isWritable = isWritable
   }
 
-  private func word(_ place: Int) -> UnsafeMutablePointer<Atomic<UInt64>> {
-    unsafe (mapping.base + place).assumingMemoryBound(to: Atomic<UInt64>.self)
+  private func word(_ offset: Int) -> UnsafeMutablePointer<Atomic<UInt64>> {
+    unsafe (mapping.base + offset).assumingMemoryBound(to: Atomic<UInt64>.self)
   }
 
-  private func load(_ place: Int) -> UInt64 { unsafe word(place).pointee.load(ordering: .acquiring) }
+  private func load(_ offset: Int) -> UInt64 { unsafe word(offset).pointee.load(ordering: .acquiring) }
 
-  private func store(_ value: UInt64, _ place: Int) {
-    unsafe word(place).pointee.store(value, ordering: .releasing)  // partner: `load`
+  private func store(_ value: UInt64, _ offset: Int) {
+    unsafe word(offset).pointee.store(value, ordering: .releasing)  // partner: `load`
   }
 
   /// The word that each commit stores. Valid while the page lives.
   @unsafe
-  var toldWord: UnsafeMutablePointer<Atomic<UInt64>> { unsafe word(Place.told) }
+  var toldWord: UnsafeMutablePointer<Atomic<UInt64>> { unsafe word(Offset.told) }
 
   /// The word that each commit loads. Valid while the page lives.
   @unsafe
   var waitersWord: UnsafeMutablePointer<Atomic<UInt32>> {
-    unsafe (mapping.base + Place.waiters).assumingMemoryBound(to: Atomic<UInt32>.self)
+    unsafe (mapping.base + Offset.waiters).assumingMemoryBound(to: Atomic<UInt32>.self)
   }
 
   // MARK: - The engine's side
@@ -102,7 +102,7 @@ final class SharedPage: @unchecked Sendable {
     let isThere = try fileSystem.attributes(path) != nil
     let file = isThere ? try fileSystem.openFile(path, writable: true) : try fileSystem.createFile(path)
     defer { file.close() }
-    // In place also where it is of a wrong size: whoever has it mapped must see what comes.
+    // The file itself, also where it is of a wrong size: whoever has it mapped must see what comes.
     if try file.size() != UInt64(size) {
       try file.write([UInt8](repeating: 0, count: size), at: 0)
       try file.truncate(to: UInt64(size))
@@ -122,26 +122,26 @@ final class SharedPage: @unchecked Sendable {
   func begin(
     lifeID: UInt64, session: MachineSession, databaseID: UInt64, sequence: SequenceNumber, segment: FileNumber
   ) {
-    store(0, Place.lifeID)
-    store(Self.magic, Place.magic)
-    store(Self.version, Place.version)
-    store(session.high, Place.sessionHigh)
-    store(session.low, Place.sessionLow)
-    store(databaseID, Place.databaseID)
-    store(sequence.value, Place.opened)
+    store(0, Offset.lifeID)
+    store(Self.magic, Offset.magic)
+    store(Self.version, Offset.version)
+    store(session.high, Offset.sessionHigh)
+    store(session.low, Offset.sessionLow)
+    store(databaseID, Offset.databaseID)
+    store(sequence.value, Offset.opened)
     let process = ProcessIdentity.current
-    store(process.number, Place.process)
-    store(process.start, Place.processStart)
-    store(ProcessIdentity.namespace, Place.processNamespace)
-    store(segment.value, Place.segment)
-    store(sequence.value, Place.told)
+    store(process.number, Offset.process)
+    store(process.start, Offset.processStart)
+    store(ProcessIdentity.namespace, Offset.processNamespace)
+    store(segment.value, Offset.segment)
+    store(sequence.value, Offset.told)
     // Zero is no life.
-    store(lifeID | 1, Place.lifeID)
+    store(lifeID | 1, Offset.lifeID)
     wake()
   }
 
   /// Says where the log goes on.
-  func setSegment(_ number: FileNumber) { store(number.value, Place.segment) }
+  func setSegment(_ number: FileNumber) { store(number.value, Offset.segment) }
 
   /// Wakes every follower that sleeps.
   func wake() {
@@ -175,31 +175,31 @@ final class SharedPage: @unchecked Sendable {
 
   /// What the page says; nil where it is of another session or database, or an engine just opens.
   func read(session: MachineSession, databaseID: UInt64) -> Reading? {
-    let lifeID = load(Place.lifeID)
-    guard lifeID != 0, load(Place.magic) == Self.magic, load(Place.version) == Self.version,
-      load(Place.sessionHigh) == session.high, load(Place.sessionLow) == session.low,
-      load(Place.databaseID) == databaseID
+    let lifeID = load(Offset.lifeID)
+    guard lifeID != 0, load(Offset.magic) == Self.magic, load(Offset.version) == Self.version,
+      load(Offset.sessionHigh) == session.high, load(Offset.sessionLow) == session.low,
+      load(Offset.databaseID) == databaseID
     else { return nil }
-    let reading = Reading(lifeID: lifeID, opened: SequenceNumber(load(Place.opened)), told: told)
-    return load(Place.lifeID) == lifeID ? reading : nil
+    let reading = Reading(lifeID: lifeID, opened: SequenceNumber(load(Offset.opened)), told: told)
+    return load(Offset.lifeID) == lifeID ? reading : nil
   }
 
   /// The process of the engine with this life, where its number means the same in `namespace`, which is the caller's. Nil
   /// for one in another container, and where another life has begun.
   func writer(life lifeID: UInt64, namespace: UInt64) -> ProcessIdentity? {
-    let found = load(Place.processNamespace)
-    let process = ProcessIdentity(number: load(Place.process), start: load(Place.processStart))
-    return load(Place.lifeID) == lifeID && found != 0 && found == namespace ? process : nil
+    let found = load(Offset.processNamespace)
+    let process = ProcessIdentity(number: load(Offset.process), start: load(Offset.processStart))
+    return load(Offset.lifeID) == lifeID && found != 0 && found == namespace ? process : nil
   }
 
-  var told: SequenceNumber { SequenceNumber(load(Place.told)) }
+  var told: SequenceNumber { SequenceNumber(load(Offset.told)) }
   /// The segment that the log is appended to. Loaded after `told`: that commit is in it or before it.
-  var segment: FileNumber { FileNumber(load(Place.segment)) }
+  var segment: FileNumber { FileNumber(load(Offset.segment)) }
 
   /// Sleeps until another commit than `told` is told, a wake-up comes, or the time passes. Requires: writable.
   func rest(while told: SequenceNumber, nanoseconds: UInt64) {
     unsafe waitersWord.pointee.add(1, ordering: .sequentiallyConsistent)  // partner: `CommitAnnouncer.wakeIfAwaited`
-    guard unsafe word(Place.told).pointee.load(ordering: .sequentiallyConsistent) == told.value else { return }
+    guard unsafe word(Offset.told).pointee.load(ordering: .sequentiallyConsistent) == told.value else { return }
     unsafe Futex.wait(
       on: sleepWord, while: UInt32(truncatingIfNeeded: told.value), nanoseconds: nanoseconds, shared: true)
   }
@@ -213,6 +213,6 @@ final class SharedPage: @unchecked Sendable {
   @unsafe
   private var sleepWord: UnsafeMutablePointer<Atomic<UInt32>> {
     let isLittle = UInt32(1).littleEndian == 1
-    return unsafe (mapping.base + Place.told + (isLittle ? 0 : 4)).assumingMemoryBound(to: Atomic<UInt32>.self)
+    return unsafe (mapping.base + Offset.told + (isLittle ? 0 : 4)).assumingMemoryBound(to: Atomic<UInt32>.self)
   }
 }
