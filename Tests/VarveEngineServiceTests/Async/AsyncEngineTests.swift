@@ -210,6 +210,18 @@ struct AsyncEngineTests {
     try await engine.async.close()
   }
 
+  @Test func `a call after the close throws closed`() async throws {
+    let engine = try Engine.open(at: "/db", environment: .inMemory())
+    try await engine.async.close()
+    var codes: [EngineError.Code] = []
+    do throws(EngineError) { _ = try await engine.async.get([1]) } catch { codes.append(error.code) }
+    do throws(EngineError) { try await engine.async.put([1], [1]) } catch { codes.append(error.code) }
+    do throws(EngineError) { try await engine.async.flush() } catch { codes.append(error.code) }
+    #expect(codes == [.closed, .closed, .closed])
+    // A second close does nothing.
+    try await engine.async.close()
+  }
+
   @Test func `closing waits for calls that have begun, and gives up those that wait`() async throws {
     let world = try World()
     let engine = world.engine
