@@ -78,8 +78,9 @@ struct FamilyOptionsTests {
 
   @Test func `a sync through a sequence makes it durable, and what is durable is not synced again`() throws {
     let disk = CrashFileSystem(seed: 3)
-    var environment = EngineEnvironment.inMemory()
-    environment.fileSystem = disk
+    // Nothing in the background touches the disk between two looks.
+    let executor = SteppedExecutor(seed: 3)
+    let environment = FollowFixture.environment(disk, executor, seed: 3)
     let engine = try Engine.open(at: "/db", options: EngineTests.options(), environment: environment)
     let first = try engine.put([1], [1])
     let second = try engine.put([2], [2])
