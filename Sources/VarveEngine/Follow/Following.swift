@@ -21,8 +21,8 @@ internal import Synchronization
 /// - Its sync fails, and it logs again what was not durable (`LogWriter` restarts): read as above.
 /// - It dies. Commits that waited for a sync are in the log, and those after them: from now on a step reads to the end
 ///   of the log, as the next recovery does.
-/// - Another opens the database. What was told by the first is found by the second, unless the
-///   power failed; then this engine has seen more than there is, and says so for good.
+/// - Another process opens the database. It finds what the first one showed, unless the power failed; then this engine
+///   has seen more than there is, and every later step throws `.rewound`.
 ///
 /// # Invariants
 /// 1. Every logged entry up to `incorporated` is in memtables or tables of the views.

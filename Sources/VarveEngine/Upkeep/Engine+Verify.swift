@@ -69,7 +69,8 @@ extension EngineCore {
     return report
   }
 
-  /// `named` are the tables that the MANIFEST had when the first one was missed, or a later one that it still had.
+  /// `named` are the tables of the MANIFEST as it was read last; nil before the first missing table. It is read again only
+  /// where a missing table is among them.
   private func verify(_ table: TableMetadata, _ named: inout Set<FileNumber>?, _ report: inout VerificationReport) {
     do throws(EngineError) {
       // Opened anew: what an open reader has in memory says nothing of the file.

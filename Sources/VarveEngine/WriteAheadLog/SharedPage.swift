@@ -102,7 +102,7 @@ final class SharedPage: @unchecked Sendable {
     let isThere = try fileSystem.attributes(path) != nil
     let file = isThere ? try fileSystem.openFile(path, writable: true) : try fileSystem.createFile(path)
     defer { file.close() }
-    // The file itself, also where it is of a wrong size: whoever has it mapped must see what comes.
+    // The file itself, also where it is of a wrong size: followers that have it mapped must see what comes.
     if try file.size() != UInt64(size) {
       try file.write([UInt8](repeating: 0, count: size), at: 0)
       try file.truncate(to: UInt64(size))

@@ -154,7 +154,7 @@ struct LeveledCompactionPickerTests {
     // What lies side by side is one run.
     let wide = "0: 9[a,b] 8[c,d] 7[e,f] 6[g,z] 5[a,z] 4[a,z]\n6: 1[a,m]"
     #expect(try picked(wide)[1] == "manual 0: 9 8 7 6 5 4, 6: 1 -> 6 bottommost")
-    // Where what must come along makes too many runs again, all are merged at once.
+    // A table that is being compacted is in the way.
     let busy = "0: 9[a,z]s50 8[a,z]s50 7[a,z]s10! 6[a,z]s10 5[a,z]s10 4[a,z]\n6: 1[a,m]"
     #expect(try picked(busy).isEmpty, "a manual compaction waits")
   }
