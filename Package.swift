@@ -51,7 +51,11 @@ func engineTests(_ name: String, and dependencies: [Target.Dependency] = []) -> 
 /// Behaviour suites of the object floor.
 func objectTests(_ name: String) -> Target {
   .testTarget(
-    name: name, dependencies: ["Varve", "VarveEngine", "EngineTestSupport", "VarveTestSupport", "ObjectFixtures"],
+    name: name,
+    dependencies: [
+      "Varve", "VarveInspection", "VarveEngine", "UnicodeNormalForm", "EngineTestSupport", "VarveTestSupport",
+      "ObjectFixtures",
+    ],
     swiftSettings: plainTestSettings)
 }
 
@@ -62,6 +66,7 @@ let package = Package(
   products: [
     .library(name: "Varve", targets: ["Varve"]),
     .library(name: "VarveEngine", targets: ["VarveEngine"]),
+    .library(name: "VarveInspection", targets: ["VarveInspection"]),
     .library(name: "VarveTesting", targets: ["VarveTesting"]),
     .executable(name: "varve", targets: ["VarveTool"]),
     .executable(name: "varve-quickstart", targets: ["QuickstartJob"]),
@@ -81,16 +86,22 @@ let package = Package(
       dependencies: ["CVarve", "CLZ4", "CZstd"],
       swiftSettings: settings + engineSettings
     ),
+    // The form of text in keys.
+    .target(name: "UnicodeNormalForm", swiftSettings: settings),
     .target(
       name: "Varve",
-      dependencies: ["VarveEngine", "CVarve", .product(name: "Logging", package: "swift-log")],
+      dependencies: ["VarveEngine", "CVarve", "UnicodeNormalForm", .product(name: "Logging", package: "swift-log")],
       swiftSettings: settings
     ),
+    // For tools that read a database without the types of its program.
+    .target(name: "VarveInspection", dependencies: ["Varve"], swiftSettings: settings),
     // For the tests of programs that keep their objects in Varve.
-    .target(name: "VarveTesting", dependencies: ["Varve", "VarveEngine"], swiftSettings: settings),
+    .target(name: "VarveTesting", dependencies: ["Varve", "VarveInspection", "VarveEngine"], swiftSettings: settings),
     .executableTarget(
       name: "VarveTool",
-      dependencies: ["Varve", "VarveEngine", .product(name: "ArgumentParser", package: "swift-argument-parser")],
+      dependencies: [
+        "Varve", "VarveInspection", "VarveEngine", .product(name: "ArgumentParser", package: "swift-argument-parser"),
+      ],
       path: "tools/varve",
       swiftSettings: settings
     ),
@@ -182,7 +193,7 @@ let package = Package(
     // the same targets for hours.
     .testTarget(
       name: "VarveEngineFuzzTests",
-      dependencies: ["Varve", "VarveEngine", "EngineTestSupport"],
+      dependencies: ["Varve", "VarveInspection", "VarveEngine", "EngineTestSupport"],
       path: "Fuzz",
       exclude: [
         "Corpus", "Package.swift", "run", "libfuzzer", "Sources/CFuzzDriver", "Sources/FuzzDriver", "Sources/FuzzEntry",
@@ -197,12 +208,12 @@ let package = Package(
     ),
     .testTarget(
       name: "QuickstartJobTests",
-      dependencies: ["QuickstartJob", "Varve", "VarveEngine"],
+      dependencies: ["QuickstartJob", "Varve", "VarveInspection", "VarveEngine"],
       swiftSettings: plainTestSettings
     ),
     .testTarget(
       name: "VarveTestingTests",
-      dependencies: ["VarveTesting", "Varve", "EngineTestSupport"],
+      dependencies: ["VarveTesting", "Varve", "VarveInspection", "EngineTestSupport"],
       swiftSettings: plainTestSettings
     ),
     .testTarget(

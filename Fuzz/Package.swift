@@ -26,7 +26,10 @@ let package = Package(
   targets: [
     .target(
       name: "FuzzTargets",
-      dependencies: [.product(name: "Varve", package: "varve"), .product(name: "VarveEngine", package: "varve")],
+      dependencies: [
+        .product(name: "Varve", package: "varve"), .product(name: "VarveInspection", package: "varve"),
+        .product(name: "VarveEngine", package: "varve"),
+      ],
       swiftSettings: checkedSettings),
     .target(name: "CFuzzDriver"),
     .executableTarget(name: "FuzzDriver", dependencies: ["FuzzTargets", "CFuzzDriver"], swiftSettings: settings),

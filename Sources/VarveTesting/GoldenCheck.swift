@@ -1,4 +1,5 @@
 internal import Varve
+internal import VarveInspection
 
 /// Migrates a database, and reads every row of it.
 struct GoldenCheck {

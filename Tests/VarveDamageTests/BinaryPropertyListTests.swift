@@ -1,6 +1,7 @@
 import Foundation
 import Testing
 import Varve
+import VarveInspection
 
 /// Property lists read without Foundation, which damaged ones stop.
 struct BinaryPropertyListTests {

@@ -2,6 +2,7 @@ import EngineTestSupport
 import Foundation
 import Testing
 import Varve
+import VarveInspection
 
 /// Damaged rows of another database, through the rows door.
 struct RowImportDamageTests {

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Varve
 import VarveEngine
+import VarveInspection
 
 /// The database that every command begins with, and how it is opened.
 struct DatabaseArgument: ParsableArguments {

@@ -10,12 +10,12 @@
 /// - A type may be asked to encode or decode itself again, from the beginning, if it uses its containers in an unusual
 ///   order; see `EncodingState` and `DecodingState`. So that must have no effects.
 /// - A container may not be used after the call that it was made for, nor from another thread.
-final class BinaryCoder: Sendable {
+package final class BinaryCoder: Sendable {
   private let shapes: ShapeCache
   private let encoders = CorePool<EncodingCore> { $0.destroy() }
   private let decoders = CorePool<DecodingCore> { $0.destroy() }
 
-  init(shapes registry: any ShapeRegistry) { shapes = ShapeCache(registry) }
+  package init(shapes registry: any ShapeRegistry) { shapes = ShapeCache(registry) }
 
   /// An encoder for one value, which goes back by `recycle` when its bytes were read.
   @inline(__always)
@@ -33,7 +33,7 @@ final class BinaryCoder: Sendable {
   }
 
   /// Reads a value without its type.
-  func untyped(from bytes: RawSpan, shape: UInt32) throws -> UntypedValue {
+  package func untyped(from bytes: RawSpan, shape: UInt32) throws -> UntypedValue {
     try unsafe bytes.withUnsafeBytes { try unsafe UntypedReader(ByteSource($0), shapes).value(shape: shape) }
   }
 }

@@ -14,3 +14,9 @@ public enum CoderKind: UInt8, Hashable, Sendable, CaseIterable {
   /// `PropertyListEncoder`.
   case propertyList = 3
 }
+
+extension CoderKind {
+  /// The coder of the metadata of a collection whose objects this one encodes: itself, but for `raw`, whose metadata
+  /// our own coder writes.
+  public var ofMetadata: CoderKind { self == .raw ? .binary : self }
+}

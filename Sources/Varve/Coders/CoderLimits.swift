@@ -1,8 +1,8 @@
 /// The bounds of the binary coder.
-enum CoderLimits {
+package enum CoderLimits {
   /// How deep arrays, records and maps may be nested, as in Foundation's JSON: both directions refuse more. A level
   /// costs about 1 KiB of stack in the types that encode and decode themselves.
-  static let depth = 512
+  package static let depth = 512
   /// The most fields of a shape. A record with more is written as a map.
   static let fieldCountMaximum = 1_024
   /// The longest name of a field, in bytes of UTF-8. A record with a longer one is written as a map.

@@ -1,12 +1,20 @@
 internal import VarveEngine
 
 /// Opens the engine for a database on disk.
-struct BackendOpening {
+package struct BackendOpening {
   let path: String
   let options: DatabaseOptions
-  var environment = EngineEnvironment.system
+  let environment: EngineEnvironment
 
-  func run() throws -> any StorageBackend {
+  package init(path: String, options: DatabaseOptions) { self.init(path: path, options: options, environment: .system) }
+
+  init(path: String, options: DatabaseOptions, environment: EngineEnvironment) {
+    self.path = path
+    self.options = options
+    self.environment = environment
+  }
+
+  package func run() throws -> any StorageBackend {
     do {
       let options = options.engineOptions
       if self.options.follows {

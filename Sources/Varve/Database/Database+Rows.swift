@@ -55,3 +55,16 @@ extension Database {
       })
   }
 }
+
+extension Database {
+  /// The rows whose compound keys begin with a value, or with the values of a shorter `Compound`, as they are now. The
+  /// first `next` throws `.keyTypeDiffers` where the keys of the collection don't begin with those types.
+  public func rows(
+    in collection: String, beginningWith first: some KeyCodable & Sendable, descending: Bool = false,
+    limit: Int? = nil
+  ) -> Rows<FetchedRow> {
+    rows(descending, limit) { tx in
+      try tx.info(collection).map { [($0, try $0.storageRange(beginningWith: first))] } ?? []
+    }
+  }
+}

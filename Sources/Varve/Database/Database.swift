@@ -18,7 +18,7 @@ internal import VarveEngine
 ///
 /// Safe from any thread and any actor.
 public final class Database: Sendable {
-  let core: DatabaseCore
+  package let core: DatabaseCore
 
   init(_ core: DatabaseCore) { self.core = core }
 

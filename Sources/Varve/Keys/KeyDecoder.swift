@@ -1,4 +1,5 @@
 public import Foundation
+internal import UnicodeNormalForm
 
 /// Reads the bytes of a key, part by part (`KeyTag` draws them).
 ///

@@ -1,4 +1,5 @@
 public import Foundation
+internal import UnicodeNormalForm
 
 /// Puts the bytes of a key together, part by part (`KeyTag` draws them).
 ///

@@ -13,9 +13,9 @@
 /// began as "하". Where nothing composes, the base is found: "x" finds "x" with U+0301, although they are one
 /// character to Swift and `hasPrefix` says no. A program that searches while somebody types compares folded
 /// strings, or filters by `hasPrefix`.
-enum KeyRange {
+package enum KeyRange {
   /// The end of all keys that begin with the parts whose bytes are `parts`.
-  static func end(ofParts parts: [UInt8]) -> [UInt8] { parts + [KeyTag.escape] }
+  package static func end(ofParts parts: [UInt8]) -> [UInt8] { parts + [KeyTag.escape] }
 
   /// The smallest bytes behind all that begin with `prefix`; nil where there are none, because it is empty or
   /// 0xff throughout.
@@ -28,7 +28,7 @@ enum KeyRange {
 
   /// What the bytes of all strings that begin with `prefix` begin with, behind the bytes of other parts: a string's
   /// encoding without its end.
-  static func prefix(ofStrings prefix: String, behind parts: [UInt8] = []) -> [UInt8] {
+  package static func prefix(ofStrings prefix: String, behind parts: [UInt8] = []) -> [UInt8] {
     var encoder = KeyEncoder()
     encoder.bytes = parts + [KeyTag.string]
     encoder.appendText(prefix)

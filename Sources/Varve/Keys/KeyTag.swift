@@ -25,9 +25,9 @@
 ///    byte not being 0xff. But "a" (11 61 00) is a prefix of "a\0" (11 61 00 ff 00): what begins with the parts of
 ///    a key ends at those parts and 0xff (`KeyRange`), not at the successor of their bytes.
 /// 4. The order of the tags is the order of the kinds where a program's own key type has parts of several kinds.
-enum KeyTag {
+package enum KeyTag {
   static let null: UInt8 = 0x03
-  static let some: UInt8 = 0x04
+  package static let some: UInt8 = 0x04
   static let data: UInt8 = 0x10
   static let string: UInt8 = 0x11
   static let integerZero: UInt8 = 0x30

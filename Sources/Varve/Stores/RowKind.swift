@@ -51,10 +51,6 @@ enum FormatRows<Format: StoreFormat>: RowKind {
   }
 }
 
-/// A format of a type that knows nothing of formats: its collection's coder, storage and versions are those of the
-/// definition, where there is one, and of the catalog otherwise.
-protocol AdoptingFormat: StoreFormat {}
-
 /// The rows of a ``DataStore``.
 enum DataRows<Key: KeyCodable, Metadata: Codable & Sendable>: RowKind {
   typealias Identifier = Key

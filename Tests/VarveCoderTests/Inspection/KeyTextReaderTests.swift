@@ -2,6 +2,7 @@ import EngineTestSupport
 import Foundation
 import Testing
 import Varve
+import VarveInspection
 
 @testable import ObjectFixtures
 

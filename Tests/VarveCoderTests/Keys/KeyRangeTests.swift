@@ -2,6 +2,7 @@ import EngineTestSupport
 import Testing
 
 @testable import ObjectFixtures
+@testable import UnicodeNormalForm
 @testable import Varve
 
 /// Bounds of ranges: exactly what begins with a prefix lies between them.

@@ -3,6 +3,7 @@ import Foundation
 import Testing
 
 @testable import ObjectFixtures
+@testable import UnicodeNormalForm
 @testable import Varve
 
 /// Strings as keys: the order and the equality of Swift, whatever a string is composed of.

@@ -1,6 +1,7 @@
 import EngineTestSupport
 import Testing
 
+@testable import UnicodeNormalForm
 @testable import Varve
 
 /// Normal form C against the standard library: a form is right if the library finds it in normal form C and equal

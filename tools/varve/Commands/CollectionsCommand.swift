@@ -1,5 +1,6 @@
 import ArgumentParser
 import Varve
+import VarveInspection
 
 /// What a database of objects holds.
 struct CollectionsCommand: ParsableCommand {

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Varve
 import VarveEngine
+import VarveInspection
 
 /// Every record of a file, readable.
 struct DumpCommand: ParsableCommand {

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Varve
 import VarveEngine
+import VarveInspection
 
 /// Many entries from a file.
 struct LoadCommand: ParsableCommand {

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Varve
+import VarveInspection
 
 /// The rows of a collection, without the type of its objects.
 struct ObjectsCommand: ParsableCommand {

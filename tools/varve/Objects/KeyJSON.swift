@@ -1,4 +1,5 @@
 import Varve
+import VarveInspection
 
 #if canImport(FoundationEssentials)
   import FoundationEssentials

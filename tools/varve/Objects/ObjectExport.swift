@@ -1,4 +1,5 @@
 import Varve
+import VarveInspection
 
 /// The rows of a collection as lines, into a sink.
 struct ObjectExport {

@@ -1,5 +1,6 @@
 import Varve
 import VarveEngine
+import VarveInspection
 
 /// Lines of rows, set through the rows door in commits of about a mebibyte.
 struct ObjectLoad {

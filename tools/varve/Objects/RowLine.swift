@@ -1,4 +1,5 @@
 import Varve
+import VarveInspection
 
 /// A row as a line: what `export --collection` writes and `load --collection` reads, and `objects --json` prints with
 /// the row's id.

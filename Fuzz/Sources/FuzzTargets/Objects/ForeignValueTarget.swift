@@ -1,4 +1,5 @@
 @testable import Varve
+@testable import VarveInspection
 
 /// Input: a value of the coder JSON.
 enum JSONValueTarget {

@@ -1,6 +1,7 @@
 import Foundation
 
 @testable import Varve
+@testable import VarveInspection
 
 /// Input: the bytes of a key. They are read as a key of each of several types, and as parts without a type.
 ///

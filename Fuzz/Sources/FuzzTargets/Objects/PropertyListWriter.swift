@@ -1,6 +1,7 @@
 import Foundation
 
 @testable import Varve
+@testable import VarveInspection
 
 /// Writes binary property lists, as `BinaryPropertyList` draws them.
 struct PropertyListWriter {

@@ -1,6 +1,7 @@
 import Foundation
 
 @testable import Varve
+@testable import VarveInspection
 
 /// Input: how many shapes there are (1 byte, of which three bits count), each with its size (1) and its bytes; the
 /// number of the row's shape (1); and the row, as the binary coder writes it.

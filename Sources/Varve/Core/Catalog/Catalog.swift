@@ -1,0 +1,526 @@
+internal import Synchronization
+
+/// What the database knows of itself: collections, shapes, versions, row ids. Written through, kept in memory.
+///
+/// # Commits of its own
+/// A name, a shape or a range of row ids is given a number in a small commit of its own, before the transaction
+/// that needs it commits. So numbers never depend on whether that transaction does, concurrent writers can't
+/// give one number to two things, and the log has the number before the first row that uses it. What a
+/// rolled back transaction asked for stays: a name without rows, which nobody is shown.
+///
+/// # Concurrency
+/// Safe from any thread. The lock is held during those commits, which do not wait for a sync.
+package final class Catalog: Sendable {
+  struct Families: Sendable {
+    let catalog: StorageFamily
+    let objects: StorageFamily
+    let metadata: StorageFamily
+    let counts: StorageFamily
+    let feed: StorageFamily
+  }
+
+  private struct State {
+    var collections: [String: CollectionInfo] = [:] { didSet { edition.advance() } }
+    let edition: Edition
+    var names: [UInt32: String] = [:]
+    /// Those that were dropped while this process had them: earlier instants still have their rows.
+    var dropped: [String: [Dropped]] = [:] { didSet { edition.advance() } }
+    /// The names of all that ever were.
+    var droppedNames: [UInt32: String] = [:]
+    /// Those of the open, and those that came later.
+    var definitions: [String: CollectionDefinition]
+    var nextCollection: UInt32 = 1
+    /// How often collections or versions were added or dropped, by this process or another.
+    var generation: UInt32 = 0
+    var shapes = ShapeTable()
+    /// Of a version that has no number yet: at least this.
+    var firstVersion: UInt32 = 1
+    var nextRowID: UInt64 = 1
+    var rowIDsReserved: UInt64 = 1
+
+    func collection(_ name: String, at version: CommitVersion) -> CollectionInfo? {
+      if !dropped.isEmpty, let former = dropped[name], let last = former.last, version < last.end {
+        return former.first { version < $0.end }?.info
+      }
+      return collections[name]
+    }
+
+    /// The names of collections that were dropped behind an instant, as far as is known.
+    func names(droppedBehind version: CommitVersion) -> [String] {
+      dropped.compactMap { name, former in former.last.map { version < $0.end } == true ? name : nil }
+    }
+
+    /// What the program says of a collection as it is read from the catalog. Where another process has dropped the one
+    /// that it knew, and made another of that name, what was said may not hold for this: then whoever uses it is told so.
+    mutating func definition(of name: String, _ record: CollectionRecord) -> CollectionDefinition? {
+      guard let definition = definitions[name], let known = collections[name], known.record.id != record.id else {
+        return definitions[name]
+      }
+      if definition.isProvisional { definitions[name] = nil }
+      guard !definition.isProvisional, let coder = CoderKind(rawValue: record.coder) else { return nil }
+      do { try definition.check(record, coder) } catch { return nil }
+      return definition
+    }
+  }
+
+  private struct Dropped {
+    let info: CollectionInfo
+    /// An instant that does not have it; the first one, unless another process has dropped it.
+    var end: CommitVersion
+  }
+
+  let backend: any StorageBackend
+  let families: Families
+  private let state: Mutex<State>
+  private let currentEdition = Edition()
+
+  /// Another number after each change of a collection, here and in memory: as long as it is the same, who has asked for
+  /// a collection need not ask again.
+  var edition: UInt64 { currentEdition.number }
+
+  private final class Edition: Sendable {
+    private let count = Atomic<UInt64>(0)
+    var number: UInt64 { count.load(ordering: .acquiring) }
+    func advance() { count.add(1, ordering: .releasing) }
+  }
+
+  /// How many row ids one commit reserves.
+  static let rowIDRange: UInt64 = 1 << 16
+  /// None is reserved from here on: what says so is damaged.
+  static let rowIDMaximum = UInt64.max - 4 * rowIDRange
+
+  init(backend: any StorageBackend, families: Families, definitions: [String: CollectionDefinition]) {
+    self.backend = backend
+    self.families = families
+    state = Mutex(State(edition: currentEdition, definitions: definitions))
+  }
+
+  // MARK: - Opening
+
+  /// Reads the catalog again where another process has added or dropped collections, or added versions of a format,
+  /// since it was read. Shapes are looked for when a row has one: see `shape(_:)`.
+  func refresh(_ snapshot: any StorageSnapshot) throws {
+    let (generation, names) = state.withLock { ($0.generation, $0.names(droppedBehind: snapshot.version)) }
+    if generation < (try number(CatalogKey.generation, snapshot) ?? 0) { return try load(snapshot) }
+    for name in names { try lookBack(name, snapshot) }
+  }
+
+  /// Corrects when a name went from one collection to the next, at an instant before the one that the catalog was read
+  /// at: another thread, with a later instant, has read it first.
+  private func lookBack(_ name: String, _ snapshot: any StorageSnapshot) throws {
+    guard let bytes = try snapshot.value(of: CatalogKey.collection(name), in: families.catalog) else { return }
+    let record = try CollectionRecord(bytes, name: name)
+    let versions = try loadVersions(snapshot)[record.id] ?? [:]
+    try state.withLock { state in
+      // Later collections have larger numbers.
+      guard var former = state.dropped[name], let given = state.collection(name, at: snapshot.version),
+        given.record.id < record.id, let place = former.firstIndex(where: { snapshot.version < $0.end })
+      else { return }
+      let known = former.map(\.info.record.id) + [state.collections[name]?.record.id]
+      if !known.contains(record.id) {
+        let definition = state.definitions[name]
+        let info = try makeInfo(name, record, state.definition(of: name, record), versions)
+        state.definitions[name] = definition
+        let next = former[place...].firstIndex { $0.info.record.id > record.id } ?? former.endIndex
+        former.insert(Dropped(info: info, end: former[next - 1].end), at: next)
+      }
+      for index in former[place...].indices where former[index].info.record.id < record.id {
+        former[index].end = snapshot.version
+      }
+      state.dropped[name] = former
+    }
+  }
+
+  /// A number that the catalog keeps; nil where it has none.
+  private func number(_ key: [UInt8], _ snapshot: any StorageSnapshot) throws -> UInt32? {
+    try snapshot.value(of: key, in: families.catalog).flatMap { BigEndian.number($0) }
+  }
+
+  /// Reads the catalog at an instant.
+  func load(_ snapshot: any StorageSnapshot) throws {
+    try checkFormat(snapshot)
+    let versions = try loadVersions(snapshot)
+    var records: [String: CollectionRecord] = [:]
+    for (suffix, value) in try entries(CatalogKey.collections, snapshot) {
+      guard let name = String(validating: suffix, as: UTF8.self) else { throw Self.damaged("a collection's name") }
+      records[name] = try CollectionRecord(value, name: name)
+    }
+    var shapes = ShapeTable(next: try number(CatalogKey.nextShape, snapshot) ?? 1)
+    let firstVersion = try number(CatalogKey.nextVersion, snapshot) ?? 1
+    for (suffix, value) in try entries(CatalogKey.shapes, snapshot) {
+      guard let number = BigEndian.number(suffix, as: UInt32.self), number < .max else {
+        throw Self.damaged("a shape's number")
+      }
+      try shapes.add(value, number)
+    }
+    let droppedNames = try loadDroppedNames(snapshot)
+    let reserved = try snapshot.value(of: CatalogKey.rowIDs, in: families.catalog)
+    let names = Dictionary(records.map { ($1.id, $0) }) { first, _ in first }
+    guard names.count == records.count else { throw Self.damaged("two collections have the same id") }
+    let nextCollection = try number(CatalogKey.nextCollection, snapshot) ?? 1
+    let generation = try number(CatalogKey.generation, snapshot) ?? 0
+    let rowIDsReserved: UInt64 = reserved.flatMap { BigEndian.number($0) } ?? 1
+    // Each has a next one.
+    let numbers = [firstVersion, nextCollection, generation] + names.keys + versions.values.flatMap(\.keys)
+    guard !numbers.contains(.max), rowIDsReserved < Self.rowIDMaximum else {
+      throw Self.damaged("a number is the largest that there can be")
+    }
+    try state.withLock { state in
+      // Of two who read it again, the one that saw less may come last.
+      guard generation >= state.generation else { return }
+      // A definition may have come while the records were read.
+      var collections: [String: CollectionInfo] = [:]
+      for (name, record) in records {
+        let definition = state.definition(of: name, record)
+        collections[name] = try makeInfo(name, record, definition, versions[record.id] ?? [:])
+      }
+      // Another process has dropped them.
+      for (name, info) in state.collections where records[name]?.id != info.record.id {
+        state.dropped[name, default: []].append(Dropped(info: info, end: snapshot.version))
+      }
+      state.collections = collections
+      state.names = names
+      state.droppedNames = droppedNames
+      state.shapes = shapes
+      state.firstVersion = firstVersion
+      state.rowIDsReserved = rowIDsReserved
+      state.nextRowID = max(state.nextRowID, state.rowIDsReserved)
+      state.nextCollection = nextCollection
+      state.generation = generation
+    }
+  }
+
+  private func checkFormat(_ snapshot: any StorageSnapshot) throws {
+    guard let bytes = try snapshot.value(of: CatalogKey.format, in: families.catalog) else { return }
+    guard let format = BigEndian.number(bytes, as: UInt32.self) else { throw Self.damaged("the format") }
+    guard format <= CatalogKey.currentFormat else {
+      throw DatabaseError(
+        .unsupportedVersion,
+        "the database has format \(format) of the object floor, and this version knows \(CatalogKey.currentFormat)")
+    }
+  }
+
+  private func loadVersions(_ snapshot: any StorageSnapshot) throws -> [UInt32: [UInt32: String]] {
+    var versions: [UInt32: [UInt32: String]] = [:]
+    for (suffix, value) in try entries(CatalogKey.versions, snapshot) {
+      guard let collection = BigEndian.number(suffix, as: UInt32.self),
+        let number = BigEndian.number(suffix, at: 4, as: UInt32.self)
+      else { throw Self.damaged("a version's number") }
+      guard let name = String(validating: value, as: UTF8.self) else { throw Self.damaged("a version's name") }
+      versions[collection, default: [:]][number] = name
+    }
+    return versions
+  }
+
+  private func loadDroppedNames(_ snapshot: any StorageSnapshot) throws -> [UInt32: String] {
+    var names: [UInt32: String] = [:]
+    for (suffix, value) in try entries(CatalogKey.dropped, snapshot) {
+      guard let id = BigEndian.number(suffix, as: UInt32.self), let name = String(validating: value, as: UTF8.self)
+      else { throw Self.damaged("what it says of a collection that was dropped") }
+      names[id] = name
+    }
+    return names
+  }
+
+  /// All entries whose keys begin with a tag, without it.
+  private func entries(
+    _ tag: [UInt8], _ snapshot: any StorageSnapshot
+  ) throws -> [(suffix: [UInt8], value: [UInt8])] {
+    var cursor = FamilyCursor(StorageRange(prefix: tag), in: families.catalog, of: snapshot, isReverse: false)
+    var found: [(suffix: [UInt8], value: [UInt8])] = []
+    while let (key, value) = try cursor.next() { found.append((Array(key.dropFirst(tag.count)), value)) }
+    return found
+  }
+
+  private static func damaged(_ what: String) -> DatabaseError {
+    DatabaseError(.corruption, "the catalog is damaged: \(what)")
+  }
+
+  // MARK: - Collections
+
+  package func collection(_ name: String) -> CollectionInfo? { state.withLock { $0.collections[name] } }
+
+  func collection(_ id: UInt32) -> CollectionInfo? {
+    state.withLock { state in state.names[id].flatMap { state.collections[$0] } }
+  }
+
+  /// The collection that had the name at an instant.
+  func collection(_ name: String, at version: CommitVersion) -> CollectionInfo? {
+    state.withLock { $0.collection(name, at: version) }
+  }
+
+  /// The name that a collection has, or had before it was dropped.
+  func name(of id: UInt32) -> String? { state.withLock { $0.names[id] ?? $0.droppedNames[id] } }
+
+  /// The numbers of all that were ever dropped.
+  var droppedNumbers: Set<UInt32> { state.withLock { Set($0.droppedNames.keys) } }
+
+  /// All that there are, in no order.
+  var collections: [CollectionInfo] { state.withLock { Array($0.collections.values) } }
+
+  /// All that there were at an instant, in no order.
+  func collections(at version: CommitVersion) -> [CollectionInfo] {
+    state.withLock { state in
+      if state.dropped.isEmpty { return Array(state.collections.values) }
+      return Set(state.collections.keys).union(state.dropped.keys).compactMap { state.collection($0, at: version) }
+    }
+  }
+
+  /// The collection with a name; made by the definition, or with `coder`, `storage` and the type of its first key,
+  /// where there is none. Throws `.definitionDiffers` where the definition is not what is on disk.
+  package func collection(
+    _ name: String, definition: CollectionDefinition?, keyType: String, coder: CoderKind,
+    storage: CollectionStorage = .shared
+  ) throws -> CollectionInfo {
+    try state.withLock { state in
+      if let found = state.collections[name] { return try define(found, definition, &state) }
+      if backend.isReadOnly {
+        throw DatabaseError(.readOnly, "the collection is not there, and the database is read-only", collection: name)
+      }
+      // One that was dropped is made again as the program has defined it.
+      let definition = state.definitions[name] ?? definition
+      return try make(name, definition, keyType, coder, definition?.storage ?? storage, &state)
+    }
+  }
+
+  /// Gives a collection a definition. Makes none: throws `.snapshotTooOld` where this one was dropped.
+  func define(_ found: CollectionInfo, _ definition: CollectionDefinition) throws -> CollectionInfo {
+    try state.withLock { state in
+      guard let known = state.collections[found.name], known.record.id == found.record.id else {
+        throw DatabaseError(
+          .snapshotTooOld, "the collection was dropped after this snapshot, and this store had not used it before",
+          collection: found.name)
+      }
+      return try define(known, definition, &state)
+    }
+  }
+
+  /// Adds a definition that comes late. Throws `.alreadyDefined`: of two that come at the same time to one of them.
+  func define(_ definition: CollectionDefinition) throws {
+    let name = definition.name
+    try state.withLock { state in
+      let found = state.collections[name]
+      guard found?.definition == nil, state.definitions[name] == nil else {
+        throw DatabaseError(.alreadyDefined, "the collection has a definition already", collection: name)
+      }
+      if let found {
+        _ = try define(found, definition, &state)
+      } else if backend.isReadOnly {
+        // Of a database that another program writes: it may come.
+        state.definitions[name] = definition
+      } else {
+        _ = try make(name, definition, definition.keyTypeName, definition.coder, definition.storage, &state)
+      }
+    }
+  }
+
+  private func define(
+    _ found: CollectionInfo, _ definition: CollectionDefinition?, _ state: inout State
+  ) throws -> CollectionInfo {
+    // A definition that was there when the catalog was read may have versions that the catalog does not number.
+    guard let definition,
+      found.definition.map({ $0.isProvisional && !definition.isProvisional }) ?? true || found.lacksVersions
+    else { return found }
+    let info = try makeInfo(found.name, found.record, definition, found.versions.names)
+    let complete = try intern(definition.codec.versions, info, definition, &state)
+    state.collections[found.name] = complete
+    state.definitions[found.name] = definition
+    return complete
+  }
+
+  private func make(
+    _ name: String, _ definition: CollectionDefinition?, _ keyType: String, _ coder: CoderKind,
+    _ storage: CollectionStorage, _ state: inout State
+  ) throws -> CollectionInfo {
+    let info = try create(name, definition, keyType, coder, storage, &state)
+    if let definition { state.definitions[name] = definition }
+    state.collections[name] = info
+    state.names[info.record.id] = name
+    return info
+  }
+
+  private func create(
+    _ name: String, _ definition: CollectionDefinition?, _ keyType: String, _ coder: CoderKind,
+    _ storage: CollectionStorage, _ state: inout State
+  ) throws -> CollectionInfo {
+    var isOwn = false
+    var compression = StorageFamilyOptions()
+    if case .own(let chosen) = storage {
+      isOwn = true
+      compression.compression = chosen
+    }
+    let record = CollectionRecord(
+      id: state.nextCollection, coder: (definition?.coder ?? coder).rawValue, isOwn: isOwn,
+      keyType: definition?.keyTypeName ?? keyType)
+    // Also where what follows throws: it may have happened all the same, and no id is given twice.
+    state.nextCollection += 1
+    if isOwn {
+      for part in ["objects", "metadata"] {
+        try makeFamily(record.familyName(part), options: compression)
+      }
+    }
+    var batch = StorageBatch()
+    batch.put(CatalogKey.collection(name), record.bytes, in: families.catalog)
+    batch.put(CatalogKey.nextCollection, BigEndian.bytes(record.id + 1), in: families.catalog)
+    noteChange(&batch, &state)
+    _ = try backend.commit(batch, check: nil, durability: .process)
+    let info = try makeInfo(name, record, definition, [:])
+    return try definition.map { try intern($0.codec.versions, info, $0, &state) } ?? info
+  }
+
+  /// Forgets a collection that has no rows any more. What its name is used for next is another one, with another number.
+  /// With the writer held.
+  func drop(_ info: CollectionInfo) throws {
+    try state.withLock { state in
+      let id = info.record.id
+      var batch = StorageBatch()
+      batch.delete(CatalogKey.collection(info.name), in: families.catalog)
+      batch.put(CatalogKey.dropped(id), Array(info.name.utf8), in: families.catalog)
+      batch.deleteRange(StorageRange(prefix: CatalogKey.versions(of: id)), in: families.catalog)
+      batch.delete(info.countKey, in: families.counts)
+      noteChange(&batch, &state)
+      let end = try backend.commit(batch, check: nil, durability: .process).version
+      // Somebody may have defined it since it was looked for.
+      let known = state.collections[info.name] ?? info
+      state.dropped[info.name, default: []].append(Dropped(info: known, end: end))
+      state.droppedNames[id] = info.name
+      state.names[id] = nil
+      state.collections[info.name] = nil
+      // What a typed door has said of it was about what it was.
+      if state.definitions[info.name]?.isProvisional == true { state.definitions[info.name] = nil }
+    }
+  }
+
+  /// A crash may have left one without a record.
+  private func makeFamily(_ name: String, options: StorageFamilyOptions) throws {
+    if try backend.families().contains(where: { $0.name == name }) { return }
+    _ = try backend.createFamily(name, options: options)
+  }
+
+  private func makeInfo(
+    _ name: String, _ record: CollectionRecord, _ definition: CollectionDefinition?, _ versions: [UInt32: String]
+  ) throws -> CollectionInfo {
+    guard let coder = CoderKind(rawValue: record.coder) else {
+      throw DatabaseError(.unsupportedVersion, "its coder has the number \(record.coder)", collection: name)
+    }
+    if let definition { try definition.check(record, coder) }
+    var own: [String: StorageFamily] = [:]
+    if record.isOwn {
+      for family in try backend.families() { own[family.name] = family }
+    }
+    func family(_ part: String, _ shared: StorageFamily) throws -> StorageFamily {
+      guard record.isOwn else { return shared }
+      if let family = own[record.familyName(part)] { return family }
+      throw DatabaseError(.corruption, "its family \(record.familyName(part)) is missing", collection: name)
+    }
+    let current = definition?.codec.currentVersion.flatMap { current in versions.first { $0.value == current }?.key }
+    return CollectionInfo(
+      name: name, record: record, coder: coder, objects: try family("objects", families.objects),
+      metadata: try family("metadata", families.metadata), definition: definition,
+      versions: VersionNumbers(current: current ?? 0, names: versions))
+  }
+
+  /// The number of a version of a collection's format, given to it now where it has none.
+  package func number(ofVersion version: String, in collection: String) throws -> UInt32 {
+    try state.withLock { state in
+      guard var info = state.collections[collection] else {
+        throw DatabaseError(.notFound, "the database has no such collection", collection: collection)
+      }
+      if !info.versions.names.values.contains(version) {
+        info = try intern([version], info, info.definition, &state)
+        state.collections[collection] = info
+      }
+      return info.versions.names.first { $0.value == version }?.key ?? 0
+    }
+  }
+
+  /// Numbers the versions of a format that have none yet.
+  private func intern(
+    _ versions: [String], _ info: CollectionInfo, _ definition: CollectionDefinition?, _ state: inout State
+  ) throws -> CollectionInfo {
+    var names = info.versions.names
+    var batch = StorageBatch()
+    for version in versions where !names.values.contains(version) {
+      let number = max((names.keys.max() ?? 0) + 1, state.firstVersion)
+      names[number] = version
+      batch.put(CatalogKey.version(info.record.id, number), Array(version.utf8), in: families.catalog)
+    }
+    if batch.isEmpty { return info }
+    if backend.isReadOnly { return info }
+    noteChange(&batch, &state)
+    _ = try backend.commit(batch, check: nil, durability: .process)
+    return try makeInfo(info.name, info.record, definition, names)
+  }
+
+  /// Tells processes that follow this one, with the commit that adds or drops it, that the catalog has changed.
+  private func noteChange(_ batch: inout StorageBatch, _ state: inout State) {
+    // Also where the commit throws: it may have happened all the same.
+    state.generation += 1
+    batch.put(CatalogKey.generation, BigEndian.bytes(state.generation), in: families.catalog)
+  }
+
+  // MARK: - Numbers
+
+  /// A row id that was never given.
+  func nextRowID() throws -> RowID {
+    try state.withLock { state in
+      if state.nextRowID >= state.rowIDsReserved {
+        var batch = StorageBatch()
+        let reserved = state.nextRowID + Self.rowIDRange
+        batch.put(CatalogKey.rowIDs, BigEndian.bytes(reserved), in: families.catalog)
+        _ = try backend.commit(batch, check: nil, durability: .process)
+        state.rowIDsReserved = reserved
+      }
+      defer { state.nextRowID += 1 }
+      return RowID(state.nextRowID)
+    }
+  }
+}
+
+extension Catalog: ShapeRegistry {
+  /// The number of a shape, given to it now where it has none.
+  package func number(of shape: Shape) throws -> UInt32 {
+    try state.withLock { state in
+      if let number = state.shapes.number(of: shape) { return number }
+      let number = state.shapes.next
+      var batch = StorageBatch()
+      batch.put(CatalogKey.shape(number), shape.bytes, in: families.catalog)
+      _ = try backend.commit(batch, check: nil, durability: .process)
+      state.shapes.add(shape, number)
+      return number
+    }
+  }
+
+  /// The shape with a number.
+  package func shape(_ number: UInt32) throws -> Shape {
+    if let shape = state.withLock({ $0.shapes.shape(number) }) { return shape }
+    // Another process may have written it since.
+    let bytes = try backend.snapshot().value(of: CatalogKey.shape(number), in: families.catalog)
+    guard let bytes else { throw DatabaseError(.corruption, "the catalog has no shape \(number)") }
+    return try state.withLock { state in
+      try state.shapes.add(bytes, number)
+      return try Shape(bytes)
+    }
+  }
+}
+
+/// Shapes by number, and numbers by shape.
+private struct ShapeTable {
+  private var shapes: [UInt32: Shape] = [:]
+  private var numbers: [Shape: UInt32] = [:]
+  private(set) var next: UInt32
+
+  /// Without shapes. No number below `next` is ever given.
+  init(next: UInt32 = 1) { self.next = next }
+
+  func number(of shape: Shape) -> UInt32? { numbers[shape] }
+  func shape(_ number: UInt32) -> Shape? { shapes[number] }
+
+  mutating func add(_ shape: Shape, _ number: UInt32) {
+    shapes[number] = shape
+    numbers[shape] = number
+    next = max(next, number + 1)
+  }
+
+  mutating func add(_ bytes: [UInt8], _ number: UInt32) throws { add(try Shape(bytes), number) }
+}

@@ -1,0 +1,73 @@
+/// The keys of the family `catalog`: a tag, and what it names.
+///
+/// ```
+///  'f'                                → format of the object floor, 4 bytes big-endian
+///  'g'                                → how often collections or versions came or went, 4 bytes big-endian
+///  'i'                                → first row id that is not reserved, 8 bytes big-endian
+///  'n'                                → first collection id that was never given, 4 bytes big-endian
+///  't'                                → first shape number that may be given, 4 bytes big-endian
+///  'w'                                → first number of a format version that may be given, 4 bytes big-endian
+///  'm'                                → first extension number that was never given, 4 bytes big-endian
+///  'c' name                           → CollectionRecord
+///  'd' collection id (4, big-endian)  → the name that a collection had which was dropped: the feed may speak of it
+///  'e' name                           → ExtensionRecord
+///  's' shape number (4, big-endian)   → a shape, as `Shape` writes it
+///  'v' collection id (4) number (4)   → the raw value of a format version, as text
+///  'x' extension number (4) name      → a setting of an extension, see ExtensionSettings
+/// ```
+/// On disk: never change. Names are UTF-8. Only a salvage writes 't' and 'w', where there may be rows with numbers that
+/// the catalog has lost.
+package enum CatalogKey {
+  package static let format: [UInt8] = Array("f".utf8)
+  package static let generation: [UInt8] = Array("g".utf8)
+  package static let rowIDs: [UInt8] = Array("i".utf8)
+  package static let nextCollection: [UInt8] = Array("n".utf8)
+  package static let nextExtension: [UInt8] = Array("m".utf8)
+  package static let collections: [UInt8] = Array("c".utf8)
+  static let nextShape: [UInt8] = Array("t".utf8)
+  static let nextVersion: [UInt8] = Array("w".utf8)
+  package static let dropped: [UInt8] = Array("d".utf8)
+  package static let extensions: [UInt8] = Array("e".utf8)
+  package static let shapes: [UInt8] = Array("s".utf8)
+  package static let versions: [UInt8] = Array("v".utf8)
+  package static let settings: [UInt8] = Array("x".utf8)
+
+  /// The format that this version writes, and the highest that it reads.
+  package static let currentFormat: UInt32 = 1
+
+  package static func collection(_ name: String) -> [UInt8] { collections + Array(name.utf8) }
+  static func dropped(_ collection: UInt32) -> [UInt8] { dropped + BigEndian.bytes(collection) }
+  static func databaseExtension(_ name: String) -> [UInt8] { extensions + Array(name.utf8) }
+  package static func shape(_ number: UInt32) -> [UInt8] { shapes + BigEndian.bytes(number) }
+  package static func version(_ collection: UInt32, _ number: UInt32) -> [UInt8] {
+    versions + BigEndian.bytes(collection) + BigEndian.bytes(number)
+  }
+  static func versions(of collection: UInt32) -> [UInt8] { versions + BigEndian.bytes(collection) }
+  static func settings(of number: UInt32) -> [UInt8] { settings + BigEndian.bytes(number) }
+}
+
+/// Numbers whose bytes are in their order.
+package enum BigEndian {
+  package static func bytes<Number: FixedWidthInteger>(_ number: Number) -> [UInt8] {
+    unsafe withUnsafeBytes(of: number.bigEndian) { unsafe [UInt8]($0) }
+  }
+
+  /// The number at an offset; nil where there are too few bytes.
+  package static func number<Number: FixedWidthInteger>(
+    _ bytes: [UInt8], at offset: Int = 0, as type: Number.Type = Number.self
+  ) -> Number? {
+    let count = Number.bitWidth / 8
+    guard offset >= 0, bytes.count - offset >= count else { return nil }
+    return bytes[offset..<(offset + count)].reduce(0) { $0 << 8 | Number(truncatingIfNeeded: $1) }
+  }
+}
+
+extension CatalogKey {
+  /// The name behind the tag of a key. Throws `.corruption` where it is no text.
+  package static func name(in key: [UInt8], behind size: Int = 1) throws -> String {
+    guard let name = String(validating: key.dropFirst(size), as: UTF8.self) else {
+      throw DatabaseError(.corruption, "a name in the catalog is not UTF-8: \(KeyText.text(of: key))")
+    }
+    return name
+  }
+}

@@ -1,0 +1,172 @@
+/// The write path, on one screen: take the writer, run the closure, let extensions write what they have pending,
+/// give the batch to the storage (*applied*: the next writer may begin), wait until it is durable
+/// (*acknowledged*: readers see it), tell.
+extension DatabaseCore {
+  /// Runs `body` in a write transaction, on this thread.
+  package func write<Result>(
+    _ terms: WriteTerms, _ body: (WriteTransaction) throws -> Result
+  ) throws -> Result {
+    if let outer = ThreadFrame.transaction(of: self) { return try nest(outer, body) }
+    try enter()
+    defer { leave() }
+    try requireWritable()
+    try writer.acquire(terms.label, timeout: terms.timeout(options))
+    let (result, commit) = try runHoldingWriter(terms, body)
+    try commit?.wait(in: self)
+    return result
+  }
+
+  /// A write inside of a transaction on the same thread: a savepoint in a write, a mistake in a read.
+  func nest<Result>(_ outer: ReadTransaction, _ body: (WriteTransaction) throws -> Result) throws -> Result {
+    try outer.check()
+    guard let writing = outer as? WriteTransaction else {
+      throw DatabaseError(
+        .writeInsideRead, "a write was started inside a read on the same thread; start it before or after the read")
+    }
+    return try writing.savepoint { try body(writing) }
+  }
+
+  package func requireWritable() throws {
+    if backend.isReadOnly { throw DatabaseError(.readOnly, "the database was opened read-only") }
+  }
+
+  /// Runs `body` and applies what it did. The writer is free when this returns or throws.
+  func runHoldingWriter<Result>(
+    _ terms: WriteTerms, _ body: (WriteTransaction) throws -> Result
+  ) throws -> (Result, AppliedCommit?) {
+    defer { writer.release() }
+    let begin = ContinuousClock.now
+    defer { noteDuration(terms, since: begin) }
+    let transaction = WriteTransaction(
+      database: self, snapshot: try backend.snapshot(), label: terms.label)
+    do {
+      let result = try ThreadFrame.run(transaction, body)
+      return (result, try apply(transaction, terms))
+    } catch {
+      rollBack(transaction)
+      throw error
+    }
+  }
+
+  /// Gives a transaction to the storage. Nil where it has changed nothing, or was rolled back.
+  func apply(_ transaction: WriteTransaction, _ terms: WriteTerms) throws -> AppliedCommit? {
+    if transaction.isRolledBack {
+      rollBack(transaction)
+      return nil
+    }
+    try ThreadFrame.run(transaction) { transaction in
+      try transaction.check()
+      try transaction.flushExtensions()
+    }
+    if transaction.isUnchanged {
+      for handler in transaction.appliedHandlers { handler(transaction.version) }
+      let completions = transaction.completions
+      for hearing in transaction.extensions.values { hearing.didCommit() }
+      transaction.end()
+      return AppliedCommit(number: nil, ticket: nil, completions: completions)
+    }
+    let commit = try give(transaction, terms)
+    for hearing in transaction.extensions.values { hearing.didCommit() }
+    transaction.end()
+    return commit
+  }
+
+  /// The writer is held: commits are given one at a time.
+  private func give(_ transaction: WriteTransaction, _ terms: WriteTerms) throws -> AppliedCommit {
+    // A transaction that is checked began without the writer: others may have committed since.
+    let before = transaction.reads == nil ? transaction.snapshot : try backend.snapshot()
+    var missed: [(name: String, record: ExtensionRecord)] = []
+    if !transaction.changes.isEmpty { missed = markMissedStale(transaction, behind: before.version) }
+    var batch = transaction.pending.batch()
+    let told = PendingChangeSet(transaction, time: feed.now)
+    let number = try publication.begin(before: before)
+    let ticket: any StorageTicket
+    var added: ChangeFeed.Addition?
+    do {
+      added = try feed.add(told, to: &batch)
+      ticket = try backend.commit(batch, check: transaction.reads, durability: terms.durability ?? options.durability)
+    } catch {
+      // Whether it happened can't be told: nobody may build on it, and readers stay where they are.
+      if let error = error as? DatabaseError, error.code == .outcomeUnknown { throw publication.fail(error) }
+      publication.refused(number)
+      feed.didNotCommit(added)
+      throw error
+    }
+    feed.didCommit(added, ticket.version)
+    for (name, record) in missed { extensionCatalog.set(record, for: name) }
+    for handler in transaction.appliedHandlers { handler(ticket.version) }
+    if let changeSet = told.changeSet(ticket.version, coding) { publication.applied(number, changeSet) }
+    return AppliedCommit(number: number, ticket: ticket, completions: transaction.completions)
+  }
+
+  /// An extension that is on disk, and misses a change of rows because nobody registered it, is stale from then on.
+  /// It has heard of every commit up to `last`.
+  private func markMissedStale(
+    _ transaction: WriteTransaction, behind last: CommitVersion
+  ) -> [(name: String, record: ExtensionRecord)] {
+    extensionCatalog.missed().map { name, record in
+      var record = record
+      // Of one whose build was cut short, only rows before its watermark count as heard of.
+      record.state = .stale(record.state == .ready ? FeedPosition(behind: last) : nil)
+      transaction.pending.put(CatalogKey.databaseExtension(name), record.bytes, in: catalog.families.catalog)
+      DatabaseLog.staleExtension(path: path, name: name)
+      return (name, record)
+    }
+  }
+
+  func rollBack(_ transaction: WriteTransaction) {
+    for hearing in transaction.extensions.values { hearing.didRollBack() }
+    transaction.end()
+  }
+
+  private func noteDuration(_ terms: WriteTerms, since begin: ContinuousClock.Instant) {
+    let taken = ContinuousClock.now - begin
+    if taken > options.slowTransaction { DatabaseLog.slowTransaction(path: path, label: terms.label, taken: taken) }
+  }
+}
+
+/// How a write is to be done.
+package struct WriteTerms: Sendable {
+  var label: String?
+  var durability: StorageDurability?
+  /// However long it takes.
+  var waitsForWriter = false
+
+  package init(label: String? = nil, durability: StorageDurability? = nil, waitsForWriter: Bool = false) {
+    self.label = label
+    self.durability = durability
+    self.waitsForWriter = waitsForWriter
+  }
+
+  func timeout(_ options: DatabaseOptions) -> Duration {
+    waitsForWriter ? .seconds(Int64.max / 4) : options.writerTimeout
+  }
+}
+
+/// A commit that is applied, and not acknowledged yet.
+struct AppliedCommit: Sendable {
+  /// Nil: there was nothing to commit.
+  let number: UInt64?
+  let ticket: (any StorageTicket)?
+  let completions: [@Sendable () -> Void]
+
+  /// Waits until it is acknowledged, on this thread.
+  func wait(in database: DatabaseCore) throws {
+    if let number, let ticket {
+      do { try ticket.wait() } catch { throw database.publication.fail(error) }
+      try database.publication.acknowledge(number)
+    }
+    for completion in completions { completion() }
+  }
+
+  /// The same, suspended. The task's cancellation does not matter any more.
+  func waitSuspended(in database: DatabaseCore) async throws {
+    if let number, let ticket {
+      if !ticket.isDurable {
+        do { try await ticket.waitSuspended() } catch { throw database.publication.fail(error) }
+      }
+      try database.publication.acknowledge(number)
+    }
+    for completion in completions { completion() }
+  }
+}

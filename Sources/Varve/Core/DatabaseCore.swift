@@ -1,0 +1,152 @@
+internal import Dispatch
+internal import Synchronization
+
+/// What an open database is made of; `Database` is the door to it.
+package final class DatabaseCore: Sendable {
+  let path: String
+  let options: DatabaseOptions
+  let backend: any StorageBackend
+  package let limits: StorageLimits
+  package let catalog: Catalog
+  let coding: ObjectCoding
+  let extensions = ExtensionRegistry()
+  let extensionCatalog: ExtensionCatalog
+  let writer = WriterQueue()
+  let publication: Publication
+  /// For what may wait for the disk.
+  let executor = DatabaseExecutor()
+  /// For what takes the writer again and again, and waits for it on its thread.
+  let buildExecutor = DatabaseExecutor(limit: .max)
+  let feed: ChangeFeed
+  let changes: ChangeHub
+  let observations = ObservationRegistry()
+  let connections: ConnectionList
+  let longLivedReads = LongLivedReadList()
+  /// Held while the map from numbers to rows, or an extension that asks for it, comes or goes. Before the writer.
+  let rowIDMapLock = Mutex(())
+  private let openness = Mutex(Openness())
+  /// Entered from when the database is closed until its storage is.
+  private let closing = DispatchGroup()
+
+  private struct Openness {
+    var isClosed = false
+    var transactionCount = 0
+    /// Whoever waits for the last transaction.
+    var waiters: [CheckedContinuation<Void, Never>] = []
+  }
+
+  init(
+    path: String, options: DatabaseOptions, backend: any StorageBackend, catalog: Catalog,
+    extensionCatalog: ExtensionCatalog, feed: ChangeFeed
+  ) {
+    self.path = path
+    self.options = options
+    self.backend = backend
+    self.catalog = catalog
+    self.extensionCatalog = extensionCatalog
+    limits = backend.limits
+    coding = ObjectCoding(shapes: catalog)
+    self.feed = feed
+    let changes = ChangeHub(behind: feed.openVersion)
+    self.changes = changes
+    let connections = ConnectionList()
+    self.connections = connections
+    publication = Publication(backend: backend) { changeSet in
+      changes.deliver(changeSet)
+      connections.deliver(changeSet)
+    }
+  }
+
+  // MARK: - Collections
+
+  /// A collection that no definition names, with its first key.
+  func makeCollection(_ name: String, keyType: String) throws -> CollectionInfo {
+    guard !name.isEmpty else { throw DatabaseError(.invalidArgument, "a collection's name is empty") }
+    let info = try catalog.collection(name, definition: nil, keyType: keyType, coder: options.coder)
+    if extensions.list.isRead(name) { DatabaseLog.undefinedType(path: path, collection: name) }
+    return info
+  }
+
+  // MARK: - Open and closed
+
+  /// A transaction begins. Throws `.closed`.
+  func enter() throws {
+    try openness.withLock { state in
+      if state.isClosed { throw WriterQueue.closedError }
+      state.transactionCount += 1
+    }
+  }
+
+  func leave() {
+    let waiters = openness.withLock { state in
+      state.transactionCount -= 1
+      guard state.transactionCount == 0 else { return [CheckedContinuation<Void, Never>]() }
+      defer { state.waiters = [] }
+      return state.waiters
+    }
+    for waiter in waiters { waiter.resume() }
+  }
+
+  /// Ends the database. Throws `.writerBusy` where transactions run. A second call waits for the first, but not for
+  /// ever: this thread may be one that the transactions need.
+  func close() throws {
+    try requireOutside()
+    let isFirst = try openness.withLock { state in
+      if state.isClosed { return false }
+      guard state.transactionCount == 0 else {
+        throw DatabaseError(.writerBusy, "\(state.transactionCount) transactions run; close when they have ended")
+      }
+      state.isClosed = true
+      closing.enter()
+      return true
+    }
+    if isFirst { return try finish() }
+    guard closing.wait(timeout: .now() + options.writerTimeout.dispatchInterval) == .success else {
+      throw DatabaseError(.writerBusy, "the database is being closed, and transactions run that this waits for")
+    }
+  }
+
+  /// Lets no transaction begin any more, waits for those that run, and ends the database. A second call waits for the
+  /// first.
+  func closeWhenIdle() async throws {
+    try requireOutside()
+    let isFirst = openness.withLock { state in
+      if state.isClosed { return false }
+      state.isClosed = true
+      closing.enter()
+      return true
+    }
+    guard isFirst else { return await waitUntilClosed() }
+    await waitUntilIdle()
+    try await executor.run { try finish() }
+  }
+
+  private func waitUntilIdle() async {
+    await withCheckedContinuation { waiter in
+      let isIdle = openness.withLock { state in
+        if state.transactionCount > 0 { state.waiters.append(waiter) }
+        return state.transactionCount == 0
+      }
+      if isIdle { waiter.resume() }
+    }
+  }
+
+  private func waitUntilClosed() async {
+    await withCheckedContinuation { waiter in closing.notify(queue: .global()) { waiter.resume() } }
+  }
+
+  /// Throws inside of a transaction, which whoever closes would wait for.
+  private func requireOutside() throws {
+    // An object that is decoded for an observation is no transaction that is counted, and would be waited for.
+    guard ThreadFrame.transaction(of: self) == nil, Performing.current(of: self) == nil else {
+      throw DatabaseError(.writerBusy, "the database is closed inside a transaction; close it after the transaction")
+    }
+  }
+
+  private func finish() throws {
+    defer { closing.leave() }
+    writer.close()
+    changes.close()
+    try backend.close()
+  }
+}

@@ -1,0 +1,37 @@
+extension CollectionDefinition {
+  /// The collection of a format, for what ``DatabaseDefinition/add(_:key:)`` has no parameters for:
+  ///
+  /// ```swift
+  /// try definition.add(
+  ///   CollectionDefinition(BookFormat.self)
+  ///     .sanitized(before: { (book: Book) in book.title.isEmpty ? nil : book }))
+  /// ```
+  ///
+  /// Throws `.invalidDefinition` where the format contradicts itself.
+  public init<Format: StoreFormat>(_ format: Format.Type, key: String = Format.defaultKey) throws {
+    try self.init(format, name: key, coder: Format.coder, storage: Format.storage)
+  }
+
+  init<Format: StoreFormat>(
+    _ format: Format.Type, name: String, coder: CoderKind, storage: CollectionStorage
+  ) throws {
+    try FormatVersions<Format>.check(name)
+    var codec = ObjectCodec(Format.Instance.self)
+    codec.formatID = ObjectIdentifier(format)
+    codec.format = format
+    codec.metadataType = Format.Metadata.self
+    codec.decodeMetadata = { stored, version in
+      try Format.decodeMetadata(stored, version: try FormatVersions<Format>.version(named: version))
+    }
+    if FormatVersions<Format>.isVersioned {
+      codec.versions = FormatVersions<Format>.names
+      codec.currentVersion = Format.currentVersion.rawValue.description
+    }
+    // Whether a format has a `decode` of its own, nobody can ask: so only those that are known to have none.
+    codec.isPlain = format is any AdoptingFormat.Type
+    codec.decode = { stored, version in
+      try Format.decode(stored, version: try FormatVersions<Format>.version(named: version))
+    }
+    self.init(name: name, key: Format.Identifier.self, coder: coder, storage: storage, codec: codec)
+  }
+}

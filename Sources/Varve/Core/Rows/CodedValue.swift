@@ -1,0 +1,40 @@
+/// An object or metadata as the coder of its collection writes it, with the numbers that the catalog has for its version
+/// and its shape.
+package struct CodedValue: Sendable {
+  package let version: UInt32
+  package let shape: UInt32
+  package let bytes: [UInt8]
+
+  package init(version: UInt32, shape: UInt32, bytes: [UInt8]) {
+    self.version = version
+    self.shape = shape
+    self.bytes = bytes
+  }
+
+  /// A row of the family `metadata`.
+  var metadataRow: [UInt8] {
+    var row: [UInt8] = []
+    row.reserveCapacity(bytes.count + 4)
+    Varint.append(UInt64(version), to: &row)
+    Varint.append(UInt64(shape), to: &row)
+    return row + bytes
+  }
+}
+
+extension WriteTransaction {
+  /// Sets a row from bytes that are in the form of its collection's coder. A row that exists keeps its row id.
+  package func setCoded(
+    _ object: CodedValue, metadata: CodedValue?, storageKey key: [UInt8], _ info: CollectionInfo
+  ) throws {
+    try check()
+    let old = try header(key, info)
+    var header = RowHeader(hasMetadata: metadata != nil, version: object.version, shape: object.shape)
+    header.id = try old?.id ?? database.catalog.nextRowID()
+    let bytes = unsafe header.row(object.bytes.span.bytes)
+    // Extensions receive the object: bytes that the definition can't read are refused, and not stored.
+    let isHeard = registered.isRead(info.name) && info.definition != nil
+    let known: (any Codable)? = isHeard ? try database.coding.definedObject(try stored(key, bytes, info)) : nil
+    let metadata = metadata.map { EncodedMetadata(bytes: $0.metadataRow) }
+    try put(bytes, of: known, metadata, key, info, over: old)
+  }
+}

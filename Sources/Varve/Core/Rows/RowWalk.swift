@@ -1,0 +1,66 @@
+/// A walk over rows: a value, so that a copy of one that has not begun goes the same way again.
+protocol RowWalk<Element>: Sendable {
+  associatedtype Element: Sendable
+  /// The next row and about how many bytes it took; nil behind the last.
+  mutating func next() throws -> (element: Element, byteCount: Int)?
+}
+
+/// Which rows a walk goes over.
+struct WalkRange: Sendable {
+  private let bounds: @Sendable (CollectionInfo, _ keyLimit: Int) throws -> StorageRange
+
+  /// The rows of a range of keys.
+  init<Key: KeyCodable>(_ range: some KeyBounds<Key> & Sendable) {
+    bounds = { info, limit in try info.storageRange(range, limit: limit) }
+  }
+
+  private init(bounds: @escaping @Sendable (CollectionInfo, Int) throws -> StorageRange) { self.bounds = bounds }
+
+  /// All rows.
+  static let all = WalkRange { info, _ in info.range }
+
+  func storage(_ info: CollectionInfo, _ keyLimit: Int) throws -> StorageRange { try bounds(info, keyLimit) }
+}
+
+/// Which rows, in which direction, and how many of them.
+struct WalkTerms: Sendable {
+  var range: WalkRange
+  var isDescending: Bool
+  var limit: Int?
+
+  /// Throws `.invalidArgument`.
+  func check() throws {
+    if let limit, limit < 0 {
+      throw DatabaseError(.invalidArgument, "the limit of a walk is \(limit); it must not be negative")
+    }
+  }
+}
+
+/// Of a collection that was never made.
+struct EmptyWalk<Element: Sendable>: RowWalk {
+  mutating func next() -> (element: Element, byteCount: Int)? { nil }
+}
+
+/// The metadata of rows that are walked: its family has the same keys, fewer of them, in the same order.
+struct MetadataWalk: Sendable {
+  private var cursor: FamilyCursor
+  private let isReverse: Bool
+  private var ahead: (key: [UInt8], value: [UInt8])?
+
+  init(_ cursor: FamilyCursor, isReverse: Bool) {
+    self.cursor = cursor
+    self.isReverse = isReverse
+  }
+
+  /// The metadata of a row; nil where there is none. Keys are asked for in the walk's order.
+  mutating func value(of key: [UInt8]) throws -> [UInt8]? {
+    while true {
+      if ahead == nil { ahead = try cursor.next() }
+      guard let ahead else { return nil }
+      let order = ByteOrder.compare(ahead.key, key)
+      if order == 0 { return ahead.value }
+      if isReverse ? order < 0 : order > 0 { return nil }
+      self.ahead = nil
+    }
+  }
+}

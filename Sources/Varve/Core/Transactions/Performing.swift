@@ -1,0 +1,144 @@
+/// A `perform` that runs: the write transaction that the calls inside of it share.
+///
+/// Found by a task-local, so that child tasks find it too; their calls take turns. It holds the writer from its
+/// beginning to its end, whatever it waits for meanwhile.
+///
+/// # Concurrency
+/// The transaction is touched by whoever has the turn, one at a time, on any thread: that of the call where nothing has
+/// to be waited for there, else one of the database's own.
+final class Performing: @unchecked Sendable {
+  // Sendable: see Concurrency above.
+  @TaskLocal private static var running: [Performing] = []
+
+  private let core: DatabaseCore
+  private let transaction: WriteTransaction
+  private let terms: WriteTerms
+  private let turn = WriterQueue()
+
+  init(_ core: DatabaseCore, _ transaction: WriteTransaction, _ terms: WriteTerms) {
+    self.core = core
+    self.transaction = transaction
+    self.terms = terms
+  }
+
+  /// The innermost of a database in this task.
+  static func current(of core: DatabaseCore) -> Performing? { running.last { $0.core === core } }
+
+  /// Runs `body` so that the calls inside of it find this.
+  func inside<Result>(
+    isolation: isolated (any Actor)?, _ body: () async throws -> Result
+  ) async rethrows -> Result {
+    try await Self.$running.withValue(Self.running + [self], operation: body, isolation: isolation)
+  }
+
+  /// Runs `body` with the transaction when it is its turn, where it may wait for a disk.
+  func run<Result: Sendable>(_ body: @Sendable (WriteTransaction) throws -> Result) async throws -> Result {
+    try await takeTurn()
+    defer { turn.release() }
+    return try await core.run(isInline: core.backend.isInMemory) {
+      try transaction.check()
+      return try ThreadFrame.run(transaction, body)
+    }
+  }
+
+  /// Writes in a savepoint of its own when it is its turn: where a write of these terms runs.
+  func nest<Result: Sendable>(_ body: @Sendable (WriteTransaction) throws -> Result) async throws -> Result {
+    try await takeTurn()
+    defer { turn.release() }
+    return try await core.run(isInline: core.writesInline(terms)) {
+      try transaction.check()
+      return try ThreadFrame.run(transaction) { transaction in
+        try transaction.savepoint { try body(transaction) }
+      }
+    }
+  }
+
+  /// Gives the transaction to the storage, when no call is let in any more.
+  func apply() async throws -> AppliedCommit? {
+    try await core.run(isInline: core.writesInline(terms)) { try core.apply(transaction, terms) }
+  }
+
+  /// The same for synchronous code, whose thread waits for the turn.
+  func runHere<Result>(_ body: (WriteTransaction) throws -> Result) throws -> Result {
+    do { try turn.acquire(nil, timeout: core.options.writerTimeout) } catch let error as DatabaseError
+      where error.code == .closed
+    {
+      throw ReadTransaction.endedError
+    }
+    defer { turn.release() }
+    try transaction.check()
+    return try ThreadFrame.run(transaction, body)
+  }
+
+  /// The same in a savepoint of its own.
+  func nestHere<Result>(_ body: (WriteTransaction) throws -> Result) throws -> Result {
+    try runHere { transaction in try transaction.savepoint { try body(transaction) } }
+  }
+
+  /// A `perform` inside of this one: it has the turn to its end, and is undone alone where it throws.
+  func perform<Result>(
+    isolation: isolated (any Actor)?, _ body: () async throws -> Result
+  ) async throws -> Result {
+    try await takeTurn()
+    defer { turn.release() }
+    try transaction.check()
+    let place = transaction.beginSavepoint()
+    let inner = Performing(core, transaction, terms)
+    do {
+      let result = try await inner.inside(isolation: isolation, body)
+      await inner.finish()
+      transaction.release(place)
+      return result
+    } catch {
+      await inner.finish()
+      transaction.undo(to: place)
+      throw error
+    }
+  }
+
+  /// Calls `body` with the transaction when it is its turn: at once where nobody has it, and else before every call that
+  /// begins behind this one. For calls that can't wait. Where it has ended by then, with an error.
+  func whenFree(_ body: @escaping @Sendable (Result<WriteTransaction, any Error>) -> Void) {
+    turn.acquire(nil) { [self] outcome in
+      guard case .granted = outcome else { return body(.failure(ReadTransaction.endedError)) }
+      defer { turn.release() }
+      body(
+        Result {
+          try transaction.check()
+          return transaction
+        })
+    }
+  }
+
+  /// Returns when the calls that have begun before are done.
+  func waitForTurn() async throws {
+    try await takeTurn()
+    turn.release()
+  }
+
+  /// No call is let in any more; one that has its turn is waited for, whatever becomes of the task.
+  func finish() async {
+    await Task { [turn] in try? await turn.acquire(nil, timeout: .seconds(1 << 30)) }.value
+    turn.close()
+  }
+
+  private func takeTurn() async throws {
+    do {
+      try await turn.acquire(nil, timeout: core.options.writerTimeout)
+    } catch let error as DatabaseError where error.code == .closed {
+      throw ReadTransaction.endedError
+    }
+  }
+}
+
+extension DatabaseCore {
+  /// The `perform` that a synchronous call belongs to; nil inside of a closure, which belongs to its transaction.
+  var performing: Performing? { ThreadFrame.transaction(of: self) == nil ? Performing.current(of: self) : nil }
+
+  /// Throws inside of a transaction: for what needs several of its own.
+  func requireNoTransaction(_ what: @autoclosure () -> String) throws {
+    guard ThreadFrame.transaction(of: self) == nil, Performing.current(of: self) == nil else {
+      throw DatabaseError(.invalidArgument, "\(what()) inside a transaction; do it before or after the transaction")
+    }
+  }
+}

@@ -1,0 +1,56 @@
+/// Rows whose keys begin with the same values: what compound keys are made for.
+///
+/// ```swift
+/// try tx.set(verse, key: Compound("Genesis", 1, 3), in: "verses")
+/// var chapter = try tx.rows(in: "verses", beginningWith: Compound("Genesis", 1))
+/// let count = try tx.count(in: "verses", beginningWith: "Genesis")
+/// ```
+extension ReadTransaction {
+  /// The rows whose compound keys begin with a value, or with the values of a shorter `Compound`. Throws
+  /// `.keyTypeDiffers` where the keys of the collection don't begin with those types.
+  public final func rows(
+    in collection: String, beginningWith first: some KeyCodable, descending: Bool = false
+  ) throws -> RowCursor {
+    guard let info = try info(collection) else { return RowCursor(self, []) }
+    return RowCursor(self, [walk(info, try info.storageRange(beginningWith: first), descending)])
+  }
+
+  /// How many rows have keys that begin so. Complexity: O(n) of these; nothing is decoded.
+  public final func count(in collection: String, beginningWith first: some KeyCodable) throws -> Int {
+    guard let info = try info(collection) else { return 0 }
+    return try count(try info.storageRange(beginningWith: first), info)
+  }
+
+  /// How many rows have their keys in a range. Complexity: O(n) of these; nothing is decoded.
+  public final func count<Key: KeyCodable>(in collection: String, _ range: some KeyBounds<Key>) throws -> Int {
+    guard let info = try info(collection) else { return 0 }
+    return try count(try info.storageRange(range, limit: database.limits.keySize), info)
+  }
+
+  private func count(_ range: StorageRange, _ info: CollectionInfo) throws -> Int {
+    try cursor(range, in: info.objects, keysOnly: true).count()
+  }
+}
+
+extension WriteTransaction {
+  /// Removes the rows whose compound keys begin with a value, or with the values of a shorter `Compound`. Returns how
+  /// many there were. Throws as `rows(in:beginningWith:)`.
+  @discardableResult
+  public func remove(in collection: String, beginningWith first: some KeyCodable) throws -> Int {
+    guard let info = try info(collection) else { return 0 }
+    let range = try info.storageRange(beginningWith: first)
+    return try savepoint { try remove(range, info) }
+  }
+}
+
+extension CollectionInfo {
+  /// The keys in the collection's families that begin with the parts of a key.
+  func storageRange<Key: KeyCodable>(beginningWith first: Key) throws -> StorageRange {
+    guard KeyType(record.keyType).begins(with: Key.keyType) else {
+      throw DatabaseError(
+        .keyTypeDiffers, "its keys are \(record.keyType), which don't begin with \(Key.keyType)", collection: name)
+    }
+    let parts = prefix + (try first.encoded())
+    return StorageRange(lower: parts, upper: KeyRange.end(ofParts: parts))
+  }
+}

@@ -1,0 +1,46 @@
+extension Database {
+  /// Changes the database from an asynchronous closure: every call of this database's doors in it, and in its child
+  /// tasks, belongs to one transaction, without being handed one; those of synchronous code that it calls, too.
+  ///
+  /// ```swift
+  /// try await database.perform {
+  ///   try await authors.persist(author)
+  ///   for book in books { try await store.persist(book) }
+  /// }
+  /// ```
+  ///
+  /// It holds the writer until it ends, so it should not wait for a user or a network. A write that the closure starts
+  /// elsewhere, in a detached task, and waits for, waits for the writer in vain, and throws `.writerBusy` in the
+  /// end. Inside of another `perform` it is a savepoint, and undone alone where it throws. A task that goes on behind
+  /// its end gets `.transactionEnded`.
+  @discardableResult
+  public func perform<Result>(
+    label: String? = nil, durability: StorageDurability? = nil, isolation: isolated (any Actor)? = #isolation,
+    _ body: () async throws -> Result
+  ) async throws -> Result {
+    if let outer = Performing.current(of: core) { return try await outer.perform(isolation: isolation, body) }
+    let terms = WriteTerms(label: label, durability: durability)
+    try core.enter()
+    defer { core.leave() }
+    try core.requireWritable()
+    try await core.writer.acquire(label, timeout: core.options.writerTimeout)
+    let result: Result
+    let commit: AppliedCommit?
+    do {
+      defer { core.writer.release() }
+      let transaction = WriteTransaction(database: core, snapshot: try core.backend.snapshot(), label: label)
+      let performing = Performing(core, transaction, terms)
+      do {
+        result = try await performing.inside(isolation: isolation, body)
+        await performing.finish()
+        commit = try await performing.apply()
+      } catch {
+        await performing.finish()
+        core.rollBack(transaction)
+        throw error
+      }
+    }
+    try await commit?.waitSuspended(in: core)
+    return result
+  }
+}

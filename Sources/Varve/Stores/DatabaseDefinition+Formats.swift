@@ -1,0 +1,60 @@
+/// Formats and persistable types in the definition of a database.
+extension DatabaseDefinition {
+  /// Adds a format, under its own key or another.
+  ///
+  /// A format that is not added is defined by the first store that uses it: later, so what is wrong with it is thrown
+  /// then. Throws `.alreadyDefined`, `.invalidDefinition`.
+  public mutating func add<Format: StoreFormat>(_ format: Format.Type, key: String = Format.defaultKey) throws {
+    try add(try CollectionDefinition(format, key: key))
+  }
+
+  /// Adds the collection of a type. Throws `.alreadyDefined`, `.invalidDefinition`.
+  public mutating func add<Item: Persistable>(
+    _ type: Item.Type, coder: CoderKind = .binary, storage: CollectionStorage = .shared
+  ) throws {
+    try add(try CollectionDefinition(type, coder: coder, storage: storage))
+  }
+
+  /// Adds a collection of plain bytes, for a ``DataStore``. Throws `.alreadyDefined`, `.invalidDefinition`.
+  public mutating func addData<Key: KeyCodable, Metadata: Codable & Sendable>(
+    _ name: String, key: Key.Type, metadata: Metadata.Type, storage: CollectionStorage = .shared
+  ) throws {
+    try add(try DataRows<Key, Metadata>.definition(name, storage: storage))
+  }
+
+  /// Adds a collection of plain bytes without metadata, for a ``DataStore``. Throws `.alreadyDefined`,
+  /// `.invalidDefinition`.
+  public mutating func addData<Key: KeyCodable>(
+    _ name: String, key: Key.Type, storage: CollectionStorage = .shared
+  ) throws {
+    try addData(name, key: key, metadata: Never.self, storage: storage)
+  }
+}
+
+extension DatabaseDefinition {
+  /// The definition of some formats, each under its own key: `try DatabaseDefinition(BookFormat.self, ShelfFormat.self)`.
+  ///
+  /// Throws `.alreadyDefined` where two have one key, and `.invalidDefinition`.
+  public init<First: StoreFormat, each Other: StoreFormat>(
+    _ first: First.Type, _ other: repeat (each Other).Type
+  ) throws {
+    self.init()
+    try add(first)
+    repeat try add((each other))
+  }
+
+  /// The names of the collections that it has, in order, and their formats; nil for those that have none, and for plain
+  /// bytes. For `VarveTesting`, which migrates and checks all of them.
+  package var collectionFormats: [(name: String, format: (any StoreFormat.Type)?)] {
+    collections.values.map { ($0.name, $0.codec.format) }.sorted { $0.name < $1.name }
+  }
+}
+
+extension CollectionDefinition {
+  /// The collection of a persistable type, in the same way. Throws `.invalidDefinition`.
+  public init<Item: Persistable>(
+    _ type: Item.Type, coder: CoderKind = .binary, storage: CollectionStorage = .shared
+  ) throws {
+    try self.init(PersistableFormat<Item>.self, name: Item.collection, coder: coder, storage: storage)
+  }
+}

@@ -1,0 +1,74 @@
+extension RowDoor {
+  /// A walk over instances as the transaction sees them now.
+  func walk(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> any RowWalk<Kind.Instance> {
+    try terms.check()
+    guard let info = try collection(tx) else { return EmptyWalk<Kind.Instance>() }
+    return try InstanceWalk(self, info, terms, tx)
+  }
+
+  func cursor(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> StoreCursor<Kind.Instance> {
+    StoreCursor(tx, try walk(terms, tx))
+  }
+
+  /// All instances of a range, at once.
+  func all(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> [Kind.Instance] { try Array(try cursor(terms, tx)) }
+}
+
+extension RowDoor {
+  /// A walk over identifiers: the rows behind them are not read.
+  func identifierWalk(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> any RowWalk<Kind.Identifier> {
+    try terms.check()
+    guard let info = try collection(tx) else { return EmptyWalk<Kind.Identifier>() }
+    let range = try terms.range.storage(info, core.limits.keySize)
+    return IdentifierWalk(
+      info: info, keys: tx.cursor(range, in: info.objects, isReverse: terms.isDescending, keysOnly: true),
+      remaining: terms.limit ?? .max)
+  }
+}
+
+/// The identifiers of a range.
+private struct IdentifierWalk<Identifier: KeyCodable>: RowWalk {
+  let info: CollectionInfo
+  var keys: FamilyCursor
+  var remaining: Int
+
+  mutating func next() throws -> (element: Identifier, byteCount: Int)? {
+    guard remaining > 0, let key = try keys.nextKey() else { return nil }
+    remaining -= 1
+    return (try info.key(of: key).key(), key.count)
+  }
+}
+
+/// The rows of a range as instances. Where instances have their metadata, its family is walked beside.
+struct InstanceWalk<Kind: RowKind>: RowWalk {
+  private let door: RowDoor<Kind>
+  private let info: CollectionInfo
+  private var objects: FamilyCursor
+  private var metadata: MetadataWalk?
+  private var remaining: Int
+
+  init(_ door: RowDoor<Kind>, _ info: CollectionInfo, _ terms: WalkTerms, _ tx: ReadTransaction) throws {
+    self.door = door
+    self.info = info
+    let range = try terms.range.storage(info, door.core.limits.keySize)
+    objects = tx.cursor(range, in: info.objects, isReverse: terms.isDescending)
+    if Kind.readsMetadata {
+      metadata = MetadataWalk(
+        tx.cursor(range, in: info.metadata, isReverse: terms.isDescending), isReverse: terms.isDescending)
+    }
+    remaining = terms.limit ?? .max
+  }
+
+  mutating func next() throws -> (element: Kind.Instance, byteCount: Int)? {
+    guard remaining > 0, let (key, bytes) = try objects.next() else { return nil }
+    remaining -= 1
+    let row: StoredRow
+    do {
+      row = try StoredRow(key: key, bytes: bytes, info: info)
+    } catch let error as DatabaseError {
+      throw error.about(info.key(of: key))
+    }
+    let instance = try door.instance(row) { try metadata?.value(of: key) }
+    return (instance, key.count + bytes.count)
+  }
+}

@@ -1,0 +1,131 @@
+internal import Varve
+
+/// The rows of the catalog as text, a line each.
+struct CatalogDump {
+  let snapshot: any StorageSnapshot
+  let catalog: StorageFamily
+
+  func run(line: (String) throws -> Void, fault: (any Error) throws -> Void) throws {
+    var cursor = FamilyCursor(StorageRange(), in: catalog, of: snapshot, isReverse: false)
+    while let (key, value) = try cursor.next() {
+      let text: String
+      do {
+        text = try Self.text(key, value)
+      } catch {
+        try fault(Self.placed(error, key))
+        continue
+      }
+      try line(text)
+    }
+  }
+
+  /// The error of a row, with the row that it is of.
+  private static func placed(_ error: any Error, _ key: [UInt8]) -> any Error {
+    guard let error = error as? DatabaseError else { return error }
+    return DatabaseError(
+      error.code, "catalog row \(hexadecimal(key)): \(error.message)", collection: error.collection, cause: error.cause)
+  }
+
+  // MARK: - Rows
+
+  private static func text(_ key: [UInt8], _ value: [UInt8]) throws -> String {
+    let rest = key.count - 1
+    switch key.first {
+    case CatalogKey.format.first where rest == 0: return "format \(try number(value, as: UInt32.self))"
+    case CatalogKey.generation.first where rest == 0:
+      return "changes of collections and versions: \(try number(value, as: UInt32.self))"
+    case CatalogKey.rowIDs.first where rest == 0:
+      return "first row id that is not reserved: \(try number(value, as: UInt64.self))"
+    case CatalogKey.nextCollection.first where rest == 0:
+      return "next collection id: \(try number(value, as: UInt32.self))"
+    case CatalogKey.nextExtension.first where rest == 0:
+      return "next extension number: \(try number(value, as: UInt32.self))"
+    case CatalogKey.collections.first: return try collection(key, value)
+    case CatalogKey.dropped.first where rest == 4:
+      return "collection id \(try number(key, at: 1, as: UInt32.self)) was dropped: \(quoted(try validText(value)))"
+    case CatalogKey.extensions.first: return try databaseExtension(key, value)
+    case CatalogKey.shapes.first where rest == 4:
+      let fields = try Shape(value).fields.map(quoted).joined(separator: ", ")
+      return "shape \(try number(key, at: 1, as: UInt32.self)): {\(fields)}"
+    case CatalogKey.versions.first where rest == 8:
+      let collection = try number(key, at: 1, as: UInt32.self)
+      let version = try number(key, at: 5, as: UInt32.self)
+      return "version \(version) of collection id \(collection): \(quoted(try validText(value)))"
+    case CatalogKey.settings.first where rest >= 4: return try setting(key, value)
+    default: throw DatabaseError(.corruption, "it is of no kind that this version knows")
+    }
+  }
+
+  private static func collection(_ key: [UInt8], _ value: [UInt8]) throws -> String {
+    let name = try CatalogKey.name(in: key)
+    let record = try CollectionRecord(value, name: name)
+    let coder = CoderKind(rawValue: record.coder).map { "\($0)" } ?? "unknown (\(record.coder))"
+    return "collection \(quoted(name)): id \(record.id), keys \(record.keyType), coder \(coder), "
+      + "storage \(record.isOwn ? "its own" : "shared")"
+  }
+
+  private static func databaseExtension(_ key: [UInt8], _ value: [UInt8]) throws -> String {
+    let name = try CatalogKey.name(in: key)
+    let record = try ExtensionRecord(value, name: name)
+    let state =
+      switch record.state {
+      case .ready: "ready"
+      case .stale(nil): "stale, to be rebuilt"
+      case .stale(let position?): "stale since commit \(position.version)"
+      case .building(let watermark) where watermark.isEmpty: "building, no row done"
+      case .building(let watermark):
+        // Its first four bytes are the collection's id.
+        "building, done up to collection id \(BigEndian.number(watermark, as: UInt32.self) ?? 0) "
+          + "key \(KeyText.text(of: Array(watermark.dropFirst(4))))"
+      }
+    // What it depends on stands behind its own tag, each behind a unit separator.
+    let tags = record.tags
+    let dependencies = tags.dropFirst().map { ", built on \(quoted($0))" }.joined()
+    return "extension \(quoted(name)): number \(record.number), \(state), layout \(record.layoutVersion), "
+      + "version \(quoted(tags.first ?? ""))\(dependencies)"
+  }
+
+  private static func setting(_ key: [UInt8], _ value: [UInt8]) throws -> String {
+    let text =
+      switch try ExtensionSetting(value) {
+      case .bool(let value): "\(value)"
+      case .integer(let value): "\(value)"
+      case .double(let value): "\(value)"
+      case .string(let value): quoted(value)
+      case .data(let value): hexadecimal(value)
+      }
+    let name = try CatalogKey.name(in: key, behind: 5)
+    return "setting \(quoted(name)) of extension number \(try number(key, at: 1, as: UInt32.self)): \(text)"
+  }
+
+  // MARK: - Values
+
+  private static func number<Number: FixedWidthInteger>(
+    _ bytes: [UInt8], at offset: Int = 0, as type: Number.Type
+  ) throws -> Number {
+    guard bytes.count - offset >= Number.bitWidth / 8, let number = BigEndian.number(bytes, at: offset, as: type) else {
+      throw DatabaseError(.corruption, "a number has \(bytes.count - offset) bytes")
+    }
+    return number
+  }
+
+  private static func validText(_ bytes: [UInt8]) throws -> String {
+    guard let text = String(validating: bytes, as: UTF8.self) else {
+      throw DatabaseError(.corruption, "a text is not UTF-8")
+    }
+    return text
+  }
+
+  private static func quoted(_ text: String) -> String { KeyText.text(of: KeyPart.string(text)) }
+
+  private static func hexadecimal(_ bytes: [UInt8]) -> String {
+    bytes.reduce(into: "0x") { $0 += ($1 < 16 ? "0" : "") + String($1, radix: 16) }
+  }
+}
+
+extension DatabaseInspector {
+  /// Renders the catalog: `line` gets each row as a line of text, `fault` the error of each that can't be read.
+  public func dumpCatalog(line: (String) throws -> Void, fault: (any Error) throws -> Void) throws {
+    try CatalogDump(snapshot: snapshot, catalog: catalog).run(line: line, fault: fault)
+  }
+}

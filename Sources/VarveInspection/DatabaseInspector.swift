@@ -1,0 +1,153 @@
+internal import Varve
+
+/// Looks into a database of objects without the types of its objects: for tools.
+///
+/// ```swift
+/// let inspector = try DatabaseInspector.open(at: "/tmp/example.varve")
+/// for collection in try inspector.collections(fault: { print($0) }) { print(collection.name, collection.rowCount) }
+/// try inspector.close()
+/// ```
+///
+/// It opens read-only, so it takes no lock and works beside a process that writes; all that it shows is of the
+/// instant at which it was opened. It trusts nothing that it reads: a row that is damaged is an error of that row,
+/// and those beside it are shown. That is why it does not stand on `Database`, whose opening one damaged row of
+/// the catalog stops.
+///
+/// Safe from any thread.
+public final class DatabaseInspector: Sendable {
+  private let backend: any StorageBackend
+  let snapshot: any StorageSnapshot
+  let families: [String: StorageFamily]
+  let catalog: StorageFamily
+  let coding: InspectedCoding
+
+  private init(_ backend: any StorageBackend, path: String) throws {
+    self.backend = backend
+    snapshot = try backend.snapshot()
+    families = Dictionary(uniqueKeysWithValues: try backend.families().map { ($0.name, $0) })
+    guard let catalog = families["catalog"] else {
+      throw DatabaseError(.notFound, "\(path) holds no database of objects: family \"catalog\" is missing")
+    }
+    self.catalog = catalog
+    coding = InspectedCoding(SnapshotShapes(snapshot: snapshot, catalog: catalog))
+  }
+
+  /// Opens a database for looking.
+  ///
+  /// Throws `.notFound` where there is none, or one without objects; `.unsupportedVersion` where a newer version
+  /// wrote it; and `.corruption` or `.storage` with the engine's error below.
+  public static func open(at path: String) throws -> DatabaseInspector {
+    var options = DatabaseOptions()
+    options.createsIfMissing = false
+    options.isReadOnly = true
+    let backend = try BackendOpening(path: path, options: options).run()
+    do {
+      let inspector = try DatabaseInspector(backend, path: path)
+      try inspector.checkFormat()
+      return inspector
+    } catch {
+      // The first error is the one to report; a second one from closing would hide it.
+      try? backend.close()
+      throw error
+    }
+  }
+
+  /// Ends it; a second call does nothing. Nothing of it may be used afterwards.
+  public func close() throws { try backend.close() }
+
+  /// A damaged format is left for `dumpCatalog` to show.
+  private func checkFormat() throws {
+    guard let bytes = try snapshot.value(of: CatalogKey.format, in: catalog),
+      let format = BigEndian.number(bytes, as: UInt32.self), format > CatalogKey.currentFormat
+    else { return }
+    throw DatabaseError(
+      .unsupportedVersion,
+      "the database has format \(format) of the object floor, and this version knows \(CatalogKey.currentFormat)")
+  }
+
+  // MARK: - Collections
+
+  /// All collections that were ever made, also those without rows, in order of their names. `fault` gets the error
+  /// of each record that can't be read. Complexity: O(collections), and a search in the indexes of the tables each.
+  public func collections(fault: (any Error) throws -> Void) throws -> [InspectedCollection] {
+    var found: [InspectedCollection] = []
+    var cursor = FamilyCursor(
+      StorageRange(prefix: CatalogKey.collections), in: catalog, of: snapshot, isReverse: false)
+    while let (key, value) = try cursor.next() {
+      do {
+        found.append(try inspect(try CatalogKey.name(in: key), value))
+      } catch {
+        try fault(error)
+      }
+    }
+    return found.sorted { $0.name < $1.name }
+  }
+
+  /// A collection by its name. Throws `.notFound`, and `.corruption` where its record can't be read.
+  public func collection(_ name: String) throws -> InspectedCollection {
+    guard let value = try snapshot.value(of: CatalogKey.collection(name), in: catalog) else {
+      throw DatabaseError(.notFound, "the database has no such collection", collection: name)
+    }
+    return try inspect(name, value)
+  }
+
+  private func inspect(_ name: String, _ value: [UInt8]) throws -> InspectedCollection {
+    let record = try CollectionRecord(value, name: name)
+    func family(_ part: String) throws -> StorageFamily {
+      let family = record.isOwn ? record.familyName(part) : part
+      if let found = families[family] { return found }
+      throw DatabaseError(.corruption, "its family \(family) is missing", collection: name)
+    }
+    let objects = try family("objects")
+    let metadata = try family("metadata")
+    let range = StorageRange(prefix: record.isOwn ? [] : BigEndian.bytes(record.id))
+    var count: Int64?
+    if let counts = families["counts"] {
+      let bytes = try snapshot.value(of: BigEndian.bytes(record.id), in: counts)
+      count = bytes == nil ? 0 : bytes.flatMap(StorageBatch.counterNumber)
+    }
+    guard let count else { throw DatabaseError(.corruption, "its count of rows is damaged", collection: name) }
+    return InspectedCollection(
+      name: name, record: record, objects: objects, metadata: metadata, rowCount: Int(count),
+      approximateSize: try size(of: range, in: objects) + size(of: range, in: metadata))
+  }
+
+  /// Of a storage that can't tell it is 0.
+  private func size(of range: StorageRange, in family: StorageFamily) throws -> UInt64 {
+    try (backend as? EngineBackend)?.approximateSize(of: range, in: family) ?? 0
+  }
+
+  /// The raw value of a version of a collection's format, by its number in rows; nil for 0, which is none.
+  func version(_ number: UInt32, of collection: UInt32) throws -> String? {
+    if number == 0 { return nil }
+    guard let bytes = try snapshot.value(of: CatalogKey.version(collection, number), in: catalog) else {
+      throw DatabaseError(.unsupportedVersion, "it has version \(number), which the catalog does not name")
+    }
+    guard let name = String(validating: bytes, as: UTF8.self) else {
+      throw DatabaseError(.corruption, "the catalog's name of version \(number) is not UTF-8")
+    }
+    return name
+  }
+}
+
+/// The shapes of the catalog as they are at an instant. None can be added.
+private final class SnapshotShapes: ShapeRegistry {
+  private let snapshot: any StorageSnapshot
+  private let catalog: StorageFamily
+
+  init(snapshot: any StorageSnapshot, catalog: StorageFamily) {
+    self.snapshot = snapshot
+    self.catalog = catalog
+  }
+
+  func number(of shape: Shape) throws -> UInt32 {
+    throw DatabaseError(.readOnly, "an inspector gives no shape a number")
+  }
+
+  func shape(_ number: UInt32) throws -> Shape {
+    guard let bytes = try snapshot.value(of: CatalogKey.shape(number), in: catalog) else {
+      throw DatabaseError(.corruption, "the catalog has no shape \(number)")
+    }
+    return try Shape(bytes)
+  }
+}

@@ -1,0 +1,111 @@
+internal import Foundation
+internal import Varve
+
+/// Reads and moves the values of rows without their types: by the coder, and a registry that knows the shapes.
+///
+/// Safe from any thread.
+final class InspectedCoding: Sendable {
+  private let shapes: any ShapeRegistry
+  private let binary: BinaryCoder
+
+  init(_ shapes: any ShapeRegistry) {
+    self.shapes = shapes
+    binary = BinaryCoder(shapes: shapes)
+  }
+
+  // MARK: - As JSON
+
+  /// A value as JSON on one line; nil where its bytes don't tell: of the coder `raw`, and of a property list as XML,
+  /// which the coder reads and never writes.
+  ///
+  /// The coder JSON gives its own text. Throws `.corruption` where the bytes are not what the coder writes.
+  func json(_ bytes: ArraySlice<UInt8>, shape: UInt32, coder: CoderKind) throws -> String? {
+    guard shape == 0 || coder == .binary else {
+      throw DatabaseError(.corruption, "a value of the coder \(coder) has a shape, and must have none")
+    }
+    switch coder {
+    case .raw: return nil
+    case .json: return try Self.jsonText(bytes)
+    case .binary:
+      return try unsafe bytes.withUnsafeBytes { raw in
+        try unsafe binary.untyped(from: RawSpan(_unsafeBytes: raw), shape: shape).json
+      }
+    case .propertyList:
+      if bytes.starts(with: "<?xml".utf8) || bytes.starts(with: "<plist".utf8) { return nil }
+      return try BinaryPropertyList.value(bytes).json
+    }
+  }
+
+  /// Stored JSON as it is, but for line breaks between its values, which are made spaces: inside of strings JSON has
+  /// none.
+  private static func jsonText(_ bytes: ArraySlice<UInt8>) throws -> String {
+    // Whoever reads UTF-8 must not be given what a lenient reader takes for UTF-16 or 32.
+    let isPlain = bytes.allSatisfy { $0 >= 0x20 || $0 == 0x09 || $0 == 0x0A || $0 == 0x0D }
+    guard isPlain, !bytes.starts(with: [0xEF, 0xBB, 0xBF]), let text = String(validating: bytes, as: UTF8.self) else {
+      throw DatabaseError(.corruption, "not valid JSON: not UTF-8")
+    }
+    do {
+      _ = try JSONSerialization.jsonObject(with: Data(bytes), options: .fragmentsAllowed)
+    } catch {
+      throw DatabaseError(.corruption, "not valid JSON", cause: error)
+    }
+    guard bytes.contains(where: { $0 < 0x20 }) else { return text }
+    return String(decoding: bytes.map { $0 < 0x20 ? 0x20 : $0 }, as: UTF8.self)
+  }
+
+  // MARK: - From one catalog to another
+
+  /// A value with its shapes spelt out.
+  func portable(
+    _ bytes: ArraySlice<UInt8>, shape: UInt32, version: String?, coder: CoderKind
+  ) throws -> PortableValue {
+    guard coder == .binary else { return PortableValue(version: version, bytes: Array(bytes)) }
+    let fields = shape == 0 ? [] : try shapes.shape(shape).fields
+    let met = MetShapes(shapes)
+    let transfer = ShapeTransfer(fieldCount: met.fieldCount, number: met.place)
+    let moved = try transfer.run(Array(bytes), fields: shape == 0 ? nil : fields.count)
+    return PortableValue(version: version, shape: fields, shapes: met.fields, bytes: moved)
+  }
+
+  /// A value with the numbers that the catalog here has, or now gives, to its shapes. Throws `.invalidArgument` for what
+  /// is no shape, `.corruption` for bytes that are no value of theirs.
+  func stored(_ value: PortableValue, coder: CoderKind) throws -> (shape: UInt32, bytes: [UInt8]) {
+    guard coder == .binary else {
+      guard value.shape.isEmpty, value.shapes.isEmpty else {
+        throw DatabaseError(.invalidArgument, "a value of the coder \(coder) has a shape, and must have none")
+      }
+      return (0, value.bytes)
+    }
+    var numbers: [UInt32] = []
+    for fields in value.shapes { numbers.append(try shapes.number(of: Shape(fields: fields))) }
+    func place(_ number: UInt32) throws -> Int {
+      guard number >= 1, number <= numbers.count else {
+        throw DatabaseError(.corruption, "its bytes name the shape \(number) of \(numbers.count)")
+      }
+      return Int(number) - 1
+    }
+    let own = value.shape.isEmpty ? 0 : try shapes.number(of: Shape(fields: value.shape))
+    let transfer = ShapeTransfer(
+      fieldCount: { value.shapes[try place($0)].count }, number: { numbers[try place($0)] })
+    return (own, try transfer.run(value.bytes, fields: own == 0 ? nil : value.shape.count))
+  }
+}
+
+/// The shapes that a value names, in the order in which they come first.
+private final class MetShapes {
+  private let shapes: any ShapeRegistry
+  private var places: [UInt32: Int] = [:]
+  private(set) var fields: [[String]] = []
+
+  init(_ shapes: any ShapeRegistry) { self.shapes = shapes }
+
+  func fieldCount(_ number: UInt32) throws -> Int { fields[try index(number)].count }
+  func place(_ number: UInt32) throws -> UInt32 { UInt32(try index(number) + 1) }
+
+  private func index(_ number: UInt32) throws -> Int {
+    if let index = places[number] { return index }
+    fields.append(try shapes.shape(number).fields)
+    places[number] = fields.count - 1
+    return fields.count - 1
+  }
+}

@@ -1,0 +1,128 @@
+public import Varve
+
+/// A row as it is stored. Only its key is read until more is asked for.
+///
+/// It sees the instant of its inspector, and may be used as long as that is open. Safe from any thread.
+public struct InspectedRow: Sendable {
+  /// Which row it is. The bytes of its key may be damaged: `key.text` says so.
+  public let key: RowKey
+  private let inspector: DatabaseInspector
+  private let collection: InspectedCollection
+  private let storageKey: [UInt8]
+  private let bytes: [UInt8]
+
+  init(_ inspector: DatabaseInspector, _ collection: InspectedCollection, key: [UInt8], bytes: [UInt8]) {
+    self.inspector = inspector
+    self.collection = collection
+    self.bytes = bytes
+    storageKey = key
+    self.key = RowKey(collection: collection.name, bytes: Array(key.dropFirst(collection.prefix.count)))
+  }
+
+  /// Throws `.invalidKey` where the key is damaged, `.keyTypeDiffers` where it is none of the collection.
+  public func checkKey() throws { try collection.keyForm.check(key.bytes, collection.keyType, in: collection.name) }
+
+  /// Reads all of it. Throws `.corruption` or `.decodingFailed`, with the collection and the key, where anything of it
+  /// is not what was written; `.unsupportedVersion` where a newer version wrote it.
+  public func contents() throws -> InspectedContents {
+    do {
+      let coder = try collection.terms.coder
+      // Bytes that are no key of the collection are no row that another database could be given.
+      try checkKey()
+      let (header, offset) = unsafe try RowHeader.read(bytes.span.bytes)
+      let object = try value(bytes[offset...], header.shape, header.version, coder)
+      return InspectedContents(
+        id: header.id, coder: coder, object: object, metadata: header.hasMetadata ? try metadata(coder.ofMetadata) : nil
+      )
+    } catch let error as DatabaseError {
+      let about = error.about(key)
+      throw DatabaseError(
+        about.code, about.message, collection: about.collection, key: key.text, cause: about.cause)
+    }
+  }
+
+  private func metadata(_ coder: CoderKind) throws -> InspectedValue {
+    guard let bytes = try inspector.snapshot.value(of: storageKey, in: collection.metadata) else {
+      throw DatabaseError(.corruption, "its header says that it has metadata, and it has none")
+    }
+    let (version, shape, offset) = unsafe try RowHeader.readMetadata(bytes.span.bytes)
+    return try value(bytes[offset...], shape, version, coder)
+  }
+
+  private func value(
+    _ bytes: ArraySlice<UInt8>, _ shape: UInt32, _ version: UInt32, _ coder: CoderKind
+  ) throws -> InspectedValue {
+    let version = try inspector.version(version, of: collection.id)
+    let json = try inspector.coding.json(bytes, shape: shape, coder: coder)
+    return InspectedValue(
+      coding: inspector.coding, coder: coder, json: json, version: version, shape: shape, stored: bytes)
+  }
+}
+
+/// What a row holds.
+public struct InspectedContents: Sendable {
+  /// The number of the row.
+  public let id: RowID
+  /// The coder of its collection.
+  public let coder: CoderKind
+  /// The object.
+  public let object: InspectedValue
+  /// The metadata; nil where it has none.
+  public let metadata: InspectedValue?
+}
+
+/// An object or metadata, as it is stored.
+public struct InspectedValue: Sendable {
+  fileprivate let coding: InspectedCoding
+  fileprivate let coder: CoderKind
+  /// It as JSON on one line; nil where its bytes don't tell: of the coder `raw`, and of a property list as XML. Of the
+  /// coder JSON its own text, with spaces for line breaks.
+  public let json: String?
+  /// The raw value of the version of the format that wrote it; nil where there is no format.
+  public let version: String?
+  fileprivate let shape: UInt32
+  fileprivate let stored: ArraySlice<UInt8>
+
+  /// Its bytes as the coder wrote them. Of the binary coder they name shapes by the numbers of this catalog.
+  public var bytes: [UInt8] { Array(stored) }
+
+  /// It with everything spelt out that only this catalog knows.
+  public func portable() throws -> PortableValue {
+    try coding.portable(stored, shape: shape, version: version, coder: coder)
+  }
+}
+
+/// Walks the rows of a collection in the order of their keys.
+public struct InspectedRows {
+  private let inspector: DatabaseInspector
+  private let collection: InspectedCollection
+  private var cursor: FamilyCursor
+
+  init(_ inspector: DatabaseInspector, _ collection: InspectedCollection, _ range: StorageRange, isReverse: Bool) {
+    self.inspector = inspector
+    self.collection = collection
+    cursor = FamilyCursor(range, in: collection.objects, of: inspector.snapshot, isReverse: isReverse)
+  }
+
+  /// The next row; nil behind the last. Throws what the storage met: `.corruption` of a block, `.storage`.
+  public mutating func next() throws -> InspectedRow? {
+    guard let (key, value) = try cursor.next() else { return nil }
+    return InspectedRow(inspector, collection, key: key, bytes: value)
+  }
+}
+
+extension DatabaseInspector {
+  /// The rows of a collection; with a range of `InspectedCollection.range` those in it.
+  public func rows(
+    in collection: InspectedCollection, range: StorageRange? = nil, isReverse: Bool = false
+  ) -> InspectedRows {
+    InspectedRows(self, collection, range ?? StorageRange(prefix: collection.prefix), isReverse: isReverse)
+  }
+
+  /// The row of a key, encoded; nil where there is none.
+  public func row(key: [UInt8], in collection: InspectedCollection) throws -> InspectedRow? {
+    let storageKey = collection.prefix + key
+    guard let bytes = try snapshot.value(of: storageKey, in: collection.objects) else { return nil }
+    return InspectedRow(self, collection, key: storageKey, bytes: bytes)
+  }
+}

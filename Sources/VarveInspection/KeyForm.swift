@@ -1,0 +1,105 @@
+internal import Varve
+
+/// The type of keys as its name in the catalog says it: what a key of it is made of.
+indirect enum KeyForm: Hashable, Sendable {
+  case string, integer, double, bool, data, date, uuid
+  case optional(KeyForm)
+  case compound([KeyForm])
+  /// A name that a program gave its own type of keys: of it nothing is known.
+  case other
+
+  /// How deep a name may be nested. No type of a program comes near; damaged ones would use up the stack.
+  private static let nestingMaximum = 64
+
+  init(_ name: String) {
+    var rest = Substring(name)
+    let form = Self.read(&rest, nesting: 0)
+    self = rest.isEmpty ? form : .other
+  }
+
+  private static func read(_ rest: inout Substring, nesting: Int) -> KeyForm {
+    let word = rest.prefix { $0 != "(" && $0 != ")" && $0 != "," }
+    rest = rest.dropFirst(word.count)
+    switch word {
+    case "string": return .string
+    case "int": return .integer
+    case "double": return .double
+    case "bool": return .bool
+    case "data": return .data
+    case "date": return .date
+    case "uuid": return .uuid
+    case "optional", "compound": break
+    default: return .other
+    }
+    guard nesting < nestingMaximum, rest.first == "(" else { return .other }
+    rest = rest.dropFirst()
+    var parts: [KeyForm] = []
+    if rest.first != ")" {
+      parts.append(read(&rest, nesting: nesting + 1))
+      while rest.first == "," {
+        rest = rest.dropFirst()
+        parts.append(read(&rest, nesting: nesting + 1))
+      }
+    }
+    guard rest.first == ")" else { return .other }
+    rest = rest.dropFirst()
+    if word == "compound" { return .compound(parts) }
+    return parts.count == 1 ? .optional(parts[0]) : .other
+  }
+
+  // MARK: - Keys of the type
+
+  /// Throws `.keyTypeDiffers` where a key is of another type, `.invalidKey` where the bytes are none.
+  func check(_ key: [UInt8], _ name: String, in collection: String) throws {
+    let parts: [KeyPart]
+    do {
+      parts = try KeyPart.parts(of: key)
+    } catch let error as DatabaseError {
+      throw error.about(RowKey(collection: collection, bytes: key))
+    }
+    var index = 0
+    guard matches(parts, &index), index == parts.count else {
+      throw DatabaseError(
+        .keyTypeDiffers, "the keys of the collection are \(name)", collection: collection, key: KeyText.text(of: key))
+    }
+  }
+
+  private func matches(_ parts: [KeyPart], _ index: inout Int) -> Bool {
+    switch self {
+    case .other:
+      index = parts.count
+      return true
+    case .compound(let forms):
+      for form in forms {
+        if !form.matches(parts, &index) { return false }
+      }
+      return true
+    default: break
+    }
+    guard index < parts.count else { return false }
+    return matches(parts[index], parts, &index)
+  }
+
+  /// Whether the part at `index`, of which `part` is left, and those behind it are of this form.
+  private func matches(_ part: KeyPart, _ parts: [KeyPart], _ index: inout Int) -> Bool {
+    switch (self, part) {
+    case (.optional, .null), (.string, .string), (.integer, .integer), (.integer, .largeInteger), (.double, .double),
+      (.bool, .bool), (.data, .data), (.date, .date), (.uuid, .uuid):
+      index += 1
+      return true
+    case (.optional(let wrapped), .some(let value)): return wrapped.matches(value, parts, &index)
+    case (.compound(let forms), _):
+      // The first part stands inside of an optional, the others behind it.
+      guard let first = forms.first else { return false }
+      guard first.matches(part, parts, &index) else { return false }
+      for form in forms.dropFirst() {
+        if !form.matches(parts, &index) { return false }
+      }
+      return true
+    case (.other, _):
+      index = parts.count
+      return true
+    default: return false
+    }
+  }
+}

@@ -1,0 +1,123 @@
+public import Varve
+
+/// Sets rows that come from another database, through the rows door: what `varve load --collection` does.
+///
+/// ```swift
+/// let rowImport = try RowImport(into: "books", of: database, as: collection)
+/// let rows = try lines.map { try rowImport.prepare($0) }
+/// try rowImport.commit(rows)
+/// ```
+///
+/// Extensions hear of the rows as of any others, and those of the disk that are not registered are stale from the
+/// commit on. A row that is there already is replaced and keeps its row id.
+///
+/// Safe from any thread.
+public struct RowImport: Sendable {
+  private let core: DatabaseCore
+  private let coding: InspectedCoding
+  private let keyForm: KeyForm
+  private let name: String
+  /// Its name may be another collection's one day.
+  private let id: UInt32
+
+  /// Into a collection, which is made as `terms` say where it is missing.
+  ///
+  /// Throws `.notFound` where it is missing and there are no terms, `.definitionDiffers` where it is there and
+  /// is not as they say, `.readOnly`.
+  public init(into collection: String, of database: Database, as terms: PortableCollection?) throws {
+    core = database.core
+    name = collection
+    try core.requireWritable()
+    guard !collection.isEmpty else { throw DatabaseError(.invalidArgument, "a collection's name is empty") }
+    if let info = core.catalog.collection(collection) {
+      if let terms { try Self.check(info, terms) }
+      keyForm = KeyForm(info.record.keyType)
+      id = info.record.id
+    } else {
+      guard let terms else {
+        throw DatabaseError(.notFound, "the database has no such collection", collection: collection)
+      }
+      keyForm = KeyForm(terms.keyType)
+      id = try core.catalog.collection(
+        collection, definition: nil, keyType: terms.keyType, coder: terms.coder,
+        storage: terms.isOwn ? .own() : .shared
+      ).record.id
+    }
+    coding = InspectedCoding(core.catalog)
+  }
+
+  private static func check(_ info: CollectionInfo, _ terms: PortableCollection) throws {
+    func differs(_ what: String, _ here: String, _ there: String) -> DatabaseError {
+      DatabaseError(.definitionDiffers, "its \(what) is \(here), and that of the rows \(there)", collection: info.name)
+    }
+    guard info.record.keyType == terms.keyType else { throw differs("key type", info.record.keyType, terms.keyType) }
+    guard info.coder == terms.coder else { throw differs("coder", "\(info.coder)", "\(terms.coder)") }
+  }
+
+  private func info() throws -> CollectionInfo {
+    guard let info = core.catalog.collection(name), info.record.id == id else {
+      throw DatabaseError(.notFound, "the collection was dropped", collection: name)
+    }
+    return info
+  }
+
+  /// How the collection encodes its objects.
+  public var coder: CoderKind { get throws { try info().coder } }
+
+  /// Checks a row, and gives its shapes and versions the numbers that they have here.
+  ///
+  /// Throws `.keyTypeDiffers`, `.invalidKey`, `.keyTooLong`, and `.corruption` or `.decodingFailed` for a value that is
+  /// not what the collection's coder writes. The rows of the database are not touched.
+  public func prepare(_ row: PortableRow) throws -> PreparedRow {
+    let info = try info()
+    do {
+      try keyForm.check(row.key, info.record.keyType, in: name)
+      let key = info.prefix + row.key
+      guard key.count <= core.limits.keySize else {
+        throw DatabaseError(.keyTooLong, "the key has \(key.count) bytes, and the storage takes \(core.limits.keySize)")
+      }
+      return PreparedRow(
+        key: key, object: try prepare(row.object, info.coder, info),
+        metadata: try row.metadata.map { try prepare($0, info.coder.ofMetadata, info) })
+    } catch let error as DatabaseError {
+      throw error.about(RowKey(collection: name, bytes: row.key))
+    }
+  }
+
+  private func prepare(
+    _ value: PortableValue, _ coder: CoderKind, _ info: CollectionInfo
+  ) throws -> PreparedValue {
+    let version = try value.version.map { try core.catalog.number(ofVersion: $0, in: name) } ?? 0
+    let (shape, bytes) = try coding.stored(value, coder: coder)
+    let json = try coding.json(bytes[...], shape: shape, coder: coder)
+    return PreparedValue(coded: CodedValue(version: version, shape: shape, bytes: bytes), json: json)
+  }
+
+  /// Sets rows in one commit, durable against a loss of power when this returns. Throws as `write` does.
+  public func commit(_ rows: [PreparedRow], label: String? = nil) throws {
+    try core.write(WriteTerms(label: label, durability: .power)) { transaction in
+      for row in rows {
+        try transaction.setCoded(row.object.coded, metadata: row.metadata?.coded, storageKey: row.key, try info())
+      }
+    }
+  }
+}
+
+/// A row that can be set: what `RowImport.prepare` makes.
+public struct PreparedRow: Sendable {
+  let key: [UInt8]
+  /// The object.
+  public let object: PreparedValue
+  /// The metadata; nil where the row has none.
+  public let metadata: PreparedValue?
+
+  /// The bytes that it takes.
+  public var size: Int { key.count + object.coded.bytes.count + (metadata?.coded.bytes.count ?? 0) }
+}
+
+/// An object or metadata that can be set.
+public struct PreparedValue: Sendable {
+  let coded: CodedValue
+  /// It as JSON on one line, as an inspector shows it; nil where its bytes don't tell.
+  public let json: String?
+}
