@@ -10,7 +10,7 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
       case keyTooLong, valueTooLong, batchTooLarge, invalidKey, keyTypeDiffers
       case encodingFailed, decodingFailed, unsupportedVersion
       case transactionEnded, writerBusy, writeInsideRead, doomed, doesNotSettle, conflict, readOnly
-      case alreadyExists, notFound, notReady, unknownExtension
+      case alreadyExists, notFound, notReady, unknownExtension, extensionMismatch, rolledBack
       case outcomeUnknown, snapshotTooOld, storage, corruption, closed, invalidArgument
     }
     let name: Name
@@ -62,6 +62,10 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
     public static let notReady = Code(.notReady)
     /// No extension is registered by this name.
     public static let unknownExtension = Code(.unknownExtension)
+    /// An extension of another kind has the name.
+    public static let extensionMismatch = Code(.extensionMismatch)
+    /// The closure of the write called `rollback()`. Nothing was committed.
+    public static let rolledBack = Code(.rolledBack)
     /// Whether the commit happened, or survives a loss of power, is not known.
     public static let outcomeUnknown = Code(.outcomeUnknown)
     /// The storage does not keep the instant that is read any more.

@@ -2,6 +2,7 @@ import Varve
 
 /// An extension as a program would write it, on public API alone: how many notes hold a word.
 struct WordCount: DatabaseExtension {
+  static let kind = "test.wordCount"
   var versionTag = "1"
   var scope: CollectionScope { .only(["notes"]) }
   var stopsAt: String?

@@ -12,7 +12,7 @@ struct CatalogRecordTests {
     ExtensionRecord.State.ready, .stale(nil), .stale(FeedPosition(version: 7, part: 8, step: 9)),
     .building(watermark: [0, 0, 0, 1, 9]),
   ].map {
-    ExtensionRecord(number: 3, state: $0, layoutVersion: 2, versionTag: "é-1")
+    ExtensionRecord(number: 3, state: $0, layoutVersion: 2, versionTag: "é-1", kind: "k", scope: "*")
   }
   private static let settings: [ExtensionSetting] = [
     .bool(true), .integer(-7), .double(0.5), .string("naïve"), .data([0, 0xFF]),

@@ -173,7 +173,7 @@ final class ObjectRun {
         walks = []
         try steps(in: tx, depth: 0)
         try checkChanges(tx)
-        if ending == .rollback { tx.rollback() }
+        if ending == .rollback { try tx.rollback() }
         if ending == .throwOut { throw Stop() }
         try drainWalks()
       }
@@ -183,8 +183,11 @@ final class ObjectRun {
         try database.write(label: "\(label)", durability: random.oneIn(10) ? .power : nil, body)
       }
       if ending == .throwOut { throw ContractBroken("a closure threw, and its write did not") }
-      if ending == .rollback { state = before } else if !changes.isEmpty { lastingIDs = ids }
+      if ending == .rollback { throw ContractBroken("a closure was rolled back, and its write did not throw") }
+      if !changes.isEmpty { lastingIDs = ids }
     } catch is Stop {
+      state = before
+    } catch let error as DatabaseError where error.code == .rolledBack && ending == .rollback {
       state = before
     } catch let error as DatabaseError where isFaulty {
       try settle(error, before: before, after: state)

@@ -194,13 +194,15 @@ struct ConcurrentWriteTests {
         throw Stop()
       }
     }
-    try database.writeConcurrently { tx in
-      runCount += 1
-      _ = try tx.removeAll()
-      tx.onCommit { Issue.record("a transaction that was rolled back was committed") }
-      tx.rollback()
-      #expect(try tx.count() == 0)
+    let error = #expect(throws: DatabaseError.self) {
+      try database.writeConcurrently { tx in
+        runCount += 1
+        _ = try tx.removeAll()
+        tx.onCommit { Issue.record("a transaction that was rolled back was committed") }
+        try tx.rollback()
+      }
     }
+    #expect(error?.code == .rolledBack)
     #expect(runCount == 2)
     #expect(try database.core.read { try $0.count() } == 5)
     try database.close()

@@ -8,6 +8,7 @@ import VarveTestSupport
 
 /// Keeps, for each row of "notes", its number alone, and finds the rows by that.
 private struct Numbers: DatabaseExtension {
+  static let kind = "test.numbers"
   var versionTag = "1"
   var asks = true
   var refuses = false

@@ -270,6 +270,7 @@ struct ObjectCommandTests {
 
 /// An extension that counts the rows that it heard of, in a setting.
 struct Counter: DatabaseExtension {
+  static let kind = "test.counter"
   var versionTag: String { "v" }
   var dependencies: [String] = []
 

@@ -48,7 +48,7 @@ public final class Connection: Sendable {
   @_disfavoredOverload
   public func read<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result {
     if ThreadFrame.transaction(of: core) != nil { return try core.read(body) }
-    if let performing = core.performing { return try performing.runHere(body) }
+    if let performing = core.performingRead { return try performing.runHere(body) }
     try core.enter()
     defer { core.leave() }
     let (snapshot, generation) = try instant()
@@ -60,7 +60,7 @@ public final class Connection: Sendable {
 
   /// The same for tasks.
   public func read<Result: Sendable>(_ body: @Sendable (ReadTransaction) throws -> Result) async throws -> Result {
-    if let performing = Performing.current(of: core) { return try await performing.run { try body($0) } }
+    if let performing = Performing.living(of: core) { return try await performing.run { try body($0) } }
     return try await core.executor.run { [self] in try self.readHere(body) }
   }
 
@@ -80,13 +80,14 @@ public final class Connection: Sendable {
   private func instant() throws -> (any StorageSnapshot, UInt64) {
     try state.withLock { state in
       if let pinned = state.pinned { return (pinned.snapshot, cache.generation) }
-      let snapshot = try catchUp()
+      let (snapshot, _) = try catchUp()
       return (snapshot, cache.generation)
     }
   }
 
-  /// Goes on to this instant: the cache loses what changed until then.
-  private func catchUp() throws -> any StorageSnapshot {
+  /// Moves to the newest snapshot: the cache loses what changed until then. Returns the change sets in between, in order;
+  /// nil where there were too many to keep, or another process made them.
+  private func catchUp() throws -> (any StorageSnapshot, [ChangeSet]?) {
     let (snapshot, arrived) = try core.publication.snapshot { inbox.take() }
     if core.options.follows { try core.catalog.refresh(snapshot) }
     if let arrived, !core.options.follows {
@@ -97,7 +98,7 @@ public final class Connection: Sendable {
       // Too much, or another process: nobody says what changed.
       cache.clear()
     }
-    return snapshot
+    return (snapshot, core.options.follows ? nil : arrived)
   }
 
   // MARK: - Long-lived reads
@@ -110,17 +111,18 @@ public final class Connection: Sendable {
   public func beginLongLivedRead() throws -> [ChangeEvent] { try advance() }
 
   /// Goes on from the instant that is held to this one, at once, and returns what was committed in between, in order:
-  /// a gap where that is not known any more. Where none is held it begins to.
+  /// a gap where that is not known any more. Where none is held it begins to. Change sets have the changes of extensions,
+  /// and need no feed, up to 10,000 changed rows in between.
   @discardableResult
   public func advance() throws -> [ChangeEvent] {
     try core.enter()
     defer { core.leave() }
     return try state.withLock { state in
       let before = state.pinned?.snapshot.version
-      let snapshot = try catchUp()
+      let (snapshot, arrived) = try catchUp()
       let changes: [ChangeEvent]
       do {
-        changes = try before.map { try self.changes(after: $0, through: snapshot.version) } ?? []
+        changes = try before.map { try self.changes(arrived, after: $0, through: snapshot.version) } ?? []
       } catch {
         // The cache is at the new instant, and reads stay at the old one.
         inbox.lose()
@@ -134,8 +136,13 @@ public final class Connection: Sendable {
   /// Lets go of the instant that is held. Reads see the newest again.
   public func endLongLivedRead() { state.withLock { $0.pinned = nil } }
 
-  private func changes(after version: CommitVersion, through last: CommitVersion) throws -> [ChangeEvent] {
+  /// What was committed between two versions: the change sets that have arrived, which also have the changes of
+  /// extensions, and else the feed.
+  private func changes(
+    _ arrived: [ChangeSet]?, after version: CommitVersion, through last: CommitVersion
+  ) throws -> [ChangeEvent] {
     guard version < last else { return [] }
+    if let arrived { return arrived.map { .changes($0) } }
     return try core.feedEvents(after: version, through: last)
   }
 }

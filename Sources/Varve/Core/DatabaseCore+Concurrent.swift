@@ -29,7 +29,7 @@ extension DatabaseCore {
     }
     try writer.acquire(terms.label, timeout: options.writerTimeout)
     let (result, commit) = try runHoldingWriter(terms, body)
-    try commit?.wait(in: self)
+    try commit.wait(in: self)
     return result
   }
 
@@ -59,7 +59,7 @@ extension DatabaseCore {
     }
     try await writer.acquire(terms.label, timeout: options.writerTimeout)
     let (result, commit) = try await run(isInline: backend.isInMemory) { try runHoldingWriter(terms, body) }
-    try await commit?.waitSuspended(in: self)
+    try await commit.waitSuspended(in: self)
     return result
   }
 
@@ -88,7 +88,7 @@ extension DatabaseCore {
     let snapshot = try backend.snapshot()
     let transaction = WriteTransaction(database: self, snapshot: snapshot, label: terms.label)
     transaction.reads = StorageCheck(snapshot)
-    if let other = transaction.registered.ordered.first(where: { !$0.definition.isConcurrent }) {
+    if let other = transaction.registered.ordered.first(where: { !$0.traits.isConcurrent }) {
       rollBack(transaction)
       throw DatabaseError(
         .invalidArgument, "extension \"\(other.name)\" does not work in writes side by side; use write")
@@ -98,7 +98,7 @@ extension DatabaseCore {
 
   /// Nil: something that was read has changed. The writer is free when this returns or throws.
   func applyHoldingWriter(_ transaction: WriteTransaction, _ terms: WriteTerms) throws -> AppliedCommit? {
-    defer { writer.release() }
+    defer { releaseWriter() }
     // An extension that came, went or was built further meanwhile was told too little, or too much.
     guard transaction.extensionEdition == extensions.edition else {
       rollBack(transaction)
@@ -109,8 +109,7 @@ extension DatabaseCore {
       return nil
     }
     do {
-      // Rolled back by its closure: done, and nothing to commit.
-      return try apply(transaction, terms) ?? AppliedCommit(number: nil, ticket: nil, completions: [])
+      return try apply(transaction, terms)
     } catch let error as DatabaseError where error.code == .conflict {
       rollBack(transaction)
       return nil

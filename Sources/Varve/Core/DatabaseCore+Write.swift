@@ -12,7 +12,7 @@ extension DatabaseCore {
     try requireWritable()
     try writer.acquire(terms.label, timeout: terms.timeout(options))
     let (result, commit) = try runHoldingWriter(terms, body)
-    try commit?.wait(in: self)
+    try commit.wait(in: self)
     return result
   }
 
@@ -33,10 +33,8 @@ extension DatabaseCore {
   /// Runs `body` and applies what it did. The writer is free when this returns or throws.
   func runHoldingWriter<Result>(
     _ terms: WriteTerms, _ body: (WriteTransaction) throws -> Result
-  ) throws -> (Result, AppliedCommit?) {
-    defer { writer.release() }
-    let begin = ContinuousClock.now
-    defer { noteDuration(terms, since: begin) }
+  ) throws -> (Result, AppliedCommit) {
+    defer { releaseWriter() }
     let transaction = WriteTransaction(
       database: self, snapshot: try backend.snapshot(), label: terms.label)
     do {
@@ -48,12 +46,8 @@ extension DatabaseCore {
     }
   }
 
-  /// Gives a transaction to the storage. Nil where it has changed nothing, or was rolled back.
-  func apply(_ transaction: WriteTransaction, _ terms: WriteTerms) throws -> AppliedCommit? {
-    if transaction.isRolledBack {
-      rollBack(transaction)
-      return nil
-    }
+  /// Gives a transaction to the storage.
+  func apply(_ transaction: WriteTransaction, _ terms: WriteTerms) throws -> AppliedCommit {
     try ThreadFrame.run(transaction) { transaction in
       try transaction.check()
       try transaction.flushExtensions()
@@ -119,9 +113,10 @@ extension DatabaseCore {
     transaction.end()
   }
 
-  private func noteDuration(_ terms: WriteTerms, since begin: ContinuousClock.Instant) {
-    let taken = ContinuousClock.now - begin
-    if taken > options.slowTransaction { DatabaseLog.slowTransaction(path: path, label: terms.label, taken: taken) }
+  /// Lets the next writer begin, and logs one that held the writer for long.
+  func releaseWriter() {
+    guard let (label, taken) = writer.release(), taken > options.slowTransaction else { return }
+    DatabaseLog.slowTransaction(path: path, label: label, taken: taken)
   }
 }
 

@@ -69,6 +69,9 @@ package final class DatabaseCore: Sendable {
 
   // MARK: - Open and closed
 
+  /// Whether a close has begun.
+  var isClosing: Bool { openness.withLock { $0.isClosed } }
+
   /// A transaction begins. Throws `.closed`.
   func enter() throws {
     try openness.withLock { state in
@@ -138,7 +141,7 @@ package final class DatabaseCore: Sendable {
   /// Throws inside of a transaction, which whoever closes would wait for.
   private func requireOutside() throws {
     // An object that is decoded for an observation is no transaction that is counted, and would be waited for.
-    guard ThreadFrame.transaction(of: self) == nil, Performing.current(of: self) == nil else {
+    guard ThreadFrame.transaction(of: self) == nil, Performing.living(of: self) == nil else {
       throw DatabaseError(.writerBusy, "the database is closed inside a transaction; close it after the transaction")
     }
   }

@@ -11,6 +11,13 @@ enum DatabaseLog {
       metadata: ["database": "\(path)", "label": "\(label ?? "none")", "taken": "\(taken)"])
   }
 
+  /// Hooks make many changes in one transaction: perhaps they write to each other without end.
+  static func manyHookChanges(path: String, label: String?, count: Int) {
+    logger.warning(
+      "hooks make many changes in one transaction",
+      metadata: ["database": "\(path)", "label": "\(label ?? "none")", "changes": "\(count)"])
+  }
+
   /// A damaged database was put aside.
   static func replaced(path: String, aside: String, saves: Bool, _ error: any Error) {
     logger.error(

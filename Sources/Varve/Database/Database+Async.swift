@@ -8,7 +8,7 @@
 extension Database {
   /// Reads one instant. Inside of `perform` it sees what that has written. Throws what `body` throws.
   public func read<Result: Sendable>(_ body: @Sendable (ReadTransaction) throws -> Result) async throws -> Result {
-    if let performing = Performing.current(of: core) { return try await performing.run { try body($0) } }
+    if let performing = Performing.living(of: core) { return try await performing.run { try body($0) } }
     let core = core
     return try await core.run(isInline: core.backend.isInMemory) { try core.read(body) }
   }
@@ -36,7 +36,7 @@ extension Database {
     let (result, commit) = try await core.run(isInline: core.writesInline(terms)) {
       try core.runHoldingWriter(terms, body)
     }
-    try await commit?.waitSuspended(in: core)
+    try await commit.waitSuspended(in: core)
     return result
   }
 

@@ -48,7 +48,7 @@ extension Database {
   public var knownExtensions: [String] { core.extensionCatalog.names.filter { !RowIDMap.isReserved($0) } }
 
   /// How far the building of an extension is; nil where it isn't registered.
-  public func progress(of name: String) -> BuildProgress? { core.extensions.list[name]?.progress }
+  public func progress(of name: String) -> BuildProgress? { core.extensions.list[Name.composed(name)]?.progress }
 }
 
 extension DatabaseCore {
@@ -66,15 +66,18 @@ extension DatabaseCore {
   ) throws -> Registered<Definition> {
     try enter()
     defer { leave() }
-    if definition.findsRowsByID, extensions.list[RowIDMap.name] == nil {
+    let name = Name.composed(name)
+    let traits = ExtensionTraits(definition)
+    try traits.check(name: name)
+    if traits.findsRowsByID, extensions.list[RowIDMap.name] == nil {
       _ = try registerReadOnly(RowIDMap(), RowIDMap.name, isCheckedAtUse: isCheckedAtUse)
     }
     let registered = try RegisteredExtension(
-      name: name, definition: definition,
-      record: ExtensionRecord(number: 0, state: .stale(nil), layoutVersion: 0, versionTag: ""),
+      name: name, definition: definition, traits: traits,
+      record: ExtensionRecord(number: 0, state: .stale(nil), traits, versionTag: ""),
       order: extensions.list.ordered.count, backend: backend, catalogFamily: catalog.families.catalog,
       readySince: .zero)
-    if !isCheckedAtUse { try registered.load(at: try backend.snapshot()) }
+    if !isCheckedAtUse { _ = try registered.content(at: try backend.snapshot()) }
     try extensions.change { list in
       guard !list.contains(where: { $0.name == name }) else {
         throw DatabaseError(.alreadyDefined, "an extension is registered as \"\(name)\" already")
@@ -85,6 +88,7 @@ extension DatabaseCore {
   }
 
   func unregister(_ name: String) throws -> [String] {
+    let name = Name.composed(name)
     guard !RowIDMap.isReserved(name) else {
       throw DatabaseError(.unknownExtension, "no extension is named \"\(name)\"")
     }

@@ -25,9 +25,9 @@ extension Database {
     try core.requireWritable()
     try await core.writer.acquire(label, timeout: core.options.writerTimeout)
     let result: Result
-    let commit: AppliedCommit?
+    let commit: AppliedCommit
     do {
-      defer { core.writer.release() }
+      defer { core.releaseWriter() }
       let transaction = WriteTransaction(database: core, snapshot: try core.backend.snapshot(), label: label)
       let performing = Performing(core, transaction, terms)
       do {
@@ -40,7 +40,7 @@ extension Database {
         throw error
       }
     }
-    try await commit?.waitSuspended(in: core)
+    try await commit.waitSuspended(in: core)
     return result
   }
 }

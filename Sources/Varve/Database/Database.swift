@@ -82,7 +82,7 @@ public final class Database: Sendable {
   /// Inside of a write on the same thread it sees what that has written. Throws what `body` throws.
   @_disfavoredOverload
   public func read<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result {
-    if let performing = core.performing { return try performing.runHere(body) }
+    if let performing = core.performingRead { return try performing.runHere(body) }
     return try core.read(body)
   }
 

@@ -37,6 +37,7 @@ public struct DatabaseDefinition: Sendable {
   public mutating func add<Definition: DatabaseExtension>(
     _ definition: Definition, as name: String, progress: (@Sendable (BuildProgress) -> Void)? = nil
   ) throws -> Registered<Definition> {
+    let name = Name.composed(name)
     guard !extensions.contains(where: { $0.name == name }) else {
       throw DatabaseError(.alreadyDefined, "the definition has an extension \"\(name)\" already")
     }

@@ -248,9 +248,11 @@ import Testing
 
   @Test func `REC 86: nothing is told of what was rolled back or has thrown`() async throws {
     var told = database.changes().makeAsyncIterator()
-    try database.change { tx throws in
-      try tx.set(ChangedNote(""), key: "a", in: "notes")
-      tx.rollback()
+    #expect(throws: DatabaseError.self) {
+      try database.change { tx throws in
+        try tx.set(ChangedNote(""), key: "a", in: "notes")
+        try tx.rollback()
+      }
     }
     #expect(throws: Stop.self) {
       try database.change { tx throws in
@@ -360,6 +362,7 @@ import Testing
 
 /// Tells how many rows a commit inserted.
 struct Counting: DatabaseExtension {
+  static let kind = "test.counting"
   final class Transaction: ExtensionTransaction {
     typealias Definition = Counting
     var pendingState = 0
@@ -374,6 +377,7 @@ struct Counting: DatabaseExtension {
 
 /// Keeps something of each row, so that building it commits.
 struct WordTotal: DatabaseExtension {
+  static let kind = "test.wordTotal"
   final class Transaction: ExtensionTransaction {
     typealias Definition = WordTotal
     let context: ExtensionContext

@@ -14,6 +14,7 @@ final class Canary: Sendable {
 
 /// Tells a canary of each commit.
 struct CanaryExtension: DatabaseExtension {
+  static let kind = "test.canaryExtension"
   final class Transaction: ExtensionTransaction {
     typealias Definition = CanaryExtension
     func takeChanges() -> (any Sendable)? {

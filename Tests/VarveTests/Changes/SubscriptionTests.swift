@@ -229,9 +229,11 @@ import VarveEngine
           throw Stop()
         }
       }
-      try database.change { tx in
-        try tx.setCustomObject(5)
-        tx.rollback()
+      #expect(throws: DatabaseError.self) {
+        try database.change { tx in
+          try tx.setCustomObject(5)
+          try tx.rollback()
+        }
       }
       try database.besides { _ in }
       try database.change { tx throws in

@@ -143,6 +143,8 @@ struct ConnectionTests {
     try connection.beginLongLivedRead()
     #expect(try title(connection, 1) == "Emma")
     try set("Ulysses", 1)
+    // More than a connection keeps: what has changed is read from the feed.
+    try database.write { tx in for key in 0...10_000 { try tx.set(key, key: key, in: "numbers") } }
     let feed = database.core.catalog.families.feed
     var cursor = FamilyCursor(
       FeedKey.range(behind: .zero), in: feed, of: try database.core.backend.snapshot(), isReverse: true)
@@ -155,5 +157,36 @@ struct ConnectionTests {
     #expect(try title(connection, 1) == "Emma")
     connection.endLongLivedRead()
     #expect(try title(connection, 1) == "Ulysses")
+  }
+
+  // MARK: - What has changed in between
+
+  @Test(arguments: [true, false])
+  func `D11: advance has the changes of extensions, and needs no feed`(hasFeed: Bool) throws {
+    var options = DatabaseOptions()
+    if !hasFeed { options.feed = nil }
+    let database = try Database.inMemory(options: options)
+    let probe = try database.register(ChangingProbe(), as: "probe")
+    let connection = database.connection()
+    try database.write { tx in try tx.set(1, key: 1, in: "rows") }
+    #expect(try connection.beginLongLivedRead().isEmpty)
+    for key in 2...3 { try database.write { tx in try tx.set(key, key: key, in: "rows") } }
+    let events = try connection.advance()
+    #expect(events.map(\.text) == ["+2", "+3"])
+    #expect(try events.map { try $0.changes?.extensionChanges(probe, as: String.self) } == ["rows/2", "rows/3"])
+    #expect(try connection.advance().isEmpty)
+  }
+
+  @Test func `D18g: a sequence of rows that is kept shows among the reads that are held`() async throws {
+    try set("Emma", 1)
+    #expect(database.longLivedReads.isEmpty)
+    var rows: Rows<FetchedRow>? = database.rows(in: "books")
+    #expect(database.longLivedReads.count == 1)
+    var iterator = rows?.makeAsyncIterator()
+    rows = nil
+    #expect(database.longLivedReads.count == 1, "an iterator holds it too")
+    #expect(try await iterator?.next() != nil)
+    iterator = nil
+    #expect(database.longLivedReads.isEmpty)
   }
 }

@@ -16,6 +16,7 @@ private enum Heard: Hashable {
 
 /// The lengths of the notes, kept by their keys, and a list of what was heard.
 private struct Lengths: DatabaseExtension {
+  static let kind = "test.lengths"
   final class Log: Sendable {
     private let heard = Mutex<[Heard]>([])
     func add(_ event: Heard) { heard.withLock { $0.append(event) } }
@@ -289,7 +290,8 @@ struct CatchUpTests {
         // The process ends between two chunks.
         struct End: Error {}
         let record = ExtensionRecord(
-          number: 1, state: .building(watermark: [0, 0, 0, 1, 1]), layoutVersion: 1, versionTag: "1")
+          number: 1, state: .building(watermark: [0, 0, 0, 1, 1]), layoutVersion: 1, versionTag: "1",
+          kind: Lengths.kind, scope: Lengths().scope.recordText)
         try database.core.write(WriteTerms()) { tx in
           tx.pending.put(
             CatalogKey.databaseExtension("lengths"), record.bytes, in: database.core.catalog.families.catalog)

@@ -73,6 +73,7 @@ struct DefinedExtensionTests {
 
   @Test func `names are taken once, and what an extension depends on comes before it`() throws {
     struct Dependent: DatabaseExtension {
+      static let kind = "test.dependent"
       let versionTag = "1"
       let dependencies = ["words"]
       func makeTransaction(_ context: ExtensionContext) -> DependentTransaction { DependentTransaction() }

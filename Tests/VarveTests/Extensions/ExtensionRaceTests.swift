@@ -16,6 +16,7 @@ import VarveTestSupport
 
 /// Keeps the keys of the rows that it was told of.
 private struct Keys: DatabaseExtension {
+  static let kind = "test.keys"
   var versionTag = "1"
   var isConcurrent = true
   var isPopulated = true

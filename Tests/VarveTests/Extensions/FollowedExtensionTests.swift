@@ -69,8 +69,36 @@ struct FollowedExtensionTests {
     withExtendedLifetime(site) {}
   }
 
+  @Test(arguments: StorageKind.allCases)
+  func `D15: one transaction of a follower gets one answer, whatever other readers ask meanwhile`(
+    kind: StorageKind
+  ) throws {
+    let site = try StorageSite(kind)
+    let (writer, follower) = try Self.pair(site)
+    let words = try writer.register(WordCount(), as: "words")
+    try Self.put(writer, "sea", 1)
+    _ = try follower.register(WordCount(), as: "words")
+    try follower.core.read { tx in
+      #expect(try tx[words].count(of: "sea") == 1)
+      try otherThread {
+        // Dropped and made again, with other families, which a later reader asks for.
+        try writer.unregister("words")
+        try writer.register(WordCount(), as: "words")
+        try Self.put(writer, "sea", 2)
+        #expect(try Self.count(follower, "sea") == 2)
+      }
+      // What it had is gone: an error, and never the answer of another snapshot.
+      #expect(errorCode { _ = try tx[words].count(of: "sea") } == .snapshotTooOld)
+    }
+    #expect(try Self.count(follower, "sea") == 2)
+    try follower.close()
+    try writer.close()
+    withExtendedLifetime(site) {}
+  }
+
   @Test func `one that is kept in the memory of each program has nothing to show to who only reads`() throws {
     struct InMemory: DatabaseExtension {
+      static let kind = "test.inMemory"
       let versionTag = "1"
       let isPersistent = false
       func makeTransaction(_ context: ExtensionContext) -> InMemoryTransaction { InMemoryTransaction() }

@@ -19,6 +19,7 @@ struct HookOrderTests {
 
   /// Notes every hook, with what the row looks like in it.
   struct Recorder: DatabaseExtension {
+    static let kind = "test.recorder"
     let name: String
     let record: Record
     var dependencies: [String] = []
@@ -209,6 +210,7 @@ struct HookOrderTests {
 
   @Test func `REC 100: extensions that never settle are stopped, and named`() throws {
     struct Restless: DatabaseExtension {
+      static let kind = "test.restless"
       var versionTag: String { "" }
       func makeTransaction(_ context: ExtensionContext) -> RestlessTransaction { RestlessTransaction(context) }
     }
@@ -235,6 +237,7 @@ struct HookOrderTests {
 
   @Test func `1.2: settings are kept by their kind, on disk or in memory`() throws {
     struct Keeper: DatabaseExtension {
+      static let kind = "test.keeper"
       var versionTag: String { "" }
       func makeTransaction(_ context: ExtensionContext) -> KeeperTransaction { KeeperTransaction(context) }
     }

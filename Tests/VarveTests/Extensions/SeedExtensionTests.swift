@@ -13,6 +13,7 @@ struct SeedExtensionTests {
 
   /// What an extension of that document is shown to do: it hears whether a row is new, keeps row ids, and settings.
   struct Sauce: DatabaseExtension {
+    static let kind = "test.sauce"
     var versionTag = "1"
     func makeTransaction(_ context: ExtensionContext) -> SauceTransaction { SauceTransaction(context) }
   }

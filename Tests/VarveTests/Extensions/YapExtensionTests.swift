@@ -22,6 +22,7 @@ struct YapExtensionTests {
 
   /// Says of the end of each write how it ended, refuses neighbours, and can fail to begin.
   struct Probe: DatabaseExtension {
+    static let kind = "test.probe"
     struct Broken: Error {}
     struct Neighbour: Error {}
     let record: Record
@@ -71,9 +72,11 @@ struct YapExtensionTests {
       }
     }
     #expect(record.take() == ["inserted c/2", "rolled back"])
-    try database.write { tx in
-      try tx.set("x", key: 2, in: "c")
-      tx.rollback()
+    #expect(throws: DatabaseError.self) {
+      try database.write { tx in
+        try tx.set("x", key: 2, in: "c")
+        try tx.rollback()
+      }
     }
     #expect(record.take() == ["inserted c/2", "rolled back"])
     try database.write { tx in _ = try tx[probe] }
@@ -188,6 +191,7 @@ struct YapExtensionTests {
       try tx.set([1, 2], key: 2, in: "c")
     }
     struct Keys: DatabaseExtension {
+      static let kind = "test.keys"
       let record: Record
       var versionTag: String { "1" }
       func makeTransaction(_ context: ExtensionContext) -> KeysTransaction { KeysTransaction(record) }
@@ -206,6 +210,7 @@ struct YapExtensionTests {
 
   /// Writes a row at the end of a transaction in which rows of a collection came.
   struct Echo: DatabaseExtension {
+    static let kind = "test.echo"
     let name: String
     let hears: String
     let writes: String

@@ -376,6 +376,7 @@ struct MigrationTests {
   }
 
   private struct Listening: DatabaseExtension {
+    static let kind = "test.listening"
     let versionTag = "1"
     let heard: @Sendable (Int, String) -> Void
     init(_ heard: @escaping @Sendable (Int, String) -> Void) { self.heard = heard }

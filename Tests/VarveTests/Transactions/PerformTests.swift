@@ -1,9 +1,9 @@
 import Synchronization
 import Testing
-import Varve
 import VarveTestSupport
 
 @testable import ObjectFixtures
+@testable import Varve
 
 /// Transactions of tasks: `perform`, and the asynchronous forms of `read` and `write`.
 struct PerformTests {
@@ -212,5 +212,53 @@ struct PerformTests {
     try await database.close()
     let error = await #expect(throws: DatabaseError.self) { try await database.read { tx in try tx.count() } }
     #expect(error?.code == .closed)
+  }
+
+  // MARK: - Its end
+
+  @Test func `D16: a perform that iterates while close begins comes to its end`() async throws {
+    let database = try Database.inMemory()
+    try database.change { tx in for key in 0..<2_000 { try tx.set(key, key: key, in: "rows") } }
+    let closing = Mutex<Task<Void, any Error>?>(nil)
+    let count = try await database.perform {
+      var count = 0
+      for try await _ in database.rows(in: "rows") {
+        count += 1
+        guard count == 1 else { continue }
+        closing.withLock { $0 = Task.detached { try await database.close() } }
+        while !database.core.isClosing { await Task.yield() }
+      }
+      try await database.write { tx in try tx.set(-1, key: -1, in: "rows") }
+      return count
+    }
+    #expect(count == 2_000)
+    try await closing.withLock { $0 }?.value
+  }
+
+  @Test func `D18e: a task that outlives its perform reads as any other, and its writes say why they fail`() async throws {
+    let database = try Database.inMemory()
+    let gate = AsyncStream<Void>.makeStream()
+    let task = Mutex<Task<(Int, DatabaseError?), any Error>?>(nil)
+    try await database.perform {
+      try await database.write { tx in try tx.set(1, key: 1, in: "rows") }
+      task.withLock {
+        $0 = Task {
+          for await _ in gate.stream { break }
+          let count = try await database.read { tx in try tx.count() }
+          do {
+            try await database.write { tx in try tx.set(2, key: 2, in: "rows") }
+            return (count, nil)
+          } catch let error as DatabaseError {
+            return (count, error)
+          }
+        }
+      }
+    }
+    gate.continuation.yield()
+    let (count, error) = try await #require(task.withLock { $0 }).value
+    #expect(count == 1)
+    #expect(error?.code == .transactionEnded)
+    #expect(error?.message.contains("perform") == true)
+    try await database.close()
   }
 }

@@ -48,20 +48,34 @@ struct TransactionRuleTests {
     #expect(seen == [7])
   }
 
-  @Test func `1.1, REC 86: rollback leaves no trace, and the closure goes on reading its writes`() throws {
-    let told = Mutex(0)
-    var seen = 0
-    try database.write { tx in
-      try tx.set(1, key: 1, in: "c")
-      tx.onCommit { told.withLock { $0 += 1 } }
-      tx.rollback()
-      seen = try tx.count(in: "c")
+  @Test func `1.1, REC 86: rollback leaves no trace, and its write throws`() throws {
+    let completed = Mutex(0)
+    let error = #expect(throws: DatabaseError.self) {
+      try database.write { tx in
+        try tx.set(1, key: 1, in: "c")
+        tx.onCommit { completed.withLock { $0 += 1 } }
+        try tx.rollback()
+      }
     }
-    #expect(seen == 1)
-    #expect(told.withLock { $0 } == 0)
+    #expect(error?.code == .rolledBack)
+    #expect(completed.withLock { $0 } == 0)
     let (count, collections) = try database.read { tx in (try tx.count(in: "c"), try tx.collections()) }
     #expect(count == 0)
     #expect(collections == [])
+  }
+
+  @Test func `rollback in a nested write undoes that one alone`() throws {
+    try database.write { tx in
+      try tx.set(1, key: 1, in: "c")
+      do {
+        try database.write { inner in
+          try inner.set(2, key: 2, in: "c")
+          try inner.rollback()
+        }
+      } catch let error as DatabaseError where error.code == .rolledBack {}
+      try tx.set(3, key: 3, in: "c")
+    }
+    #expect(try database.read { tx in try tx.keys(Int.self, in: "c") } == [1, 3])
   }
 
   @Test func `whoever waits too long learns who holds the writer`() throws {

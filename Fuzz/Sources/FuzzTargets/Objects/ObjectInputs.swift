@@ -138,7 +138,7 @@ enum ObjectInputs {
       content =
         ExtensionRecord(
           number: number, state: states[random.below(4)], layoutVersion: UInt32(random.below(9)),
-          versionTag: string(&random)
+          versionTag: string(&random), kind: string(&random), scope: string(&random)
         ).bytes
     case 2:
       let settings: [ExtensionSetting] = [

@@ -15,7 +15,7 @@
 ///  'v' collection id (4) number (4)   → the raw value of a format version, as text
 ///  'x' extension number (4) name      → a setting of an extension, see ExtensionSettings
 /// ```
-/// On disk: never change. Names are UTF-8. Only a salvage writes 't' and 'w', where there may be rows with numbers that
+/// On disk: never change. Names are UTF-8 in normal form C. Only a salvage writes 't' and 'w', where there may be rows with numbers that
 /// the catalog has lost.
 package enum CatalogKey {
   package static let format: [UInt8] = Array("f".utf8)
@@ -35,9 +35,9 @@ package enum CatalogKey {
   /// The format that this version writes, and the highest that it reads.
   package static let currentFormat: UInt32 = 1
 
-  package static func collection(_ name: String) -> [UInt8] { collections + Array(name.utf8) }
+  package static func collection(_ name: String) -> [UInt8] { collections + Array(Name.composed(name).utf8) }
   static func dropped(_ collection: UInt32) -> [UInt8] { dropped + BigEndian.bytes(collection) }
-  static func databaseExtension(_ name: String) -> [UInt8] { extensions + Array(name.utf8) }
+  static func databaseExtension(_ name: String) -> [UInt8] { extensions + Array(Name.composed(name).utf8) }
   package static func shape(_ number: UInt32) -> [UInt8] { shapes + BigEndian.bytes(number) }
   package static func version(_ collection: UInt32, _ number: UInt32) -> [UInt8] {
     versions + BigEndian.bytes(collection) + BigEndian.bytes(number)

@@ -6,6 +6,8 @@ struct ChangeRecorder {
   private(set) var isEverythingRemoved = false
   private var undo: [Undo] = []
   private var savepointCount = 0
+  /// How many changes were noted, undone ones too: it differs where anything was changed in between.
+  private(set) var changeCount: UInt64 = 0
 
   private enum Undo {
     case row(UInt32, key: [UInt8], previous: RowState?)
@@ -17,6 +19,7 @@ struct ChangeRecorder {
 
   /// A change of one row; `key` is that of the collection's families.
   mutating func note(_ change: RowChange, _ key: [UInt8], _ info: CollectionInfo) {
+    changeCount &+= 1
     let id = info.record.id
     let previous = collections[id, default: CollectionChanges(info)].note(change, key)
     if savepointCount > 0 { undo.append(.row(id, key: key, previous: previous)) }
@@ -24,6 +27,7 @@ struct ChangeRecorder {
 
   /// All rows of a collection are gone.
   mutating func noteCleared(_ info: CollectionInfo) {
+    changeCount &+= 1
     let id = info.record.id
     if savepointCount > 0 { undo.append(.collection(id, previous: collections[id])) }
     collections[id] = CollectionChanges(info, isCleared: true)
@@ -37,6 +41,7 @@ struct ChangeRecorder {
 
   /// All rows are gone.
   mutating func noteEverythingRemoved(_ infos: [CollectionInfo]) {
+    changeCount &+= 1
     if savepointCount > 0 { undo.append(.everything(previous: collections, wasRemoved: isEverythingRemoved)) }
     isEverythingRemoved = true
     collections = Dictionary(uniqueKeysWithValues: infos.map { ($0.record.id, CollectionChanges($0, isCleared: true)) })

@@ -16,6 +16,9 @@ struct CatchingUp<Definition: DatabaseExtension> {
   /// The feed has not all of it, or the extension can't do with what it says: it has to be built anew.
   private struct Impossible: Error {}
 
+  /// A watermark after all rows.
+  static var end: [UInt8] { [UInt8](repeating: 0xFF, count: 5) }
+
   /// One chunk, of at most so many rows and so long, for the caller to commit: how many changes it told, and the
   /// extension's state behind it. Nil where it can't catch up: then nothing was done.
   func step(
@@ -33,7 +36,7 @@ struct CatchingUp<Definition: DatabaseExtension> {
   ) throws -> (state: ExtensionRecord.State, count: Int) {
     var missed = try readable { try MissedChanges(core.catalog, transaction.snapshot, at: position) }
     let begin = ContinuousClock.now
-    let hearing = try transaction.open(registered)
+    let hearing = try transaction.dooming { try transaction.open(registered) }
     var told: Set<[UInt8]> = []
     var count = 0
     while count < rowLimit, count % 64 != 63 || ContinuousClock.now - begin < duration {
@@ -41,7 +44,7 @@ struct CatchingUp<Definition: DatabaseExtension> {
         // What it has written to rows itself it has not heard of: that is in the feed behind this commit.
         guard transaction.changes.isEmpty else { break }
         // From here on, and in what is flushed, as one that is ready.
-        transaction.building = (name, [UInt8](repeating: 0xFF, count: 5))
+        transaction.building = (name, Self.end)
         return (.ready, count)
       }
       count += 1
@@ -65,23 +68,20 @@ struct CatchingUp<Definition: DatabaseExtension> {
     _ change: MissedChanges.Change, to hearing: any ExtensionTransaction, _ told: inout Set<[UInt8]>,
     _ transaction: WriteTransaction
   ) throws -> Bool {
-    do {
+    try transaction.dooming {
       switch change {
       case .everythingRemoved:
         told = []
         try hearing.didRemoveAll()
-      case .removed(let name) where definition.scope.contains(name):
+      case .removed(let name) where registered.traits.scope.contains(name):
         told = []
         return try hearing.didMissRemoval(ofAllIn: name)
-      case .row(let info, let key) where definition.scope.contains(info.name):
+      case .row(let info, let key) where registered.traits.scope.contains(info.name):
         guard told.insert(info.walkKey(key)).inserted else { return true }
         try hearing.didMiss(info.key(of: key), row: try transaction.row(key, info))
       case .removed, .row, .toldAlready: break
       }
       return true
-    } catch {
-      transaction.doom(error)
-      throw error
     }
   }
 }

@@ -3,6 +3,7 @@
 ///
 /// ```swift
 /// struct WordCount: DatabaseExtension {
+///   static let kind = "com.example.words"
 ///   let versionTag = "1"
 ///   func makeTransaction(_ context: ExtensionContext) -> WordCountTransaction { WordCountTransaction(context) }
 /// }
@@ -16,7 +17,11 @@ public protocol DatabaseExtension: Sendable {
   /// What the extension does in a transaction.
   associatedtype Transaction: ExtensionTransaction where Transaction.Definition == Self
 
-  /// Changes whenever what the extension keeps would come out otherwise: it is built anew then.
+  /// The identity of this kind of extension on disk, the same for ever: `"com.example.words"`. Another kind under a name
+  /// that is used throws `.extensionMismatch` and changes nothing. Neither empty nor with `=` or U+001F.
+  static var kind: String { get }
+  /// Changes whenever what the extension keeps would come out otherwise: it is rebuilt then. Neither empty nor with `=`
+  /// or U+001F.
   var versionTag: String { get }
   /// Changes with the form of what the extension keeps. Default 1.
   static var layoutVersion: UInt32 { get }

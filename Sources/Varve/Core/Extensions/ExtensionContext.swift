@@ -5,34 +5,97 @@
 public final class ExtensionContext {
   /// The name that the extension was registered by.
   public let name: String
-  /// The transaction, for rows and for other extensions. Unowned: it owns the extension's.
-  public unowned let transaction: ReadTransaction
   private let registered: RegisteredExtension
+  /// Where another program writes: what it keeps at the transaction's snapshot.
+  private let content: ExtensionContent?
+  /// Until the transaction ends, which cuts the circle: it owns the extension's part, which owns this.
+  private var reader: ReadTransaction?
+  private var writer: WriteTransaction?
 
-  init(_ registered: RegisteredExtension, _ transaction: ReadTransaction) {
+  init(_ registered: RegisteredExtension, _ transaction: ReadTransaction, _ content: ExtensionContent?) {
     self.registered = registered
-    self.transaction = transaction
+    self.content = content
+    reader = transaction
+    writer = transaction as? WriteTransaction
     name = registered.name
   }
 
-  /// What its definition says.
-  var findsRowsByID: Bool { registered.definition.findsRowsByID }
+  /// The transaction has ended.
+  func end() {
+    reader = nil
+    writer = nil
+  }
 
-  /// The transaction, where it can write; nil in a read.
-  public var writeTransaction: WriteTransaction? { transaction as? WriteTransaction }
+  /// What its definition says.
+  var findsRowsByID: Bool { registered.traits.findsRowsByID }
+
+  /// The transaction, for rows and for other extensions. Throws `.transactionEnded` after its end.
+  public var transaction: ReadTransaction {
+    get throws {
+      guard let reader else { throw ReadTransaction.endedError }
+      return reader
+    }
+  }
+
+  /// The transaction, where it can write; nil in a read, and after its end.
+  public var writeTransaction: WriteTransaction? { writer }
+
+  private func family(_ part: String) -> StorageFamily? {
+    if let content { return content.families[part] }
+    return registered.family(part)
+  }
+
+  private func reading() throws -> ReadTransaction {
+    let transaction = try transaction
+    try transaction.check()
+    return transaction
+  }
 
   // MARK: - Parts
 
   /// The value of a key.
   public func get(_ part: String, _ key: [UInt8]) throws -> [UInt8]? {
-    try transaction.check()
-    guard let family = registered.family(part) else { return nil }
-    return try transaction.value(of: key, in: family)
+    let transaction = try reading()
+    guard let family = family(part) else { return nil }
+    return try followed(transaction) { try transaction.value(of: key, in: family) }
   }
 
-  /// Sets the value of a key.
+  /// Where another program writes, it may have dropped what is read here: the extension was unregistered, or rebuilt.
+  private func followed<Result>(_ transaction: ReadTransaction, _ body: () throws -> Result) throws -> Result {
+    guard let content else { return try body() }
+    return try content.reading(transaction, name, body)
+  }
+
+  /// Sets the value of a key. Throws `.keyTooLong`, `.valueTooLong` and `.batchTooLarge`; then nothing was written.
   public func put(_ part: String, _ key: [UInt8], _ value: [UInt8]) throws {
-    try writing().pending.put(key, value, in: try registered.makeFamily(part))
+    let writing = try writing()
+    try check(key, value.count, writing)
+    writing.pending.put(key, value, in: try registered.makeFamily(part))
+  }
+
+  /// The storage would find it at the commit, where nothing can be done about it any more.
+  @inline(__always)
+  private func check(_ key: [UInt8], _ valueSize: Int, _ writing: WriteTransaction) throws {
+    let limits = writing.database.limits
+    guard key.count <= limits.keySize, valueSize <= limits.valueSize,
+      writing.pending.byteCount + key.count + valueSize <= limits.batchSize
+    else { throw tooLarge(key, valueSize, limits) }
+  }
+
+  private func tooLarge(_ key: [UInt8], _ valueSize: Int, _ limits: StorageLimits) -> DatabaseError {
+    if key.count > limits.keySize {
+      return DatabaseError(
+        .keyTooLong,
+        "a key of extension \"\(name)\" has \(key.count) bytes, and the storage takes \(limits.keySize)")
+    }
+    if valueSize > limits.valueSize {
+      return DatabaseError(
+        .valueTooLong,
+        "a value of extension \"\(name)\" has \(valueSize) bytes, and the storage takes \(limits.valueSize)")
+    }
+    return DatabaseError(
+      .batchTooLarge,
+      "with an entry of extension \"\(name)\" the transaction takes more than the \(limits.batchSize) bytes of a commit")
   }
 
   /// Removes a key.
@@ -51,7 +114,9 @@ public final class ExtensionContext {
 
   /// Adds to a counter. A part has counters or values, not both.
   public func add(_ part: String, _ number: Int64, to key: [UInt8]) throws {
-    try writing().pending.add(number, to: key, in: try registered.makeFamily(part, isCounter: true))
+    let writing = try writing()
+    try check(key, 8, writing)
+    writing.pending.add(number, to: key, in: try registered.makeFamily(part, isCounter: true))
   }
 
   /// The number that a counter says.
@@ -63,14 +128,15 @@ public final class ExtensionContext {
   public func cursor(_ part: String, _ range: StorageRange = StorageRange(), isReverse: Bool = false) throws
     -> PartCursor
   {
-    try transaction.check()
-    guard let family = registered.family(part) else { return PartCursor(nil, transaction) }
-    return PartCursor(transaction.cursor(range, in: family, isReverse: isReverse), transaction)
+    let transaction = try reading()
+    guard let family = family(part) else { return PartCursor(nil, transaction, nil) }
+    return PartCursor(
+      transaction.cursor(range, in: family, isReverse: isReverse), transaction, content.map { ($0, name) })
   }
 
   private func writing() throws -> WriteTransaction {
-    try transaction.check()
-    guard let writing = writeTransaction else {
+    _ = try reading()
+    guard let writing = writer else {
       throw DatabaseError(.readOnly, "extension \"\(name)\" writes in a read; a hook or a write may")
     }
     try writing.requireNoQuestion()
@@ -82,9 +148,13 @@ public final class ExtensionContext {
   /// A setting; nil where it is not set. `isPersistent` says which of the two sets of settings is meant: the one
   /// on disk, or the one in memory, which begins empty at each open.
   public func setting(_ key: String, isPersistent: Bool = true) throws -> ExtensionSetting? {
-    try transaction.check()
-    guard let family = registered.settingsFamily(isPersistent: isPersistent) else { return nil }
-    return try transaction.value(of: registered.settingKey(key), in: family).map { try ExtensionSetting($0) }
+    let transaction = try reading()
+    let family = isPersistent ? registered.settingsFamily(isPersistent: true) : volatileSettings
+    guard let family else { return nil }
+    let number = content?.number ?? registered.number
+    return try followed(transaction) {
+      try transaction.value(of: registered.settingKey(key, number: number), in: family)
+    }.map { try ExtensionSetting($0) }
   }
 
   /// Sets or, with nil, removes a setting.
@@ -92,10 +162,18 @@ public final class ExtensionContext {
     let writing = try writing()
     let family = try registered.makeSettingsFamily(isPersistent: isPersistent)
     if let setting {
-      writing.pending.put(registered.settingKey(key), setting.bytes, in: family)
+      let bytes = setting.bytes
+      let key = registered.settingKey(key, number: registered.number)
+      try check(key, bytes.count, writing)
+      writing.pending.put(key, bytes, in: family)
     } else {
-      writing.pending.delete(registered.settingKey(key), in: family)
+      writing.pending.delete(registered.settingKey(key, number: registered.number), in: family)
     }
+  }
+
+  private var volatileSettings: StorageFamily? {
+    if let content { return content.volatileSettings }
+    return registered.settingsFamily(isPersistent: false)
   }
 }
 
@@ -103,16 +181,20 @@ public final class ExtensionContext {
 public struct PartCursor {
   private var cursor: FamilyCursor?
   private let transaction: ReadTransaction
+  /// Where another program writes: what it keeps, and the extension's name.
+  private let followed: (content: ExtensionContent, name: String)?
 
-  init(_ cursor: FamilyCursor?, _ transaction: ReadTransaction) {
+  init(_ cursor: FamilyCursor?, _ transaction: ReadTransaction, _ followed: (ExtensionContent, String)?) {
     self.cursor = cursor
     self.transaction = transaction
+    self.followed = followed
   }
 
   /// The next entry; nil behind the last.
   public mutating func next() throws -> (key: [UInt8], value: [UInt8])? {
     try transaction.check()
-    return try cursor?.next()
+    guard let followed else { return try cursor?.next() }
+    return try followed.content.reading(transaction, followed.name) { try cursor?.next() }
   }
 }
 

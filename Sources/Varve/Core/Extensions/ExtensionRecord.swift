@@ -1,11 +1,13 @@
 /// What the catalog says of an extension.
 ///
 /// ```
-///  byte 0        format of this record, 1
+///  byte 0        format of this record, 2
 ///  bytes 1–4     number, big-endian: never given twice; order of first registration
 ///  byte 5        state: 1 building, 2 ready, 3 stale
 ///  bytes 6–9     layout version, big-endian
 ///  4 + n bytes   version tag: size big-endian, UTF-8
+///  4 + n bytes   kind: size big-endian, UTF-8
+///  4 + n bytes   scope: size big-endian, UTF-8 (`CollectionScope.recordText`)
 ///  4 + n bytes   only while building: the watermark, a key of the walk below
 ///  16 bytes      only where stale, and where it can be told: what it has heard of (`FeedPosition`)
 /// ```
@@ -25,9 +27,12 @@ package struct ExtensionRecord: Hashable, Sendable {
   package var state: State
   package var layoutVersion: UInt32
   var versionTag: String
+  /// What kind of extension keeps it: another kind under the same name is an error.
+  package var kind: String
+  /// The collections whose rows it was built from.
+  var scope: String
 
   var bytes: [UInt8] {
-    let tag = Array(versionTag.utf8)
     var code: UInt8 = 2
     var rest: [UInt8] = []
     switch state {
@@ -39,28 +44,52 @@ package struct ExtensionRecord: Hashable, Sendable {
       code = 3
       rest = position?.bytes ?? []
     }
-    return [1] + BigEndian.bytes(number) + [code] + BigEndian.bytes(layoutVersion)
-      + BigEndian.bytes(UInt32(tag.count)) + tag + rest
+    return [2] + BigEndian.bytes(number) + [code] + BigEndian.bytes(layoutVersion)
+      + Self.field(versionTag) + Self.field(kind) + Self.field(scope) + rest
   }
 
-  init(number: UInt32, state: State, layoutVersion: UInt32, versionTag: String) {
+  private static func field(_ text: String) -> [UInt8] {
+    BigEndian.bytes(UInt32(text.utf8.count)) + Array(text.utf8)
+  }
+
+  init(number: UInt32, state: State, layoutVersion: UInt32, versionTag: String, kind: String, scope: String) {
     self.number = number
     self.state = state
     self.layoutVersion = layoutVersion
     self.versionTag = versionTag
+    self.kind = kind
+    self.scope = scope
+  }
+
+  /// The record of an extension with such traits. `versionTag` has the versions of its dependencies too.
+  init(number: UInt32, state: State, _ traits: ExtensionTraits, versionTag: String) {
+    self.init(
+      number: number, state: state, layoutVersion: traits.layoutVersion, versionTag: versionTag, kind: traits.kind,
+      scope: traits.scope.recordText)
   }
 
   package init(_ bytes: [UInt8], name: String) throws {
     let damaged = DatabaseError(.corruption, "the catalog's record of extension \"\(name)\" is damaged")
-    guard let format = bytes.first, let number = BigEndian.number(bytes, at: 1, as: UInt32.self), bytes.count >= 14,
-      let layout = BigEndian.number(bytes, at: 6, as: UInt32.self),
-      let tagSize = BigEndian.number(bytes, at: 10, as: UInt32.self), bytes.count - 14 >= Int(tagSize)
-    else { throw damaged }
-    guard format == 1 else {
-      throw DatabaseError(.unsupportedVersion, "the record of extension \"\(name)\" has format \(format)")
+    guard let format = bytes.first else { throw damaged }
+    guard format == 2 else {
+      throw DatabaseError(
+        .unsupportedVersion, "the record of extension \"\(name)\" has format \(format); this version reads 2")
     }
-    guard let tag = String(validating: bytes[14..<(14 + Int(tagSize))], as: UTF8.self) else { throw damaged }
-    let rest = Array(bytes[(14 + Int(tagSize))...])
+    guard let number = BigEndian.number(bytes, at: 1, as: UInt32.self), bytes.count >= 10,
+      let layout = BigEndian.number(bytes, at: 6, as: UInt32.self)
+    else { throw damaged }
+    var offset = 10
+    func text() throws -> String {
+      guard let size = BigEndian.number(bytes, at: offset, as: UInt32.self), bytes.count - offset - 4 >= Int(size),
+        let text = String(validating: bytes[(offset + 4)..<(offset + 4 + Int(size))], as: UTF8.self)
+      else { throw damaged }
+      offset += 4 + Int(size)
+      return text
+    }
+    let tag = try text()
+    let kind = try text()
+    let scope = try text()
+    let rest = Array(bytes[offset...])
     let state: State
     switch (bytes[5], BigEndian.number(rest, as: UInt32.self)) {
     case (1, let size?) where rest.count == 4 + Int(size): state = .building(watermark: Array(rest[4...]))
@@ -71,12 +100,22 @@ package struct ExtensionRecord: Hashable, Sendable {
       state = .stale(position)
     default: throw damaged
     }
-    self.init(number: number, state: state, layoutVersion: layout, versionTag: tag)
+    self.init(number: number, state: state, layoutVersion: layout, versionTag: tag, kind: kind, scope: scope)
   }
 
   /// The tags that it was made with: its own, and those of all that it depends on, as `name=tag`.
   package var tags: [String] {
     versionTag.split(separator: Self.tagSeparator, omittingEmptySubsequences: false).map(String.init)
+  }
+
+  /// Throws `.extensionMismatch` where it is of another kind.
+  func requireKind(_ other: String, _ name: String) throws {
+    guard kind == other else {
+      throw DatabaseError(
+        .extensionMismatch,
+        "\"\(name)\" is an extension of kind \"\(kind)\" on disk, and of kind \"\(other)\" in the program; "
+          + "unregister it, or register the other kind by another name")
+    }
   }
 
   static let tagSeparator: Character = "\u{1F}"

@@ -34,7 +34,7 @@ struct ExtensionList: Sendable {
     var ordered: [RegisteredExtension] = []
     var rest = extensions.sorted { $0.number < $1.number }
     while let index = rest.firstIndex(where: { next in
-      next.definition.predecessors.allSatisfy { name in ordered.contains { $0.name == name } }
+      next.traits.predecessors.allSatisfy { name in ordered.contains { $0.name == name } }
     }) {
       ordered.append(rest.remove(at: index))
     }
@@ -49,14 +49,14 @@ struct ExtensionList: Sendable {
   /// An extension and those that depend on it, it first.
   func dependents(of name: String) -> [String] {
     var names = [name]
-    for other in ordered where other.definition.dependencies.contains(where: names.contains) {
+    for other in ordered where other.traits.dependencies.contains(where: names.contains) {
       names.append(other.name)
     }
     return names
   }
 
   func hearing(_ collection: String) -> [RegisteredExtension] {
-    ordered.isEmpty ? [] : ordered.filter { $0.definition.scope.contains(collection) }
+    ordered.isEmpty ? [] : ordered.filter { $0.traits.scope.contains(collection) }
   }
 }
 
@@ -83,7 +83,8 @@ extension ReadTransaction {
   }
 
   private func requireReady(_ registered: RegisteredExtension) throws {
-    if database.backend.isReadOnly { return try registered.load(at: snapshot) }
+    // `open` looks whether it is there at this snapshot.
+    if database.backend.isReadOnly { return }
     if let since = registered.readySince, isWritable || snapshot.version >= since { return }
     let progress = registered.progress
     throw DatabaseError(
@@ -94,7 +95,10 @@ extension ReadTransaction {
   /// The extension's part, made where this transaction has not asked for it yet.
   final func open(_ registered: RegisteredExtension) throws -> any ExtensionTransaction {
     if let found = extensions[registered.name] { return found }
-    let made = try make(registered.definition, ExtensionContext(registered, self))
+    let content = database.backend.isReadOnly ? try registered.content(at: snapshot) : nil
+    let context = ExtensionContext(registered, self, content)
+    contexts.append(context)
+    let made = try make(registered.definition, context)
     extensions[registered.name] = made
     return made
   }

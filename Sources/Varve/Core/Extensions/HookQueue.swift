@@ -13,6 +13,14 @@ struct HookQueue {
   /// Whether a `will` hook runs.
   var isAsking = false
 
+  /// How many changes hooks have made so far that other hooks were notified of later.
+  var queuedCount = 0
+
+  /// Hooks that write to each other without end meet this bound.
+  var queuedMaximum = 1_000_000
+  /// From here on it looks as if they do: the log has an event.
+  static let queuedNoted = 100_000
+
   /// Forgets the newest, so that so many are left.
   mutating func truncate(to count: Int) {
     if events.count > count { events.removeSubrange(count...) }
@@ -101,7 +109,7 @@ extension WriteTransaction {
   /// Tells all extensions, unless somebody above on this stack does: then it is told behind what that one tells.
   func tell(_ event: HookQueue.Event) throws {
     hooks.events.append(event)
-    guard !hooks.isRunning else { return }
+    guard !hooks.isRunning else { return try noteQueued() }
     hooks.isRunning = true
     defer { hooks.isRunning = false }
     var index = 0
@@ -110,6 +118,11 @@ extension WriteTransaction {
         let event = hooks.events[index]
         index += 1
         try deliver(event)
+        // Those that were delivered are kept no longer: there may be many. No savepoint is open between two.
+        if index == 1_024 {
+          hooks.events.removeFirst(index)
+          index = 0
+        }
       }
       hooks.events.removeAll(keepingCapacity: true)
     } catch {
@@ -117,6 +130,19 @@ extension WriteTransaction {
       doom(error)
       throw error
     }
+  }
+
+  /// Counts a change that a hook makes. Throws `.doesNotSettle`, which dooms the transaction.
+  private func noteQueued() throws {
+    hooks.queuedCount += 1
+    if hooks.queuedCount == HookQueue.queuedNoted {
+      DatabaseLog.manyHookChanges(path: database.path, label: label, count: HookQueue.queuedNoted)
+    }
+    guard hooks.queuedCount > hooks.queuedMaximum else { return }
+    let error = DatabaseError(
+      .doesNotSettle, "hooks have made \(hooks.queuedMaximum) changes, each of which other hooks are notified of")
+    doom(error)
+    throw error
   }
 
   private func deliver(_ event: HookQueue.Event) throws {

@@ -25,8 +25,10 @@ public struct Hooks: DatabaseExtension {
   /// The collections whose rows it hears of.
   public var scope: CollectionScope
 
-  /// Nothing is kept, so there is nothing to build anew.
-  public var versionTag: String { "" }
+  /// The kind of all hooks.
+  public static let kind = "varve.hooks"
+  /// Nothing is kept, so there is nothing to rebuild.
+  public var versionTag: String { "1" }
   /// It keeps nothing.
   public var isPersistent: Bool { false }
   /// What is there already is not told.

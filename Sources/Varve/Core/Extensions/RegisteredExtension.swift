@@ -10,6 +10,9 @@ public struct Registered<Definition: DatabaseExtension>: Sendable {
 final class RegisteredExtension: Sendable {
   let name: String
   let definition: any DatabaseExtension
+  let traits: ExtensionTraits
+  /// Held by the thread that builds it.
+  let build = BuildClaim()
   var number: UInt32 { record.number }
   let order: Int
   /// Whether nothing of what it kept before this session was of use.
@@ -24,23 +27,24 @@ final class RegisteredExtension: Sendable {
     /// The commit since which it can be read.
     var readySince: CommitVersion?
     var volatileSettings: StorageFamily?
-    /// The commit of which this is, where another program writes.
-    var loaded: CommitVersion?
+    /// Where another program writes: what was loaded last, and the commit of which it is.
+    var content: (version: CommitVersion, content: ExtensionContent)?
     /// Rows given to it so far, of about so many.
     var progress = BuildProgress(rowsDone: 0, rowsTotal: 0)
   }
 
   init(
-    name: String, definition: any DatabaseExtension, record: ExtensionRecord, order: Int,
+    name: String, definition: any DatabaseExtension, traits: ExtensionTraits, record: ExtensionRecord, order: Int,
     backend: any StorageBackend, catalogFamily: StorageFamily, readySince: CommitVersion?, beganAnew: Bool = false
   ) throws {
     self.beganAnew = beganAnew
     self.name = name
     self.definition = definition
+    self.traits = traits
     self.order = order
     self.backend = backend
     self.catalogFamily = catalogFamily
-    let (families, settings) = try Self.families(of: record, isVolatile: !definition.isPersistent, in: backend)
+    let (families, settings) = try Self.families(of: record, isVolatile: !traits.isPersistent, in: backend)
     state = Mutex(State(families: families, record: record, readySince: readySince, volatileSettings: settings))
   }
 
@@ -63,26 +67,28 @@ final class RegisteredExtension: Sendable {
 
   // MARK: - Where another program writes
 
-  /// Looks at what is on disk at an instant, of a database that is only read here. Throws `.unknownExtension`,
-  /// `.notReady`, and `.definitionDiffers` where it is not what this definition would keep.
-  func load(at snapshot: any StorageSnapshot) throws {
-    if state.withLock({ $0.loaded }) == snapshot.version { return }
+  /// What is on disk at a snapshot, of a database that is only read here. It belongs to the transaction that asks: others
+  /// may ask at other snapshots. Throws `.unknownExtension`, `.notReady`, `.extensionMismatch`, and `.definitionDiffers`
+  /// where it is not what this definition would keep.
+  func content(at snapshot: any StorageSnapshot) throws -> ExtensionContent {
+    if let known = state.withLock({ $0.content }), known.version == snapshot.version { return known.content }
     guard let bytes = try snapshot.value(of: CatalogKey.databaseExtension(name), in: catalogFamily) else {
       throw DatabaseError(.unknownExtension, "the database has no extension \"\(name)\", and is read-only")
     }
     let record = try ExtensionRecord(bytes, name: name)
-    try require(record, definition)
-    let (families, settings) = try Self.families(of: record, isVolatile: !definition.isPersistent, in: backend)
+    try require(record)
+    let (families, settings) = try Self.families(of: record, isVolatile: !traits.isPersistent, in: backend)
+    let content = ExtensionContent(number: record.number, families: families, volatileSettings: settings)
     state.withLock { state in
-      state.record = record
-      state.families = families
-      state.volatileSettings = settings
-      state.loaded = snapshot.version
+      // A reader of an older snapshot leaves the newest to those that come.
+      if state.content.map({ $0.version < snapshot.version }) ?? true { state.content = (snapshot.version, content) }
     }
+    return content
   }
 
-  private func require<Definition: DatabaseExtension>(_ record: ExtensionRecord, _ definition: Definition) throws {
-    if definition.isPopulated, !definition.isPersistent {
+  private func require(_ record: ExtensionRecord) throws {
+    try record.requireKind(traits.kind, name)
+    if traits.isPopulated, !traits.isPersistent {
       throw DatabaseError(
         .definitionDiffers, "extension \"\(name)\" is kept in the memory of each program, and this one only reads")
     }
@@ -90,11 +96,13 @@ final class RegisteredExtension: Sendable {
       throw DatabaseError(.notReady, "extension \"\(name)\" is being built by another program")
     }
     let tag = record.tags.first ?? ""
-    guard tag == definition.versionTag, record.layoutVersion == Definition.layoutVersion, record.state == .ready else {
+    guard tag == traits.versionTag, record.layoutVersion == traits.layoutVersion, record.state == .ready,
+      record.scope == traits.scope.recordText
+    else {
       throw DatabaseError(
         .definitionDiffers,
-        "extension \"\(name)\" is on disk with version \"\(tag)\", layout \(record.layoutVersion) and state \(record.state)"
-      )
+        "extension \"\(name)\" is on disk with version \"\(tag)\", layout \(record.layoutVersion), scope \(record.scope) "
+          + "and state \(record.state)")
     }
   }
 
@@ -120,7 +128,7 @@ final class RegisteredExtension: Sendable {
     guard !part.isEmpty else { throw DatabaseError(.invalidArgument, "a part of extension \"\(name)\" has no name") }
     return try state.withLock { state in
       if let family = state.families[part] { return family }
-      let isVolatile = !definition.isPersistent
+      let isVolatile = !traits.isPersistent
       let family = try backend.createFamily(
         state.record.familyName(part, isVolatile: isVolatile),
         options: StorageFamilyOptions(isCounter: isCounter, isVolatile: isVolatile))
@@ -150,7 +158,7 @@ final class RegisteredExtension: Sendable {
   /// The family of the settings in memory. No part of an extension is named so: parts are not empty.
   private static let settingsPart = ""
 
-  func settingKey(_ key: String) -> [UInt8] { CatalogKey.settings(of: number) + Array(key.utf8) }
+  func settingKey(_ key: String, number: UInt32) -> [UInt8] { CatalogKey.settings(of: number) + Array(key.utf8) }
 
   func settingsFamily(isPersistent: Bool) -> StorageFamily? {
     isPersistent ? catalogFamily : state.withLock { $0.volatileSettings }
@@ -164,6 +172,27 @@ final class RegisteredExtension: Sendable {
         state.record.familyName(Self.settingsPart, isVolatile: true), options: StorageFamilyOptions(isVolatile: true))
       state.volatileSettings = family
       return family
+    }
+  }
+}
+
+/// What an extension of a database that another program writes has on disk, at one snapshot.
+struct ExtensionContent: Sendable {
+  let number: UInt32
+  let families: [String: StorageFamily]
+  let volatileSettings: StorageFamily?
+
+  /// Runs a look into the families. Throws `.snapshotTooOld` where one of them is gone by now.
+  func reading<Result>(
+    _ transaction: ReadTransaction, _ name: String, _ body: () throws -> Result
+  ) throws -> Result {
+    do { return try body() } catch {
+      let living = try transaction.database.backend.families().map(\.number)
+      guard families.values.contains(where: { !living.contains($0.number) }) else { throw error }
+      throw DatabaseError(
+        .snapshotTooOld,
+        "extension \"\(name)\" was unregistered or rebuilt by the program that writes; begin another transaction",
+        cause: error)
     }
   }
 }

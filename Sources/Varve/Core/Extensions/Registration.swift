@@ -11,41 +11,103 @@ internal import Synchronization
 /// 3. One commit says *ready*.
 ///
 /// There is no instant that is held, so a build may take as long as it wants, and no row can be missed: whoever
-/// changes a row behind the watermark leaves it to the build, and in front of it tells the extension. A crash goes on
-/// from the watermark. A build that throws drops what was built, in one commit.
+/// changes a row behind the watermark leaves it to the build, and in front of it tells the extension. A chunk ends after
+/// a row whose hooks changed rows: the next one reads again what lies ahead.
+///
+/// # How a build ends
+/// - An error of the extension drops what was built, in one commit.
+/// - A crash, `close`, a failure of the storage and cancellation leave the watermark. The next registration continues
+///   there: in the same session the extension stays registered meanwhile, so that no commit passes it.
+/// - A dependency that another thread builds is waited for first.
 ///
 /// One that is stale and catches up goes by the feed instead (`CatchingUp`); where that can't be done it begins at 1.
 struct Registration<Definition: DatabaseExtension> {
   let core: DatabaseCore
   let definition: Definition
+  let traits: ExtensionTraits
   let name: String
   let progress: (@Sendable (BuildProgress) -> Void)?
+
+  init(
+    core: DatabaseCore, definition: Definition, name: String, progress: (@Sendable (BuildProgress) -> Void)?
+  ) {
+    self.core = core
+    self.definition = definition
+    traits = ExtensionTraits(definition)
+    self.name = Name.composed(name)
+    self.progress = progress
+  }
 
   /// The most rows, and the longest, that a chunk holds the writer.
   static var chunkRows: Int { 1_000 }
   static var chunkDuration: Duration { .milliseconds(5) }
 
-  private var terms: WriteTerms { WriteTerms(label: "register \(name)") }
+  /// A build waits for the writer as long as it takes: giving up would throw away what was built.
+  private var terms: WriteTerms { WriteTerms(label: "register \(name)", waitsForWriter: true) }
 
   /// For a commit behind which families are dropped: those are gone for certain then, also after a loss of power, and
   /// the record that says so must be there.
-  private var termsBeforeDrop: WriteTerms { WriteTerms(label: "register \(name)", durability: .power) }
+  private var termsBeforeDrop: WriteTerms {
+    WriteTerms(label: "register \(name)", durability: .power, waitsForWriter: true)
+  }
 
   func run() throws -> Registered<Definition> {
     try core.requireNoTransaction("extension \"\(name)\" is registered")
     try core.enter()
     defer { core.leave() }
-    let (registered, isKept) = try definition.findsRowsByID ? beginWithRowIDMap() : begin()
+    let (registered, isKept) = try traits.findsRowsByID ? beginWithRowIDMap() : begin()
+    defer { registered.build.end() }
     do {
       if !isKept { try drop(registered) }
+      try waitForDependencies()
       try catchUp(registered)
       while try !step(registered) {}
-    } catch {
+    } catch let failure as ExtensionFailure {
       try? abandon(registered)
-      if definition.findsRowsByID { try? core.rowIDMapLock.withLock { _ in try core.dropRowIDMapIfUnused() } }
-      throw error
+      if traits.findsRowsByID { try? core.rowIDMapLock.withLock { _ in try core.dropRowIDMapIfUnused() } }
+      throw failure.cause
     }
     return Registered(name: name)
+  }
+
+  /// Runs a chunk of a build in a write. An error of the extension comes as `ExtensionFailure`, every other one as it is.
+  private func chunk<Result>(_ body: (WriteTransaction) throws -> Result) throws -> Result {
+    try Task.checkCancellation()
+    var running: WriteTransaction?
+    do {
+      return try core.write(terms) { transaction in
+        running = transaction
+        return try body(transaction)
+      }
+    } catch {
+      // Hooks and flushes doom their transaction. What they met in the storage is not their own error.
+      guard running?.doom != nil, !Self.isOfStorage(error) else { throw error }
+      throw ExtensionFailure(cause: error)
+    }
+  }
+
+  private static func isOfStorage(_ error: any Error) -> Bool {
+    guard let error = error as? DatabaseError else { return error is CancellationError }
+    let codes: [DatabaseError.Code] = [.storage, .outcomeUnknown, .corruption, .snapshotTooOld, .closed, .writerBusy]
+    return codes.contains(error.code)
+  }
+
+  /// A dependency that is being built is built first. Throws `.notReady` where its build was interrupted.
+  private func waitForDependencies() throws {
+    for dependency in traits.dependencies {
+      while true {
+        try Task.checkCancellation()
+        guard let other = core.extensions.list[dependency] else {
+          throw DatabaseError(
+            .unknownExtension, "\"\(name)\" depends on \"\(dependency)\", which was unregistered meanwhile")
+        }
+        if other.record.state == .ready { break }
+        guard other.build.waitForEnd() || other.record.state == .ready else {
+          throw DatabaseError(
+            .notReady, "\"\(name)\" depends on \"\(dependency)\", whose build was interrupted; register that one first")
+        }
+      }
+    }
   }
 
   // MARK: - The first commit
@@ -68,14 +130,17 @@ struct Registration<Definition: DatabaseExtension> {
   private func begin() throws -> (RegisteredExtension, isKept: Bool) {
     try core.write(termsBeforeDrop) { transaction in
       let list = core.extensions.list
-      guard !name.isEmpty else { throw DatabaseError(.invalidArgument, "an extension's name is empty") }
+      try traits.check(name: name)
       guard definition is RowIDMap || !RowIDMap.isReserved(name) else {
         throw DatabaseError(.invalidArgument, "names of extensions that begin with \"varve.\" are the database's own")
       }
-      guard list[name] == nil else {
-        throw DatabaseError(.alreadyDefined, "an extension is registered as \"\(name)\" already")
+      if let interrupted = list[name] {
+        guard interrupted.record.state != .ready, interrupted.definition is Definition,
+          interrupted.record.versionTag == fullTag(list), interrupted.build.take()
+        else { throw DatabaseError(.alreadyDefined, "an extension is registered as \"\(name)\" already") }
+        return (interrupted, isKept: true)
       }
-      for dependency in definition.dependencies where list[dependency] == nil {
+      for dependency in traits.dependencies where list[dependency] == nil {
         throw DatabaseError(
           .unknownExtension, "\"\(name)\" depends on \"\(dependency)\", which is not registered; register it first")
       }
@@ -94,19 +159,21 @@ struct Registration<Definition: DatabaseExtension> {
     _ transaction: WriteTransaction, _ list: ExtensionList
   ) throws -> (RegisteredExtension, isKept: Bool) {
     let known = core.extensionCatalog.record(name)
+    if let known { try requireSameExtension(known) }
     let tag = fullTag(list)
     let number = known?.number ?? core.extensionCatalog.nextNumber
-    let isKept = known.map { canGoOn($0, tag, list) } ?? false
-    // One that is given no rows is built, too, in no time: before its old families are dropped nobody may write to it.
-    let record =
-      isKept && known != nil
-      ? known ?? ExtensionRecord(number: number, state: .ready, layoutVersion: 0, versionTag: tag)
-      : ExtensionRecord(
-        number: number, state: .building(watermark: []), layoutVersion: Definition.layoutVersion, versionTag: tag)
+    let kept = known.flatMap { canGoOn($0, tag, list) ? $0 : nil }
+    let isKept = kept != nil
+    // One that is given no rows is built, too, in no time: its old families have to be dropped before anything is written.
+    var record = kept ?? ExtensionRecord(number: number, state: .building(watermark: []), traits, versionTag: tag)
+    // What it keeps in memory is empty since the database was opened, whatever it missed.
+    if isKept, !traits.isPersistent { record.state = .ready }
     let registered = try RegisteredExtension(
-      name: name, definition: definition, record: record, order: Int(number), backend: core.backend,
+      name: name, definition: definition, traits: traits, record: record, order: Int(number), backend: core.backend,
       catalogFamily: core.catalog.families.catalog, readySince: record.state == .ready ? .zero : nil,
       beganAnew: !isKept)
+    _ = registered.build.take()
+    if isKept, record != known { try save(record, of: registered, transaction) }
     if !isKept {
       registered.empty(transaction)
       try save(record, of: registered, transaction)
@@ -120,15 +187,27 @@ struct Registration<Definition: DatabaseExtension> {
 
   /// Whether what is on disk is of this definition, and whole, or can be made so.
   private func canGoOn(_ known: ExtensionRecord, _ tag: String, _ list: ExtensionList) -> Bool {
-    guard known.versionTag == tag, known.layoutVersion == Definition.layoutVersion, definition.isPersistent else {
-      return false
-    }
+    guard known.versionTag == tag, known.layoutVersion == traits.layoutVersion,
+      known.scope == traits.scope.recordText
+    else { return false }
+    if !traits.isPersistent { return !traits.isPopulated }
     // What it made of another is gone with that one's content.
-    guard !definition.dependencies.contains(where: { list[$0]?.beganAnew == true }) else { return false }
+    guard !traits.dependencies.contains(where: { list[$0]?.beganAnew == true }) else { return false }
     switch known.state {
     case .building, .ready: return true
     // Another extension may have been built anew since, with other content than it has looked at.
-    case .stale(let position): return position != nil && definition.catchesUp && definition.dependencies.isEmpty
+    case .stale(let position): return position != nil && traits.catchesUp && traits.dependencies.isEmpty
+    }
+  }
+
+  /// Throws where the record is of another kind, or of a newer program.
+  private func requireSameExtension(_ known: ExtensionRecord) throws {
+    try known.requireKind(traits.kind, name)
+    guard known.layoutVersion <= traits.layoutVersion else {
+      throw DatabaseError(
+        .unsupportedVersion,
+        "extension \"\(name)\" is on disk with layout \(known.layoutVersion), and the program knows up to layout "
+          + "\(traits.layoutVersion)")
     }
   }
 
@@ -154,8 +233,8 @@ struct Registration<Definition: DatabaseExtension> {
 
   /// What it is built from: its own tag, and those of what it depends on, so that it is built anew with them.
   private func fullTag(_ list: ExtensionList) -> String {
-    let dependencies = definition.dependencies.sorted().compactMap { list[$0] }
-    return ([definition.versionTag] + dependencies.map { "\($0.name)=\($0.record.versionTag)" }).joined(
+    let dependencies = traits.dependencies.sorted().compactMap { list[$0] }
+    return ([traits.versionTag] + dependencies.map { "\($0.name)=\($0.record.versionTag)" }).joined(
       separator: String(ExtensionRecord.tagSeparator))
   }
 
@@ -193,7 +272,7 @@ struct Registration<Definition: DatabaseExtension> {
         rowLimit = min(2 * rowLimit, .max / 2)
         duration *= 2
       }
-      let isPossible = try core.write(terms) { transaction in
+      let isPossible = try chunk { transaction in
         try catchUp(registered, from: position, rowLimit, duration, transaction)
       }
       guard isPossible else { return try beginAnew(registered) }
@@ -230,7 +309,7 @@ struct Registration<Definition: DatabaseExtension> {
       progress?(BuildProgress(rowsDone: 0, rowsTotal: 0))
       return true
     }
-    let reached = try core.write(terms) { transaction in
+    let reached = try chunk { transaction in
       try give(registered, behind: watermark, transaction)
     }
     progress?(registered.progress)
@@ -242,7 +321,7 @@ struct Registration<Definition: DatabaseExtension> {
     _ registered: RegisteredExtension, behind watermark: [UInt8], _ transaction: WriteTransaction
   ) throws -> [UInt8]? {
     try requireRegistered(registered)
-    guard definition.isPopulated else {
+    guard traits.isPopulated else {
       var record = registered.record
       record.state = .ready
       try save(record, of: registered, transaction)
@@ -252,23 +331,20 @@ struct Registration<Definition: DatabaseExtension> {
     let begin = ContinuousClock.now
     var reached: [UInt8]?
     var count = 0
-    let hearing = try transaction.open(registered)
-    while count < Self.chunkRows, count % 64 != 63 || ContinuousClock.now - begin < Self.chunkDuration,
+    let hearing = try transaction.dooming { try transaction.open(registered) }
+    let changeCount = transaction.changes.changeCount
+    while count < Self.chunkRows, transaction.changes.changeCount == changeCount, count % 64 != 63 || ContinuousClock.now - begin < Self.chunkDuration,
       let (info, key, row) = try walk.next()
     {
       let place = info.walkKey(key)
       transaction.building = (name, place)
-      if definition.scope.contains(info.name) {
-        do {
-          try hearing.didInsert(row)
-        } catch {
-          transaction.doom(error)
-          throw error
-        }
-      }
+      // A hook may change rows ahead, which the cursor does not see: the next chunk begins after this row.
+      if traits.scope.contains(info.name) { try transaction.dooming { try hearing.didInsert(row) } }
       reached = place
       count += 1
     }
+    // What is flushed in the commit that says "ready" may change any row.
+    if reached == nil { transaction.building = (name, CatchingUp<Definition>.end) }
     var record = registered.record
     record.state = reached.map { .building(watermark: $0) } ?? .ready
     try save(record, of: registered, transaction)
@@ -294,6 +370,11 @@ struct Registration<Definition: DatabaseExtension> {
     }
     _ = try core.drop(name, of: registered)
   }
+}
+
+/// An error of the extension that is built.
+private struct ExtensionFailure: Error {
+  let cause: any Error
 }
 
 /// Walks the rows of all collections by the ids of those, and then by key.

@@ -20,6 +20,7 @@ struct RowIDMap: DatabaseExtension {
 
   static func isReserved(_ name: String) -> Bool { name.hasPrefix(reservedPrefix) }
 
+  static let kind = "varve.rowIDs"
   let versionTag = "1"
   let isConcurrent = true
   func makeTransaction(_ context: ExtensionContext) -> RowIDMapTransaction { RowIDMapTransaction(context) }
@@ -44,7 +45,7 @@ final class RowIDMapTransaction: ExtensionTransaction {
   func key(of id: RowID) throws -> RowKey? {
     guard let value = try context.get(Self.part, BigEndian.bytes(id.number)) else { return nil }
     guard let number = BigEndian.number(value, as: UInt32.self),
-      let name = context.transaction.database.catalog.name(of: number)
+      let name = try context.transaction.database.catalog.name(of: number)
     else {
       throw DatabaseError(.corruption, "the map from the numbers of rows to rows is damaged at number \(id)")
     }
@@ -64,17 +65,12 @@ extension ExtensionContext {
   }
 }
 
-extension DatabaseExtension {
-  /// What has to be registered before it, and is told before it.
-  var predecessors: [String] { findsRowsByID ? dependencies + [RowIDMap.name] : dependencies }
-}
-
 extension ExtensionList {
   /// Whether an extension asks for rows by number.
-  var findsRowsByID: Bool { ordered.contains { $0.definition.findsRowsByID } }
+  var findsRowsByID: Bool { ordered.contains { $0.traits.findsRowsByID } }
 
   /// Whether an extension that may look into rows hears of a collection.
   func isRead(_ collection: String) -> Bool {
-    ordered.contains { $0.name != RowIDMap.name && $0.definition.scope.contains(collection) }
+    ordered.contains { $0.name != RowIDMap.name && $0.traits.scope.contains(collection) }
   }
 }

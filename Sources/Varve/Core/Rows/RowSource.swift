@@ -12,7 +12,7 @@ internal import Synchronization
 /// 2. A walk, once there, never becomes an error.
 final class RowSource<Element: Sendable>: Sendable {
   private enum State {
-    case ready(any RowWalk<Element>)
+    case ready(any RowWalk<Element>, LongLivedRead)
     case failed(any Error)
     case waiting(Performing)
   }
@@ -23,27 +23,35 @@ final class RowSource<Element: Sendable>: Sendable {
   /// `walk` makes the walk over what its transaction sees now.
   init(_ core: DatabaseCore, walk: @escaping @Sendable (ReadTransaction) throws -> any RowWalk<Element>) {
     self.core = core
-    guard ThreadFrame.transaction(of: core) == nil, let performing = Performing.current(of: core) else {
+    guard ThreadFrame.transaction(of: core) == nil, let performing = Performing.living(of: core) else {
       // A walk keeps the instant of its transaction, not the transaction.
-      state = Mutex(Self.begun { try core.read { tx in try walk(tx) } })
+      state = Mutex(Self.begun { try core.read { tx in (try walk(tx), core.longLivedReads.begin(tx.snapshot)) } })
       return
     }
     state = Mutex(.waiting(performing))
     performing.whenFree { [self] result in
-      let begun = Self.begun { try walk(try result.get()) }
+      let begun = Self.begun {
+        let transaction = try result.get()
+        return (try walk(transaction), core.longLivedReads.begin(transaction.snapshot))
+      }
       state.withLock { $0 = begun }
     }
   }
 
-  private static func begun(_ begin: () throws -> any RowWalk<Element>) -> State {
-    do { return .ready(try begin()) } catch { return .failed(error) }
+  private static func begun(_ begin: () throws -> (any RowWalk<Element>, LongLivedRead)) -> State {
+    do {
+      let (walk, held) = try begin()
+      return .ready(walk, held)
+    } catch {
+      return .failed(error)
+    }
   }
 
   /// The walk from its beginning.
   func walk() async throws -> any RowWalk<Element> {
     if case .waiting(let performing) = state.withLock({ $0 }) { try await performing.waitForTurn() }
     switch state.withLock({ $0 }) {
-    case .ready(let walk): return walk
+    case .ready(let walk, _): return walk
     case .failed(let error): throw error
     case .waiting: throw ReadTransaction.endedError
     }
@@ -56,6 +64,8 @@ final class RowSource<Element: Sendable>: Sendable {
   }
 
   private func nextBatch(_ walk: any RowWalk<Element>, _ limit: Int) throws -> RowBatch<Element> {
+    // Inside of a perform it belongs to that one, which `close` waits for.
+    if Performing.living(of: core) != nil { return RowBatch(walk, limit: limit) }
     try core.enter()
     defer { core.leave() }
     return RowBatch(walk, limit: limit)

@@ -21,8 +21,19 @@ final class Performing: @unchecked Sendable {
     self.terms = terms
   }
 
-  /// The innermost of a database in this task.
+  /// The innermost of a database in this task, also one that has ended: a task that was started inside of it, and
+  /// outlives it, still has it. Its writes throw then: they were meant for that transaction.
   static func current(of core: DatabaseCore) -> Performing? { running.last { $0.core === core } }
+
+  /// The innermost of a database in this task that has not ended: reads after its end are reads like any others.
+  static func living(of core: DatabaseCore) -> Performing? { running.last { $0.core === core && !$0.turn.isClosed } }
+
+  private static var endedError: DatabaseError {
+    DatabaseError(
+      .transactionEnded,
+      "the call belongs to a perform that has ended: a task that was started in its closure has outlived it; wait for "
+        + "the task inside, or start it outside or detached")
+  }
 
   /// Runs `body` so that the calls inside of it find this.
   func inside<Result>(
@@ -54,7 +65,7 @@ final class Performing: @unchecked Sendable {
   }
 
   /// Gives the transaction to the storage, when no call is let in any more.
-  func apply() async throws -> AppliedCommit? {
+  func apply() async throws -> AppliedCommit {
     try await core.run(isInline: core.writesInline(terms)) { try core.apply(transaction, terms) }
   }
 
@@ -63,7 +74,7 @@ final class Performing: @unchecked Sendable {
     do { try turn.acquire(nil, timeout: core.options.writerTimeout) } catch let error as DatabaseError
       where error.code == .closed
     {
-      throw ReadTransaction.endedError
+      throw Self.endedError
     }
     defer { turn.release() }
     try transaction.check()
@@ -100,7 +111,7 @@ final class Performing: @unchecked Sendable {
   /// begins behind this one. For calls that can't wait. Where it has ended by then, with an error.
   func whenFree(_ body: @escaping @Sendable (Result<WriteTransaction, any Error>) -> Void) {
     turn.acquire(nil) { [self] outcome in
-      guard case .granted = outcome else { return body(.failure(ReadTransaction.endedError)) }
+      guard case .granted = outcome else { return body(.failure(Self.endedError)) }
       defer { turn.release() }
       body(
         Result {
@@ -126,18 +137,21 @@ final class Performing: @unchecked Sendable {
     do {
       try await turn.acquire(nil, timeout: core.options.writerTimeout)
     } catch let error as DatabaseError where error.code == .closed {
-      throw ReadTransaction.endedError
+      throw Self.endedError
     }
   }
 }
 
 extension DatabaseCore {
-  /// The `perform` that a synchronous call belongs to; nil inside of a closure, which belongs to its transaction.
+  /// The `perform` that a synchronous write belongs to; nil inside of a closure, which belongs to its transaction.
   var performing: Performing? { ThreadFrame.transaction(of: self) == nil ? Performing.current(of: self) : nil }
+
+  /// The one that a synchronous read belongs to.
+  var performingRead: Performing? { ThreadFrame.transaction(of: self) == nil ? Performing.living(of: self) : nil }
 
   /// Throws inside of a transaction: for what needs several of its own.
   func requireNoTransaction(_ what: @autoclosure () -> String) throws {
-    guard ThreadFrame.transaction(of: self) == nil, Performing.current(of: self) == nil else {
+    guard ThreadFrame.transaction(of: self) == nil, Performing.living(of: self) == nil else {
       throw DatabaseError(.invalidArgument, "\(what()) inside a transaction; do it before or after the transaction")
     }
   }

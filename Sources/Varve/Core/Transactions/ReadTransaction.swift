@@ -10,6 +10,8 @@ public class ReadTransaction {
   private(set) final var hasEnded = false
   /// The transactions of the extensions that were asked for, by name.
   final var extensions: [String: any ExtensionTransaction] = [:]
+  /// What those work with, also of those that an undone savepoint took away.
+  final var contexts: [ExtensionContext] = []
   /// The objects of the connection that reads, and the instant of which it has them.
   final var cache: (objects: ObjectCache, generation: UInt64)?
   /// What was read, for a commit that is checked.
@@ -31,6 +33,8 @@ public class ReadTransaction {
   final func end() {
     hasEnded = true
     extensions = [:]
+    for context in contexts { context.end() }
+    contexts = []
   }
 
   /// Throws where the transaction can't be used any more.

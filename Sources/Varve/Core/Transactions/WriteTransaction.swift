@@ -15,7 +15,6 @@ public final class WriteTransaction: ReadTransaction {
   var building: (name: String, watermark: [UInt8])?
   /// Why it can't be committed any more.
   private(set) var doom: (any Error)?
-  private(set) var isRolledBack = false
   /// Called when the commit was acknowledged.
   var completions: [@Sendable () -> Void] = []
   /// Called when the storage has taken the commit, before the next writer begins.
@@ -47,8 +46,19 @@ public final class WriteTransaction: ReadTransaction {
     if doom == nil { doom = cause }
   }
 
-  /// Undoes everything when the closure ends, which goes on and may read what it wrote. Nobody is told.
-  public func rollback() { isRolledBack = true }
+  /// Runs what an extension does. An error of it dooms the transaction.
+  func dooming<Result>(_ body: () throws -> Result) throws -> Result {
+    do { return try body() } catch {
+      doom(error)
+      throw error
+    }
+  }
+
+  /// Undoes everything that the innermost `write` around it has done, which throws `.rolledBack`: the outermost commits
+  /// nothing, and a nested one undoes its own part alone. An error of the program's own does the same.
+  public func rollback() throws -> Never {
+    throw DatabaseError(.rolledBack, "the closure of the write called rollback(); nothing of it was kept")
+  }
 
   /// Calls `body` once the commit was acknowledged: in order of adding, on the thread that commits. Not called
   /// where the transaction is rolled back or fails.
@@ -91,7 +101,6 @@ public final class WriteTransaction: ReadTransaction {
     fileprivate let eventCount: Int
     fileprivate let completionCount: Int
     fileprivate let appliedCount: Int
-    fileprivate let isRolledBack: Bool
     fileprivate let custom: [UInt8]?
   }
 
@@ -99,7 +108,6 @@ public final class WriteTransaction: ReadTransaction {
     Savepoint(
       pending: pending.setSavepoint(), changes: changes.setSavepoint(), states: extensionStates(),
       eventCount: hooks.events.count, completionCount: completions.count, appliedCount: appliedHandlers.count,
-      isRolledBack: isRolledBack,
       custom: custom)
   }
 
@@ -116,7 +124,6 @@ public final class WriteTransaction: ReadTransaction {
     hooks.truncate(to: place.eventCount)
     completions.removeSubrange(place.completionCount...)
     appliedHandlers.removeSubrange(place.appliedCount...)
-    isRolledBack = place.isRolledBack
     custom = place.custom
   }
 

@@ -170,15 +170,22 @@ final class WriterQueue: Sendable {
 
   // MARK: - Letting go
 
-  /// Hands the writer to the first who waits.
-  func release() {
-    let next = state.withLock { state in
+  /// Hands the writer to the first waiter. Returns the label of the one that held it, and for how long it did.
+  @discardableResult
+  func release() -> (label: String?, taken: Duration)? {
+    let now = ContinuousClock.now
+    let (held, next) = state.withLock { state in
+      let held = state.holder
       let next = state.waiters.popFirst()
-      state.holder = next.map { Holder(label: $0.label, since: .now) }
-      return next
+      state.holder = next.map { Holder(label: $0.label, since: now) }
+      return (held, next)
     }
     next?.wake(.granted)
+    return held.map { ($0.label, now - $0.since) }
   }
+
+  /// Whether `close` was called.
+  var isClosed: Bool { state.withLock { $0.isClosed } }
 
   /// Nobody gets the writer any more; who waits is told so. Whoever holds it goes on.
   func close() {

@@ -1,0 +1,234 @@
+import Dispatch
+import Foundation
+import Synchronization
+import Testing
+
+@testable import ObjectFixtures
+@testable import Varve
+
+/// How an extension is built beside writers, and how a build ends before it is done.
+struct BuildTests {
+  /// Keeps the number of each row by its key, and runs a closure of the test's for each row.
+  private struct Mirror: DatabaseExtension {
+    static let kind = "test.mirror"
+    let versionTag = "1"
+    var scope: CollectionScope { .only(["rows"]) }
+    var dependencies: [String] = []
+    var didInsert: @Sendable (WriteTransaction, Int) throws -> Void = { _, _ in }
+    var flush: @Sendable (WriteTransaction) throws -> Bool = { _ in false }
+
+    func makeTransaction(_ context: ExtensionContext) -> MirrorTransaction { MirrorTransaction(self, context) }
+  }
+
+  private final class MirrorTransaction: ExtensionTransaction {
+    typealias Definition = Mirror
+    private let definition: Mirror
+    private let context: ExtensionContext
+
+    init(_ definition: Mirror, _ context: ExtensionContext) {
+      self.definition = definition
+      self.context = context
+    }
+
+    func didInsert(_ row: Row) throws {
+      try note(row)
+      guard let writing = context.writeTransaction else { return }
+      try definition.didInsert(writing, try row.key(as: Int.self))
+    }
+    func didUpdate(_ row: Row) throws { try note(row) }
+    func didReplaceObject(_ row: Row) throws { try note(row) }
+    func didRemove(_ key: RowKey, id: RowID) throws { try context.delete("numbers", key.bytes) }
+    func flushPendingChanges() throws -> Bool {
+      guard let writing = context.writeTransaction else { return false }
+      return try definition.flush(writing)
+    }
+
+    private func note(_ row: Row) throws {
+      try context.put("numbers", row.key.bytes, try row.object(as: Int.self).encoded())
+    }
+
+    func all() throws -> [Int: Int] {
+      var all: [Int: Int] = [:]
+      var entries = try context.cursor("numbers")
+      while let (key, value) = try entries.next() { all[try Int.decoded(from: key)] = try Int.decoded(from: value) }
+      return all
+    }
+  }
+
+  private static func rows(_ database: Database) throws -> [Int: Int] {
+    try database.look { tx in
+      Dictionary(
+        uniqueKeysWithValues: try tx.keys(Int.self, in: "rows").map { ($0, try tx.object(Int.self, key: $0, in: "rows") ?? -1) })
+    }
+  }
+
+  private static func filled(_ count: Int, options: DatabaseOptions = DatabaseOptions()) throws -> Database {
+    let database = try Database.inMemory(options: options)
+    try database.change { tx in for number in 0..<count { try tx.set(number, key: number, in: "rows") } }
+    return database
+  }
+
+  private static func expectRight(
+    _ database: Database, _ handle: Registered<Mirror>, location: SourceLocation = #_sourceLocation
+  ) throws {
+    let kept = try database.look { tx in try tx[handle].all() }
+    #expect(kept == (try rows(database)), sourceLocation: location)
+  }
+
+  // MARK: - Rows that the extension changes while it is built
+
+  @Test func `D1: a row that a hook writes ahead of the build is not missed`() throws {
+    let database = try Database.inMemory()
+    try database.change { tx in for key in [5, 10, 20, 30] { try tx.set(key, key: key, in: "rows") } }
+    let mirror = Mirror(didInsert: { tx, key in
+      guard key == 10 else { return }
+      try tx.set(2_000, key: 20, in: "rows")
+      try tx.set(15, key: 15, in: "rows")
+      try tx.remove(key: 30, in: "rows")
+      try tx.set(1, key: 1, in: "rows")
+    })
+    let handle = try database.register(mirror, as: "mirror")
+    #expect(try Self.rows(database) == [1: 1, 5: 5, 10: 10, 15: 15, 20: 2_000])
+    try Self.expectRight(database, handle)
+  }
+
+  @Test func `D1: a row that is written by the flush of the commit that ends the build is not missed`() throws {
+    let database = try Self.filled(3)
+    let mirror = Mirror(flush: { tx in
+      guard try !tx.contains(key: 7, in: "rows") else { return false }
+      try tx.set(7, key: 7, in: "rows")
+      return true
+    })
+    let handle = try database.register(mirror, as: "mirror")
+    try Self.expectRight(database, handle)
+  }
+
+  // MARK: - Ends
+
+  @Test func `D2: a build waits for a writer that is busy for longer than the timeout`() throws {
+    var options = DatabaseOptions()
+    options.writerTimeout = .milliseconds(20)
+    let database = try Self.filled(3_000, options: options)
+    let isBlocked = Mutex(false)
+    let ended = DispatchSemaphore(value: 0)
+    let handle = try database.register(Mirror(), as: "mirror") { progress in
+      guard progress.rowsDone < 3_000, isBlocked.withLock({ isBlocked in
+        defer { isBlocked = true }
+        return !isBlocked
+      }) else { return }
+      let holds = DispatchSemaphore(value: 0)
+      Thread.detachNewThread {
+        try? database.change { _ in
+          holds.signal()
+          while database.core.writer.waiterCount == 0 { sched_yield() }
+          // Its timeout is as long as that of the build would be, and begins later.
+          let other = errorCode { try otherThread { try database.change { _ in } } }
+          #expect(other == .writerBusy)
+        }
+        ended.signal()
+      }
+      holds.wait()
+    }
+    ended.wait()
+    #expect(isBlocked.withLock { $0 })
+    try Self.expectRight(database, handle)
+  }
+
+  @Test func `D18a: a task that is cancelled ends its build, and the next registration continues it`() async throws {
+    let database = try Self.filled(5_000)
+    let task = Task {
+      try await database.register(Mirror(), as: "mirror") { _ in unsafe withUnsafeCurrentTask { unsafe $0?.cancel() } }
+    }
+    await #expect(throws: CancellationError.self) { try await task.value }
+    let done = try #require(database.progress(of: "mirror")).rowsDone
+    #expect(done > 0 && done < 5_000)
+    // It hears of changes meanwhile, so the commits in between leave what was built as it is.
+    try database.change { tx in
+      try tx.set(-1, key: 0, in: "rows")
+      try tx.set(-2, key: 4_999, in: "rows")
+    }
+    let first = Mutex<Int?>(nil)
+    let handle = try await database.register(Mirror(), as: "mirror") { progress in
+      first.withLock { $0 = $0 ?? progress.rowsDone }
+    }
+    #expect(first.withLock { $0 }.map { $0 > done } == true)
+    try Self.expectRight(database, handle)
+    #expect(errorCode { try database.register(Mirror(), as: "mirror") as Registered } == .alreadyDefined)
+  }
+
+  @Test func `D2: an error of a hook drops what was built, also that of a flush`() throws {
+    let database = try Self.filled(2_500)
+    #expect(throws: Stop.self) {
+      try database.register(Mirror(didInsert: { _, key in if key == 2_000 { throw Stop() } }), as: "mirror")
+    }
+    #expect(database.knownExtensions == [])
+    #expect(throws: Stop.self) {
+      try database.register(Mirror(flush: { tx in if try tx.version > .zero { throw Stop() } else { false } }), as: "mirror")
+    }
+    #expect(database.knownExtensions == [])
+    try Self.expectRight(database, try database.register(Mirror(), as: "mirror"))
+  }
+
+  // MARK: - Dependencies
+
+  @Test func `D12: a child that is registered while its parent is built waits for it`() throws {
+    let database = try Self.filled(3_000)
+    let child = Mutex<Result<Registered<Mirror>, any Error>?>(nil)
+    let isStarted = Mutex(false)
+    let ended = DispatchSemaphore(value: 0)
+    let box = Box(child)
+    _ = try database.register(Mirror(), as: "parent") { _ in
+      guard isStarted.withLock({ isStarted in
+        defer { isStarted = true }
+        return !isStarted
+      }) else { return }
+      Thread.detachNewThread {
+        box.set(Result { try database.register(Mirror(dependencies: ["parent"]), as: "child") })
+        ended.signal()
+      }
+      while database.core.extensions.list["parent"]?.build.waiterCount == 0 { sched_yield() }
+    }
+    ended.wait()
+    let handle = try #require(box.value).get()
+    try Self.expectRight(database, handle)
+  }
+
+  private final class Box: Sendable {
+    private let content: Mutex<Result<Registered<Mirror>, any Error>?>
+    init(_ content: consuming Mutex<Result<Registered<Mirror>, any Error>?>) { self.content = content }
+    func set(_ value: Result<Registered<Mirror>, any Error>) { content.withLock { $0 = value } }
+    var value: Result<Registered<Mirror>, any Error>? { content.withLock { $0 } }
+  }
+
+  // MARK: - Hooks
+
+  @Test func `hooks that keep nothing commit nothing when they are registered again`() throws {
+    let kept = KeptDatabase()
+    var versions: [CommitVersion] = []
+    for _ in 0..<3 {
+      let database = try kept.open()
+      try database.register(Hooks(), as: "audit")
+      versions.append(try database.lastVersion())
+      try database.endNow()
+    }
+    #expect(versions[1] == versions[2])
+  }
+
+  @Test func `F9: hooks that write to each other without end are stopped`() throws {
+    let database = try Database.inMemory()
+    var hooks = Hooks(scope: .only(["left"]))
+    hooks.didModify = { tx, _, _ in try tx.set(1, key: 1, in: "right") }
+    try database.register(hooks, as: "left")
+    hooks = Hooks(scope: .only(["right"]))
+    hooks.didModify = { tx, _, _ in try tx.set(1, key: 1, in: "left") }
+    try database.register(hooks, as: "right")
+    let error = #expect(throws: DatabaseError.self) {
+      try database.change { tx in
+        tx.hooks.queuedMaximum = 5_000
+        try tx.set(1, key: 1, in: "left")
+      }
+    }
+    #expect(error?.code == .doesNotSettle)
+    #expect(try database.look { tx in try tx.count() } == 0)
+  }
+}

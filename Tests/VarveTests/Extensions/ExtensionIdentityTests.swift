@@ -1,0 +1,112 @@
+import Testing
+
+@testable import ObjectFixtures
+@testable import Varve
+
+/// What makes an extension on disk the one that a program registers.
+struct ExtensionIdentityTests {
+  /// Counts the rows that it was given.
+  private struct Counter: DatabaseExtension {
+    static let kind = "test.counter"
+    var versionTag = "1"
+    var scope = CollectionScope.all
+    var dependencies: [String] = []
+    func makeTransaction(_ context: ExtensionContext) -> CounterTransaction { CounterTransaction(context) }
+  }
+
+  private final class CounterTransaction: ExtensionTransaction {
+    typealias Definition = Counter
+    private let context: ExtensionContext
+    init(_ context: ExtensionContext) { self.context = context }
+    func didInsert(_ row: Row) throws { try context.add("count", 1, to: [1]) }
+    func count() throws -> Int64 { try context.counter("count", [1]) }
+  }
+
+  private struct Other: DatabaseExtension {
+    static let kind = "test.other"
+    let versionTag = "1"
+    func makeTransaction(_ context: ExtensionContext) -> OtherTransaction { OtherTransaction() }
+  }
+  private final class OtherTransaction: ExtensionTransaction { typealias Definition = Other }
+
+  private let kept = KeptDatabase()
+
+  private func with<Result>(_ body: (Database) throws -> Result) throws -> Result {
+    let database = try kept.open()
+    let result = try body(database)
+    try database.endNow()
+    return result
+  }
+
+  private func fill() throws {
+    try with { database in
+      try database.change { tx in
+        for key in 0..<100 { try tx.set(key, key: key, in: "rows") }
+        for key in 0..<10 { try tx.set(key, key: key, in: "others") }
+      }
+    }
+  }
+
+  @Test func `D9: another kind under a name that is used is refused, and changes nothing`() throws {
+    try fill()
+    let count = try with { database in
+      let handle = try database.register(Counter(), as: "mine")
+      return try database.look { try $0[handle].count() }
+    }
+    #expect(count == 110)
+    try with { database in
+      let error = #expect(throws: DatabaseError.self) { try database.register(Other(), as: "mine") }
+      #expect(error?.code == .extensionMismatch)
+      #expect(error?.message.contains("test.counter") == true && error?.message.contains("test.other") == true)
+      let handle = try database.register(Counter(), as: "mine")
+      #expect(try database.look { try $0[handle].count() } == 110)
+    }
+  }
+
+  @Test func `D9: another scope rebuilds it`() throws {
+    try fill()
+    let scopes: [(CollectionScope, Int64)] = [
+      (.all, 110), (.only(["others"]), 10), (.only(["others", "rows"]), 110), (.except(["others"]), 100),
+    ]
+    for (scope, wanted) in scopes {
+      try with { database in
+        let handle = try database.register(Counter(scope: scope), as: "mine")
+        #expect(try database.look { try $0[handle].count() } == wanted)
+      }
+    }
+  }
+
+  @Test func `D17: a name that is spelled otherwise and is equal is the same name`() throws {
+    let (composed, decomposed) = ("caf\u{E9}", "cafe\u{301}")
+    #expect(composed == decomposed && Array(composed.utf8) != Array(decomposed.utf8))
+    try fill()
+    for (name, isBuilt) in [(composed, true), (decomposed, false), (composed, false)] {
+      try with { database in
+        let handle = try database.register(Counter(), as: name)
+        #expect((database.progress(of: name)?.rowsDone ?? 0 > 0) == isBuilt)
+        #expect(database.knownExtensions == [composed])
+        #expect(try database.look { try $0[handle].count() } == 110)
+      }
+    }
+    try with { database in
+      try database.register(Counter(dependencies: []), as: decomposed)
+      try database.register(Counter(dependencies: [composed]), as: "child")
+      #expect(try database.unregister(composed).sorted() == [composed, "child"].sorted())
+      #expect(database.knownExtensions == [])
+    }
+  }
+
+  @Test func `D18d: names and versions that a record can't hold are refused`() throws {
+    try with { database in
+      for name in ["", "a=b", "a\u{1F}b"] {
+        #expect(errorCode { try database.register(Counter(), as: name) } == .invalidArgument, "\(name)")
+        #expect(errorCode { try database.register(Counter(versionTag: name), as: "a") } == .invalidArgument, "\(name)")
+      }
+      try database.register(Counter(), as: "a")
+      try database.register(Counter(), as: "ab")
+      try database.register(Counter(dependencies: ["ab"]), as: "dependent")
+      #expect(try database.unregister("a") == ["a"])
+      #expect(database.knownExtensions == ["ab", "dependent"])
+    }
+  }
+}
