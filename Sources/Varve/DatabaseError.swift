@@ -24,7 +24,7 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
     public static let invalidDefinition = Code(.invalidDefinition)
     /// What is on disk was made by another definition.
     public static let definitionDiffers = Code(.definitionDiffers)
-    /// A key is longer than the storage takes. Nothing was written.
+    /// A key is longer than the storage takes, as it is encoded; also in a look-up. Nothing was written.
     public static let keyTooLong = Code(.keyTooLong)
     /// A value is longer than the storage takes. Nothing was written.
     public static let valueTooLong = Code(.valueTooLong)
@@ -48,7 +48,7 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
     public static let writeInsideRead = Code(.writeInsideRead)
     /// An extension failed behind a change, so the transaction can't be committed any more.
     public static let doomed = Code(.doomed)
-    /// Extensions went on changing rows for 64 rounds.
+    /// Extensions changed rows for 64 rounds, or their hooks made a million changes in one transaction.
     public static let doesNotSettle = Code(.doesNotSettle)
     /// What a concurrent write read was changed meanwhile, again and again.
     public static let conflict = Code(.conflict)

@@ -10,8 +10,8 @@ public enum CoderKind: UInt8, Hashable, Sendable, CaseIterable {
   /// JSON, its keys sorted: for rows that other programs read. A `Date` is a number, the seconds since 2001; `Data` is
   /// base64; infinities and NaN are the strings `Infinity`, `-Infinity` and `NaN`.
   case json = 2
-  /// A binary property list. Its objects must be arrays or dictionaries at their top, as those of
-  /// `PropertyListEncoder`.
+  /// A binary property list. Its objects must be arrays, dictionaries or bytes at their top, as those of
+  /// `PropertyListEncoder`: a text, a number, a Boolean or a date alone throws `.encodingFailed`.
   case propertyList = 3
 }
 

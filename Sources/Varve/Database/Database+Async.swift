@@ -70,6 +70,8 @@ extension Database {
 
   /// Ends the database as soon as the transactions that run have ended. A second call waits for the first, and does
   /// nothing else. Throws `.writerBusy` inside of `perform`, whose end it would wait for: nothing has happened then.
+  /// Throws `.storage` where the storage fails while it is closed; as with the synchronous form, the database is closed
+  /// then all the same, and no commit is lost.
   public func close() async throws {
     try await core.closeWhenIdle()
   }

@@ -71,6 +71,10 @@ public final class Database: Sendable {
 
   /// Ends the database. Throws `.writerBusy` where transactions run, and inside of `perform`: nothing has happened then.
   ///
+  /// Throws `.storage` where the storage fails while it is closed: its last flush did not fit on the disk, for example.
+  /// The database is closed then all the same, and no commit is lost: the log has what is in no table, and the next
+  /// open reads it from there.
+  ///
   /// A second call does nothing. Where the first has not ended it waits for that, at most as long as for a writer, and
   /// then throws `.writerBusy`.
   public func close() throws { try core.close() }

@@ -124,7 +124,8 @@ public final class Engine: Sendable {
   /// tables: at most 128 KiB of log for each family with such entries, and one small segment. Entries that were never
   /// logged are written to tables.
   ///
-  /// Throws the error of the last sync; the engine is closed in any case. In a child made by `fork` it throws `.closed`
-  /// and does nothing.
+  /// Throws the first error of these steps, for example `.noSpace` if a flush does not fit; the engine is closed in any
+  /// case, and the log has the commits that are in no table. In a child made by `fork` it throws `.closed` and does
+  /// nothing.
   public func close() throws(EngineError) { try core.close() }
 }
