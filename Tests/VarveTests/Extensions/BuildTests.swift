@@ -58,7 +58,9 @@ struct BuildTests {
   private static func rows(_ database: Database) throws -> [Int: Int] {
     try database.look { tx in
       Dictionary(
-        uniqueKeysWithValues: try tx.keys(Int.self, in: "rows").map { ($0, try tx.object(Int.self, key: $0, in: "rows") ?? -1) })
+        uniqueKeysWithValues: try tx.keys(Int.self, in: "rows").map {
+          ($0, try tx.object(Int.self, key: $0, in: "rows") ?? -1)
+        })
     }
   }
 
@@ -112,10 +114,12 @@ struct BuildTests {
     let isBlocked = Mutex(false)
     let ended = DispatchSemaphore(value: 0)
     let handle = try database.register(Mirror(), as: "mirror") { progress in
-      guard progress.rowsDone < 3_000, isBlocked.withLock({ isBlocked in
-        defer { isBlocked = true }
-        return !isBlocked
-      }) else { return }
+      guard progress.rowsDone < 3_000,
+        isBlocked.withLock({ isBlocked in
+          defer { isBlocked = true }
+          return !isBlocked
+        })
+      else { return }
       let holds = DispatchSemaphore(value: 0)
       Thread.detachNewThread {
         try? database.change { _ in
@@ -153,7 +157,7 @@ struct BuildTests {
     }
     #expect(first.withLock { $0 }.map { $0 > done } == true)
     try Self.expectRight(database, handle)
-    #expect(errorCode { try database.register(Mirror(), as: "mirror") as Registered } == .alreadyDefined)
+    #expect(errorCode { _ = try database.register(Mirror(), as: "mirror") as Registered } == .alreadyDefined)
   }
 
   @Test func `D2: an error of a hook drops what was built, also that of a flush`() throws {
@@ -163,7 +167,8 @@ struct BuildTests {
     }
     #expect(database.knownExtensions == [])
     #expect(throws: Stop.self) {
-      try database.register(Mirror(flush: { tx in if try tx.version > .zero { throw Stop() } else { false } }), as: "mirror")
+      try database.register(
+        Mirror(flush: { tx in if try tx.version > .zero { throw Stop() } else { false } }), as: "mirror")
     }
     #expect(database.knownExtensions == [])
     try Self.expectRight(database, try database.register(Mirror(), as: "mirror"))
@@ -178,10 +183,12 @@ struct BuildTests {
     let ended = DispatchSemaphore(value: 0)
     let box = Box(child)
     _ = try database.register(Mirror(), as: "parent") { _ in
-      guard isStarted.withLock({ isStarted in
-        defer { isStarted = true }
-        return !isStarted
-      }) else { return }
+      guard
+        isStarted.withLock({ isStarted in
+          defer { isStarted = true }
+          return !isStarted
+        })
+      else { return }
       Thread.detachNewThread {
         box.set(Result { try database.register(Mirror(dependencies: ["parent"]), as: "child") })
         ended.signal()

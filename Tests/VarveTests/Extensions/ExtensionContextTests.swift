@@ -55,6 +55,7 @@ struct ExtensionContextTests {
       #expect(errorCode { try context.add("c", 1, to: long) } == .keyTooLong)
       try context.put("a", Array(long.dropLast()), [1])
     }
-    #expect(try database.look { tx in try tx[raw].context.get("a", [UInt8](repeating: 1, count: limits.keySize)) } == [1])
+    #expect(
+      try database.look { tx in try tx[raw].context.get("a", [UInt8](repeating: 1, count: limits.keySize)) } == [1])
   }
 }

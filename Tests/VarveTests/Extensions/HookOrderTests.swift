@@ -211,7 +211,7 @@ struct HookOrderTests {
   @Test func `REC 100: extensions that never settle are stopped, and named`() throws {
     struct Restless: DatabaseExtension {
       static let kind = "test.restless"
-      var versionTag: String { "" }
+      var versionTag: String { "1" }
       func makeTransaction(_ context: ExtensionContext) -> RestlessTransaction { RestlessTransaction(context) }
     }
     final class RestlessTransaction: ExtensionTransaction {
@@ -238,7 +238,7 @@ struct HookOrderTests {
   @Test func `1.2: settings are kept by their kind, on disk or in memory`() throws {
     struct Keeper: DatabaseExtension {
       static let kind = "test.keeper"
-      var versionTag: String { "" }
+      var versionTag: String { "1" }
       func makeTransaction(_ context: ExtensionContext) -> KeeperTransaction { KeeperTransaction(context) }
     }
     final class KeeperTransaction: ExtensionTransaction {

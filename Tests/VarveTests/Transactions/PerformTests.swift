@@ -235,7 +235,9 @@ struct PerformTests {
     try await closing.withLock { $0 }?.value
   }
 
-  @Test func `D18e: a task that outlives its perform reads as any other, and its writes say why they fail`() async throws {
+  @Test func `D18e: a task that outlives its perform reads as any other, and its writes say why they fail`()
+    async throws
+  {
     let database = try Database.inMemory()
     let gate = AsyncStream<Void>.makeStream()
     let task = Mutex<Task<(Int, DatabaseError?), any Error>?>(nil)

@@ -63,7 +63,7 @@ package final class CollectionInfo: Sendable {
     return bytes
   }
 
-  /// The place of a row in a walk over all collections: by id, and then by key.
+  /// The place of a row among those of all collections: by id, and then by key.
   func walkKey(_ storageKey: [UInt8]) -> [UInt8] {
     record.isOwn ? BigEndian.bytes(record.id) + storageKey : storageKey
   }

@@ -95,7 +95,8 @@ public final class ExtensionContext {
     }
     return DatabaseError(
       .batchTooLarge,
-      "with an entry of extension \"\(name)\" the transaction takes more than the \(limits.batchSize) bytes of a commit")
+      "with an entry of extension \"\(name)\" the transaction takes more than the \(limits.batchSize) bytes of a commit"
+    )
   }
 
   /// Removes a key.
@@ -124,7 +125,7 @@ public final class ExtensionContext {
     try get(part, key).flatMap(StorageBatch.counterNumber) ?? 0
   }
 
-  /// Walks a range of a part, as it is now: later writes don't change the walk.
+  /// Iterates a range of a part, as it is now: later writes don't change what the cursor returns.
   public func cursor(_ part: String, _ range: StorageRange = StorageRange(), isReverse: Bool = false) throws
     -> PartCursor
   {
@@ -177,7 +178,7 @@ public final class ExtensionContext {
   }
 }
 
-/// A walk over a part of an extension's.
+/// A cursor over a part of an extension.
 public struct PartCursor {
   private var cursor: FamilyCursor?
   private let transaction: ReadTransaction

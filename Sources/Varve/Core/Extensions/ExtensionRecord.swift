@@ -8,7 +8,7 @@
 ///  4 + n bytes   version tag: size big-endian, UTF-8
 ///  4 + n bytes   kind: size big-endian, UTF-8
 ///  4 + n bytes   scope: size big-endian, UTF-8 (`CollectionScope.recordText`)
-///  4 + n bytes   only while building: the watermark, a key of the walk below
+///  4 + n bytes   only while building: the watermark, the place of a row, see below
 ///  16 bytes      only where stale, and where it can be told: what it has heard of (`FeedPosition`)
 /// ```
 /// On disk: never change. The watermark is the collection's id, big-endian, and the key of the last row that

@@ -333,7 +333,8 @@ struct Registration<Definition: DatabaseExtension> {
     var count = 0
     let hearing = try transaction.dooming { try transaction.open(registered) }
     let changeCount = transaction.changes.changeCount
-    while count < Self.chunkRows, transaction.changes.changeCount == changeCount, count % 64 != 63 || ContinuousClock.now - begin < Self.chunkDuration,
+    while count < Self.chunkRows, transaction.changes.changeCount == changeCount,
+      count % 64 != 63 || ContinuousClock.now - begin < Self.chunkDuration,
       let (info, key, row) = try walk.next()
     {
       let place = info.walkKey(key)
@@ -377,7 +378,7 @@ private struct ExtensionFailure: Error {
   let cause: any Error
 }
 
-/// Walks the rows of all collections by the ids of those, and then by key.
+/// Iterates the rows of all collections by the ids of those, and then by key.
 private struct BuildWalk {
   private let transaction: WriteTransaction
   private var infos: [CollectionInfo]
