@@ -248,39 +248,6 @@ struct ExtensionRaceTests {
     }
   }
 
-  @Test func `a build that can't get the writer any more is taken away all the same`() throws {
-    var options = DatabaseOptions()
-    options.writerTimeout = .milliseconds(20)
-    let database = try Database.inMemory(options: options)
-    try database.core.write(WriteTerms()) { tx in
-      for number in 0..<3_000 { try tx.set("note", key: number, in: "notes") }
-    }
-    let holding = Mutex<Threads.Started?>(nil)
-    let isHeld = Gate()
-    isHeld.shut()
-    let code = errorCode {
-      try database.register(Keys(), as: "keys") { progress in
-        guard progress.rowsDone > 0, holding.withLock({ $0 == nil }) else { return }
-        holding.withLock { holding in
-          holding = Threads.start(1) { _ in
-            try database.core.write(WriteTerms()) { _ in
-              let arrivals = database.core.writer.arrivalCount
-              isHeld.open()
-              // The chunk gives up, and who takes the build away comes to wait.
-              while database.core.writer.arrivalCount < arrivals + 2 { sched_yield() }
-            }
-          }
-        }
-        isHeld.pass()
-      }
-    }
-    #expect(code == .writerBusy)
-    holding.withLock { $0 }?.join()
-    #expect(database.registeredExtensions == [] && database.knownExtensions == [])
-    let handle = try database.register(Keys(), as: "keys")
-    #expect(try database.core.read { tx in try tx[handle].all() }.count == 3_000)
-  }
-
   // MARK: - What others made of it
 
   @Test func `what goes takes what was made of it along, also where that is not registered`() throws {
