@@ -42,25 +42,28 @@ extension DatabaseCore {
     try requireWritable()
     for _ in 0..<Self.concurrentAttempts {
       try Task.checkCancellation()
-      guard let attempt = try await run(isInline: backend.isInMemory, { try begun(terms, body) }) else { continue }
-      do {
-        try await writer.acquire(terms.label, timeout: options.writerTimeout)
-      } catch {
-        rollBack(attempt.transaction)
-        throw error
+      guard let attempt = try await run(isInline: backend.isInMemory, on: executor, { try begun(terms, body) }) else {
+        continue
       }
-      let applied = try await run(isInline: backend.isInMemory) {
-        try applyHoldingWriter(attempt.transaction, terms)
-      }
-      if let commit = applied {
+      let isCommitted = try await writerExecutor.runTask {
+        do {
+          try await writer.acquire(terms.label, timeout: options.writerTimeout)
+        } catch {
+          rollBack(attempt.transaction)
+          throw error
+        }
+        guard let commit = try applyHoldingWriter(attempt.transaction, terms) else { return false }
         try await commit.waitSuspended(in: self)
-        return attempt.result
+        return true
       }
+      if isCommitted { return attempt.result }
     }
-    try await writer.acquire(terms.label, timeout: options.writerTimeout)
-    let (result, commit) = try await run(isInline: backend.isInMemory) { try runHoldingWriter(terms, body) }
-    try await commit.waitSuspended(in: self)
-    return result
+    return try await writerExecutor.runTask {
+      try await writer.acquire(terms.label, timeout: options.writerTimeout)
+      let (result, commit) = try runHoldingWriter(terms, body)
+      try await commit.waitSuspended(in: self)
+      return result
+    }
   }
 
   /// A transaction whose closure has run, on its way to the writer.

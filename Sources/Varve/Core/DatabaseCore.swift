@@ -15,8 +15,10 @@ package final class DatabaseCore: Sendable {
   let publication: Publication
   /// For what may wait for the disk.
   let executor = DatabaseExecutor()
-  /// For what takes the writer again and again, and waits for it on its thread.
-  let buildExecutor = DatabaseExecutor(limit: .max)
+  /// For what waits for the writer or has it, which reads must not keep from a thread: asynchronous writes with their
+  /// commits, the closure of a `perform`, and the building of extensions. It has no limit, because a job of it may wait
+  /// on its thread for the writer.
+  let writerExecutor = DatabaseExecutor(limit: .max)
   let feed: ChangeFeed
   let changes: ChangeHub
   let observations = ObservationRegistry()

@@ -74,6 +74,11 @@ final class DatabaseExecutor: TaskExecutor {
     try await withTaskExecutorPreference(self) { try await Self.runThere(body) }
   }
 
+  /// Runs an asynchronous `body` so that each of its steps runs on one of the threads.
+  func runTask<Result: Sendable>(_ body: @Sendable @concurrent () async throws -> Result) async throws -> Result {
+    try await withTaskExecutorPreference(self) { try await body() }
+  }
+
   @concurrent
   private static func runThere<Result: Sendable>(_ body: @Sendable () throws -> Result) async throws -> Result {
     try body()
@@ -145,3 +150,9 @@ private struct WaitingJobs {
     return outgoing.popLast()
   }
 }
+
+/// Whether code that was called with this isolation runs on an actor.
+///
+/// A function of its own, because Swift 6.3 emits broken code for `#isolation == nil` in a function that inherits its
+/// isolation.
+func isActor(_ isolation: (any Actor)?) -> Bool { isolation != nil }

@@ -18,7 +18,7 @@ extension Database {
   @discardableResult
   public func dropCollection(_ name: String) async throws -> Bool {
     let core = core
-    return try await core.buildExecutor.run { try core.dropCollection(name) }
+    return try await core.writerExecutor.run { try core.dropCollection(name) }
   }
 }
 

@@ -22,7 +22,7 @@ extension Database {
     _ definition: Definition, as name: String, progress: (@Sendable (BuildProgress) -> Void)? = nil
   ) async throws -> Registered<Definition> {
     let core = core
-    return try await core.buildExecutor.run { try core.register(definition, name, progress) }
+    return try await core.writerExecutor.run { try core.register(definition, name, progress) }
   }
 
   /// Drops an extension with everything that it keeps, at once, and those that depend on it. Also one of the disk
@@ -36,7 +36,7 @@ extension Database {
   @discardableResult
   public func unregister(_ name: String) async throws -> [String] {
     let core = core
-    return try await core.buildExecutor.run { try core.unregister(name) }
+    return try await core.writerExecutor.run { try core.unregister(name) }
   }
 
   /// The names of the extensions that are registered, in the order in which they hear of changes.

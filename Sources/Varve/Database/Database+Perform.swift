@@ -9,6 +9,8 @@ extension Database {
   /// }
   /// ```
   ///
+  /// The closure runs on threads of the database where it belongs to no actor, and on its actor otherwise.
+  ///
   /// It holds the writer until it ends, so it should not wait for a user or a network. A write that the closure starts
   /// elsewhere, in a detached task, and waits for, waits for the writer in vain, and throws `.writerBusy` in the
   /// end. Inside of another `perform` it is a savepoint, and undone alone where it throws. A task that goes on behind
@@ -23,24 +25,26 @@ extension Database {
     try core.enter()
     defer { core.leave() }
     try core.requireWritable()
-    try await core.writer.acquire(label, timeout: core.options.writerTimeout)
-    let result: Result
-    let commit: AppliedCommit
-    do {
-      defer { core.releaseWriter() }
-      let transaction = WriteTransaction(database: core, snapshot: try core.backend.snapshot(), label: label)
-      let performing = Performing(core, transaction, terms)
+    return try await withTaskExecutorPreference(core.writerExecutor, isolation: isolation) {
+      try await core.writer.acquire(label, timeout: core.options.writerTimeout)
+      let result: Result
+      let commit: AppliedCommit
       do {
-        result = try await performing.inside(isolation: isolation, body)
-        await performing.finish()
-        commit = try await performing.apply()
-      } catch {
-        await performing.finish()
-        core.rollBack(transaction)
-        throw error
+        defer { core.releaseWriter() }
+        let transaction = WriteTransaction(database: core, snapshot: try core.backend.snapshot(), label: label)
+        let performing = Performing(core, transaction, terms)
+        do {
+          result = try await performing.inside(isolation: isolation, body)
+          await performing.finish()
+          commit = try await performing.apply()
+        } catch {
+          await performing.finish()
+          core.rollBack(transaction)
+          throw error
+        }
       }
+      try await commit.waitSuspended(in: core)
+      return result
     }
-    try await commit.waitSuspended(in: core)
-    return result
   }
 }

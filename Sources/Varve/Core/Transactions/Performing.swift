@@ -44,9 +44,7 @@ final class Performing: @unchecked Sendable {
 
   /// Runs `body` with the transaction when it is its turn, where it may wait for a disk.
   func run<Result: Sendable>(_ body: @Sendable (WriteTransaction) throws -> Result) async throws -> Result {
-    try await takeTurn()
-    defer { turn.release() }
-    return try await core.run(isInline: core.backend.isInMemory) {
+    try await inTurn(isInline: core.backend.isInMemory) {
       try transaction.check()
       return try ThreadFrame.run(transaction, body)
     }
@@ -54,9 +52,7 @@ final class Performing: @unchecked Sendable {
 
   /// Writes in a savepoint of its own when it is its turn: where a write of these terms runs.
   func nest<Result: Sendable>(_ body: @Sendable (WriteTransaction) throws -> Result) async throws -> Result {
-    try await takeTurn()
-    defer { turn.release() }
-    return try await core.run(isInline: core.writesInline(terms)) {
+    try await inTurn(isInline: core.writesInline(terms)) {
       try transaction.check()
       return try ThreadFrame.run(transaction) { transaction in
         try transaction.savepoint { try body(transaction) }
@@ -64,9 +60,27 @@ final class Performing: @unchecked Sendable {
     }
   }
 
+  /// Runs `body` when it is its turn: here if that is `isInline`, no actor's thread, and nobody has the turn.
+  private func inTurn<Result: Sendable>(
+    isInline: Bool, _ body: @Sendable () throws -> Result
+  ) async throws -> Result {
+    let isOnActor = isActor(#isolation)
+    if isInline, !isOnActor, try tryTakeTurn() {
+      defer { turn.release() }
+      return try body()
+    }
+    return try await core.writerExecutor.runTask {
+      try await takeTurn()
+      defer { turn.release() }
+      return try body()
+    }
+  }
+
   /// Gives the transaction to the storage, when no call is let in any more.
   func apply() async throws -> AppliedCommit {
-    try await core.run(isInline: core.writesInline(terms)) { try core.apply(transaction, terms) }
+    try await core.run(isInline: core.writesInline(terms), on: core.writerExecutor) {
+      try core.apply(transaction, terms)
+    }
   }
 
   /// The same for synchronous code, whose thread waits for the turn.
@@ -129,7 +143,10 @@ final class Performing: @unchecked Sendable {
 
   /// No call is let in any more; one that has its turn is waited for, whatever becomes of the task.
   func finish() async {
-    await Task { [turn] in try? await turn.acquire(nil, timeout: .seconds(1 << 30)) }.value
+    let waiting = Task(executorPreference: core.writerExecutor) { [turn] in
+      try? await turn.acquire(nil, timeout: .seconds(1 << 30))
+    }
+    await waiting.value
     turn.close()
   }
 
@@ -139,6 +156,12 @@ final class Performing: @unchecked Sendable {
     } catch let error as DatabaseError where error.code == .closed {
       throw Self.endedError
     }
+  }
+
+  private func tryTakeTurn() throws -> Bool {
+    try Task.checkCancellation()
+    guard !turn.isClosed else { throw Self.endedError }
+    return try turn.tryAcquire(nil)
   }
 }
 

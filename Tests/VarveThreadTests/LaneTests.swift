@@ -1,0 +1,138 @@
+import EngineTestSupport
+import Foundation
+import Synchronization
+import Testing
+
+@testable import ObjectFixtures
+@testable import Varve
+
+/// Writers that wait on the threads of tasks, beside writers that are suspended: nobody waits for a thread that another
+/// one keeps. Each of these stood still until the timeout of the writer when a suspended writer needed one of those.
+@Suite(.timeLimit(.minutes(1)), .serialized) struct LaneTests {
+  private static func with(_ isInMemory: Bool, _ body: (Database) async throws -> Void) async throws {
+    if isInMemory {
+      let database = try Database.inMemory()
+      try await body(database)
+      try await database.close()
+    } else {
+      let directory = try TemporaryDirectory()
+      let database = try await Database.open(at: directory.path + "/db")
+      try await body(database)
+      try await database.close()
+    }
+  }
+
+  private static func writeHere(_ database: Database, _ key: Int) throws {
+    try database.write { tx in try tx.set(key, key: key, in: "rows") }
+  }
+
+  enum Durability: String, CaseIterable, CustomTestStringConvertible {
+    case process, power
+    var value: StorageDurability { self == .process ? .process : .power }
+    var testDescription: String { rawValue }
+  }
+
+  @Test(arguments: [true, false], Durability.allCases)
+  func `F1: tasks that write suspended beside tasks that block all write`(
+    isInMemory: Bool, durability: Durability
+  ) async throws {
+    try await Self.with(isInMemory) { database in
+      for taskCount in [16, 200] {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+          for task in 0..<taskCount {
+            group.addTask {
+              for number in 0..<5 {
+                let key = task * 5 + number
+                if task % 2 == 0 {
+                  try await database.write(durability: durability.value) { tx in
+                    try tx.set(key, key: key, in: "rows")
+                  }
+                } else {
+                  try Self.writeHere(database, key)
+                }
+              }
+            }
+          }
+          try await group.waitForAll()
+        }
+        #expect(try await database.read { tx in try tx.count(in: "rows") } == taskCount * 5)
+      }
+    }
+  }
+
+  @Test(arguments: [true, false])
+  func `F1: a perform that is suspended between its writes goes on while all threads of tasks wait for it`(
+    isInMemory: Bool
+  ) async throws {
+    try await Self.with(isInMemory) { database in
+      let isHeld = Gate()
+      isHeld.shut()
+      let performing = Task {
+        try await database.perform {
+          isHeld.open()
+          await Self.yield { database.core.writer.waiterCount > 0 }
+          for key in 0..<20 {
+            await withCheckedContinuation { continuation in Thread.detachNewThread { continuation.resume() } }
+            try await database.write { tx in try tx.set(key, key: key, in: "rows") }
+          }
+        }
+      }
+      isHeld.pass()
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for task in 0..<8 { group.addTask { try Self.writeHere(database, 100 + task) } }
+        try await group.waitForAll()
+      }
+      try await performing.value
+      #expect(try await database.read { tx in try tx.count(in: "rows") } == 28)
+    }
+  }
+
+  @Test @MainActor func `D3: a write is no work of the actor that calls it`() async throws {
+    let database = try Database.inMemory()
+    let isDone = Mutex(false)
+    let ticking = Task { @MainActor in
+      var ticks = 0
+      while !isDone.withLock({ $0 }) {
+        ticks += 1
+        await Task.yield()
+      }
+      return ticks
+    }
+    let wasOnMain = try await database.write { tx in
+      for key in 0..<200_000 { try tx.set(key, key: key, in: "rows") }
+      return Thread.isMainThread
+    }
+    isDone.withLock { $0 = true }
+    #expect(!wasOnMain)
+    // The actor had time meanwhile.
+    #expect(await ticking.value > 10)
+    // The doors of stores are no exceptions, nor is a `perform`.
+    let places = try await database.perform {
+      let inside = try await database.write { _ in Thread.isMainThread }
+      return [inside, try await database.read { _ in Thread.isMainThread }]
+    }
+    #expect(places == [false, false])
+    #expect(try await database.writeConcurrently { _ in Thread.isMainThread } == false)
+    #expect(try await database.read { _ in Thread.isMainThread } == false)
+    try await database.close()
+  }
+
+  @Test func `D4: a write does not wait for a thread that reads have`() async throws {
+    let directory = try TemporaryDirectory()
+    let database = try await Database.open(at: directory.path + "/db")
+    let gate = Gate()
+    gate.shut()
+    let readerCount = DatabaseExecutor.usualLimit + 8
+    var readers: [Task<Void, any Error>] = []
+    for _ in 0..<readerCount { readers.append(Task { try await database.read { _ in gate.pass() } }) }
+    await Self.yield { gate.waitingCount == DatabaseExecutor.usualLimit }
+    try await database.write(durability: .power) { tx in try tx.set(1, key: 1, in: "rows") }
+    try await database.perform { try await database.write { tx in try tx.set(2, key: 2, in: "rows") } }
+    gate.open()
+    for reader in readers { try await reader.value }
+    #expect(try await database.read { tx in try tx.count(in: "rows") } == 2)
+    try await database.close()
+  }
+
+  private static func yield(until isTrue: () -> Bool) async { while !isTrue() { await Task.yield() } }
+}
