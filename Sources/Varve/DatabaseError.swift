@@ -9,7 +9,7 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
       case typeNotDefined, alreadyDefined, invalidDefinition, definitionDiffers
       case keyTooLong, valueTooLong, batchTooLarge, invalidKey, keyTypeDiffers
       case encodingFailed, decodingFailed, unsupportedVersion
-      case transactionEnded, writerBusy, writeInsideRead, doomed, doesNotSettle, conflict, readOnly
+      case transactionEnded, cursorEnded, writerBusy, writeInsideRead, doomed, doesNotSettle, conflict, readOnly
       case alreadyExists, notFound, notReady, unknownExtension, extensionMismatch, rolledBack
       case outcomeUnknown, snapshotTooOld, storage, corruption, closed, invalidArgument
     }
@@ -42,6 +42,8 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
     public static let unsupportedVersion = Code(.unsupportedVersion)
     /// The transaction has ended.
     public static let transactionEnded = Code(.transactionEnded)
+    /// The cursor was made inside a savepoint, or a nested write, that was undone since.
+    public static let cursorEnded = Code(.cursorEnded)
     /// The writer was waited for longer than `writerTimeout`.
     public static let writerBusy = Code(.writerBusy)
     /// A write was begun inside of a read on the same thread.

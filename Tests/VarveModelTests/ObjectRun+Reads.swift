@@ -29,9 +29,9 @@ extension ObjectRun {
       let descending = random.oneIn(2)
       let places = state[pool.name].keys.sorted()
       try expect(try pool.places(tx, descending: descending), descending ? places.reversed() : places)
-    case .holdCursor: if walks.count < 4 { walks.append(try beginWalk(tx, of: state)) }
+    case .holdCursor: if walks.count < 4 { hold(try beginWalk(tx, of: state)) }
     case .moveCursor:
-      if walks.isEmpty { walks.append(try beginWalk(tx, of: state)) }
+      if walks.isEmpty { hold(try beginWalk(tx, of: state)) }
       try move(&walks[random.below(walks.count)], by: 1 + random.below(20))
     case .walkPrefix:
       try finish(try beginPrefixWalk(tx, of: state))
@@ -115,6 +115,16 @@ extension ObjectRun {
       try check(found, expected?.row)
       if expected == nil { return }
     }
+  }
+
+  private func hold(_ walk: HeldWalk) {
+    walks.append(walk)
+    walks[walks.count - 1].depth = depth
+  }
+
+  /// One that was made inside of what was undone has ended, but for rows that it has in memory.
+  func finishUndone(_ walk: HeldWalk) throws {
+    do { try finish(walk) } catch let error as DatabaseError where error.code == .cursorEnded {}
   }
 
   private func finish(_ walk: HeldWalk) throws {

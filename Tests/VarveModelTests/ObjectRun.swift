@@ -13,6 +13,8 @@ final class ObjectRun {
   struct HeldWalk {
     var cursor: RowCursor
     var rest: [(pool: KeyPool, index: Int, row: ModelRow)]
+    /// How many nested writes it was made inside of.
+    var depth = 0
   }
 
   /// A read that stays open, and what it has to see.
@@ -43,6 +45,8 @@ final class ObjectRun {
   /// all that nobody waited for, must not forget.
   var lastingIDs: Set<UInt64> = []
   var walks: [HeldWalk] = []
+  /// How many nested writes there are around the step.
+  var depth = 0
   var pinned: [Pinned] = []
   var counts = StepCounts()
   private(set) var trace: [String] = []
@@ -216,6 +220,8 @@ final class ObjectRun {
   private func nest(_ kind: ModelStep, _ tx: WriteTransaction, _ depth: Int) throws {
     note(kind, "at depth \(depth)")
     let (savedState, savedChanges) = (state, changes)
+    self.depth = depth + 1
+    defer { self.depth = depth }
     do {
       let isSavepoint = random.oneIn(3)
       let body: () throws -> Void = { [self] in
@@ -224,8 +230,11 @@ final class ObjectRun {
       }
       if isSavepoint { try tx.savepoint(body) } else { try database.write { _ in try body() } }
       if kind == .nestedThrown { throw ContractBroken("a nested closure threw, and its write did not") }
+      for index in walks.indices { walks[index].depth = min(walks[index].depth, depth) }
     } catch is Stop {
       (state, changes) = (savedState, savedChanges)
+      for walk in walks where walk.depth > depth { try finishUndone(walk) }
+      walks.removeAll { $0.depth > depth }
     }
     if random.oneIn(3) { try compare(tx) }
   }

@@ -144,20 +144,46 @@ public final class EngineBackend: StorageBackend {
         }
         try add(operation, family, key, value, of: batch, to: &packed)
       }
-      let durability: Durability = durability == .power ? .power : .process
-      let ticket: CommitTicket
-      if let check {
-        let guarding = try engineGuard(check, families)
-        ticket = try engine.submit(packed, guarding: guarding, durability: durability)
-      } else {
-        ticket = try engine.submit(packed, durability: durability)
-      }
-      // What is in no log survives no loss of power, and nobody has to wait for it.
-      if durability == .power, ticket.isLogged {
-        lastPower.max(ticket.sequence.value, ordering: .sequentiallyConsistent)
-      }
-      return EngineTicket(ticket, self, waitsFor: lastPower.load(ordering: .sequentiallyConsistent))
+      return try submit(packed, check, durability)
     }
+  }
+
+  /// An indexed batch of the engine.
+  public func begin(at snapshot: any StorageSnapshot) throws -> any StorageWriting {
+    try requireOpen()
+    guard let snapshot = snapshot as? EngineBackendSnapshot else {
+      throw DatabaseError(.invalidArgument, "the snapshot of the transaction is of another storage")
+    }
+    return EngineWriting(snapshot, self)
+  }
+
+  /// Commits an indexed batch of the engine.
+  public func commit(
+    _ writing: any StorageWriting, check: StorageCheck?, durability: StorageDurability
+  ) throws -> any StorageTicket {
+    try requireOpen()
+    guard let writing = writing as? EngineWriting else {
+      throw DatabaseError(.invalidArgument, "what is to be committed was begun in another storage")
+    }
+    return try mapped { try submit(try writing.packed(), check, durability) }
+  }
+
+  private func submit(
+    _ packed: consuming WriteBatch, _ check: StorageCheck?, _ durability: StorageDurability
+  ) throws -> any StorageTicket {
+    let durability: Durability = durability == .power ? .power : .process
+    let ticket: CommitTicket
+    if let check {
+      let guarding = try engineGuard(check, table.withLock { $0 })
+      ticket = try engine.submit(packed, guarding: guarding, durability: durability)
+    } else {
+      ticket = try engine.submit(packed, durability: durability)
+    }
+    // What is in no log survives no loss of power, and nobody has to wait for it.
+    if durability == .power, ticket.isLogged {
+      lastPower.max(ticket.sequence.value, ordering: .sequentiallyConsistent)
+    }
+    return EngineTicket(ticket, self, waitsFor: lastPower.load(ordering: .sequentiallyConsistent))
   }
 
   /// Whether everything up to a commit survives a loss of power.
@@ -277,7 +303,7 @@ public final class EngineBackend: StorageBackend {
 }
 
 /// The column families by their numbers: never changed, but replaced.
-private struct FamilyTable: Sendable {
+struct FamilyTable: Sendable {
   /// Ids ascend and are few, so most lookups are one index.
   private let byNumber: [ColumnFamily?]
   let all: [ColumnFamily]
@@ -294,7 +320,7 @@ private struct FamilyTable: Sendable {
   }
 }
 
-private final class EngineBackendSnapshot: StorageSnapshot {
+final class EngineBackendSnapshot: StorageSnapshot {
   let snapshot: EngineSnapshot
   private let families: FamilyTable
   private let backend: EngineBackend
@@ -308,7 +334,7 @@ private final class EngineBackendSnapshot: StorageSnapshot {
   var version: CommitVersion { CommitVersion(snapshot.sequence.value) }
 
   /// A family that was made since holds nothing here, and one that was dropped throws at the read.
-  private func family(_ family: StorageFamily) throws -> ColumnFamily {
+  func family(_ family: StorageFamily) throws -> ColumnFamily {
     if let found = families[family.number] { return found }
     return try backend.columnFamily(family.number)
   }
@@ -340,29 +366,13 @@ private final class EngineBackendSnapshot: StorageSnapshot {
     _ range: StorageRange, in family: StorageFamily, isReverse: Bool, keysOnly: Bool, byteLimit: Int, rowLimit: Int
   ) throws -> StoragePage {
     let family = try self.family(family)
-    return try mapped {
-      var page = StoragePage(capacity: min(byteLimit, 4096))
+    do {
       let bounds = CursorBounds(lower: range.lower, upper: range.upper)
       var cursor = try backend.engine.cursor(in: family, bounds: bounds, snapshot: snapshot)
-      if isReverse { try cursor.seekToLast() } else { try cursor.seekToFirst() }
-      while cursor.isValid, page.count < rowLimit, page.byteCount < byteLimit || page.count == 0 {
-        cursor.withEntry { page.append(key: $0, value: keysOnly ? RawSpan() : $1) }
-        // What lies before damage is given; who asks for more meets it.
-        guard try step(&cursor, isReverse) else { return page }
-      }
-      page.isLast = !cursor.isValid
-      return page
-    }
-  }
-
-  /// Goes on by one entry; false where what comes is damaged.
-  private func step(_ cursor: inout EngineCursor, _ isReverse: Bool) throws(EngineError) -> Bool {
-    do {
-      if isReverse { try cursor.previous() } else { try cursor.next() }
-      return true
+      return try StoragePage(
+        &cursor, isReverse: isReverse, keysOnly: keysOnly, byteLimit: byteLimit, rowLimit: rowLimit)
     } catch {
-      guard error.code == .corruption else { throw error }
-      return false
+      throw DatabaseError(error)
     }
   }
 }
@@ -411,6 +421,16 @@ private func mapped<Result>(_ body: () throws -> Result) throws -> Result {
   }
 }
 
+/// The same, where nothing else is thrown.
+@inline(__always)
+func mapped<Result>(_ body: () throws(EngineError) -> Result) throws -> Result {
+  do throws(EngineError) {
+    return try body()
+  } catch {
+    throw DatabaseError(error)
+  }
+}
+
 extension DatabaseError {
   /// An error of the engine, which stays the cause.
   init(_ error: EngineError) {
@@ -426,6 +446,7 @@ extension DatabaseError {
       case .outcomeUnknown: .outcomeUnknown
       case .invalidArgument: .invalidArgument
       case .limitExceeded: .batchTooLarge
+      case .cursorEnded: .cursorEnded
       default: .storage
       }
     self.init(code, "the storage: \(error.message)", cause: error)

@@ -48,6 +48,13 @@ public protocol StorageBackend: AnyObject, Sendable {
   func commit(
     _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
   ) throws -> any StorageTicket
+  /// What a transaction writes that reads at an instant of this storage. Default: `BufferedWriting`, which is right, and
+  /// slow for large transactions.
+  func begin(at snapshot: any StorageSnapshot) throws -> any StorageWriting
+  /// Commits what a transaction wrote, like a batch. Only for what `begin` has made.
+  func commit(
+    _ writing: any StorageWriting, check: StorageCheck?, durability: StorageDurability
+  ) throws -> any StorageTicket
 
   /// Returns when there is a commit behind `version`, and which is the last one then. For databases that other
   /// processes write: what this program commits it knows itself. Throws `CancellationError`.
@@ -59,48 +66,21 @@ public protocol StorageBackend: AnyObject, Sendable {
   func close() throws
 }
 
-/// One instant of a storage. It ends with its last reference. Safe from any thread.
-public protocol StorageSnapshot: AnyObject, Sendable {
-  /// The last commit that it sees.
-  var version: CommitVersion { get }
-  /// Calls `body` once with the value of a key, which it may not keep; not at all where there is none.
-  func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws
-  /// The value of a key, copied; nil where there is none.
-  func value(of key: [UInt8], in family: StorageFamily) throws -> [UInt8]?
-  /// The values of several keys, in their order.
-  func values(of keys: [[UInt8]], in family: StorageFamily) throws -> [[UInt8]?]
-  /// The rows of a range from its beginning, or from its end where `isReverse`: as many as come to
-  /// `byteLimit`, at least one, at most `rowLimit`. With `keysOnly` their values are left out: empty.
-  func page(
-    _ range: StorageRange, in family: StorageFamily, isReverse: Bool, keysOnly: Bool, byteLimit: Int, rowLimit: Int
-  ) throws -> StoragePage
-}
-
 extension StorageBackend {
   /// No storage is behind that doesn't say so.
   public var mayDelayCommits: Bool { false }
   /// No storage can tell that doesn't say so.
   public func withoutWaiting(_ body: () throws -> Void) throws -> Bool { false }
-}
-
-extension StorageSnapshot {
-  /// What `body` makes of the value of a key, which it may not keep; nil where there is none.
-  public func withValue<Result>(
-    of key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Result
-  ) throws -> Result? {
-    var result: Result?
-    try visit(key, in: family) { result = try body($0) }
-    return result
-  }
-
-  /// The value of a key, copied.
-  public func value(of key: [UInt8], in family: StorageFamily) throws -> [UInt8]? {
-    try withValue(of: key, in: family) { $0.copied }
-  }
-
-  /// Whether a key has a value.
-  public func contains(_ key: [UInt8], in family: StorageFamily) throws -> Bool {
-    try withValue(of: key, in: family) { _ in true } ?? false
+  /// Holds everything in arrays, and commits a batch.
+  public func begin(at snapshot: any StorageSnapshot) throws -> any StorageWriting { BufferedWriting(snapshot) }
+  /// Commits the batch of a `BufferedWriting`.
+  public func commit(
+    _ writing: any StorageWriting, check: StorageCheck?, durability: StorageDurability
+  ) throws -> any StorageTicket {
+    guard let writing = writing as? BufferedWriting else {
+      throw DatabaseError(.invalidArgument, "what is to be committed was begun in another storage")
+    }
+    return try commit(writing.batch(), check: check, durability: durability)
   }
 }
 

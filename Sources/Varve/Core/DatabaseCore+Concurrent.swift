@@ -89,7 +89,7 @@ extension DatabaseCore {
 
   func beginConcurrent(_ terms: WriteTerms) throws -> WriteTransaction {
     let snapshot = try backend.snapshot()
-    let transaction = WriteTransaction(database: self, snapshot: snapshot, label: terms.label)
+    let transaction = try WriteTransaction(database: self, snapshot: snapshot, label: terms.label)
     transaction.reads = StorageCheck(snapshot)
     if let other = transaction.registered.ordered.first(where: { !$0.traits.isConcurrent }) {
       rollBack(transaction)

@@ -35,7 +35,7 @@ extension DatabaseCore {
     _ terms: WriteTerms, _ body: (WriteTransaction) throws -> Result
   ) throws -> (Result, AppliedCommit) {
     defer { releaseWriter() }
-    let transaction = WriteTransaction(
+    let transaction = try WriteTransaction(
       database: self, snapshot: try backend.snapshot(), label: terms.label)
     do {
       let result = try ThreadFrame.run(transaction, body)
@@ -70,15 +70,15 @@ extension DatabaseCore {
     // A transaction that is checked began without the writer: others may have committed since.
     let before = transaction.reads == nil ? transaction.snapshot : try backend.snapshot()
     var missed: [(name: String, record: ExtensionRecord)] = []
-    if !transaction.changes.isEmpty { missed = markMissedStale(transaction, behind: before.version) }
-    var batch = transaction.pending.batch()
+    if !transaction.changes.isEmpty { missed = try markMissedStale(transaction, behind: before.version) }
     let told = PendingChangeSet(transaction, time: feed.now)
     let number = try publication.begin(before: before)
     let ticket: any StorageTicket
     var added: ChangeFeed.Addition?
     do {
-      added = try feed.add(told, to: &batch)
-      ticket = try backend.commit(batch, check: transaction.reads, durability: terms.durability ?? options.durability)
+      added = try feed.add(told, to: transaction.pending)
+      ticket = try backend.commit(
+        transaction.pending, check: transaction.reads, durability: terms.durability ?? options.durability)
     } catch {
       // Whether it happened can't be told: nobody may build on it, and readers stay where they are.
       if let error = error as? DatabaseError, error.code == .outcomeUnknown { throw publication.fail(error) }
@@ -97,12 +97,12 @@ extension DatabaseCore {
   /// It has heard of every commit up to `last`.
   private func markMissedStale(
     _ transaction: WriteTransaction, behind last: CommitVersion
-  ) -> [(name: String, record: ExtensionRecord)] {
-    extensionCatalog.missed().map { name, record in
+  ) throws -> [(name: String, record: ExtensionRecord)] {
+    try extensionCatalog.missed().map { name, record in
       var record = record
       // Of one whose build was cut short, only rows before its watermark count as heard of.
       record.state = .stale(record.state == .ready ? FeedPosition(behind: last) : nil)
-      transaction.pending.put(CatalogKey.databaseExtension(name), record.bytes, in: catalog.families.catalog)
+      try transaction.pending.put(CatalogKey.databaseExtension(name), record.bytes, in: catalog.families.catalog)
       DatabaseLog.staleExtension(path: path, name: name)
       return (name, record)
     }

@@ -125,10 +125,10 @@ extension DatabaseCore {
       let gone = registered + others
       let numbers = [record.number] + gone.dropFirst().compactMap { extensionCatalog.record($0)?.number }
       for name in gone {
-        transaction.pending.delete(CatalogKey.databaseExtension(name), in: catalog.families.catalog)
+        try transaction.pending.delete(CatalogKey.databaseExtension(name), in: catalog.families.catalog)
       }
       for number in numbers {
-        transaction.pending.deleteRange(
+        try transaction.pending.deleteRange(
           StorageRange(prefix: CatalogKey.settings(of: number)), in: catalog.families.catalog)
       }
       transaction.onApplied { [self] _ in

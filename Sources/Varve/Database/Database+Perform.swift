@@ -31,7 +31,7 @@ extension Database {
       let commit: AppliedCommit
       do {
         defer { core.releaseWriter() }
-        let transaction = WriteTransaction(database: core, snapshot: try core.backend.snapshot(), label: label)
+        let transaction = try WriteTransaction(database: core, snapshot: try core.backend.snapshot(), label: label)
         let performing = Performing(core, transaction, terms)
         do {
           result = try await performing.inside(isolation: isolation, body)

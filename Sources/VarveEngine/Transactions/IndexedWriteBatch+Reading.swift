@@ -122,7 +122,7 @@ extension IndexedWriteBatch {
   }
 
   /// Whether the batch alone decides what a key is: no read of what is committed contributes to the answer.
-  func decides(_ key: [UInt8], in family: ColumnFamily?) -> Bool {
+  package func decides(_ key: [UInt8], in family: ColumnFamily?) -> Bool {
     let id = engine.state(of: family).id
     return key.withByteView { newest($0, id)?.isFinal ?? false }
   }
@@ -141,6 +141,11 @@ extension IndexedWriteBatch {
   /// Cheaper than a new cursor: the committed state is not opened again. A cursor that threw `.cursorEnded` can be used
   /// again. The process stops if the cursor is not of this batch.
   public func refresh(_ cursor: inout EngineCursor) { cursor.refresh(own(cursor.family)) }
+
+  /// What a family holds now, for cursors that are made later: see `cursor(in:bounds:)`.
+  package func view(of family: ColumnFamily? = nil) -> BatchView {
+    BatchView(engine: engine, snapshot: snapshot, family: family, own: own(engine.state(of: family)))
+  }
 
   /// What readers see of the batch in a family. `isKept`: also after the next savepoint is set or undone.
   func own(_ family: FamilyState, isKept: Bool = true) -> OwnWrites {
@@ -182,6 +187,20 @@ extension IndexedWriteBatch {
     }
     guard let upper else { return try unsafe withFirst(from: lower.span.bytes, to: nil, in: family, copy) }
     return try unsafe withFirst(from: lower.span.bytes, to: upper.span.bytes, in: family, copy)
+  }
+}
+
+/// What a family held, with a batch over it, when the view was made. Later entries of the batch do not show.
+///
+/// It may outlive the batch. A view that was made after a savepoint which was then undone throws `.cursorEnded`.
+package struct BatchView {
+  fileprivate let engine: EngineCore
+  fileprivate let snapshot: EngineSnapshot?
+  fileprivate let family: ColumnFamily?
+  fileprivate let own: OwnWrites
+
+  package func cursor(bounds: CursorBounds = .all) throws(EngineError) -> EngineCursor {
+    try engine.cursor(in: family, bounds: bounds, snapshot: snapshot, own: own)
   }
 }
 

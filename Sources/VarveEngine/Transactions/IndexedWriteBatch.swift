@@ -447,6 +447,9 @@ public struct IndexedWriteBatch: ~Copyable {
 
   // MARK: - The commit
 
+  /// What the commit writes.
+  package func packed() throws(EngineError) -> WriteBatch { try makeBatch() }
+
   /// What the commit writes; with `folding` none, entries as `count` has them. Complexity: one pass over the trees.
   func makeBatch(folding: LivingEntries.Folding = .all) throws(EngineError) -> WriteBatch {
     var batch = WriteBatch(capacity: 0)

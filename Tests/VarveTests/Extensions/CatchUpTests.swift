@@ -293,7 +293,7 @@ struct CatchUpTests {
           number: 1, state: .building(watermark: [0, 0, 0, 1, 1]), layoutVersion: 1, versionTag: "1",
           kind: Lengths.kind, scope: Lengths().scope.recordText)
         try database.core.write(WriteTerms()) { tx in
-          tx.pending.put(
+          try tx.pending.put(
             CatalogKey.databaseExtension("lengths"), record.bytes, in: database.core.catalog.families.catalog)
         }
       }

@@ -17,6 +17,28 @@ struct TransactionRuleTests {
     }
   }
 
+  @Test func `a cursor of an undone savepoint has ended, and one from before it never saw what was undone`() throws {
+    try database.write { tx in for key in 0..<3 { try tx.set(key, key: key, in: "c") } }
+    try database.write { tx in
+      try tx.set(3, key: 3, in: "c")
+      var before = try tx.rows(in: "c")
+      var inside: RowCursor?
+      #expect(
+        code {
+          try tx.savepoint {
+            try tx.remove(key: 0, in: "c")
+            inside = try tx.rows(in: "c")
+            try tx.rollback()
+          }
+        } == .rolledBack)
+      #expect(code { _ = try inside?.next() } == .cursorEnded)
+      try tx.remove(key: 1, in: "c")
+      #expect(try before.compactMap { try $0.key(as: Int.self) } == [0, 1, 2, 3])
+      var after = try tx.rows(in: "c")
+      #expect(try after.compactMap { try $0.key(as: Int.self) } == [0, 2, 3])
+    }
+  }
+
   @Test func `a transaction can't be used behind its closure`() throws {
     var kept: ReadTransaction?
     try database.read { tx in kept = tx }

@@ -70,7 +70,7 @@ public final class ExtensionContext {
   public func put(_ part: String, _ key: [UInt8], _ value: [UInt8]) throws {
     let writing = try writing()
     try check(key, value.count, writing)
-    writing.pending.put(key, value, in: try registered.makeFamily(part))
+    try writing.pending.put(key, value, in: try registered.makeFamily(part))
   }
 
   /// The storage would find it at the commit, where nothing can be done about it any more.
@@ -103,26 +103,34 @@ public final class ExtensionContext {
   public func delete(_ part: String, _ key: [UInt8]) throws {
     let writing = try writing()
     guard let family = registered.family(part) else { return }
-    writing.pending.delete(key, in: family)
+    try writing.pending.delete(key, in: family)
   }
 
   /// Removes a range of keys.
   public func deleteRange(_ part: String, _ range: StorageRange) throws {
     let writing = try writing()
     guard let family = registered.family(part) else { return }
-    writing.pending.deleteRange(range, in: family)
+    try writing.pending.deleteRange(range, in: family)
   }
 
   /// Adds to a counter. A part has counters or values, not both.
   public func add(_ part: String, _ number: Int64, to key: [UInt8]) throws {
     let writing = try writing()
     try check(key, 8, writing)
-    writing.pending.add(number, to: key, in: try registered.makeFamily(part, isCounter: true))
+    try writing.pending.add(number, to: key, in: try registered.makeFamily(part, isCounter: true))
   }
 
   /// The number that a counter says.
   public func counter(_ part: String, _ key: [UInt8]) throws -> Int64 {
     try get(part, key).flatMap(StorageBatch.counterNumber) ?? 0
+  }
+
+  /// The first entry of a range of a part, as it is now; nil where the range is empty. Complexity: a seek, however much
+  /// the transaction has written and whatever comes after the range.
+  public func first(_ part: String, in range: StorageRange = StorageRange()) throws -> (key: [UInt8], value: [UInt8])? {
+    let transaction = try reading()
+    guard let family = family(part) else { return nil }
+    return try followed(transaction) { try transaction.first(of: range, in: family) }
   }
 
   /// Iterates a range of a part, as it is now: later writes don't change what the cursor returns.
@@ -166,9 +174,9 @@ public final class ExtensionContext {
       let bytes = setting.bytes
       let key = registered.settingKey(key, number: registered.number)
       try check(key, bytes.count, writing)
-      writing.pending.put(key, bytes, in: family)
+      try writing.pending.put(key, bytes, in: family)
     } else {
-      writing.pending.delete(registered.settingKey(key, number: registered.number), in: family)
+      try writing.pending.delete(registered.settingKey(key, number: registered.number), in: family)
     }
   }
 

@@ -138,9 +138,9 @@ final class RegisteredExtension: Sendable {
   }
 
   /// Empties everything that it keeps, with a transaction.
-  func empty(_ transaction: WriteTransaction) {
+  func empty(_ transaction: WriteTransaction) throws {
     for family in state.withLock({ Array($0.families.values) }) {
-      transaction.pending.deleteRange(StorageRange(), in: family)
+      try transaction.pending.deleteRange(StorageRange(), in: family)
     }
   }
 

@@ -175,9 +175,9 @@ struct Registration<Definition: DatabaseExtension> {
     _ = registered.build.take()
     if isKept, record != known { try save(record, of: registered, transaction) }
     if !isKept {
-      registered.empty(transaction)
+      try registered.empty(transaction)
       try save(record, of: registered, transaction)
-      transaction.pending.put(
+      try transaction.pending.put(
         CatalogKey.nextExtension, BigEndian.bytes(max(core.extensionCatalog.nextNumber, number + 1)),
         in: core.catalog.families.catalog)
       transaction.onApplied { _ in core.extensionCatalog.noteGiven(number) }
@@ -224,7 +224,7 @@ struct Registration<Definition: DatabaseExtension> {
       try requireRegistered(registered)
       var record = registered.record
       record.state = .building(watermark: [])
-      registered.empty(transaction)
+      try registered.empty(transaction)
       try save(record, of: registered, transaction)
     }
     try drop(registered)
@@ -242,7 +242,7 @@ struct Registration<Definition: DatabaseExtension> {
   private func save(
     _ record: ExtensionRecord, of registered: RegisteredExtension, _ transaction: WriteTransaction
   ) throws {
-    transaction.pending.put(
+    try transaction.pending.put(
       CatalogKey.databaseExtension(name), record.bytes, in: core.catalog.families.catalog)
     transaction.onApplied { version in
       core.extensionCatalog.set(record, for: name)

@@ -64,12 +64,7 @@ public struct Row {
     if let known = stored.metadataBytes { return known }
     try transaction.check()
     // As it was when the row was read: the transaction may have written the metadata since.
-    let bytes: [UInt8]? =
-      switch stored.pendingMetadata {
-      case .put(let value): value
-      case .delete, .add: nil
-      case nil: try transaction.committedValue(of: stored.key, in: stored.info.metadata)
-      }
+    let bytes = try transaction.value(of: stored.key, in: stored.info.metadata, from: stored.metadataSource)
     stored.metadataBytes = bytes
     return bytes
   }
@@ -90,8 +85,8 @@ final class StoredRow {
   var metadata: Any?
   /// As they are in their family, where they were read.
   var metadataBytes: [UInt8]?
-  /// What the transaction had pending of the metadata when the row was read; nil: nothing.
-  var pendingMetadata: PendingEntry?
+  /// Where the metadata are read as they were with the row, if not in the snapshot.
+  var metadataSource: (any StorageReading)?
 
   init(key: [UInt8], bytes: [UInt8], info: CollectionInfo) throws {
     self.info = info

@@ -9,7 +9,8 @@
 ///
 /// Nothing of a row is decoded until it is asked for; its bytes are read with its key. The walk shows
 /// the rows as they were when it was begun, whatever the transaction writes meanwhile. It belongs to the
-/// thread and the time of its transaction.
+/// thread and the time of its transaction; one that was made inside a savepoint, or a nested `write`, which was then
+/// undone throws `.cursorEnded`.
 public struct RowCursor {
   private let transaction: ReadTransaction
   /// The walks that are still to come, the next one last.
@@ -19,8 +20,8 @@ public struct RowCursor {
   struct Walk {
     let info: CollectionInfo
     var cursor: FamilyCursor
-    /// What the transaction had pending of their metadata when the walk was begun.
-    let metadata: PendingView
+    /// Their metadata when the cursor was made, if not those of the snapshot.
+    let metadata: (any StorageReading)?
   }
 
   init(_ transaction: ReadTransaction, _ walks: [Walk]) {
@@ -34,8 +35,8 @@ public struct RowCursor {
     while !walks.isEmpty {
       let last = walks.count - 1
       if let (key, value) = try walks[last].cursor.next() {
-        let metadata = walks[last].metadata
-        return Row(try transaction.stored(key, value, walks[last].info) { metadata.find(key) }, in: transaction)
+        let stored = try transaction.stored(key, value, walks[last].info, walks[last].metadata)
+        return Row(stored, in: transaction)
       }
       walks.removeLast()
     }

@@ -59,13 +59,15 @@ final class RowSource<Element: Sendable>: Sendable {
 
   /// The next batch of a walk. Runs where it may wait for a disk.
   func batch(_ walk: any RowWalk<Element>, limit: Int) async throws -> RowBatch<Element> {
+    // Inside of a perform it belongs to that one, which `close` waits for, and whose other calls may write meanwhile.
+    if let performing = Performing.living(of: core) {
+      return try await performing.run { _ in RowBatch(walk, limit: limit) }
+    }
     if core.backend.isInMemory { return try nextBatch(walk, limit) }
     return try await core.executor.run { [self] in try nextBatch(walk, limit) }
   }
 
   private func nextBatch(_ walk: any RowWalk<Element>, _ limit: Int) throws -> RowBatch<Element> {
-    // Inside of a perform it belongs to that one, which `close` waits for.
-    if Performing.living(of: core) != nil { return RowBatch(walk, limit: limit) }
     try core.enter()
     defer { core.leave() }
     return RowBatch(walk, limit: limit)

@@ -19,16 +19,21 @@ extension ReadTransaction {
   }
 
   final func stored(_ key: [UInt8], _ bytes: [UInt8], _ info: CollectionInfo) throws -> StoredRow {
-    try stored(key, bytes, info) { pending.find(key, in: info.metadata) }
+    let stored = try stored(key, bytes, info, nil)
+    // Metadata of its own the transaction may write again before they are asked for.
+    if stored.header.hasMetadata, let writing, writing.decides(key, in: info.metadata) {
+      stored.metadataBytes = try value(of: key, in: info.metadata)
+    }
+    return stored
   }
 
-  /// `metadata` is what the transaction had pending of the row's metadata when it had these bytes.
+  /// `metadata` is where the row's metadata are read, if not in the snapshot.
   final func stored(
-    _ key: [UInt8], _ bytes: [UInt8], _ info: CollectionInfo, metadata: () -> PendingEntry?
+    _ key: [UInt8], _ bytes: [UInt8], _ info: CollectionInfo, _ metadata: (any StorageReading)?
   ) throws -> StoredRow {
     do {
       let stored = try StoredRow(key: key, bytes: bytes, info: info)
-      if isWritable, stored.header.hasMetadata { stored.pendingMetadata = metadata() }
+      stored.metadataSource = metadata
       return stored
     } catch let error as DatabaseError {
       throw error.about(info.key(of: key))

@@ -33,7 +33,7 @@ extension ReadTransaction {
   final func walk(_ info: CollectionInfo, _ range: StorageRange, _ isReverse: Bool) -> RowCursor.Walk {
     RowCursor.Walk(
       info: info, cursor: cursor(range, in: info.objects, isReverse: isReverse),
-      metadata: isWritable ? pending.view(of: range, in: info.metadata) : PendingView())
+      metadata: isWritable ? view(of: info.metadata) : nil)
   }
 
   /// The keys of a collection, in order. The rows behind them are not read. Throws `.keyTypeDiffers`.

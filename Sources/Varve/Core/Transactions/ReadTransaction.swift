@@ -4,9 +4,8 @@
 public class ReadTransaction {
   let database: DatabaseCore
   let snapshot: any StorageSnapshot
-  /// What a write transaction has written; empty in others.
-  final var pending = PendingWrites()
-  final let isWritable: Bool
+  /// What a write transaction has written; nil in others.
+  final let writing: (any StorageWriting)?
   private(set) final var hasEnded = false
   /// The transactions of the extensions that were asked for, by name.
   final var extensions: [String: any ExtensionTransaction] = [:]
@@ -21,11 +20,13 @@ public class ReadTransaction {
   /// For the program's use, as long as the transaction.
   public final var userInfo: Any?
 
-  init(database: DatabaseCore, snapshot: any StorageSnapshot, isWritable: Bool = false) {
+  init(database: DatabaseCore, snapshot: any StorageSnapshot, writing: (any StorageWriting)? = nil) {
     self.database = database
     self.snapshot = snapshot
-    self.isWritable = isWritable
+    self.writing = writing
   }
+
+  final var isWritable: Bool { writing != nil }
 
   /// The last commit that the transaction sees.
   public final var version: CommitVersion { snapshot.version }
@@ -54,30 +55,33 @@ public class ReadTransaction {
   final func withValue<Result>(
     of key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Result
   ) throws -> Result? {
-    if isWritable {
-      switch pending.find(key, in: family) {
-      case .put(let value): return unsafe try body(value.span.bytes)
-      case .delete: return nil
-      case .add(let number):
-        let base = try committedValue(of: key, in: family).flatMap(StorageBatch.counterNumber) ?? 0
-        let sum = StorageBatch.counterBytes(base &+ number)
-        return unsafe try body(sum.span.bytes)
-      case nil: reads?.keys.append((family, key))
-      }
-    }
-    return try snapshot.withValue(of: key, in: family, body)
+    guard let writing else { return try snapshot.withValue(of: key, in: family, body) }
+    if reads != nil { noteRead(of: key, in: family, writing) }
+    return try writing.withValue(of: key, in: family, body)
+  }
+
+  /// What the transaction has not written itself somebody else may change until the commit.
+  private final func noteRead(of key: [UInt8], in family: StorageFamily, _ writing: any StorageWriting) {
+    if !writing.decides(key, in: family) { reads?.keys.append((family, key)) }
   }
 
   /// The value of a key as the transaction sees it.
   final func value(of key: [UInt8], in family: StorageFamily) throws -> [UInt8]? {
-    if isWritable { return try withValue(of: key, in: family) { $0.copied } }
-    return try snapshot.value(of: key, in: family)
+    guard isWritable else { return try snapshot.value(of: key, in: family) }
+    return try withValue(of: key, in: family) { $0.copied }
   }
 
   /// The value of a key before the transaction wrote anything.
   final func committedValue(of key: [UInt8], in family: StorageFamily) throws -> [UInt8]? {
+    try value(of: key, in: family, from: nil)
+  }
+
+  /// The value of a key at an earlier moment of the transaction; nil stands for its beginning.
+  final func value(
+    of key: [UInt8], in family: StorageFamily, from source: (any StorageReading)?
+  ) throws -> [UInt8]? {
     reads?.keys.append((family, key))
-    return try snapshot.value(of: key, in: family)
+    return try (source ?? snapshot).value(of: key, in: family)
   }
 
   /// The rows of a range as they are now: later writes of the transaction don't change the walk.
@@ -85,10 +89,26 @@ public class ReadTransaction {
   final func cursor(
     _ range: StorageRange, in family: StorageFamily, isReverse: Bool = false, keysOnly: Bool = false
   ) -> FamilyCursor {
-    let view = isWritable ? pending.view(of: range, in: family) : PendingView()
     reads?.ranges.append((family, range))
-    return FamilyCursor(range, in: family, of: snapshot, isReverse: isReverse, keysOnly: keysOnly, pending: view)
+    return FamilyCursor(range, in: family, of: view(of: family), isReverse: isReverse, keysOnly: keysOnly)
   }
+
+  /// The first row of a range; nil where it is empty.
+  final func first(of range: StorageRange, in family: StorageFamily) throws -> (key: [UInt8], value: [UInt8])? {
+    reads?.ranges.append((family, range))
+    guard let writing else {
+      if range.isEmpty { return nil }
+      let page = try snapshot.page(
+        range, in: family, isReverse: false, keysOnly: false, byteLimit: 1, rowLimit: 1)
+      return page.count == 0 ? nil : (page.key(0), page.value(0))
+    }
+    var first: (key: [UInt8], value: [UInt8])?
+    try writing.visitFirst(of: range, in: family) { first = ($0.copied, $1.copied) }
+    return first
+  }
+
+  /// A family as the transaction sees it now.
+  final func view(of family: StorageFamily) -> any StorageReading { writing?.view(of: family) ?? snapshot }
 
   // MARK: - Collections
 

@@ -33,7 +33,7 @@ extension WriteTransaction {
       }
     }
     changes.noteCleared(info)
-    clear(info, count)
+    try clear(info, count)
     return count
   }
 
@@ -48,7 +48,7 @@ extension WriteTransaction {
     }
     // Counted before anything has changed: a count may throw.
     let counted = try infos().map { (info: $0, count: try count($0)) }.filter { $0.count > 0 }
-    for (info, count) in counted { clear(info, count) }
+    for (info, count) in counted { try clear(info, count) }
     let sum = counted.reduce(0) { $0 + $1.count }
     if sum > 0 { changes.noteEverythingRemoved(counted.map(\.info)) }
     if !registered.isEmpty { try tell(.removedAll) }
@@ -76,11 +76,11 @@ extension WriteTransaction {
       let present = try chunk.compactMap { key in try header(key, info).map { (key, $0) } }
       try willRemove(present, info)
       for (key, header) in present {
-        pending.delete(key, in: info.objects)
-        if header.hasMetadata { pending.delete(key, in: info.metadata) }
+        try pending.delete(key, in: info.objects)
+        if header.hasMetadata { try pending.delete(key, in: info.metadata) }
         changes.noteCleared(key, info)
       }
-      pending.add(Int64(-present.count), to: info.countKey, in: database.catalog.families.counts)
+      try pending.add(Int64(-present.count), to: info.countKey, in: database.catalog.families.counts)
       try didRemove(present, info)
       sum += present.count
     }
@@ -92,10 +92,10 @@ extension WriteTransaction {
     return keys
   }
 
-  private func clear(_ info: CollectionInfo, _ count: Int) {
-    pending.deleteRange(info.range, in: info.objects)
-    pending.deleteRange(info.range, in: info.metadata)
-    pending.add(Int64(-count), to: info.countKey, in: database.catalog.families.counts)
+  private func clear(_ info: CollectionInfo, _ count: Int) throws {
+    try pending.deleteRange(info.range, in: info.objects)
+    try pending.deleteRange(info.range, in: info.metadata)
+    try pending.add(Int64(-count), to: info.countKey, in: database.catalog.families.counts)
     // Whoever commits beside this one and has added or removed a row conflicts with it.
     reads?.ranges.append((info.objects, info.range))
   }

@@ -180,13 +180,13 @@ extension WriteTransaction {
     _ row: [UInt8], _ metadata: [UInt8]?, _ key: [UInt8], _ info: CollectionInfo, _ old: RowHeader?
   ) throws {
     try checkSize(row, metadata, key, info)
-    pending.put(key, row, in: info.objects)
+    try pending.put(key, row, in: info.objects)
     if let metadata {
-      pending.put(key, metadata, in: info.metadata)
+      try pending.put(key, metadata, in: info.metadata)
     } else if old?.hasMetadata == true {
-      pending.delete(key, in: info.metadata)
+      try pending.delete(key, in: info.metadata)
     }
-    if old == nil { pending.add(1, to: info.countKey, in: database.catalog.families.counts) }
+    if old == nil { try pending.add(1, to: info.countKey, in: database.catalog.families.counts) }
   }
 
   func replaceObject<Object: Encodable>(_ object: Object, _ key: [UInt8], _ info: CollectionInfo) throws -> Bool {
@@ -222,7 +222,7 @@ extension WriteTransaction {
     let known: Any? = registered.isEmpty ? nil : object
     try willChange(.replacedObject, key, info, known, nil, row)
     try checkSize(row, nil, key, info)
-    pending.put(key, row, in: info.objects)
+    try pending.put(key, row, in: info.objects)
     changes.note(.replacedObject, key, info)
     try didChange(.replacedObject, key, info, known, nil, row)
     info.didSet(object)
@@ -239,11 +239,11 @@ extension WriteTransaction {
     let row = unsafe header.row(bytes.span.bytes.extracting(stored.objectOffset..<bytes.count))
     try willChange(.replacedMetadata, key, info, nil, metadata, row)
     try checkSize([], metadata?.bytes, key, info)
-    if header != stored.header { pending.put(key, row, in: info.objects) }
+    if header != stored.header { try pending.put(key, row, in: info.objects) }
     if let metadata {
-      pending.put(key, metadata.bytes, in: info.metadata)
+      try pending.put(key, metadata.bytes, in: info.metadata)
     } else if stored.header.hasMetadata {
-      pending.delete(key, in: info.metadata)
+      try pending.delete(key, in: info.metadata)
     }
     changes.note(.replacedMetadata, key, info)
     try didChange(.replacedMetadata, key, info, nil, metadata, row)
@@ -273,11 +273,11 @@ extension WriteTransaction {
     guard !present.isEmpty else { return 0 }
     try willRemove(present, info)
     for (key, header) in present {
-      pending.delete(key, in: info.objects)
-      if header.hasMetadata { pending.delete(key, in: info.metadata) }
+      try pending.delete(key, in: info.objects)
+      if header.hasMetadata { try pending.delete(key, in: info.metadata) }
       changes.note(.removed, key, info)
     }
-    pending.add(Int64(-present.count), to: info.countKey, in: database.catalog.families.counts)
+    try pending.add(Int64(-present.count), to: info.countKey, in: database.catalog.families.counts)
     try didRemove(present, info)
     return present.count
   }

@@ -5,6 +5,7 @@
 public final class WriteTransaction: ReadTransaction {
   /// What the program calls it, in change sets, errors and log lines.
   public let label: String?
+  let pending: any StorageWriting
   var changes = ChangeRecorder()
   var hooks = HookQueue()
   /// Of `registered`.
@@ -22,12 +23,13 @@ public final class WriteTransaction: ReadTransaction {
   /// An object of the program's that the change set carries.
   var custom: [UInt8]?
 
-  init(database: DatabaseCore, snapshot: any StorageSnapshot, label: String?) {
+  init(database: DatabaseCore, snapshot: any StorageSnapshot, label: String?) throws {
     self.label = label
+    pending = try database.backend.begin(at: snapshot)
     // Before the list: what changes in between is noticed.
     extensionEdition = database.extensions.edition
     registered = database.extensions.list
-    super.init(database: database, snapshot: snapshot, isWritable: true)
+    super.init(database: database, snapshot: snapshot, writing: pending)
   }
 
   @inline(__always)
@@ -95,7 +97,6 @@ public final class WriteTransaction: ReadTransaction {
 
   /// Where a savepoint was set.
   struct Savepoint {
-    fileprivate let pending: Int
     fileprivate let changes: Int
     fileprivate let states: [String: Any]
     fileprivate let eventCount: Int
@@ -105,8 +106,9 @@ public final class WriteTransaction: ReadTransaction {
   }
 
   func beginSavepoint() -> Savepoint {
-    Savepoint(
-      pending: pending.setSavepoint(), changes: changes.setSavepoint(), states: extensionStates(),
+    pending.setSavepoint()
+    return Savepoint(
+      changes: changes.setSavepoint(), states: extensionStates(),
       eventCount: hooks.events.count, completionCount: completions.count, appliedCount: appliedHandlers.count,
       custom: custom)
   }
@@ -117,7 +119,7 @@ public final class WriteTransaction: ReadTransaction {
   }
 
   func undo(to place: Savepoint) {
-    pending.rollBack(to: place.pending)
+    pending.rollBack()
     changes.rollBack(to: place.changes)
     restore(place.states)
     // Of what is undone nobody was told yet.

@@ -1,0 +1,68 @@
+/// Iterates the rows of a range of one family, of a snapshot or of what a transaction sees at one moment.
+///
+/// Rows come in pages: the first small, because many iterations end soon, then up to 64 KiB each.
+package struct FamilyCursor: Sendable {
+  private let source: any StorageReading
+  private let family: StorageFamily
+  private let isReverse: Bool
+  /// Values are left out.
+  private let keysOnly: Bool
+  /// What of the range was not asked for yet.
+  private var rest: StorageRange
+  private var page = StoragePage()
+  private var index = 0
+  private var pageSize = 4 << 10
+
+  static let pageSizeMaximum = 64 << 10
+  static let pageRowsMaximum = 256
+
+  package init(
+    _ range: StorageRange, in family: StorageFamily, of source: any StorageReading, isReverse: Bool,
+    keysOnly: Bool = false
+  ) {
+    self.keysOnly = keysOnly
+    self.source = source
+    self.family = family
+    self.isReverse = isReverse
+    rest = range
+    if range.isEmpty { page.isLast = true }
+  }
+
+  /// The next row; nil after the last.
+  package mutating func next() throws -> (key: [UInt8], value: [UInt8])? {
+    guard try fillPage() else { return nil }
+    defer { index += 1 }
+    return (page.key(index), page.value(index))
+  }
+
+  /// The key of the next row; nil after the last.
+  mutating func nextKey() throws -> [UInt8]? {
+    guard try fillPage() else { return nil }
+    defer { index += 1 }
+    return page.key(index)
+  }
+
+  /// How many rows are left.
+  consuming func count() throws -> Int {
+    var count = 0
+    while try fillPage() {
+      count += page.count - index
+      index = page.count
+    }
+    return count
+  }
+
+  /// Whether there is a row. Asks for more at the end of a page.
+  private mutating func fillPage() throws -> Bool {
+    if index < page.count { return true }
+    if page.isLast { return false }
+    page = try source.page(
+      rest, in: family, isReverse: isReverse, keysOnly: keysOnly, byteLimit: pageSize, rowLimit: Self.pageRowsMaximum)
+    index = 0
+    pageSize = min(pageSize * 4, Self.pageSizeMaximum)
+    guard page.count > 0 else { return false }
+    let last = page.key(page.count - 1)
+    if isReverse { rest.upper = last } else { rest.lower = last + [0] }
+    return true
+  }
+}

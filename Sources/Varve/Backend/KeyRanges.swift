@@ -1,0 +1,40 @@
+/// Ranges of keys that do not overlap or touch, in order.
+struct KeyRanges: Sendable {
+  private(set) var ranges: [StorageRange] = []
+
+  var isEmpty: Bool { ranges.isEmpty }
+
+  func contains(_ key: [UInt8]) -> Bool {
+    let index = firstIndex(endingBehind: key)
+    return index < ranges.count && !ByteOrder.precedes(key, ranges[index].lower)
+  }
+
+  /// Adds a range, and joins it with those that it overlaps or touches.
+  mutating func insert(_ range: StorageRange) {
+    guard !range.isEmpty else { return }
+    var joined = range
+    // Those that end before the new one begins stay; one that ends where it begins is joined.
+    var first = 0
+    while first < ranges.count, let upper = ranges[first].upper, ByteOrder.precedes(upper, range.lower) { first += 1 }
+    var last = first
+    while last < ranges.count, range.upper.map({ !ByteOrder.precedes($0, ranges[last].lower) }) ?? true {
+      if ByteOrder.precedes(ranges[last].lower, joined.lower) { joined.lower = ranges[last].lower }
+      if let upper = joined.upper {
+        joined.upper = ranges[last].upper.map { ByteOrder.precedes(upper, $0) ? $0 : upper }
+      }
+      last += 1
+    }
+    ranges.replaceSubrange(first..<last, with: [joined])
+  }
+
+  private func firstIndex(endingBehind key: [UInt8]) -> Int {
+    var low = 0
+    var high = ranges.count
+    while low < high {
+      let middle = (low + high) / 2
+      let endsBehind = ranges[middle].upper.map { ByteOrder.precedes(key, $0) } ?? true
+      if endsBehind { high = middle } else { low = middle + 1 }
+    }
+    return low
+  }
+}

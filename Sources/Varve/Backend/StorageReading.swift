@@ -1,0 +1,42 @@
+/// Something that can be read at one moment: a snapshot, or what a transaction sees. Safe from any thread, unless
+/// what makes it says otherwise.
+public protocol StorageReading: AnyObject, Sendable {
+  /// Calls `body` once with the value of a key, which it may not keep; not at all where there is none.
+  func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws
+  /// The value of a key, copied; nil where there is none.
+  func value(of key: [UInt8], in family: StorageFamily) throws -> [UInt8]?
+  /// The rows of a range from its beginning, or from its end where `isReverse`: as many as come to
+  /// `byteLimit`, at least one, at most `rowLimit`. With `keysOnly` their values are left out: empty.
+  func page(
+    _ range: StorageRange, in family: StorageFamily, isReverse: Bool, keysOnly: Bool, byteLimit: Int, rowLimit: Int
+  ) throws -> StoragePage
+}
+
+extension StorageReading {
+  /// What `body` makes of the value of a key, which it may not keep; nil where there is none.
+  public func withValue<Result>(
+    of key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Result
+  ) throws -> Result? {
+    var result: Result?
+    try visit(key, in: family) { result = try body($0) }
+    return result
+  }
+
+  /// The value of a key, copied.
+  public func value(of key: [UInt8], in family: StorageFamily) throws -> [UInt8]? {
+    try withValue(of: key, in: family) { $0.copied }
+  }
+
+  /// Whether a key has a value.
+  public func contains(_ key: [UInt8], in family: StorageFamily) throws -> Bool {
+    try withValue(of: key, in: family) { _ in true } ?? false
+  }
+}
+
+/// One instant of a storage. It ends with its last reference. Safe from any thread.
+public protocol StorageSnapshot: StorageReading {
+  /// The last commit that it sees.
+  var version: CommitVersion { get }
+  /// The values of several keys, in their order.
+  func values(of keys: [[UInt8]], in family: StorageFamily) throws -> [[UInt8]?]
+}

@@ -1,0 +1,63 @@
+/// What a transaction writes, and reads over its snapshot until it is committed or dropped.
+///
+/// Of several entries of a key the newest counts, and a commit writes that one alone. A range delete removes what
+/// the snapshot has and what was written before. An operation that throws has changed nothing.
+///
+/// # Savepoints
+/// They nest. Undoing one takes back what was written since, whatever else there is; what counted before counts again.
+///
+/// # Views
+/// A view shows what a family holds when it is made, whatever is written later. A view that was made inside a savepoint
+/// which was then undone may throw. It may outlive what it was made of.
+///
+/// # Concurrency
+/// Belongs to one thread at a time, and so do its views while it is written to.
+public protocol StorageWriting: AnyObject {
+  /// Whether the commit would write nothing.
+  var isEmpty: Bool { get }
+  /// About how many bytes the commit writes.
+  var byteCount: Int { get }
+
+  /// Sets the value of a key. Throws `.keyTooLong`, `.valueTooLong` and `.batchTooLarge`, as do the others.
+  func put(_ key: [UInt8], _ value: [UInt8], in family: StorageFamily) throws
+  /// Removes a key, whether it is there or not.
+  func delete(_ key: [UInt8], in family: StorageFamily) throws
+  /// Removes the keys of a range.
+  func deleteRange(_ range: StorageRange, in family: StorageFamily) throws
+  /// Adds a number to a counter; one that is not there counts as zero.
+  func add(_ number: Int64, to key: [UInt8], in family: StorageFamily) throws
+  /// Sets the value of a key whose first eight bytes become the commit's version, big-endian. Until then they read as
+  /// 0xFF.
+  func putStamped(_ key: [UInt8], _ value: [UInt8], in family: StorageFamily) throws
+
+  /// Calls `body` once with the value of a key, which it may not keep; not at all where there is none.
+  func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws
+  /// Calls `body` once with the first entry of a range; not at all where it is empty. Complexity: a seek, however much
+  /// is written and whatever comes after the range.
+  func visitFirst(
+    of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
+  ) throws
+  /// Whether what was written decides alone what a key is: the snapshot does not matter to it.
+  func decides(_ key: [UInt8], in family: StorageFamily) -> Bool
+  /// What a family holds now. Complexity: constant, but for storages without writing of their own.
+  func view(of family: StorageFamily) -> any StorageReading
+
+  /// Remembers what there is now.
+  func setSavepoint()
+  /// Ends the last savepoint, and keeps what came since.
+  func releaseSavepoint()
+  /// Ends the last savepoint, and undoes what came since.
+  func rollBack()
+}
+
+extension StorageWriting {
+  /// What `body` makes of the value of a key, which it may not keep; nil where there is none.
+  @inline(__always)
+  func withValue<Result>(
+    of key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Result
+  ) throws -> Result? {
+    var result: Result?
+    try visit(key, in: family) { result = try body($0) }
+    return result
+  }
+}
