@@ -144,7 +144,12 @@ public final class EngineBackend: StorageBackend {
         }
         try add(operation, family, key, value, of: batch, to: &packed)
       }
-      return try submit(packed, check, durability)
+      let guarding = try check.map { try engineGuard($0, families) }
+      if let check {
+        let guarding = try engineGuard(check, families)
+        return ticket(try engine.submit(packed, guarding: guarding, durability: Durability(durability)), durability)
+      }
+      return ticket(try engine.submit(packed, durability: Durability(durability)), durability)
     }
   }
 
@@ -165,20 +170,14 @@ public final class EngineBackend: StorageBackend {
     guard let writing = writing as? EngineWriting else {
       throw DatabaseError(.invalidArgument, "what is to be committed was begun in another storage")
     }
-    return try mapped { try submit(try writing.packed(), check, durability) }
+    return try mapped {
+      guard let check else { return ticket(try writing.submit(Durability(durability)), durability) }
+      let guarding = try engineGuard(check, table.withLock { $0 })
+      return ticket(try writing.submit(guarding, Durability(durability)), durability)
+    }
   }
 
-  private func submit(
-    _ packed: consuming WriteBatch, _ check: StorageCheck?, _ durability: StorageDurability
-  ) throws -> any StorageTicket {
-    let durability: Durability = durability == .power ? .power : .process
-    let ticket: CommitTicket
-    if let check {
-      let guarding = try engineGuard(check, table.withLock { $0 })
-      ticket = try engine.submit(packed, guarding: guarding, durability: durability)
-    } else {
-      ticket = try engine.submit(packed, durability: durability)
-    }
+  private func ticket(_ ticket: CommitTicket, _ durability: StorageDurability) -> any StorageTicket {
     // What is in no log survives no loss of power, and nobody has to wait for it.
     if durability == .power, ticket.isLogged {
       lastPower.max(ticket.sequence.value, ordering: .sequentiallyConsistent)
@@ -419,6 +418,10 @@ private func mapped<Result>(_ body: () throws -> Result) throws -> Result {
   } catch let error as EngineError {
     throw DatabaseError(error)
   }
+}
+
+extension Durability {
+  fileprivate init(_ durability: StorageDurability) { self = durability == .power ? .power : .process }
 }
 
 /// The same, where nothing else is thrown.

@@ -15,8 +15,13 @@ final class EngineWriting: StorageWriting {
   var isEmpty: Bool { batch.isEmpty }
   var byteCount: Int { batch.byteCount }
 
-  /// What the commit writes.
-  func packed() throws(EngineError) -> WriteBatch { try batch.packed() }
+  func submit(_ durability: Durability) throws(EngineError) -> CommitTicket {
+    try backend.engine.submit(batch, durability: durability)
+  }
+
+  func submit(_ guarding: borrowing CommitGuard, _ durability: Durability) throws(EngineError) -> CommitTicket {
+    try backend.engine.submit(batch, guarding: guarding, durability: durability)
+  }
 
   // MARK: - Writing
 
@@ -141,8 +146,8 @@ private final class EngineView: StorageReading, @unchecked Sendable {
 }
 
 extension StoragePage {
-  /// The rows of a cursor from its beginning, or from its end. What lies before damage is given; whoever asks for more
-  /// meets the damage.
+  /// The rows of a cursor from its beginning, or from its end. What lies before damage is in the page; the next
+  /// page meets the damage.
   init(
     _ cursor: inout EngineCursor, isReverse: Bool, keysOnly: Bool, byteLimit: Int, rowLimit: Int
   ) throws(EngineError) {

@@ -33,7 +33,7 @@ extension StorageReading {
   }
 }
 
-/// One instant of a storage. It ends with its last reference. Safe from any thread.
+/// A storage at one moment. It ends with its last reference. Safe from any thread.
 public protocol StorageSnapshot: StorageReading {
   /// The last commit that it sees.
   var version: CommitVersion { get }

@@ -122,7 +122,7 @@ extension IndexedWriteBatch {
   }
 
   /// Whether the batch alone decides what a key is: no read of what is committed contributes to the answer.
-  package func decides(_ key: [UInt8], in family: ColumnFamily?) -> Bool {
+  public func decides(_ key: [UInt8], in family: ColumnFamily? = nil) -> Bool {
     let id = engine.state(of: family).id
     return key.withByteView { newest($0, id)?.isFinal ?? false }
   }
@@ -142,8 +142,8 @@ extension IndexedWriteBatch {
   /// again. The process stops if the cursor is not of this batch.
   public func refresh(_ cursor: inout EngineCursor) { cursor.refresh(own(cursor.family)) }
 
-  /// What a family holds now, for cursors that are made later: see `cursor(in:bounds:)`.
-  package func view(of family: ColumnFamily? = nil) -> BatchView {
+  /// What a family holds now, with the batch over what is committed, for cursors that are made later. Complexity: constant.
+  public func view(of family: ColumnFamily? = nil) -> BatchView {
     BatchView(engine: engine, snapshot: snapshot, family: family, own: own(engine.state(of: family)))
   }
 
@@ -192,14 +192,16 @@ extension IndexedWriteBatch {
 
 /// What a family held, with a batch over it, when the view was made. Later entries of the batch do not show.
 ///
-/// It may outlive the batch. A view that was made after a savepoint which was then undone throws `.cursorEnded`.
-package struct BatchView {
+/// Without a snapshot in the batch, the committed state is that of the moment at which a cursor is made. A view may outlive
+/// the batch. One that was made after a savepoint which was then undone throws `.cursorEnded`.
+public struct BatchView {
   fileprivate let engine: EngineCore
   fileprivate let snapshot: EngineSnapshot?
   fileprivate let family: ColumnFamily?
   fileprivate let own: OwnWrites
 
-  package func cursor(bounds: CursorBounds = .all) throws(EngineError) -> EngineCursor {
+  /// A cursor over the keys that lie within `bounds`. Throws the errors of `Engine.cursor`, and `.cursorEnded`.
+  public func cursor(bounds: CursorBounds = .all) throws(EngineError) -> EngineCursor {
     try engine.cursor(in: family, bounds: bounds, snapshot: snapshot, own: own)
   }
 }

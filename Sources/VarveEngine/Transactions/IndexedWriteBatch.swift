@@ -447,9 +447,6 @@ public struct IndexedWriteBatch: ~Copyable {
 
   // MARK: - The commit
 
-  /// What the commit writes.
-  package func packed() throws(EngineError) -> WriteBatch { try makeBatch() }
-
   /// What the commit writes; with `folding` none, entries as `count` has them. Complexity: one pass over the trees.
   func makeBatch(folding: LivingEntries.Folding = .all) throws(EngineError) -> WriteBatch {
     var batch = WriteBatch(capacity: 0)
@@ -481,9 +478,29 @@ extension Engine {
   public func write(
     _ batch: borrowing IndexedWriteBatch, durability: Durability? = nil
   ) throws(EngineError) -> SequenceNumber {
+    requireOwn(batch)
+    return try write(batch.makeBatch(), durability: durability)
+  }
+
+  /// Commits what an indexed batch holds, like `submit(_: WriteBatch)`. The batch keeps its entries.
+  public func submit(
+    _ batch: borrowing IndexedWriteBatch, durability: Durability? = nil
+  ) throws(EngineError) -> CommitTicket {
+    requireOwn(batch)
+    return try submit(batch.makeBatch(), durability: durability)
+  }
+
+  /// The same, if nothing that the guard names has changed since its snapshot. Throws `.conflict` otherwise.
+  public func submit(
+    _ batch: borrowing IndexedWriteBatch, guarding: borrowing CommitGuard, durability: Durability? = nil
+  ) throws(EngineError) -> CommitTicket {
+    requireOwn(batch)
+    return try submit(batch.makeBatch(), guarding: guarding, durability: durability)
+  }
+
+  private func requireOwn(_ batch: borrowing IndexedWriteBatch) {
     guard batch.engine === core else {
       fatalError("the batch was made for another engine; write it to that one")
     }
-    return try write(batch.makeBatch(), durability: durability)
   }
 }

@@ -60,7 +60,7 @@ public class ReadTransaction {
     return try writing.withValue(of: key, in: family, body)
   }
 
-  /// What the transaction has not written itself somebody else may change until the commit.
+  /// What the transaction has not written itself another one may change until the commit.
   private final func noteRead(of key: [UInt8], in family: StorageFamily, _ writing: any StorageWriting) {
     if !writing.decides(key, in: family) { reads?.keys.append((family, key)) }
   }
