@@ -19,12 +19,13 @@ public final class BufferedWriting: StorageWriting {
   /// About how many bytes the batch takes.
   public var byteCount: Int { content.byteCount }
 
-  /// What the commit writes.
-  public func batch() -> StorageBatch {
-    var batch = StorageBatch(capacity: byteCount)
+  /// What the commit writes, and after it another batch.
+  public func batch(then last: StorageBatch = StorageBatch()) -> StorageBatch {
+    var batch = StorageBatch(capacity: byteCount + last.byteCount)
     let families = content.families.values.sorted { $0.family.number < $1.family.number }
     for written in families { for range in written.cleared.ranges { batch.deleteRange(range, in: written.family) } }
     for written in families { written.addEntries(to: &batch) }
+    batch.append(last)
     return batch
   }
 

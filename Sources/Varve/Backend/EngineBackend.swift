@@ -135,22 +135,7 @@ public final class EngineBackend: StorageBackend {
     _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
   ) throws -> any StorageTicket {
     try requireOpen()
-    return try mapped {
-      let families = table.withLock { $0 }
-      var packed = WriteBatch(capacity: batch.byteCount)
-      try batch.forEach { operation, number, key, value in
-        guard let family = families[number] else {
-          throw DatabaseError(.notFound, "no family has the number \(number): it was dropped")
-        }
-        try add(operation, family, key, value, of: batch, to: &packed)
-      }
-      let guarding = try check.map { try engineGuard($0, families) }
-      if let check {
-        let guarding = try engineGuard(check, families)
-        return ticket(try engine.submit(packed, guarding: guarding, durability: Durability(durability)), durability)
-      }
-      return ticket(try engine.submit(packed, durability: Durability(durability)), durability)
-    }
+    return try mapped { try submit(WriteBatch(capacity: batch.byteCount), batch, check, durability) }
   }
 
   /// An indexed batch of the engine.
@@ -162,19 +147,32 @@ public final class EngineBackend: StorageBackend {
     return EngineWriting(snapshot, self)
   }
 
-  /// Commits an indexed batch of the engine.
+  /// Commits an indexed batch of the engine, and a batch after it.
   public func commit(
-    _ writing: any StorageWriting, check: StorageCheck?, durability: StorageDurability
+    _ writing: any StorageWriting, then batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
   ) throws -> any StorageTicket {
     try requireOpen()
     guard let writing = writing as? EngineWriting else {
       throw DatabaseError(.invalidArgument, "what is to be committed was begun in another storage")
     }
-    return try mapped {
-      guard let check else { return ticket(try writing.submit(Durability(durability)), durability) }
-      let guarding = try engineGuard(check, table.withLock { $0 })
-      return ticket(try writing.submit(guarding, Durability(durability)), durability)
+    return try mapped { try submit(try writing.packed(room: batch.byteCount), batch, check, durability) }
+  }
+
+  /// Commits `first`, and `batch` after it, in one.
+  private func submit(
+    _ first: consuming WriteBatch, _ batch: StorageBatch, _ check: StorageCheck?, _ durability: StorageDurability
+  ) throws -> any StorageTicket {
+    let families = table.withLock { $0 }
+    var packed = first
+    try batch.forEach { operation, number, key, value in
+      guard let family = families[number] else {
+        throw DatabaseError(.notFound, "no family has the number \(number): it was dropped")
+      }
+      try add(operation, family, key, value, of: batch, to: &packed)
     }
+    guard let check else { return ticket(try engine.submit(packed, durability: Durability(durability)), durability) }
+    let guarding = try engineGuard(check, families)
+    return ticket(try engine.submit(packed, guarding: guarding, durability: Durability(durability)), durability)
   }
 
   private func ticket(_ ticket: CommitTicket, _ durability: StorageDurability) -> any StorageTicket {

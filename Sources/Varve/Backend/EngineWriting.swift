@@ -15,13 +15,8 @@ final class EngineWriting: StorageWriting {
   var isEmpty: Bool { batch.isEmpty }
   var byteCount: Int { batch.byteCount }
 
-  func submit(_ durability: Durability) throws(EngineError) -> CommitTicket {
-    try backend.engine.submit(batch, durability: durability)
-  }
-
-  func submit(_ guarding: borrowing CommitGuard, _ durability: Durability) throws(EngineError) -> CommitTicket {
-    try backend.engine.submit(batch, guarding: guarding, durability: durability)
-  }
+  /// What the commit writes, with room for more.
+  func packed(room: Int) throws(EngineError) -> WriteBatch { try batch.packed(room: room) }
 
   // MARK: - Writing
 
@@ -75,7 +70,7 @@ final class EngineWriting: StorageWriting {
   func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws {
     let family = try snapshot.family(family)
     do {
-      _ = unsafe try batch.withValue(forKey: key.span.bytes, in: family, body)
+      let _: Void? = unsafe try batch.withValue(forKey: key.span.bytes, in: family, body)
     } catch let error as EngineError {
       throw DatabaseError(error)
     }

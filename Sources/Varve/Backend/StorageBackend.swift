@@ -51,9 +51,10 @@ public protocol StorageBackend: AnyObject, Sendable {
   /// What a transaction writes that reads at an instant of this storage. Default: `BufferedWriting`, which is right, and
   /// slow for large transactions.
   func begin(at snapshot: any StorageSnapshot) throws -> any StorageWriting
-  /// Commits what a transaction wrote, like a batch. Only for what `begin` has made.
+  /// Commits what a transaction wrote and, after it, a batch that it never read, in one. `writing` is of `begin`; `batch` deletes no
+  /// range without an end.
   func commit(
-    _ writing: any StorageWriting, check: StorageCheck?, durability: StorageDurability
+    _ writing: any StorageWriting, then batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
   ) throws -> any StorageTicket
 
   /// Returns when there is a commit behind `version`, and which is the last one then. For databases that other
@@ -75,12 +76,12 @@ extension StorageBackend {
   public func begin(at snapshot: any StorageSnapshot) throws -> any StorageWriting { BufferedWriting(snapshot) }
   /// Commits the batch of a `BufferedWriting`.
   public func commit(
-    _ writing: any StorageWriting, check: StorageCheck?, durability: StorageDurability
+    _ writing: any StorageWriting, then batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
   ) throws -> any StorageTicket {
     guard let writing = writing as? BufferedWriting else {
       throw DatabaseError(.invalidArgument, "what is to be committed was begun in another storage")
     }
-    return try commit(writing.batch(), check: check, durability: durability)
+    return try commit(writing.batch(then: batch), check: check, durability: durability)
   }
 }
 

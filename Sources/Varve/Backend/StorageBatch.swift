@@ -74,6 +74,12 @@ public struct StorageBatch: Sendable {
     append(.putStamped, key, value, family)
   }
 
+  /// Adds the changes of another batch after the own ones.
+  mutating func append(_ other: StorageBatch) {
+    bytes += other.bytes
+    count += other.count
+  }
+
   /// Calls `body` with every change, in order.
   public func forEach(
     _ body: (Operation, _ family: UInt32, _ key: RawSpan, _ value: RawSpan) throws -> Void

@@ -71,14 +71,17 @@ extension DatabaseCore {
     let before = transaction.reads == nil ? transaction.snapshot : try backend.snapshot()
     var missed: [(name: String, record: ExtensionRecord)] = []
     if !transaction.changes.isEmpty { missed = try markMissedStale(transaction, behind: before.version) }
+    // What the transaction never reads itself: its counts and its entry of the feed.
+    var batch = StorageBatch()
+    transaction.writeCounts(to: &batch)
     let told = PendingChangeSet(transaction, time: feed.now)
     let number = try publication.begin(before: before)
     let ticket: any StorageTicket
     var added: ChangeFeed.Addition?
     do {
-      added = try feed.add(told, to: transaction.pending)
+      added = try feed.add(told, to: &batch)
       ticket = try backend.commit(
-        transaction.pending, check: transaction.reads, durability: terms.durability ?? options.durability)
+        transaction.pending, then: batch, check: transaction.reads, durability: terms.durability ?? options.durability)
     } catch {
       // Whether it happened can't be told: nobody may build on it, and readers stay where they are.
       if let error = error as? DatabaseError, error.code == .outcomeUnknown { throw publication.fail(error) }

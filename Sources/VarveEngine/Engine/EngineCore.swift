@@ -36,8 +36,9 @@ final class EngineCore: Sendable {
   /// What `cvarve_fork_count` was when the engine was made: in a forked child it is another number.
   private let forkCount: UInt32
 
-  /// The memory that an engine keeps for the trees of the next batches that can be read: of some dozen small ones.
-  private static let batchArenaBytesMaximum = 1 << 20
+  /// The memory that an engine keeps for the trees of the next batches that can be read: of some dozen small ones, or of
+  /// one with some thousand entries.
+  private static let batchArenaBytesMaximum = 2 << 20
 
   /// Puts an engine together and starts its background work, unless it is read-only.
   init(

@@ -34,6 +34,11 @@ final class FamilyState: @unchecked Sendable {
   }
   /// Whether nothing of it is logged. Then `activeSegment` stays nil: the log has nothing to wait for.
   let isVolatile: Bool
+  /// What the tree of the last indexed batch took that was committed: the next one begins with room for as much.
+  var batchBytes: Int {
+    get { batchBytesWord.load(ordering: .relaxed) }
+    set { batchBytesWord.store(newValue, ordering: .relaxed) }
+  }
   /// How merge operands are folded; nil: the family has no operator, or one that nobody knows.
   let merge: MergeFunction?
   private let epochs: ReadEpochs
@@ -44,6 +49,7 @@ final class FamilyState: @unchecked Sendable {
   /// Changed under the lock of `parts`.
   private let viewCount = Atomic<UInt64>(0)
   private let coveredRuns = Atomic<UInt64>(0)
+  private let batchBytesWord = Atomic<Int>(0)
   private let charge: MemoryCharge
   private let parts: Mutex<Parts>
 

@@ -9,14 +9,23 @@ extension IndexedWriteBatch {
 
   /// Calls `body` with the value of a key, which is valid inside of it, and returns what it returns; nil if the key has no
   /// value. Throws the errors of `Engine.get`, and those of `body`.
+  @inlinable
   public func withValue<R>(
     forKey key: RawSpan, in family: ColumnFamily? = nil, _ body: (RawSpan) throws -> R
   ) throws -> R? {
-    var result: Result<R, any Error>?
-    try visit(key, family) { value in
-      result = Result { try unsafe body(value.rawSpan) }
+    // Inlined for the reason that `Engine.withValue` has.
+    var result: R?
+    var failure: (any Error)?
+    try visitSpan(key, family) { value in
+      do { result = try body(value) } catch { failure = error }
     }
-    return try result?.get()
+    if let failure { throw failure }
+    return result
+  }
+
+  @usableFromInline
+  func visitSpan(_ key: RawSpan, _ family: ColumnFamily?, _ body: (RawSpan) -> Void) throws(EngineError) {
+    try visit(key, family) { unsafe body($0.rawSpan) }
   }
 
   /// Whether a key has a value. Copies no value that is in memory. Throws the errors of `Engine.get`.
@@ -31,13 +40,16 @@ extension IndexedWriteBatch {
     _ key: RawSpan, _ family: ColumnFamily?, _ body: (ByteView) -> Void
   ) throws(EngineError) {
     let state = try readable(family)
-    let found = key.withByteView { key -> Bool in
-      guard let answer = newest(key, state.id) else { return false }
+    let answer = key.withByteView { key in
+      let answer = newest(key, state.id)
       if case .value(let value) = answer { body(value) }
-      return answer.isFinal
+      return answer
     }
-    if found { return }
-    if let index = index(of: state.id), try visitFolded(key, index, family, body) { return }
+    switch answer {
+    case .value, .nothing: return
+    case .operands: if let index = index(of: state.id), try visitFolded(key, index, family, body) { return }
+    case nil: break
+    }
     try engine.visitValue(key, family, snapshot, body)
   }
 
@@ -159,9 +171,23 @@ extension IndexedWriteBatch {
   ///
   /// One look that ends at `upper`, whatever lies beyond, and sees all that the batch holds. A batch with a snapshot keeps
   /// a cursor for the next look. Throws the errors of `cursor`, and those of `body`. Complexity: a seek.
+  @inlinable
   public mutating func withFirst<R>(
     from lower: RawSpan, to upper: RawSpan?, in family: ColumnFamily? = nil, _ body: (RawSpan, RawSpan) throws -> R
   ) throws -> R? {
+    var result: R?
+    var failure: (any Error)?
+    try visitFirst(from: lower, to: upper, in: family) { key, value in
+      do { result = try body(key, value) } catch { failure = error }
+    }
+    if let failure { throw failure }
+    return result
+  }
+
+  @usableFromInline
+  mutating func visitFirst(
+    from lower: RawSpan, to upper: RawSpan?, in family: ColumnFamily?, _ body: (RawSpan, RawSpan) -> Void
+  ) throws(EngineError) {
     let state = try readable(family)
     let look: KeptCursor
     if let old = kept[state.id] {
@@ -174,8 +200,7 @@ extension IndexedWriteBatch {
     }
     try look.cursor.setBounds(from: lower, to: upper)
     try look.cursor.seekToFirst()
-    guard look.cursor.isValid else { return nil }
-    return try look.cursor.withEntry(body)
+    if look.cursor.isValid { look.cursor.withEntry(body) }
   }
 
   /// The first key from `lower` (included) to `upper` (excluded; nil: to the end), with its value; nil if there is none.

@@ -374,7 +374,9 @@ public struct IndexedWriteBatch: ~Copyable {
   private mutating func begin(
     _ state: FamilyState, keySize: Int, valueSize: Int
   ) throws(EngineError) -> Int {
-    let table = try RemadeFamily.makeTable(capacity: 8 * (keySize + valueSize + 64), pool: engine.batchArenas)
+    let least = 8 * (keySize + valueSize + 64)
+    let table = try RemadeFamily.makeTable(
+      capacity: max(least, min(state.batchBytes, RemadeFamily.pooledCapacityMaximum)), pool: engine.batchArenas)
     families.append(PendingFamily(state: state, table: table))
     lastIndex = families.count - 1
     if families.count > Self.listedCountMaximum {
@@ -447,11 +449,16 @@ public struct IndexedWriteBatch: ~Copyable {
 
   // MARK: - The commit
 
+  /// What the commit writes, as a batch with room for so many bytes more: entries that are not read before the commit
+  /// need not be in the trees. Throws `.noMemory`. Complexity: one pass over the trees.
+  public func packed(room: Int = 0) throws(EngineError) -> WriteBatch { try makeBatch(room: room) }
+
   /// What the commit writes; with `folding` none, entries as `count` has them. Complexity: one pass over the trees.
-  func makeBatch(folding: LivingEntries.Folding = .all) throws(EngineError) -> WriteBatch {
+  func makeBatch(folding: LivingEntries.Folding = .all, room: Int = 0) throws(EngineError) -> WriteBatch {
     var batch = WriteBatch(capacity: 0)
-    try batch.reserve(byteCount)
+    try batch.reserve(byteCount + room)
     for family in families where !family.isScratch {
+      family.state.batchBytes = family.table.usedBytes
       // All range deletes first: of the other entries only those are left that none of them covers.
       if family.table.hasTombstones {
         var ranges: [(lower: ByteView, upper: ByteView)] = []
@@ -478,29 +485,9 @@ extension Engine {
   public func write(
     _ batch: borrowing IndexedWriteBatch, durability: Durability? = nil
   ) throws(EngineError) -> SequenceNumber {
-    requireOwn(batch)
-    return try write(batch.makeBatch(), durability: durability)
-  }
-
-  /// Commits what an indexed batch holds, like `submit(_: WriteBatch)`. The batch keeps its entries.
-  public func submit(
-    _ batch: borrowing IndexedWriteBatch, durability: Durability? = nil
-  ) throws(EngineError) -> CommitTicket {
-    requireOwn(batch)
-    return try submit(batch.makeBatch(), durability: durability)
-  }
-
-  /// The same, if nothing that the guard names has changed since its snapshot. Throws `.conflict` otherwise.
-  public func submit(
-    _ batch: borrowing IndexedWriteBatch, guarding: borrowing CommitGuard, durability: Durability? = nil
-  ) throws(EngineError) -> CommitTicket {
-    requireOwn(batch)
-    return try submit(batch.makeBatch(), guarding: guarding, durability: durability)
-  }
-
-  private func requireOwn(_ batch: borrowing IndexedWriteBatch) {
     guard batch.engine === core else {
       fatalError("the batch was made for another engine; write it to that one")
     }
+    return try write(batch.makeBatch(), durability: durability)
   }
 }

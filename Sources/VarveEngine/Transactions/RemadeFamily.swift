@@ -23,12 +23,15 @@ struct RemadeFamily {
     } while try !fill(entries) || !family.table.hasRoom(keySize: keySize, valueSize: valueSize)
   }
 
-  /// A tree of this size comes from the engine's kept arenas.
+  /// The smallest tree; four, sixteen and sixty-four times this are the other sizes that the engine keeps arenas of.
   private static let capacityMinimum = 32 << 10
+  static let pooledCapacityMaximum = 64 * capacityMinimum
 
   static func makeTable(capacity: Int, pool: ArenaPool) throws(EngineError) -> MemTable {
-    if capacity <= capacityMinimum { return try MemTable(reserving: capacityMinimum, pool: pool) }
-    return try MemTable(reserving: capacity)
+    guard capacity <= pooledCapacityMaximum else { return try MemTable(reserving: capacity) }
+    var size = capacityMinimum
+    while size < capacity { size *= 4 }
+    return try MemTable(reserving: size, pool: pool)
   }
 
   /// False where the tree has no room for them all.

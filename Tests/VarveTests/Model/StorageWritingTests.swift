@@ -85,7 +85,7 @@ struct StorageWritingTests {
     writing.rollBack()
     #expect(writing.isEmpty && writing.byteCount == 0)
     let before = try backend.snapshot().version
-    _ = try backend.commit(writing, check: nil, durability: .process)
+    _ = try backend.commit(writing, then: StorageBatch(), check: nil, durability: .process)
     #expect(try Contract.rows(try backend.snapshot(), values).isEmpty && before <= backend.snapshot().version)
   }
 
@@ -102,7 +102,7 @@ struct StorageWritingTests {
     while let key = try cursor.nextKey() { keys.append(key) }
     #expect(keys == [[5], place + [1], place + [2]])
     try writing.delete(place + [1], in: values)
-    let version = try backend.commit(writing, check: nil, durability: .process).version
+    let version = try backend.commit(writing, then: StorageBatch(), check: nil, durability: .process).version
     #expect(
       try Contract.rows(try backend.snapshot(), values).map(\.key)
         == [BigEndian.bytes(version.number) + [2], [5]])
@@ -140,7 +140,9 @@ struct StorageWritingTests {
     let (other, values, _) = try (kind == .engine ? Kind.arrays : .engine).make()
     let writing = try other.begin(at: try other.snapshot())
     try writing.put([1], [1], in: values)
-    #expect(errorCode { _ = try backend.commit(writing, check: nil, durability: .process) } == .invalidArgument)
+    #expect(
+      errorCode { _ = try backend.commit(writing, then: StorageBatch(), check: nil, durability: .process) }
+        == .invalidArgument)
   }
 
   @Test func `ranges that overlap or touch become one`() {
@@ -363,7 +365,7 @@ private struct WritingRun {
 
   mutating func finish() throws {
     while !savepoints.isEmpty { try endSavepoint(isUndone: random.oneIn(3)) }
-    _ = try backend.commit(writing, check: nil, durability: .process)
+    _ = try backend.commit(writing, then: StorageBatch(), check: nil, durability: .process)
     let after = try backend.snapshot()
     for (family, content) in [(values, model), (counterFamily, counters)] {
       let found = try Contract.rows(after, family)

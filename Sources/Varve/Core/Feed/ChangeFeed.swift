@@ -46,16 +46,16 @@ final class ChangeFeed: Sendable {
   /// The time of day.
   var now: Int64 { clock.seconds }
 
-  /// Adds what a commit tells to what it writes; nil where nothing is recorded. `didCommit` or `didNotCommit` has to
+  /// Adds what a commit tells to its batch; nil where nothing is recorded. `didCommit` or `didNotCommit` has to
   /// follow. Throws `.valueTooLong` where label and custom object are more than the storage takes.
-  func add(_ pending: PendingChangeSet, to writing: any StorageWriting) throws -> Addition? {
+  func add(_ pending: PendingChangeSet, to batch: inout StorageBatch) throws -> Addition? {
     guard let bounds, !pending.isEmpty else { return nil }
     let writer = FeedWriter(pending, partSize: min(ChangeLimits.partSize, valueSizeMaximum / 2))
     return try state.withLock { state in
       var next = state
       let step = next.prepare(now: pending.time, bounds)
-      if let trimmed = step.trimmed { try writing.deleteRange(trimmed, in: family) }
-      if step.hasNewRecord { try writing.put(FeedKey.record, next.record.bytes, in: family) }
+      if let trimmed = step.trimmed { batch.deleteRange(trimmed, in: family) }
+      if step.hasNewRecord { batch.put(FeedKey.record, next.record.bytes, in: family) }
       var size = 0
       for (part, entry) in writer.entries(offset: next.open.size).enumerated() {
         guard entry.count <= valueSizeMaximum else {
@@ -63,7 +63,7 @@ final class ChangeFeed: Sendable {
             .valueTooLong,
             "label and custom object take \(entry.count) bytes in the feed, and the storage takes \(valueSizeMaximum)")
         }
-        try writing.putStamped(FeedKey.stamped(part: part), entry, in: family)
+        batch.putStamped(FeedKey.stamped(part: part), entry, in: family)
         size += FeedKey.size + entry.count
       }
       defer { state = next }

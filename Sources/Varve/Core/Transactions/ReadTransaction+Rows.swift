@@ -132,7 +132,7 @@ extension ReadTransaction {
 
   final func count(_ info: CollectionInfo) throws -> Int {
     let bytes = try value(of: info.countKey, in: database.catalog.families.counts)
-    return Int(bytes.flatMap(StorageBatch.counterNumber) ?? 0)
+    return Int(bytes.flatMap(StorageBatch.counterNumber) ?? 0) + rowsAdded(to: info)
   }
 
   /// How many rows the database has. Complexity: O(collections).

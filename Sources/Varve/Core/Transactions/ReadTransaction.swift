@@ -141,6 +141,9 @@ public class ReadTransaction {
     return database.catalog.collections(at: snapshot.version)
   }
 
+  /// How many rows the transaction has added to a collection, less those that it has removed.
+  func rowsAdded(to info: CollectionInfo) -> Int { 0 }
+
   /// The header of a row, without its object.
   final func header(_ key: [UInt8], _ info: CollectionInfo) throws -> RowHeader? {
     try withValue(of: key, in: info.objects) { try RowHeader.read($0).header }

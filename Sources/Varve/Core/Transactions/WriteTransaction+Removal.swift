@@ -80,7 +80,7 @@ extension WriteTransaction {
         if header.hasMetadata { try pending.delete(key, in: info.metadata) }
         changes.noteCleared(key, info)
       }
-      try pending.add(Int64(-present.count), to: info.countKey, in: database.catalog.families.counts)
+      addRows(-present.count, to: info)
       try didRemove(present, info)
       sum += present.count
     }
@@ -95,7 +95,7 @@ extension WriteTransaction {
   private func clear(_ info: CollectionInfo, _ count: Int) throws {
     try pending.deleteRange(info.range, in: info.objects)
     try pending.deleteRange(info.range, in: info.metadata)
-    try pending.add(Int64(-count), to: info.countKey, in: database.catalog.families.counts)
+    addRows(-count, to: info)
     // Whoever commits beside this one and has added or removed a row conflicts with it.
     reads?.ranges.append((info.objects, info.range))
   }

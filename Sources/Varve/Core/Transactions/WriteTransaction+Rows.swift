@@ -186,7 +186,7 @@ extension WriteTransaction {
     } else if old?.hasMetadata == true {
       try pending.delete(key, in: info.metadata)
     }
-    if old == nil { try pending.add(1, to: info.countKey, in: database.catalog.families.counts) }
+    if old == nil { addRows(1, to: info) }
   }
 
   func replaceObject<Object: Encodable>(_ object: Object, _ key: [UInt8], _ info: CollectionInfo) throws -> Bool {
@@ -277,7 +277,7 @@ extension WriteTransaction {
       if header.hasMetadata { try pending.delete(key, in: info.metadata) }
       changes.note(.removed, key, info)
     }
-    try pending.add(Int64(-present.count), to: info.countKey, in: database.catalog.families.counts)
+    addRows(-present.count, to: info)
     try didRemove(present, info)
     return present.count
   }

@@ -20,6 +20,8 @@ public final class WriteTransaction: ReadTransaction {
   var completions: [@Sendable () -> Void] = []
   /// Called when the storage has taken the commit, before the next writer begins.
   private(set) var appliedHandlers: [(CommitVersion) -> Void] = []
+  /// How many rows were added to each collection, less those that were removed: written once, with the commit.
+  private var addedRows: [AddedRows] = []
   /// An object of the program's that the change set carries.
   var custom: [UInt8]?
 
@@ -76,6 +78,35 @@ public final class WriteTransaction: ReadTransaction {
     custom = try database.coding.encodeStandalone(object)
   }
 
+  // MARK: - Counts of rows
+
+  fileprivate struct AddedRows {
+    let info: CollectionInfo
+    var number: Int
+  }
+
+  /// Rows came or went.
+  @inline(__always)
+  func addRows(_ number: Int, to info: CollectionInfo) {
+    // Most transactions write to one collection or two.
+    if let index = addedRows.firstIndex(where: { $0.info.record.id == info.record.id }) {
+      addedRows[index].number += number
+    } else {
+      addedRows.append(AddedRows(info: info, number: number))
+    }
+  }
+
+  override func rowsAdded(to info: CollectionInfo) -> Int {
+    addedRows.first { $0.info.record.id == info.record.id }?.number ?? 0
+  }
+
+  /// Adds how the counts of rows changed to a batch.
+  func writeCounts(to batch: inout StorageBatch) {
+    for added in addedRows where added.number != 0 {
+      batch.add(Int64(added.number), to: added.info.countKey, in: database.catalog.families.counts)
+    }
+  }
+
   // MARK: - Savepoints
 
   /// Runs `body` so that, where it throws, what it did is undone, and nothing else.
@@ -103,6 +134,7 @@ public final class WriteTransaction: ReadTransaction {
     fileprivate let completionCount: Int
     fileprivate let appliedCount: Int
     fileprivate let custom: [UInt8]?
+    fileprivate let addedRows: [AddedRows]
   }
 
   func beginSavepoint() -> Savepoint {
@@ -110,7 +142,7 @@ public final class WriteTransaction: ReadTransaction {
     return Savepoint(
       changes: changes.setSavepoint(), states: extensionStates(),
       eventCount: hooks.events.count, completionCount: completions.count, appliedCount: appliedHandlers.count,
-      custom: custom)
+      custom: custom, addedRows: addedRows)
   }
 
   func release(_ place: Savepoint) {
@@ -127,6 +159,7 @@ public final class WriteTransaction: ReadTransaction {
     completions.removeSubrange(place.completionCount...)
     appliedHandlers.removeSubrange(place.appliedCount...)
     custom = place.custom
+    addedRows = place.addedRows
   }
 
   /// Whether there is nothing to commit. An object for the change set alone is something: somebody wants it heard.
