@@ -11,6 +11,7 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
       case encodingFailed, decodingFailed, unsupportedVersion
       case transactionEnded, cursorEnded, writerBusy, writeInsideRead, doomed, doesNotSettle, conflict, readOnly
       case alreadyExists, notFound, notReady, unknownExtension, extensionMismatch, rolledBack
+      case locked, pathIsFile, notADatabase
       case outcomeUnknown, snapshotTooOld, storage, corruption, closed, invalidArgument
     }
     let name: Name
@@ -72,6 +73,12 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
     public static let outcomeUnknown = Code(.outcomeUnknown)
     /// The storage does not keep the instant that is read any more.
     public static let snapshotTooOld = Code(.snapshotTooOld)
+    /// Another process, or another part of this one, has the database open for writing.
+    public static let locked = Code(.locked)
+    /// A file is where the directory of the database should be.
+    public static let pathIsFile = Code(.pathIsFile)
+    /// The directory is there, and holds something else than a database of objects.
+    public static let notADatabase = Code(.notADatabase)
     /// The storage failed; `cause` says how.
     public static let storage = Code(.storage)
     /// Bytes in the storage are not what was written there.
@@ -107,12 +114,19 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
     self.cause = cause
   }
 
-  /// `code: message (collection "c", key k); because cause`.
+  /// `code: message (collection "c", key k); because cause`. A cause that the message has in full is not repeated.
   public var description: String {
     var text = "\(code): \(message)"
     let place = [collection.map { "collection \"\($0)\"" }, key.map { "key \($0)" }].compactMap(\.self)
     if !place.isEmpty { text += " (\(place.joined(separator: ", ")))" }
-    if let cause { text += "; because \(cause)" }
+    if let reason { text += "; because \(reason)" }
     return text
+  }
+
+  /// What the cause says; nil where there is none, or the message says it already.
+  package var reason: String? {
+    guard let cause else { return nil }
+    let text = "\(cause)"
+    return text.hasSuffix(message) ? nil : text
   }
 }

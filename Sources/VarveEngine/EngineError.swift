@@ -84,6 +84,10 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
   /// The byte of the file, where one can be named.
   public let offset: UInt64?
 
+  /// Which limit was exceeded, where that is known: for the floor above, which has a code for each.
+  package enum Limit: Sendable { case key, value, batch }
+  package private(set) var limit: Limit?
+
   /// Makes an error. Programs that implement a `FileSystem` of their own need this.
   public init(
     _ code: Code, _ message: String, cause: (any Error)? = nil, file: String? = nil, offset: UInt64? = nil
@@ -93,6 +97,13 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     self.cause = cause
     self.file = file
     self.offset = offset
+  }
+
+  /// The same error, of which it is known which limit was exceeded.
+  package func exceeding(_ limit: Limit) -> EngineError {
+    var copy = self
+    copy.limit = limit
+    return copy
   }
 
   static func corruption(_ message: String, file: String? = nil, offset: UInt64? = nil) -> EngineError {

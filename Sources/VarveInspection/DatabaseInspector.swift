@@ -26,7 +26,7 @@ public final class DatabaseInspector: Sendable {
     snapshot = try backend.snapshot()
     families = Dictionary(uniqueKeysWithValues: try backend.families().map { ($0.name, $0) })
     guard let catalog = families["catalog"] else {
-      throw DatabaseError(.notFound, "\(path) holds no database of objects: family \"catalog\" is missing")
+      throw DatabaseError(.notADatabase, "\(path) holds no database of objects: family \"catalog\" is missing")
     }
     self.catalog = catalog
     coding = InspectedCoding(SnapshotShapes(snapshot: snapshot, catalog: catalog))
@@ -34,7 +34,8 @@ public final class DatabaseInspector: Sendable {
 
   /// Opens a database for looking.
   ///
-  /// Throws `.notFound` where there is none, or one without objects; `.unsupportedVersion` where a newer version
+  /// Throws `.notFound` where there is none, `.pathIsFile` and `.notADatabase` where something else is there, or a
+  /// database without objects; `.unsupportedVersion` where a newer version
   /// wrote it; and `.corruption` or `.storage` with the engine's error below.
   public static func open(at path: String) throws -> DatabaseInspector {
     var options = DatabaseOptions()

@@ -52,7 +52,7 @@ public struct GoldenSnapshot: Sendable {
   ///    names, else as what the row itself says of its bytes. Each instance must have the identifier that it is found by.
   ///    No row and no metadata of an older version may be left.
   ///
-  /// Throws `.notFound` where there is no snapshot; what `Database.open` throws, `.corruption` for instance; what is wrong
+  /// Throws `.notFound` where there is no snapshot, `.notADatabase` where the directory is empty; what `Database.open` throws, `.corruption` for instance; what is wrong
   /// with the first row that fails, with its collection and key: `.decodingFailed`, `.unsupportedVersion` where a
   /// version wrote it that the program does not know; and what `body` throws.
   @_disfavoredOverload

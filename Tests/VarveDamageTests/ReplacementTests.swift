@@ -236,8 +236,8 @@ struct ReplacementTests {
     try damageManifest()
     let replacement = DatabaseReplacement(path: path, options: EngineOptions(), clock: .system)
     try replacement.exclusively {
-      #expect(errorCode { _ = try open(.salvage) } == .storage)
-      #expect(errorCode { _ = try open(.renameAside) } == .storage)
+      #expect(errorCode { _ = try open(.salvage) } == .locked)
+      #expect(errorCode { _ = try open(.renameAside) } == .locked)
     }
     #expect(try names() == ["db"])
     #expect(try keys(try open(.salvage)) == Array(0..<10))

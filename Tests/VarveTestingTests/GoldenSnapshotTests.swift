@@ -219,7 +219,7 @@ import Varve
     let golden = try Golden()
     #expect(Self.error(golden, DatabaseDefinition())?.code == .notFound)
     try FileManager.default.createDirectory(atPath: golden.path, withIntermediateDirectories: true)
-    #expect(Self.error(golden, DatabaseDefinition())?.code == .notFound)
+    #expect(Self.error(golden, DatabaseDefinition())?.code == .notADatabase)
     #expect(golden.leftovers.isEmpty)
     let url = try #require(URL(string: "https://example.com/golden"))
     #expect(databaseError { _ = try GoldenSnapshot(at: url) }?.code == .invalidArgument)

@@ -25,7 +25,7 @@ struct ObjectCommandTests {
     #expect(!FileManager.default.fileExists(atPath: database))
     try Tool.good(["put", database, "a", "1", "--create"])
     let result = try Tool.run(words(command) + ["--json"])
-    #expect(result.status == 3 && result.errors.hasPrefix("{\"error\":{\"code\":\"notFound\""), "\(result)")
+    #expect(result.status == 3 && result.errors.hasPrefix("{\"error\":{\"code\":\"notADatabase\""), "\(result)")
     #expect(try Tool.good(["info", database]).contains("catalog") == false, "a look makes no family")
   }
 

@@ -117,7 +117,7 @@ struct ErrorRow: Encodable {
       return
     }
     var message = error.message
-    if let cause = error.cause { message += "; because \(cause)" }
+    if let reason = error.reason { message += "; because \(reason)" }
     self.init(
       Detail(code: error.code.description, message: message, collection: error.collection, key: error.key))
   }

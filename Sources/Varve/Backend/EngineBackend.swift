@@ -439,17 +439,25 @@ extension DatabaseError {
       switch error.code {
       case .corruption: .corruption
       case .unsupportedFormat: .unsupportedVersion
-      // What is there is something else.
-      case .notFound, .notADatabase: .notFound
+      case .notFound: .notFound
+      case .notADatabase: .notADatabase
+      case .locked: .locked
       case .alreadyExists: .alreadyExists
       case .readOnly: .readOnly
       case .conflict: .conflict
       case .outcomeUnknown: .outcomeUnknown
       case .invalidArgument: .invalidArgument
-      case .limitExceeded: .batchTooLarge
       case .cursorEnded: .cursorEnded
+      case .limitExceeded:
+        switch error.limit {
+        case .key: .keyTooLong
+        case .value: .valueTooLong
+        case .batch: .batchTooLarge
+        case nil: .storage
+        }
       default: .storage
       }
-    self.init(code, "the storage: \(error.message)", cause: error)
+    // Its own words, file and cause, without its code: so the cause has nothing to add to the message.
+    self.init(code, String(error.description.dropFirst("\(error.code): ".count)), cause: error)
   }
 }

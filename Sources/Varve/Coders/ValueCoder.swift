@@ -3,7 +3,8 @@ internal import Foundation
 /// Encodes and decodes the objects of a collection, by the coder that the collection has.
 ///
 /// Called from any thread. Every error is a `DatabaseError`: `.encodingFailed` or `.decodingFailed`, with the error of
-/// the type as its cause and the coding path in its message, or that of the shapes' registry.
+/// the type as its cause and the coding path in its message, or that of the shapes' registry. What calls it adds what
+/// the error is about, and wraps it into no other.
 struct ValueCoder: Sendable {
   let kind: CoderKind
   private let binary: BinaryCoder
@@ -59,7 +60,7 @@ struct ValueCoder: Sendable {
     do {
       switch kind {
       case .json: data = try FoundationCoders.json.encode(value)
-      case .propertyList: data = try FoundationCoders.propertyList.encode(value)
+      case .propertyList: data = try ValueCoder.propertyList(value)
       case .raw, .binary: data = try ValueCoder.rawBytes(value)
       }
     } catch {
@@ -81,6 +82,15 @@ struct ValueCoder: Sendable {
       if let value = data as? T { return value }
       if let value = [UInt8](data) as? T { return value }
       throw DatabaseError(.decodingFailed, "the coder raw gives Data or [UInt8], no \(type)")
+    }
+  }
+
+  /// Foundation wraps whatever a type throws into an error of its own, which says nothing more.
+  private static func propertyList<T: Encodable>(_ value: T) throws -> Data {
+    do {
+      return try FoundationCoders.propertyList.encode(value)
+    } catch EncodingError.invalidValue(let refused, let context) {
+      throw context.underlyingError ?? EncodingError.invalidValue(refused, context)
     }
   }
 

@@ -14,6 +14,9 @@ package struct BackendOpening {
     self.environment = environment
   }
 
+  /// Whether a file is where the directory should be.
+  private var isFile: Bool { (try? environment.fileSystem.attributes(path))?.isDirectory == false }
+
   package func run() throws -> any StorageBackend {
     do {
       let options = options.engineOptions
@@ -22,7 +25,9 @@ package struct BackendOpening {
       }
       return try EngineBackend(try Engine.open(at: path, options: options, environment: environment))
     } catch let error as EngineError {
-      throw DatabaseError(error)
+      let error = DatabaseError(error)
+      guard error.code == .notADatabase, isFile else { throw error }
+      throw DatabaseError(.pathIsFile, error.message, cause: error.cause)
     }
   }
 }

@@ -14,7 +14,8 @@ extension Database {
   /// when this returns. Reads and writes go on meanwhile. `progress` hears how far it is, from 0 to 1.
   ///
   /// The backup of a database in memory is one on disk. Throws `.alreadyExists` where something is at the path,
-  /// `.notFound` where the directory above is missing, `.readOnly`, and `.storage`.
+  /// `.notFound` where the directory above is missing, `.locked` where another backup to it is running, `.readOnly`, and
+  /// `.storage`.
   public func backup(to path: String, progress: (@Sendable (Double) -> Void)? = nil) throws {
     try core.enter()
     defer { core.leave() }

@@ -29,9 +29,10 @@ public final class Database: Sendable {
 
   /// Opens a database, or makes one where there is none and the options say so.
   ///
-  /// Throws `.notFound`, `.definitionDiffers`, `.unsupportedVersion`, `.corruption` as `options.onCorruption` says,
-  /// `.invalidArgument`, and `.storage` with the engine's error below: locked, no permission. Where the definition has
-  /// extensions, what their registration throws.
+  /// Throws `.notFound`, `.locked` where another process has it open, `.pathIsFile` and `.notADatabase` where something
+  /// else is at the path, `.definitionDiffers`, `.unsupportedVersion`, `.corruption` as `options.onCorruption` says,
+  /// `.invalidArgument`, and `.storage` with the engine's error below: no permission, for instance. Where the definition
+  /// has extensions, what their registration throws.
   public static func open(
     at path: String, definition: DatabaseDefinition = DatabaseDefinition(),
     options: DatabaseOptions = DatabaseOptions()

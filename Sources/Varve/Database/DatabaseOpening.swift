@@ -48,7 +48,7 @@ struct DatabaseOpening {
     func family(_ name: String, _ options: StorageFamilyOptions = StorageFamilyOptions()) throws -> StorageFamily {
       if let family = known[name] { return family }
       if backend.isReadOnly {
-        throw DatabaseError(.notFound, "\(path) holds no database of objects: family \"\(name)\" is missing")
+        throw DatabaseError(.notADatabase, "\(path) holds no database of objects: family \"\(name)\" is missing")
       }
       return try backend.createFamily(name, options: options)
     }

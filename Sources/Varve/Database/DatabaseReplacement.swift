@@ -30,7 +30,7 @@ struct DatabaseReplacement {
     self.clock = clock
   }
 
-  /// Runs `body` while nobody else replaces this database, or ends what a crash has cut short. Throws `.storage` where
+  /// Runs `body` while nobody else replaces this database, or ends what a crash has cut short. Throws `.locked` where
   /// somebody does.
   func exclusively<Result>(_ body: () throws -> Result) throws -> Result {
     let name = path + ".replacing"

@@ -12,7 +12,8 @@ extension RowDoor {
 
   // MARK: - One row
 
-  /// Sets a row, and returns what it was; nil too where that can't be decoded.
+  /// Sets a row, and returns what it was; nil too where that can't be decoded. Throws `.unsupportedVersion` where a
+  /// newer program has written it, as all that sets rows does.
   func persist(
     _ instance: Kind.Instance, _ id: Kind.Identifier, _ metadata: MetadataChange, _ tx: WriteTransaction
   ) throws -> Kind.Instance? {
@@ -24,11 +25,11 @@ extension RowDoor {
   }
 
   /// The instance of a row that is about to go; nil where it can't be decoded. That must not keep anybody from getting
-  /// rid of it; a row that a newer program has written is not ours to judge.
+  /// rid of it.
   private func decodable(_ row: StoredRow, _ tx: ReadTransaction) throws -> Kind.Instance? {
     do {
       return try instance(row, tx)
-    } catch let error as DatabaseError where error.code == .decodingFailed || error.code == .corruption {
+    } catch let error as DatabaseError where isUndecodable(error) {
       return nil
     }
   }
@@ -37,37 +38,31 @@ extension RowDoor {
   private func required(_ row: StoredRow, _ tx: ReadTransaction, instead call: String) throws -> Kind.Instance {
     do {
       return try instance(row, tx)
-    } catch let error as DatabaseError where error.code == .decodingFailed || error.code == .corruption {
+    } catch let error as DatabaseError where isUndecodable(error) {
       throw DatabaseError(
         error.code, "\(error.message), and so not returned; \(call) does without", collection: error.collection,
         key: error.key, cause: error.cause)
     }
   }
 
-  /// Sets a row, whatever it was. A row of a version that the program does not know is refused as elsewhere, and the
-  /// other rows are not decoded.
+  private func isUndecodable(_ error: DatabaseError) -> Bool {
+    error.code == .decodingFailed || error.code == .corruption || error.code == .unsupportedVersion
+  }
+
+  /// Sets a row, whatever it was. What was there is not decoded.
   func set(
     _ instance: Kind.Instance, _ id: Kind.Identifier, _ metadata: MetadataChange, _ tx: WriteTransaction
   ) throws {
     let (info, key) = try place(id, tx)
-    let header = try tx.header(key, info)
-    if let header { try requireKnownVersion(header, key, info) }
-    try write(instance, metadata, key, info, over: header, tx)
-  }
-
-  private func requireKnownVersion(_ header: RowHeader, _ key: [UInt8], _ info: CollectionInfo) throws {
-    do {
-      _ = try info.versionName(header.version)
-    } catch let error as DatabaseError {
-      throw error.about(info.key(of: key))
-    }
+    try write(instance, metadata, key, info, over: try tx.header(key, info), tx)
   }
 
   func insert(
     _ instance: Kind.Instance, _ id: Kind.Identifier, _ metadata: MetadataChange, _ tx: WriteTransaction
   ) throws {
     let (info, key) = try place(id, tx)
-    guard try tx.header(key, info) == nil else {
+    if let old = try tx.header(key, info) {
+      try tx.requireReplaceable(old, key, info)
       throw DatabaseError(
         .alreadyExists, "there is a row already; use persist or update", collection: name, key: info.key(of: key).text)
     }
@@ -79,6 +74,7 @@ extension RowDoor {
     _ instance: Kind.Instance, _ id: Kind.Identifier, _ metadata: MetadataChange, _ tx: WriteTransaction
   ) throws -> Kind.Instance {
     let (info, row) = try existing(id, tx)
+    try tx.requireReplaceable(row.header, row.key, info, keepsMetadata: !Kind.readsMetadata)
     let previous = try required(row, tx, instead: "persist")
     try write(instance, metadata, row.key, info, over: row.header, tx)
     return previous

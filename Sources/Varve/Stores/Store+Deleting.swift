@@ -1,4 +1,5 @@
-/// Removing instances, with their metadata.
+/// Removing instances, with their metadata. What a newer program has written is removed too; `delete` of one instance,
+/// which returns it, throws `.unsupportedVersion` for such a row, and `deleteIfPresent` returns nil.
 extension Store {
   // MARK: - Inside of a transaction
 

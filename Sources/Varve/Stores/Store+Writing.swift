@@ -1,7 +1,8 @@
 /// Setting instances.
 ///
 /// Where instances have their metadata themselves (``StoreFormat/metadataPath``), what they have is set with them;
-/// otherwise what is stored stays, unless it is given.
+/// otherwise what is stored stays, unless it is given. Each call throws `.unsupportedVersion` where a newer program has
+/// written the row, and replaces nothing.
 extension Store {
   // MARK: - Inside of a transaction
 

@@ -23,7 +23,10 @@
 /// A row can always be replaced and removed. `persist` and `deleteIfPresent` return nil for an instance that can't be
 /// decoded, and do what they are to do; `update` and `delete` have to return it, and throw `.decodingFailed`; calls with
 /// several instances, identifiers or a range decode none. An extension that asks for the old object throws what it gets:
-/// `.decodingFailed` with the collection and the key. A row that a newer program has written is not replaced.
+/// `.decodingFailed` with the collection and the key.
+///
+/// A row that a newer program has written is replaced by no call, `insert` included: `.unsupportedVersion`. It is removed
+/// by all of them but `delete` of one instance, which would have to return it; `deleteIfPresent` returns nil.
 public struct Store<Format: StoreFormat>: Sendable {
   /// What is stored.
   public typealias Instance = Format.Instance

@@ -67,7 +67,8 @@ final class Arena: @unchecked Sendable {
   init(reserving size: Int) throws(EngineError) {
     guard size <= Arena.sizeMaximum, Arena.reservedSize(for: size) <= Arena.sizeMaximum else {
       throw EngineError(
-        .limitExceeded, "a memtable of \(size) bytes; at most \(Arena.sizeMaximum): write it in smaller batches")
+        .limitExceeded, "a memtable of \(size) bytes; at most \(Arena.sizeMaximum): write it in smaller batches"
+      ).exceeding(.batch)
     }
     let rounded = Arena.reservedSize(for: size)
     let memory = unsafe mmap(

@@ -44,7 +44,8 @@ enum BatchFormat {
     }
     guard upper.count <= Limits.keySizeMaximum else {
       throw EngineError(
-        .limitExceeded, "a range that ends at a key of \(upper.count) bytes; at most \(Limits.keySizeMaximum)")
+        .limitExceeded, "a range that ends at a key of \(upper.count) bytes; at most \(Limits.keySizeMaximum)"
+      ).exceeding(.key)
     }
     return order == 0
   }
@@ -53,14 +54,17 @@ enum BatchFormat {
   private static func limitError(key: ByteView, value: ByteView, batchSize: Int) -> EngineError {
     if key.count > Limits.keySizeMaximum {
       return EngineError(.limitExceeded, "key has \(key.count) bytes; at most \(Limits.keySizeMaximum) are allowed")
+        .exceeding(.key)
     }
     if value.count > Limits.valueSizeMaximum {
       return EngineError(
-        .limitExceeded, "value has \(value.count) bytes; at most \(Limits.valueSizeMaximum) are allowed")
+        .limitExceeded, "value has \(value.count) bytes; at most \(Limits.valueSizeMaximum) are allowed"
+      ).exceeding(.value)
     }
     return EngineError(
       .limitExceeded,
-      "batch has \(batchSize + key.count + value.count) bytes; at most \(Limits.batchSizeMaximum) are allowed")
+      "batch has \(batchSize + key.count + value.count) bytes; at most \(Limits.batchSizeMaximum) are allowed"
+    ).exceeding(.batch)
   }
 
   @inline(__always)

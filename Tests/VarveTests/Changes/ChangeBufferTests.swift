@@ -85,6 +85,23 @@ struct ChangeBufferTests {
     #expect(steps(&buffer, 2) == ["6", "wait"])
   }
 
+  @Test func `F10: without the feed a consumer that was behind and has caught up hears of no empty gap`() {
+    // Behind by its beginning alone: nothing was committed since.
+    var fresh = ChangeBuffer(
+      behind: CommitVersion(5), isBehind: true, newest: CommitVersion(5), capacity: 2, readsFeed: false)
+    #expect(steps(&fresh, 2) == ["wait", "wait"])
+    fresh.add(Self.event(6))
+    #expect(steps(&fresh, 2) == ["6", "wait"])
+    // Behind by too much, of which the last that was kept reaches as far as what was left out.
+    var full = ChangeBuffer(behind: CommitVersion(5), capacity: 1, readsFeed: false)
+    full.add(.gap(from: CommitVersion(5), to: CommitVersion(9)))
+    full.add(Self.event(9))
+    #expect(steps(&full, 3) == ["gap 5 9", "wait", "wait"])
+    full.add(Self.event(10))
+    full.add(Self.event(11))
+    #expect(steps(&full, 3) == ["10", "gap 10 11", "wait"])
+  }
+
   @Test func `a gap that was known in part is told of the rest`() {
     var buffer = ChangeBuffer(behind: CommitVersion(5), capacity: 2)
     buffer.add(.gap(from: CommitVersion(1), to: CommitVersion(4)))

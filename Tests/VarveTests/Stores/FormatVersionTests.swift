@@ -146,6 +146,99 @@ struct FormatVersionTests {
     }
   }
 
+  @Test(arguments: [true, false])
+  func `F4: a newer row, or newer metadata of an older one, is replaced by no door`(hasRule: Bool) async throws {
+    let backend = try SharedBackend()
+    try await Self.history(backend, true)
+    try await Self.run(Third.self, on: backend, defined: true) { cars async throws in
+      try await cars.database.write { tx in
+        // The object stays as an older program has written it.
+        _ = try tx.replaceMetadata("newer", key: 3, in: "cars")
+      }
+    }
+    var definition = DatabaseDefinition()
+    var collection = try CollectionDefinition(Second.self)
+    // A rule that removes would otherwise be a way to lose the row.
+    if hasRule {
+      collection = collection.sanitized(before: { (car: Second.Instance) in car.maker.isEmpty ? nil : car })
+    }
+    try definition.add(collection)
+    let open = OpenDatabase(try backend.open(definition), nil)
+    let cars = Store<Second>(in: open.database)
+    func car(_ id: Int, maker: String = "VEB") -> Second.Instance {
+      Second.Instance(id: id, maker: maker, model: "P 240")
+    }
+    try open.writing { tx throws in
+      let calls: [(WriteTransaction) throws -> Void] = [
+        { try $0.set(car(4), key: 4, in: "cars") },
+        { try $0.set(car(4, maker: ""), key: 4, in: "cars") },
+        { try $0.set(car(4), key: 4, in: "cars", metadata: 1.5) },
+        { try $0.replaceObject(car(4), key: 4, in: "cars") },
+        { try $0.replaceObject(car(4, maker: ""), key: 4, in: "cars") },
+        { try $0.replaceMetadata(1.5, key: 4, in: "cars") },
+        { try $0.removeMetadata(key: 4, in: "cars") },
+        { try cars.persist(car(4), in: $0) },
+        { try cars.persist(car(4), metadata: nil, in: $0) },
+        { try cars.persist(contentsOf: [car(4)], in: $0) },
+        { try cars.insert(car(4), in: $0) },
+        { try cars.update(car(4), in: $0) },
+        { try cars.modify(4, in: $0) { $0.model = "" } },
+        { try cars.setMetadata(1.5, of: 4, in: $0) },
+        { try $0.set(car(3), key: 3, in: "cars") },
+        { try $0.replaceMetadata(1.5, key: 3, in: "cars") },
+        { try cars.persist(car(3), metadata: 1.5, in: $0) },
+        { try cars.setMetadata(nil, of: 3, in: $0) },
+      ]
+      for (number, call) in calls.enumerated() {
+        let error = #expect(throws: DatabaseError.self, "call \(number)") { try call(tx) }
+        #expect(error?.code == .unsupportedVersion, "call \(number): \(error as Any)")
+        #expect(error?.collection == "cars" && error?.key == (number < 14 ? "4" : "3"), "call \(number)")
+      }
+      // It replaces what it knows, and keeps the metadata.
+      try cars.persist(car(3), in: tx)
+      try tx.set(car(1), key: 1, in: "cars")
+    }
+    try await Self.run(Third.self, on: backend, defined: true) { cars async throws in
+      #expect(try await cars.load(ids: [1, 3, 4]).map { $0?.title } == ["VEB/P 240", "VEB/P 240", "Trabant"])
+      #expect(try await cars.metadata(of: 4) == "none")
+      #expect(try await cars.metadata(of: 3) == "newer")
+    }
+  }
+
+  @Test func `F4: a newer row is removed by all doors that need not return it`() async throws {
+    let backend = try SharedBackend()
+    try await Self.history(backend, true)
+    var definition = DatabaseDefinition()
+    try definition.add(Second.self)
+    let open = OpenDatabase(try backend.open(definition), nil)
+    let cars = Store<Second>(in: open.database)
+    // What each returns: how many rows went, or nil for what can't be decoded.
+    let calls: [((WriteTransaction) throws -> Int?, Int?)] = [
+      ({ try cars.deleteIfPresent(4, in: $0)?.id }, nil),
+      ({ try cars.delete(ids: [4], in: $0) }, 1),
+      ({ try cars.delete(4...4, in: $0) }, 1),
+      ({ try cars.truncate(in: $0) }, 4),
+      ({ try $0.remove(key: 4, in: "cars") ? 1 : 0 }, 1),
+      ({ try $0.remove(keys: [4], in: "cars") }, 1),
+      ({ try $0.remove(in: "cars", 4...4) }, 1),
+      ({ try $0.removeAll(in: "cars") }, 4),
+    ]
+    for (call, result) in calls {
+      try open.writing { tx throws in
+        try? tx.savepoint { () throws in
+          #expect(try call(tx) == result)
+          #expect(try tx.contains(key: 4, in: "cars") == false)
+          throw StoreStop()
+        }
+        #expect(try tx.contains(key: 4, in: "cars"))
+      }
+    }
+    let error = #expect(throws: DatabaseError.self) { try open.writing { tx in try cars.delete(4, in: tx) } }
+    #expect(error?.code == .unsupportedVersion)
+    #expect(error?.message.contains("deleteIfPresent does without") == true, "\(error as Any)")
+    #expect(try await cars.count == 4)
+  }
+
   @Test func `a program that only reads knows the versions too, and those that it would number itself`() async throws {
     let backend = try SharedBackend()
     try await Self.run(First.self, on: backend, defined: true) { cars async throws in

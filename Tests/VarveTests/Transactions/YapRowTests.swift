@@ -56,7 +56,7 @@ struct YapRowTests {
   @Test func `1.1: a second program that writes at one path is refused with an error`() throws {
     let directory = try TemporaryDirectory()
     let first = try OpenDatabase.database(in: directory)
-    #expect(errorCode { _ = try OpenDatabase.database(in: directory) } == .storage)
+    #expect(errorCode { _ = try OpenDatabase.database(in: directory) } == .locked)
     try OpenDatabase.close(first)
     let next = try OpenDatabase.database(in: directory)
     try OpenDatabase.close(next)

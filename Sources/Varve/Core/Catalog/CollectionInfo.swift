@@ -12,6 +12,8 @@ package final class CollectionInfo: Sendable {
   let definition: CollectionDefinition?
   /// The catalog's numbers of the format's versions, and where each stands in the definition.
   let versions: VersionNumbers
+  /// Whether some of them are not the definition's, so that there may be rows of a newer program.
+  let hasForeignVersions: Bool
   /// The Swift type whose keys were found to be the collection's: a shortcut before comparing names.
   private let keyTypeID: ObjectIdentifier?
 
@@ -26,6 +28,9 @@ package final class CollectionInfo: Sendable {
     self.metadata = metadata
     self.definition = definition
     self.versions = versions
+    hasForeignVersions =
+      definition.map { definition in versions.names.values.contains { !definition.codec.versions.contains($0) } }
+      ?? false
     countKey = BigEndian.bytes(record.id)
     prefix = record.isOwn ? [] : countKey
     keyTypeID = definition?.keyTypeID

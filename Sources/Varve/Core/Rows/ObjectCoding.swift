@@ -40,11 +40,9 @@ final class ObjectCoding: Sendable {
         header.shape = shape
         return header.row(bytes)
       }
-    } catch let error as DatabaseError where error.code != .encodingFailed {
-      // The storage's, which could not take a new shape: not the object's.
+    } catch let error as DatabaseError {
+      // The coder's, which has what the type threw as its cause, or the storage's, which could not take a new shape.
       throw error.about(info.key(of: key))
-    } catch {
-      throw Self.failed(.encodingFailed, "the object can't be encoded", key, info, error)
     }
   }
 
@@ -145,11 +143,8 @@ final class ObjectCoding: Sendable {
         bytes.append(encoded)
         return bytes
       }
-    } catch let error as DatabaseError where error.code != .encodingFailed {
-      // The storage's, which could not take a new shape: not the metadata's.
-      throw error.about(info.key(of: key))
-    } catch {
-      throw Self.failed(.encodingFailed, "the metadata can't be encoded", key, info, error)
+    } catch let error as DatabaseError {
+      throw Self.named("the metadata", error).about(info.key(of: key))
     }
   }
 
@@ -179,17 +174,23 @@ final class ObjectCoding: Sendable {
   func encodeStandalone<Object: Encodable>(_ object: Object) throws -> [UInt8] {
     do {
       return try json.encode(object).bytes
-    } catch {
-      throw DatabaseError(.encodingFailed, "the object of a change set can't be encoded", cause: error)
+    } catch let error as DatabaseError {
+      throw Self.named("the object of a change set", error)
     }
   }
 
   func decodeStandalone<Object: Decodable>(_ type: Object.Type, _ bytes: [UInt8]) throws -> Object {
     do {
       return try StoredValue(coder: json, shape: 0, bytes: bytes, offset: 0).decode(type)
-    } catch {
-      throw DatabaseError(.decodingFailed, "the object of a change set can't be decoded as \(type)", cause: error)
+    } catch let error as DatabaseError {
+      throw Self.named("the object of a change set", error)
     }
+  }
+
+  /// An error of a coder that says what it is about. Its cause stays what the type threw.
+  private static func named(_ subject: String, _ error: DatabaseError) -> DatabaseError {
+    DatabaseError(
+      error.code, "\(subject): \(error.message)", collection: error.collection, key: error.key, cause: error.cause)
   }
 
   private static func failed(

@@ -1,10 +1,13 @@
 /// Changing rows: the door for whoever names collections and types at each call. Every door ends here, so that
 /// every extension hears of every change.
+///
+/// A row of a version that the collection's definition does not know, because a newer program has written it, is
+/// replaced by no call, whether of its object or its metadata: `.unsupportedVersion`. Every call removes it.
 extension WriteTransaction {
   /// Sets the object of a row, which is made where there is none; the row has no metadata then.
   ///
-  /// Throws `.encodingFailed`, `.keyTypeDiffers`, `.keyTooLong`, `.valueTooLong`, and what a hook throws; then
-  /// no row has changed. The first `set` into a collection that no definition names makes it, for keys of this type;
+  /// Throws `.encodingFailed`, `.keyTypeDiffers`, `.keyTooLong`, `.valueTooLong`, `.unsupportedVersion` where a newer
+  /// program has written the row, and what a hook throws; then no row has changed. The first `set` into a collection that no definition names makes it, for keys of this type;
   /// that stays, also where the transaction is rolled back.
   public func set<Object: Encodable>(_ object: Object, key: some KeyCodable, in collection: String) throws {
     let (info, key) = try place(key, collection)
@@ -12,6 +15,7 @@ extension WriteTransaction {
   }
 
   /// Sets the object and the metadata of a row, which is made where there is none. Nil: it has no metadata then.
+  /// Throws as the form without metadata.
   public func set<Object: Encodable, Metadata: Encodable>(
     _ object: Object, key: some KeyCodable, in collection: String, metadata: Metadata?
   ) throws {
@@ -19,7 +23,8 @@ extension WriteTransaction {
     try set(object, metadata, key, info)
   }
 
-  /// Sets the object of a row that is there, and keeps its metadata. Returns false where there is no row.
+  /// Sets the object of a row that is there, and keeps its metadata. Returns false where there is no row. Throws as
+  /// `set`.
   @discardableResult
   public func replaceObject<Object: Encodable>(
     _ object: Object, key: some KeyCodable, in collection: String
@@ -29,7 +34,7 @@ extension WriteTransaction {
   }
 
   /// Sets the metadata of a row that is there, and keeps its object. Nil: it has none then. Returns false where
-  /// there is no row.
+  /// there is no row. Throws as `set`.
   @discardableResult
   public func replaceMetadata<Metadata: Encodable>(
     _ metadata: Metadata?, key: some KeyCodable, in collection: String
@@ -38,7 +43,7 @@ extension WriteTransaction {
     return try replaceMetadata(metadata, key, info)
   }
 
-  /// Takes its metadata from a row, and keeps its object. Returns false where there is no row.
+  /// Takes its metadata from a row, and keeps its object. Returns false where there is no row. Throws as `set`.
   @discardableResult
   public func removeMetadata(key: some KeyCodable, in collection: String) throws -> Bool {
     try replaceMetadata(Bool?.none, key: key, in: collection)
@@ -63,7 +68,7 @@ extension WriteTransaction {
     try touch(key, collection, .touchedRow)
   }
 
-  /// Removes a row. Returns false where there is none.
+  /// Removes a row, whatever version has written it. Returns false where there is none.
   @discardableResult
   public func remove(key: some KeyCodable, in collection: String) throws -> Bool {
     guard let (info, key) = try existingPlace(key, collection) else { return false }
@@ -91,6 +96,32 @@ extension WriteTransaction {
   private func existingPlace(_ key: some KeyCodable, _ collection: String) throws -> (CollectionInfo, [UInt8])? {
     guard let info = try info(collection) else { return nil }
     return (info, try info.storageKey(key, limit: database.limits.keySize))
+  }
+
+  // MARK: - Versions
+
+  /// Throws `.unsupportedVersion` where a newer program has written the row, or the metadata that is to go.
+  @inline(__always)
+  func requireReplaceable(
+    _ old: RowHeader?, _ key: [UInt8], _ info: CollectionInfo, keepsMetadata: Bool = false
+  ) throws {
+    guard let old, info.definition != nil else { return }
+    let mayBeNewer = !keepsMetadata && old.hasMetadata && info.hasForeignVersions
+    guard old.version != info.versions.current || mayBeNewer else { return }
+    try requireKnownVersions(old, key, info, metadata: mayBeNewer)
+  }
+
+  @inline(never)
+  private func requireKnownVersions(
+    _ old: RowHeader, _ key: [UInt8], _ info: CollectionInfo, metadata: Bool
+  ) throws {
+    do {
+      _ = try info.versionName(old.version)
+      guard metadata, let bytes = try value(of: key, in: info.metadata) else { return }
+      _ = try info.versionName(unsafe RowHeader.readMetadata(bytes.span.bytes).version)
+    } catch let error as DatabaseError {
+      throw error.about(info.key(of: key))
+    }
   }
 
   // MARK: - The operations
@@ -146,6 +177,7 @@ extension WriteTransaction {
     _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader?,
     metadata: (Object) throws -> EncodedMetadata?
   ) throws {
+    try requireReplaceable(old, key, info)
     if let object = try info.sanitized(object) {
       try put(object, try metadata(object), key, info, over: old)
     } else {
@@ -169,6 +201,7 @@ extension WriteTransaction {
     _ row: [UInt8], of object: Any?, _ metadata: EncodedMetadata?, _ key: [UInt8], _ info: CollectionInfo,
     over old: RowHeader?
   ) throws {
+    try requireReplaceable(old, key, info)
     let change: RowChange = old == nil ? .inserted : .updated
     try willChange(change, key, info, object, metadata, row)
     try write(row, metadata?.bytes, key, info, old)
@@ -207,6 +240,7 @@ extension WriteTransaction {
   private func replaceSanitized<Object: Encodable>(
     _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader
   ) throws {
+    try requireReplaceable(old, key, info, keepsMetadata: true)
     if let object = try info.sanitized(object) {
       try replace(object, key, info, over: old)
     } else {
@@ -217,6 +251,7 @@ extension WriteTransaction {
   private func replace<Object: Encodable>(
     _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader
   ) throws {
+    try requireReplaceable(old, key, info, keepsMetadata: true)
     var header = old
     let row = try database.coding.encodeRow(object, key, info, &header)
     let known: Any? = registered.isEmpty ? nil : object
@@ -233,6 +268,7 @@ extension WriteTransaction {
   ) throws -> Bool {
     guard let bytes = try value(of: key, in: info.objects) else { return false }
     let stored = try stored(key, bytes, info)
+    try requireReplaceable(stored.header, key, info)
     let metadata = try metadata.map { try encoded($0, key, info) }
     var header = stored.header
     header.hasMetadata = metadata != nil

@@ -1,6 +1,7 @@
 public import Foundation
 
 /// Setting and removing bytes. They are given as `Data`, `[UInt8]` or whatever else is `DataProtocol`.
+/// A row that a format with versions has written is replaced by no call (`.unsupportedVersion`).
 extension DataStore {
   // MARK: - Inside of a transaction
 
