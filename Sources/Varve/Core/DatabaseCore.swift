@@ -23,6 +23,7 @@ package final class DatabaseCore: Sendable {
   let changes: ChangeHub
   let observations = ObservationRegistry()
   let connections: ConnectionList
+  let checkedDefinitions = CheckedDefinitions()
   let longLivedReads = LongLivedReadList()
   /// Held while the map from numbers to rows, or an extension that asks for it, comes or goes. Before the writer.
   let rowIDMapLock = Mutex(())

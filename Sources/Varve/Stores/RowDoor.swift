@@ -18,9 +18,10 @@ struct RowDoor<Kind: RowKind>: Sendable {
 
   // MARK: - The collection
 
-  /// The collection; nil where nothing was ever put into it.
+  /// The collection; nil where nothing was ever put into it. A definition that contradicts itself is an error then, too.
   func collection(_ tx: ReadTransaction) throws -> CollectionInfo? {
     if let info = try known(tx) { return info }
+    try core.checkedDefinitions.check(Kind.formatID, of: name) { _ = try Kind.definition(name, nil, core.options) }
     tx.noteRecord(of: name)
     return nil
   }

@@ -1,5 +1,6 @@
 import EngineTestSupport
 import Foundation
+import Synchronization
 import Testing
 import Varve
 
@@ -128,6 +129,50 @@ struct FormatDefinitionTests {
     let nameless = DataStore("", key: Int.self, in: open.database)
     #expect(await errorCode { try await nameless.persist(Data(), for: 1) } == .invalidDefinition)
     #expect(try open.reading { tx in try tx.collections() }.isEmpty)
+  }
+
+  /// Counts how often its table is asked for, which the check of a definition does once.
+  private struct Counted: DecoderTableFormat {
+    static let defaultKey = "counted"
+    enum Version: String, CaseIterable, Sendable { case first, second }
+    static let currentVersion = Version.second
+    typealias Instance = Note
+    static let asked = Atomic(0)
+    static let isWhole = Atomic(false)
+    static var decoders: Decoders {
+      asked.add(1, ordering: .relaxed)
+      let second: Decoders = [.second: { try $0.decode() }]
+      return isWhole.load(ordering: .relaxed) ? second.merging([.first: { try $0.decode() }]) { $1 } : second
+    }
+  }
+
+  @Test func `F3: the first call finds it, also where that is a read of a collection that does not exist yet`()
+    async throws
+  {
+    let open = try StorePlace.memory.open()
+    let store = Store<Counted>(in: open.database)
+    let calls: [(WriteTransaction) throws -> Void] = [
+      { _ = try store.count(in: $0) }, { _ = try store.load(1, in: $0) }, { _ = try store.load(ids: [1], in: $0) },
+      { _ = try store.contains(1, in: $0) }, { _ = try store.load(1...2, in: $0) },
+      { _ = try store.metadata(of: 1, in: $0) }, { _ = try store.deleteIfPresent(1, in: $0) },
+      { _ = try store.delete(1, in: $0) }, { _ = try store.delete(1...2, in: $0) }, { _ = try store.truncate(in: $0) },
+    ]
+    try open.writing { tx in
+      for (number, call) in calls.enumerated() {
+        #expect(errorCode { try call(tx) } == .invalidDefinition, "call \(number)")
+      }
+    }
+    #expect(await errorCode { _ = try await store.load(...).collect() } == .invalidDefinition)
+    #expect(
+      await errorCode { _ = try await DataStore("", key: Int.self, in: open.database).count } == .invalidDefinition)
+    // One that is whole is examined once for each collection, and no more.
+    Counted.isWhole.store(true, ordering: .relaxed)
+    Counted.asked.store(0, ordering: .relaxed)
+    for _ in 0..<3 { #expect(try await store.count == 0) }
+    #expect(Counted.asked.load(ordering: .relaxed) == 1)
+    #expect(try await Store<Counted>(in: open.database, key: "other").load(1) == nil)
+    #expect(Counted.asked.load(ordering: .relaxed) == 2)
+    #expect(try open.reading { tx in try tx.collections() }.isEmpty, "a read makes nothing")
   }
 
   @Test(arguments: CoderKind.allCases.filter { $0 != .raw }, [CollectionStorage.shared, .own()])
