@@ -58,6 +58,34 @@ import VarveTestSupport
     close(database, second, "the third").join()
   }
 
+  @Test func `withOpen closes what it opened, also where the closure throws or the task is cancelled`() async throws {
+    struct Stop: Error {}
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    let kept = try await Database.withOpen(at: path) { database in
+      try await database.write { tx in try tx.set("a", key: 1, in: "letters") }
+      return database
+    }
+    #expect(errorCode { try kept.read { _ in } } == .closed)
+    await #expect(throws: Stop.self) {
+      try await Database.withOpen(at: path) { database in
+        try await database.write { tx in try tx.set("b", key: 2, in: "letters") }
+        throw Stop()
+      }
+    }
+    let task = Task {
+      try await Database.withOpen(at: path) { database in
+        unsafe withUnsafeCurrentTask { unsafe $0?.cancel() }
+        try await database.write { tx in try tx.set("c", key: 3, in: "letters") }
+      }
+    }
+    await #expect(throws: CancellationError.self) { try await task.value }
+    let keys = try await Database.withOpen(at: path) { database in
+      try await database.read { tx in try tx.keys(Int.self, in: "letters") }
+    }
+    #expect(keys == [1, 2])
+  }
+
   @Test func `who closes second waits for the transactions that the first waits for`() throws {
     let database = try open()
     let reading = Gate()

@@ -77,6 +77,12 @@ int32_t cvarve_populate_for_reading(void *address, size_t length);
 /// Makes pages present and writable before they are touched. Returns 0 or -errno.
 int32_t cvarve_populate_for_writing(void *address, size_t length);
 
+// --- Stack (stack.c) -----------------------------------------------------------------------------
+
+/// Whether the calling thread's stack has so many bytes left; true where the system does not say. The bounds are asked
+/// for once for each thread.
+bool cvarve_stack_has(size_t size);
+
 // --- Thread slot (thread_slot.c) -----------------------------------------------------------------
 
 /// A pointer of the calling thread's own, null at first: which transactions run on it, for the object floor.

@@ -1,8 +1,27 @@
+internal import CVarve
+
 /// The bounds of the binary coder.
 package enum CoderLimits {
-  /// How deep arrays, records and maps may be nested, as in Foundation's JSON: both directions refuse more. A level
-  /// costs about 1 KiB of stack in the types that encode and decode themselves.
+  /// How deep arrays, records and maps may be nested, as in Foundation's JSON: both directions refuse more. Types that
+  /// encode and decode themselves call themselves at each level: see `stackRest`.
   package static let depth = 512
+  /// The bytes of stack that must be left where a level begins that is a multiple of eight. A level takes 1.1 KiB of a
+  /// release build for a type with one field, and several times that in a debug build.
+  static let stackRest = 64 << 10
+
+  /// Whether another level may begin. The stack is looked at where `depth` is a multiple of eight.
+  @inline(__always)
+  static func hasRoom(atDepth depth: Int) -> Bool {
+    depth <= Self.depth && (depth & 7 != 0 || cvarve_stack_has(stackRest))
+  }
+
+  /// Why another level may not begin.
+  static func reason(atDepth depth: Int) -> String {
+    depth > Self.depth
+      ? "values are nested deeper than \(Self.depth) levels"
+      : "values are nested deeper than the stack of the thread allows: less than \(stackRest) bytes of it are left at "
+        + "level \(depth); the threads of asynchronous calls have 8 MiB"
+  }
   /// The most fields of a shape. A record with more is written as a map.
   static let fieldCountMaximum = 1_024
   /// The longest name of a field, in bytes of UTF-8. A record with a longer one is written as a map.

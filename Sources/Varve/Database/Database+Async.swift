@@ -51,6 +51,33 @@ extension Database {
     try await openings.run { try openHere(path, definition, options) }
   }
 
+  /// Opens a database, calls `body` with it, and closes it, also if `body` throws or the task is cancelled.
+  ///
+  /// ```swift
+  /// try await Database.withOpen(at: path) { database in
+  ///   try await database.write { tx in try tx.set("a", key: 1, in: "letters") }
+  /// }
+  /// ```
+  ///
+  /// Waits for the transactions that tasks of `body` left behind. Throws what `open` and `close` throw, and what `body`
+  /// throws, which is the error if `close` throws too.
+  public static func withOpen<Result>(
+    at path: String, definition: DatabaseDefinition = DatabaseDefinition(),
+    options: DatabaseOptions = DatabaseOptions(), isolation: isolated (any Actor)? = #isolation,
+    _ body: (Database) async throws -> Result
+  ) async throws -> Result {
+    let database = try await open(at: path, definition: definition, options: options)
+    let result: Result
+    do {
+      result = try await body(database)
+    } catch {
+      try? await database.close()
+      throw error
+    }
+    try await database.close()
+    return result
+  }
+
   /// Where databases are opened, before they have threads of their own.
   private static let openings = DatabaseExecutor()
 

@@ -19,6 +19,25 @@ struct KeyRangeTests {
     #expect(KeyRange.successor(ofPrefix: [0]) == [1])
   }
 
+  @Test func `D18h: ranges of parts hold what begins with those parts, and nothing that begins with their bytes`()
+    throws
+  {
+    func keys(_ range: StorageRange, _ keys: [Compound<String, Int>]) throws -> [String] {
+      try keys.filter { contains(try $0.encoded(), range.lower, range.upper) }.map { "\($0)" }
+    }
+    let all = [("a", 1), ("a", -7), ("a\0b", 1), ("ab", 2), ("", 3), ("b", 4)].map { Compound($0.0, $0.1) }
+    #expect(try keys(StorageRange(beginningWith: "a"), all) == [all[0], all[1]].map { "\($0)" })
+    #expect(try keys(StorageRange(beginningWith: all[2]), all) == ["\(all[2])"])
+    let numbers = [-3, 0, 1, 2, 3, 4]
+    func inside(_ range: StorageRange) throws -> [Int] {
+      try numbers.filter { contains(try $0.encoded(), range.lower, range.upper) }
+    }
+    #expect(try inside(StorageRange(1...3)) == [1, 2, 3])
+    #expect(try inside(StorageRange(1..<3)) == [1, 2])
+    #expect(try inside(StorageRange(2...)) == [2, 3, 4])
+    #expect(try inside(StorageRange(..<1)) == [-3, 0])
+  }
+
   @Test(arguments: [1, 2] as [UInt64])
   func `bytes are between a prefix and its successor if they begin with it`(seed: UInt64) {
     var random = SeededRandom(seed: seed)

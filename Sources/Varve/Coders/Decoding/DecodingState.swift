@@ -64,7 +64,7 @@ struct DecodingState: ~Copyable {
     parent: Int, part: Int, start: Int, shape: ShapeReference?
   ) throws -> (slot: Int, id: UInt32) {
     let depth = parent < 0 ? 1 : frames[parent].depth &+ 1
-    guard depth <= CoderLimits.depth else { throw tooDeep(parent) }
+    guard CoderLimits.hasRoom(atDepth: depth) else { throw tooDeep(parent, depth) }
     lastID &+= 1
     let slot = frames.count
     frames.append(
@@ -207,8 +207,8 @@ struct DecodingState: ~Copyable {
     }
   }
 
-  private mutating func tooDeep(_ parent: Int) -> any Error {
-    let message = "values are nested deeper than \(CoderLimits.depth) levels"
+  private mutating func tooDeep(_ parent: Int, _ depth: Int) -> any Error {
+    let message = CoderLimits.reason(atDepth: depth)
     let error = DecodingError.dataCorrupted(.init(codingPath: path(to: parent), debugDescription: message))
     damage = damage ?? error
     return error

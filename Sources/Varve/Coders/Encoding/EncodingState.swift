@@ -72,9 +72,8 @@ struct EncodingState: ~Copyable {
   @inline(__always)
   mutating func push() throws -> (slot: Int, id: UInt32) {
     let slot = frames.count
-    guard slot &+ depthAbove < CoderLimits.depth else {
-      throw error(slot, "values are nested deeper than \(CoderLimits.depth) levels")
-    }
+    let depth = slot &+ depthAbove &+ 1
+    guard CoderLimits.hasRoom(atDepth: depth) else { throw error(slot, CoderLimits.reason(atDepth: depth)) }
     lastID &+= 1
     frames.append(EncodingFrame(id: lastID, start: output.count))
     return (slot, lastID)

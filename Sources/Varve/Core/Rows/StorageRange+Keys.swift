@@ -1,0 +1,25 @@
+extension StorageRange {
+  /// The keys that begin with the parts of a key, or with the values of a shorter `Compound`: what an index looks one value
+  /// up by.
+  ///
+  /// Not `StorageRange(prefix: key.encoded())`: the bytes of "a" also begin "a\0". Throws `.invalidKey`.
+  ///
+  /// ```swift
+  /// // The part has keys of an author and a row.
+  /// let entries = try context.cursor("byAuthor", StorageRange(beginningWith: author))
+  /// ```
+  public init(beginningWith key: some KeyCodable) throws {
+    let parts = try key.encoded()
+    self.init(lower: parts, upper: KeyRange.end(ofParts: parts))
+  }
+
+  /// The keys in a range of values, for keys that have no parts after them. Throws `.invalidKey`.
+  public init<Key: KeyCodable>(_ bounds: some KeyBounds<Key>) throws {
+    var lower = try bounds.lowerKey?.encoded() ?? []
+    // No key begins with another, so nothing is between the bound itself and this.
+    if bounds.lowerKey != nil, !bounds.includesLowerKey { lower.append(0) }
+    var upper = try bounds.upperKey?.encoded()
+    if bounds.includesUpperKey { upper?.append(0) }
+    self.init(lower: lower, upper: upper)
+  }
+}
