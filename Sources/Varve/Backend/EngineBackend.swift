@@ -176,7 +176,7 @@ public final class EngineBackend: StorageBackend {
   }
 
   private func ticket(_ ticket: CommitTicket, _ durability: StorageDurability) -> any StorageTicket {
-    // What is in no log survives no loss of power, and nobody has to wait for it.
+    // What is not logged does not survive a loss of power, and no commit has to wait for it.
     if durability == .power, ticket.isLogged {
       lastPower.max(ticket.sequence.value, ordering: .sequentiallyConsistent)
     }

@@ -1,9 +1,9 @@
 /// Something that can be read at one moment: a snapshot, or what a transaction sees. Safe from any thread, unless
 /// what makes it says otherwise.
 public protocol StorageReading: AnyObject, Sendable {
-  /// Calls `body` once with the value of a key, which it may not keep; not at all where there is none.
+  /// Calls `body` once with the value of a key, which it may not keep, and does not call it if there is none.
   func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws
-  /// The value of a key, copied; nil where there is none.
+  /// The value of a key, copied, or nil if there is none.
   func value(of key: [UInt8], in family: StorageFamily) throws -> [UInt8]?
   /// The rows of a range from its beginning, or from its end where `isReverse`: as many as come to
   /// `byteLimit`, at least one, at most `rowLimit`. With `keysOnly` their values are left out: empty.
@@ -13,7 +13,7 @@ public protocol StorageReading: AnyObject, Sendable {
 }
 
 extension StorageReading {
-  /// What `body` makes of the value of a key, which it may not keep; nil where there is none.
+  /// What `body` makes of the value of a key, which it may not keep, or nil if there is none.
   public func withValue<Result>(
     of key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Result
   ) throws -> Result? {

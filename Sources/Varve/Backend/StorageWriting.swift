@@ -30,9 +30,9 @@ public protocol StorageWriting: AnyObject {
   /// 0xFF.
   func putStamped(_ key: [UInt8], _ value: [UInt8], in family: StorageFamily) throws
 
-  /// Calls `body` once with the value of a key, which it may not keep; not at all where there is none.
+  /// Calls `body` once with the value of a key, which it may not keep, and does not call it if there is none.
   func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws
-  /// Calls `body` once with the first entry of a range; not at all where it is empty. Complexity: a seek, however much
+  /// Calls `body` once with the first entry of a range; not at all if it is empty. Complexity: a seek, however much
   /// is written and whatever comes after the range.
   func visitFirst(
     of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
@@ -51,7 +51,7 @@ public protocol StorageWriting: AnyObject {
 }
 
 extension StorageWriting {
-  /// What `body` makes of the value of a key, which it may not keep; nil where there is none.
+  /// What `body` makes of the value of a key, which it may not keep, or nil if there is none.
   @inline(__always)
   func withValue<Result>(
     of key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Result

@@ -5,8 +5,8 @@ package enum CoderLimits {
   /// How deep arrays, records and maps may be nested, as in Foundation's JSON: both directions refuse more. Types that
   /// encode and decode themselves call themselves at each level: see `stackRest`.
   package static let depth = 512
-  /// The bytes of stack that must be left where a level begins that is a multiple of eight. A level takes 1.1 KiB of a
-  /// release build for a type with one field, and several times that in a debug build.
+  /// The bytes of stack that must be left where a level begins that is a multiple of eight: for seven more
+  /// levels of types that encode and decode themselves, and for what the innermost of them calls.
   static let stackRest = 64 << 10
 
   /// Whether another level may begin. The stack is looked at where `depth` is a multiple of eight.

@@ -70,7 +70,7 @@ extension DatabaseCore {
     // A transaction that is checked began without the writer: others may have committed since.
     let before = transaction.reads == nil ? transaction.snapshot : try backend.snapshot()
     var missed: [(name: String, record: ExtensionRecord)] = []
-    if !transaction.changes.isEmpty { missed = try markMissedStale(transaction, behind: before.version) }
+    if !transaction.changes.isEmpty { missed = try markMissedStale(transaction, after: before.version) }
     // What the transaction never reads itself: its counts and its entry of the feed.
     var batch = StorageBatch()
     transaction.writeCounts(to: &batch)
@@ -99,7 +99,7 @@ extension DatabaseCore {
   /// An extension that is on disk, and misses a change of rows because nobody registered it, is stale from then on.
   /// It has heard of every commit up to `last`.
   private func markMissedStale(
-    _ transaction: WriteTransaction, behind last: CommitVersion
+    _ transaction: WriteTransaction, after last: CommitVersion
   ) throws -> [(name: String, record: ExtensionRecord)] {
     try extensionCatalog.missed().map { name, record in
       var record = record

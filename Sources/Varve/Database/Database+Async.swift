@@ -21,7 +21,7 @@ extension Database {
   ///
   /// Returns when the commit was acknowledged. The closure never runs on an actor of the caller: from an actor, or where
   /// the writer is held, a sync is asked for or the storage does not keep up, the call goes to a thread of the database
-  /// and back, which costs some 10 µs to 40 µs. Elsewhere the closure runs where the call is made. A task that is cancelled while it waits for the writer throws
+  /// and back, which costs some tens of microseconds. Elsewhere the closure runs where the call is made. A task that is cancelled while it waits for the writer throws
   /// `CancellationError` at once: nothing was committed. Once the changes are given to the storage, a
   /// cancellation does not matter any more. Throws else as the synchronous form does.
   @discardableResult

@@ -60,7 +60,7 @@ final class Performing: @unchecked Sendable {
     }
   }
 
-  /// Runs `body` when it is its turn: here if that is `isInline`, no actor's thread, and nobody has the turn.
+  /// Runs `body` in its turn: here if `isInline` says so, the caller is not on an actor, and the turn is free.
   private func inTurn<Result: Sendable>(
     isInline: Bool, _ body: @Sendable () throws -> Result
   ) async throws -> Result {

@@ -71,11 +71,6 @@ public class ReadTransaction {
     return try withValue(of: key, in: family) { $0.copied }
   }
 
-  /// The value of a key before the transaction wrote anything.
-  final func committedValue(of key: [UInt8], in family: StorageFamily) throws -> [UInt8]? {
-    try value(of: key, in: family, from: nil)
-  }
-
   /// The value of a key at an earlier moment of the transaction; nil stands for its beginning.
   final func value(
     of key: [UInt8], in family: StorageFamily, from source: (any StorageReading)?
