@@ -81,8 +81,11 @@ struct CatalogDump {
     // What it depends on stands behind its own tag, each behind a unit separator.
     let tags = record.tags
     let dependencies = tags.dropFirst().map { ", built on \(quoted($0))" }.joined()
-    return "extension \(quoted(name)): number \(record.number), \(state), layout \(record.layoutVersion), "
-      + "version \(quoted(tags.first ?? ""))\(dependencies)"
+    let parts = record.parts.map { part in
+      ", part \(quoted(part.name)) version \(quoted(part.version))" + (part.watermark == nil ? "" : " being built")
+    }
+    return "extension \(quoted(name)): number \(record.number), \(state), layout \(record.layout), "
+      + "version \(quoted(tags.first ?? ""))\(dependencies)\(parts.joined())"
   }
 
   private static func setting(_ key: [UInt8], _ value: [UInt8]) throws -> String {

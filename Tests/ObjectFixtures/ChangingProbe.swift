@@ -3,14 +3,19 @@ import Varve
 /// An extension that says of each commit which rows it set.
 struct ChangingProbe: DatabaseExtension {
   static let kind = "test.changingProbe"
-  let versionTag = "1"
-  func makeTransaction(_ context: ExtensionContext) -> ChangingProbeTransaction { ChangingProbeTransaction() }
+  typealias Changes = String
+  var configuration: ExtensionConfiguration {
+    var configuration = ExtensionConfiguration(version: "1")
+    configuration.hears = .inserts
+    return configuration
+  }
+  func makeTransaction(_ context: ExtensionContext<Self>) -> ChangingProbeTransaction { ChangingProbeTransaction() }
 }
 
 final class ChangingProbeTransaction: ExtensionTransaction {
   typealias Definition = ChangingProbe
   private var rows: [String] = []
 
-  func didInsert(_ row: Row) throws { rows.append("\(row.key.collection)/\(row.key.text)") }
-  func takeChanges() -> (any Sendable)? { rows.isEmpty ? nil : rows.joined(separator: " ") }
+  func didChange(_ change: borrowing RowChange) throws { rows.append("\(change.collection)/\(change.key.text)") }
+  func takeChanges() -> String? { rows.isEmpty ? nil : rows.joined(separator: " ") }
 }

@@ -12,7 +12,12 @@ struct CatalogRecordTests {
     ExtensionRecord.State.ready, .stale(nil), .stale(FeedPosition(version: 7, part: 8, step: 9)),
     .building(watermark: [0, 0, 0, 1, 9]),
   ].map {
-    ExtensionRecord(number: 3, state: $0, layoutVersion: 2, versionTag: "é-1", kind: "k", scope: "*")
+    var record = ExtensionRecord(number: 3, state: $0, layout: 2, versionTag: "é-1", kind: "k", scope: "*")
+    record.parts = [
+      ExtensionRecord.Part(name: "wörds", version: "1", form: 0, isVolatile: false, watermark: nil),
+      ExtensionRecord.Part(name: "counts", version: "ñ", form: 1, isVolatile: true, watermark: [0, 0, 0, 1, 9]),
+    ]
+    return record
   }
   private static let settings: [ExtensionSetting] = [
     .bool(true), .integer(-7), .double(0.5), .string("naïve"), .data([0, 0xFF]),
@@ -34,8 +39,10 @@ struct CatalogRecordTests {
     let collection = try broken(Self.collection.bytes, "í")
     #expect(Self.code { _ = try CollectionRecord(collection, name: "c") } == .corruption)
     for record in Self.extensions {
-      let bytes = try broken(record.bytes, "é")
-      #expect(Self.code { _ = try ExtensionRecord(bytes, name: "e") } == .corruption)
+      for text in ["é", "ö", "ñ"] {
+        let bytes = try broken(record.bytes, text)
+        #expect(Self.code { _ = try ExtensionRecord(bytes, name: "e") } == .corruption)
+      }
     }
     let setting = try broken(ExtensionSetting.string("naïve").bytes, "ï")
     #expect(Self.code { _ = try ExtensionSetting(setting) } == .corruption)

@@ -12,14 +12,17 @@ struct ExtensionDamageTests {
       ExtensionRecord.State.stale(nil), .stale(FeedPosition(version: 7, part: 8, step: 9)), .ready,
       .building(watermark: [1]),
     ] {
-      let record = ExtensionRecord(number: 3, state: state, layoutVersion: 2, versionTag: "tag", kind: "k", scope: "*")
+      var record = ExtensionRecord(number: 3, state: state, layout: 2, versionTag: "tag", kind: "k", scope: "*")
+      #expect(try ExtensionRecord(record.bytes, name: "x") == record)
+      record.parts = [ExtensionRecord.Part(PartDefinition("a")), ExtensionRecord.Part(PartDefinition("b"))]
+      record.parts[1].watermark = [2]
       #expect(try ExtensionRecord(record.bytes, name: "x") == record)
     }
     let bytes = ExtensionRecord(
-      number: 3, state: .stale(FeedPosition(version: 7, part: 8, step: 9)), layoutVersion: 2, versionTag: "",
+      number: 3, state: .stale(FeedPosition(version: 7, part: 8, step: 9)), layout: 2, versionTag: "",
       kind: "k", scope: "*"
     ).bytes
-    for size in 25..<40 {
+    for size in 26..<41 {
       let error = #expect(throws: DatabaseError.self) { try ExtensionRecord(Array(bytes.prefix(size)), name: "x") }
       #expect(error?.code == .corruption)
     }

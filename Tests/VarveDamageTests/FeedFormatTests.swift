@@ -79,7 +79,7 @@ import VarveEngine
         }
         for row in 0..<random.below(60) {
           let key = BigEndian.bytes(UInt16(row)) + [UInt8](repeating: 0xFF, count: random.below(200))
-          let change = RowChange(rawValue: UInt8(random.below(8))) ?? .removed
+          let change = RowChange.Event(rawValue: UInt8(random.below(8))) ?? .removed
           changes.note(change, info.prefix + key, info)
           collection.rows.append(FeedEntry.Row(state: RowState(change, before: nil), key: key))
         }
@@ -255,7 +255,7 @@ import VarveEngine
   @Test func `a state that no transaction leaves is none`() {
     var reachable: Set<RowState> = []
     // What can happen to a row that is there, and to one that isn't.
-    let ifThere = (0..<8).compactMap { RowChange(rawValue: $0) }.filter { $0 != .inserted }
+    let ifThere = (0..<8).compactMap { RowChange.Event(rawValue: $0) }.filter { $0 != .inserted }
     var fresh = (ifThere + [.inserted]).map { RowState($0, before: nil) }
     while let state = fresh.popLast() {
       guard reachable.insert(state).inserted else { continue }

@@ -240,10 +240,10 @@ struct ObjectCommandTests {
     #expect(lines.contains("first row id that is not reserved: 65537"))
     #expect(lines.contains("changes of collections and versions: 1"))
     #expect(lines.contains { $0.hasPrefix("shape ") && $0.hasSuffix(": {\"pages\", \"by\"}") })
-    #expect(lines.contains("extension \"counter \\\"1\\\"\": number 1, ready, layout 1, version \"v\""))
-    #expect(
-      lines.contains("extension \"second\": number 2, ready, layout 1, version \"v\", built on \"counter \\\"1\\\"=v\"")
-    )
+    let part = ", part \"keys\" version \"1\""
+    #expect(lines.contains("extension \"counter \\\"1\\\"\": number 1, ready, layout 1, version \"v\"" + part))
+    let built = ", built on \"counter \\\"1\\\"=v\""
+    #expect(lines.contains("extension \"second\": number 2, ready, layout 1, version \"v\"" + built + part))
     let setting = "setting \"rows\" of extension number 1: "
     #expect(
       lines.contains { $0 == setting + "2" }
@@ -271,17 +271,30 @@ struct ObjectCommandTests {
 /// An extension that counts the rows that it heard of, in a setting.
 struct Counter: DatabaseExtension {
   static let kind = "test.counter"
-  var versionTag: String { "v" }
   var dependencies: [String] = []
 
-  func makeTransaction(_ context: ExtensionContext) -> CounterTransaction { CounterTransaction(context) }
+  var configuration: ExtensionConfiguration {
+    var configuration = ExtensionConfiguration(version: "v")
+    configuration.hears = .inserts
+    configuration.parts = [PartDefinition("keys")]
+    configuration.dependencies = dependencies
+    return configuration
+  }
+
+  func makeTransaction(_ context: ExtensionContext<Self>) throws -> CounterTransaction {
+    try CounterTransaction(context)
+  }
 }
 
 final class CounterTransaction: ExtensionTransaction {
   typealias Definition = Counter
-  private let context: ExtensionContext
+  private let context: ExtensionContext<Counter>
+  private let keysPart: Part
 
-  init(_ context: ExtensionContext) { self.context = context }
+  init(_ context: ExtensionContext<Counter>) throws {
+    self.context = context
+    keysPart = try context.part("keys")
+  }
 
   /// How many rows it was given since it was made.
   func count() throws -> Int {
@@ -289,15 +302,15 @@ final class CounterTransaction: ExtensionTransaction {
     return count
   }
 
-  func didInsert(_ row: Row) throws {
+  func didChange(_ change: borrowing RowChange) throws {
     try context.set(.integer(try count() + 1), for: "rows")
     try context.set(.data([0, 255]), for: "data")
-    try context.put("keys", row.key.bytes, [])
+    try keysPart.put(change.key.bytes, [])
   }
 
   /// The keys of all rows that it knows.
   func keys() throws -> [String] {
-    var cursor = try context.cursor("keys")
+    var cursor = try keysPart.cursor()
     var keys: [String] = []
     while let (key, _) = try cursor.next() { keys.append(KeyText.text(of: key)) }
     return keys

@@ -7,12 +7,15 @@ package struct FamilyCursor: Sendable {
   private let isReverse: Bool
   /// Values are left out.
   private let keysOnly: Bool
+  /// All of it.
+  private let range: StorageRange
   /// What of the range was not asked for yet.
   private var rest: StorageRange
   private var page = StoragePage()
   private var index = 0
-  private var pageSize = 4 << 10
+  private var pageSize = Self.pageSizeMinimum
 
+  static let pageSizeMinimum = 4 << 10
   static let pageSizeMaximum = 64 << 10
   static let pageRowsMaximum = 256
 
@@ -24,6 +27,7 @@ package struct FamilyCursor: Sendable {
     self.source = source
     self.family = family
     self.isReverse = isReverse
+    self.range = range
     rest = range
     if range.isEmpty { page.isLast = true }
   }
@@ -40,6 +44,22 @@ package struct FamilyCursor: Sendable {
     guard try fillPage() else { return nil }
     defer { index += 1 }
     return page.key(index)
+  }
+
+  /// Continues at a key: with the first row at it or after it, in reverse with the last row at it or before it.
+  mutating func seek(to key: [UInt8]) {
+    rest = range
+    if isReverse {
+      let end = key + [0]
+      if rest.upper.map({ ByteOrder.precedes(end, $0) }) ?? true { rest.upper = end }
+    } else if ByteOrder.precedes(rest.lower, key) {
+      rest.lower = key
+    }
+    page = StoragePage()
+    page.isLast = rest.isEmpty
+    index = 0
+    // The next row alone may be wanted.
+    pageSize = Self.pageSizeMinimum
   }
 
   /// How many rows are left.

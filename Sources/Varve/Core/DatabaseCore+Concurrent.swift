@@ -91,7 +91,7 @@ extension DatabaseCore {
     let snapshot = try backend.snapshot()
     let transaction = try WriteTransaction(database: self, snapshot: snapshot, label: terms.label)
     transaction.reads = StorageCheck(snapshot)
-    if let other = transaction.registered.ordered.first(where: { !$0.traits.isConcurrent }) {
+    if let other = transaction.registered.ordered.first(where: { !$0.traits.configuration.isConcurrent }) {
       rollBack(transaction)
       throw DatabaseError(
         .invalidArgument, "extension \"\(other.name)\" does not work in writes side by side; use write")

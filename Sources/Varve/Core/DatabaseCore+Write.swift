@@ -55,12 +55,12 @@ extension DatabaseCore {
     if transaction.isUnchanged {
       for handler in transaction.appliedHandlers { handler(transaction.version) }
       let completions = transaction.completions
-      for hearing in transaction.extensions.values { hearing.didCommit() }
+      for open in transaction.opened { open.hearer?.didCommit() }
       transaction.end()
       return AppliedCommit(number: nil, ticket: nil, completions: completions)
     }
     let commit = try give(transaction, terms)
-    for hearing in transaction.extensions.values { hearing.didCommit() }
+    for open in transaction.opened { open.hearer?.didCommit() }
     transaction.end()
     return commit
   }
@@ -112,7 +112,7 @@ extension DatabaseCore {
   }
 
   func rollBack(_ transaction: WriteTransaction) {
-    for hearing in transaction.extensions.values { hearing.didRollBack() }
+    for open in transaction.opened { open.hearer?.didRollBack() }
     transaction.end()
   }
 

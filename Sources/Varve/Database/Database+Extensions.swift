@@ -69,13 +69,18 @@ extension DatabaseCore {
     let name = Name.composed(name)
     let traits = ExtensionTraits(definition)
     try traits.check(name: name)
-    if traits.findsRowsByID, extensions.list[RowIDMap.name] == nil {
-      _ = try registerReadOnly(RowIDMap(), RowIDMap.name, isCheckedAtUse: isCheckedAtUse)
+    if traits.asksRowsByID, extensions.list[RowIDMap.name] == nil {
+      // For the collections that the disk has it for.
+      let bytes = try backend.snapshot().value(
+        of: CatalogKey.databaseExtension(RowIDMap.name), in: catalog.families.catalog)
+      let stored = try bytes.map { try ExtensionRecord($0, name: RowIDMap.name) }
+      let scope = stored.flatMap { CollectionScope(recordText: $0.scope) } ?? traits.scope
+      _ = try registerReadOnly(RowIDMap(scope: scope), RowIDMap.name, isCheckedAtUse: isCheckedAtUse)
     }
     let registered = try RegisteredExtension(
       name: name, definition: definition, traits: traits,
       record: ExtensionRecord(number: 0, state: .stale(nil), traits, versionTag: ""),
-      order: extensions.list.ordered.count, backend: backend, catalogFamily: catalog.families.catalog,
+      order: UInt64(extensions.list.ordered.count), backend: backend, catalogFamily: catalog.families.catalog,
       readySince: .zero)
     if !isCheckedAtUse { _ = try registered.content(at: try backend.snapshot()) }
     try extensions.change { list in
@@ -102,10 +107,26 @@ extension DatabaseCore {
     }
   }
 
+  /// Sees to it that the map has the rows of some collections, beside those that are asked for already. Under
+  /// `rowIDMapLock`.
+  func provideRowIDMap(for scope: CollectionScope) throws {
+    // One whose build failed, and could not be taken away then.
+    if let map = extensions.list[RowIDMap.name], map.record.state != .ready { _ = try drop(map.name) }
+    let present = extensions.list[RowIDMap.name]?.traits.scope
+    // What the disk has is kept, also for collections that no extension has asked for yet in this session.
+    let stored = extensionCatalog.record(RowIDMap.name).flatMap { CollectionScope(recordText: $0.scope) }
+    let needed = [present ?? stored, extensions.list.scopeByID].compactMap(\.self).reduce(scope) { $0.union($1) }
+    if let present {
+      if present == needed { return }
+      _ = try drop(RowIDMap.name)
+    }
+    _ = try Registration(core: self, definition: RowIDMap(scope: needed), name: RowIDMap.name, progress: nil).run()
+  }
+
   /// Drops the map where no extension that is registered asks for it. One of the disk that does, and that nobody has
   /// registered, makes it anew when somebody does. Under `rowIDMapLock`.
   func dropRowIDMapIfUnused() throws {
-    guard extensionCatalog.record(RowIDMap.name) != nil, !extensions.list.findsRowsByID else { return }
+    guard extensionCatalog.record(RowIDMap.name) != nil, extensions.list.scopeByID == nil else { return }
     _ = try drop(RowIDMap.name)
   }
 
@@ -116,15 +137,16 @@ extension DatabaseCore {
     let terms = WriteTerms(label: "unregister \(name)", durability: .power, waitsForWriter: meant != nil)
     let (gone, numbers) = try write(terms) { transaction in
       if let meant, extensions.list[name] !== meant { return ([String](), [UInt32]()) }
-      guard let record = extensionCatalog.record(name) else {
+      let record = extensionCatalog.record(name)
+      guard record != nil || extensions.list[name] != nil else {
         throw DatabaseError(.unknownExtension, "no extension is named \"\(name)\"")
       }
       // Those that nobody has registered were made of what goes, too.
       let registered = extensions.list.dependents(of: name)
       let others = extensionCatalog.dependents(of: name).filter { !registered.contains($0) }
       let gone = registered + others
-      let numbers = [record.number] + gone.dropFirst().compactMap { extensionCatalog.record($0)?.number }
-      for name in gone {
+      let numbers = gone.compactMap { extensionCatalog.record($0)?.number }
+      for name in gone where extensionCatalog.record(name) != nil {
         try transaction.pending.delete(CatalogKey.databaseExtension(name), in: catalog.families.catalog)
       }
       for number in numbers {

@@ -20,7 +20,7 @@ extension RowDoor {
     let (info, key) = try place(id, tx)
     let row = try row(key, info, tx)
     let previous = try row.flatMap { try decodable($0, tx) }
-    try write(instance, metadata, key, info, over: row?.header, tx)
+    try write(instance, metadata, key, info, over: row.map { PresentRow($0) }, tx)
     return previous
   }
 
@@ -54,14 +54,14 @@ extension RowDoor {
     _ instance: Kind.Instance, _ id: Kind.Identifier, _ metadata: MetadataChange, _ tx: WriteTransaction
   ) throws {
     let (info, key) = try place(id, tx)
-    try write(instance, metadata, key, info, over: try tx.header(key, info), tx)
+    try write(instance, metadata, key, info, over: try tx.present(key, info), tx)
   }
 
   func insert(
     _ instance: Kind.Instance, _ id: Kind.Identifier, _ metadata: MetadataChange, _ tx: WriteTransaction
   ) throws {
     let (info, key) = try place(id, tx)
-    if let old = try tx.header(key, info) {
+    if let old = try tx.present(key, info) {
       try tx.requireReplaceable(old, key, info)
       throw DatabaseError(
         .alreadyExists, "there is a row already; use persist or update", collection: name, key: info.key(of: key).text)
@@ -74,9 +74,9 @@ extension RowDoor {
     _ instance: Kind.Instance, _ id: Kind.Identifier, _ metadata: MetadataChange, _ tx: WriteTransaction
   ) throws -> Kind.Instance {
     let (info, row) = try existing(id, tx)
-    try tx.requireReplaceable(row.header, row.key, info, keepsMetadata: !Kind.readsMetadata)
+    try tx.requireReplaceable(PresentRow(row), row.key, info, keepsMetadata: !Kind.readsMetadata)
     let previous = try required(row, tx, instead: "persist")
-    try write(instance, metadata, row.key, info, over: row.header, tx)
+    try write(instance, metadata, row.key, info, over: PresentRow(row), tx)
     return previous
   }
 
@@ -91,7 +91,7 @@ extension RowDoor {
     try tx.check()
     try check(instance)
     // The closure may have written: the row may be gone, or have other metadata.
-    try write(instance, own, row.key, info, over: try tx.header(row.key, info), tx)
+    try write(instance, own, row.key, info, over: try tx.present(row.key, info), tx)
     guard info.definition?.codec.rules.before != nil, let row = try self.row(row.key, info, tx) else { return instance }
     return try self.instance(row, tx)
   }
@@ -109,7 +109,7 @@ extension RowDoor {
 
   private func write(
     _ instance: Kind.Instance, _ metadata: MetadataChange, _ key: [UInt8], _ info: CollectionInfo,
-    over old: RowHeader?, _ tx: WriteTransaction
+    over old: PresentRow?, _ tx: WriteTransaction
   ) throws {
     switch metadata {
     case .keep:

@@ -213,8 +213,8 @@ import Testing
     try database.change { tx in for number in 0..<1_500 { try tx.set("note", key: number, in: "many") } }
     var hooks = Hooks()
     // Told of the first thousand, it changes one of the rest.
-    hooks.didRemove = { tx, row in
-      if try row.key.key(as: Int.self) == 0 { try tx.replaceObject("late", key: 1_400, in: "many") }
+    hooks.didRemove = { tx, change in
+      if try change.key.key(as: Int.self) == 0 { try tx.replaceObject("late", key: 1_400, in: "many") }
     }
     let registered: Registered<Hooks> = try register(hooks)
     #expect(registered.name == "hooks")
@@ -232,8 +232,8 @@ import Testing
   @Test func `clearing that a hook refuses has changed nothing`() async throws {
     try fill()
     var hooks = Hooks()
-    hooks.willRemove = { _, row in
-      if row.key.string == "b" { throw Stop() }
+    hooks.willRemove = { _, change in
+      if change.key.string == "b" { throw Stop() }
     }
     _ = try register(hooks)
     let sets = try await changes { tx throws in
@@ -363,16 +363,24 @@ import Testing
 /// Tells how many rows a commit inserted.
 struct Counting: DatabaseExtension {
   static let kind = "test.counting"
+  typealias Changes = Int
   final class Transaction: ExtensionTransaction {
     typealias Definition = Counting
-    var pendingState = 0
-    func didInsert(_ row: Row) { pendingState += 1 }
-    func takeChanges() -> (any Sendable)? { pendingState == 0 ? nil : pendingState }
+    private var count = 0
+    func didChange(_ change: borrowing RowChange) { count += 1 }
+    func mark() -> Int { count }
+    func rollBack(to mark: Int) { count = mark }
+    func takeChanges() -> Int? { count == 0 ? nil : count }
   }
 
-  let versionTag = "1"
-  var isPopulated: Bool { false }
-  func makeTransaction(_ context: ExtensionContext) -> Transaction { Transaction() }
+  var configuration: ExtensionConfiguration {
+    var configuration = ExtensionConfiguration(version: "1")
+    configuration.hears = .inserts
+    configuration.keepsState = true
+    configuration.build = .none
+    return configuration
+  }
+  func makeTransaction(_ context: ExtensionContext<Self>) -> Transaction { Transaction() }
 }
 
 /// Keeps something of each row, so that building it commits.
@@ -380,11 +388,16 @@ struct WordTotal: DatabaseExtension {
   static let kind = "test.wordTotal"
   final class Transaction: ExtensionTransaction {
     typealias Definition = WordTotal
-    let context: ExtensionContext
-    init(_ context: ExtensionContext) { self.context = context }
-    func didInsert(_ row: Row) throws { try context.add("total", 1, to: [0]) }
+    private let total: Part
+    init(_ context: ExtensionContext<WordTotal>) throws { total = try context.part("total") }
+    func didChange(_ change: borrowing RowChange) throws { try total.add(1, to: [0]) }
   }
 
-  let versionTag = "1"
-  func makeTransaction(_ context: ExtensionContext) -> Transaction { Transaction(context) }
+  var configuration: ExtensionConfiguration {
+    var configuration = ExtensionConfiguration(version: "1")
+    configuration.hears = .inserts
+    configuration.parts = [PartDefinition("total", .counters(.sum))]
+    return configuration
+  }
+  func makeTransaction(_ context: ExtensionContext<Self>) throws -> Transaction { try Transaction(context) }
 }

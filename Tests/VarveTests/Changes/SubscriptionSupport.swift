@@ -15,19 +15,24 @@ final class Canary: Sendable {
 /// Tells a canary of each commit.
 struct CanaryExtension: DatabaseExtension {
   static let kind = "test.canaryExtension"
+  typealias Changes = Canary
   final class Transaction: ExtensionTransaction {
     typealias Definition = CanaryExtension
-    func takeChanges() -> (any Sendable)? {
+    func takeChanges() -> Canary? {
       let canary = Canary()
       Canary.newest.withLock { $0.canary = canary }
       return canary
     }
-    func didInsert(_ row: Row) {}
+    func didChange(_ change: borrowing RowChange) {}
   }
 
-  let versionTag = "1"
-  var isPopulated: Bool { false }
-  func makeTransaction(_ context: ExtensionContext) -> Transaction { Transaction() }
+  var configuration: ExtensionConfiguration {
+    var configuration = ExtensionConfiguration(version: "1")
+    configuration.hears = .inserts
+    configuration.build = .none
+    return configuration
+  }
+  func makeTransaction(_ context: ExtensionContext<Self>) -> Transaction { Transaction() }
 }
 
 /// Resume points as a program would store them.

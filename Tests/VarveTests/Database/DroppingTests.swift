@@ -269,8 +269,8 @@ struct DroppingTests {
     try fill(database)
     let called = Called()
     var hooks = Hooks()
-    hooks.willRemove = { _, row in if row.key.text == "7" && called.all.isEmpty { throw Refused() } }
-    hooks.didRemove = { _, row in called.add(row.key.text) }
+    hooks.willRemove = { _, change in if change.key.text == "7" && called.all.isEmpty { throw Refused() } }
+    hooks.didRemove = { _, change in called.add(change.key.text) }
     try database.register(hooks, as: "hooks")
     #expect(throws: Refused.self) { try database.dropCollection("books") }
     #expect(try keys(database) == Array(0..<10))
@@ -284,7 +284,7 @@ struct DroppingTests {
     let database = try Self.database()
     try fill(database)
     var hooks = Hooks()
-    hooks.didRemove = { tx, row in if row.key.text == "7" { try tx.set("kept", key: 70, in: "books") } }
+    hooks.didRemove = { tx, change in if change.key.text == "7" { try tx.set("kept", key: 70, in: "books") } }
     try database.register(hooks, as: "hooks")
     #expect(errorCode { try database.dropCollection("books") } == .doesNotSettle)
     #expect(try keys(database) == [70])

@@ -11,45 +11,49 @@ struct BuildTests {
   /// Keeps the number of each row by its key, and runs a closure of the test's for each row.
   private struct Mirror: DatabaseExtension {
     static let kind = "test.mirror"
-    let versionTag = "1"
-    var scope: CollectionScope { .only(["rows"]) }
     var dependencies: [String] = []
     var didInsert: @Sendable (WriteTransaction, Int) throws -> Void = { _, _ in }
-    var flush: @Sendable (WriteTransaction) throws -> Bool = { _ in false }
+    var flush: @Sendable (WriteTransaction) throws -> Void = { _ in }
 
-    func makeTransaction(_ context: ExtensionContext) -> MirrorTransaction { MirrorTransaction(self, context) }
+    var configuration: ExtensionConfiguration {
+      var configuration = ExtensionConfiguration(version: "1")
+      configuration.scope = .only(["rows"])
+      configuration.parts = [PartDefinition("numbers")]
+      configuration.dependencies = dependencies
+      return configuration
+    }
+
+    func makeTransaction(_ context: ExtensionContext<Self>) throws -> MirrorTransaction {
+      try MirrorTransaction(self, context)
+    }
   }
 
   private final class MirrorTransaction: ExtensionTransaction {
     typealias Definition = Mirror
     private let definition: Mirror
-    private let context: ExtensionContext
+    private let context: ExtensionContext<Mirror>
+    private let numbers: Part
 
-    init(_ definition: Mirror, _ context: ExtensionContext) {
+    init(_ definition: Mirror, _ context: ExtensionContext<Mirror>) throws {
       self.definition = definition
       self.context = context
+      numbers = try context.part("numbers")
     }
 
-    func didInsert(_ row: Row) throws {
-      try note(row)
-      guard let writing = context.writeTransaction else { return }
+    func didChange(_ change: borrowing RowChange) throws {
+      guard let row = try change.row else { return try numbers.delete(change.key.bytes) }
+      try numbers.put(row.key.bytes, try row.object(as: Int.self).encoded())
+      guard change.event == .inserted, let writing = context.writeTransaction else { return }
       try definition.didInsert(writing, try row.key(as: Int.self))
     }
-    func didUpdate(_ row: Row) throws { try note(row) }
-    func didReplaceObject(_ row: Row) throws { try note(row) }
-    func didRemove(_ key: RowKey, id: RowID) throws { try context.delete("numbers", key.bytes) }
-    func flushPendingChanges() throws -> Bool {
-      guard let writing = context.writeTransaction else { return false }
-      return try definition.flush(writing)
-    }
-
-    private func note(_ row: Row) throws {
-      try context.put("numbers", row.key.bytes, try row.object(as: Int.self).encoded())
+    func flush() throws {
+      guard let writing = context.writeTransaction else { return }
+      try definition.flush(writing)
     }
 
     func all() throws -> [Int: Int] {
       var all: [Int: Int] = [:]
-      var entries = try context.cursor("numbers")
+      var entries = try numbers.cursor()
       while let (key, value) = try entries.next() { all[try Int.decoded(from: key)] = try Int.decoded(from: value) }
       return all
     }
@@ -97,9 +101,8 @@ struct BuildTests {
   @Test func `D1: a row that is written by the flush of the commit that ends the build is not missed`() throws {
     let database = try Self.filled(3)
     let mirror = Mirror(flush: { tx in
-      guard try !tx.contains(key: 7, in: "rows") else { return false }
+      guard try !tx.contains(key: 7, in: "rows") else { return }
       try tx.set(7, key: 7, in: "rows")
-      return true
     })
     let handle = try database.register(mirror, as: "mirror")
     try Self.expectRight(database, handle)
@@ -168,7 +171,7 @@ struct BuildTests {
     #expect(database.knownExtensions == [])
     #expect(throws: Stop.self) {
       try database.register(
-        Mirror(flush: { tx in if try tx.version > .zero { throw Stop() } else { false } }), as: "mirror")
+        Mirror(flush: { tx in if try tx.version > .zero { throw Stop() } }), as: "mirror")
     }
     #expect(database.knownExtensions == [])
     try Self.expectRight(database, try database.register(Mirror(), as: "mirror"))
@@ -215,6 +218,7 @@ struct BuildTests {
     for _ in 0..<3 {
       let database = try kept.open()
       try database.register(Hooks(), as: "audit")
+      #expect(database.registeredExtensions == ["audit"] && database.knownExtensions == [])
       versions.append(try database.lastVersion())
       try database.endNow()
     }
@@ -224,10 +228,10 @@ struct BuildTests {
   @Test func `F9: hooks that write to each other without end are stopped`() throws {
     let database = try Database.inMemory()
     var hooks = Hooks(scope: .only(["left"]))
-    hooks.didModify = { tx, _, _ in try tx.set(1, key: 1, in: "right") }
+    hooks.didModify = { tx, _ in try tx.set(1, key: 1, in: "right") }
     try database.register(hooks, as: "left")
     hooks = Hooks(scope: .only(["right"]))
-    hooks.didModify = { tx, _, _ in try tx.set(1, key: 1, in: "left") }
+    hooks.didModify = { tx, _ in try tx.set(1, key: 1, in: "left") }
     try database.register(hooks, as: "right")
     let error = #expect(throws: DatabaseError.self) {
       try database.change { tx in

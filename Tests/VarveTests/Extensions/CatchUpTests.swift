@@ -11,7 +11,7 @@ import VarveEngine
 private enum Heard: Hashable {
   case inserted(Int)
   case missed(Int)
-  case missedRemoval
+  case removesAll
 }
 
 /// The lengths of the notes, kept by their keys, and a list of what was heard.
@@ -28,49 +28,53 @@ private struct Lengths: DatabaseExtension {
     }
   }
 
-  var versionTag = "1"
+  var version = "1"
   var catchesUp = true
   var followsRemovals = true
   var stopsAt: String?
   /// Writes a row itself whenever it is told of one that it missed.
   var marks = false
   let log = Log()
-  var scope: CollectionScope { .only(["notes", "marks"]) }
-  func makeTransaction(_ context: ExtensionContext) -> LengthsTransaction { LengthsTransaction(self, context) }
+  var configuration: ExtensionConfiguration {
+    var configuration = ExtensionConfiguration(version: version)
+    configuration.scope = .only(["notes", "marks"])
+    configuration.parts = [PartDefinition("lengths")]
+    configuration.keepsState = true
+    configuration.catchesUp = catchesUp
+    return configuration
+  }
+  func makeTransaction(_ context: ExtensionContext<Self>) throws -> LengthsTransaction {
+    try LengthsTransaction(self, context)
+  }
 }
 
 private final class LengthsTransaction: ExtensionTransaction {
   typealias Definition = Lengths
   private let definition: Lengths
-  private let context: ExtensionContext
-  /// Rows that were missed, written at the flush.
-  var pendingState: [RowKey: [UInt8]?] = [:]
+  private let context: ExtensionContext<Lengths>
+  private let lengths: Part
+  /// What is written at the flush, in order: the length of a row by its key, nil to delete it. Nil deletes all.
+  private var pending: [(key: RowKey, length: [UInt8]?)?] = []
 
-  init(_ definition: Lengths, _ context: ExtensionContext) {
+  init(_ definition: Lengths, _ context: ExtensionContext<Lengths>) throws {
     self.definition = definition
     self.context = context
+    lengths = try context.part("lengths")
   }
 
   func all() throws -> [[UInt8]: [UInt8]] {
     var all: [[UInt8]: [UInt8]] = [:]
-    var cursor = try context.cursor("lengths")
+    var cursor = try lengths.cursor()
     while let (key, value) = try cursor.next() { all[key] = value }
     return all
   }
 
-  func didInsert(_ row: Row) throws {
-    definition.log.add(.inserted(try number(row.key)))
-    try set(row.key, row)
-  }
-  func didUpdate(_ row: Row) throws { try set(row.key, row) }
-  func didReplaceObject(_ row: Row) throws { try set(row.key, row) }
-  func didRemove(_ key: RowKey, id: RowID) throws { try set(key, nil) }
-  func didRemoveAll() throws {
-    pendingState = [:]
-    try context.deleteRange("lengths", StorageRange())
+  func didChange(_ change: borrowing RowChange) throws {
+    if change.event == .inserted { definition.log.add(.inserted(try number(change.key))) }
+    try set(change.key, change.row)
   }
 
-  func didMiss(_ key: RowKey, row: Row?) throws {
+  func didMiss(_ key: RowKey, _ row: Row?) throws {
     definition.log.add(.missed(try number(key)))
     try set(key, row)
     if definition.marks, let writing = context.writeTransaction, try number(key) < 1_000 {
@@ -78,19 +82,24 @@ private final class LengthsTransaction: ExtensionTransaction {
     }
   }
 
-  func didMissRemoval(ofAllIn collection: String) throws -> Bool {
-    definition.log.add(.missedRemoval)
-    // Pending, and yet not to be seen where it is built anew.
-    try didRemoveAll()
+  func removesAll(in collection: String?) throws -> Bool {
+    // Written and pending, and yet not to be seen where it is built anew.
+    pending.append(nil)
+    try lengths.deleteRange(StorageRange())
+    guard collection != nil else { return true }
+    definition.log.add(.removesAll)
     return definition.followsRemovals
   }
 
-  func flushPendingChanges() throws -> Bool {
-    for (key, value) in pendingState {
-      if let value { try context.put("lengths", key.bytes, value) } else { try context.delete("lengths", key.bytes) }
+  func mark() -> Int { pending.count }
+  func rollBack(to mark: Int) { pending.removeLast(pending.count - mark) }
+
+  func flush() throws {
+    let behindRemoval = pending.lastIndex { $0 == nil }.map { $0 + 1 } ?? 0
+    for case (let key, let length)? in pending[behindRemoval...] {
+      if let length { try lengths.put(key.bytes, length) } else { try lengths.delete(key.bytes) }
     }
-    pendingState = [:]
-    return false
+    pending = []
   }
 
   private func number(_ key: RowKey) throws -> Int { try key.key(as: Int.self) }
@@ -98,7 +107,7 @@ private final class LengthsTransaction: ExtensionTransaction {
   private func set(_ key: RowKey, _ row: Row?) throws {
     let text = try row?.object(as: String.self)
     if let stop = definition.stopsAt, text == stop { throw BadWord() }
-    pendingState[key] = .some(text.map { [UInt8(clamping: $0.utf8.count)] })
+    pending.append((key, text.map { [UInt8(clamping: $0.utf8.count)] }))
   }
 }
 
@@ -232,7 +241,7 @@ struct CatchUpTests {
       let lengths = Lengths(followsRemovals: followsRemovals)
       try expectRight(database, try database.register(lengths, as: "lengths"))
       let heard = lengths.log.take()
-      #expect(heard.contains(.missedRemoval))
+      #expect(heard.contains(.removesAll))
       #expect(heard.contains(.inserted(6)) == !followsRemovals)
       #expect(heard.contains(.inserted(5)) == false)
     }
@@ -289,9 +298,10 @@ struct CatchUpTests {
         try fill(database, 0..<2_500)
         // The process ends between two chunks.
         struct End: Error {}
-        let record = ExtensionRecord(
-          number: 1, state: .building(watermark: [0, 0, 0, 1, 1]), layoutVersion: 1, versionTag: "1",
-          kind: Lengths.kind, scope: Lengths().scope.recordText)
+        let reached: [UInt8] = [0, 0, 0, 1, 1]
+        var record = ExtensionRecord(
+          number: 1, state: .building(watermark: reached), ExtensionTraits(Lengths()), versionTag: "1")
+        record.parts[0].watermark = reached
         try database.core.write(WriteTerms()) { tx in
           try tx.pending.put(
             CatalogKey.databaseExtension("lengths"), record.bytes, in: database.core.catalog.families.catalog)
@@ -300,7 +310,7 @@ struct CatchUpTests {
       try with { try fill($0, 5..<7, "changed") }
     }
     try with { database in
-      let lengths = Lengths(versionTag: reason == "version" ? "2" : "1")
+      let lengths = Lengths(version: reason == "version" ? "2" : "1")
       try expectRight(database, try database.register(lengths, as: "lengths"))
       let heard = lengths.log.take()
       #expect(heard.contains(.inserted(50)) && !heard.contains(.missed(5)))
@@ -390,7 +400,7 @@ struct CatchUpTests {
   }
 
   @Test(arguments: ["1", "2"])
-  func `wherever the machine stops in it, a later program finds it right`(versionTag: String) throws {
+  func `wherever the machine stops in it, a later program finds it right`(version: String) throws {
     let disk = CrashFileSystem(seed: 3)
     var database = try Self.open(disk, seed: 3)
     try fill(database, 0..<100)
@@ -405,7 +415,7 @@ struct CatchUpTests {
       points.withLock { $0.append(point) }
     }
     // Catches up, or as another version begins anew.
-    _ = try database.register(Lengths(versionTag: versionTag), as: "lengths")
+    _ = try database.register(Lengths(version: version), as: "lengths")
     disk.observe(nil)
     try database.close()
     let found = points.withLock { $0 }
@@ -413,9 +423,9 @@ struct CatchUpTests {
     #expect(found.count >= 2)
     for (index, point) in found.enumerated() {
       let policy: CrashPolicy = index % 2 == 0 ? .processKill : .keepRandomSectors
-      for program in Set(["1", versionTag]) {
+      for program in Set(["1", version]) {
         let again = try Self.open(point.image(seed: UInt64(index), policy: policy), seed: UInt64(index))
-        let handle = try again.register(Lengths(versionTag: program), as: "lengths")
+        let handle = try again.register(Lengths(version: program), as: "lengths")
         try expectRight(again, handle)
         try again.close()
       }

@@ -74,11 +74,17 @@ struct DefinedExtensionTests {
   @Test func `names are taken once, and what an extension depends on comes before it`() throws {
     struct Dependent: DatabaseExtension {
       static let kind = "test.dependent"
-      let versionTag = "1"
-      let dependencies = ["words"]
-      func makeTransaction(_ context: ExtensionContext) -> DependentTransaction { DependentTransaction() }
+      var configuration: ExtensionConfiguration {
+        var configuration = ExtensionConfiguration(version: "1")
+        configuration.dependencies = ["words"]
+        return configuration
+      }
+      func makeTransaction(_ context: ExtensionContext<Self>) -> DependentTransaction { DependentTransaction() }
     }
-    final class DependentTransaction: ExtensionTransaction { typealias Definition = Dependent }
+    final class DependentTransaction: ExtensionTransaction {
+      typealias Definition = Dependent
+      func didChange(_ change: borrowing RowChange) {}
+    }
     var definition = DatabaseDefinition()
     try definition.add(Dependent(), as: "dependent")
     #expect(errorCode { try definition.add(Dependent(), as: "dependent") } == .alreadyDefined)

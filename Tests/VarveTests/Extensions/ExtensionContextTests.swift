@@ -7,14 +7,25 @@ import Testing
 struct ExtensionContextTests {
   private struct Raw: DatabaseExtension {
     static let kind = "test.raw"
-    let versionTag = "1"
-    func makeTransaction(_ context: ExtensionContext) -> RawTransaction { RawTransaction(context) }
+    var configuration: ExtensionConfiguration {
+      var configuration = ExtensionConfiguration(version: "1")
+      configuration.parts = [PartDefinition("a"), PartDefinition("c", .counters(.sum))]
+      return configuration
+    }
+    func makeTransaction(_ context: ExtensionContext<Self>) throws -> RawTransaction { try RawTransaction(context) }
   }
 
   private final class RawTransaction: ExtensionTransaction {
     typealias Definition = Raw
-    let context: ExtensionContext
-    init(_ context: ExtensionContext) { self.context = context }
+    let context: ExtensionContext<Raw>
+    let values: Part
+    let counters: Part
+    init(_ context: ExtensionContext<Raw>) throws {
+      self.context = context
+      values = try context.part("a")
+      counters = try context.part("c")
+    }
+    func didChange(_ change: borrowing RowChange) {}
   }
 
   private let database: Database
@@ -36,26 +47,27 @@ struct ExtensionContextTests {
       }
     }
     #expect(kept.count == 3)
-    for part in kept {
-      #expect(errorCode { _ = try part.context.transaction } == .transactionEnded)
-      #expect(errorCode { _ = try part.context.get("a", [1]) } == .transactionEnded)
-      #expect(errorCode { try part.context.put("a", [1], [1]) } == .transactionEnded)
-      #expect(errorCode { _ = try part.context.cursor("a") } == .transactionEnded)
-      #expect(errorCode { _ = try part.context.setting("a") } == .transactionEnded)
-      #expect(part.context.writeTransaction == nil)
+    for raw in kept {
+      #expect(errorCode { _ = try raw.context.transaction } == .transactionEnded)
+      #expect(errorCode { _ = try raw.values.get([1]) } == .transactionEnded)
+      #expect(errorCode { try raw.values.put([1], [1]) } == .transactionEnded)
+      #expect(errorCode { _ = try raw.values.cursor() } == .transactionEnded)
+      #expect(errorCode { try raw.counters.add(1, to: [1]) } == .transactionEnded)
+      #expect(errorCode { _ = try raw.context.setting("a") } == .transactionEnded)
+      #expect(raw.context.writeTransaction == nil)
     }
   }
 
   @Test func `D18c: a key or a value that is too long is refused where it is written`() throws {
     let limits = database.core.limits
     try database.change { tx in
-      let context = try tx[raw].context
+      let raw = try tx[raw]
       let long = [UInt8](repeating: 1, count: limits.keySize + 1)
-      #expect(errorCode { try context.put("a", long, [1]) } == .keyTooLong)
-      #expect(errorCode { try context.add("c", 1, to: long) } == .keyTooLong)
-      try context.put("a", Array(long.dropLast()), [1])
+      #expect(errorCode { try raw.values.put(long, [1]) } == .keyTooLong)
+      #expect(errorCode { try raw.counters.add(1, to: long) } == .keyTooLong)
+      try raw.values.put(Array(long.dropLast()), [1])
     }
-    #expect(
-      try database.look { tx in try tx[raw].context.get("a", [UInt8](repeating: 1, count: limits.keySize)) } == [1])
+    let longest = [UInt8](repeating: 1, count: limits.keySize)
+    #expect(try database.look { tx in try tx[raw].values.get(longest) } == [1])
   }
 }

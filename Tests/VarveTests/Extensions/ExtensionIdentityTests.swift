@@ -8,26 +8,39 @@ struct ExtensionIdentityTests {
   /// Counts the rows that it was given.
   private struct Counter: DatabaseExtension {
     static let kind = "test.counter"
-    var versionTag = "1"
+    var version = "1"
     var scope = CollectionScope.all
     var dependencies: [String] = []
-    func makeTransaction(_ context: ExtensionContext) -> CounterTransaction { CounterTransaction(context) }
+    var configuration: ExtensionConfiguration {
+      var configuration = ExtensionConfiguration(version: version)
+      configuration.scope = scope
+      configuration.hears = .inserts
+      configuration.parts = [PartDefinition("count", .counters(.sum))]
+      configuration.dependencies = dependencies
+      return configuration
+    }
+    func makeTransaction(_ context: ExtensionContext<Self>) throws -> CounterTransaction {
+      try CounterTransaction(context)
+    }
   }
 
   private final class CounterTransaction: ExtensionTransaction {
     typealias Definition = Counter
-    private let context: ExtensionContext
-    init(_ context: ExtensionContext) { self.context = context }
-    func didInsert(_ row: Row) throws { try context.add("count", 1, to: [1]) }
-    func count() throws -> Int64 { try context.counter("count", [1]) }
+    private let counts: Part
+    init(_ context: ExtensionContext<Counter>) throws { counts = try context.part("count") }
+    func didChange(_ change: borrowing RowChange) throws { try counts.add(1, to: [1]) }
+    func count() throws -> Int64 { try counts.counter([1]) }
   }
 
   private struct Other: DatabaseExtension {
     static let kind = "test.other"
-    let versionTag = "1"
-    func makeTransaction(_ context: ExtensionContext) -> OtherTransaction { OtherTransaction() }
+    let configuration = ExtensionConfiguration(version: "1")
+    func makeTransaction(_ context: ExtensionContext<Self>) -> OtherTransaction { OtherTransaction() }
   }
-  private final class OtherTransaction: ExtensionTransaction { typealias Definition = Other }
+  private final class OtherTransaction: ExtensionTransaction {
+    typealias Definition = Other
+    func didChange(_ change: borrowing RowChange) {}
+  }
 
   private let kept = KeptDatabase()
 
@@ -100,7 +113,7 @@ struct ExtensionIdentityTests {
     try with { database in
       for name in ["", "a=b", "a\u{1F}b"] {
         #expect(errorCode { try database.register(Counter(), as: name) } == .invalidArgument, "\(name)")
-        #expect(errorCode { try database.register(Counter(versionTag: name), as: "a") } == .invalidArgument, "\(name)")
+        #expect(errorCode { try database.register(Counter(version: name), as: "a") } == .invalidArgument, "\(name)")
       }
       try database.register(Counter(), as: "a")
       try database.register(Counter(), as: "ab")

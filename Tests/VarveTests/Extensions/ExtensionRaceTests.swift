@@ -17,37 +17,53 @@ import VarveTestSupport
 /// Keeps the keys of the rows that it was told of.
 private struct Keys: DatabaseExtension {
   static let kind = "test.keys"
-  var versionTag = "1"
+  var version = "1"
   var isConcurrent = true
   var isPopulated = true
   var dependencies: [String] = []
   /// What it was told of, in transactions that were committed or not.
   var told = Called()
-  func makeTransaction(_ context: ExtensionContext) -> KeysTransaction { KeysTransaction(self, context) }
+  var configuration: ExtensionConfiguration {
+    var configuration = ExtensionConfiguration(version: version)
+    configuration.hears = [.inserts, .removals]
+    configuration.parts = [PartDefinition("keys")]
+    configuration.dependencies = dependencies
+    configuration.isConcurrent = isConcurrent
+    if !isPopulated { configuration.build = .none }
+    return configuration
+  }
+  func makeTransaction(_ context: ExtensionContext<Self>) throws -> KeysTransaction {
+    try KeysTransaction(self, context)
+  }
 }
 
 private final class KeysTransaction: ExtensionTransaction {
   typealias Definition = Keys
   private let definition: Keys
-  private let context: ExtensionContext
-  init(_ definition: Keys, _ context: ExtensionContext) {
+  private let keys: Part
+  init(_ definition: Keys, _ context: ExtensionContext<Keys>) throws {
     self.definition = definition
-    self.context = context
+    keys = try context.part("keys")
   }
 
-  func didInsert(_ row: Row) throws {
-    definition.told.add(row.key.text)
-    try context.put("keys", row.key.bytes, [])
+  func didChange(_ change: borrowing RowChange) throws {
+    if change.event == .removed {
+      definition.told.add("-" + change.key.text)
+      try keys.delete(change.key.bytes)
+    } else {
+      definition.told.add(change.key.text)
+      try keys.put(change.key.bytes, [])
+    }
   }
-  func didRemove(_ key: RowKey, id: RowID) throws {
-    definition.told.add("-" + key.text)
-    try context.delete("keys", key.bytes)
+  func removesAll(in collection: String?) throws -> Bool {
+    guard collection == nil else { return false }
+    try keys.deleteRange(StorageRange())
+    return true
   }
-  func didRemoveAll() throws { try context.deleteRange("keys", StorageRange()) }
 
   func all() throws -> Set<[UInt8]> {
     var all: Set<[UInt8]> = []
-    var cursor = try context.cursor("keys")
+    var cursor = try keys.cursor()
     while let (key, _) = try cursor.next() { all.insert(key) }
     return all
   }
@@ -144,8 +160,8 @@ struct ExtensionRaceTests {
 
   @Test func `what a hook writes and takes back is told to nobody`() throws {
     var hooks = Hooks()
-    hooks.didModify = { tx, row, _ in
-      guard row.key.text == "1" else { return }
+    hooks.didModify = { tx, change in
+      guard change.key.text == "1" else { return }
       try? tx.savepoint {
         try tx.set("undone", key: 9, in: "notes")
         throw TakenBack()
@@ -180,7 +196,7 @@ struct ExtensionRaceTests {
       code { try tx.remove(in: "notes", 0..<3) }
     }
     var hooks = Hooks()
-    hooks.willModify = { tx, _, _ throws in
+    hooks.willModify = { tx, _ throws in
       attempt(tx)
       #expect(try tx.contains(key: 3, in: "notes"))
     }
@@ -220,7 +236,7 @@ struct ExtensionRaceTests {
         }
         guard isNow else { return }
         _ = try? database.unregister("keys")
-        _ = try? database.register(Keys(versionTag: "2"), as: "keys")
+        _ = try? database.register(Keys(version: "2"), as: "keys")
       }
     }
     #expect(code == .unknownExtension)
@@ -274,7 +290,7 @@ struct ExtensionRaceTests {
       try database.register(Keys(dependencies: ["base"]), as: "middle")
     }
     try with { database in
-      try database.register(Keys(versionTag: "2"), as: "base")
+      try database.register(Keys(version: "2"), as: "base")
       let keys = Keys(dependencies: ["base"])
       try database.register(keys, as: "middle")
       #expect(keys.told.all == ["1"])

@@ -62,7 +62,7 @@ struct FollowedExtensionTests {
     try writer.register(WordCount(), as: "words")
     #expect(try Self.count(follower, "sea") == 2)
     try writer.unregister("words")
-    try writer.register(WordCount(versionTag: "2"), as: "words")
+    try writer.register(WordCount(version: "2"), as: "words")
     #expect(errorCode { _ = try Self.count(follower, "sea") } == .definitionDiffers)
     try follower.close()
     try writer.close()
@@ -99,11 +99,19 @@ struct FollowedExtensionTests {
   @Test func `one that is kept in the memory of each program has nothing to show to who only reads`() throws {
     struct InMemory: DatabaseExtension {
       static let kind = "test.inMemory"
-      let versionTag = "1"
-      let isPersistent = false
-      func makeTransaction(_ context: ExtensionContext) -> InMemoryTransaction { InMemoryTransaction() }
+      var configuration: ExtensionConfiguration {
+        var configuration = ExtensionConfiguration(version: "1")
+        var words = PartDefinition("words")
+        words.isVolatile = true
+        configuration.parts = [words]
+        return configuration
+      }
+      func makeTransaction(_ context: ExtensionContext<Self>) -> InMemoryTransaction { InMemoryTransaction() }
     }
-    final class InMemoryTransaction: ExtensionTransaction { typealias Definition = InMemory }
+    final class InMemoryTransaction: ExtensionTransaction {
+      typealias Definition = InMemory
+      func didChange(_ change: borrowing RowChange) {}
+    }
     let site = try StorageSite(.disk)
     let (writer, follower) = try Self.pair(site)
     try writer.register(InMemory(), as: "volatile")

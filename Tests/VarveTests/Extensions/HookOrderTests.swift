@@ -23,46 +23,57 @@ struct HookOrderTests {
     let name: String
     let record: Record
     var dependencies: [String] = []
-    var versionTag: String { "1" }
-    var isPopulated: Bool { false }
-    func makeTransaction(_ context: ExtensionContext) -> RecorderTransaction { RecorderTransaction(self, context) }
+    var parts: [PartDefinition] = []
+    var configuration: ExtensionConfiguration {
+      var configuration = ExtensionConfiguration(version: "1")
+      configuration.hears = .all
+      configuration.needs = [.before, .oldRows]
+      configuration.parts = parts
+      configuration.dependencies = dependencies
+      configuration.build = .none
+      return configuration
+    }
+    func makeTransaction(_ context: ExtensionContext<Self>) -> RecorderTransaction {
+      RecorderTransaction(self, context)
+    }
   }
 
   final class RecorderTransaction: ExtensionTransaction {
     typealias Definition = Recorder
     private let recorder: Recorder
-    private let context: ExtensionContext
+    private let context: ExtensionContext<Recorder>
 
-    init(_ recorder: Recorder, _ context: ExtensionContext) {
+    init(_ recorder: Recorder, _ context: ExtensionContext<Recorder>) {
       self.recorder = recorder
       self.context = context
     }
 
-    private func note(_ hook: String, _ row: Row) throws {
+    private func note(_ hook: String, _ row: Row?) throws {
+      guard let row else { return recorder.record.add("\(recorder.name) \(hook): no row") }
       let inside: String? = try context.transaction.object(key: try row.key(as: Int.self), in: row.key.collection)
       let metadata: Int? = try row.metadata()
       recorder.record.add(
-        "\(recorder.name) \(hook) \(row.key): \(try row.object(as: String.self)) \(metadata.map(String.init) ?? "-"), "
-          + "there is \(inside ?? "nothing")")
+        "\(recorder.name) \(hook) \(row.key): \(try row.object(as: String.self)) "
+          + "\(metadata.map(String.init) ?? "-"), there is \(inside ?? "nothing")")
     }
 
-    func willInsert(_ row: Row) throws { try note("willInsert", row) }
-    func willUpdate(_ row: Row) throws { try note("willUpdate", row) }
-    func willReplaceObject(_ row: Row) throws { try note("willReplaceObject", row) }
-    func willReplaceMetadata(_ row: Row) throws {
-      recorder.record.add("\(recorder.name) willReplaceMetadata \(row.key): \(try row.metadata(as: Int.self) ?? -1)")
+    func willChange(_ change: borrowing RowChange) throws {
+      try note("will \(change.event)", change.event == .removed ? change.old : change.row)
     }
-    func willRemove(_ row: Row) throws { try note("willRemove", row) }
-    func willRemoveAll() throws { recorder.record.add("\(recorder.name) willRemoveAll") }
-    func didInsert(_ row: Row) throws { try note("didInsert", row) }
-    func didUpdate(_ row: Row) throws { try note("didUpdate", row) }
-    func didReplaceObject(_ row: Row) throws { try note("didReplaceObject", row) }
-    func didReplaceMetadata(_ row: Row) throws { try note("didReplaceMetadata", row) }
-    func didTouchObject(_ row: Row) throws { try note("didTouchObject", row) }
-    func didTouchMetadata(_ row: Row) throws { try note("didTouchMetadata", row) }
-    func didTouchRow(_ row: Row) throws { try note("didTouchRow", row) }
-    func didRemove(_ key: RowKey, id: RowID) throws { recorder.record.add("\(recorder.name) didRemove \(key)") }
-    func didRemoveAll() throws { recorder.record.add("\(recorder.name) didRemoveAll") }
+    func didChange(_ change: borrowing RowChange) throws {
+      if change.event == .removed {
+        recorder.record.add("\(recorder.name) did removed \(change.key)")
+      } else {
+        try note("did \(change.event)", change.row)
+      }
+    }
+    func removesAll(in collection: String?) throws -> Bool {
+      recorder.record.add("\(recorder.name) removesAll \(collection ?? "everywhere")")
+      return collection == nil
+    }
+    func didRemoveAll(in collection: String?) throws {
+      recorder.record.add("\(recorder.name) didRemoveAll \(collection ?? "everywhere")")
+    }
   }
 
   private let database: Database
@@ -75,22 +86,24 @@ struct HookOrderTests {
   {
     try database.register(Recorder(name: "r", record: record), as: "r")
     try database.write { tx in try tx.set("a", key: 1, in: "c") }
-    #expect(record.take() == ["r willInsert c/1: a -, there is nothing", "r didInsert c/1: a -, there is a"])
+    #expect(record.take() == ["r will inserted c/1: a -, there is nothing", "r did inserted c/1: a -, there is a"])
     try database.write { tx in try tx.set("b", key: 1, in: "c", metadata: 5) }
-    #expect(record.take() == ["r willUpdate c/1: b 5, there is a", "r didUpdate c/1: b 5, there is b"])
+    #expect(record.take() == ["r will updated c/1: b 5, there is a", "r did updated c/1: b 5, there is b"])
     try database.write { tx in try tx.replaceObject("d", key: 1, in: "c") }
-    #expect(record.take() == ["r willReplaceObject c/1: d 5, there is b", "r didReplaceObject c/1: d 5, there is d"])
+    #expect(
+      record.take() == ["r will objectReplaced c/1: d 5, there is b", "r did objectReplaced c/1: d 5, there is d"])
     try database.write { tx in try tx.replaceMetadata(6, key: 1, in: "c") }
-    #expect(record.take() == ["r willReplaceMetadata c/1: 6", "r didReplaceMetadata c/1: d 6, there is d"])
+    #expect(
+      record.take() == ["r will metadataReplaced c/1: d 6, there is d", "r did metadataReplaced c/1: d 6, there is d"])
     try database.write { tx in
       try tx.touchObject(key: 1, in: "c")
       try tx.touchMetadata(key: 1, in: "c")
       try tx.touchRow(key: 1, in: "c")
     }
-    let touched = ["r didTouchObject", "r didTouchMetadata", "r didTouchRow"].map { $0 + " c/1: d 6, there is d" }
+    let touched = ["objectTouched", "metadataTouched", "rowTouched"].map { "r did \($0) c/1: d 6, there is d" }
     #expect(record.take() == touched)
     try database.write { tx in try tx.remove(key: 1, in: "c") }
-    #expect(record.take() == ["r willRemove c/1: d 6, there is d", "r didRemove c/1"])
+    #expect(record.take() == ["r will removed c/1: d 6, there is d", "r did removed c/1"])
   }
 
   @Test func `REC 85: what does nothing calls no hook`() throws {
@@ -119,22 +132,25 @@ struct HookOrderTests {
     }
     _ = record.take()
     try database.write { tx in #expect(throws: Never.self) { try tx.remove(keys: [2, 3, 2, 7], in: "c") } }
-    #expect(record.take().filter { $0.contains("did") } == ["r didRemove c/2", "r didRemove c/3"])
+    #expect(record.take().filter { $0.contains("did") } == ["r did removed c/2", "r did removed c/3"])
     try database.write { tx in _ = try tx.removeAll(in: "c") }
-    #expect(record.take().filter { $0.contains("did") } == ["r didRemove c/1", "r didRemove c/4"])
+    #expect(record.take().filter { $0.contains("did") } == ["r did removed c/1", "r did removed c/4"])
     try database.write { tx in _ = try tx.removeAll() }
-    #expect(record.take() == ["r willRemoveAll", "r didRemoveAll"])
+    #expect(record.take() == ["r removesAll everywhere", "r didRemoveAll everywhere"])
   }
 
   @Test func `1.2, REC 100: dependencies hear first, then who was registered first, also behind a reopening`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     func register(_ database: Database, _ name: String, _ dependencies: [String] = []) throws {
-      try database.register(Recorder(name: name, record: record, dependencies: dependencies), as: name)
+      // With a part it has a record on disk, which keeps its place.
+      let recorder = Recorder(
+        name: name, record: record, dependencies: dependencies, parts: [PartDefinition("unused")])
+      try database.register(recorder, as: name)
     }
     func heard(_ database: Database, _ key: Int) throws -> [String] {
       try database.write { tx in try tx.set("x", key: key, in: "c") }
-      return record.take().filter { $0.contains("didInsert") }.map { String($0.prefix(1)) }
+      return record.take().filter { $0.contains("did inserted") }.map { String($0.prefix(1)) }
     }
     var database = try Database.open(at: path)
     try register(database, "b")
@@ -156,22 +172,24 @@ struct HookOrderTests {
 
   @Test func `a row that a hook writes is there at once, and told of behind the change that caused it`() throws {
     var first = Hooks(scope: .only(["c"]))
-    first.didModify = { tx, row, _ in try tx.set("echo", key: try row.key(as: Int.self) + 100, in: "echoes") }
+    first.didModify = { tx, change in
+      try tx.set("echo", key: try change.key.key(as: Int.self) + 100, in: "echoes")
+    }
     try database.register(first, as: "first")
     try database.register(Recorder(name: "r", record: record), as: "r")
     try database.write { tx in try tx.set("a", key: 1, in: "c") }
     #expect(
       record.take() == [
-        "r willInsert c/1: a -, there is nothing", "r willInsert echoes/101: echo -, there is nothing",
-        "r didInsert c/1: a -, there is a", "r didInsert echoes/101: echo -, there is echo",
+        "r will inserted c/1: a -, there is nothing", "r will inserted echoes/101: echo -, there is nothing",
+        "r did inserted c/1: a -, there is a", "r did inserted echoes/101: echo -, there is echo",
       ])
   }
 
   @Test func `a will hook that throws refuses the operation, and nothing else`() throws {
     struct Refused: Error {}
     var hooks = Hooks()
-    hooks.willModify = { _, row, _ in if try row.object(as: String.self) == "bad" { throw Refused() } }
-    hooks.willRemove = { _, row in if try row.key(as: Int.self) == 1 { throw Refused() } }
+    hooks.willModify = { _, change in if try change.row?.object(as: String.self) == "bad" { throw Refused() } }
+    hooks.willRemove = { _, change in if try change.old?.key(as: Int.self) == 1 { throw Refused() } }
     try database.register(hooks, as: "hooks")
     var refusals = 0
     try database.write { tx in
@@ -192,8 +210,8 @@ struct HookOrderTests {
   @Test func `rows that a hook removes while all of a collection are removed are counted once`() throws {
     var hooks = Hooks()
     // Behind the first chunk of the removal, rows of a later one.
-    hooks.didRemove = { tx, row in
-      guard try row.key.key(as: Int.self) == 0 else { return }
+    hooks.didRemove = { tx, change in
+      guard try change.key.key(as: Int.self) == 0 else { return }
       for key in 1_990..<2_000 { try tx.remove(key: key, in: "c") }
     }
     try database.write { tx in for key in 0..<2_000 { try tx.set("x", key: key, in: "c") } }
@@ -211,21 +229,24 @@ struct HookOrderTests {
   @Test func `REC 100: extensions that never settle are stopped, and named`() throws {
     struct Restless: DatabaseExtension {
       static let kind = "test.restless"
-      var versionTag: String { "1" }
-      func makeTransaction(_ context: ExtensionContext) -> RestlessTransaction { RestlessTransaction(context) }
+      var configuration: ExtensionConfiguration {
+        var configuration = ExtensionConfiguration(version: "1")
+        configuration.hears = .inserts
+        return configuration
+      }
+      func makeTransaction(_ context: ExtensionContext<Self>) -> RestlessTransaction { RestlessTransaction(context) }
     }
     final class RestlessTransaction: ExtensionTransaction {
       typealias Definition = Restless
-      private let context: ExtensionContext
+      private let context: ExtensionContext<Restless>
       private var rounds = 0
       private var isStirred = false
-      init(_ context: ExtensionContext) { self.context = context }
-      func didInsert(_ row: Row) throws { isStirred = true }
-      func flushPendingChanges() throws -> Bool {
-        guard isStirred else { return false }
+      init(_ context: ExtensionContext<Restless>) { self.context = context }
+      func didChange(_ change: borrowing RowChange) throws { isStirred = true }
+      func flush() throws {
+        guard isStirred else { return }
         rounds += 1
         try context.writeTransaction?.set(rounds, key: rounds, in: "made")
-        return true
       }
     }
     try database.register(Restless(), as: "restless")
@@ -238,13 +259,14 @@ struct HookOrderTests {
   @Test func `1.2: settings are kept by their kind, on disk or in memory`() throws {
     struct Keeper: DatabaseExtension {
       static let kind = "test.keeper"
-      var versionTag: String { "1" }
-      func makeTransaction(_ context: ExtensionContext) -> KeeperTransaction { KeeperTransaction(context) }
+      let configuration = ExtensionConfiguration(version: "1")
+      func makeTransaction(_ context: ExtensionContext<Self>) -> KeeperTransaction { KeeperTransaction(context) }
     }
     final class KeeperTransaction: ExtensionTransaction {
       typealias Definition = Keeper
-      let context: ExtensionContext
-      init(_ context: ExtensionContext) { self.context = context }
+      let context: ExtensionContext<Keeper>
+      init(_ context: ExtensionContext<Keeper>) { self.context = context }
+      func didChange(_ change: borrowing RowChange) {}
     }
     let values: [ExtensionSetting] = [
       .bool(true), .integer(-5), .double(0.1), .string("déjà vu"), .data([0, 255]), .string(""), .bool(false),

@@ -63,15 +63,15 @@ struct RegistrationTests {
   @Test func `1.2: another version builds it anew, the same one keeps it`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
-    for (tag, isBuilt) in [("1", true), ("1", false), ("2", true), ("2", false)] {
+    for (version, isBuilt) in [("1", true), ("1", false), ("2", true), ("2", false)] {
       let database = try Database.open(at: path)
       let isEmpty = try database.read { tx in try tx.count() == 0 }
       if isEmpty { try fill(database, 0..<70) }
       let heard = Mutex(0)
-      let words = try database.register(WordCount(versionTag: tag), as: "words") { progress in
+      let words = try database.register(WordCount(version: version), as: "words") { progress in
         heard.withLock { $0 = max($0, progress.rowsDone) }
       }
-      #expect(heard.withLock { $0 } == (isBuilt ? 70 : 0), "version \(tag)")
+      #expect(heard.withLock { $0 } == (isBuilt ? 70 : 0), "version \(version)")
       #expect(try count(database, words, "seven") == 10)
       try database.close()
     }

@@ -14,29 +14,39 @@ struct SeedExtensionTests {
   /// What an extension of that document is shown to do: it hears whether a row is new, keeps row ids, and settings.
   struct Sauce: DatabaseExtension {
     static let kind = "test.sauce"
-    var versionTag = "1"
-    func makeTransaction(_ context: ExtensionContext) -> SauceTransaction { SauceTransaction(context) }
+    var version = "1"
+    var configuration: ExtensionConfiguration {
+      var configuration = ExtensionConfiguration(version: version)
+      configuration.hears = [.inserts, .updates]
+      configuration.parts = [PartDefinition("heard"), PartDefinition("ids")]
+      return configuration
+    }
+    func makeTransaction(_ context: ExtensionContext<Self>) throws -> SauceTransaction { try SauceTransaction(context) }
   }
 
   final class SauceTransaction: ExtensionTransaction {
     typealias Definition = Sauce
-    let context: ExtensionContext
-    init(_ context: ExtensionContext) { self.context = context }
-
-    func didInsert(_ row: Row) throws { try note("inserted", row) }
-    func didUpdate(_ row: Row) throws { try note("updated", row) }
-
-    private func note(_ what: String, _ row: Row) throws {
-      let metadata = try row.metadata(as: String.self) ?? "-"
-      try context.put(
-        "heard", Array("\(row.key)".utf8), Array("\(what) \(try row.object(as: String.self)) \(metadata)".utf8))
-      try context.put("ids", Array("\(row.key)".utf8), Array("\(row.id)".utf8))
+    let context: ExtensionContext<Sauce>
+    let lines: Part
+    private let ids: Part
+    init(_ context: ExtensionContext<Sauce>) throws {
+      self.context = context
+      lines = try context.part("heard")
+      ids = try context.part("ids")
     }
 
-    func heard(_ key: String) throws -> String? { try text("heard", key) }
-    func id(_ key: String) throws -> String? { try text("ids", key) }
-    private func text(_ part: String, _ key: String) throws -> String? {
-      try context.get(part, Array(key.utf8)).map { String(decoding: $0, as: UTF8.self) }
+    func didChange(_ change: borrowing RowChange) throws {
+      guard let row = try change.row else { return }
+      let key = Array("\(row.key)".utf8)
+      let metadata = try row.metadata(as: String.self) ?? "-"
+      try lines.put(key, Array("\(change.event) \(try row.object(as: String.self)) \(metadata)".utf8))
+      try ids.put(key, Array("\(row.id)".utf8))
+    }
+
+    func heard(_ key: String) throws -> String? { try text(lines, key) }
+    func id(_ key: String) throws -> String? { try text(ids, key) }
+    private func text(_ part: Part, _ key: String) throws -> String? {
+      try part.get(Array(key.utf8)).map { String(decoding: $0, as: UTF8.self) }
     }
   }
 
@@ -63,19 +73,19 @@ struct SeedExtensionTests {
     #expect(try look("c/\"foo\"").id == id.map { "\($0)" })
   }
 
-  @Test func `registering gives it what is there, at the first start, and another versionTag again`() throws {
+  @Test func `registering gives it what is there, at the first start, and another version again`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
-    for (tag, expected) in [("1", "inserted bar -"), ("1", "kept"), ("2", "inserted bar -")] {
+    for (version, expected) in [("1", "inserted bar -"), ("1", "kept"), ("2", "inserted bar -")] {
       let database = try Database.open(at: path)
       if try database.read({ tx in try tx.count() }) == 0 {
         try database.write { tx in try tx.set("bar", key: "foo", in: "c") }
       }
-      let sauce = try database.register(Sauce(versionTag: tag), as: "awesome_sauce")
+      let sauce = try database.register(Sauce(version: version), as: "awesome_sauce")
       let heard = try database.read { tx in try tx[sauce].heard("c/\"foo\"") }
-      #expect(heard == expected, "version \(tag)")
+      #expect(heard == expected, "version \(version)")
       // Where it is not built anew, this is still there at the next start.
-      try database.write { tx in try tx[sauce].context.put("heard", Array("c/\"foo\"".utf8), Array("kept".utf8)) }
+      try database.write { tx in try tx[sauce].lines.put(Array("c/\"foo\"".utf8), Array("kept".utf8)) }
       try database.close()
     }
   }

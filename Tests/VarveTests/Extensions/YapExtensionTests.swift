@@ -29,12 +29,19 @@ struct YapExtensionTests {
     var isAlone = false
     var isConcurrent = false
     var isBroken: @Sendable () -> Bool = { false }
-    var versionTag: String { "1" }
-    var isPopulated: Bool { false }
+    var configuration: ExtensionConfiguration {
+      var configuration = ExtensionConfiguration(version: "1")
+      configuration.hears = .inserts
+      // With a part it has a record on disk.
+      configuration.parts = [PartDefinition("unused")]
+      configuration.isConcurrent = isConcurrent
+      configuration.build = .none
+      return configuration
+    }
     func check(registered: [String: any DatabaseExtension]) throws {
       if isAlone, registered.values.contains(where: { $0 is Probe }) { throw Neighbour() }
     }
-    func makeTransaction(_ context: ExtensionContext) throws -> ProbeTransaction {
+    func makeTransaction(_ context: ExtensionContext<Self>) throws -> ProbeTransaction {
       if isBroken() { throw Broken() }
       return ProbeTransaction(record)
     }
@@ -44,7 +51,7 @@ struct YapExtensionTests {
     typealias Definition = Probe
     private let record: Record
     init(_ record: Record) { self.record = record }
-    func didInsert(_ row: Row) throws { record.add("inserted \(row.key)") }
+    func didChange(_ change: borrowing RowChange) throws { record.add("\(change.event) \(change.key)") }
     func didCommit() { record.add("committed") }
     func didRollBack() { record.add("rolled back") }
   }
@@ -193,14 +200,15 @@ struct YapExtensionTests {
     struct Keys: DatabaseExtension {
       static let kind = "test.keys"
       let record: Record
-      var versionTag: String { "1" }
-      func makeTransaction(_ context: ExtensionContext) -> KeysTransaction { KeysTransaction(record) }
+      let configuration = ExtensionConfiguration(version: "1")
+      func makeTransaction(_ context: ExtensionContext<Self>) -> KeysTransaction { KeysTransaction(record) }
     }
     final class KeysTransaction: ExtensionTransaction {
       typealias Definition = Keys
       private let record: Record
       init(_ record: Record) { self.record = record }
-      func didInsert(_ row: Row) throws {
+      func didChange(_ change: borrowing RowChange) throws {
+        let row = try #require(try change.row)
         record.add("\(row.key) \((try? row.object(as: String.self)) ?? "undecoded")")
       }
     }
@@ -215,27 +223,33 @@ struct YapExtensionTests {
     let hears: String
     let writes: String
     let record: Record
-    var versionTag: String { "1" }
-    var isPopulated: Bool { false }
-    func makeTransaction(_ context: ExtensionContext) -> EchoTransaction { EchoTransaction(self, context) }
+    var configuration: ExtensionConfiguration {
+      var configuration = ExtensionConfiguration(version: "1")
+      configuration.hears = .inserts
+      configuration.keepsState = true
+      configuration.build = .none
+      return configuration
+    }
+    func makeTransaction(_ context: ExtensionContext<Self>) -> EchoTransaction { EchoTransaction(self, context) }
   }
 
   final class EchoTransaction: ExtensionTransaction {
     typealias Definition = Echo
     private let echo: Echo
-    private let context: ExtensionContext
-    var pendingState = 0
-    init(_ echo: Echo, _ context: ExtensionContext) {
+    private let context: ExtensionContext<Echo>
+    private var pending = 0
+    init(_ echo: Echo, _ context: ExtensionContext<Echo>) {
       self.echo = echo
       self.context = context
     }
-    func didInsert(_ row: Row) throws { if row.key.collection == echo.hears { pendingState += 1 } }
-    func flushPendingChanges() throws -> Bool {
-      echo.record.add("\(echo.name) \(pendingState)")
-      if pendingState == 0 { return false }
-      pendingState = 0
+    func didChange(_ change: borrowing RowChange) throws { if change.collection == echo.hears { pending += 1 } }
+    func mark() -> Int { pending }
+    func rollBack(to mark: Int) { pending = mark }
+    func flush() throws {
+      echo.record.add("\(echo.name) \(pending)")
+      if pending == 0 { return }
+      pending = 0
       try context.writeTransaction?.set(echo.name, key: 1, in: echo.writes)
-      return true
     }
   }
 

@@ -377,18 +377,23 @@ struct MigrationTests {
 
   private struct Listening: DatabaseExtension {
     static let kind = "test.listening"
-    let versionTag = "1"
     let heard: @Sendable (Int, String) -> Void
     init(_ heard: @escaping @Sendable (Int, String) -> Void) { self.heard = heard }
-    func makeTransaction(_ context: ExtensionContext) -> ListeningTransaction { ListeningTransaction(heard) }
+    var configuration: ExtensionConfiguration {
+      var configuration = ExtensionConfiguration(version: "1")
+      configuration.hears = .updates
+      return configuration
+    }
+    func makeTransaction(_ context: ExtensionContext<Self>) -> ListeningTransaction { ListeningTransaction(heard) }
   }
 
   private final class ListeningTransaction: ExtensionTransaction {
     typealias Definition = Listening
     private let heard: @Sendable (Int, String) -> Void
     init(_ heard: @escaping @Sendable (Int, String) -> Void) { self.heard = heard }
-    private func hear(_ row: Row) throws { heard(try row.key(), try row.object(as: Middle.Instance.self).text) }
-    func didUpdate(_ row: Row) throws { try hear(row) }
-    func didReplaceObject(_ row: Row) throws { try hear(row) }
+    func didChange(_ change: borrowing RowChange) throws {
+      let row = try #require(try change.row)
+      heard(try row.key(), try row.object(as: Middle.Instance.self).text)
+    }
   }
 }

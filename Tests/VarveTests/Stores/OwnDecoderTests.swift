@@ -32,8 +32,8 @@ struct OwnDecoderTests {
     let after = OpenDatabase(try backend.open(definition), nil)
     let heard = Mutex<[RatedFormat.Instance]>([])
     var hooks = Hooks()
-    hooks.willRemove = { _, row in
-      let instance = try row.object(as: RatedFormat.Instance.self)
+    hooks.willRemove = { _, change in
+      let instance = try #require(try change.old).object(as: RatedFormat.Instance.self)
       heard.withLock { $0.append(instance) }
     }
     try after.database.register(hooks, as: "hooks")

@@ -102,10 +102,10 @@ struct UndecodableTests {
     let open = OpenDatabase(try await Self.filled().open(), nil)
     let notes = Store<NoteFormat>(in: open.database)
     var hooks = Hooks(scope: .only(["notes"]))
-    hooks.willRemove = { _, row in _ = try row.object(as: Note.self) }
-    hooks.willModify = { tx, row, change in
-      guard change != .inserted else { return }
-      _ = try tx.object(Note.self, key: try row.key(as: Int.self), in: "notes")
+    hooks.willRemove = { _, change in _ = try #require(try change.old).object(as: Note.self) }
+    hooks.willModify = { tx, change in
+      guard change.event != .inserted else { return }
+      _ = try tx.object(Note.self, key: try change.key.key(as: Int.self), in: "notes")
     }
     try await open.database.register(hooks, as: "needs the old one")
     for body: (WriteTransaction) throws -> Void in [

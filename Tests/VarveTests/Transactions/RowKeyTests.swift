@@ -21,7 +21,9 @@ struct RowKeyTests {
     ]
     let touched = Mutex<[RowKey]>([])
     var hooks = Hooks()
-    hooks.didModify = { _, row, change in if change == .touchedRow { touched.withLock { $0.append(row.key) } } }
+    hooks.didModify = { _, change in
+      if change.event == .rowTouched { touched.withLock { $0.append(change.key) } }
+    }
     try open.database.register(hooks, as: "hooks")
     try open.writing { tx throws in
       #expect(try keys.map { try tx.row($0)?.object(as: String.self) } == ["a", "b", "c"])
@@ -44,7 +46,8 @@ struct RowKeyTests {
     let database = try Database.inMemory(definition: definition)
     let seen = Mutex<[String]>([])
     var hooks = Hooks()
-    hooks.willModify = { _, row, _ in
+    hooks.willModify = { _, change in
+      let row = try #require(try change.row)
       let bytes = try row.metadataBytes().map { String(decoding: $0, as: UTF8.self) } ?? "none"
       let number = try row.metadata(as: Int.self).map { "\($0)" } ?? "none"
       seen.withLock { $0.append("\(bytes) \(number)") }

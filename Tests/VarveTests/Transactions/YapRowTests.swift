@@ -210,8 +210,8 @@ struct YapRowTests {
     let open = OpenDatabase(try backend.open(definition), nil)
     let heard = Mutex<[String]>([])
     var hooks = Hooks()
-    hooks.didModify = { _, row, change in heard.withLock { $0.append("\(change) \(row.key)") } }
-    hooks.didRemove = { _, row in heard.withLock { $0.append("removed \(row.key)") } }
+    hooks.didModify = { _, change in heard.withLock { $0.append("\(change.event) \(change.key)") } }
+    hooks.didRemove = { _, change in heard.withLock { $0.append("\(change.event) \(change.key)") } }
     try open.database.register(hooks, as: "hooks")
     try open.writing { tx throws in
       try tx.set(Word(text: "SEA"), key: "a", in: "words")

@@ -135,11 +135,16 @@ enum ObjectInputs {
       let states: [ExtensionRecord.State] = [
         .building(watermark: FuzzCorpus.bytes(random.below(20), &random)), .ready, .stale(nil), .stale(position),
       ]
-      content =
-        ExtensionRecord(
-          number: number, state: states[random.below(4)], layoutVersion: UInt32(random.below(9)),
-          versionTag: string(&random), kind: string(&random), scope: string(&random)
-        ).bytes
+      var record = ExtensionRecord(
+        number: number, state: states[random.below(4)], layout: UInt32(random.below(9)),
+        versionTag: string(&random), kind: string(&random), scope: string(&random))
+      for _ in 0..<random.below(4) {
+        var part = ExtensionRecord.Part(PartDefinition(string(&random), random.oneIn(2) ? .values : .counters(.sum)))
+        part.isVolatile = random.oneIn(4)
+        if random.oneIn(2) { part.watermark = FuzzCorpus.bytes(random.below(20), &random) }
+        record.parts.append(part)
+      }
+      content = record.bytes
     case 2:
       let settings: [ExtensionSetting] = [
         .bool(random.oneIn(2)), .integer(integer(&random)), .double(Double(integer(&random)) / 8),

@@ -18,7 +18,7 @@ struct ChangeRecorder {
   var isEmpty: Bool { collections.isEmpty && !isEverythingRemoved }
 
   /// A change of one row; `key` is that of the collection's families.
-  mutating func note(_ change: RowChange, _ key: [UInt8], _ info: CollectionInfo) {
+  mutating func note(_ change: RowChange.Event, _ key: [UInt8], _ info: CollectionInfo) {
     changeCount &+= 1
     let id = info.record.id
     let previous = collections[id, default: CollectionChanges(info)].note(change, key)
@@ -88,7 +88,7 @@ struct CollectionChanges {
   var isEmpty: Bool { rows.isEmpty && !isCleared }
 
   /// Returns what was noted of the row before.
-  mutating func note(_ change: RowChange, _ key: [UInt8]) -> RowState? {
+  mutating func note(_ change: RowChange.Event, _ key: [UInt8]) -> RowState? {
     rows.update(key) { RowState(change, before: $0) }
   }
 

@@ -1,61 +1,86 @@
 /// What the catalog says of an extension.
 ///
 /// ```
-///  byte 0        format of this record, 2
+///  byte 0        format of this record, 3
 ///  bytes 1–4     number, big-endian: never given twice; order of first registration
 ///  byte 5        state: 1 building, 2 ready, 3 stale
-///  bytes 6–9     layout version, big-endian
-///  4 + n bytes   version tag: size big-endian, UTF-8
+///  bytes 6–9     layout, big-endian
+///  4 + n bytes   version, and those of what it depends on: size big-endian, UTF-8
 ///  4 + n bytes   kind: size big-endian, UTF-8
 ///  4 + n bytes   scope: size big-endian, UTF-8 (`CollectionScope.recordText`)
-///  4 + n bytes   only while building: the watermark, the place of a row, see below
-///  16 bytes      only where stale, and where it can be told: what it has heard of (`FeedPosition`)
+///  byte          how many parts follow, at most 64
+///    4 + n bytes name: size big-endian, UTF-8
+///    4 + n bytes version: size big-endian, UTF-8
+///    byte        form: 0 values, 1 counters that are added up
+///    byte        bit 0 volatile, bit 1 being built; the others are zero
+///    4 + n bytes only while it is built: its watermark
+///  4 + n bytes   only in the state building: the watermark of the parts that are furthest behind
+///  16 bytes      only where stale, and where it can be told: what it has received (`FeedPosition`)
 /// ```
-/// On disk: never change. The watermark is the collection's id, big-endian, and the key of the last row that
-/// was given to the extension: rows behind it are not maintained yet.
+/// On disk: never change. A watermark is the collection's id, big-endian, and the key of the last row that was given:
+/// rows after it are not maintained yet.
 package struct ExtensionRecord: Hashable, Sendable {
   package enum State: Hashable, Sendable {
     case building(watermark: [UInt8])
     case ready
-    /// It missed what the feed has from there on; nil: it can't be told what it missed, and it has to be built anew.
+    /// It missed what the feed has from there on; nil: it can't be told what it missed, and it has to be built again.
     case stale(FeedPosition?)
 
     var isStale: Bool { if case .stale = self { true } else { false } }
   }
 
+  /// A part, as it is on disk.
+  package struct Part: Hashable, Sendable {
+    package var name: String
+    package var version: String
+    var form: UInt8
+    package var isVolatile: Bool
+    /// The last row that was given to it; nil: it has all.
+    package var watermark: [UInt8]?
+  }
+
   package var number: UInt32
   package var state: State
-  package var layoutVersion: UInt32
+  package var layout: UInt32
   var versionTag: String
   /// What kind of extension keeps it: another kind under the same name is an error.
   package var kind: String
   /// The collections whose rows it was built from.
   var scope: String
+  /// In the order of the definition.
+  package var parts: [Part] = []
+
+  // MARK: - Bytes
 
   var bytes: [UInt8] {
     var code: UInt8 = 2
     var rest: [UInt8] = []
     switch state {
-    case .building(let reached):
+    case .building(let watermark):
       code = 1
-      rest = BigEndian.bytes(UInt32(reached.count)) + reached
+      rest = Self.field(watermark)
     case .ready: code = 2
     case .stale(let position):
       code = 3
       rest = position?.bytes ?? []
     }
-    return [2] + BigEndian.bytes(number) + [code] + BigEndian.bytes(layoutVersion)
-      + Self.field(versionTag) + Self.field(kind) + Self.field(scope) + rest
+    var bytes = [3] + BigEndian.bytes(number) + [code] + BigEndian.bytes(layout)
+    for text in [versionTag, kind, scope] { bytes += Self.field(Array(text.utf8)) }
+    bytes.append(UInt8(parts.count))
+    for part in parts {
+      bytes += Self.field(Array(part.name.utf8)) + Self.field(Array(part.version.utf8))
+      bytes += [part.form, (part.isVolatile ? 1 : 0) | (part.watermark == nil ? 0 : 2)]
+      if let watermark = part.watermark { bytes += Self.field(watermark) }
+    }
+    return bytes + rest
   }
 
-  private static func field(_ text: String) -> [UInt8] {
-    BigEndian.bytes(UInt32(text.utf8.count)) + Array(text.utf8)
-  }
+  private static func field(_ content: [UInt8]) -> [UInt8] { BigEndian.bytes(UInt32(content.count)) + content }
 
-  init(number: UInt32, state: State, layoutVersion: UInt32, versionTag: String, kind: String, scope: String) {
+  init(number: UInt32, state: State, layout: UInt32, versionTag: String, kind: String, scope: String) {
     self.number = number
     self.state = state
-    self.layoutVersion = layoutVersion
+    self.layout = layout
     self.versionTag = versionTag
     self.kind = kind
     self.scope = scope
@@ -64,46 +89,63 @@ package struct ExtensionRecord: Hashable, Sendable {
   /// The record of an extension with such traits. `versionTag` has the versions of its dependencies too.
   init(number: UInt32, state: State, _ traits: ExtensionTraits, versionTag: String) {
     self.init(
-      number: number, state: state, layoutVersion: traits.layoutVersion, versionTag: versionTag, kind: traits.kind,
+      number: number, state: state, layout: traits.configuration.layout, versionTag: versionTag, kind: traits.kind,
       scope: traits.scope.recordText)
+    parts = traits.parts.map { Part($0) }
   }
 
   package init(_ bytes: [UInt8], name: String) throws {
     let damaged = DatabaseError(.corruption, "the catalog's record of extension \"\(name)\" is damaged")
     guard let format = bytes.first else { throw damaged }
-    guard format == 2 else {
+    guard format == 3 else {
       throw DatabaseError(
-        .unsupportedVersion, "the record of extension \"\(name)\" has format \(format); this version reads 2")
+        .unsupportedVersion, "the record of extension \"\(name)\" has format \(format); this version reads 3")
     }
     guard let number = BigEndian.number(bytes, at: 1, as: UInt32.self), bytes.count >= 10,
       let layout = BigEndian.number(bytes, at: 6, as: UInt32.self)
     else { throw damaged }
     var offset = 10
-    func text() throws -> String {
-      guard let size = BigEndian.number(bytes, at: offset, as: UInt32.self), bytes.count - offset - 4 >= Int(size),
-        let text = String(validating: bytes[(offset + 4)..<(offset + 4 + Int(size))], as: UTF8.self)
+    func field() throws -> ArraySlice<UInt8> {
+      guard let size = BigEndian.number(bytes, at: offset, as: UInt32.self), bytes.count - offset - 4 >= Int(size)
       else { throw damaged }
-      offset += 4 + Int(size)
+      defer { offset += 4 + Int(size) }
+      return bytes[(offset + 4)..<(offset + 4 + Int(size))]
+    }
+    func text() throws -> String {
+      guard let text = String(validating: try field(), as: UTF8.self) else { throw damaged }
       return text
     }
-    let tag = try text()
-    let kind = try text()
-    let scope = try text()
-    let rest = Array(bytes[offset...])
-    let state: State
-    switch (bytes[5], BigEndian.number(rest, as: UInt32.self)) {
-    case (1, let size?) where rest.count == 4 + Int(size): state = .building(watermark: Array(rest[4...]))
-    case (2, nil) where rest.isEmpty: state = .ready
-    case (3, nil) where rest.isEmpty: state = .stale(nil)
-    case (3, _) where rest.count == FeedPosition.size:
-      guard let position = FeedPosition(rest) else { throw damaged }
+    func byte(atMost maximum: UInt8) throws -> UInt8 {
+      guard offset < bytes.count, bytes[offset] <= maximum else { throw damaged }
+      defer { offset += 1 }
+      return bytes[offset]
+    }
+    self.init(
+      number: number, state: .ready, layout: layout, versionTag: try text(), kind: try text(), scope: try text())
+    for _ in 0..<(try byte(atMost: UInt8(ExtensionTraits.partsMaximum))) {
+      let (name, version, form) = (try text(), try text(), try byte(atMost: 1))
+      let flags = try byte(atMost: 3)
+      parts.append(
+        Part(
+          name: name, version: version, form: form, isVolatile: flags & 1 != 0,
+          watermark: flags & 2 != 0 ? Array(try field()) : nil))
+    }
+    switch bytes[5] {
+    case 1: state = .building(watermark: Array(try field()))
+    case 2: state = .ready
+    case 3 where offset == bytes.count: state = .stale(nil)
+    case 3:
+      guard let position = FeedPosition(Array(bytes[offset...])) else { throw damaged }
       state = .stale(position)
+      offset += FeedPosition.size
     default: throw damaged
     }
-    self.init(number: number, state: state, layoutVersion: layout, versionTag: tag, kind: kind, scope: scope)
+    guard offset == bytes.count else { throw damaged }
   }
 
-  /// The tags that it was made with: its own, and those of all that it depends on, as `name=tag`.
+  // MARK: - Names
+
+  /// The versions that it was made with: its own, and those of all that it depends on, as `name=version`.
   package var tags: [String] {
     versionTag.split(separator: Self.tagSeparator, omittingEmptySubsequences: false).map(String.init)
   }
@@ -143,5 +185,22 @@ package struct ExtensionRecord: Hashable, Sendable {
     let rest = parts.first == "volatile" ? parts.dropFirst() : parts[...]
     guard rest.count >= 3, rest.first == "x" else { return nil }
     return rest.dropFirst().first.flatMap { UInt32($0) }
+  }
+}
+
+extension ExtensionRecord.Part {
+  /// A part that has all rows.
+  init(_ definition: PartDefinition) {
+    let form: UInt8 =
+      switch definition.form {
+      case .values: 0
+      case .counters(.sum): 1
+      }
+    self.init(name: definition.name, version: definition.version, form: form, isVolatile: definition.isVolatile)
+  }
+
+  /// Whether it is the same part, however far it is built.
+  func isSame(as other: Self) -> Bool {
+    name == other.name && version == other.version && form == other.form && isVolatile == other.isVolatile
   }
 }

@@ -5,6 +5,7 @@ internal import Synchronization
 final class ExtensionRegistry: Sendable {
   private let state = Mutex(ExtensionList())
   private let changeCount = Atomic<UInt64>(0)
+  private let unrecorded = Atomic<UInt64>(0)
 
   var list: ExtensionList { state.withLock { $0 } }
 
@@ -22,17 +23,21 @@ final class ExtensionRegistry: Sendable {
     noteChange()
   }
 
+  /// The order of one that the catalog has no record of: after those that it knows, by registration.
+  var nextOrder: UInt64 { UInt64(UInt32.max) + unrecorded.add(1, ordering: .relaxed).newValue }
+
   func noteChange() { changeCount.add(1, ordering: .sequentiallyConsistent) }
 }
 
 /// Extensions in order.
 struct ExtensionList: Sendable {
   let ordered: [RegisteredExtension]
+  private let plans = HookPlans()
 
   /// Dependencies first, then by first registration.
   init(_ extensions: [RegisteredExtension] = []) {
     var ordered: [RegisteredExtension] = []
-    var rest = extensions.sorted { $0.number < $1.number }
+    var rest = extensions.sorted { $0.order < $1.order }
     while let index = rest.firstIndex(where: { next in
       next.traits.predecessors.allSatisfy { name in ordered.contains { $0.name == name } }
     }) {
@@ -55,8 +60,17 @@ struct ExtensionList: Sendable {
     return names
   }
 
-  func hearing(_ collection: String) -> [RegisteredExtension] {
-    ordered.isEmpty ? [] : ordered.filter { $0.traits.scope.contains(collection) }
+  /// Which of them receive the changes of a collection.
+  func plan(_ info: CollectionInfo) -> HookPlan { plans.plan(info, ordered) }
+
+  /// Whether an extension that may look into rows receives changes of a collection.
+  func isRead(_ collection: String) -> Bool {
+    ordered.contains { !RowIDMap.isReserved($0.name) && $0.traits.scope.contains(collection) }
+  }
+
+  /// The collections whose rows are looked for by number; nil: nobody asks.
+  var scopeByID: CollectionScope? {
+    ordered.filter(\.traits.asksRowsByID).map(\.traits.scope).reduce(nil) { scope, next in scope?.union(next) ?? next }
   }
 }
 
@@ -74,7 +88,7 @@ extension ReadTransaction {
         throw DatabaseError(.unknownExtension, "no extension is registered as \"\(handle.name)\"")
       }
       try requireReady(registered)
-      guard let found = try open(registered) as? Definition.Transaction else {
+      guard let found = try open(registered).hearer as? Definition.Transaction else {
         throw DatabaseError(
           .definitionDiffers, "the extension that is registered as \"\(handle.name)\" is of another type")
       }
@@ -92,20 +106,15 @@ extension ReadTransaction {
       "extension \"\(registered.name)\" is being built: \(progress.rowsDone) of about \(progress.rowsTotal) rows")
   }
 
-  /// The extension's part, made where this transaction has not asked for it yet.
-  final func open(_ registered: RegisteredExtension) throws -> any ExtensionTransaction {
-    if let found = extensions[registered.name] { return found }
+  /// The extension in this transaction, made where the transaction has not asked for it yet.
+  final func open(_ registered: RegisteredExtension) throws -> OpenExtension {
+    if let found = opened.first(where: { $0.registered === registered }) { return found }
     let content = database.backend.isReadOnly ? try registered.content(at: snapshot) : nil
-    let context = ExtensionContext(registered, self, content)
-    contexts.append(context)
-    let made = try make(registered.definition, context)
-    extensions[registered.name] = made
-    return made
-  }
-
-  private func make<Definition: DatabaseExtension>(
-    _ definition: Definition, _ context: ExtensionContext
-  ) throws -> any ExtensionTransaction {
-    try definition.makeTransaction(context)
+    let open = OpenExtension(registered, self, content)
+    // Also what fails here has handed out parts, which end with the transaction.
+    everOpened.append(open)
+    _ = try open.make()
+    opened.append(open)
+    return open
   }
 }

@@ -1,39 +1,67 @@
 /// What the definition of an extension says of itself, read once, at its registration: a definition that computes an
 /// answer costs nothing later, and one that answers differently later changes nothing.
 struct ExtensionTraits: Sendable {
-  let kind: String
-  let layoutVersion: UInt32
-  let versionTag: String
-  let scope: CollectionScope
-  let dependencies: [String]
-  let isConcurrent: Bool
-  let isPersistent: Bool
-  let isPopulated: Bool
-  let catchesUp: Bool
-  let findsRowsByID: Bool
+  /// The most parts that an extension has: a set of them is 64 bits.
+  static let partsMaximum = 64
 
-  /// Names and tags are in normal form C, as they are on disk.
+  let kind: String
+  /// Names and versions are in normal form C, as they are on disk.
+  let configuration: ExtensionConfiguration
+
   init<Definition: DatabaseExtension>(_ definition: Definition) {
     kind = Name.composed(Definition.kind)
-    layoutVersion = Definition.layoutVersion
-    versionTag = Name.composed(definition.versionTag)
-    scope = definition.scope
-    dependencies = definition.dependencies.map(Name.composed)
-    isConcurrent = definition.isConcurrent
-    isPersistent = definition.isPersistent
-    isPopulated = definition.isPopulated
-    catchesUp = definition.catchesUp
-    findsRowsByID = definition.findsRowsByID
+    var configuration = definition.configuration
+    configuration.version = Name.composed(configuration.version)
+    configuration.dependencies = configuration.dependencies.map(Name.composed)
+    for index in configuration.parts.indices {
+      configuration.parts[index].name = Name.composed(configuration.parts[index].name)
+      configuration.parts[index].version = Name.composed(configuration.parts[index].version)
+    }
+    self.configuration = configuration
   }
 
-  /// The extensions that must be registered before this one, and that receive each change before it.
-  var predecessors: [String] { findsRowsByID ? dependencies + [RowIDMap.name] : dependencies }
+  var parts: [PartDefinition] { configuration.parts }
+  var scope: CollectionScope { configuration.scope }
+  var dependencies: [String] { configuration.dependencies }
+  var isImmediate: Bool { configuration.delivery == .immediate }
+  var asksRowsByID: Bool { configuration.asksRowsByID }
 
-  /// Throws `.invalidArgument` for a name, a kind or a version that the catalog's record can't hold.
+  /// Whether the catalog has a record of it. One that keeps nothing, and is given no rows, needs none.
+  var isRecorded: Bool { !parts.isEmpty || configuration.build != .none }
+
+  /// The extensions that must be registered before this one, and that receive each change before it.
+  var predecessors: [String] { asksRowsByID ? dependencies + [RowIDMap.name] : dependencies }
+
+  // MARK: - Checks
+
+  /// Throws `.invalidArgument` for a name, a kind or a version that the catalog's record can't hold, and
+  /// `.invalidDefinition` for a configuration that contradicts itself.
   func check(name: String) throws {
     try Self.check("the name of an extension", name)
     try Self.check("the kind of extension \"\(name)\"", kind)
-    try Self.check("the version of extension \"\(name)\"", versionTag)
+    try Self.check("the version of extension \"\(name)\"", configuration.version)
+    guard parts.count <= Self.partsMaximum else {
+      throw invalid(name, "has \(parts.count) parts; at most \(Self.partsMaximum) are possible")
+    }
+    var names: Set<String> = []
+    for part in parts {
+      if part.name.isEmpty { throw invalid(name, "has a part without a name") }
+      guard names.insert(part.name).inserted else { throw invalid(name, "has two parts named \"\(part.name)\"") }
+      if part.isVolatile, configuration.catchesUp {
+        throw invalid(name, "catches up, and its part \"\(part.name)\" is volatile: it would be empty after each open")
+      }
+    }
+    if dependencies.contains(name) { throw invalid(name, "depends on itself") }
+  }
+
+  /// Throws `.invalidDefinition` where it receives changes before an extension that it depends on.
+  func check(name: String, beside list: ExtensionList) throws {
+    guard isImmediate, let other = dependencies.first(where: { list[$0]?.traits.isImmediate == false }) else { return }
+    throw invalid(name, "is immediate, and depends on \"\(other)\", which receives changes later")
+  }
+
+  private func invalid(_ name: String, _ what: String) -> DatabaseError {
+    DatabaseError(.invalidDefinition, "extension \"\(name)\" \(what)")
   }
 
   /// A record lists versions of dependencies as `name=version`, with a separator between them.
@@ -55,6 +83,28 @@ extension CollectionScope {
     case .all: "*"
     case .only(let names): list("+", names)
     case .except(let names): list("-", names)
+    }
+  }
+
+  /// The scope of a record's text; nil for a text that is none.
+  init?(recordText: String) {
+    let fields = recordText.split(separator: ExtensionRecord.tagSeparator, omittingEmptySubsequences: false)
+    let names = Set(fields.dropFirst().map(String.init))
+    switch fields.first {
+    case "*" where names.isEmpty: self = .all
+    case "+": self = .only(names)
+    case "-": self = .except(names)
+    default: return nil
+    }
+  }
+
+  /// The collections of either.
+  func union(_ other: CollectionScope) -> CollectionScope {
+    switch (self, other) {
+    case (.all, _), (_, .all): .all
+    case (.only(let left), .only(let right)): .only(left.union(right))
+    case (.except(let left), .except(let right)): .except(left.intersection(right))
+    case (.only(let names), .except(let left)), (.except(let left), .only(let names)): .except(left.subtracting(names))
     }
   }
 }

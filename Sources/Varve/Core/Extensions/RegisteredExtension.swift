@@ -13,8 +13,8 @@ final class RegisteredExtension: Sendable {
   let traits: ExtensionTraits
   /// Held by the thread that builds it.
   let build = BuildClaim()
-  var number: UInt32 { record.number }
-  let order: Int
+  /// Those that were registered first come first.
+  let order: UInt64
   /// Whether nothing of what it kept before this session was of use.
   let beganAnew: Bool
   private let backend: any StorageBackend
@@ -22,7 +22,8 @@ final class RegisteredExtension: Sendable {
   private let state: Mutex<State>
 
   private struct State {
-    var families: [String: StorageFamily] = [:]
+    /// By the index of the part.
+    var families: [StorageFamily?]
     var record: ExtensionRecord
     /// The commit since which it can be read.
     var readySince: CommitVersion?
@@ -34,7 +35,7 @@ final class RegisteredExtension: Sendable {
   }
 
   init(
-    name: String, definition: any DatabaseExtension, traits: ExtensionTraits, record: ExtensionRecord, order: Int,
+    name: String, definition: any DatabaseExtension, traits: ExtensionTraits, record: ExtensionRecord, order: UInt64,
     backend: any StorageBackend, catalogFamily: StorageFamily, readySince: CommitVersion?, beganAnew: Bool = false
   ) throws {
     self.beganAnew = beganAnew
@@ -44,26 +45,15 @@ final class RegisteredExtension: Sendable {
     self.order = order
     self.backend = backend
     self.catalogFamily = catalogFamily
-    let (families, settings) = try Self.families(of: record, isVolatile: !traits.isPersistent, in: backend)
-    state = Mutex(State(families: families, record: record, readySince: readySince, volatileSettings: settings))
+    let stored = try StoredFamilies(of: record, in: backend)
+    // The families of parts that were given nothing are dropped before they are written: they may be of another form.
+    let families = record.parts.map { $0.watermark == [] ? nil : stored.family(of: $0) }
+    state = Mutex(
+      State(families: families, record: record, readySince: readySince, volatileSettings: stored.volatileSettings))
   }
 
-  private static func families(
-    of record: ExtensionRecord, isVolatile: Bool, in backend: any StorageBackend
-  ) throws -> (parts: [String: StorageFamily], settings: StorageFamily?) {
-    var parts: [String: StorageFamily] = [:]
-    let prefix = ExtensionRecord.familyPrefix(record.number, isVolatile: isVolatile)
-    let settingsName = record.familyName(settingsPart, isVolatile: true)
-    var settings: StorageFamily?
-    for family in try backend.families() {
-      if family.name == settingsName {
-        settings = family
-      } else if family.name.hasPrefix(prefix) {
-        parts[String(family.name.dropFirst(prefix.count))] = family
-      }
-    }
-    return (parts, settings)
-  }
+  /// Zero: the catalog has no record of it.
+  var number: UInt32 { record.number }
 
   // MARK: - Where another program writes
 
@@ -73,12 +63,15 @@ final class RegisteredExtension: Sendable {
   func content(at snapshot: any StorageSnapshot) throws -> ExtensionContent {
     if let known = state.withLock({ $0.content }), known.version == snapshot.version { return known.content }
     guard let bytes = try snapshot.value(of: CatalogKey.databaseExtension(name), in: catalogFamily) else {
+      if !traits.isRecorded { return ExtensionContent(number: nil, families: [], volatileSettings: nil) }
       throw DatabaseError(.unknownExtension, "the database has no extension \"\(name)\", and is read-only")
     }
     let record = try ExtensionRecord(bytes, name: name)
     try require(record)
-    let (families, settings) = try Self.families(of: record, isVolatile: !traits.isPersistent, in: backend)
-    let content = ExtensionContent(number: record.number, families: families, volatileSettings: settings)
+    let stored = try StoredFamilies(of: record, in: backend)
+    let content = ExtensionContent(
+      number: record.number, families: record.parts.map { stored.family(of: $0) },
+      volatileSettings: stored.volatileSettings)
     state.withLock { state in
       // A reader of an older snapshot leaves the newest to those that come.
       if state.content.map({ $0.version < snapshot.version }) ?? true { state.content = (snapshot.version, content) }
@@ -88,21 +81,22 @@ final class RegisteredExtension: Sendable {
 
   private func require(_ record: ExtensionRecord) throws {
     try record.requireKind(traits.kind, name)
-    if traits.isPopulated, !traits.isPersistent {
-      throw DatabaseError(
-        .definitionDiffers, "extension \"\(name)\" is kept in the memory of each program, and this one only reads")
-    }
-    if case .building = record.state {
-      throw DatabaseError(.notReady, "extension \"\(name)\" is being built by another program")
-    }
-    let tag = record.tags.first ?? ""
-    guard tag == traits.versionTag, record.layoutVersion == traits.layoutVersion, record.state == .ready,
-      record.scope == traits.scope.recordText
-    else {
+    if let part = traits.parts.first(where: \.isVolatile) {
       throw DatabaseError(
         .definitionDiffers,
-        "extension \"\(name)\" is on disk with version \"\(tag)\", layout \(record.layoutVersion), scope \(record.scope) "
-          + "and state \(record.state)")
+        "part \"\(part.name)\" of extension \"\(name)\" is volatile: only the program that writes has it, in its memory"
+      )
+    }
+    let version = record.tags.first ?? ""
+    let parts = traits.parts.map { ExtensionRecord.Part($0) }
+    guard version == traits.configuration.version, record.layout == traits.configuration.layout,
+      record.state == .ready, record.scope == traits.scope.recordText, record.parts == parts
+    else {
+      let held = record.parts.map { "\($0.name) \($0.version)" }.joined(separator: ", ")
+      throw DatabaseError(
+        .definitionDiffers,
+        "extension \"\(name)\" is on disk with version \"\(version)\", layout \(record.layout), scope \(record.scope), "
+          + "parts \(held) and state \(record.state)")
     }
   }
 
@@ -121,42 +115,68 @@ final class RegisteredExtension: Sendable {
 
   // MARK: - Families
 
-  func family(_ part: String) -> StorageFamily? { state.withLock { $0.families[part] } }
+  /// Where its parts are, by their places; nil for one that nothing was written to.
+  var families: [StorageFamily?] { state.withLock { $0.families } }
 
   /// The family of a part, made where there is none.
-  func makeFamily(_ part: String, isCounter: Bool = false) throws -> StorageFamily {
-    guard !part.isEmpty else { throw DatabaseError(.invalidArgument, "a part of extension \"\(name)\" has no name") }
-    return try state.withLock { state in
+  func makeFamily(_ part: Int) throws -> StorageFamily {
+    try state.withLock { state in
       if let family = state.families[part] { return family }
-      let isVolatile = !traits.isPersistent
-      let family = try backend.createFamily(
-        state.record.familyName(part, isVolatile: isVolatile),
-        options: StorageFamilyOptions(isCounter: isCounter, isVolatile: isVolatile))
+      let definition = traits.parts[part]
+      let name = state.record.familyName(definition.name, isVolatile: definition.isVolatile)
+      let family = try backend.createFamily(name, options: definition.storageOptions)
       state.families[part] = family
       return family
     }
   }
 
-  /// Empties everything that it keeps, with a transaction.
-  func empty(_ transaction: WriteTransaction) throws {
-    for family in state.withLock({ Array($0.families.values) }) {
-      try transaction.pending.deleteRange(StorageRange(), in: family)
+  /// The families of what it kept and does not keep any more, and of the parts that were given nothing.
+  func deadFamilies() throws -> [StorageFamily] {
+    try state.withLock { state in
+      let living = state.families.compactMap { $0?.number }
+      return try StoredFamilies(of: state.record, in: backend).parts.filter { !living.contains($0.number) }
     }
   }
 
-  /// Drops everything that it keeps.
-  func dropFamilies() throws {
-    let families = state.withLock { state in
-      defer { state.families = [:] }
-      return state.families.values.map(\.self)
-    }
-    for family in families { try backend.dropFamily(family) }
+  /// Begins again with parts that were given nothing.
+  func forgetFamilies() {
+    state.withLock { state in state.families = state.families.map { _ in nil } }
   }
+
+  /// Drops families that nothing of it uses any more.
+  func drop(_ families: [StorageFamily]) throws { for family in families { try backend.dropFamily(family) } }
 
   // MARK: - Settings
 
   /// The family of the settings in memory. No part of an extension is named so: parts are not empty.
-  private static let settingsPart = ""
+  static let settingsPart = ""
+
+  /// Its number in a transaction, which may have given it; nil where the catalog has no record of it.
+  func knownNumber(in transaction: ReadTransaction) throws -> UInt32? {
+    if number > 0 { return number }
+    guard transaction.isWritable,
+      let bytes = try transaction.value(of: CatalogKey.databaseExtension(name), in: catalogFamily)
+    else { return nil }
+    return try ExtensionRecord(bytes, name: name).number
+  }
+
+  /// The same, given where there is none: one that keeps nothing but settings has a record from then on.
+  func number(in transaction: WriteTransaction) throws -> UInt32 {
+    if let number = try knownNumber(in: transaction) { return number }
+    let stored = try transaction.value(of: CatalogKey.nextExtension, in: catalogFamily)
+    var record = record
+    record.number = stored.flatMap { BigEndian.number($0) } ?? 1
+    try transaction.pending.put(CatalogKey.databaseExtension(name), record.bytes, in: catalogFamily)
+    try transaction.pending.put(CatalogKey.nextExtension, BigEndian.bytes(record.number + 1), in: catalogFamily)
+    let catalog = transaction.database.extensionCatalog
+    transaction.onApplied { [self, record] _ in
+      catalog.set(record, for: name)
+      catalog.noteRegistered(name)
+      catalog.noteGiven(record.number)
+      set(record, readySince: readySince)
+    }
+    return record.number
+  }
 
   func settingKey(_ key: String, number: UInt32) -> [UInt8] { CatalogKey.settings(of: number) + Array(key.utf8) }
 
@@ -164,22 +184,52 @@ final class RegisteredExtension: Sendable {
     isPersistent ? catalogFamily : state.withLock { $0.volatileSettings }
   }
 
-  func makeSettingsFamily(isPersistent: Bool) throws -> StorageFamily {
+  func makeSettingsFamily(isPersistent: Bool, number: UInt32) throws -> StorageFamily {
     if isPersistent { return catalogFamily }
     return try state.withLock { state in
       if let family = state.volatileSettings { return family }
-      let family = try backend.createFamily(
-        state.record.familyName(Self.settingsPart, isVolatile: true), options: StorageFamilyOptions(isVolatile: true))
+      let name = ExtensionRecord.familyPrefix(number, isVolatile: true) + Self.settingsPart
+      // A transaction that was rolled back may have made it.
+      let known = try backend.families().first { $0.name == name }
+      let family = try known ?? backend.createFamily(name, options: StorageFamilyOptions(isVolatile: true))
       state.volatileSettings = family
       return family
     }
   }
 }
 
+/// The families of an extension, as the storage has them.
+struct StoredFamilies {
+  private let record: ExtensionRecord
+  private(set) var parts: [StorageFamily] = []
+  private(set) var volatileSettings: StorageFamily?
+
+  init(of record: ExtensionRecord, in backend: any StorageBackend) throws {
+    self.record = record
+    // Zero is not a number: nothing is kept.
+    guard record.number > 0 else { return }
+    let settings = record.familyName(RegisteredExtension.settingsPart, isVolatile: true)
+    for family in try backend.families() {
+      if family.name == settings {
+        volatileSettings = family
+      } else if ExtensionRecord.number(ofFamily: family.name) == record.number {
+        parts.append(family)
+      }
+    }
+  }
+
+  func family(of part: ExtensionRecord.Part) -> StorageFamily? {
+    let name = record.familyName(part.name, isVolatile: part.isVolatile)
+    return parts.first { $0.name == name }
+  }
+}
+
 /// What an extension of a database that another program writes has on disk, at one snapshot.
 struct ExtensionContent: Sendable {
-  let number: UInt32
-  let families: [String: StorageFamily]
+  /// Nil: the catalog has no record of it.
+  let number: UInt32?
+  /// By the index of the part.
+  let families: [StorageFamily?]
   let volatileSettings: StorageFamily?
 
   /// Runs a look into the families. Throws `.snapshotTooOld` where one of them is gone by now.
@@ -188,28 +238,11 @@ struct ExtensionContent: Sendable {
   ) throws -> Result {
     do { return try body() } catch {
       let living = try transaction.database.backend.families().map(\.number)
-      guard families.values.contains(where: { !living.contains($0.number) }) else { throw error }
+      guard families.contains(where: { $0.map { !living.contains($0.number) } ?? false }) else { throw error }
       throw DatabaseError(
         .snapshotTooOld,
         "extension \"\(name)\" was unregistered or rebuilt by the program that writes; begin another transaction",
         cause: error)
     }
   }
-}
-
-/// How far the building of an extension is.
-public struct BuildProgress: Hashable, Sendable {
-  /// The rows that it was given.
-  public var rowsDone: Int
-  /// The rows that there were when it began.
-  public var rowsTotal: Int
-
-  /// So many of so many.
-  public init(rowsDone: Int, rowsTotal: Int) {
-    self.rowsDone = rowsDone
-    self.rowsTotal = rowsTotal
-  }
-
-  /// From 0 to 1.
-  public var fraction: Double { rowsTotal == 0 ? 1 : min(1, Double(rowsDone) / Double(rowsTotal)) }
 }

@@ -10,7 +10,13 @@ struct PendingChangeSet {
   init(_ transaction: WriteTransaction, time: Int64) {
     self.init(
       changes: transaction.changes, label: transaction.label, custom: transaction.custom,
-      extensions: transaction.extensions.compactMapValues { $0.takeChanges() }, time: time)
+      extensions: Self.changes(of: transaction.opened), time: time)
+  }
+
+  private static func changes(of opened: [OpenExtension]) -> [String: any Sendable] {
+    var changes: [String: any Sendable] = [:]
+    for open in opened { changes[open.name] = open.hearer?.takenChanges() }
+    return changes
   }
 
   init(

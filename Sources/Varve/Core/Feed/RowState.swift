@@ -9,7 +9,7 @@ struct RowState: Hashable, Sendable {
   /// Whether the metadata was set or touched.
   private(set) var hasMetadataChange = false
 
-  init(_ change: RowChange, before: RowState?) {
+  init(_ change: RowChange.Event, before: RowState?) {
     // What was inserted by the transaction and removed again is new when it is set once more.
     isInserted = before.map { $0.isInserted } ?? (change == .inserted)
     isRemoved = change == .removed

@@ -27,14 +27,14 @@ extension WriteTransaction {
     _ object: CodedValue, metadata: CodedValue?, storageKey key: [UInt8], _ info: CollectionInfo
   ) throws {
     try check()
-    let old = try header(key, info)
+    let old = try present(key, info)
     var header = RowHeader(hasMetadata: metadata != nil, version: object.version, shape: object.shape)
-    header.id = try old?.id ?? database.catalog.nextRowID()
+    header.id = try old?.header.id ?? database.catalog.nextRowID()
     let bytes = unsafe header.row(object.bytes.span.bytes)
     // Extensions receive the object: bytes that the definition can't read are refused, and not stored.
-    let isHeard = registered.isRead(info.name) && info.definition != nil
+    let isHeard = isRead(info) && info.definition != nil
     let known: (any Codable)? = isHeard ? try database.coding.definedObject(try stored(key, bytes, info)) : nil
     let metadata = metadata.map { EncodedMetadata(bytes: $0.metadataRow) }
-    try put(bytes, of: known, metadata, key, info, over: old)
+    try put(bytes, id: header.id, of: known, metadata, key, info, over: old)
   }
 }

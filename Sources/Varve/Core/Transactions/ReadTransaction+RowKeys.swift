@@ -26,11 +26,6 @@ extension WriteTransaction {
   @discardableResult
   public func touchRow(_ row: RowKey) throws -> Bool {
     guard let info = try info(row.collection) else { return false }
-    return try touch(info.prefix + row.bytes, info, .touchedRow)
+    return try touch(info.prefix + row.bytes, info, .rowTouched)
   }
-}
-
-extension ExtensionContext {
-  /// The row that has a number: `key(of:)`, and the look for it. Throws as that does.
-  public func row(of id: RowID) throws -> Row? { try key(of: id).flatMap { try transaction.row($0) } }
 }

@@ -7,10 +7,10 @@ public class ReadTransaction {
   /// What a write transaction has written; nil in others.
   final let writing: (any StorageWriting)?
   private(set) final var hasEnded = false
-  /// The transactions of the extensions that were asked for, by name.
-  final var extensions: [String: any ExtensionTransaction] = [:]
-  /// What those work with, also of those that an undone savepoint took away.
-  final var contexts: [ExtensionContext] = []
+  /// The extensions that were asked for, in that order.
+  final var opened: [OpenExtension] = []
+  /// The same, and those that an undone savepoint took away.
+  final var everOpened: [OpenExtension] = []
   /// The objects of the connection that reads, and the instant of which it has them.
   final var cache: (objects: ObjectCache, generation: UInt64)?
   /// What was read, for a commit that is checked.
@@ -33,9 +33,9 @@ public class ReadTransaction {
 
   final func end() {
     hasEnded = true
-    extensions = [:]
-    for context in contexts { context.end() }
-    contexts = []
+    for open in everOpened { open.end() }
+    everOpened = []
+    opened = []
   }
 
   /// Throws where the transaction can't be used any more.

@@ -18,15 +18,15 @@ extension WriteTransaction {
         collection: collection)
     }
     let (info, key) = try place(key, collection)
-    let old = try header(key, info)
+    let old = try present(key, info)
     var header = RowHeader(hasMetadata: metadata != nil, version: info.versions.current)
-    header.id = try old?.id ?? database.catalog.nextRowID()
+    header.id = try old?.header.id ?? database.catalog.nextRowID()
     let row = unsafe header.row(object.span.bytes)
     let stored = try self.stored(key, row, info)
     let known: (any Codable)? =
-      registered.isRead(info.name) && info.definition != nil ? try database.coding.definedObject(stored) : nil
+      isRead(info) && info.definition != nil ? try database.coding.definedObject(stored) : nil
     let metadataRow = metadata.map { RowHeader.metadataRow(version: header.version, $0) }
-    try put(row, of: known, metadataRow.map { EncodedMetadata(bytes: $0) }, key, info, over: old)
+    try put(row, id: header.id, of: known, metadataRow.map { EncodedMetadata(bytes: $0) }, key, info, over: old)
   }
 }
 

@@ -16,73 +16,113 @@ extension WriteTransaction {
 
   /// Removes all rows of a collection. Returns how many there were.
   ///
-  /// Complexity: O(1), but for what this transaction itself wrote, where no extension hears of the collection; else
-  /// O(n).
+  /// Complexity: O(1), but for what this transaction itself wrote, where each extension that receives removals of the
+  /// collection can do with the whole (`ExtensionTransaction.removesAll`); else O(n).
   @discardableResult
   public func removeAll(in collection: String) throws -> Int {
     guard let info = try info(collection) else { return 0 }
-    try requireNoQuestion()
+    try requireRowsWritable()
     let count = try count(info)
     // Where nothing is, nothing changes.
     if count == 0 { return 0 }
-    if !registered.hearing(collection).isEmpty {
-      // A hook may refuse a row when others are gone.
-      return try savepoint {
-        changes.noteCleared(info)
-        return try removeAndTell(info)
-      }
+    guard let plan = plan(for: .removed, info) else {
+      changes.noteCleared(info)
+      try clear(info, count)
+      return count
     }
-    changes.noteCleared(info)
-    try clear(info, count)
-    return count
+    // A hook may refuse a row when others are gone.
+    return try savepoint {
+      let answers = try askAll(in: collection, plan.removalHearers)
+      changes.noteCleared(info)
+      var sum = count
+      if answers.oneByOne.isEmpty {
+        try clear(info, count)
+      } else {
+        sum = try removeAndTell(info, plan.limited(to: answers.oneByOne))
+      }
+      try notifyAll(in: collection, answers.whole)
+      return sum
+    }
   }
 
   /// Removes all rows of all collections. Returns how many there were.
   @discardableResult
   public func removeAll() throws -> Int {
     try check()
-    try requireNoQuestion()
-    for registered in registered.ordered {
-      let hearing = try open(registered)
-      try asking { try hearing.willRemoveAll() }
-    }
+    try requireRowsWritable()
     // Counted before anything has changed: a count may throw.
     let counted = try infos().map { (info: $0, count: try count($0)) }.filter { $0.count > 0 }
-    for (info, count) in counted { try clear(info, count) }
     let sum = counted.reduce(0) { $0 + $1.count }
-    if sum > 0 { changes.noteEverythingRemoved(counted.map(\.info)) }
-    if !registered.isEmpty { try tell(.removedAll) }
-    return sum
+    if registered.isEmpty {
+      for (info, count) in counted { try clear(info, count) }
+      if sum > 0 { changes.noteEverythingRemoved(counted.map(\.info)) }
+      return sum
+    }
+    return try savepoint {
+      let hearers = registered.ordered.indices.filter {
+        registered.ordered[$0].traits.configuration.hears.contains(.removals)
+      }
+      let answers = try askAll(in: nil, hearers)
+      if sum > 0 { changes.noteEverythingRemoved(counted.map(\.info)) }
+      let planned = counted.map { ($0.info, $0.count, plan(for: $0.info).limited(to: answers.oneByOne)) }
+      var sum = 0
+      for (info, count, plan) in planned where !plan.events.contains(.removals) {
+        try clear(info, count)
+        sum += count
+      }
+      // What hooks write meanwhile stays.
+      for (info, _, plan) in planned where plan.events.contains(.removals) { sum += try removeAndTell(info, plan) }
+      try notifyAll(in: nil, answers.whole)
+      return sum
+    }
   }
 
-  /// Removes the rows of a range one by one, so that they can be counted and told of.
+  // MARK: - Removing all at once
+
+  /// Asks extensions whether they can do with the whole. They remove what they keep of the rows, and write no rows.
+  private func askAll(in collection: String?, _ slots: [Int]) throws -> (whole: [OpenExtension], oneByOne: Set<Int>) {
+    var whole: [OpenExtension] = []
+    var oneByOne: Set<Int> = []
+    for slot in slots {
+      guard let open = try openWhole(slot) else { continue }
+      if try banningRows(.removesAll, { try open.hearer?.removesAll(in: collection) ?? true }) {
+        whole.append(open)
+      } else {
+        oneByOne.insert(slot)
+      }
+    }
+    return (whole, oneByOne)
+  }
+
+  private func notifyAll(in collection: String?, _ whole: [OpenExtension]) throws {
+    if whole.isEmpty { return }
+    if hooks.isRunning {
+      for open in whole { hooks.events.append(.all(open, collection)) }
+      return
+    }
+    try running { for open in whole { try open.hearer?.didRemoveAll(in: collection) } }
+  }
+
+  /// Removes the rows of a range one by one, so that they can be counted and received.
   func remove(_ range: StorageRange, _ info: CollectionInfo) throws -> Int {
     var cursor = cursor(range, in: info.objects, keysOnly: true)
     var sum = 0
     while true {
       let chunk = try Self.nextKeys(&cursor)
       if chunk.isEmpty { return sum }
-      sum += try remove(chunk, info)
+      sum += try removeBatch(chunk, info, plan(for: .removed, info))
     }
   }
 
-  /// Removes all rows of a collection chunk by chunk, and tells extensions. What they write into it meanwhile stays.
-  private func removeAndTell(_ info: CollectionInfo) throws -> Int {
+  /// Removes all rows of a collection chunk by chunk, and lets extensions receive each. What they write into it meanwhile
+  /// stays.
+  private func removeAndTell(_ info: CollectionInfo, _ plan: HookPlan) throws -> Int {
     var cursor = cursor(info.range, in: info.objects, keysOnly: true)
     var sum = 0
     while true {
       let chunk = try Self.nextKeys(&cursor)
       if chunk.isEmpty { return sum }
-      let present = try chunk.compactMap { key in try header(key, info).map { (key, $0) } }
-      try willRemove(present, info)
-      for (key, header) in present {
-        try pending.delete(key, in: info.objects)
-        if header.hasMetadata { try pending.delete(key, in: info.metadata) }
-        changes.noteCleared(key, info)
-      }
-      addRows(-present.count, to: info)
-      try didRemove(present, info)
-      sum += present.count
+      sum += try removeBatch(chunk, info, plan, isCleared: true)
     }
   }
 
@@ -90,6 +130,67 @@ extension WriteTransaction {
     var keys: [[UInt8]] = []
     while keys.count < removalChunk, let key = try cursor.nextKey() { keys.append(key) }
     return keys
+  }
+
+  // MARK: - Batches
+
+  /// Removes those of the rows that are there, and returns how many.
+  func remove(_ keys: [[UInt8]], _ info: CollectionInfo) throws -> Int {
+    try requireRowsWritable()
+    let plan = plan(for: .removed, info)
+    if keys.count == 1 { return try removeBatch(keys, info, plan) }
+    var seen: Set<[UInt8]> = []
+    let different = keys.filter { seen.insert($0).inserted }
+    if plan == nil || different.count <= Self.removalChunk { return try removeBatch(different, info, plan) }
+    // In batches, of which none may stay where a later one throws.
+    return try savepoint {
+      var sum = 0
+      for begin in stride(from: 0, to: different.count, by: Self.removalChunk) {
+        let end = min(begin + Self.removalChunk, different.count)
+        sum += try removeBatch(Array(different[begin..<end]), info, plan)
+      }
+      return sum
+    }
+  }
+
+  /// Removes rows: extensions are asked for all of them, and then receive each. With `isCleared` the change set says of
+  /// them only that all of the collection are gone.
+  private func removeBatch(
+    _ keys: [[UInt8]], _ info: CollectionInfo, _ plan: HookPlan?, isCleared: Bool = false
+  ) throws -> Int {
+    var removed: [(key: [UInt8], row: PresentRow)] = []
+    for key in keys { if let row = try present(key, info) { removed.append((key, row)) } }
+    if removed.isEmpty { return 0 }
+    try requireRowsWritable()
+    var facts: [ChangeFacts] = []
+    if let plan {
+      facts.reserveCapacity(removed.count)
+      for (index, (key, row)) in removed.enumerated() {
+        facts.append(try removalFacts(key, row, info, index, plan, isAlone: removed.count == 1))
+      }
+      for facts in facts { try ask(facts, plan) }
+    }
+    for (key, row) in removed {
+      try pending.delete(key, in: info.objects)
+      if row.header.hasMetadata { try pending.delete(key, in: info.metadata) }
+      if isCleared { changes.noteCleared(key, info) } else { changes.note(.removed, key, info) }
+    }
+    addRows(-removed.count, to: info)
+    guard let plan else { return removed.count }
+    for facts in facts { try notify(facts, plan) }
+    return removed.count
+  }
+
+  private func removalFacts(
+    _ key: [UInt8], _ row: PresentRow, _ info: CollectionInfo, _ index: Int, _ plan: HookPlan, isAlone: Bool
+  ) throws -> ChangeFacts {
+    if isAlone { return try self.facts(.removed, key, info, id: row.header.id, bytes: [], nil, old: row, plan) }
+    let facts = ChangeFacts(info)
+    let needsMetadata = row.header.hasMetadata && plan.oldEvents.contains(.removals)
+    facts.set(
+      .removed, key, info, id: row.header.id, number: changes.changeCount &+ UInt64(index), bytes: [], nil, old: row,
+      oldMetadata: needsMetadata ? try ownMetadata(key, info) : nil)
+    return facts
   }
 
   private func clear(_ info: CollectionInfo, _ count: Int) throws {

@@ -11,7 +11,7 @@ extension WriteTransaction {
   /// that stays, also where the transaction is rolled back.
   public func set<Object: Encodable>(_ object: Object, key: some KeyCodable, in collection: String) throws {
     let (info, key) = try place(key, collection)
-    try set(object, key, info, over: try header(key, info))
+    try set(object, key, info, over: try present(key, info))
   }
 
   /// Sets the object and the metadata of a row, which is made where there is none. Nil: it has no metadata then.
@@ -53,19 +53,19 @@ extension WriteTransaction {
   /// say. Nothing is written. Returns false where there is no row.
   @discardableResult
   public func touchObject(key: some KeyCodable, in collection: String) throws -> Bool {
-    try touch(key, collection, .touchedObject)
+    try touch(key, collection, .objectTouched)
   }
 
   /// The same of its metadata.
   @discardableResult
   public func touchMetadata(key: some KeyCodable, in collection: String) throws -> Bool {
-    try touch(key, collection, .touchedMetadata)
+    try touch(key, collection, .metadataTouched)
   }
 
   /// The same of both.
   @discardableResult
   public func touchRow(key: some KeyCodable, in collection: String) throws -> Bool {
-    try touch(key, collection, .touchedRow)
+    try touch(key, collection, .rowTouched)
   }
 
   /// Removes a row, whatever version has written it. Returns false where there is none.
@@ -98,14 +98,26 @@ extension WriteTransaction {
     return (info, try info.storageKey(key, limit: database.limits.keySize))
   }
 
+  /// The row that a change will find; nil where there is none. With its bytes where a hook needs them.
+  func present(_ key: [UInt8], _ info: CollectionInfo) throws -> PresentRow? {
+    guard needsOldRows(info) else { return try header(key, info).map { PresentRow(header: $0) } }
+    guard let bytes = try value(of: key, in: info.objects) else { return nil }
+    return PresentRow(header: try unsafe RowHeader.read(bytes.span.bytes).header, bytes: bytes)
+  }
+
+  @inline(__always)
+  private func needsOldRows(_ info: CollectionInfo) -> Bool {
+    !hooks.slots.isEmpty && !plan(for: info).oldEvents.isEmpty
+  }
+
   // MARK: - Versions
 
   /// Throws `.unsupportedVersion` where a newer program has written the row, or the metadata that is to go.
   @inline(__always)
   func requireReplaceable(
-    _ old: RowHeader?, _ key: [UInt8], _ info: CollectionInfo, keepsMetadata: Bool = false
+    _ old: PresentRow?, _ key: [UInt8], _ info: CollectionInfo, keepsMetadata: Bool = false
   ) throws {
-    guard let old, info.definition != nil else { return }
+    guard let old = old?.header, info.definition != nil else { return }
     let mayBeNewer = !keepsMetadata && old.hasMetadata && info.hasForeignVersions
     guard old.version != info.versions.current || mayBeNewer else { return }
     try requireKnownVersions(old, key, info, metadata: mayBeNewer)
@@ -129,12 +141,12 @@ extension WriteTransaction {
   func set<Object: Encodable, Metadata: Encodable>(
     _ object: Object, _ metadata: Metadata?, _ key: [UInt8], _ info: CollectionInfo
   ) throws {
-    try set(object, metadata, key, info, over: try header(key, info))
+    try set(object, metadata, key, info, over: try present(key, info))
   }
 
   /// The same, where it is known what is there.
   func set<Object: Encodable, Metadata: Encodable>(
-    _ object: Object, _ metadata: Metadata?, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader?
+    _ object: Object, _ metadata: Metadata?, _ key: [UInt8], _ info: CollectionInfo, over old: PresentRow?
   ) throws {
     if info.definition?.codec.rules.before != nil {
       return try setSanitized(object, key, info, over: old) { _ in try metadata.map { try encoded($0, key, info) } }
@@ -145,7 +157,7 @@ extension WriteTransaction {
   /// The same with metadata that the object has itself: that of what the definition's rule makes of it.
   func set<Object: Encodable, Metadata: Encodable>(
     _ object: Object, metadataAt path: any KeyPath<Object, Metadata?> & Sendable, _ key: [UInt8],
-    _ info: CollectionInfo, over old: RowHeader?
+    _ info: CollectionInfo, over old: PresentRow?
   ) throws {
     guard info.definition?.codec.rules.before != nil else {
       return try set(object, object[keyPath: path], key, info, over: old)
@@ -157,13 +169,13 @@ extension WriteTransaction {
 
   /// The same without metadata. No optional of a generic type is made on this way: its type is looked up at each use.
   func set<Object: Encodable>(
-    _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader?
+    _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: PresentRow?
   ) throws {
     if info.definition?.codec.rules.before != nil { return try setSanitized(object, key, info, over: old) { _ in nil } }
     try put(object, nil, key, info, over: old)
   }
 
-  /// Metadata for its family, and for hooks, where somebody hears.
+  /// Metadata for its family, and for hooks, where an extension is registered.
   private func encoded<Metadata: Encodable>(
     _ metadata: Metadata, _ key: [UInt8], _ info: CollectionInfo
   ) throws -> EncodedMetadata {
@@ -174,7 +186,7 @@ extension WriteTransaction {
   /// The metadata is encoded when there is an object to go with it.
   @inline(never)
   private func setSanitized<Object: Encodable>(
-    _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader?,
+    _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: PresentRow?,
     metadata: (Object) throws -> EncodedMetadata?
   ) throws {
     try requireReplaceable(old, key, info)
@@ -186,27 +198,50 @@ extension WriteTransaction {
   }
 
   private func put<Object: Encodable>(
-    _ object: Object, _ metadata: EncodedMetadata?, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader?
+    _ object: Object, _ metadata: EncodedMetadata?, _ key: [UInt8], _ info: CollectionInfo, over old: PresentRow?
   ) throws {
     var header = RowHeader(hasMetadata: metadata != nil)
-    header.id = try old?.id ?? database.catalog.nextRowID()
+    header.id = try old?.header.id ?? database.catalog.nextRowID()
     let row = try database.coding.encodeRow(object, key, info, &header)
-    let known: Any? = registered.isEmpty ? nil : object
-    try put(row, of: known, metadata, key, info, over: old)
+    try requireReplaceable(old, key, info)
+    try requireRowsWritable()
+    let event: RowChange.Event = old == nil ? .inserted : .updated
+    if let plan = plan(for: event, info) {
+      let facts = try self.facts(event, key, info, id: header.id, bytes: row, metadata, old: old, plan)
+      try facts.withObject(object) { try write(row, metadata?.bytes, key, info, old, facts, plan) }
+    } else {
+      try write(row, metadata?.bytes, key, info, old?.header)
+      changes.note(event, key, info)
+    }
     info.didSet(object)
   }
 
-  /// Writes a row that was, or was not, there before. `object` is for hooks, where somebody hears.
+  /// Writes a row of bytes that was, or was not, there before. `object` is for hooks.
   func put(
-    _ row: [UInt8], of object: Any?, _ metadata: EncodedMetadata?, _ key: [UInt8], _ info: CollectionInfo,
-    over old: RowHeader?
+    _ row: [UInt8], id: RowID, of object: Any?, _ metadata: EncodedMetadata?, _ key: [UInt8], _ info: CollectionInfo,
+    over old: PresentRow?
   ) throws {
     try requireReplaceable(old, key, info)
-    let change: RowChange = old == nil ? .inserted : .updated
-    try willChange(change, key, info, object, metadata, row)
-    try write(row, metadata?.bytes, key, info, old)
-    changes.note(change, key, info)
-    try didChange(change, key, info, object, metadata, row)
+    try requireRowsWritable()
+    let event: RowChange.Event = old == nil ? .inserted : .updated
+    guard let plan = plan(for: event, info) else {
+      try write(row, metadata?.bytes, key, info, old?.header)
+      return changes.note(event, key, info)
+    }
+    let facts = try self.facts(event, key, info, id: id, bytes: row, metadata, old: old, plan)
+    facts.setObject(object)
+    try write(row, metadata?.bytes, key, info, old, facts, plan)
+  }
+
+  /// Writes a row whose change extensions receive.
+  private func write(
+    _ row: [UInt8], _ metadata: [UInt8]?, _ key: [UInt8], _ info: CollectionInfo, _ old: PresentRow?,
+    _ facts: ChangeFacts, _ plan: HookPlan
+  ) throws {
+    try ask(facts, plan)
+    try write(row, metadata, key, info, old?.header)
+    changes.note(facts.event, key, info)
+    try notify(facts, plan)
   }
 
   private func write(
@@ -223,14 +258,14 @@ extension WriteTransaction {
   }
 
   func replaceObject<Object: Encodable>(_ object: Object, _ key: [UInt8], _ info: CollectionInfo) throws -> Bool {
-    guard let old = try header(key, info) else { return false }
+    guard let old = try present(key, info) else { return false }
     try replaceObject(object, key, info, over: old)
     return true
   }
 
   /// The same, where it is known what is there.
   func replaceObject<Object: Encodable>(
-    _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader
+    _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: PresentRow
   ) throws {
     if info.definition?.codec.rules.before != nil { return try replaceSanitized(object, key, info, over: old) }
     try replace(object, key, info, over: old)
@@ -238,7 +273,7 @@ extension WriteTransaction {
 
   @inline(never)
   private func replaceSanitized<Object: Encodable>(
-    _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader
+    _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: PresentRow
   ) throws {
     try requireReplaceable(old, key, info, keepsMetadata: true)
     if let object = try info.sanitized(object) {
@@ -249,17 +284,27 @@ extension WriteTransaction {
   }
 
   private func replace<Object: Encodable>(
-    _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: RowHeader
+    _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: PresentRow
   ) throws {
     try requireReplaceable(old, key, info, keepsMetadata: true)
-    var header = old
+    try requireRowsWritable()
+    var header = old.header
     let row = try database.coding.encodeRow(object, key, info, &header)
-    let known: Any? = registered.isEmpty ? nil : object
-    try willChange(.replacedObject, key, info, known, nil, row)
-    try checkSize(row, nil, key, info)
-    try pending.put(key, row, in: info.objects)
-    changes.note(.replacedObject, key, info)
-    try didChange(.replacedObject, key, info, known, nil, row)
+    guard let plan = plan(for: .objectReplaced, info) else {
+      try checkSize(row, nil, key, info)
+      try pending.put(key, row, in: info.objects)
+      changes.note(.objectReplaced, key, info)
+      return info.didSet(object)
+    }
+    let metadata = header.hasMetadata ? try ownMetadata(key, info).map { EncodedMetadata(bytes: $0) } : nil
+    let facts = try self.facts(.objectReplaced, key, info, id: header.id, bytes: row, metadata, old: old, plan)
+    try facts.withObject(object) {
+      try ask(facts, plan)
+      try checkSize(row, nil, key, info)
+      try pending.put(key, row, in: info.objects)
+      changes.note(.objectReplaced, key, info)
+      try notify(facts, plan)
+    }
     info.didSet(object)
   }
 
@@ -268,12 +313,18 @@ extension WriteTransaction {
   ) throws -> Bool {
     guard let bytes = try value(of: key, in: info.objects) else { return false }
     let stored = try stored(key, bytes, info)
-    try requireReplaceable(stored.header, key, info)
+    let old = PresentRow(header: stored.header, bytes: bytes)
+    try requireReplaceable(old, key, info)
+    try requireRowsWritable()
     let metadata = try metadata.map { try encoded($0, key, info) }
     var header = stored.header
     header.hasMetadata = metadata != nil
     let row = unsafe header.row(bytes.span.bytes.extracting(stored.objectOffset..<bytes.count))
-    try willChange(.replacedMetadata, key, info, nil, metadata, row)
+    let plan = plan(for: .metadataReplaced, info)
+    let facts = try plan.map { plan in
+      try self.facts(.metadataReplaced, key, info, id: header.id, bytes: row, metadata, old: old, plan)
+    }
+    if let facts, let plan { try ask(facts, plan) }
     try checkSize([], metadata?.bytes, key, info)
     if header != stored.header { try pending.put(key, row, in: info.objects) }
     if let metadata {
@@ -281,41 +332,27 @@ extension WriteTransaction {
     } else if stored.header.hasMetadata {
       try pending.delete(key, in: info.metadata)
     }
-    changes.note(.replacedMetadata, key, info)
-    try didChange(.replacedMetadata, key, info, nil, metadata, row)
+    changes.note(.metadataReplaced, key, info)
+    if let facts, let plan { try notify(facts, plan) }
     return true
   }
 
-  private func touch(_ key: some KeyCodable, _ collection: String, _ change: RowChange) throws -> Bool {
+  private func touch(_ key: some KeyCodable, _ collection: String, _ event: RowChange.Event) throws -> Bool {
     guard let (info, key) = try existingPlace(key, collection) else { return false }
-    return try touch(key, info, change)
+    return try touch(key, info, event)
   }
 
-  func touch(_ key: [UInt8], _ info: CollectionInfo, _ change: RowChange) throws -> Bool {
+  func touch(_ key: [UInt8], _ info: CollectionInfo, _ event: RowChange.Event) throws -> Bool {
     guard let bytes = try value(of: key, in: info.objects) else { return false }
-    try requireNoQuestion()
-    changes.note(change, key, info)
-    try didChange(change, key, info, nil, nil, bytes)
+    try requireRowsWritable()
+    let header = try unsafe RowHeader.read(bytes.span.bytes).header
+    changes.note(event, key, info)
+    guard let plan = plan(for: event, info) else { return true }
+    let old = PresentRow(header: header, bytes: bytes)
+    let metadata = header.hasMetadata ? try ownMetadata(key, info).map { EncodedMetadata(bytes: $0) } : nil
+    let facts = try self.facts(event, key, info, id: header.id, bytes: bytes, metadata, old: old, plan)
+    try notify(facts, plan)
     return true
-  }
-
-  /// Removes those of the rows that are there, and returns how many.
-  func remove(_ keys: [[UInt8]], _ info: CollectionInfo) throws -> Int {
-    var present: [(key: [UInt8], header: RowHeader)] = []
-    var seen: Set<[UInt8]> = []
-    for key in keys where keys.count == 1 || seen.insert(key).inserted {
-      if let header = try header(key, info) { present.append((key, header)) }
-    }
-    guard !present.isEmpty else { return 0 }
-    try willRemove(present, info)
-    for (key, header) in present {
-      try pending.delete(key, in: info.objects)
-      if header.hasMetadata { try pending.delete(key, in: info.metadata) }
-      changes.note(.removed, key, info)
-    }
-    addRows(-present.count, to: info)
-    try didRemove(present, info)
-    return present.count
   }
 
   private func checkSize(
@@ -339,7 +376,7 @@ extension WriteTransaction {
 struct EncodedMetadata {
   /// As they stand in their family.
   let bytes: [UInt8]
-  /// For hooks; nil where nobody hears.
+  /// For hooks; nil where no extension is registered.
   var value: Any?
 }
 

@@ -7,13 +7,11 @@ public final class WriteTransaction: ReadTransaction {
   public let label: String?
   let pending: any StorageWriting
   var changes = ChangeRecorder()
-  var hooks = HookQueue()
+  var hooks: HookQueue
   /// Of `registered`.
   let extensionEdition: UInt64
   /// The extensions that hear of changes. None comes or goes while the writer is held.
   let registered: ExtensionList
-  /// Where this transaction gives rows to an extension: which, and how far it has come.
-  var building: (name: String, watermark: [UInt8])?
   /// Why it can't be committed any more.
   private(set) var doom: (any Error)?
   /// Called when the commit was acknowledged.
@@ -31,6 +29,7 @@ public final class WriteTransaction: ReadTransaction {
     // Before the list: what changes in between is noticed.
     extensionEdition = database.extensions.edition
     registered = database.extensions.list
+    hooks = HookQueue(slots: registered.ordered.count)
     super.init(database: database, snapshot: snapshot, writing: pending)
   }
 
@@ -129,7 +128,9 @@ public final class WriteTransaction: ReadTransaction {
   /// Where a savepoint was set.
   struct Savepoint {
     fileprivate let changes: Int
-    fileprivate let states: [String: Any]
+    fileprivate let openCount: Int
+    /// Of those that keep state in fields.
+    fileprivate let marks: [(open: OpenExtension, mark: Int)]
     fileprivate let eventCount: Int
     fileprivate let completionCount: Int
     fileprivate let appliedCount: Int
@@ -140,7 +141,7 @@ public final class WriteTransaction: ReadTransaction {
   func beginSavepoint() -> Savepoint {
     pending.setSavepoint()
     return Savepoint(
-      changes: changes.setSavepoint(), states: extensionStates(),
+      changes: changes.setSavepoint(), openCount: opened.count, marks: marks,
       eventCount: hooks.events.count, completionCount: completions.count, appliedCount: appliedHandlers.count,
       custom: custom, addedRows: addedRows)
   }
@@ -153,13 +154,32 @@ public final class WriteTransaction: ReadTransaction {
   func undo(to place: Savepoint) {
     pending.rollBack()
     changes.rollBack(to: place.changes)
-    restore(place.states)
-    // Of what is undone nobody was told yet.
+    forgetOpened(after: place.openCount)
+    for (open, mark) in place.marks { open.hearer?.rollBack(to: mark) }
+    // No hook has received yet what is undone.
     hooks.truncate(to: place.eventCount)
     completions.removeSubrange(place.completionCount...)
     appliedHandlers.removeSubrange(place.appliedCount...)
     custom = place.custom
     addedRows = place.addedRows
+  }
+
+  private var marks: [(open: OpenExtension, mark: Int)] {
+    if opened.isEmpty { return [] }
+    return opened.compactMap { open in
+      guard open.registered.traits.configuration.keepsState, let hearer = open.hearer else { return nil }
+      return (open, hearer.mark())
+    }
+  }
+
+  /// Extensions that were first asked for after a savepoint which is undone are made anew.
+  private func forgetOpened(after count: Int) {
+    guard opened.count > count else { return }
+    for open in opened[count...] {
+      hooks.forget(open)
+      open.hearer?.didRollBack()
+    }
+    opened.removeSubrange(count...)
   }
 
   /// Whether there is nothing to commit. An object for the change set alone is something: somebody wants it heard.

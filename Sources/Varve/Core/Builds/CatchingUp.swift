@@ -13,11 +13,8 @@ struct CatchingUp<Definition: DatabaseExtension> {
   let name: String
   let registered: RegisteredExtension
 
-  /// The feed has not all of it, or the extension can't do with what it says: it has to be built anew.
+  /// The feed has not all of it, or the extension can't do with what it says: it has to be built again.
   private struct Impossible: Error {}
-
-  /// A watermark after all rows.
-  static var end: [UInt8] { [UInt8](repeating: 0xFF, count: 5) }
 
   /// One chunk, of at most so many rows and so long, for the caller to commit: how many changes it told, and the
   /// extension's state behind it. Nil where it can't catch up: then nothing was done.
@@ -25,18 +22,20 @@ struct CatchingUp<Definition: DatabaseExtension> {
     from position: FeedPosition, rowLimit: Int, duration: Duration, _ transaction: WriteTransaction
   ) throws -> (state: ExtensionRecord.State, count: Int)? {
     do {
-      return try transaction.savepoint { try tell(from: position, rowLimit, duration, transaction) }
+      return try transaction.savepoint { try receive(from: position, rowLimit, duration, transaction) }
     } catch is Impossible {
       return nil
     }
   }
 
-  private func tell(
+  private func receive(
     from position: FeedPosition, _ rowLimit: Int, _ duration: Duration, _ transaction: WriteTransaction
   ) throws -> (state: ExtensionRecord.State, count: Int) {
     var missed = try readable { try MissedChanges(core.catalog, transaction.snapshot, at: position) }
     let begin = ContinuousClock.now
-    let hearing = try transaction.dooming { try transaction.open(registered) }
+    let open = try transaction.dooming { try transaction.open(registered) }
+    // New parts are built afterwards.
+    let parts = registered.record.wholeParts
     var told: Set<[UInt8]> = []
     var count = 0
     while count < rowLimit, count % 64 != 63 || ContinuousClock.now - begin < duration {
@@ -44,11 +43,11 @@ struct CatchingUp<Definition: DatabaseExtension> {
         // What it has written to rows itself it has not heard of: that is in the feed behind this commit.
         guard transaction.changes.isEmpty else { break }
         // From here on, and in what is flushed, as one that is ready.
-        transaction.building = (name, Self.end)
+        transaction.setReach(BuildReach(whole: parts), of: registered)
         return (.ready, count)
       }
       count += 1
-      guard try tell(change, to: hearing, &told, transaction) else { throw Impossible() }
+      guard try receive(change, to: open, parts, &told, transaction) else { throw Impossible() }
     }
     return (.stale(missed.position), count)
   }
@@ -64,21 +63,23 @@ struct CatchingUp<Definition: DatabaseExtension> {
   }
 
   /// False where the extension can't do with that.
-  private func tell(
-    _ change: MissedChanges.Change, to hearing: any ExtensionTransaction, _ told: inout Set<[UInt8]>,
+  private func receive(
+    _ change: MissedChanges.Change, to open: OpenExtension, _ parts: PartSet, _ told: inout Set<[UInt8]>,
     _ transaction: WriteTransaction
   ) throws -> Bool {
     try transaction.dooming {
+      try open.activate(parts)
+      guard let hearer = open.hearer else { return true }
       switch change {
       case .everythingRemoved:
         told = []
-        try hearing.didRemoveAll()
+        return try hearer.removesAll(in: nil)
       case .removed(let name) where registered.traits.scope.contains(name):
         told = []
-        return try hearing.didMissRemoval(ofAllIn: name)
+        return try hearer.removesAll(in: name)
       case .row(let info, let key) where registered.traits.scope.contains(info.name):
         guard told.insert(info.walkKey(key)).inserted else { return true }
-        try hearing.didMiss(info.key(of: key), row: try transaction.row(key, info))
+        try hearer.didMiss(info.key(of: key), try transaction.row(key, info))
       case .removed, .row, .toldAlready: break
       }
       return true

@@ -4,14 +4,14 @@ internal import Synchronization
 ///
 /// # Steps
 /// 1. One commit writes its record with the state *building*, empties what it kept before where that is not of this
-///    definition (its families are dropped once the commit is durable), and from then on writers tell it of rows up to
+///    definition (its families are dropped once the commit is durable), and from then on it receives the changes of rows up to
 ///    the watermark, which is before all rows.
 /// 2. Chunk by chunk, each an ordinary write: the next rows as they are now are given to it as inserted, and the
 ///    watermark behind them moves with the same commit. Other writers come in between.
 /// 3. One commit says *ready*.
 ///
-/// There is no instant that is held, so a build may take as long as it wants, and no row can be missed: whoever
-/// changes a row behind the watermark leaves it to the build, and in front of it tells the extension. A chunk ends after
+/// No snapshot is held, so a build may take as long as it wants, and no row can be missed: whoever
+/// changes a row behind the watermark leaves it to the build, and in front of it notifies the extension. A chunk ends after
 /// a row whose hooks changed rows: the next one reads again what lies ahead.
 ///
 /// # How a build ends
@@ -55,16 +55,16 @@ struct Registration<Definition: DatabaseExtension> {
     try core.requireNoTransaction("extension \"\(name)\" is registered")
     try core.enter()
     defer { core.leave() }
-    let (registered, isKept) = try traits.findsRowsByID ? beginWithRowIDMap() : begin()
+    let registered = try traits.asksRowsByID ? beginWithRowIDMap() : begin()
     defer { registered.build.end() }
     do {
-      if !isKept { try drop(registered) }
+      try dropDeadFamilies(registered)
       try waitForDependencies()
       try catchUp(registered)
       while try !step(registered) {}
     } catch let failure as ExtensionFailure {
       try? abandon(registered)
-      if traits.findsRowsByID { try? core.rowIDMapLock.withLock { _ in try core.dropRowIDMapIfUnused() } }
+      if traits.asksRowsByID { try? core.rowIDMapLock.withLock { _ in try core.dropRowIDMapIfUnused() } }
       throw failure.cause
     }
     return Registered(name: name)
@@ -112,14 +112,10 @@ struct Registration<Definition: DatabaseExtension> {
 
   // MARK: - The first commit
 
-  /// The map has to be there, and of all rows, before one that asks for it is given the first.
-  private func beginWithRowIDMap() throws -> (RegisteredExtension, isKept: Bool) {
+  /// The map has to be there, and of all rows that are asked for, before one that asks is given the first.
+  private func beginWithRowIDMap() throws -> RegisteredExtension {
     try core.rowIDMapLock.withLock { _ in
-      // One whose build failed, and could not be taken away then.
-      if let map = core.extensions.list[RowIDMap.name], map.record.state != .ready { _ = try core.drop(map.name) }
-      if core.extensions.list[RowIDMap.name] == nil {
-        _ = try Registration<RowIDMap>(core: core, definition: RowIDMap(), name: RowIDMap.name, progress: nil).run()
-      }
+      try core.provideRowIDMap(for: traits.scope)
       do { return try begin() } catch {
         try? core.dropRowIDMapIfUnused()
         throw error
@@ -127,7 +123,7 @@ struct Registration<Definition: DatabaseExtension> {
     }
   }
 
-  private func begin() throws -> (RegisteredExtension, isKept: Bool) {
+  private func begin() throws -> RegisteredExtension {
     try core.write(termsBeforeDrop) { transaction in
       let list = core.extensions.list
       try traits.check(name: name)
@@ -138,84 +134,118 @@ struct Registration<Definition: DatabaseExtension> {
         guard interrupted.record.state != .ready, interrupted.definition is Definition,
           interrupted.record.versionTag == fullTag(list), interrupted.build.take()
         else { throw DatabaseError(.alreadyDefined, "an extension is registered as \"\(name)\" already") }
-        return (interrupted, isKept: true)
+        return interrupted
       }
       for dependency in traits.dependencies where list[dependency] == nil {
         throw DatabaseError(
           .unknownExtension, "\"\(name)\" depends on \"\(dependency)\", which is not registered; register it first")
       }
+      try traits.check(name: name, beside: list)
       try definition.check(registered: Dictionary(uniqueKeysWithValues: list.ordered.map { ($0.name, $0.definition) }))
-      let (registered, isKept) = try record(transaction, list)
+      let registered = try record(transaction, list)
       transaction.onApplied { _ in
         core.extensions.change { $0.append(registered) }
         core.extensionCatalog.noteRegistered(name)
       }
-      return (registered, isKept)
+      return registered
     }
   }
 
-  /// Finds what it kept of use, or begins anew.
-  private func record(
-    _ transaction: WriteTransaction, _ list: ExtensionList
-  ) throws -> (RegisteredExtension, isKept: Bool) {
+  /// Finds what it kept of use, and begins again with the rest.
+  private func record(_ transaction: WriteTransaction, _ list: ExtensionList) throws -> RegisteredExtension {
     let known = core.extensionCatalog.record(name)
     if let known { try requireSameExtension(known) }
     let tag = fullTag(list)
-    let number = known?.number ?? core.extensionCatalog.nextNumber
+    // Zero: it needs no record.
+    let isRecorded = traits.isRecorded || known != nil
+    let number = isRecorded ? known?.number ?? core.extensionCatalog.nextNumber : 0
+    var record = ExtensionRecord(number: number, state: .ready, traits, versionTag: tag)
     let kept = known.flatMap { canGoOn($0, tag, list) ? $0 : nil }
-    let isKept = kept != nil
-    // One that is given no rows is built, too, in no time: its old families have to be dropped before anything is written.
-    var record = kept ?? ExtensionRecord(number: number, state: .building(watermark: []), traits, versionTag: tag)
-    // What it keeps in memory is empty since the database was opened, whatever it missed.
-    if isKept, !traits.isPersistent { record.state = .ready }
+    let isAnew = !begin(&record, with: kept, isKnown: known != nil) && isRecorded
     let registered = try RegisteredExtension(
-      name: name, definition: definition, traits: traits, record: record, order: Int(number), backend: core.backend,
+      name: name, definition: definition, traits: traits, record: record,
+      order: isRecorded ? UInt64(number) : core.extensions.nextOrder, backend: core.backend,
       catalogFamily: core.catalog.families.catalog, readySince: record.state == .ready ? .zero : nil,
-      beganAnew: !isKept)
+      beganAnew: isAnew)
     _ = registered.build.take()
-    if isKept, record != known { try save(record, of: registered, transaction) }
-    if !isKept {
-      try registered.empty(transaction)
-      try save(record, of: registered, transaction)
+    if !isRecorded { return registered }
+    for family in try registered.deadFamilies() {
+      try transaction.pending.deleteRange(StorageRange(), in: family)
+    }
+    if record != known { try save(record, of: registered, transaction) }
+    if known == nil {
       try transaction.pending.put(
         CatalogKey.nextExtension, BigEndian.bytes(max(core.extensionCatalog.nextNumber, number + 1)),
         in: core.catalog.families.catalog)
       transaction.onApplied { _ in core.extensionCatalog.noteGiven(number) }
     }
-    return (registered, isKept)
+    return registered
+  }
+
+  /// Says in a new record how far each part is, by the record whose content is of use. Returns whether all of it is
+  /// kept; false: something begins again.
+  private func begin(_ record: inout ExtensionRecord, with kept: ExtensionRecord?, isKnown: Bool) -> Bool {
+    // One that is given no rows is built, too, in no time, where it may have old families: those have to be dropped
+    // before anything is written.
+    let isBuilt = traits.configuration.build != .none || isKnown
+    var keepsAll = kept != nil
+    for index in record.parts.indices {
+      let part = record.parts[index]
+      let known = kept?.parts.first { $0.isSame(as: part) }
+      // What is kept in memory is empty since the database was opened, whatever it missed.
+      if let known, !part.isVolatile {
+        record.parts[index].watermark = known.watermark
+      } else if known != nil, traits.configuration.build == .none {
+        record.parts[index].watermark = nil
+      } else if isBuilt {
+        record.parts[index].watermark = []
+        keepsAll = false
+      }
+    }
+    if case .stale? = kept?.state, let state = kept?.state {
+      // It catches up first: new parts are built after that.
+      record.state = state
+    } else if record.parts.isEmpty {
+      record.state = kept?.state ?? (isBuilt ? .building(watermark: []) : .ready)
+    } else {
+      record.settle()
+    }
+    return keepsAll
   }
 
   /// Whether what is on disk is of this definition, and whole, or can be made so.
   private func canGoOn(_ known: ExtensionRecord, _ tag: String, _ list: ExtensionList) -> Bool {
-    guard known.versionTag == tag, known.layoutVersion == traits.layoutVersion,
+    guard known.versionTag == tag, known.layout == traits.configuration.layout,
       known.scope == traits.scope.recordText
     else { return false }
-    if !traits.isPersistent { return !traits.isPopulated }
     // What it made of another is gone with that one's content.
     guard !traits.dependencies.contains(where: { list[$0]?.beganAnew == true }) else { return false }
     switch known.state {
     case .building, .ready: return true
-    // Another extension may have been built anew since, with other content than it has looked at.
-    case .stale(let position): return position != nil && traits.catchesUp && traits.dependencies.isEmpty
+    // Another extension may have been built again since, with other content than it has looked at.
+    case .stale(let position):
+      return position != nil && traits.configuration.catchesUp && traits.dependencies.isEmpty
     }
   }
 
   /// Throws where the record is of another kind, or of a newer program.
   private func requireSameExtension(_ known: ExtensionRecord) throws {
     try known.requireKind(traits.kind, name)
-    guard known.layoutVersion <= traits.layoutVersion else {
+    guard known.layout <= traits.configuration.layout else {
       throw DatabaseError(
         .unsupportedVersion,
-        "extension \"\(name)\" is on disk with layout \(known.layoutVersion), and the program knows up to layout "
-          + "\(traits.layoutVersion)")
+        "extension \"\(name)\" is on disk with layout \(known.layout), and the program knows up to layout "
+          + "\(traits.configuration.layout)")
     }
   }
 
-  /// Drops the families of one that begins anew: its next parts may be of another kind. They were emptied by the commit
-  /// that said so: a crash leaves it whole with its old record, or empty with the new one.
-  private func drop(_ registered: RegisteredExtension) throws {
+  /// Drops the families of parts that begin again, which may be of another form, and of parts that the definition does not
+  /// have any more. They were emptied by the commit that said so: a crash leaves them whole with the old record, or empty
+  /// with the new one.
+  private func dropDeadFamilies(_ registered: RegisteredExtension) throws {
+    if registered.number == 0 { return }
     // Nobody writes to them meanwhile.
-    try core.write(terms) { _ in try registered.dropFamilies() }
+    try core.write(terms) { _ in try registered.drop(try registered.deadFamilies()) }
   }
 
   /// It can't catch up.
@@ -223,18 +253,21 @@ struct Registration<Definition: DatabaseExtension> {
     try core.write(termsBeforeDrop) { transaction in
       try requireRegistered(registered)
       var record = registered.record
-      record.state = .building(watermark: [])
-      try registered.empty(transaction)
+      record.beginAnew()
+      for family in registered.families.compactMap(\.self) {
+        try transaction.pending.deleteRange(StorageRange(), in: family)
+      }
       try save(record, of: registered, transaction)
+      transaction.onApplied { _ in registered.forgetFamilies() }
     }
-    try drop(registered)
+    try dropDeadFamilies(registered)
     registered.set(BuildProgress(rowsDone: 0, rowsTotal: 0))
   }
 
-  /// What it is built from: its own tag, and those of what it depends on, so that it is built anew with them.
+  /// What it is built from: its own version, and those of what it depends on, so that it is built again with them.
   private func fullTag(_ list: ExtensionList) -> String {
     let dependencies = traits.dependencies.sorted().compactMap { list[$0] }
-    return ([traits.versionTag] + dependencies.map { "\($0.name)=\($0.record.versionTag)" }).joined(
+    return ([traits.configuration.version] + dependencies.map { "\($0.name)=\($0.record.versionTag)" }).joined(
       separator: String(ExtensionRecord.tagSeparator))
   }
 
@@ -261,7 +294,7 @@ struct Registration<Definition: DatabaseExtension> {
 
   // MARK: - Catching up
 
-  /// Tells it what it missed; where that can't be done it is to be built anew afterwards.
+  /// Brings it what it missed; where that can't be done it is to be built again afterwards.
   private func catchUp(_ registered: RegisteredExtension) throws {
     let known = try core.backend.snapshot().version
     var rowLimit = Self.chunkRows
@@ -293,6 +326,8 @@ struct Registration<Definition: DatabaseExtension> {
       return false
     }
     record.state = step.state
+    // Parts that are new are built now.
+    if record.state == .ready, !record.parts.isEmpty { record.settle() }
     progress.rowsDone += step.count
     // How much there is nobody knows before it was read.
     progress.rowsTotal = progress.rowsDone + (record.state == .ready ? 0 : 1)
@@ -305,55 +340,70 @@ struct Registration<Definition: DatabaseExtension> {
 
   /// Gives it the next rows. True: it is ready.
   private func step(_ registered: RegisteredExtension) throws -> Bool {
-    guard case .building(let watermark) = registered.record.state else {
+    guard registered.record.frontier != nil else {
       progress?(BuildProgress(rowsDone: 0, rowsTotal: 0))
       return true
     }
-    let reached = try chunk { transaction in
-      try give(registered, behind: watermark, transaction)
-    }
+    let isReady = try chunk { transaction in try give(registered, transaction) }
     progress?(registered.progress)
-    return reached == nil
+    return isReady
   }
 
-  /// Returns the new watermark; nil behind the last row: then it is ready.
-  private func give(
-    _ registered: RegisteredExtension, behind watermark: [UInt8], _ transaction: WriteTransaction
-  ) throws -> [UInt8]? {
+  /// Returns whether it is ready.
+  private func give(_ registered: RegisteredExtension, _ transaction: WriteTransaction) throws -> Bool {
     try requireRegistered(registered)
-    guard traits.isPopulated else {
-      var record = registered.record
-      record.state = .ready
+    var record = registered.record
+    guard let frontier = record.frontier else { return true }
+    if traits.configuration.build == .none {
+      while record.frontier != nil { record.advance(to: nil) }
       try save(record, of: registered, transaction)
-      return nil
+      return true
     }
-    var walk = BuildWalk(core.catalog.collections, behind: watermark, transaction)
+    let limit = record.nextFrontier
+    var walk = BuildWalk(core.catalog.collections, behind: frontier.watermark, transaction)
     let begin = ContinuousClock.now
     var reached: [UInt8]?
+    var isAtLimit = false
     var count = 0
-    let hearing = try transaction.dooming { try transaction.open(registered) }
+    let open = try transaction.dooming { try transaction.open(registered) }
     let changeCount = transaction.changes.changeCount
     while count < Self.chunkRows, transaction.changes.changeCount == changeCount,
       count % 64 != 63 || ContinuousClock.now - begin < Self.chunkDuration,
       let (info, key, row) = try walk.next()
     {
-      let place = info.walkKey(key)
-      transaction.building = (name, place)
+      let position = info.walkKey(key)
+      if let limit, ByteOrder.precedes(limit, position) {
+        // From here on the parts that were ahead need the rows, too.
+        isAtLimit = true
+        break
+      }
+      record.advance(to: position)
+      transaction.setReach(BuildReach(record), of: registered)
       // A hook may change rows ahead, which the cursor does not see: the next chunk begins after this row.
-      if traits.scope.contains(info.name) { try transaction.dooming { try hearing.didInsert(row) } }
-      reached = place
+      if traits.scope.contains(info.name) {
+        let facts = ChangeFacts(info)
+        facts.set(
+          .inserted, key, info, id: row.header.id, number: 0, bytes: row.bytes,
+          row.metadataBytes.map { EncodedMetadata(bytes: $0) }, old: nil, oldMetadata: nil)
+        try transaction.dooming { try transaction.notify(facts, to: open, parts: frontier.parts) }
+      }
+      reached = position
       count += 1
     }
-    // What is flushed in the commit that says "ready" may change any row.
-    if reached == nil { transaction.building = (name, CatchingUp<Definition>.end) }
-    var record = registered.record
-    record.state = reached.map { .building(watermark: $0) } ?? .ready
+    if isAtLimit {
+      record.advance(to: limit)
+    } else if reached == nil {
+      // What is flushed in the commit that says "ready" may change any row.
+      record.advance(to: limit)
+    }
+    transaction.setReach(
+      record.state == .ready ? BuildReach(whole: record.wholeParts) : BuildReach(record), of: registered)
     try save(record, of: registered, transaction)
     var progress = registered.progress
     if progress.rowsDone == 0 { progress.rowsTotal = try transaction.count() }
     progress.rowsDone += count
     registered.set(progress)
-    return reached
+    return record.state == .ready
   }
 
   /// Leaves nothing of a build that failed, and of those that were registered on top of it meanwhile. What was catching
@@ -376,39 +426,4 @@ struct Registration<Definition: DatabaseExtension> {
 /// An error of the extension that is built.
 private struct ExtensionFailure: Error {
   let cause: any Error
-}
-
-/// Iterates the rows of all collections by the ids of those, and then by key.
-private struct BuildWalk {
-  private let transaction: WriteTransaction
-  private var infos: [CollectionInfo]
-  private var cursor: FamilyCursor?
-  private let watermark: [UInt8]
-
-  init(_ infos: [CollectionInfo], behind watermark: [UInt8], _ transaction: WriteTransaction) {
-    self.transaction = transaction
-    self.watermark = watermark
-    let first = BigEndian.number(watermark, as: UInt32.self) ?? 0
-    self.infos = infos.filter { $0.record.id >= first }.sorted { $0.record.id > $1.record.id }
-  }
-
-  mutating func next() throws -> (CollectionInfo, [UInt8], Row)? {
-    while let info = infos.last {
-      if cursor == nil { cursor = transaction.cursor(range(of: info), in: info.objects) }
-      if let (key, value) = try cursor?.next() {
-        return (info, key, Row(try transaction.stored(key, value, info), in: transaction))
-      }
-      infos.removeLast()
-      cursor = nil
-    }
-    return nil
-  }
-
-  private func range(of info: CollectionInfo) -> StorageRange {
-    var range = info.range
-    guard watermark.starts(with: BigEndian.bytes(info.record.id)) else { return range }
-    let key = info.record.isOwn ? Array(watermark.dropFirst(4)) : watermark
-    range.lower = key + [0]
-    return range
-  }
 }

@@ -1,0 +1,95 @@
+/// How far an extension is built, part by part: which of its parts a row counts for.
+struct BuildReach: Sendable {
+  /// Whether it has all rows.
+  let isWhole: Bool
+  /// Parts, and the last row that they were given; nil: they have all. Nothing here: it receives nothing, because it is
+  /// stale.
+  private var marks: [(parts: PartSet, watermark: [UInt8]?)] = []
+
+  /// What a record says.
+  init(_ record: ExtensionRecord) {
+    isWhole = record.state == .ready
+    guard case .building(let watermark) = record.state else { return }
+    if record.parts.isEmpty { marks = [(.all, watermark)] }
+    for (index, part) in record.parts.enumerated() { add(PartSet(part: index), part.watermark) }
+  }
+
+  /// Some parts have all rows; others were never given one.
+  init(whole parts: PartSet) {
+    isWhole = false
+    marks = [(parts, nil)]
+  }
+
+  /// Whether no row counts for it.
+  var receivesNothing: Bool { !isWhole && marks.isEmpty }
+
+  private mutating func add(_ parts: PartSet, _ watermark: [UInt8]?) {
+    if let index = marks.firstIndex(where: { $0.watermark == watermark }) {
+      marks[index].parts.formUnion(parts)
+    } else {
+      marks.append((parts, watermark))
+    }
+  }
+
+  /// The parts that a row counts for, by its position among the rows of all collections.
+  func parts(at position: [UInt8]) -> PartSet {
+    var parts: PartSet = []
+    for mark in marks where mark.watermark.map({ !ByteOrder.precedes($0, position) }) ?? true {
+      parts.formUnion(mark.parts)
+    }
+    return parts
+  }
+}
+
+extension ExtensionRecord {
+  /// A watermark after all rows.
+  static var end: [UInt8] { [UInt8](repeating: 0xFF, count: 5) }
+
+  /// Where the parts are that are furthest behind, and which these are; nil where nothing is being built.
+  var frontier: (watermark: [UInt8], parts: PartSet)? {
+    guard case .building(let watermark) = state else { return nil }
+    if parts.isEmpty { return (watermark, .all) }
+    var group: PartSet = []
+    for (index, part) in parts.enumerated() where part.watermark == watermark { group.insert(PartSet(part: index)) }
+    return (watermark, group)
+  }
+
+  /// The watermark of those that are next to them; nil where there are none.
+  var nextFrontier: [UInt8]? {
+    guard let frontier else { return nil }
+    return parts.compactMap(\.watermark).filter { $0 != frontier.watermark }.min(by: ByteOrder.precedes)
+  }
+
+  /// Moves the parts that are furthest behind; nil: they have all rows.
+  mutating func advance(to watermark: [UInt8]?) {
+    guard let frontier else { return }
+    for index in parts.indices where frontier.parts.contains(PartSet(part: index)) {
+      parts[index].watermark = watermark
+    }
+    if parts.isEmpty {
+      state = watermark.map { .building(watermark: $0) } ?? .ready
+    } else {
+      settle()
+    }
+  }
+
+  /// Brings the state in line with the parts.
+  mutating func settle() {
+    let behind = parts.compactMap(\.watermark).min(by: ByteOrder.precedes)
+    state = behind.map { .building(watermark: $0) } ?? .ready
+  }
+
+  /// Nothing was given to it, or only to those of its parts that are kept.
+  mutating func beginAnew() {
+    for index in parts.indices { parts[index].watermark = [] }
+    state = .building(watermark: [])
+  }
+
+  /// The parts that have all rows.
+  var wholeParts: PartSet {
+    if parts.isEmpty { return .all }
+    var whole: PartSet = []
+    for (index, part) in parts.enumerated() where part.watermark == nil { whole.insert(PartSet(part: index)) }
+    return whole
+  }
+}

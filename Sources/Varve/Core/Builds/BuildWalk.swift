@@ -1,0 +1,32 @@
+/// Iterates the rows of all collections by the ids of those, and then by key.
+struct BuildWalk {
+  private let transaction: WriteTransaction
+  private var infos: [CollectionInfo]
+  private var cursor: FamilyCursor?
+  private let watermark: [UInt8]
+
+  init(_ infos: [CollectionInfo], behind watermark: [UInt8], _ transaction: WriteTransaction) {
+    self.transaction = transaction
+    self.watermark = watermark
+    let first = BigEndian.number(watermark, as: UInt32.self) ?? 0
+    self.infos = infos.filter { $0.record.id >= first }.sorted { $0.record.id > $1.record.id }
+  }
+
+  mutating func next() throws -> (CollectionInfo, [UInt8], StoredRow)? {
+    while let info = infos.last {
+      if cursor == nil { cursor = transaction.cursor(range(of: info), in: info.objects) }
+      if let (key, value) = try cursor?.next() { return (info, key, try transaction.stored(key, value, info)) }
+      infos.removeLast()
+      cursor = nil
+    }
+    return nil
+  }
+
+  private func range(of info: CollectionInfo) -> StorageRange {
+    var range = info.range
+    guard watermark.starts(with: BigEndian.bytes(info.record.id)) else { return range }
+    let key = info.record.isOwn ? Array(watermark.dropFirst(4)) : watermark
+    range.lower = key + [0]
+    return range
+  }
+}

@@ -1,0 +1,149 @@
+/// An extension in one transaction: what its context, its parts and the hooks share.
+///
+/// It belongs to the thread of its transaction.
+final class OpenExtension {
+  let registered: RegisteredExtension
+  /// Where another program writes: what it keeps at the transaction's snapshot.
+  let content: ExtensionContent?
+  /// What the extension made for the transaction; nil before that, and after the end.
+  private(set) var hearer: (any ExtensionTransaction)?
+  /// Until the transaction ends, which cuts the circle: it owns the extension's part, which owns this.
+  private(set) var reader: ReadTransaction?
+  private(set) var writer: WriteTransaction?
+  private let pending: (any StorageWriting)?
+  let limits: StorageLimits
+  /// By the index of the part; nil: it is not made yet, or was not asked for.
+  private var families: [StorageFamily?]
+  /// The parts that writes go to: those that the change counts for that is received.
+  private(set) var activeParts = PartSet.all
+  /// Whether it has received a change since its last flush.
+  private var isStirred = false
+
+  init(_ registered: RegisteredExtension, _ transaction: ReadTransaction, _ content: ExtensionContent?) {
+    self.registered = registered
+    self.content = content
+    reader = transaction
+    writer = transaction as? WriteTransaction
+    pending = writer?.pending
+    limits = transaction.database.limits
+    families = content?.families ?? registered.families
+  }
+
+  var name: String { registered.name }
+
+  /// Lets the extension make what belongs to the transaction.
+  func make() throws -> any ExtensionTransaction {
+    let hearer = try make(registered.definition)
+    self.hearer = hearer
+    return hearer
+  }
+
+  private func make<Definition: DatabaseExtension>(_ definition: Definition) throws -> any ExtensionTransaction {
+    try definition.makeTransaction(ExtensionContext(self))
+  }
+
+  /// The transaction has ended.
+  func end() {
+    hearer = nil
+    reader = nil
+    writer = nil
+  }
+
+  // MARK: - Changes
+
+  /// The extension is about to receive something that counts for some of its parts. What it has pending for others is
+  /// written before.
+  @inline(__always)
+  func activate(_ parts: PartSet) throws {
+    if activeParts != parts { try switchParts(to: parts) }
+    isStirred = true
+  }
+
+  @inline(never)
+  private func switchParts(to parts: PartSet) throws {
+    if isStirred { try flush() }
+    activeParts = parts
+  }
+
+  /// Lets it write what is pending.
+  func flush() throws {
+    isStirred = false
+    guard let hearer else { return }
+    guard registered.traits.isImmediate, let writer else { return try hearer.flush() }
+    try writer.banningRows { try hearer.flush() }
+  }
+
+  // MARK: - Storage
+
+  /// The transaction, for a read. Throws where it has ended or can't be used any more.
+  func reading() throws -> ReadTransaction {
+    guard let reader else { throw ReadTransaction.endedError }
+    try reader.check()
+    return reader
+  }
+
+  /// The transaction, for a write.
+  func writing() throws -> WriteTransaction {
+    guard let writer else {
+      _ = try reading()
+      throw DatabaseError(.readOnly, "extension \"\(name)\" writes in a read; a hook or a write may")
+    }
+    try writer.check()
+    try writer.requireNoQuestion()
+    return writer
+  }
+
+  /// Where a part is; nil where nothing was ever written to it.
+  func family(_ part: Int) -> StorageFamily? {
+    if let family = families[part] { return family }
+    guard content == nil, let family = registered.families[part] else { return nil }
+    families[part] = family
+    return family
+  }
+
+  /// Where a part is written to; nil where the write goes nowhere, because the change counts for other parts.
+  @inline(__always)
+  func target(_ part: Int) throws -> (StorageFamily, any StorageWriting)? {
+    _ = try writing()
+    guard activeParts.contains(PartSet(part: part)), let pending else { return nil }
+    return (try families[part] ?? makeFamily(part), pending)
+  }
+
+  @inline(never)
+  private func makeFamily(_ part: Int) throws -> StorageFamily {
+    let family = try registered.makeFamily(part)
+    families[part] = family
+    return family
+  }
+
+  /// Throws where an entry is too large: the storage would find it at the commit, where nothing can be done about it any
+  /// more.
+  @inline(__always)
+  func check(keySize: Int, valueSize: Int) throws {
+    guard keySize <= limits.keySize, valueSize <= limits.valueSize,
+      (pending?.byteCount ?? 0) + keySize + valueSize <= limits.batchSize
+    else { throw tooLarge(keySize, valueSize) }
+  }
+
+  private func tooLarge(_ keySize: Int, _ valueSize: Int) -> DatabaseError {
+    if keySize > limits.keySize {
+      return DatabaseError(
+        .keyTooLong, "a key of extension \"\(name)\" has \(keySize) bytes, and the storage takes \(limits.keySize)")
+    }
+    if valueSize > limits.valueSize {
+      return DatabaseError(
+        .valueTooLong,
+        "a value of extension \"\(name)\" has \(valueSize) bytes, and the storage takes \(limits.valueSize)")
+    }
+    return DatabaseError(
+      .batchTooLarge,
+      "with an entry of extension \"\(name)\" the transaction takes more than the \(limits.batchSize) bytes of a commit"
+    )
+  }
+
+  /// Where another program writes, it may have dropped what is read here: the extension was unregistered, or rebuilt.
+  func followed<Result>(_ transaction: ReadTransaction, _ body: () throws -> Result) throws -> Result {
+    guard let content else { return try body() }
+    return try content.reading(transaction, name, body)
+  }
+}

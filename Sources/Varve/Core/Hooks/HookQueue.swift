@@ -1,0 +1,65 @@
+/// What hooks of one transaction need: which extensions are open in it, and the changes that are still to be received,
+/// because they were made while extensions received another.
+struct HookQueue {
+  enum Event {
+    case change(ChangeFacts, HookPlan)
+    case dependency(OpenExtension, name: String, any Sendable)
+    /// All rows of a collection, with nil of all, are gone, and the extension has removed what it kept of them.
+    case all(OpenExtension, String?)
+  }
+
+  /// An extension of the transaction's list, as far as hooks need it.
+  struct Slot {
+    /// How far it is built, as it was when it was first looked at.
+    var reach: BuildReach?
+    /// Whether it has all rows.
+    var isWhole = false
+    var open: OpenExtension?
+  }
+
+  /// Why a hook may write no rows.
+  enum RowBan {
+    /// It is that of an extension with the delivery `.immediate`.
+    case immediate
+    /// It is asked before all rows of a collection, or of all, are removed.
+    case removesAll
+  }
+
+  /// By the index in the transaction's list.
+  var slots: [Slot]
+  /// The plan of the collection that was written last: most transactions write to one.
+  var lastPlan: HookPlan?
+  /// Used for each change that is not made by a hook.
+  var facts: ChangeFacts?
+
+  /// What has to be received, the oldest first.
+  var events: [Event] = []
+  /// Whether extensions are receiving.
+  var isRunning = false
+  /// Whether a hook runs that writes nothing: what is about to be written was made for the rows as they are.
+  var isAsking = false
+  /// Whether a hook runs that writes no rows.
+  var rowBan: RowBan?
+
+  /// How many changes hooks have made so far that other hooks received later.
+  var queuedCount = 0
+  /// What extensions were notified of, so that another round of flushes is due.
+  var notificationCount: UInt64 = 0
+
+  /// Hooks that write to each other without end meet this bound.
+  var queuedMaximum = 1_000_000
+  /// From here on it looks as if they do: the log has an event.
+  static let queuedNoted = 100_000
+
+  init(slots: Int) { self.slots = slots == 0 ? [] : [Slot](repeating: Slot(), count: slots) }
+
+  /// Forgets the newest, so that so many are left.
+  mutating func truncate(to count: Int) {
+    if events.count > count { events.removeSubrange(count...) }
+  }
+
+  /// It is made again when it is needed.
+  mutating func forget(_ open: OpenExtension) {
+    for index in slots.indices where slots[index].open === open { slots[index].open = nil }
+  }
+}

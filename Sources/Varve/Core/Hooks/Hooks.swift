@@ -1,0 +1,144 @@
+/// The simplest extension: closures that are called before and after changes of rows. It keeps nothing.
+///
+/// ```swift
+/// var hooks = Hooks()
+/// hooks.didModify = { tx, change in try tx.touchRow(key: "index", in: "pages") }
+/// hooks.willRemove = { tx, change in guard try isOld(change.old) else { throw StillNeeded() } }
+/// try database.register(hooks, as: "audit")
+/// ```
+///
+/// A `will` closure that throws refuses the operation; a `did` closure that throws dooms the transaction, and may change
+/// other rows, of which extensions receive the changes in their turn.
+public struct Hooks: DatabaseExtension {
+  /// Receives a change.
+  public typealias Closure = @Sendable (WriteTransaction, borrowing RowChange) throws -> Void
+
+  /// Before a row is set, or its object or metadata replaced. The transaction still has what was.
+  public var willModify: Closure?
+  /// After that, and after a touch.
+  public var didModify: Closure?
+  /// Before a row is removed, which is `change.old`: for each, but not where all rows of all collections are and there
+  /// is `willRemoveAll` or `didRemoveAll`.
+  public var willRemove: Closure?
+  /// After that. `change.old` is the row as it was.
+  public var didRemove: Closure?
+  /// Before all rows of all collections are removed.
+  public var willRemoveAll: (@Sendable (WriteTransaction) throws -> Void)?
+  /// After that.
+  public var didRemoveAll: (@Sendable (WriteTransaction) throws -> Void)?
+  /// The collections whose changes it receives.
+  public var scope: CollectionScope
+  fileprivate var pairs: [Pair] = []
+
+  /// Two closures, of which the first hands something to the second.
+  fileprivate struct Pair: Sendable {
+    let isRemoval: Bool
+    let will: @Sendable (WriteTransaction, borrowing RowChange) throws -> Any
+    let did: @Sendable (WriteTransaction, borrowing RowChange, Any) throws -> Void
+  }
+
+  /// The kind of all hooks.
+  public static let kind = "varve.hooks"
+
+  /// Without closures yet.
+  public init(scope: CollectionScope = .all) { self.scope = scope }
+
+  /// Adds two closures for each row that is set, or whose object or metadata is replaced: what the first returns, before
+  /// the change, is given to the second, after it.
+  public mutating func aroundModify<Kept>(
+    will: @escaping @Sendable (WriteTransaction, borrowing RowChange) throws -> Kept,
+    did: @escaping @Sendable (WriteTransaction, borrowing RowChange, Kept) throws -> Void
+  ) { add(isRemoval: false, will, did) }
+
+  /// Adds two closures for each row that is removed: what the first returns, before the removal, is given to the second,
+  /// after it.
+  public mutating func aroundRemoval<Kept>(
+    will: @escaping @Sendable (WriteTransaction, borrowing RowChange) throws -> Kept,
+    did: @escaping @Sendable (WriteTransaction, borrowing RowChange, Kept) throws -> Void
+  ) { add(isRemoval: true, will, did) }
+
+  private mutating func add<Kept>(
+    isRemoval: Bool, _ will: @escaping @Sendable (WriteTransaction, borrowing RowChange) throws -> Kept,
+    _ did: @escaping @Sendable (WriteTransaction, borrowing RowChange, Kept) throws -> Void
+  ) {
+    pairs.append(
+      Pair(
+        isRemoval: isRemoval, will: { transaction, change in try will(transaction, change) },
+        did: { transaction, change, kept in
+          if let kept = kept as? Kept { try did(transaction, change, kept) }
+        }))
+  }
+
+  /// Nothing is kept, rows that exist already are not given, and each closure may read the row as it was.
+  public var configuration: ExtensionConfiguration {
+    var configuration = ExtensionConfiguration(version: "1")
+    configuration.scope = scope
+    configuration.build = .none
+    configuration.hears = []
+    configuration.needs = .oldRows
+    if willModify != nil || didModify != nil || pairs.contains(where: { !$0.isRemoval }) {
+      configuration.hears.formUnion([.inserts, .updates, .metadata])
+    }
+    if didModify != nil { configuration.hears.insert(.touches) }
+    let hearsAll = willRemoveAll != nil || didRemoveAll != nil
+    if hearsAll || willRemove != nil || didRemove != nil || pairs.contains(where: \.isRemoval) {
+      configuration.hears.insert(.removals)
+    }
+    if willModify != nil || willRemove != nil || !pairs.isEmpty { configuration.needs.insert(.before) }
+    return configuration
+  }
+
+  /// Calls the closures.
+  public func makeTransaction(_ context: ExtensionContext<Self>) -> HooksTransaction { HooksTransaction(self, context) }
+}
+
+/// Calls the closures of `Hooks` in one transaction.
+public final class HooksTransaction: ExtensionTransaction {
+  /// The extension.
+  public typealias Definition = Hooks
+  private let hooks: Hooks
+  private let context: ExtensionContext<Hooks>
+  /// What the first closures of pairs have returned, by the change and the pair.
+  private var kept: [UInt64: [Any]] = [:]
+
+  init(_ hooks: Hooks, _ context: ExtensionContext<Hooks>) {
+    self.hooks = hooks
+    self.context = context
+  }
+
+  /// Calls `willModify` or `willRemove`, and the first closures of pairs.
+  public func willChange(_ change: borrowing RowChange) throws {
+    guard let transaction = context.writeTransaction else { return }
+    let isRemoval = change.event == .removed
+    try (isRemoval ? hooks.willRemove : hooks.willModify)?(transaction, change)
+    if hooks.pairs.isEmpty { return }
+    kept[change.facts.number] = try hooks.pairs.filter { $0.isRemoval == isRemoval }.map {
+      try $0.will(transaction, change)
+    }
+  }
+
+  /// Calls `didModify` or `didRemove`, and the second closures of pairs.
+  public func didChange(_ change: borrowing RowChange) throws {
+    guard let transaction = context.writeTransaction else { return }
+    let isRemoval = change.event == .removed
+    try (isRemoval ? hooks.didRemove : hooks.didModify)?(transaction, change)
+    guard let kept = kept.removeValue(forKey: change.facts.number) else { return }
+    for (pair, kept) in zip(hooks.pairs.filter({ $0.isRemoval == isRemoval }), kept) {
+      try pair.did(transaction, change, kept)
+    }
+  }
+
+  /// Calls `willRemoveAll`, where it has that or `didRemoveAll`, and where it has no closure for a removed row.
+  public func removesAll(in collection: String?) throws -> Bool {
+    let isPerRow = hooks.willRemove != nil || hooks.didRemove != nil || hooks.pairs.contains(where: \.isRemoval)
+    guard collection == nil, let transaction = context.writeTransaction else { return !isPerRow }
+    guard hooks.willRemoveAll != nil || hooks.didRemoveAll != nil else { return !isPerRow }
+    try hooks.willRemoveAll?(transaction)
+    return true
+  }
+
+  /// Calls `didRemoveAll`.
+  public func didRemoveAll(in collection: String?) throws {
+    if collection == nil, let transaction = context.writeTransaction { try hooks.didRemoveAll?(transaction) }
+  }
+}

@@ -1,0 +1,297 @@
+/// How a change comes to extensions: they are asked before it, those that are immediate receive it at once, and all
+/// others after the current change.
+extension WriteTransaction {
+  // MARK: - Who receives it
+
+  /// The plan for a change; nil where no extension receives it.
+  @inline(__always)
+  func plan(for event: RowChange.Event, _ info: CollectionInfo) -> HookPlan? {
+    if hooks.slots.isEmpty { return nil }
+    let plan = plan(for: info)
+    return plan.events.contains(event.kind) ? plan : nil
+  }
+
+  @inline(__always)
+  func plan(for info: CollectionInfo) -> HookPlan {
+    if let plan = hooks.lastPlan, plan.collection == info.record.id { return plan }
+    let plan = registered.plan(info)
+    hooks.lastPlan = plan
+    return plan
+  }
+
+  /// Whether what extensions receive has objects in it.
+  func isRead(_ info: CollectionInfo) -> Bool { !hooks.slots.isEmpty && plan(for: info).isRead }
+
+  /// The parts of an extension that a row counts for; nil where the extension does not receive its changes, because it
+  /// is not that far.
+  @inline(__always)
+  private func parts(of slot: Int, _ facts: ChangeFacts) -> PartSet? {
+    if hooks.slots[slot].isWhole { return .all }
+    return partsWhileBuilt(slot, facts)
+  }
+
+  @inline(never)
+  private func partsWhileBuilt(_ slot: Int, _ facts: ChangeFacts) -> PartSet? {
+    // None comes or goes, and none is built further, while the writer is held; beside others the commit finds out.
+    let reach = hooks.slots[slot].reach ?? BuildReach(registered.ordered[slot].record)
+    hooks.slots[slot].reach = reach
+    hooks.slots[slot].isWhole = reach.isWhole
+    if reach.isWhole { return .all }
+    let parts = reach.parts(at: facts.info.walkKey(facts.key))
+    return parts.isEmpty ? nil : parts
+  }
+
+  @inline(__always)
+  private func opened(_ slot: Int) throws -> OpenExtension {
+    if let open = hooks.slots[slot].open { return open }
+    let open = try open(registered.ordered[slot])
+    hooks.slots[slot].open = open
+    return open
+  }
+
+  /// An extension of the list that has all rows, or a part of whose parts has; nil for one that receives nothing.
+  func openWhole(_ slot: Int) throws -> OpenExtension? {
+    let reach = hooks.slots[slot].reach ?? BuildReach(registered.ordered[slot].record)
+    hooks.slots[slot].reach = reach
+    hooks.slots[slot].isWhole = reach.isWhole
+    return reach.receivesNothing ? nil : try opened(slot)
+  }
+
+  /// From now on an extension that this transaction builds receives the changes of other rows.
+  func setReach(_ reach: BuildReach, of extension: RegisteredExtension) {
+    guard let slot = registered.ordered.firstIndex(where: { $0 === `extension` }) else { return }
+    hooks.slots[slot].reach = reach
+    hooks.slots[slot].isWhole = reach.isWhole
+  }
+
+  // MARK: - The facts of a change
+
+  /// What hooks are given of a change that is about to happen. `old` is the row before it, with its bytes where one of
+  /// them needs those.
+  func facts(
+    _ event: RowChange.Event, _ key: [UInt8], _ info: CollectionInfo, id: RowID, bytes: [UInt8],
+    _ metadata: EncodedMetadata?, old: PresentRow?, _ plan: HookPlan
+  ) throws -> ChangeFacts {
+    let facts = hooks.isRunning ? ChangeFacts(info) : hooks.facts ?? ChangeFacts(info)
+    if !hooks.isRunning { hooks.facts = facts }
+    var oldMetadata: [UInt8]?
+    if let old, old.header.hasMetadata, plan.oldEvents.contains(event.kind) {
+      oldMetadata = try ownMetadata(key, info)
+    }
+    facts.set(
+      event, key, info, id: id, number: changes.changeCount, bytes: bytes, metadata, old: old, oldMetadata: oldMetadata)
+    return facts
+  }
+
+  /// The metadata of a row that the transaction itself has written; what is committed stays in the snapshot.
+  func ownMetadata(_ key: [UInt8], _ info: CollectionInfo) throws -> [UInt8]? {
+    pending.decides(key, in: info.metadata) ? try value(of: key, in: info.metadata) : nil
+  }
+
+  // MARK: - Before
+
+  /// Throws where a hook runs that writes nothing.
+  @inline(__always)
+  func requireNoQuestion() throws {
+    if hooks.isAsking { throw Self.writesBefore }
+  }
+
+  /// Throws where a hook runs that writes no rows. At the beginning of everything that changes rows.
+  @inline(__always)
+  func requireRowsWritable() throws {
+    if hooks.isAsking { throw Self.writesBefore }
+    if let ban = hooks.rowBan { throw refused(ban) }
+  }
+
+  private func refused(_ ban: HookQueue.RowBan) -> DatabaseError {
+    guard ban == .immediate else { return Self.writesBefore }
+    let error = DatabaseError(
+      .invalidArgument, "an extension with the delivery .immediate changes rows; it may write to its parts alone")
+    doom(error)
+    return error
+  }
+
+  private static var writesBefore: DatabaseError {
+    DatabaseError(
+      .invalidArgument,
+      "a hook that is called before a change writes; it may throw, and the hook that is called after the change may write"
+    )
+  }
+
+  /// Asks those that want to be asked. They write nothing.
+  @inline(__always)
+  func ask(_ facts: ChangeFacts, _ plan: HookPlan) throws {
+    if !plan.asked.isEmpty { try askEach(facts, plan) }
+  }
+
+  @inline(never)
+  private func askEach(_ facts: ChangeFacts, _ plan: HookPlan) throws {
+    var change = RowChange(facts, in: self)
+    let kind = facts.event.kind
+    for hearer in plan.asked where hearer.events.contains(kind) {
+      guard let parts = parts(of: hearer.slot, facts) else { continue }
+      let open = try opened(hearer.slot)
+      change.parts = parts
+      change.canReadOld = hearer.needs.contains(.oldRows)
+      hooks.isAsking = true
+      defer { hooks.isAsking = false }
+      try open.hearer?.willChange(change)
+    }
+  }
+
+  /// Runs a hook that writes no rows.
+  func banningRows<Result>(_ ban: HookQueue.RowBan = .immediate, _ body: () throws -> Result) rethrows -> Result {
+    let before = hooks.rowBan
+    hooks.rowBan = ban
+    defer { hooks.rowBan = before }
+    return try body()
+  }
+
+  // MARK: - After
+
+  /// Lets extensions receive a change that has happened.
+  func notify(_ facts: ChangeFacts, _ plan: HookPlan) throws {
+    if !plan.immediate.isEmpty {
+      try dooming { try banningRows { try deliver(facts, to: plan.immediate) } }
+    }
+    if plan.later.isEmpty { return }
+    if hooks.isRunning {
+      facts.settle()
+      hooks.events.append(.change(facts, plan))
+      return try noteQueued()
+    }
+    try running { try deliver(facts, to: plan.later) }
+  }
+
+  /// Lets extensions receive something, and then what they have changed meanwhile.
+  func running(_ body: () throws -> Void) throws {
+    hooks.isRunning = true
+    defer { hooks.isRunning = false }
+    do {
+      try body()
+      if !hooks.events.isEmpty { try drain() }
+    } catch {
+      hooks.events.removeAll()
+      doom(error)
+      throw error
+    }
+  }
+
+  private func drain() throws {
+    var index = 0
+    while index < hooks.events.count {
+      let event = hooks.events[index]
+      index += 1
+      try deliver(event)
+      // Those that were delivered are kept no longer: there may be many. No savepoint is open between two.
+      if index == 1_024 {
+        hooks.events.removeFirst(index)
+        index = 0
+      }
+    }
+    hooks.events.removeAll(keepingCapacity: true)
+  }
+
+  private func deliver(_ event: HookQueue.Event) throws {
+    switch event {
+    case .change(let facts, let plan): try deliver(facts, to: plan.later)
+    case .dependency(let open, let name, let change): try deliver(change, of: name, to: open)
+    case .all(let open, let collection): try open.hearer?.didRemoveAll(in: collection)
+    }
+  }
+
+  @inline(__always)
+  private func deliver(_ facts: ChangeFacts, to hearers: [HookPlan.Hearer]) throws {
+    var change = RowChange(facts, in: self)
+    let kind = facts.event.kind
+    for hearer in hearers where hearer.events.contains(kind) {
+      guard let parts = parts(of: hearer.slot, facts) else { continue }
+      let open = try opened(hearer.slot)
+      try open.activate(parts)
+      change.parts = parts
+      change.canReadOld = hearer.needs.contains(.oldRows)
+      try open.hearer?.didChange(change)
+    }
+  }
+
+  /// Lets one extension receive a change that counts for some of its parts, as the build of those does.
+  func notify(_ facts: ChangeFacts, to open: OpenExtension, parts: PartSet) throws {
+    let configuration = open.registered.traits.configuration
+    var change = RowChange(facts, in: self)
+    change.parts = parts
+    change.canReadOld = configuration.needs.contains(.oldRows)
+    guard configuration.hears.contains(facts.event.kind) else { return }
+    try running {
+      try open.activate(parts)
+      guard open.registered.traits.isImmediate else { return try open.hearer?.didChange(change) ?? () }
+      try banningRows { try open.hearer?.didChange(change) }
+    }
+  }
+
+  /// Counts a change that a hook makes. Throws `.doesNotSettle`, which dooms the transaction.
+  private func noteQueued() throws {
+    hooks.queuedCount += 1
+    if hooks.queuedCount == HookQueue.queuedNoted {
+      DatabaseLog.manyHookChanges(path: database.path, label: label, count: HookQueue.queuedNoted)
+    }
+    guard hooks.queuedCount > hooks.queuedMaximum else { return }
+    let error = DatabaseError(
+      .doesNotSettle, "hooks have made \(hooks.queuedMaximum) changes, each of which other hooks receive")
+    doom(error)
+    throw error
+  }
+
+  // MARK: - Dependents
+
+  /// Notifies what depends on an extension of a change of that.
+  func notifyDependents(of changed: RegisteredExtension, _ change: any Sendable) throws {
+    hooks.notificationCount &+= 1
+    var later: [OpenExtension] = []
+    for (slot, other) in registered.ordered.enumerated() where other.traits.dependencies.contains(changed.name) {
+      let reach = hooks.slots[slot].reach ?? BuildReach(other.record)
+      guard reach.isWhole || hooks.slots[slot].isWhole else { continue }
+      let open = try opened(slot)
+      if other.traits.isImmediate {
+        try dooming { try banningRows { try deliver(change, of: changed.name, to: open) } }
+      } else {
+        later.append(open)
+      }
+    }
+    if later.isEmpty { return }
+    for open in later { hooks.events.append(.dependency(open, name: changed.name, change)) }
+    if hooks.isRunning { return }
+    try running {}
+  }
+
+  private func deliver(_ change: any Sendable, of name: String, to open: OpenExtension) throws {
+    try open.activate(open.activeParts)
+    try open.hearer?.dependencyDidChange(name, change)
+  }
+
+  // MARK: - At the end
+
+  /// Lets every extension write what it has pending, again and again until a round changes nothing.
+  func flushExtensions() throws {
+    if opened.isEmpty { return }
+    for _ in 0..<Self.flushRoundsMaximum {
+      let before = flushState
+      // In the order in which they receive changes; those that are opened meanwhile come in the next round.
+      for registered in registered.ordered {
+        guard let open = opened.first(where: { $0.registered === registered }) else { continue }
+        try dooming { try open.flush() }
+      }
+      if flushState == before { return }
+    }
+    let error = DatabaseError(
+      .doesNotSettle,
+      "after \(Self.flushRoundsMaximum) rounds extensions still change rows: "
+        + opened.map(\.name).sorted().joined(separator: ", "))
+    doom(error)
+    throw error
+  }
+
+  /// Differs where a round of flushes changed a row, opened an extension, or notified one.
+  private var flushState: [UInt64] { [changes.changeCount, UInt64(opened.count), hooks.notificationCount] }
+
+  static let flushRoundsMaximum = 64
+}

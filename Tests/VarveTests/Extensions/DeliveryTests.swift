@@ -1,0 +1,309 @@
+import Testing
+
+@testable import ObjectFixtures
+@testable import Varve
+
+/// When extensions receive a change, and what they see of the row.
+struct DeliveryTests {
+  private struct Taken: Error {}
+  private let database: Database
+  private let lines = Lines()
+  init() throws { database = try Database.inMemory() }
+
+  /// Keeps which row has a value, and refuses a second one: at once, or after the current change.
+  private static func unique(_ delivery: ExtensionConfiguration.Delivery) -> Scripted {
+    var unique = Scripted(delivery, hears: [.inserts, .updates, .removals], needs: [.before, .oldRows])
+    unique.configuration.scope = .only(["books"])
+    unique.configuration.parts = [PartDefinition("values")]
+    unique.will = { tx, change in
+      guard let value = try change.row?.object(as: String.self) else { return }
+      let holder = try tx.part("values").get(Array(value.utf8))
+      if let holder, holder != change.key.bytes { throw Taken() }
+    }
+    unique.did = { tx, change in
+      let values = try tx.part("values")
+      if let old = try change.old?.object(as: String.self) { try values.delete(Array(old.utf8)) }
+      if let new = try change.row?.object(as: String.self) { try values.put(Array(new.utf8), change.key.bytes) }
+    }
+    return unique
+  }
+
+  @Test(arguments: [ExtensionConfiguration.Delivery.immediate, .afterCurrent])
+  func `D5: uniqueness holds inside hooks for an immediate extension, and comes too late for another`(
+    delivery: ExtensionConfiguration.Delivery
+  ) throws {
+    let index = try database.register(Self.unique(delivery), as: "unique")
+    var hooks = Hooks(scope: .only(["orders"]))
+    let refused = Lines()
+    hooks.didModify = { tx, _ in
+      try tx.set("same", key: 1, in: "books")
+      do { try tx.set("same", key: 2, in: "books") } catch is Taken { refused.add("refused") }
+    }
+    try database.register(hooks, as: "hooks")
+    try database.change { tx in try tx.set("x", key: 1, in: "orders") }
+    let (count, kept) = try database.look { tx in (try tx.count(in: "books"), try tx[index].texts("values").count) }
+    #expect(kept == 1)
+    switch delivery {
+    case .immediate: #expect(count == 1 && refused.take() == ["refused"])
+    // What the immediate delivery is for.
+    case .afterCurrent: #expect(count == 2 && refused.take() == [])
+    }
+  }
+
+  @Test func `D5: what a hook writes is in an immediate extension before the call returns`() throws {
+    let index = try database.register(Self.unique(.immediate), as: "unique")
+    var hooks = Hooks(scope: .only(["orders"]))
+    hooks.didModify = { [lines] tx, _ in
+      try tx.set("a", key: 1, in: "books")
+      lines.add("\(try tx[index].texts("values").count)")
+      try tx.set("b", key: 1, in: "books")
+      lines.add("\(try tx[index].part("values").get(Array("b".utf8)) != nil)")
+      try tx.remove(key: 1, in: "books")
+      lines.add("\(try tx[index].texts("values").count)")
+    }
+    try database.register(hooks, as: "hooks")
+    try database.change { tx in try tx.set("x", key: 1, in: "orders") }
+    #expect(lines.take() == ["1", "true", "0"])
+  }
+
+  @Test func `an immediate extension that changes rows is refused, and its transaction is doomed`() throws {
+    var writing = Scripted(.immediate)
+    writing.did = { tx, _ in try tx.context.writeTransaction?.set("more", key: 2, in: "c") }
+    try database.register(writing, as: "writing")
+    let codes = Lines()
+    #expect(throws: DatabaseError.self) {
+      try database.change { tx in
+        codes.add("\(errorCode { try tx.set("x", key: 1, in: "c") }.map { "\($0)" } ?? "none")")
+        codes.add("\(errorCode { try tx.set("y", key: 3, in: "d") }.map { "\($0)" } ?? "none")")
+      }
+    }
+    #expect(codes.take() == ["invalidArgument", "doomed"])
+    #expect(try database.look { tx in try tx.count() } == 0)
+  }
+
+  @Test func `a row and the row before it are as the change left and found them, whatever came later`() throws {
+    var first = Scripted(hears: .all)
+    first.configuration.scope = .only(["c"])
+    first.did = { tx, change in
+      // Only for the first change: what this writes is received after it.
+      guard change.event == .updated, try change.row?.object(as: String.self) == "b" else { return }
+      try tx.context.writeTransaction?.set("later", key: 1, in: "c", metadata: 9)
+    }
+    var second = Scripted(hears: .all, needs: .oldRows)
+    second.did = { [lines] tx, change in
+      let row = try change.row
+      let old = try change.old
+      let now: String? = try tx.context.transaction.object(key: 1, in: "c")
+      let metadata = (try old?.metadata(as: Int.self), try row?.metadata(as: Int.self))
+      lines.add(
+        "\(change.event): \(try old?.object(as: String.self) ?? "-") \(metadata.0 ?? 0), "
+          + "\(try row?.object(as: String.self) ?? "-") \(metadata.1 ?? 0), now \(now ?? "-")")
+    }
+    try database.register(first, as: "first")
+    try database.register(second, as: "second")
+    try database.change { tx in try tx.set("a", key: 1, in: "c", metadata: 1) }
+    try database.change { tx in try tx.set("b", key: 1, in: "c", metadata: 2) }
+    try database.change { tx in
+      try tx.replaceObject("o", key: 1, in: "c")
+      try tx.replaceMetadata(3, key: 1, in: "c")
+      try tx.touchRow(key: 1, in: "c")
+      try tx.remove(key: 1, in: "c")
+    }
+    #expect(
+      lines.take() == [
+        "inserted: - 0, a 1, now a",
+        "updated: a 1, b 2, now later",
+        "updated: b 2, later 9, now later",
+        "objectReplaced: later 9, o 9, now o",
+        "metadataReplaced: o 9, o 3, now o",
+        "rowTouched: o 3, o 3, now o",
+        "removed: o 3, - 0, now -",
+      ])
+  }
+
+  @Test func `only an extension that needs old rows may read them`() throws {
+    var reading = Scripted()
+    reading.did = { [lines] _, change in
+      do { _ = try change.old } catch let error as DatabaseError { lines.add("\(error.code)") }
+    }
+    try database.register(reading, as: "reading")
+    try database.change { tx in
+      try tx.set("a", key: 1, in: "c")
+      try tx.remove(key: 1, in: "c")
+    }
+    #expect(lines.take() == ["invalidArgument", "invalidArgument"])
+  }
+
+  @Test func `an extension receives the events that it names, of the collections of its scope`() throws {
+    var some = Scripted(hears: [.metadata, .removals])
+    some.configuration.scope = .except(["other"])
+    some.did = { [lines] _, change in lines.add("\(change.event) \(change.key) \(change.collectionNumber > 0)") }
+    try database.register(some, as: "some")
+    try database.change { tx in
+      for collection in ["c", "other"] {
+        try tx.set("a", key: 1, in: collection)
+        try tx.replaceMetadata(1, key: 1, in: collection)
+        try tx.replaceObject("b", key: 1, in: collection)
+        try tx.touchObject(key: 1, in: collection)
+        try tx.remove(key: 1, in: collection)
+      }
+    }
+    #expect(lines.take() == ["metadataReplaced c/1 true", "removed c/1 true"])
+  }
+
+  @Test func `removals are asked for a batch of a thousand, and then received row by row`() throws {
+    var asked = Scripted(hears: .removals, needs: [.before, .oldRows])
+    asked.will = { [lines] _, change in lines.add("will \(change.key.text)") }
+    asked.did = { [lines] tx, change in
+      let isThere = try tx.context.transaction.contains(change.key)
+      lines.add("did \(change.key.text) \(isThere) \(try change.old?.object(as: Int.self) ?? -1)")
+    }
+    try database.change { tx in for key in 0..<2_500 { try tx.set(key, key: key, in: "c") } }
+    try database.register(asked, as: "asked")
+    #expect(try database.change { tx in try tx.remove(keys: 0..<2_500, in: "c") } == 2_500)
+    let expected = [0..<1_000, 1_000..<2_000, 2_000..<2_500].flatMap { batch in
+      batch.map { "will \($0)" } + batch.map { "did \($0) false \($0)" }
+    }
+    #expect(lines.take() == expected)
+  }
+
+  @Test func `a removal of many that is refused in its last batch removes nothing`() throws {
+    var asked = Scripted(hears: .removals, needs: .before)
+    asked.will = { _, change in if try change.key.key(as: Int.self) == 2_400 { throw Taken() } }
+    try database.change { tx in for key in 0..<2_500 { try tx.set(key, key: key, in: "c") } }
+    try database.register(asked, as: "asked")
+    try database.change { tx throws in
+      #expect(throws: Taken.self) { try tx.remove(keys: 0..<2_500, in: "c") }
+      #expect(throws: Taken.self) { try tx.removeAll(in: "c") }
+      #expect(throws: Taken.self) { try tx.removeAll() }
+      #expect(try tx.count(in: "c") == 2_500)
+    }
+    #expect(try database.look { tx in try tx.count(in: "c") } == 2_500)
+  }
+
+  @Test func `all rows go in one step for extensions that can do with it, and one by one for the others`() throws {
+    func scripted(_ name: String, whole: Bool) -> Scripted {
+      var it = Scripted(hears: .removals)
+      it.did = { [lines] _, change in lines.add("\(name) \(change.key.text)") }
+      it.removesAll = { [lines] _, collection in
+        lines.add("\(name) all of \(collection ?? "everything")")
+        return whole
+      }
+      return it
+    }
+    try database.register(scripted("whole", whole: true), as: "whole")
+    try database.register(scripted("single", whole: false), as: "single")
+    func fill() throws { try database.change { tx in for key in 1...2 { try tx.set(key, key: key, in: "c") } } }
+    try fill()
+    #expect(try database.change { tx in try tx.removeAll(in: "c") } == 2)
+    #expect(lines.take() == ["whole all of c", "single all of c", "single 1", "single 2"])
+    try fill()
+    #expect(try database.change { tx in try tx.removeAll() } == 2)
+    #expect(lines.take() == ["whole all of everything", "single all of everything", "single 1", "single 2"])
+    try database.unregister("single")
+    try fill()
+    #expect(try database.change { tx in try tx.removeAll(in: "c") } == 2)
+    #expect(lines.take() == ["whole all of c"])
+  }
+
+  @Test func `D10: an extension whose rows are changed by the flush of a later one is flushed again`() throws {
+    var first = Scripted(hears: .inserts)
+    first.configuration.parts = [PartDefinition("seen")]
+    first.did = { tx, change in tx.notes.append(change.key.text) }
+    first.flush = { tx in
+      for note in tx.notes { try tx.part("seen").put(Array(note.utf8), [1]) }
+      tx.notes = []
+    }
+    var second = Scripted(hears: .inserts)
+    second.configuration.scope = .only(["c"])
+    second.did = { tx, _ in tx.notes = ["pending"] }
+    second.flush = { tx in
+      if tx.notes.isEmpty { return }
+      tx.notes = []
+      try tx.context.writeTransaction?.set("made", key: "made", in: "made")
+    }
+    let handle = try database.register(first, as: "first")
+    try database.register(second, as: "second")
+    try database.change { tx in try tx.set("x", key: "row", in: "c") }
+    #expect(try database.look { tx in try tx[handle].texts("seen").map { String($0.prefix { $0 != "=" }) } }.count == 2)
+  }
+
+  @Test func `a field goes back with an undone savepoint where the extension keeps state, and stays elsewhere`() throws {
+    struct Stop: Error {}
+    for keepsState in [true, false] {
+      let database = try Database.inMemory()
+      var noting = Scripted(hears: .inserts)
+      noting.configuration.keepsState = keepsState
+      noting.did = { tx, change in tx.notes.append(change.key.text) }
+      noting.flush = { [lines] tx in
+        lines.add(tx.notes.joined(separator: " "))
+      }
+      try database.register(noting, as: "noting")
+      try database.change { tx in
+        try tx.set(1, key: 1, in: "c")
+        try? tx.savepoint {
+          try tx.set(2, key: 2, in: "c")
+          throw Stop()
+        }
+        try tx.set(3, key: 3, in: "c")
+      }
+      #expect(lines.take().first == (keepsState ? "1 3" : "1 2 3"))
+    }
+  }
+
+  @Test func `dependents are notified of a change that is none of rows, after the current change`() throws {
+    var parent = Scripted(hears: .inserts)
+    parent.did = { [lines] tx, change in
+      try tx.context.notifyDependents("of \(change.key.text)")
+      lines.add("notified \(change.key.text)")
+    }
+    var child = Scripted(hears: .inserts)
+    child.configuration.dependencies = ["parent"]
+    child.did = { [lines] _, change in lines.add("child \(change.key.text)") }
+    child.dependencyDidChange = { [lines] tx, name, change in lines.add("child: \(name) \(change as? String ?? "?")") }
+    try database.register(parent, as: "parent")
+    try database.register(child, as: "child")
+    try database.change { tx in try tx.set(1, key: 1, in: "c") }
+    #expect(lines.take() == ["notified 1", "child 1", "child: parent of 1"])
+  }
+
+  @Test func `Hooks: what is returned before a change is given to the closure after it`() throws {
+    var hooks = Hooks(scope: .only(["c", "log"]))
+    hooks.aroundRemoval(
+      will: { _, change in try change.old?.object(as: String.self) ?? "-" },
+      did: { [lines] _, change, kept in lines.add("\(change.key) was \(kept)") })
+    hooks.aroundModify(
+      will: { tx, change in try tx.object(String.self, key: 1, in: change.collection) },
+      did: { [lines] _, change, kept in lines.add("\(change.key) over \(kept ?? "nothing")") })
+    try database.register(hooks, as: "hooks")
+    try database.change { tx in
+      try tx.set("a", key: 1, in: "c")
+      try tx.set("b", key: 1, in: "c")
+      try tx.set("z", key: 2, in: "c")
+      _ = try tx.remove(keys: [1, 2], in: "c")
+    }
+    #expect(lines.take() == ["c/1 over nothing", "c/1 over a", "c/2 over b", "c/1 was b", "c/2 was z"])
+  }
+
+  @Test func `a configuration that contradicts itself is refused before anything is written`() throws {
+    func code(_ change: (inout ExtensionConfiguration) -> Void) -> DatabaseError.Code? {
+      var scripted = Scripted(.immediate)
+      change(&scripted.configuration)
+      return errorCode { try database.register(scripted, as: "refused") }
+    }
+    try database.register(Scripted(), as: "delayed")
+    #expect(code { $0.parts = [PartDefinition("a"), PartDefinition("a", .counters(.sum))] } == .invalidDefinition)
+    #expect(code { $0.parts = (0...64).map { PartDefinition("\($0)") } } == .invalidDefinition)
+    #expect(code { $0.parts = [PartDefinition("")] } == .invalidDefinition)
+    #expect(code { $0.dependencies = ["delayed"] } == .invalidDefinition)
+    #expect(code { $0.dependencies = ["refused"] } == .invalidDefinition)
+    #expect(
+      code {
+        $0.catchesUp = true
+        $0.parts = [PartDefinition("a")]
+        $0.parts[0].isVolatile = true
+      } == .invalidDefinition)
+    #expect(database.registeredExtensions == ["delayed"] && database.knownExtensions == [])
+    #expect(code { $0.parts = (0..<64).map { PartDefinition("\($0)") } } == nil)
+  }
+}

@@ -1,0 +1,186 @@
+import EngineTestSupport
+import Synchronization
+import Testing
+import VarveTestSupport
+
+@testable import ObjectFixtures
+@testable import Varve
+
+/// Parts with versions of their own: what is built when one of them changes, and what the others keep.
+struct PartVersionTests {
+  private struct Interrupted: Error {}
+  private let lines = Lines()
+
+  /// Keeps each row's value in every part, and notes for which parts a row was received.
+  private func mirror(_ parts: [PartDefinition], failsAt: Int? = nil) -> Scripted {
+    var mirror = Scripted(hears: [.inserts, .updates, .removals])
+    mirror.configuration.parts = parts
+    mirror.configuration.build = .background
+    mirror.did = { [lines] tx, change in
+      let key = change.key.text
+      if let failsAt, key == "\(failsAt)" { throw CancellationError() }
+      let counting = parts.indices.filter { change.parts.contains(PartSet(part: $0)) }.map { parts[$0].name }
+      lines.add("\(key) \(counting.joined())")
+      for part in parts {
+        let value = try change.row?.object(as: Int.self)
+        let bytes = Array(key.utf8)
+        // To all of them: what does not count goes nowhere.
+        if let value { try tx.part(part.name).put(bytes, Array("\(part.version):\(value)".utf8)) } else {
+          try tx.part(part.name).delete(bytes)
+        }
+      }
+    }
+    return mirror
+  }
+
+  private func part(_ name: String, _ version: String = "1") -> PartDefinition {
+    var part = PartDefinition(name)
+    part.version = version
+    return part
+  }
+
+
+  private func fill(_ database: Database, _ keys: Range<Int>) throws {
+    try database.change { tx in for key in keys { try tx.set(key, key: key, in: "c") } }
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `R5: another version of a part rebuilds that part, and the others stay as they are`(kind: StorageKind) throws {
+    let site = try StorageSite(kind)
+    var database = try Database.open(try site.open(), path: "parts")
+    try fill(database, 1..<4)
+    try database.register(mirror([part("a"), part("b")]), as: "mirror")
+    #expect(lines.take() == ["1 ab", "2 ab", "3 ab"])
+    try database.close()
+    database = try Database.open(try site.open(), path: "parts")
+    let handle = try database.register(mirror([part("b", "2"), part("a"), part("new")]), as: "mirror")
+    // "b" is at another index now, and comes with "new".
+    #expect(lines.take() == ["1 bnew", "2 bnew", "3 bnew"])
+    let kept = try database.look { tx in try ["a", "b", "new"].map { try tx[handle].texts($0) } }
+    #expect(kept[0] == ["1=1:1", "2=1:2", "3=1:3"])
+    #expect(kept[1] == ["1=2:1", "2=2:2", "3=2:3"] && kept[2] == ["1=1:1", "2=1:2", "3=1:3"])
+    try database.close()
+    database = try Database.open(try site.open(), path: "parts")
+    try database.register(mirror([part("b", "2"), part("a"), part("new")]), as: "mirror")
+    #expect(lines.take() == [], "nothing has changed")
+    try database.close()
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `R5: a part that the definition has not any more is dropped, and begins again when it returns`(kind: StorageKind) throws {
+    let site = try StorageSite(kind)
+    var database = try Database.open(try site.open(), path: "parts")
+    try fill(database, 1..<3)
+    try database.register(mirror([part("a"), part("b")]), as: "mirror")
+    try database.close()
+    database = try Database.open(try site.open(), path: "parts")
+    try database.register(mirror([part("a")]), as: "mirror")
+    #expect(try database.core.backend.families().filter { $0.name.hasPrefix("x.") }.map(\.name) == ["x.1.a"])
+    try fill(database, 3..<4)
+    try database.close()
+    database = try Database.open(try site.open(), path: "parts")
+    _ = lines.take()
+    let handle = try database.register(mirror([part("a"), part("b")]), as: "mirror")
+    #expect(lines.take() == ["1 b", "2 b", "3 b"])
+    #expect(try database.look { tx in try tx[handle].texts("b").count } == 3)
+    try database.close()
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `R5: another form of a part, or one in memory, begins again`(kind: StorageKind) throws {
+    let site = try StorageSite(kind)
+    var database = try Database.open(try site.open(), path: "parts")
+    try fill(database, 1..<3)
+    var counting = Scripted(hears: .inserts)
+    counting.configuration.build = .background
+    counting.configuration.parts = [PartDefinition("n", .counters(.sum))]
+    counting.did = { tx, change in try tx.part("n").add(1, to: [1]) }
+    var handle = try database.register(counting, as: "counting")
+    #expect(try database.look { tx in try tx[handle].part("n").counter([1]) } == 2)
+    try database.close()
+    database = try Database.open(try site.open(), path: "parts")
+    counting.configuration.parts[0].isVolatile = true
+    handle = try database.register(counting, as: "counting")
+    #expect(try database.look { tx in try tx[handle].part("n").counter([1]) } == 2)
+    try database.close()
+    database = try Database.open(try site.open(), path: "parts")
+    handle = try database.register(counting, as: "counting")
+    #expect(try database.look { tx in try tx[handle].part("n").counter([1]) } == 2, "it was empty after the open")
+    try database.close()
+    database = try Database.open(try site.open(), path: "parts")
+    counting.configuration.parts = [PartDefinition("n")]
+    counting.did = { tx, change in try tx.part("n").put(Array(change.key.text.utf8), []) }
+    handle = try database.register(counting, as: "counting")
+    #expect(try database.look { tx in try tx[handle].texts("n") } == ["1=", "2="])
+    try database.close()
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `R5: parts at different watermarks receive each row once, and live changes as far as each is built`(kind: StorageKind) throws {
+    let site = try StorageSite(kind)
+    var database = try Database.open(try site.open(), path: "parts")
+    try fill(database, 1..<3_001)
+    try database.register(mirror([part("a")]), as: "mirror")
+    try database.close()
+    database = try Database.open(try site.open(), path: "parts")
+    _ = lines.take()
+    // "b" comes, and its build is interrupted after a chunk.
+    #expect(throws: CancellationError.self) {
+      try database.register(mirror([part("a"), part("b")], failsAt: 2_500), as: "mirror")
+    }
+    try database.close()
+    database = try Database.open(try site.open(), path: "parts")
+    let stored = try #require(database.core.extensionCatalog.record("mirror"))
+    #expect(stored.frontier != nil && stored.parts[0].watermark == nil)
+    _ = lines.take()
+    // "c" comes: it is built up to where "b" is, and then both.
+    let parts = [part("a"), part("b"), part("c")]
+    let handle = try database.register(mirror(parts), as: "mirror")
+    let received = lines.take()
+    let alone = received.filter { $0.hasSuffix(" c") }.count
+    let both = received.filter { $0.hasSuffix(" bc") }.count
+    #expect(alone >= 1_000 && both >= 500 && alone + both == 3_000 && received.count == 3_000)
+    let sizes = try database.look { tx in try ["a", "b", "c"].map { try tx[handle].part($0).count() } }
+    #expect(sizes == [3_000, 3_000, 3_000])
+    try database.close()
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `while a part is built, a change counts for the parts that have the row, and each set is flushed`(kind: StorageKind) throws {
+    let site = try StorageSite(kind)
+    let database = try Database.open(try site.open(), path: "parts")
+    try fill(database, 1..<2_001)
+    try database.register(mirror([part("a")]), as: "mirror")
+    try database.close()
+    let again = try Database.open(try site.open(), path: "parts")
+    var building = mirror([part("a"), part("b")])
+    let did = building.did
+    let flushed = Lines()
+    // Rows that have all parts, and rows that the build has not come to, in one transaction.
+    building.did = { tx, change in
+      try did(tx, change)
+      if change.event == .updated { flushed.add("\(change.parts.rawValue)") }
+    }
+    building.flush = { tx in flushed.add("flush") }
+    let definition = building
+    let isDone = Mutex(false)
+    let handle = try again.register(definition, as: "mirror") { progress in
+      guard (10..<1_990).contains(progress.rowsDone), isDone.withLock({ !$0 }) else { return }
+      isDone.withLock { $0 = true }
+      try? again.change { tx in
+        _ = flushed.take()
+        try tx.set(-1, key: 1, in: "c")
+        try tx.set(-2, key: 2, in: "c")
+        try tx.set(-3, key: 1_999, in: "c")
+        try tx.set(-4, key: 3, in: "c")
+        lines.add("live " + flushed.take().joined(separator: " "))
+      }
+    }
+    let live = lines.take().filter { $0.hasPrefix("live") }
+    // Part "a" has all rows; "b" some of the first.
+    #expect(live == ["live 3 3 flush 1 flush 3"])
+    let kept = try again.look { tx in try ["a", "b"].map { try tx[handle].texts($0) } }
+    #expect(kept[0] == kept[1] && kept[0].count == 2_000)
+    try again.close()
+  }
+}
