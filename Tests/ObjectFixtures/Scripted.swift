@@ -3,6 +3,7 @@ import Varve
 
 /// An extension whose configuration and hooks a test says.
 struct Scripted: DatabaseExtension {
+  typealias Changes = String
   typealias Hook = @Sendable (ScriptedTransaction, borrowing RowChange) throws -> Void
 
   static let kind = "test.scripted"
@@ -12,6 +13,7 @@ struct Scripted: DatabaseExtension {
   var removesAll: @Sendable (ScriptedTransaction, String?) throws -> Bool = { _, _ in false }
   var dependencyDidChange: @Sendable (ScriptedTransaction, String, any Sendable) throws -> Void = { _, _, _ in }
   var flush: @Sendable (ScriptedTransaction) throws -> Void = { _ in }
+  var takeChanges: @Sendable (ScriptedTransaction) -> String? = { _ in nil }
 
   /// An extension that receives all rows and builds nothing.
   init(_ delivery: ExtensionConfiguration.Delivery = .afterCurrent, hears: RowEvents = .all, needs: Needs = []) {
@@ -62,6 +64,7 @@ final class ScriptedTransaction: ExtensionTransaction {
     try definition.dependencyDidChange(self, name, change)
   }
   func flush() throws { try definition.flush(self) }
+  func takeChanges() -> String? { definition.takeChanges(self) }
   func mark() -> Int { notes.count }
   func rollBack(to mark: Int) { notes.removeSubrange(mark...) }
 }

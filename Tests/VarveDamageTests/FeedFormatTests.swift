@@ -18,7 +18,7 @@ import VarveEngine
   private static func pending(
     _ changes: ChangeRecorder, label: String? = nil, custom: [UInt8]? = nil, time: Int64 = 0
   ) -> PendingChangeSet {
-    PendingChangeSet(changes: changes, label: label, custom: custom, extensions: [:], time: time)
+    PendingChangeSet(changes: changes, label: label, custom: custom, time: time)
   }
 
   // MARK: - What is written

@@ -55,12 +55,10 @@ extension DatabaseCore {
     if transaction.isUnchanged {
       for handler in transaction.appliedHandlers { handler(transaction.version) }
       let completions = transaction.completions
-      for open in transaction.opened { open.hearer?.didCommit() }
       transaction.end()
       return AppliedCommit(number: nil, ticket: nil, completions: completions)
     }
     let commit = try give(transaction, terms)
-    for open in transaction.opened { open.hearer?.didCommit() }
     transaction.end()
     return commit
   }
@@ -74,7 +72,7 @@ extension DatabaseCore {
     // What the transaction never reads itself: its counts and its entry of the feed.
     var batch = StorageBatch()
     transaction.writeCounts(to: &batch)
-    let told = PendingChangeSet(transaction, time: feed.now)
+    let told = PendingChangeSet(transaction, time: feed.now, isObserved: isObserved)
     let number = try publication.begin(before: before)
     let ticket: any StorageTicket
     var added: ChangeFeed.Addition?
@@ -91,8 +89,9 @@ extension DatabaseCore {
     }
     feed.didCommit(added, ticket.version)
     for (name, record) in missed { extensionCatalog.set(record, for: name) }
+    let sharing = transaction.deltas(ticket.version)
     for handler in transaction.appliedHandlers { handler(ticket.version) }
-    if let changeSet = told.changeSet(ticket.version, coding) { publication.applied(number, changeSet) }
+    publication.applied(number, ticket.version, told.changeSet(ticket.version, coding), sharing)
     return AppliedCommit(number: number, ticket: ticket, completions: transaction.completions)
   }
 
@@ -111,10 +110,7 @@ extension DatabaseCore {
     }
   }
 
-  func rollBack(_ transaction: WriteTransaction) {
-    for open in transaction.opened { open.hearer?.didRollBack() }
-    transaction.end()
-  }
+  func rollBack(_ transaction: WriteTransaction) { transaction.end() }
 
   /// Lets the next writer begin, and logs one that held the writer for long.
   func releaseWriter() {

@@ -60,6 +60,9 @@ package final class DatabaseCore: Sendable {
     }
   }
 
+  /// Whether an observer or a connection receives change sets, as of now.
+  var isObserved: Bool { changes.subscriptionCount > 0 || connections.count > 0 }
+
   // MARK: - Collections
 
   /// A collection that no definition names, with its first key.

@@ -64,4 +64,11 @@ enum DatabaseLog {
       "an extension hears of a collection that the program has not defined",
       metadata: ["database": "\(path)", "collection": "\(collection)"])
   }
+
+  /// The shared state of an extension takes long to receive a commit.
+  static func slowAcknowledge(name: String, taken: Duration) {
+    logger.warning(
+      "an extension took longer than a millisecond to receive an acknowledged commit, which other commits wait for",
+      metadata: ["extension": "\(name)", "taken": "\(taken)"])
+  }
 }

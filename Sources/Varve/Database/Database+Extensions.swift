@@ -4,7 +4,7 @@ extension Database {
   /// Registers an extension, and returns when what it keeps is that of all rows.
   ///
   /// Known by its name and of the same version it is ready at once, or behind what it missed while no program had it
-  /// registered, where it can catch up (`DatabaseExtension.catchesUp`); else it is built. Both happen chunk by chunk,
+  /// registered, where it can catch up (`ExtensionConfiguration.catchesUp`); else it is built. Both happen chunk by chunk,
   /// while others write. `progress` hears how far it is. Throws `.alreadyDefined`, `.unknownExtension` for a dependency,
   /// what the extension throws, `.readOnly`. On a read-only database it has to be on disk as this definition has
   /// it, else `.definitionDiffers`.

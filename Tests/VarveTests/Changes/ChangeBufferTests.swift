@@ -11,7 +11,7 @@ struct ChangeBufferTests {
     return .changes(
       ChangeSet(
         version: CommitVersion(version), time: 0, label: nil, isEverythingCleared: false, isFromFeed: false,
-        collections: rows == 0 ? [:] : ["rows": changed], custom: nil))
+        collections: rows == 0 ? [:] : ["rows": changed], custom: nil, extensions: ExtensionReports()))
   }
 
   private static func page(_ versions: [UInt64], at version: UInt64, isComplete: Bool = true) -> FeedPage {

@@ -333,11 +333,27 @@ import Testing
       try tx.set(ChangedNote(""), key: "b", in: "notes")
     }
     #expect(sets.map(\.changedExtensions) == [["counting"], []])
-    #expect(try sets[0].extensionChanges(counting, as: Int.self) == 2)
-    #expect(try sets[0].extensionChanges("counting", as: Int.self) == 2)
-    #expect(try sets[0].extensionChanges("none", as: Int.self) == nil)
-    #expect(try sets[1].extensionChanges(counting, as: Int.self) == nil)
-    #expect(throws: DatabaseError.self) { try sets[0].extensionChanges(counting, as: String.self) }
+    #expect(sets.map { "\($0.changes(of: counting))" } == ["exact(2)", "reload"])
+    #expect("\(sets[0].changes(of: Registered<Counting>(name: "none")))" == "none")
+    #expect("\(sets[0].changes(of: Registered<ChangingProbe>(name: "counting")))" == "reload", "of another type")
+  }
+
+  @Test func `R8: an extension is asked for its changes only where somebody observes`() throws {
+    let asked = Lines()
+    var scripted = Scripted(hears: .inserts)
+    scripted.takeChanges = { tx in
+      asked.add("observed \(tx.context.isObserved)")
+      return "changes"
+    }
+    let handle = try database.register(scripted, as: "scripted")
+    try database.put("a")
+    #expect(asked.take() == [])
+    let connection = database.connection()
+    try connection.beginLongLivedRead()
+    try database.put("b")
+    #expect(asked.take() == ["observed true"])
+    #expect(try connection.advance().map { $0.changes.map { "\($0.changes(of: handle))" } } == ["exact(\"changes\")"])
+    withExtendedLifetime(connection) {}
   }
 
   private func register(_ counting: Counting) throws -> Registered<Counting> {

@@ -173,7 +173,8 @@ struct ConnectionTests {
     for key in 2...3 { try database.write { tx in try tx.set(key, key: key, in: "rows") } }
     let events = try connection.advance()
     #expect(events.map(\.text) == ["+2", "+3"])
-    #expect(try events.map { try $0.changes?.extensionChanges(probe, as: String.self) } == ["rows/2", "rows/3"])
+    let changes = events.compactMap(\.changes).map { "\($0.changes(of: probe))" }
+    #expect(changes == ["exact(\"rows/2\")", "exact(\"rows/3\")"])
     #expect(try connection.advance().isEmpty)
   }
 

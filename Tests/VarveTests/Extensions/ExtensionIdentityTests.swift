@@ -93,9 +93,13 @@ struct ExtensionIdentityTests {
     let (composed, decomposed) = ("caf\u{E9}", "cafe\u{301}")
     #expect(composed == decomposed && Array(composed.utf8) != Array(decomposed.utf8))
     try fill()
-    for (name, isBuilt) in [(composed, true), (decomposed, false), (composed, false)] {
+    let launches = [
+      (composed, "1", true), (decomposed, "1", false), (composed, "1", false), (decomposed, "2", true),
+      (composed, "2", false), (decomposed, "2", false),
+    ]
+    for (name, version, isBuilt) in launches {
       try with { database in
-        let handle = try database.register(Counter(), as: name)
+        let handle = try database.register(Counter(version: version), as: name)
         #expect((database.progress(of: name)?.rowsDone ?? 0 > 0) == isBuilt)
         #expect(database.knownExtensions == [composed])
         #expect(try database.look { try $0[handle].count() } == 110)

@@ -264,6 +264,29 @@ struct ExtensionRaceTests {
     }
   }
 
+  @Test(arguments: [StorageKind.memory, .toy])
+  func `one that begins again without rows loses nothing that it receives right after its registration`(
+    kind: StorageKind
+  ) throws {
+    let site = try StorageSite(kind)
+    for round in 0..<20 {
+      let database = try Database.open(try site.open(), path: "again")
+      let keys = Keys(version: "\(round)", isPopulated: false)
+      let writers = Threads.start(2) { thread in
+        for number in 0..<6 {
+          try database.core.write(WriteTerms()) { tx in
+            try tx.set("note", key: round * 100 + thread * 10 + number, in: "notes")
+          }
+        }
+      }
+      let handle = try database.register(keys, as: "keys")
+      writers.join()
+      try database.core.write(WriteTerms()) { tx in try tx.set("note", key: -1 - round, in: "notes") }
+      #expect(try database.core.read { tx in try tx[handle].all().count } == keys.told.all.count)
+      try database.endNow()
+    }
+  }
+
   // MARK: - What others made of it
 
   @Test func `what goes takes what was made of it along, also where that is not registered`() throws {

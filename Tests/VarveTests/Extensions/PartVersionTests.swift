@@ -174,13 +174,23 @@ struct PartVersionTests {
         try tx.set(-3, key: 1_999, in: "c")
         try tx.set(-4, key: 3, in: "c")
         lines.add("live " + flushed.take().joined(separator: " "))
+        let written = try ["a", "b"].map { try again.core.extensions.list["mirror"]?.value(of: "1999", in: $0, tx) }
+        lines.add("live \(written.map { $0 ?? "none" })")
       }
     }
     let live = lines.take().filter { $0.hasPrefix("live") }
     // Part "a" has all rows; "b" some of the first.
-    #expect(live == ["live 3 3 flush 1 flush 3"])
+    #expect(live == ["live 3 3 flush 1 flush 3", #"live ["1:-3", "none"]"#])
     let kept = try again.look { tx in try ["a", "b"].map { try tx[handle].texts($0) } }
     #expect(kept[0] == kept[1] && kept[0].count == 2_000)
     try again.close()
+  }
+}
+
+extension RegisteredExtension {
+  /// What a part has for a key, also while it is built.
+  fileprivate func value(of key: String, in part: String, _ transaction: WriteTransaction) throws -> String? {
+    guard let index = traits.parts.firstIndex(where: { $0.name == part }), let family = families[index] else { return nil }
+    return try transaction.value(of: Array(key.utf8), in: family).map { String(decoding: $0, as: UTF8.self) }
   }
 }

@@ -23,6 +23,8 @@ struct YapExtensionTests {
   /// Says of the end of each write how it ended, refuses neighbours, and can fail to begin.
   struct Probe: DatabaseExtension {
     static let kind = "test.probe"
+    typealias Shared = Record
+    typealias Delta = Int
     struct Broken: Error {}
     struct Neighbour: Error {}
     let record: Record
@@ -41,19 +43,36 @@ struct YapExtensionTests {
     func check(registered: [String: any DatabaseExtension]) throws {
       if isAlone, registered.values.contains(where: { $0 is Probe }) { throw Neighbour() }
     }
+    func makeShared(_ view: borrowing SharedView) -> Record { record }
+    func didAcknowledge(_ version: CommitVersion, _ delta: Int?, _ shared: Record) {
+      if let delta { shared.add("acknowledged \(delta)") }
+    }
     func makeTransaction(_ context: ExtensionContext<Self>) throws -> ProbeTransaction {
       if isBroken() { throw Broken() }
-      return ProbeTransaction(record)
+      return ProbeTransaction(context)
     }
   }
 
   final class ProbeTransaction: ExtensionTransaction {
     typealias Definition = Probe
     private let record: Record
-    init(_ record: Record) { self.record = record }
-    func didChange(_ change: borrowing RowChange) throws { record.add("\(change.event) \(change.key)") }
-    func didCommit() { record.add("committed") }
-    func didRollBack() { record.add("rolled back") }
+    private let isWrite: Bool
+    private var count = 0
+    private var isCommitted = false
+    init(_ context: ExtensionContext<Probe>) {
+      record = context.shared
+      isWrite = context.writeTransaction != nil
+    }
+    func didChange(_ change: borrowing RowChange) throws {
+      count += 1
+      record.add("\(change.event) \(change.key)")
+    }
+    func takeDelta(_ version: CommitVersion) -> Int? {
+      isCommitted = true
+      record.add("committed")
+      return count
+    }
+    deinit { if isWrite, !isCommitted { record.add("not committed") } }
   }
 
   struct Stop: Error {}
@@ -67,33 +86,33 @@ struct YapExtensionTests {
 
   // MARK: - 1.2
 
-  @Test func `1.2: each write that has asked for an extension ends it once, as committed or as rolled back`() throws {
+  @Test func `1.2: each write that has asked for an extension ends it once, as committed or as not`() throws {
     let probe = try database.register(Probe(record: record), as: "probe")
     _ = record.take()
     try set(1)
-    #expect(record.take() == ["inserted c/1", "committed"])
+    #expect(record.take() == ["inserted c/1", "committed", "acknowledged 1"])
     #expect(throws: Stop.self) {
       try database.write { tx in
         try tx.set("x", key: 2, in: "c")
         throw Stop()
       }
     }
-    #expect(record.take() == ["inserted c/2", "rolled back"])
+    #expect(record.take() == ["inserted c/2", "not committed"])
     #expect(throws: DatabaseError.self) {
       try database.write { tx in
         try tx.set("x", key: 2, in: "c")
         try tx.rollback()
       }
     }
-    #expect(record.take() == ["inserted c/2", "rolled back"])
+    #expect(record.take() == ["inserted c/2", "not committed"])
     try database.write { tx in _ = try tx[probe] }
-    #expect(record.take() == ["committed"], "there was nothing to commit")
+    #expect(record.take() == ["not committed"], "there was nothing to commit")
     try database.read { tx in _ = try tx[probe] }
     try database.write { tx in _ = try tx.count() }
     #expect(record.take() == [], "a read, and a write that has not asked for it")
   }
 
-  @Test func `1.2: a write side by side that does not get the writer ends as rolled back`() throws {
+  @Test func `1.2: a write side by side that does not get the writer ends as not committed`() throws {
     var options = DatabaseOptions()
     options.writerTimeout = .milliseconds(20)
     let database = try Database.inMemory(options: options)
@@ -106,10 +125,10 @@ struct YapExtensionTests {
       }
     }
     #expect(code.withLock { $0 } == .writerBusy)
-    #expect(record.take() == ["inserted c/1", "rolled back"])
+    #expect(record.take() == ["inserted c/1", "not committed"])
   }
 
-  @Test func `1.2: a write side by side that meets a conflict ends as rolled back, and its repetition as committed`()
+  @Test func `1.2: a write side by side that meets a conflict ends as not committed, and its repetition as committed`()
     throws
   {
     let database = try Database.inMemory()
@@ -125,7 +144,10 @@ struct YapExtensionTests {
       if isFirst { try otherThread { try database.write { tx in try tx.set("y", key: 1, in: "c") } } }
     }
     #expect(
-      record.take() == ["inserted c/2", "inserted c/1", "committed", "rolled back", "inserted c/2", "committed"])
+      record.take() == [
+        "inserted c/2", "inserted c/1", "committed", "acknowledged 1", "not committed", "inserted c/2", "committed",
+        "acknowledged 1",
+      ])
   }
 
   @Test func `1.2: a name is given once, and an extension may refuse its neighbours`() throws {

@@ -26,9 +26,9 @@ struct PublicationTests {
       var batch = StorageBatch()
       batch.put([key], [key], in: family)
       let ticket = try backend.commit(batch, check: nil, durability: .process)
-      let pending = PendingChangeSet(
-        changes: ChangeRecorder(), label: "\(key)", custom: [], extensions: [:], time: 0)
-      if let set = pending.changeSet(ticket.version, database.core.coding) { publication.applied(number, set) }
+      let pending = PendingChangeSet(changes: ChangeRecorder(), label: "\(key)", custom: [], time: 0)
+      let set = pending.changeSet(ticket.version, database.core.coding)
+      publication.applied(number, ticket.version, set, [])
       return (number, ticket)
     }
 

@@ -11,8 +11,8 @@ struct VarveBench: ParsableCommand {
       All options: varve-bench help run. The comparison with every peer: varve-bench compare.
       """,
     subcommands: [
-      RunCommand.self, CompareCommand.self, CodersCommand.self, FollowCommand.self, FollowWriterCommand.self,
-      DamagedCommand.self, ChildCommand.self,
+      RunCommand.self, CompareCommand.self, CodersCommand.self, ExtensionsCommand.self, FollowCommand.self,
+      FollowWriterCommand.self, DamagedCommand.self, ChildCommand.self,
     ],
     defaultSubcommand: RunCommand.self
   )

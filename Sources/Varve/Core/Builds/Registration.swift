@@ -27,6 +27,7 @@ struct Registration<Definition: DatabaseExtension> {
   let traits: ExtensionTraits
   let name: String
   let progress: (@Sendable (BuildProgress) -> Void)?
+  private let failure = SharingFailure()
 
   init(
     core: DatabaseCore, definition: Definition, name: String, progress: (@Sendable (BuildProgress) -> Void)?
@@ -57,6 +58,7 @@ struct Registration<Definition: DatabaseExtension> {
     defer { core.leave() }
     let registered = try traits.asksRowsByID ? beginWithRowIDMap() : begin()
     defer { registered.build.end() }
+    if let error = failure.error { throw error }
     do {
       try dropDeadFamilies(registered)
       try waitForDependencies()
@@ -144,10 +146,27 @@ struct Registration<Definition: DatabaseExtension> {
       try definition.check(registered: Dictionary(uniqueKeysWithValues: list.ordered.map { ($0.name, $0.definition) }))
       let registered = try record(transaction, list)
       transaction.onApplied { _ in
+        // No commit is made meanwhile: the next one's delta is the first that it receives.
+        guard share(registered) else { return }
         core.extensions.change { $0.append(registered) }
         core.extensionCatalog.noteRegistered(name)
       }
       return registered
+    }
+  }
+
+  /// Makes what its transactions share, or moves it on, with the writer held. False: it can't be made, and the
+  /// registration fails.
+  private func share(_ registered: RegisteredExtension) -> Bool {
+    guard let shared = registered.shared else { return true }
+    do {
+      let transaction = ReadTransaction(database: core, snapshot: try core.backend.snapshot())
+      defer { transaction.end() }
+      try shared.skip(to: SharedView(registered, transaction, nil))
+      return true
+    } catch {
+      failure.set(error)
+      return false
     }
   }
 
@@ -258,7 +277,10 @@ struct Registration<Definition: DatabaseExtension> {
         try transaction.pending.deleteRange(StorageRange(), in: family)
       }
       try save(record, of: registered, transaction)
-      transaction.onApplied { _ in registered.forgetFamilies() }
+      transaction.onApplied { _ in
+        registered.forgetFamilies()
+        _ = share(registered)
+      }
     }
     try dropDeadFamilies(registered)
     registered.set(BuildProgress(rowsDone: 0, rowsTotal: 0))
@@ -426,4 +448,10 @@ struct Registration<Definition: DatabaseExtension> {
 /// An error of the extension that is built.
 private struct ExtensionFailure: Error {
   let cause: any Error
+}
+
+/// Why the shared state of an extension could not be made, where nothing can be thrown.
+private final class SharingFailure {
+  private(set) var error: (any Error)?
+  func set(_ error: any Error) { self.error = error }
 }

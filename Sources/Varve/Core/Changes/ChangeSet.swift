@@ -20,11 +20,11 @@ public struct ChangeSet: Sendable {
     let collections: [String: Rows]
     let rowCount: Int
     let custom: StoredCustom?
-    let extensions: [String: any Sendable]
+    let extensions: ExtensionReports
 
     init(
       version: CommitVersion, time: Int64, label: String?, isEverythingCleared: Bool, isFromFeed: Bool,
-      collections: [String: Rows], custom: StoredCustom?, extensions: [String: any Sendable]
+      collections: [String: Rows], custom: StoredCustom?, extensions: ExtensionReports
     ) {
       self.version = version
       self.time = time
@@ -58,7 +58,7 @@ public struct ChangeSet: Sendable {
 
   init(
     version: CommitVersion, time: Int64, label: String?, isEverythingCleared: Bool, isFromFeed: Bool,
-    collections: [String: Rows], custom: StoredCustom?, extensions: [String: any Sendable] = [:]
+    collections: [String: Rows], custom: StoredCustom?, extensions: ExtensionReports
   ) {
     content = Content(
       version: version, time: time, label: label, isEverythingCleared: isEverythingCleared, isFromFeed: isFromFeed,
@@ -90,28 +90,16 @@ public struct ChangeSet: Sendable {
 
   // MARK: - Extensions
 
-  /// The names of the extensions that told of changes of their own, in order. Empty where `isFromFeed`.
-  public var changedExtensions: [String] { content.extensions.keys.sorted() }
+  /// The names of the extensions that reported changes of their own, in order. Empty where that is not known
+  /// (`changes(of:)`).
+  public var changedExtensions: [String] { content.extensions.byName.keys.sorted() }
 
-  /// What an extension told of its own changes, as its documentation says; nil where it told nothing, and where
-  /// `isFromFeed`: then what it keeps is to be read anew. Throws `.invalidArgument` where it is of another type.
-  public func extensionChanges<Value: Sendable>(
-    _ name: String, as type: Value.Type = Value.self
-  ) throws -> Value? {
-    guard let changes = content.extensions[name] else { return nil }
-    guard let value = changes as? Value else {
-      throw DatabaseError(
-        .invalidArgument,
-        "the changes of extension \"\(name)\" are \(Swift.type(of: changes)), and were asked for as \(Value.self)")
-    }
-    return value
-  }
-
-  /// What an extension told of its own changes, by its handle.
-  public func extensionChanges<Definition: DatabaseExtension, Value: Sendable>(
-    _ handle: Registered<Definition>, as type: Value.Type = Value.self
-  ) throws -> Value? {
-    try extensionChanges(handle.name, as: type)
+  /// What the commit means for an extension, as that says. `.reload` where it is not known: for a change set that was read
+  /// from the feed, for one of a commit that was not observed when it was made, and for a handle of another type.
+  public func changes<Definition: DatabaseExtension>(
+    of handle: Registered<Definition>
+  ) -> ExtensionChanges<Definition.Changes> {
+    content.extensions.changes(of: handle)
   }
 
   // MARK: - Inside

@@ -44,6 +44,7 @@ final class ConnectionInbox: Sendable {
 final class ConnectionList: Sendable {
   private let inboxes = Mutex<[ObjectIdentifier: ConnectionInbox]>([:])
 
+  var count: Int { inboxes.withLock { $0.count } }
   func add(_ inbox: ConnectionInbox) { inboxes.withLock { $0[ObjectIdentifier(inbox)] = inbox } }
   func remove(_ inbox: ConnectionInbox) { inboxes.withLock { $0[ObjectIdentifier(inbox)] = nil } }
 

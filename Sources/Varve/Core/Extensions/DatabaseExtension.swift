@@ -22,6 +22,11 @@
 public protocol DatabaseExtension: Sendable {
   /// What the extension does in a transaction.
   associatedtype Transaction: ExtensionTransaction where Transaction.Definition == Self
+  /// What all transactions share, in memory: sums for readers, the head of a queue. It stands at the last acknowledged
+  /// commit. Default nothing, which costs nothing.
+  associatedtype Shared: Sendable = Void
+  /// What one commit means for `Shared`. Default `Never`: nothing.
+  associatedtype Delta: Sendable = Never
   /// What one commit means for observers. Default `Never`: nothing.
   associatedtype Changes: Sendable = Never
 
@@ -36,9 +41,32 @@ public protocol DatabaseExtension: Sendable {
   /// Makes what receives a transaction's changes, and reads and writes what the extension keeps. Takes its parts from
   /// the context.
   func makeTransaction(_ context: ExtensionContext<Self>) throws -> Transaction
+
+  /// Makes what transactions share from the parts as of one commit. Exactly the deltas of the commits after it follow.
+  /// Called once, at the registration; an error ends that.
+  func makeShared(_ view: borrowing SharedView) throws -> Shared
+  /// A commit was acknowledged: called once for each, in commit order, after it is as durable as was asked for, and before
+  /// a reader sees it. `delta` is what the extension's transaction has said of it; nil where the commit has not asked for
+  /// the extension.
+  ///
+  /// On the thread that acknowledges, while other commits wait to be acknowledged: it may not wait, and may not call the
+  /// database. Readers of an earlier commit read the parts.
+  func didAcknowledge(_ version: CommitVersion, _ delta: Delta?, _ shared: Shared)
+  /// The shared state has to move to a commit for which there are no deltas: in a program that only reads, and when the
+  /// extension is built again.
+  func didSkip(to view: borrowing SharedView, _ shared: Shared) throws
+}
+
+extension DatabaseExtension where Shared == Void {
+  /// Nothing is shared.
+  public func makeShared(_ view: borrowing SharedView) throws {}
 }
 
 extension DatabaseExtension {
   /// Beside any.
   public func check(registered: [String: any DatabaseExtension]) throws {}
+  /// Nothing.
+  public func didAcknowledge(_ version: CommitVersion, _ delta: Delta?, _ shared: Shared) {}
+  /// Nothing.
+  public func didSkip(to view: borrowing SharedView, _ shared: Shared) throws {}
 }

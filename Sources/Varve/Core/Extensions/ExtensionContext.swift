@@ -1,8 +1,23 @@
 /// What an extension works with in one transaction: its parts of the storage, its settings, and the rows.
 public final class ExtensionContext<Definition: DatabaseExtension> {
   let open: OpenExtension
+  /// What all transactions share. It stands at `sharedVersion`; a transaction that reads an earlier commit, or needs what
+  /// commits in flight have written, reads the parts.
+  public let shared: Definition.Shared
 
-  init(_ open: OpenExtension) { self.open = open }
+  init(_ open: OpenExtension) throws {
+    self.open = open
+    guard let shared = (open.registered.shared.map { $0.value } ?? ()) as? Definition.Shared else {
+      throw DatabaseError(.notReady, "extension \"\(open.name)\" has no shared state yet")
+    }
+    self.shared = shared
+  }
+
+  /// The last acknowledged commit that `shared` has received; zero where nothing is shared.
+  public var sharedVersion: CommitVersion { open.registered.shared?.version ?? .zero }
+
+  /// Whether an observer or a connection will receive the change set of this transaction's commit, as of now.
+  public var isObserved: Bool { open.writer?.database.isObserved ?? false }
 
   /// The name that the extension was registered by.
   public var name: String { open.name }
@@ -24,13 +39,7 @@ public final class ExtensionContext<Definition: DatabaseExtension> {
   /// A part of the extension in this transaction: to be taken once, in `makeTransaction`. Throws `.invalidArgument` for
   /// a name that its configuration does not have.
   public func part(_ name: String) throws -> Part {
-    let name = Name.composed(name)
-    guard let slot = open.registered.traits.parts.firstIndex(where: { $0.name == name }) else {
-      throw DatabaseError(
-        .invalidArgument,
-        "extension \"\(self.name)\" asks for a part \"\(name)\", which its configuration does not have")
-    }
-    return Part(open, slot)
+    try open.part(name)
   }
 
   /// Notifies the extensions that depend on this one of a change that does not change rows: each receives it by

@@ -33,6 +33,8 @@ final class ExtensionRegistry: Sendable {
 struct ExtensionList: Sendable {
   let ordered: [RegisteredExtension]
   private let plans = HookPlans()
+  /// Those whose transactions share something.
+  let sharing: [RegisteredExtension]
 
   /// Dependencies first, then by first registration.
   init(_ extensions: [RegisteredExtension] = []) {
@@ -45,6 +47,7 @@ struct ExtensionList: Sendable {
     }
     // What depends on itself was refused at registration; nothing is left out.
     self.ordered = ordered + rest
+    sharing = self.ordered.filter { $0.shared != nil }
   }
 
   var isEmpty: Bool { ordered.isEmpty }
@@ -110,6 +113,7 @@ extension ReadTransaction {
   final func open(_ registered: RegisteredExtension) throws -> OpenExtension {
     if let found = opened.first(where: { $0.registered === registered }) { return found }
     let content = database.backend.isReadOnly ? try registered.content(at: snapshot) : nil
+    if content != nil, let shared = registered.shared { try shared.follow(SharedView(registered, self, content)) }
     let open = OpenExtension(registered, self, content)
     // Also what fails here has handed out parts, which end with the transaction.
     everOpened.append(open)

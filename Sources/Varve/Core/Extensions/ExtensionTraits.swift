@@ -5,11 +5,14 @@ struct ExtensionTraits: Sendable {
   static let partsMaximum = 64
 
   let kind: String
+  /// Whether its commits mean something for observers.
+  let reportsChanges: Bool
   /// Names and versions are in normal form C, as they are on disk.
   let configuration: ExtensionConfiguration
 
   init<Definition: DatabaseExtension>(_ definition: Definition) {
     kind = Name.composed(Definition.kind)
+    reportsChanges = Definition.Changes.self != Never.self
     var configuration = definition.configuration
     configuration.version = Name.composed(configuration.version)
     configuration.dependencies = configuration.dependencies.map(Name.composed)

@@ -11,14 +11,16 @@
 ///
 /// # Fields
 /// A field of the transaction survives a savepoint that is undone, unless the extension says `keepsState` and implements
-/// `mark` and `rollBack(to:)`. One that was first asked for inside of an undone savepoint is made again.
+/// `mark` and `rollBack(to:)`. One that was first asked for inside of an undone savepoint is made again. The object goes
+/// when the transaction has ended, committed or rolled back.
 ///
 /// It belongs to the thread of its transaction.
 public protocol ExtensionTransaction: AnyObject {
   /// The extension.
   associatedtype Definition: DatabaseExtension
 
-  /// A row is about to change. With `Needs.before` only. May throw: then the operation has not happened.
+  /// A row is about to change. With `Needs.before` only. May throw: then the operation has not happened. A build does not
+  /// ask: a rule for rows has to be looked at in `didChange` as well.
   func willChange(_ change: borrowing RowChange) throws
   /// A row has changed.
   func didChange(_ change: borrowing RowChange) throws
@@ -49,13 +51,12 @@ public protocol ExtensionTransaction: AnyObject {
   /// Writes what is pending, at the end of the transaction. Called again as long as rows change meanwhile; in a build
   /// also whenever a change counts for other parts than the one before.
   func flush() throws
-  /// What a commit changed, for its change set; nil: nothing.
+  /// The storage has taken the commit, which is not durable yet, and the writer is still held: what the commit means for
+  /// the shared state. Called once for each commit that has asked for the extension. Default nil.
+  func takeDelta(_ version: CommitVersion) -> Definition.Delta?
+  /// What the transaction means for observers, for the change set of its commit; nil: nothing. Called once, before the
+  /// commit, and only where the change set is observed (`ExtensionContext.isObserved`).
   func takeChanges() -> Definition.Changes?
-  /// The transaction was committed, or had nothing to commit. Of this and `didRollBack` one comes, once, at the end of
-  /// each write that has asked for the extension; none at the end of a read.
-  func didCommit()
-  /// The transaction was rolled back.
-  func didRollBack()
 }
 
 extension ExtensionTransaction {
@@ -79,14 +80,14 @@ extension ExtensionTransaction {
   /// Nothing is pending.
   public func flush() throws {}
   /// Nothing.
+  public func takeDelta(_ version: CommitVersion) -> Definition.Delta? { nil }
+  /// Nothing.
   public func takeChanges() -> Definition.Changes? { nil }
-  /// Nothing.
-  public func didCommit() {}
-  /// Nothing.
-  public func didRollBack() {}
 }
 
 extension ExtensionTransaction {
   /// What a commit changed, as a value of any type.
   func takenChanges() -> (any Sendable)? { takeChanges() }
+  /// What a commit means for the shared state, as a value of any type.
+  func takenDelta(_ version: CommitVersion) -> (any Sendable)? { takeDelta(version) }
 }

@@ -39,7 +39,7 @@ final class OpenExtension {
   }
 
   private func make<Definition: DatabaseExtension>(_ definition: Definition) throws -> any ExtensionTransaction {
-    try definition.makeTransaction(ExtensionContext(self))
+    try definition.makeTransaction(try ExtensionContext(self))
   }
 
   /// The transaction has ended.
@@ -91,6 +91,17 @@ final class OpenExtension {
     try writer.check()
     try writer.requireNoQuestion()
     return writer
+  }
+
+  /// A part of its configuration.
+  func part(_ name: String) throws -> Part {
+    let name = Name.composed(name)
+    guard let slot = registered.traits.parts.firstIndex(where: { $0.name == name }) else {
+      throw DatabaseError(
+        .invalidArgument,
+        "extension \"\(self.name)\" asks for a part \"\(name)\", which its configuration does not have")
+    }
+    return Part(self, slot)
   }
 
   /// Where a part is; nil where nothing was ever written to it.

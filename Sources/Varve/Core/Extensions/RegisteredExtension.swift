@@ -11,6 +11,8 @@ final class RegisteredExtension: Sendable {
   let name: String
   let definition: any DatabaseExtension
   let traits: ExtensionTraits
+  /// Nil where its transactions share nothing.
+  let shared: SharedState?
   /// Held by the thread that builds it.
   let build = BuildClaim()
   /// Those that were registered first come first.
@@ -41,6 +43,7 @@ final class RegisteredExtension: Sendable {
     self.beganAnew = beganAnew
     self.name = name
     self.definition = definition
+    shared = SharedState(definition)
     self.traits = traits
     self.order = order
     self.backend = backend

@@ -150,7 +150,7 @@ struct FeedReading {
     return ChangeSet(
       version: version, time: first.time, label: first.label, isEverythingCleared: first.isEverythingCleared,
       isFromFeed: true, collections: collections,
-      custom: first.custom.map { ChangeSet.StoredCustom(bytes: $0, coding: coding) })
+      custom: first.custom.map { ChangeSet.StoredCustom(bytes: $0, coding: coding) }, extensions: .unknown)
   }
 
   private func add(_ changed: [FeedEntry.Collection], to collections: inout [String: ChangeSet.Rows]) throws {

@@ -3,35 +3,31 @@ struct PendingChangeSet {
   let changes: ChangeRecorder
   let label: String?
   let custom: [UInt8]?
-  let extensions: [String: any Sendable]
+  let extensions: ExtensionReports
   let time: Int64
 
-  /// Of a transaction that is about to be committed. Asks its extensions for their changes: once a transaction.
-  init(_ transaction: WriteTransaction, time: Int64) {
-    self.init(
-      changes: transaction.changes, label: transaction.label, custom: transaction.custom,
-      extensions: Self.changes(of: transaction.opened), time: time)
+  /// Of a transaction that is about to be committed. Asks its extensions for their changes, once a transaction, where
+  /// somebody observes.
+  init(_ transaction: WriteTransaction, time: Int64, isObserved: @autoclosure () -> Bool) {
+    changes = transaction.changes
+    label = transaction.label
+    custom = transaction.custom
+    extensions = ExtensionReports(transaction.opened, isObserved: isObserved())
+    self.time = time
   }
 
-  private static func changes(of opened: [OpenExtension]) -> [String: any Sendable] {
-    var changes: [String: any Sendable] = [:]
-    for open in opened { changes[open.name] = open.hearer?.takenChanges() }
-    return changes
-  }
-
-  init(
-    changes: ChangeRecorder, label: String?, custom: [UInt8]?, extensions: [String: any Sendable], time: Int64
-  ) {
+  /// Of a transaction without extensions.
+  init(changes: ChangeRecorder, label: String?, custom: [UInt8]?, time: Int64) {
     self.changes = changes
     self.label = label
     self.custom = custom
-    self.extensions = extensions
+    extensions = ExtensionReports()
     self.time = time
   }
 
   /// Whether there is nothing to tell: what an extension wrote that is being built, for instance. An object that was
   /// given to a commit without changes is something: somebody wants it heard.
-  var isEmpty: Bool { changes.isEmpty && custom == nil && extensions.isEmpty }
+  var isEmpty: Bool { changes.isEmpty && custom == nil && extensions.byName.isEmpty }
 
   /// Nil where there is nothing to tell.
   func changeSet(_ version: CommitVersion, _ coding: ObjectCoding) -> ChangeSet? {

@@ -27,7 +27,8 @@ public struct RowChange: ~Copyable {
   let facts: ChangeFacts
   private let transaction: WriteTransaction
   /// For which parts of the extension it counts, while some of them are built. What the hook writes to others goes
-  /// nowhere, so an extension that does not look at this is right.
+  /// nowhere, so an extension that does not look at this is right, unless it decides by what one part holds what it writes
+  /// to another: such parts change their versions together.
   public internal(set) var parts = PartSet.all
   var canReadOld = false
 

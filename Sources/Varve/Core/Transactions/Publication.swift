@@ -12,16 +12,26 @@ internal import Synchronization
 ///
 /// # Invariants
 /// 1. The commits in flight are in commit order, and the instant of each is that behind the one before.
-/// 2. Change sets are delivered in commit order, before the call of their commit returns.
+/// 2. Extensions receive their deltas, and observers the change sets, in commit order, before the call of their commit
+///    returns; deltas before a reader sees the commit.
 /// 3. After a failure nothing is acknowledged any more: what was in flight may or may not survive.
 ///
 /// # Concurrency
-/// `deliveryLock` before `state`. Under the first only buffers are filled: no call of the program's.
+/// `deliveryLock` before `state`. Under the first buffers are filled, and `didAcknowledge` of extensions runs: no other
+/// call of the program's.
 final class Publication: Sendable {
+  /// What a commit means for what the transactions of an extension share.
+  struct Sharing {
+    let registered: RegisteredExtension
+    let delta: (any Sendable)?
+  }
+
   private struct InFlight {
     let number: UInt64
     let before: any StorageSnapshot
+    var version = CommitVersion.zero
     var changeSet: ChangeSet?
+    var sharing: [Sharing] = []
   }
 
   private struct State {
@@ -60,11 +70,13 @@ final class Publication: Sendable {
     }
   }
 
-  /// The storage took it: these are its changes.
-  func applied(_ number: UInt64, _ changeSet: ChangeSet) {
+  /// The storage took it: these are its changes, and what they mean for extensions.
+  func applied(_ number: UInt64, _ version: CommitVersion, _ changeSet: ChangeSet?, _ sharing: [Sharing]) {
     state.withLock { state in
       guard let index = state.inFlight.lastIndex(where: { $0.number == number }) else { return }
+      state.inFlight[index].version = version
       state.inFlight[index].changeSet = changeSet
+      state.inFlight[index].sharing = sharing
     }
   }
 
@@ -78,13 +90,26 @@ final class Publication: Sendable {
     try deliveryLock.withLock { _ in
       let done = try state.withLock { state in
         if let failure = state.failure { throw Self.error(failure) }
-        let count = state.inFlight.firstIndex { $0.number > number } ?? state.inFlight.count
-        defer { state.inFlight.removeFirst(count) }
-        return state.inFlight[..<count].compactMap(\.changeSet)
+        return Array(state.inFlight.prefix { $0.number <= number })
       }
-      for changeSet in done { deliver(changeSet) }
+      for commit in done where !commit.sharing.isEmpty { share(commit) }
+      // From here on readers see them.
+      state.withLock { state in state.inFlight.removeAll { $0.number <= number } }
+      for commit in done { if let changeSet = commit.changeSet { deliver(changeSet) } }
     }
   }
+
+  private func share(_ commit: InFlight) {
+    for sharing in commit.sharing {
+      let begin = ContinuousClock.now
+      sharing.registered.shared?.acknowledge(commit.version, sharing.delta)
+      let taken = ContinuousClock.now - begin
+      if taken > Self.acknowledgeNoted { DatabaseLog.slowAcknowledge(name: sharing.registered.name, taken: taken) }
+    }
+  }
+
+  /// An extension that takes longer than this keeps commits from being acknowledged: the log has an event.
+  private static let acknowledgeNoted = Duration.milliseconds(1)
 
   /// Whether it is durable can't be known any more.
   func fail(_ error: any Error) -> DatabaseError {

@@ -77,6 +77,14 @@ public final class WriteTransaction: ReadTransaction {
     custom = try database.coding.encodeStandalone(object)
   }
 
+  /// What a commit that the storage has taken means for the shared state of extensions.
+  func deltas(_ version: CommitVersion) -> [Publication.Sharing] {
+    registered.sharing.map { registered in
+      let open = opened.first { $0.registered === registered }
+      return Publication.Sharing(registered: registered, delta: open?.hearer?.takenDelta(version))
+    }
+  }
+
   // MARK: - Counts of rows
 
   fileprivate struct AddedRows {
@@ -175,10 +183,7 @@ public final class WriteTransaction: ReadTransaction {
   /// Extensions that were first asked for after a savepoint which is undone are made anew.
   private func forgetOpened(after count: Int) {
     guard opened.count > count else { return }
-    for open in opened[count...] {
-      hooks.forget(open)
-      open.hearer?.didRollBack()
-    }
+    for open in opened[count...] { hooks.forget(open) }
     opened.removeSubrange(count...)
   }
 

@@ -1,0 +1,113 @@
+import Foundation
+
+/// The rows of `varve-bench extensions`, in the order in which they are measured. `ExtensionRun` says what each does.
+enum ExtensionCase: String, CaseIterable {
+  case insert, hear1, hear2, hear5, foreign50, nested
+  case partput, partfirst, index2, touchless, view, view10000, one, one4
+  case build, throwing, remove, ranges, rangeslook
+
+  /// Whether its goal is for what it takes more than `insert`.
+  var isDifference: Bool {
+    switch self {
+    case .hear1, .hear2, .hear5, .foreign50, .nested: true
+    default: false
+    }
+  }
+
+  /// Whether it is one operation, in milliseconds; the others are microseconds a row or call.
+  var isWhole: Bool { self == .ranges || self == .rangeslook }
+
+  /// In the unit of the row.
+  var goal: Double? {
+    switch self {
+    case .insert: 1.5
+    case .hear1: 0.10
+    case .hear2: 0.15
+    case .hear5: 0.30
+    case .foreign50: 0.05
+    case .nested: 0.6
+    case .partput: 0.45
+    case .partfirst: 3.5
+    case .index2: 4.4
+    case .view, .view10000: 8
+    case .one: 5.5
+    case .one4: 7.5
+    case .build: 2.6
+    case .remove: 5.0
+    case .ranges: 80
+    case .touchless, .throwing, .rangeslook: nil
+    }
+  }
+
+  /// How much memory may grow, in bytes.
+  var growthGoal: Int? { self == .ranges ? 48 << 20 : nil }
+}
+
+/// What one round says of one row.
+struct ExtensionMeasurement {
+  /// Microseconds, or milliseconds of a row that `isWhole`.
+  var time: Double
+  /// What resident memory grew by, in bytes; nil where that is not measured.
+  var growth: Int?
+}
+
+/// What all rounds say of one row: medians.
+struct ExtensionRow: Encodable {
+  var workload = "extensions"
+  let row: String
+  let num: Int
+  let rounds: Int
+  let isInMemory: Bool
+  let unit: String
+  let time: Double
+  /// The smallest and the largest of the rounds: how far the median can be trusted.
+  let least: Double
+  let most: Double
+  let goal: Double?
+  let difference: Double?
+  let growth: Int?
+
+  private let kind: ExtensionCase
+
+  enum CodingKeys: String, CodingKey {
+    case workload, row, num, rounds, unit, time, least, most, goal, difference
+    case isInMemory = "in_memory"
+    case growth = "growth_bytes"
+  }
+
+  init(_ kind: ExtensionCase, _ rounds: [[ExtensionCase: ExtensionMeasurement]], num: Int, isInMemory: Bool) {
+    let times = rounds.compactMap { $0[kind]?.time }
+    // Within a round first: what slows the machine down for some rounds slows both sides.
+    let differences = rounds.compactMap { round in
+      if let time = round[kind]?.time, let plain = round[.insert]?.time { time - plain } else { nil as Double? }
+    }
+    self.kind = kind
+    row = kind.rawValue
+    self.num = num
+    self.rounds = rounds.count
+    self.isInMemory = isInMemory
+    unit = kind.isWhole ? "ms" : "us"
+    time = Self.median(times) ?? 0
+    least = times.min() ?? 0
+    most = times.max() ?? 0
+    goal = kind.goal
+    difference = kind.isDifference ? Self.median(differences) : nil
+    growth = Self.median(rounds.compactMap { $0[kind]?.growth })
+  }
+
+  var text: String {
+    let name = row.padding(toLength: 10, withPad: " ", startingAt: 0)
+    let unit = kind.isWhole ? "ms" : "µs"
+    let range = String(format: "(%.2f to %.2f)", least, most).padding(toLength: 18, withPad: " ", startingAt: 0)
+    var text = "\(name) : " + String(format: "%8.3f ", time) + unit + " \(range) goal "
+    text += goal.map { String(format: kind.isDifference ? "%+7.2f" : "%7.2f", $0) } ?? "      -"
+    if let difference { text += String(format: ", to insert %+.3f", difference) }
+    if let growth { text += String(format: ", memory %+.1f MiB", Double(growth) / 1_048_576) }
+    if let goal = kind.growthGoal { text += ", goal \(goal >> 20)" }
+    return text
+  }
+
+  private static func median<Number: Comparable>(_ numbers: [Number]) -> Number? {
+    numbers.isEmpty ? nil : numbers.sorted()[numbers.count / 2]
+  }
+}

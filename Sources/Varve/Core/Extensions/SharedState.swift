@@ -1,0 +1,81 @@
+internal import Synchronization
+
+/// What the transactions of an extension share, and the commit at which it stands.
+final class SharedState: Sendable {
+  private struct State {
+    var value: (any Sendable)?
+    var version = CommitVersion.zero
+  }
+
+  private let definition: any DatabaseExtension
+  private let state = Mutex(State())
+  /// Held while it moves, where another program writes.
+  private let moving = Mutex(())
+
+  /// Nil where the extension shares nothing.
+  init?(_ definition: any DatabaseExtension) {
+    guard definition.sharesState else { return nil }
+    self.definition = definition
+  }
+
+  var value: (any Sendable)? { state.withLock { $0.value } }
+  /// The last commit that is in it.
+  var version: CommitVersion { state.withLock { $0.version } }
+
+  private func set(_ value: any Sendable, _ version: CommitVersion) {
+    state.withLock { $0 = State(value: value, version: version) }
+  }
+
+  /// Makes it, or moves it, to a commit whose deltas it has not received. No commit is made meanwhile.
+  func skip(to view: borrowing SharedView) throws {
+    if let value {
+      try definition.skipShared(to: view, value)
+      set(value, view.version)
+    } else {
+      set(try definition.madeShared(view), view.version)
+    }
+  }
+
+  /// The same where another program writes: unless it is there already.
+  func follow(_ view: borrowing SharedView) throws {
+    try moving.withLock { _ in
+      if value == nil || version < view.version { try skip(to: view) }
+    }
+  }
+
+  /// A commit was acknowledged.
+  func acknowledge(_ commit: CommitVersion, _ delta: (any Sendable)?) {
+    guard let value, version < commit else { return }
+    definition.acknowledgeShared(commit, delta, value)
+    set(value, commit)
+  }
+}
+
+/// The parts of an extension as of one commit.
+public struct SharedView: ~Copyable {
+  private let open: OpenExtension
+  /// The commit.
+  public let version: CommitVersion
+
+  init(_ registered: RegisteredExtension, _ transaction: ReadTransaction, _ content: ExtensionContent?) {
+    open = OpenExtension(registered, transaction, content)
+    version = transaction.version
+  }
+
+  /// A part. Throws `.invalidArgument` for a name that the configuration does not have.
+  public func part(_ name: String) throws -> Part { try open.part(name) }
+}
+
+extension DatabaseExtension {
+  var sharesState: Bool { Shared.self != Void.self }
+
+  fileprivate func madeShared(_ view: borrowing SharedView) throws -> any Sendable { try makeShared(view) }
+
+  fileprivate func skipShared(to view: borrowing SharedView, _ shared: any Sendable) throws {
+    if let shared = shared as? Shared { try didSkip(to: view, shared) }
+  }
+
+  fileprivate func acknowledgeShared(_ version: CommitVersion, _ delta: (any Sendable)?, _ shared: any Sendable) {
+    if let shared = shared as? Shared { didAcknowledge(version, delta as? Delta, shared) }
+  }
+}

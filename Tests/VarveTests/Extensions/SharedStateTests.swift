@@ -1,0 +1,207 @@
+import EngineTestSupport
+import Synchronization
+import Testing
+import VarveTestSupport
+
+@testable import ObjectFixtures
+@testable import Varve
+
+/// What the transactions of an extension share: it stands at the last acknowledged commit, and has every delta once.
+struct SharedStateTests {
+  /// A sum of all rows, in memory and in a part, and what was called.
+  private struct Sum: DatabaseExtension {
+    static let kind = "test.sum"
+    typealias Delta = Int
+    var build = ExtensionConfiguration.Build.background
+    var version = "1"
+    var isBroken = false
+    /// Called while the sum moves.
+    var moving: @Sendable (CommitVersion) -> Void = { _ in }
+
+    final class Shared: Sendable {
+      let state = Mutex((sum: 0, versions: [CommitVersion](), skipped: 0))
+      var sum: Int { state.withLock { $0.sum } }
+      var versions: [CommitVersion] { state.withLock { $0.versions } }
+    }
+
+    var configuration: ExtensionConfiguration {
+      var configuration = ExtensionConfiguration(version: version)
+      configuration.needs = .oldRows
+      configuration.keepsState = true
+      configuration.build = build
+      configuration.parts = [PartDefinition("sum", .counters(.sum))]
+      return configuration
+    }
+    func makeShared(_ view: borrowing SharedView) throws -> Shared {
+      if isBroken { throw Broken() }
+      let shared = Shared()
+      let sum = Int(try view.part("sum").counter([1]))
+      shared.state.withLock { $0.sum = sum }
+      return shared
+    }
+    func didAcknowledge(_ version: CommitVersion, _ delta: Int?, _ shared: Shared) {
+      moving(version)
+      shared.state.withLock { state in
+        state.sum += delta ?? 0
+        state.versions.append(version)
+      }
+    }
+    func didSkip(to view: borrowing SharedView, _ shared: Shared) throws {
+      let sum = Int(try view.part("sum").counter([1]))
+      shared.state.withLock { state in
+        state.sum = sum
+        state.skipped += 1
+      }
+    }
+    func makeTransaction(_ context: ExtensionContext<Self>) throws -> SumTransaction { try SumTransaction(context) }
+  }
+
+  private final class SumTransaction: ExtensionTransaction {
+    typealias Definition = Sum
+    let context: ExtensionContext<Sum>
+    let part: Part
+    private var steps: [Int] = []
+    init(_ context: ExtensionContext<Sum>) throws {
+      self.context = context
+      part = try context.part("sum")
+    }
+    func didChange(_ change: borrowing RowChange) throws {
+      let step = try (change.row?.object(as: Int.self) ?? 0) - (change.old?.object(as: Int.self) ?? 0)
+      try part.add(Int64(step), to: [1])
+      steps.append(step)
+    }
+    func mark() -> Int { steps.count }
+    func rollBack(to mark: Int) { steps.removeSubrange(mark...) }
+    func takeDelta(_ version: CommitVersion) -> Int? { steps.reduce(0, +) }
+  }
+
+  private struct Broken: Error {}
+  private struct Stop: Error {}
+
+  /// What memory and the part say, in one transaction.
+  private static func sums(_ database: Database, _ handle: Registered<Sum>) throws -> (shared: Int, part: Int) {
+    try database.look { tx in
+      let sum = try tx[handle]
+      return (sum.context.shared.sum, Int(try sum.part.counter([1])))
+    }
+  }
+
+  @Test func `R7: it begins with what the parts have, and receives each commit once, in order`() throws {
+    let database = try Database.inMemory()
+    try database.change { tx in for key in 1...2_500 { try tx.set(key, key: key, in: "c") } }
+    let handle = try database.register(Sum(), as: "sum")
+    let before = 2_500 * 2_501 / 2
+    #expect(try Self.sums(database, handle) == (before, before), "the deltas of the build came one by one")
+    try database.change { tx in
+      try tx.set(10, key: 1, in: "c")
+      try? tx.savepoint {
+        try tx.set(1_000_000, key: 2, in: "c")
+        throw Stop()
+      }
+      try tx.remove(key: 3, in: "c")
+    }
+    #expect(try Self.sums(database, handle) == (before + 9 - 3, before + 9 - 3))
+    #expect(throws: Stop.self) {
+      try database.change { tx in
+        try tx.set(5, key: 9_999, in: "c")
+        throw Stop()
+      }
+    }
+    // One that does not ask for it counts as well: the version moves on.
+    try database.change { tx in try tx.setCustomObject(1) }
+    let (shared, version, now) = try database.look { tx in
+      let context = try tx[handle].context
+      return (context.shared, context.sharedVersion, tx.version)
+    }
+    #expect(shared.sum == before + 6 && version == now)
+    #expect(shared.versions == shared.versions.sorted() && Set(shared.versions).count == shared.versions.count)
+  }
+
+  @Test func `R7: a reader sees a commit only after the shared state has received it`() throws {
+    let seen = Lines()
+    let core = Mutex<DatabaseCore?>(nil)
+    var sum = Sum(build: .none)
+    sum.moving = { version in
+      let published = try? core.withLock { $0 }?.publication.snapshot().version
+      seen.add("\(published.map { $0 < version } ?? false)")
+    }
+    let database = try Database.inMemory()
+    try database.register(sum, as: "sum")
+    core.withLock { $0 = database.core }
+    for key in 0..<3 { try database.change { tx in try tx.set(1, key: key, in: "c") } }
+    #expect(seen.take() == ["true", "true", "true"])
+    core.withLock { $0 = nil }
+  }
+
+  @Test(arguments: [false, true])
+  func `R7: a commit that can't be made durable, or may have been lost, does not reach it`(isLost: Bool) throws {
+    let backend = ToyBackend()
+    let database = try Database.open(backend, path: "toy")
+    let handle = try database.register(Sum(), as: "sum")
+    try database.change { tx in try tx.set(1, key: 1, in: "c") }
+    backend.inject(isLost ? .unknown(isApplied: true) : .failing(isDurable: true))
+    let code = errorCode { try database.change { tx in try tx.set(5, key: 2, in: "c") } }
+    #expect(code == .outcomeUnknown)
+    #expect(try Self.sums(database, handle) == (1, 1))
+  }
+
+  @Test func `R7: many writers leave what one made from scratch would have`() throws {
+    let database = try Database.inMemory()
+    let handle = try database.register(Sum(), as: "sum")
+    let rounds = TestScale.atMost(60)
+    Threads.run(4) { thread in
+      for round in 0..<rounds {
+        let durability: StorageDurability = round % 5 == 0 ? .power : .process
+        try database.core.write(WriteTerms(durability: durability)) { tx in
+          try tx.set(round, key: thread * 10 + round % 10, in: "c")
+          if round % 7 == 0 { try tx.remove(key: thread * 10 + (round + 3) % 10, in: "c") }
+        }
+      }
+    }
+    let expected = try database.look { tx in
+      try tx.keys(Int.self, in: "c").reduce(0) { $0 + (try tx.object(Int.self, key: $1, in: "c") ?? 0) }
+    }
+    #expect(expected > 0)
+    #expect(try Self.sums(database, handle) == (expected, expected))
+  }
+
+  @Test func `R7: a registration whose shared state can't be made fails, and a later one succeeds`() throws {
+    let database = try Database.inMemory()
+    try database.change { tx in try tx.set(4, key: 1, in: "c") }
+    #expect(throws: Broken.self) { try database.register(Sum(isBroken: true), as: "sum") }
+    #expect(database.registeredExtensions == [])
+    try database.change { tx in try tx.set(3, key: 2, in: "c") }
+    let handle = try database.register(Sum(), as: "sum")
+    #expect(try Self.sums(database, handle) == (7, 7))
+  }
+
+  @Test func `R7: after another version was built it is that of the new parts`() throws {
+    let site = try StorageSite(.memory)
+    for version in ["1", "2", "2"] {
+      let database = try Database.open(try site.open(), path: "sum")
+      let handle = try database.register(Sum(version: version), as: "sum")
+      try database.change { tx in try tx.set(2, key: version == "1" ? 1 : 2, in: "c") }
+      let expected = version == "1" ? 2 : 4
+      #expect(try Self.sums(database, handle) == (expected, expected))
+      try database.endNow()
+    }
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `R7: where another program writes it skips to the commit that is read`(kind: StorageKind) throws {
+    let site = try StorageSite(kind)
+    let writer = try Database.open(try site.open(), path: "writer")
+    let handle = try writer.register(Sum(), as: "sum")
+    try writer.change { tx in try tx.set(1, key: 1, in: "c") }
+    var options = DatabaseOptions()
+    options.follows = true
+    let follower = try Database.open(try site.follow(), path: "follower", options: options)
+    _ = try follower.register(Sum(), as: "sum")
+    #expect(try Self.sums(follower, handle) == (1, 1))
+    try writer.change { tx in try tx.set(5, key: 2, in: "c") }
+    #expect(try Self.sums(follower, handle) == (6, 6))
+    try follower.endNow()
+    try writer.endNow()
+    withExtendedLifetime(site) {}
+  }
+}
