@@ -228,7 +228,8 @@ struct DeliveryTests {
     #expect(try database.look { tx in try tx[handle].texts("seen").map { String($0.prefix { $0 != "=" }) } }.count == 2)
   }
 
-  @Test func `a field goes back with an undone savepoint where the extension keeps state, and stays elsewhere`() throws {
+  @Test func `a field goes back with an undone savepoint where the extension keeps state, and stays elsewhere`() throws
+  {
     struct Stop: Error {}
     for keepsState in [true, false] {
       let database = try Database.inMemory()

@@ -25,7 +25,9 @@ struct PartVersionTests {
         let value = try change.row?.object(as: Int.self)
         let bytes = Array(key.utf8)
         // To all of them: what does not count goes nowhere.
-        if let value { try tx.part(part.name).put(bytes, Array("\(part.version):\(value)".utf8)) } else {
+        if let value {
+          try tx.part(part.name).put(bytes, Array("\(part.version):\(value)".utf8))
+        } else {
           try tx.part(part.name).delete(bytes)
         }
       }
@@ -38,7 +40,6 @@ struct PartVersionTests {
     part.version = version
     return part
   }
-
 
   private func fill(_ database: Database, _ keys: Range<Int>) throws {
     try database.change { tx in for key in keys { try tx.set(key, key: key, in: "c") } }
@@ -67,7 +68,9 @@ struct PartVersionTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R5: a part that the definition has not any more is dropped, and begins again when it returns`(kind: StorageKind) throws {
+  func `R5: a part that the definition has not any more is dropped, and begins again when it returns`(kind: StorageKind)
+    throws
+  {
     let site = try StorageSite(kind)
     var database = try Database.open(try site.open(), path: "parts")
     try fill(database, 1..<3)
@@ -116,7 +119,9 @@ struct PartVersionTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R5: parts at different watermarks receive each row once, and live changes as far as each is built`(kind: StorageKind) throws {
+  func `R5: parts at different watermarks receive each row once, and live changes as far as each is built`(
+    kind: StorageKind
+  ) throws {
     let site = try StorageSite(kind)
     var database = try Database.open(try site.open(), path: "parts")
     try fill(database, 1..<3_001)
@@ -146,7 +151,9 @@ struct PartVersionTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `while a part is built, a change counts for the parts that have the row, and each set is flushed`(kind: StorageKind) throws {
+  func `while a part is built, a change counts for the parts that have the row, and each set is flushed`(
+    kind: StorageKind
+  ) throws {
     let site = try StorageSite(kind)
     let database = try Database.open(try site.open(), path: "parts")
     try fill(database, 1..<2_001)
@@ -190,7 +197,9 @@ struct PartVersionTests {
 extension RegisteredExtension {
   /// What a part has for a key, also while it is built.
   fileprivate func value(of key: String, in part: String, _ transaction: WriteTransaction) throws -> String? {
-    guard let index = traits.parts.firstIndex(where: { $0.name == part }), let family = families[index] else { return nil }
+    guard let index = traits.parts.firstIndex(where: { $0.name == part }), let family = families[index] else {
+      return nil
+    }
     return try transaction.value(of: Array(key.utf8), in: family).map { String(decoding: $0, as: UTF8.self) }
   }
 }
