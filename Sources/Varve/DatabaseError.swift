@@ -10,7 +10,7 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
       case keyTooLong, valueTooLong, batchTooLarge, invalidKey, keyTypeDiffers
       case encodingFailed, decodingFailed, unsupportedVersion
       case transactionEnded, cursorEnded, writerBusy, writeInsideRead, doomed, doesNotSettle, conflict, readOnly
-      case alreadyExists, notFound, notReady, unknownExtension, extensionMismatch, rolledBack
+      case alreadyExists, notFound, notReady, unknownExtension, extensionMismatch, extensionFailed, rolledBack
       case locked, pathIsFile, notADatabase
       case outcomeUnknown, snapshotTooOld, storage, corruption, closed, invalidArgument
     }
@@ -67,6 +67,8 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
     public static let unknownExtension = Code(.unknownExtension)
     /// An extension of another kind has the name.
     public static let extensionMismatch = Code(.extensionMismatch)
+    /// The build of an extension failed, before the database was opened.
+    public static let extensionFailed = Code(.extensionFailed)
     /// The closure of the write called `rollback()`. Nothing was committed.
     public static let rolledBack = Code(.rolledBack)
     /// Whether the commit happened, or survives a loss of power, is not known.

@@ -72,6 +72,7 @@ struct CatalogDump {
       case .ready: "ready"
       case .stale(nil): "stale, to be rebuilt"
       case .stale(let position?): "stale since commit \(position.version)"
+      case .failed(let message): "failed with \(quoted(message))"
       case .building(let watermark) where watermark.isEmpty: "building, no row done"
       case .building(let watermark):
         // Its first four bytes are the collection's id.

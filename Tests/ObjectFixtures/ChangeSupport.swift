@@ -105,9 +105,10 @@ struct KeptDatabase {
   let environment = EngineEnvironment.inMemory()
   var options = DatabaseOptions()
 
-  func open() throws -> Database {
+  func open(definition: DatabaseDefinition = DatabaseDefinition()) throws -> Database {
     let engine = try Engine.open(at: "/kept", options: options.engineOptions, environment: environment)
-    return try Database.open(try EngineBackend(engine, isInMemory: true), path: "/kept", options: options)
+    let backend = try EngineBackend(engine, isInMemory: true)
+    return try Database.open(backend, path: "/kept", definition: definition, options: options)
   }
 }
 

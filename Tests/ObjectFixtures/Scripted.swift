@@ -13,6 +13,7 @@ struct Scripted: DatabaseExtension {
   var removesAll: @Sendable (ScriptedTransaction, String?) throws -> Bool = { _, _ in false }
   var dependencyDidChange: @Sendable (ScriptedTransaction, String, any Sendable) throws -> Void = { _, _, _ in }
   var flush: @Sendable (ScriptedTransaction) throws -> Void = { _ in }
+  var finish: @Sendable (ScriptedTransaction) throws -> Void = { _ in }
   var takeChanges: @Sendable (ScriptedTransaction) -> String? = { _ in nil }
 
   /// An extension that receives all rows and builds nothing.
@@ -64,6 +65,7 @@ final class ScriptedTransaction: ExtensionTransaction {
     try definition.dependencyDidChange(self, name, change)
   }
   func flush() throws { try definition.flush(self) }
+  func didFinishBuild() throws { try definition.finish(self) }
   func takeChanges() -> String? { definition.takeChanges(self) }
   func mark() -> Int { notes.count }
   func rollBack(to mark: Int) { notes.removeSubrange(mark...) }

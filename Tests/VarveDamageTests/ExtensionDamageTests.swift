@@ -40,7 +40,7 @@ struct ExtensionDamageTests {
     }
     try with { database in
       try fill(database, 0..<100, "note")
-      _ = try database.register(WordCount(), as: "words")
+      _ = try database.registerReady(WordCount(), as: "words")
     }
     try with { database in
       try fill(database, 5..<7, "changed")
@@ -54,7 +54,7 @@ struct ExtensionDamageTests {
       var batch = StorageBatch()
       batch.put(last.key, [UInt8](last.value.dropLast(2)), in: feed)
       _ = try database.core.backend.commit(batch, check: nil, durability: .process)
-      let words = try database.register(WordCount(), as: "words")
+      let words = try database.registerReady(WordCount(), as: "words")
       try database.read { tx throws in
         #expect(try tx[words].count(of: "changed") == 3)
         #expect(try tx[words].count(of: "note") == 97)

@@ -230,8 +230,8 @@ struct ObjectCommandTests {
   @Test func `every row of the catalog is readable`() throws {
     try ObjectFixture.makeBooks(database)
     try ObjectFixture.with(database) { database in
-      try database.register(Counter(), as: "counter \"1\"")
-      try database.register(Counter(dependencies: ["counter \"1\""]), as: "second")
+      try database.ready(try database.register(Counter(), as: "counter \"1\""))
+      try database.ready(try database.register(Counter(dependencies: ["counter \"1\""]), as: "second"))
     }
     let lines = Tool.lines(try Tool.good(["dump", "catalog", database]))
     #expect(lines.contains("format 1"))

@@ -72,6 +72,7 @@ struct RawRuleTests {
   private func keysKnown() throws -> [String] {
     try ObjectFixture.with(database) { database in
       let counter = try database.register(Counter(), as: "counter")
+      try database.ready(counter)
       return try database.read { tx in try tx[counter].keys() }
     }
   }
@@ -84,7 +85,7 @@ struct RawRuleTests {
   @Test func `a load makes the extensions stale, and the program catches up`() throws {
     try ObjectFixture.with(database, coder: .json) { database in
       try database.write { tx in try tx.set(1, key: "a", in: "numbers") }
-      try database.register(Counter(), as: "counter")
+      try database.ready(try database.register(Counter(), as: "counter"))
     }
     #expect(try state(database)?.contains("ready") == true)
     let result = try loadOne("b")
@@ -99,7 +100,7 @@ struct RawRuleTests {
   @Test func `an extension whose build was cut short is stale, too`() throws {
     try ObjectFixture.with(database, coder: .json) { database in
       try database.write { tx in for key in ["m", "z"] { try tx.set(1, key: key, in: "numbers") } }
-      try database.register(Counter(), as: "counter")
+      try database.ready(try database.register(Counter(), as: "counter"))
     }
     // As if the process had ended behind the first row: its record says so, the row behind is not known.
     let watermark: [UInt8] = [0, 0, 0, 1, 0x11, 0x6d, 0]
@@ -119,7 +120,7 @@ struct RawRuleTests {
   @Test func `a load that writes nothing leaves the extensions`() throws {
     try ObjectFixture.with(database, coder: .json) { database in
       try database.write { tx in try tx.set(1, key: "a", in: "numbers") }
-      try database.register(Counter(), as: "counter")
+      try database.ready(try database.register(Counter(), as: "counter"))
     }
     let empty = try directory.file("empty", "\n \n")
     #expect(try Tool.good(["load", database, empty, "--collection", "numbers"]) == "loaded 0 rows from 3 B\n")

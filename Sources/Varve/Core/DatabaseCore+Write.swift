@@ -7,8 +7,9 @@ extension DatabaseCore {
     _ terms: WriteTerms, _ body: (WriteTransaction) throws -> Result
   ) throws -> Result {
     if let outer = ThreadFrame.transaction(of: self) { return try nest(outer, body) }
-    try enter()
-    defer { leave() }
+    // A build is waited for by `close` in another way.
+    if !terms.isOfBuild { try enter() }
+    defer { if !terms.isOfBuild { leave() } }
     try requireWritable()
     try writer.acquire(terms.label, timeout: terms.timeout(options))
     let (result, commit) = try runHoldingWriter(terms, body)
@@ -125,8 +126,13 @@ package struct WriteTerms: Sendable {
   var durability: StorageDurability?
   /// However long it takes.
   var waitsForWriter = false
+  /// Whether it is a chunk of a build.
+  var isOfBuild = false
 
-  package init(label: String? = nil, durability: StorageDurability? = nil, waitsForWriter: Bool = false) {
+  package init(
+    label: String? = nil, durability: StorageDurability? = nil, waitsForWriter: Bool = false, isOfBuild: Bool = false
+  ) {
+    self.isOfBuild = isOfBuild
     self.label = label
     self.durability = durability
     self.waitsForWriter = waitsForWriter

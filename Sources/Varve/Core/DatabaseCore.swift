@@ -11,6 +11,7 @@ package final class DatabaseCore: Sendable {
   let coding: ObjectCoding
   let extensions = ExtensionRegistry()
   let extensionCatalog: ExtensionCatalog
+  let builds = BuildList()
   let writer = WriterQueue()
   let publication: Publication
   /// For what may wait for the disk.
@@ -154,6 +155,7 @@ package final class DatabaseCore: Sendable {
 
   private func finish() throws {
     defer { closing.leave() }
+    builds.close()
     writer.close()
     changes.close()
     try backend.close()

@@ -1,13 +1,14 @@
 internal import Synchronization
 
 extension Database {
-  /// Registers an extension, and returns when what it keeps is that of all rows.
+  /// Registers an extension. It receives every change from then on, and what it misses is built in the background, chunk
+  /// by chunk, while others write; `ready` waits for the end of that.
   ///
-  /// Known by its name and of the same version it is ready at once, or behind what it missed while no program had it
-  /// registered, where it can catch up (`ExtensionConfiguration.catchesUp`); else it is built. Both happen chunk by chunk,
-  /// while others write. `progress` hears how far it is. Throws `.alreadyDefined`, `.unknownExtension` for a dependency,
-  /// what the extension throws, `.readOnly`. On a read-only database it has to be on disk as this definition has
-  /// it, else `.definitionDiffers`.
+  /// Known by its name and of the same version it is ready at once, or after what it missed while no program had it
+  /// registered, where it can catch up (`ExtensionConfiguration.catchesUp`); else it is built. `progressed` is called after
+  /// each chunk. Throws `.alreadyDefined`, `.unknownExtension` for a dependency, `.invalidDefinition`,
+  /// `.extensionMismatch`, `.unsupportedVersion`, `.invalidArgument` inside of a transaction. On a read-only database it has
+  /// to be on disk as this definition has it, else `.definitionDiffers`.
   @_disfavoredOverload
   @discardableResult
   public func register<Definition: DatabaseExtension>(
@@ -16,13 +17,48 @@ extension Database {
     try core.register(definition, name, progress)
   }
 
-  /// The same for tasks.
+  /// The same for tasks. Cancelling the task does not end the build.
   @discardableResult
   public func register<Definition: DatabaseExtension>(
     _ definition: Definition, as name: String, progress: (@Sendable (BuildProgress) -> Void)? = nil
   ) async throws -> Registered<Definition> {
     let core = core
     return try await core.writerExecutor.run { try core.register(definition, name, progress) }
+  }
+
+  /// Returns when an extension is built: what it keeps is that of all rows. Throws what has ended the build: the error of
+  /// the extension, also after a restart, then as `.extensionFailed`, or one of the storage; `retry` builds again.
+  /// Throws `.unknownExtension`, and `.invalidArgument` inside of a transaction, which the build may have to wait for.
+  @_disfavoredOverload
+  public func ready<Definition: DatabaseExtension>(_ handle: Registered<Definition>) throws {
+    try core.requireNoTransaction("extension \"\(handle.name)\" is waited for")
+    while let building = try core.building(handle.name) {
+      if building.build.waitForEnd() { continue }
+      try core.requireReady(building)
+    }
+  }
+
+  /// The same for tasks. Cancelling the task ends the wait, with `CancellationError`, and not the build.
+  public func ready<Definition: DatabaseExtension>(_ handle: Registered<Definition>) async throws {
+    try core.requireNoTransaction("extension \"\(handle.name)\" is waited for")
+    while let building = try core.building(handle.name) {
+      if try await building.build.waitForEndSuspended() { continue }
+      try core.requireReady(building)
+    }
+  }
+
+  /// Builds an extension again whose build has failed, or continues one that an error of the storage has interrupted,
+  /// in the background. Nothing happens where it is ready or being built. Throws `.unknownExtension`, and
+  /// `.invalidArgument` inside of a transaction.
+  @_disfavoredOverload
+  public func retry<Definition: DatabaseExtension>(_ handle: Registered<Definition>) throws {
+    try core.retry(handle.name)
+  }
+
+  /// The same for tasks.
+  public func retry<Definition: DatabaseExtension>(_ handle: Registered<Definition>) async throws {
+    let core = core
+    try await core.writerExecutor.run { try core.retry(handle.name) }
   }
 
   /// Drops an extension with everything that it keeps, at once, and those that depend on it. Also one of the disk
@@ -52,6 +88,36 @@ extension Database {
 }
 
 extension DatabaseCore {
+  /// An extension that is not ready, or whose old parts are still being dropped; nil for one that is. Throws
+  /// `.unknownExtension`.
+  func building(_ name: String) throws -> RegisteredExtension? {
+    guard let registered = extensions.list[name] else {
+      throw DatabaseError(.unknownExtension, "no extension is registered as \"\(name)\"")
+    }
+    // Where another program writes, each use looks.
+    return backend.isReadOnly || registered.record.state == .ready && !registered.build.isRunning ? nil : registered
+  }
+
+  /// Throws why an extension that is not being built is not ready.
+  func requireReady(_ registered: RegisteredExtension) throws {
+    if registered.record.state == .ready || registered.build.isRunning { return }
+    if let error = registered.build.error as? WaitsForDependency { throw DatabaseError(.notReady, error.message) }
+    if let error = registered.build.error { throw error }
+    // It was unregistered, or has begun since.
+    if extensions.list[registered.name] === registered { throw registered.notReadyError }
+  }
+
+  func retry(_ name: String) throws {
+    try requireNoTransaction("extension \"\(name)\" is built again")
+    try requireWritable()
+    try enter()
+    defer { leave() }
+    guard let registered = try building(name), !registered.build.isRunning else { return }
+    let build = ExtensionBuild(self, registered)
+    if registered.record.state.isFailed { try build.beginAnew() }
+    build.start()
+  }
+
   func register<Definition: DatabaseExtension>(
     _ definition: Definition, _ name: String, _ progress: (@Sendable (BuildProgress) -> Void)?
   ) throws -> Registered<Definition> {
@@ -110,8 +176,7 @@ extension DatabaseCore {
   /// Sees to it that the map has the rows of some collections, beside those that are asked for already. Under
   /// `rowIDMapLock`.
   func provideRowIDMap(for scope: CollectionScope) throws {
-    // One whose build failed, and could not be taken away then.
-    if let map = extensions.list[RowIDMap.name], map.record.state != .ready { _ = try drop(map.name) }
+    if let map = extensions.list[RowIDMap.name], map.record.state.isFailed { _ = try drop(map.name) }
     let present = extensions.list[RowIDMap.name]?.traits.scope
     // What the disk has is kept, also for collections that no extension has asked for yet in this session.
     let stored = extensionCatalog.record(RowIDMap.name).flatMap { CollectionScope(recordText: $0.scope) }

@@ -28,11 +28,10 @@ public struct DatabaseDefinition: Sendable {
 
   /// Adds an extension, which is registered when the database is opened: no write of the program goes past it.
   ///
-  /// `open` returns when what the extension keeps is that of all rows, and throws what `Database.register` throws.
-  /// Those that it depends on are added before. An extension whose build is long and that the program can do without
-  /// for a while is rather registered behind the open. Of a database that is only read it is each use that throws where
-  /// the disk has not what the extension would keep. Throws `.alreadyDefined`. The handle is the one that
-  /// `Database.register` returns.
+  /// What it misses is built in the background after the open: `Database.ready` waits for that. Those that it depends on
+  /// are added before. Of a database that is only read it is each use that throws where the disk has not what the
+  /// extension would keep. Throws `.alreadyDefined`; `open` throws what `Database.register` throws. The handle is the one
+  /// that `Database.register` returns.
   @discardableResult
   public mutating func add<Definition: DatabaseExtension>(
     _ definition: Definition, as name: String, progress: (@Sendable (BuildProgress) -> Void)? = nil

@@ -32,7 +32,7 @@ struct RowImportTests {
   }
 
   @Test func `extensions hear of the rows, and the count and the row ids are kept`() throws {
-    let words = try database.register(WordCount(), as: "words")
+    let words = try database.registerReady(WordCount(), as: "words")
     try database.write { tx in try tx.set("old words", key: "a", in: "notes", metadata: 1) }
     let id = try database.read { tx in try tx.row(key: "a", in: "notes")?.id }
     let rowImport = try RowImport(into: "notes", of: database, as: nil)

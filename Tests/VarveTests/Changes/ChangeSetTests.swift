@@ -227,7 +227,7 @@ import Testing
     #expect(try database.core.read { tx in try tx.count(in: "many") } == 0)
   }
 
-  private func register(_ hooks: Hooks) throws -> Registered<Hooks> { try database.register(hooks, as: "hooks") }
+  private func register(_ hooks: Hooks) throws -> Registered<Hooks> { try database.registerReady(hooks, as: "hooks") }
 
   @Test func `clearing that a hook refuses has changed nothing`() async throws {
     try fill()
@@ -345,7 +345,7 @@ import Testing
       asked.add("observed \(tx.context.isObserved)")
       return "changes"
     }
-    let handle = try database.register(scripted, as: "scripted")
+    let handle = try database.registerReady(scripted, as: "scripted")
     try database.put("a")
     #expect(asked.take() == [])
     let connection = database.connection()
@@ -357,7 +357,7 @@ import Testing
   }
 
   private func register(_ counting: Counting) throws -> Registered<Counting> {
-    try database.register(counting, as: "counting")
+    try database.registerReady(counting, as: "counting")
   }
 
   @Test func `registering an extension is told to nobody`() async throws {
@@ -372,7 +372,7 @@ import Testing
   }
 
   private func register(_ total: WordTotal) throws -> Registered<WordTotal> {
-    try database.register(total, as: "total")
+    try database.registerReady(total, as: "total")
   }
 }
 

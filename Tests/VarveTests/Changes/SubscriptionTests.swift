@@ -321,7 +321,7 @@ import VarveEngine
   }
 
   private static func register(_ database: Database) throws -> Registered<CanaryExtension> {
-    try database.register(CanaryExtension(), as: "canary")
+    try database.registerReady(CanaryExtension(), as: "canary")
   }
 
   @Test func `closing ends who waits and who is to come, behind what they have`() async throws {

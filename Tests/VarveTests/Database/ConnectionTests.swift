@@ -166,7 +166,7 @@ struct ConnectionTests {
     var options = DatabaseOptions()
     if !hasFeed { options.feed = nil }
     let database = try Database.inMemory(options: options)
-    let probe = try database.register(ChangingProbe(), as: "probe")
+    let probe = try database.registerReady(ChangingProbe(), as: "probe")
     let connection = database.connection()
     try database.write { tx in try tx.set(1, key: 1, in: "rows") }
     #expect(try connection.beginLongLivedRead().isEmpty)

@@ -271,7 +271,7 @@ struct DroppingTests {
     var hooks = Hooks()
     hooks.willRemove = { _, change in if change.key.text == "7" && called.all.isEmpty { throw Refused() } }
     hooks.didRemove = { _, change in called.add(change.key.text) }
-    try database.register(hooks, as: "hooks")
+    try database.registerReady(hooks, as: "hooks")
     #expect(throws: Refused.self) { try database.dropCollection("books") }
     #expect(try keys(database) == Array(0..<10))
     called.add("from now on")
@@ -285,7 +285,7 @@ struct DroppingTests {
     try fill(database)
     var hooks = Hooks()
     hooks.didRemove = { tx, change in if change.key.text == "7" { try tx.set("kept", key: 70, in: "books") } }
-    try database.register(hooks, as: "hooks")
+    try database.registerReady(hooks, as: "hooks")
     #expect(errorCode { try database.dropCollection("books") } == .doesNotSettle)
     #expect(try keys(database) == [70])
     try database.close()

@@ -93,7 +93,7 @@ struct BuildTests {
       try tx.remove(key: 30, in: "rows")
       try tx.set(1, key: 1, in: "rows")
     })
-    let handle = try database.register(mirror, as: "mirror")
+    let handle = try database.registerReady(mirror, as: "mirror")
     #expect(try Self.rows(database) == [1: 1, 5: 5, 10: 10, 15: 15, 20: 2_000])
     try Self.expectRight(database, handle)
   }
@@ -104,7 +104,7 @@ struct BuildTests {
       guard try !tx.contains(key: 7, in: "rows") else { return }
       try tx.set(7, key: 7, in: "rows")
     })
-    let handle = try database.register(mirror, as: "mirror")
+    let handle = try database.registerReady(mirror, as: "mirror")
     try Self.expectRight(database, handle)
   }
 
@@ -116,7 +116,7 @@ struct BuildTests {
     let database = try Self.filled(3_000, options: options)
     let isBlocked = Mutex(false)
     let ended = DispatchSemaphore(value: 0)
-    let handle = try database.register(Mirror(), as: "mirror") { progress in
+    let handle = try database.registerReady(Mirror(), as: "mirror") { progress in
       guard progress.rowsDone < 3_000,
         isBlocked.withLock({ isBlocked in
           defer { isBlocked = true }
@@ -141,40 +141,41 @@ struct BuildTests {
     try Self.expectRight(database, handle)
   }
 
-  @Test func `D18a: a task that is cancelled ends its build, and the next registration continues it`() async throws {
+  @Test func `D18a: a task that is cancelled ends its wait, and not the build`() async throws {
     let database = try Self.filled(5_000)
-    let task = Task {
-      try await database.register(Mirror(), as: "mirror") { _ in unsafe withUnsafeCurrentTask { unsafe $0?.cancel() } }
+    let isCancelled = Mutex(false)
+    let handle = try await database.register(Mirror(), as: "mirror") { _ in
+      // The build goes on when the wait has ended.
+      while isCancelled.withLock({ !$0 }) { sched_yield() }
     }
+    let task = Task { try await database.ready(handle) }
+    task.cancel()
     await #expect(throws: CancellationError.self) { try await task.value }
-    let done = try #require(database.progress(of: "mirror")).rowsDone
-    #expect(done > 0 && done < 5_000)
-    // It hears of changes meanwhile, so the commits in between leave what was built as it is.
+    #expect(database.core.extensions.list["mirror"]?.build.isRunning == true)
     try database.change { tx in
       try tx.set(-1, key: 0, in: "rows")
       try tx.set(-2, key: 4_999, in: "rows")
     }
-    let first = Mutex<Int?>(nil)
-    let handle = try await database.register(Mirror(), as: "mirror") { progress in
-      first.withLock { $0 = $0 ?? progress.rowsDone }
-    }
-    #expect(first.withLock { $0 }.map { $0 > done } == true)
+    isCancelled.withLock { $0 = true }
+    try await database.ready(handle)
     try Self.expectRight(database, handle)
-    #expect(errorCode { _ = try database.register(Mirror(), as: "mirror") as Registered } == .alreadyDefined)
+    #expect(errorCode { _ = try database.registerReady(Mirror(), as: "mirror") as Registered } == .alreadyDefined)
   }
 
   @Test func `D2: an error of a hook drops what was built, also that of a flush`() throws {
     let database = try Self.filled(2_500)
     #expect(throws: Stop.self) {
-      try database.register(Mirror(didInsert: { _, key in if key == 2_000 { throw Stop() } }), as: "mirror")
+      try database.registerReady(Mirror(didInsert: { _, key in if key == 2_000 { throw Stop() } }), as: "mirror")
     }
-    #expect(database.knownExtensions == [])
+    #expect(try database.core.backend.families().allSatisfy { !$0.name.hasPrefix("x.") })
+    try database.unregister("mirror")
     #expect(throws: Stop.self) {
-      try database.register(
+      try database.registerReady(
         Mirror(flush: { tx in if try tx.version > .zero { throw Stop() } }), as: "mirror")
     }
+    try database.unregister("mirror")
     #expect(database.knownExtensions == [])
-    try Self.expectRight(database, try database.register(Mirror(), as: "mirror"))
+    try Self.expectRight(database, try database.registerReady(Mirror(), as: "mirror"))
   }
 
   // MARK: - Dependencies
@@ -185,7 +186,7 @@ struct BuildTests {
     let isStarted = Mutex(false)
     let ended = DispatchSemaphore(value: 0)
     let box = Box(child)
-    _ = try database.register(Mirror(), as: "parent") { _ in
+    _ = try database.registerReady(Mirror(), as: "parent") { _ in
       guard
         isStarted.withLock({ isStarted in
           defer { isStarted = true }
@@ -193,7 +194,7 @@ struct BuildTests {
         })
       else { return }
       Thread.detachNewThread {
-        box.set(Result { try database.register(Mirror(dependencies: ["parent"]), as: "child") })
+        box.set(Result { try database.registerReady(Mirror(dependencies: ["parent"]), as: "child") })
         ended.signal()
       }
       while database.core.extensions.list["parent"]?.build.waiterCount == 0 { sched_yield() }
@@ -217,7 +218,7 @@ struct BuildTests {
     var versions: [CommitVersion] = []
     for _ in 0..<3 {
       let database = try kept.open()
-      try database.register(Hooks(), as: "audit")
+      try database.registerReady(Hooks(), as: "audit")
       #expect(database.registeredExtensions == ["audit"] && database.knownExtensions == [])
       versions.append(try database.lastVersion())
       try database.endNow()
@@ -229,10 +230,10 @@ struct BuildTests {
     let database = try Database.inMemory()
     var hooks = Hooks(scope: .only(["left"]))
     hooks.didModify = { tx, _ in try tx.set(1, key: 1, in: "right") }
-    try database.register(hooks, as: "left")
+    try database.registerReady(hooks, as: "left")
     hooks = Hooks(scope: .only(["right"]))
     hooks.didModify = { tx, _ in try tx.set(1, key: 1, in: "left") }
-    try database.register(hooks, as: "right")
+    try database.registerReady(hooks, as: "right")
     let error = #expect(throws: DatabaseError.self) {
       try database.change { tx in
         tx.hooks.queuedMaximum = 5_000

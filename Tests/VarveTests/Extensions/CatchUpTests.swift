@@ -135,7 +135,7 @@ struct CatchUpTests {
   private func begin(_ lengths: Lengths = Lengths(), _ body: (Database) throws -> Void) throws {
     try with { database in
       try fill(database, 0..<100)
-      _ = try database.register(lengths, as: "lengths")
+      _ = try database.registerReady(lengths, as: "lengths")
     }
     _ = lengths.log.take()
     try with(DatabaseOptions(), body)
@@ -179,7 +179,7 @@ struct CatchUpTests {
     }
     try with { database in
       let lengths = Lengths()
-      let handle = try database.register(lengths, as: "lengths")
+      let handle = try database.registerReady(lengths, as: "lengths")
       let heard = lengths.log.take()
       #expect(Set(heard) == [.missed(5), .missed(6), .missed(9), .missed(10), .missed(200)])
       #expect(heard.count == 5, "each once, as far as one chunk goes")
@@ -193,7 +193,7 @@ struct CatchUpTests {
     // It is not stale any more.
     try with { database in
       let lengths = Lengths()
-      try expectRight(database, try database.register(lengths, as: "lengths"))
+      try expectRight(database, try database.registerReady(lengths, as: "lengths"))
       #expect(lengths.log.take().isEmpty)
     }
   }
@@ -202,7 +202,7 @@ struct CatchUpTests {
     try begin { try fill($0, 5..<7, "changed") }
     try with { database in
       let lengths = Lengths(catchesUp: false)
-      try expectRight(database, try database.register(lengths, as: "lengths"))
+      try expectRight(database, try database.registerReady(lengths, as: "lengths"))
       #expect(lengths.log.take().count { if case .inserted = $0 { true } else { false } } == 100)
     }
   }
@@ -213,7 +213,7 @@ struct CatchUpTests {
     if isTrimmed { options.feed?.sizeMaximum = 1 << 16 } else { options.feed = nil }
     try with { database in
       try fill(database, 0..<100)
-      _ = try database.register(Lengths(), as: "lengths")
+      _ = try database.registerReady(Lengths(), as: "lengths")
     }
     try with(options) { database in
       for round in 0..<200 { try fill(database, 0..<100, "round \(round)") }
@@ -221,7 +221,7 @@ struct CatchUpTests {
     }
     try with { database in
       let lengths = Lengths()
-      try expectRight(database, try database.register(lengths, as: "lengths"))
+      try expectRight(database, try database.registerReady(lengths, as: "lengths"))
       let heard = lengths.log.take()
       #expect(heard.count == 99 && heard.allSatisfy { if case .inserted = $0 { true } else { false } })
     }
@@ -239,7 +239,7 @@ struct CatchUpTests {
     }
     try with { database in
       let lengths = Lengths(followsRemovals: followsRemovals)
-      try expectRight(database, try database.register(lengths, as: "lengths"))
+      try expectRight(database, try database.registerReady(lengths, as: "lengths"))
       let heard = lengths.log.take()
       #expect(heard.contains(.removesAll))
       #expect(heard.contains(.inserted(6)) == !followsRemovals)
@@ -259,7 +259,7 @@ struct CatchUpTests {
     try with { database in
       let dropped = Mutex(false)
       let lengths = Lengths()
-      let handle = try database.register(lengths, as: "lengths") { _ in
+      let handle = try database.registerReady(lengths, as: "lengths") { _ in
         // Behind the first step, somewhere in the one commit that there is.
         guard
           !dropped.withLock({ isDropped in
@@ -284,7 +284,7 @@ struct CatchUpTests {
     }
     try with { database in
       let lengths = Lengths(followsRemovals: false)
-      try expectRight(database, try database.register(lengths, as: "lengths"))
+      try expectRight(database, try database.registerReady(lengths, as: "lengths"))
       #expect(lengths.log.take() == [.missed(1)])
     }
   }
@@ -311,7 +311,7 @@ struct CatchUpTests {
     }
     try with { database in
       let lengths = Lengths(version: reason == "version" ? "2" : "1")
-      try expectRight(database, try database.register(lengths, as: "lengths"))
+      try expectRight(database, try database.registerReady(lengths, as: "lengths"))
       let heard = lengths.log.take()
       #expect(heard.contains(.inserted(50)) && !heard.contains(.missed(5)))
     }
@@ -326,7 +326,7 @@ struct CatchUpTests {
     try with { database in
       let lengths = Lengths()
       let rounds = Mutex(0)
-      let handle = try database.register(lengths, as: "lengths") { progress in
+      let handle = try database.registerReady(lengths, as: "lengths") { progress in
         // Behind a chunk, on the thread that catches up. The last one leaves it ready.
         let round = rounds.withLock { rounds in
           rounds += 1
@@ -364,15 +364,14 @@ struct CatchUpTests {
           let begin = try stalePosition(database)
           // Each chunk is a commit: one that throws in the middle leaves what an end of the process would.
           try database.write { tx in try tx.set("stop", key: 9_000, in: "notes") }
-          #expect(throws: BadWord.self) { try database.register(lengths, as: "lengths") }
-          #expect(database.registeredExtensions == [])
+          #expect(throws: BadWord.self) { try database.registerReady(lengths, as: "lengths") }
           // How far depends on how fast this machine is: in the middle of the commit, or behind it.
           #expect(try begin.bytes.lexicographicallyPrecedes(stalePosition(database).bytes))
           told = Set(lengths.log.take())
-          // A program that doesn't register it.
+          // It is registered, and the feed has this.
           try fill(database, 7_000..<7_001)
         } else {
-          try expectRight(database, try database.register(lengths, as: "lengths"))
+          try expectRight(database, try database.registerReady(lengths, as: "lengths"))
           let heard = lengths.log.take()
           rest = heard.count
           #expect(heard.allSatisfy { if case .missed = $0 { true } else { false } })
@@ -404,7 +403,7 @@ struct CatchUpTests {
     let disk = CrashFileSystem(seed: 3)
     var database = try Self.open(disk, seed: 3)
     try fill(database, 0..<100)
-    _ = try database.register(Lengths(), as: "lengths")
+    _ = try database.registerReady(Lengths(), as: "lengths")
     try database.close()
     database = try Self.open(disk, seed: 4)
     try fill(database, 0..<1_200, "changed")
@@ -415,7 +414,7 @@ struct CatchUpTests {
       points.withLock { $0.append(point) }
     }
     // Catches up, or as another version begins anew.
-    _ = try database.register(Lengths(version: version), as: "lengths")
+    _ = try database.registerReady(Lengths(version: version), as: "lengths")
     disk.observe(nil)
     try database.close()
     let found = points.withLock { $0 }
@@ -425,7 +424,7 @@ struct CatchUpTests {
       let policy: CrashPolicy = index % 2 == 0 ? .processKill : .keepRandomSectors
       for program in Set(["1", version]) {
         let again = try Self.open(point.image(seed: UInt64(index), policy: policy), seed: UInt64(index))
-        let handle = try again.register(Lengths(version: program), as: "lengths")
+        let handle = try again.registerReady(Lengths(version: program), as: "lengths")
         try expectRight(again, handle)
         try again.close()
       }
@@ -436,7 +435,7 @@ struct CatchUpTests {
     try begin { try fill($0, 5..<7, "changed") }
     try with { database in
       let lengths = Lengths(marks: true)
-      try expectRight(database, try database.register(lengths, as: "lengths"))
+      try expectRight(database, try database.registerReady(lengths, as: "lengths"))
       #expect(Set(lengths.log.take()) == [.missed(5), .missed(6), .missed(1_005), .missed(1_006)])
     }
   }
@@ -455,7 +454,7 @@ struct CatchUpTests {
       batch.put(last.key, [UInt8](last.value.dropLast(2)), in: feed)
       _ = try database.core.backend.commit(batch, check: nil, durability: .process)
       let lengths = Lengths()
-      try expectRight(database, try database.register(lengths, as: "lengths"))
+      try expectRight(database, try database.registerReady(lengths, as: "lengths"))
       #expect(lengths.log.take().contains(.inserted(50)))
     }
   }

@@ -25,6 +25,7 @@ struct DefinedExtensionTests {
       let database = try Database.open(at: path, definition: definition)
       #expect(database.registeredExtensions == ["words"])
       try database.write { tx in try tx.set("sea", key: expected, in: "notes") }
+      try database.ready(words)
       #expect(try count(database, words, "sea") == expected)
       try database.close()
     }
@@ -51,16 +52,27 @@ struct DefinedExtensionTests {
     try await second.close()
   }
 
-  @Test func `one that can't be registered keeps the database from opening, and nothing of it is left`() throws {
+  @Test
+  func `one whose build fails says so at each use, and one that can't be registered keeps the database from opening`()
+    throws
+  {
     let plain = try Database.open(at: path)
     try plain.write { tx in try tx.set("forbidden", key: 1, in: "notes") }
     try plain.close()
     var definition = DatabaseDefinition()
     let words = try definition.add(WordCount(stopsAt: "forbidden"), as: "words")
-    #expect(throws: BadWord.self) { try Database.open(at: path, definition: definition) }
+    let opened = try Database.open(at: path, definition: definition)
+    #expect(throws: BadWord.self) { try opened.ready(words) }
+    #expect(errorCode { _ = try count(opened, words, "forbidden") } == .notReady)
+    try opened.close()
+    var refused = DatabaseDefinition()
+    let hooks = try refused.add(Hooks(), as: "words")
+    #expect(errorCode { try Database.open(at: path, definition: refused) } == .extensionMismatch)
+    #expect(hooks.name == "words")
     // It was closed again.
     let database = try Database.open(at: path)
-    #expect(database.knownExtensions == [])
+    #expect(database.knownExtensions == ["words"])
+    try database.unregister("words")
     try database.close()
     var options = DatabaseOptions()
     options.isReadOnly = true
@@ -95,6 +107,6 @@ struct DefinedExtensionTests {
     try ordered.add(Dependent(), as: "dependent")
     let database = try Database.inMemory(definition: ordered)
     #expect(database.registeredExtensions == ["words", "dependent"])
-    #expect(errorCode { try database.register(WordCount(), as: "words") } == .alreadyDefined)
+    #expect(errorCode { try database.registerReady(WordCount(), as: "words") } == .alreadyDefined)
   }
 }

@@ -32,14 +32,14 @@ struct DeliveryTests {
   func `D5: uniqueness holds inside hooks for an immediate extension, and comes too late for another`(
     delivery: ExtensionConfiguration.Delivery
   ) throws {
-    let index = try database.register(Self.unique(delivery), as: "unique")
+    let index = try database.registerReady(Self.unique(delivery), as: "unique")
     var hooks = Hooks(scope: .only(["orders"]))
     let refused = Lines()
     hooks.didModify = { tx, _ in
       try tx.set("same", key: 1, in: "books")
       do { try tx.set("same", key: 2, in: "books") } catch is Taken { refused.add("refused") }
     }
-    try database.register(hooks, as: "hooks")
+    try database.registerReady(hooks, as: "hooks")
     try database.change { tx in try tx.set("x", key: 1, in: "orders") }
     let (count, kept) = try database.look { tx in (try tx.count(in: "books"), try tx[index].texts("values").count) }
     #expect(kept == 1)
@@ -51,7 +51,7 @@ struct DeliveryTests {
   }
 
   @Test func `D5: what a hook writes is in an immediate extension before the call returns`() throws {
-    let index = try database.register(Self.unique(.immediate), as: "unique")
+    let index = try database.registerReady(Self.unique(.immediate), as: "unique")
     var hooks = Hooks(scope: .only(["orders"]))
     hooks.didModify = { [lines] tx, _ in
       try tx.set("a", key: 1, in: "books")
@@ -61,7 +61,7 @@ struct DeliveryTests {
       try tx.remove(key: 1, in: "books")
       lines.add("\(try tx[index].texts("values").count)")
     }
-    try database.register(hooks, as: "hooks")
+    try database.registerReady(hooks, as: "hooks")
     try database.change { tx in try tx.set("x", key: 1, in: "orders") }
     #expect(lines.take() == ["1", "true", "0"])
   }
@@ -69,7 +69,7 @@ struct DeliveryTests {
   @Test func `an immediate extension that changes rows is refused, and its transaction is doomed`() throws {
     var writing = Scripted(.immediate)
     writing.did = { tx, _ in try tx.context.writeTransaction?.set("more", key: 2, in: "c") }
-    try database.register(writing, as: "writing")
+    try database.registerReady(writing, as: "writing")
     let codes = Lines()
     #expect(throws: DatabaseError.self) {
       try database.change { tx in
@@ -99,8 +99,8 @@ struct DeliveryTests {
         "\(change.event): \(try old?.object(as: String.self) ?? "-") \(metadata.0 ?? 0), "
           + "\(try row?.object(as: String.self) ?? "-") \(metadata.1 ?? 0), now \(now ?? "-")")
     }
-    try database.register(first, as: "first")
-    try database.register(second, as: "second")
+    try database.registerReady(first, as: "first")
+    try database.registerReady(second, as: "second")
     try database.change { tx in try tx.set("a", key: 1, in: "c", metadata: 1) }
     try database.change { tx in try tx.set("b", key: 1, in: "c", metadata: 2) }
     try database.change { tx in
@@ -126,7 +126,7 @@ struct DeliveryTests {
     reading.did = { [lines] _, change in
       do { _ = try change.old } catch let error as DatabaseError { lines.add("\(error.code)") }
     }
-    try database.register(reading, as: "reading")
+    try database.registerReady(reading, as: "reading")
     try database.change { tx in
       try tx.set("a", key: 1, in: "c")
       try tx.remove(key: 1, in: "c")
@@ -138,7 +138,7 @@ struct DeliveryTests {
     var some = Scripted(hears: [.metadata, .removals])
     some.configuration.scope = .except(["other"])
     some.did = { [lines] _, change in lines.add("\(change.event) \(change.key) \(change.collectionNumber > 0)") }
-    try database.register(some, as: "some")
+    try database.registerReady(some, as: "some")
     try database.change { tx in
       for collection in ["c", "other"] {
         try tx.set("a", key: 1, in: collection)
@@ -159,7 +159,7 @@ struct DeliveryTests {
       lines.add("did \(change.key.text) \(isThere) \(try change.old?.object(as: Int.self) ?? -1)")
     }
     try database.change { tx in for key in 0..<2_500 { try tx.set(key, key: key, in: "c") } }
-    try database.register(asked, as: "asked")
+    try database.registerReady(asked, as: "asked")
     #expect(try database.change { tx in try tx.remove(keys: 0..<2_500, in: "c") } == 2_500)
     let expected = [0..<1_000, 1_000..<2_000, 2_000..<2_500].flatMap { batch in
       batch.map { "will \($0)" } + batch.map { "did \($0) false \($0)" }
@@ -171,7 +171,7 @@ struct DeliveryTests {
     var asked = Scripted(hears: .removals, needs: .before)
     asked.will = { _, change in if try change.key.key(as: Int.self) == 2_400 { throw Taken() } }
     try database.change { tx in for key in 0..<2_500 { try tx.set(key, key: key, in: "c") } }
-    try database.register(asked, as: "asked")
+    try database.registerReady(asked, as: "asked")
     try database.change { tx throws in
       #expect(throws: Taken.self) { try tx.remove(keys: 0..<2_500, in: "c") }
       #expect(throws: Taken.self) { try tx.removeAll(in: "c") }
@@ -191,8 +191,8 @@ struct DeliveryTests {
       }
       return it
     }
-    try database.register(scripted("whole", whole: true), as: "whole")
-    try database.register(scripted("single", whole: false), as: "single")
+    try database.registerReady(scripted("whole", whole: true), as: "whole")
+    try database.registerReady(scripted("single", whole: false), as: "single")
     func fill() throws { try database.change { tx in for key in 1...2 { try tx.set(key, key: key, in: "c") } } }
     try fill()
     #expect(try database.change { tx in try tx.removeAll(in: "c") } == 2)
@@ -222,8 +222,8 @@ struct DeliveryTests {
       tx.notes = []
       try tx.context.writeTransaction?.set("made", key: "made", in: "made")
     }
-    let handle = try database.register(first, as: "first")
-    try database.register(second, as: "second")
+    let handle = try database.registerReady(first, as: "first")
+    try database.registerReady(second, as: "second")
     try database.change { tx in try tx.set("x", key: "row", in: "c") }
     #expect(try database.look { tx in try tx[handle].texts("seen").map { String($0.prefix { $0 != "=" }) } }.count == 2)
   }
@@ -239,7 +239,7 @@ struct DeliveryTests {
       noting.flush = { [lines] tx in
         lines.add(tx.notes.joined(separator: " "))
       }
-      try database.register(noting, as: "noting")
+      try database.registerReady(noting, as: "noting")
       try database.change { tx in
         try tx.set(1, key: 1, in: "c")
         try? tx.savepoint {
@@ -262,8 +262,8 @@ struct DeliveryTests {
     child.configuration.dependencies = ["parent"]
     child.did = { [lines] _, change in lines.add("child \(change.key.text)") }
     child.dependencyDidChange = { [lines] tx, name, change in lines.add("child: \(name) \(change as? String ?? "?")") }
-    try database.register(parent, as: "parent")
-    try database.register(child, as: "child")
+    try database.registerReady(parent, as: "parent")
+    try database.registerReady(child, as: "child")
     try database.change { tx in try tx.set(1, key: 1, in: "c") }
     #expect(lines.take() == ["notified 1", "child 1", "child: parent of 1"])
   }
@@ -276,7 +276,7 @@ struct DeliveryTests {
     hooks.aroundModify(
       will: { tx, change in try tx.object(String.self, key: 1, in: change.collection) },
       did: { [lines] _, change, kept in lines.add("\(change.key) over \(kept ?? "nothing")") })
-    try database.register(hooks, as: "hooks")
+    try database.registerReady(hooks, as: "hooks")
     try database.change { tx in
       try tx.set("a", key: 1, in: "c")
       try tx.set("b", key: 1, in: "c")
@@ -290,9 +290,9 @@ struct DeliveryTests {
     func code(_ change: (inout ExtensionConfiguration) -> Void) -> DatabaseError.Code? {
       var scripted = Scripted(.immediate)
       change(&scripted.configuration)
-      return errorCode { try database.register(scripted, as: "refused") }
+      return errorCode { try database.registerReady(scripted, as: "refused") }
     }
-    try database.register(Scripted(), as: "delayed")
+    try database.registerReady(Scripted(), as: "delayed")
     #expect(code { $0.parts = [PartDefinition("a"), PartDefinition("a", .counters(.sum))] } == .invalidDefinition)
     #expect(code { $0.parts = (0...64).map { PartDefinition("\($0)") } } == .invalidDefinition)
     #expect(code { $0.parts = [PartDefinition("")] } == .invalidDefinition)

@@ -33,7 +33,7 @@ struct ExtensionContextTests {
 
   init() throws {
     database = try Database.inMemory()
-    raw = try database.register(Raw(), as: "raw")
+    raw = try database.registerReady(Raw(), as: "raw")
   }
 
   @Test func `D8: an extension's part that is used after its transaction throws`() throws {

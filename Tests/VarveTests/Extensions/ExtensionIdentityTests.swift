@@ -63,15 +63,15 @@ struct ExtensionIdentityTests {
   @Test func `D9: another kind under a name that is used is refused, and changes nothing`() throws {
     try fill()
     let count = try with { database in
-      let handle = try database.register(Counter(), as: "mine")
+      let handle = try database.registerReady(Counter(), as: "mine")
       return try database.look { try $0[handle].count() }
     }
     #expect(count == 110)
     try with { database in
-      let error = #expect(throws: DatabaseError.self) { try database.register(Other(), as: "mine") }
+      let error = #expect(throws: DatabaseError.self) { try database.registerReady(Other(), as: "mine") }
       #expect(error?.code == .extensionMismatch)
       #expect(error?.message.contains("test.counter") == true && error?.message.contains("test.other") == true)
-      let handle = try database.register(Counter(), as: "mine")
+      let handle = try database.registerReady(Counter(), as: "mine")
       #expect(try database.look { try $0[handle].count() } == 110)
     }
   }
@@ -83,7 +83,7 @@ struct ExtensionIdentityTests {
     ]
     for (scope, wanted) in scopes {
       try with { database in
-        let handle = try database.register(Counter(scope: scope), as: "mine")
+        let handle = try database.registerReady(Counter(scope: scope), as: "mine")
         #expect(try database.look { try $0[handle].count() } == wanted)
       }
     }
@@ -99,15 +99,15 @@ struct ExtensionIdentityTests {
     ]
     for (name, version, isBuilt) in launches {
       try with { database in
-        let handle = try database.register(Counter(version: version), as: name)
+        let handle = try database.registerReady(Counter(version: version), as: name)
         #expect((database.progress(of: name)?.rowsDone ?? 0 > 0) == isBuilt)
         #expect(database.knownExtensions == [composed])
         #expect(try database.look { try $0[handle].count() } == 110)
       }
     }
     try with { database in
-      try database.register(Counter(dependencies: []), as: decomposed)
-      try database.register(Counter(dependencies: [composed]), as: "child")
+      try database.registerReady(Counter(dependencies: []), as: decomposed)
+      try database.registerReady(Counter(dependencies: [composed]), as: "child")
       #expect(try database.unregister(composed).sorted() == [composed, "child"].sorted())
       #expect(database.knownExtensions == [])
     }
@@ -116,12 +116,13 @@ struct ExtensionIdentityTests {
   @Test func `D18d: names and versions that a record can't hold are refused`() throws {
     try with { database in
       for name in ["", "a=b", "a\u{1F}b"] {
-        #expect(errorCode { try database.register(Counter(), as: name) } == .invalidArgument, "\(name)")
-        #expect(errorCode { try database.register(Counter(version: name), as: "a") } == .invalidArgument, "\(name)")
+        #expect(errorCode { try database.registerReady(Counter(), as: name) } == .invalidArgument, "\(name)")
+        #expect(
+          errorCode { try database.registerReady(Counter(version: name), as: "a") } == .invalidArgument, "\(name)")
       }
-      try database.register(Counter(), as: "a")
-      try database.register(Counter(), as: "ab")
-      try database.register(Counter(dependencies: ["ab"]), as: "dependent")
+      try database.registerReady(Counter(), as: "a")
+      try database.registerReady(Counter(), as: "ab")
+      try database.registerReady(Counter(dependencies: ["ab"]), as: "dependent")
       #expect(try database.unregister("a") == ["a"])
       #expect(database.knownExtensions == ["ab", "dependent"])
     }

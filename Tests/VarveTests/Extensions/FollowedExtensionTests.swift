@@ -26,15 +26,15 @@ struct FollowedExtensionTests {
   func `parts that are made later are read, and so is what is built anew`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     let (writer, follower) = try Self.pair(site)
-    try writer.register(WordCount(), as: "words")
-    try follower.register(WordCount(), as: "words")
+    try writer.registerReady(WordCount(), as: "words")
+    try follower.registerReady(WordCount(), as: "words")
     #expect(try Self.count(follower, "sea") == 0)
     try Self.put(writer, "sea", 1)
     #expect(try Self.count(follower, "sea") == 1)
     // Dropped and made again, with other families.
     try writer.unregister("words")
     #expect(errorCode { _ = try Self.count(follower, "sea") } == .unknownExtension)
-    try writer.register(WordCount(), as: "words")
+    try writer.registerReady(WordCount(), as: "words")
     try Self.put(writer, "sea", 2)
     #expect(try Self.count(follower, "sea") == 2)
     try follower.close()
@@ -46,23 +46,23 @@ struct FollowedExtensionTests {
   func `what another program leaves stale, or keeps otherwise, is not read as it were right`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     var (writer, follower) = try Self.pair(site)
-    try writer.register(WordCount(), as: "words")
+    try writer.registerReady(WordCount(), as: "words")
     try Self.put(writer, "sea", 1)
-    try follower.register(WordCount(), as: "words")
-    #expect(errorCode { try follower.register(WordCount(), as: "words") } == .alreadyDefined)
+    try follower.registerReady(WordCount(), as: "words")
+    #expect(errorCode { try follower.registerReady(WordCount(), as: "words") } == .alreadyDefined)
     #expect(try Self.count(follower, "sea") == 1)
     try follower.close()
     try writer.close()
     // A program without it.
     (writer, follower) = try Self.pair(site)
-    try follower.register(WordCount(), as: "words")
+    try follower.registerReady(WordCount(), as: "words")
     #expect(try Self.count(follower, "sea") == 1)
     try Self.put(writer, "sea", 2)
     #expect(errorCode { _ = try Self.count(follower, "sea") } == .definitionDiffers)
-    try writer.register(WordCount(), as: "words")
+    try writer.registerReady(WordCount(), as: "words")
     #expect(try Self.count(follower, "sea") == 2)
     try writer.unregister("words")
-    try writer.register(WordCount(version: "2"), as: "words")
+    try writer.registerReady(WordCount(version: "2"), as: "words")
     #expect(errorCode { _ = try Self.count(follower, "sea") } == .definitionDiffers)
     try follower.close()
     try writer.close()
@@ -75,15 +75,15 @@ struct FollowedExtensionTests {
   ) throws {
     let site = try StorageSite(kind)
     let (writer, follower) = try Self.pair(site)
-    let words = try writer.register(WordCount(), as: "words")
+    let words = try writer.registerReady(WordCount(), as: "words")
     try Self.put(writer, "sea", 1)
-    _ = try follower.register(WordCount(), as: "words")
+    _ = try follower.registerReady(WordCount(), as: "words")
     try follower.core.read { tx in
       #expect(try tx[words].count(of: "sea") == 1)
       try otherThread {
         // Dropped and made again, with other families, which a later reader asks for.
         try writer.unregister("words")
-        try writer.register(WordCount(), as: "words")
+        try writer.registerReady(WordCount(), as: "words")
         try Self.put(writer, "sea", 2)
         #expect(try Self.count(follower, "sea") == 2)
       }
@@ -114,8 +114,8 @@ struct FollowedExtensionTests {
     }
     let site = try StorageSite(.disk)
     let (writer, follower) = try Self.pair(site)
-    try writer.register(InMemory(), as: "volatile")
-    #expect(errorCode { try follower.register(InMemory(), as: "volatile") } == .definitionDiffers)
+    try writer.registerReady(InMemory(), as: "volatile")
+    #expect(errorCode { try follower.registerReady(InMemory(), as: "volatile") } == .definitionDiffers)
     try follower.close()
     try writer.close()
     withExtendedLifetime(site) {}
@@ -148,11 +148,11 @@ struct FollowedExtensionTests {
   func `whoever comes behind the end gets an error`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     let (writer, follower) = try Self.pair(site)
-    try writer.register(WordCount(), as: "words")
+    try writer.registerReady(WordCount(), as: "words")
     try Self.put(writer, "sea", 1)
     for database in [follower, writer] {
       try database.close()
-      #expect(errorCode { try database.register(WordCount(), as: "late") } == .closed)
+      #expect(errorCode { try database.registerReady(WordCount(), as: "late") } == .closed)
       #expect(errorCode { try database.define(CollectionDefinition("late", String.self, key: Int.self)) } == .closed)
       #expect(errorCode { _ = try database.core.backend.snapshot() } == .closed)
       #expect(errorCode { _ = try database.core.backend.families() } == .closed)

@@ -1,7 +1,9 @@
 import EngineTestSupport
 import Synchronization
 import Testing
-import Varve
+
+@testable import ObjectFixtures
+@testable import Varve
 
 /// What extensions hear, and in which order.
 struct HookOrderTests {
@@ -84,7 +86,7 @@ struct HookOrderTests {
   func `1.2, REC 95: every operation on a row calls its hooks, before and behind, with the row as it will be or is`()
     throws
   {
-    try database.register(Recorder(name: "r", record: record), as: "r")
+    try database.registerReady(Recorder(name: "r", record: record), as: "r")
     try database.write { tx in try tx.set("a", key: 1, in: "c") }
     #expect(record.take() == ["r will inserted c/1: a -, there is nothing", "r did inserted c/1: a -, there is a"])
     try database.write { tx in try tx.set("b", key: 1, in: "c", metadata: 5) }
@@ -107,7 +109,7 @@ struct HookOrderTests {
   }
 
   @Test func `REC 85: what does nothing calls no hook`() throws {
-    try database.register(Recorder(name: "r", record: record), as: "r")
+    try database.registerReady(Recorder(name: "r", record: record), as: "r")
     try database.write { tx in
       try tx.replaceObject("a", key: 1, in: "c")
       try tx.set("b", key: 2, in: "c")
@@ -125,7 +127,7 @@ struct HookOrderTests {
   }
 
   @Test func `REC 95: many rows are told of one by one, all rows of all collections once`() throws {
-    try database.register(Recorder(name: "r", record: record), as: "r")
+    try database.registerReady(Recorder(name: "r", record: record), as: "r")
     try database.write { tx in
       for key in 1...4 { try tx.set("x", key: key, in: "c") }
       try tx.set("y", key: 9, in: "d")
@@ -146,7 +148,7 @@ struct HookOrderTests {
       // With a part it has a record on disk, which keeps its place.
       let recorder = Recorder(
         name: name, record: record, dependencies: dependencies, parts: [PartDefinition("unused")])
-      try database.register(recorder, as: name)
+      try database.registerReady(recorder, as: name)
     }
     func heard(_ database: Database, _ key: Int) throws -> [String] {
       try database.write { tx in try tx.set("x", key: key, in: "c") }
@@ -175,8 +177,8 @@ struct HookOrderTests {
     first.didModify = { tx, change in
       try tx.set("echo", key: try change.key.key(as: Int.self) + 100, in: "echoes")
     }
-    try database.register(first, as: "first")
-    try database.register(Recorder(name: "r", record: record), as: "r")
+    try database.registerReady(first, as: "first")
+    try database.registerReady(Recorder(name: "r", record: record), as: "r")
     try database.write { tx in try tx.set("a", key: 1, in: "c") }
     #expect(
       record.take() == [
@@ -190,7 +192,7 @@ struct HookOrderTests {
     var hooks = Hooks()
     hooks.willModify = { _, change in if try change.row?.object(as: String.self) == "bad" { throw Refused() } }
     hooks.willRemove = { _, change in if try change.old?.key(as: Int.self) == 1 { throw Refused() } }
-    try database.register(hooks, as: "hooks")
+    try database.registerReady(hooks, as: "hooks")
     var refusals = 0
     try database.write { tx in
       try tx.set("good", key: 1, in: "c")
@@ -215,7 +217,7 @@ struct HookOrderTests {
       for key in 1_990..<2_000 { try tx.remove(key: key, in: "c") }
     }
     try database.write { tx in for key in 0..<2_000 { try tx.set("x", key: key, in: "c") } }
-    try database.register(hooks, as: "hooks")
+    try database.registerReady(hooks, as: "hooks")
     let removed = try database.write { tx in
       let removed = try tx.removeAll(in: "c")
       try tx.set("left", key: 5_000, in: "c")
@@ -249,7 +251,7 @@ struct HookOrderTests {
         try context.writeTransaction?.set(rounds, key: rounds, in: "made")
       }
     }
-    try database.register(Restless(), as: "restless")
+    try database.registerReady(Restless(), as: "restless")
     let error = #expect(throws: DatabaseError.self) { try database.write { tx in try tx.set("a", key: 1, in: "c") } }
     #expect(error?.code == .doesNotSettle)
     #expect(error?.message.contains("restless") == true)
@@ -274,7 +276,7 @@ struct HookOrderTests {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     var database = try Database.open(at: path)
-    var keeper = try database.register(Keeper(), as: "keeper")
+    var keeper = try database.registerReady(Keeper(), as: "keeper")
     try database.write { [keeper] tx in
       for (index, value) in values.enumerated() {
         try tx[keeper].context.set(value, for: "\(index)")
@@ -290,7 +292,7 @@ struct HookOrderTests {
     #expect(try read(false) == values)
     try database.close()
     database = try Database.open(at: path)
-    keeper = try database.register(Keeper(), as: "keeper")
+    keeper = try database.registerReady(Keeper(), as: "keeper")
     #expect(try read(true) == values)
     #expect(try read(false) == values.map { _ in nil })
     try database.write { [keeper] tx in try tx[keeper].context.set(.integer(7), for: "1", isPersistent: false) }

@@ -50,11 +50,11 @@ struct PartVersionTests {
     let site = try StorageSite(kind)
     var database = try Database.open(try site.open(), path: "parts")
     try fill(database, 1..<4)
-    try database.register(mirror([part("a"), part("b")]), as: "mirror")
+    try database.registerReady(mirror([part("a"), part("b")]), as: "mirror")
     #expect(lines.take() == ["1 ab", "2 ab", "3 ab"])
     try database.close()
     database = try Database.open(try site.open(), path: "parts")
-    let handle = try database.register(mirror([part("b", "2"), part("a"), part("new")]), as: "mirror")
+    let handle = try database.registerReady(mirror([part("b", "2"), part("a"), part("new")]), as: "mirror")
     // "b" is at another index now, and comes with "new".
     #expect(lines.take() == ["1 bnew", "2 bnew", "3 bnew"])
     let kept = try database.look { tx in try ["a", "b", "new"].map { try tx[handle].texts($0) } }
@@ -62,7 +62,7 @@ struct PartVersionTests {
     #expect(kept[1] == ["1=2:1", "2=2:2", "3=2:3"] && kept[2] == ["1=1:1", "2=1:2", "3=1:3"])
     try database.close()
     database = try Database.open(try site.open(), path: "parts")
-    try database.register(mirror([part("b", "2"), part("a"), part("new")]), as: "mirror")
+    try database.registerReady(mirror([part("b", "2"), part("a"), part("new")]), as: "mirror")
     #expect(lines.take() == [], "nothing has changed")
     try database.close()
   }
@@ -74,16 +74,16 @@ struct PartVersionTests {
     let site = try StorageSite(kind)
     var database = try Database.open(try site.open(), path: "parts")
     try fill(database, 1..<3)
-    try database.register(mirror([part("a"), part("b")]), as: "mirror")
+    try database.registerReady(mirror([part("a"), part("b")]), as: "mirror")
     try database.close()
     database = try Database.open(try site.open(), path: "parts")
-    try database.register(mirror([part("a")]), as: "mirror")
+    try database.registerReady(mirror([part("a")]), as: "mirror")
     #expect(try database.core.backend.families().filter { $0.name.hasPrefix("x.") }.map(\.name) == ["x.1.a"])
     try fill(database, 3..<4)
     try database.close()
     database = try Database.open(try site.open(), path: "parts")
     _ = lines.take()
-    let handle = try database.register(mirror([part("a"), part("b")]), as: "mirror")
+    let handle = try database.registerReady(mirror([part("a"), part("b")]), as: "mirror")
     #expect(lines.take() == ["1 b", "2 b", "3 b"])
     #expect(try database.look { tx in try tx[handle].texts("b").count } == 3)
     try database.close()
@@ -98,22 +98,22 @@ struct PartVersionTests {
     counting.configuration.build = .background
     counting.configuration.parts = [PartDefinition("n", .counters(.sum))]
     counting.did = { tx, change in try tx.part("n").add(1, to: [1]) }
-    var handle = try database.register(counting, as: "counting")
+    var handle = try database.registerReady(counting, as: "counting")
     #expect(try database.look { tx in try tx[handle].part("n").counter([1]) } == 2)
     try database.close()
     database = try Database.open(try site.open(), path: "parts")
     counting.configuration.parts[0].isVolatile = true
-    handle = try database.register(counting, as: "counting")
+    handle = try database.registerReady(counting, as: "counting")
     #expect(try database.look { tx in try tx[handle].part("n").counter([1]) } == 2)
     try database.close()
     database = try Database.open(try site.open(), path: "parts")
-    handle = try database.register(counting, as: "counting")
+    handle = try database.registerReady(counting, as: "counting")
     #expect(try database.look { tx in try tx[handle].part("n").counter([1]) } == 2, "it was empty after the open")
     try database.close()
     database = try Database.open(try site.open(), path: "parts")
     counting.configuration.parts = [PartDefinition("n")]
     counting.did = { tx, change in try tx.part("n").put(Array(change.key.text.utf8), []) }
-    handle = try database.register(counting, as: "counting")
+    handle = try database.registerReady(counting, as: "counting")
     #expect(try database.look { tx in try tx[handle].texts("n") } == ["1=", "2="])
     try database.close()
   }
@@ -125,13 +125,13 @@ struct PartVersionTests {
     let site = try StorageSite(kind)
     var database = try Database.open(try site.open(), path: "parts")
     try fill(database, 1..<3_001)
-    try database.register(mirror([part("a")]), as: "mirror")
+    try database.registerReady(mirror([part("a")]), as: "mirror")
     try database.close()
     database = try Database.open(try site.open(), path: "parts")
     _ = lines.take()
     // "b" comes, and its build is interrupted after a chunk.
     #expect(throws: CancellationError.self) {
-      try database.register(mirror([part("a"), part("b")], failsAt: 2_500), as: "mirror")
+      try database.registerReady(mirror([part("a"), part("b")], failsAt: 2_500), as: "mirror")
     }
     try database.close()
     database = try Database.open(try site.open(), path: "parts")
@@ -140,7 +140,7 @@ struct PartVersionTests {
     _ = lines.take()
     // "c" comes: it is built up to where "b" is, and then both.
     let parts = [part("a"), part("b"), part("c")]
-    let handle = try database.register(mirror(parts), as: "mirror")
+    let handle = try database.registerReady(mirror(parts), as: "mirror")
     let received = lines.take()
     let alone = received.filter { $0.hasSuffix(" c") }.count
     let both = received.filter { $0.hasSuffix(" bc") }.count
@@ -157,7 +157,7 @@ struct PartVersionTests {
     let site = try StorageSite(kind)
     let database = try Database.open(try site.open(), path: "parts")
     try fill(database, 1..<2_001)
-    try database.register(mirror([part("a")]), as: "mirror")
+    try database.registerReady(mirror([part("a")]), as: "mirror")
     try database.close()
     let again = try Database.open(try site.open(), path: "parts")
     var building = mirror([part("a"), part("b")])
@@ -171,7 +171,7 @@ struct PartVersionTests {
     building.flush = { tx in flushed.add("flush") }
     let definition = building
     let isDone = Mutex(false)
-    let handle = try again.register(definition, as: "mirror") { progress in
+    let handle = try again.registerReady(definition, as: "mirror") { progress in
       guard (10..<1_990).contains(progress.rowsDone), isDone.withLock({ !$0 }) else { return }
       isDone.withLock { $0 = true }
       try? again.change { tx in

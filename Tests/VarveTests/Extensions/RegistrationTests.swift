@@ -2,10 +2,10 @@ import EngineTestSupport
 import Foundation
 import Synchronization
 import Testing
-import Varve
 import VarveEngine
 
 @testable import ObjectFixtures
+@testable import Varve
 
 /// An extension from its first registration to its last.
 struct RegistrationTests {
@@ -23,7 +23,9 @@ struct RegistrationTests {
     let database = try Database.inMemory()
     try fill(database, 0..<3_500)
     let heard = Mutex<[BuildProgress]>([])
-    let words = try database.register(WordCount(), as: "words") { progress in heard.withLock { $0.append(progress) } }
+    let words = try database.registerReady(WordCount(), as: "words") { progress in
+      heard.withLock { $0.append(progress) }
+    }
     #expect(try count(database, words, "seven") == 500)
     #expect(try count(database, words, "other") == 3_000)
     let progress = heard.withLock { $0 }
@@ -35,7 +37,7 @@ struct RegistrationTests {
   @Test func `rows that others change while it is built are counted once, as they are at the end`() throws {
     let database = try Database.inMemory()
     try fill(database, 0..<5_000)
-    let words = try database.register(WordCount(), as: "words") { progress in
+    let words = try database.registerReady(WordCount(), as: "words") { progress in
       // Between two chunks, on the thread that builds: one row in front of the watermark, one behind it.
       let done = progress.rowsDone
       guard done > 0, done < 5_000 else { return }
@@ -68,7 +70,7 @@ struct RegistrationTests {
       let isEmpty = try database.read { tx in try tx.count() == 0 }
       if isEmpty { try fill(database, 0..<70) }
       let heard = Mutex(0)
-      let words = try database.register(WordCount(version: version), as: "words") { progress in
+      let words = try database.registerReady(WordCount(version: version), as: "words") { progress in
         heard.withLock { $0 = max($0, progress.rowsDone) }
       }
       #expect(heard.withLock { $0 } == (isBuilt ? 70 : 0), "version \(version)")
@@ -82,43 +84,154 @@ struct RegistrationTests {
     let path = directory.path + "/db"
     var database = try Database.open(at: path)
     try fill(database, 0..<70)
-    _ = try database.register(WordCount(), as: "words")
+    _ = try database.registerReady(WordCount(), as: "words")
     try database.close()
     database = try Database.open(at: path)
     try database.write { tx in try tx.set("seven", key: 1_000, in: "notes") }
     try database.close()
     database = try Database.open(at: path)
     #expect(database.knownExtensions == ["words"])
-    let words = try database.register(WordCount(), as: "words")
+    let words = try database.registerReady(WordCount(), as: "words")
     #expect(try count(database, words, "seven") == 11)
     try database.close()
   }
 
-  @Test func `1.2: a build that throws leaves nothing`() throws {
-    let database = try Database.inMemory()
+  @Test func `1.2, R11: a build that throws leaves nothing but its error, also after a restart, until it is asked for`()
+    throws
+  {
+    let kept = KeptDatabase()
+    var database = try kept.open()
     try fill(database, 0..<3_000)
     try database.write { tx in try tx.set("forbidden", key: 2_500, in: "notes") }
-    #expect(throws: BadWord.self) { try database.register(WordCount(stopsAt: "forbidden"), as: "words") }
-    #expect(database.knownExtensions == [])
-    #expect(database.registeredExtensions == [])
-    let words = try database.register(WordCount(), as: "words")
+    #expect(throws: BadWord.self) { try database.registerReady(WordCount(stopsAt: "forbidden"), as: "words") }
+    let words = Registered<WordCount>(name: "words")
+    #expect(throws: BadWord.self) { try database.ready(words) }
+    let error = #expect(throws: DatabaseError.self) { try database.read { tx in _ = try tx[words] } }
+    #expect(error?.code == .notReady && error?.message.contains("BadWord") == true)
+    #expect(try database.core.backend.families().allSatisfy { !$0.name.hasPrefix("x.") })
+    // It receives nothing, and no change makes it stale.
+    try database.write { tx in try tx.set("forbidden", key: 2_501, in: "notes") }
+    try database.close()
+    database = try kept.open()
+    let progress = Lines()
+    let again = try #require(
+      throws: DatabaseError.self,
+      performing: {
+        try database.registerReady(WordCount(stopsAt: "forbidden"), as: "words") { progress.add("\($0.rowsDone)") }
+      })
+    #expect(again.code == .extensionFailed && again.message.contains("BadWord"))
+    #expect(progress.take() == [], "it was not built again")
+    try database.write { tx in for key in 2_500...2_501 { try tx.set("fine", key: key, in: "notes") } }
+    try database.retry(words)
+    try database.ready(words)
+    #expect(try count(database, words, "fine") == 2)
+    try database.close()
+  }
+
+  @Test func `R11: another version takes the position of one whose build has failed`() throws {
+    let database = try Database.inMemory()
+    try fill(database, 0..<100)
+    try database.write { tx in try tx.set("forbidden", key: 200, in: "notes") }
+    #expect(throws: BadWord.self) { try database.registerReady(WordCount(stopsAt: "forbidden"), as: "words") }
+    #expect(errorCode { try database.registerReady(WordCount(), as: "words") } == .alreadyDefined)
+    let words = try database.registerReady(WordCount(version: "2"), as: "words")
     #expect(try count(database, words, "forbidden") == 1)
+    #expect(database.registeredExtensions == ["words"])
+  }
+
+  @Test func `R11: dependents of one whose build failed wait, and are built when that succeeds`() throws {
+    let database = try Database.inMemory()
+    try database.change { tx in for key in 0..<300 { try tx.set(key, key: key, in: "c") } }
+    let isBroken = Mutex(true)
+    struct Stop: Error {}
+    func scripted(_ dependencies: [String], _ check: @escaping Scripted.Hook) -> Scripted {
+      var it = Scripted(hears: .inserts)
+      it.configuration.build = .background
+      it.configuration.parts = [PartDefinition("keys")]
+      it.configuration.dependencies = dependencies
+      it.did = { tx, change in
+        try check(tx, change)
+        try tx.part("keys").put(change.key.bytes, [])
+      }
+      return it
+    }
+    let parent = try database.register(
+      scripted([]) { _, change in
+        if change.key.text == "200", isBroken.withLock({ $0 }) { throw Stop() }
+      }, as: "parent")
+    let child = try database.register(scripted(["parent"]) { _, _ in }, as: "child")
+    #expect(throws: Stop.self) { try database.ready(parent) }
+    #expect(errorCode { try database.ready(child) } == .notReady)
+    #expect(database.registeredExtensions == ["parent", "child"])
+    isBroken.withLock { $0 = false }
+    try database.retry(parent)
+    try database.ready(parent)
+    while database.core.extensions.list["child"]?.record.state != .ready {
+      do { try database.ready(child) } catch let error as DatabaseError where error.code == .notReady { sched_yield() }
+    }
+    #expect(try database.read { tx in try tx[child].part("keys").count() } == 300)
+  }
+
+  @Test func `R11: what an extension throws when all rows were given ends its build`() throws {
+    let database = try Database.inMemory()
+    try database.change { tx in for key in 0..<1_500 { try tx.set(key % 1_400, key: key, in: "c") } }
+    struct Twice: Error { let count: Int }
+    // A value that two rows have is noted, and the build ends with all of them.
+    var unique = Scripted(hears: .inserts)
+    unique.configuration.build = .background
+    unique.configuration.parts = [PartDefinition("values"), PartDefinition("twice")]
+    unique.did = { tx, change in
+      guard let value = try change.row?.object(as: Int.self).encoded() else { return }
+      if try tx.part("values").get(value) != nil { try tx.part("twice").put(value, []) }
+      try tx.part("values").put(value, change.key.bytes)
+    }
+    unique.finish = { tx in
+      let count = try tx.part("twice").count()
+      if count > 0 { throw Twice(count: count) }
+    }
+    let error = #expect(throws: Twice.self) { try database.registerReady(unique, as: "unique") }
+    #expect(error?.count == 100)
+    try database.change { tx in for key in 1_400..<1_500 { try tx.remove(key: key, in: "c") } }
+    let handle = Registered<Scripted>(name: "unique")
+    try database.retry(handle)
+    try database.ready(handle)
+    #expect(try database.read { tx in try tx[handle].part("values").count() } == 1_400)
+  }
+
+  @Test func `R11: a definition's extension is built after the open, and close ends its build between two chunks`()
+    throws
+  {
+    let kept = KeptDatabase()
+    var database = try kept.open()
+    try database.change { tx in for key in 0..<20_000 { try tx.set("a word", key: key, in: "notes") } }
+    try database.close()
+    var definition = DatabaseDefinition()
+    let words = try definition.add(WordCount(), as: "words")
+    database = try kept.open(definition: definition)
+    let error = errorCode { _ = try database.read { tx in try tx[words].count(of: "word") } }
+    #expect(error == .notReady, "twenty thousand rows are not built by then")
+    // The build is no transaction that close would refuse.
+    try database.close()
+    database = try kept.open(definition: definition)
+    try database.ready(words)
+    #expect(try count(database, words, "word") == 20_000)
+    try database.close()
   }
 
   @Test func `1.2: unregistering drops what it keeps, and a second registration begins anew`() throws {
     let database = try Database.inMemory()
     try fill(database, 0..<70)
-    let words = try database.register(WordCount(), as: "words")
+    let words = try database.registerReady(WordCount(), as: "words")
     #expect(try database.unregister("words") == ["words"])
     #expect(throws: DatabaseError.self) { try count(database, words, "seven") }
     try fill(database, 70..<140)
-    let again = try database.register(WordCount(), as: "words")
+    let again = try database.registerReady(WordCount(), as: "words")
     #expect(try count(database, again, "seven") == 20)
   }
 
   @Test func `a hook that throws dooms the transaction`() throws {
     let database = try Database.inMemory()
-    let words = try database.register(WordCount(stopsAt: "forbidden"), as: "words")
+    let words = try database.registerReady(WordCount(stopsAt: "forbidden"), as: "words")
     var codes: [DatabaseError.Code?] = []
     do {
       try database.write { tx in
@@ -135,7 +248,7 @@ struct RegistrationTests {
 
   @Test func `a nested write that throws is undone in the extension too`() throws {
     let database = try Database.inMemory()
-    let words = try database.register(WordCount(), as: "words")
+    let words = try database.registerReady(WordCount(), as: "words")
     struct Stop: Error {}
     var counts: [Int] = []
     try database.write { tx in

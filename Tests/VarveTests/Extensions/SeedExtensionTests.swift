@@ -52,7 +52,7 @@ struct SeedExtensionTests {
 
   @Test func `hooks are told an insert from an update, with key, object, metadata and a number that stays`() throws {
     let database = try Database.inMemory()
-    let sauce = try database.register(Sauce(), as: "awesome_sauce")
+    let sauce = try database.registerReady(Sauce(), as: "awesome_sauce")
     func look(_ key: String) throws -> (heard: String?, id: String?) {
       try database.read { tx in (try tx[sauce].heard(key), try tx[sauce].id(key)) }
     }
@@ -81,7 +81,7 @@ struct SeedExtensionTests {
       if try database.read({ tx in try tx.count() }) == 0 {
         try database.write { tx in try tx.set("bar", key: "foo", in: "c") }
       }
-      let sauce = try database.register(Sauce(version: version), as: "awesome_sauce")
+      let sauce = try database.registerReady(Sauce(version: version), as: "awesome_sauce")
       let heard = try database.read { tx in try tx[sauce].heard("c/\"foo\"") }
       #expect(heard == expected, "version \(version)")
       // Where it is not built anew, this is still there at the next start.
@@ -94,7 +94,7 @@ struct SeedExtensionTests {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     var database = try Database.open(at: path)
-    var sauce = try database.register(Sauce(), as: "awesome_sauce")
+    var sauce = try database.registerReady(Sauce(), as: "awesome_sauce")
     try database.write { [sauce] tx in
       let context = try tx[sauce].context
       try context.set("bar", for: "foo")
@@ -120,7 +120,7 @@ struct SeedExtensionTests {
     try check("gone soon")
     try database.close()
     database = try Database.open(at: path)
-    sauce = try database.register(Sauce(), as: "awesome_sauce")
+    sauce = try database.registerReady(Sauce(), as: "awesome_sauce")
     try check(nil)
     try database.write { [sauce] tx in try tx[sauce].context.set(nil, for: "foo") }
     let gone = try database.read { [sauce] tx in try tx[sauce].context.setting("foo") }

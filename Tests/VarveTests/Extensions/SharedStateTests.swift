@@ -89,7 +89,7 @@ struct SharedStateTests {
   @Test func `R7: it begins with what the parts have, and receives each commit once, in order`() throws {
     let database = try Database.inMemory()
     try database.change { tx in for key in 1...2_500 { try tx.set(key, key: key, in: "c") } }
-    let handle = try database.register(Sum(), as: "sum")
+    let handle = try database.registerReady(Sum(), as: "sum")
     let before = 2_500 * 2_501 / 2
     #expect(try Self.sums(database, handle) == (before, before), "the deltas of the build came one by one")
     try database.change { tx in
@@ -126,7 +126,7 @@ struct SharedStateTests {
       seen.add("\(published.map { $0 < version } ?? false)")
     }
     let database = try Database.inMemory()
-    try database.register(sum, as: "sum")
+    try database.registerReady(sum, as: "sum")
     core.withLock { $0 = database.core }
     for key in 0..<3 { try database.change { tx in try tx.set(1, key: key, in: "c") } }
     #expect(seen.take() == ["true", "true", "true"])
@@ -137,7 +137,7 @@ struct SharedStateTests {
   func `R7: a commit that can't be made durable, or may have been lost, does not reach it`(isLost: Bool) throws {
     let backend = ToyBackend()
     let database = try Database.open(backend, path: "toy")
-    let handle = try database.register(Sum(), as: "sum")
+    let handle = try database.registerReady(Sum(), as: "sum")
     try database.change { tx in try tx.set(1, key: 1, in: "c") }
     backend.inject(isLost ? .unknown(isApplied: true) : .failing(isDurable: true))
     let code = errorCode { try database.change { tx in try tx.set(5, key: 2, in: "c") } }
@@ -147,7 +147,7 @@ struct SharedStateTests {
 
   @Test func `R7: many writers leave what one made from scratch would have`() throws {
     let database = try Database.inMemory()
-    let handle = try database.register(Sum(), as: "sum")
+    let handle = try database.registerReady(Sum(), as: "sum")
     let rounds = TestScale.atMost(60)
     Threads.run(4) { thread in
       for round in 0..<rounds {
@@ -168,10 +168,10 @@ struct SharedStateTests {
   @Test func `R7: a registration whose shared state can't be made fails, and a later one succeeds`() throws {
     let database = try Database.inMemory()
     try database.change { tx in try tx.set(4, key: 1, in: "c") }
-    #expect(throws: Broken.self) { try database.register(Sum(isBroken: true), as: "sum") }
+    #expect(throws: Broken.self) { try database.registerReady(Sum(isBroken: true), as: "sum") }
     #expect(database.registeredExtensions == [])
     try database.change { tx in try tx.set(3, key: 2, in: "c") }
-    let handle = try database.register(Sum(), as: "sum")
+    let handle = try database.registerReady(Sum(), as: "sum")
     #expect(try Self.sums(database, handle) == (7, 7))
   }
 
@@ -179,7 +179,7 @@ struct SharedStateTests {
     let site = try StorageSite(.memory)
     for version in ["1", "2", "2"] {
       let database = try Database.open(try site.open(), path: "sum")
-      let handle = try database.register(Sum(version: version), as: "sum")
+      let handle = try database.registerReady(Sum(version: version), as: "sum")
       try database.change { tx in try tx.set(2, key: version == "1" ? 1 : 2, in: "c") }
       let expected = version == "1" ? 2 : 4
       #expect(try Self.sums(database, handle) == (expected, expected))
@@ -191,12 +191,12 @@ struct SharedStateTests {
   func `R7: where another program writes it skips to the commit that is read`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     let writer = try Database.open(try site.open(), path: "writer")
-    let handle = try writer.register(Sum(), as: "sum")
+    let handle = try writer.registerReady(Sum(), as: "sum")
     try writer.change { tx in try tx.set(1, key: 1, in: "c") }
     var options = DatabaseOptions()
     options.follows = true
     let follower = try Database.open(try site.follow(), path: "follower", options: options)
-    _ = try follower.register(Sum(), as: "sum")
+    _ = try follower.registerReady(Sum(), as: "sum")
     #expect(try Self.sums(follower, handle) == (1, 1))
     try writer.change { tx in try tx.set(5, key: 2, in: "c") }
     #expect(try Self.sums(follower, handle) == (6, 6))

@@ -87,7 +87,7 @@ struct YapExtensionTests {
   // MARK: - 1.2
 
   @Test func `1.2: each write that has asked for an extension ends it once, as committed or as not`() throws {
-    let probe = try database.register(Probe(record: record), as: "probe")
+    let probe = try database.registerReady(Probe(record: record), as: "probe")
     _ = record.take()
     try set(1)
     #expect(record.take() == ["inserted c/1", "committed", "acknowledged 1"])
@@ -116,7 +116,7 @@ struct YapExtensionTests {
     var options = DatabaseOptions()
     options.writerTimeout = .milliseconds(20)
     let database = try Database.inMemory(options: options)
-    try database.register(Probe(record: record, isConcurrent: true), as: "probe")
+    try database.registerReady(Probe(record: record, isConcurrent: true), as: "probe")
     let code = Mutex<DatabaseError.Code?>(nil)
     try database.write { _ in
       try otherThread {
@@ -132,7 +132,7 @@ struct YapExtensionTests {
     throws
   {
     let database = try Database.inMemory()
-    try database.register(Probe(record: record, isConcurrent: true), as: "probe")
+    try database.registerReady(Probe(record: record, isConcurrent: true), as: "probe")
     let isMet = Mutex(false)
     try database.writeConcurrently { tx in
       _ = try tx.contains(key: 1, in: "c")
@@ -151,26 +151,28 @@ struct YapExtensionTests {
   }
 
   @Test func `1.2: a name is given once, and an extension may refuse its neighbours`() throws {
-    try database.register(Probe(record: record), as: "probe")
-    #expect(errorCode { try database.register(Probe(record: record), as: "probe") } == .alreadyDefined)
-    #expect(errorCode { try database.register(Probe(record: record), as: "") } == .invalidArgument)
-    #expect(throws: Probe.Neighbour.self) { try database.register(Probe(record: record, isAlone: true), as: "alone") }
+    try database.registerReady(Probe(record: record), as: "probe")
+    #expect(errorCode { try database.registerReady(Probe(record: record), as: "probe") } == .alreadyDefined)
+    #expect(errorCode { try database.registerReady(Probe(record: record), as: "") } == .invalidArgument)
+    #expect(throws: Probe.Neighbour.self) {
+      try database.registerReady(Probe(record: record, isAlone: true), as: "alone")
+    }
     #expect(database.registeredExtensions == ["probe"] && database.knownExtensions == ["probe"])
     try set(1)
     #expect(record.take().contains("inserted c/1"))
     #expect(throws: DatabaseError.self) {
-      try database.write { tx in try database.register(Probe(record: record), as: "inside") }
+      try database.write { tx in try database.registerReady(Probe(record: record), as: "inside") }
     }
   }
 
   @Test func `1.2: one that is asked for while it is built says so, and how far it is`() throws {
     try database.write { tx in for key in 0..<3_000 { try tx.set("a word", key: key, in: "notes") } }
     // The handle is the name: it stands for the next registration too.
-    let words = try database.register(WordCount(), as: "words")
+    let words = try database.registerReady(WordCount(), as: "words")
     try database.unregister("words")
     let errors = Mutex<[DatabaseError]>([])
     let database = database
-    try database.register(WordCount(), as: "words") { progress in
+    try database.registerReady(WordCount(), as: "words") { progress in
       guard progress.rowsDone > 0, progress.rowsDone < 3_000 else { return }
       do {
         _ = try database.read { tx in try tx[words].count(of: "word") }
@@ -187,7 +189,7 @@ struct YapExtensionTests {
 
   @Test func `REC 97: an extension that can't begin throws why, and is never just not there`() throws {
     let isBroken = Mutex(false)
-    let probe = try database.register(
+    let probe = try database.registerReady(
       Probe(record: record, isBroken: { isBroken.withLock { $0 } }), as: "probe")
     try set(1)
     isBroken.withLock { $0 = true }
@@ -206,7 +208,7 @@ struct YapExtensionTests {
     try set(1, in: "notes")
     let connection = database.connection()
     try connection.beginLongLivedRead()
-    let words = try database.register(WordCount(), as: "words")
+    let words = try database.registerReady(WordCount(), as: "words")
     func count(_ connection: Connection) throws -> Int { try connection.read { tx in try tx[words].count(of: "x") } }
     #expect(errorCode { _ = try count(connection) } == .notReady)
     #expect(try count(database.connection()) == 1)
@@ -234,7 +236,7 @@ struct YapExtensionTests {
         record.add("\(row.key) \((try? row.object(as: String.self)) ?? "undecoded")")
       }
     }
-    try database.register(Keys(record: record), as: "keys")
+    try database.registerReady(Keys(record: record), as: "keys")
     #expect(record.take() == ["c/1 text", "c/2 undecoded"])
   }
 
@@ -279,8 +281,8 @@ struct YapExtensionTests {
     throws
   {
     // By name it would be the other way round: "a" feeds "z", which was registered first.
-    try database.register(Echo(name: "z", hears: "middle", writes: "last", record: record), as: "z")
-    try database.register(Echo(name: "a", hears: "first", writes: "middle", record: record), as: "a")
+    try database.registerReady(Echo(name: "z", hears: "middle", writes: "last", record: record), as: "z")
+    try database.registerReady(Echo(name: "a", hears: "first", writes: "middle", record: record), as: "a")
     _ = record.take()
     try set(5, in: "first")
     #expect(record.take() == ["z 0", "a 1", "z 1", "a 0", "z 0", "a 0"])
@@ -289,7 +291,7 @@ struct YapExtensionTests {
   }
 
   @Test func `1.2: what is pending in an extension goes back with a savepoint`() throws {
-    try database.register(Echo(name: "e", hears: "first", writes: "last", record: record), as: "e")
+    try database.registerReady(Echo(name: "e", hears: "first", writes: "last", record: record), as: "e")
     _ = record.take()
     try database.write { tx in
       try tx.set("x", key: 1, in: "other")

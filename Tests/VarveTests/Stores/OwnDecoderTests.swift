@@ -36,7 +36,7 @@ struct OwnDecoderTests {
       let instance = try #require(try change.old).object(as: RatedFormat.Instance.self)
       heard.withLock { $0.append(instance) }
     }
-    try after.database.register(hooks, as: "hooks")
+    try after.database.registerReady(hooks, as: "hooks")
     let rated = Store<RatedFormat>(in: after.database)
     try after.reading { tx throws in
       #expect(try rated.load(1, in: tx) == wanted)

@@ -39,7 +39,7 @@ struct PerformTests {
     }
     func refused() -> [DatabaseError.Code?] {
       [
-        errorCode { try database.register(Hooks(), as: "hooks") }, errorCode { try database.unregister("hooks") },
+        errorCode { try database.registerReady(Hooks(), as: "hooks") }, errorCode { try database.unregister("hooks") },
       ]
     }
     func putAndFail() throws {

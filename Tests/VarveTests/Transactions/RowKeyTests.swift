@@ -24,7 +24,7 @@ struct RowKeyTests {
     hooks.didModify = { _, change in
       if change.event == .rowTouched { touched.withLock { $0.append(change.key) } }
     }
-    try open.database.register(hooks, as: "hooks")
+    try open.database.registerReady(hooks, as: "hooks")
     try open.writing { tx throws in
       #expect(try keys.map { try tx.row($0)?.object(as: String.self) } == ["a", "b", "c"])
       #expect(try tx.row(keys[1])?.metadata(as: Int.self) == 5)
@@ -52,7 +52,7 @@ struct RowKeyTests {
       let number = try row.metadata(as: Int.self).map { "\($0)" } ?? "none"
       seen.withLock { $0.append("\(bytes) \(number)") }
     }
-    try database.register(hooks, as: "hooks")
+    try database.registerReady(hooks, as: "hooks")
     try database.write { tx throws in
       try tx.set("a", key: 1, in: "notes", metadata: 1)
       try tx.set("b", key: 1, in: "notes", metadata: 2)

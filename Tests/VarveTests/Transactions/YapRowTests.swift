@@ -212,7 +212,7 @@ struct YapRowTests {
     var hooks = Hooks()
     hooks.didModify = { _, change in heard.withLock { $0.append("\(change.event) \(change.key)") } }
     hooks.didRemove = { _, change in heard.withLock { $0.append("\(change.event) \(change.key)") } }
-    try open.database.register(hooks, as: "hooks")
+    try open.database.registerReady(hooks, as: "hooks")
     try open.writing { tx throws in
       try tx.set(Word(text: "SEA"), key: "a", in: "words")
       #expect(try tx.object(Word.self, key: "a", in: "words") == Word(text: "sea"))

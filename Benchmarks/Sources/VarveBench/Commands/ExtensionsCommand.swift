@@ -26,7 +26,7 @@ struct ExtensionsCommand: ParsableCommand {
   @Option(help: "These rows only, separated by commas.")
   var only: String?
 
-  @Flag(help: "Databases in memory in place of a directory for temporary files.")
+  @Flag(help: "Databases in memory, not in a directory for temporary files.")
   var inMemory = false
 
   @Option(help: "Append a JSON object a row to this file.")

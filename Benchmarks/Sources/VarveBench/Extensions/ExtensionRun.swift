@@ -99,6 +99,7 @@ struct ExtensionRun {
 
   private func indexes(_ database: Database) throws -> ExtensionMeasurement {
     let handle = try database.register(Indexes(), as: "indexes")
+    try database.ready(handle)
     let time = try insert(database)
     try require(try database.read { try $0[handle].count() }, 3 * num)
     return perRow(time)
@@ -107,6 +108,7 @@ struct ExtensionRun {
   /// Updates that change no field of an index: old and new are compared, and nothing is written to the parts.
   private func updates(_ database: Database) throws -> ExtensionMeasurement {
     let handle = try database.register(Indexes(followsOldRows: true), as: "indexes")
+    try database.ready(handle)
     try insert(database)
     let time = try insert(database, isAgain: true)
     try require(try database.read { try $0[handle].count() }, 3 * num)
@@ -115,6 +117,7 @@ struct ExtensionRun {
 
   private func view(_ database: Database, batch: Int) throws -> ExtensionMeasurement {
     let handle = try database.register(Neighbours(), as: "view")
+    try database.ready(handle)
     let time = try insert(database, batch: batch)
     try require(try database.read { try $0[handle].count() }, num)
     return perRow(time)
@@ -122,6 +125,7 @@ struct ExtensionRun {
 
   private func four(_ database: Database) throws -> ExtensionMeasurement {
     let handle = try database.register(FourParts(), as: "four")
+    try database.ready(handle)
     let time = try insert(database, Self.writeEach)
     try require(try database.read { try $0[handle].count() }, 4 * num)
     return perRow(time)
@@ -132,6 +136,7 @@ struct ExtensionRun {
   /// The puts alone, without the commit.
   private func puts(_ database: Database) throws -> ExtensionMeasurement {
     let handle = try database.register(OnePart(), as: "part")
+    try database.ready(handle)
     return try perRow(fill(database, handle, num, batch: Self.batch))
   }
 
@@ -164,7 +169,10 @@ struct ExtensionRun {
     // A close flushes: what is committed would else be in the memtable. A database in memory leaves it there.
     let database = try reopened(filled)
     defer { try? database.close() }
-    if database !== filled { handle = try database.register(OnePart(), as: "part") }
+    if database !== filled {
+      handle = try database.register(OnePart(), as: "part")
+      try database.ready(handle)
+    }
     rest()
     // About four committed entries a range.
     let span = UInt64.max / UInt64(committed) * 4
@@ -200,6 +208,7 @@ struct ExtensionRun {
   /// Deletes of ranges within one savepoint, which together cover about half of the part; the commit included.
   private func ranges(_ database: Database, looks: Bool) throws -> ExtensionMeasurement {
     let handle = try database.register(OnePart(), as: "part")
+    try database.ready(handle)
     try fill(database, handle, num, batch: 10_000)
     var random = entries.random("ranges")
     let span = UInt64.max / UInt64(Self.rangeCount * 2)
@@ -231,6 +240,7 @@ struct ExtensionRun {
     rest()
     let before = ProcessUsage.now().cpuNanoseconds
     let handle = try database.register(Indexes(count: 1), as: "index")
+    try database.ready(handle)
     let time = ProcessUsage.now().cpuNanoseconds - before
     try require(try database.read { try $0[handle].count() }, 2 * count)
     return ExtensionMeasurement(time: Double(time) / Double(count) / 1e3)
@@ -269,6 +279,7 @@ struct ExtensionRun {
   /// All rows in one transaction, in another random order than that of their inserts.
   private func removal(_ database: Database) throws -> ExtensionMeasurement {
     let handle = try database.register(Indexes(followsOldRows: true), as: "indexes")
+    try database.ready(handle)
     try insert(database)
     var random = entries.random("removal")
     let keys = (0..<UInt64(num)).map { books.id($0) }.shuffled(using: &random)

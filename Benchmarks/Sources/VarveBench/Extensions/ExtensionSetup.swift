@@ -53,7 +53,7 @@ extension ExtensionRun {
   }
 
   func require(_ found: Int, _ expected: Int) throws {
-    if found != expected { throw EngineFailure("\(found) entries in place of \(expected)") }
+    if found != expected { throw EngineFailure("\(found) entries, not \(expected)") }
   }
 
   /// Returns free memory to the system, where the C library can: else `body` would first use what earlier rows have

@@ -1,43 +1,77 @@
 internal import Dispatch
 internal import Synchronization
 
-/// Who builds an extension: one thread at a time, and others wait for its end.
+/// The build of one extension: whether one runs, how the last one ended, and those that wait for its end.
 final class BuildClaim: Sendable {
   private struct State {
     var isHeld = false
-    var waiters: [DispatchSemaphore] = []
+    var error: (any Error)?
+    var waiters: [UInt64: @Sendable () -> Void] = [:]
+    var nextWaiter: UInt64 = 0
   }
 
   private let state = Mutex(State())
 
-  /// How many threads wait.
+  /// How many wait.
   var waiterCount: Int { state.withLock { $0.waiters.count } }
+  var isRunning: Bool { state.withLock { $0.isHeld } }
+  /// Why the last build did not come to its end.
+  var error: (any Error)? { state.withLock { $0.error } }
 
-  /// Begins a build. False while another thread builds.
+  /// Begins a build. False while another one runs.
   func take() -> Bool {
     state.withLock { state in
-      defer { state.isHeld = true }
-      return !state.isHeld
+      if state.isHeld { return false }
+      state.isHeld = true
+      state.error = nil
+      return true
     }
   }
 
+  /// Says why there will be no build.
+  func refuse(_ error: any Error) { state.withLock { $0.error = error } }
+
   /// Ends a build: finished, failed, or interrupted.
-  func end() {
+  func end(_ error: (any Error)?) {
     let waiters = state.withLock { state in
-      defer { state = State() }
-      return state.waiters
+      state.isHeld = false
+      state.error = error
+      defer { state.waiters = [:] }
+      return state.waiters.values.map(\.self)
     }
-    for waiter in waiters { waiter.signal() }
+    for waiter in waiters { waiter() }
+  }
+
+  /// Calls a closure once when the build that runs has ended. Nil: none runs, and it is not called.
+  private func add(_ waiter: @escaping @Sendable () -> Void) -> UInt64? {
+    state.withLock { state in
+      guard state.isHeld else { return nil }
+      state.nextWaiter += 1
+      state.waiters[state.nextWaiter] = waiter
+      return state.nextWaiter
+    }
+  }
+
+  private func remove(_ number: UInt64) -> (@Sendable () -> Void)? {
+    state.withLock { $0.waiters.removeValue(forKey: number) }
   }
 
   /// Waits, on this thread, until a build that runs has ended. False: none runs.
   func waitForEnd() -> Bool {
     let semaphore = DispatchSemaphore(value: 0)
-    let isHeld = state.withLock { state in
-      if state.isHeld { state.waiters.append(semaphore) }
-      return state.isHeld
-    }
-    if isHeld { semaphore.wait() }
-    return isHeld
+    guard add({ semaphore.signal() }) != nil else { return false }
+    semaphore.wait()
+    return true
+  }
+
+  /// The same, suspended. Throws `CancellationError`, without an effect on the build.
+  func waitForEndSuspended() async throws -> Bool {
+    let (ends, ending) = AsyncStream<Void>.makeStream()
+    guard let number = add({ ending.finish() }) else { return false }
+    for await _ in ends {}
+    // A stream also ends with the task that waits.
+    _ = remove(number)
+    try Task.checkCancellation()
+    return true
   }
 }

@@ -7,10 +7,8 @@
 ///
 /// A row that was changed several times may be told several times, always as it is. What a removal of all rows takes
 /// away too much, because a row is told before it that is there since, the feed tells again behind it.
-struct CatchingUp<Definition: DatabaseExtension> {
+struct CatchingUp {
   let core: DatabaseCore
-  let definition: Definition
-  let name: String
   let registered: RegisteredExtension
 
   /// The feed has not all of it, or the extension can't do with what it says: it has to be built again.
@@ -57,7 +55,7 @@ struct CatchingUp<Definition: DatabaseExtension> {
     do {
       if let found = try body() { return found }
     } catch let error as DatabaseError where error.code == .corruption {
-      DatabaseLog.unreadableFeed(error, name: name)
+      DatabaseLog.unreadableFeed(error, name: registered.name)
     }
     throw Impossible()
   }

@@ -41,7 +41,7 @@ final class ExtensionCatalog: Sendable {
     state.withLock { state in
       if state.unregistered.isEmpty { return [] }
       return state.unregistered.compactMap { name in
-        state.records[name].flatMap { $0.state.isStale ? nil : (name, $0) }
+        state.records[name].flatMap { $0.state.isUpToDate ? (name, $0) : nil }
       }
     }
   }

@@ -3,7 +3,7 @@
 /// ```
 ///  byte 0        format of this record, 3
 ///  bytes 1–4     number, big-endian: never given twice; order of first registration
-///  byte 5        state: 1 building, 2 ready, 3 stale
+///  byte 5        state: 1 building, 2 ready, 3 stale, 4 failed
 ///  bytes 6–9     layout, big-endian
 ///  4 + n bytes   version, and those of what it depends on: size big-endian, UTF-8
 ///  4 + n bytes   kind: size big-endian, UTF-8
@@ -15,6 +15,7 @@
 ///    byte        bit 0 volatile, bit 1 being built; the others are zero
 ///    4 + n bytes only while it is built: its watermark
 ///  4 + n bytes   only in the state building: the watermark of the parts that are furthest behind
+///  4 + n bytes   only where failed: what the extension threw, as text: size big-endian, UTF-8
 ///  16 bytes      only where stale, and where it can be told: what it has received (`FeedPosition`)
 /// ```
 /// On disk: never change. A watermark is the collection's id, big-endian, and the key of the last row that was given:
@@ -25,7 +26,18 @@ package struct ExtensionRecord: Hashable, Sendable {
     case ready
     /// It missed what the feed has from there on; nil: it can't be told what it missed, and it has to be built again.
     case stale(FeedPosition?)
+    /// Its build ended with an error of its own, and it keeps nothing.
+    case failed(String)
 
+    /// Whether a change that it misses would matter to it.
+    var isUpToDate: Bool {
+      switch self {
+      case .building, .ready: true
+      case .stale, .failed: false
+      }
+    }
+
+    var isFailed: Bool { if case .failed = self { true } else { false } }
     var isStale: Bool { if case .stale = self { true } else { false } }
   }
 
@@ -63,6 +75,9 @@ package struct ExtensionRecord: Hashable, Sendable {
     case .stale(let position):
       code = 3
       rest = position?.bytes ?? []
+    case .failed(let message):
+      code = 4
+      rest = Self.field(Array(message.utf8))
     }
     var bytes = [3] + BigEndian.bytes(number) + [code] + BigEndian.bytes(layout)
     for text in [versionTag, kind, scope] { bytes += Self.field(Array(text.utf8)) }
@@ -138,6 +153,7 @@ package struct ExtensionRecord: Hashable, Sendable {
       guard let position = FeedPosition(Array(bytes[offset...])) else { throw damaged }
       state = .stale(position)
       offset += FeedPosition.size
+    case 4: state = .failed(try text())
     default: throw damaged
     }
     guard offset == bytes.count else { throw damaged }

@@ -103,10 +103,7 @@ extension ReadTransaction {
     // `open` looks whether it is there at this snapshot.
     if database.backend.isReadOnly { return }
     if let since = registered.readySince, isWritable || snapshot.version >= since { return }
-    let progress = registered.progress
-    throw DatabaseError(
-      .notReady,
-      "extension \"\(registered.name)\" is being built: \(progress.rowsDone) of about \(progress.rowsTotal) rows")
+    throw registered.notReadyError
   }
 
   /// The extension in this transaction, made where the transaction has not asked for it yet.
@@ -120,5 +117,17 @@ extension ReadTransaction {
     _ = try open.make()
     opened.append(open)
     return open
+  }
+}
+
+extension RegisteredExtension {
+  /// Why it can't be used now.
+  var notReadyError: DatabaseError {
+    if case .failed(let message) = record.state {
+      return DatabaseError(.notReady, "the build of extension \"\(name)\" has failed: \(message)")
+    }
+    let progress = progress
+    return DatabaseError(
+      .notReady, "extension \"\(name)\" is being built: \(progress.rowsDone) of about \(progress.rowsTotal) rows")
   }
 }

@@ -51,6 +51,9 @@ public protocol ExtensionTransaction: AnyObject {
   /// Writes what is pending, at the end of the transaction. Called again as long as rows change meanwhile; in a build
   /// also whenever a change counts for other parts than the one before.
   func flush() throws
+  /// All rows were given to the extension, in the transaction that would say that it is ready. An error is that of the
+  /// build, which has failed then: what a unique index throws that has met a value twice. Default nothing.
+  func didFinishBuild() throws
   /// The storage has taken the commit, which is not durable yet, and the writer is still held: what the commit means for
   /// the shared state. Called once for each commit that has asked for the extension. Default nil.
   func takeDelta(_ version: CommitVersion) -> Definition.Delta?
@@ -77,6 +80,8 @@ extension ExtensionTransaction {
   public func mark() -> Int { 0 }
   /// Nothing.
   public func rollBack(to mark: Int) {}
+  /// Nothing.
+  public func didFinishBuild() throws {}
   /// Nothing is pending.
   public func flush() throws {}
   /// Nothing.

@@ -13,7 +13,8 @@ final class RegisteredExtension: Sendable {
   let traits: ExtensionTraits
   /// Nil where its transactions share nothing.
   let shared: SharedState?
-  /// Held by the thread that builds it.
+  /// Receives how far its build is, after each chunk.
+  let progressed: (@Sendable (BuildProgress) -> Void)?
   let build = BuildClaim()
   /// Those that were registered first come first.
   let order: UInt64
@@ -38,8 +39,10 @@ final class RegisteredExtension: Sendable {
 
   init(
     name: String, definition: any DatabaseExtension, traits: ExtensionTraits, record: ExtensionRecord, order: UInt64,
-    backend: any StorageBackend, catalogFamily: StorageFamily, readySince: CommitVersion?, beganAnew: Bool = false
+    backend: any StorageBackend, catalogFamily: StorageFamily, readySince: CommitVersion?, beganAnew: Bool = false,
+    progressed: (@Sendable (BuildProgress) -> Void)? = nil
   ) throws {
+    self.progressed = progressed
     self.beganAnew = beganAnew
     self.name = name
     self.definition = definition
@@ -53,6 +56,9 @@ final class RegisteredExtension: Sendable {
     let families = record.parts.map { $0.watermark == [] ? nil : stored.family(of: $0) }
     state = Mutex(
       State(families: families, record: record, readySince: readySince, volatileSettings: stored.volatileSettings))
+    if case .failed(let message) = record.state {
+      build.refuse(DatabaseError(.extensionFailed, "the build of extension \"\(name)\" has failed: \(message)"))
+    }
   }
 
   /// Zero: the catalog has no record of it.
@@ -112,6 +118,25 @@ final class RegisteredExtension: Sendable {
       state.record = record
       state.readySince = readySince
     }
+  }
+
+  /// Writes its record, and lets it stand in memory once the commit is applied.
+  func save(_ record: ExtensionRecord, _ transaction: WriteTransaction) throws {
+    try transaction.pending.put(CatalogKey.databaseExtension(name), record.bytes, in: catalogFamily)
+    let database = transaction.database
+    transaction.onApplied { [self] version in
+      database.extensionCatalog.set(record, for: name)
+      set(record, readySince: record.state == .ready ? version : nil)
+      database.extensions.noteChange()
+    }
+  }
+
+  /// Makes what its transactions share, or moves it on, with the writer held: no commit is made meanwhile.
+  func share(_ database: DatabaseCore) throws {
+    guard let shared else { return }
+    let transaction = ReadTransaction(database: database, snapshot: try database.backend.snapshot())
+    defer { transaction.end() }
+    try shared.skip(to: SharedView(self, transaction, nil))
   }
 
   func set(_ progress: BuildProgress) { state.withLock { $0.progress = progress } }

@@ -1,0 +1,311 @@
+/// Builds an extension in the background, on a thread of the database.
+///
+/// # Steps
+/// 1. The families of parts that begin again are dropped: they were emptied by the commit of the registration.
+/// 2. Chunk by chunk, each an ordinary write: the next rows as they are now are given to it as inserted, and the
+///    watermark of its parts moves with the same commit. Other writers come in between. From the registration on it
+///    receives the changes of rows up to the watermark.
+/// 3. One commit says *ready*.
+///
+/// No snapshot is held, so a build may take as long as it wants, and no row can be missed: a writer that changes a row
+/// after the watermark leaves it to the build, and before it notifies the extension. A chunk ends after a row whose
+/// hooks changed rows: the next one reads again what lies ahead. Parts with different watermarks are built up to the
+/// next one, and then together.
+///
+/// # How a build ends
+/// - An error of the extension empties its parts. The record says *failed*, until `retry` or another version.
+/// - A crash, `close` and a failure of the storage leave the watermark; `retry` and the next registration continue.
+/// - A dependency that is being built is waited for; one that failed keeps it waiting until that is ready.
+///
+/// One that is stale and catches up goes by the feed instead (`CatchingUp`); where that can't be done it begins again.
+struct ExtensionBuild {
+  private let core: DatabaseCore
+  private let registered: RegisteredExtension
+
+  init(_ core: DatabaseCore, _ registered: RegisteredExtension) {
+    self.core = core
+    self.registered = registered
+  }
+
+  private var name: String { registered.name }
+
+  /// The most rows, and the longest, that a chunk holds the writer.
+  static var chunkRows: Int { 1_000 }
+  static var chunkDuration: Duration { .milliseconds(5) }
+
+  /// A build waits for the writer as long as it takes: giving up would throw away what was built.
+  private var terms: WriteTerms { WriteTerms(label: "build \(name)", waitsForWriter: true, isOfBuild: true) }
+
+  /// For a commit after which families are dropped: those are gone for certain then, also after a loss of power, and
+  /// the record that says so must be there.
+  static func termsBeforeDrop(_ name: String, isOfBuild: Bool = false) -> WriteTerms {
+    WriteTerms(label: "register \(name)", durability: .power, waitsForWriter: true, isOfBuild: isOfBuild)
+  }
+
+  // MARK: - The thread
+
+  /// Begins, unless it runs already or the database is being closed.
+  func start() {
+    guard registered.build.take() else { return }
+    guard core.builds.begin() else { return registered.build.end(WriterQueue.closedError) }
+    Task.detached(executorPreference: core.writerExecutor) {
+      run()
+      core.builds.end()
+    }
+  }
+
+  private func run() {
+    do {
+      try complete()
+      registered.build.end(nil)
+      for other in core.extensions.list.ordered where other.traits.predecessors.contains(name) { continueBuild(other) }
+    } catch {
+      registered.build.end(error)
+      // What it waited for may have become ready in between.
+      if error is WaitsForDependency, dependenciesAreReady { start() }
+    }
+  }
+
+  private func continueBuild(_ other: RegisteredExtension) {
+    if other.record.state != .ready, other.build.error is WaitsForDependency { ExtensionBuild(core, other).start() }
+  }
+
+  private func complete() throws {
+    do {
+      try dropDeadFamilies()
+      try waitForDependencies()
+      try catchUp()
+      while try !step() {}
+    } catch let failure as ExtensionFailure {
+      try? fail(failure.cause)
+      throw failure.cause
+    }
+  }
+
+  /// Runs a chunk of a build in a write. An error of the extension comes as `ExtensionFailure`, every other one as it is.
+  private func chunk<Result>(_ body: (WriteTransaction) throws -> Result) throws -> Result {
+    if core.isClosing { throw WriterQueue.closedError }
+    var running: WriteTransaction?
+    do {
+      return try core.write(terms) { transaction in
+        running = transaction
+        return try body(transaction)
+      }
+    } catch {
+      // Hooks and flushes doom their transaction. What they met in the storage is not their own error.
+      guard running?.doom != nil, !Self.isOfStorage(error) else { throw error }
+      throw ExtensionFailure(cause: error)
+    }
+  }
+
+  private static func isOfStorage(_ error: any Error) -> Bool {
+    guard let error = error as? DatabaseError else { return error is CancellationError }
+    let codes: [DatabaseError.Code] = [.storage, .outcomeUnknown, .corruption, .snapshotTooOld, .closed, .writerBusy]
+    return codes.contains(error.code)
+  }
+
+  /// It may have been unregistered between two chunks, and another registered by its name. With the writer held.
+  private func requireRegistered() throws {
+    guard core.extensions.list[name] === registered else {
+      throw DatabaseError(.unknownExtension, "extension \"\(name)\" was unregistered while it was being built")
+    }
+  }
+
+  // MARK: - Dependencies
+
+  private var dependenciesAreReady: Bool {
+    registered.traits.predecessors.allSatisfy { core.extensions.list[$0]?.record.state == .ready }
+  }
+
+  /// A dependency that is being built is built first.
+  private func waitForDependencies() throws {
+    for dependency in registered.traits.predecessors {
+      while true {
+        if core.isClosing { throw WriterQueue.closedError }
+        guard let other = core.extensions.list[dependency] else {
+          throw DatabaseError(
+            .unknownExtension, "\"\(name)\" depends on \"\(dependency)\", which was unregistered meanwhile")
+        }
+        if other.record.state == .ready { break }
+        guard other.build.waitForEnd() || other.record.state == .ready else {
+          throw WaitsForDependency(name: name, dependency: dependency)
+        }
+      }
+    }
+  }
+
+  // MARK: - Parts that begin again
+
+  /// Drops the families of parts that begin again, which may be of another form, and of parts that the definition does not
+  /// have any more. They were emptied by the commit that said so: a crash leaves them whole with the old record, or empty
+  /// with the new one.
+  private func dropDeadFamilies() throws {
+    if registered.number == 0 { return }
+    // No other writer writes to them meanwhile.
+    try core.write(terms) { _ in try registered.drop(try registered.deadFamilies()) }
+  }
+
+  /// It can't catch up, or is asked for again after a failure.
+  func beginAnew() throws {
+    try empty { $0.beginAnew() }
+    registered.set(BuildProgress(rowsDone: 0, rowsTotal: 0))
+  }
+
+  private func empty(_ change: (inout ExtensionRecord) -> Void) throws {
+    try core.write(Self.termsBeforeDrop(name, isOfBuild: true)) { transaction in
+      try requireRegistered()
+      var record = registered.record
+      change(&record)
+      for family in registered.families.compactMap(\.self) {
+        try transaction.pending.deleteRange(StorageRange(), in: family)
+      }
+      try registered.save(record, transaction)
+      transaction.onApplied { _ in
+        registered.forgetFamilies()
+        try? registered.share(core)
+      }
+    }
+    try dropDeadFamilies()
+  }
+
+  /// Leaves nothing of a build that failed. What was catching up stays where it came to.
+  private func fail(_ error: any Error) throws {
+    if registered.record.state.isStale { return }
+    try empty { record in
+      record.beginAnew()
+      record.state = .failed(String("\(error)".prefix(Self.messageMaximum)))
+    }
+  }
+
+  /// How many characters of an error the record keeps.
+  private static let messageMaximum = 1_000
+
+  // MARK: - Catching up
+
+  /// Brings it what it missed; where that can't be done it is to be built again afterwards.
+  private func catchUp() throws {
+    let known = try core.backend.snapshot().version
+    var rowLimit = Self.chunkRows
+    var duration = Self.chunkDuration
+    while case .stale(let position?) = registered.record.state {
+      // After the end as it was it runs after the other writers: with longer steps, until it is there.
+      if position.version > known.number {
+        rowLimit = min(2 * rowLimit, .max / 2)
+        duration *= 2
+      }
+      let isPossible = try chunk { transaction in try catchUp(from: position, rowLimit, duration, transaction) }
+      guard isPossible else { return try beginAnew() }
+      registered.progressed?(registered.progress)
+    }
+  }
+
+  /// One chunk. False where it can't: nothing was done.
+  private func catchUp(
+    from position: FeedPosition, _ rowLimit: Int, _ duration: Duration, _ transaction: WriteTransaction
+  ) throws -> Bool {
+    try requireRegistered()
+    let catching = CatchingUp(core: core, registered: registered)
+    var record = registered.record
+    var progress = registered.progress
+    guard let step = try catching.step(from: position, rowLimit: rowLimit, duration: duration, transaction) else {
+      return false
+    }
+    record.state = step.state
+    // Parts that are new are built now.
+    if record.state == .ready, !record.parts.isEmpty { record.settle() }
+    progress.rowsDone += step.count
+    // How much there is is not known before it was read.
+    progress.rowsTotal = progress.rowsDone + (record.state == .ready ? 0 : 1)
+    if record.state == .ready { try finish(transaction) }
+    try registered.save(record, transaction)
+    registered.set(progress)
+    return true
+  }
+
+  /// What the extension does in the transaction that says *ready*.
+  private func finish(_ transaction: WriteTransaction) throws {
+    try transaction.dooming {
+      try transaction.flushExtensions()
+      try transaction.open(registered).hearer?.didFinishBuild()
+    }
+  }
+
+  // MARK: - The chunks
+
+  /// Gives it the next rows. True: it is ready.
+  private func step() throws -> Bool {
+    guard registered.record.frontier != nil else { return true }
+    let isReady = try chunk { transaction in try give(transaction) }
+    registered.progressed?(registered.progress)
+    return isReady
+  }
+
+  /// Returns whether it is ready.
+  private func give(_ transaction: WriteTransaction) throws -> Bool {
+    try requireRegistered()
+    var record = registered.record
+    guard let frontier = record.frontier else { return true }
+    if registered.traits.configuration.build == .none {
+      while record.frontier != nil { record.advance(to: nil) }
+      try registered.save(record, transaction)
+      return true
+    }
+    let limit = record.nextFrontier
+    var walk = BuildWalk(core.catalog.collections, behind: frontier.watermark, transaction)
+    let begin = ContinuousClock.now
+    var reached: [UInt8]?
+    var isAtLimit = false
+    var count = 0
+    let open = try transaction.dooming { try transaction.open(registered) }
+    let changeCount = transaction.changes.changeCount
+    while count < Self.chunkRows, transaction.changes.changeCount == changeCount,
+      count % 64 != 63 || ContinuousClock.now - begin < Self.chunkDuration,
+      let (info, key, row) = try walk.next()
+    {
+      let position = info.walkKey(key)
+      if let limit, ByteOrder.precedes(limit, position) {
+        // From here on the parts that were ahead need the rows, too.
+        isAtLimit = true
+        break
+      }
+      record.advance(to: position)
+      transaction.setReach(BuildReach(record), of: registered)
+      // A hook may change rows ahead, which the cursor does not see: the next chunk begins after this row.
+      if registered.traits.scope.contains(info.name) {
+        let facts = ChangeFacts(info)
+        facts.set(
+          .inserted, key, info, id: row.header.id, number: 0, bytes: row.bytes,
+          row.metadataBytes.map { EncodedMetadata(bytes: $0) }, old: nil, oldMetadata: nil)
+        try transaction.dooming { try transaction.notify(facts, to: open, parts: frontier.parts) }
+      }
+      reached = position
+      count += 1
+    }
+    // After the last row, or where the next parts are.
+    if isAtLimit || reached == nil { record.advance(to: limit) }
+    let isReady = record.state == .ready
+    // What is flushed in the commit that says "ready" may change any row.
+    transaction.setReach(isReady ? BuildReach(whole: record.wholeParts) : BuildReach(record), of: registered)
+    if isReady { try finish(transaction) }
+    try registered.save(record, transaction)
+    var progress = registered.progress
+    if progress.rowsDone == 0 { progress.rowsTotal = try transaction.count() }
+    progress.rowsDone += count
+    registered.set(progress)
+    return isReady
+  }
+}
+
+/// An error of the extension that is built.
+private struct ExtensionFailure: Error {
+  let cause: any Error
+}
+
+/// A build that can't begin because a dependency is not ready and is not being built: it begins when that becomes ready.
+struct WaitsForDependency: Error {
+  let name: String
+  let dependency: String
+  var message: String {
+    "\"\(name)\" depends on \"\(dependency)\", whose build has failed or was interrupted; retry that one"
+  }
+}

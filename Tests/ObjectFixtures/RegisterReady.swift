@@ -1,0 +1,16 @@
+@testable import Varve
+
+extension Database {
+  /// Registers an extension, and waits until it is built.
+  @discardableResult
+  func registerReady<Definition: DatabaseExtension>(
+    _ definition: Definition, as name: String, progress: (@Sendable (BuildProgress) -> Void)? = nil
+  ) throws -> Registered<Definition> {
+    let handle = try core.register(definition, name, progress)
+    try waitReady(handle)
+    return handle
+  }
+
+  /// The blocking form, for where `ready` means the other.
+  func waitReady<Definition: DatabaseExtension>(_ handle: Registered<Definition>) throws { try ready(handle) }
+}
