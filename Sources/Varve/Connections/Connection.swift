@@ -107,14 +107,30 @@ public final class Connection: Sendable {
   public var pinnedVersion: CommitVersion? { state.withLock { $0.pinned?.snapshot.version } }
 
   /// Holds this instant: reads see it until `advance` or `endLongLivedRead`. Where one is held it is `advance`.
+  @_disfavoredOverload
   @discardableResult
-  public func beginLongLivedRead() throws -> [ChangeEvent] { try advance() }
+  public func beginLongLivedRead() throws -> [ChangeEvent] { try advanceHere() }
+
+  /// The same for tasks.
+  @discardableResult
+  public func beginLongLivedRead() async throws -> [ChangeEvent] { try await advance() }
 
   /// Goes on from the instant that is held to this one, at once, and returns what was committed in between, in order:
   /// a gap where that is not known any more. Where none is held it begins to. Change sets have the changes of extensions,
   /// and need no feed, up to 10,000 changed rows in between.
+  ///
+  /// What is not in memory any more is read from the feed, which may have to wait for the disk.
+  @_disfavoredOverload
   @discardableResult
-  public func advance() throws -> [ChangeEvent] {
+  public func advance() throws -> [ChangeEvent] { try advanceHere() }
+
+  /// The same for tasks.
+  @discardableResult
+  public func advance() async throws -> [ChangeEvent] {
+    try await core.executor.run { [self] in try advanceHere() }
+  }
+
+  private func advanceHere() throws -> [ChangeEvent] {
     try core.enter()
     defer { core.leave() }
     return try state.withLock { state in

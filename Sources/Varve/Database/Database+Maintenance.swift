@@ -2,12 +2,14 @@ extension Database {
   /// Adds the definition of a collection to a database that is open: for parts of a program that come late.
   ///
   /// Throws `.alreadyDefined`, `.definitionDiffers` where the collection was made by another, and `.invalidDefinition`
-  /// where a rule is for objects of another type.
-  public func define(_ collection: CollectionDefinition) throws {
-    try core.enter()
-    defer { core.leave() }
-    try collection.checkRules()
-    try core.catalog.define(collection)
+  /// where a rule is for objects of another type. It may have to wait for the writer and for the disk.
+  @_disfavoredOverload
+  public func define(_ collection: CollectionDefinition) throws { try core.define(collection) }
+
+  /// The same for tasks.
+  public func define(_ collection: CollectionDefinition) async throws {
+    let core = core
+    try await core.writerExecutor.run { try core.define(collection) }
   }
 
   /// Copies the database, as of one commit, to a path where nothing is: a database of its own, complete and durable
@@ -30,5 +32,14 @@ extension Database {
       defer { core.leave() }
       try core.backend.checkpoint(to: path, progress: progress)
     }
+  }
+}
+
+extension DatabaseCore {
+  fileprivate func define(_ collection: CollectionDefinition) throws {
+    try enter()
+    defer { leave() }
+    try collection.checkRules()
+    try catalog.define(collection)
   }
 }

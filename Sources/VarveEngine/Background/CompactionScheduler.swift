@@ -139,6 +139,8 @@ final class CompactionScheduler: Sendable {
   }
 
   func schedulePick() {
+    // Nothing is chosen any more: a job would find that again and again, until `stop`.
+    if background.isClosing { return }
     let shouldSubmit = state.withLock { state in
       guard !state.isPickScheduled, state.canPick(background.executor.parallelism) else { return false }
       state.isPickScheduled = true

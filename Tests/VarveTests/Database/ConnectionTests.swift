@@ -178,6 +178,20 @@ struct ConnectionTests {
     #expect(try connection.advance().isEmpty)
   }
 
+  @Test func `D13: what may wait for the disk has a form for tasks`() async throws {
+    let database = try Database.inMemory()
+    try await database.define(CollectionDefinition("numbers", Int.self, key: Int.self))
+    let connection = database.connection()
+    #expect(try await connection.beginLongLivedRead().isEmpty)
+    try await database.write { tx in try tx.set(1, key: 1, in: "numbers") }
+    #expect(try await connection.read { tx in try tx.count(in: "numbers") } == 0)
+    #expect(try await connection.advance().map(\.text) == ["+1"])
+    #expect(try await connection.read { tx in try tx.count(in: "numbers") } == 1)
+    await #expect(throws: DatabaseError.self) {
+      try await database.define(CollectionDefinition("numbers", String.self, key: Int.self))
+    }
+  }
+
   @Test func `D18g: a sequence of rows that is kept shows among the reads that are held`() async throws {
     try set("Emma", 1)
     #expect(database.longLivedReads.isEmpty)

@@ -217,10 +217,15 @@ struct ExtensionRaceTests {
 
   @Test func `who unregisters an extension while it is built ends the build, and leaves nothing`() throws {
     try fill(0..<500)
+    let building = Mutex<RegisteredExtension?>(nil)
     let code = errorCode {
-      try database.registerReady(Keys(), as: "keys") { [database] _ in _ = try? database.unregister("keys") }
+      try database.registerReady(Keys(), as: "keys") { [database] _ in
+        building.withLock { $0 = $0 ?? database.core.extensions.list["keys"] }
+        _ = try? database.unregister("keys")
+      }
     }
     #expect(code == .unknownExtension)
+    _ = try #require(building.withLock { $0 }).build.waitForEnd()
     #expect(database.knownExtensions == [] && database.registeredExtensions == [])
     #expect(try kept(try database.registerReady(Keys(), as: "keys")) == rows())
   }

@@ -290,10 +290,10 @@ struct PersistableTests {
       #expect(try await connection.read("k1", as: Item.self) == Self.items[0])
       #expect(try await connection.read(1, as: Photo.self) == Self.photos[0])
     }
-    try connection.beginLongLivedRead()
+    try await connection.beginLongLivedRead()
     try await Item(id: "k1", count: 77).write(to: open.database)
     #expect(try await connection.read("k1", as: Item.self)?.count == 1)
-    try connection.advance()
+    try await connection.advance()
     #expect(try await connection.read("k1", as: Item.self)?.count == 77)
   }
 

@@ -1,72 +1,83 @@
 /// What the write path knows of one change, for the hooks that receive it.
 ///
 /// The object is where the caller has it, until a hook asks for it or the change waits for other hooks.
-@safe
 final class ChangeFacts {
-  private(set) var event = RowChange.Event.inserted
-  private(set) var info: CollectionInfo
-  /// In the collection's families.
-  private(set) var key: [UInt8] = []
-  private(set) var id = RowID(0)
-  /// Which change of the transaction it is.
-  private(set) var number: UInt64 = 0
-  /// As it is written; empty where it is removed.
-  private var bytes: [UInt8] = []
-  private var metadata: EncodedMetadata?
-  private var object: Any?
-  private var objectType: (any Encodable.Type)?
-  /// Safety: set only while `withObject` runs, by whose argument it is kept alive.
-  private var objectPointer: UnsafeRawPointer?
-  private var old: PresentRow?
-  private var oldMetadata: [UInt8]?
-  private var madeKey: RowKey?
-  private var madeRow: Row?
-  private var madeOld: Row?
+  /// Set as one value, because each change of a field of a class is checked by itself.
+  private struct Facts {
+    var event = RowChange.Event.inserted
+    let info: CollectionInfo
+    /// In the collection's families.
+    var key: [UInt8] = []
+    var id = RowID(0)
+    /// Which change of the transaction it is.
+    var number: UInt64 = 0
+    /// As it is written; empty where it is removed.
+    var bytes: [UInt8] = []
+    var metadata: EncodedMetadata?
+    var object: Any?
+    var old: PresentRow?
+    var oldMetadata: [UInt8]?
+  }
 
-  init(_ info: CollectionInfo) { self.info = info }
+  /// What was made of the facts, for the hooks that have asked.
+  private struct Made {
+    var key: RowKey?
+    var row: Row?
+    var old: Row?
+  }
+
+  /// Where the caller has the object.
+  @safe
+  private struct ObjectSource {
+    let type: any Encodable.Type
+    /// Safety: used only while `withObject` runs, by whose argument it is kept alive.
+    let pointer: UnsafeRawPointer
+  }
+
+  private var facts: Facts
+  private var made: Made?
+  private var source: ObjectSource?
+
+  init(_ info: CollectionInfo) { facts = Facts(info: info) }
+
+  var event: RowChange.Event { facts.event }
+  var info: CollectionInfo { facts.info }
+  var key: [UInt8] { facts.key }
+  var id: RowID { facts.id }
+  var number: UInt64 { facts.number }
 
   /// A change that leaves the row as `bytes`. `id` is the row's.
+  @inline(__always)
   func set(
     _ event: RowChange.Event, _ key: [UInt8], _ info: CollectionInfo, id: RowID, number: UInt64, bytes: [UInt8],
     _ metadata: EncodedMetadata?, old: PresentRow?, oldMetadata: [UInt8]?
   ) {
-    self.event = event
-    self.info = info
-    self.key = key
-    self.id = id
-    self.number = number
-    self.bytes = bytes
-    self.metadata = metadata
-    self.old = old
-    self.oldMetadata = oldMetadata
-    object = nil
-    unsafe objectPointer = nil
-    madeKey = nil
-    madeRow = nil
-    madeOld = nil
+    facts = Facts(
+      event: event, info: info, key: key, id: id, number: number, bytes: bytes, metadata: metadata, old: old,
+      oldMetadata: oldMetadata)
+    made = nil
   }
 
   /// Says where the object is for as long as `body` runs.
   @inline(__always)
   func withObject<Object: Encodable>(_ object: Object, _ body: () throws -> Void) rethrows {
     try unsafe withUnsafePointer(to: object) { pointer in
-      objectType = Object.self
-      unsafe objectPointer = UnsafeRawPointer(pointer)
-      defer { unsafe objectPointer = nil }
+      source = unsafe ObjectSource(type: Object.self, pointer: UnsafeRawPointer(pointer))
+      defer { source = nil }
       try body()
     }
   }
 
   /// The object is known already.
-  func setObject(_ object: Any?) { self.object = object }
+  func setObject(_ object: Any?) { facts.object = object }
 
   /// Takes a copy of the object: the change will be received after the call that made it has returned.
-  func settle() { object = knownObject }
+  func settle() { facts.object = knownObject }
 
   private var knownObject: Any? {
-    if let object { return object }
-    guard let objectType, let pointer = unsafe objectPointer else { return nil }
-    return unsafe Self.copy(objectType, pointer)
+    if let object = facts.object { return object }
+    guard let source else { return nil }
+    return unsafe Self.copy(source.type, source.pointer)
   }
 
   private static func copy<Object>(_ type: Object.Type, _ pointer: UnsafeRawPointer) -> Any {
@@ -77,31 +88,31 @@ final class ChangeFacts {
   // MARK: - For hooks
 
   var rowKey: RowKey {
-    if let madeKey { return madeKey }
-    let key = info.key(of: key)
-    madeKey = key
+    if let key = made?.key { return key }
+    let key = facts.info.key(of: facts.key)
+    made = Made(key: key, row: made?.row, old: made?.old)
     return key
   }
 
   func row(in transaction: WriteTransaction) throws -> Row? {
-    if event == .removed { return nil }
-    if let madeRow { return madeRow }
-    let stored = try transaction.stored(key, bytes, info, nil)
+    if facts.event == .removed { return nil }
+    if let row = made?.row { return row }
+    let stored = try transaction.stored(facts.key, facts.bytes, facts.info, nil)
     stored.object = knownObject
-    stored.metadata = metadata?.value
-    stored.metadataBytes = metadata?.bytes
+    stored.metadata = facts.metadata?.value
+    stored.metadataBytes = facts.metadata?.bytes
     let row = Row(stored, in: transaction)
-    madeRow = row
+    made = Made(key: made?.key, row: row, old: made?.old)
     return row
   }
 
   func oldRow(in transaction: WriteTransaction) throws -> Row? {
-    guard let old, !old.bytes.isEmpty else { return nil }
-    if let madeOld { return madeOld }
-    let stored = try transaction.stored(key, old.bytes, info, nil)
-    stored.metadataBytes = oldMetadata
+    guard let old = facts.old, !old.bytes.isEmpty else { return nil }
+    if let row = made?.old { return row }
+    let stored = try transaction.stored(facts.key, old.bytes, facts.info, nil)
+    stored.metadataBytes = facts.oldMetadata
     let row = Row(stored, in: transaction)
-    madeOld = row
+    made = Made(key: made?.key, row: made?.row, old: row)
     return row
   }
 }

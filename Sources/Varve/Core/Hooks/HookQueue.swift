@@ -1,6 +1,8 @@
 /// What hooks of one transaction need: which extensions are open in it, and the changes that are still to be received,
 /// because they were made while extensions received another.
-struct HookQueue {
+///
+/// A class of plain fields: a hook that runs may change any of them.
+final class HookQueue {
   enum Event {
     case change(ChangeFacts, HookPlan)
     case dependency(OpenExtension, name: String, any Sendable)
@@ -25,8 +27,10 @@ struct HookQueue {
     case removesAll
   }
 
+  /// Whether any extension is in the list.
+  let hasSlots: Bool
   /// By the index in the transaction's list.
-  var slots: [Slot]
+  var slots: ContiguousArray<Slot>
   /// The plan of the collection that was written last: most transactions write to one.
   var lastPlan: HookPlan?
   /// Used for each change that is not made by a hook.
@@ -51,15 +55,18 @@ struct HookQueue {
   /// From here on it looks as if they do: the log has an event.
   static let queuedNoted = 100_000
 
-  init(slots: Int) { self.slots = slots == 0 ? [] : [Slot](repeating: Slot(), count: slots) }
+  init(slots: Int) {
+    self.slots = ContiguousArray(repeating: Slot(), count: slots)
+    hasSlots = slots > 0
+  }
 
   /// Forgets the newest, so that so many are left.
-  mutating func truncate(to count: Int) {
+  func truncate(to count: Int) {
     if events.count > count { events.removeSubrange(count...) }
   }
 
   /// It is made again when it is needed.
-  mutating func forget(_ open: OpenExtension) {
+  func forget(_ open: OpenExtension) {
     for index in slots.indices where slots[index].open === open { slots[index].open = nil }
   }
 }

@@ -6,7 +6,7 @@ extension WriteTransaction {
   /// The plan for a change; nil where no extension receives it.
   @inline(__always)
   func plan(for event: RowChange.Event, _ info: CollectionInfo) -> HookPlan? {
-    if hooks.slots.isEmpty { return nil }
+    if !hooks.hasSlots { return nil }
     let plan = plan(for: info)
     return plan.events.contains(event.kind) ? plan : nil
   }
@@ -20,7 +20,7 @@ extension WriteTransaction {
   }
 
   /// Whether what extensions receive has objects in it.
-  func isRead(_ info: CollectionInfo) -> Bool { !hooks.slots.isEmpty && plan(for: info).isRead }
+  func isRead(_ info: CollectionInfo) -> Bool { hooks.hasSlots && plan(for: info).isRead }
 
   /// The parts of an extension that a row counts for; nil where the extension does not receive its changes, because it
   /// is not that far.
@@ -44,6 +44,11 @@ extension WriteTransaction {
   @inline(__always)
   private func opened(_ slot: Int) throws -> OpenExtension {
     if let open = hooks.slots[slot].open { return open }
+    return try openSlot(slot)
+  }
+
+  @inline(never)
+  private func openSlot(_ slot: Int) throws -> OpenExtension {
     let open = try open(registered.ordered[slot])
     hooks.slots[slot].open = open
     return open
@@ -72,8 +77,15 @@ extension WriteTransaction {
     _ event: RowChange.Event, _ key: [UInt8], _ info: CollectionInfo, id: RowID, bytes: [UInt8],
     _ metadata: EncodedMetadata?, old: PresentRow?, _ plan: HookPlan
   ) throws -> ChangeFacts {
-    let facts = hooks.isRunning ? ChangeFacts(info) : hooks.facts ?? ChangeFacts(info)
-    if !hooks.isRunning { hooks.facts = facts }
+    let facts: ChangeFacts
+    if hooks.isRunning {
+      facts = ChangeFacts(info)
+    } else if let kept = hooks.facts {
+      facts = kept
+    } else {
+      facts = ChangeFacts(info)
+      hooks.facts = facts
+    }
     var oldMetadata: [UInt8]?
     if let old, old.header.hasMetadata, plan.oldEvents.contains(event.kind) {
       oldMetadata = try ownMetadata(key, info)

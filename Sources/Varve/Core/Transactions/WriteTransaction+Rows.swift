@@ -107,7 +107,7 @@ extension WriteTransaction {
 
   @inline(__always)
   private func needsOldRows(_ info: CollectionInfo) -> Bool {
-    !hooks.slots.isEmpty && !plan(for: info).oldEvents.isEmpty
+    hooks.hasSlots && !plan(for: info).oldEvents.isEmpty
   }
 
   // MARK: - Versions

@@ -7,7 +7,7 @@ public final class WriteTransaction: ReadTransaction {
   public let label: String?
   let pending: any StorageWriting
   var changes = ChangeRecorder()
-  var hooks: HookQueue
+  let hooks: HookQueue
   /// Of `registered`.
   let extensionEdition: UInt64
   /// The extensions that hear of changes. None comes or goes while the writer is held.
