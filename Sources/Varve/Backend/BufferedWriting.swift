@@ -32,7 +32,9 @@ public final class BufferedWriting: StorageWriting {
   // MARK: - Writing
 
   /// Sets the value of a key.
-  public func put(_ key: [UInt8], _ value: [UInt8], in family: StorageFamily) { content.set(key, .put(value), family) }
+  public func put(_ key: RawSpan, _ value: RawSpan, in family: StorageFamily) {
+    content.set(key.copied, .put(value.copied), family)
+  }
 
   /// Removes a key.
   public func delete(_ key: [UInt8], in family: StorageFamily) { content.set(key, .delete, family) }

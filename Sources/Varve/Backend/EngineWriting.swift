@@ -20,7 +20,7 @@ final class EngineWriting: StorageWriting {
 
   // MARK: - Writing
 
-  func put(_ key: [UInt8], _ value: [UInt8], in family: StorageFamily) throws {
+  func put(_ key: RawSpan, _ value: RawSpan, in family: StorageFamily) throws {
     let family = try snapshot.family(family)
     try mapped { () throws(EngineError) in try batch.put(key, value, in: family) }
   }

@@ -39,6 +39,13 @@ package struct FamilyCursor: Sendable {
     return (page.key(index), page.value(index))
   }
 
+  /// What `body` makes of the next row, whose key and value it may not keep; nil after the last.
+  mutating func withNext<Result>(_ body: (_ key: RawSpan, _ value: RawSpan) throws -> Result) throws -> Result? {
+    guard try fillPage() else { return nil }
+    defer { index += 1 }
+    return try page.withEntry(index, body)
+  }
+
   /// The key of the next row; nil after the last.
   mutating func nextKey() throws -> [UInt8]? {
     guard try fillPage() else { return nil }

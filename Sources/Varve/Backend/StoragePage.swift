@@ -47,6 +47,15 @@ public struct StoragePage: Sendable {
   /// The value of a row, copied.
   public func value(_ index: Int) -> [UInt8] { [UInt8](bytes[valueRange(index)]) }
 
+  /// Calls `body` with the key and the value of a row, which it may not keep. Nothing is copied.
+  @inline(__always)
+  func withEntry<Result>(
+    _ index: Int, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Result
+  ) rethrows -> Result {
+    let all = unsafe bytes.span.bytes
+    return try body(all.extracting(keyRange(index)), all.extracting(valueRange(index)))
+  }
+
   /// The bytes of a row, where they are.
   var buffer: [UInt8] { bytes }
 }

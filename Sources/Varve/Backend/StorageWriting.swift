@@ -19,7 +19,7 @@ public protocol StorageWriting: AnyObject {
   var byteCount: Int { get }
 
   /// Sets the value of a key. Throws `.keyTooLong`, `.valueTooLong` and `.batchTooLarge`, as do the others.
-  func put(_ key: [UInt8], _ value: [UInt8], in family: StorageFamily) throws
+  func put(_ key: RawSpan, _ value: RawSpan, in family: StorageFamily) throws
   /// Removes a key, whether it is there or not.
   func delete(_ key: [UInt8], in family: StorageFamily) throws
   /// Removes the keys of a range.
@@ -51,6 +51,12 @@ public protocol StorageWriting: AnyObject {
 }
 
 extension StorageWriting {
+  /// Sets the value of a key; key and value are arrays.
+  @inline(__always)
+  func put(_ key: [UInt8], _ value: [UInt8], in family: StorageFamily) throws {
+    try unsafe put(key.span.bytes, value.span.bytes, in: family)
+  }
+
   /// What `body` makes of the value of a key, which it may not keep, or nil if there is none.
   @inline(__always)
   func withValue<Result>(

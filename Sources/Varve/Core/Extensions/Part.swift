@@ -20,8 +20,22 @@ public struct Part {
     return try open.followed(transaction) { try transaction.value(of: key, in: family) }
   }
 
+  /// What `body` makes of the value of a key, which it may not keep; nil where there is none. The value is not copied.
+  public func withValue<Result>(of key: [UInt8], _ body: (RawSpan) throws -> Result) throws -> Result? {
+    let transaction = try open.reading()
+    guard let family = open.family(slot) else { return nil }
+    return try open.followed(transaction) { try transaction.withValue(of: key, in: family, body) }
+  }
+
   /// The values of several keys, in their order; nil for each that has none.
-  public func values(_ keys: [[UInt8]]) throws -> [[UInt8]?] { try keys.map { try get($0) } }
+  public func values(_ keys: [[UInt8]]) throws -> [[UInt8]?] {
+    let transaction = try open.reading()
+    guard let family = open.family(slot) else { return keys.map { _ in nil } }
+    return try open.followed(transaction) {
+      if !transaction.isWritable { return try transaction.snapshot.values(of: keys, in: family) }
+      return try keys.map { try transaction.value(of: $0, in: family) }
+    }
+  }
 
   /// The number that a counter says; 0 where nothing was ever added to it.
   public func counter(_ key: [UInt8]) throws -> Int64 { try get(key).flatMap(StorageBatch.counterNumber) ?? 0 }
@@ -62,10 +76,15 @@ public struct Part {
 
   /// Sets the value of a key. Throws `.readOnly` in a read, `.keyTooLong`, `.valueTooLong` and `.batchTooLarge`; then
   /// nothing was written.
-  public func put(_ key: [UInt8], _ value: [UInt8]) throws {
-    try open.check(keySize: key.count, valueSize: value.count)
+  public func put(_ key: RawSpan, _ value: RawSpan) throws {
+    try open.check(keySize: key.byteCount, valueSize: value.byteCount)
     guard let (family, pending) = try open.target(slot) else { return }
     try pending.put(key, value, in: family)
+  }
+
+  /// Sets the value of a key; key and value are arrays.
+  public func put(_ key: [UInt8], _ value: [UInt8]) throws {
+    try unsafe put(key.span.bytes, value.span.bytes)
   }
 
   /// Removes a key, whether it is there or not.
@@ -113,6 +132,14 @@ public struct PartCursor {
   public mutating func next() throws -> (key: [UInt8], value: [UInt8])? {
     let transaction = try open.reading()
     return try open.followed(transaction) { try cursor?.next() }
+  }
+
+  /// What `body` makes of the next entry, whose key and value it may not keep; nil after the last. Nothing is copied.
+  public mutating func withNext<Result>(
+    _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Result
+  ) throws -> Result? {
+    let transaction = try open.reading()
+    return try open.followed(transaction) { try cursor?.withNext(body) } ?? nil
   }
 
   /// Continues with the first entry at a key or after it, or where the cursor is reverse, at a key or before it.
