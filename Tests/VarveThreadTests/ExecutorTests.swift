@@ -56,6 +56,34 @@ import Testing
     #expect(called.all == (0..<50).map { "\($0)" })
   }
 
+  @Test func `D4: jobs of urgent tasks come before others, which still come to their turn`() async throws {
+    let executor = DatabaseExecutor(limit: 1)
+    let gate = Gate()
+    gate.shut()
+    let called = Called()
+    let first = Task { try await executor.run { gate.pass() } }
+    await Self.yield { gate.waitingCount == 1 }
+    var waiting: [Task<Void, any Error>] = []
+    for (name, priority) in [("slow", TaskPriority.background), ("usual", .medium), ("urgent", .high)] {
+      for number in 0..<20 {
+        waiting.append(Task.detached(priority: priority) { try await executor.run { called.add("\(name) \(number)") } })
+        await Self.yield { executor.waitingCount == waiting.count }
+      }
+    }
+    gate.open()
+    try await first.value
+    for task in waiting {
+      // Not awaited before: to be awaited raises the priority of a task.
+      try await task.value
+    }
+    let order = called.all.map { String($0.prefix { $0 != " " }) }
+    #expect(order.prefix(8).allSatisfy { $0 == "urgent" }, "\(order)")
+    // Two of the others have had their turn among the urgent ones.
+    #expect(order.prefix(22).filter { $0 == "urgent" }.count == 20, "\(order)")
+    #expect(called.all.filter { $0.hasPrefix("urgent") } == (0..<20).map { "urgent \($0)" })
+    #expect(Set(called.all).count == 60)
+  }
+
   @Test func `a thread that has nothing to do ends, and no job is lost between`() async throws {
     let executor = DatabaseExecutor(limit: 4, keptIdle: .microseconds(20))
     let called = Called()

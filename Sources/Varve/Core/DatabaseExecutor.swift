@@ -9,8 +9,9 @@ internal import Synchronization
 /// costs some 40 µs.
 ///
 /// The threads are its own, and none of Dispatch's: those are as many as processors, and the tasks of the program run on
-/// them. A job takes the thread that was idle last, or a new one up to `limit`, or waits in order of arrival. A thread
-/// that has had nothing to do for `keptIdle` ends.
+/// them. A job takes the thread that was idle last, or a new one up to `limit`, or waits: first those of tasks whose
+/// priority is high (`TaskPriority.userInitiated` and above), each kind in order of arrival. A thread that has had nothing
+/// to do for `keptIdle` ends.
 ///
 /// # What may run on it
 /// With a limit: nothing that waits for something another job does, or the limit is a deadlock. So the writer, turns and
@@ -52,6 +53,7 @@ final class DatabaseExecutor: TaskExecutor {
   // MARK: - Jobs
 
   func enqueue(_ job: consuming ExecutorJob) {
+    let isUrgent = job.priority.rawValue >= TaskPriority.userInitiated.rawValue
     let job = UnownedJob(job)
     let (idle, startsThread): (Worker?, Bool) = state.withLock { state in
       if let worker = state.idle.popLast() {
@@ -59,7 +61,7 @@ final class DatabaseExecutor: TaskExecutor {
         return (worker, false)
       }
       guard state.threadCount < limit else {
-        state.jobs.append(job)
+        state.jobs.append(job, isUrgent: isUrgent)
         return (nil, false)
       }
       state.threadCount += 1
@@ -98,6 +100,8 @@ final class DatabaseExecutor: TaskExecutor {
     thread.name = "varve-wait"
     // Values may be nested deeply, and their coders call themselves.
     thread.stackSize = 8 << 20
+    // Somebody waits for what runs here, on a thread that may be the main one.
+    thread.qualityOfService = .userInitiated
     thread.start()
   }
 
@@ -132,8 +136,34 @@ final class DatabaseExecutor: TaskExecutor {
   }
 }
 
-/// Jobs that no thread has yet, the oldest first.
+/// Jobs that no thread has yet: the urgent ones before the others, but for one in so many, so that those come to their
+/// turn.
 private struct WaitingJobs {
+  /// So many urgent jobs are taken while others wait, and then one of the others.
+  private static let urgentInTurn = 8
+
+  private var urgent = JobLine()
+  private var others = JobLine()
+  private var urgentTaken = 0
+
+  var count: Int { urgent.count + others.count }
+
+  mutating func append(_ job: UnownedJob, isUrgent: Bool) {
+    if isUrgent { urgent.append(job) } else { others.append(job) }
+  }
+
+  mutating func popFirst() -> UnownedJob? {
+    if urgentTaken < Self.urgentInTurn || others.count == 0, let job = urgent.popFirst() {
+      urgentTaken += 1
+      return job
+    }
+    urgentTaken = 0
+    return others.popFirst()
+  }
+}
+
+/// Jobs in order of arrival.
+private struct JobLine {
   private var incoming: [UnownedJob] = []
   /// Those before `incoming`, the oldest last.
   private var outgoing: [UnownedJob] = []

@@ -221,7 +221,8 @@ struct ExtensionRaceTests {
     let building = Mutex<RegisteredExtension?>(nil)
     let code = errorCode {
       try database.registerReady(Keys(), as: "keys") { [database] _ in
-        building.withLock { $0 = $0 ?? database.core.extensions.list["keys"] }
+        guard building.withLock({ $0 == nil }) else { return }
+        building.withLock { $0 = database.core.extensions.list["keys"] }
         _ = try? database.unregister("keys")
       }
     }
