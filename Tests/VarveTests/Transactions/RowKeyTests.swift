@@ -1,12 +1,34 @@
 import Foundation
 import Synchronization
 import Testing
-import Varve
 
 @testable import ObjectFixtures
+@testable import Varve
 
 /// Rows by what change sets and hooks give: without the type of the key.
 struct RowKeyTests {
+  @Test func `R12: a key that a change gives is the same as one of its bytes, and hashes so`() throws {
+    let database = try Database.inMemory()
+    let lines = Lines()
+    let seen = Mutex<[RowKey]>([])
+    var noting = Scripted(hears: .inserts)
+    noting.did = { _, change in
+      let key = change.key
+      seen.withLock { $0.append(key) }
+      lines.add("\(key.withBytes { $0.byteCount } == key.bytes.count) \(key)")
+    }
+    try database.registerReady(noting, as: "noting")
+    try database.change { tx in for key in ["", "a", "b"] { try tx.set(1, key: key, in: "c") } }
+    #expect(lines.take() == ["true c/\"\"", "true c/\"a\"", "true c/\"b\""])
+    let keys = seen.withLock { $0 }
+    let made = try ["", "a", "b"].map { try RowKey($0, in: "c") }
+    #expect(keys == made && Set(keys) == Set(made) && Set(keys + made).count == 3)
+    let other = try RowKey("", in: "d")
+    #expect(keys[1] != keys[2] && keys[0] != other)
+    #expect(keys.map(\.bytes) == made.map(\.bytes))
+    #expect(try database.look { tx in try tx.contains(keys[1]) })
+  }
+
   @Test(arguments: StorePlace.allCases)
   func `a row is read, touched and removed by its RowKey, whatever the type of its key`(place: StorePlace) throws {
     let open = try place.open()

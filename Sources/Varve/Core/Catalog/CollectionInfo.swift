@@ -75,7 +75,7 @@ package final class CollectionInfo: Sendable {
 
   /// The key without what the family demands.
   func key(of storageKey: [UInt8]) -> RowKey {
-    RowKey(collection: name, bytes: Array(storageKey.dropFirst(prefix.count)))
+    RowKey(collection: name, stored: storageKey, start: prefix.count)
   }
 }
 

@@ -2,13 +2,28 @@
 public struct RowKey: Hashable, Sendable, CustomStringConvertible {
   /// The collection's name.
   public let collection: String
-  /// The key, encoded.
-  public let bytes: [UInt8]
+  /// The key as it stands in the collection's family: the bytes before `start` are the family's.
+  private let stored: [UInt8]
+  private let start: Int
 
   /// The row of an encoded key: what an extension that keeps `bytes` comes back to rows with. Nothing is checked.
   public init(collection: String, bytes: [UInt8]) {
+    self.init(collection: collection, stored: bytes, start: 0)
+  }
+
+  /// The row of a key as it stands in the collection's family. Nothing is copied.
+  init(collection: String, stored: [UInt8], start: Int) {
     self.collection = collection
-    self.bytes = bytes
+    self.stored = stored
+    self.start = start
+  }
+
+  /// The key, encoded. Complexity: a copy; `withBytes` makes none.
+  public var bytes: [UInt8] { start == 0 ? stored : [UInt8](stored[start...]) }
+
+  /// What `body` makes of the encoded key, which it may not keep.
+  public func withBytes<Result>(_ body: (RawSpan) throws -> Result) rethrows -> Result {
+    try unsafe body(stored.span.bytes.extracting(start..<stored.count))
   }
 
   /// The row of a key. Throws `.invalidKey` for a value that can't be one.
@@ -24,4 +39,18 @@ public struct RowKey: Hashable, Sendable, CustomStringConvertible {
 
   /// The collection and the key.
   public var description: String { "\(collection)/\(text)" }
+}
+
+extension RowKey {
+  /// Whether both name the same row.
+  public static func == (left: RowKey, right: RowKey) -> Bool {
+    left.collection == right.collection && left.stored[left.start...] == right.stored[right.start...]
+  }
+
+  /// Hashes the collection and the key.
+  public func hash(into hasher: inout Hasher) {
+    hasher.combine(collection)
+    hasher.combine(stored.count - start)
+    unsafe stored[start...].withUnsafeBytes { unsafe hasher.combine(bytes: $0) }
+  }
 }
