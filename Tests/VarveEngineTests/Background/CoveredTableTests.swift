@@ -195,6 +195,27 @@ struct CoveredTableTests {
     #expect(!Self.isCovered([("c", "l", [20])], oldest: 15))
   }
 
+  // MARK: - The end
+
+  /// A job that finds nothing, and another one as long as something is due, would keep a thread busy until the last flush
+  /// of a close has ended.
+  @Test func `nothing is looked for while the engine closes`() throws {
+    let executor = SteppedExecutor(seed: 9)
+    let engine = try Self.engine(seed: 9, executor)
+    try Self.fill(engine, 0..<300)
+    executor.runAll()
+    let background = engine.core.background
+    let families = background.registry.all.map(\.id)
+    #expect(!families.isEmpty)
+    background.compactions.didChange(families)
+    #expect(background.compactions.state.withLock { $0.isPickScheduled })
+    executor.runAll()
+    background.state.withLock { $0.isClosing = true }
+    background.compactions.didChange(families)
+    #expect(background.compactions.state.withLock { !$0.isPickScheduled && !$0.changed.isEmpty })
+    try engine.close()
+  }
+
   // MARK: - The look at the oldest sequence
 
   /// What a pick takes for the oldest sequence is one look. Of two, a snapshot and a newer commit can come between.
