@@ -82,7 +82,12 @@ extension DatabaseCore {
       return Attempt(transaction: transaction, result: try ThreadFrame.run(transaction, body))
     } catch {
       rollBack(transaction)
-      if let error = error as? DatabaseError, error.code == .snapshotTooOld { return nil }
+      // An extension that came, went or was built further meanwhile is the cause, or may be.
+      if let error = error as? DatabaseError,
+        error.code == .snapshotTooOld || transaction.extensionEdition != extensions.edition
+      {
+        return nil
+      }
       throw error
     }
   }

@@ -32,6 +32,7 @@ extension Database {
   @_disfavoredOverload
   public func ready<Definition: DatabaseExtension>(_ handle: Registered<Definition>) throws {
     try core.requireNoTransaction("extension \"\(handle.name)\" is waited for")
+    try core.requireNoBuild("extension \"\(handle.name)\" is waited for")
     while let building = try core.building(handle.name) {
       if building.build.waitForEnd() { continue }
       try core.requireReady(building)
@@ -41,6 +42,7 @@ extension Database {
   /// The same for tasks. Cancelling the task ends the wait, with `CancellationError`, and not the build.
   public func ready<Definition: DatabaseExtension>(_ handle: Registered<Definition>) async throws {
     try core.requireNoTransaction("extension \"\(handle.name)\" is waited for")
+    try core.requireNoBuild("extension \"\(handle.name)\" is waited for")
     while let building = try core.building(handle.name) {
       if try await building.build.waitForEndSuspended() { continue }
       try core.requireReady(building)
@@ -101,7 +103,12 @@ extension DatabaseCore {
   /// Throws why an extension that is not being built is not ready.
   func requireReady(_ registered: RegisteredExtension) throws {
     if registered.record.state == .ready || registered.build.isRunning { return }
-    if let error = registered.build.error as? WaitsForDependency { throw DatabaseError(.notReady, error.message) }
+    if let error = registered.build.error as? WaitsForDependency {
+      let build = ExtensionBuild(self, registered)
+      // What it waited for may be ready by now.
+      if build.dependenciesAreReady { return build.start() }
+      throw DatabaseError(.notReady, error.message)
+    }
     if let error = registered.build.error { throw error }
     // It was unregistered, or has begun since.
     if extensions.list[registered.name] === registered { throw registered.notReadyError }
@@ -136,12 +143,7 @@ extension DatabaseCore {
     let traits = ExtensionTraits(definition)
     try traits.check(name: name)
     if traits.asksRowsByID, extensions.list[RowIDMap.name] == nil {
-      // For the collections that the disk has it for.
-      let bytes = try backend.snapshot().value(
-        of: CatalogKey.databaseExtension(RowIDMap.name), in: catalog.families.catalog)
-      let stored = try bytes.map { try ExtensionRecord($0, name: RowIDMap.name) }
-      let scope = stored.flatMap { CollectionScope(recordText: $0.scope) } ?? traits.scope
-      _ = try registerReadOnly(RowIDMap(scope: scope), RowIDMap.name, isCheckedAtUse: isCheckedAtUse)
+      _ = try registerReadOnly(RowIDMap(), RowIDMap.name, isCheckedAtUse: isCheckedAtUse)
     }
     let registered = try RegisteredExtension(
       name: name, definition: definition, traits: traits,
@@ -173,25 +175,19 @@ extension DatabaseCore {
     }
   }
 
-  /// Sees to it that the map has the rows of some collections, beside those that are asked for already. Under
-  /// `rowIDMapLock`.
-  func provideRowIDMap(for scope: CollectionScope) throws {
-    if let map = extensions.list[RowIDMap.name], map.record.state.isFailed { _ = try drop(map.name) }
-    let present = extensions.list[RowIDMap.name]?.traits.scope
-    // What the disk has is kept, also for collections that no extension has asked for yet in this session.
-    let stored = extensionCatalog.record(RowIDMap.name).flatMap { CollectionScope(recordText: $0.scope) }
-    let needed = [present ?? stored, extensions.list.scopeByID].compactMap(\.self).reduce(scope) { $0.union($1) }
-    if let present {
-      if present == needed { return }
-      _ = try drop(RowIDMap.name)
+  /// Sees to it that there is a map. Under `rowIDMapLock`.
+  func provideRowIDMap() throws {
+    if let map = extensions.list[RowIDMap.name] {
+      if !map.record.state.isFailed { return }
+      _ = try drop(map.name)
     }
-    _ = try Registration(core: self, definition: RowIDMap(scope: needed), name: RowIDMap.name, progress: nil).run()
+    _ = try Registration(core: self, definition: RowIDMap(), name: RowIDMap.name, progress: nil).run()
   }
 
   /// Drops the map where no extension that is registered asks for it. One of the disk that does, and that nobody has
   /// registered, makes it anew when somebody does. Under `rowIDMapLock`.
   func dropRowIDMapIfUnused() throws {
-    guard extensionCatalog.record(RowIDMap.name) != nil, extensions.list.scopeByID == nil else { return }
+    guard extensionCatalog.record(RowIDMap.name) != nil, !extensions.list.asksRowsByID else { return }
     _ = try drop(RowIDMap.name)
   }
 

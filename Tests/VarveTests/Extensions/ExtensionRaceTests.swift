@@ -296,6 +296,64 @@ struct ExtensionRaceTests {
     }
   }
 
+  @Test(arguments: [StorageKind.memory, .toy])
+  func `all rows can be removed while a part is still to be built again`(kind: StorageKind) throws {
+    let site = try StorageSite(kind)
+    for round in 0..<30 {
+      let database = try Database.open(try site.open(), path: "removed")
+      let writers = Threads.start(2) { thread in
+        for number in 0..<6 {
+          try database.core.write(WriteTerms()) { tx in
+            if number % 2 == 1 { try tx.removeAll() }
+            try tx.set("note", key: round * 100 + thread * 10 + number, in: "notes")
+          }
+        }
+      }
+      let handle = try database.registerReady(Keys(version: "\(round)"), as: "keys")
+      writers.join()
+      let (kept, there) = try database.core.read { tx in (try tx[handle].all(), try Set(tx.keyBytes(in: "notes"))) }
+      #expect(kept == there)
+      try database.endNow()
+    }
+  }
+
+  @Test func `a read whose extension is unregistered says so, and a write side by side runs again`() throws {
+    try fill(0..<20)
+    let handle = try database.registerReady(Keys(), as: "keys")
+    try database.core.read { tx in
+      let keys = try tx[handle]
+      #expect(try keys.all().count == 20)
+      try otherThread { [database] in try database.unregister("keys") }
+      #expect(errorCode { _ = try keys.all() } == .snapshotTooOld)
+    }
+    try database.registerReady(Keys(), as: "keys")
+    let attempts = Mutex(0)
+    try database.writeConcurrently { [database] tx in
+      let attempt = attempts.withLock { attempts in
+        attempts += 1
+        return attempts
+      }
+      _ = try tx.contains(key: 1, in: "notes")
+      try tx.set("x", key: 100, in: "notes")
+      if attempt == 1 { try otherThread { try database.unregister("keys") } }
+      try tx.set("x", key: 101, in: "notes")
+    }
+    #expect(attempts.withLock { $0 } == 2)
+    #expect(try rows().count == 22)
+  }
+
+  @Test func `a closure that a build calls can't wait for the build`() throws {
+    try fill(0..<20)
+    let codes = Mutex<[DatabaseError.Code?]>([])
+    try database.registerReady(Keys(), as: "keys") { [database] _ in
+      let handle = Registered<Keys>(name: "keys")
+      let found = [errorCode { try database.waitReady(handle) }, errorCode { try database.close() }]
+      codes.withLock { $0 += found }
+    }
+    let found = codes.withLock { $0 }
+    #expect(found.count >= 2 && found.allSatisfy { $0 == .invalidArgument })
+  }
+
   // MARK: - What others made of it
 
   @Test func `what goes takes what was made of it along, also where that is not registered`() throws {

@@ -123,6 +123,7 @@ struct PartTests {
     try database.change { tx throws in
       let parts = try tx[handle].parts
       #expect(errorCode { try parts["p"]?.add(1, to: [1]) } == .invalidArgument)
+      #expect(errorCode { try parts["n"]?.put([1], [1, 2, 3]) } == .invalidArgument)
       try parts["n"]?.add(2, to: [1])
       try parts["n"]?.add(3, to: [1])
       #expect(try parts["n"]?.counter([1]) == 5)

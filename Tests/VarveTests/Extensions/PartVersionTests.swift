@@ -192,6 +192,95 @@ struct PartVersionTests {
     #expect(kept[0] == kept[1] && kept[0].count == 2_000)
     try again.close()
   }
+
+  /// In one transaction: a row that counts for one of two parts, and then the removal of all.
+  @Test(arguments: StorageKind.allCases)
+  func `all rows that go while a part is built go from that part, too`(kind: StorageKind) throws {
+    let site = try StorageSite(kind)
+    let database = try Database.open(try site.open(), path: "parts")
+    try fill(database, 1..<2_001)
+    var removing = mirror([part("a")])
+    removing.removesAll = { tx, _ in
+      for part in tx.parts.values { try part.deleteRange(StorageRange()) }
+      return true
+    }
+    try database.registerReady(removing, as: "mirror")
+    try database.close()
+    let again = try Database.open(try site.open(), path: "parts")
+    removing.configuration.parts = [part("a"), part("b")]
+    removing.did = mirror([part("a"), part("b")]).did
+    let isDone = Mutex(false)
+    let handle = try again.registerReady(removing, as: "mirror") { progress in
+      guard (10..<1_990).contains(progress.rowsDone), isDone.withLock({ !$0 }) else { return }
+      isDone.withLock { $0 = true }
+      try? again.change { tx in
+        try tx.set(-1, key: 1_999, in: "c")
+        try tx.removeAll(in: "c")
+        try tx.set(7, key: 7, in: "c")
+      }
+    }
+    #expect(isDone.withLock { $0 })
+    let kept = try again.look { tx in try ["a", "b"].map { try tx[handle].texts($0) } }
+    #expect(kept == [["7=1:7"], ["7=1:7"]])
+    try again.endNow()
+  }
+
+  /// Keeps what the part "a" of another extension has of a row.
+  private func copy() -> Scripted {
+    var copy = Scripted(hears: .inserts)
+    copy.configuration.dependencies = ["mirror"]
+    copy.configuration.parts = [PartDefinition("copy")]
+    copy.configuration.build = .background
+    copy.did = { tx, change in
+      let key = Array(change.key.text.utf8)
+      let mirror = try tx.context.transaction[Registered<Scripted>(name: "mirror")]
+      try tx.part("copy").put(key, try mirror.part("a").get(key) ?? [])
+    }
+    return copy
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `what was made of an old part is built again, in whichever session that part changed`(kind: StorageKind) throws {
+    let site = try StorageSite(kind)
+    var database = try Database.open(try site.open(), path: "parts")
+    try fill(database, 1..<4)
+    try database.registerReady(mirror([part("a")]), as: "mirror")
+    var handle = try database.registerReady(copy(), as: "copy")
+    #expect(try database.look { tx in try tx[handle].texts("copy") } == ["1=1:1", "2=1:2", "3=1:3"])
+    try database.close()
+    // A program that knows the first alone, and writes no row.
+    database = try Database.open(try site.open(), path: "parts")
+    try database.registerReady(mirror([part("a", "2")]), as: "mirror")
+    try database.close()
+    database = try Database.open(try site.open(), path: "parts")
+    try database.registerReady(mirror([part("a", "2")]), as: "mirror")
+    handle = try database.registerReady(copy(), as: "copy")
+    #expect(try database.look { tx in try tx[handle].texts("copy") } == ["1=2:1", "2=2:2", "3=2:3"])
+    try database.endNow()
+  }
+
+  @Test func `one is not ready before what it depends on, also where a build was cut between the two`() throws {
+    let site = try StorageSite(.memory)
+    var database = try Database.open(try site.open(), path: "parts")
+    try fill(database, 1..<3_001)
+    try database.registerReady(mirror([part("a")]), as: "mirror")
+    try database.registerReady(copy(), as: "copy")
+    try database.close()
+    database = try Database.open(try site.open(), path: "parts")
+    #expect(throws: CancellationError.self) {
+      try database.registerReady(mirror([part("a", "2")], failsAt: 2_500), as: "mirror")
+    }
+    try database.close()
+    database = try Database.open(try site.open(), path: "parts")
+    try database.register(mirror([part("a", "2")]), as: "mirror")
+    let handle = try database.register(copy(), as: "copy")
+    // No write meets one that is ready before the other.
+    for key in 1..<50 { try database.change { tx in try tx.set(key, key: -key, in: "c") } }
+    try database.ready(handle)
+    #expect(try database.look { tx in try tx[handle].texts("copy").allSatisfy { $0.contains("=2:") } })
+    #expect(try database.look { tx in try tx[handle].part("copy").count() } == 3_049)
+    try database.endNow()
+  }
 }
 
 extension RegisteredExtension {

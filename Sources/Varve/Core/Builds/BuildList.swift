@@ -39,3 +39,16 @@ final class BuildList: Sendable {
     idle.wait()
   }
 }
+
+/// The database whose build calls a closure of the program's: it would wait for itself.
+enum BuildFrame {
+  @TaskLocal static var database: ObjectIdentifier?
+}
+
+extension DatabaseCore {
+  /// Throws where a build of this database calls.
+  func requireNoBuild(_ what: @autoclosure () -> String) throws {
+    guard BuildFrame.database == ObjectIdentifier(self) else { return }
+    throw DatabaseError(.invalidArgument, "\(what()) by a closure that a build calls, and that the build waits for")
+  }
+}

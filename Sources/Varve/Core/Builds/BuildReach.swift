@@ -20,8 +20,11 @@ struct BuildReach: Sendable {
     marks = [(parts, nil)]
   }
 
-  /// Whether no row counts for it.
-  var receivesNothing: Bool { !isWhole && marks.isEmpty }
+  /// The parts that were given a row, or have all: the others have nothing yet, and may have no family.
+  var startedParts: PartSet {
+    if isWhole { return .all }
+    return marks.reduce(into: []) { parts, mark in if mark.watermark != [] { parts.formUnion(mark.parts) } }
+  }
 
   private mutating func add(_ parts: PartSet, _ watermark: [UInt8]?) {
     if let index = marks.firstIndex(where: { $0.watermark == watermark }) {

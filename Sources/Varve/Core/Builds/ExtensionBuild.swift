@@ -49,7 +49,7 @@ struct ExtensionBuild {
     guard registered.build.take() else { return }
     guard core.builds.begin() else { return registered.build.end(WriterQueue.closedError) }
     Task.detached(executorPreference: core.writerExecutor) {
-      run()
+      BuildFrame.$database.withValue(ObjectIdentifier(core)) { run() }
       core.builds.end()
     }
   }
@@ -57,8 +57,9 @@ struct ExtensionBuild {
   private func run() {
     do {
       try complete()
-      registered.build.end(nil)
+      // Before its own end: those that wait for both find the second running.
       for other in core.extensions.list.ordered where other.traits.predecessors.contains(name) { continueBuild(other) }
+      registered.build.end(nil)
     } catch {
       registered.build.end(error)
       // What it waited for may have become ready in between.
@@ -113,7 +114,7 @@ struct ExtensionBuild {
 
   // MARK: - Dependencies
 
-  private var dependenciesAreReady: Bool {
+  var dependenciesAreReady: Bool {
     registered.traits.predecessors.allSatisfy { core.extensions.list[$0]?.record.state == .ready }
   }
 

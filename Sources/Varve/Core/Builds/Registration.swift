@@ -41,7 +41,7 @@ struct Registration<Definition: DatabaseExtension> {
   /// The map has to be there, and of all rows that are asked for, before one that asks is given the first.
   private func beginWithRowIDMap() throws -> RegisteredExtension {
     try core.rowIDMapLock.withLock { _ in
-      try core.provideRowIDMap(for: traits.scope)
+      try core.provideRowIDMap()
       do { return try begin() } catch {
         try? core.dropRowIDMapIfUnused()
         throw error
@@ -182,7 +182,9 @@ struct Registration<Definition: DatabaseExtension> {
       known.scope == traits.scope.recordText
     else { return false }
     // What it made of another is gone with that one's content.
-    guard !traits.dependencies.contains(where: { list[$0]?.beganAnew == true }) else { return false }
+    for dependency in traits.dependencies.compactMap({ list[$0] }) {
+      if dependency.beganAnew || dependency.record.state != .ready { return false }
+    }
     switch known.state {
     case .building, .ready, .failed: return true
     // Another extension may have been built again since, with other content than it has looked at.
@@ -205,7 +207,7 @@ struct Registration<Definition: DatabaseExtension> {
   /// What it is built from: its own version, and those of what it depends on, so that it is built again with them.
   private func fullTag(_ list: ExtensionList) -> String {
     let dependencies = traits.dependencies.sorted().compactMap { list[$0] }
-    return ([traits.configuration.version] + dependencies.map { "\($0.name)=\($0.record.versionTag)" }).joined(
+    return ([traits.configuration.version] + dependencies.map { "\($0.name)=\($0.record.identity)" }).joined(
       separator: String(ExtensionRecord.tagSeparator))
   }
 }

@@ -33,7 +33,7 @@ public struct ExtensionConfiguration: Sendable {
   /// built again in any case.
   public var catchesUp = false
   /// Whether it asks which row has a number (`ExtensionContext.key(of:)`). Default false. The database keeps that for
-  /// the rows of the collections of those that ask, at the cost of a short entry a row.
+  /// the rows of all collections, at the cost of a short entry a row, as long as one that asks is registered.
   public var asksRowsByID = false
   /// Whether rows that exist already are given to it when it is registered first. Default `.background`.
   public var build: Build = .background

@@ -176,6 +176,15 @@ package struct ExtensionRecord: Hashable, Sendable {
     }
   }
 
+  /// What those that depend on it are built from: its version, and a hash of its layout, its scope and its parts (FNV-1a
+  /// of 64 bits). On disk, in their records: never change.
+  var identity: String {
+    var described = "\(layout)|\(scope)"
+    for part in parts { described += "|\(part.name)|\(part.version)|\(part.form)|\(part.isVolatile)" }
+    let hash = described.utf8.reduce(0xCBF2_9CE4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
+    return "\(versionTag)#\(String(hash, radix: 16))"
+  }
+
   static let tagSeparator: Character = "\u{1F}"
 
   /// Whether it was made with an extension of this name as a dependency, direct or not.

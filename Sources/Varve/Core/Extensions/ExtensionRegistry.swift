@@ -71,10 +71,8 @@ struct ExtensionList: Sendable {
     ordered.contains { !RowIDMap.isReserved($0.name) && $0.traits.scope.contains(collection) }
   }
 
-  /// The collections whose rows are looked for by number; nil: nobody asks.
-  var scopeByID: CollectionScope? {
-    ordered.filter(\.traits.asksRowsByID).map(\.traits.scope).reduce(nil) { scope, next in scope?.union(next) ?? next }
-  }
+  /// Whether an extension asks for rows by number.
+  var asksRowsByID: Bool { ordered.contains { $0.traits.asksRowsByID } }
 }
 
 extension ReadTransaction {

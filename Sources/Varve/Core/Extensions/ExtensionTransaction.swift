@@ -52,7 +52,8 @@ public protocol ExtensionTransaction: AnyObject {
   /// also whenever a change counts for other parts than the one before.
   func flush() throws
   /// All rows were given to the extension, in the transaction that would say that it is ready. An error is that of the
-  /// build, which has failed then: what a unique index throws that has met a value twice. Default nothing.
+  /// build, which has failed then: what a unique index throws that has met a value twice. Not called where nothing is built:
+  /// in a database without rows, and with `build = .none`. Default nothing.
   func didFinishBuild() throws
   /// The storage has taken the commit, which is not durable yet, and the writer is still held: what the commit means for
   /// the shared state. Called once for each commit that has asked for the extension. Default nil.

@@ -152,9 +152,15 @@ final class OpenExtension {
     )
   }
 
-  /// Where another program writes, it may have dropped what is read here: the extension was unregistered, or rebuilt.
+  /// Runs a look into the families, which may have been dropped meanwhile: the extension was unregistered, or rebuilt.
+  /// Throws `.snapshotTooOld` then.
   func followed<Result>(_ transaction: ReadTransaction, _ body: () throws -> Result) throws -> Result {
-    guard let content else { return try body() }
-    return try content.reading(transaction, name, body)
+    do { return try body() } catch {
+      let living = try transaction.database.backend.families().map(\.number)
+      guard families.contains(where: { $0.map { !living.contains($0.number) } ?? false }) else { throw error }
+      throw DatabaseError(
+        .snapshotTooOld, "extension \"\(name)\" was unregistered or rebuilt meanwhile; begin another transaction",
+        cause: error)
+    }
   }
 }

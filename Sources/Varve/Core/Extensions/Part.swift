@@ -5,10 +5,12 @@
 public struct Part {
   private let open: OpenExtension
   private let slot: Int
+  private let isCounter: Bool
 
   init(_ open: OpenExtension, _ slot: Int) {
     self.open = open
     self.slot = slot
+    isCounter = open.registered.traits.parts[slot].storageOptions.isCounter
   }
 
   // MARK: - Reading
@@ -74,9 +76,10 @@ public struct Part {
 
   // MARK: - Writing
 
-  /// Sets the value of a key. Throws `.readOnly` in a read, `.keyTooLong`, `.valueTooLong` and `.batchTooLarge`; then
+  /// Sets the value of a key. Throws `.invalidArgument` for a part of counters, `.readOnly` in a read, `.keyTooLong`, `.valueTooLong` and `.batchTooLarge`; then
   /// nothing was written.
   public func put(_ key: RawSpan, _ value: RawSpan) throws {
+    if isCounter { throw wrongForm("counters: add to them") }
     try open.check(keySize: key.byteCount, valueSize: value.byteCount)
     guard let (family, pending) = try open.target(slot) else { return }
     try pending.put(key, value, in: family)
@@ -102,16 +105,16 @@ public struct Part {
   /// Adds to a counter, without a read; one that is not there counts as zero. Throws `.invalidArgument` for a part that
   /// has no counters.
   public func add(_ number: Int64, to key: [UInt8]) throws {
-    guard case .counters = open.registered.traits.parts[slot].form else { throw noCounters }
+    guard isCounter else { throw wrongForm("values, not counters") }
     try open.check(keySize: key.count, valueSize: 8)
     guard let (family, pending) = try open.target(slot) else { return }
     try pending.add(number, to: key, in: family)
   }
 
-  private var noCounters: DatabaseError {
+  private func wrongForm(_ what: String) -> DatabaseError {
     DatabaseError(
       .invalidArgument,
-      "part \"\(open.registered.traits.parts[slot].name)\" of extension \"\(open.name)\" has values, not counters")
+      "part \"\(open.registered.traits.parts[slot].name)\" of extension \"\(open.name)\" has \(what)")
   }
 }
 

@@ -88,6 +88,15 @@ final class RegisteredExtension: Sendable {
     return content
   }
 
+  private func notReady(_ record: ExtensionRecord) -> DatabaseError {
+    let state =
+      switch record.state {
+      case .failed(let message): "its build has failed: \(message)"
+      default: "it is not built"
+      }
+    return DatabaseError(.notReady, "extension \"\(name)\" is not ready in the program that writes: \(state)")
+  }
+
   private func require(_ record: ExtensionRecord) throws {
     try record.requireKind(traits.kind, name)
     if let part = traits.parts.first(where: \.isVolatile) {
@@ -96,16 +105,22 @@ final class RegisteredExtension: Sendable {
         "part \"\(part.name)\" of extension \"\(name)\" is volatile: only the program that writes has it, in its memory"
       )
     }
+    if case .building = record.state { throw notReady(record) }
+    if record.state.isFailed { throw notReady(record) }
+    if record.state.isStale {
+      throw DatabaseError(
+        .definitionDiffers, "extension \"\(name)\" is stale on disk: the program that writes does not register it")
+    }
     let version = record.tags.first ?? ""
     let parts = traits.parts.map { ExtensionRecord.Part($0) }
     guard version == traits.configuration.version, record.layout == traits.configuration.layout,
-      record.state == .ready, record.scope == traits.scope.recordText, record.parts == parts
+      record.scope == traits.scope.recordText, record.parts == parts
     else {
       let held = record.parts.map { "\($0.name) \($0.version)" }.joined(separator: ", ")
       throw DatabaseError(
         .definitionDiffers,
-        "extension \"\(name)\" is on disk with version \"\(version)\", layout \(record.layout), scope \(record.scope), "
-          + "parts \(held) and state \(record.state)")
+        "extension \"\(name)\" is on disk with version \"\(version)\", layout \(record.layout), scope \(record.scope) and "
+          + "parts \(held)")
     }
   }
 
@@ -259,18 +274,4 @@ struct ExtensionContent: Sendable {
   /// By the index of the part.
   let families: [StorageFamily?]
   let volatileSettings: StorageFamily?
-
-  /// Runs a look into the families. Throws `.snapshotTooOld` where one of them is gone by now.
-  func reading<Result>(
-    _ transaction: ReadTransaction, _ name: String, _ body: () throws -> Result
-  ) throws -> Result {
-    do { return try body() } catch {
-      let living = try transaction.database.backend.families().map(\.number)
-      guard families.contains(where: { $0.map { !living.contains($0.number) } ?? false }) else { throw error }
-      throw DatabaseError(
-        .snapshotTooOld,
-        "extension \"\(name)\" was unregistered or rebuilt by the program that writes; begin another transaction",
-        cause: error)
-    }
-  }
 }

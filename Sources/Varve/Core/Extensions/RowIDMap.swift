@@ -2,8 +2,9 @@
 /// place in an order, and have to come back to rows.
 ///
 /// It is an extension itself, so that it is built, kept with each commit, undone with savepoints, and dropped, as any
-/// other. The database registers it with the first extension that asks (`ExtensionConfiguration.asksRowsByID`), for the
-/// collections of those that do, and drops it with the last: a database where nobody asks has nothing of it.
+/// other. The database registers it with the first extension that asks (`ExtensionConfiguration.asksRowsByID`) and drops
+/// it with the last: a database where nobody asks has nothing of it. It has the rows of all collections: one that was built
+/// again for more of them, when another extension asks, would fail those that ask already.
 ///
 /// # Format of its part `rows`
 /// ```
@@ -20,11 +21,8 @@ struct RowIDMap: DatabaseExtension {
   static func isReserved(_ name: String) -> Bool { name.hasPrefix(reservedPrefix) }
 
   static let kind = "varve.rowIDs"
-  let scope: CollectionScope
-
   var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "1")
-    configuration.scope = scope
     configuration.hears = [.inserts, .removals]
     configuration.delivery = .immediate
     configuration.isConcurrent = true

@@ -9,7 +9,7 @@ final class SharedState: Sendable {
 
   private let definition: any DatabaseExtension
   private let state = Mutex(State())
-  /// Held while it moves, where another program writes.
+  /// Held while it moves: an acknowledged commit and a skip to a later one may meet.
   private let moving = Mutex(())
 
   /// Nil where the extension shares nothing.
@@ -27,7 +27,9 @@ final class SharedState: Sendable {
   }
 
   /// Makes it, or moves it, to a commit whose deltas it has not received. No commit is made meanwhile.
-  func skip(to view: borrowing SharedView) throws {
+  func skip(to view: borrowing SharedView) throws { try moving.withLock { _ in try move(to: view) } }
+
+  private func move(to view: borrowing SharedView) throws {
     if let value {
       try definition.skipShared(to: view, value)
       set(value, view.version)
@@ -39,15 +41,17 @@ final class SharedState: Sendable {
   /// The same where another program writes: unless it is there already.
   func follow(_ view: borrowing SharedView) throws {
     try moving.withLock { _ in
-      if value == nil || version < view.version { try skip(to: view) }
+      if value == nil || version < view.version { try move(to: view) }
     }
   }
 
   /// A commit was acknowledged.
   func acknowledge(_ commit: CommitVersion, _ delta: (any Sendable)?) {
-    guard let value, version < commit else { return }
-    definition.acknowledgeShared(commit, delta, value)
-    set(value, commit)
+    moving.withLock { _ in
+      guard let value, version < commit else { return }
+      definition.acknowledgeShared(commit, delta, value)
+      set(value, commit)
+    }
   }
 }
 

@@ -7,7 +7,7 @@ final class HookQueue {
     case change(ChangeFacts, HookPlan)
     case dependency(OpenExtension, name: String, any Sendable)
     /// All rows of a collection, with nil of all, are gone, and the extension has removed what it kept of them.
-    case all(OpenExtension, String?)
+    case all(OpenExtension, PartSet, String?)
   }
 
   /// An extension of the transaction's list, as far as hooks need it.

@@ -54,12 +54,13 @@ extension WriteTransaction {
     return open
   }
 
-  /// An extension of the list that has all rows, or a part of whose parts has; nil for one that receives nothing.
-  func openWhole(_ slot: Int) throws -> OpenExtension? {
+  /// An extension of the list, and those of its parts that keep something; nil where none does.
+  func openStarted(_ slot: Int) throws -> (open: OpenExtension, parts: PartSet)? {
     let reach = hooks.slots[slot].reach ?? BuildReach(registered.ordered[slot].record)
     hooks.slots[slot].reach = reach
     hooks.slots[slot].isWhole = reach.isWhole
-    return reach.receivesNothing ? nil : try opened(slot)
+    let parts = reach.startedParts
+    return parts.isEmpty ? nil : (try opened(slot), parts)
   }
 
   /// From now on an extension that this transaction builds receives the changes of other rows.
@@ -208,8 +209,14 @@ extension WriteTransaction {
     switch event {
     case .change(let facts, let plan): try deliver(facts, to: plan.later)
     case .dependency(let open, let name, let change): try deliver(change, of: name, to: open)
-    case .all(let open, let collection): try open.hearer?.didRemoveAll(in: collection)
+    case .all(let open, let parts, let collection): try removedAll(open, parts, collection)
     }
+  }
+
+  /// An extension has removed what it kept of all rows of a collection, and they are gone.
+  func removedAll(_ open: OpenExtension, _ parts: PartSet, _ collection: String?) throws {
+    try open.activate(parts)
+    try open.hearer?.didRemoveAll(in: collection)
   }
 
   @inline(__always)

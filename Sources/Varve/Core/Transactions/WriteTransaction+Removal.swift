@@ -79,14 +79,18 @@ extension WriteTransaction {
 
   // MARK: - Removing all at once
 
+  private typealias Started = (open: OpenExtension, parts: PartSet)
+
   /// Asks extensions whether they can do with the whole. They remove what they keep of the rows, and write no rows.
-  private func askAll(in collection: String?, _ slots: [Int]) throws -> (whole: [OpenExtension], oneByOne: Set<Int>) {
-    var whole: [OpenExtension] = []
+  private func askAll(in collection: String?, _ slots: [Int]) throws -> (whole: [Started], oneByOne: Set<Int>) {
+    var whole: [Started] = []
     var oneByOne: Set<Int> = []
     for slot in slots {
-      guard let open = try openWhole(slot) else { continue }
+      guard let (open, parts) = try openStarted(slot) else { continue }
+      // A part that is still to be built may have its old family, which is about to be dropped.
+      try open.activate(parts)
       if try banningRows(.removesAll, { try open.hearer?.removesAll(in: collection) ?? true }) {
-        whole.append(open)
+        whole.append((open, parts))
       } else {
         oneByOne.insert(slot)
       }
@@ -94,13 +98,13 @@ extension WriteTransaction {
     return (whole, oneByOne)
   }
 
-  private func notifyAll(in collection: String?, _ whole: [OpenExtension]) throws {
+  private func notifyAll(in collection: String?, _ whole: [Started]) throws {
     if whole.isEmpty { return }
     if hooks.isRunning {
-      for open in whole { hooks.events.append(.all(open, collection)) }
+      for (open, parts) in whole { hooks.events.append(.all(open, parts, collection)) }
       return
     }
-    try running { for open in whole { try open.hearer?.didRemoveAll(in: collection) } }
+    try running { for (open, parts) in whole { try removedAll(open, parts, collection) } }
   }
 
   /// Removes the rows of a range one by one, so that they can be counted and received.
