@@ -48,7 +48,7 @@ extension ExtensionRecord {
   /// A watermark after all rows.
   static var end: [UInt8] { [UInt8](repeating: 0xFF, count: 5) }
 
-  /// Where the parts are that are furthest behind, and which these are; nil where nothing is being built.
+  /// The lowest watermark, and the parts that have it; nil where nothing is being built.
   var frontier: (watermark: [UInt8], parts: PartSet)? {
     guard case .building(let watermark) = state else { return nil }
     if parts.isEmpty { return (watermark, .all) }
@@ -63,7 +63,7 @@ extension ExtensionRecord {
     return parts.compactMap(\.watermark).filter { $0 != frontier.watermark }.min(by: ByteOrder.precedes)
   }
 
-  /// Moves the parts that are furthest behind; nil: they have all rows.
+  /// Moves the parts that have the lowest watermark; nil: they have all rows.
   mutating func advance(to watermark: [UInt8]?) {
     guard let frontier else { return }
     for index in parts.indices where frontier.parts.contains(PartSet(part: index)) {
@@ -78,8 +78,8 @@ extension ExtensionRecord {
 
   /// Brings the state in line with the parts.
   mutating func settle() {
-    let behind = parts.compactMap(\.watermark).min(by: ByteOrder.precedes)
-    state = behind.map { .building(watermark: $0) } ?? .ready
+    let lowest = parts.compactMap(\.watermark).min(by: ByteOrder.precedes)
+    state = lowest.map { .building(watermark: $0) } ?? .ready
   }
 
   /// Nothing was given to it, or only to those of its parts that are kept.
