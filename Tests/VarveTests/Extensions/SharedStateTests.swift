@@ -6,6 +6,14 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
+#if canImport(Darwin)
+  import Darwin
+#elseif canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#endif
+
 /// What the transactions of an extension share: it stands at the last acknowledged commit, and has every delta once.
 struct SharedStateTests {
   /// A sum of all rows, in memory and in a part, and what was called.
@@ -163,6 +171,42 @@ struct SharedStateTests {
     }
     #expect(expected > 0)
     #expect(try Self.sums(database, handle) == (expected, expected))
+  }
+
+  /// A skip has what the acknowledged commit adds already: the two must not meet.
+  @Test func `R7: a skip to a later commit waits for one that is being received`() throws {
+    let (isInside, isOpen) = (Flag(), Flag())
+    var sum = Sum(build: .none)
+    sum.moving = { _ in
+      isInside.set()
+      while !isOpen.isSet { sched_yield() }
+    }
+    let database = try Database.inMemory()
+    let handle = try database.registerReady(sum, as: "sum")
+    let core = database.core
+    let registered = try #require(core.extensions.list["sum"])
+    let isSkipped = Flag()
+    let writer = Threads.start(1) { _ in
+      try core.write(WriteTerms()) { tx in try tx.set(7, key: 1, in: "c") }
+    }
+    while !isInside.isSet { sched_yield() }
+    let skipper = Threads.start(1) { _ in
+      try registered.share(core)
+      isSkipped.set()
+    }
+    // Time enough for one that does not wait.
+    for _ in 0..<200_000 where !isSkipped.isSet { sched_yield() }
+    #expect(!isSkipped.isSet)
+    isOpen.set()
+    writer.join()
+    skipper.join()
+    #expect(try Self.sums(database, handle) == (7, 7))
+  }
+
+  private final class Flag: Sendable {
+    private let value = Mutex(false)
+    var isSet: Bool { value.withLock { $0 } }
+    func set() { value.withLock { $0 = true } }
   }
 
   @Test func `R7: a registration whose shared state can't be made fails, and a later one succeeds`() throws {
