@@ -115,11 +115,12 @@ public final class Connection: Sendable {
   @discardableResult
   public func beginLongLivedRead() async throws -> [ChangeEvent] { try await advance() }
 
-  /// Goes on from the instant that is held to this one, at once, and returns what was committed in between, in order:
-  /// a gap where that is not known any more. Where none is held it begins to. Change sets have the changes of extensions,
-  /// and need no feed, up to 10,000 changed rows in between.
+  /// Moves from the instant that is held to this one, at once, and returns what was committed in between, in order:
+  /// a gap where that is not known any more. Where none is held it begins to.
   ///
-  /// What is not in memory any more is read from the feed, which may have to wait for the disk.
+  /// A connection holds up to 256 change sets and 4 MiB of what was committed in between. Those have the changes of
+  /// extensions, and need no feed. Beyond that, and in a database that another process writes, all of them are read from
+  /// the feed, which may have to wait for the disk: `ChangeSet.changes(of:)` is `.reload` for each.
   @_disfavoredOverload
   @discardableResult
   public func advance() throws -> [ChangeEvent] { try advanceHere() }

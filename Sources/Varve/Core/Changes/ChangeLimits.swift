@@ -5,6 +5,10 @@ enum ChangeLimits {
   static let bufferedEvents = 256
   /// How many rows the change sets of a subscription name together. A row is about 100 bytes in memory: 6.5 MB.
   static let bufferedRows = 1 << 16
+  /// How many change sets a connection holds, and how many bytes they take together (`ChangeSet.byteCount`). What comes
+  /// beyond is read from the feed.
+  static let heldChangeSets = 256
+  static let heldBytes = 4 << 20
   /// How many commits are read from the feed at once, and how many rows they name together. The last commit is read
   /// whole, however large it is.
   static let pageCommits = 64

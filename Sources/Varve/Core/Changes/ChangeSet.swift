@@ -19,8 +19,13 @@ public struct ChangeSet: Sendable {
     let isFromFeed: Bool
     let collections: [String: Rows]
     let rowCount: Int
+    let byteCount: Int
     let custom: StoredCustom?
     let extensions: ExtensionReports
+
+    /// Of a change set without rows, and of a collection in it, its name included.
+    private static let fixedByteCount = 256
+    private static let collectionByteCount = 192
 
     init(
       version: CommitVersion, time: Int64, label: String?, isEverythingCleared: Bool, isFromFeed: Bool,
@@ -35,6 +40,9 @@ public struct ChangeSet: Sendable {
       self.custom = custom
       self.extensions = extensions
       rowCount = collections.values.reduce(0) { $0 + $1.states.count }
+      let rows = collections.reduce(Self.fixedByteCount) { $0 + Self.collectionByteCount + $1.value.states.byteCount }
+      byteCount =
+        rows + extensions.byteCount(rows: rows) + (custom?.bytes.count ?? 0) + (label?.utf8.count ?? 0)
     }
   }
 
@@ -108,4 +116,6 @@ public struct ChangeSet: Sendable {
   var collections: [String: Rows] { content.collections }
   /// How many rows it names.
   var rowCount: Int { content.rowCount }
+  /// The memory that it takes, to within what allocators round up. Complexity: O(1), counted when it was made.
+  var byteCount: Int { content.byteCount }
 }

@@ -1,35 +1,39 @@
 internal import Synchronization
 
-/// Change sets that a connection has not looked at yet. Bounded: where there are more it only knows that.
+/// Change sets that a connection has not looked at yet.
+///
+/// # Bounds
+/// `ChangeLimits.heldChangeSets`, and `ChangeLimits.heldBytes` of what they hold. With one more than that it holds none,
+/// and only knows that there were too many.
+///
+/// Safe from any thread.
 final class ConnectionInbox: Sendable {
   private struct State {
     var changeSets: [ChangeSet] = []
-    var rowCount = 0
+    var byteCount = 0
     var hasOverflowed = false
   }
 
-  private static let rowCountMaximum = 10_000
   private let state = Mutex(State())
 
   func add(_ changeSet: ChangeSet) {
     state.withLock { state in
       guard !state.hasOverflowed else { return }
-      state.rowCount += changeSet.rowCount + 1
+      state.byteCount += changeSet.byteCount
       state.changeSets.append(changeSet)
-      if state.rowCount > Self.rowCountMaximum {
-        state.changeSets = []
-        state.hasOverflowed = true
+      if state.changeSets.count > ChangeLimits.heldChangeSets || state.byteCount > ChangeLimits.heldBytes {
+        state = State(hasOverflowed: true)
       }
     }
   }
 
   /// From now on it is not known what has arrived, until the next `take`.
   func lose() {
-    state.withLock { state in
-      state.changeSets = []
-      state.hasOverflowed = true
-    }
+    state.withLock { $0 = State(hasOverflowed: true) }
   }
+
+  /// How many are held, and the bytes that they take.
+  var held: (count: Int, bytes: Int) { state.withLock { ($0.changeSets.count, $0.byteCount) } }
 
   /// What has arrived since the last call; nil: too much.
   func take() -> [ChangeSet]? {

@@ -12,6 +12,10 @@ public enum ExtensionChanges<Changes: Sendable>: Sendable {
 struct ExtensionReports: Sendable {
   /// By the name of the extension.
   private(set) var byName: [String: any Sendable] = [:]
+  /// The memory of those whose extensions say it.
+  private var knownByteCount = 0
+  /// How many do not.
+  private var unknownCount = 0
   /// Whether those that say something were asked.
   var isComplete = true
 
@@ -23,8 +27,20 @@ struct ExtensionReports: Sendable {
     if reporting.isEmpty { return }
     isComplete = isObserved()
     guard isComplete else { return }
-    for open in reporting { byName[open.name] = open.hearer?.takenChanges() }
+    for open in reporting {
+      guard let changes = open.hearer?.takenChanges() else { continue }
+      byName[open.name] = changes
+      if let known = open.registered.definition.countedBytes(of: changes) {
+        knownByteCount += known
+      } else {
+        unknownCount += 1
+      }
+    }
   }
+
+  /// The memory that they take, beside rows that take so much: an extension that does not say how much its changes
+  /// take counts as much as the rows.
+  func byteCount(rows: Int) -> Int { knownByteCount + unknownCount * rows }
 
   /// Of a commit that was read from the feed, which does not have them.
   static var unknown: ExtensionReports {

@@ -56,6 +56,12 @@ public protocol DatabaseExtension: Sendable {
   /// The shared state has to move to a commit for which there are no deltas: in a program that only reads, and when the
   /// extension is built again.
   func didSkip(to view: borrowing SharedView, _ shared: Shared) throws
+
+  /// The memory, in bytes, that what one commit means for observers takes, allocations included. Connections hold change
+  /// sets up to 4 MiB of it. Nil, the default: as much as the rows of the change set.
+  ///
+  /// Called once for each `Changes` that `takeChanges` returns, on the thread of the commit.
+  func byteCount(of changes: Changes) -> Int?
 }
 
 extension DatabaseExtension where Shared == Void {
@@ -70,4 +76,9 @@ extension DatabaseExtension {
   public func didAcknowledge(_ version: CommitVersion, _ delta: Delta?, _ shared: Shared) {}
   /// Nothing.
   public func didSkip(to view: borrowing SharedView, _ shared: Shared) throws {}
+  /// As much as the rows.
+  public func byteCount(of changes: Changes) -> Int? { nil }
+
+  /// The memory of changes that its transaction has said.
+  func countedBytes(of changes: any Sendable) -> Int? { (changes as? Changes).flatMap { byteCount(of: $0) } }
 }

@@ -25,8 +25,15 @@ struct ByteTable<Value> {
   private var slots: [UInt64] = []
   /// How many keys have a value.
   private(set) var count = 0
+  /// The memory of the keys.
+  private var keyByteCount = 0
 
   var isEmpty: Bool { count == 0 }
+
+  /// The memory that it takes, keys included; what values refer to does not count. Complexity: O(1).
+  var byteCount: Int {
+    entries.capacity * MemoryLayout<Entry>.stride + slots.capacity * MemoryLayout<UInt64>.stride + keyByteCount
+  }
 
   /// The value of a key. Complexity: O(1) beside the length of the key.
   subscript(key: [UInt8]) -> Value? {
@@ -54,6 +61,7 @@ struct ByteTable<Value> {
       return previous
     }
     entries.append(Entry(key: key, value: body(nil)))
+    keyByteCount += Self.memory(ofKey: key.count)
     slots[slot] = Self.slot(hash, entries.count - 1)
     count += 1
     return nil
@@ -95,6 +103,9 @@ struct ByteTable<Value> {
       slot = (slot + 1) & mask
     }
   }
+
+  /// The memory of an array of so many bytes: 32 of its header, 8 of the allocator, and rounded up to 16.
+  private static func memory(ofKey count: Int) -> Int { (count + 55) & ~15 }
 
   private static func slot(_ hash: UInt64, _ index: Int) -> UInt64 {
     hash & 0xFFFF_FFFF_0000_0000 | UInt64(UInt32(index + 1))

@@ -1,0 +1,167 @@
+import Testing
+
+@testable import ObjectFixtures
+@testable import Varve
+
+/// What a connection holds of the commits that it has not looked at.
+struct ConnectionInboxTests {
+  private static func changeSet(
+    _ version: UInt64 = 1, rows: Int = 0, keySize: Int = 4, label: String? = nil
+  ) -> ChangeSet {
+    var changed = ChangeSet.Rows()
+    for row in 0..<rows {
+      let key = BigEndian.bytes(UInt32(row)) + [UInt8](repeating: 0, count: keySize - 4)
+      changed.states.set(RowState(.inserted, before: nil), for: key)
+    }
+    return ChangeSet(
+      version: CommitVersion(version), time: 0, label: label, isEverythingCleared: false, isFromFeed: false,
+      collections: rows == 0 ? [:] : ["rows": changed], custom: nil, extensions: ExtensionReports())
+  }
+
+  // MARK: - The bounds
+
+  @Test func `256 change sets are held, and with one more none`() {
+    let inbox = ConnectionInbox()
+    for version in 1...256 { inbox.add(Self.changeSet(UInt64(version), rows: 1)) }
+    #expect(inbox.take()?.map(\.version.number) == Array(1...256))
+    for version in 1...257 { inbox.add(Self.changeSet(UInt64(version), rows: 1)) }
+    #expect(inbox.held == (0, 0))
+    inbox.add(Self.changeSet(258))
+    #expect(inbox.held.count == 0, "what comes after those that are lost is no use")
+    #expect(inbox.take() == nil)
+    inbox.add(Self.changeSet(259))
+    #expect(inbox.take()?.map(\.version.number) == [259])
+  }
+
+  @Test(arguments: [(rows: 100, keySize: 1_000), (rows: 10_000, keySize: 16)])
+  func `4 MiB are held, and not a change set more`(rows: Int, keySize: Int) throws {
+    let one = Self.changeSet(rows: rows, keySize: keySize)
+    let fitting = (4 << 20) / one.byteCount
+    try #require(fitting > 1 && fitting < 256)
+    let inbox = ConnectionInbox()
+    for version in 1...fitting { inbox.add(Self.changeSet(UInt64(version), rows: rows, keySize: keySize)) }
+    #expect(inbox.held == (fitting, fitting * one.byteCount))
+    inbox.add(Self.changeSet(99, rows: rows, keySize: keySize))
+    #expect(inbox.held == (0, 0))
+    #expect(inbox.take() == nil)
+  }
+
+  // MARK: - What is counted
+
+  @Test(arguments: [1, 10, 1_000, 50_000], [4, 40, 900])
+  func `a change set counts its keys, and what holds them`(rows: Int, keySize: Int) {
+    let counted = Self.changeSet(rows: rows, keySize: keySize).byteCount
+    // A key is an array of its own, with 32 bytes of header; a row has 16 bytes of entry, and 8 to 24 of slots.
+    #expect(counted >= rows * (keySize + 32 + 16 + 8))
+    #expect(counted <= 1_024 + rows * (keySize + 48 + 2 * 16 + 2 * 24))
+  }
+
+  @Test func `a removed row counts, and the label and the object of a commit`() throws {
+    var rows = ByteTable<RowState>()
+    rows.set(RowState(.inserted, before: nil), for: [UInt8](repeating: 1, count: 1_000))
+    let before = rows.byteCount
+    rows.remove([UInt8](repeating: 1, count: 1_000))
+    #expect(rows.byteCount == before, "its entry stays")
+    let label = String(repeating: "a", count: 500)
+    #expect(Self.changeSet(label: label).byteCount == Self.changeSet().byteCount + 500)
+
+    let database = try Database.inMemory()
+    let connection = database.connection()
+    try connection.beginLongLivedRead()
+    try database.write { tx in try tx.setCustomObject(String(repeating: "b", count: 5_000)) }
+    #expect(try connection.advance().first?.changes?.byteCount ?? 0 > 5_000)
+  }
+
+  /// Says of each commit a text of the size that the last row says.
+  private struct Talker: DatabaseExtension {
+    static let kind = "test.talker"
+    typealias Changes = String
+    var saysSize: Bool
+    var configuration: ExtensionConfiguration { ExtensionConfiguration(version: "1") }
+    func makeTransaction(_ context: ExtensionContext<Self>) -> TalkerTransaction { TalkerTransaction() }
+    func byteCount(of changes: String) -> Int? { saysSize ? changes.utf8.count : nil }
+  }
+
+  private final class TalkerTransaction: ExtensionTransaction {
+    typealias Definition = Talker
+    private var size = 0
+    func didChange(_ change: borrowing RowChange) throws { size = try change.row?.object(as: Int.self) ?? 0 }
+    func takeChanges() -> String? { String(repeating: "c", count: size) }
+  }
+
+  @Test func `the changes of an extension count as it says, and else as the rows`() throws {
+    for saysSize in [true, false] {
+      let database = try Database.inMemory()
+      let connection = database.connection()
+      func bytes(_ size: Int) throws -> Int {
+        try connection.advance()
+        try database.write { tx in try tx.set(size, key: 1, in: "rows") }
+        return try #require(try connection.advance().first?.changes).byteCount
+      }
+      try connection.beginLongLivedRead()
+      let alone = try bytes(1_000)
+      let talker = try database.registerReady(Talker(saysSize: saysSize), as: "talker")
+      for size in [1_000, 100_000] {
+        // An array may have a little more room than it asked for.
+        let expected = saysSize ? alone + size : 2 * alone
+        #expect(abs(try bytes(size) - expected) <= 64)
+      }
+      guard saysSize else { continue }
+      // 3 and 2 MiB: the second is one too many.
+      for size in [3 << 20, 2 << 20] { try database.write { tx in try tx.set(size, key: 1, in: "rows") } }
+      let changes = try connection.advance().compactMap(\.changes)
+      #expect(changes.count == 2)
+      for changed in changes { if case .reload = changed.changes(of: talker) {} else { Issue.record("no reload") } }
+    }
+  }
+
+  // MARK: - A connection
+
+  @Test(arguments: [256, 257])
+  func `advance has the changes of extensions of so many commits, and else the rows of the feed`(count: Int) throws {
+    let database = try Database.inMemory()
+    let probe = try database.registerReady(ChangingProbe(), as: "probe")
+    let connection = database.connection()
+    try connection.beginLongLivedRead()
+    for key in 1...count { try database.write { tx in try tx.set(key, key: key, in: "rows") } }
+    let events = try connection.advance()
+    #expect(events.map(\.text) == (1...count).map { "+\($0)" })
+    let said = events.compactMap(\.changes).map { "\($0.changes(of: probe))" }
+    #expect(said == (1...count).map { count == 256 ? "exact(\"rows/\($0)\")" : "reload" })
+    // The next is exact again.
+    try database.write { tx in try tx.set(0, key: 0, in: "rows") }
+    #expect(try connection.advance().compactMap(\.changes).map { "\($0.changes(of: probe))" } == ["exact(\"rows/0\")"])
+  }
+
+  @Test func `without a feed too many commits are a gap`() throws {
+    var options = DatabaseOptions()
+    options.feed = nil
+    let database = try Database.inMemory(options: options)
+    let connection = database.connection()
+    try connection.beginLongLivedRead()
+    let from = try #require(connection.pinnedVersion)
+    for key in 1...257 { try database.write { tx in try tx.set(key, key: key, in: "rows") } }
+    let events = try connection.advance()
+    #expect(events.count == 1)
+    guard case .gap(let first, let last)? = events.first else { return _ = Issue.record("\(events.map(\.text))") }
+    #expect(first == from)
+    #expect(last == connection.pinnedVersion)
+  }
+
+  @Test func `the cache follows however many commits there were`() throws {
+    var definition = DatabaseDefinition()
+    try definition.add(CollectionDefinition("rows", ChangedNote.self, key: Int.self))
+    let database = try Database.inMemory(definition: definition)
+    let connection = database.connection()
+    func text() throws -> String? {
+      try connection.read { tx in try tx.object(ChangedNote.self, key: 1, in: "rows")?.text }
+    }
+    for count in [1, 256, 257, 1_000] {
+      for step in 1...count {
+        try database.write { tx in try tx.set(ChangedNote("\(count) \(step)"), key: 1, in: "rows") }
+      }
+      #expect(try text() == "\(count) \(count)")
+      #expect(connection.cachedCount == 1)
+    }
+  }
+}
