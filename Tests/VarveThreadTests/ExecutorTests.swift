@@ -100,6 +100,60 @@ import Testing
     await Self.yield { executor.threadCount == 0 }
   }
 
+  // MARK: - More threads than are ready
+
+  @Test func `thousands of tasks that come to wait for the writer at once share the threads that are ready`()
+    async throws
+  {
+    let directory = try TemporaryDirectory()
+    let database = try await Database.open(at: directory.path + "/db")
+    let lane = database.core.writerExecutor
+    let count = TestScale.atMost(5_000)
+    let writers: [Task<Void, any Error>] = try await database.perform {
+      let writers = (0..<count).map { number in
+        Task.detached { try await database.write { tx in try tx.set(number, key: number, in: "rows") } }
+      }
+      await Self.yield { database.core.writer.waiterCount == count }
+      return writers
+    }
+    for writer in writers { try await writer.value }
+    // Those that are ready and the one that watches; a machine that runs none of them for 5 ms adds one, and seldom two.
+    #expect(lane.mostThreads <= DatabaseExecutor.usualReadyLimit + 8, "\(lane.mostThreads) threads")
+    #expect(try await database.read { tx in try tx.count(in: "rows") } == count)
+    try await database.close()
+  }
+
+  @Test func `jobs that are short begin on the threads that are ready, however many come at once`() async throws {
+    let executor = DatabaseExecutor(limit: .max, readyLimit: 3)
+    let gate = Gate()
+    gate.shut()
+    let called = Called()
+    let held = (0..<3).map { _ in Task { try await executor.run { gate.pass() } } }
+    await Self.yield { gate.waitingCount == 3 }
+    let others = (0..<500).map { number in Task { try await executor.run { called.add("\(number)") } } }
+    for other in others { try await other.value }
+    // One was enough for all that were short, and it was started because three stood still.
+    #expect((4...8).contains(executor.mostThreads), "\(executor.mostThreads) threads")
+    gate.open()
+    for task in held { try await task.value }
+    #expect(Set(called.all).count == 500)
+  }
+
+  @Test func `where all threads stand still each job gets one, up to the limit`() async throws {
+    for limit in [40, Int.max] {
+      let executor = DatabaseExecutor(limit: limit, readyLimit: 2)
+      let gate = Gate()
+      gate.shut()
+      let jobs = (0..<60).map { _ in Task { try await executor.run { gate.pass() } } }
+      let expected = min(limit, 60)
+      await Self.yield { gate.waitingCount == expected }
+      #expect(executor.mostThreads <= min(limit, 61))
+      #expect(executor.waitingCount == 60 - expected)
+      gate.open()
+      for job in jobs { try await job.value }
+    }
+  }
+
   enum Waiting: CaseIterable { case write, writeConcurrently, register }
 
   @Test(arguments: Waiting.allCases)

@@ -29,8 +29,6 @@ public struct StorageBatch: Sendable {
   private var bytes: [UInt8] = []
   /// How many changes there are.
   public private(set) var count = 0
-  /// Names this commit, so that whoever learns `.outcomeUnknown` can ask whether it happened.
-  public var token: UInt64 = 0
 
   /// An empty batch with room for so many bytes.
   public init(capacity: Int = 0) { bytes.reserveCapacity(capacity) }

@@ -58,12 +58,7 @@ extension DatabaseCore {
       }
       if isCommitted { return attempt.result }
     }
-    return try await writerExecutor.runTask {
-      try await writer.acquire(terms.label, timeout: options.writerTimeout)
-      let (result, commit) = try runHoldingWriter(terms, body)
-      try await commit.waitSuspended(in: self)
-      return result
-    }
+    return try await writeInLine(terms, body)
   }
 
   /// A transaction whose closure has run, on its way to the writer.

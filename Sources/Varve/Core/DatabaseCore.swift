@@ -18,8 +18,8 @@ package final class DatabaseCore: Sendable {
   let executor = DatabaseExecutor()
   /// For what waits for the writer or has it, which reads must not keep from a thread: asynchronous writes with their
   /// commits, the closure of a `perform`, and the building of extensions. It has no limit, because a job of it may wait
-  /// on its thread for the writer.
-  let writerExecutor = DatabaseExecutor(limit: .max)
+  /// on its thread for the writer; most wait suspended, and need no thread of their own.
+  let writerExecutor = DatabaseExecutor(limit: .max, readyLimit: DatabaseExecutor.usualReadyLimit)
   let feed: ChangeFeed
   let changes: ChangeHub
   let observations = ObservationRegistry()

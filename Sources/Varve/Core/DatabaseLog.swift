@@ -65,6 +65,13 @@ enum DatabaseLog {
       metadata: ["database": "\(path)", "collection": "\(collection)"])
   }
 
+  /// An extension keeps nothing any more, and its shared state could not follow.
+  static func sharedStateFailure(_ error: any Error, name: String) {
+    logger.error(
+      "the shared state of an extension whose build has failed could not be emptied",
+      metadata: ["extension": "\(name)", "error": "\(error)"])
+  }
+
   /// The shared state of an extension takes long to receive a commit.
   static func slowAcknowledge(name: String, taken: Duration) {
     logger.warning(

@@ -112,7 +112,14 @@ extension DatabaseCore {
       try await commit.waitSuspended(in: self)
       return result
     }
-    return try await writerExecutor.runTask {
+    return try await writeInLine(terms, body)
+  }
+
+  /// Waits for the writer suspended, on the threads of writers, and runs `body` and its commit there.
+  func writeInLine<Result: Sendable>(
+    _ terms: WriteTerms, _ body: @Sendable (WriteTransaction) throws -> Result
+  ) async throws -> Result {
+    try await writerExecutor.runTask {
       try await writer.acquire(terms.label, timeout: options.writerTimeout)
       let (result, commit) = try runHoldingWriter(terms, body)
       try await commit.waitSuspended(in: self)

@@ -120,9 +120,7 @@ extension DatabaseCore {
     try enter()
     defer { leave() }
     guard let registered = try building(name), !registered.build.isRunning else { return }
-    let build = ExtensionBuild(self, registered)
-    if registered.record.state.isFailed { try build.beginAnew() }
-    build.start()
+    ExtensionBuild(self, registered).start()
   }
 
   func register<Definition: DatabaseExtension>(

@@ -3,6 +3,7 @@ import Foundation
 import Synchronization
 import Testing
 import VarveEngine
+import VarveTestSupport
 
 @testable import ObjectFixtures
 @testable import Varve
@@ -213,6 +214,56 @@ struct RegistrationTests {
     database = try kept.open(definition: definition)
     try database.ready(words)
     #expect(try count(database, words, "word") == 20_000)
+    try database.close()
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `progress begins with what a build had before a restart, and is told to the call that continues it`(
+    kind: StorageKind
+  ) throws {
+    let site = try StorageSite(kind)
+    var database = try Database.open(try site.open(), path: "words")
+    try database.change { tx in
+      for key in 0..<1_500 { try tx.set("early", key: key, in: "another") }
+      for key in 0..<4_000 { try tx.set("a word", key: key, in: "notes") }
+    }
+    let told = Mutex<[[BuildProgress]]>([[], [], []])
+    let stops = Mutex<Int?>(2_500)
+    func mirror() -> Scripted {
+      var mirror = Scripted(hears: .inserts)
+      mirror.configuration.build = .background
+      mirror.configuration.parts = [PartDefinition("keys")]
+      mirror.did = { tx, change in
+        // What the storage throws ends a build without failing it.
+        if change.collection == "notes", try change.key.key(as: Int.self) == stops.withLock({ $0 }) {
+          throw CancellationError()
+        }
+        try tx.part("keys").put(change.key.bytes, [])
+      }
+      return mirror
+    }
+    func register(_ call: Int) throws {
+      try database.registerReady(mirror(), as: "mirror") { progress in told.withLock { $0[call].append(progress) } }
+    }
+    #expect(throws: CancellationError.self) { try register(0) }
+    try database.close()
+    database = try Database.open(try site.open(), path: "words")
+    stops.withLock { $0 = 3_500 }
+    #expect(throws: CancellationError.self) { try register(1) }
+    // In the same program: the call that continues is the one that is told.
+    stops.withLock { $0 = nil }
+    try register(2)
+    let calls = told.withLock { $0 }
+    for call in calls {
+      #expect(call.allSatisfy { $0.rowsTotal == 5_500 })
+      #expect(call.map(\.rowsDone) == call.map(\.rowsDone).sorted())
+    }
+    let (first, second, third) = (calls[0].map(\.rowsDone), calls[1].map(\.rowsDone), calls[2].map(\.rowsDone))
+    #expect((1...1_000).contains(first.first ?? 0), "\(first)")
+    #expect((first.last ?? 0) + 1...(first.last ?? 0) + 1_000 ~= second.first ?? 0, "\(first) \(second)")
+    #expect((second.last ?? 0)...(second.last ?? 0) + 1_000 ~= third.first ?? 0, "\(second) \(third)")
+    #expect(third.last == 5_500)
+    #expect(database.progress(of: "mirror") == BuildProgress(rowsDone: 5_500, rowsTotal: 5_500))
     try database.close()
   }
 

@@ -23,6 +23,9 @@ struct SharedStateTests {
     var build = ExtensionConfiguration.Build.background
     var version = "1"
     var isBroken = false
+    /// Whether each row that is built throws, and each move without deltas.
+    var failsToBuild = false
+    var failsToSkip: @Sendable () -> Bool = { false }
     /// Called while the sum moves.
     var moving: @Sendable (CommitVersion) -> Void = { _ in }
 
@@ -55,13 +58,16 @@ struct SharedStateTests {
       }
     }
     func didSkip(to view: borrowing SharedView, _ shared: Shared) throws {
+      if failsToSkip() { throw Unmoved() }
       let sum = Int(try view.part("sum").counter([1]))
       shared.state.withLock { state in
         state.sum = sum
         state.skipped += 1
       }
     }
-    func makeTransaction(_ context: ExtensionContext<Self>) throws -> SumTransaction { try SumTransaction(context) }
+    func makeTransaction(_ context: ExtensionContext<Self>) throws -> SumTransaction {
+      try SumTransaction(self, context)
+    }
   }
 
   private final class SumTransaction: ExtensionTransaction {
@@ -69,11 +75,14 @@ struct SharedStateTests {
     let context: ExtensionContext<Sum>
     let part: Part
     private var steps: [Int] = []
-    init(_ context: ExtensionContext<Sum>) throws {
+    private let definition: Sum
+    init(_ definition: Sum, _ context: ExtensionContext<Sum>) throws {
+      self.definition = definition
       self.context = context
       part = try context.part("sum")
     }
     func didChange(_ change: borrowing RowChange) throws {
+      if definition.failsToBuild { throw Stop() }
       let step = try (change.row?.object(as: Int.self) ?? 0) - (change.old?.object(as: Int.self) ?? 0)
       try part.add(Int64(step), to: [1])
       steps.append(step)
@@ -84,6 +93,7 @@ struct SharedStateTests {
   }
 
   private struct Broken: Error {}
+  private struct Unmoved: Error {}
   private struct Stop: Error {}
 
   /// What memory and the part say, in one transaction.
@@ -206,7 +216,7 @@ struct SharedStateTests {
   private final class Flag: Sendable {
     private let value = Mutex(false)
     var isSet: Bool { value.withLock { $0 } }
-    func set() { value.withLock { $0 = true } }
+    func set(_ isSet: Bool = true) { value.withLock { $0 = isSet } }
   }
 
   @Test func `R7: a registration whose shared state can't be made fails, and a later one succeeds`() throws {
@@ -217,6 +227,38 @@ struct SharedStateTests {
     try database.change { tx in try tx.set(3, key: 2, in: "c") }
     let handle = try database.registerReady(Sum(), as: "sum")
     #expect(try Self.sums(database, handle) == (7, 7))
+  }
+
+  @Test func `R7: what didSkip throws when a build has failed is in the error of ready`() throws {
+    let database = try Database.inMemory()
+    try database.change { tx in try tx.set(4, key: 1, in: "c") }
+    let fails = Flag()
+    fails.set()
+    let broken = Sum(failsToBuild: true, failsToSkip: { fails.isSet })
+    let error = try #require(throws: DatabaseError.self) { try database.registerReady(broken, as: "sum") }
+    #expect(error.code == .extensionFailed && error.cause is Stop)
+    #expect(error.message.contains("Stop()") && error.message.contains("Unmoved()"))
+    // Alone the error of the build is thrown as it is.
+    let other = Sum(failsToBuild: true)
+    #expect(throws: Stop.self) { try database.registerReady(other, as: "other") }
+  }
+
+  @Test func `R7: what didSkip throws where a build is asked for again ends that build`() throws {
+    let database = try Database.inMemory()
+    try database.change { tx in try tx.set(4, key: 1, in: "c") }
+    let fails = Flag()
+    let handle = Registered<Sum>(name: "sum")
+    #expect(throws: Stop.self) {
+      try database.registerReady(
+        Sum(failsToBuild: true, failsToSkip: { fails.isSet }), as: "sum")
+    }
+    fails.set()
+    try database.retry(handle)
+    let error = try #require(throws: DatabaseError.self) { try database.waitReady(handle) }
+    #expect(error.code == .extensionFailed && error.cause is Unmoved)
+    fails.set(false)
+    try database.retry(handle)
+    #expect(throws: Stop.self) { try database.waitReady(handle) }
   }
 
   @Test func `R7: after another version was built it is that of the new parts`() throws {

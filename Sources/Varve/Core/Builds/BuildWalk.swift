@@ -22,11 +22,15 @@ struct BuildWalk {
     return nil
   }
 
-  private func range(of info: CollectionInfo) -> StorageRange {
-    var range = info.range
-    guard watermark.starts(with: BigEndian.bytes(info.record.id)) else { return range }
+  /// The rows of a collection up to a watermark that is among them; nil where it is not.
+  static func range(of info: CollectionInfo, through watermark: [UInt8]) -> StorageRange? {
+    guard watermark.starts(with: BigEndian.bytes(info.record.id)) else { return nil }
     let key = info.record.isOwn ? Array(watermark.dropFirst(4)) : watermark
-    range.lower = key + [0]
-    return range
+    return StorageRange(lower: info.range.lower, upper: key + [0])
+  }
+
+  private func range(of info: CollectionInfo) -> StorageRange {
+    guard let given = Self.range(of: info, through: watermark) else { return info.range }
+    return StorageRange(lower: given.upper ?? [], upper: info.range.upper)
   }
 }

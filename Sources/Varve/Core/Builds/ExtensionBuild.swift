@@ -73,13 +73,15 @@ struct ExtensionBuild {
 
   private func complete() throws {
     do {
+      // It failed, and is asked for again.
+      if registered.record.state.isFailed { try beginAnew() }
       try dropDeadFamilies()
       try waitForDependencies()
       try catchUp()
+      try measure()
       while try !step() {}
     } catch let failure as ExtensionFailure {
-      try? fail(failure.cause)
-      throw failure.cause
+      throw fail(failure.cause)
     }
   }
 
@@ -147,14 +149,18 @@ struct ExtensionBuild {
   }
 
   /// It can't catch up, or is asked for again after a failure.
-  func beginAnew() throws {
-    try empty { $0.beginAnew() }
+  private func beginAnew() throws {
+    do { try empty { $0.beginAnew() } } catch let failure as SharedStateFailure {
+      throw ExtensionFailure(cause: failure.cause)
+    }
     registered.set(BuildProgress(rowsDone: 0, rowsTotal: 0))
   }
 
+  /// Throws `SharedStateFailure` where it has no content any more, and its shared state could not follow.
   private func empty(_ change: (inout ExtensionRecord) -> Void) throws {
-    try core.write(Self.termsBeforeDrop(name, isOfBuild: true)) { transaction in
+    let failure = try core.write(Self.termsBeforeDrop(name, isOfBuild: true)) { transaction in
       try requireRegistered()
+      let failure = SharedStateFailure.Box()
       var record = registered.record
       change(&record)
       for family in registered.families.compactMap(\.self) {
@@ -163,19 +169,33 @@ struct ExtensionBuild {
       try registered.save(record, transaction)
       transaction.onApplied { _ in
         registered.forgetFamilies()
-        try? registered.share(core)
+        do { try registered.share(core) } catch { failure.error = error }
       }
+      return failure
     }
     try dropDeadFamilies()
+    if let error = failure.error { throw SharedStateFailure(cause: error) }
   }
 
-  /// Leaves nothing of a build that failed. What was catching up stays where it came to.
-  private func fail(_ error: any Error) throws {
-    if registered.record.state.isStale { return }
-    try empty { record in
-      record.beginAnew()
-      record.state = .failed(String("\(error)".prefix(Self.messageMaximum)))
+  /// Leaves nothing of a build that failed. What was catching up stays where it came to. Returns what `ready` is to throw:
+  /// the error of the build, and in it also that of a shared state which could not follow.
+  private func fail(_ error: any Error) -> any Error {
+    if registered.record.state.isStale { return error }
+    do {
+      try empty { record in
+        record.beginAnew()
+        record.state = .failed(String("\(error)".prefix(Self.messageMaximum)))
+      }
+    } catch let failure as SharedStateFailure {
+      DatabaseLog.sharedStateFailure(failure.cause, name: name)
+      return DatabaseError(
+        .extensionFailed,
+        "the build of extension \"\(name)\" has failed: \(error); and its shared state could not be emptied: "
+          + "\(failure.cause)", cause: error)
+    } catch {
+      // The storage fails: the record says what it said, and the next build meets the error of this one.
     }
+    return error
   }
 
   /// How many characters of an error the record keeps.
@@ -196,7 +216,7 @@ struct ExtensionBuild {
       }
       let isPossible = try chunk { transaction in try catchUp(from: position, rowLimit, duration, transaction) }
       guard isPossible else { return try beginAnew() }
-      registered.progressed?(registered.progress)
+      registered.reportProgress()
     }
   }
 
@@ -233,11 +253,33 @@ struct ExtensionBuild {
 
   // MARK: - The chunks
 
+  /// How many rows it was given before, of how many: what the watermark says. Without the writer; the rows up to the
+  /// watermark are walked by their keys, which costs little beside what building them did.
+  private func measure() throws {
+    guard let watermark = registered.record.frontier?.watermark else { return }
+    let snapshot = try core.backend.snapshot()
+    let transaction = ReadTransaction(database: core, snapshot: snapshot)
+    defer { transaction.end() }
+    var progress = BuildProgress(rowsDone: 0, rowsTotal: try transaction.count())
+    for info in core.catalog.collections where ByteOrder.precedes(BigEndian.bytes(info.record.id), watermark) {
+      guard let given = BuildWalk.range(of: info, through: watermark) else {
+        progress.rowsDone += try transaction.count(info)
+        continue
+      }
+      var cursor = FamilyCursor(given, in: info.objects, of: snapshot, isReverse: false, keysOnly: true)
+      while try cursor.nextKey() != nil {
+        progress.rowsDone += 1
+        if progress.rowsDone % 1_024 == 0, core.isClosing { throw WriterQueue.closedError }
+      }
+    }
+    registered.set(progress)
+  }
+
   /// Gives it the next rows. True: it is ready.
   private func step() throws -> Bool {
     guard registered.record.frontier != nil else { return true }
     let isReady = try chunk { transaction in try give(transaction) }
-    registered.progressed?(registered.progress)
+    registered.reportProgress()
     return isReady
   }
 
@@ -290,7 +332,6 @@ struct ExtensionBuild {
     if isReady { try finish(transaction) }
     try registered.save(record, transaction)
     var progress = registered.progress
-    if progress.rowsDone == 0 { progress.rowsTotal = try transaction.count() }
     progress.rowsDone += count
     registered.set(progress)
     return isReady
@@ -300,6 +341,16 @@ struct ExtensionBuild {
 /// An error of the extension that is built.
 private struct ExtensionFailure: Error {
   let cause: any Error
+}
+
+/// The shared state of an extension could not follow a commit after which the extension keeps nothing.
+private struct SharedStateFailure: Error {
+  let cause: any Error
+
+  /// Where it is left by what can't throw.
+  final class Box {
+    var error: (any Error)?
+  }
 }
 
 /// A build that can't begin because a dependency is not ready and is not being built: it begins when that becomes ready.

@@ -59,7 +59,10 @@ struct Registration<Definition: DatabaseExtension> {
       let present = list[name]
       if let present {
         // One whose build was interrupted goes on; one whose build failed makes room for another version.
-        if try isInterrupted(present, list) { return (present, Outcome()) }
+        if try isInterrupted(present, list) {
+          present.setProgressed(progress)
+          return (present, Outcome())
+        }
         guard present.record.state.isFailed, !isSame(present.record, fullTag(list)) else {
           throw DatabaseError(.alreadyDefined, "an extension is registered as \"\(name)\" already")
         }

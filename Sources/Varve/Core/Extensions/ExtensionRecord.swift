@@ -14,7 +14,7 @@
 ///    byte        form: 0 values, 1 counters that are added up
 ///    byte        bit 0 volatile, bit 1 being built; the others are zero
 ///    4 + n bytes only while it is built: its watermark
-///  4 + n bytes   only in the state building: the watermark of the parts that are furthest behind
+///  4 + n bytes   only in the state building: the lowest watermark of the parts
 ///  4 + n bytes   only where failed: what the extension threw, as text: size big-endian, UTF-8
 ///  16 bytes      only where stale, and where it can be told: what it has received (`FeedPosition`)
 /// ```

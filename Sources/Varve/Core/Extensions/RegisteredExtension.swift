@@ -13,8 +13,6 @@ final class RegisteredExtension: Sendable {
   let traits: ExtensionTraits
   /// Nil where its transactions share nothing.
   let shared: SharedState?
-  /// Receives how far its build is, after each chunk.
-  let progressed: (@Sendable (BuildProgress) -> Void)?
   let build = BuildClaim()
   /// Those that were registered first come first.
   let order: UInt64
@@ -35,6 +33,8 @@ final class RegisteredExtension: Sendable {
     var content: (version: CommitVersion, content: ExtensionContent)?
     /// Rows given to it so far, of about so many.
     var progress = BuildProgress(rowsDone: 0, rowsTotal: 0)
+    /// Receives how far its build is, after each chunk: of the call that has registered it, or continues its build.
+    var progressed: (@Sendable (BuildProgress) -> Void)?
   }
 
   init(
@@ -42,7 +42,6 @@ final class RegisteredExtension: Sendable {
     backend: any StorageBackend, catalogFamily: StorageFamily, readySince: CommitVersion?, beganAnew: Bool = false,
     progressed: (@Sendable (BuildProgress) -> Void)? = nil
   ) throws {
-    self.progressed = progressed
     self.beganAnew = beganAnew
     self.name = name
     self.definition = definition
@@ -55,7 +54,9 @@ final class RegisteredExtension: Sendable {
     // The families of parts that were given nothing are dropped before they are written: they may be of another form.
     let families = record.parts.map { $0.watermark == [] ? nil : stored.family(of: $0) }
     state = Mutex(
-      State(families: families, record: record, readySince: readySince, volatileSettings: stored.volatileSettings))
+      State(
+        families: families, record: record, readySince: readySince, volatileSettings: stored.volatileSettings,
+        progressed: progressed))
     if case .failed(let message) = record.state {
       build.refuse(DatabaseError(.extensionFailed, "the build of extension \"\(name)\" has failed: \(message)"))
     }
@@ -155,6 +156,17 @@ final class RegisteredExtension: Sendable {
   }
 
   func set(_ progress: BuildProgress) { state.withLock { $0.progress = progress } }
+
+  /// Says how far its build is to whoever registered it last.
+  func reportProgress() {
+    let (progressed, progress) = state.withLock { ($0.progressed, $0.progress) }
+    progressed?(progress)
+  }
+
+  /// Another call continues its build.
+  func setProgressed(_ progressed: (@Sendable (BuildProgress) -> Void)?) {
+    state.withLock { $0.progressed = progressed }
+  }
 
   // MARK: - Families
 
