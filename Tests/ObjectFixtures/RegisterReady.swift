@@ -5,12 +5,12 @@ extension Database {
   @discardableResult
   func registerReady<Definition: DatabaseExtension>(
     _ definition: Definition, as name: String, progress: (@Sendable (BuildProgress) -> Void)? = nil
-  ) throws -> Registered<Definition> {
+  ) throws -> ExtensionHandle<Definition> {
     let handle = try core.register(definition, name, progress)
     try waitReady(handle)
     return handle
   }
 
   /// The blocking form, for where `ready` means the other.
-  func waitReady<Definition: DatabaseExtension>(_ handle: Registered<Definition>) throws { try ready(handle) }
+  func waitReady<Definition: DatabaseExtension>(_ handle: ExtensionHandle<Definition>) throws { try ready(handle) }
 }

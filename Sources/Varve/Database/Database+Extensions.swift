@@ -13,7 +13,7 @@ extension Database {
   @discardableResult
   public func register<Definition: DatabaseExtension>(
     _ definition: Definition, as name: String, progress: (@Sendable (BuildProgress) -> Void)? = nil
-  ) throws -> Registered<Definition> {
+  ) throws -> ExtensionHandle<Definition> {
     try core.register(definition, name, progress)
   }
 
@@ -21,7 +21,7 @@ extension Database {
   @discardableResult
   public func register<Definition: DatabaseExtension>(
     _ definition: Definition, as name: String, progress: (@Sendable (BuildProgress) -> Void)? = nil
-  ) async throws -> Registered<Definition> {
+  ) async throws -> ExtensionHandle<Definition> {
     let core = core
     return try await core.writerExecutor.run { try core.register(definition, name, progress) }
   }
@@ -30,7 +30,7 @@ extension Database {
   /// the extension, also after a restart, then as `.extensionFailed`, or one of the storage; `retry` builds again.
   /// Throws `.unknownExtension`, and `.invalidArgument` inside of a transaction, which the build may have to wait for.
   @_disfavoredOverload
-  public func ready<Definition: DatabaseExtension>(_ handle: Registered<Definition>) throws {
+  public func ready<Definition: DatabaseExtension>(_ handle: ExtensionHandle<Definition>) throws {
     try core.requireNoTransaction("extension \"\(handle.name)\" is waited for")
     try core.requireNoBuild("extension \"\(handle.name)\" is waited for")
     while let building = try core.building(handle.name) {
@@ -40,7 +40,7 @@ extension Database {
   }
 
   /// The same for tasks. Cancelling the task ends the wait, with `CancellationError`, and not the build.
-  public func ready<Definition: DatabaseExtension>(_ handle: Registered<Definition>) async throws {
+  public func ready<Definition: DatabaseExtension>(_ handle: ExtensionHandle<Definition>) async throws {
     try core.requireNoTransaction("extension \"\(handle.name)\" is waited for")
     try core.requireNoBuild("extension \"\(handle.name)\" is waited for")
     while let building = try core.building(handle.name) {
@@ -53,12 +53,12 @@ extension Database {
   /// in the background. Nothing happens where it is ready or being built. Throws `.unknownExtension`, and
   /// `.invalidArgument` inside of a transaction.
   @_disfavoredOverload
-  public func retry<Definition: DatabaseExtension>(_ handle: Registered<Definition>) throws {
+  public func retry<Definition: DatabaseExtension>(_ handle: ExtensionHandle<Definition>) throws {
     try core.retry(handle.name)
   }
 
   /// The same for tasks.
-  public func retry<Definition: DatabaseExtension>(_ handle: Registered<Definition>) async throws {
+  public func retry<Definition: DatabaseExtension>(_ handle: ExtensionHandle<Definition>) async throws {
     let core = core
     try await core.writerExecutor.run { try core.retry(handle.name) }
   }
@@ -125,7 +125,7 @@ extension DatabaseCore {
 
   func register<Definition: DatabaseExtension>(
     _ definition: Definition, _ name: String, _ progress: (@Sendable (BuildProgress) -> Void)?
-  ) throws -> Registered<Definition> {
+  ) throws -> ExtensionHandle<Definition> {
     if backend.isReadOnly { return try registerReadOnly(definition, name, isCheckedAtUse: false) }
     return try Registration(core: self, definition: definition, name: name, progress: progress).run()
   }
@@ -134,7 +134,7 @@ extension DatabaseCore {
   /// whether what is on disk is of this definition.
   func registerReadOnly<Definition: DatabaseExtension>(
     _ definition: Definition, _ name: String, isCheckedAtUse: Bool
-  ) throws -> Registered<Definition> {
+  ) throws -> ExtensionHandle<Definition> {
     try enter()
     defer { leave() }
     let name = Name.composed(name)
@@ -155,7 +155,7 @@ extension DatabaseCore {
       }
       list.append(registered)
     }
-    return Registered(name: name)
+    return ExtensionHandle(name: name)
   }
 
   func unregister(_ name: String) throws -> [String] {

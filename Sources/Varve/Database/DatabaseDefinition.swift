@@ -35,7 +35,7 @@ public struct DatabaseDefinition: Sendable {
   @discardableResult
   public mutating func add<Definition: DatabaseExtension>(
     _ definition: Definition, as name: String, progress: (@Sendable (BuildProgress) -> Void)? = nil
-  ) throws -> Registered<Definition> {
+  ) throws -> ExtensionHandle<Definition> {
     let name = Name.composed(name)
     guard !extensions.contains(where: { $0.name == name }) else {
       throw DatabaseError(.alreadyDefined, "the definition has an extension \"\(name)\" already")
@@ -48,7 +48,7 @@ public struct DatabaseDefinition: Sendable {
           _ = try core.register(definition, name, progress)
         }
       })
-    return Registered(name: name)
+    return ExtensionHandle(name: name)
   }
 }
 

@@ -216,7 +216,7 @@ import Testing
     hooks.didRemove = { tx, change in
       if try change.key.key(as: Int.self) == 0 { try tx.replaceObject("late", key: 1_400, in: "many") }
     }
-    let registered: Registered<Hooks> = try register(hooks)
+    let registered: ExtensionHandle<Hooks> = try register(hooks)
     #expect(registered.name == "hooks")
     let sets = try await changes { try $0.removeAll(in: "many") }
     for set in sets {
@@ -227,7 +227,7 @@ import Testing
     #expect(try database.core.read { tx in try tx.count(in: "many") } == 0)
   }
 
-  private func register(_ hooks: Hooks) throws -> Registered<Hooks> { try database.registerReady(hooks, as: "hooks") }
+  private func register(_ hooks: Hooks) throws -> ExtensionHandle<Hooks> { try database.registerReady(hooks, as: "hooks") }
 
   @Test func `clearing that a hook refuses has changed nothing`() async throws {
     try fill()
@@ -327,15 +327,15 @@ import Testing
   }
 
   @Test func `what extensions tell comes along to who listens, not into the feed`() async throws {
-    let counting: Registered<Counting> = try register(Counting())
+    let counting: ExtensionHandle<Counting> = try register(Counting())
     let sets = try await changes { tx throws in
       try tx.set(ChangedNote(""), key: "a", in: "notes")
       try tx.set(ChangedNote(""), key: "b", in: "notes")
     }
     #expect(sets.map(\.changedExtensions) == [["counting"], []])
     #expect(sets.map { "\($0.changes(of: counting))" } == ["exact(2)", "reload"])
-    #expect("\(sets[0].changes(of: Registered<Counting>(name: "none")))" == "none")
-    #expect("\(sets[0].changes(of: Registered<ChangingProbe>(name: "counting")))" == "reload", "of another type")
+    #expect("\(sets[0].changes(of: ExtensionHandle<Counting>(name: "none")))" == "none")
+    #expect("\(sets[0].changes(of: ExtensionHandle<ChangingProbe>(name: "counting")))" == "reload", "of another type")
   }
 
   @Test func `R8: an extension is asked for its changes only where somebody observes`() throws {
@@ -356,7 +356,7 @@ import Testing
     withExtendedLifetime(connection) {}
   }
 
-  private func register(_ counting: Counting) throws -> Registered<Counting> {
+  private func register(_ counting: Counting) throws -> ExtensionHandle<Counting> {
     try database.registerReady(counting, as: "counting")
   }
 
@@ -364,14 +364,14 @@ import Testing
     try fill()
     var told = database.changes().makeAsyncIterator()
     let before = try database.lastVersion()
-    let _: Registered<WordTotal> = try register(WordTotal())
+    let _: ExtensionHandle<WordTotal> = try register(WordTotal())
     #expect(try database.lastVersion() > before)
     #expect(try database.feedEvents(after: before).isEmpty)
     try database.put("z")
     #expect(try await told.next(1) == ["+z"])
   }
 
-  private func register(_ total: WordTotal) throws -> Registered<WordTotal> {
+  private func register(_ total: WordTotal) throws -> ExtensionHandle<WordTotal> {
     try database.registerReady(total, as: "total")
   }
 }

@@ -308,7 +308,7 @@ import VarveEngine
       #expect(database.core.changes.subscriptionCount == 2)
       second = nil
       #expect(database.core.changes.subscriptionCount == 1)
-      let _: Registered<CanaryExtension> = try Self.register(database)
+      let _: ExtensionHandle<CanaryExtension> = try Self.register(database)
       try database.put("a")
       buffered = Canary.newest.withLock { $0.canary }
       #expect(buffered != nil)
@@ -320,7 +320,7 @@ import VarveEngine
     try database.put("b")
   }
 
-  private static func register(_ database: Database) throws -> Registered<CanaryExtension> {
+  private static func register(_ database: Database) throws -> ExtensionHandle<CanaryExtension> {
     try database.registerReady(CanaryExtension(), as: "canary")
   }
 

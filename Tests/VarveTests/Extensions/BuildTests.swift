@@ -75,7 +75,7 @@ struct BuildTests {
   }
 
   private static func expectRight(
-    _ database: Database, _ handle: Registered<Mirror>, location: SourceLocation = #_sourceLocation
+    _ database: Database, _ handle: ExtensionHandle<Mirror>, location: SourceLocation = #_sourceLocation
   ) throws {
     let kept = try database.look { tx in try tx[handle].all() }
     #expect(kept == (try rows(database)), sourceLocation: location)
@@ -159,7 +159,7 @@ struct BuildTests {
     isCancelled.withLock { $0 = true }
     try await database.ready(handle)
     try Self.expectRight(database, handle)
-    #expect(errorCode { _ = try database.registerReady(Mirror(), as: "mirror") as Registered } == .alreadyDefined)
+    #expect(errorCode { _ = try database.registerReady(Mirror(), as: "mirror") as ExtensionHandle } == .alreadyDefined)
   }
 
   @Test func `D2: an error of a hook drops what was built, also that of a flush`() throws {
@@ -182,7 +182,7 @@ struct BuildTests {
 
   @Test func `D12: a child that is registered while its parent is built waits for it`() throws {
     let database = try Self.filled(3_000)
-    let child = Mutex<Result<Registered<Mirror>, any Error>?>(nil)
+    let child = Mutex<Result<ExtensionHandle<Mirror>, any Error>?>(nil)
     let isStarted = Mutex(false)
     let ended = DispatchSemaphore(value: 0)
     let box = Box(child)
@@ -205,10 +205,10 @@ struct BuildTests {
   }
 
   private final class Box: Sendable {
-    private let content: Mutex<Result<Registered<Mirror>, any Error>?>
-    init(_ content: consuming Mutex<Result<Registered<Mirror>, any Error>?>) { self.content = content }
-    func set(_ value: Result<Registered<Mirror>, any Error>) { content.withLock { $0 = value } }
-    var value: Result<Registered<Mirror>, any Error>? { content.withLock { $0 } }
+    private let content: Mutex<Result<ExtensionHandle<Mirror>, any Error>?>
+    init(_ content: consuming Mutex<Result<ExtensionHandle<Mirror>, any Error>?>) { self.content = content }
+    func set(_ value: Result<ExtensionHandle<Mirror>, any Error>) { content.withLock { $0 = value } }
+    var value: Result<ExtensionHandle<Mirror>, any Error>? { content.withLock { $0 } }
   }
 
   // MARK: - Hooks

@@ -156,7 +156,7 @@ struct CatchUpTests {
   }
 
   private func expectRight(
-    _ database: Database, _ handle: Registered<Lengths>, location: SourceLocation = #_sourceLocation
+    _ database: Database, _ handle: ExtensionHandle<Lengths>, location: SourceLocation = #_sourceLocation
   ) throws {
     let kept = try database.read { tx in try tx[handle].all() }
     #expect(try kept == expected(database), sourceLocation: location)

@@ -11,7 +11,7 @@ struct DefinedExtensionTests {
 
   init() throws { directory = try TemporaryDirectory() }
 
-  private func count(_ database: Database, _ words: Registered<WordCount>, _ word: String) throws -> Int {
+  private func count(_ database: Database, _ words: ExtensionHandle<WordCount>, _ word: String) throws -> Int {
     try database.read { tx in try tx[words].count(of: word) }
   }
 

@@ -29,7 +29,7 @@ struct ExtensionContextTests {
   }
 
   private let database: Database
-  private let raw: Registered<Raw>
+  private let raw: ExtensionHandle<Raw>
 
   init() throws {
     database = try Database.inMemory()

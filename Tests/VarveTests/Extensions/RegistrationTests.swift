@@ -16,7 +16,7 @@ struct RegistrationTests {
     }
   }
 
-  private func count(_ database: Database, _ words: Registered<WordCount>, _ word: String) throws -> Int {
+  private func count(_ database: Database, _ words: ExtensionHandle<WordCount>, _ word: String) throws -> Int {
     try database.read { tx in try tx[words].count(of: word) }
   }
 
@@ -105,7 +105,7 @@ struct RegistrationTests {
     try fill(database, 0..<3_000)
     try database.write { tx in try tx.set("forbidden", key: 2_500, in: "notes") }
     #expect(throws: BadWord.self) { try database.registerReady(WordCount(stopsAt: "forbidden"), as: "words") }
-    let words = Registered<WordCount>(name: "words")
+    let words = ExtensionHandle<WordCount>(name: "words")
     #expect(throws: BadWord.self) { try database.ready(words) }
     let error = #expect(throws: DatabaseError.self) { try database.read { tx in _ = try tx[words] } }
     #expect(error?.code == .notReady && error?.message.contains("BadWord") == true)
@@ -191,7 +191,7 @@ struct RegistrationTests {
     let error = #expect(throws: Twice.self) { try database.registerReady(unique, as: "unique") }
     #expect(error?.count == 100)
     try database.change { tx in for key in 1_400..<1_500 { try tx.remove(key: key, in: "c") } }
-    let handle = Registered<Scripted>(name: "unique")
+    let handle = ExtensionHandle<Scripted>(name: "unique")
     try database.retry(handle)
     try database.ready(handle)
     #expect(try database.read { tx in try tx[handle].part("values").count() } == 1_400)

@@ -97,7 +97,7 @@ struct SharedStateTests {
   private struct Stop: Error {}
 
   /// What memory and the part say, in one transaction.
-  private static func sums(_ database: Database, _ handle: Registered<Sum>) throws -> (shared: Int, part: Int) {
+  private static func sums(_ database: Database, _ handle: ExtensionHandle<Sum>) throws -> (shared: Int, part: Int) {
     try database.look { tx in
       let sum = try tx[handle]
       return (sum.context.shared.sum, Int(try sum.part.counter([1])))

@@ -143,7 +143,7 @@ struct ExtensionRun {
   /// Puts random entries, and returns the CPU time of the puts in nanoseconds.
   @discardableResult
   private func fill(
-    _ database: Database, _ handle: Registered<OnePart>, _ count: Int, batch: Int
+    _ database: Database, _ handle: ExtensionHandle<OnePart>, _ count: Int, batch: Int
   ) throws -> UInt64 {
     var random = entries.random("fill")
     var sum: UInt64 = 0

@@ -23,7 +23,7 @@ struct Registration<Definition: DatabaseExtension> {
   }
 
   /// Returns when the extension is registered. It is ready, or its build has begun.
-  func run() throws -> Registered<Definition> {
+  func run() throws -> ExtensionHandle<Definition> {
     try core.requireNoTransaction("extension \"\(name)\" is registered")
     try core.enter()
     defer { core.leave() }
@@ -33,7 +33,7 @@ struct Registration<Definition: DatabaseExtension> {
     } else if !registered.record.state.isFailed {
       ExtensionBuild(core, registered).start()
     }
-    return Registered(name: name)
+    return ExtensionHandle(name: name)
   }
 
   // MARK: - The first commit

@@ -105,7 +105,7 @@ public struct ChangeSet: Sendable {
   /// What the commit means for an extension, as that says. `.reload` where it is not known: for a change set that was read
   /// from the feed, for one of a commit that was not observed when it was made, and for a handle of another type.
   public func changes<Definition: DatabaseExtension>(
-    of handle: Registered<Definition>
+    of handle: ExtensionHandle<Definition>
   ) -> ExtensionChanges<Definition.Changes> {
     content.extensions.changes(of: handle)
   }

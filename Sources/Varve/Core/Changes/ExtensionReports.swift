@@ -50,7 +50,7 @@ struct ExtensionReports: Sendable {
   }
 
   func changes<Definition: DatabaseExtension>(
-    of handle: Registered<Definition>
+    of handle: ExtensionHandle<Definition>
   ) -> ExtensionChanges<Definition.Changes> {
     guard isComplete else { return .reload }
     guard let found = byName[handle.name] else { return .none }

@@ -81,7 +81,7 @@ extension ReadTransaction {
   /// Throws `.notReady` while it is being built, and in a transaction that reads an instant before it was;
   /// `.unknownExtension` where it is not registered any more.
   public final subscript<Definition: DatabaseExtension>(
-    _ handle: Registered<Definition>
+    _ handle: ExtensionHandle<Definition>
   ) -> Definition.Transaction {
     get throws {
       try check()

@@ -1,7 +1,7 @@
 internal import Synchronization
 
 /// The handle of a registered extension: `transaction[handle]` is its part in a transaction.
-public struct Registered<Definition: DatabaseExtension>: Sendable {
+public struct ExtensionHandle<Definition: DatabaseExtension>: Sendable {
   /// The name that it was registered by.
   public let name: String
 }
