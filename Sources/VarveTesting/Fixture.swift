@@ -34,19 +34,22 @@ public struct Fixture {
 
   /// The same of a sequence, in the format's own collection or another.
   public init<Format: StoreFormat>(
-    _ format: Format.Type, contentsOf instances: some Sequence<Format.Instance>, key: String = Format.defaultKey
+    _ format: Format.Type, contentsOf instances: some Sequence<Format.Instance>, collection: String = Format.collection
   ) {
     write = { database, tx in
-      let store = Store(format, in: database, key: key)
+      let store = Store(format, in: database, collection: collection)
       for instance in instances { try store.insert(instance, in: tx) }
     }
   }
 
   /// An instance of a format, and what is kept beside it, in the format's own collection or another.
   public init<Format: StoreFormat>(
-    _ format: Format.Type, _ instance: Format.Instance, metadata: Format.Metadata?, key: String = Format.defaultKey
+    _ format: Format.Type, _ instance: Format.Instance, metadata: Format.Metadata?,
+    collection: String = Format.collection
   ) {
-    write = { database, tx in try Store(format, in: database, key: key).insert(instance, metadata: metadata, in: tx) }
+    write = { database, tx in
+      try Store(format, in: database, collection: collection).insert(instance, metadata: metadata, in: tx)
+    }
   }
 
   // MARK: - Rows

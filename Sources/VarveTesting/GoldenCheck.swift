@@ -25,7 +25,7 @@ struct GoldenCheck {
   // MARK: - As the definition reads them
 
   private func check<Format: StoreFormat>(_ format: Format.Type, _ name: String) throws {
-    let store = Store(format, in: database, key: name)
+    let store = Store(format, in: database, collection: name)
     try store.migrate()
     try database.read { tx in
       var ids = try store.identifiers(in: tx)
@@ -42,7 +42,7 @@ struct GoldenCheck {
     guard own == id else {
       throw DatabaseError(
         .decodingFailed, "the instance that is found by this key has another identifier, \(own)",
-        collection: store.key, key: try RowKey(id, in: store.key).text)
+        collection: store.collection, key: try RowKey(id, in: store.collection).text)
     }
   }
 

@@ -18,12 +18,13 @@ extension Store {
   /// Throws what is wrong with the format, `.alreadyExists` where two instances have one identifier, and what encoding
   /// an instance throws.
   public static func inMemory(
-    containing instances: [Instance] = [], key: String = Format.defaultKey, options: DatabaseOptions = DatabaseOptions()
+    containing instances: [Instance] = [], collection: String = Format.collection,
+    options: DatabaseOptions = DatabaseOptions()
   ) throws -> Store {
     var definition = DatabaseDefinition()
-    try definition.add(Format.self, key: key)
+    try definition.add(Format.self, collection: collection)
     let database = try Database.inMemory(definition: definition, options: options)
-    try database.fill { Fixture(Format.self, contentsOf: instances, key: key) }
-    return Store(in: database, key: key)
+    try database.fill { Fixture(Format.self, contentsOf: instances, collection: collection) }
+    return Store(in: database, collection: collection)
   }
 }

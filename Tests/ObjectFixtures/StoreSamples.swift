@@ -57,7 +57,7 @@ final class OpenDatabase: Sendable {
 
 /// The versions of a book as the seed document has them: two have shipped.
 struct BookFormat: StoreFormat {
-  static let defaultKey = "books"
+  static let collection = "books"
   static let currentVersion = Version.current
   enum Version: String, CaseIterable, Sendable { case v1 = "2024-04-01", current = "2024-04-09" }
 
@@ -92,7 +92,7 @@ typealias Book = BookFormat.Book
 
 /// One version, metadata, an identifier of integers.
 struct NoteFormat: StoreFormat {
-  static let defaultKey = "notes"
+  static let collection = "notes"
   struct Instance: Codable, Identifiable, Hashable, Sendable {
     var id: Int
     var text: String

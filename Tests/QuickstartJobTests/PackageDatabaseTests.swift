@@ -70,7 +70,7 @@ struct PackageDatabaseTests {
     let id = try #require(try stored.load(try PackageIndex(contentsOf: PackageSamples.path)).packages.keys.min())
     try stored.close()
     let inspector = try DatabaseInspector.open(at: path)
-    let collection = try inspector.collection(PackageFormat.defaultKey)
+    let collection = try inspector.collection(PackageFormat.collection)
     #expect(collection.keyType == "compound(string,string)")
     let contents = try #require(try inspector.row(key: try id.encoded(), in: collection)).contents()
     #expect(contents.object.version == "2026-11-22" && contents.metadata?.version == "2026-11-22")

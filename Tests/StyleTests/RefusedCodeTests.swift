@@ -8,7 +8,7 @@ struct RefusedCodeTests {
     import Varve
 
     struct NoteFormat: StoreFormat {
-      static let defaultKey = "notes"
+      static let collection = "notes"
       static let currentVersion = Version.second
       enum Version: Int, CaseIterable, Sendable { case first = 1, second = 2 }
       struct Instance: Codable, Identifiable, Sendable {

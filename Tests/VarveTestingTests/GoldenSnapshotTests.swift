@@ -105,7 +105,7 @@ import Varve
 
   @Test func `a row of the current version that can't be decoded is named, too`() throws {
     struct Narrow: StoreFormat {
-      static let defaultKey = "shelves"
+      static let collection = "shelves"
       struct Instance: Codable, Identifiable, Sendable {
         var id: String
         var subject: Int
@@ -122,7 +122,7 @@ import Varve
 
   @Test func `metadata that can't be decoded is named by its row`() throws {
     struct Narrow: StoreFormat {
-      static let defaultKey = "photos"
+      static let collection = "photos"
       struct Instance: Codable, Identifiable, Sendable {
         var id: Int
         var name: String
@@ -151,7 +151,7 @@ import Varve
 
   @Test func `an instance that forgets its identifier is found`() throws {
     struct Renumbered: StoreFormat {
-      static let defaultKey = "shelves"
+      static let collection = "shelves"
       typealias Instance = Shelf
       static func decode(_ stored: StoredValue, version: SingleVersion) throws -> Shelf {
         var shelf = try stored.decode(Shelf.self)
@@ -169,7 +169,7 @@ import Varve
 
   @Test func `another type of key or another coder is refused`() throws {
     struct Numbered: StoreFormat {
-      static let defaultKey = "shelves"
+      static let collection = "shelves"
       struct Instance: Codable, Identifiable, Sendable { var id: Int }
     }
     let golden = try Golden(DatabaseDefinition(ShelfFormat.self)) {

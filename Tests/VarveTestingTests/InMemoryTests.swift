@@ -17,7 +17,7 @@ struct InMemoryTests {
 
   @Test func `two stores have two databases, and a store may have another key`() async throws {
     let first = try Store<ShelfFormat>.inMemory(containing: [Shelf(id: "a", subject: "novels")])
-    let second = try Store<ShelfFormat>.inMemory(key: "other shelves")
+    let second = try Store<ShelfFormat>.inMemory(collection: "other shelves")
     #expect(try await first.count == 1)
     #expect(try await second.count == 0)
     try await second.persist(Shelf(id: "b", subject: "poems"))
@@ -26,7 +26,7 @@ struct InMemoryTests {
 
   @Test func `what is wrong with a format or its instances is thrown at once`() {
     struct Twice: StoreFormat {
-      static let defaultKey = ""
+      static let collection = ""
       typealias Instance = Shelf
     }
     #expect(databaseError { _ = try Store<Twice>.inMemory() }?.code == .invalidDefinition)

@@ -4,7 +4,7 @@ import VarveTesting
 
 /// A book as the first version of a program had it.
 struct OldBookFormat: StoreFormat {
-  static let defaultKey = "books"
+  static let collection = "books"
   static let currentVersion = Version.first
   enum Version: String, CaseIterable, Sendable { case first = "2025-05-01" }
 
@@ -21,7 +21,7 @@ struct OldBookFormat: StoreFormat {
 
 /// The same in the version that a program has now: several authors, and other metadata.
 struct BookFormat: StoreFormat {
-  static let defaultKey = "books"
+  static let collection = "books"
   static let currentVersion = Version.authors
   enum Version: String, CaseIterable, Sendable { case first = "2025-05-01", authors = "2026-02-11" }
 
@@ -58,7 +58,7 @@ typealias Stars = BookFormat.Metadata
 
 /// A format with one version and no metadata.
 struct ShelfFormat: StoreFormat {
-  static let defaultKey = "shelves"
+  static let collection = "shelves"
   struct Instance: Codable, Identifiable, Hashable, Sendable {
     var id: String
     var subject: String

@@ -35,7 +35,7 @@ private struct Witness: Persistable, Equatable {
 }
 
 private struct WitnessFormat: StoreFormat {
-  static let defaultKey = "witnesses"
+  static let collection = "witnesses"
   typealias Instance = Witness
 }
 

@@ -47,7 +47,7 @@ struct PackageFormat: StoreFormat {
 
   enum Version: String, CaseIterable, Sendable { case first = "2026-11-22" }
 
-  static let defaultKey = "packages"
+  static let collection = "packages"
   static let currentVersion = Version.first
   static var metadataPath: (any WritableKeyPath<DebianPackage, Metadata?> & Sendable)? { \DebianPackage.metadata }
 

@@ -1,11 +1,11 @@
 /// Formats and persistable types in the definition of a database.
 extension DatabaseDefinition {
-  /// Adds a format, under its own key or another.
+  /// Adds a format, in its own collection or another.
   ///
   /// A format that is not added is defined by the first store that uses it: later, so what is wrong with it is thrown
   /// then. Throws `.alreadyDefined`, `.invalidDefinition`.
-  public mutating func add<Format: StoreFormat>(_ format: Format.Type, key: String = Format.defaultKey) throws {
-    try add(try CollectionDefinition(format, key: key))
+  public mutating func add<Format: StoreFormat>(_ format: Format.Type, collection: String = Format.collection) throws {
+    try add(try CollectionDefinition(format, collection: collection))
   }
 
   /// Adds the collection of a type. Throws `.alreadyDefined`, `.invalidDefinition`.
@@ -32,9 +32,9 @@ extension DatabaseDefinition {
 }
 
 extension DatabaseDefinition {
-  /// The definition of some formats, each under its own key: `try DatabaseDefinition(BookFormat.self, ShelfFormat.self)`.
+  /// The definition of some formats, each in its own collection: `try DatabaseDefinition(BookFormat.self, ShelfFormat.self)`.
   ///
-  /// Throws `.alreadyDefined` where two have one key, and `.invalidDefinition`.
+  /// Throws `.alreadyDefined` where two have one collection, and `.invalidDefinition`.
   public init<First: StoreFormat, each Other: StoreFormat>(
     _ first: First.Type, _ other: repeat (each Other).Type
   ) throws {

@@ -9,9 +9,9 @@ extension Store {
   ///
   /// Only the newest counts, as for ``Database/observe(_:key:in:)``. An instance of an older version comes converted.
   public func observe(_ id: Identifier) -> ObjectObservation<Instance> {
-    ObjectObservation(database.core, Result { try RowKey(id, in: key) }) { [door] tx in try door.load(id, tx) }
+    ObjectObservation(database.core, Result { try RowKey(id, in: collection) }) { [door] tx in try door.load(id, tx) }
   }
 
   /// What changes in the store: at first a reload, and then which rows: ``Database/observe(in:)``.
-  public func observe() -> CollectionObservation { database.observe(in: key) }
+  public func observe() -> CollectionObservation { database.observe(in: collection) }
 }

@@ -71,7 +71,7 @@ extension Store {
     guard Format.identifier(of: instance) == id else {
       throw DatabaseError(
         .invalidArgument, "modify would give the instance another identifier; delete it, and persist the other",
-        collection: key, key: "\(id)")
+        collection: collection, key: "\(id)")
     }
   }
 

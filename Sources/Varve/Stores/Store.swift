@@ -38,14 +38,14 @@ public struct Store<Format: StoreFormat>: Sendable {
   /// The database.
   public let database: Database
   /// The name of the collection.
-  public let key: String
+  public let collection: String
   let door: RowDoor<FormatRows<Format>>
 
   /// A store of a format, in the format's own collection or another.
-  public init(_ format: Format.Type = Format.self, in database: Database, key: String = Format.defaultKey) {
+  public init(_ format: Format.Type = Format.self, in database: Database, collection: String = Format.collection) {
     self.database = database
-    self.key = key
-    door = RowDoor(database.core, key)
+    self.collection = collection
+    door = RowDoor(database.core, collection)
   }
 
   // MARK: - Inside of a transaction

@@ -23,7 +23,7 @@ struct DefectTests {
       var text: String
     }
     struct EventFormat: StoreFormat {
-      static let defaultKey = "events"
+      static let collection = "events"
       typealias Instance = Event
     }
     let open = try place.open()
@@ -41,7 +41,7 @@ struct DefectTests {
   @Test(arguments: [true, false])
   func `D3: another type of identifier is an error, and the rows stay`(isDefined: Bool) async throws {
     struct Renamed: StoreFormat {
-      static let defaultKey = "notes"
+      static let collection = "notes"
       struct Instance: Codable, Identifiable, Sendable { var id: String }
     }
     let directory = try TemporaryDirectory()
@@ -166,8 +166,8 @@ struct DefectTests {
       #expect(try await read.load(id) == Note(id))
     }
     // Also one that is written first while the reader is open, by each way to read it.
-    try await Store<NoteFormat>(in: writer, key: "later").persist(Note(9))
-    #expect(try await Store<NoteFormat>(in: reader, key: "later").load(...).collect() == [Note(9)])
+    try await Store<NoteFormat>(in: writer, collection: "later").persist(Note(9))
+    #expect(try await Store<NoteFormat>(in: reader, collection: "later").load(...).collect() == [Note(9)])
     try await DataStore("last", key: Int.self, in: writer).persist([1], for: 1)
     #expect(try await DataStore("last", key: Int.self, in: reader).load(1) == Data([1]))
     #expect(await errorCode { try await read.persist(Note(1)) } == .readOnly)
@@ -178,8 +178,8 @@ struct DefectTests {
   @Test(arguments: StorePlace.allCases)
   func `D10: two stores in one read are of one instant`(place: StorePlace) async throws {
     let open = try place.open()
-    let first = Store<NoteFormat>(in: open.database, key: "first")
-    let second = Store<NoteFormat>(in: open.database, key: "second")
+    let first = Store<NoteFormat>(in: open.database, collection: "first")
+    let second = Store<NoteFormat>(in: open.database, collection: "second")
     func write(_ text: String) async throws {
       try await open.database.write { tx in
         try first.persist(Note(id: 1, text: text), in: tx)
@@ -223,14 +223,14 @@ struct DefectTests {
 
   @Test func `D12: two formats of one key are an error`() async throws {
     let open = try StorePlace.memory.open()
-    let notes = Store<NoteFormat>(in: open.database, key: "shared")
-    let books = Store<BookFormat>(in: open.database, key: "shared")
+    let notes = Store<NoteFormat>(in: open.database, collection: "shared")
+    let books = Store<BookFormat>(in: open.database, collection: "shared")
     try await notes.persist(Note(1))
     #expect(await errorCode { _ = try await books.load(UUID()) } == .alreadyDefined)
     #expect(await errorCode { try await books.persist(Book(id: UUID(), title: "", authors: [])) } == .alreadyDefined)
     #expect(await errorCode { try await books.truncate() } == .alreadyDefined)
     // The same format twice is one.
-    #expect(try await Store<NoteFormat>(in: open.database, key: "shared").load(1) == Note(1))
+    #expect(try await Store<NoteFormat>(in: open.database, collection: "shared").load(1) == Note(1))
   }
 
   @Test func `D13: a detached write that perform waits for throws, and does not hang`() async throws {
@@ -256,14 +256,14 @@ struct DefectTests {
 
   @Test func `D15: versions of strings are in the order of their declaration`() async throws {
     struct Nine: StoreFormat {
-      static let defaultKey = "versions"
+      static let collection = "versions"
       enum Version: String, CaseIterable, Sendable { case v9 }
       static let currentVersion = Version.v9
       typealias Instance = Note
       static func decode(_ stored: StoredValue, version: Version) throws -> Note { try stored.decode() }
     }
     struct Ten: StoreFormat {
-      static let defaultKey = "versions"
+      static let collection = "versions"
       enum Version: String, CaseIterable, Sendable { case v9, v10 }
       static let currentVersion = Version.v10
       typealias Instance = Note

@@ -10,19 +10,19 @@ import Varve
 struct FormatDefinitionTests {
   /// The same collection as notes, with other identifiers.
   private struct OtherKeys: StoreFormat {
-    static let defaultKey = "notes"
+    static let collection = "notes"
     struct Instance: Codable, Identifiable, Sendable { var id: String }
   }
 
   private struct OtherCoder: StoreFormat {
-    static let defaultKey = "notes"
+    static let collection = "notes"
     static let coder = CoderKind.json
     typealias Instance = Note
     typealias Metadata = Stars
   }
 
   private struct OtherStorage: StoreFormat {
-    static let defaultKey = "notes"
+    static let collection = "notes"
     static let storage = CollectionStorage.own()
     typealias Instance = Note
     typealias Metadata = Stars
@@ -61,7 +61,7 @@ struct FormatDefinitionTests {
   @Test func `a format is added once`() throws {
     var definition = DatabaseDefinition()
     try definition.add(NoteFormat.self)
-    try definition.add(NoteFormat.self, key: "other notes")
+    try definition.add(NoteFormat.self, collection: "other notes")
     #expect(errorCode { try definition.add(NoteFormat.self) } == .alreadyDefined)
     #expect(errorCode { try definition.add(OtherKeys.self) } == .alreadyDefined)
     #expect(
@@ -74,18 +74,18 @@ struct FormatDefinitionTests {
 
   @Test func `a definition that contradicts itself is refused, and the store of it too`() async throws {
     struct Nameless: StoreFormat {
-      static let defaultKey = ""
+      static let collection = ""
       typealias Instance = Note
     }
     struct Forgetful: DecoderTableFormat {
-      static let defaultKey = "forgetful"
+      static let collection = "forgetful"
       enum Version: String, CaseIterable, Sendable { case first, second, third }
       static let currentVersion = Version.third
       typealias Instance = Note
       static let decoders: Decoders = [.second: { try $0.decode() }]
     }
     struct Doubled: StoreFormat {
-      static let defaultKey = "doubled"
+      static let collection = "doubled"
       struct Version: RawRepresentable, CaseIterable, Hashable, Sendable {
         var rawValue: String
         var isOther = false
@@ -101,7 +101,7 @@ struct FormatDefinitionTests {
       static func decode(_ stored: StoredValue, version: Version) throws -> Note { try stored.decode() }
     }
     struct Homeless: StoreFormat {
-      static let defaultKey = "homeless"
+      static let collection = "homeless"
       struct Version: RawRepresentable, CaseIterable, Hashable, Sendable {
         var rawValue: Int
         static let allCases = [Version(rawValue: 1)]
@@ -133,7 +133,7 @@ struct FormatDefinitionTests {
 
   /// Counts how often its table is asked for, which the check of a definition does once.
   private struct Counted: DecoderTableFormat {
-    static let defaultKey = "counted"
+    static let collection = "counted"
     enum Version: String, CaseIterable, Sendable { case first, second }
     static let currentVersion = Version.second
     typealias Instance = Note
@@ -170,7 +170,7 @@ struct FormatDefinitionTests {
     Counted.asked.store(0, ordering: .relaxed)
     for _ in 0..<3 { #expect(try await store.count == 0) }
     #expect(Counted.asked.load(ordering: .relaxed) == 1)
-    #expect(try await Store<Counted>(in: open.database, key: "other").load(1) == nil)
+    #expect(try await Store<Counted>(in: open.database, collection: "other").load(1) == nil)
     #expect(Counted.asked.load(ordering: .relaxed) == 2)
     #expect(try open.reading { tx in try tx.collections() }.isEmpty, "a read makes nothing")
   }
@@ -231,7 +231,7 @@ struct FormatDefinitionTests {
       var tag: String
     }
     struct TaggedFormat: StoreFormat {
-      static let defaultKey = "tagged"
+      static let collection = "tagged"
       enum Version: Int, CaseIterable, Sendable { case one = 1, two }
       static let currentVersion = Version.two
       typealias Instance = Tagged
@@ -244,7 +244,7 @@ struct FormatDefinitionTests {
     }
     let backend = try SharedBackend()
     struct Older: StoreFormat {
-      static let defaultKey = "tagged"
+      static let collection = "tagged"
       typealias Instance = Note
     }
     try await Store<Older>(in: try backend.open()).persist(Note(1))
@@ -272,7 +272,7 @@ struct FormatDefinitionTests {
       var text: String
     }
     struct PlainFormat: StoreFormat {
-      static let defaultKey = "plain"
+      static let collection = "plain"
       typealias Instance = Plain
     }
     let database = try Database.inMemory()

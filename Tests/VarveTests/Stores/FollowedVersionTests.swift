@@ -8,7 +8,7 @@ import Varve
 struct FollowedVersionTests {
   /// Both know both versions; which one is written is what a program that was updated would change.
   private struct Before: StoreFormat {
-    static let defaultKey = "letters"
+    static let collection = "letters"
     enum Version: String, CaseIterable, Sendable { case first }
     static let currentVersion = Version.first
     typealias Instance = Note
@@ -18,7 +18,7 @@ struct FollowedVersionTests {
   }
 
   private struct After: StoreFormat {
-    static let defaultKey = "letters"
+    static let collection = "letters"
     enum Version: String, CaseIterable, Sendable { case first, second }
     static let currentVersion = Version.second
     typealias Instance = Note

@@ -10,7 +10,7 @@ import Varve
 struct FormatVersionTests {
   // Three programs, one behind the other. Their versions are out of the order of their texts on purpose.
   fileprivate struct First: StoreFormat {
-    static let defaultKey = "cars"
+    static let collection = "cars"
     enum Version: String, CaseIterable, Sendable { case v9 }
     static let currentVersion = Version.v9
     struct Instance: Codable, Identifiable, Hashable, Sendable {
@@ -23,7 +23,7 @@ struct FormatVersionTests {
   }
 
   fileprivate struct Second: StoreFormat {
-    static let defaultKey = "cars"
+    static let collection = "cars"
     enum Version: String, CaseIterable, Sendable { case v9, v10 }
     static let currentVersion = Version.v10
     struct Instance: Codable, Identifiable, Hashable, Sendable {
@@ -50,7 +50,7 @@ struct FormatVersionTests {
   }
 
   fileprivate struct Third: DecoderTableFormat {
-    static let defaultKey = "cars"
+    static let collection = "cars"
     enum Version: String, CaseIterable, Sendable { case v9, v10, final = "Final" }
     static let currentVersion = Version.final
     struct Instance: Codable, Identifiable, Hashable, Sendable {
@@ -256,7 +256,7 @@ struct FormatVersionTests {
 
   @Test func `rows that no format with versions wrote are of the first`() async throws {
     struct Plain: StoreFormat {
-      static let defaultKey = "cars"
+      static let collection = "cars"
       typealias Instance = First.Instance
       typealias Metadata = Int
     }
@@ -298,7 +298,7 @@ struct FormatVersionTests {
 
   @Test func `a closure of the program that throws is the cause of the error`() async throws {
     struct Broken: StoreFormat {
-      static let defaultKey = "cars"
+      static let collection = "cars"
       enum Version: String, CaseIterable, Sendable { case v9, next }
       static let currentVersion = Version.next
       typealias Instance = First.Instance
@@ -326,7 +326,7 @@ struct FormatVersionTests {
 
   @Test func `versions of integers are versions`() async throws {
     struct Numbered: StoreFormat {
-      static let defaultKey = "numbered"
+      static let collection = "numbered"
       enum Version: Int, CaseIterable, Sendable { case old = 20, new = 3 }
       static let currentVersion = Version.new
       struct Instance: Codable, Identifiable, Hashable, Sendable { var id: Int }

@@ -9,7 +9,7 @@ import Varve
 /// Rewriting what older versions have written.
 struct MigrationTests {
   fileprivate struct Old: StoreFormat {
-    static let defaultKey = "things"
+    static let collection = "things"
     enum Version: String, CaseIterable, Sendable { case old = "z" }
     static let currentVersion = Version.old
     struct Instance: Codable, Identifiable, Hashable, Sendable {
@@ -22,7 +22,7 @@ struct MigrationTests {
   }
 
   fileprivate struct Middle: StoreFormat {
-    static let defaultKey = "things"
+    static let collection = "things"
     enum Version: String, CaseIterable, Sendable { case old = "z", middle = "y" }
     static let currentVersion = Version.middle
     struct Instance: Codable, Identifiable, Hashable, Sendable {
@@ -49,7 +49,7 @@ struct MigrationTests {
 
   /// The same as the last one in what it stores; reads what the last one wrote, and nothing older.
   fileprivate struct New: StoreFormat {
-    static let defaultKey = "things"
+    static let collection = "things"
     enum Version: String, CaseIterable, Sendable { case old = "z", middle = "y", new = "x" }
     static let currentVersion = Version.new
     typealias Instance = Middle.Instance
@@ -116,7 +116,7 @@ struct MigrationTests {
     #expect(try store.migrate() == 1_200)
     #expect(backend.asked.commits == 2)
     #expect(try store.migrate() == 0)
-    let new = Store<New>(in: try backend.open(), key: "things")
+    let new = Store<New>(in: try backend.open(), collection: "things")
     #expect(try OpenDatabase(new.database, nil).reading { tx in try Array(new.load(..., in: tx)).count } == 1_201)
   }
 
@@ -282,7 +282,7 @@ struct MigrationTests {
 
   /// Reads all versions.
   fileprivate struct NewReadsAll: StoreFormat {
-    static let defaultKey = "things"
+    static let collection = "things"
     typealias Version = New.Version
     static let currentVersion = Version.new
     typealias Instance = Middle.Instance
@@ -322,7 +322,7 @@ struct MigrationTests {
   @Test func `large rows are rewritten fewer at a time`() async throws {
     let backend = try SharedBackend()
     struct Large: StoreFormat {
-      static let defaultKey = "large"
+      static let collection = "large"
       enum Version: Int, CaseIterable, Sendable { case one = 1, two }
       static let currentVersion = Version.two
       struct Instance: Codable, Identifiable, Sendable {
@@ -332,7 +332,7 @@ struct MigrationTests {
       static func decode(_ stored: StoredValue, version: Version) throws -> Instance { try stored.decode() }
     }
     struct Unversioned: StoreFormat {
-      static let defaultKey = "large"
+      static let collection = "large"
       typealias Instance = Large.Instance
     }
     let text = String(repeating: "x", count: 1 << 20)

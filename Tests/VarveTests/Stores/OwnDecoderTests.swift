@@ -8,7 +8,7 @@ import Varve
 struct OwnDecoderTests {
   /// Rows without a rating have been written, too.
   private struct RatedFormat: StoreFormat {
-    static let defaultKey = "rated"
+    static let collection = "rated"
     struct Instance: Codable, Identifiable, Hashable, Sendable {
       var id: Int
       var rating: Int

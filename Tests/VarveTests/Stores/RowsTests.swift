@@ -11,7 +11,7 @@ import Varve
 struct RowsTests {
   /// Counts what is decoded: it tells what was fetched.
   private struct CountedFormat: StoreFormat {
-    static let defaultKey = "counted"
+    static let collection = "counted"
     struct Instance: Codable, Identifiable, Sendable {
       var id: Int
       var text = ""
@@ -321,7 +321,7 @@ struct RowsTests {
   ) async throws {
     let open = try place.open()
     struct RawNotes: StoreFormat {
-      static let defaultKey = "json notes"
+      static let collection = "json notes"
       static let coder = CoderKind.json
       typealias Instance = Note
     }

@@ -20,7 +20,7 @@ struct SeedTests {
   struct AuthorID: RawRepresentable, Codable, Hashable, Sendable, KeyCodable { var rawValue: String }
 
   struct BookStore: DecoderTableFormat {
-    static let defaultKey = "BooksStore"
+    static let collection = "BooksStore"
     static let currentVersion = Version.current
 
     enum Version: String, CaseIterable, Sendable {
@@ -50,7 +50,7 @@ struct SeedTests {
   }
 
   struct AuthorStore: StoreFormat {
-    static let defaultKey = "AuthorStore"
+    static let collection = "AuthorStore"
     struct Instance: Codable, Identifiable, Hashable, Sendable {
       var id: AuthorID
       var fullname: String
@@ -58,7 +58,7 @@ struct SeedTests {
   }
 
   struct ShelfStore: StoreFormat {
-    static let defaultKey = "ShelfStore"
+    static let collection = "ShelfStore"
     struct Instance: Codable, Identifiable, Hashable, Sendable {
       var id: Int
       var genre: String
@@ -128,7 +128,7 @@ struct SeedTests {
 
   @Test func `a book of the first version is read as one of the current`() async throws {
     struct FirstStore: StoreFormat {
-      static let defaultKey = "BooksStore"
+      static let collection = "BooksStore"
       enum Version: String, CaseIterable, Sendable { case v1 = "2024-04-01" }
       static let currentVersion = Version.v1
       struct Instance: Codable, Identifiable, Sendable {

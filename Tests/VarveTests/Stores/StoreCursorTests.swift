@@ -72,7 +72,7 @@ struct StoreCursorTests {
       var id: Key
     }
     struct EntryFormat<Key: KeyCodable & Codable>: StoreFormat {
-      static var defaultKey: String { "entries of \(Key.self)" }
+      static var collection: String { "entries of \(Key.self)" }
       typealias Instance = Entry<Key>
     }
     func check<Key: KeyCodable & Codable & Comparable>(_ keys: [Key]) throws {
@@ -101,7 +101,7 @@ struct StoreCursorTests {
       var number: Int?
     }
     struct CopyFormat: StoreFormat {
-      static let defaultKey = "copies"
+      static let collection = "copies"
       typealias Instance = Copy
       typealias Identifier = Compound<Shelf, Int?>
       static func identifier(of copy: Copy) -> Identifier { Compound(copy.shelf, copy.number) }

@@ -66,7 +66,7 @@ struct StoreDeleteTests {
   @Test(arguments: StorePlace.allCases)
   func `truncate removes all of the store, and nothing else`(place: StorePlace) async throws {
     let (open, notes) = try filled(place)
-    let others = Store<NoteFormat>(in: open.database, key: "others")
+    let others = Store<NoteFormat>(in: open.database, collection: "others")
     try await others.persist(Note(1))
     #expect(try await notes.truncate() == 10)
     #expect(try await remaining(notes) == [])

@@ -9,14 +9,14 @@ struct StoreObservationTests {
     async throws
   {
     struct Old: StoreFormat {
-      static let defaultKey = "notes"
+      static let collection = "notes"
       struct Instance: Codable, Identifiable, Sendable {
         var id: Int
         var words: [String]
       }
     }
     struct New: StoreFormat {
-      static let defaultKey = "notes"
+      static let collection = "notes"
       enum Version: Int, CaseIterable, Sendable { case old, new }
       static let currentVersion = Version.new
       typealias Instance = Note
@@ -47,7 +47,7 @@ struct StoreObservationTests {
   @Test func `a store is observed with the keys that change in it, and in no other`() async throws {
     let database = try Database.inMemory()
     let notes = Store<NoteFormat>(in: database)
-    let others = Store<NoteFormat>(in: database, key: "others")
+    let others = Store<NoteFormat>(in: database, collection: "others")
     var changes = notes.observe().makeAsyncIterator()
     #expect(try await changes.next()?.isReload == true)
     try await others.persist(Note(7))

@@ -94,7 +94,7 @@ struct StoreReadTests {
   @Test func `two stores of one format keep apart by their key`() async throws {
     let open = try StorePlace.memory.open()
     let notes = Store<NoteFormat>(in: open.database)
-    let others = Store<NoteFormat>(in: open.database, key: "other notes")
+    let others = Store<NoteFormat>(in: open.database, collection: "other notes")
     try await notes.persist(Note(1))
     try await others.persist(Note(2))
     #expect(try await notes.load(...).collect() == [Note(1)])

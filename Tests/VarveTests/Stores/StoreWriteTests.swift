@@ -156,7 +156,7 @@ struct StoreWriteTests {
       var id: Double
     }
     struct NumberFormat: StoreFormat {
-      static let defaultKey = "numbers"
+      static let collection = "numbers"
       typealias Instance = Number
     }
     let open = try StorePlace.memory.open()
@@ -189,7 +189,7 @@ struct StoreWriteTests {
       }
     }
     struct StubbornFormat: StoreFormat {
-      static let defaultKey = "stubborn"
+      static let collection = "stubborn"
       typealias Instance = Stubborn
     }
     let open = try StorePlace.memory.open()

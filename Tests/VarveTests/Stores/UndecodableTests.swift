@@ -8,7 +8,7 @@ import Varve
 struct UndecodableTests {
   /// What another program has kept under the same name.
   private struct Other: StoreFormat {
-    static let defaultKey = "notes"
+    static let collection = "notes"
     struct Instance: Codable, Identifiable, Sendable {
       var id: Int
       var isOther: Bool

@@ -30,7 +30,7 @@ struct EncodingErrorTests {
   private struct Nest: Codable, Sendable { var list: [Picky] }
 
   private struct PickyFormat<Kind: CoderName>: StoreFormat {
-    static var defaultKey: String { "picky" }
+    static var collection: String { "picky" }
     static var coder: CoderKind { Kind.coder }
     struct Instance: Codable, Identifiable, Sendable {
       var id: Int

@@ -1,5 +1,5 @@
 extension CollectionDefinition {
-  /// The collection of a format, for what ``DatabaseDefinition/add(_:key:)`` has no parameters for:
+  /// The collection of a format, for what ``DatabaseDefinition/add(_:collection:)`` has no parameters for:
   ///
   /// ```swift
   /// try definition.add(
@@ -8,8 +8,8 @@ extension CollectionDefinition {
   /// ```
   ///
   /// Throws `.invalidDefinition` where the format contradicts itself.
-  public init<Format: StoreFormat>(_ format: Format.Type, key: String = Format.defaultKey) throws {
-    try self.init(format, name: key, coder: Format.coder, storage: Format.storage)
+  public init<Format: StoreFormat>(_ format: Format.Type, collection: String = Format.collection) throws {
+    try self.init(format, name: collection, coder: Format.coder, storage: Format.storage)
   }
 
   init<Format: StoreFormat>(

@@ -32,7 +32,7 @@ extension DecoderTableFormat {
     let missing = Version.allCases.filter { decoders[$0] == nil }.map { "\"\($0.rawValue)\"" }
     guard missing.isEmpty else {
       throw DatabaseError(
-        .invalidDefinition, "\(Self.self) has no decoder for \(missing.joined(separator: ", "))", collection: defaultKey
+        .invalidDefinition, "\(Self.self) has no decoder for \(missing.joined(separator: ", "))", collection: collection
       )
     }
   }

@@ -2,7 +2,7 @@
 ///
 /// ```swift
 /// struct BookFormat: StoreFormat {
-///   static let defaultKey = "books"
+///   static let collection = "books"
 ///   static let currentVersion = Version.second
 ///   enum Version: String, CaseIterable, Sendable { case first = "2024-04-01", second = "2024-04-09" }
 ///
@@ -45,7 +45,7 @@ public protocol StoreFormat<Instance, Identifier>: Sendable {
   /// Formats are made by the database.
   init()
   /// The collection where a store of this format keeps its instances, unless it is told another.
-  static var defaultKey: String { get }
+  static var collection: String { get }
   /// What is written.
   static var currentVersion: Version { get }
   /// How instances are encoded. Default: `.binary`.

@@ -85,7 +85,7 @@ public struct PersistableFormat<Item: Persistable>: AdoptingFormat {
   public init() {}
 
   /// The type's collection.
-  public static var defaultKey: String { Item.collection }
+  public static var collection: String { Item.collection }
   /// The item's `id`.
   public static func identifier(of instance: Item) -> Item.ID { instance.id }
   /// The item's `metadata`.
