@@ -276,3 +276,14 @@ extension FeedRecord {
     self.segments = segments
   }
 }
+
+extension FeedWriter {
+  fileprivate func entries(offset: UInt64) -> [[UInt8]] {
+    var entries: [[UInt8]] = []
+    forEachEntry(offset: offset) { part, entry in
+      #expect(part == entries.count)
+      entries.append(entry)
+    }
+    return entries
+  }
+}

@@ -64,7 +64,7 @@ public struct StorageBatch: Sendable {
 
   /// Adds a number to a counter; one that is not there counts as zero.
   public mutating func add(_ number: Int64, to key: [UInt8], in family: StorageFamily) {
-    append(.add, key, Self.counterBytes(number), family)
+    unsafe withUnsafeBytes(of: number.littleEndian) { unsafe append(.add, key, $0, family) }
   }
 
   /// Sets the value of a key whose first eight bytes are replaced by the commit's version, big-endian.
@@ -108,16 +108,18 @@ public struct StorageBatch: Sendable {
   }
 
   private mutating func append(_ operation: Operation, _ key: [UInt8], _ value: [UInt8], _ family: StorageFamily) {
-    bytes.append(operation.rawValue)
-    append(family.number)
-    append(UInt32(key.count))
-    append(UInt32(value.count))
-    bytes.append(contentsOf: key)
-    bytes.append(contentsOf: value)
-    count += 1
+    unsafe value.withUnsafeBytes { unsafe append(operation, key, $0, family) }
   }
 
-  private mutating func append(_ number: UInt32) {
-    unsafe withUnsafeBytes(of: number.littleEndian) { unsafe bytes.append(contentsOf: $0) }
+  private mutating func append(
+    _ operation: Operation, _ key: [UInt8], _ value: UnsafeRawBufferPointer, _ family: StorageFamily
+  ) {
+    bytes.append(operation.rawValue)
+    // Three numbers at once: each append asks whether there is room.
+    let numbers = (family.number.littleEndian, UInt32(key.count).littleEndian, UInt32(value.count).littleEndian)
+    unsafe withUnsafeBytes(of: numbers) { unsafe bytes.append(contentsOf: $0) }
+    bytes.append(contentsOf: key)
+    unsafe bytes.append(contentsOf: value)
+    count += 1
   }
 }

@@ -71,7 +71,7 @@ extension DatabaseCore {
     var missed: [(name: String, record: ExtensionRecord)] = []
     if !transaction.changes.isEmpty { missed = try markMissedStale(transaction, after: before.version) }
     // What the transaction never reads itself: its counts and its entry of the feed.
-    var batch = StorageBatch()
+    var batch = StorageBatch(capacity: 256)
     transaction.writeCounts(to: &batch)
     let told = PendingChangeSet(transaction, time: feed.now, isObserved: isObserved)
     let number = try publication.begin(before: before)
@@ -92,7 +92,7 @@ extension DatabaseCore {
     for (name, record) in missed { extensionCatalog.set(record, for: name) }
     let sharing = transaction.deltas(ticket.version)
     for handler in transaction.appliedHandlers { handler(ticket.version) }
-    publication.applied(number, ticket.version, told.changeSet(ticket.version, coding), sharing)
+    publication.applied(number, ticket.version, told.isEmpty ? nil : told, sharing)
     return AppliedCommit(number: number, ticket: ticket, completions: transaction.completions)
   }
 

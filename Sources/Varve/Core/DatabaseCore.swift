@@ -55,9 +55,11 @@ package final class DatabaseCore: Sendable {
     self.changes = changes
     let connections = ConnectionList()
     self.connections = connections
-    publication = Publication(backend: backend) { changeSet in
-      changes.deliver(changeSet)
-      connections.deliver(changeSet)
+    publication = Publication(backend: backend) { [coding] version, pending in
+      // Made where somebody receives it, and once for all.
+      lazy var changeSet = pending.changeSet(version, coding)
+      changes.deliver(version) { changeSet }
+      connections.deliver { changeSet }
     }
   }
 

@@ -7,17 +7,14 @@ import VarveTestSupport
 /// Which instant readers get, and in which order commits are told.
 struct PublicationTests {
   private final class Fixture {
-    let database: Database
     let backend = ToyBackend()
     let told = Called()
     let publication: Publication
     private let family: StorageFamily
 
     init() throws {
-      // For the coding of change sets alone.
-      database = try Database.open(ToyBackend(), path: "toy")
       family = try backend.createFamily("f", options: StorageFamilyOptions())
-      publication = Publication(backend: backend) { [told] in told.add($0.label ?? "") }
+      publication = Publication(backend: backend) { [told] _, changes in told.add(changes.label ?? "") }
     }
 
     /// Applies a commit, as a writer does.
@@ -27,8 +24,7 @@ struct PublicationTests {
       batch.put([key], [key], in: family)
       let ticket = try backend.commit(batch, check: nil, durability: .process)
       let pending = PendingChangeSet(changes: ChangeRecorder(), label: "\(key)", custom: [], time: 0)
-      let set = pending.changeSet(ticket.version, database.core.coding)
-      publication.applied(number, ticket.version, set, [])
+      publication.applied(number, ticket.version, pending, [])
       return (number, ticket)
     }
 

@@ -41,12 +41,14 @@ final class ChangeHub: Sendable {
 
   // MARK: - Telling
 
-  /// A commit was acknowledged. Calls come in commit order.
-  func deliver(_ changeSet: ChangeSet) { tell(state.withLock { $0.add(.changes(changeSet)) }) }
+  /// A commit was acknowledged. Calls come in commit order. `changeSet` is called where there is a subscription.
+  func deliver(_ version: CommitVersion, _ changeSet: () -> ChangeSet) {
+    tell(state.withLock { $0.add(version) { .changes(changeSet()) } })
+  }
 
   /// The same, from what follows another process; left out where that was ended meanwhile.
   func deliver(_ event: ChangeEvent, fromFollowing number: UInt64) {
-    tell(state.withLock { state in state.following?.number == number ? state.add(event) : [] })
+    tell(state.withLock { state in state.following?.number == number ? state.add(event.version) { event } : [] })
   }
 
   /// What follows another process can't go on.
@@ -170,9 +172,10 @@ final class ChangeHub: Sendable {
 
 extension ChangeHub.State {
   /// Returns who has to be woken.
-  fileprivate mutating func add(_ event: ChangeEvent) -> [ChangeSubscription] {
-    last = max(last, event.version)
+  fileprivate mutating func add(_ version: CommitVersion, _ event: () -> ChangeEvent) -> [ChangeSubscription] {
+    last = max(last, version)
     if subscriptions.isEmpty { return [] }
+    let event = event()
     for subscription in subscriptions.values { subscription.add(event) }
     return Array(subscriptions.values)
   }

@@ -52,7 +52,8 @@ final class ConnectionList: Sendable {
   func add(_ inbox: ConnectionInbox) { inboxes.withLock { $0[ObjectIdentifier(inbox)] = inbox } }
   func remove(_ inbox: ConnectionInbox) { inboxes.withLock { $0[ObjectIdentifier(inbox)] = nil } }
 
-  func deliver(_ changeSet: ChangeSet) {
-    for inbox in inboxes.withLock({ Array($0.values) }) { inbox.add(changeSet) }
+  /// Adds a change set to each inbox. `changeSet` is called where there is one.
+  func deliver(_ changeSet: () -> ChangeSet) {
+    for inbox in inboxes.withLock({ Array($0.values) }) { inbox.add(changeSet()) }
   }
 }

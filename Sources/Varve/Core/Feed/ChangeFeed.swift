@@ -57,7 +57,7 @@ final class ChangeFeed: Sendable {
       if let trimmed = step.trimmed { batch.deleteRange(trimmed, in: family) }
       if step.hasNewRecord { batch.put(FeedKey.record, next.record.bytes, in: family) }
       var size = 0
-      for (part, entry) in writer.entries(offset: next.open.size).enumerated() {
+      try writer.forEachEntry(offset: next.open.size) { part, entry in
         guard entry.count <= valueSizeMaximum else {
           throw DatabaseError(
             .valueTooLong,

@@ -5,93 +5,114 @@
 struct FeedWriter {
   /// A stretch of a collection's rows that one part takes.
   private struct Piece {
-    let changes: CollectionChanges
+    /// Of `collections`.
+    let collection: Int
+    /// Counted from zero.
+    let part: Int
     /// The index of its first entry in the table.
     let begin: Int
     var count = 0
     let isFirst: Bool
   }
 
-  private let pending: PendingChangeSet
+  private let label: String?
+  private let custom: [UInt8]?
+  private let time: UInt64
+  private let isEverythingRemoved: Bool
+  private let collections: [CollectionChanges]
   private let partSize: Int
-  private var parts: [[Piece]] = [[]]
-  /// What the part that is planned takes so far.
-  private var rowCount = 0
-  private var size = 0
+  /// In the order of the parts.
+  private var pieces: [Piece] = []
+  private var partCount = 1
 
   /// Plans the parts. `partSize` is how many bytes the rows of one take, or those of its only row.
-  init(_ pending: PendingChangeSet, partSize: Int = ChangeLimits.partSize) {
-    self.pending = pending
+  init(_ pending: borrowing PendingChangeSet, partSize: Int = ChangeLimits.partSize) {
+    label = pending.label
+    custom = pending.custom
+    time = UInt64(max(0, pending.time))
+    isEverythingRemoved = pending.changes.isEverythingRemoved
     self.partSize = partSize
-    for changes in pending.changes.collections.values.sorted(by: { $0.info.record.id < $1.info.record.id }) {
-      plan(changes)
-    }
+    var collections = Array(pending.changes.collections.values)
+    if collections.count > 1 { collections.sort { $0.info.record.id < $1.info.record.id } }
+    self.collections = collections
+    plan()
   }
 
-  private mutating func plan(_ changes: CollectionChanges) {
-    let entries = changes.rows.entries
-    var piece = Piece(changes: changes, begin: 0, isFirst: true)
-    for index in entries.indices where entries[index].value != nil {
-      let rowSize = entries[index].key.count + 4
-      if rowCount == ChangeLimits.partRows || rowCount > 0 && size + rowSize > partSize {
-        parts[parts.count - 1].append(piece)
-        parts.append([])
-        piece = Piece(changes: changes, begin: index, isFirst: false)
-        rowCount = 0
-        size = 0
+  private mutating func plan() {
+    pieces.reserveCapacity(collections.count)
+    // What the part that is planned takes so far.
+    var rowCount = 0
+    var size = 0
+    for collection in collections.indices {
+      var piece = Piece(collection: collection, part: partCount - 1, begin: 0, isFirst: true)
+      let entries = collections[collection].rows.entries
+      for index in entries.indices where entries[index].value != nil {
+        let rowSize = entries[index].key.count + 4
+        if rowCount == ChangeLimits.partRows || rowCount > 0 && size + rowSize > partSize {
+          pieces.append(piece)
+          piece = Piece(collection: collection, part: partCount, begin: index, isFirst: false)
+          partCount += 1
+          rowCount = 0
+          size = 0
+        }
+        piece.count += 1
+        rowCount += 1
+        size += rowSize
       }
-      piece.count += 1
-      rowCount += 1
-      size += rowSize
+      pieces.append(piece)
     }
-    parts[parts.count - 1].append(piece)
   }
 
-  /// The values of the entries, in the order of the parts. `offset` is how many bytes of the segment stand before the
-  /// first.
-  func entries(offset: UInt64) -> [[UInt8]] {
+  /// Calls `body` with each part's number and the value of its entry, in order. `offset` is how many bytes of the segment
+  /// stand before the first.
+  func forEachEntry(offset: UInt64, _ body: (_ part: Int, _ entry: [UInt8]) throws -> Void) rethrows {
     var offset = offset
-    return parts.indices.map { index in
-      let entry = entry(index, offset)
+    var next = 0
+    for part in 0..<partCount {
+      let first = next
+      while next < pieces.count, pieces[next].part == part { next += 1 }
+      let entry = entry(part, pieces[first..<next], offset)
       offset += UInt64(FeedKey.size + entry.count)
-      return entry
+      try body(part, entry)
     }
   }
 
-  private func entry(_ part: Int, _ offset: UInt64) -> [UInt8] {
+  private func entry(_ part: Int, _ pieces: ArraySlice<Piece>, _ offset: UInt64) -> [UInt8] {
     let isFirst = part == 0
-    let label = isFirst ? pending.label : nil
-    let custom = isFirst ? pending.custom : nil
-    var flags: UInt8 = part == parts.count - 1 ? FeedEntry.lastPart : 0
-    if isFirst && pending.changes.isEverythingRemoved { flags |= FeedEntry.everythingCleared }
+    let label = isFirst ? label : nil
+    let custom = isFirst ? custom : nil
+    var flags: UInt8 = part == partCount - 1 ? FeedEntry.lastPart : 0
+    if isFirst && isEverythingRemoved { flags |= FeedEntry.everythingCleared }
     if label != nil { flags |= FeedEntry.hasLabel }
     if custom != nil { flags |= FeedEntry.hasCustom }
+    var rowCount = 0
+    for piece in pieces { rowCount += piece.count }
     var bytes: [UInt8] = []
-    let rowCount = parts[part].reduce(0) { $0 + $1.count }
-    bytes.reserveCapacity(40 + parts[part].count * 12 + (custom?.count ?? 0) + min(rowCount * 32, partSize))
+    bytes.reserveCapacity(40 + pieces.count * 12 + (custom?.count ?? 0) + min(rowCount * 32, partSize))
     bytes.append(FeedEntry.format)
     bytes.append(flags)
     Varint.append(offset, to: &bytes)
-    Varint.append(UInt64(max(0, pending.time)), to: &bytes)
+    Varint.append(time, to: &bytes)
     if let label { Self.append(Array(label.utf8)[...], to: &bytes) }
     if let custom { Self.append(custom[...], to: &bytes) }
-    Varint.append(UInt64(parts[part].count), to: &bytes)
-    for piece in parts[part] { Self.append(piece, to: &bytes) }
+    Varint.append(UInt64(pieces.count), to: &bytes)
+    for piece in pieces { append(piece, to: &bytes) }
     return bytes
   }
 
-  private static func append(_ piece: Piece, to bytes: inout [UInt8]) {
-    let prefixSize = piece.changes.info.prefix.count
-    let isCleared = piece.isFirst && piece.changes.isCleared
-    Varint.append(UInt64(piece.changes.info.record.id), to: &bytes)
+  private func append(_ piece: Piece, to bytes: inout [UInt8]) {
+    let changes = collections[piece.collection]
+    let prefixSize = changes.info.prefix.count
+    let isCleared = piece.isFirst && changes.isCleared
+    Varint.append(UInt64(changes.info.record.id), to: &bytes)
     Varint.append(UInt64(piece.count) << 1 | (isCleared ? 1 : 0), to: &bytes)
-    let entries = piece.changes.rows.entries
+    let entries = changes.rows.entries
     var left = piece.count
     var index = piece.begin
     while left > 0 {
       if let state = entries[index].value {
         bytes.append(state.bits)
-        append(entries[index].key[prefixSize...], to: &bytes)
+        Self.append(entries[index].key[prefixSize...], to: &bytes)
         left -= 1
       }
       index += 1

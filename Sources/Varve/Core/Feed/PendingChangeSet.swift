@@ -29,9 +29,8 @@ struct PendingChangeSet {
   /// given to a commit without changes is something: somebody wants it heard.
   var isEmpty: Bool { changes.isEmpty && custom == nil && extensions.byName.isEmpty }
 
-  /// Nil where there is nothing to tell.
-  func changeSet(_ version: CommitVersion, _ coding: ObjectCoding) -> ChangeSet? {
-    if isEmpty { return nil }
+  /// What observers of the commit receive.
+  func changeSet(_ version: CommitVersion, _ coding: ObjectCoding) -> ChangeSet {
     var collections: [String: ChangeSet.Rows] = [:]
     collections.reserveCapacity(changes.collections.count)
     for changed in changes.collections.values {

