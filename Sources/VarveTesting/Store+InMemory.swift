@@ -1,6 +1,6 @@
 public import Varve
 
-extension Store {
+extension Store where Format: StoreFormat {
   /// A store of the format over a database of its own in memory, which is gone with the last store that has it.
   ///
   /// ```swift

@@ -15,6 +15,7 @@ final class SharedBackend: ForwardingBackend, @unchecked Sendable {
     var snapshots = 0
     var pages: [(rowLimit: Int, byteLimit: Int)] = []
     var commits = 0
+    var durabilities: [StorageDurability] = []
   }
 
   private struct Interruption {
@@ -55,6 +56,7 @@ final class SharedBackend: ForwardingBackend, @unchecked Sendable {
     counts.withLock { counts in
       counts.pages = []
       counts.commits = 0
+      counts.durabilities = []
     }
   }
 
@@ -89,7 +91,10 @@ final class SharedBackend: ForwardingBackend, @unchecked Sendable {
       return interruption.refusal
     }
     if let refusal { throw refusal }
-    note { $0.commits += 1 }
+    note {
+      $0.commits += 1
+      $0.durabilities.append(durability)
+    }
     var check = check
     if let counted = check?.snapshot as? CountedSnapshot { check?.snapshot = counted.base }
     return try super.commit(batch, check: check, durability: durability)

@@ -27,7 +27,7 @@ struct FixtureTests {
     try database.read { tx in
       #expect(try books.load(1, in: tx) == emma)
       #expect(try books.metadata(ids: [1, 2, 3], in: tx) == [nil, nil, Stars(stars: 4)])
-      let photos: [Photo] = try tx.readAll()
+      let photos = try Array(Photo.load(..., in: tx))
       #expect(photos.map(\.metadata?.width) == [640, nil, nil])
       #expect(try tx.metadata([String: String].self, key: 1, in: "greetings") == ["language": "en"])
       #expect(try tx.object(String.self, key: 2, in: "greetings") == "good day")

@@ -41,7 +41,7 @@ import Varve
     let definition = try DatabaseDefinition(BookFormat.self)
     try await golden.snapshot.open(definition: definition) { first in
       let books = Store<BookFormat>(in: first)
-      try await books.truncate()
+      try await books.delete(...)
       try await golden.snapshot.open(definition: definition) { second in
         #expect(first.path != second.path)
         #expect(try await Store<BookFormat>(in: second).count == 3)

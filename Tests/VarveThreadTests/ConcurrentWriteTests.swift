@@ -1,4 +1,5 @@
 import EngineTestSupport
+import Foundation
 import Testing
 import VarveTestSupport
 
@@ -25,7 +26,7 @@ struct ConcurrentWriteTests {
     { try $0.set("new", key: key, in: collection) }
   }
 
-  private static func insertItem(_ id: String) -> Body { { tx in _ = try tx.write(Item(id: id, count: 1)) } }
+  private static func insertItem(_ id: String) -> Body { { tx in _ = try Item(id: id, count: 1).persist(in: tx) } }
 
   private static let meetings: [Meeting] = [
     Meeting(name: "nothing read, another key", isConflict: false, body: insert(10), other: insert(11)),
@@ -94,19 +95,24 @@ struct ConcurrentWriteTests {
     Meeting(
       name: "both make a collection", isConflict: false, body: insert(1, in: "late"), other: insert(2, in: "late")),
     Meeting(
-      name: "an item of a collection that is made", isConflict: true, body: { _ = try $0.read("a", as: Item.self) },
+      name: "an item of a collection that is made", isConflict: true, body: { _ = try Item.load("a", in: $0) },
       other: insertItem("a")),
     Meeting(
       name: "all items of a collection that is made", isConflict: true,
-      body: { tx in _ = try Item.read(from: tx).all() }, other: insertItem("a")),
+      body: { tx in _ = try Array(Item.load(..., in: tx)) }, other: insertItem("a")),
     Meeting(
       name: "an instance of a store whose collection is made", isConflict: true,
       body: { tx in _ = try Store<NoteFormat>(in: Database(tx.database)).load(1, in: tx) },
       other: { tx in try Store<NoteFormat>(in: Database(tx.database)).persist(NoteFormat.Instance(1), in: tx) }),
     Meeting(
       name: "data of a collection that is made", isConflict: true,
-      body: { tx in _ = try DataStore("late", key: Int.self, in: Database(tx.database)).load(1, in: tx) },
-      other: { tx in try DataStore("late", key: Int.self, in: Database(tx.database)).persist([1], for: 1, in: tx) }),
+      body: { tx in
+        _ = try Store(of: Data.self, key: Int.self, in: Database(tx.database), collection: "late").load(1, in: tx)
+      },
+      other: { tx in
+        try Store(of: Data.self, key: Int.self, in: Database(tx.database), collection: "late").persist(
+          Data([1]), for: 1, in: tx)
+      }),
     Meeting(
       name: "both make a collection by its type", isConflict: false, body: insertItem("a"), other: insertItem("b")),
   ]

@@ -77,6 +77,15 @@ public final class Connection: Sendable {
     return try core.write(WriteTerms(label: label, durability: durability), body)
   }
 
+  /// The same for tasks.
+  @discardableResult
+  public func write<Result: Sendable>(
+    label: String? = nil, durability: StorageDurability? = nil,
+    _ body: @Sendable (WriteTransaction) throws -> Result
+  ) async throws -> Result {
+    try await Database(core).write(label: label, durability: durability, body)
+  }
+
   private func instant() throws -> (any StorageSnapshot, UInt64) {
     try state.withLock { state in
       if let pinned = state.pinned { return (pinned.snapshot, cache.generation) }

@@ -4,7 +4,7 @@
 /// What could wait runs on threads of the database's own, with the task-locals and the cancellation of the caller, and
 /// so does every closure that is called from an actor. What can't wait runs where it is called, except on an actor: a
 /// read of a database in memory, a write that finds the writer free, asks for no sync, and meets a storage that keeps up;
-/// and, also on an actor, the look for one instance (`store.load(id)`, `Book.read(from: database).byKey(id)`) that
+/// and, also on an actor, the look for one instance (`store.load(id)`, `Book.load(id, in: database)`) that
 /// memtables and cache answer.
 ///
 /// Reads share a limited number of threads. What waits for the writer or has it is waited for suspended, and runs on

@@ -9,8 +9,10 @@ internal import VarveEngine
 /// try database.close()
 /// ```
 ///
-/// There are three doors to the same rows: this one, by collection and key; `Persistable`, for a type that has a
-/// collection; `Store`, for formats with versions. Whatever a door writes, every extension hears of.
+/// The same rows have two vocabularies. Typed values, by ``Store`` or ``Persistable``: `load`, `persist`, `insert`,
+/// `update`, `modify`, `delete`, `contains`, `count`. Rows, by collection and key, as in a dictionary: `object`, `set`,
+/// `remove`, `replaceObject`, `replaceMetadata` and `touch…` of a transaction. Whichever writes, every extension is
+/// notified.
 ///
 /// # Transactions
 /// One writer at a time, in order of arrival; readers never wait. What a closure wrote is committed together or not

@@ -1,10 +1,16 @@
 /// Formats and persistable types in the definition of a database.
 extension DatabaseDefinition {
-  /// Adds a format, in its own collection or another.
+  /// Adds a format, in its own collection.
   ///
   /// A format that is not added is defined by the first store that uses it: later, so what is wrong with it is thrown
   /// then. Throws `.alreadyDefined`, `.invalidDefinition`.
-  public mutating func add<Format: StoreFormat>(_ format: Format.Type, collection: String = Format.collection) throws {
+  public mutating func add<Format: StoreFormat>(_ format: Format.Type) throws {
+    try add(try CollectionDefinition(format))
+  }
+
+  /// Adds a format in another collection than its own, or one that has none. Throws `.alreadyDefined`,
+  /// `.invalidDefinition`.
+  public mutating func add<Format: RowFormat>(_ format: Format.Type, collection: String) throws {
     try add(try CollectionDefinition(format, collection: collection))
   }
 
@@ -13,21 +19,6 @@ extension DatabaseDefinition {
     _ type: Item.Type, coder: CoderKind = .binary, storage: CollectionStorage = .shared
   ) throws {
     try add(try CollectionDefinition(type, coder: coder, storage: storage))
-  }
-
-  /// Adds a collection of plain bytes, for a ``DataStore``. Throws `.alreadyDefined`, `.invalidDefinition`.
-  public mutating func addData<Key: KeyCodable, Metadata: Codable & Sendable>(
-    _ name: String, key: Key.Type, metadata: Metadata.Type, storage: CollectionStorage = .shared
-  ) throws {
-    try add(try DataRows<Key, Metadata>.definition(name, storage: storage))
-  }
-
-  /// Adds a collection of plain bytes without metadata, for a ``DataStore``. Throws `.alreadyDefined`,
-  /// `.invalidDefinition`.
-  public mutating func addData<Key: KeyCodable>(
-    _ name: String, key: Key.Type, storage: CollectionStorage = .shared
-  ) throws {
-    try addData(name, key: key, metadata: Never.self, storage: storage)
   }
 }
 
@@ -43,8 +34,8 @@ extension DatabaseDefinition {
     repeat try add((each other))
   }
 
-  /// The names of the collections that it has, in order, and their formats; nil for those that have none, and for plain
-  /// bytes. For `VarveTesting`, which migrates and checks all of them.
+  /// The names of the collections that it has, in order, and their formats; nil for those that have none, or whose
+  /// instances don't know their identifiers. For `VarveTesting`, which migrates and checks all of them.
   package var collectionFormats: [(name: String, format: (any StoreFormat.Type)?)] {
     collections.values.map { ($0.name, $0.codec.format) }.sorted { $0.name < $1.name }
   }

@@ -1,6 +1,6 @@
 /// The steps of a migration: a read finds rows that are to be rewritten, a write rewrites them. So the writer is
 /// held for what is rewritten, not for what is passed.
-struct Migration<Format: StoreFormat>: Sendable {
+struct Migration<Format: RowFormat>: Sendable {
   /// How many rows one write rewrites.
   static var rowsMaximum: Int { 1_000 }
   /// How many bytes of rows, about: rows may be large.
@@ -8,10 +8,10 @@ struct Migration<Format: StoreFormat>: Sendable {
   /// How many rows one read examines, so that progress is told and cancellation seen where there is little to do.
   static var examinedMaximum: Int { 20_000 }
 
-  private let door: RowDoor<FormatRows<Format>>
+  private let door: RowDoor<Format>
   private let limit: Format.Version?
 
-  init(_ door: RowDoor<FormatRows<Format>>, limit: Format.Version?) {
+  init(_ door: RowDoor<Format>, limit: Format.Version?) {
     self.door = door
     self.limit = limit
   }

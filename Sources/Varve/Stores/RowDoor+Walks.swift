@@ -1,24 +1,24 @@
 extension RowDoor {
   /// A walk over instances as the transaction sees them now.
-  func walk(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> any RowWalk<Kind.Instance> {
+  func walk(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> any RowWalk<Format.Instance> {
     try terms.check()
-    guard let info = try collection(tx) else { return EmptyWalk<Kind.Instance>() }
+    guard let info = try collection(tx) else { return EmptyWalk<Format.Instance>() }
     return try InstanceWalk(self, info, terms, tx)
   }
 
-  func cursor(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> StoreCursor<Kind.Instance> {
+  func cursor(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> StoreCursor<Format.Instance> {
     StoreCursor(tx, try walk(terms, tx))
   }
 
   /// All instances of a range, at once.
-  func all(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> [Kind.Instance] { try Array(try cursor(terms, tx)) }
+  func all(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> [Format.Instance] { try Array(try cursor(terms, tx)) }
 }
 
 extension RowDoor {
   /// A walk over identifiers: the rows behind them are not read.
-  func identifierWalk(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> any RowWalk<Kind.Identifier> {
+  func identifierWalk(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> any RowWalk<Format.Identifier> {
     try terms.check()
-    guard let info = try collection(tx) else { return EmptyWalk<Kind.Identifier>() }
+    guard let info = try collection(tx) else { return EmptyWalk<Format.Identifier>() }
     let range = try terms.range.storage(info, core.limits.keySize)
     return IdentifierWalk(
       info: info, keys: tx.cursor(range, in: info.objects, isReverse: terms.isDescending, keysOnly: true),
@@ -40,26 +40,26 @@ private struct IdentifierWalk<Identifier: KeyCodable>: RowWalk {
 }
 
 /// The rows of a range as instances. Where instances have their metadata, its family is walked beside.
-struct InstanceWalk<Kind: RowKind>: RowWalk {
-  private let door: RowDoor<Kind>
+struct InstanceWalk<Format: RowFormat>: RowWalk {
+  private let door: RowDoor<Format>
   private let info: CollectionInfo
   private var objects: FamilyCursor
   private var metadata: MetadataWalk?
   private var remaining: Int
 
-  init(_ door: RowDoor<Kind>, _ info: CollectionInfo, _ terms: WalkTerms, _ tx: ReadTransaction) throws {
+  init(_ door: RowDoor<Format>, _ info: CollectionInfo, _ terms: WalkTerms, _ tx: ReadTransaction) throws {
     self.door = door
     self.info = info
     let range = try terms.range.storage(info, door.core.limits.keySize)
     objects = tx.cursor(range, in: info.objects, isReverse: terms.isDescending)
-    if Kind.readsMetadata {
+    if Format.readsMetadata {
       metadata = MetadataWalk(
         tx.cursor(range, in: info.metadata, isReverse: terms.isDescending), isReverse: terms.isDescending)
     }
     remaining = terms.limit ?? .max
   }
 
-  mutating func next() throws -> (element: Kind.Instance, byteCount: Int)? {
+  mutating func next() throws -> (element: Format.Instance, byteCount: Int)? {
     guard remaining > 0, let (key, bytes) = try objects.next() else { return nil }
     remaining -= 1
     let row: StoredRow

@@ -5,9 +5,9 @@ extension RowDoor {
     /// It stays.
     case keep
     /// It becomes this; nil: the row has none then.
-    case set(Kind.Metadata?)
+    case set(Format.Metadata?)
     /// It becomes what the instance itself has there.
-    case own(any WritableKeyPath<Kind.Instance, Kind.Metadata?> & Sendable)
+    case own(any WritableKeyPath<Format.Instance, Format.Metadata?> & Sendable)
   }
 
   // MARK: - One row
@@ -15,8 +15,8 @@ extension RowDoor {
   /// Sets a row, and returns what it was; nil too where that can't be decoded. Throws `.unsupportedVersion` where a
   /// newer program has written it, as all that sets rows does.
   func persist(
-    _ instance: Kind.Instance, _ id: Kind.Identifier, _ metadata: MetadataChange, _ tx: WriteTransaction
-  ) throws -> Kind.Instance? {
+    _ instance: Format.Instance, _ id: Format.Identifier, _ metadata: MetadataChange, _ tx: WriteTransaction
+  ) throws -> Format.Instance? {
     let (info, key) = try place(id, tx)
     let row = try row(key, info, tx)
     let previous = try row.flatMap { try decodable($0, tx) }
@@ -26,7 +26,7 @@ extension RowDoor {
 
   /// The instance of a row that is about to go; nil where it can't be decoded. That must not keep anybody from getting
   /// rid of it.
-  private func decodable(_ row: StoredRow, _ tx: ReadTransaction) throws -> Kind.Instance? {
+  private func decodable(_ row: StoredRow, _ tx: ReadTransaction) throws -> Format.Instance? {
     do {
       return try instance(row, tx)
     } catch let error as DatabaseError where isUndecodable(error) {
@@ -35,7 +35,7 @@ extension RowDoor {
   }
 
   /// The instance of a row that is about to go, for a call that has to return one.
-  private func required(_ row: StoredRow, _ tx: ReadTransaction, instead call: String) throws -> Kind.Instance {
+  private func required(_ row: StoredRow, _ tx: ReadTransaction, instead call: String) throws -> Format.Instance {
     do {
       return try instance(row, tx)
     } catch let error as DatabaseError where isUndecodable(error) {
@@ -51,14 +51,14 @@ extension RowDoor {
 
   /// Sets a row, whatever it was. What was there is not decoded.
   func set(
-    _ instance: Kind.Instance, _ id: Kind.Identifier, _ metadata: MetadataChange, _ tx: WriteTransaction
+    _ instance: Format.Instance, _ id: Format.Identifier, _ metadata: MetadataChange, _ tx: WriteTransaction
   ) throws {
     let (info, key) = try place(id, tx)
     try write(instance, metadata, key, info, over: try tx.present(key, info), tx)
   }
 
   func insert(
-    _ instance: Kind.Instance, _ id: Kind.Identifier, _ metadata: MetadataChange, _ tx: WriteTransaction
+    _ instance: Format.Instance, _ id: Format.Identifier, _ metadata: MetadataChange, _ tx: WriteTransaction
   ) throws {
     let (info, key) = try place(id, tx)
     if let old = try tx.present(key, info) {
@@ -71,10 +71,10 @@ extension RowDoor {
 
   /// Sets a row that is there, and returns what it was.
   func update(
-    _ instance: Kind.Instance, _ id: Kind.Identifier, _ metadata: MetadataChange, _ tx: WriteTransaction
-  ) throws -> Kind.Instance {
+    _ instance: Format.Instance, _ id: Format.Identifier, _ metadata: MetadataChange, _ tx: WriteTransaction
+  ) throws -> Format.Instance {
     let (info, row) = try existing(id, tx)
-    try tx.requireReplaceable(PresentRow(row), row.key, info, keepsMetadata: !Kind.readsMetadata)
+    try tx.requireReplaceable(PresentRow(row), row.key, info, keepsMetadata: !Format.readsMetadata)
     let previous = try required(row, tx, instead: "persist")
     try write(instance, metadata, row.key, info, over: PresentRow(row), tx)
     return previous
@@ -82,9 +82,9 @@ extension RowDoor {
 
   /// Changes a row that is there, and returns what it is then. `check` refuses what may not be changed.
   func modify(
-    _ id: Kind.Identifier, _ tx: WriteTransaction, check: (Kind.Instance) throws -> Void,
-    _ body: (inout Kind.Instance) throws -> Void
-  ) throws -> Kind.Instance {
+    _ id: Format.Identifier, _ tx: WriteTransaction, check: (Format.Instance) throws -> Void,
+    _ body: (inout Format.Instance) throws -> Void
+  ) throws -> Format.Instance {
     let (info, row) = try existing(id, tx)
     var instance = try self.instance(row, tx)
     try body(&instance)
@@ -96,19 +96,19 @@ extension RowDoor {
     return try self.instance(row, tx)
   }
 
-  func setMetadata(_ metadata: Kind.Metadata?, _ id: Kind.Identifier, _ tx: WriteTransaction) throws {
+  func setMetadata(_ metadata: Format.Metadata?, _ id: Format.Identifier, _ tx: WriteTransaction) throws {
     let (info, row) = try existing(id, tx)
     _ = try tx.replaceMetadata(metadata, row.key, info)
   }
 
   /// What an instance says of its metadata: nothing, unless it has it itself.
   var own: MetadataChange {
-    guard Kind.readsMetadata, let path = Kind.metadataPath else { return .keep }
+    guard Format.readsMetadata, let path = Format.metadataPath else { return .keep }
     return .own(path)
   }
 
   private func write(
-    _ instance: Kind.Instance, _ metadata: MetadataChange, _ key: [UInt8], _ info: CollectionInfo,
+    _ instance: Format.Instance, _ metadata: MetadataChange, _ key: [UInt8], _ info: CollectionInfo,
     over old: PresentRow?, _ tx: WriteTransaction
   ) throws {
     switch metadata {
@@ -123,7 +123,7 @@ extension RowDoor {
     case .own(let path):
       #if DEBUG
         // The property has that name in types that have a collection; in formats it may have any.
-        if Kind.adoptsDefinitions, instance[keyPath: path] != nil {
+        if Format.adoptsDefinitions, instance[keyPath: path] != nil {
           try FieldProbe.check(instance, collection: name)
         }
       #endif
@@ -132,12 +132,12 @@ extension RowDoor {
   }
 
   /// A row that is there. Throws `.notFound`.
-  private func existing(_ id: Kind.Identifier, _ tx: WriteTransaction) throws -> (CollectionInfo, StoredRow) {
+  private func existing(_ id: Format.Identifier, _ tx: WriteTransaction) throws -> (CollectionInfo, StoredRow) {
     guard let info = try collection(tx), let row = try row(try key(id, info), info, tx) else { throw notFound(id) }
     return (info, row)
   }
 
-  private func notFound(_ id: Kind.Identifier) -> DatabaseError {
+  private func notFound(_ id: Format.Identifier) -> DatabaseError {
     let key = (try? id.encoded()).map { KeyText.text(of: $0) } ?? "\(id)"
     return DatabaseError(.notFound, "the row does not exist", collection: name, key: key)
   }
@@ -145,7 +145,7 @@ extension RowDoor {
   // MARK: - Removing
 
   /// Removes a row that is there, and returns what it was. Throws `.notFound`.
-  func delete(_ id: Kind.Identifier, _ tx: WriteTransaction) throws -> Kind.Instance {
+  func delete(_ id: Format.Identifier, _ tx: WriteTransaction) throws -> Format.Instance {
     let (info, row) = try existing(id, tx)
     let previous = try required(row, tx, instead: "deleteIfPresent")
     _ = try tx.remove([row.key], info)
@@ -153,7 +153,7 @@ extension RowDoor {
   }
 
   /// Removes a row, and returns what it was; nil too where that can't be decoded.
-  func deleteIfPresent(_ id: Kind.Identifier, _ tx: WriteTransaction) throws -> Kind.Instance? {
+  func deleteIfPresent(_ id: Format.Identifier, _ tx: WriteTransaction) throws -> Format.Instance? {
     guard let info = try collection(tx), let row = try row(try key(id, info), info, tx) else { return nil }
     let previous = try decodable(row, tx)
     _ = try tx.remove([row.key], info)
@@ -161,7 +161,7 @@ extension RowDoor {
   }
 
   /// Removes those that are there, undecoded, and returns how many.
-  func delete(ids: some Sequence<Kind.Identifier>, _ tx: WriteTransaction) throws -> Int {
+  func delete(ids: some Sequence<Format.Identifier>, _ tx: WriteTransaction) throws -> Int {
     guard let info = try collection(tx) else { return 0 }
     let keys = try ids.map { try key($0, info) }
     return try tx.savepoint { try tx.remove(keys, info) }
@@ -173,8 +173,19 @@ extension RowDoor {
     return try tx.savepoint { try tx.remove(range, info) }
   }
 
-  func truncate(_ tx: WriteTransaction) throws -> Int {
+  func deleteAll(_ tx: WriteTransaction) throws -> Int {
     guard try collection(tx) != nil else { return 0 }
     return try tx.savepoint { try tx.removeAll(in: name) }
+  }
+}
+
+extension RowDoor where Format: StoreFormat {
+  /// Throws `.invalidArgument` where an instance has another identifier.
+  func requireIdentifier(of instance: Format.Instance, _ id: Format.Identifier) throws {
+    guard Format.identifier(of: instance) == id else {
+      throw DatabaseError(
+        .invalidArgument, "modify would give the instance another identifier; delete it, and persist the other",
+        collection: name, key: "\(id)")
+    }
   }
 }

@@ -1,12 +1,12 @@
-/// One typed door: reads and writes the rows of a collection as instances of one type. `Store`, `Persistable` and
-/// `DataStore` are what programs see of it.
+/// One typed door: reads and writes the rows of a collection as instances of one type. `Store` and `Persistable` are what
+/// programs see of it.
 ///
 /// # Definitions
 /// The collection is looked up at each call: it has the definition that the database was opened with, or gets this
 /// door's at the first call that finds none. Two definitions of one collection are an error.
 ///
 /// Safe from any thread; each call belongs to the transaction that it is given.
-struct RowDoor<Kind: RowKind>: Sendable {
+struct RowDoor<Format: RowFormat>: Sendable {
   let core: DatabaseCore
   /// The collection's name.
   let name: String
@@ -21,13 +21,13 @@ struct RowDoor<Kind: RowKind>: Sendable {
   /// The collection; nil where nothing was ever put into it. A definition that contradicts itself is an error then, too.
   func collection(_ tx: ReadTransaction) throws -> CollectionInfo? {
     if let info = try known(tx) { return info }
-    try core.checkedDefinitions.check(Kind.formatID, of: name) { _ = try Kind.definition(name, nil, core.options) }
+    try core.checkedDefinitions.check(Format.formatID, of: name) { _ = try Format.definition(name, nil, core.options) }
     tx.noteRecord(of: name)
     return nil
   }
 
   /// The collection, made where there is none, and the key of a row.
-  func place(_ id: Kind.Identifier, _ tx: WriteTransaction) throws -> (CollectionInfo, [UInt8]) {
+  func place(_ id: Format.Identifier, _ tx: WriteTransaction) throws -> (CollectionInfo, [UInt8]) {
     // Whether somebody else makes it meanwhile does not matter here.
     let info = try known(tx) ?? define(nil)
     return (info, try key(id, info))
@@ -39,7 +39,7 @@ struct RowDoor<Kind: RowKind>: Sendable {
     return found.definition == nil ? try define(found) : try checked(found)
   }
 
-  func key(_ id: Kind.Identifier, _ info: CollectionInfo) throws -> [UInt8] {
+  func key(_ id: Format.Identifier, _ info: CollectionInfo) throws -> [UInt8] {
     try info.storageKey(id, limit: core.limits.keySize)
   }
 
@@ -51,8 +51,8 @@ struct RowDoor<Kind: RowKind>: Sendable {
   }
 
   private func define(_ found: CollectionInfo?) throws -> CollectionInfo {
-    var definition = try Kind.definition(name, found, core.options)
-    definition.isProvisional = Kind.adoptsDefinitions
+    var definition = try Format.definition(name, found, core.options)
+    definition.isProvisional = Format.adoptsDefinitions
     if let found { return try checked(try core.catalog.define(found, definition)) }
     return try checked(
       try core.catalog.collection(
@@ -60,17 +60,17 @@ struct RowDoor<Kind: RowKind>: Sendable {
   }
 
   private func checked(_ info: CollectionInfo) throws -> CollectionInfo {
-    guard let definition = info.definition, definition.codec.formatID != Kind.formatID else { return info }
+    guard let definition = info.definition, definition.codec.formatID != Format.formatID else { return info }
     let codec = definition.codec
-    if definition.isProvisional, !Kind.adoptsDefinitions, codec.type == Kind.Instance.self {
+    if definition.isProvisional, !Format.adoptsDefinitions, codec.type == Format.Instance.self {
       // What was written by the type alone has no version: of a format with several it would be taken for the first.
-      let own = try Kind.definition(name, info, core.options)
+      let own = try Format.definition(name, info, core.options)
       if own.codec.versions.count <= 1 { return try define(info) }
     }
     let isSame =
-      Kind.adoptsDefinitions && codec.type == Kind.Instance.self
-      && definition.keyTypeName == Kind.Identifier.keyType.description
-      && (codec.metadataType == nil || codec.metadataType == Kind.Metadata.self)
+      Format.adoptsDefinitions && codec.type == Format.Instance.self
+      && definition.keyTypeName == Format.Identifier.keyType.description
+      && (codec.metadataType == nil || codec.metadataType == Format.Metadata.self)
     guard isSame else {
       throw DatabaseError(
         .alreadyDefined,
@@ -78,6 +78,14 @@ struct RowDoor<Kind: RowKind>: Sendable {
           + "add the store's format to the definition that the database is opened with", collection: name)
     }
     return info
+  }
+
+  func identifier(of row: RowKey) throws -> Format.Identifier {
+    guard row.collection == name else {
+      throw DatabaseError(
+        .invalidArgument, "\(Format.Instance.self) is kept in \"\(name)\"", collection: row.collection, key: row.text)
+    }
+    return try row.key()
   }
 
   // MARK: - Decoding
@@ -89,52 +97,52 @@ struct RowDoor<Kind: RowKind>: Sendable {
   }
 
   /// The instance of a row, without its metadata.
-  func decode(_ row: StoredRow) throws -> Kind.Instance {
-    guard row.info.definition?.codec.formatID == Kind.formatID else {
-      return try core.coding.object(Kind.Instance.self, row)
+  func decode(_ row: StoredRow) throws -> Format.Instance {
+    guard row.info.definition?.codec.formatID == Format.formatID else {
+      return try core.coding.object(Format.Instance.self, row)
     }
     do {
-      return try Kind.decode(core.coding.value(row), version: row.header.version, row.info)
+      return try Format.decode(core.coding.value(row), version: row.header.version, row.info)
     } catch let error as DatabaseError {
       throw error.about(row.info.key(of: row.key))
     } catch {
       let key = row.info.key(of: row.key)
       throw DatabaseError(
-        .decodingFailed, "the object can't be decoded as \(Kind.Instance.self)", collection: name, key: key.text,
+        .decodingFailed, "the object can't be decoded as \(Format.Instance.self)", collection: name, key: key.text,
         cause: error)
     }
   }
 
   /// The instance of a row. Where instances have their metadata, `metadata` is asked for it, of rows that have some.
-  func instance(_ row: StoredRow, metadata: () throws -> [UInt8]?) throws -> Kind.Instance {
+  func instance(_ row: StoredRow, metadata: () throws -> [UInt8]?) throws -> Format.Instance {
     var instance = try decode(row)
-    if Kind.readsMetadata, let path = Kind.metadataPath {
+    if Format.readsMetadata, let path = Format.metadataPath {
       let bytes = row.header.hasMetadata ? try metadata() : nil
       instance[keyPath: path] = try bytes.map { try decodeMetadata($0, row.key, row.info) }
     }
     return instance
   }
 
-  func instance(_ row: StoredRow, _ tx: ReadTransaction) throws -> Kind.Instance {
+  func instance(_ row: StoredRow, _ tx: ReadTransaction) throws -> Format.Instance {
     try instance(row) { try tx.value(of: row.key, in: row.info.metadata) }
   }
 
-  func decodeMetadata(_ bytes: [UInt8], _ key: [UInt8], _ info: CollectionInfo) throws -> Kind.Metadata {
-    try core.coding.metadata(Kind.Metadata.self, bytes, key, info)
+  func decodeMetadata(_ bytes: [UInt8], _ key: [UInt8], _ info: CollectionInfo) throws -> Format.Metadata {
+    try core.coding.metadata(Format.Metadata.self, bytes, key, info)
   }
 
   // MARK: - Reading
 
-  func load(_ id: Kind.Identifier, _ tx: ReadTransaction) throws -> Kind.Instance? {
+  func load(_ id: Format.Identifier, _ tx: ReadTransaction) throws -> Format.Instance? {
     guard let info = try collection(tx) else { return nil }
     let key = try key(id, info)
     // A connection keeps objects, and knows nothing of metadata.
-    if tx.cache != nil, !Kind.readsMetadata { return try tx.object(Kind.Instance.self, key, info) }
+    if tx.cache != nil, !Format.readsMetadata { return try tx.object(Format.Instance.self, key, info) }
     return try row(key, info, tx).map { try instance($0, tx) }
   }
 
   /// In the order of the identifiers; nil where there is none.
-  func load(ids: some Sequence<Kind.Identifier>, _ tx: ReadTransaction) throws -> [Kind.Instance?] {
+  func load(ids: some Sequence<Format.Identifier>, _ tx: ReadTransaction) throws -> [Format.Instance?] {
     guard let info = try collection(tx) else { return ids.map { _ in nil } }
     let keys = try ids.map { try key($0, info) }
     let values = try tx.values(of: keys, in: info.objects)
@@ -149,23 +157,23 @@ struct RowDoor<Kind: RowKind>: Sendable {
   private func metadata(
     of rows: [StoredRow?], _ info: CollectionInfo, _ tx: ReadTransaction
   ) throws -> IndexingIterator<[[UInt8]?]> {
-    guard Kind.readsMetadata else { return [].makeIterator() }
+    guard Format.readsMetadata else { return [].makeIterator() }
     let keys = rows.compactMap { row in row?.header.hasMetadata == true ? row?.key : nil }
     return keys.isEmpty ? [].makeIterator() : try tx.values(of: keys, in: info.metadata).makeIterator()
   }
 
-  func contains(_ id: Kind.Identifier, _ tx: ReadTransaction) throws -> Bool {
+  func contains(_ id: Format.Identifier, _ tx: ReadTransaction) throws -> Bool {
     guard let info = try collection(tx) else { return false }
     return try tx.header(try key(id, info), info) != nil
   }
 
-  func metadata(of id: Kind.Identifier, _ tx: ReadTransaction) throws -> Kind.Metadata? {
+  func metadata(of id: Format.Identifier, _ tx: ReadTransaction) throws -> Format.Metadata? {
     guard let info = try collection(tx) else { return nil }
     let key = try key(id, info)
     return try tx.value(of: key, in: info.metadata).map { try decodeMetadata($0, key, info) }
   }
 
-  func metadata(of ids: some Sequence<Kind.Identifier>, _ tx: ReadTransaction) throws -> [Kind.Metadata?] {
+  func metadata(of ids: some Sequence<Format.Identifier>, _ tx: ReadTransaction) throws -> [Format.Metadata?] {
     guard let info = try collection(tx) else { return ids.map { _ in nil } }
     let keys = try ids.map { try key($0, info) }
     return try zip(keys, try tx.values(of: keys, in: info.metadata)).map { key, bytes in

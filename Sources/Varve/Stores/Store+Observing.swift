@@ -15,3 +15,13 @@ extension Store {
   /// What changes in the store: at first a reload, and then which rows: ``Database/observe(in:)``.
   public func observe() -> CollectionObservation { database.observe(in: collection) }
 }
+
+/// Rows and identifiers.
+extension Store {
+  /// The row of an identifier. Throws `.invalidKey` where it can't be a key.
+  public func rowKey(_ id: Identifier) throws -> RowKey { try RowKey(id, in: collection) }
+
+  /// The identifier of a row, which change sets and extensions give. Throws `.invalidArgument` for a row of another
+  /// collection, and `.invalidKey` for one with keys of another type.
+  public func identifier(of row: RowKey) throws -> Identifier { try door.identifier(of: row) }
+}

@@ -3,7 +3,7 @@
 /// Where instances have their metadata themselves (``StoreFormat/metadataPath``), what they have is set with them;
 /// otherwise what is stored stays, unless it is given. Each call throws `.unsupportedVersion` where a newer program has
 /// written the row, and replaces nothing.
-extension Store {
+extension Store where Format: StoreFormat {
   // MARK: - Inside of a transaction
 
   /// Sets an instance, new or not, and keeps its stored metadata. Returns what was there, if it can be decoded.
@@ -59,63 +59,68 @@ extension Store {
   public func modify(
     _ id: Identifier, in tx: WriteTransaction, _ body: (inout Instance) throws -> Void
   ) throws -> Instance {
-    try door.modify(id, tx, check: { try checkIdentifier($0, id) }, body)
-  }
-
-  /// Sets the metadata of an instance that is there; nil: it has none then. Throws `.notFound`.
-  public func setMetadata(_ metadata: Metadata?, of id: Identifier, in tx: WriteTransaction) throws {
-    try door.setMetadata(metadata, id, tx)
-  }
-
-  private func checkIdentifier(_ instance: Instance, _ id: Identifier) throws {
-    guard Format.identifier(of: instance) == id else {
-      throw DatabaseError(
-        .invalidArgument, "modify would give the instance another identifier; delete it, and persist the other",
-        collection: collection, key: "\(id)")
-    }
+    try door.modify(id, tx, check: { try door.requireIdentifier(of: $0, id) }, body)
   }
 
   // MARK: - By itself
 
   /// Sets an instance, new or not, and keeps its stored metadata. Returns what was there, if it can be decoded.
   @discardableResult
-  public func persist(_ instance: Instance) async throws -> Instance? {
-    try await database.write { tx in try persist(instance, in: tx) }
+  public func persist(_ instance: Instance, label: String? = nil, durability: StorageDurability? = nil) async throws
+    -> Instance?
+  {
+    try await database.write(label: label, durability: durability) { tx in try persist(instance, in: tx) }
   }
 
   /// Sets an instance, new or not, and its metadata; nil: it has none then. Returns what was there, if it can be
   /// decoded.
   @discardableResult
-  public func persist(_ instance: Instance, metadata: Metadata?) async throws -> Instance? {
-    try await database.write { tx in try persist(instance, metadata: metadata, in: tx) }
+  public func persist(
+    _ instance: Instance, metadata: Metadata?, label: String? = nil, durability: StorageDurability? = nil
+  ) async throws -> Instance? {
+    try await database.write(label: label, durability: durability) { tx in
+      try persist(instance, metadata: metadata, in: tx)
+    }
   }
 
   /// Sets several instances in one transaction: all of them, or where it throws none. What was there is not decoded.
-  public func persist(contentsOf instances: some Sequence<Instance> & Sendable) async throws {
-    try await database.write { tx in try persist(contentsOf: instances, in: tx) }
+  public func persist(
+    contentsOf instances: some Sequence<Instance> & Sendable, label: String? = nil, durability: StorageDurability? = nil
+  ) async throws {
+    try await database.write(label: label, durability: durability) { tx in try persist(contentsOf: instances, in: tx) }
   }
 
   /// Sets an instance that is not there. Throws `.alreadyExists`.
-  public func insert(_ instance: Instance) async throws {
-    try await database.write { tx in try insert(instance, in: tx) }
+  public func insert(_ instance: Instance, label: String? = nil, durability: StorageDurability? = nil) async throws {
+    try await database.write(label: label, durability: durability) { tx in try insert(instance, in: tx) }
   }
 
   /// Sets an instance that is not there, and its metadata. Throws `.alreadyExists`.
-  public func insert(_ instance: Instance, metadata: Metadata?) async throws {
-    try await database.write { tx in try insert(instance, metadata: metadata, in: tx) }
+  public func insert(
+    _ instance: Instance, metadata: Metadata?, label: String? = nil, durability: StorageDurability? = nil
+  ) async throws {
+    try await database.write(label: label, durability: durability) { tx in
+      try insert(instance, metadata: metadata, in: tx)
+    }
   }
 
   /// Sets an instance that is there, and keeps its stored metadata. Returns what was there. Throws `.notFound`.
   @discardableResult
-  public func update(_ instance: Instance) async throws -> Instance {
-    try await database.write { tx in try update(instance, in: tx) }
+  public func update(_ instance: Instance, label: String? = nil, durability: StorageDurability? = nil) async throws
+    -> Instance
+  {
+    try await database.write(label: label, durability: durability) { tx in try update(instance, in: tx) }
   }
 
   /// Sets an instance that is there, and its metadata; nil: it has none then. Returns what was there. Throws
   /// `.notFound`.
   @discardableResult
-  public func update(_ instance: Instance, metadata: Metadata?) async throws -> Instance {
-    try await database.write { tx in try update(instance, metadata: metadata, in: tx) }
+  public func update(
+    _ instance: Instance, metadata: Metadata?, label: String? = nil, durability: StorageDurability? = nil
+  ) async throws -> Instance {
+    try await database.write(label: label, durability: durability) { tx in
+      try update(instance, metadata: metadata, in: tx)
+    }
   }
 
   /// Changes an instance that is there, and keeps its stored metadata. Returns what it is then; where a rule of the
@@ -124,13 +129,23 @@ extension Store {
   /// Throws `.notFound`, `.invalidArgument` where `body` gives it another identifier, and what `body` throws.
   @discardableResult
   public func modify(
-    _ id: Identifier, _ body: @Sendable (inout Instance) throws -> Void
+    _ id: Identifier, label: String? = nil, durability: StorageDurability? = nil,
+    _ body: @Sendable (inout Instance) throws -> Void
   ) async throws -> Instance {
-    try await database.write { tx in try modify(id, in: tx, body) }
+    try await database.write(label: label, durability: durability) { tx in try modify(id, in: tx, body) }
+  }
+}
+
+extension Store {
+  /// Sets the metadata of an instance that is there; nil: it has none then. Throws `.notFound`.
+  public func setMetadata(_ metadata: Metadata?, of id: Identifier, in tx: WriteTransaction) throws {
+    try door.setMetadata(metadata, id, tx)
   }
 
   /// Sets the metadata of an instance that is there; nil: it has none then. Throws `.notFound`.
-  public func setMetadata(_ metadata: Metadata?, of id: Identifier) async throws {
-    try await database.write { tx in try setMetadata(metadata, of: id, in: tx) }
+  public func setMetadata(
+    _ metadata: Metadata?, of id: Identifier, label: String? = nil, durability: StorageDurability? = nil
+  ) async throws {
+    try await database.write(label: label, durability: durability) { tx in try setMetadata(metadata, of: id, in: tx) }
   }
 }

@@ -8,13 +8,16 @@
 /// try database.write { tx in try books.modify(id, in: tx) { $0.year = 1851 } }
 /// ```
 ///
+/// `Persistable` has the same calls for a type that has a collection: `try await book.persist(in: database)`.
+///
 /// A store is a value, made without `try` or `await`: it names a format and a database, and holds nothing. What is
 /// wrong with the format is thrown when the database is opened with it, or by the first call: `.definitionDiffers`
 /// where the collection on disk has other keys, another coder or another storage; `.alreadyDefined` where it has
 /// another format; `.invalidDefinition`.
 ///
 /// Each call comes in two forms. One takes the transaction that it belongs to, `in: tx`, and is synchronous. The other
-/// is asynchronous and one transaction by itself, or belongs to the `perform` around it; it is done when it returns.
+/// is asynchronous and one transaction by itself, or belongs to the `perform` around it; it is done when it returns. Those
+/// that change rows take the `label` and the `durability` of ``Database/write(label:durability:_:)``.
 /// Each throws what ``Database/read(_:)`` and ``Database/write(label:durability:_:)`` throw, and beside that
 /// `.decodingFailed`, `.encodingFailed`, `.unsupportedVersion` for a row that a newer program has written,
 /// `.keyTooLong` and `.invalidKey`. A call that throws has changed nothing.
@@ -27,7 +30,7 @@
 ///
 /// A row that a newer program has written is replaced by no call, `insert` included: `.unsupportedVersion`. It is removed
 /// by all of them but `delete` of one instance, which would have to return it; `deleteIfPresent` returns nil.
-public struct Store<Format: StoreFormat>: Sendable {
+public struct Store<Format: RowFormat>: Sendable {
   /// What is stored.
   public typealias Instance = Format.Instance
   /// What it is found by.
@@ -39,10 +42,10 @@ public struct Store<Format: StoreFormat>: Sendable {
   public let database: Database
   /// The name of the collection.
   public let collection: String
-  let door: RowDoor<FormatRows<Format>>
+  let door: RowDoor<Format>
 
-  /// A store of a format, in the format's own collection or another.
-  public init(_ format: Format.Type = Format.self, in database: Database, collection: String = Format.collection) {
+  /// A store of a format in a collection.
+  public init(_ format: Format.Type = Format.self, in database: Database, collection: String) {
     self.database = database
     self.collection = collection
     door = RowDoor(database.core, collection)
@@ -115,5 +118,34 @@ public struct Store<Format: StoreFormat>: Sendable {
   public func count(_ range: some KeyBounds<Identifier> & Sendable) async throws -> Int {
     let range = WalkRange(range)
     return try await database.read { tx in try door.count(range, tx) }
+  }
+}
+
+extension Store where Format: StoreFormat {
+  /// A store of a format in the format's own collection.
+  public init(_ format: Format.Type = Format.self, in database: Database) {
+    self.init(format, in: database, collection: Format.collection)
+  }
+}
+
+extension Store {
+  /// A store of values whose keys are given at each call: of `Data` for example, which is stored as it is.
+  ///
+  /// ```swift
+  /// let thumbnails = Store(of: Data.self, key: UUID.self, in: database, collection: "thumbnails")
+  /// try await thumbnails.persist(png, for: id)
+  /// let png = try await thumbnails.load(id)
+  /// ```
+  public init<Key: KeyCodable, Value: Codable & Sendable>(
+    of value: Value.Type, key: Key.Type, in database: Database, collection: String
+  ) where Format == ValueFormat<Key, Value, Never> {
+    self.init(in: database, collection: collection)
+  }
+
+  /// The same with metadata, which is kept beside a value and read without it.
+  public init<Key: KeyCodable, Value: Codable & Sendable, Metadata: Codable & Sendable>(
+    of value: Value.Type, key: Key.Type, metadata: Metadata.Type, in database: Database, collection: String
+  ) where Format == ValueFormat<Key, Value, Metadata> {
+    self.init(in: database, collection: collection)
   }
 }

@@ -52,7 +52,7 @@ struct DroppingTests {
     try database.write { tx in try tx.set("a", key: "text", in: "loose") }
     #expect(try database.read { tx in try tx.keys(String.self, in: "loose") } == ["text"])
     // What a type has said of it is forgotten with it.
-    try database.write { tx in _ = try tx.write(Item(id: "a", count: 1)) }
+    try database.write { tx in _ = try Item(id: "a", count: 1).persist(in: tx) }
     #expect(try database.dropCollection(Item.collection))
     try database.write { tx in try tx.set("a", key: 1, in: Item.collection) }
     #expect(try keys(database, Item.collection) == [1])
@@ -137,12 +137,12 @@ struct DroppingTests {
     try definition.add(CollectionDefinition("books", String.self, key: Int.self))
     let writer = try Database.open(at: path)
     try fill(writer)
-    try writer.write { tx in _ = try tx.write(Item(id: "a", count: 1)) }
+    try writer.write { tx in _ = try Item(id: "a", count: 1).persist(in: tx) }
     try fill(writer, "others")
     var options = DatabaseOptions()
     options.follows = true
     let follower = try Database.open(at: path, definition: definition, options: options)
-    #expect(try follower.read { tx in try tx.read("a", as: Item.self)?.count } == 1)
+    #expect(try follower.read { tx in try Item.load("a", in: tx)?.count } == 1)
     #expect(try keys(follower) == Array(0..<10))
     for name in ["books", Item.collection] {
       #expect(try writer.dropCollection(name))
@@ -150,7 +150,7 @@ struct DroppingTests {
     }
     #expect(try keys(follower, "others") == Array(0..<10))
     #expect(try follower.read { tx in try tx.object(String.self, key: true, in: "books") } == "new")
-    #expect(errorCode { _ = try follower.read { tx in try tx.read("a", as: Item.self) } } != nil)
+    #expect(errorCode { _ = try follower.read { tx in try Item.load("a", in: tx) } } != nil)
     #expect(try keys(follower, "others") == Array(0..<10))
     try follower.close()
     try writer.close()
@@ -211,7 +211,7 @@ struct DroppingTests {
     let connection = database.connection()
     try connection.beginLongLivedRead()
     #expect(try database.dropCollection(Item.collection))
-    #expect(errorCode { try connection.read { tx in _ = try tx.read("a", as: Item.self) } } == .snapshotTooOld)
+    #expect(errorCode { try connection.read { tx in _ = try Item.load("a", in: tx) } } == .snapshotTooOld)
     #expect(database.core.catalog.collection(Item.collection) == nil)
     // Side by side it is an instant that was overtaken.
     connection.endLongLivedRead()
@@ -222,7 +222,7 @@ struct DroppingTests {
         Threads.start { _ in _ = try database.dropCollection(Item.collection) }.join()
       }
       found.append(nil)
-      found[found.count - 1] = try tx.read("a", as: Item.self)?.count
+      found[found.count - 1] = try Item.load("a", in: tx)?.count
     }
     #expect(found == [nil, nil])
     try database.close()

@@ -113,7 +113,7 @@ struct DefectTests {
     }
     let readOnly = Store<NoteFormat>(in: try SharedBackend().readOnlyAfterOpening().open())
     #expect(await errorCode { try await readOnly.persist(Note(1)) } == .readOnly)
-    #expect(await errorCode { try await readOnly.truncate() } == .readOnly)
+    #expect(await errorCode { try await readOnly.delete(...) } == .readOnly)
   }
 
   @Test(arguments: StorePlace.allCases)
@@ -121,16 +121,16 @@ struct DefectTests {
     place: StorePlace
   ) async throws {
     let open = try place.open()
-    let store = DataStore("long", key: String.self, in: open.database)
+    let store = Store(of: Data.self, key: String.self, in: open.database, collection: "long")
     let long = String(repeating: "k", count: 9_000)
-    try await store.persist([1], for: long)
-    try await store.persist([2], for: "short")
+    try await store.persist(Data([1]), for: long)
+    try await store.persist(Data([2]), for: "short")
     #expect(try await store.load(long) == Data([1]))
     #expect(try await store.load(...).collect() == [Data([1]), Data([2])])
     let tooLong = String(repeating: "k", count: 70_000)
     try open.writing { tx throws in
-      try store.persist([3], for: "before", in: tx)
-      #expect(errorCode { try store.persist([4], for: tooLong, in: tx) } == .keyTooLong)
+      try store.persist(Data([3]), for: "before", in: tx)
+      #expect(errorCode { try store.persist(Data([4]), for: tooLong, in: tx) } == .keyTooLong)
       #expect(errorCode { _ = try store.load(tooLong, in: tx) } == .keyTooLong)
     }
     #expect(try await store.count == 3)
@@ -168,8 +168,8 @@ struct DefectTests {
     // Also one that is written first while the reader is open, by each way to read it.
     try await Store<NoteFormat>(in: writer, collection: "later").persist(Note(9))
     #expect(try await Store<NoteFormat>(in: reader, collection: "later").load(...).collect() == [Note(9)])
-    try await DataStore("last", key: Int.self, in: writer).persist([1], for: 1)
-    #expect(try await DataStore("last", key: Int.self, in: reader).load(1) == Data([1]))
+    try await Store(of: Data.self, key: Int.self, in: writer, collection: "last").persist(Data([1]), for: 1)
+    #expect(try await Store(of: Data.self, key: Int.self, in: reader, collection: "last").load(1) == Data([1]))
     #expect(await errorCode { try await read.persist(Note(1)) } == .readOnly)
     try await reader.close()
     try await writer.close()
@@ -228,7 +228,7 @@ struct DefectTests {
     try await notes.persist(Note(1))
     #expect(await errorCode { _ = try await books.load(UUID()) } == .alreadyDefined)
     #expect(await errorCode { try await books.persist(Book(id: UUID(), title: "", authors: [])) } == .alreadyDefined)
-    #expect(await errorCode { try await books.truncate() } == .alreadyDefined)
+    #expect(await errorCode { try await books.delete(...) } == .alreadyDefined)
     // The same format twice is one.
     #expect(try await Store<NoteFormat>(in: open.database, collection: "shared").load(1) == Note(1))
   }
@@ -378,9 +378,9 @@ struct DefectTests {
 
   @Test func `identifiers of strings compare as strings do`() async throws {
     let open = try StorePlace.memory.open()
-    let store = DataStore("strings", key: String.self, in: open.database)
-    try await store.persist([1], for: "\u{e9}")
-    #expect(try await store.persist([2], for: "e\u{301}") == Data([1]))
+    let store = Store(of: Data.self, key: String.self, in: open.database, collection: "strings")
+    try await store.persist(Data([1]), for: "\u{e9}")
+    #expect(try await store.persist(Data([2]), for: "e\u{301}") == Data([1]))
     #expect(try await store.count == 1)
   }
 

@@ -44,7 +44,7 @@ struct FormatDefinitionTests {
     let store = Store<Format>(in: try backend.open())
     #expect(await errorCode { _ = try await store.count } == .definitionDiffers)
     #expect(await errorCode { _ = try await store.load(...).collect() } == .definitionDiffers)
-    #expect(await errorCode { try await store.truncate() } == .definitionDiffers)
+    #expect(await errorCode { try await store.delete(...) } == .definitionDiffers)
   }
 
   @Test func `another type of key, coder or storage is an error at open or at first use, never an empty store`()
@@ -68,8 +68,8 @@ struct FormatDefinitionTests {
       errorCode { try definition.add(CollectionDefinition("notes", Note.self, key: Int.self)) } == .alreadyDefined)
     try definition.add(Item.self)
     #expect(errorCode { try definition.add(Item.self, coder: .json) } == .alreadyDefined)
-    try definition.addData("data", key: String.self)
-    #expect(errorCode { try definition.addData("data", key: Int.self, metadata: Int.self) } == .alreadyDefined)
+    try definition.add(ValueFormat<String, Data, Never>.self, collection: "data")
+    #expect(errorCode { try definition.add(ValueFormat<Int, Data, Int>.self, collection: "data") } == .alreadyDefined)
   }
 
   @Test func `a definition that contradicts itself is refused, and the store of it too`() async throws {
@@ -126,7 +126,7 @@ struct FormatDefinitionTests {
     await check(Forgetful.self, "\"first\", \"third\"")
     await check(Doubled.self, "one raw value")
     await check(Homeless.self, "current version")
-    let nameless = DataStore("", key: Int.self, in: open.database)
+    let nameless = Store(of: Data.self, key: Int.self, in: open.database, collection: "")
     #expect(await errorCode { try await nameless.persist(Data(), for: 1) } == .invalidDefinition)
     #expect(try open.reading { tx in try tx.collections() }.isEmpty)
   }
@@ -155,7 +155,8 @@ struct FormatDefinitionTests {
       { _ = try store.count(in: $0) }, { _ = try store.load(1, in: $0) }, { _ = try store.load(ids: [1], in: $0) },
       { _ = try store.contains(1, in: $0) }, { _ = try store.load(1...2, in: $0) },
       { _ = try store.metadata(of: 1, in: $0) }, { _ = try store.deleteIfPresent(1, in: $0) },
-      { _ = try store.delete(1, in: $0) }, { _ = try store.delete(1...2, in: $0) }, { _ = try store.truncate(in: $0) },
+      { _ = try store.delete(1, in: $0) }, { _ = try store.delete(1...2, in: $0) },
+      { _ = try store.delete(..., in: $0) },
     ]
     try open.writing { tx in
       for (number, call) in calls.enumerated() {
@@ -164,7 +165,8 @@ struct FormatDefinitionTests {
     }
     #expect(await errorCode { _ = try await store.load(...).collect() } == .invalidDefinition)
     #expect(
-      await errorCode { _ = try await DataStore("", key: Int.self, in: open.database).count } == .invalidDefinition)
+      await errorCode { _ = try await Store(of: Data.self, key: Int.self, in: open.database, collection: "").count }
+        == .invalidDefinition)
     // One that is whole is examined once for each collection, and no more.
     Counted.isWhole.store(true, ordering: .relaxed)
     Counted.asked.store(0, ordering: .relaxed)
@@ -188,7 +190,7 @@ struct FormatDefinitionTests {
       if isLast {
         #expect(try await photos.load(1) == Photo(id: 1, name: "one", metadata: Photo.Size(width: 7)))
         #expect(try await photos.load(2) == Photo(id: 2, name: "two"))
-        #expect(try await photos.truncate() == 2)
+        #expect(try await photos.delete(...) == 2)
       } else {
         try await photos.persist(Photo(id: 1, name: "one", metadata: Photo.Size(width: 7)))
         try await photos.persist(Photo(id: 2, name: "two"))
@@ -201,13 +203,13 @@ struct FormatDefinitionTests {
     let backend = try SharedBackend()
     var definition = DatabaseDefinition()
     try definition.add(Item.self, coder: .json, storage: .own())
-    try definition.addData("data", key: Int.self, storage: .own())
+    try definition.add(CollectionDefinition("data", Data.self, key: Int.self, coder: .raw, storage: .own()))
     var database = try backend.open(definition)
-    try await Item(id: "a", count: 1).write(to: database)
-    try await DataStore("data", key: Int.self, in: database).persist([1], for: 1)
+    try await Item(id: "a", count: 1).persist(in: database)
+    try await Store(of: Data.self, key: Int.self, in: database, collection: "data").persist(Data([1]), for: 1)
     database = try backend.open()
-    #expect(try await Item.read(from: database).byKey("a")?.count == 1)
-    #expect(try await DataStore("data", key: Int.self, in: database).load(1) == Data([1]))
+    #expect(try await Item.load("a", in: database)?.count == 1)
+    #expect(try await Store(of: Data.self, key: Int.self, in: database, collection: "data").load(1) == Data([1]))
     #expect(
       try await database.read { tx in try tx.objectBytes(key: "a", in: "items") }
         == Array(#"{"count":1,"id":"a"}"#.utf8))
@@ -217,7 +219,7 @@ struct FormatDefinitionTests {
     var options = DatabaseOptions()
     options.coder = .json
     let database = try Database.inMemory(options: options)
-    try await Item(id: "a", count: 1).write(to: database)
+    try await Item(id: "a", count: 1).persist(in: database)
     #expect(
       try await database.read { tx in try tx.objectBytes(key: "a", in: "items") }
         == Array(#"{"count":1,"id":"a"}"#.utf8))
@@ -251,16 +253,16 @@ struct FormatDefinitionTests {
     var definition = DatabaseDefinition()
     try definition.add(TaggedFormat.self)
     let database = try backend.open(definition)
-    #expect(try await Tagged.read(from: database).byKey(1) == Tagged(id: 1, tag: "old"))
-    try await Tagged(id: 2, tag: "new").write(to: database)
+    #expect(try await Tagged.load(1, in: database) == Tagged(id: 1, tag: "old"))
+    try await Tagged(id: 2, tag: "new").persist(in: database)
     #expect(try await Store<TaggedFormat>(in: database).load(...).collect().map(\.tag) == ["old", "new"])
     #expect(try await Store<TaggedFormat>(in: database).migrate() == 1)
 
     var plain = DatabaseDefinition()
     try plain.add(CollectionDefinition("tagged", Tagged.self, key: Int.self))
     let other = try Database.inMemory(definition: plain)
-    try await Tagged(id: 3, tag: "plain").write(to: other)
-    #expect(try await Tagged.read(from: other).all() == [Tagged(id: 3, tag: "plain")])
+    try await Tagged(id: 3, tag: "plain").persist(in: other)
+    #expect(try await Tagged.load(..., in: other).collect() == [Tagged(id: 3, tag: "plain")])
     #expect(await errorCode { _ = try await Store<TaggedFormat>(in: other).load(3) } == .alreadyDefined)
   }
 
@@ -277,11 +279,11 @@ struct FormatDefinitionTests {
     }
     let database = try Database.inMemory()
     let store = Store<PlainFormat>(in: database)
-    if typeComesFirst { try await Plain(id: 1, text: "type").write(to: database) }
+    if typeComesFirst { try await Plain(id: 1, text: "type").persist(in: database) }
     try await store.persist(Plain(id: 2, text: "store"))
-    if !typeComesFirst { try await Plain(id: 1, text: "type").write(to: database) }
+    if !typeComesFirst { try await Plain(id: 1, text: "type").persist(in: database) }
     #expect(try await store.load(...).collect().map(\.text) == ["type", "store"])
-    #expect(try await Plain.read(from: database).all().map(\.text) == ["type", "store"])
-    #expect(try await store.load(1) == Plain.read(from: database).byKey(1))
+    #expect(try await Plain.load(..., in: database).collect().map(\.text) == ["type", "store"])
+    #expect(try await store.load(1) == Plain.load(1, in: database))
   }
 }

@@ -217,7 +217,7 @@ struct FormatVersionTests {
       ({ try cars.deleteIfPresent(4, in: $0)?.id }, nil),
       ({ try cars.delete(ids: [4], in: $0) }, 1),
       ({ try cars.delete(4...4, in: $0) }, 1),
-      ({ try cars.truncate(in: $0) }, 4),
+      ({ try cars.delete(..., in: $0) }, 4),
       ({ try $0.remove(key: 4, in: "cars") ? 1 : 0 }, 1),
       ({ try $0.remove(keys: [4], in: "cars") }, 1),
       ({ try $0.remove(in: "cars", 4...4) }, 1),

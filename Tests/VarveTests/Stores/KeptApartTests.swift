@@ -29,7 +29,7 @@ struct KeptApartTests {
     var definition = DatabaseDefinition()
     try definition.add(Photo.self, coder: .json)
     let database = try Database.inMemory(definition: definition)
-    try await Self.photo.write(to: database)
+    try await Self.photo.persist(in: database)
     let row = try await database.read { tx in
       (try tx.objectBytes(key: 1, in: "photos"), try tx.metadataBytes(key: 1, in: "photos"))
     }
@@ -82,18 +82,18 @@ struct KeptApartTests {
       let open = try StorePlace.memory.open()
       let database = open.database
       for _ in 0..<2 {
-        #expect(await errorCode { try await Careless(id: 1, metadata: 1).write(to: database) } == .invalidDefinition)
+        #expect(await errorCode { try await Careless(id: 1, metadata: 1).persist(in: database) } == .invalidDefinition)
         #expect(
-          await errorCode { try await Wrapped(inner: Careless(id: 1, metadata: 1)).write(to: database) }
+          await errorCode { try await Wrapped(inner: Careless(id: 1, metadata: 1)).persist(in: database) }
             == .invalidDefinition)
       }
-      #expect(try await database.readAll(Careless.self).isEmpty)
-      try await Careful(id: 1, metadata: 1).write(to: database)
-      #expect(try await database.readAll(Careful.self).map(\.metadata) == [1])
-      try await Numeric(id: 1, metadata: 2).write(to: database)
-      #expect(try await database.readAll(Numeric.self).map(\.metadata) == [2])
+      #expect(try await Careless.load(..., in: database).collect().isEmpty)
+      try await Careful(id: 1, metadata: 1).persist(in: database)
+      #expect(try await Careful.load(..., in: database).collect().map(\.metadata) == [1])
+      try await Numeric(id: 1, metadata: 2).persist(in: database)
+      #expect(try await Numeric.load(..., in: database).collect().map(\.metadata) == [2])
       // One without metadata can't be told from one that keeps it apart.
-      try await Careless(id: 2, metadata: nil).write(to: database)
+      try await Careless(id: 2, metadata: nil).persist(in: database)
     }
   #endif
 }

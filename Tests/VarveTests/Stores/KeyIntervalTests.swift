@@ -77,8 +77,8 @@ struct KeyIntervalTests {
       var plain = try tx.rows(in: "notes", 2...)
       #expect(try plain.compactMap { try $0.key(as: Int.self) } == [2, 5, 8])
     }
-    let data = DataStore("bytes", key: String.self, in: open.database)
-    for key in ["a", "a\0", "aa", "b"] { try await data.persist(Array(key.utf8), for: key) }
+    let data = Store(of: Data.self, key: String.self, in: open.database, collection: "bytes")
+    for key in ["a", "a\0", "aa", "b"] { try await data.persist(Data(key.utf8), for: key) }
     // Nothing that is behind "a" is passed, however near it is.
     #expect(try await data.load("a" ..> "b").collect() == ["a\0", "aa", "b"].map { Data($0.utf8) })
     #expect(try await data.load("a\0"..>).collect() == ["aa", "b"].map { Data($0.utf8) })

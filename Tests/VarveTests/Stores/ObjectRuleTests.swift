@@ -68,8 +68,8 @@ struct ObjectRuleTests {
     let open = try place.open(definition)
     var photo = Photo(id: 1, name: "sea")
     photo.metadata = Photo.Size(width: 4_000)
-    try open.writing { tx in try tx.write(photo) }
-    #expect(try open.reading { tx in try tx.read(1, as: Photo.self)?.metadata } == Photo.Size(width: 100))
+    try open.writing { tx in try photo.persist(in: tx) }
+    #expect(try open.reading { tx in try Photo.load(1, in: tx)?.metadata } == Photo.Size(width: 100))
   }
 
   @Test func `a rule for objects of another type is an error of the definition`() throws {

@@ -5,7 +5,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Types with a collection: everything that YapDatabaseExtensions offers, in both styles.
+/// Types with a collection: the calls of stores, in front of the type.
 struct PersistableTests {
   private static let items = (1...5).map { Item(id: "k\($0)", count: $0) }
   private static let photos = [
@@ -16,31 +16,46 @@ struct PersistableTests {
   private func filled(_ place: StorePlace = .memory) throws -> OpenDatabase {
     let open = try place.open()
     try open.writing { tx in
-      try tx.write(Self.items)
-      try tx.write(Self.photos)
+      try Self.items.persist(in: tx)
+      try Self.photos.persist(in: tx)
     }
     return open
   }
 
-  // MARK: - Calls of the transaction
+  // MARK: - In a transaction
 
   @Test(arguments: StorePlace.allCases)
-  func `2.3: items are written, read and removed by calls of the transaction`(place: StorePlace) throws {
+  func `2.3: items are set, loaded, changed and removed in a transaction`(place: StorePlace) throws {
     let open = try place.open()
     try open.writing { tx throws in
-      #expect(try tx.write(Self.items[0]) == Self.items[0])
-      #expect(try tx.write(Self.items) == Self.items)
-      let one: Item? = try tx.read("k1")
-      #expect(one == Self.items[0])
-      #expect(try tx.read("none", as: Item.self) == nil)
-      let several: [Item] = try tx.read(keys: ["k3", "none", "k1", "k3"])
-      #expect(several.map(\.id) == ["k3", "k1", "k3"])
-      let all: [Item] = try tx.readAll()
-      #expect(all == Self.items)
-      #expect(try tx.remove(Item(id: "k1", count: 0)))
-      #expect(try !tx.remove(Self.items[0]))
-      #expect(try tx.remove(Self.items[..<3]) == 2)
-      #expect(try tx.readAll(Item.self).map(\.id) == ["k4", "k5"])
+      #expect(try Self.items[0].persist(in: tx) == nil)
+      #expect(try Item(id: "k1", count: 9).persist(in: tx) == Self.items[0])
+      try Self.items.persist(in: tx)
+      #expect(try Item.load("k1", in: tx) == Self.items[0])
+      #expect(try Item.load("none", in: tx) == nil)
+      #expect(try Item.load(ids: ["k3", "none", "k1", "k3"], in: tx).map { $0?.id } == ["k3", nil, "k1", "k3"])
+      #expect(try Array(Item.load(..., in: tx)) == Self.items)
+      #expect(try Array(Item.load("k2"..."k3", descending: true, in: tx)).map(\.count) == [3, 2])
+      #expect(try Array(Item.identifiers(limit: 2, in: tx)) == ["k1", "k2"])
+      #expect(try Array(Item.identifiers("k4"..., in: tx)) == ["k4", "k5"])
+      #expect(try Item.contains("k5", in: tx) && !Item.contains("k6", in: tx))
+      #expect(try Item.count(in: tx) == 5 && Item.count("k2"..<"k4", in: tx) == 2)
+      #expect(errorCode { try Self.items[0].insert(in: tx) } == .alreadyExists)
+      #expect(errorCode { try Item(id: "k9", count: 9).update(in: tx) } == .notFound)
+      try Item(id: "k6", count: 6).insert(in: tx)
+      #expect(try Item(id: "k6", count: 7).update(in: tx) == Item(id: "k6", count: 6))
+      #expect(try Item.modify("k6", in: tx) { $0.count += 1 } == Item(id: "k6", count: 8))
+      #expect(errorCode { try Item.modify("k6", in: tx) { $0.id = "other" } } == .invalidArgument)
+      #expect(errorCode { try Item.modify("k9", in: tx) { $0.count = 0 } } == .notFound)
+      #expect(try Item(id: "k6", count: 0).delete(in: tx) == Item(id: "k6", count: 8))
+      #expect(errorCode { try Item.delete("k6", in: tx) } == .notFound)
+      #expect(try Item.deleteIfPresent("k6", in: tx) == nil)
+      #expect(try Item(id: "k5", count: 0).deleteIfPresent(in: tx) == Self.items[4])
+      #expect(try Item.delete(ids: ["k4", "k6"], in: tx) == 1)
+      #expect(try Self.items[2...].delete(in: tx) == 1)
+      #expect(try Item.delete("k2"..., in: tx) == 1)
+      #expect(try Item.delete(..., in: tx) == 1)
+      #expect(try Item.count(in: tx) == 0)
     }
   }
 
@@ -50,47 +65,49 @@ struct PersistableTests {
     try open.reading { tx throws in
       let row = try Self.items[1].rowKey
       #expect(row.collection == "items")
-      #expect(try row == RowKey("k2", in: "items"))
-      #expect(try tx.read(at: row, as: Item.self) == Self.items[1])
-      let rows = try Item.rowKeys(["k5", "none", "k2"])
-      #expect(try tx.read(at: rows, as: Item.self).map(\.id) == ["k5", "k2"])
-      #expect(try tx.readMetadata(at: Photo.rowKey(3), of: Photo.self) == Photo.Size(width: 30))
-      #expect(try tx.readMetadata(at: Photo.rowKeys([3, 2, 1]), of: Photo.self).map(\.width) == [30, 10])
-      #expect(errorCode { _ = try tx.read(at: Photo.rowKey(1), as: Item.self) } == .invalidArgument)
-      #expect(errorCode { _ = try tx.read(at: RowKey(1, in: "items"), as: Item.self) } == .keyTypeDiffers)
+      #expect(try row == RowKey("k2", in: "items") && row == Item.rowKey("k2"))
+      #expect(try Item.load(Item.identifier(of: row), in: tx) == Self.items[1])
+      #expect(try Photo.metadata(of: Photo.identifier(of: Photo.rowKey(3)), in: tx) == Photo.Size(width: 30))
+      #expect(errorCode { _ = try Item.identifier(of: Photo.rowKey(1)) } == .invalidArgument)
+      #expect(errorCode { _ = try Item.identifier(of: RowKey(1, in: "items")) } == .invalidKey)
+      let store = Item.store(in: open.database)
+      #expect(try store.rowKey("k2") == row && store.identifier(of: row) == "k2")
+      #expect(errorCode { _ = try store.identifier(of: Photo.rowKey(1)) } == .invalidArgument)
     }
   }
 
   @Test(arguments: StorePlace.allCases)
   func `2.1: metadata is read with its item, and alone`(place: StorePlace) throws {
     let open = try filled(place)
-    try open.reading { tx throws in
-      #expect(try tx.read(1, as: Photo.self) == Self.photos[0])
-      #expect(try tx.readAll(Photo.self) == Self.photos)
-      #expect(try tx.read(keys: [3, 2, 9, 1], as: Photo.self) == Self.photos.reversed())
-      #expect(try tx.readMetadata(1, of: Photo.self) == Photo.Size(width: 10))
-      #expect(try tx.readMetadata(2, of: Photo.self) == nil)
-      #expect(try tx.readMetadata(9, of: Photo.self) == nil)
-      #expect(try tx.readMetadata(keys: [3, 2, 9, 1], of: Photo.self).map(\.width) == [30, 10])
+    try open.writing { tx throws in
+      #expect(try Photo.load(1, in: tx) == Self.photos[0])
+      #expect(try Array(Photo.load(..., in: tx)) == Self.photos)
+      #expect(try Photo.load(ids: [3, 2, 9, 1], in: tx) == [Self.photos[2], Self.photos[1], nil, Self.photos[0]])
+      #expect(try Photo.metadata(of: 1, in: tx) == Photo.Size(width: 10))
+      #expect(try Photo.metadata(of: 2, in: tx) == nil && Photo.metadata(of: 9, in: tx) == nil)
+      #expect(try Photo.metadata(ids: [3, 2, 9, 1], in: tx).map { $0?.width } == [30, nil, nil, 10])
+      try Photo.setMetadata(Photo.Size(width: 20), of: 2, in: tx)
+      #expect(try Photo.load(2, in: tx)?.metadata?.width == 20)
+      #expect(errorCode { try Photo.setMetadata(nil, of: 9, in: tx) } == .notFound)
     }
   }
 
-  @Test func `2.3: an item is written as it is: without metadata its row has none then`() throws {
+  @Test func `2.3: an item is set as it is: without metadata its row has none then`() throws {
     let open = try filled()
     try open.writing { tx throws in
-      var photo = try #require(try tx.read(1, as: Photo.self))
+      var photo = try #require(try Photo.load(1, in: tx))
       photo.name = "changed"
-      try tx.write(photo)
-      #expect(try tx.readMetadata(1, of: Photo.self) == Photo.Size(width: 10))
+      try photo.persist(in: tx)
+      #expect(try Photo.metadata(of: 1, in: tx) == Photo.Size(width: 10))
       photo.metadata = nil
-      try tx.write(photo)
-      #expect(try tx.readMetadata(1, of: Photo.self) == nil)
-      #expect(try tx.read(1, as: Photo.self) == photo)
+      try photo.persist(in: tx)
+      #expect(try Photo.metadata(of: 1, in: tx) == nil)
+      #expect(try Photo.load(1, in: tx) == photo)
       photo.metadata = Photo.Size(width: 5)
-      try tx.write([photo])
-      try tx.remove(photo)
-      try tx.write(Photo(id: 1, name: "new"))
-      #expect(try tx.readMetadata(1, of: Photo.self) == nil)
+      try [photo].persist(in: tx)
+      try photo.delete(in: tx)
+      try Photo(id: 1, name: "new").persist(in: tx)
+      #expect(try Photo.metadata(of: 1, in: tx) == nil)
     }
   }
 
@@ -99,7 +116,7 @@ struct PersistableTests {
     let photos = (0..<700).map { id in
       Photo(id: id, name: "", metadata: id % 7 < 3 ? Photo.Size(width: id) : nil)
     }
-    try await photos.write(to: open.database)
+    try await photos.persist(in: open.database)
     let store = Photo.store(in: open.database)
     #expect(try await store.load(...).collect() == photos)
     #expect(try await store.load(..., descending: true).collect() == photos.reversed())
@@ -112,130 +129,56 @@ struct PersistableTests {
     }
   }
 
-  // MARK: - Calls of the item
+  // MARK: - By itself
 
   @Test(arguments: StorePlace.allCases)
-  func `2.4: items are written, read and removed by their own calls in a transaction`(place: StorePlace) throws {
-    let open = try place.open()
-    try open.writing { tx throws in
-      #expect(try Self.items[0].write(to: tx) == Self.items[0])
-      #expect(try Self.items.write(to: tx) == Self.items)
-      #expect(try Self.photos.lazy.filter { $0.id > 1 }.write(to: tx).count == 2)
-      let reader = Item.read(from: tx)
-      #expect(try reader.byKey("k2") == Self.items[1])
-      #expect(try reader.byKey("none") == nil)
-      #expect(try reader.byKeys(["k2", "k1", "none", "k2"]).map(\.count) == [2, 1, 2])
-      #expect(try reader.at(Self.items[2].rowKey) == Self.items[2])
-      #expect(try reader.at(Item.rowKeys(["k4", "k3"])).map(\.count) == [4, 3])
-      #expect(try reader.all() == Self.items)
-      #expect(try Photo.read(from: tx).metadata(byKey: 3)?.width == 30)
-      #expect(try Photo.read(from: tx).metadata(byKeys: [2, 3, 3]).map(\.width) == [30, 30])
-      #expect(try Photo.read(from: tx).metadata(at: Photo.rowKey(3))?.width == 30)
-      #expect(try Photo.read(from: tx).metadata(at: Photo.rowKeys([3, 4])).map(\.width) == [30])
-      #expect(try Self.items[0].remove(from: tx))
-      #expect(try !Self.items[0].remove(from: tx))
-      #expect(try Self.items.remove(from: tx) == 4)
-      #expect(try reader.all().isEmpty)
-    }
-  }
-
-  @Test func `2.4: what exists is told from what is missing, in order, with repetitions`() async throws {
-    let open = try filled()
-    let keys = ["k2", "x", "k1", "x", "k2", "y"]
-    try open.reading { tx throws in
-      let (existing, missing) = try Item.read(from: tx).filterExisting(keys)
-      #expect(existing.map(\.id) == ["k2", "k1", "k2"])
-      #expect(missing == ["x", "x", "y"])
-    }
-    let (existing, missing) = try await Item.read(from: open.database).filterExisting(keys)
-    #expect(existing.count == 3 && missing.count == 3)
-    let none = try await Item.read(from: open.database).filterExisting([])
-    #expect(none.existing.isEmpty && none.missing.isEmpty)
-    struct Unwritten: Persistable {
-      static let collection = "unwritten"
-      var id: Int
-    }
-    let unwritten = try await Unwritten.read(from: open.database).filterExisting([2, 1])
-    #expect(unwritten.existing.isEmpty && unwritten.missing == [2, 1])
-  }
-
-  // MARK: - On a database
-
-  /// In a function that is not asynchronous the forms that wait are meant.
-  private func waitingForms(_ database: some DatabaseWriter) throws {
-    #expect(try database.write(Self.items[0]) == Self.items[0])
-    #expect(try database.write(Self.items) == Self.items)
-    #expect(try Self.photos[0].write(to: database) == Self.photos[0])
-    #expect(try Self.photos.write(to: database) == Self.photos)
-    let one: Item? = try database.read("k1")
-    #expect(one == Self.items[0])
-    #expect(try database.read(keys: ["k2", "k1"], as: Item.self).map(\.count) == [2, 1])
-    #expect(try database.read(at: Item.rowKey("k2"), as: Item.self)?.count == 2)
-    #expect(try database.read(at: Item.rowKeys(["k2"]), as: Item.self).map(\.count) == [2])
-    #expect(try database.readAll(Photo.self) == Self.photos)
-    #expect(try database.readMetadata(1, of: Photo.self)?.width == 10)
-    #expect(try database.readMetadata(keys: [1, 2, 3], of: Photo.self).map(\.width) == [10, 30])
-    #expect(try database.readMetadata(at: Photo.rowKey(1), of: Photo.self)?.width == 10)
-    #expect(try database.readMetadata(at: Photo.rowKeys([1]), of: Photo.self).map(\.width) == [10])
-    let reader = Item.read(from: database)
-    #expect(try reader.byKey("k5")?.count == 5)
-    #expect(try reader.byKeys(["k5", "k4"]).map(\.count) == [5, 4])
-    #expect(try reader.at(Item.rowKey("k5"))?.count == 5)
-    #expect(try reader.at(Item.rowKeys(["k5"])).map(\.count) == [5])
-    #expect(try reader.all().count == 5)
-    #expect(try reader.filterExisting(["k5", "k6"]).missing == ["k6"])
-    let metadata = Photo.read(from: database)
-    #expect(try metadata.metadata(byKey: 1)?.width == 10)
-    #expect(try metadata.metadata(byKeys: [3, 1]).map(\.width) == [30, 10])
-    #expect(try metadata.metadata(at: Photo.rowKey(1))?.width == 10)
-    #expect(try metadata.metadata(at: Photo.rowKeys([1])).map(\.width) == [10])
-    #expect(try database.remove(Self.items[0]))
-    #expect(try database.remove(Self.items) == 4)
-    #expect(try Self.photos[0].remove(from: database))
-    #expect(try Self.photos.remove(from: database) == 2)
-    #expect(try database.readAll(Photo.self).isEmpty)
-  }
-
-  @Test(arguments: StorePlace.allCases)
-  func `2.3, 2.4: each call has a form on the database that waits on its thread`(place: StorePlace) throws {
-    let open = try place.open()
-    try waitingForms(open.database)
-  }
-
-  @Test(arguments: StorePlace.allCases)
-  func `2.3, 2.4: each call has a form on the database for tasks`(place: StorePlace) async throws {
+  func `2.3, 2.4: each call has a form that is a transaction by itself`(place: StorePlace) async throws {
     let open = try place.open()
     let database = open.database
-    #expect(try await database.write(Self.items[0]) == Self.items[0])
-    #expect(try await database.write(Self.items) == Self.items)
-    #expect(try await Self.photos[0].write(to: database) == Self.photos[0])
-    #expect(try await Self.photos.write(to: database) == Self.photos)
-    let one: Item? = try await database.read("k1")
-    #expect(one == Self.items[0])
-    #expect(try await database.read(keys: ["k2", "k1"], as: Item.self).map(\.count) == [2, 1])
-    #expect(try await database.read(at: Item.rowKey("k2"), as: Item.self)?.count == 2)
-    #expect(try await database.read(at: Item.rowKeys(["k2"]), as: Item.self).map(\.count) == [2])
-    #expect(try await database.readAll(Photo.self) == Self.photos)
-    #expect(try await database.readMetadata(1, of: Photo.self)?.width == 10)
-    #expect(try await database.readMetadata(keys: [1, 2, 3], of: Photo.self).map(\.width) == [10, 30])
-    #expect(try await database.readMetadata(at: Photo.rowKey(1), of: Photo.self)?.width == 10)
-    #expect(try await database.readMetadata(at: Photo.rowKeys([1]), of: Photo.self).map(\.width) == [10])
-    let reader = Item.read(from: database)
-    #expect(try await reader.byKey("k5")?.count == 5)
-    #expect(try await reader.byKeys(["k5", "k4"]).map(\.count) == [5, 4])
-    #expect(try await reader.at(Item.rowKey("k5"))?.count == 5)
-    #expect(try await reader.at(Item.rowKeys(["k5"])).map(\.count) == [5])
-    #expect(try await reader.all().count == 5)
-    let metadata = Photo.read(from: database)
-    #expect(try await metadata.metadata(byKey: 1)?.width == 10)
-    #expect(try await metadata.metadata(byKeys: [3, 1]).map(\.width) == [30, 10])
-    #expect(try await metadata.metadata(at: Photo.rowKey(1))?.width == 10)
-    #expect(try await metadata.metadata(at: Photo.rowKeys([1])).map(\.width) == [10])
-    #expect(try await database.remove(Self.items[0]))
-    #expect(try await database.remove(Self.items) == 4)
-    #expect(try await Self.photos[0].remove(from: database))
-    #expect(try await Self.photos.remove(from: database) == 2)
-    #expect(try await database.readAll(Photo.self).isEmpty)
+    #expect(try await Self.items[0].persist(in: database) == nil)
+    #expect(try await Self.items[0].persist(in: database, label: "again", durability: .power) == Self.items[0])
+    try await Self.items.persist(in: database)
+    try await Self.photos.lazy.filter { $0.id > 0 }.map(\.self).persist(in: database, durability: .process)
+    #expect(try await Item.load("k1", in: database) == Self.items[0])
+    #expect(try await Item.load(ids: ["k2", "no", "k1"], in: database).map { $0?.count } == [2, nil, 1])
+    #expect(try await Photo.load(..., in: database).collect() == Self.photos)
+    #expect(try await Item.load("k4"..., descending: true, in: database).first?.count == 5)
+    #expect(try await Item.identifiers(limit: 1, in: database).collect() == ["k1"])
+    #expect(try await Item.identifiers("k4"..., in: database).collect() == ["k4", "k5"])
+    #expect(try await Item.contains("k2", in: database))
+    #expect(try await Item.count(in: database) == 5)
+    #expect(try await Item.count("k2"..<"k4", in: database) == 2)
+    #expect(try await Photo.metadata(of: 1, in: database)?.width == 10)
+    #expect(try await Photo.metadata(ids: [1, 2, 3], in: database).map { $0?.width } == [10, nil, 30])
+    try await Photo.setMetadata(nil, of: 1, in: database, durability: .power)
+    #expect(try await Photo.metadata(of: 1, in: database) == nil)
+    #expect(await errorCode { try await Self.items[0].insert(in: database) } == .alreadyExists)
+    try await Item(id: "k6", count: 6).insert(in: database, durability: .power)
+    #expect(try await Item(id: "k6", count: 7).update(in: database, durability: .power).count == 6)
+    #expect(try await Item.modify("k6", in: database, durability: .power) { $0.count += 1 }.count == 8)
+    #expect(try await Item(id: "k6", count: 0).delete(in: database, durability: .power).count == 8)
+    #expect(await errorCode { try await Item.delete("k6", in: database) } == .notFound)
+    #expect(try await Item.deleteIfPresent("k6", in: database) == nil)
+    #expect(try await Item(id: "k5", count: 0).deleteIfPresent(in: database)?.count == 5)
+    #expect(try await Item.delete(ids: ["k4", "k6"], in: database) == 1)
+    #expect(try await Self.items.delete(in: database) == 3)
+    #expect(try await Photo.delete(3..., in: database) == 1)
+    #expect(try await Photo.delete(..., in: database) == 2)
+  }
+
+  @Test func `a call by itself is as durable as it says, in both vocabularies`() async throws {
+    let backend = try SharedBackend()
+    let database = try backend.open()
+    let items = Item.store(in: database)
+    try await items.persist(Self.items[0])
+    backend.setBack()
+    try await items.persist(Self.items[0], durability: .power)
+    try await Self.items[0].persist(in: database, durability: .power)
+    try await items.modify("k1", durability: .power) { $0.count = 2 }
+    try await items.delete("k1", label: "gone", durability: .power)
+    #expect(backend.asked.durabilities == [.power, .power, .power, .power])
+    try await items.insert(Self.items[0], durability: .process)
+    #expect(backend.asked.durabilities.last == .process)
   }
 
   @Test func `2.4: a sequence is one transaction: where one item can't be written, none is`() async throws {
@@ -245,104 +188,51 @@ struct PersistableTests {
     }
     let open = try StorePlace.memory.open()
     let measures = [1, Double.nan].map(Measure.init)
-    #expect(await errorCode { try await measures.write(to: open.database) } == .invalidKey)
-    #expect(try await open.database.readAll(Measure.self).isEmpty)
+    #expect(await errorCode { try await measures.persist(in: open.database) } == .invalidKey)
+    #expect(try await Measure.count(in: open.database) == 0)
     try open.writing { tx throws in
-      #expect(errorCode { try measures.write(to: tx) } == .invalidKey)
-      #expect(try tx.readAll(Measure.self).isEmpty)
+      #expect(errorCode { try measures.persist(in: tx) } == .invalidKey)
+      #expect(try Measure.count(in: tx) == 0)
     }
     let backend = try SharedBackend()
     let database = try backend.open()
-    try await Self.items[0].write(to: database)
+    try await Self.items[0].persist(in: database)
     backend.setBack()
-    try await Self.items.write(to: database)
-    try await Self.items.remove(from: database)
+    try await Self.items.persist(in: database)
+    try await Self.items.delete(in: database)
     #expect(backend.asked.commits == 2)
   }
 
-  @Test func `calls inside of perform and inside of write belong to it`() async throws {
+  @Test func `calls inside of perform belong to it`() async throws {
     let open = try StorePlace.memory.open()
     let database = open.database
     await #expect(throws: StoreStop.self) {
       try await database.perform {
-        try await Self.items.write(to: database)
-        #expect(try await Item.read(from: database).all().count == 5)
+        try await Self.items.persist(in: database)
+        #expect(try await Item.count(in: database) == 5)
         throw StoreStop()
       }
     }
-    #expect(throws: StoreStop.self) {
-      try open.writing { _ in
-        try waitingForms(database)
-        throw StoreStop()
-      }
-    }
-    #expect(try await database.readAll(Item.self).isEmpty)
+    #expect(try await Item.count(in: database) == 0)
   }
 
   @Test func `connections read and write items as databases do, at the instant that they hold`() async throws {
     let open = try StorePlace.memory.open()
     let connection = open.database.connection()
-    try waitingForms(connection)
-    try await Self.photos.write(to: connection)
-    try await connection.write(Self.items)
-    #expect(try await Photo.read(from: connection).all() == Self.photos)
+    try await connection.write { tx in
+      try Self.photos.persist(in: tx)
+      try Self.items.persist(in: tx)
+    }
+    #expect(try await connection.read { tx in try Array(Photo.load(..., in: tx)) } == Self.photos)
     for _ in 0..<2 {
-      #expect(try await connection.read("k1", as: Item.self) == Self.items[0])
-      #expect(try await connection.read(1, as: Photo.self) == Self.photos[0])
+      #expect(try await connection.read { tx in try Item.load("k1", in: tx) } == Self.items[0])
+      #expect(try await connection.read { tx in try Photo.load(1, in: tx) } == Self.photos[0])
     }
     try await connection.beginLongLivedRead()
-    try await Item(id: "k1", count: 77).write(to: open.database)
-    #expect(try await connection.read("k1", as: Item.self)?.count == 1)
+    try await Item(id: "k1", count: 77).persist(in: open.database)
+    #expect(try await connection.read { tx in try Item.load("k1", in: tx) }?.count == 1)
     try await connection.advance()
-    #expect(try await connection.read("k1", as: Item.self)?.count == 77)
-  }
-
-  // MARK: - Operations and closures
-
-  @Test(arguments: StorePlace.allCases)
-  func `2.4: operations write and remove when a queue runs them`(place: StorePlace) async throws {
-    let open = try place.open()
-    let queue = OperationQueue()
-    queue.maxConcurrentOperationCount = 1
-    let operations = [
-      Self.items.writeOperation(to: open.database), Self.photos[0].writeOperation(to: open.database),
-      Self.items[..<2].removeOperation(from: open.database), Self.items[2].removeOperation(from: open.database),
-    ]
-    let canceled = Self.photos.writeOperation(to: open.database)
-    canceled.cancel()
-    #expect(try await open.database.readAll(Item.self).isEmpty, "nothing is written before")
-    // The queue is waited for on a thread of its own.
-    await withCheckedContinuation { continuation in
-      for operation in operations { queue.addOperation(operation) }
-      queue.addOperation(canceled)
-      queue.addBarrierBlock { continuation.resume() }
-    }
-    #expect(operations.allSatisfy { $0.isFinished && $0.error == nil })
-    #expect(try await open.database.readAll(Item.self).map(\.id) == ["k4", "k5"])
-    #expect(try await open.database.readAll(Photo.self) == [Self.photos[0]])
-  }
-
-  @Test func `an operation keeps its error`() async throws {
-    let database = try Database.inMemory()
-    try await database.close()
-    let operation = Self.items[0].writeOperation(to: database)
-    operation.start()
-    #expect((operation.error as? DatabaseError)?.code == .closed)
-    #expect(operation.isFinished)
-  }
-
-  @Test func `2.5: closures are handed to transactions`() async throws {
-    let open = try StorePlace.memory.open()
-    let database = open.database
-    #expect(try await database.write(Self.items[0].write()) == Self.items[0])
-    #expect(try open.writing(Self.items[1].write()) == Self.items[1])
-    #expect(try await database.read(Item.read(byKey: "k1")) == Self.items[0])
-    #expect(try open.reading(Item.read(byKeys: ["k2", "k3", "k1"])).map(\.count) == [2, 1])
-    #expect(try await database.read(Item.read(at: Self.items[1].rowKey)) == Self.items[1])
-    #expect(try await database.read(Item.read(at: Item.rowKeys(["k1", "k2"]))).count == 2)
-    #expect(try await database.read(Item.readAll()).count == 2)
-    #expect(try await database.write(Self.items[1].remove()))
-    #expect(try await !database.write(Self.items[1].remove()))
+    #expect(try await connection.read { tx in try Item.load("k1", in: tx) }?.count == 77)
   }
 
   @Test func `a store of a type sets and reads its metadata too`() async throws {
@@ -352,7 +242,7 @@ struct PersistableTests {
     #expect(try await photos.persist(Photo(id: 1, name: "bare")) == Self.photos[0])
     #expect(try await photos.metadata(of: 1) == nil)
     try await photos.modify(1) { $0.metadata = Photo.Size(width: 8) }
-    #expect(try await Photo.read(from: open.database).metadata(byKey: 1)?.width == 8)
+    #expect(try await Photo.metadata(of: 1, in: open.database)?.width == 8)
     #expect(try await photos.delete(1).metadata?.width == 8)
     try await photos.persist(contentsOf: [Photo(id: 3, name: "three", metadata: Photo.Size(width: 9))])
     #expect(try await photos.load(ids: [3, 2]).map { $0?.metadata?.width } == [9, nil])
@@ -361,8 +251,8 @@ struct PersistableTests {
 
   @Test func `2.2: items of classes are items`() async throws {
     let open = try StorePlace.memory.open()
-    try await Keeper(id: 1, metadata: "first").write(to: open.database)
-    let keeper = try #require(try await Keeper.read(from: open.database).byKey(1))
+    try await Keeper(id: 1, metadata: "first").persist(in: open.database)
+    let keeper = try #require(try await Keeper.load(1, in: open.database))
     #expect(keeper.id == 1 && keeper.metadata == "first")
   }
 

@@ -105,14 +105,14 @@ struct RowsTests {
       return Photo(id: id, name: "\(round) " + String(repeating: "x", count: 200), metadata: size)
     }
     let before = (0..<700).map { photo($0, 0) }
-    try await before.write(to: open.database)
+    try await before.persist(in: open.database)
     let forwards = photos.load(...)
     let backwards = photos.load(..., descending: true)
     var inside: [Rows<Photo>] = []
     try open.writing { tx in
-      try (0..<700).map { photo($0, 1) }.write(to: tx)
+      try (0..<700).map { photo($0, 1) }.persist(in: tx)
       inside.append(photos.load(...))
-      try (0..<700).map { photo($0, 2) }.write(to: tx)
+      try (0..<700).map { photo($0, 2) }.persist(in: tx)
       try photos.delete(100..<200, in: tx)
     }
     #expect(try await forwards.collect() == before)
@@ -128,7 +128,7 @@ struct RowsTests {
     defer { withExtendedLifetime(open) {} }
     let rows = notes.load(...)
     #expect(try await ids(rows) == Array(0..<700))
-    try await notes.truncate()
+    try await notes.delete(...)
     async let first = ids(rows)
     async let second = ids(rows)
     #expect(try await first == Array(0..<700))
@@ -155,12 +155,12 @@ struct RowsTests {
     }
     #expect(throws: StoreStop.self) {
       try open.writing { tx in
-        try notes.truncate(in: tx)
+        try notes.delete(..., in: tx)
         made.append(notes.load(...))
         throw StoreStop()
       }
     }
-    try await notes.truncate()
+    try await notes.delete(...)
     var seen: [[Int]] = []
     for rows in made { seen.append(try await ids(rows)) }
     #expect(seen == [[1, 2], [1, 2, 9], []])

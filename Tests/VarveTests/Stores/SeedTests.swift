@@ -162,135 +162,88 @@ struct SeedTests {
     @KeptApart var metadata: MyCustomMetadata? = nil
   }
 
-  private func functional(_ db: Database, _ item: MyCustomValue, _ items: [MyCustomValue]) throws {
-    // Write a single item. Write an array of items, using one transaction.
-    try db.write(item)
-    try db.write(items)
-    // Create a write transaction block for multiple writes.
+  /// `read.byKey`, `byKeys`, `all`, `filterExisting`, `atIndex`, `write`, `remove`, with the words of this project.
+  private func inTransactions(_ db: Database, _ item: MyCustomValue, _ items: [MyCustomValue]) throws {
     try db.write { transaction in
-      try transaction.write(item)
-      try transaction.write(items)
+      try item.persist(in: transaction)
+      try items.persist(in: transaction)
     }
     let index = try item.rowKey
-    let keys = items.map(\.id)
-    let indexes = try items.map { try $0.rowKey }
-    if let found: MyCustomValue = try db.read(at: index) { #expect(found == item) }
-    if let meta = try db.readMetadata(at: index, of: MyCustomValue.self) { #expect(meta.isRead) }
-    let several: [MyCustomValue] = try db.read(at: indexes)
-    #expect(several == items)
-    let byKeys: [MyCustomValue] = try db.read(keys: keys)
-    #expect(byKeys == items)
-    let all: [MyCustomValue] = try db.readAll()
-    #expect(all.count == 3)
-    try db.read { transaction in
-      let a: MyCustomValue? = try transaction.read(at: index)
-      let b: MyCustomValue? = try transaction.read(item.id)
-      let c: [MyCustomValue] = try transaction.read(at: indexes)
-      let d: [MyCustomValue] = try transaction.read(keys: keys)
-      let all: [MyCustomValue] = try transaction.readAll()
-      let meta = try transaction.readMetadata(at: indexes, of: MyCustomValue.self)
-      #expect(a == item && b == item && c == items && d == items && all.count == 3 && meta.isEmpty)
-    }
-  }
-
-  private func persistable(_ db: Database, _ item: MyCustomValue, _ items: [MyCustomValue]) throws {
-    try db.write { transaction in
-      let written = try item.write(to: transaction)
-      #expect(written == item)
-    }
-    let written = try item.write(to: db)
-    #expect(written == item)
-    let operation = item.writeOperation(to: db)
-    operation.start()
-    #expect(operation.error == nil)
-    try items.write(to: db)
-
-    let index = try item.rowKey
-    let indexes = try items.map { try $0.rowKey }
     let someKeys = items.map(\.id) + [UUID()]
     try db.read { transaction in
-      if let found = try MyCustomValue.read(from: transaction).at(index) { #expect(found == item) }
-      let several = try MyCustomValue.read(from: transaction).at(indexes)
-      #expect(several == items)
-      if let found = try MyCustomValue.read(from: transaction).byKey(item.id) { #expect(found == item) }
-      #expect(try MyCustomValue.read(from: transaction).byKeys(someKeys) == items)
-      #expect(try MyCustomValue.read(from: transaction).all().count == 3)
-      let (existing, missingKeys) = try MyCustomValue.read(from: transaction).filterExisting(someKeys)
-      #expect(existing == items && missingKeys == [someKeys[2]])
+      let a = try MyCustomValue.load(try MyCustomValue.identifier(of: index), in: transaction)
+      let b = try MyCustomValue.load(item.id, in: transaction)
+      let several = try MyCustomValue.load(ids: someKeys, in: transaction)
+      let all = try Array(MyCustomValue.load(..., in: transaction))
+      let missingKeys = zip(someKeys, several).filter { $0.1 == nil }.map(\.0)
+      let metadata = try MyCustomValue.metadata(of: item.id, in: transaction)
+      #expect(a == item && b == item && several.compactMap(\.self) == items && all.count == 3)
+      #expect(missingKeys == [someKeys[2]] && metadata?.isRead == true)
     }
-    let (existing, missingKeys) = try MyCustomValue.read(from: db).filterExisting(someKeys)
-    #expect(existing.count == 2 && missingKeys.count == 1)
+    try db.write { transaction in
+      let count = try items.delete(in: transaction)
+      #expect(count == 2)
+      try items.persist(in: transaction)
+    }
   }
 
-  @Test func `both styles of persistable items work in transactions and on the database`() async throws {
+  @Test func `persistable items work in transactions, by themselves and in operations`() async throws {
     let item = MyCustomValue(id: UUID(), metadata: MyCustomMetadata(isRead: true))
     let items = [MyCustomValue(id: UUID()), MyCustomValue(id: UUID())]
-    try functional(try Database.inMemory(), item, items)
-    try persistable(try Database.inMemory(), item, items)
+    let db = try Database.inMemory()
+    try inTransactions(db, item, items)
 
     // Write asynchronously.
-    let db = try Database.inMemory()
-    try await db.write(item)
-    try await db.write(items)
-    #expect(try await item.write(to: db) == item)
-    #expect(try await MyCustomValue.read(from: db).all().count == 3)
-    #expect(try await MyCustomValue.read(from: db).byKey(item.id)?.metadata?.isRead == true)
-  }
+    try await item.persist(in: db)
+    try await items.persist(in: db)
+    #expect(try await MyCustomValue.load(..., in: db).collect().count == 3)
+    #expect(try await MyCustomValue.load(item.id, in: db)?.metadata?.isRead == true)
 
-  @Test func `both styles work on a connection, waiting and with completions`() async throws {
-    let db = try Database.inMemory()
-    let item = MyCustomValue(id: UUID(), metadata: MyCustomMetadata(isRead: true))
-    let items = [MyCustomValue(id: UUID()), MyCustomValue(id: UUID(), metadata: MyCustomMetadata(isRead: false))]
-    try onConnection(db.connection(), item, items)
-
-    // Write asynchronously, and hear when it is done.
-    let connection = db.connection()
-    let done = Mutex<[String]>([])
-    try await connection.write(item)
-    try await connection.write { transaction in
-      try transaction.write(item)
-      try transaction.write(items)
-      transaction.onCommit { done.withLock { $0.append("committed") } }
+    // Write when a queue of the program's says so.
+    let failure = Mutex<(any Error)?>(nil)
+    let writing = BlockOperation {
+      do {
+        try db.write { transaction in try items.persist(in: transaction) }
+      } catch {
+        failure.withLock { $0 = error }
+      }
     }
-    #expect(done.withLock { $0 } == ["committed"])
-    let writing = items.writeOperation(to: connection)
     let queue = OperationQueue()
     await withCheckedContinuation { finished in
       writing.completionBlock = { finished.resume() }
       queue.addOperation(writing)
     }
-    #expect(writing.error == nil && writing.isFinished)
-    #expect(try await MyCustomValue.read(from: connection).byKey(items[1].id)?.metadata?.isRead == false)
-    #expect(try await connection.readAll(MyCustomValue.self).count == 3)
+    #expect(failure.withLock { $0 == nil } && writing.isFinished)
+  }
+
+  @Test func `persistable items work on a connection, waiting and with completions`() async throws {
+    let db = try Database.inMemory()
+    let item = MyCustomValue(id: UUID(), metadata: MyCustomMetadata(isRead: true))
+    let items = [MyCustomValue(id: UUID()), MyCustomValue(id: UUID(), metadata: MyCustomMetadata(isRead: false))]
+    try onConnection(db.connection(), item, items)
+
+    // Write asynchronously, and be notified when it is done.
+    let connection = db.connection()
+    let done = Mutex<[String]>([])
+    try await connection.write { transaction in
+      try item.persist(in: transaction)
+      try items.persist(in: transaction)
+      transaction.onCommit { done.withLock { $0.append("committed") } }
+    }
+    #expect(done.withLock { $0 } == ["committed"])
+    #expect(
+      try await connection.read { tx in try MyCustomValue.load(items[1].id, in: tx)?.metadata?.isRead } == false)
   }
 
   private func onConnection(_ connection: Connection, _ item: MyCustomValue, _ items: [MyCustomValue]) throws {
-    try connection.write(item)
-    try connection.write(items)
-    try connection.write { transaction in try transaction.write(item) }
-    let index = try item.rowKey
-    let keys = items.map(\.id)
-    let byIndex: MyCustomValue? = try connection.read(at: index)
-    let byKey: MyCustomValue? = try connection.read(item.id)
-    let byKeys: [MyCustomValue] = try connection.read(keys: keys)
-    let byIndexes: [MyCustomValue] = try connection.read(at: try MyCustomValue.rowKeys(keys))
-    let all: [MyCustomValue] = try connection.readAll()
-    #expect(byIndex == item && byKey == item && byKeys == items && byIndexes == items && all.count == 3)
-    let metadata = try connection.readMetadata(at: index, of: MyCustomValue.self)
-    let several = try connection.readMetadata(keys: keys, of: MyCustomValue.self)
-    #expect(metadata?.isRead == true && several.map(\.isRead) == [false])
-
-    #expect(try item.write(to: connection) == item)
-    let at: MyCustomValue? = try MyCustomValue.read(from: connection).at(index)
-    #expect(at == item)
-    #expect(try MyCustomValue.read(from: connection).byKey(item.id) == item)
-    #expect(try MyCustomValue.read(from: connection).all().count == 3)
-    let missing = UUID()
-    let found = try MyCustomValue.read(from: connection).filterExisting(keys + [missing])
-    #expect(found.existing == items && found.missing == [missing])
-    #expect(try items.remove(from: connection) == 2)
-    #expect(try connection.readAll(MyCustomValue.self) == [item])
-    try items.write(to: connection)
+    try connection.write { transaction in
+      try item.persist(in: transaction)
+      try items.persist(in: transaction)
+    }
+    let found = try connection.read { tx in try MyCustomValue.load(ids: items.map(\.id), in: tx) }
+    #expect(found == items)
+    let all = try connection.read { tx in try Array(MyCustomValue.load(..., in: tx)) }
+    #expect(all.count == 3)
   }
 }
 

@@ -64,15 +64,15 @@ struct StoreDeleteTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `truncate removes all of the store, and nothing else`(place: StorePlace) async throws {
+  func `a delete of all removes all of the store, and nothing else`(place: StorePlace) async throws {
     let (open, notes) = try filled(place)
     let others = Store<NoteFormat>(in: open.database, collection: "others")
     try await others.persist(Note(1))
-    #expect(try await notes.truncate() == 10)
+    #expect(try await notes.delete(...) == 10)
     #expect(try await remaining(notes) == [])
     try await notes.persist(Note(5))
-    #expect(try open.writing { tx in try notes.truncate(in: tx) } == 1)
-    #expect(try await notes.truncate() == 0)
+    #expect(try open.writing { tx in try notes.delete(..., in: tx) } == 1)
+    #expect(try await notes.delete(...) == 0)
     #expect(try await others.count == 1)
   }
 
@@ -80,7 +80,7 @@ struct StoreDeleteTests {
     let (open, notes) = try filled(.memory)
     try open.writing { tx throws in
       for body: () throws -> Void in [
-        { _ = try notes.delete(2..<5, in: tx) }, { _ = try notes.truncate(in: tx) },
+        { _ = try notes.delete(2..<5, in: tx) }, { _ = try notes.delete(..., in: tx) },
         { _ = try notes.delete(ids: [1, 2], in: tx) }, { _ = try notes.delete(1, in: tx) },
       ] {
         #expect(throws: StoreStop.self) {

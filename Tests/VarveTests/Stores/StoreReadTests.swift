@@ -85,7 +85,7 @@ struct StoreReadTests {
     #expect(try await notes.deleteIfPresent(1) == nil)
     #expect(try await notes.delete(ids: [1, 2]) == 0)
     #expect(try await notes.delete(1..<5) == 0)
-    #expect(try await notes.truncate() == 0)
+    #expect(try await notes.delete(...) == 0)
     #expect(await errorCode { try await notes.delete(1) } == .notFound)
     #expect(await errorCode { try await notes.update(Note(1)) } == .notFound)
     #expect(try open.reading { tx in try tx.collections() }.isEmpty)

@@ -79,7 +79,7 @@ struct UndecodableTests {
     #expect(try await notes.delete(ids: [3]) == 1)
     try await notes.persist(contentsOf: [Note(4)])
     #expect(try await notes.load(4) == Note(4))
-    #expect(try await notes.truncate() == 4)
+    #expect(try await notes.delete(...) == 4)
   }
 
   @Test func `items and the rows door replace and remove them too`() async throws {
@@ -88,14 +88,15 @@ struct UndecodableTests {
       var id: String
     }
     let backend = try SharedBackend()
-    try await [OtherItem(id: "a"), OtherItem(id: "b"), OtherItem(id: "c")].write(to: try backend.open())
+    try await [OtherItem(id: "a"), OtherItem(id: "b"), OtherItem(id: "c")].persist(in: try backend.open())
     let database = try backend.open()
-    #expect(await Self.error { _ = try await Item.read(from: database).byKey("a") }?.code == .decodingFailed)
-    try await Item(id: "a", count: 1).write(to: database)
-    #expect(try await Item.read(from: database).byKey("a") == Item(id: "a", count: 1))
-    #expect(try await Item(id: "b", count: 0).remove(from: database))
+    #expect(await Self.error { _ = try await Item.load("a", in: database) }?.code == .decodingFailed)
+    try await Item(id: "a", count: 1).persist(in: database)
+    #expect(try await Item.load("a", in: database) == Item(id: "a", count: 1))
+    #expect(try await Item(id: "b", count: 0).deleteIfPresent(in: database) == nil)
+    #expect(try await !Item.contains("b", in: database))
     try await database.write { tx in _ = try tx.remove(key: "c", in: Item.collection) }
-    #expect(try await Item.read(from: database).all() == [Item(id: "a", count: 1)])
+    #expect(try await Item.load(..., in: database).collect() == [Item(id: "a", count: 1)])
   }
 
   @Test func `an extension that needs what was there refuses, and the error names the row`() async throws {

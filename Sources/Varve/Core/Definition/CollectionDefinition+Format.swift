@@ -1,5 +1,5 @@
 extension CollectionDefinition {
-  /// The collection of a format, for what ``DatabaseDefinition/add(_:collection:)`` has no parameters for:
+  /// The collection of a format, for what ``DatabaseDefinition/add(_:)`` has no parameters for:
   ///
   /// ```swift
   /// try definition.add(
@@ -8,17 +8,23 @@ extension CollectionDefinition {
   /// ```
   ///
   /// Throws `.invalidDefinition` where the format contradicts itself.
-  public init<Format: StoreFormat>(_ format: Format.Type, collection: String = Format.collection) throws {
+  public init<Format: StoreFormat>(_ format: Format.Type) throws {
+    try self.init(format, collection: Format.collection)
+  }
+
+  /// The collection of a format, by another name than its own, or of a format that has none. Throws `.invalidDefinition`
+  /// where the format contradicts itself.
+  public init<Format: RowFormat>(_ format: Format.Type, collection: String) throws {
     try self.init(format, name: collection, coder: Format.coder, storage: Format.storage)
   }
 
-  init<Format: StoreFormat>(
+  init<Format: RowFormat>(
     _ format: Format.Type, name: String, coder: CoderKind, storage: CollectionStorage
   ) throws {
     try FormatVersions<Format>.check(name)
     var codec = ObjectCodec(Format.Instance.self)
     codec.formatID = ObjectIdentifier(format)
-    codec.format = format
+    codec.format = format as? any StoreFormat.Type
     codec.metadataType = Format.Metadata.self
     codec.decodeMetadata = { stored, version in
       try Format.decodeMetadata(stored, version: try FormatVersions<Format>.version(named: version))

@@ -63,7 +63,7 @@ struct ObjectCodec: Sendable {
   var currentVersion: String?
   /// Which format made it; nil: none.
   var formatID: ObjectIdentifier?
-  /// The same as a type; nil also for plain bytes.
+  /// The same as a type; nil also where instances don't know their identifiers.
   var format: (any StoreFormat.Type)?
   /// The type of the metadata; nil: any.
   var metadataType: (any Sendable.Type)?

@@ -1,5 +1,5 @@
 /// The versions of a format, as rows and the catalog name them.
-enum FormatVersions<Format: StoreFormat> {
+enum FormatVersions<Format: RowFormat> {
   /// Whether rows say which version wrote them.
   static var isVersioned: Bool { Format.Version.self != SingleVersion.self }
 

@@ -1,79 +1,118 @@
-/// Writing an item by a call of its own: `try book.write(to: tx)`.
+/// Setting items, each with its metadata: one whose `metadata` is nil has none in the database afterwards. Each call
+/// throws `.unsupportedVersion` where a newer program has written the row, and replaces nothing.
 extension Persistable {
-  /// Sets the item, new or not, and its metadata; where that is nil, the row has none then. Returns the item.
-  @discardableResult
-  public func write(to tx: WriteTransaction) throws -> Self { try tx.write(self) }
+  // MARK: - Inside of a transaction
 
-  /// The same in a transaction of its own, on this thread.
-  @_disfavoredOverload
+  /// Sets the item, new or not. Returns what was there, if it can be decoded.
   @discardableResult
-  public func write(to database: some DatabaseWriter) throws -> Self { try database.write(self) }
-
-  /// The same in a transaction of its own, for tasks.
-  @discardableResult
-  public func write(to database: some DatabaseWriter) async throws -> Self { try await database.write(self) }
-
-  /// Removes the item, found by its `id`, and its metadata. Returns false where there is none.
-  @discardableResult
-  public func remove(from tx: WriteTransaction) throws -> Bool { try tx.remove(self) }
-
-  /// The same in a transaction of its own, on this thread.
-  @_disfavoredOverload
-  @discardableResult
-  public func remove(from database: some DatabaseWriter) throws -> Bool { try database.remove(self) }
-
-  /// The same in a transaction of its own, for tasks.
-  @discardableResult
-  public func remove(from database: some DatabaseWriter) async throws -> Bool { try await database.remove(self) }
-
-  /// An operation that sets the item when a queue runs it.
-  public func writeOperation(to database: some DatabaseWriter) -> DatabaseOperation {
-    DatabaseOperation { _ = try database.write(self) }
+  public func persist(in tx: WriteTransaction) throws -> Self? {
+    let door = Self.door(tx)
+    return try door.persist(self, id, door.own, tx)
   }
 
-  /// An operation that removes the item when a queue runs it.
-  public func removeOperation(from database: some DatabaseWriter) -> DatabaseOperation {
-    DatabaseOperation { _ = try database.remove(self) }
+  /// Sets the item, which is not there. Throws `.alreadyExists`.
+  public func insert(in tx: WriteTransaction) throws {
+    let door = Self.door(tx)
+    try door.insert(self, id, door.own, tx)
+  }
+
+  /// Sets the item, which is there. Returns what was there. Throws `.notFound`.
+  @discardableResult
+  public func update(in tx: WriteTransaction) throws -> Self {
+    let door = Self.door(tx)
+    return try door.update(self, id, door.own, tx)
+  }
+
+  /// Changes an item that is there. Returns what it is then; where a rule of the definition removes it (`sanitized`), as
+  /// `body` left it.
+  ///
+  /// Throws `.notFound`, `.invalidArgument` where `body` gives it another `id`, and what `body` throws.
+  @discardableResult
+  public static func modify(
+    _ key: ID, in tx: WriteTransaction, _ body: (inout Self) throws -> Void
+  ) throws -> Self {
+    let door = door(tx)
+    return try door.modify(key, tx, check: { try door.requireIdentifier(of: $0, key) }, body)
+  }
+
+  /// Sets the metadata of an item that is there; nil: it has none then. Throws `.notFound`.
+  public static func setMetadata(_ metadata: Metadata?, of key: ID, in tx: WriteTransaction) throws {
+    try door(tx).setMetadata(metadata, key, tx)
+  }
+
+  // MARK: - By itself
+
+  /// Sets the item, new or not. Returns what was there, if it can be decoded.
+  @discardableResult
+  public func persist(
+    in database: Database, label: String? = nil, durability: StorageDurability? = nil
+  ) async throws -> Self? {
+    try await database.write(label: label, durability: durability) { tx in try persist(in: tx) }
+  }
+
+  /// Sets the item, which is not there. Throws `.alreadyExists`.
+  public func insert(
+    in database: Database, label: String? = nil, durability: StorageDurability? = nil
+  ) async throws {
+    try await database.write(label: label, durability: durability) { tx in try insert(in: tx) }
+  }
+
+  /// Sets the item, which is there. Returns what was there. Throws `.notFound`.
+  @discardableResult
+  public func update(
+    in database: Database, label: String? = nil, durability: StorageDurability? = nil
+  ) async throws -> Self {
+    try await database.write(label: label, durability: durability) { tx in try update(in: tx) }
+  }
+
+  /// Changes an item that is there. Returns what it is then; where a rule of the definition removes it (`sanitized`), as
+  /// `body` left it.
+  ///
+  /// Throws `.notFound`, `.invalidArgument` where `body` gives it another `id`, and what `body` throws.
+  @discardableResult
+  public static func modify(
+    _ key: ID, in database: Database, label: String? = nil, durability: StorageDurability? = nil,
+    _ body: @Sendable (inout Self) throws -> Void
+  ) async throws -> Self {
+    try await store(in: database).modify(key, label: label, durability: durability, body)
+  }
+
+  /// Sets the metadata of an item that is there; nil: it has none then. Throws `.notFound`.
+  public static func setMetadata(
+    _ metadata: Metadata?, of key: ID, in database: Database, label: String? = nil,
+    durability: StorageDurability? = nil
+  ) async throws {
+    try await store(in: database).setMetadata(metadata, of: key, label: label, durability: durability)
   }
 }
 
 /// The same for several items, in one transaction.
 extension Sequence where Element: Persistable {
-  /// Sets the items, new or not: all of them, or where it throws none. Returns them.
-  @discardableResult
-  public func write(to tx: WriteTransaction) throws -> [Element] { try tx.write(self) }
-
-  /// The same in a transaction of its own, on this thread.
-  @_disfavoredOverload
-  @discardableResult
-  public func write(to database: some DatabaseWriter) throws -> [Element] { try database.write(self) }
-
-  /// The same in a transaction of its own, for tasks.
-  @discardableResult
-  public func write(to database: some DatabaseWriter) async throws -> [Element] { try await database.write(self) }
-
-  /// Removes the items, found by their `id`, and their metadata. Returns how many there were.
-  @discardableResult
-  public func remove(from tx: WriteTransaction) throws -> Int { try tx.remove(self) }
-
-  /// The same in a transaction of its own, on this thread.
-  @_disfavoredOverload
-  @discardableResult
-  public func remove(from database: some DatabaseWriter) throws -> Int { try database.remove(self) }
-
-  /// The same in a transaction of its own, for tasks.
-  @discardableResult
-  public func remove(from database: some DatabaseWriter) async throws -> Int { try await database.remove(self) }
-
-  /// An operation that sets the items when a queue runs it.
-  public func writeOperation(to database: some DatabaseWriter) -> DatabaseOperation {
-    let items = Array(self)
-    return DatabaseOperation { _ = try database.write(items) }
+  /// Sets the items, new or not: all of them, or where it throws none. What was there is not decoded.
+  public func persist(in tx: WriteTransaction) throws {
+    let door = Element.door(tx)
+    try tx.savepoint { for item in self { try door.set(item, item.id, door.own, tx) } }
   }
 
-  /// An operation that removes the items when a queue runs it.
-  public func removeOperation(from database: some DatabaseWriter) -> DatabaseOperation {
-    let items = Array(self)
-    return DatabaseOperation { _ = try database.remove(items) }
+  /// Removes those of the items that are there, found by their `id`. Returns how many. Nothing is decoded.
+  @discardableResult
+  public func delete(in tx: WriteTransaction) throws -> Int { try Element.delete(ids: map(\.id), in: tx) }
+}
+
+extension Sequence where Element: Persistable, Self: Sendable {
+  /// Sets the items in one transaction, new or not: all of them, or where it throws none. What was there is not decoded.
+  public func persist(
+    in database: Database, label: String? = nil, durability: StorageDurability? = nil
+  ) async throws {
+    try await database.write(label: label, durability: durability) { tx in try persist(in: tx) }
+  }
+
+  /// Removes those of the items that are there in one transaction, found by their `id`. Returns how many. Nothing is
+  /// decoded.
+  @discardableResult
+  public func delete(
+    in database: Database, label: String? = nil, durability: StorageDurability? = nil
+  ) async throws -> Int {
+    try await database.write(label: label, durability: durability) { tx in try delete(in: tx) }
   }
 }

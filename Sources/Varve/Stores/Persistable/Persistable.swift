@@ -6,11 +6,15 @@
 ///   var id: UUID
 ///   var title: String
 /// }
-/// try book.write(to: tx)                             // or to a database, waiting or not
-/// let book = try Book.read(from: tx).byKey(id)
-/// let (existing, missing) = try Book.read(from: tx).filterExisting(ids)
-/// let all: [Book] = try tx.readAll()
+/// try book.persist(in: tx)                           // in a transaction
+/// try await book.persist(in: database)               // one transaction by itself
+/// let book = try await Book.load(id, in: database)
+/// for try await book in Book.load(..., in: database) { print(book.title) }
 /// ```
+///
+/// The calls are those of ``Store``, by the same names and with the same errors: with `in: tx` they belong to a
+/// transaction and are synchronous, with `in: database` they are asynchronous and one transaction by themselves, or belong
+/// to the `perform` around them.
 ///
 /// The collection may be named in the definition of the database (`definition.add(Book.self)`), with a coder and a
 /// storage; otherwise it is defined at first use. The same rows may be read through a ``Store`` and by collection and
@@ -25,9 +29,6 @@
 /// @KeptApart var metadata: Size? = nil
 /// ```
 /// Without the wrapper it would be stored twice; builds for debugging look for that, and throw `.invalidDefinition`.
-///
-/// # Errors
-/// The calls throw what the calls of ``Store`` do.
 public protocol Persistable: Codable, Identifiable, Sendable where ID: KeyCodable {
   /// What is kept beside an item. Default: nothing.
   associatedtype Metadata: Codable & Sendable = Never
@@ -52,26 +53,24 @@ extension Persistable {
   /// The row of a key. Throws `.invalidKey` where it can't be one.
   public static func rowKey(_ key: ID) throws -> RowKey { try RowKey(key, in: collection) }
 
-  /// The rows of several keys, in their order. Throws `.invalidKey` where one can't be a key.
-  public static func rowKeys(_ keys: some Sequence<ID>) throws -> [RowKey] { try keys.map { try rowKey($0) } }
-
-  /// The store of the type's collection: ranges, sequences, and inserts and updates that throw.
-  public static func store(in database: Database) -> Store<PersistableFormat<Self>> { Store(in: database) }
-
-  static func door(_ core: DatabaseCore) -> RowDoor<FormatRows<PersistableFormat<Self>>> { RowDoor(core, collection) }
-
-  /// The key of a row of this type's collection. Throws `.invalidArgument` for one of another.
-  static func key(of row: RowKey) throws -> ID {
+  /// The key of a row, which change sets and extensions give. Throws `.invalidArgument` for a row of another collection,
+  /// and `.invalidKey` for one with keys of another type.
+  public static func identifier(of row: RowKey) throws -> ID {
     guard row.collection == collection else {
       throw DatabaseError(
         .invalidArgument, "\(Self.self) is kept in \"\(collection)\"", collection: row.collection, key: row.text)
     }
     return try row.key()
   }
+
+  /// The store of the type's collection: the same calls, without `in: database`.
+  public static func store(in database: Database) -> Store<PersistableFormat<Self>> { Store(in: database) }
+
+  static func door(_ tx: ReadTransaction) -> RowDoor<PersistableFormat<Self>> { RowDoor(tx.database, collection) }
 }
 
 /// The format of a ``Persistable`` type: one version, the type's collection, its metadata where it has it.
-public struct PersistableFormat<Item: Persistable>: AdoptingFormat {
+public struct PersistableFormat<Item: Persistable>: StoreFormat, AdoptingFormat {
   /// The type.
   public typealias Instance = Item
   /// Its `ID`.

@@ -4,30 +4,30 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Plain bytes by key.
-struct DataStoreTests {
+/// Values whose keys are given at each call: plain bytes, and others.
+struct KeyedStoreTests {
   private struct Size: Codable, Hashable, Sendable { var width: Int }
   private static let bytes = Data((0..<300).map { UInt8(truncatingIfNeeded: $0) })
 
   @Test(arguments: StorePlace.allCases)
   func `bytes are set, read, changed and removed in a transaction`(place: StorePlace) throws {
     let open = try place.open()
-    let store = DataStore("bytes", key: String.self, in: open.database)
+    let store = Store(of: Data.self, key: String.self, in: open.database, collection: "bytes")
     try open.writing { tx throws in
       #expect(try store.persist(Self.bytes, for: "a", in: tx) == nil)
-      #expect(try store.persist([1, 2], for: "a", in: tx) == Self.bytes)
+      #expect(try store.persist(Data([1, 2]), for: "a", in: tx) == Self.bytes)
       #expect(try store.load("a", in: tx) == Data([1, 2]))
       #expect(try store.load("b", in: tx) == nil)
       try store.insert(Self.bytes[100..<103], for: "b", in: tx)
-      #expect(errorCode { try store.insert([0], for: "b", in: tx) } == .alreadyExists)
-      #expect(try store.update([UInt8](), for: "b", in: tx) == Data([100, 101, 102]))
+      #expect(errorCode { try store.insert(Data([0]), for: "b", in: tx) } == .alreadyExists)
+      #expect(try store.update(Data([UInt8]()), for: "b", in: tx) == Data([100, 101, 102]))
       #expect(try store.load("b", in: tx) == Data())
-      #expect(errorCode { try store.update([0], for: "c", in: tx) } == .notFound)
+      #expect(errorCode { try store.update(Data([0]), for: "c", in: tx) } == .notFound)
       #expect(try store.modify("a", in: tx) { $0.append(3) } == Data([1, 2, 3]))
       #expect(errorCode { try store.modify("c", in: tx) { _ in } } == .notFound)
       try store.persist(contentsOf: [("x", Data([7])), ("y", Data([8]))], in: tx)
       try store.persist(contentsOf: ["z": Data([9])], in: tx)
-      #expect(try store.load(keys: ["z", "no", "x"], in: tx) == [Data([9]), nil, Data([7])])
+      #expect(try store.load(ids: ["z", "no", "x"], in: tx) == [Data([9]), nil, Data([7])])
       #expect(try store.contains("x", in: tx) && !store.contains("no", in: tx))
       #expect(try store.count(in: tx) == 5)
       #expect(try store.count("x"..., in: tx) == 3)
@@ -36,26 +36,26 @@ struct DataStoreTests {
       #expect(try store.delete("a", in: tx) == Data([1, 2, 3]))
       #expect(errorCode { try store.delete("a", in: tx) } == .notFound)
       #expect(try store.deleteIfPresent("a", in: tx) == nil)
-      #expect(try store.delete(keys: ["b", "no"], in: tx) == 1)
+      #expect(try store.delete(ids: ["b", "no"], in: tx) == 1)
       #expect(try store.delete(..."x", in: tx) == 1)
-      #expect(try store.truncate(in: tx) == 2)
+      #expect(try store.delete(..., in: tx) == 2)
     }
   }
 
   @Test(arguments: StorePlace.allCases)
   func `bytes are set, read, changed and removed by calls of their own`(place: StorePlace) async throws {
     let open = try place.open()
-    let store = DataStore("bytes", key: Int.self, in: open.database)
+    let store = Store(of: Data.self, key: Int.self, in: open.database, collection: "bytes")
     #expect(try await store.persist(Self.bytes, for: 1) == nil)
-    #expect(try await store.persist([1, 2], for: 1) == Self.bytes)
+    #expect(try await store.persist(Data([1, 2]), for: 1) == Self.bytes)
     #expect(try await store.load(1) == Data([1, 2]))
-    try await store.insert([3], for: 2)
-    #expect(await errorCode { try await store.insert([0], for: 2) } == .alreadyExists)
-    #expect(try await store.update([4], for: 2) == Data([3]))
-    #expect(await errorCode { try await store.update([0], for: 3) } == .notFound)
+    try await store.insert(Data([3]), for: 2)
+    #expect(await errorCode { try await store.insert(Data([0]), for: 2) } == .alreadyExists)
+    #expect(try await store.update(Data([4]), for: 2) == Data([3]))
+    #expect(await errorCode { try await store.update(Data([0]), for: 3) } == .notFound)
     #expect(try await store.modify(2) { $0 += [5] } == Data([4, 5]))
     try await store.persist(contentsOf: [(7, Data([7])), (8, Data([8])), (9, Data([9]))])
-    #expect(try await store.load(keys: [9, 5]) == [Data([9]), nil])
+    #expect(try await store.load(ids: [9, 5]) == [Data([9]), nil])
     #expect(try await store.contains(7))
     #expect(try await store.count == 5)
     #expect(try await store.count(7...) == 3)
@@ -63,40 +63,40 @@ struct DataStoreTests {
     #expect(try await store.load(7..., descending: true).first == Data([9]))
     #expect(try await store.delete(7) == Data([7]))
     #expect(try await store.deleteIfPresent(7) == nil)
-    #expect(try await store.delete(keys: [8, 7]) == 1)
+    #expect(try await store.delete(ids: [8, 7]) == 1)
     #expect(try await store.delete(9...) == 1)
-    #expect(try await store.truncate() == 2)
+    #expect(try await store.delete(...) == 2)
   }
 
   @Test(arguments: StorePlace.allCases)
   func `metadata is kept beside bytes`(place: StorePlace) async throws {
     let open = try place.open()
-    let store = DataStore("pictures", key: Int.self, metadata: Size.self, in: open.database)
-    try await store.persist([1], for: 1, metadata: Size(width: 10))
-    try await store.persist([2], for: 1)
+    let store = Store(of: Data.self, key: Int.self, metadata: Size.self, in: open.database, collection: "pictures")
+    try await store.persist(Data([1]), for: 1, metadata: Size(width: 10))
+    try await store.persist(Data([2]), for: 1)
     #expect(try await store.metadata(of: 1) == Size(width: 10))
     try await store.setMetadata(Size(width: 11), of: 1)
     #expect(try await store.modify(1) { $0 = Data([3]) } == Data([3]))
     #expect(try await store.metadata(of: 1) == Size(width: 11))
-    #expect(try await store.update([4], for: 1, metadata: nil) == Data([3]))
+    #expect(try await store.update(Data([4]), for: 1, metadata: nil) == Data([3]))
     #expect(try await store.metadata(of: 1) == nil)
-    try await store.insert([5], for: 2, metadata: Size(width: 12))
+    try await store.insert(Data([5]), for: 2, metadata: Size(width: 12))
     try open.writing { tx throws in
       #expect(try store.metadata(of: 2, in: tx) == Size(width: 12))
-      #expect(try store.update([6], for: 2, metadata: Size(width: 13), in: tx) == Data([5]))
-      try store.persist([7], for: 3, metadata: Size(width: 14), in: tx)
-      try store.insert([8], for: 4, metadata: Size(width: 15), in: tx)
+      #expect(try store.update(Data([6]), for: 2, metadata: Size(width: 13), in: tx) == Data([5]))
+      try store.persist(Data([7]), for: 3, metadata: Size(width: 14), in: tx)
+      try store.insert(Data([8]), for: 4, metadata: Size(width: 15), in: tx)
       try store.setMetadata(nil, of: 4, in: tx)
       #expect(try (1...4).map { try store.metadata(of: $0, in: tx)?.width } == [nil, 13, 14, nil])
     }
     #expect(await errorCode { try await store.setMetadata(nil, of: 9) } == .notFound)
-    #expect(await errorCode { try await store.insert([0], for: 3, metadata: Size(width: 0)) } == .alreadyExists)
+    #expect(await errorCode { try await store.insert(Data([0]), for: 3, metadata: Size(width: 0)) } == .alreadyExists)
     #expect(try await store.metadata(of: 3) == Size(width: 14))
   }
 
   @Test func `bytes are stored as they are`() async throws {
     let open = try StorePlace.memory.open()
-    let store = DataStore("bytes", key: Int.self, in: open.database)
+    let store = Store(of: Data.self, key: Int.self, in: open.database, collection: "bytes")
     try await store.persist(Self.bytes, for: 1)
     #expect(try open.reading { tx in try tx.objectBytes(key: 1, in: "bytes") } == [UInt8](Self.bytes))
     let slice = Self.bytes[50..<60]
@@ -110,27 +110,28 @@ struct DataStoreTests {
     let backend = try SharedBackend()
     for isLast in [false, true] {
       var definition = DatabaseDefinition()
-      if isLast { try definition.addData("pictures", key: Int.self, metadata: Size.self) }
+      if isLast { try definition.add(ValueFormat<Int, Data, Size>.self, collection: "pictures") }
       let database = try backend.open(definition)
-      let store = DataStore("pictures", key: Int.self, metadata: Size.self, in: database)
+      let store = Store(of: Data.self, key: Int.self, metadata: Size.self, in: database, collection: "pictures")
       if isLast {
         #expect(try await store.load(1) == Self.bytes)
         #expect(try await store.metadata(of: 1) == Size(width: 3))
-        let other = DataStore("pictures", key: Int.self, metadata: String.self, in: database)
+        let other = Store(of: Data.self, key: Int.self, metadata: String.self, in: database, collection: "pictures")
         #expect(await errorCode { _ = try await other.load(1) } == .alreadyDefined)
-        let keyed = DataStore("pictures", key: String.self, metadata: Size.self, in: database)
+        let keyed = Store(of: Data.self, key: String.self, metadata: Size.self, in: database, collection: "pictures")
         #expect(await errorCode { _ = try await keyed.load("1") } == .alreadyDefined)
       } else {
         try await store.persist(Self.bytes, for: 1, metadata: Size(width: 3))
       }
     }
-    let keyed = DataStore("pictures", key: String.self, metadata: Size.self, in: try backend.open())
+    let keyed = Store(
+      of: Data.self, key: String.self, metadata: Size.self, in: try backend.open(), collection: "pictures")
     #expect(await errorCode { _ = try await keyed.load("1") } == .definitionDiffers)
   }
 
   @Test func `a sequence of bytes is set whole or not at all`() throws {
     let open = try StorePlace.memory.open()
-    let store = DataStore("bytes", key: Double.self, in: open.database)
+    let store = Store(of: Data.self, key: Double.self, in: open.database, collection: "bytes")
     try open.writing { tx throws in
       #expect(errorCode { try store.persist(contentsOf: [(1, Data()), (.nan, Data())], in: tx) } == .invalidKey)
       #expect(try store.count(in: tx) == 0)
@@ -140,7 +141,7 @@ struct DataStoreTests {
   @Test(arguments: [0, 1, 250_000, 5 << 20])
   func `bytes of each size come back`(size: Int) async throws {
     let open = try StorePlace.disk.open()
-    let store = DataStore("bytes", key: Int.self, in: open.database)
+    let store = Store(of: Data.self, key: Int.self, in: open.database, collection: "bytes")
     let bytes = Data(repeating: 0xa5, count: size)
     try await store.persist(bytes, for: 1)
     #expect(try await store.load(1) == bytes)

@@ -1,0 +1,26 @@
+/// What a typed door has to know of its rows. All of it is static, so that ``RowDoor`` needs no closure.
+extension RowFormat {
+  /// Names the definition that this makes.
+  static var formatID: ObjectIdentifier { ObjectIdentifier(Self.self) }
+  /// Whether it says nothing of versions and coders, and so works with any definition of the same types.
+  static var adoptsDefinitions: Bool { Self.self is any AdoptingFormat.Type }
+  /// Whether the metadata of a row is read with it.
+  static var readsMetadata: Bool { metadataPath != nil && Metadata.self != Never.self }
+
+  /// The definition of a collection that has none yet; `found` is what the catalog knows of it.
+  static func definition(
+    _ name: String, _ found: CollectionInfo?, _ options: DatabaseOptions
+  ) throws -> CollectionDefinition {
+    guard let adopting = Self.self as? any AdoptingFormat.Type else {
+      return try CollectionDefinition(Self.self, name: name, coder: coder, storage: storage)
+    }
+    let storage: CollectionStorage = found?.record.isOwn == true ? .own() : .shared
+    let coder = found?.coder ?? adopting.firstCoder ?? options.coder
+    return try CollectionDefinition(Self.self, name: name, coder: coder, storage: storage)
+  }
+
+  /// The instance of a row of a collection that this has defined.
+  static func decode(_ stored: StoredValue, version: UInt32, _ info: CollectionInfo) throws -> Instance {
+    try decode(stored, version: try FormatVersions<Self>.version(version, info))
+  }
+}
