@@ -67,4 +67,15 @@ extension Database {
       try tx.info(collection).map { [($0, try $0.storageRange(beginningWith: first))] } ?? []
     }
   }
+
+  /// The rows whose compound keys begin with a value of a range, as they are now. The first `next` throws as for one
+  /// value.
+  public func rows<First: KeyCodable>(
+    in collection: String, beginningWith range: some KeyBounds<First>, descending: Bool = false, limit: Int? = nil
+  ) -> Rows<FetchedRow> {
+    let beginning = KeyBeginning(with: range)
+    return rows(descending, limit) { tx in
+      try tx.info(collection).map { [($0, try $0.storageRange(beginning))] } ?? []
+    }
+  }
 }

@@ -12,9 +12,13 @@ public protocol KeyBounds<Bound> {
   var upperKey: Bound? { get }
   /// Whether the end belongs to it.
   var includesUpperKey: Bool { get }
+  /// The bounds where they are of the first parts of keys; nil, which is the default: where they are of keys.
+  var beginning: KeyBeginning? { get }
 }
 
 extension KeyBounds {
+  /// Nil.
+  public var beginning: KeyBeginning? { nil }
   /// True.
   public var includesLowerKey: Bool { true }
 }

@@ -1,6 +1,6 @@
 extension RowDoor {
   /// A walk over instances as the transaction sees them now.
-  func walk(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> any RowWalk<Format.Instance> {
+  func walk(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> any SeekableWalk<Format.Instance> {
     try terms.check()
     guard let info = try collection(tx) else { return EmptyWalk<Format.Instance>() }
     return try InstanceWalk(self, info, terms, tx)
@@ -16,7 +16,7 @@ extension RowDoor {
 
 extension RowDoor {
   /// A walk over identifiers: the rows behind them are not read.
-  func identifierWalk(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> any RowWalk<Format.Identifier> {
+  func identifierWalk(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> any SeekableWalk<Format.Identifier> {
     try terms.check()
     guard let info = try collection(tx) else { return EmptyWalk<Format.Identifier>() }
     let range = try terms.range.storage(info, core.limits.keySize)
@@ -27,7 +27,7 @@ extension RowDoor {
 }
 
 /// The identifiers of a range.
-private struct IdentifierWalk<Identifier: KeyCodable>: RowWalk {
+private struct IdentifierWalk<Identifier: KeyCodable>: SeekableWalk {
   let info: CollectionInfo
   var keys: FamilyCursor
   var remaining: Int
@@ -37,10 +37,16 @@ private struct IdentifierWalk<Identifier: KeyCodable>: RowWalk {
     remaining -= 1
     return (try info.key(of: key).key(), key.count)
   }
+
+  mutating func seek(to key: some KeyCodable, keyLimit: Int) throws {
+    keys.seek(to: try info.storageKey(key, limit: keyLimit))
+  }
+
+  func count() throws -> Int { min(remaining, try keys.count()) }
 }
 
 /// The rows of a range as instances. Where instances have their metadata, its family is walked beside.
-struct InstanceWalk<Format: RowFormat>: RowWalk {
+struct InstanceWalk<Format: RowFormat>: SeekableWalk {
   private let door: RowDoor<Format>
   private let info: CollectionInfo
   private var objects: FamilyCursor
@@ -71,4 +77,12 @@ struct InstanceWalk<Format: RowFormat>: RowWalk {
     let instance = try door.instance(row) { try metadata?.value(of: key) }
     return (instance, key.count + bytes.count)
   }
+
+  mutating func seek(to key: some KeyCodable, keyLimit: Int) throws {
+    let key = try info.storageKey(key, limit: keyLimit)
+    objects.seek(to: key)
+    metadata?.seek(to: key)
+  }
+
+  func count() throws -> Int { min(remaining, try objects.count()) }
 }

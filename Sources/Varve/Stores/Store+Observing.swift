@@ -22,6 +22,6 @@ extension Store {
   public func rowKey(_ id: Identifier) throws -> RowKey { try RowKey(id, in: collection) }
 
   /// The identifier of a row, which change sets and extensions give. Throws `.invalidArgument` for a row of another
-  /// collection, and `.invalidKey` for one with keys of another type.
+  /// collection, and `.keyTypeDiffers` for one with keys of another type.
   public func identifier(of row: RowKey) throws -> Identifier { try door.identifier(of: row) }
 }

@@ -1,4 +1,4 @@
-/// Walking instances in the order of their identifiers.
+/// Instances in the order of their identifiers.
 extension Store {
   // MARK: - Inside of a transaction
 

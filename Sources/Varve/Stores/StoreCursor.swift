@@ -9,21 +9,35 @@
 /// and the time of its transaction.
 public struct StoreCursor<Element: Sendable> {
   private let transaction: ReadTransaction
-  private var walk: any RowWalk<Element>
+  private var walk: any SeekableWalk<Element>
 
-  init(_ transaction: ReadTransaction, _ walk: any RowWalk<Element>) {
+  init(_ transaction: ReadTransaction, _ walk: any SeekableWalk<Element>) {
     self.transaction = transaction
     self.walk = walk
   }
 
-  /// The next instance; nil behind the last. Throws `.transactionEnded`, `.decodingFailed`, `.unsupportedVersion`,
+  /// The next instance; nil after the last. Throws `.transactionEnded`, `.decodingFailed`, `.unsupportedVersion`,
   /// `.corruption`, `.storage`.
   public mutating func next() throws -> Element? {
     try transaction.check()
     return try walk.next()?.element
   }
 
-  /// Calls `body` with each instance that is left, until it throws.
+  /// Continues with the first instance at an identifier or after it, or where the cursor is descending, at it or before
+  /// it. Instances that were returned can be returned again; the cursor's range bounds where it goes, and its limit counts
+  /// all that it returns. Throws `.keyTypeDiffers`.
+  public mutating func seek(to id: some KeyCodable) throws {
+    try transaction.check()
+    try walk.seek(to: id, keyLimit: transaction.database.limits.keySize)
+  }
+
+  /// How many instances are left. Complexity: O(n) of these; nothing is decoded.
+  public consuming func count() throws -> Int {
+    try transaction.check()
+    return try walk.count()
+  }
+
+  /// Calls `body` with each instance that is left, in order, until it throws.
   public mutating func forEach(_ body: (Element) throws -> Void) throws {
     while let element = try next() { try body(element) }
   }
@@ -49,6 +63,6 @@ public struct StoreCursor<Element: Sendable> {
 extension StoreCursor: Sendable {}
 
 extension Array where Element: Sendable {
-  /// All instances that are left of a walk.
+  /// All instances that are left of a cursor.
   public init(_ cursor: consuming StoreCursor<Element>) throws { self = try cursor.compactMap(\.self) }
 }

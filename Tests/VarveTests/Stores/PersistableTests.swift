@@ -69,7 +69,7 @@ struct PersistableTests {
       #expect(try Item.load(Item.identifier(of: row), in: tx) == Self.items[1])
       #expect(try Photo.metadata(of: Photo.identifier(of: Photo.rowKey(3)), in: tx) == Photo.Size(width: 30))
       #expect(errorCode { _ = try Item.identifier(of: Photo.rowKey(1)) } == .invalidArgument)
-      #expect(errorCode { _ = try Item.identifier(of: RowKey(1, in: "items")) } == .invalidKey)
+      #expect(errorCode { _ = try Item.identifier(of: RowKey(1, in: "items")) } == .keyTypeDiffers)
       let store = Item.store(in: open.database)
       #expect(try store.rowKey("k2") == row && store.identifier(of: row) == "k2")
       #expect(errorCode { _ = try store.identifier(of: Photo.rowKey(1)) } == .invalidArgument)
@@ -216,7 +216,9 @@ struct PersistableTests {
     #expect(try await Item.count(in: database) == 0)
   }
 
-  @Test func `connections read and write items as databases do, at the instant that they hold`() async throws {
+  @Test func `2.5: closures of connections read and write items, at the instant that the connection holds`()
+    async throws
+  {
     let open = try StorePlace.memory.open()
     let connection = open.database.connection()
     try await connection.write { tx in

@@ -48,6 +48,71 @@ struct StoreCursorTests {
     }
   }
 
+  @Test func `cursors of rows, instances and identifiers seek and count alike, in both directions`() throws {
+    let names = Store(of: String.self, key: Int.self, in: open.database, collection: "names")
+    try open.writing { tx throws in
+      // Pending rows are among those that are sought.
+      try notes.delete(4, in: tx)
+      try names.persist("late", for: 1, in: tx)
+      let expected = [1, 2, 3, 5, 6, 7, 8, 9].filter { $0 > 1 }
+      for isDescending in [false, true] {
+        let order = isDescending ? expected.reversed() : expected
+        for key in [9, 0, 4, 5, 2, 10, 1, 7] {
+          let wanted = order.filter { isDescending ? $0 <= key : $0 >= key }
+          var rows = try tx.rows(in: "notes", 2..., descending: isDescending)
+          var instances = try notes.load(2..., descending: isDescending, in: tx)
+          var ids = try notes.identifiers(2..., descending: isDescending, in: tx)
+          if key % 2 == 0 {
+            // One that is at its end seeks, too.
+            try rows.forEach { _ in }
+            try instances.forEach { _ in }
+            try ids.forEach { _ in }
+            #expect(try rows.count() == 0 && instances.count() == 0 && ids.count() == 0)
+          }
+          try rows.seek(to: key)
+          try instances.seek(to: key)
+          try ids.seek(to: key)
+          #expect(try rows.count() == wanted.count, "\(key), \(isDescending)")
+          #expect(try instances.count() == wanted.count && ids.count() == wanted.count)
+          #expect(try rows.compactMap { try $0.key(as: Int.self) } == wanted)
+          #expect(try instances.compactMap(\.id) == wanted)
+          #expect(try ids.compactMap(\.self) == wanted)
+        }
+      }
+      var some = try notes.load(..., limit: 3, in: tx)
+      _ = try some.next()
+      #expect(try some.count() == 2)
+      try some.seek(to: 8)
+      #expect(try some.compactMap(\.id) == [8, 9])
+      #expect(errorCode { try some.seek(to: "a") } == .keyTypeDiffers)
+    }
+  }
+
+  @Test func `a cursor over all collections seeks a row, and one that is not there`() throws {
+    try open.writing { tx throws in
+      try tx.set("a", key: "k", in: "letters")
+      try tx.set("z", key: "k", in: "zeros")
+      func texts(_ row: RowKey) throws -> [String] {
+        var rows = try tx.rows()
+        try rows.forEach { _ in }
+        try rows.seek(to: row)
+        return try rows.compactMap(\.key.description)
+      }
+      let notes = (1...9).map { "notes/\($0)" }
+      #expect(try texts(RowKey("a", in: "letters")) == ["letters/\"k\""] + notes + ["zeros/\"k\""])
+      #expect(try texts(RowKey(8, in: "notes")) == ["notes/8", "notes/9", "zeros/\"k\""])
+      #expect(try texts(RowKey(8, in: "nothing")) == ["zeros/\"k\""])
+      #expect(try texts(RowKey("x", in: "zeros")) == [])
+      #expect(try texts(RowKey("x", in: "zz")) == [])
+      var rows = try tx.rows()
+      #expect(errorCode { try rows.seek(to: 1) } == .invalidArgument)
+      var one = try tx.rows(in: "notes")
+      try one.seek(to: RowKey(9, in: "notes"))
+      #expect(try one.count() == 1)
+      #expect(errorCode { try one.seek(to: RowKey(9, in: "letters")) } == .invalidArgument)
+    }
+  }
+
   @Test func `a cursor shows what was there when it was made, with what its transaction had written`() throws {
     try open.writing { tx throws in
       try notes.delete(2, in: tx)

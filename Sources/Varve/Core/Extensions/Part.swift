@@ -152,12 +152,12 @@ public struct PartCursor {
     cursor?.seek(to: key)
   }
 
-  /// Calls `body` with each entry that is left, in order.
+  /// Calls `body` with each entry that is left, in order, until it throws.
   public mutating func forEach(_ body: (_ key: [UInt8], _ value: [UInt8]) throws -> Void) throws {
     while let (key, value) = try next() { try body(key, value) }
   }
 
-  /// How many entries are left.
+  /// How many entries are left. Complexity: O(n) of these; nothing is copied.
   public consuming func count() throws -> Int {
     let transaction = try open.reading()
     guard let cursor else { return 0 }

@@ -13,8 +13,9 @@
 /// undone throws `.cursorEnded`.
 public struct RowCursor {
   private let transaction: ReadTransaction
-  /// The walks that are still to come, the next one last.
   private var walks: [Walk]
+  /// The walk that it is at.
+  private var index = 0
 
   /// A walk over rows of one collection.
   struct Walk {
@@ -26,26 +27,61 @@ public struct RowCursor {
 
   init(_ transaction: ReadTransaction, _ walks: [Walk]) {
     self.transaction = transaction
-    self.walks = walks.reversed()
+    self.walks = walks
   }
 
-  /// The next row; nil behind the last. Throws `.transactionEnded`, `.corruption`, `.storage`.
+  /// The next row; nil after the last. Throws `.transactionEnded`, `.corruption`, `.storage`.
   public mutating func next() throws -> Row? {
     try transaction.check()
-    while !walks.isEmpty {
-      let last = walks.count - 1
-      if let (key, value) = try walks[last].cursor.next() {
-        let stored = try transaction.stored(key, value, walks[last].info, walks[last].metadata)
+    while index < walks.count {
+      if let (key, value) = try walks[index].cursor.next() {
+        let stored = try transaction.stored(key, value, walks[index].info, walks[index].metadata)
         return Row(stored, in: transaction)
       }
-      walks.removeLast()
+      // The last one stays, for `seek`.
+      guard index + 1 < walks.count else { return nil }
+      index += 1
     }
     return nil
   }
 
-  /// Calls `body` with each row that is left, until it throws.
+  /// Continues with the first row at a key or after it, or where the cursor is descending, at a key or before it. Rows
+  /// that were returned can be returned again; the cursor's range bounds where it goes.
+  ///
+  /// Throws `.keyTypeDiffers`, and `.invalidArgument` for a cursor over all collections, which `seek(to: RowKey)` is for.
+  public mutating func seek(to key: some KeyCodable) throws {
+    try transaction.check()
+    guard let only = walks.first else { return }
+    guard walks.count == 1 else {
+      throw DatabaseError(.invalidArgument, "a cursor over all collections is sought by the key of a row")
+    }
+    walks[0].cursor.seek(to: try only.info.storageKey(key, limit: transaction.database.limits.keySize))
+  }
+
+  /// Continues at a row, in the same way. A cursor over all collections continues in its collection, or after it where
+  /// the cursor has none of that name. Throws `.invalidArgument` for a row of another collection than the cursor's one.
+  public mutating func seek(to row: RowKey) throws {
+    try transaction.check()
+    if walks.count == 1, walks[0].info.name != row.collection {
+      throw DatabaseError(
+        .invalidArgument, "the cursor is over \"\(walks[0].info.name)\"", collection: row.collection, key: row.text)
+    }
+    index = walks.firstIndex { $0.info.name >= row.collection } ?? walks.count
+    for place in index..<walks.count {
+      let info = walks[place].info
+      walks[place].cursor.seek(to: info.name == row.collection ? info.prefix + row.bytes : info.range.lower)
+    }
+  }
+
+  /// Calls `body` with each row that is left, in order, until it throws.
   public mutating func forEach(_ body: (Row) throws -> Void) throws {
     while let row = try next() { try body(row) }
+  }
+
+  /// How many rows are left. Complexity: O(n) of these; nothing is decoded.
+  public consuming func count() throws -> Int {
+    try transaction.check()
+    return try walks.dropFirst(index).reduce(0) { try $0 + $1.cursor.count() }
   }
 
   /// What `transform` makes of each row that is left; rows of which it makes nil are left out.

@@ -5,6 +5,14 @@ protocol RowWalk<Element>: Sendable {
   mutating func next() throws -> (element: Element, byteCount: Int)?
 }
 
+/// A walk that a cursor can move.
+protocol SeekableWalk<Element>: RowWalk {
+  /// Continues with the first row at a key or after it, or in reverse, at it or before it. Throws `.keyTypeDiffers`.
+  mutating func seek(to key: some KeyCodable, keyLimit: Int) throws
+  /// How many rows are left.
+  func count() throws -> Int
+}
+
 /// Which rows a walk goes over.
 struct WalkRange: Sendable {
   private let bounds: @Sendable (CollectionInfo, _ keyLimit: Int) throws -> StorageRange
@@ -37,8 +45,10 @@ struct WalkTerms: Sendable {
 }
 
 /// Of a collection that was never made.
-struct EmptyWalk<Element: Sendable>: RowWalk {
+struct EmptyWalk<Element: Sendable>: SeekableWalk {
   mutating func next() -> (element: Element, byteCount: Int)? { nil }
+  mutating func seek(to key: some KeyCodable, keyLimit: Int) {}
+  func count() -> Int { 0 }
 }
 
 /// The metadata of rows that are walked: its family has the same keys, fewer of them, in the same order.
@@ -50,6 +60,12 @@ struct MetadataWalk: Sendable {
   init(_ cursor: FamilyCursor, isReverse: Bool) {
     self.cursor = cursor
     self.isReverse = isReverse
+  }
+
+  /// Continues at a key.
+  mutating func seek(to key: [UInt8]) {
+    cursor.seek(to: key)
+    ahead = nil
   }
 
   /// The metadata of a row; nil where there is none. Keys are asked for in the walk's order.

@@ -13,8 +13,19 @@ extension StorageRange {
     self.init(lower: parts, upper: KeyRange.end(ofParts: parts))
   }
 
+  /// The keys that begin with a value of a range: `StorageRange(beginningWith: 1 ..> 3)`, whatever parts come after it.
+  /// Throws `.invalidKey`.
+  public init<First: KeyCodable>(beginningWith range: some KeyBounds<First>) throws {
+    let (lower, upper) = try KeyBeginning(with: range).bounds()
+    self.init(lower: lower, upper: upper)
+  }
+
   /// The keys in a range of values, for keys that have no parts after them. Throws `.invalidKey`.
   public init<Key: KeyCodable>(_ bounds: some KeyBounds<Key>) throws {
+    if let (lower, upper) = try bounds.beginning?.bounds() {
+      self.init(lower: lower, upper: upper)
+      return
+    }
     var lower = try bounds.lowerKey?.encoded() ?? []
     // No key begins with another, so nothing is between the bound itself and this.
     if bounds.lowerKey != nil, !bounds.includesLowerKey { lower.append(0) }

@@ -15,10 +15,27 @@ extension ReadTransaction {
     return RowCursor(self, [walk(info, try info.storageRange(beginningWith: first), descending)])
   }
 
+  /// The rows whose compound keys begin with a value of a range: `tx.rows(in: "verses", beginningWith: "A"..<"F")`. Throws as
+  /// for one value.
+  public final func rows<First: KeyCodable>(
+    in collection: String, beginningWith range: some KeyBounds<First>, descending: Bool = false
+  ) throws -> RowCursor {
+    guard let info = try info(collection) else { return RowCursor(self, []) }
+    return RowCursor(self, [walk(info, try info.storageRange(KeyBeginning(with: range)), descending)])
+  }
+
   /// How many rows have keys that begin so. Complexity: O(n) of these; nothing is decoded.
   public final func count(in collection: String, beginningWith first: some KeyCodable) throws -> Int {
     guard let info = try info(collection) else { return 0 }
     return try count(try info.storageRange(beginningWith: first), info)
+  }
+
+  /// How many rows have keys that begin with a value of a range. Complexity: O(n) of these; nothing is decoded.
+  public final func count<First: KeyCodable>(
+    in collection: String, beginningWith range: some KeyBounds<First>
+  ) throws -> Int {
+    guard let info = try info(collection) else { return 0 }
+    return try count(try info.storageRange(KeyBeginning(with: range)), info)
   }
 
   /// How many rows have their keys in a range. Complexity: O(n) of these; nothing is decoded.
@@ -41,16 +58,33 @@ extension WriteTransaction {
     let range = try info.storageRange(beginningWith: first)
     return try savepoint { try remove(range, info) }
   }
+
+  /// Removes the rows whose compound keys begin with a value of a range. Returns how many there were. Throws as for one
+  /// value.
+  @discardableResult
+  public func remove<First: KeyCodable>(
+    in collection: String, beginningWith range: some KeyBounds<First>
+  ) throws -> Int {
+    guard let info = try info(collection) else { return 0 }
+    let range = try info.storageRange(KeyBeginning(with: range))
+    return try savepoint { try remove(range, info) }
+  }
 }
 
 extension CollectionInfo {
   /// The keys in the collection's families that begin with the parts of a key.
   func storageRange<Key: KeyCodable>(beginningWith first: Key) throws -> StorageRange {
-    guard KeyType(record.keyType).begins(with: Key.keyType) else {
+    try storageRange(KeyBeginning(with: KeyInterval(from: .including(first), to: .including(first))))
+  }
+
+  /// The keys in the collection's families that begin so. Throws `.keyTypeDiffers`.
+  func storageRange(_ beginning: KeyBeginning) throws -> StorageRange {
+    guard KeyType(record.keyType).begins(with: beginning.keyType) else {
       throw DatabaseError(
-        .keyTypeDiffers, "its keys are \(record.keyType), which don't begin with \(Key.keyType)", collection: name)
+        .keyTypeDiffers, "its keys are \(record.keyType), which don't begin with \(beginning.keyType)", collection: name
+      )
     }
-    let parts = prefix + (try first.encoded())
-    return StorageRange(lower: parts, upper: KeyRange.end(ofParts: parts))
+    let (lower, upper) = try beginning.bounds()
+    return StorageRange(lower: prefix + lower, upper: upper.map { prefix + $0 } ?? range.upper)
   }
 }

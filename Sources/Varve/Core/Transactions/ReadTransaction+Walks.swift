@@ -66,6 +66,7 @@ extension ReadTransaction {
 extension CollectionInfo {
   /// A range of keys in the collection's families.
   func storageRange<Key: KeyCodable>(_ bounds: some KeyBounds<Key>, limit: Int) throws -> StorageRange {
+    if let beginning = bounds.beginning { return try storageRange(beginning) }
     var lower = try bounds.lowerKey.map { try storageKey($0, limit: limit) } ?? range.lower
     // No key begins with another, so nothing is between the bound itself and this.
     if bounds.lowerKey != nil, !bounds.includesLowerKey { lower.append(0) }

@@ -1,4 +1,4 @@
-/// Walking items in the order of their keys.
+/// Items in the order of their keys.
 extension Persistable {
   // MARK: - Inside of a transaction
 

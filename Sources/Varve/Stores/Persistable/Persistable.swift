@@ -54,7 +54,7 @@ extension Persistable {
   public static func rowKey(_ key: ID) throws -> RowKey { try RowKey(key, in: collection) }
 
   /// The key of a row, which change sets and extensions give. Throws `.invalidArgument` for a row of another collection,
-  /// and `.invalidKey` for one with keys of another type.
+  /// and `.keyTypeDiffers` for one with keys of another type.
   public static func identifier(of row: RowKey) throws -> ID {
     guard row.collection == collection else {
       throw DatabaseError(
