@@ -167,6 +167,52 @@ struct DeliveryTests {
     #expect(lines.take() == expected)
   }
 
+  @Test func `many keys are removed in their order, each once`() throws {
+    var told = Scripted(hears: .removals, needs: .oldRows)
+    told.did = { [lines] _, change in
+      lines.add("\(change.key.text) \(try change.old?.object(as: Int.self) ?? -1)")
+    }
+    try database.registerReady(told, as: "told")
+    try database.change { tx in for key in 0..<90 { try tx.set(key, key: key, in: "c") } }
+    try database.change { tx in
+      // Rows of this transaction, of others, and none.
+      for key in 30..<60 { try tx.set(-key, key: key, in: "c") }
+      #expect(try tx.remove(keys: [70, 3, 45, 3, 100, 45, 1], in: "c") == 4)
+      #expect(lines.take() == ["1 1", "3 3", "45 -45", "70 70"])
+      #expect(try tx.count(in: "c") == 86)
+    }
+  }
+
+  /// Rows in a row go by ranges; what hooks have written between them since is no part of these.
+  @Test(arguments: [false, true])
+  func `rows that a hook writes between those that go stay`(isAll: Bool) throws {
+    for number in [0, 700, 1_500, 2_499] {
+      let database = try Database.inMemory()
+      var writer = Scripted(hears: .removals)
+      let between = [201, 1_999, 2_001, 3_401, 4_999]
+      writer.did = { tx, change in
+        guard try change.key.key(as: Int.self) == number * 2 else { return }
+        let rows = try #require(tx.context.writeTransaction)
+        for key in between + [number * 2] { try rows.set(-1, key: key, in: "c", metadata: "m") }
+      }
+      try database.registerReady(writer, as: "writer")
+      try database.change { tx in
+        for key in 0..<2_500 {
+          try tx.set(key, key: key * 2, in: "c")
+          if key % 100 == 7 { try tx.replaceMetadata("m", key: key * 2, in: "c") }
+        }
+      }
+      let removed = try database.change { tx in try isAll ? tx.removeAll(in: "c") : tx.remove(in: "c", 0...10_000) }
+      #expect(removed == 2_500, "a hook at row \(number)")
+      let (left, metadata) = try database.look { tx in
+        let left = try tx.keys(Int.self, in: "c")
+        return (left, try left.compactMap { try tx.metadata(String.self, key: $0, in: "c") }.count)
+      }
+      #expect(left == (between + [number * 2]).sorted() && metadata == left.count, "a hook at row \(number)")
+      #expect(try database.look { tx in try tx.count(in: "c") } == left.count)
+    }
+  }
+
   @Test func `a removal of many that is refused in its last batch removes nothing`() throws {
     var asked = Scripted(hears: .removals, needs: .before)
     asked.will = { _, change in if try change.key.key(as: Int.self) == 2_400 { throw Taken() } }

@@ -18,10 +18,12 @@ struct ByteTableTests {
       if random.oneIn(3) {
         let removed = table.remove(key)
         try #require(removed == model.removeValue(forKey: key), "seed \(seed), step \(step), key \(key)")
+        // The newest entry goes with its value.
+        if order.last == key { order.removeLast() }
       } else {
         let before = model[key]
         let previous =
-          random.oneIn(2) ? table.set(step, for: key) : table.update(key) { $0.map { $0 + step } ?? step }
+          random.oneIn(2) ? table.set(step, for: key) : table.update(key) { $0.map { $0 + step } ?? step }.previous
         try #require(previous == before, "seed \(seed), step \(step), key \(key)")
         model[key] = table[key]
         try #require(table[key] == step || table[key] == before.map { $0 + step }, "seed \(seed), step \(step)")
@@ -29,8 +31,9 @@ struct ByteTableTests {
       }
       try #require(table.count == model.count && table.isEmpty == model.isEmpty, "seed \(seed), step \(step)")
     }
-    #expect(table.entries.map(\.key) == order, "seed \(seed)")
-    #expect(table.entries.map(\.value) == order.map { model[$0] }, "seed \(seed)")
+    #expect(table.indices.map { Array(table.key(at: $0)) } == order, "seed \(seed)")
+    #expect(table.indices.map { table.keySize(at: $0) } == order.map(\.count), "seed \(seed)")
+    #expect(table.indices.map { table.value(at: $0) } == order.map { model[$0] }, "seed \(seed)")
     let pairs = table.pairs.map { [$0.key: $0.value] }
     #expect(pairs == order.compactMap { key in model[key].map { [key: $0] } }, "seed \(seed)")
   }
@@ -41,6 +44,37 @@ struct ByteTableTests {
     #expect(table.remove([1]) == nil)
     #expect(table.set(1, for: []) == nil)
     #expect(table[[]] == 1 && table[[0]] == nil)
+  }
+
+  @Test func `what is undone from the last to the first takes no memory`() {
+    var table = ByteTable<UInt8>()
+    func key(_ number: Int) -> [UInt8] { BigEndian.bytes(UInt64(number)) + BigEndian.bytes(UInt64(number)) }
+    for number in 0..<100 { table.set(1, for: key(number)) }
+    let before = table.byteCount
+    for round in 0..<1_000 {
+      let added = (0..<10).map { table.update(key(100 + round * 10 + $0)) { _ in 2 } }
+      #expect(added.map(\.index) == Array(100..<110) && added.allSatisfy { $0.previous == nil })
+      // A change of an older entry in between.
+      let old = table.update(key(round % 100)) { _ in 3 }
+      table.setValue(old.previous, at: old.index)
+      for entry in added.reversed() { table.setValue(nil, at: entry.index) }
+      #expect(table.count == 100)
+    }
+    #expect(table.byteCount <= before + 10 * 64)
+    #expect((0..<100).allSatisfy { table[key($0)] == 1 } && table[key(100)] == nil)
+  }
+
+  @Test func `a row with a key of 16 bytes takes 26 bytes and its slots`() {
+    var table = ByteTable<RowState>()
+    table.reserveCapacity(48_000)
+    let empty = table.byteCount
+    for number in 0..<UInt64(48_000) {
+      table.set(RowState(.inserted, before: nil), for: BigEndian.bytes(number) + BigEndian.bytes(number))
+    }
+    #expect(MemoryLayout<RowState?>.stride == 2)
+    // The bytes of the keys grow by doubling.
+    #expect(empty <= 48_000 * 10 + (1 << 16) * 8 + 1_024)
+    #expect(table.byteCount <= 48_000 * (10 + 32) + (1 << 16) * 8 + 1_024)
   }
 
   @Test func `copies go their own ways`() {

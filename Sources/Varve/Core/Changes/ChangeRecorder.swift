@@ -10,7 +10,8 @@ struct ChangeRecorder {
   private(set) var changeCount: UInt64 = 0
 
   private enum Undo {
-    case row(UInt32, key: [UInt8], previous: RowState?)
+    /// With the index of its entry.
+    case row(UInt32, Int, previous: RowState?)
     case collection(UInt32, previous: CollectionChanges?)
     case everything(previous: [UInt32: CollectionChanges], wasRemoved: Bool)
   }
@@ -21,8 +22,8 @@ struct ChangeRecorder {
   mutating func note(_ change: RowChange.Event, _ key: [UInt8], _ info: CollectionInfo) {
     changeCount &+= 1
     let id = info.record.id
-    let previous = collections[id, default: CollectionChanges(info)].note(change, key)
-    if savepointCount > 0 { undo.append(.row(id, key: key, previous: previous)) }
+    let (previous, index) = collections[id, default: CollectionChanges(info)].note(change, key)
+    if savepointCount > 0 { undo.append(.row(id, index, previous: previous)) }
   }
 
   /// All rows of a collection are gone.
@@ -60,8 +61,8 @@ struct ChangeRecorder {
   mutating func rollBack(to savepoint: Int) {
     while undo.count > savepoint {
       switch undo.removeLast() {
-      case .row(let id, let key, let previous):
-        collections[id]?.restore(key, previous)
+      case .row(let id, let index, let previous):
+        collections[id]?.restore(index, previous)
         if collections[id]?.isEmpty == true { collections[id] = nil }
       case .collection(let id, let previous): collections[id] = previous
       case .everything(let previous, let wasRemoved):
@@ -87,12 +88,10 @@ struct CollectionChanges {
 
   var isEmpty: Bool { rows.isEmpty && !isCleared }
 
-  /// Returns what was noted of the row before.
-  mutating func note(_ change: RowChange.Event, _ key: [UInt8]) -> RowState? {
+  /// Returns what was noted of the row before, and the index of its entry.
+  mutating func note(_ change: RowChange.Event, _ key: [UInt8]) -> (previous: RowState?, index: Int) {
     rows.update(key) { RowState(change, before: $0) }
   }
 
-  mutating func restore(_ key: [UInt8], _ previous: RowState?) {
-    if let previous { rows.set(previous, for: key) } else { rows.remove(key) }
-  }
+  mutating func restore(_ index: Int, _ previous: RowState?) { rows.setValue(previous, at: index) }
 }

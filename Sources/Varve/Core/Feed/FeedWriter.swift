@@ -45,9 +45,9 @@ struct FeedWriter {
     var size = 0
     for collection in collections.indices {
       var piece = Piece(collection: collection, part: partCount - 1, begin: 0, isFirst: true)
-      let entries = collections[collection].rows.entries
-      for index in entries.indices where entries[index].value != nil {
-        let rowSize = entries[index].key.count + 4
+      let rows = collections[collection].rows
+      for index in rows.indices where rows.value(at: index) != nil {
+        let rowSize = rows.keySize(at: index) + 4
         if rowCount == ChangeLimits.partRows || rowCount > 0 && size + rowSize > partSize {
           pieces.append(piece)
           piece = Piece(collection: collection, part: partCount, begin: index, isFirst: false)
@@ -106,13 +106,13 @@ struct FeedWriter {
     let isCleared = piece.isFirst && changes.isCleared
     Varint.append(UInt64(changes.info.record.id), to: &bytes)
     Varint.append(UInt64(piece.count) << 1 | (isCleared ? 1 : 0), to: &bytes)
-    let entries = changes.rows.entries
+    let rows = changes.rows
     var left = piece.count
     var index = piece.begin
     while left > 0 {
-      if let state = entries[index].value {
+      if let state = rows.value(at: index) {
         bytes.append(state.bits)
-        Self.append(entries[index].key[prefixSize...], to: &bytes)
+        Self.append(rows.key(at: index).dropFirst(prefixSize), to: &bytes)
         left -= 1
       }
       index += 1

@@ -1,36 +1,33 @@
 /// What a transaction has done to one row, all of it taken together.
 struct RowState: Hashable, Sendable {
+  /// One byte, because a transaction keeps one for each row. For the feed, too. On disk: never change.
+  let bits: UInt8
+
   /// Whether it was not there before the transaction.
-  private(set) var isInserted = false
-  /// Whether it is not there behind it.
-  private(set) var isRemoved = false
+  var isInserted: Bool { bits & 1 != 0 }
+  /// Whether it is not there after it.
+  var isRemoved: Bool { bits & 2 != 0 }
   /// Whether the object was set or touched.
-  private(set) var hasObjectChange = false
+  private var hasObjectChange: Bool { bits & 4 != 0 }
   /// Whether the metadata was set or touched.
-  private(set) var hasMetadataChange = false
+  private var hasMetadataChange: Bool { bits & 8 != 0 }
 
   init(_ change: RowChange.Event, before: RowState?) {
     // What was inserted by the transaction and removed again is new when it is set once more.
-    isInserted = before.map { $0.isInserted } ?? (change == .inserted)
-    isRemoved = change == .removed
-    guard !isRemoved else { return }
-    let kept = before?.isRemoved == true ? nil : before
-    hasObjectChange = change.concernsObject || kept?.hasObjectChange == true
-    hasMetadataChange = change.concernsMetadata || kept?.hasMetadataChange == true
+    let inserted: UInt8 = before.map { $0.isInserted } ?? (change == .inserted) ? 1 : 0
+    guard change != .removed else {
+      bits = inserted | 2
+      return
+    }
+    // Of a row that was removed before, nothing else counts.
+    let kept = before.map { $0.isRemoved ? 0 : $0.bits & 12 } ?? 0
+    bits = inserted | kept | (change.concernsObject ? 4 : 0) | (change.concernsMetadata ? 8 : 0)
   }
 
   /// As it was stored; nil for bits that no transaction leaves.
   init?(bits: UInt8) {
     guard bits < 16, Self.states & (1 << UInt16(bits)) != 0 else { return nil }
-    isInserted = bits & 1 != 0
-    isRemoved = bits & 2 != 0
-    hasObjectChange = bits & 4 != 0
-    hasMetadataChange = bits & 8 != 0
-  }
-
-  /// For the feed. On disk: never change.
-  var bits: UInt8 {
-    (isInserted ? 1 : 0) | (isRemoved ? 2 : 0) | (hasObjectChange ? 4 : 0) | (hasMetadataChange ? 8 : 0)
+    self.bits = bits
   }
 
   /// The bits that there are, as a set: removed, inserted and removed, one or both parts changed, inserted (which

@@ -109,24 +109,29 @@ extension WriteTransaction {
 
   /// Removes the rows of a range one by one, so that they can be counted and received.
   func remove(_ range: StorageRange, _ info: CollectionInfo) throws -> Int {
-    var cursor = cursor(range, in: info.objects, keysOnly: true)
-    var sum = 0
-    while true {
-      let chunk = try Self.nextKeys(&cursor)
-      if chunk.isEmpty { return sum }
-      sum += try removeBatch(chunk, info, plan(for: .removed, info))
-    }
+    try removeRun(range, info, { plan(for: .removed, info) })
   }
 
   /// Removes all rows of a collection chunk by chunk, and lets extensions receive each. What they write into it meanwhile
   /// stays.
   private func removeAndTell(_ info: CollectionInfo, _ plan: HookPlan) throws -> Int {
-    var cursor = cursor(info.range, in: info.objects, keysOnly: true)
+    try removeRun(info.range, info, { plan }, isCleared: true)
+  }
+
+  /// Removes the rows that a range has now, chunk by chunk.
+  private func removeRun(
+    _ range: StorageRange, _ info: CollectionInfo, _ plan: () -> HookPlan?, isCleared: Bool = false
+  ) throws -> Int {
+    var cursor = cursor(range, in: info.objects, keysOnly: true)
     var sum = 0
+    // Whether there are no other rows between those of a chunk: hooks have written none.
+    var isRun = true
     while true {
       let chunk = try Self.nextKeys(&cursor)
       if chunk.isEmpty { return sum }
-      sum += try removeBatch(chunk, info, plan, isCleared: true)
+      let (count, isQuiet) = try removeBatch(chunk, info, plan(), isCleared: isCleared, isRun: isRun)
+      sum += count
+      isRun = isRun && isQuiet
     }
   }
 
@@ -142,29 +147,40 @@ extension WriteTransaction {
   func remove(_ keys: [[UInt8]], _ info: CollectionInfo) throws -> Int {
     try requireRowsWritable()
     let plan = plan(for: .removed, info)
-    if keys.count == 1 { return try removeBatch(keys, info, plan) }
-    var seen: Set<[UInt8]> = []
-    let different = keys.filter { seen.insert($0).inserted }
-    if plan == nil || different.count <= Self.removalChunk { return try removeBatch(different, info, plan) }
+    if keys.count == 1 { return try removeBatch(keys, info, plan).count }
+    let different = Self.sorted(keys)
+    if plan == nil || different.count <= Self.removalChunk { return try removeBatch(different, info, plan).count }
     // In batches, of which none may stay where a later one throws.
     return try savepoint {
       var sum = 0
       for begin in stride(from: 0, to: different.count, by: Self.removalChunk) {
         let end = min(begin + Self.removalChunk, different.count)
-        sum += try removeBatch(Array(different[begin..<end]), info, plan)
+        sum += try removeBatch(Array(different[begin..<end]), info, plan).count
       }
       return sum
     }
   }
 
-  /// Removes rows: extensions are asked for all of them, and then receive each. With `isCleared` the change set says of
-  /// them only that all of the collection are gone.
+  /// The keys in their order, each once: neighbours share what is read and written of the storage.
+  private static func sorted(_ keys: [[UInt8]]) -> [[UInt8]] {
+    var sorted: [[UInt8]] = []
+    sorted.reserveCapacity(keys.count)
+    for key in keys.sorted(by: ByteOrder.precedes) where sorted.last.map({ ByteOrder.areEqual($0, key) }) != true {
+      sorted.append(key)
+    }
+    return sorted
+  }
+
+  /// Removes rows, given in the order of their keys: extensions are asked for all of them, and then receive each. With `isCleared` the change set says of
+  /// them only that all of the collection are gone; with `isRun` the collection has no other rows between the first and the
+  /// last. Returns how many there were, and whether hooks changed no row meanwhile.
   private func removeBatch(
-    _ keys: [[UInt8]], _ info: CollectionInfo, _ plan: HookPlan?, isCleared: Bool = false
-  ) throws -> Int {
+    _ keys: [[UInt8]], _ info: CollectionInfo, _ plan: HookPlan?, isCleared: Bool = false, isRun: Bool = false
+  ) throws -> (count: Int, isQuiet: Bool) {
     var removed: [(key: [UInt8], row: PresentRow)] = []
-    for key in keys { if let row = try present(key, info) { removed.append((key, row)) } }
-    if removed.isEmpty { return 0 }
+    removed.reserveCapacity(keys.count)
+    for (key, row) in zip(keys, try present(keys, info)) { if let row { removed.append((key, row)) } }
+    if removed.isEmpty { return (0, true) }
     try requireRowsWritable()
     var facts: [ChangeFacts] = []
     if let plan {
@@ -174,15 +190,34 @@ extension WriteTransaction {
       }
       for facts in facts { try ask(facts, plan) }
     }
-    for (key, row) in removed {
-      try pending.delete(key, in: info.objects)
-      if row.header.hasMetadata { try pending.delete(key, in: info.metadata) }
+    if isRun, removed.count >= Self.rangeMinimum {
+      try deleteRun(from: removed[0].key, through: removed[removed.count - 1].key, in: info.objects)
+      if removed.contains(where: { $0.row.header.hasMetadata }) {
+        try deleteRun(from: removed[0].key, through: removed[removed.count - 1].key, in: info.metadata)
+      }
+    } else {
+      for (key, row) in removed {
+        try pending.delete(key, in: info.objects)
+        if row.header.hasMetadata { try pending.delete(key, in: info.metadata) }
+      }
+    }
+    for (key, _) in removed {
       if isCleared { changes.noteCleared(key, info) } else { changes.note(.removed, key, info) }
     }
     addRows(-removed.count, to: info)
-    guard let plan else { return removed.count }
+    guard let plan else { return (removed.count, true) }
+    let before = changes.changeCount
     for facts in facts { try notify(facts, plan) }
-    return removed.count
+    return (removed.count, changes.changeCount == before)
+  }
+
+  /// From so many keys on, one range delete costs less than a delete for each.
+  private static let rangeMinimum = 64
+
+  /// Removes two keys and all between them. The range ends before the last, because one after it may be too long for a key.
+  private func deleteRun(from first: [UInt8], through last: [UInt8], in family: StorageFamily) throws {
+    try pending.deleteRange(StorageRange(lower: first, upper: last), in: family)
+    try pending.delete(last, in: family)
   }
 
   private func removalFacts(

@@ -105,6 +105,19 @@ extension WriteTransaction {
     return PresentRow(header: try unsafe RowHeader.read(bytes.span.bytes).header, bytes: bytes)
   }
 
+  /// The same for many rows. What a hook needs of those that the transaction has not written is read at once.
+  func present(_ keys: [[UInt8]], _ info: CollectionInfo) throws -> [PresentRow?] {
+    guard keys.count > 1, needsOldRows(info) else { return try keys.map { try present($0, info) } }
+    let isOwn = keys.map { pending.decides($0, in: info.objects) }
+    let others = zip(keys, isOwn).filter { !$1 }.map(\.0)
+    if reads != nil { for key in others { reads?.keys.append((info.objects, key)) } }
+    var stored = try snapshot.values(of: others, in: info.objects)[...]
+    return try zip(keys, isOwn).map { key, isOwn in
+      guard let bytes = try isOwn ? value(of: key, in: info.objects) : stored.removeFirst() else { return nil }
+      return PresentRow(header: try unsafe RowHeader.read(bytes.span.bytes).header, bytes: bytes)
+    }
+  }
+
   @inline(__always)
   private func needsOldRows(_ info: CollectionInfo) -> Bool {
     hooks.hasSlots && !plan(for: info).oldEvents.isEmpty
