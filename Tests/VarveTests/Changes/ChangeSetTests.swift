@@ -227,7 +227,9 @@ import Testing
     #expect(try database.core.read { tx in try tx.count(in: "many") } == 0)
   }
 
-  private func register(_ hooks: Hooks) throws -> ExtensionHandle<Hooks> { try database.registerReady(hooks, as: "hooks") }
+  private func register(_ hooks: Hooks) throws -> ExtensionHandle<Hooks> {
+    try database.registerReady(hooks, as: "hooks")
+  }
 
   @Test func `clearing that a hook refuses has changed nothing`() async throws {
     try fill()

@@ -183,6 +183,36 @@ struct DeliveryTests {
     }
   }
 
+  @Test func `a transaction and its snapshot go with its end, whatever its hooks have read`() throws {
+    var reader = Scripted(needs: [.before, .oldRows])
+    reader.will = { _, change in _ = (try change.row, try change.old, change.key) }
+    reader.did = { _, change in _ = (try change.row, try change.old, change.key) }
+    let handle = try database.registerReady(reader, as: "reader")
+    weak var ended: WriteTransaction?
+    for key in [1, 1, 2] {
+      try database.change { tx in
+        ended = tx
+        try tx.set(key, key: key, in: "c")
+        _ = try tx[handle]
+      }
+      #expect(ended == nil, "a change of row \(key)")
+    }
+    struct Undone: Error {}
+    #expect(throws: Undone.self) {
+      try database.change { tx in
+        ended = tx
+        try tx.remove(key: 1, in: "c")
+        throw Undone()
+      }
+    }
+    #expect(ended == nil, "a removal that is undone")
+    try database.change { tx in
+      ended = tx
+      try tx.remove(key: 1, in: "c")
+    }
+    #expect(ended == nil, "a removal")
+  }
+
   /// Rows in a row go by ranges; what hooks have written between them since is no part of these.
   @Test(arguments: [false, true])
   func `rows that a hook writes between those that go stay`(isAll: Bool) throws {

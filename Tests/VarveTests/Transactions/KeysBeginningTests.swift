@@ -80,8 +80,10 @@ struct KeysBeginningTests {
   }
 
   @Test func `several first parts are a range, too, and others are not those of the collection`() async throws {
-    let database = try StorePlace.memory.open().database
-    let verses = Store(of: String.self, key: Compound<String, Int, Int>.self, in: database, collection: "verses")
+    // Its end closes the database.
+    let open = try StorePlace.memory.open()
+    defer { withExtendedLifetime(open) {} }
+    let verses = Store(of: String.self, key: Compound<String, Int, Int>.self, in: open.database, collection: "verses")
     try await verses.persist(
       contentsOf: ["A", "B"].flatMap { book in
         (1...3).flatMap { chapter in (1...2).map { (Compound(book, chapter, $0), "\(book)\(chapter):\($0)") } }

@@ -103,7 +103,7 @@ final class VarveObjectSession: ObjectSession {
   }
 
   func readSuspended(_ id: UUID) async throws -> Bool {
-    guard let book: Book = try await database.read(id) else { return false }
+    guard let book = try await Book.load(id, in: database) else { return false }
     sink &+= book.touched
     return true
   }

@@ -1,4 +1,4 @@
-/// A place in the feed: everything before it is done with.
+/// A position in the feed: everything before it is done with.
 ///
 /// ```
 ///  8 bytes   version of a commit, big-endian
@@ -7,7 +7,7 @@
 /// ```
 /// On disk: never change. The steps of an entry are: that all rows of all collections were removed, where it says so;
 /// then for each collection, in its order, that all its rows were, where it says so, and each of its rows. Where no
-/// commit has the version, part and steps are 0 and the place is before the next one.
+/// commit has the version, part and steps are 0 and the position is before the next one.
 package struct FeedPosition: Hashable, Sendable {
   static let size = 16
 
@@ -53,7 +53,7 @@ struct MissedChanges {
     case row(CollectionInfo, [UInt8])
   }
 
-  /// The place behind the last change that was returned.
+  /// The position after the last change that was returned.
   private(set) var position: FeedPosition
   private let catalog: Catalog
   private var cursor: FamilyCursor

@@ -60,6 +60,13 @@ final class HookQueue {
     hasSlots = slots > 0
   }
 
+  /// The transaction has ended.
+  func end() {
+    slots = []
+    facts = nil
+    events = []
+  }
+
   /// Forgets the newest, so that so many are left.
   func truncate(to count: Int) {
     if events.count > count { events.removeSubrange(count...) }

@@ -31,7 +31,8 @@ public class ReadTransaction {
   /// The last commit that the transaction sees.
   public final var version: CommitVersion { snapshot.version }
 
-  final func end() {
+  /// The transaction's closure has returned, or its commit was given to the storage.
+  func end() {
     hasEnded = true
     for open in everOpened { open.end() }
     everOpened = []

@@ -70,6 +70,14 @@ public final class WriteTransaction: ReadTransaction {
   /// Calls `body` when the storage has taken the commit, while the writer is still held.
   func onApplied(_ body: @escaping (CommitVersion) -> Void) { appliedHandlers.append(body) }
 
+  override func end() {
+    super.end()
+    // These may hold the transaction, and with it a snapshot of the storage.
+    appliedHandlers = []
+    completions = []
+    hooks.end()
+  }
+
   /// Gives the change set an object of the program's; the last one counts. It is told, and kept in the feed, also where
   /// the transaction changes nothing else.
   public func setCustomObject(_ object: some Encodable) throws {
