@@ -56,7 +56,7 @@ package final class DatabaseCore: Sendable {
     let connections = ConnectionList()
     self.connections = connections
     publication = Publication(backend: backend) { [coding] version, pending in
-      // Made where somebody receives it, and once for all.
+      // Made only if there is an observer, and once for all of them.
       lazy var changeSet = pending.changeSet(version, coding)
       changes.deliver(version) { changeSet }
       connections.deliver { changeSet }

@@ -157,7 +157,7 @@ final class RegisteredExtension: Sendable {
 
   func set(_ progress: BuildProgress) { state.withLock { $0.progress = progress } }
 
-  /// Says how far its build is to whoever registered it last.
+  /// Reports the progress of its build to the last caller of `register`.
   func reportProgress() {
     let (progressed, progress) = state.withLock { ($0.progressed, $0.progress) }
     progressed?(progress)

@@ -3,7 +3,7 @@
 ///
 /// It is an extension itself, so that it is built, kept with each commit, undone with savepoints, and dropped, as any
 /// other. The database registers it with the first extension that asks (`ExtensionConfiguration.asksRowsByID`) and drops
-/// it with the last: a database where nobody asks has nothing of it. It has the rows of all collections: one that was built
+/// it with the last: a database without such an extension has no map. It has the rows of all collections: one that was built
 /// again for more of them, when another extension asks, would fail those that ask already.
 ///
 /// # Format of its part `rows`

@@ -168,7 +168,8 @@ struct ByteTable<Value> {
 
   private mutating func grow() {
     let size = max(slots.count * 2, 8)
-    // `Array(repeating:count:)` asks the runtime for the type of the storage at each call, twice what this costs.
+    // `Array(repeating:count:)` asks the runtime for the type of the storage at each call: for eight slots 560 instructions
+    // instead of 335.
     slots.removeAll()
     slots.reserveCapacity(size)
     slots.append(contentsOf: repeatElement(0, count: size))
