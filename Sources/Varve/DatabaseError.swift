@@ -12,7 +12,7 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
       case transactionEnded, cursorEnded, writerBusy, writeInsideRead, doomed, doesNotSettle, conflict, readOnly
       case alreadyExists, notFound, notReady, unknownExtension, extensionMismatch, extensionFailed, rolledBack
       case locked, pathIsFile, notADatabase
-      case outcomeUnknown, snapshotTooOld, storage, corruption, closed, invalidArgument
+      case outcomeUnknown, snapshotTooOld, storage, notReadableNow, corruption, closed, invalidArgument
     }
     let name: Name
     init(_ name: Name) { self.name = name }
@@ -83,6 +83,9 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
     public static let notADatabase = Code(.notADatabase)
     /// The storage failed; `cause` says how.
     public static let storage = Code(.storage)
+    /// A file of the database is there, and can't be read now: on iOS, because the device is locked. Nothing is damaged, and
+    /// the same call succeeds when the file can be read again.
+    public static let notReadableNow = Code(.notReadableNow)
     /// Bytes in the storage are not what was written there.
     public static let corruption = Code(.corruption)
     /// The database was closed.

@@ -8,7 +8,7 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     private enum Name: String, Sendable {
       case corruption, unsupportedFormat, notFound, alreadyExists, notADatabase, locked, invalidArgument
       case limitExceeded, readOnly, noSpace, inputOutput, familyDropped, unknownFamily, outcomeUnknown
-      case permissionDenied, canceled, mergeFailed, conflict, tooManyOpenFiles, rewound
+      case permissionDenied, notReadableNow, canceled, mergeFailed, conflict, tooManyOpenFiles, rewound
       case wouldReadFile, closed, noMemory, cursorEnded
     }
     private let name: Name
@@ -45,7 +45,11 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     public static let unknownFamily = Code(.unknownFamily)
     /// The commit is visible, but its sync failed. It is not known whether it survives a loss of power.
     public static let outcomeUnknown = Code(.outcomeUnknown)
-    /// The operating system does not allow it.
+    /// A file that is there can't be read now: EPERM or EACCES from opening or reading it. On iOS that is so for a protected
+    /// file while the device is locked. It says nothing of what the file holds: nothing counts as damaged, and the same call
+    /// succeeds when the file can be read again.
+    public static let notReadableNow = Code(.notReadableNow)
+    /// The operating system does not allow it: to make, change or remove something.
     public static let permissionDenied = Code(.permissionDenied)
     /// The work was given up because the engine closes.
     public static let canceled = Code(.canceled)
@@ -104,6 +108,13 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     var copy = self
     copy.limit = limit
     return copy
+  }
+
+  /// For what continues without bytes that are damaged: the error itself. Throws it where it says nothing of the bytes, because
+  /// they can't be read now.
+  func requireDamage() throws(EngineError) -> EngineError {
+    if code == .notReadableNow { throw self }
+    return self
   }
 
   static func corruption(_ message: String, file: String? = nil, offset: UInt64? = nil) -> EngineError {

@@ -85,8 +85,12 @@ struct CatalogDump {
     let parts = record.parts.map { part in
       ", part \(quoted(part.name)) version \(quoted(part.version))" + (part.watermark == nil ? "" : " being built")
     }
-    return "extension \(quoted(name)): number \(record.number), \(state), layout \(record.layout), "
-      + "version \(quoted(tags.first ?? ""))\(dependencies)\(parts.joined())"
+    let generation = record.generation == 0 ? "" : ", generation \(record.generation)"
+    let shadow = record.shadow.map { shadow in
+      ", being replaced by version \(quoted(shadow.tags.first ?? "")), generation \(shadow.generation)"
+    }
+    return "extension \(quoted(name)): number \(record.number)\(generation), \(state), layout \(record.layout), "
+      + "version \(quoted(tags.first ?? ""))\(dependencies)\(parts.joined())\(shadow ?? "")"
   }
 
   private static func setting(_ key: [UInt8], _ value: [UInt8]) throws -> String {

@@ -6,12 +6,12 @@ internal import Varve
 public enum ObjectFamily: Sendable {
   /// One that holds values.
   case values
-  /// One that holds counters: `StorageFamilyOptions.isCounter`.
+  /// One that holds counters: `StorageFamilyOptions.counter`.
   case counters
   /// One of an extension or of the scheduler: only their code knows how it is made.
   case foreign
 
-  private static let prefixes = ["x.", ExtensionRecord.volatilePrefix, "tasks."]
+  private static let prefixes = ["x.", ExtensionRecord.volatilePrefix, ExtensionRecord.scratchPrefix, "tasks."]
 
   /// What a family of this name is; nil for one that does not belong to the database of objects.
   public init?(_ name: String) {

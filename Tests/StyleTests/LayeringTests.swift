@@ -98,7 +98,7 @@ struct LayeringTests {
     "Database/BackendOpening.swift",
     "Database/DatabaseReplacement.swift", "Database/DiskOpening.swift", "Database/Database.swift",
     "Core/Definition/CollectionDefinition.swift", "Core/DatabaseOptions.swift",
-    "Database/ObjectSalvage.swift",
+    "Database/ObjectSalvage.swift", "Database/Database+Damage.swift",
   ]
 
   @Test func `the object floor reaches the engine through its door alone, and by public names`() {

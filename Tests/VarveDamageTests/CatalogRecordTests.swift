@@ -14,8 +14,8 @@ struct CatalogRecordTests {
   ].map {
     var record = ExtensionRecord(number: 3, state: $0, layout: 2, versionTag: "é-1", kind: "k", scope: "*")
     record.parts = [
-      ExtensionRecord.Part(name: "wörds", version: "1", form: 0, isVolatile: false, watermark: nil),
-      ExtensionRecord.Part(name: "counts", version: "ñ", form: 1, isVolatile: true, watermark: [0, 0, 0, 1, 9]),
+      ExtensionRecord.Part(name: "wörds", version: "1", form: .values, isVolatile: false, watermark: nil),
+      ExtensionRecord.Part(name: "counts", version: "ñ", form: .sums, isVolatile: true, watermark: [0, 0, 0, 1, 9]),
     ]
     return record
   }

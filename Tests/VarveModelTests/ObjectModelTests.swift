@@ -55,6 +55,7 @@ struct ObjectModelTests {
     var counts = StepCounts()
     var faultCount = 0
     var unknownOutcomes = 0
+    var extensions: [ObjectRun.ExtensionStep: Int] = [:]
   }
 
   @discardableResult
@@ -75,6 +76,7 @@ struct ObjectModelTests {
         return totals
       }
       totals.counts.add(run.counts)
+      totals.extensions.merge(run.extensions.counts, uniquingKeysWith: +)
       totals.faultCount += run.faultCount
       totals.unknownOutcomes += run.unknownOutcomes
     }
@@ -82,8 +84,14 @@ struct ObjectModelTests {
     let total = totals.counts.total
     print(
       "\(name): seeds \(seeds), \(total) steps in \(Int(seconds)) s, \(Int(Double(total) / seconds)) a second,",
-      "\(totals.faultCount) faults, \(totals.unknownOutcomes) unknown outcomes")
+      "\(totals.faultCount) faults, \(totals.unknownOutcomes) unknown outcomes,",
+      "extensions \(totals.extensions.map { "\($0.key) \($0.value)" }.sorted())")
     guard chosenSeed == nil, TestScale.isWhole else { return totals }
+    if faults == nil {
+      for step in ObjectRun.ExtensionStep.allCases {
+        #expect(totals.extensions[step, default: 0] * 4_000 >= total, "\(name): \(step) of \(total)")
+      }
+    }
     for step in ModelStep.allCases {
       let count = totals.counts[step]
       #expect(count * 100 >= total, "\(name): \(step) is \(count) of \(total)")

@@ -51,6 +51,7 @@ final class ObjectRun {
   var counts = StepCounts()
   private(set) var trace: [String] = []
   var unknownOutcomes = 0
+  var extensions: Extensions
   var faultCount = 0
   private var label = 0
 
@@ -59,6 +60,7 @@ final class ObjectRun {
     isFaulty = faults != nil
     random = SeededRandom(seed: seed)
     pools = KeyPools(seed: seed)
+    extensions = Extensions(random: SeededRandom(seed: seed ^ 0x5EED))
     site = try StorageSite(kind)
     if let faults { site.faults = faults }
   }
@@ -119,6 +121,7 @@ final class ObjectRun {
     default: try abandon()
     }
     if random.oneIn(6) { try compare() }
+    try stepExtensions()
   }
 
   func open() throws {
@@ -132,6 +135,7 @@ final class ObjectRun {
     openedBackend = backend
     opened = try Database.open(backend, path: "model", definition: try KeyPools.definition())
     if let faults { (backend as? ToyBackend)?.faults = faults }
+    try registerExtensions()
   }
 
   func closeAll() throws {
@@ -215,6 +219,7 @@ final class ObjectRun {
       }
     }
     if random.oneIn(10) { try compare(tx) }
+    try mayCheckExtensions(tx)
   }
 
   private func nest(_ kind: ModelStep, _ tx: WriteTransaction, _ depth: Int) throws {

@@ -43,7 +43,7 @@ struct StorageModelTests {
     }
     var families: [StorageFamily] = []
     for name in ["f", "g", "counters"] {
-      let options = StorageFamilyOptions(isCounter: name == "counters")
+      let options = StorageFamilyOptions(counter: name == "counters" ? .sum : nil)
       let made = try subjects.map { try $0.backend.createFamily(name, options: options) }
       guard Set(made).count == 1 else { throw ContractBroken("family \(name) is \(made)") }
       families += made.prefix(1)

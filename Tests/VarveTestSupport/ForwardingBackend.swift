@@ -29,7 +29,13 @@ open class ForwardingBackend: StorageBackend, @unchecked Sendable {
     try base.createFamily(name, options: options)
   }
   /// As the storage below.
+  open func setOptions(_ options: StorageFamilyOptions, of family: StorageFamily) throws {
+    try base.setOptions(options, of: family)
+  }
+  /// As the storage below.
   open func dropFamily(_ family: StorageFamily) throws { try base.dropFamily(family) }
+  /// As the storage below.
+  open func oldestVersion() throws -> CommitVersion? { try base.oldestVersion() }
   /// As the storage below.
   open func snapshot() throws -> any StorageSnapshot { try base.snapshot() }
   /// As the storage below.

@@ -177,6 +177,12 @@ public final class ToyBackend: StorageBackend {
     return ToySnapshot(content, self)
   }
 
+  /// The oldest snapshot that is alive.
+  public func oldestVersion() throws -> CommitVersion? {
+    try begin()
+    return storage.state.withLock { CommitVersion($0.snapshots.keys.min() ?? $0.applied.version) }
+  }
+
   /// Commits, or meets a fault.
   public func commit(
     _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability

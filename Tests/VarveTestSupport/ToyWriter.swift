@@ -27,29 +27,38 @@ struct ToyWriter {
       content.families[family]?.rows.remove(changed)
     case .add: try add(key, value, to: &content)
     case .putStamped:
-      let stamped = try stamp(key)
-      changed = StorageRange(lower: stamped, upper: stamped + [0])
-      content.families[family]?.rows.put(stamped, value)
+      let place = unsafe StorageBatch.stampPlace(value.span.bytes)
+      let (key, value) = try stamped(key, Array(value.dropFirst(StorageBatch.stampSize)), at: place)
+      changed = StorageRange(lower: key, upper: key + [0])
+      content.families[family]?.rows.put(key, value)
     }
     changes.append(ToyChange(version: version, family: family, range: changed))
   }
 
   private func add(_ key: [UInt8], _ operand: [UInt8], to content: inout ToyContent) throws {
-    guard content.families[family]?.options.isCounter == true else {
+    guard let rule = content.families[family]?.options.counter else {
       throw DatabaseError(.invalidArgument, "an addition in a family without counters")
     }
-    let before = content.families[family]?.rows.find(key)?.value ?? StorageBatch.counterBytes(0)
-    guard let base = StorageBatch.counterNumber(before), let number = StorageBatch.counterNumber(operand) else {
+    let before = content.families[family]?.rows.find(key)?.value
+    let base = before.flatMap { rule.number($0) }
+    guard let number = rule.number(operand), (before == nil) == (base == nil) else {
       throw DatabaseError(.corruption, "a counter has not eight bytes")
     }
-    content.families[family]?.rows.put(key, StorageBatch.counterBytes(base &+ number))
+    content.families[family]?.rows.put(key, rule.bytes(rule.taking(number, into: base)))
   }
 
-  private func stamp(_ key: [UInt8]) throws -> [UInt8] {
-    guard key.count >= 8 else {
-      throw DatabaseError(.invalidArgument, "a stamped key of \(key.count) bytes; it has 8 at least")
+  private func stamped(_ key: [UInt8], _ value: [UInt8], at place: StampPlace) throws -> ([UInt8], [UInt8]) {
+    let stamp = (0..<8).map { UInt8(truncatingIfNeeded: version >> (56 - 8 * $0)) }
+    func stamping(_ bytes: [UInt8], _ offset: Int) throws -> [UInt8] {
+      guard offset >= 0, offset <= bytes.count - 8 else {
+        throw DatabaseError(.invalidArgument, "a stamp at byte \(offset) of \(bytes.count)")
+      }
+      return bytes[..<offset] + stamp + bytes[(offset + 8)...]
     }
-    return (0..<8).map { UInt8(truncatingIfNeeded: version >> (56 - 8 * $0)) } + key[8...]
+    switch place {
+    case .key(let offset): return (try stamping(key, offset), value)
+    case .value(let offset): return (key, try stamping(value, offset))
+    }
   }
 }
 

@@ -8,7 +8,7 @@ import VarveTestSupport
 @testable import Varve
 
 /// Several who close one database.
-@Suite(.timeLimit(.minutes(1))) struct ClosingTests {
+@Suite(.timeLimit(.minutes(5))) struct ClosingTests {
   private let called = Called()
   /// Where the storage is held when it ends.
   private let end = Gate()

@@ -110,7 +110,7 @@ struct StorageCommitTests {
   @Test(arguments: kinds)
   func `counters add up, wrap around, and begin at zero`(kind: StorageKind) throws {
     let (site, backend, _) = try Contract.open(kind)
-    let counters = try backend.createFamily("counters", options: StorageFamilyOptions(isCounter: true))
+    let counters = try backend.createFamily("counters", options: StorageFamilyOptions(counter: .sum))
     func counter(_ key: UInt8, _ backend: any StorageBackend) throws -> Int64? {
       try backend.snapshot().value(of: [key], in: counters).flatMap(StorageBatch.counterNumber)
     }
@@ -162,8 +162,8 @@ struct StorageCommitTests {
     var expected: [Pair] = []
     func write(_ backend: any StorageBackend, _ index: UInt8) throws {
       let ticket = try Contract.commit(backend) { batch in
-        batch.putStamped(place + [1], [index], in: family)
-        batch.putStamped(place + [0], [index, index], in: family)
+        batch.putStamped(place + [1], [index], at: .key(0), in: family)
+        batch.putStamped(place + [0], [index, index], at: .key(0), in: family)
       }
       let stamp = BigEndian.bytes(ticket.version.number)
       expected += [Pair(stamp + [0], [index, index]), Pair(stamp + [1], [index])]
@@ -174,7 +174,9 @@ struct StorageCommitTests {
     let again = try site.open()
     for index in UInt8(5)..<8 { try write(again, index) }
     #expect(try Contract.content(again, family) == expected)
-    #expect(Contract.code { try Contract.commit(again) { $0.putStamped([1, 2], [], in: family) } } == .invalidArgument)
+    #expect(
+      Contract.code { try Contract.commit(again) { $0.putStamped([1, 2], [], at: .key(0), in: family) } }
+        == .invalidArgument)
     try again.close()
   }
 
@@ -234,7 +236,7 @@ struct StorageCommitTests {
   func `whoever reads while others commit sees batches whole, over all families`(kind: StorageKind) throws {
     let (site, backend, first) = try Contract.open(kind)
     let second = try backend.createFamily("g", options: StorageFamilyOptions())
-    let counters = try backend.createFamily("counters", options: StorageFamilyOptions(isCounter: true))
+    let counters = try backend.createFamily("counters", options: StorageFamilyOptions(counter: .sum))
     let rounds = TestScale.atMost(200)
     let broken = Mutex<[String]>([])
     let live = Mutex(2)

@@ -108,8 +108,8 @@ struct RawRuleTests {
     let place: [UInt8] = [0, 0, 0, UInt8(watermark.count)] + watermark
     let part: [UInt8] = [0, 0, 0, 4] + Array("keys".utf8) + [0, 0, 0, 1, 0x31, 0, 2] + place
     let record: [UInt8] =
-      [3, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0x76, 0, 0, 0, UInt8(kind.count)] + kind + [0, 0, 0, 1, 0x2A, 1]
-      + part + place
+      [4, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0x76, 0, 0, 0, UInt8(kind.count)] + kind
+      + [0, 0, 0, 1, 0x2A, 1] + part + [0, 0, 0, 0] + place
     try RawBytes.put(database, "catalog", RawBytes.hex(Array("ecounter".utf8)), record)
     try Tool.good(["delete", database, "117a00", "--hex", "--raw", "--family", "x.1.keys"])
     #expect(try state(database)?.contains("building, done up to collection id 1 key \"m\"") == true)

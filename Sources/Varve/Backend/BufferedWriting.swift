@@ -10,21 +10,27 @@ public final class BufferedWriting: StorageWriting {
   private let snapshot: any StorageSnapshot
   private var content = BufferedContent()
   private var savepoints: [BufferedContent] = []
+  /// The numbers of families that no commit has.
+  private var leftOut: Set<UInt32> = []
 
   /// Nothing yet, over a snapshot.
   public init(_ snapshot: any StorageSnapshot) { self.snapshot = snapshot }
 
   /// Whether the commit would write nothing.
-  public var isEmpty: Bool { content.families.values.allSatisfy(\.isEmpty) }
-  /// About how many bytes the batch takes.
-  public var byteCount: Int { content.byteCount }
+  public var isEmpty: Bool {
+    content.appended.isEmpty && content.families.allSatisfy { $0.value.isEmpty || leftOut.contains($0.key) }
+  }
+  /// About how many bytes the batch takes, and what is left out.
+  public var byteCount: Int { content.byteCount + content.appended.byteCount }
 
   /// What the commit writes, and after it another batch.
   public func batch(then last: StorageBatch = StorageBatch()) -> StorageBatch {
     var batch = StorageBatch(capacity: byteCount + last.byteCount)
-    let families = content.families.values.sorted { $0.family.number < $1.family.number }
+    let families = content.families.values.filter { !leftOut.contains($0.family.number) }
+      .sorted { $0.family.number < $1.family.number }
     for written in families { for range in written.cleared.ranges { batch.deleteRange(range, in: written.family) } }
     for written in families { written.addEntries(to: &batch) }
+    batch.append(content.appended)
     batch.append(last)
     return batch
   }
@@ -33,29 +39,71 @@ public final class BufferedWriting: StorageWriting {
 
   /// Sets the value of a key.
   public func put(_ key: RawSpan, _ value: RawSpan, in family: StorageFamily) {
-    content.set(key.copied, .put(value.copied), family)
+    set(key.copied, value.copied, nil, family)
+  }
+
+  /// A put over a single delete is both.
+  private func set(_ key: [UInt8], _ value: [UInt8], _ stamp: StampPlace?, _ family: StorageFamily) {
+    let before = content.families[family.number]?.find(key)
+    content.set(key, .put(value, stamp, replaces: before?.removesOne ?? false), family)
   }
 
   /// Removes a key.
   public func delete(_ key: [UInt8], in family: StorageFamily) { content.set(key, .delete, family) }
 
-  /// Sets the value of a key that the commit completes.
-  public func putStamped(_ key: [UInt8], _ value: [UInt8], in family: StorageFamily) {
-    content.set(Array(repeating: 0xFF, count: 8) + key.dropFirst(8), .putStamped(value), family)
+  /// Removes a key that was put at most once.
+  public func singleDelete(_ key: [UInt8], in family: StorageFamily) throws {
+    switch content.families[family.number]?.find(key) {
+    case .put(_, _, replaces: false): content.forget(key, family)
+    case .put, .add: content.set(key, .singleDelete, family)
+    case .delete, .singleDelete: return
+    case nil: if try snapshot.contains(key, in: family) { content.set(key, .singleDelete, family) }
+    }
   }
 
-  /// Adds to a counter.
-  public func add(_ number: Int64, to key: [UInt8], in family: StorageFamily) {
+  /// Sets the value of a key that the commit completes.
+  public func putStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPlace, in family: StorageFamily) {
+    let (key, value) = position.pending(key, value)
+    set(key, value, position, family)
+  }
+
+  /// Gives a number to a counter.
+  public func add(_ number: Int64, by rule: CounterRule, to key: [UInt8], in family: StorageFamily) {
     let entry: BufferedEntry =
       switch content.families[family.number]?.find(key) {
-      case nil: .add(number)
-      case .delete: .put(StorageBatch.counterBytes(number))
-      case .add(let before): .add(before &+ number)
-      case .put(let value), .putStamped(let value):
-        .put(StorageBatch.counterBytes((StorageBatch.counterNumber(value) ?? 0) &+ number))
+      case nil: .add(number, rule)
+      case .delete, .singleDelete: .put(rule.bytes(number), nil, replaces: false)
+      case .add(let before, _): .add(rule.taking(number, into: before), rule)
+      case .put(let value, _, _): .put(rule.bytes(rule.taking(number, into: rule.number(value))), nil, replaces: false)
       }
     content.set(key, entry, family)
   }
+
+  // MARK: - Apart from the rest
+
+  /// Adds a change to those that come last.
+  public func append(
+    _ operation: StorageBatch.Operation, _ key: RawSpan, _ value: RawSpan, in family: StorageFamily
+  ) {
+    content.appended.append(operation, key, value, in: family)
+    content.appendedFamilies.insert(family.number)
+  }
+
+  /// Adds a stamped put to those changes.
+  public func appendStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPlace, in family: StorageFamily) {
+    let (key, value) = position.pending(key, value)
+    content.appended.putStamped(key, value, at: position, in: family)
+    content.appendedFamilies.insert(family.number)
+  }
+
+  /// Whether one of them goes to a family.
+  public func hasAppended(to family: StorageFamily) -> Bool { content.appendedFamilies.contains(family.number) }
+
+  /// Leaves a family out of the batch.
+  public func leaveOut(_ family: StorageFamily) { leftOut.insert(family.number) }
+
+  /// Whether a family is left out.
+  public func leavesOut(_ family: StorageFamily) -> Bool { leftOut.contains(family.number) }
 
   /// Removes a range.
   public func deleteRange(_ range: StorageRange, in family: StorageFamily) {
@@ -67,12 +115,12 @@ public final class BufferedWriting: StorageWriting {
   /// The value of a key.
   public func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws {
     switch content.families[family.number]?.find(key) {
-    case .put(let value), .putStamped(let value): unsafe try body(value.span.bytes)
-    case .delete: return
-    case .add(let number):
-      let base = try snapshot.value(of: key, in: family).flatMap(StorageBatch.counterNumber) ?? 0
-      let sum = StorageBatch.counterBytes(base &+ number)
-      unsafe try body(sum.span.bytes)
+    case .put(let value, _, _): unsafe try body(value.span.bytes)
+    case .delete, .singleDelete: return
+    case .add(let number, let rule):
+      let base = try snapshot.value(of: key, in: family).flatMap(rule.number)
+      let taken = rule.bytes(rule.taking(number, into: base))
+      unsafe try body(taken.span.bytes)
     case nil: try snapshot.visit(key, in: family, body)
     }
   }
@@ -92,7 +140,7 @@ public final class BufferedWriting: StorageWriting {
   public func decides(_ key: [UInt8], in family: StorageFamily) -> Bool {
     switch content.families[family.number]?.find(key) {
     case nil, .add: false
-    case .put, .putStamped, .delete: true
+    case .put, .singleDelete, .delete: true
     }
   }
 
@@ -113,17 +161,26 @@ public final class BufferedWriting: StorageWriting {
 
 /// What was written of a key.
 private enum BufferedEntry: Sendable {
-  case put([UInt8])
-  case putStamped([UInt8])
+  /// With the position of the commit's version; `replaces`: after the single delete of what the snapshot has.
+  case put([UInt8], StampPlace?, replaces: Bool)
   case delete
-  /// The counter of the snapshot, plus this.
-  case add(Int64)
+  case singleDelete
+  /// The counter of the snapshot takes this.
+  case add(Int64, CounterRule)
 
   var size: Int {
     switch self {
-    case .put(let value), .putStamped(let value): value.count
-    case .delete: 0
+    case .put(let value, _, _): value.count + 5
+    case .delete, .singleDelete: 0
     case .add: 8
+    }
+  }
+
+  /// Whether it has a single delete of what the snapshot has.
+  var removesOne: Bool {
+    switch self {
+    case .singleDelete, .put(_, _, replaces: true): true
+    case .put, .delete, .add: false
     }
   }
 }
@@ -132,6 +189,8 @@ private enum BufferedEntry: Sendable {
 private struct BufferedContent {
   var families: [UInt32: BufferedFamily] = [:]
   var byteCount = 0
+  var appended = StorageBatch()
+  var appendedFamilies: Set<UInt32> = []
 
   /// What a batch needs besides a key and a value, at most.
   private static let entryOverhead = 32
@@ -139,6 +198,11 @@ private struct BufferedContent {
   mutating func set(_ key: [UInt8], _ entry: BufferedEntry, _ family: StorageFamily) {
     let previous = families[family.number, default: BufferedFamily(family)].set(key, entry)
     byteCount += entry.size + (previous.map { -$0.size } ?? key.count + Self.entryOverhead)
+  }
+
+  mutating func forget(_ key: [UInt8], _ family: StorageFamily) {
+    guard let gone = families[family.number]?.forget(key) else { return }
+    byteCount -= key.count + gone.size + Self.entryOverhead
   }
 
   mutating func clear(_ range: StorageRange, _ family: StorageFamily) {
@@ -177,6 +241,13 @@ private struct BufferedFamily: Sendable {
     return nil
   }
 
+  /// Removes an entry, and returns it.
+  mutating func forget(_ key: [UInt8]) -> BufferedEntry? {
+    let index = index(of: key)
+    guard index < entries.count, entries[index].key == key else { return nil }
+    return entries.remove(at: index).entry
+  }
+
   /// Clears a range, and returns the entries that it had.
   mutating func clear(_ range: StorageRange) -> [(key: [UInt8], entry: BufferedEntry)] {
     let indexes = indexes(of: range)
@@ -192,10 +263,16 @@ private struct BufferedFamily: Sendable {
   func addEntries(to batch: inout StorageBatch) {
     for (key, entry) in entries {
       switch entry {
-      case .put(let value): batch.put(key, value, in: family)
-      case .putStamped(let value): batch.putStamped(key, value, in: family)
+      case .put(let value, let stamp, let replaces):
+        if replaces { batch.singleDelete(key, in: family) }
+        if let stamp {
+          batch.putStamped(key, value, at: stamp, in: family)
+        } else {
+          batch.put(key, value, in: family)
+        }
       case .delete: batch.delete(key, in: family)
-      case .add(let number): batch.add(number, to: key, in: family)
+      case .singleDelete: batch.singleDelete(key, in: family)
+      case .add(let number, let rule): batch.add(number, by: rule, to: key, in: family)
       }
     }
   }
@@ -261,9 +338,9 @@ private final class BufferedView: StorageReading {
 
   private static func value(_ entry: BufferedEntry, over base: [UInt8]?) -> [UInt8]? {
     switch entry {
-    case .put(let value), .putStamped(let value): value
-    case .delete: nil
-    case .add(let number): StorageBatch.counterBytes((base.flatMap(StorageBatch.counterNumber) ?? 0) &+ number)
+    case .put(let value, _, _): value
+    case .delete, .singleDelete: nil
+    case .add(let number, let rule): rule.bytes(rule.taking(number, into: base.flatMap(rule.number)))
     }
   }
 }

@@ -90,6 +90,12 @@ public final class EngineBackend: StorageBackend {
     }
   }
 
+  /// Changes the options of a family, durably, unless they are these.
+  public func setOptions(_ options: StorageFamilyOptions, of family: StorageFamily) throws {
+    try requireOpen()
+    try mapped { try engine.setOptions(Self.engineOptions(options), of: try columnFamily(family.number)) }
+  }
+
   /// Drops a family, unread.
   public func dropFamily(_ family: StorageFamily) throws {
     try requireOpen()
@@ -100,9 +106,15 @@ public final class EngineBackend: StorageBackend {
   }
 
   private static func engineOptions(_ options: StorageFamilyOptions) -> FamilyOptions {
-    FamilyOptions(
-      compression: options.compression, mergeOperator: options.isCounter ? CounterOperator().name : nil,
-      isVolatile: options.isVolatile)
+    let operatorName: String? =
+      switch options.counter {
+      case .sum: CounterOperator().name
+      case .maximum: MaximumOperator().name
+      case nil: nil
+      }
+    return FamilyOptions(
+      compression: options.compression, mergeOperator: operatorName, isVolatile: options.isVolatile,
+      memtableSize: options.memtableSize)
   }
 
   /// A follower's families are those of its last catch-up.
@@ -128,6 +140,12 @@ public final class EngineBackend: StorageBackend {
       }
       return EngineBackendSnapshot(engine.snapshot(), table.withLock { $0 }, self)
     }
+  }
+
+  /// As the engine's list of snapshots has it.
+  public func oldestVersion() throws -> CommitVersion? {
+    try requireOpen()
+    return CommitVersion(engine.oldestReadSequence.value)
   }
 
   /// Commits through the engine's group commit.
@@ -200,9 +218,9 @@ public final class EngineBackend: StorageBackend {
     case .add: try batch.merge(key, value, in: family)
     case .deleteToEnd: try deleteToEnd(family, from: key.copied, of: whole, to: &batch)
     case .putStamped:
-      try batch.putStamped(
-        key.copied, value.copied, at: .key(0),
-        in: family)
+      let position = StorageBatch.stampPlace(value)
+      let value = value.extracting(StorageBatch.stampSize..<value.byteCount)
+      try batch.putStamped(key.copied, value.copied, at: position.ofEngine, in: family)
     }
   }
 
@@ -213,11 +231,13 @@ public final class EngineBackend: StorageBackend {
     var cursor = try engine.cursor(in: family)
     try cursor.seekToLast()
     var last = cursor.isValid ? cursor.keyBytes : nil
-    whole.forEach { operation, number, key, _ in
+    whole.forEach { operation, number, key, value in
       guard number == family.id.value else { return }
       var key = key.copied
-      // Its first bytes are not known yet.
-      if operation == .putStamped { key = Array(repeating: 0xFF, count: 8) + key.dropFirst(8) }
+      // These bytes are not known yet.
+      if operation == .putStamped, case .key(let offset) = StorageBatch.stampPlace(value), offset <= key.count - 8 {
+        key.replaceSubrange(offset..<(offset + 8), with: StampPlace.pending)
+      }
       if last.map({ ByteOrder.precedes($0, key) }) ?? true { last = key }
     }
     guard let last, !ByteOrder.precedes(last, lower) else { return }
@@ -418,6 +438,15 @@ private func mapped<Result>(_ body: () throws -> Result) throws -> Result {
   }
 }
 
+extension StampPlace {
+  var ofEngine: VarveEngine.StampPlace {
+    switch self {
+    case .key(let offset): .key(offset)
+    case .value(let offset): .value(offset)
+    }
+  }
+}
+
 extension Durability {
   fileprivate init(_ durability: StorageDurability) { self = durability == .power ? .power : .process }
 }
@@ -438,6 +467,7 @@ extension DatabaseError {
     let code: Code =
       switch error.code {
       case .corruption: .corruption
+      case .notReadableNow: .notReadableNow
       case .unsupportedFormat: .unsupportedVersion
       case .notFound: .notFound
       case .notADatabase: .notADatabase

@@ -1,8 +1,15 @@
 internal import VarveEngine
 
-/// What a transaction writes, as an indexed batch of the engine: the one copy of it until the commit.
+/// What a transaction writes, as an indexed batch of the engine: the one copy of it until the commit. What is appended
+/// is in the form of the log from the beginning, without an index, and follows the others in the commit.
 final class EngineWriting: StorageWriting {
   private var batch: IndexedWriteBatch
+  private var log = WriteBatch(capacity: 0)
+  /// Where the savepoints end.
+  private var logMarks: [WriteBatch.Mark] = []
+  /// The families of `log`, and how many entries it had before the first of each.
+  private var logFamilies: [(number: UInt32, start: Int)] = []
+  private var leftOut: [UInt32] = []
   private let backend: EngineBackend
   private let snapshot: EngineBackendSnapshot
 
@@ -12,11 +19,15 @@ final class EngineWriting: StorageWriting {
     self.snapshot = snapshot
   }
 
-  var isEmpty: Bool { batch.isEmpty }
-  var byteCount: Int { batch.byteCount }
+  var isEmpty: Bool { batch.isEmpty && log.isEmpty }
+  var byteCount: Int { batch.limitedByteCount &+ log.byteCount }
 
   /// What the commit writes, with room for more.
-  func packed(room: Int) throws(EngineError) -> WriteBatch { try batch.packed(room: room) }
+  func packed(room: Int) throws(EngineError) -> WriteBatch {
+    var packed = try batch.packed(room: room + log.byteCount)
+    if !log.isEmpty { try packed.append(log) }
+    return packed
+  }
 
   // MARK: - Writing
 
@@ -30,8 +41,16 @@ final class EngineWriting: StorageWriting {
     try mapped { () throws(EngineError) in try batch.delete(key, in: family) }
   }
 
-  func add(_ number: Int64, to key: [UInt8], in family: StorageFamily) throws {
+  func singleDelete(_ key: [UInt8], in family: StorageFamily) throws {
     let family = try snapshot.family(family)
+    try mapped { () throws(EngineError) in try batch.singleDelete(key, in: family) }
+  }
+
+  func add(_ number: Int64, by rule: CounterRule, to key: [UInt8], in family: StorageFamily) throws {
+    let family = try snapshot.family(family)
+    guard rule == .sum else {
+      return try mapped { () throws(EngineError) in try batch.merge(key, rule.bytes(number), in: family) }
+    }
     try mapped { () throws(EngineError) in
       try unsafe withUnsafeBytes(of: number.littleEndian) { (bytes) throws(EngineError) in
         try unsafe batch.merge(key.span.bytes, RawSpan(_unsafeBytes: bytes), in: family)
@@ -39,10 +58,18 @@ final class EngineWriting: StorageWriting {
     }
   }
 
-  func putStamped(_ key: [UInt8], _ value: [UInt8], in family: StorageFamily) throws {
+  func putStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPlace, in family: StorageFamily) throws {
     let family = try snapshot.family(family)
-    try mapped { () throws(EngineError) in try batch.putStamped(key, value, at: .key(0), in: family) }
+    try mapped { () throws(EngineError) in try batch.putStamped(key, value, at: position.ofEngine, in: family) }
   }
+
+  func leaveOut(_ family: StorageFamily) throws {
+    let column = try snapshot.family(family)
+    try mapped { () throws(EngineError) in try batch.leaveOut(column) }
+    if !leftOut.contains(family.number) { leftOut.append(family.number) }
+  }
+
+  func leavesOut(_ family: StorageFamily) -> Bool { leftOut.contains(family.number) }
 
   func deleteRange(_ range: StorageRange, in family: StorageFamily) throws {
     guard !range.isEmpty else { return }
@@ -62,6 +89,58 @@ final class EngineWriting: StorageWriting {
       // The longest key goes by itself: one after it would be too long.
       try batch.deleteRange(from: range.lower, to: last, in: column)
       try batch.delete(last, in: column)
+    }
+  }
+
+  // MARK: - Appending
+
+  func append(
+    _ operation: StorageBatch.Operation, _ key: RawSpan, _ value: RawSpan, in family: StorageFamily
+  ) throws {
+    let column = try snapshot.family(family)
+    let count = log.count
+    switch operation {
+    case .put: try mapped { () throws(EngineError) in try log.put(key, value, in: column) }
+    case .delete: try mapped { () throws(EngineError) in try log.delete(key, in: column) }
+    case .deleteRange: try mapped { () throws(EngineError) in try log.deleteRange(from: key, to: value, in: column) }
+    case .deleteToEnd: try appendDelete(from: key.copied, family, column)
+    case .singleDelete, .add, .putStamped:
+      throw DatabaseError(.invalidArgument, "an operation of the kind \(operation) is not appended")
+    }
+    noteAppended(family, after: count)
+  }
+
+  func appendStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPlace, in family: StorageFamily) throws {
+    let column = try snapshot.family(family)
+    let count = log.count
+    try mapped { () throws(EngineError) in try log.putStamped(key, value, at: position.ofEngine, in: column) }
+    noteAppended(family, after: count)
+  }
+
+  func hasAppended(to family: StorageFamily) -> Bool { logFamilies.contains { $0.number == family.number } }
+
+  @inline(__always)
+  private func noteAppended(_ family: StorageFamily, after count: Int) {
+    // Most transactions append to one family.
+    if logFamilies.first?.number == family.number || hasAppended(to: family) || log.count == count { return }
+    logFamilies.append((family.number, count))
+  }
+
+  /// The engine's ranges have an end: here after the last key that there is, or that was appended.
+  private func appendDelete(from lower: [UInt8], _ family: StorageFamily, _ column: ColumnFamily) throws {
+    let page = try view(of: family).page(
+      StorageRange(lower: lower), in: family, isReverse: true, keysOnly: true, byteLimit: 1, rowLimit: 1)
+    let committed = page.count > 0 ? page.key(0) : nil
+    let appended = log.lastKey(in: column).flatMap { ByteOrder.precedes($0, lower) ? nil : $0 }
+    let keys = [committed, appended].compactMap(\.self)
+    guard let last = keys.max(by: ByteOrder.precedes) else { return }
+    try mapped { () throws(EngineError) in
+      guard last.count == backend.limits.keySize else {
+        return try log.deleteRange(from: lower, to: last + [0], in: column)
+      }
+      // The longest key goes by itself: one after it would be too long.
+      try log.deleteRange(from: lower, to: last, in: column)
+      try log.delete(last, in: column)
     }
   }
 
@@ -104,11 +183,24 @@ final class EngineWriting: StorageWriting {
 
   // MARK: - Savepoints
 
-  func setSavepoint() { batch.setSavepoint() }
+  func setSavepoint() {
+    batch.setSavepoint()
+    logMarks.append(log.mark)
+  }
 
   // Only a savepoint that was never set is an error, and each is ended once.
-  func releaseSavepoint() { try? batch.releaseSavepoint() }
-  func rollBack() { try? batch.rollbackToSavepoint() }
+  func releaseSavepoint() {
+    try? batch.releaseSavepoint()
+    logMarks.removeLast()
+  }
+
+  func rollBack() {
+    try? batch.rollbackToSavepoint()
+    let mark = logMarks.removeLast()
+    if mark.count == log.count { return }
+    log.cut(to: mark)
+    logFamilies.removeAll { $0.start >= mark.count }
+  }
 }
 
 /// A family as a transaction saw it.

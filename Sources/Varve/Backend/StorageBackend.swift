@@ -39,11 +39,17 @@ public protocol StorageBackend: AnyObject, Sendable {
   func families() throws -> [StorageFamily]
   /// Makes a family. Throws `.alreadyExists`.
   func createFamily(_ name: String, options: StorageFamilyOptions) throws -> StorageFamily
+  /// Changes what of a family's options can be changed: the size of its memtables. Default: nothing, for storages that
+  /// have none.
+  func setOptions(_ options: StorageFamilyOptions, of family: StorageFamily) throws
   /// Drops a family with all it holds, at once.
   func dropFamily(_ family: StorageFamily) throws
 
   /// This instant, to read at.
   func snapshot() throws -> any StorageSnapshot
+  /// The oldest commit that a snapshot reads at, now or later: the last commit where there is none. Nil where that can't
+  /// be said. Default: nil.
+  func oldestVersion() throws -> CommitVersion?
   /// Commits a batch. With a check, only if nothing that it names was changed since; `.conflict` otherwise.
   func commit(
     _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
@@ -70,8 +76,12 @@ public protocol StorageBackend: AnyObject, Sendable {
 extension StorageBackend {
   /// No storage is behind that doesn't say so.
   public var mayDelayCommits: Bool { false }
+  /// No storage can say that doesn't do so.
+  public func oldestVersion() throws -> CommitVersion? { nil }
   /// No storage can tell that doesn't say so.
   public func withoutWaiting(_ body: () throws -> Void) throws -> Bool { false }
+  /// A storage without memtables has nothing to change.
+  public func setOptions(_ options: StorageFamilyOptions, of family: StorageFamily) throws {}
   /// Holds everything in arrays, and commits a batch.
   public func begin(at snapshot: any StorageSnapshot) throws -> any StorageWriting { BufferedWriting(snapshot) }
   /// Commits the batch of a `BufferedWriting`.
@@ -161,16 +171,23 @@ public struct StorageFamily: Hashable, Sendable {
 public struct StorageFamilyOptions: Hashable, Sendable {
   /// How values are compressed. Nil: as the storage does by default.
   public var compression: CompressionKind?
-  /// Values are counters of 64 bits, little-endian, and `StorageBatch.add` works on them.
-  public var isCounter: Bool
+  /// How values that are counters of 64 bits take a number, by `StorageBatch.add`; nil: they are no counters.
+  public var counter: CounterRule?
   /// Emptied whenever the database is opened; the family itself stays.
   public var isVolatile: Bool
+  /// About how many bytes of changes are collected in memory before they are written to a table; nil: as the storage does
+  /// by default.
+  public var memtableSize: Int?
 
   /// Options; each has a default.
-  public init(compression: CompressionKind? = nil, isCounter: Bool = false, isVolatile: Bool = false) {
+  public init(
+    compression: CompressionKind? = nil, counter: CounterRule? = nil, isVolatile: Bool = false,
+    memtableSize: Int? = nil
+  ) {
     self.compression = compression
-    self.isCounter = isCounter
+    self.counter = counter
     self.isVolatile = isVolatile
+    self.memtableSize = memtableSize
   }
 }
 

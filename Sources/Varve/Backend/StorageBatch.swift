@@ -5,7 +5,9 @@
 /// ```
 ///  operation   kind (1) │ family (4) │ key size (4) │ value size (4) │ key │ value
 /// ```
-/// Sizes and families are little-endian; the value of a range is its upper bound, of an addition the number.
+/// Sizes and families are little-endian. The value of a range is its upper bound, of an addition the number as the counter
+/// has it. That of a stamped put begins with five bytes: 0 for a stamp in the key, 1 for one in the value, and its offset
+/// there (4, little-endian).
 /// The form lives in memory only.
 public struct StorageBatch: Sendable {
   /// One change.
@@ -20,9 +22,9 @@ public struct StorageBatch: Sendable {
     case deleteRange
     /// Removes the keys from the key (included) to the end of the family.
     case deleteToEnd
-    /// Adds a number to a counter.
+    /// Gives a number to a counter.
     case add
-    /// Sets the value of a key whose first eight bytes become the commit's version, big-endian.
+    /// Sets the value of a key; eight bytes of key or value become the commit's version, big-endian.
     case putStamped
   }
 
@@ -62,14 +64,41 @@ public struct StorageBatch: Sendable {
     }
   }
 
-  /// Adds a number to a counter; one that is not there counts as zero.
-  public mutating func add(_ number: Int64, to key: [UInt8], in family: StorageFamily) {
+  /// Gives a number to a counter, by the rule of its family.
+  public mutating func add(
+    _ number: Int64, by rule: CounterRule = .sum, to key: [UInt8], in family: StorageFamily
+  ) {
+    guard rule == .sum else { return append(.add, key, rule.bytes(number), family) }
     unsafe withUnsafeBytes(of: number.littleEndian) { unsafe append(.add, key, $0, family) }
   }
 
-  /// Sets the value of a key whose first eight bytes are replaced by the commit's version, big-endian.
-  public mutating func putStamped(_ key: [UInt8], _ value: [UInt8], in family: StorageFamily) {
-    append(.putStamped, key, value, family)
+  /// Sets the value of a key; the eight bytes at `position` are replaced by the commit's version, big-endian. They lie within
+  /// the key or the value: else the commit throws `.invalidArgument`.
+  public mutating func putStamped(
+    _ key: [UInt8], _ value: [UInt8], at position: StampPlace, in family: StorageFamily
+  ) {
+    let (kind, offset): (UInt8, Int) =
+      switch position {
+      case .key(let offset): (0, offset)
+      case .value(let offset): (1, offset)
+      }
+    let head = unsafe withUnsafeBytes(of: UInt32(clamping: offset).littleEndian) { unsafe [kind] + [UInt8]($0) }
+    append(.putStamped, key, head + value, family)
+  }
+
+  /// How many bytes come before the value of a stamped put in what `forEach` passes as its value.
+  public static let stampSize = 5
+
+  /// Where the stamp of a stamped put goes, by what `forEach` passes as its value.
+  public static func stampPlace(_ value: RawSpan) -> StampPlace {
+    let isInValue = unsafe value.unsafeLoad(fromByteOffset: 0, as: UInt8.self) == 1
+    let offset = Int(UInt32(littleEndian: unsafe value.unsafeLoadUnaligned(fromByteOffset: 1, as: UInt32.self)))
+    return isInValue ? .value(offset) : .key(offset)
+  }
+
+  /// Adds a change whose key and value are as `forEach` passes them.
+  mutating func append(_ operation: Operation, _ key: RawSpan, _ value: RawSpan, in family: StorageFamily) {
+    append(operation, key.copied, value.copied, family)
   }
 
   /// Adds the changes of another batch after the own ones.

@@ -15,20 +15,38 @@
 public protocol StorageWriting: AnyObject {
   /// Whether the commit would write nothing.
   var isEmpty: Bool { get }
-  /// About how many bytes the commit writes.
+  /// About how many bytes count for the limit of a commit: those that it writes, and those of families that are left out.
   var byteCount: Int { get }
 
   /// Sets the value of a key. Throws `.keyTooLong`, `.valueTooLong` and `.batchTooLarge`, as do the others.
   func put(_ key: RawSpan, _ value: RawSpan, in family: StorageFamily) throws
   /// Removes a key, whether it is there or not.
   func delete(_ key: [UInt8], in family: StorageFamily) throws
+  /// Removes a key that was put at most once since it was removed last. Of a put and its single delete nothing is
+  /// committed.
+  func singleDelete(_ key: [UInt8], in family: StorageFamily) throws
   /// Removes the keys of a range.
   func deleteRange(_ range: StorageRange, in family: StorageFamily) throws
-  /// Adds a number to a counter; one that is not there counts as zero.
-  func add(_ number: Int64, to key: [UInt8], in family: StorageFamily) throws
-  /// Sets the value of a key whose first eight bytes become the commit's version, big-endian. Until then they read as
-  /// 0xFF.
-  func putStamped(_ key: [UInt8], _ value: [UInt8], in family: StorageFamily) throws
+  /// Gives a number to a counter, by the rule of its family.
+  func add(_ number: Int64, by rule: CounterRule, to key: [UInt8], in family: StorageFamily) throws
+  /// Sets the value of a key; the eight bytes at `position`, which lie within the key or the value, become the commit's
+  /// version, big-endian. Until then they read as 0xFF.
+  func putStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPlace, in family: StorageFamily) throws
+
+  /// Adds a put, a delete or the delete of a range to what is written after everything else, in the order of the calls.
+  /// It is not read before the commit: reads, views and the other changes of the family don't see it. Key and value are
+  /// as `StorageBatch.forEach` passes them.
+  func append(
+    _ operation: StorageBatch.Operation, _ key: RawSpan, _ value: RawSpan, in family: StorageFamily) throws
+  /// Appends a put with a stamp: see `putStamped`.
+  func appendStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPlace, in family: StorageFamily) throws
+  /// Whether something was appended that goes to a family.
+  func hasAppended(to family: StorageFamily) -> Bool
+  /// Leaves a family, to which nothing was written yet, out of the commit, also after undone savepoints: nothing but this
+  /// ever reads what is written to it.
+  func leaveOut(_ family: StorageFamily) throws
+  /// Whether a family is left out.
+  func leavesOut(_ family: StorageFamily) -> Bool
 
   /// Calls `body` once with the value of a key, which it may not keep, and does not call it if there is none.
   func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws

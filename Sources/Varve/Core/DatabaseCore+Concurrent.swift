@@ -1,10 +1,15 @@
+internal import Synchronization
+
 /// Writers side by side.
 ///
 /// The closure runs without the writer, on an instant of its own, and what it reads is noted. Then it takes the
 /// writer for the commit alone, which the storage checks: nothing that was read, keys and ranges alike, may have
 /// changed since. So a transaction that holds the writer throughout never meets one of these inside.
+///
+/// An extension that does not work side by side ends the attempt with the first change that it receives. Then the closure
+/// runs again with the writer held.
 extension DatabaseCore {
-  /// How often it is tried side by side before it takes its place in the writer's line.
+  /// How often it is tried side by side before it joins the writer's line.
   static let concurrentAttempts = 8
 
   func writeConcurrently<Result>(
@@ -16,6 +21,7 @@ extension DatabaseCore {
     try requireWritable()
     for _ in 0..<Self.concurrentAttempts {
       guard let attempt = try begun(terms, body) else { continue }
+      if attempt.transaction.needsWriter { break }
       do {
         try writer.acquire(terms.label, timeout: options.writerTimeout)
       } catch {
@@ -24,8 +30,9 @@ extension DatabaseCore {
       }
       if let commit = try applyHoldingWriter(attempt.transaction, terms) {
         try commit.wait(in: self)
-        return attempt.result
+        return try attempt.result.get()
       }
+      if noteNeedsWriter(attempt.transaction) { break }
     }
     try writer.acquire(terms.label, timeout: options.writerTimeout)
     let (result, commit) = try runHoldingWriter(terms, body)
@@ -45,6 +52,7 @@ extension DatabaseCore {
       guard let attempt = try await run(isInline: backend.isInMemory, on: executor, { try begun(terms, body) }) else {
         continue
       }
+      if attempt.transaction.needsWriter { break }
       let isCommitted = try await writerExecutor.runTask {
         do {
           try await writer.acquire(terms.label, timeout: options.writerTimeout)
@@ -56,7 +64,8 @@ extension DatabaseCore {
         try await commit.waitSuspended(in: self)
         return true
       }
-      if isCommitted { return attempt.result }
+      if isCommitted { return try attempt.result.get() }
+      if noteNeedsWriter(attempt.transaction) { break }
     }
     return try await writeInLine(terms, body)
   }
@@ -65,18 +74,28 @@ extension DatabaseCore {
   private struct Attempt<Result>: @unchecked Sendable {
     // Sendable: it goes from one thread to the next, and is never used by two.
     let transaction: WriteTransaction
-    let result: Result
+    let result: Swift.Result<Result, any Error>
   }
 
-  /// Nil: its instant was overtaken while it ran.
+  /// Counts an attempt that ended because the writer is needed.
+  private func noteNeedsWriter(_ transaction: WriteTransaction) -> Bool {
+    if transaction.needsWriter { counts.writesThatTookTheWriter.add(1, ordering: .relaxed) }
+    return transaction.needsWriter
+  }
+
+  /// Nil: its instant was overtaken while it ran. A transaction that needs the writer has ended.
   private func begun<Result>(
     _ terms: WriteTerms, _ body: (WriteTransaction) throws -> Result
   ) throws -> Attempt<Result>? {
     let transaction = try beginConcurrent(terms)
     do {
-      return Attempt(transaction: transaction, result: try ThreadFrame.run(transaction, body))
+      let result = try ThreadFrame.run(transaction, body)
+      // Also where the closure has caught the error.
+      if noteNeedsWriter(transaction) { rollBack(transaction) }
+      return Attempt(transaction: transaction, result: .success(result))
     } catch {
       rollBack(transaction)
+      if noteNeedsWriter(transaction) { return Attempt(transaction: transaction, result: .failure(error)) }
       // An extension that came, went or was built further meanwhile is the cause, or may be.
       if let error = error as? DatabaseError,
         error.code == .snapshotTooOld || transaction.extensionEdition != extensions.edition
@@ -91,11 +110,6 @@ extension DatabaseCore {
     let snapshot = try backend.snapshot()
     let transaction = try WriteTransaction(database: self, snapshot: snapshot, label: terms.label)
     transaction.reads = StorageCheck(snapshot)
-    if let other = transaction.registered.ordered.first(where: { !$0.traits.configuration.isConcurrent }) {
-      rollBack(transaction)
-      throw DatabaseError(
-        .invalidArgument, "extension \"\(other.name)\" does not work in writes side by side; use write")
-    }
     return transaction
   }
 
@@ -118,6 +132,7 @@ extension DatabaseCore {
       return nil
     } catch {
       rollBack(transaction)
+      if transaction.needsWriter { return nil }
       throw error
     }
   }

@@ -1,3 +1,5 @@
+internal import Synchronization
+
 /// The write path, on one screen: take the writer, run the closure, let extensions write what they have pending,
 /// give the batch to the storage (*applied*: the next writer may begin), wait until it is durable
 /// (*acknowledged*: readers see it), tell.
@@ -54,20 +56,22 @@ extension DatabaseCore {
       try transaction.flushExtensions()
     }
     if transaction.isUnchanged {
-      for handler in transaction.appliedHandlers { handler(transaction.version) }
+      if !transaction.appliedHandlers.isEmpty {
+        commitLock.withLock { _ in for handler in transaction.appliedHandlers { handler(transaction.version) } }
+      }
       let completions = transaction.completions
       transaction.end()
       return AppliedCommit(number: nil, ticket: nil, completions: completions)
     }
-    let commit = try give(transaction, terms)
+    let commit = try commitLock.withLock { _ in try give(transaction, terms) }
     transaction.end()
     return commit
   }
 
-  /// The writer is held: commits are given one at a time.
+  /// The writer and the commit lock are held: commits are given one at a time.
   private func give(_ transaction: WriteTransaction, _ terms: WriteTerms) throws -> AppliedCommit {
-    // A transaction that is checked began without the writer: others may have committed since.
-    let before = transaction.reads == nil ? transaction.snapshot : try backend.snapshot()
+    // Never the transaction's own instant: others may have committed beside it.
+    let before = try backend.snapshot()
     var missed: [(name: String, record: ExtensionRecord)] = []
     if !transaction.changes.isEmpty { missed = try markMissedStale(transaction, after: before.version) }
     // What the transaction never reads itself: its counts and its entry of the feed.
@@ -80,7 +84,8 @@ extension DatabaseCore {
     do {
       added = try feed.add(told, to: &batch)
       ticket = try backend.commit(
-        transaction.pending, then: batch, check: transaction.reads, durability: terms.durability ?? options.durability)
+        transaction.pending, then: batch, check: transaction.reads ?? transaction.independentUses,
+        durability: terms.durability ?? options.durability)
     } catch {
       // Whether it happened can't be told: nobody may build on it, and readers stay where they are.
       if let error = error as? DatabaseError, error.code == .outcomeUnknown { throw publication.fail(error) }
@@ -103,6 +108,8 @@ extension DatabaseCore {
   ) throws -> [(name: String, record: ExtensionRecord)] {
     try extensionCatalog.missed().map { name, record in
       var record = record
+      // What was built to replace it is not whole any more.
+      record.shadow = nil
       // Of one whose build was cut short, only rows before its watermark count as heard of.
       record.state = .stale(record.state == .ready ? FeedPosition(behind: last) : nil)
       try transaction.pending.put(CatalogKey.databaseExtension(name), record.bytes, in: catalog.families.catalog)

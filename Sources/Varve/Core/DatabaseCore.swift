@@ -14,6 +14,9 @@ package final class DatabaseCore: Sendable {
   let builds = BuildList()
   let writer = WriterQueue()
   let publication: Publication
+  /// Orders the commits of both lanes: see `DatabaseCore+Aside.swift`. After the writer, before everything else.
+  let commitLock = Mutex(())
+  let counts = DatabaseCounts()
   /// For what may wait for the disk.
   let executor = DatabaseExecutor()
   /// For what waits for the writer or has it, which reads must not keep from a thread: asynchronous writes with their
@@ -28,6 +31,10 @@ package final class DatabaseCore: Sendable {
   let longLivedReads = LongLivedReadList()
   /// Held while the map from numbers to rows, or an extension that asks for it, comes or goes. Before the writer.
   let rowIDMapLock = Mutex(())
+  /// Whether what is left over of replaced definitions is being dropped.
+  let isSweeping = Atomic<Bool>(false)
+  /// Held while families of extensions that nothing uses are looked for and dropped. Before the writer.
+  let droppingLock = Mutex(())
   private let openness = Mutex(Openness())
   /// Entered from when the database is closed until its storage is.
   private let closing = DispatchGroup()
@@ -97,6 +104,7 @@ package final class DatabaseCore: Sendable {
       return state.waiters
     }
     for waiter in waiters { waiter.resume() }
+    if extensions.hasLeftovers { sweepWhereDue() }
   }
 
   /// Ends the database. Throws `.writerBusy` where transactions run. A second call waits for the first, but not for

@@ -24,6 +24,17 @@ public struct DatabaseOptions: Sendable {
   public var memoryBudget: Int?
   /// How values are compressed. Default LZ4.
   public var compression: CompressionKind = .lz4
+  /// On iOS, tvOS, watchOS and visionOS: when the files of the database can be read. The directory and all its files get the
+  /// class when the database is opened for writing, and files that are made later get it from the directory. Elsewhere
+  /// without an effect. Nil: as the system does by default. Default nil.
+  ///
+  /// Where a file can't be read because the device is locked, calls throw `.notReadableNow`. A program that works in the
+  /// background needs `.completeUntilFirstAuthentication`, the default of iOS, or a weaker class: files under
+  /// `.complete` can't be read 10 seconds after the device was locked, also those that are open.
+  public var fileProtection: FileProtection?
+  /// On the systems of Apple: keeps the directory and all its files out of backups of the device, for what can be made
+  /// again. False leaves them as they are. Elsewhere without an effect. Default false.
+  public var isExcludedFromBackup = false
   /// The time of day: the date of change sets, and what the feed's age is measured by. Default `.system`.
   public var clock = WallClock.system
 
@@ -53,6 +64,18 @@ public struct DatabaseOptions: Sendable {
     options.memoryBudget = memoryBudget
     return options
   }
+}
+
+/// When the system can read the files of a database: its class of data protection.
+public enum FileProtection: Hashable, Sendable, CaseIterable {
+  /// While the device is unlocked.
+  case complete
+  /// While the device is unlocked; a file that is open can be read after that, too.
+  case completeUnlessOpen
+  /// Since the device was unlocked for the first time after it was started.
+  case completeUntilFirstAuthentication
+  /// Always.
+  case none
 }
 
 /// What happens where a database can't be opened because it is damaged. Of one that is opened read-only or followed,

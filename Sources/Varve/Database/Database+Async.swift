@@ -43,6 +43,33 @@ extension Database {
     return try await core.writeConcurrentlySuspended(WriteTerms(label: label, durability: durability), body)
   }
 
+  /// Reads and writes independent parts of extensions alone (`PartDefinition.isIndependent`), beside the writer: also while
+  /// a transaction is open that takes long.
+  ///
+  /// ```swift
+  /// try await database.commitAside { parts in
+  ///   let queue = try parts.part("queue", of: jobs)
+  ///   if let (key, _) = try queue.first() { try queue.delete(key) }
+  /// }
+  /// ```
+  ///
+  /// What the closure reads is checked when it commits; where it has changed the closure runs again, up to 64 times, then
+  /// this throws `.conflict`. So the closure should do nothing but read and write through `parts`. Of two that write a
+  /// key without reading it the later wins, and additions to counters conflict with nothing. Returns when the commit was
+  /// acknowledged. It waits for the one batch that is being inserted, and for the sync of a commit with the durability
+  /// `.power` before it; never for the writer. No hook, entry of the feed or change set comes of it.
+  ///
+  /// Throws what the closure throws, `.readOnly`, `CancellationError` before an attempt, and `.outcomeUnknown`.
+  @discardableResult
+  public func commitAside<Result: Sendable>(
+    label: String? = nil, durability: StorageDurability? = nil, _ body: @Sendable (AsideParts) throws -> Result
+  ) async throws -> Result {
+    try await core.commitAside(WriteTerms(label: label, durability: durability), body)
+  }
+
+  /// What the database has done since it was opened. Safe from any thread.
+  public var statistics: DatabaseStatistics { core.counts.statistics }
+
   /// Opens a database without blocking the task's thread: see the synchronous form.
   public static func open(
     at path: String, definition: DatabaseDefinition = DatabaseDefinition(),

@@ -26,7 +26,30 @@ extension Database {
     return try await core.writerExecutor.run { try core.register(definition, name, progress) }
   }
 
-  /// Returns when an extension is built: what it keeps is that of all rows. Throws what has ended the build: the error of
+  /// The same, where `old` is what another start of the program may have left in force: it answers, and is kept up, while
+  /// `definition` is built, also after further starts (`WriteTransaction.replaceDefinition`). Where the database has what
+  /// neither would keep, or `definition` is in force already, `old` does not matter.
+  @_disfavoredOverload
+  @discardableResult
+  public func register<Definition: DatabaseExtension>(
+    _ definition: Definition, as name: String, replacing old: Definition,
+    progress: (@Sendable (BuildProgress) -> Void)? = nil
+  ) throws -> ExtensionHandle<Definition> {
+    try core.register(definition, name, replacing: old, progress)
+  }
+
+  /// The same for tasks.
+  @discardableResult
+  public func register<Definition: DatabaseExtension>(
+    _ definition: Definition, as name: String, replacing old: Definition,
+    progress: (@Sendable (BuildProgress) -> Void)? = nil
+  ) async throws -> ExtensionHandle<Definition> {
+    let core = core
+    return try await core.writerExecutor.run { try core.register(definition, name, replacing: old, progress) }
+  }
+
+  /// Returns when an extension is built: what it keeps is that of all rows, and by its newest definition
+  /// (`WriteTransaction.replaceDefinition`). Throws what has ended the build: the error of
   /// the extension, also after a restart, then as `.extensionFailed`, or one of the storage; `retry` builds again.
   /// Throws `.unknownExtension`, and `.invalidArgument` inside of a transaction, which the build may have to wait for.
   @_disfavoredOverload
@@ -79,30 +102,39 @@ extension Database {
 
   /// The names of the extensions that are registered, in the order in which they hear of changes.
   public var registeredExtensions: [String] {
-    core.extensions.list.ordered.map(\.name).filter { !RowIDMap.isReserved($0) }
+    core.extensions.list.inForce.map(\.name).filter { !RowIDMap.isReserved($0) }
   }
 
   /// The names of the extensions that the disk knows, registered or not.
   public var knownExtensions: [String] { core.extensionCatalog.names.filter { !RowIDMap.isReserved($0) } }
 
   /// How far the building of an extension is; nil where it isn't registered.
-  public func progress(of name: String) -> BuildProgress? { core.extensions.list[Name.composed(name)]?.progress }
+  /// Where its definition is being replaced, of the new one.
+  public func progress(of name: String) -> BuildProgress? {
+    let name = Name.composed(name)
+    let list = core.extensions.list
+    return (list.shadow(name) ?? list[name])?.progress
+  }
 }
 
 extension DatabaseCore {
-  /// An extension that is not ready, or whose old parts are still being dropped; nil for one that is. Throws
-  /// `.unknownExtension`.
+  /// An extension that is not ready, or whose old parts are still being dropped, or what is built to replace it; nil for
+  /// one that is. Throws `.unknownExtension`.
   func building(_ name: String) throws -> RegisteredExtension? {
-    guard let registered = extensions.list[name] else {
+    let list = extensions.list
+    guard let registered = list[name] else {
       throw DatabaseError(.unknownExtension, "no extension is registered as \"\(name)\"")
     }
     // Where another program writes, each use looks.
-    return backend.isReadOnly || registered.record.state == .ready && !registered.build.isRunning ? nil : registered
+    if backend.isReadOnly { return nil }
+    return registered.record.state == .ready && !registered.build.isRunning ? list.shadow(name) : registered
   }
 
   /// Throws why an extension that is not being built is not ready.
   func requireReady(_ registered: RegisteredExtension) throws {
     if registered.record.state == .ready || registered.build.isRunning { return }
+    // It was unregistered, or replaced.
+    guard extensions.list.contains(registered) else { return }
     if let error = registered.build.error as? WaitsForDependency {
       let build = ExtensionBuild(self, registered)
       // What it waited for may be ready by now.
@@ -110,8 +142,7 @@ extension DatabaseCore {
       throw DatabaseError(.notReady, error.message)
     }
     if let error = registered.build.error { throw error }
-    // It was unregistered, or has begun since.
-    if extensions.list[registered.name] === registered { throw registered.notReadyError }
+    throw registered.notReadyError
   }
 
   func retry(_ name: String) throws {
@@ -124,16 +155,39 @@ extension DatabaseCore {
   }
 
   func register<Definition: DatabaseExtension>(
-    _ definition: Definition, _ name: String, _ progress: (@Sendable (BuildProgress) -> Void)?
+    _ definition: Definition, _ name: String, replacing old: Definition? = nil,
+    _ progress: (@Sendable (BuildProgress) -> Void)?
   ) throws -> ExtensionHandle<Definition> {
-    if backend.isReadOnly { return try registerReadOnly(definition, name, isCheckedAtUse: false) }
-    return try Registration(core: self, definition: definition, name: name, progress: progress).run()
+    if backend.isReadOnly { return try registerReadOnly(definition, name, replacing: old, isCheckedAtUse: false) }
+    guard let old else {
+      return try Registration(core: self, definition: definition, name: name, progress: progress).run()
+    }
+    return try register(definition, name, keeping: old, progress)
+  }
+
+  /// Registers what is in force, and what is to replace it.
+  private func register<Definition: DatabaseExtension>(
+    _ definition: Definition, _ name: String, keeping old: Definition, _ progress: (@Sendable (BuildProgress) -> Void)?
+  ) throws -> ExtensionHandle<Definition> {
+    var registration = Registration(core: self, definition: old, name: name, progress: progress)
+    registration.successor = definition
+    guard try registration.isInForce() else {
+      return try Registration(core: self, definition: definition, name: name, progress: progress).run()
+    }
+    let handle = try registration.run()
+    // It is there already where an earlier start has begun it.
+    if extensions.list.shadow(handle.name) == nil {
+      try write(WriteTerms(label: "replace \(handle.name)", waitsForWriter: true)) { transaction in
+        try transaction.replaceDefinition(of: handle, by: definition, progress: progress)
+      }
+    }
+    return handle
   }
 
   /// Where another program writes, or nobody does: nothing is built or marked, and each transaction that uses it looks
   /// whether what is on disk is of this definition.
   func registerReadOnly<Definition: DatabaseExtension>(
-    _ definition: Definition, _ name: String, isCheckedAtUse: Bool
+    _ definition: Definition, _ name: String, replacing old: Definition? = nil, isCheckedAtUse: Bool
   ) throws -> ExtensionHandle<Definition> {
     try enter()
     defer { leave() }
@@ -143,17 +197,28 @@ extension DatabaseCore {
     if traits.asksRowsByID, extensions.list[RowIDMap.name] == nil {
       _ = try registerReadOnly(RowIDMap(), RowIDMap.name, isCheckedAtUse: isCheckedAtUse)
     }
-    let registered = try RegisteredExtension(
-      name: name, definition: definition, traits: traits,
-      record: ExtensionRecord(number: 0, state: .stale(nil), traits, versionTag: ""),
-      order: UInt64(extensions.list.ordered.count), backend: backend, catalogFamily: catalog.families.catalog,
-      readySince: .zero)
-    if !isCheckedAtUse { _ = try registered.content(at: try backend.snapshot()) }
-    try extensions.change { list in
-      guard !list.contains(where: { $0.name == name }) else {
+    func make(_ definition: Definition, fallback: RegisteredExtension?) throws -> RegisteredExtension {
+      let traits = ExtensionTraits(definition)
+      try traits.check(name: name)
+      return try RegisteredExtension(
+        name: name, definition: definition, traits: traits,
+        record: ExtensionRecord(number: 0, state: .stale(nil), traits, versionTag: ""),
+        order: UInt64(extensions.list.ordered.count), backend: backend, catalogFamily: catalog.families.catalog,
+        readySince: .zero, fallback: fallback)
+    }
+    let registered = try make(definition, fallback: try old.map { try make($0, fallback: nil) })
+    if !isCheckedAtUse {
+      let snapshot = try backend.snapshot()
+      do { _ = try registered.content(at: snapshot) } catch {
+        guard let fallback = registered.fallback else { throw error }
+        _ = try fallback.content(at: snapshot)
+      }
+    }
+    try extensions.change { members in
+      guard !members.inForce.contains(where: { $0.name == name }) else {
         throw DatabaseError(.alreadyDefined, "an extension is registered as \"\(name)\" already")
       }
-      list.append(registered)
+      members.inForce.append(registered)
     }
     return ExtensionHandle(name: name)
   }
@@ -213,7 +278,10 @@ extension DatabaseCore {
           StorageRange(prefix: CatalogKey.settings(of: number)), in: catalog.families.catalog)
       }
       transaction.onApplied { [self] _ in
-        extensions.change { $0.removeAll { gone.contains($0.name) } }
+        extensions.change { members in
+          members.inForce.removeAll { gone.contains($0.name) }
+          members.shadows.removeAll { gone.contains($0.name) }
+        }
         for name in gone { extensionCatalog.set(nil, for: name) }
       }
       return (gone, numbers)
@@ -224,9 +292,11 @@ extension DatabaseCore {
 
   /// Behind the commit: without a record nobody looks at them, and an open drops what a crash left.
   func dropFamilies(of numbers: [UInt32]) throws {
-    for family in try backend.families() {
-      if let number = ExtensionRecord.number(ofFamily: family.name), numbers.contains(number) {
-        try backend.dropFamily(family)
+    try droppingLock.withLock { _ in
+      for family in try backend.families() {
+        if let owner = ExtensionRecord.owner(ofFamily: family.name), numbers.contains(owner.number) {
+          try backend.dropFamily(family)
+        }
       }
     }
   }

@@ -54,17 +54,18 @@ struct DatabaseOpening {
     }
     return Catalog.Families(
       catalog: try family("catalog"), objects: try family("objects"), metadata: try family("metadata"),
-      counts: try family("counts", StorageFamilyOptions(isCounter: true)), feed: try family("feed"))
+      counts: try family("counts", StorageFamilyOptions(counter: .sum)), feed: try family("feed"))
   }
 
-  /// What an extension kept that was unregistered, where the process ended in between, and the families, emptied when
+  /// What an extension kept that was unregistered, or whose definition was replaced, where the process ended before it was
+  /// dropped, and the families, emptied when
   /// they were dropped, of collections that had some of their own.
   private func dropOrphans(_ extensions: ExtensionCatalog, _ catalog: Catalog) throws {
     guard !backend.isReadOnly else { return }
-    let numbers = Set(extensions.names.compactMap { extensions.record($0)?.number })
+    let records = extensions.names.compactMap { extensions.record($0) }
     let dropped = catalog.droppedNumbers
     for family in try backend.families() {
-      if let number = ExtensionRecord.number(ofFamily: family.name), !numbers.contains(number) {
+      if let owner = ExtensionRecord.owner(ofFamily: family.name), !isNeeded(family, owner, records) {
         try backend.dropFamily(family)
       } else if let number = CollectionRecord.number(ofFamily: family.name), dropped.contains(number),
         catalog.collection(number) == nil
@@ -72,6 +73,14 @@ struct DatabaseOpening {
         try backend.dropFamily(family)
       }
     }
+  }
+
+  private func isNeeded(
+    _ family: StorageFamily, _ owner: (number: UInt32, generation: UInt32), _ records: [ExtensionRecord]
+  ) -> Bool {
+    guard let record = records.first(where: { $0.number == owner.number }) else { return false }
+    return record.generation == owner.generation || record.shadow?.generation == owner.generation
+      || family.name == ExtensionRecord.settingsFamily(of: record.number)
   }
 
   private func writeFormat(_ families: Catalog.Families) throws {

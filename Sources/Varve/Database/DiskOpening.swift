@@ -47,6 +47,15 @@ struct DiskOpening {
 
   private func open() throws -> DatabaseCore {
     let backend = try BackendOpening(path: path, options: options, environment: environment).run()
+    if mayWrite {
+      do {
+        if let backend = backend as? EngineBackend { try DamageMending(backend)?.finish() }
+        try FileMarks(options).set(at: path)
+      } catch {
+        try? backend.close()
+        throw error
+      }
+    }
     return try DatabaseOpening(backend, path, definition, options).run()
   }
 }

@@ -80,6 +80,27 @@ extension CompactionScheduler {
     return failure
   }
 
+  /// Reads every table. Returns all damage that is known then.
+  func findDamage() throws(EngineError) -> [DamagedBlock] {
+    for family in background.registry.all {
+      let version = family.state.retainView().version
+      for level in 0..<Limits.levelCount {
+        for table in version.tables(level: level) {
+          do throws(EngineError) { try verify(table) } catch {
+            // A compaction may have replaced it meanwhile.
+            guard Self.find(table.number, in: background.registry.find(family.id)?.version ?? .empty) != nil else {
+              continue
+            }
+            guard error.code == .corruption || error.code == .notFound else { throw error }
+            let suspect = SuspectTable(table, family: family.id, level: level, error: error)
+            state.withLock { $0.suspects.note(suspect) }
+          }
+        }
+      }
+    }
+    return damagedBlocks
+  }
+
   private func verify(_ table: TableMetadata) throws(EngineError) {
     let tree = background.tree
     let file = try tree.environment.fileSystem.openFile(tree.path(.table(table.number)), writable: false)

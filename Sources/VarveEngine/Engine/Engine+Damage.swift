@@ -1,5 +1,14 @@
 /// What to do with a table that a compaction can't read.
 extension Engine {
+  /// Reads every table, and returns the damage that `giveUp` can give up: at most one block of each table. Tables that are
+  /// damaged stay out of compactions from then on.
+  ///
+  /// Throws errors that keep files from being read, and `.closed`. Complexity: one read of all tables.
+  public func findDamage() throws(EngineError) -> [DamagedBlock] {
+    try core.requireOpen()
+    return try core.background.compactions.findDamage()
+  }
+
   /// Gives up a damaged table's blocks that can't be read: the table is rewritten without them, and takes part in
   /// compactions again. The engine never does this by itself.
   ///

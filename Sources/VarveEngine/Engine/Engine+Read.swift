@@ -64,6 +64,13 @@ extension Engine {
     try unsafe contains(key.span.bytes, in: family, snapshot: snapshot)
   }
 
+  /// The least sequence that a snapshot or a cursor reads at, now or later: the last visible one where there is none.
+  ///
+  /// Complexity: O(1). Safe from any thread.
+  public var oldestReadSequence: SequenceNumber {
+    core.snapshots.oldest(orVisible: { core.pipeline.visible })
+  }
+
   /// Returns a snapshot of the current state of the database, for reads.
   public func snapshot() -> EngineSnapshot {
     core.checkOpen()

@@ -60,6 +60,10 @@ extension WriteBatch {
     try unsafe deleteRange(from: lower.span.bytes, to: upper.span.bytes, in: family)
   }
 
+  /// The greatest key that the batch puts into a family, with `StampPlace.pending` for a stamp; nil if there is none.
+  /// Complexity: O(n).
+  public func lastKey(in family: ColumnFamily) -> [UInt8]? { lastKey(in: family.id) }
+
   /// Adds an operand for the family's merge operator. The write throws `.invalidArgument` where the family
   /// has none. Throws like `put`.
   public mutating func merge(_ key: RawSpan, _ operand: RawSpan, in family: ColumnFamily? = nil) throws(EngineError) {

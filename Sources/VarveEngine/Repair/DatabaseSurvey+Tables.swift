@@ -4,7 +4,7 @@ extension DatabaseSurvey {
   func liveTables(verifies: Bool) throws(EngineError) -> (tables: [TableHarvest], doubts: [String]) {
     var tables: [TableHarvest] = []
     for number in candidateTables {
-      let table = TableHarvest(number, self, verifies: verifies)
+      let table = try TableHarvest(number, self, verifies: verifies)
       // A later edit may have deleted it: what the MANIFEST lost.
       if table.isMissing, !isSettled, isGone(number) { continue }
       if let family = table.family, evidence.isDropped(family) { continue }

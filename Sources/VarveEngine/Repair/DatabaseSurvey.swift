@@ -39,7 +39,7 @@ struct DatabaseSurvey {
       }
     }
     logs.sort()
-    readManifest()
+    try readManifest()
   }
 
   func path(_ name: FileName) -> String { directory + "/" + name.name }
@@ -50,11 +50,12 @@ struct DatabaseSurvey {
   // MARK: - CURRENT and MANIFEST
 
   /// The one that CURRENT names, or else the newest of which anything can be read.
-  private mutating func readManifest() {
+  private mutating func readManifest() throws(EngineError) {
     var named: FileNumber?
     do throws(EngineError) {
       named = try Manifest.currentNumber(directory: directory, fileSystem: fileSystem)
     } catch {
+      let error = try error.requireDamage()
       add(LostPart(error.code == .notFound ? "the file is missing" : error.message, file: path(.current)))
     }
     var candidates: [FileNumber] = files.compactMap { if case .manifest(let number) = $0 { number } else { nil } }
@@ -70,7 +71,7 @@ struct DatabaseSurvey {
       add(LostPart("MANIFEST is missing", file: directory))
     }
     for number in candidates {
-      let found = read(number)
+      let found = try read(number)
       for part in found.parts {
         var lost = LostPart(part, file: path(.manifest(number)))
         lost.holdsEntries = false
@@ -84,7 +85,7 @@ struct DatabaseSurvey {
     }
   }
 
-  private func read(_ number: FileNumber) -> ManifestEvidence {
+  private func read(_ number: FileNumber) throws(EngineError) -> ManifestEvidence {
     let path = path(.manifest(number))
     do throws(EngineError) {
       let file = try fileSystem.openFile(path, writable: false)
@@ -93,7 +94,7 @@ struct DatabaseSurvey {
       return ManifestEvidence(bytes.view, number: number, file: path)
     } catch {
       var none = ManifestEvidence()
-      none.parts = [UnreadablePart(start: 0, end: 0, message: error.message)]
+      none.parts = [UnreadablePart(start: 0, end: 0, message: try error.requireDamage().message)]
       return none
     }
   }
@@ -128,10 +129,10 @@ struct DatabaseSurvey {
   var candidateLogs: [FileNumber] { logs.filter { $0 >= evidence.oldestLog ?? FileNumber(0) } }
 
   /// What the MANIFEST and the headers of other segments say of each segment.
-  func logHints() -> [FileNumber: LogRescue.Hints] {
+  func logHints() throws(EngineError) -> [FileNumber: LogRescue.Hints] {
     var hints: [FileNumber: LogRescue.Hints] = [:]
     for number in logs {
-      guard let header = logHeader(number), let predecessor = header.predecessor else { continue }
+      guard let header = try logHeader(number), let predecessor = header.predecessor else { continue }
       // A header that was given up names an end that the segment has passed; the later one is right.
       let known = hints[predecessor.number]?.end ?? 0
       hints[predecessor.number] = LogRescue.Hints(
@@ -153,7 +154,7 @@ struct DatabaseSurvey {
     return named.filter { $0 >= oldest && !logs.contains($0) }.sorted()
   }
 
-  private func logHeader(_ number: FileNumber) -> LogSegmentHeader? {
+  private func logHeader(_ number: FileNumber) throws(EngineError) -> LogSegmentHeader? {
     do throws(EngineError) {
       let file = try fileSystem.openFile(path(.log(number)), writable: false)
       defer { file.close() }
@@ -161,6 +162,9 @@ struct DatabaseSurvey {
       guard case .valid(let header, _) = try LogSegmentHeader.decode(block.view, number: number, file: file.path)
       else { return nil }
       return header
-    } catch { return nil }
+    } catch {
+      _ = try error.requireDamage()
+      return nil
+    }
   }
 }

@@ -16,7 +16,7 @@ struct LogHarvest {
   /// Visits every readable entry of the segments that may hold what no table has. Throws what `visit`
   /// throws; a file that can't be opened or read is a loss.
   mutating func run(_ visit: Visit) throws(EngineError) {
-    let hints = survey.logHints()
+    let hints = try survey.logHints()
     for number in survey.missingLogs(hints) {
       losses.append(LostPart("a segment of the log is missing", file: survey.path(.log(number))))
     }
@@ -36,7 +36,7 @@ struct LogHarvest {
     let path = survey.path(.log(number))
     let file: any File
     do throws(EngineError) { file = try survey.fileSystem.openFile(path, writable: false) } catch {
-      losses.append(LostPart("a segment of the log can't be opened: \(error.message)", file: path))
+      losses.append(LostPart("a segment of the log can't be opened: \(try error.requireDamage().message)", file: path))
       return
     }
     defer { file.close() }
@@ -63,7 +63,7 @@ struct LogHarvest {
       }
     } catch {
       if let failure { throw failure }
-      losses.append(LostPart("a segment of the log can't be read: \(error.message)", file: path))
+      losses.append(LostPart("a segment of the log can't be read: \(try error.requireDamage().message)", file: path))
       segmentsRead.append(number)
       return
     }

@@ -35,7 +35,7 @@ final class RepairJob {
   func run() throws(EngineError) -> RepairReport {
     report.losses = survey.losses
     let (tables, doubts) = try survey.liveTables(verifies: true)
-    let logFault = findLogFault()
+    let logFault = try findLogFault()
     let isWhole = survey.isSettled && survey.hasCurrent && survey.losses.isEmpty
     if isWhole, logFault == nil, tables.allSatisfy({ $0.fault == nil }) {
       report.lastSequence = survey.evidence.lastSequence
@@ -77,7 +77,7 @@ final class RepairJob {
   // MARK: - 1 and 2. The log
 
   /// Why the log can't be kept; nil where recovery reads all of it.
-  private func findLogFault() -> EngineError? {
+  private func findLogFault() throws(EngineError) -> EngineError? {
     guard let state = survey.evidence.state, state.oldestLog.value > 0 else {
       return survey.evidence.state == nil ? .corruption("MANIFEST is damaged") : nil
     }
@@ -96,13 +96,13 @@ final class RepairJob {
       }
       try requireNothingBehind(outcome)
       return nil
-    } catch { return error }
+    } catch { return try error.requireDamage() }
   }
 
   /// Recovery cuts a log that was not synced at the first record that can't be read. What is readable behind
   /// it, a repair keeps.
   private func requireNothingBehind(_ outcome: LogRecovery.Outcome) throws(EngineError) {
-    let hints = survey.logHints()
+    let hints = try survey.logHints()
     for number in outcome.dropped + [outcome.chain.last?.number].compactMap({ $0 }) {
       let isLast = number == outcome.chain.last?.number
       let file = try fileSystem.openFile(survey.path(.log(number)), writable: false)

@@ -50,7 +50,7 @@ struct SalvageJob {
   /// written to, say.
   private func takeLock(_ survey: DatabaseSurvey) throws(EngineError) -> (any FileLock)? {
     do throws(EngineError) { return try survey.fileSystem.lock(survey.path(.lock)) } catch {
-      guard error.code != .locked else { throw error }
+      guard error.code != .locked, error.code != .notReadableNow else { throw error }
       return nil
     }
   }

@@ -13,7 +13,7 @@ struct TableHarvest {
   private(set) var isMissing = false
 
   /// Looks at the table; with `verifies` at all of it.
-  init(_ number: FileNumber, _ survey: DatabaseSurvey, verifies: Bool) {
+  init(_ number: FileNumber, _ survey: DatabaseSurvey, verifies: Bool) throws(EngineError) {
     self.number = number
     path = survey.path(.table(number))
     known = survey.evidence.tables[number]
@@ -23,7 +23,9 @@ struct TableHarvest {
       fault = .corruption("table file is missing", file: path)
       return
     }
-    do throws(EngineError) { try look(survey.fileSystem, verifies: verifies) } catch { fault = error }
+    do throws(EngineError) { try look(survey.fileSystem, verifies: verifies) } catch {
+      fault = try error.requireDamage()
+    }
   }
 
   private mutating func look(_ fileSystem: any FileSystem, verifies: Bool) throws(EngineError) {
@@ -67,12 +69,12 @@ struct TableHarvest {
     if isMissing { return [wholeLoss(fault?.message ?? "", name)] }
     let file: any File
     do throws(EngineError) { file = try fileSystem.openFile(path, writable: false) } catch {
-      return [wholeLoss("the table can't be opened: \(error.message)", name)]
+      return [wholeLoss("the table can't be opened: \(try error.requireDamage().message)", name)]
     }
     defer { file.close() }
     let rescue: TableRescue
     do throws(EngineError) { rescue = try TableRescue(file, number: number, tableID: tableID) } catch {
-      return [wholeLoss("the table can't be read: \(error.message)", name)]
+      return [wholeLoss("the table can't be read: \(try error.requireDamage().message)", name)]
     }
     try rescue.run(visit)
     try tombstones(rescue.rangeTombstones)

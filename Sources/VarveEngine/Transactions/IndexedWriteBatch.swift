@@ -80,6 +80,9 @@ public struct IndexedWriteBatch: ~Copyable {
   /// The bytes that the entries of `count` take in the log.
   public var byteCount: Int { living.byteCount - leftOut.byteCount }
 
+  /// The bytes that count for the limit of a batch: those of `byteCount`, and those of families that are left out.
+  public var limitedByteCount: Int { living.byteCount }
+
   // MARK: - Scratch families
 
   /// Leaves the entries of a family out of the commit: the batch is the only one that ever sees them.

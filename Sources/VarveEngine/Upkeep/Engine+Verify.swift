@@ -57,7 +57,7 @@ extension EngineCore {
     for version in versions {
       for level in 0..<Limits.levelCount {
         for table in version.tables(level: level) {
-          verify(table, &named, &report)
+          try verify(table, &named, &report)
           report.bytesVerified += table.fileSize
           progress?(VerificationProgress(bytesDone: report.bytesVerified, bytesTotal: total))
         }
@@ -71,7 +71,9 @@ extension EngineCore {
 
   /// `named` are the tables of the MANIFEST as it was read last; nil before the first missing table. It is read again only
   /// where a missing table is among them.
-  private func verify(_ table: TableMetadata, _ named: inout Set<FileNumber>?, _ report: inout VerificationReport) {
+  private func verify(
+    _ table: TableMetadata, _ named: inout Set<FileNumber>?, _ report: inout VerificationReport
+  ) throws(EngineError) {
     do throws(EngineError) {
       // Opened anew: what an open reader has in memory says nothing of the file.
       let file = try environment.fileSystem.openFile(tree.path(.table(table.number)), writable: false)
@@ -87,7 +89,7 @@ extension EngineCore {
         if named?.contains(table.number) ?? true { named = latestTables() }
         if named?.contains(table.number) == false { return }
       }
-      report.add(error)
+      report.add(try error.requireDamage())
     }
   }
 
@@ -115,7 +117,7 @@ extension EngineCore {
       _ = try replay.finish()
       report.bytesVerified += UInt64(bytes.count)
     } catch {
-      guard error.code != .inputOutput else { throw error }
+      guard error.code != .inputOutput, error.code != .notReadableNow else { throw error }
       // A roll in the meantime has removed the file: the new one was written and read by this engine.
       if error.code == .notFound, try hasManifest() { return }
       report.add(error)

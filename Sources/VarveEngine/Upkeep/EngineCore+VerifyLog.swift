@@ -17,7 +17,7 @@ extension EngineCore {
         previous = (number, .init(number: number, lifeID: header.lifeID, end: UInt64(end)))
       } catch {
         previous = nil
-        guard error.code != .inputOutput else { throw error }
+        guard error.code != .inputOutput, error.code != .notReadableNow else { throw error }
         // Released in the meantime: its file may be another segment by now.
         if number >= pipeline.log.oldestNumber { report.add(error) }
       }
@@ -92,7 +92,7 @@ extension EngineCore {
       for link in outcome.chain { report.bytesVerified += UInt64(link.end) }
       return nil
     } catch {
-      guard error.code != .inputOutput else { throw error }
+      guard error.code != .inputOutput, error.code != .notReadableNow else { throw error }
       return error
     }
   }

@@ -157,7 +157,7 @@ final class SharedPage: @unchecked Sendable {
     var isWritable = true
     let file: any File
     do throws(EngineError) { file = try fileSystem.openFile(path, writable: true) } catch {
-      guard error.code == .permissionDenied else { throw error }
+      guard error.code == .permissionDenied || error.code == .notReadableNow else { throw error }
       isWritable = false
       file = try fileSystem.openFile(path, writable: false)
     }

@@ -38,6 +38,51 @@ public struct WriteBatch: ~Copyable, Sendable {
     rangeDeleteCount = 0
   }
 
+  /// The length of a batch at one moment.
+  public struct Mark: Sendable {
+    fileprivate let byteCount: Int
+    fileprivate let stampCount: Int
+    fileprivate let rangeDeleteCount: Int
+    /// How many entries the batch had.
+    public let count: Int
+  }
+
+  /// Its length now: what is added later can be cut off again.
+  public var mark: Mark {
+    Mark(byteCount: payload.count, stampCount: stamps.count, rangeDeleteCount: rangeDeleteCount, count: count)
+  }
+
+  /// Removes the entries that were added after a mark of this batch. Stops the process for a mark after its end.
+  public mutating func cut(to mark: Mark) {
+    payload.truncate(to: mark.byteCount)
+    stamps.removeSubrange(mark.stampCount...)
+    rangeDeleteCount = mark.rangeDeleteCount
+    count = mark.count
+  }
+
+  /// Adds the entries of another batch after its own. Throws `.limitExceeded` and `.noMemory`, and adds nothing then.
+  /// Complexity: a copy of its bytes.
+  public mutating func append(_ other: borrowing WriteBatch) throws(EngineError) {
+    try BatchFormat.checkLimits(key: ByteView(), value: ByteView(), batchSize: payload.count + other.payload.count)
+    try payload.reserveOrThrow(other.payload.count)
+    let start = payload.count
+    payload.append(other.payload.view)
+    for offset in other.stamps { stamps.append(start + offset) }
+    count += other.count
+    rangeDeleteCount += other.rangeDeleteCount
+  }
+
+  /// The greatest key that it puts into a family, as it is before the commit; nil if there is none. Complexity: O(n).
+  func lastKey(in family: FamilyID) -> [UInt8]? {
+    var reader = BatchReader(payload.view)
+    var last: ByteView?
+    while let entry = try? reader.next() {
+      guard entry.family == family, entry.kind == .put || entry.kind == .merge else { continue }
+      if last.map({ $0.compare(entry.key) < 0 }) ?? true { last = entry.key }
+    }
+    return last?.bytes
+  }
+
   /// Makes room for so many bytes of entries. Throws `.noMemory`.
   mutating func reserve(_ byteCount: Int) throws(EngineError) { try payload.reserveOrThrow(byteCount) }
 

@@ -145,14 +145,14 @@ struct StorageCheckTests {
   @Test(arguments: kinds)
   func `additions and stamped keys are changes, too`(kind: StorageKind) throws {
     let (site, backend, family) = try Contract.open(kind)
-    let counters = try backend.createFamily("counters", options: StorageFamilyOptions(isCounter: true))
+    let counters = try backend.createFamily("counters", options: StorageFamilyOptions(counter: .sum))
     var check = StorageCheck(try backend.snapshot())
     check.keys.append((counters, [1]))
     try Contract.commit(backend) { $0.add(0, to: [1], in: counters) }
     #expect(Contract.code { try Contract.commit(backend, check: check) { _ in } } == .conflict)
     check = StorageCheck(try backend.snapshot())
     check.ranges.append((family, StorageRange()))
-    try Contract.commit(backend) { $0.putStamped(Array(repeating: 0, count: 8), [], in: family) }
+    try Contract.commit(backend) { $0.putStamped(Array(repeating: 0, count: 8), [], at: .key(0), in: family) }
     #expect(Contract.code { try Contract.commit(backend, check: check) { _ in } } == .conflict)
     try site.close(backend)
   }

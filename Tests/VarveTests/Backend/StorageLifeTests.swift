@@ -51,7 +51,7 @@ struct StorageLifeTests {
   @Test(arguments: kinds)
   func `families and rows are there when it is opened again, with the same numbers`(kind: StorageKind) throws {
     let (site, backend, family) = try Contract.open(kind)
-    let counters = try backend.createFamily("counters", options: StorageFamilyOptions(isCounter: true))
+    let counters = try backend.createFamily("counters", options: StorageFamilyOptions(counter: .sum))
     for index in UInt8(0)..<50 {
       try Contract.commit(backend) { batch in
         batch.put([index], Array(repeating: index, count: 300), in: family)
@@ -134,7 +134,7 @@ struct StorageLifeTests {
   @Test(arguments: kinds)
   func `a checkpoint has what there was, and is a storage of its own`(kind: StorageKind) throws {
     let (site, backend, family) = try Contract.open(kind)
-    let counters = try backend.createFamily("counters", options: StorageFamilyOptions(isCounter: true))
+    let counters = try backend.createFamily("counters", options: StorageFamilyOptions(counter: .sum))
     try Contract.commit(backend) { batch in
       for key in UInt8(0)..<100 { batch.put([key], Array(repeating: key, count: 200), in: family) }
       batch.add(7, to: [0], in: counters)

@@ -103,7 +103,7 @@ struct StorageReadTests {
   func `a snapshot stays as it was, in all families alike`(kind: StorageKind) throws {
     let (site, backend, first) = try Contract.open(kind)
     let second = try backend.createFamily("g", options: StorageFamilyOptions())
-    let counters = try backend.createFamily("counters", options: StorageFamilyOptions(isCounter: true))
+    let counters = try backend.createFamily("counters", options: StorageFamilyOptions(counter: .sum))
     var kept: [(snapshot: any StorageSnapshot, round: UInt8, keys: Set<UInt8>)] = []
     var keys: Set<UInt8> = []
     for round in UInt8(0)..<20 {

@@ -290,4 +290,35 @@ struct SharedStateTests {
     try writer.endNow()
     withExtendedLifetime(site) {}
   }
+
+  @Test(arguments: [true, false])
+  func `R6: the shared state moves with the switch to another definition, and has every delta after it`(
+    isSmall: Bool
+  ) throws {
+    let database = try Database.inMemory()
+    database.core.extensions.rowsInTransaction.store(isSmall ? 10_000 : 10, ordering: .relaxed)
+    try database.write { tx in for key in 0..<2_500 { try tx.set(key, key: key, in: "c") } }
+    let handle = try database.registerReady(Sum(), as: "sum")
+    var next = Sum()
+    next.version = "2"
+    let shared = try database.read { tx in try tx[handle].context.shared }
+    try database.write { [next] tx in
+      try tx.replaceDefinition(of: handle, by: next) { progress in
+        // Of a row that exists: one after the last would be another row of the build, and so on without end.
+        try? database.write { tx in try tx.set(-progress.rowsDone, key: progress.rowsDone % 2_500, in: "c") }
+      }
+      try tx.set(7, key: 3, in: "c")
+    }
+    try database.waitReady(handle)
+    #expect(shared.state.withLock { $0.skipped } == 1)
+    for key in 0..<5 {
+      try database.write { tx in try tx.set(key * 1_000, key: key, in: "c") }
+      let sums = try Self.sums(database, handle)
+      #expect(sums.shared == sums.part)
+    }
+    #expect(try database.read { tx in try tx[handle].context.shared } === shared)
+    let versions = shared.versions
+    #expect(versions == versions.sorted() && Set(versions).count == versions.count)
+    try database.close()
+  }
 }

@@ -22,7 +22,7 @@ struct StorageWritingTests {
         ? try EngineBackend(try Engine.open(at: "/db", environment: .inMemory()), isInMemory: true) : ToyBackend()
       return (
         backend, try backend.createFamily("values", options: StorageFamilyOptions()),
-        try backend.createFamily("counters", options: StorageFamilyOptions(isCounter: true))
+        try backend.createFamily("counters", options: StorageFamilyOptions(counter: .sum))
       )
     }
   }
@@ -78,7 +78,7 @@ struct StorageWritingTests {
     writing.setSavepoint()
     try writing.put([1], Array(repeating: 0, count: 99), in: values)
     try writing.deleteRange(StorageRange(), in: values)
-    try writing.add(1, to: [2], in: counters)
+    try writing.add(1, by: .sum, to: [2], in: counters)
     writing.rollBack()
     #expect(writing.byteCount == size)
     #expect(try writing.withValue(of: [1], in: values) { $0.array } == [1, 2, 3])
@@ -95,7 +95,7 @@ struct StorageWritingTests {
     let (backend, values, _) = try kind.make()
     let writing = try backend.begin(at: try backend.snapshot())
     let place = [UInt8](repeating: 0xFF, count: 8)
-    for last in [UInt8(2), 1] { try writing.putStamped(place + [last], [last], in: values) }
+    for last in [UInt8(2), 1] { try writing.putStamped(place + [last], [last], at: .key(0), in: values) }
     try writing.put([5], [], in: values)
     var cursor = FamilyCursor(StorageRange(), in: values, of: writing.view(of: values), isReverse: false)
     var keys: [[UInt8]] = []
@@ -247,7 +247,7 @@ private struct WritingRun {
     case "clear": try clear()
     case "add":
       let (key, number) = (Self.drawKey(&random), Int64(random.below(200)) - 100)
-      try writing.add(number, to: key, in: counterFamily)
+      try writing.add(number, by: .sum, to: key, in: counterFamily)
       counters[key] = StorageBatch.counterBytes((counters[key].flatMap(StorageBatch.counterNumber) ?? 0) + number)
     case "find": try find()
     case "walk": try walk()

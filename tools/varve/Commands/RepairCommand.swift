@@ -1,4 +1,5 @@
 import ArgumentParser
+import Varve
 import VarveEngine
 
 /// Makes a damaged database one that opens.
@@ -21,6 +22,8 @@ struct RepairCommand: ParsableCommand {
 
   func run() throws {
     let report = try Engine.repair(at: database.path)
+    // What is lost must not be missing in counts and extensions without anybody knowing.
+    if !report.losses.isEmpty { try Database.mend(after: report.losses.map(\.family), at: database.path) }
     let sink = try ByteSink.standardOutput()
     if output.json {
       try sink.writeJSON(Summary(report))

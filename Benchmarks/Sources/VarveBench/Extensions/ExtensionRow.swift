@@ -3,8 +3,8 @@ import Foundation
 /// The rows of `varve-bench extensions`, in the order in which they are measured. `ExtensionRun` says what each does.
 enum ExtensionCase: String, CaseIterable {
   case insert, hear1, hear2, hear5, foreign50, nested
-  case partput, partfirst, index2, touchless, view, view10000, one, one4
-  case build, throwing, remove, ranges, rangeslook
+  case partput, logput, partfirst, index2, touchless, view, view10000, one, one4
+  case aside, build, throwing, remove, ranges, rangeslook
 
   /// Whether its goal is for what it takes more than `insert`.
   var isDifference: Bool {
@@ -27,12 +27,14 @@ enum ExtensionCase: String, CaseIterable {
     case .foreign50: 0.05
     case .nested: 0.6
     case .partput: 0.45
+    case .logput: 0.12
     case .partfirst: 3.5
     case .index2: 4.4
     case .view, .view10000: 8
     case .one: 5.5
     case .one4: 7.5
     case .build: 2.6
+    case .aside: 1_000
     case .remove: 5.0
     case .ranges: 80
     case .touchless, .throwing, .rangeslook: nil
@@ -49,6 +51,8 @@ struct ExtensionMeasurement {
   var time: Double
   /// What resident memory grew by, in bytes; nil where that is not measured.
   var growth: Int?
+  /// More about the round, in words.
+  var note: String?
 }
 
 /// What all rounds say of one row: medians.
@@ -66,11 +70,13 @@ struct ExtensionRow: Encodable {
   let goal: Double?
   let difference: Double?
   let growth: Int?
+  /// Of the last round.
+  let note: String?
 
   private let kind: ExtensionCase
 
   enum CodingKeys: String, CodingKey {
-    case workload, row, num, rounds, unit, time, least, most, goal, difference
+    case workload, row, num, rounds, unit, time, least, most, goal, difference, note
     case isInMemory = "in_memory"
     case growth = "growth_bytes"
   }
@@ -93,6 +99,7 @@ struct ExtensionRow: Encodable {
     goal = kind.goal
     difference = kind.isDifference ? Self.median(differences) : nil
     growth = Self.median(rounds.compactMap { $0[kind]?.growth })
+    note = rounds.last?[kind]?.note
   }
 
   var text: String {
@@ -103,6 +110,7 @@ struct ExtensionRow: Encodable {
     text += goal.map { String(format: kind.isDifference ? "%+7.2f" : "%7.2f", $0) } ?? "      -"
     if let difference { text += String(format: ", to insert %+.3f", difference) }
     if let growth { text += String(format: ", memory %+.1f MiB", Double(growth) / 1_048_576) }
+    if let note { text += ", \(note)" }
     if let goal = kind.growthGoal { text += ", goal \(goal >> 20)" }
     return text
   }

@@ -6,7 +6,7 @@ struct ExtensionRun {
   let num: Int
   /// Of the database; nil: it is in memory.
   let directory: String?
-  private let books: BookSource
+  let books: BookSource
   private let entries: EntrySource
 
   private static let batch = 1_000
@@ -35,6 +35,7 @@ struct ExtensionRun {
         return try perRow(insert(database))
       case .nested: return try perRow(insert(database, Self.writeNested))
       case .partput: return try puts(database)
+      case .logput: return try puts(database, .appendOnly)
       case .partfirst: return try looks(database)
       case .index2: return try indexes(database)
       case .touchless: return try updates(database)
@@ -42,6 +43,7 @@ struct ExtensionRun {
       case .view10000: return try view(database, batch: 10_000)
       case .one: return try perRow(insert(database, Self.writeEach))
       case .one4: return try four(database)
+      case .aside: return try asides(database)
       case .build: return try build(database)
       case .throwing: return try throwing(database)
       case .remove: return try removal(database)
@@ -134,10 +136,14 @@ struct ExtensionRun {
   // MARK: - Rows of parts
 
   /// The puts alone, without the commit.
-  private func puts(_ database: Database) throws -> ExtensionMeasurement {
-    let handle = try database.register(OnePart(), as: "part")
+  private func puts(
+    _ database: Database, _ form: PartDefinition.Form = .values
+  ) throws -> ExtensionMeasurement {
+    let handle = try database.register(OnePart(form: form), as: "part")
     try database.ready(handle)
-    return try perRow(fill(database, handle, num, batch: Self.batch))
+    let time = try fill(database, handle, num, batch: Self.batch)
+    try require(try database.read { try $0[handle].count() }, num)
+    return perRow(time)
   }
 
   /// Puts random entries, and returns the CPU time of the puts in nanoseconds.

@@ -30,13 +30,17 @@ final class ListenerTransaction: ExtensionTransaction {
 /// One part that a program fills and reads by the extension's own methods; changes of rows are nothing to it.
 struct OnePart: DatabaseExtension {
   static let kind = "bench.onePart"
+  var form = PartDefinition.Form.values
+  var isIndependent = false
 
   var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "1")
     configuration.scope = .only([])
     configuration.hears = []
     configuration.build = .none
-    configuration.parts = [PartDefinition("entries")]
+    var part = PartDefinition("entries", form)
+    part.isIndependent = isIndependent
+    configuration.parts = [part]
     return configuration
   }
 

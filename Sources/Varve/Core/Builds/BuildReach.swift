@@ -10,8 +10,11 @@ struct BuildReach: Sendable {
   init(_ record: ExtensionRecord) {
     isWhole = record.state == .ready
     guard case .building(let watermark) = record.state else { return }
-    if record.parts.isEmpty { marks = [(.all, watermark)] }
-    for (index, part) in record.parts.enumerated() { add(PartSet(part: index), part.watermark) }
+    if record.keepsNoPart { marks = [(.all, watermark)] }
+    // Scratch parts are never built.
+    for (index, part) in record.parts.enumerated() where part.form != .scratch {
+      add(PartSet(part: index), part.watermark)
+    }
   }
 
   /// Some parts have all rows; others were never given one.
@@ -45,13 +48,16 @@ struct BuildReach: Sendable {
 }
 
 extension ExtensionRecord {
+  /// Whether none of its parts is kept: the state alone says how far it is built then.
+  var keepsNoPart: Bool { parts.allSatisfy { $0.form == .scratch } }
+
   /// A watermark after all rows.
   static var end: [UInt8] { [UInt8](repeating: 0xFF, count: 5) }
 
   /// The lowest watermark, and the parts that have it; nil where nothing is being built.
   var frontier: (watermark: [UInt8], parts: PartSet)? {
     guard case .building(let watermark) = state else { return nil }
-    if parts.isEmpty { return (watermark, .all) }
+    if keepsNoPart { return (watermark, .all) }
     var group: PartSet = []
     for (index, part) in parts.enumerated() where part.watermark == watermark { group.insert(PartSet(part: index)) }
     return (watermark, group)
@@ -69,7 +75,7 @@ extension ExtensionRecord {
     for index in parts.indices where frontier.parts.contains(PartSet(part: index)) {
       parts[index].watermark = watermark
     }
-    if parts.isEmpty {
+    if keepsNoPart {
       state = watermark.map { .building(watermark: $0) } ?? .ready
     } else {
       settle()
@@ -84,13 +90,13 @@ extension ExtensionRecord {
 
   /// Nothing was given to it, or only to those of its parts that are kept.
   mutating func beginAnew() {
-    for index in parts.indices { parts[index].watermark = [] }
+    for index in parts.indices where parts[index].form != .scratch { parts[index].watermark = [] }
     state = .building(watermark: [])
   }
 
   /// The parts that have all rows.
   var wholeParts: PartSet {
-    if parts.isEmpty { return .all }
+    if keepsNoPart { return .all }
     var whole: PartSet = []
     for (index, part) in parts.enumerated() where part.watermark == nil { whole.insert(PartSet(part: index)) }
     return whole

@@ -5,7 +5,7 @@ struct BuildWalk {
   private var cursor: FamilyCursor?
   private let watermark: [UInt8]
 
-  init(_ infos: [CollectionInfo], behind watermark: [UInt8], _ transaction: WriteTransaction) {
+  init(_ infos: [CollectionInfo], after watermark: [UInt8], _ transaction: WriteTransaction) {
     self.transaction = transaction
     self.watermark = watermark
     let first = BigEndian.number(watermark, as: UInt32.self) ?? 0

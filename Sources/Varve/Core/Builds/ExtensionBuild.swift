@@ -60,6 +60,9 @@ struct ExtensionBuild {
       // Before its own end: those that wait for both find the second running.
       for other in core.extensions.list.ordered where other.traits.predecessors.contains(name) { continueBuild(other) }
       registered.build.end(nil)
+      // A replaced dependency may have begun it again in between.
+      if case .building = registered.record.state, core.extensions.list.contains(registered) { start() }
+      core.sweepWhereDue()
     } catch {
       registered.build.end(error)
       // What it waited for may have become ready in between.
@@ -86,7 +89,7 @@ struct ExtensionBuild {
   }
 
   /// Runs a chunk of a build in a write. An error of the extension comes as `ExtensionFailure`, every other one as it is.
-  private func chunk<Result>(_ body: (WriteTransaction) throws -> Result) throws -> Result {
+  private func chunk<Result>(attempt count: Int = 1, _ body: (WriteTransaction) throws -> Result) throws -> Result {
     if core.isClosing { throw WriterQueue.closedError }
     var running: WriteTransaction?
     do {
@@ -94,6 +97,11 @@ struct ExtensionBuild {
         running = transaction
         return try body(transaction)
       }
+    } catch let error as DatabaseError
+      where error.code == .conflict && running?.doom == nil && count < Self.chunkAttempts
+    {
+      // A hook has used an independent part beside a commit of the other lane.
+      return try chunk(attempt: count + 1, body)
     } catch {
       // Hooks and flushes doom their transaction. What they met in the storage is not their own error.
       guard running?.doom != nil, !Self.isOfStorage(error) else { throw error }
@@ -101,16 +109,21 @@ struct ExtensionBuild {
     }
   }
 
+  private static let chunkAttempts = 64
+
   private static func isOfStorage(_ error: any Error) -> Bool {
     guard let error = error as? DatabaseError else { return error is CancellationError }
-    let codes: [DatabaseError.Code] = [.storage, .outcomeUnknown, .corruption, .snapshotTooOld, .closed, .writerBusy]
+    let codes: [DatabaseError.Code] = [
+      .storage, .outcomeUnknown, .notReadableNow, .corruption, .snapshotTooOld, .closed, .writerBusy,
+    ]
     return codes.contains(error.code)
   }
 
   /// It may have been unregistered between two chunks, and another registered by its name. With the writer held.
   private func requireRegistered() throws {
-    guard core.extensions.list[name] === registered else {
-      throw DatabaseError(.unknownExtension, "extension \"\(name)\" was unregistered while it was being built")
+    guard core.extensions.list.contains(registered) else {
+      throw DatabaseError(
+        .unknownExtension, "extension \"\(name)\" was unregistered, or replaced, while it was being built")
     }
   }
 
@@ -166,9 +179,11 @@ struct ExtensionBuild {
       for family in registered.families.compactMap(\.self) {
         try transaction.pending.deleteRange(StorageRange(), in: family)
       }
-      try registered.save(record, transaction)
+      let isShadow = core.extensions.list.isShadow(registered)
+      try registered.save(record, transaction, as: isShadow ? .shadow : .inForce)
       transaction.onApplied { _ in
         registered.forgetFamilies()
+        if isShadow { return }
         do { try registered.share(core) } catch { failure.error = error }
       }
       return failure
@@ -233,7 +248,7 @@ struct ExtensionBuild {
     }
     record.state = step.state
     // Parts that are new are built now.
-    if record.state == .ready, !record.parts.isEmpty { record.settle() }
+    if record.state == .ready, !record.keepsNoPart { record.settle() }
     progress.rowsDone += step.count
     // How much there is is not known before it was read.
     progress.rowsTotal = progress.rowsDone + (record.state == .ready ? 0 : 1)
@@ -294,7 +309,7 @@ struct ExtensionBuild {
       return true
     }
     let limit = record.nextFrontier
-    var walk = BuildWalk(core.catalog.collections, behind: frontier.watermark, transaction)
+    var walk = BuildWalk(core.catalog.collections, after: frontier.watermark, transaction)
     let begin = ContinuousClock.now
     var reached: [UInt8]?
     var isAtLimit = false
@@ -315,11 +330,7 @@ struct ExtensionBuild {
       transaction.setReach(BuildReach(record), of: registered)
       // A hook may change rows ahead, which the cursor does not see: the next chunk begins after this row.
       if registered.traits.scope.contains(info.name) {
-        let facts = ChangeFacts(info)
-        facts.set(
-          .inserted, key, info, id: row.header.id, number: 0, bytes: row.bytes,
-          row.metadataBytes.map { EncodedMetadata(bytes: $0) }, old: nil, oldMetadata: nil)
-        try transaction.dooming { try transaction.notify(facts, to: open, parts: frontier.parts) }
+        try transaction.give(row, key, info, to: open, parts: frontier.parts)
       }
       reached = position
       count += 1
@@ -330,7 +341,13 @@ struct ExtensionBuild {
     // What is flushed in the commit that says "ready" may change any row.
     transaction.setReach(isReady ? BuildReach(whole: record.wholeParts) : BuildReach(record), of: registered)
     if isReady { try finish(transaction) }
-    try registered.save(record, transaction)
+    if !core.extensions.list.isShadow(registered) {
+      try registered.save(record, transaction)
+    } else if isReady {
+      try DefinitionSwitch(transaction, to: registered, record).run()
+    } else {
+      try registered.save(record, transaction, as: .shadow)
+    }
     var progress = registered.progress
     progress.rowsDone += count
     registered.set(progress)

@@ -11,6 +11,8 @@ struct Registration<Definition: DatabaseExtension> {
   let traits: ExtensionTraits
   let name: String
   let progress: (@Sendable (BuildProgress) -> Void)?
+  /// What may be built already to replace it.
+  var successor: Definition?
 
   init(
     core: DatabaseCore, definition: Definition, name: String, progress: (@Sendable (BuildProgress) -> Void)?
@@ -32,6 +34,9 @@ struct Registration<Definition: DatabaseExtension> {
       progress?(BuildProgress(rowsDone: 0, rowsTotal: 0))
     } else if !registered.record.state.isFailed {
       ExtensionBuild(core, registered).start()
+    }
+    if let shadow = core.extensions.list.shadow(name), !shadow.record.state.isFailed {
+      ExtensionBuild(core, shadow).start()
     }
     return ExtensionHandle(name: name)
   }
@@ -72,15 +77,17 @@ struct Registration<Definition: DatabaseExtension> {
           .unknownExtension, "\"\(name)\" depends on \"\(dependency)\", which is not registered; register it first")
       }
       try traits.check(name: name, beside: list)
-      try definition.check(registered: Dictionary(uniqueKeysWithValues: list.ordered.map { ($0.name, $0.definition) }))
-      let registered = try record(transaction, list)
+      try definition.check(registered: Dictionary(uniqueKeysWithValues: list.inForce.map { ($0.name, $0.definition) }))
+      let (registered, shadow) = try record(transaction, list)
       let outcome = Outcome()
       transaction.onApplied { _ in
         // No commit is made meanwhile: the next one's delta is the first that it receives.
         do { try registered.share(core) } catch { return outcome.error = error }
-        core.extensions.change { list in
-          list.removeAll { $0 === present }
-          list.append(registered)
+        core.extensions.change { members in
+          members.inForce.removeAll { $0 === present }
+          members.inForce.append(registered)
+          members.shadows.removeAll { $0.name == name }
+          if let shadow { members.shadows.append(shadow) }
         }
         core.extensionCatalog.noteRegistered(name)
       }
@@ -97,11 +104,12 @@ struct Registration<Definition: DatabaseExtension> {
   }
 
   /// Whether a record is of this definition.
-  private func isSame(_ record: ExtensionRecord, _ tag: String) -> Bool {
-    let parts = traits.parts.map { ExtensionRecord.Part($0) }
-    return record.versionTag == tag && record.layout == traits.configuration.layout
-      && record.scope == traits.scope.recordText && record.parts.count == parts.count
-      && zip(record.parts, parts).allSatisfy { $0.isSame(as: $1) }
+  private func isSame(_ record: ExtensionRecord, _ tag: String) -> Bool { record.isOf(traits, tag) }
+
+  /// Whether the disk has what this definition keeps.
+  func isInForce() throws -> Bool {
+    guard let known = core.extensionCatalog.record(name) else { return false }
+    return isSame(known, fullTag(core.extensions.list))
   }
 
   /// Why the shared state could not be made, where nothing can be thrown.
@@ -110,14 +118,20 @@ struct Registration<Definition: DatabaseExtension> {
   }
 
   /// Finds what it kept of use, and begins again with the rest.
-  private func record(_ transaction: WriteTransaction, _ list: ExtensionList) throws -> RegisteredExtension {
-    let known = core.extensionCatalog.record(name)
-    if let known { try requireSameExtension(known) }
+  private func record(
+    _ transaction: WriteTransaction, _ list: ExtensionList
+  ) throws -> (RegisteredExtension, shadow: RegisteredExtension?) {
+    let stored = core.extensionCatalog.record(name)
+    if let stored { try requireSameExtension(stored) }
     let tag = fullTag(list)
+    var known = stored?.alone
+    // What was built to replace another is registered without that: nothing keeps the other up any more.
+    if let stored, let shadow = stored.shadow, !isSame(stored, tag), isSame(shadow, tag) { known = shadow }
     // Zero: it needs no record.
     let isRecorded = traits.isRecorded || known != nil
     let number = isRecorded ? known?.number ?? core.extensionCatalog.nextNumber : 0
     var record = ExtensionRecord(number: number, state: .ready, traits, versionTag: tag)
+    record.generation = known?.generation ?? 0
     let kept = known.flatMap { canGoOn($0, tag, list) ? $0 : nil }
     let isAnew = !begin(&record, with: kept, isKnown: known != nil) && isRecorded
     // In a database without rows there is nothing to build, and it can be used at once.
@@ -129,18 +143,41 @@ struct Registration<Definition: DatabaseExtension> {
       order: isRecorded ? UInt64(number) : core.extensions.nextOrder, backend: core.backend,
       catalogFamily: core.catalog.families.catalog, readySince: record.state == .ready ? .zero : nil,
       beganAnew: isAnew, progressed: progress)
-    if !isRecorded { return registered }
+    if !isRecorded { return (registered, nil) }
+    // What is kept may be kept in another way: the size of memtables is no reason to build it again.
+    for (family, part) in zip(registered.families, traits.parts) {
+      if let family { try core.backend.setOptions(part.storageOptions, of: family) }
+    }
+    if stored?.shadow != nil || known?.generation != stored?.generation { core.extensions.noteLeftovers() }
     for family in try registered.deadFamilies() {
       try transaction.pending.deleteRange(StorageRange(), in: family)
     }
-    if record != known { try registered.save(record, transaction) }
+    let shadow = isAnew ? nil : try keptShadow(of: stored, registered, list)
+    // Where all are kept, their bytes stand already.
+    var whole = record
+    whole.shadow = shadow?.record
+    if whole != stored { try registered.save(record, transaction, as: shadow == nil ? .alone : .inForce) }
     if known == nil {
       try transaction.pending.put(
         CatalogKey.nextExtension, BigEndian.bytes(max(core.extensionCatalog.nextNumber, number + 1)),
         in: core.catalog.families.catalog)
       transaction.onApplied { _ in core.extensionCatalog.noteGiven(number) }
     }
-    return registered
+    return (registered, shadow)
+  }
+
+  /// What an earlier start has begun to build to replace this one, where it is what is to replace it now.
+  private func keptShadow(
+    of stored: ExtensionRecord?, _ registered: RegisteredExtension, _ list: ExtensionList
+  ) throws -> RegisteredExtension? {
+    guard let successor, let record = stored?.shadow else { return nil }
+    let next = Registration(core: core, definition: successor, name: name, progress: progress)
+    guard next.isSame(record, next.fullTag(list)) else { return nil }
+    try next.traits.check(name: name, beside: list)
+    return try RegisteredExtension(
+      name: name, definition: successor, traits: next.traits, record: record, order: registered.order,
+      backend: core.backend, catalogFamily: core.catalog.families.catalog, readySince: nil, progressed: progress,
+      replacing: registered)
   }
 
   /// Says in a new record how far each part is, by the record whose content is of use. Returns whether all of it is
@@ -154,6 +191,7 @@ struct Registration<Definition: DatabaseExtension> {
     var keepsAll = kept != nil
     for index in record.parts.indices {
       let part = record.parts[index]
+      if part.form == .scratch { continue }
       let known = kept?.parts.first { $0.isSame(as: part) }
       // What is kept in memory is empty since the database was opened, whatever it missed.
       if let known, !part.isVolatile {
@@ -171,7 +209,7 @@ struct Registration<Definition: DatabaseExtension> {
     } else if case .stale? = kept?.state, let state = kept?.state {
       // It catches up first: new parts are built after that.
       record.state = state
-    } else if record.parts.isEmpty {
+    } else if record.keepsNoPart {
       record.state = isFailed ? .building(watermark: []) : kept?.state ?? (isBuilt ? .building(watermark: []) : .ready)
     } else {
       record.settle()
@@ -209,8 +247,23 @@ struct Registration<Definition: DatabaseExtension> {
 
   /// What it is built from: its own version, and those of what it depends on, so that it is built again with them.
   private func fullTag(_ list: ExtensionList) -> String {
-    let dependencies = traits.dependencies.sorted().compactMap { list[$0] }
-    return ([traits.configuration.version] + dependencies.map { "\($0.name)=\($0.record.identity)" }).joined(
-      separator: String(ExtensionRecord.tagSeparator))
+    traits.fullTag { list[$0]?.record }
+  }
+}
+
+extension ExtensionTraits {
+  /// The version of a definition, and what it depends on, as records have them.
+  func fullTag(_ record: (String) throws -> ExtensionRecord?) rethrows -> String {
+    let tags = try dependencies.sorted().compactMap { name in try record(name).map { "\(name)=\($0.identity)" } }
+    return ([configuration.version] + tags).joined(separator: String(ExtensionRecord.tagSeparator))
+  }
+}
+
+extension ExtensionRecord {
+  /// Whether it is of a definition.
+  func isOf(_ traits: ExtensionTraits, _ tag: String) -> Bool {
+    let parts = traits.parts.map { Part($0) }
+    return versionTag == tag && layout == traits.configuration.layout && scope == traits.scope.recordText
+      && self.parts.count == parts.count && zip(self.parts, parts).allSatisfy { $0.isSame(as: $1) }
   }
 }

@@ -13,6 +13,7 @@
 ///  'e' name                           → ExtensionRecord
 ///  's' shape number (4, big-endian)   → a shape, as `Shape` writes it
 ///  'v' collection id (4) number (4)   → the raw value of a format version, as text
+///  'q'                                → damaged blocks were given up, and what follows from that is not done: empty
 ///  'x' extension number (4) name      → a setting of an extension, see ExtensionSettings
 /// ```
 /// On disk: never change. Names are UTF-8 in normal form C. Only a salvage writes 't' and 'w', where there may be rows with numbers that
@@ -23,6 +24,7 @@ package enum CatalogKey {
   package static let rowIDs: [UInt8] = Array("i".utf8)
   package static let nextCollection: [UInt8] = Array("n".utf8)
   package static let nextExtension: [UInt8] = Array("m".utf8)
+  static let mending: [UInt8] = Array("q".utf8)
   package static let collections: [UInt8] = Array("c".utf8)
   static let nextShape: [UInt8] = Array("t".utf8)
   static let nextVersion: [UInt8] = Array("w".utf8)

@@ -18,12 +18,20 @@ struct ExtensionReports: Sendable {
   private var unknownCount = 0
   /// Whether those that say something were asked.
   var isComplete = true
+  /// Those whose definition was replaced: what they keep is another.
+  private(set) var replaced: Set<String> = []
 
   init() {}
 
+  var isEmpty: Bool { byName.isEmpty && replaced.isEmpty }
+
   /// Asks the extensions of a transaction, where somebody observes.
-  init(_ opened: [OpenExtension], isObserved: @autoclosure () -> Bool) {
-    let reporting = opened.filter(\.registered.traits.reportsChanges)
+  init(_ transaction: WriteTransaction, isObserved: @autoclosure () -> Bool) {
+    replaced = transaction.replaced?.names ?? []
+    let reporting = transaction.opened.filter { open in
+      open.registered.traits.reportsChanges && !replaced.contains(open.name)
+        && !transaction.registered.isShadow(open.registered)
+    }
     if reporting.isEmpty { return }
     isComplete = isObserved()
     guard isComplete else { return }
@@ -52,7 +60,7 @@ struct ExtensionReports: Sendable {
   func changes<Definition: DatabaseExtension>(
     of handle: ExtensionHandle<Definition>
   ) -> ExtensionChanges<Definition.Changes> {
-    guard isComplete else { return .reload }
+    guard isComplete, !replaced.contains(handle.name) else { return .reload }
     guard let found = byName[handle.name] else { return .none }
     return (found as? Definition.Changes).map { .exact($0) } ?? .reload
   }

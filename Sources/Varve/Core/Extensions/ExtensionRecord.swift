@@ -1,19 +1,22 @@
 /// What the catalog says of an extension.
 ///
 /// ```
-///  byte 0        format of this record, 3
+///  byte 0        format of this record, 4
 ///  bytes 1–4     number, big-endian: never given twice; order of first registration
 ///  byte 5        state: 1 building, 2 ready, 3 stale, 4 failed
 ///  bytes 6–9     layout, big-endian
+///  bytes 10–13   generation, big-endian: which set of families has its parts
 ///  4 + n bytes   version, and those of what it depends on: size big-endian, UTF-8
 ///  4 + n bytes   kind: size big-endian, UTF-8
 ///  4 + n bytes   scope: size big-endian, UTF-8 (`CollectionScope.recordText`)
 ///  byte          how many parts follow, at most 64
 ///    4 + n bytes name: size big-endian, UTF-8
 ///    4 + n bytes version: size big-endian, UTF-8
-///    byte        form: 0 values, 1 counters that are added up
+///    byte        form: 0 values, 1 counters that are added up, 2 counters that keep the maximum, 3 write-once,
+///                4 append-only, 5 scratch
 ///    byte        bit 0 volatile, bit 1 being built; the others are zero
 ///    4 + n bytes only while it is built: its watermark
+///  4 + n bytes   the record of what is built to replace it, which has none; without one no byte
 ///  4 + n bytes   only in the state building: the lowest watermark of the parts
 ///  4 + n bytes   only where failed: what the extension threw, as text: size big-endian, UTF-8
 ///  16 bytes      only where stale, and where it can be told: what it has received (`FeedPosition`)
@@ -45,7 +48,7 @@ package struct ExtensionRecord: Hashable, Sendable {
   package struct Part: Hashable, Sendable {
     package var name: String
     package var version: String
-    var form: UInt8
+    let form: PartForm
     package var isVolatile: Bool
     /// The last row that was given to it; nil: it has all.
     package var watermark: [UInt8]?
@@ -61,6 +64,23 @@ package struct ExtensionRecord: Hashable, Sendable {
   var scope: String
   /// In the order of the definition.
   package var parts: [Part] = []
+  /// Which set of families has the parts. Another one with each definition that replaced another.
+  package var generation: UInt32 = 0
+  /// None or one.
+  private var shadows: [ExtensionRecord] = []
+
+  /// What is built to replace it: of the same number, with families of its own.
+  package var shadow: ExtensionRecord? {
+    get { shadows.first }
+    set { shadows = newValue.map { [$0] } ?? [] }
+  }
+
+  /// The same without what is built to replace it.
+  var alone: ExtensionRecord {
+    var record = self
+    record.shadows = []
+    return record
+  }
 
   // MARK: - Bytes
 
@@ -79,15 +99,15 @@ package struct ExtensionRecord: Hashable, Sendable {
       code = 4
       rest = Self.field(Array(message.utf8))
     }
-    var bytes = [3] + BigEndian.bytes(number) + [code] + BigEndian.bytes(layout)
+    var bytes = [4] + BigEndian.bytes(number) + [code] + BigEndian.bytes(layout) + BigEndian.bytes(generation)
     for text in [versionTag, kind, scope] { bytes += Self.field(Array(text.utf8)) }
     bytes.append(UInt8(parts.count))
     for part in parts {
       bytes += Self.field(Array(part.name.utf8)) + Self.field(Array(part.version.utf8))
-      bytes += [part.form, (part.isVolatile ? 1 : 0) | (part.watermark == nil ? 0 : 2)]
+      bytes += [part.form.rawValue, (part.isVolatile ? 1 : 0) | (part.watermark == nil ? 0 : 2)]
       if let watermark = part.watermark { bytes += Self.field(watermark) }
     }
-    return bytes + rest
+    return bytes + Self.field(shadow?.bytes ?? []) + rest
   }
 
   private static func field(_ content: [UInt8]) -> [UInt8] { BigEndian.bytes(UInt32(content.count)) + content }
@@ -109,17 +129,20 @@ package struct ExtensionRecord: Hashable, Sendable {
     parts = traits.parts.map { Part($0) }
   }
 
-  package init(_ bytes: [UInt8], name: String) throws {
+  package init(_ bytes: [UInt8], name: String) throws { try self.init(bytes, name, mayHaveShadow: true) }
+
+  private init(_ bytes: [UInt8], _ name: String, mayHaveShadow: Bool) throws {
     let damaged = DatabaseError(.corruption, "the catalog's record of extension \"\(name)\" is damaged")
     guard let format = bytes.first else { throw damaged }
-    guard format == 3 else {
+    guard format == 4 else {
       throw DatabaseError(
-        .unsupportedVersion, "the record of extension \"\(name)\" has format \(format); this version reads 3")
+        .unsupportedVersion, "the record of extension \"\(name)\" has format \(format); this version reads 4")
     }
-    guard let number = BigEndian.number(bytes, at: 1, as: UInt32.self), bytes.count >= 10,
-      let layout = BigEndian.number(bytes, at: 6, as: UInt32.self)
+    guard let number = BigEndian.number(bytes, at: 1, as: UInt32.self), bytes.count >= 14,
+      let layout = BigEndian.number(bytes, at: 6, as: UInt32.self),
+      let generation = BigEndian.number(bytes, at: 10, as: UInt32.self)
     else { throw damaged }
-    var offset = 10
+    var offset = 14
     func field() throws -> ArraySlice<UInt8> {
       guard let size = BigEndian.number(bytes, at: offset, as: UInt32.self), bytes.count - offset - 4 >= Int(size)
       else { throw damaged }
@@ -137,13 +160,22 @@ package struct ExtensionRecord: Hashable, Sendable {
     }
     self.init(
       number: number, state: .ready, layout: layout, versionTag: try text(), kind: try text(), scope: try text())
+    self.generation = generation
     for _ in 0..<(try byte(atMost: UInt8(ExtensionTraits.partsMaximum))) {
-      let (name, version, form) = (try text(), try text(), try byte(atMost: 1))
+      let (name, version) = (try text(), try text())
+      guard let form = PartForm(rawValue: try byte(atMost: .max)) else { throw damaged }
       let flags = try byte(atMost: 3)
       parts.append(
         Part(
           name: name, version: version, form: form, isVolatile: flags & 1 != 0,
           watermark: flags & 2 != 0 ? Array(try field()) : nil))
+    }
+    let shadowBytes = Array(try field())
+    if !shadowBytes.isEmpty {
+      guard mayHaveShadow else { throw damaged }
+      let shadow = try ExtensionRecord(shadowBytes, name, mayHaveShadow: false)
+      guard shadow.number == number, shadow.generation > generation else { throw damaged }
+      shadows = [shadow]
     }
     switch bytes[5] {
     case 1: state = .building(watermark: Array(try field()))
@@ -180,7 +212,7 @@ package struct ExtensionRecord: Hashable, Sendable {
   /// of 64 bits). On disk, in their records: never change.
   var identity: String {
     var described = "\(layout)|\(scope)"
-    for part in parts { described += "|\(part.name)|\(part.version)|\(part.form)|\(part.isVolatile)" }
+    for part in parts { described += "|\(part.name)|\(part.version)|\(part.form.rawValue)|\(part.isVolatile)" }
     let hash = described.utf8.reduce(0xCBF2_9CE4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
     return "\(versionTag)#\(String(hash, radix: 16))"
   }
@@ -191,37 +223,44 @@ package struct ExtensionRecord: Hashable, Sendable {
   func depends(on name: String) -> Bool { tags.dropFirst().contains { $0.hasPrefix(name + "=") } }
 
   /// The name of the family that holds a part of what the extension keeps.
-  func familyName(_ part: String, isVolatile: Bool) -> String {
-    Self.familyPrefix(number, isVolatile: isVolatile) + part
+  func familyName(_ part: Part) -> String {
+    let name = Self.familyPrefix(number, generation, isVolatile: part.isVolatile && part.form != .scratch) + part.name
+    return part.form == .scratch ? Self.scratchPrefix + name : name
   }
 
   /// What the names of volatile families begin with.
   package static let volatilePrefix = "volatile."
+  /// What the names of families begin with that no commit writes to.
+  package static let scratchPrefix = "scratch."
 
   /// What the names of an extension's families begin with. Volatile ones have names of their own, so that an
   /// extension that becomes persistent doesn't find its data in families that are emptied.
-  static func familyPrefix(_ number: UInt32, isVolatile: Bool) -> String {
-    (isVolatile ? volatilePrefix : "") + "x.\(number)."
+  static func familyPrefix(_ number: UInt32, _ generation: UInt32, isVolatile: Bool) -> String {
+    (isVolatile ? volatilePrefix : "") + "x.\(number)\(generation == 0 ? "" : "~\(generation)")."
   }
 
-  /// The number of the extension that a family belongs to; nil for a family of none.
-  static func number(ofFamily name: String) -> UInt32? {
+  /// The name of the family of the settings in memory, in all generations. No part is named so: the names of parts are not
+  /// empty.
+  static func settingsFamily(of number: UInt32) -> String { familyPrefix(number, 0, isVolatile: true) }
+
+  /// The number and the generation of the extension that a family belongs to; nil for a family of none.
+  static func owner(ofFamily name: String) -> (number: UInt32, generation: UInt32)? {
     let parts = name.split(separator: ".", omittingEmptySubsequences: false)
-    let rest = parts.first == "volatile" ? parts.dropFirst() : parts[...]
+    let rest = parts.first == "volatile" || parts.first == "scratch" ? parts.dropFirst() : parts[...]
     guard rest.count >= 3, rest.first == "x" else { return nil }
-    return rest.dropFirst().first.flatMap { UInt32($0) }
+    let fields = (rest.dropFirst().first ?? "").split(separator: "~", omittingEmptySubsequences: false)
+    guard fields.count <= 2, let number = fields.first.flatMap({ UInt32($0) }) else { return nil }
+    guard fields.count == 2 else { return (number, 0) }
+    return UInt32(fields[1]).map { (number, $0) }
   }
 }
 
 extension ExtensionRecord.Part {
   /// A part that has all rows.
   init(_ definition: PartDefinition) {
-    let form: UInt8 =
-      switch definition.form {
-      case .values: 0
-      case .counters(.sum): 1
-      }
-    self.init(name: definition.name, version: definition.version, form: form, isVolatile: definition.isVolatile)
+    self.init(
+      name: definition.name, version: definition.version, form: PartForm(definition.form),
+      isVolatile: definition.isVolatile)
   }
 
   /// Whether it is the same part, however far it is built.

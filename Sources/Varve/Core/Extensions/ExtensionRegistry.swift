@@ -3,24 +3,85 @@ internal import Synchronization
 /// The extensions of an open database, in the order in which they hear of changes. Changed by writers only, so
 /// that a transaction can keep the list that it began with.
 final class ExtensionRegistry: Sendable {
-  private let state = Mutex(ExtensionList())
+  private struct State {
+    var list = ExtensionList()
+    /// Definitions that were replaced, for readers of instants before that.
+    var retired: [Retired] = []
+  }
+
+  private struct Retired {
+    let registered: RegisteredExtension
+    /// The commit since which another one is in force.
+    let until: CommitVersion
+  }
+
+  private let state = Mutex(State())
+  private let leftovers = Atomic<Bool>(false)
   private let changeCount = Atomic<UInt64>(0)
   private let unrecorded = Atomic<UInt64>(0)
+  /// The most rows that another definition is given in the transaction that puts it in force. Tests make it smaller.
+  let rowsInTransaction = Atomic<Int>(10_000)
 
-  var list: ExtensionList { state.withLock { $0 } }
+  var list: ExtensionList { state.withLock { $0.list } }
+
+  /// What is, or was, in force for readers of a commit.
+  func find(_ name: String, at version: CommitVersion) -> RegisteredExtension? {
+    state.withLock { state in
+      if state.retired.isEmpty { return state.list[name] }
+      let retired = state.retired.filter { $0.registered.name == name && version < $0.until }
+      return retired.min { $0.until < $1.until }?.registered ?? state.list[name]
+    }
+  }
 
   /// Another number behind each change of the list, and of what one of them says of itself: a writer that did not hold
   /// the writer all the time finds out whether it has told those whom it had to.
   var edition: UInt64 { changeCount.load(ordering: .sequentiallyConsistent) }
 
   /// Changes the list. By whoever holds the writer, or of a database that nobody writes to.
-  func change(_ body: (inout [RegisteredExtension]) throws -> Void) rethrows {
-    try state.withLock { list in
-      var extensions = list.ordered
-      try body(&extensions)
-      list = ExtensionList(extensions)
+  func change(_ body: (inout ExtensionList.Members) throws -> Void) rethrows {
+    try state.withLock { state in
+      var members = state.list.members
+      try body(&members)
+      state.list = ExtensionList(members)
+      state.retired.removeAll { state.list[$0.registered.name] == nil }
     }
     noteChange()
+  }
+
+  /// Another definition is in force from a commit on.
+  func replace(_ old: RegisteredExtension, by new: RegisteredExtension, at version: CommitVersion) {
+    change { $0.replace(old, by: new) }
+    state.withLock { $0.retired.append(Retired(registered: old, until: version)) }
+    noteLeftovers()
+  }
+
+  // MARK: - Families that are left over
+
+  /// Some family may have lost what needs it.
+  func noteLeftovers() { leftovers.store(true, ordering: .sequentiallyConsistent) }
+
+  var hasLeftovers: Bool { leftovers.load(ordering: .relaxed) }
+
+  /// Whether a definition was replaced that no reader needs any more, the oldest of which reads that commit; also where
+  /// nothing but families without an owner is left.
+  func isSweepDue(_ oldest: CommitVersion?) -> Bool {
+    state.withLock { state in
+      state.retired.isEmpty || state.retired.contains { retired in oldest.map { retired.until <= $0 } ?? false }
+    }
+  }
+
+  /// Forgets the definitions that no reader needs. Returns the generations of families that are needed, by the numbers of
+  /// the extensions. With the writer held.
+  func sweep(_ oldest: CommitVersion?) -> [UInt32: Set<UInt32>] {
+    state.withLock { state in
+      state.retired.removeAll { retired in oldest.map { retired.until <= $0 } ?? false }
+      leftovers.store(!state.retired.isEmpty, ordering: .sequentiallyConsistent)
+      var needed: [UInt32: Set<UInt32>] = [:]
+      for registered in state.list.ordered + state.retired.map(\.registered) where registered.number > 0 {
+        needed[registered.number, default: []].insert(registered.record.generation)
+      }
+      return needed
+    }
   }
 
   /// The order of one that the catalog has no record of: after those that it knows, by registration.
@@ -31,15 +92,32 @@ final class ExtensionRegistry: Sendable {
 
 /// Extensions in order.
 struct ExtensionList: Sendable {
+  /// Those in force, and those that are built to replace one of them.
+  struct Members: Sendable {
+    var inForce: [RegisteredExtension] = []
+    var shadows: [RegisteredExtension] = []
+
+    mutating func replace(_ old: RegisteredExtension, by new: RegisteredExtension) {
+      shadows.removeAll { $0.name == old.name }
+      for index in inForce.indices where inForce[index] === old { inForce[index] = new }
+    }
+  }
+
+  let members: Members
+  /// All of them.
   let ordered: [RegisteredExtension]
+  /// Those in force.
+  let inForce: [RegisteredExtension]
   private let plans = HookPlans()
   /// Those whose transactions share something.
   let sharing: [RegisteredExtension]
 
   /// Dependencies first, then by first registration.
-  init(_ extensions: [RegisteredExtension] = []) {
+  init(_ members: Members = Members()) {
+    self.members = members
     var ordered: [RegisteredExtension] = []
-    var rest = extensions.sorted { $0.order < $1.order }
+    // What is to replace one comes after it.
+    var rest = (members.inForce + members.shadows).sorted { $0.order < $1.order }
     while let index = rest.firstIndex(where: { next in
       next.traits.predecessors.allSatisfy { name in ordered.contains { $0.name == name } }
     }) {
@@ -47,17 +125,26 @@ struct ExtensionList: Sendable {
     }
     // What depends on itself was refused at registration; nothing is left out.
     self.ordered = ordered + rest
-    sharing = self.ordered.filter { $0.shared != nil }
+    inForce = self.ordered.filter { registered in !members.shadows.contains { $0 === registered } }
+    sharing = inForce.filter { $0.shared != nil }
   }
 
   var isEmpty: Bool { ordered.isEmpty }
 
-  subscript(name: String) -> RegisteredExtension? { ordered.first { $0.name == name } }
+  /// The one in force.
+  subscript(name: String) -> RegisteredExtension? { inForce.first { $0.name == name } }
+
+  /// What is built to replace the one in force.
+  func shadow(_ name: String) -> RegisteredExtension? { members.shadows.first { $0.name == name } }
+
+  func isShadow(_ registered: RegisteredExtension) -> Bool { members.shadows.contains { $0 === registered } }
+
+  func contains(_ registered: RegisteredExtension) -> Bool { ordered.contains { $0 === registered } }
 
   /// An extension and those that depend on it, it first.
   func dependents(of name: String) -> [String] {
     var names = [name]
-    for other in ordered where other.traits.dependencies.contains(where: names.contains) {
+    for other in inForce where other.traits.dependencies.contains(where: names.contains) {
       names.append(other.name)
     }
     return names
@@ -85,7 +172,7 @@ extension ReadTransaction {
   ) -> Definition.Transaction {
     get throws {
       try check()
-      guard let registered = database.extensions.list[handle.name] else {
+      guard let registered = try find(handle.name) else {
         throw DatabaseError(.unknownExtension, "no extension is registered as \"\(handle.name)\"")
       }
       try requireReady(registered)
@@ -100,7 +187,7 @@ extension ReadTransaction {
   private func requireReady(_ registered: RegisteredExtension) throws {
     // `open` looks whether it is there at this snapshot.
     if database.backend.isReadOnly { return }
-    if let since = registered.readySince, isWritable || snapshot.version >= since { return }
+    if isReady(registered) { return }
     throw registered.notReadyError
   }
 

@@ -53,8 +53,20 @@ struct ExtensionTraits: Sendable {
       if part.isVolatile, configuration.catchesUp {
         throw invalid(name, "catches up, and its part \"\(part.name)\" is volatile: it would be empty after each open")
       }
+      try check(part, of: name)
     }
     if dependencies.contains(name) { throw invalid(name, "depends on itself") }
+  }
+
+  private func check(_ part: PartDefinition, of name: String) throws {
+    if part.form == .scratch, part.isVolatile || part.isIndependent || part.memtableSize != nil {
+      throw invalid(
+        name, "keeps nothing in its part \"\(part.name)\", which is scratch, and has options for what it keeps")
+    }
+    guard let size = part.memtableSize, !PartDefinition.memtableSizes.contains(size) else { return }
+    let (low, high) = (PartDefinition.memtableSizes.lowerBound, PartDefinition.memtableSizes.upperBound)
+    throw invalid(
+      name, "has a part \"\(part.name)\" with memtables of \(size) bytes; \(low) to \(high) are possible")
   }
 
   /// Throws `.invalidDefinition` where it receives changes before an extension that it depends on.

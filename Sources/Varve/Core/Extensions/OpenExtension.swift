@@ -10,12 +10,18 @@ final class OpenExtension {
   /// Until the transaction ends, which cuts the circle: it owns the extension's part, which owns this.
   private(set) var reader: ReadTransaction?
   private(set) var writer: WriteTransaction?
+  /// Whether another definition is in force in the transaction by now. Its parts can be read, and not be written.
+  var isReplaced = false {
+    didSet { if isReplaced != oldValue { writer = isReplaced ? nil : reader as? WriteTransaction } }
+  }
   private let pending: (any StorageWriting)?
   let limits: StorageLimits
   /// By the index of the part; nil: it is not made yet, or was not asked for.
   private var families: [StorageFamily?]
   /// The parts that writes go to: those that the change counts for that is received.
   private(set) var activeParts = PartSet.all
+  /// The scratch parts that this transaction's commit leaves out: those that were written to.
+  private var leftOut: PartSet = []
   /// Whether it has received a change since its last flush.
   private var isStirred = false
 
@@ -86,10 +92,16 @@ final class OpenExtension {
   func writing() throws -> WriteTransaction {
     guard let writer else {
       _ = try reading()
+      if isReplaced {
+        throw DatabaseError(
+          .invalidArgument,
+          "the definition of extension \"\(name)\" was replaced in this transaction; ask the transaction for it again")
+      }
       throw DatabaseError(.readOnly, "extension \"\(name)\" writes in a read; a hook or a write may")
     }
     try writer.check()
     try writer.requireNoQuestion()
+    if writer.reads != nil { try writer.requireWriter(for: registered) }
     return writer
   }
 
@@ -112,6 +124,14 @@ final class OpenExtension {
     return family
   }
 
+  /// Where a part is read. What a transaction reads that is checked has a family, so that the check finds what came into
+  /// it meanwhile.
+  func checkedFamily(_ part: Int, isIndependent: Bool) throws -> StorageFamily? {
+    if let family = family(part) { return family }
+    guard content == nil, let writer, isIndependent || writer.reads != nil else { return nil }
+    return try makeFamily(part)
+  }
+
   /// Where a part is written to; nil where the write goes nowhere, because the change counts for other parts.
   @inline(__always)
   func target(_ part: Int) throws -> (StorageFamily, any StorageWriting)? {
@@ -119,6 +139,24 @@ final class OpenExtension {
     guard activeParts.contains(PartSet(part: part)), let pending else { return nil }
     return (try families[part] ?? makeFamily(part), pending)
   }
+
+  /// Where a scratch part is written to, whatever the change counts for: it is never built.
+  func scratchTarget(_ part: Int) throws -> (StorageFamily, any StorageWriting)? {
+    _ = try writing()
+    guard let pending else { return nil }
+    let family = try families[part] ?? makeFamily(part)
+    if !leftOut.contains(PartSet(part: part)) {
+      try pending.leaveOut(family)
+      leftOut.insert(PartSet(part: part))
+    }
+    return (family, pending)
+  }
+
+  /// Whether this transaction has written to a scratch part.
+  func hasScratch(_ part: Int) -> Bool { leftOut.contains(PartSet(part: part)) }
+
+  /// Whether this transaction has appended to a part.
+  func hasAppended(to family: StorageFamily) -> Bool { pending?.hasAppended(to: family) ?? false }
 
   @inline(never)
   private func makeFamily(_ part: Int) throws -> StorageFamily {

@@ -2,50 +2,84 @@
 ///
 /// Reads see what the transaction has written. What is written belongs to the transaction: it is committed or undone
 /// with the rows. Every call throws `.transactionEnded` after the transaction's end.
+///
+/// # Forms
+/// What its definition says (`PartDefinition.Form`) decides which calls it takes: the others throw `.invalidArgument`, and
+/// so does a read of an append-only part to which the transaction has written.
 public struct Part {
   private let open: OpenExtension
   private let slot: Int
-  private let isCounter: Bool
+  private let form: PartForm
+  /// Whether `commitAside` may use it.
+  let isIndependent: Bool
 
   init(_ open: OpenExtension, _ slot: Int) {
     self.open = open
     self.slot = slot
-    isCounter = open.registered.traits.parts[slot].storageOptions.isCounter
+    let definition = open.registered.traits.parts[slot]
+    form = PartForm(definition.form)
+    isIndependent = definition.isIndependent
+  }
+
+  /// What is read or written of an independent part is checked at the commit.
+  private func note(_ key: [UInt8], _ family: StorageFamily) {
+    // Beside the writer, what is read is noted anyway, and of two that write a key without a look the later wins.
+    if let writer = open.writer, !writer.isAside { writer.noteIndependent(key, in: family) }
+  }
+
+  private func note(_ range: StorageRange, _ family: StorageFamily) {
+    if let writer = open.writer, !writer.isAside { writer.noteIndependent(range, in: family) }
+  }
+
+  /// Where a read looks; nil where the part holds nothing.
+  @inline(__always)
+  private func source() throws -> (ReadTransaction, StorageFamily)? {
+    let transaction = try open.reading()
+    if form == .scratch, !open.hasScratch(slot) { return nil }
+    guard let family = try open.checkedFamily(slot, isIndependent: isIndependent) else { return nil }
+    if form == .appendOnly, open.hasAppended(to: family) {
+      throw wrongForm("is append-only, and the transaction has written to it: read it in another transaction")
+    }
+    return (transaction, family)
   }
 
   // MARK: - Reading
 
   /// The value of a key; nil where there is none. Complexity: one look.
   public func get(_ key: [UInt8]) throws -> [UInt8]? {
-    let transaction = try open.reading()
-    guard let family = open.family(slot) else { return nil }
+    guard let (transaction, family) = try source() else { return nil }
+    if isIndependent { note(key, family) }
     return try open.followed(transaction) { try transaction.value(of: key, in: family) }
   }
 
   /// What `body` makes of the value of a key, which it may not keep; nil where there is none. The value is not copied.
   public func withValue<Result>(of key: [UInt8], _ body: (RawSpan) throws -> Result) throws -> Result? {
-    let transaction = try open.reading()
-    guard let family = open.family(slot) else { return nil }
+    guard let (transaction, family) = try source() else { return nil }
+    if isIndependent { note(key, family) }
     return try open.followed(transaction) { try transaction.withValue(of: key, in: family, body) }
   }
 
   /// The values of several keys, in their order; nil for each that has none.
   public func values(_ keys: [[UInt8]]) throws -> [[UInt8]?] {
-    let transaction = try open.reading()
-    guard let family = open.family(slot) else { return keys.map { _ in nil } }
+    guard let (transaction, family) = try source() else { return keys.map { _ in nil } }
+    if isIndependent { for key in keys { note(key, family) } }
     return try open.followed(transaction) {
       if !transaction.isWritable { return try transaction.snapshot.values(of: keys, in: family) }
       return try keys.map { try transaction.value(of: $0, in: family) }
     }
   }
 
-  /// The number that a counter says; 0 where nothing was ever added to it.
-  public func counter(_ key: [UInt8]) throws -> Int64 { try get(key).flatMap(StorageBatch.counterNumber) ?? 0 }
+  /// The number that a counter says; 0 where it has never taken one, or was removed. Throws `.invalidArgument` for a part
+  /// that has no counters.
+  public func counter(_ key: [UInt8]) throws -> Int64 {
+    guard let rule = form.rule else { throw wrongForm("has no counters") }
+    return try get(key).flatMap(rule.number) ?? 0
+  }
 
   /// How many entries a range has. Complexity: O(n).
   public func count(_ range: StorageRange = StorageRange()) throws -> Int {
-    let transaction = try open.reading()
-    guard let family = open.family(slot) else { return 0 }
+    guard let (transaction, family) = try source() else { return 0 }
+    if isIndependent { note(range, family) }
     return try open.followed(transaction) { try transaction.cursor(range, in: family, keysOnly: true).count() }
   }
 
@@ -54,8 +88,8 @@ public struct Part {
   public func first(
     in range: StorageRange = StorageRange(), isReverse: Bool = false
   ) throws -> (key: [UInt8], value: [UInt8])? {
-    let transaction = try open.reading()
-    guard let family = open.family(slot) else { return nil }
+    guard let (transaction, family) = try source() else { return nil }
+    if isIndependent { note(range, family) }
     return try open.followed(transaction) {
       if !isReverse { return try transaction.first(of: range, in: family) }
       var cursor = transaction.cursor(range, in: family, isReverse: true)
@@ -68,21 +102,31 @@ public struct Part {
   public func cursor(
     _ range: StorageRange = StorageRange(), isReverse: Bool = false, keysOnly: Bool = false
   ) throws -> PartCursor {
-    let transaction = try open.reading()
-    guard let family = open.family(slot) else { return PartCursor(nil, open) }
+    guard let (transaction, family) = try source() else { return PartCursor(nil, open) }
+    if isIndependent { note(range, family) }
     return PartCursor(
       transaction.cursor(range, in: family, isReverse: isReverse, keysOnly: keysOnly), open)
   }
 
   // MARK: - Writing
 
-  /// Sets the value of a key. Throws `.invalidArgument` for a part of counters, `.readOnly` in a read, `.keyTooLong`, `.valueTooLong` and `.batchTooLarge`; then
-  /// nothing was written.
+  /// Sets the value of a key. Throws `.invalidArgument` for a part of counters, `.readOnly` in a read, `.keyTooLong`,
+  /// `.valueTooLong` and `.batchTooLarge`; then nothing was written.
+  ///
+  /// A key of a write-once part must not have a value: debug builds stop at a second put. Other builds let it win. To know
+  /// that, each put looks for the key, in what the transaction has written and then in what is committed.
   public func put(_ key: RawSpan, _ value: RawSpan) throws {
-    if isCounter { throw wrongForm("counters: add to them") }
+    if form.rule != nil { throw wrongForm("has counters: add to them") }
     try open.check(keySize: key.byteCount, valueSize: value.byteCount)
-    guard let (family, pending) = try open.target(slot) else { return }
-    try pending.put(key, value, in: family)
+    guard let (family, pending) = try target() else { return }
+    if isIndependent { note(key.copied, family) }
+    switch form {
+    case .appendOnly: try pending.append(.put, key, value, in: family)
+    case .writeOnce:
+      try makeRoom(key.copied, family, pending)
+      try pending.put(key, value, in: family)
+    case .values, .sums, .maxima, .scratch: try pending.put(key, value, in: family)
+    }
   }
 
   /// Sets the value of a key; key and value are arrays.
@@ -90,31 +134,89 @@ public struct Part {
     try unsafe put(key.span.bytes, value.span.bytes)
   }
 
+  /// Sets the value of a key, with the number of the commit in the key or the value: eight bytes, big-endian, which
+  /// replace those that are there.
+  ///
+  /// The number is known at the commit only. Until then the bytes are `StampPlace.pending`, eight times 0xFF: reads return
+  /// them, `get` and `delete` find a stamped key by them, and of keys with one prefix before the stamp those of the
+  /// transaction come last, in the order of what follows the stamp. Throws as `put`, and `.invalidArgument` where the eight
+  /// bytes do not lie within the key or the value. In a write-once part a key with a stamp is looked for only in what the
+  /// transaction has written.
+  public func putStamped(_ key: [UInt8], _ value: [UInt8], at place: StampPlace) throws {
+    if form.rule != nil { throw wrongForm("has counters: add to them") }
+    let (offset, size) =
+      switch place {
+      case .key(let offset): (offset, key.count)
+      case .value(let offset): (offset, value.count)
+      }
+    guard offset >= 0, offset <= size - StampPlace.pending.count else {
+      throw DatabaseError(
+        .invalidArgument, "extension \"\(open.name)\" puts a stamp of 8 bytes at byte \(offset) of \(size)")
+    }
+    try open.check(keySize: key.count, valueSize: value.count)
+    guard let (family, pending) = try target() else { return }
+    if isIndependent { note(place.pending(key, value).key, family) }
+    if form == .appendOnly { return try pending.appendStamped(key, value, at: place, in: family) }
+    if form == .writeOnce {
+      let pendingKey = place.pending(key, value).key
+      // No commit before has the number of this one.
+      if pendingKey == key || pending.decides(pendingKey, in: family) { try makeRoom(pendingKey, family, pending) }
+    }
+    try pending.putStamped(key, value, at: place, in: family)
+  }
+
   /// Removes a key, whether it is there or not.
   public func delete(_ key: [UInt8]) throws {
-    guard let (family, pending) = try open.target(slot) else { return }
-    try pending.delete(key, in: family)
+    guard let (family, pending) = try target() else { return }
+    if isIndependent { note(key, family) }
+    switch form {
+    case .appendOnly: try unsafe pending.append(.delete, key.span.bytes, RawSpan(), in: family)
+    case .writeOnce:
+      // Beside others it counts on it that nobody has put the key again meanwhile.
+      open.writer?.noteKey(key, in: family)
+      try pending.singleDelete(key, in: family)
+    case .values, .sums, .maxima, .scratch: try pending.delete(key, in: family)
+    }
   }
 
   /// Removes a range of keys.
   public func deleteRange(_ range: StorageRange) throws {
-    guard let (family, pending) = try open.target(slot) else { return }
-    try pending.deleteRange(range, in: family)
+    guard let (family, pending) = try target() else { return }
+    if isIndependent { note(range, family) }
+    guard form == .appendOnly else { return try pending.deleteRange(range, in: family) }
+    if range.isEmpty { return }
+    let upper = range.upper ?? []
+    try unsafe pending.append(
+      range.upper == nil ? .deleteToEnd : .deleteRange, range.lower.span.bytes, upper.span.bytes, in: family)
   }
 
-  /// Adds to a counter, without a read; one that is not there counts as zero. Throws `.invalidArgument` for a part that
-  /// has no counters.
+  /// Gives a number to a counter, without a read: it is added, or kept if it is the largest so far. A counter that is not
+  /// there begins with the number. It conflicts with nothing, also where others give numbers to it beside the transaction. Throws `.invalidArgument` for a part that has no counters.
   public func add(_ number: Int64, to key: [UInt8]) throws {
-    guard isCounter else { throw wrongForm("values, not counters") }
+    guard let rule = form.rule else { throw wrongForm("has no counters") }
     try open.check(keySize: key.count, valueSize: 8)
-    guard let (family, pending) = try open.target(slot) else { return }
-    try pending.add(number, to: key, in: family)
+    guard let (family, pending) = try target() else { return }
+    try pending.add(number, by: rule, to: key, in: family)
+  }
+
+  /// Where the part is written to; nil where the write goes nowhere.
+  @inline(__always)
+  private func target() throws -> (StorageFamily, any StorageWriting)? {
+    form == .scratch ? try open.scratchTarget(slot) : try open.target(slot)
+  }
+
+  /// A write-once key that has a value is removed before it is put again: so it was put once, whatever comes later.
+  private func makeRoom(_ key: [UInt8], _ family: StorageFamily, _ pending: any StorageWriting) throws {
+    guard try open.reading().withValue(of: key, in: family, { _ in true }) != nil else { return }
+    assertionFailure(
+      "part \"\(open.registered.traits.parts[slot].name)\" of extension \"\(open.name)\" is write-once, and a key is put again"
+    )
+    try pending.singleDelete(key, in: family)
   }
 
   private func wrongForm(_ what: String) -> DatabaseError {
     DatabaseError(
-      .invalidArgument,
-      "part \"\(open.registered.traits.parts[slot].name)\" of extension \"\(open.name)\" has \(what)")
+      .invalidArgument, "part \"\(open.registered.traits.parts[slot].name)\" of extension \"\(open.name)\" \(what)")
   }
 }
 

@@ -4,14 +4,17 @@ public struct PartDefinition: Sendable, Hashable {
   public enum Form: Sendable, Hashable {
     /// Bytes.
     case values
-    /// Numbers of 64 bits that are added up, without a read.
+    /// Numbers of 64 bits that are added up, or whose largest is kept, without a read.
     case counters(CounterRule)
-  }
-
-  /// How a counter takes a number.
-  public enum CounterRule: Sendable, Hashable {
-    /// It is added.
-    case sum
+    /// Bytes, of keys that are put once and removed once. A removal is cheaper than that of other forms, and of a put
+    /// and a removal in one transaction nothing is committed. See `Part.put`.
+    case writeOnce
+    /// Bytes that are written and only read later: the cheapest to write. A transaction that has written to the part
+    /// can't read it, and gets `.invalidArgument`. Of several entries of a key the last counts.
+    case appendOnly
+    /// Bytes that belong to the transaction alone: never committed, undone by savepoints, empty at its beginning. They
+    /// count for the limit of a transaction, and for no conflict.
+    case scratch
   }
 
   /// Its name. Not empty.
@@ -22,6 +25,18 @@ public struct PartDefinition: Sendable, Hashable {
   public var form = Form.values
   /// Whether it is empty whenever the database is opened: then it is built at each registration. Default false.
   public var isVolatile = false
+  /// Whether `Database.commitAside` may read and write it, beside the writer. Default false.
+  ///
+  /// What a transaction reads or writes of it is checked at the commit of the transaction, which throws `.conflict` and
+  /// commits nothing where another has changed it since the transaction began. Hooks and builds write to it as to others.
+  public var isIndependent = false
+  /// About how many bytes of changes are collected in memory before they are written to a table: 64 KiB to 1 GiB. Nil, the
+  /// default: as the storage does otherwise. Another size counts from the next registration on, and rebuilds nothing.
+  /// Storages without tables ignore it.
+  public var memtableSize: Int?
+
+  /// What is possible for `memtableSize`.
+  public static let memtableSizes = 64 << 10...1 << 30
 
   /// A part.
   public init(_ name: String, _ form: Form = .values) {
@@ -50,8 +65,42 @@ extension PartDefinition {
   /// How the storage keeps it.
   var storageOptions: StorageFamilyOptions {
     switch form {
-    case .values: StorageFamilyOptions(isVolatile: isVolatile)
-    case .counters: StorageFamilyOptions(isCounter: true, isVolatile: isVolatile)
+    case .counters(let rule):
+      StorageFamilyOptions(counter: rule, isVolatile: isVolatile, memtableSize: memtableSize)
+    case .values, .writeOnce, .appendOnly: StorageFamilyOptions(isVolatile: isVolatile, memtableSize: memtableSize)
+    // Nothing of it is ever committed.
+    case .scratch: StorageFamilyOptions(isVolatile: true)
+    }
+  }
+}
+
+/// The form of a part as one byte, as records have it. On disk: never change.
+enum PartForm: UInt8 {
+  case values = 0
+  case sums = 1
+  case maxima = 2
+  case writeOnce = 3
+  case appendOnly = 4
+  case scratch = 5
+
+  init(_ form: PartDefinition.Form) {
+    self =
+      switch form {
+      case .values: .values
+      case .counters(.sum): .sums
+      case .counters(.maximum): .maxima
+      case .writeOnce: .writeOnce
+      case .appendOnly: .appendOnly
+      case .scratch: .scratch
+      }
+  }
+
+  /// How its counters take a number; nil where it has none.
+  var rule: CounterRule? {
+    switch self {
+    case .sums: .sum
+    case .maxima: .maximum
+    case .values, .writeOnce, .appendOnly, .scratch: nil
     }
   }
 }

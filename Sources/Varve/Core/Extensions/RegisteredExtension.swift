@@ -18,6 +18,8 @@ final class RegisteredExtension: Sendable {
   let order: UInt64
   /// Whether nothing of what it kept before this session was of use.
   let beganAnew: Bool
+  /// Where another program writes, and may not have replaced it yet: what answers until then.
+  let fallback: RegisteredExtension?
   private let backend: any StorageBackend
   private let catalogFamily: StorageFamily
   private let state: Mutex<State>
@@ -40,12 +42,14 @@ final class RegisteredExtension: Sendable {
   init(
     name: String, definition: any DatabaseExtension, traits: ExtensionTraits, record: ExtensionRecord, order: UInt64,
     backend: any StorageBackend, catalogFamily: StorageFamily, readySince: CommitVersion?, beganAnew: Bool = false,
-    progressed: (@Sendable (BuildProgress) -> Void)? = nil
+    progressed: (@Sendable (BuildProgress) -> Void)? = nil, replacing replaced: RegisteredExtension? = nil,
+    fallback: RegisteredExtension? = nil
   ) throws {
+    self.fallback = fallback
     self.beganAnew = beganAnew
     self.name = name
     self.definition = definition
-    shared = SharedState(definition)
+    shared = replaced.map { $0.shared } ?? SharedState(definition)
     self.traits = traits
     self.order = order
     self.backend = backend
@@ -79,6 +83,7 @@ final class RegisteredExtension: Sendable {
     let record = try ExtensionRecord(bytes, name: name)
     try require(record)
     let stored = try StoredFamilies(of: record, in: backend)
+    if record.parts.contains(where: { stored.family(of: $0) == nil }) { try requireInForce(record) }
     let content = ExtensionContent(
       number: record.number, families: record.parts.map { stored.family(of: $0) },
       volatileSettings: stored.volatileSettings)
@@ -87,6 +92,16 @@ final class RegisteredExtension: Sendable {
       if state.content.map({ $0.version < snapshot.version }) ?? true { state.content = (snapshot.version, content) }
     }
     return content
+  }
+
+  /// Throws where another definition is in force by now: the families of this one may have been dropped, and are not just
+  /// empty.
+  private func requireInForce(_ record: ExtensionRecord) throws {
+    let newest = try backend.snapshot().value(of: CatalogKey.databaseExtension(name), in: catalogFamily)
+    guard let newest, try ExtensionRecord(newest, name: name).generation == record.generation else {
+      throw DatabaseError(
+        .snapshotTooOld, "the definition of extension \"\(name)\" was replaced meanwhile; begin another transaction")
+    }
   }
 
   private func notReady(_ record: ExtensionRecord) -> DatabaseError {
@@ -136,15 +151,55 @@ final class RegisteredExtension: Sendable {
     }
   }
 
+  /// Where its record stands among those of its name.
+  enum RecordRole {
+    /// It is in force, and what is built to replace it stays.
+    case inForce
+    /// It is in force, and nothing is built to replace it.
+    case alone
+    /// It is built to replace what is in force.
+    case shadow
+  }
+
   /// Writes its record, and lets it stand in memory once the commit is applied.
-  func save(_ record: ExtensionRecord, _ transaction: WriteTransaction) throws {
-    try transaction.pending.put(CatalogKey.databaseExtension(name), record.bytes, in: catalogFamily)
+  func save(_ record: ExtensionRecord, _ transaction: WriteTransaction, as role: RecordRole = .inForce) throws {
+    var whole = record
+    switch role {
+    case .inForce: whole.shadow = try storedRecord(transaction)?.shadow
+    case .alone: whole.shadow = nil
+    case .shadow:
+      guard let stored = try storedRecord(transaction) else {
+        throw DatabaseError(.corruption, "the catalog has no record of extension \"\(name)\", which is being replaced")
+      }
+      whole = stored
+      whole.shadow = record.alone
+    }
+    try transaction.pending.put(CatalogKey.databaseExtension(name), whole.bytes, in: catalogFamily)
     let database = transaction.database
-    transaction.onApplied { [self] version in
-      database.extensionCatalog.set(record, for: name)
-      set(record, readySince: record.state == .ready ? version : nil)
+    transaction.onApplied { [self, whole] version in
+      database.extensionCatalog.set(whole, for: name)
+      set(record.alone, readySince: record.state == .ready ? version : nil)
       database.extensions.noteChange()
     }
+  }
+
+  /// What the catalog has of its name, as a transaction sees it.
+  func storedRecord(_ transaction: ReadTransaction) throws -> ExtensionRecord? {
+    let bytes = try transaction.value(of: CatalogKey.databaseExtension(name), in: catalogFamily)
+    return try bytes.map { try ExtensionRecord($0, name: name) }
+  }
+
+  /// Writes what the catalog has of its name once more, for a commit that has to survive a loss of power.
+  func rewrite(_ record: ExtensionRecord, _ transaction: WriteTransaction) throws {
+    try transaction.pending.put(CatalogKey.databaseExtension(name), record.bytes, in: catalogFamily)
+  }
+
+  /// What is shared is that of its parts from now on. With the writer held, and its commit applied.
+  func shareReplaced(_ database: DatabaseCore) {
+    guard let shared, let snapshot = try? database.backend.snapshot() else { return }
+    let transaction = ReadTransaction(database: database, snapshot: snapshot)
+    defer { transaction.end() }
+    shared.replace(definition, SharedView(self, transaction, nil))
   }
 
   /// Makes what its transactions share, or moves it on, with the writer held: no commit is made meanwhile.
@@ -178,7 +233,7 @@ final class RegisteredExtension: Sendable {
     try state.withLock { state in
       if let family = state.families[part] { return family }
       let definition = traits.parts[part]
-      let name = state.record.familyName(definition.name, isVolatile: definition.isVolatile)
+      let name = state.record.familyName(state.record.parts[part])
       let family = try backend.createFamily(name, options: definition.storageOptions)
       state.families[part] = family
       return family
@@ -193,6 +248,12 @@ final class RegisteredExtension: Sendable {
     }
   }
 
+  /// The highest generation of families that its name has or had in this session.
+  func lastGeneration() throws -> UInt32 {
+    let owners = try backend.families().compactMap { ExtensionRecord.owner(ofFamily: $0.name) }
+    return owners.filter { $0.number == number }.map(\.generation).reduce(record.generation, max)
+  }
+
   /// Begins again with parts that were given nothing.
   func forgetFamilies() {
     state.withLock { state in state.families = state.families.map { _ in nil } }
@@ -202,9 +263,6 @@ final class RegisteredExtension: Sendable {
   func drop(_ families: [StorageFamily]) throws { for family in families { try backend.dropFamily(family) } }
 
   // MARK: - Settings
-
-  /// The family of the settings in memory. No part of an extension is named so: parts are not empty.
-  static let settingsPart = ""
 
   /// Its number in a transaction, which may have given it; nil where the catalog has no record of it.
   func knownNumber(in transaction: ReadTransaction) throws -> UInt32? {
@@ -239,11 +297,17 @@ final class RegisteredExtension: Sendable {
     isPersistent ? catalogFamily : state.withLock { $0.volatileSettings }
   }
 
+  /// It takes the settings in memory over from what it has replaced.
+  func adoptSettings(of other: RegisteredExtension) {
+    guard let family = other.settingsFamily(isPersistent: false) else { return }
+    state.withLock { if $0.volatileSettings == nil { $0.volatileSettings = family } }
+  }
+
   func makeSettingsFamily(isPersistent: Bool, number: UInt32) throws -> StorageFamily {
     if isPersistent { return catalogFamily }
     return try state.withLock { state in
       if let family = state.volatileSettings { return family }
-      let name = ExtensionRecord.familyPrefix(number, isVolatile: true) + Self.settingsPart
+      let name = ExtensionRecord.settingsFamily(of: number)
       // A transaction that was rolled back may have made it.
       let known = try backend.families().first { $0.name == name }
       let family = try known ?? backend.createFamily(name, options: StorageFamilyOptions(isVolatile: true))
@@ -263,18 +327,20 @@ struct StoredFamilies {
     self.record = record
     // Zero is not a number: nothing is kept.
     guard record.number > 0 else { return }
-    let settings = record.familyName(RegisteredExtension.settingsPart, isVolatile: true)
+    let settings = ExtensionRecord.settingsFamily(of: record.number)
     for family in try backend.families() {
       if family.name == settings {
         volatileSettings = family
-      } else if ExtensionRecord.number(ofFamily: family.name) == record.number {
+      } else if let owner = ExtensionRecord.owner(ofFamily: family.name), owner.number == record.number,
+        owner.generation == record.generation
+      {
         parts.append(family)
       }
     }
   }
 
   func family(of part: ExtensionRecord.Part) -> StorageFamily? {
-    let name = record.familyName(part.name, isVolatile: part.isVolatile)
+    let name = record.familyName(part)
     return parts.first { $0.name == name }
   }
 }

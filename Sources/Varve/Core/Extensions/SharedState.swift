@@ -3,27 +3,43 @@ internal import Synchronization
 /// What the transactions of an extension share, and the commit at which it stands.
 final class SharedState: Sendable {
   private struct State {
+    /// The one in force.
+    var definition: any DatabaseExtension
     var value: (any Sendable)?
     var version = CommitVersion.zero
   }
 
-  private let definition: any DatabaseExtension
-  private let state = Mutex(State())
+  private let state: Mutex<State>
   /// Held while it moves: an acknowledged commit and a skip to a later one may meet.
   private let moving = Mutex(())
 
   /// Nil where the extension shares nothing.
   init?(_ definition: any DatabaseExtension) {
     guard definition.sharesState else { return nil }
-    self.definition = definition
+    state = Mutex(State(definition: definition))
   }
 
   var value: (any Sendable)? { state.withLock { $0.value } }
   /// The last commit that is in it.
   var version: CommitVersion { state.withLock { $0.version } }
 
-  private func set(_ value: any Sendable, _ version: CommitVersion) {
-    state.withLock { $0 = State(value: value, version: version) }
+  private var definition: any DatabaseExtension { state.withLock { $0.definition } }
+
+  private func set(_ value: (any Sendable)?, _ version: CommitVersion) {
+    state.withLock { state in
+      state.value = value
+      state.version = version
+    }
+  }
+
+  /// Another definition is in force from a commit on, and the state is that of its parts. Where the definition can't move
+  /// it, it is made; where that fails too there is none, and the extension throws `.notReady`.
+  func replace(_ definition: any DatabaseExtension, _ view: borrowing SharedView) {
+    moving.withLock { _ in
+      state.withLock { $0.definition = definition }
+      do { return try move(to: view) } catch { set(nil, view.version) }
+      try? move(to: view)
+    }
   }
 
   /// Makes it, or moves it, to a commit whose deltas it has not received. No commit is made meanwhile.

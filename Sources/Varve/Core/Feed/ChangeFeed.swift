@@ -63,7 +63,7 @@ final class ChangeFeed: Sendable {
             .valueTooLong,
             "label and custom object take \(entry.count) bytes in the feed, and the storage takes \(valueSizeMaximum)")
         }
-        batch.putStamped(FeedKey.stamped(part: part), entry, in: family)
+        batch.putStamped(FeedKey.stamped(part: part), entry, at: .key(0), in: family)
         size += FeedKey.size + entry.count
       }
       defer { state = next }

@@ -12,7 +12,7 @@ struct PendingChangeSet {
     changes = transaction.changes
     label = transaction.label
     custom = transaction.custom
-    extensions = ExtensionReports(transaction.opened, isObserved: isObserved())
+    extensions = ExtensionReports(transaction, isObserved: isObserved())
     self.time = time
   }
 
@@ -27,7 +27,7 @@ struct PendingChangeSet {
 
   /// Whether there is nothing to tell: what an extension wrote that is being built, for instance. An object that was
   /// given to a commit without changes is something: somebody wants it heard.
-  var isEmpty: Bool { changes.isEmpty && custom == nil && extensions.byName.isEmpty }
+  var isEmpty: Bool { changes.isEmpty && custom == nil && extensions.isEmpty }
 
   /// What observers of the commit receive.
   func changeSet(_ version: CommitVersion, _ coding: ObjectCoding) -> ChangeSet {

@@ -28,7 +28,7 @@ final class HookQueue {
   }
 
   /// Whether any extension is in the list.
-  let hasSlots: Bool
+  private(set) var hasSlots: Bool
   /// By the index in the transaction's list.
   var slots: ContiguousArray<Slot>
   /// The plan of the collection that was written last: most transactions write to one.
@@ -42,6 +42,8 @@ final class HookQueue {
   var isRunning = false
   /// Whether a hook runs that writes nothing: what is about to be written was made for the rows as they are.
   var isAsking = false
+  /// Whether extensions write what is pending.
+  var isFlushing = false
   /// Whether a hook runs that writes no rows.
   var rowBan: RowBan?
 
@@ -58,6 +60,21 @@ final class HookQueue {
   init(slots: Int) {
     self.slots = ContiguousArray(repeating: Slot(), count: slots)
     hasSlots = slots > 0
+  }
+
+  /// The transaction has another list of extensions from now on: what is known of those that stay, stays.
+  func move(from old: ExtensionList, to new: ExtensionList, _ opened: [OpenExtension]) {
+    let before = slots
+    slots = ContiguousArray(repeating: Slot(), count: new.ordered.count)
+    for (index, registered) in new.ordered.enumerated() {
+      if let known = old.ordered.firstIndex(where: { $0 === registered }) {
+        slots[index] = before[known]
+      } else {
+        slots[index].open = opened.first { $0.registered === registered }
+      }
+    }
+    hasSlots = !slots.isEmpty
+    lastPlan = nil
   }
 
   /// The transaction has ended.

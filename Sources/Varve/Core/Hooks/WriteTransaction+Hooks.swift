@@ -49,6 +49,7 @@ extension WriteTransaction {
 
   @inline(never)
   private func openSlot(_ slot: Int) throws -> OpenExtension {
+    try requireWriter(for: registered.ordered[slot])
     let open = try open(registered.ordered[slot])
     hooks.slots[slot].open = open
     return open
@@ -264,6 +265,8 @@ extension WriteTransaction {
 
   /// Notifies what depends on an extension of a change of that.
   func notifyDependents(of changed: RegisteredExtension, _ change: any Sendable) throws {
+    // What is built to replace another is not in force yet.
+    if registered.isShadow(changed) { return }
     hooks.notificationCount &+= 1
     var later: [OpenExtension] = []
     for (slot, other) in registered.ordered.enumerated() where other.traits.dependencies.contains(changed.name) {
@@ -282,6 +285,22 @@ extension WriteTransaction {
     try running {}
   }
 
+  /// Notifies one dependent, and returns when it has received it. Not while hooks run.
+  func notify(_ slot: Int, that name: String, _ change: any Sendable) throws {
+    hooks.notificationCount &+= 1
+    let open = try opened(slot)
+    if open.registered.traits.isImmediate {
+      try dooming { try banningRows { try deliver(change, of: name, to: open) } }
+    } else {
+      try running { try deliver(change, of: name, to: open) }
+    }
+  }
+
+  /// Whether an extension has all rows in this transaction.
+  func isWhole(_ slot: Int) -> Bool {
+    hooks.slots[slot].isWhole || (hooks.slots[slot].reach ?? BuildReach(registered.ordered[slot].record)).isWhole
+  }
+
   private func deliver(_ change: any Sendable, of name: String, to open: OpenExtension) throws {
     try open.activate(open.activeParts)
     try open.hearer?.dependencyDidChange(name, change)
@@ -292,6 +311,8 @@ extension WriteTransaction {
   /// Lets every extension write what it has pending, again and again until a round changes nothing.
   func flushExtensions() throws {
     if opened.isEmpty { return }
+    hooks.isFlushing = true
+    defer { hooks.isFlushing = false }
     for _ in 0..<Self.flushRoundsMaximum {
       let before = flushState
       // In the order in which they receive changes; those that are opened meanwhile come in the next round.

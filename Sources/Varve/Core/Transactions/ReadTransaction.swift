@@ -15,6 +15,8 @@ public class ReadTransaction {
   final var cache: (objects: ObjectCache, generation: UInt64)?
   /// What was read, for a commit that is checked.
   final var reads: StorageCheck?
+  /// What was read and written of independent parts, where nothing else is checked.
+  private(set) final var independentUses: StorageCheck?
   /// The collection that was asked for last, and the catalog's edition then: most transactions ask for one.
   private final var last: (info: CollectionInfo, edition: UInt64)?
   /// For the program's use, as long as the transaction.
@@ -50,6 +52,25 @@ public class ReadTransaction {
       .transactionEnded, "the transaction ended with its closure; read what is needed inside, or begin another")
   }
 
+  // MARK: - Extensions
+
+  /// The extension that is in force in this transaction by a name.
+  func find(_ name: String) throws -> RegisteredExtension? {
+    guard let found = database.extensions.find(name, at: snapshot.version) else { return nil }
+    if database.backend.isReadOnly, let fallback = found.fallback {
+      do { _ = try found.content(at: snapshot) } catch let error as DatabaseError where error.code == .definitionDiffers
+      {
+        return fallback
+      }
+    }
+    return found
+  }
+
+  /// Whether an extension has all rows of this snapshot.
+  func isReady(_ registered: RegisteredExtension) -> Bool {
+    registered.readySince.map { snapshot.version >= $0 } ?? false
+  }
+
   // MARK: - Bytes
 
   /// Calls `body` with the value of a key as the transaction sees it.
@@ -63,8 +84,30 @@ public class ReadTransaction {
 
   /// What the transaction has not written itself another one may change until the commit.
   private final func noteRead(of key: [UInt8], in family: StorageFamily, _ writing: any StorageWriting) {
-    if !writing.decides(key, in: family) { reads?.keys.append((family, key)) }
+    if !writing.leavesOut(family), !writing.decides(key, in: family) { reads?.keys.append((family, key)) }
   }
+
+  private final func noteRead(of range: StorageRange, in family: StorageFamily) {
+    if reads == nil || writing?.leavesOut(family) == true { return }
+    reads?.ranges.append((family, range))
+  }
+
+  /// The commit throws `.conflict` where a key of an independent part, which this uses, has changed meanwhile.
+  final func noteIndependent(_ key: [UInt8], in family: StorageFamily) {
+    if reads != nil { return noteKey(key, in: family) }
+    if independentUses == nil { independentUses = StorageCheck(snapshot) }
+    independentUses?.keys.append((family, key))
+  }
+
+  /// The same for the keys of a range.
+  final func noteIndependent(_ range: StorageRange, in family: StorageFamily) {
+    if reads != nil { return noteRead(of: range, in: family) }
+    if independentUses == nil { independentUses = StorageCheck(snapshot) }
+    independentUses?.ranges.append((family, range))
+  }
+
+  /// The commit throws `.conflict` where it is checked and the key has changed meanwhile.
+  final func noteKey(_ key: [UInt8], in family: StorageFamily) { reads?.keys.append((family, key)) }
 
   /// The value of a key as the transaction sees it.
   final func value(of key: [UInt8], in family: StorageFamily) throws -> [UInt8]? {
@@ -85,13 +128,13 @@ public class ReadTransaction {
   final func cursor(
     _ range: StorageRange, in family: StorageFamily, isReverse: Bool = false, keysOnly: Bool = false
   ) -> FamilyCursor {
-    reads?.ranges.append((family, range))
+    noteRead(of: range, in: family)
     return FamilyCursor(range, in: family, of: view(of: family), isReverse: isReverse, keysOnly: keysOnly)
   }
 
   /// The first row of a range; nil where it is empty.
   final func first(of range: StorageRange, in family: StorageFamily) throws -> (key: [UInt8], value: [UInt8])? {
-    reads?.ranges.append((family, range))
+    noteRead(of: range, in: family)
     guard let writing else {
       if range.isEmpty { return nil }
       let page = try snapshot.page(

@@ -10,10 +10,17 @@ public final class WriteTransaction: ReadTransaction {
   let hooks: HookQueue
   /// Of `registered`.
   let extensionEdition: UInt64
-  /// The extensions that hear of changes. None comes or goes while the writer is held.
-  let registered: ExtensionList
+  /// The extensions that receive changes. None comes or goes while the writer is held, but what this transaction itself
+  /// replaces.
+  private(set) var registered: ExtensionList
+  /// The definitions that this transaction has replaced; nil: none.
+  private(set) var replaced: ReplacedDefinitions?
   /// Why it can't be committed any more.
   private(set) var doom: (any Error)?
+  /// Whether it writes to independent parts alone, beside the writer.
+  var isAside = false
+  /// Whether it runs beside the writer, and has come to something that only its holder may do: it can't be committed.
+  private(set) var needsWriter = false
   /// Called when the commit was acknowledged.
   var completions: [@Sendable () -> Void] = []
   /// Called when the storage has taken the commit, before the next writer begins.
@@ -47,6 +54,18 @@ public final class WriteTransaction: ReadTransaction {
   /// From now on the transaction can't be committed.
   func doom(_ cause: any Error) {
     if doom == nil { doom = cause }
+  }
+
+  /// A transaction beside the writer ends at the first change that an extension receives which does not work so. The
+  /// closure runs again with the writer held.
+  func requireWriter(for other: RegisteredExtension) throws {
+    if reads == nil || isAside || other.traits.configuration.isConcurrent { return }
+    needsWriter = true
+    let error = DatabaseError(
+      .conflict,
+      "extension \"\(other.name)\" does not work in writes side by side; the closure runs again with the writer held")
+    doom(error)
+    throw error
   }
 
   /// Runs what an extension does. An error of it dooms the transaction.
@@ -152,6 +171,7 @@ public final class WriteTransaction: ReadTransaction {
     fileprivate let appliedCount: Int
     fileprivate let custom: [UInt8]?
     fileprivate let addedRows: [AddedRows]
+    fileprivate let replaced: ReplacedDefinitions?
   }
 
   func beginSavepoint() -> Savepoint {
@@ -159,7 +179,7 @@ public final class WriteTransaction: ReadTransaction {
     return Savepoint(
       changes: changes.setSavepoint(), openCount: opened.count, marks: marks,
       eventCount: hooks.events.count, completionCount: completions.count, appliedCount: appliedHandlers.count,
-      custom: custom, addedRows: addedRows)
+      custom: custom, addedRows: addedRows, replaced: replaced)
   }
 
   func release(_ place: Savepoint) {
@@ -170,6 +190,7 @@ public final class WriteTransaction: ReadTransaction {
   func undo(to place: Savepoint) {
     pending.rollBack()
     changes.rollBack(to: place.changes)
+    restore(place.replaced)
     forgetOpened(after: place.openCount)
     for (open, mark) in place.marks { open.hearer?.rollBack(to: mark) }
     // No hook has received yet what is undone.
@@ -178,6 +199,34 @@ public final class WriteTransaction: ReadTransaction {
     appliedHandlers.removeSubrange(place.appliedCount...)
     custom = place.custom
     addedRows = place.addedRows
+  }
+
+  // MARK: - Replaced definitions
+
+  /// From now on other definitions are in force here.
+  func install(_ replaced: ReplacedDefinitions) {
+    self.replaced = replaced
+    use(replaced.list)
+  }
+
+  private func restore(_ replaced: ReplacedDefinitions?) {
+    if replaced === self.replaced { return }
+    self.replaced = replaced
+    use(replaced?.list ?? database.extensions.list)
+  }
+
+  private func use(_ list: ExtensionList) {
+    hooks.move(from: registered, to: list, opened)
+    registered = list
+    for open in opened { open.isReplaced = !list.contains(open.registered) }
+  }
+
+  override func find(_ name: String) throws -> RegisteredExtension? { registered[name] }
+
+  override func isReady(_ registered: RegisteredExtension) -> Bool {
+    guard let replaced else { return registered.readySince != nil }
+    if replaced.ready.contains(where: { $0 === registered }) { return true }
+    return registered.readySince != nil && !replaced.emptied.contains { $0 === registered }
   }
 
   private var marks: [(open: OpenExtension, mark: Int)] {

@@ -107,8 +107,23 @@ extension PosixFileSystem {
   /// Opens a path, made with mode 0600 where `flags` make it.
   func open(_ path: String, _ flags: Int32) throws(EngineError) -> Int32 {
     let descriptor = try resolve(path).use { unsafe cvarve_open_at($0, $1, flags, 0o600) }
-    guard descriptor >= 0 else { throw SystemError.error(-descriptor, call: "open", path: path) }
+    guard descriptor >= 0 else { throw openingError(-descriptor, path, flags) }
     return descriptor
+  }
+
+  /// What may be read, and was to be changed, is not unreadable; neither is what was to be made.
+  private func openingError(_ number: Int32, _ path: String, _ flags: Int32) -> EngineError {
+    let error = SystemError.readingError(number, call: "open", path: path)
+    guard error.code == .notReadableNow, flags & (O_RDWR | O_CREAT) != 0 else { return error }
+    let denied = SystemError.error(number, call: "open", path: path)
+    do throws(EngineError) {
+      let descriptor = try open(path, O_RDONLY)
+      _ = close(descriptor)
+      return denied
+    } catch {
+      // Nothing there: it could not be made.
+      return error.code == .notFound ? denied : error
+    }
   }
 
   /// The information of what is at a path, or the number of the error.

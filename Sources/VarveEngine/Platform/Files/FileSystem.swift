@@ -14,7 +14,7 @@
 ///
 /// # Errors
 /// Every call throws `EngineError` with the path: `.notFound`, `.alreadyExists`, `.noSpace`,
-/// `.permissionDenied`, otherwise `.inputOutput` with the number and name of the system's error.
+/// `.notReadableNow` where something that is there may not be opened or read, `.permissionDenied` where it may not be changed, otherwise `.inputOutput` with the number and name of the system's error.
 /// Interrupted calls (EINTR) are repeated and short reads and writes completed inside.
 ///
 /// # Concurrency

@@ -42,7 +42,7 @@ final class PosixFile: File {
   func size() throws(EngineError) -> UInt64 {
     try use("fstat") { () throws(EngineError) -> UInt64 in
       var information = stat()
-      guard unsafe fstat(descriptor, &information) == 0 else { throw failure(errno, "fstat") }
+      guard unsafe fstat(descriptor, &information) == 0 else { throw readingFailure(errno, "fstat") }
       return UInt64(information.st_size)
     }
   }
@@ -51,7 +51,7 @@ final class PosixFile: File {
     let start = try checkedOffset(offset, count: buffer.count)
     return try use("pread") { () throws(EngineError) -> Int in
       let count = unsafe calls.readFully(descriptor, into: buffer, at: start)
-      guard count >= 0 else { throw failure(Int32(-count), "pread", offset) }
+      guard count >= 0 else { throw readingFailure(Int32(-count), "pread", offset) }
       return count
     }
   }
@@ -102,7 +102,7 @@ final class PosixFile: File {
     return try use("mmap") { () throws(EngineError) -> MappedFile in
       let access = isWritable ? PROT_READ | PROT_WRITE : PROT_READ
       let address = unsafe mmap(nil, size, access, MAP_SHARED, descriptor, 0)
-      guard let address = unsafe address, unsafe address != MAP_FAILED else { throw failure(errno, "mmap") }
+      guard let address = unsafe address, unsafe address != MAP_FAILED else { throw readingFailure(errno, "mmap") }
       return unsafe MappedFile(base: address, size: size) { base, size in unsafe munmap(base, size) }
     }
   }
@@ -161,6 +161,10 @@ extension PosixFile {
       throw EngineError(.invalidArgument, "file offset is out of range", file: path, offset: offset)
     }
     return start
+  }
+
+  private func readingFailure(_ number: Int32, _ call: String, _ offset: UInt64? = nil) -> EngineError {
+    SystemError.readingError(number, call: call, path: path, offset: offset)
   }
 
   private func failure(_ number: Int32, _ call: String, _ offset: UInt64? = nil) -> EngineError {

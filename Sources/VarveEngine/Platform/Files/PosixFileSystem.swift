@@ -109,7 +109,7 @@ public struct PosixFileSystem: FileSystem {
       // The only way to tell the end from an error: both return nil.
       errno = 0
       guard let entry = unsafe readdir(stream) else {
-        guard errno == 0 else { throw SystemError.error(errno, call: "readdir", path: directory) }
+        guard errno == 0 else { throw SystemError.readingError(errno, call: "readdir", path: directory) }
         return names
       }
       let name = unsafe Self.name(of: entry)
@@ -124,7 +124,7 @@ public struct PosixFileSystem: FileSystem {
       return FileAttributes(isDirectory: found.st_mode & S_IFMT == S_IFDIR, size: UInt64(max(0, found.st_size)))
     case .failure(let number):
       if number.value == ENOENT || number.value == ENOTDIR { return nil }
-      throw SystemError.error(number.value, call: "stat", path: path)
+      throw SystemError.readingError(number.value, call: "stat", path: path)
     }
   }
 

@@ -20,6 +20,15 @@ enum SystemError {
       code(number), "\(call) failed with \(name(number)) (\(number)): \(text(number))", file: path, offset: offset)
   }
 
+  /// The same for a call that opens or reads what is there.
+  static func readingError(_ number: Int32, call: String, path: String, offset: UInt64? = nil) -> EngineError {
+    guard number == EPERM || number == EACCES else { return error(number, call: call, path: path, offset: offset) }
+    return EngineError(
+      .notReadableNow,
+      "\(call) failed with \(name(number)) (\(number)): it can't be read now; it is protected while the device is locked, "
+        + "or this process has no permission", file: path, offset: offset)
+  }
+
   private static func code(_ number: Int32) -> EngineError.Code {
     switch number {
     case ENOENT: .notFound

@@ -41,12 +41,12 @@ final class TableRescue {
       reader = table
       self.tableID = table.tableID
       properties = try table.properties()
-    } catch {}
+    } catch { _ = try error.requireDamage() }
   }
 
   /// Visits every readable entry, in the order of the file. Throws only what `visit` throws.
   func run(_ visit: Visit) throws(EngineError) {
-    let handles = knownHandles()
+    let handles = try knownHandles()
     var position: UInt64 = 0
     for handle in handles {
       if handle.offset > position { try scan(position, handle.offset, visit) }
@@ -55,20 +55,20 @@ final class TableRescue {
     }
     let dataEnd = reader?.footer.dataSize ?? size
     if position < dataEnd { try scan(position, dataEnd, visit) }
-    if let reader { checkRest(reader) }
+    if let reader { try checkRest(reader) }
   }
 
   // MARK: - By the index
 
   /// The data blocks that a readable index names, in the order of the file.
-  private func knownHandles() -> [BlockHandle] {
-    guard let reader, let root = indexBlock(reader.footer.rootIndex, reader) else { return [] }
+  private func knownHandles() throws(EngineError) -> [BlockHandle] {
+    guard let reader, let root = try indexBlock(reader.footer.rootIndex, reader) else { return [] }
     var handles: [BlockHandle] = []
     for row in 0..<root.block.rowCount {
       let handle = root.block.entries.handle(row)
       if reader.footer.indexLevelCount == 1 {
         handles.append(handle)
-      } else if let partition = indexBlock(handle, reader) {
+      } else if let partition = try indexBlock(handle, reader) {
         for row in 0..<partition.block.rowCount { handles.append(partition.block.entries.handle(row)) }
       }
     }
@@ -82,11 +82,14 @@ final class TableRescue {
     let block: IndexBlock
   }
 
-  private func indexBlock(_ handle: BlockHandle, _ reader: TableReader) -> LoadedIndex? {
+  private func indexBlock(_ handle: BlockHandle, _ reader: TableReader) throws(EngineError) -> LoadedIndex? {
     do throws(EngineError) {
       let bytes = try copy(handle, .index, reader)
       return LoadedIndex(pin: bytes, block: IndexBlock(validated: bytes.view(Int(handle.contentSize))))
-    } catch { return nil }
+    } catch {
+      _ = try error.requireDamage()
+      return nil
+    }
   }
 
   private func copy(_ handle: BlockHandle, _ role: BlockRole, _ reader: TableReader) throws(EngineError) -> BlockBytes {
@@ -100,28 +103,32 @@ final class TableRescue {
     guard let reader else { return }
     let bytes: BlockBytes
     do throws(EngineError) { bytes = try copy(handle, .data, reader) } catch {
-      return add(handle.offset, handle.end ?? handle.offset, error.message)
+      return add(handle.offset, handle.end ?? handle.offset, try error.requireDamage().message)
     }
     try emit(bytes.view(Int(handle.contentSize)), visit)
   }
 
   /// What is behind the data holds no entries, but where it can't be read it is damaged all the same.
-  private func checkRest(_ reader: TableReader) {
+  private func checkRest(_ reader: TableReader) throws(EngineError) {
     let footer = reader.footer
-    func check(_ handle: BlockHandle, _ role: BlockRole, _ name: String) {
+    func check(_ handle: BlockHandle, _ role: BlockRole, _ name: String) throws(EngineError) {
       do throws(EngineError) { _ = try reader.read(handle, role) } catch {
-        add(handle.offset, handle.end ?? handle.offset, "\(name): \(error.message)", holdsEntries: false)
+        let message = try error.requireDamage().message
+        add(handle.offset, handle.end ?? handle.offset, "\(name): \(message)", holdsEntries: false)
       }
     }
-    for page in 0..<TableFilter.pageCount(footer) { check(TableFilter.handle(page, footer), .filter, "the filter") }
-    check(footer.rootIndex, .index, "the index")
-    if footer.indexLevelCount == 2, let root = indexBlock(footer.rootIndex, reader) {
-      for row in 0..<root.block.rowCount { check(root.block.entries.handle(row), .index, "the index") }
+    for page in 0..<TableFilter.pageCount(footer) {
+      try check(TableFilter.handle(page, footer), .filter, "the filter")
     }
-    check(footer.properties, .properties, "the properties")
+    try check(footer.rootIndex, .index, "the index")
+    if footer.indexLevelCount == 2, let root = try indexBlock(footer.rootIndex, reader) {
+      for row in 0..<root.block.rowCount { try check(root.block.entries.handle(row), .index, "the index") }
+    }
+    try check(footer.properties, .properties, "the properties")
     guard footer.rangeTombstones != .none else { return }
     do throws(EngineError) { rangeTombstones = try reader.readRangeTombstones() } catch {
       let handle = footer.rangeTombstones
+      let error = try error.requireDamage()
       add(
         handle.offset, handle.end ?? handle.offset,
         "the range tombstones: \(error.message); what they deleted may be there again")
@@ -132,7 +139,7 @@ final class TableRescue {
 
   private func scan(_ start: UInt64, _ end: UInt64, _ visit: Visit) throws(EngineError) {
     guard end > start, end - start <= UInt64(Int.max / 2) else { return }
-    let bytes = readRegion(start, end)
+    let bytes = try readRegion(start, end)
     let view = bytes.view(bytes.count)
     guard let tableID = tableID ?? guessTableID(view, start) else {
       return add(start, end, "no index, and no footer that tells the table's id")
@@ -182,16 +189,19 @@ final class TableRescue {
   }
 
   /// The bytes of a region; where the system can't read them, zeros.
-  private func readRegion(_ start: UInt64, _ end: UInt64) -> BlockBytes {
+  private func readRegion(_ start: UInt64, _ end: UInt64) throws(EngineError) -> BlockBytes {
     let bytes = BlockBytes(count: Int(end - start))
     let all = unsafe UnsafeMutableRawBufferPointer(start: bytes.base, count: bytes.count)
     do throws(EngineError) {
       _ = try unsafe file.read(into: all, at: start)
     } catch {
+      _ = try error.requireDamage()
       var offset = 0
       while offset < bytes.count {
         let piece = unsafe UnsafeMutableRawBufferPointer(rebasing: all[offset..<min(offset + 4096, bytes.count)])
-        _ = try? unsafe file.read(into: piece, at: start + UInt64(offset))
+        do throws(EngineError) { _ = try unsafe file.read(into: piece, at: start + UInt64(offset)) } catch {
+          _ = try error.requireDamage()
+        }
         offset += 4096
       }
     }

@@ -1,0 +1,64 @@
+import Dispatch
+import Foundation
+import Synchronization
+import Varve
+
+/// The row `aside`: commits beside the writer while one transaction imports rows, and while that commits.
+extension ExtensionRun {
+  /// When something began and ended, in nanoseconds.
+  private struct Span {
+    let begin: UInt64
+    let end: UInt64
+    var duration: UInt64 { end - begin }
+  }
+
+  /// Aside commits one after the other, at least a hundredth as many as rows, until the import is committed. `time` is
+  /// the 99th percentile of those that ended before the import's commit began.
+  func asides(_ database: Database) throws -> ExtensionMeasurement {
+    let handle = try database.register(OnePart(isIndependent: true), as: "part")
+    try database.ready(handle)
+    let isImported = Mutex(false)
+    let failure = Mutex<String?>(nil)
+    let spans = Mutex<[Span]>([])
+    let done = DispatchSemaphore(value: 0)
+    let least = max(num / 100, 1)
+    Task.detached {
+      var made: [Span] = []
+      do {
+        while made.count < least || !isImported.withLock({ $0 }) {
+          let key = withUnsafeBytes(of: UInt64(made.count).bigEndian) { [UInt8]($0) }
+          let begin = Clock.now()
+          try await database.commitAside { parts in try parts.part("entries", of: handle).put(key, key) }
+          made.append(Span(begin: begin, end: Clock.now()))
+        }
+      } catch { failure.withLock { $0 = "\(error)" } }
+      spans.withLock { [made] in $0 = made }
+      done.signal()
+    }
+    defer { isImported.withLock { $0 = true } }
+    var begin: UInt64 = 0
+    try database.write { tx in
+      for number in 0..<num {
+        let book = books.book(UInt64(number))
+        try tx.set(book, key: book.id, in: Book.collection)
+      }
+      begin = Clock.now()
+    }
+    let committed = Span(begin: begin, end: Clock.now())
+    isImported.withLock { $0 = true }
+    done.wait()
+    if let failure = failure.withLock({ $0 }) { throw EngineFailure(failure) }
+    let all = spans.withLock { $0 }
+    try require(try database.read { try $0[handle].count() }, all.count)
+    let before = all.filter { $0.end < committed.begin }.map(\.duration).sorted()
+    let during = all.filter { $0.end >= committed.begin && $0.begin < committed.end }.map(\.duration)
+    guard let longest = before.last else { throw EngineFailure("no aside commit ended before the import") }
+    func micro(_ nanoseconds: UInt64) -> Double { Double(nanoseconds) / 1e3 }
+    var measured = ExtensionMeasurement(time: micro(before[before.count * 99 / 100]))
+    measured.note = String(
+      format: "p50 %.0f µs, longest %.0f µs of %d; in the import's commit of %.0f ms: longest %.1f ms of %d",
+      micro(before[before.count / 2]), micro(longest), before.count, micro(committed.duration) / 1e3,
+      micro(during.max() ?? 0) / 1e3, during.count)
+    return measured
+  }
+}

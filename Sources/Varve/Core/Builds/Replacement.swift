@@ -1,0 +1,201 @@
+internal import Synchronization
+
+/// Puts another definition in force for an extension, in a write transaction.
+///
+/// What the new definition keeps is built into a *generation* of families of its own, so that nothing has to be undone
+/// where the transaction is not committed, and readers of earlier commits have what they had.
+///
+/// ```
+///  nothing to build, or what is kept stays:  switch in this transaction
+///  at most 10,000 rows:                      build in this transaction, switch
+///  more:                                     record names the shadow ─▶ chunks of a build ─▶ one commit switches
+///  more, and the old one is not whole:       switch in this transaction, build as after a registration
+/// ```
+/// While a shadow is built both definitions receive each change, and each writes to its own parts; the old one answers.
+struct Replacement<Definition: DatabaseExtension> {
+  private let transaction: WriteTransaction
+  private let definition: Definition
+  private let traits: ExtensionTraits
+  private let name: String
+  private let progress: (@Sendable (BuildProgress) -> Void)?
+
+  init(
+    _ transaction: WriteTransaction, of name: String, by definition: Definition,
+    progress: (@Sendable (BuildProgress) -> Void)?
+  ) {
+    self.transaction = transaction
+    self.definition = definition
+    traits = ExtensionTraits(definition)
+    self.name = name
+    self.progress = progress
+  }
+
+  private var core: DatabaseCore { transaction.database }
+
+  func run() throws {
+    let list = transaction.registered
+    guard let present = list[name] else {
+      throw DatabaseError(.unknownExtension, "no extension is registered as \"\(name)\"")
+    }
+    guard present.definition is Definition else {
+      throw DatabaseError(.definitionDiffers, "the extension that is registered as \"\(name)\" is of another type")
+    }
+    try check(list)
+    // The families of what is not committed, or undone, are dropped later.
+    core.extensions.noteLeftovers()
+    let tag = try traits.fullTag { dependency in
+      try list[dependency].map { try $0.storedRecord(transaction)?.alone ?? $0.record }
+    }
+    let number = traits.isRecorded ? try present.number(in: transaction) : try present.knownNumber(in: transaction) ?? 0
+    let stored = try present.storedRecord(transaction)
+    var record = ExtensionRecord(number: number, state: .ready, traits, versionTag: tag)
+    if let stored, stored.alone.isOf(traits, tag), transaction.isReady(present) {
+      return try DefinitionSwitch(transaction, to: make(stored.alone, present), stored.alone, keepsContent: true).run()
+    }
+    record.generation = max(try present.lastGeneration(), stored?.generation ?? 0, stored?.shadow?.generation ?? 0) + 1
+    if number == 0 || traits.configuration.build == .none {
+      return try DefinitionSwitch(transaction, to: make(record, present), record).run()
+    }
+    if try rowCount() <= core.extensions.rowsInTransaction.load(ordering: .relaxed) {
+      return try DefinitionSwitch(transaction, to: make(record, present), record).run { try build($0, record) }
+    }
+    record.beginAnew()
+    let registered = try make(record, present)
+    if transaction.isReady(present) || present.record.state.isStale {
+      try addShadow(registered, record, list)
+    } else {
+      try DefinitionSwitch(transaction, to: registered, record).run()
+      transaction.onApplied { [core] _ in ExtensionBuild(core, registered).start() }
+    }
+  }
+
+  private func make(_ record: ExtensionRecord, _ present: RegisteredExtension) throws -> RegisteredExtension {
+    try RegisteredExtension(
+      name: name, definition: definition, traits: traits, record: record, order: present.order, backend: core.backend,
+      catalogFamily: core.catalog.families.catalog, readySince: nil, progressed: progress, replacing: present)
+  }
+
+  // MARK: - Checks
+
+  private func check(_ list: ExtensionList) throws {
+    try traits.check(name: name)
+    for dependency in traits.dependencies where list[dependency] == nil {
+      throw DatabaseError(.unknownExtension, "\"\(name)\" depends on \"\(dependency)\", which is not registered")
+    }
+    let dependents = list.dependents(of: name)
+    if let dependency = traits.dependencies.first(where: { dependents.contains($0) }) {
+      throw invalid("would depend on \"\(dependency)\", which depends on it")
+    }
+    try traits.check(name: name, beside: list)
+    if !traits.isImmediate,
+      let other = list.inForce.first(where: { $0.traits.isImmediate && $0.traits.dependencies.contains(name) })
+    {
+      throw invalid("would receive changes after \"\(other.name)\", which is immediate and depends on it")
+    }
+    if traits.asksRowsByID, list[RowIDMap.name] == nil {
+      throw invalid(
+        "asks for rows by number, and the definition that is in force does not; unregister it and register the other")
+    }
+    try definition.check(registered: Dictionary(uniqueKeysWithValues: list.inForce.map { ($0.name, $0.definition) }))
+  }
+
+  private func invalid(_ what: String) -> DatabaseError {
+    DatabaseError(.invalidDefinition, "extension \"\(name)\" \(what)")
+  }
+
+  // MARK: - In this transaction
+
+  private var infos: [CollectionInfo] { core.catalog.collections.filter { traits.scope.contains($0.name) } }
+
+  private func rowCount() throws -> Int { try infos.reduce(0) { try $0 + transaction.count($1) } }
+
+  /// Gives it all rows. What hooks change meanwhile in rows that come later it is given with those.
+  private func build(_ registered: RegisteredExtension, _ record: ExtensionRecord) throws {
+    var reached = record
+    reached.beginAnew()
+    transaction.setReach(BuildReach(reached), of: registered)
+    let open = try transaction.dooming { try transaction.open(registered) }
+    var position: [UInt8]? = []
+    while let begin = position {
+      position = nil
+      var iterator = BuildWalk(infos, after: begin, transaction)
+      let changeCount = transaction.changes.changeCount
+      while position == nil, let (info, key, row) = try iterator.next() {
+        reached.advance(to: info.walkKey(key))
+        transaction.setReach(BuildReach(reached), of: registered)
+        try transaction.give(row, key, info, to: open, parts: .all)
+        if transaction.changes.changeCount != changeCount { position = info.walkKey(key) }
+      }
+    }
+    transaction.setReach(BuildReach(record), of: registered)
+    try transaction.flushExtensions()
+    try transaction.open(registered).hearer?.didFinishBuild()
+  }
+
+  // MARK: - Beside the one in force
+
+  private func addShadow(
+    _ registered: RegisteredExtension, _ record: ExtensionRecord, _ list: ExtensionList
+  ) throws {
+    var members = list.members
+    members.shadows.removeAll { $0.name == name }
+    members.shadows.append(registered)
+    transaction.install(ReplacedDefinitions(ExtensionList(members), transaction.replaced))
+    try registered.save(record, transaction, as: .shadow)
+    transaction.onApplied { [core, name] _ in
+      core.extensions.change { members in
+        members.shadows.removeAll { $0.name == name }
+        members.shadows.append(registered)
+      }
+      core.extensions.noteLeftovers()
+      ExtensionBuild(core, registered).start()
+    }
+  }
+}
+
+extension WriteTransaction {
+  /// Gives a row to an extension that is built, as inserted.
+  func give(
+    _ row: StoredRow, _ key: [UInt8], _ info: CollectionInfo, to open: OpenExtension, parts: PartSet
+  ) throws {
+    let facts = ChangeFacts(info)
+    facts.set(
+      .inserted, key, info, id: row.header.id, number: 0, bytes: row.bytes,
+      row.metadataBytes.map { EncodedMetadata(bytes: $0) }, old: nil, oldMetadata: nil)
+    try dooming { try notify(facts, to: open, parts: parts) }
+  }
+
+  /// Puts another definition in force for an extension: other closures, another version of what it keeps.
+  ///
+  /// It counts from this call on, and for others with the commit; where the transaction or a savepoint around the call
+  /// is undone, the old one is in force again. Other transactions that began before the commit keep the old definition and
+  /// what it kept. Where version, layout, scope, parts and dependencies are those of the old one, what it keeps stays.
+  /// Otherwise at most 10,000 rows of its scope are given to it in this transaction. With more of them it is built in the
+  /// background, beside the old one, which answers and is kept up until one commit puts the new one in force:
+  /// `Database.ready` waits for that. Another replacement ends such a build. Where the old one was not ready, the new one
+  /// is in force at once, and throws `.notReady` until it is built.
+  ///
+  /// Extensions that depend on it receive `ReplacedDependency`. Settings stay. What `Shared` is moves by `didSkip`.
+  /// A program that is started again before the build has ended registers one of the two, or both by
+  /// `Database.register(_:as:replacing:)`.
+  ///
+  /// Not inside of hooks, and not in writes side by side: `.invalidArgument`. Throws `.unknownExtension`,
+  /// `.invalidDefinition`, `.definitionDiffers` for a handle of another type, and what the extension throws: an error of
+  /// its hooks dooms the transaction, one of `didFinishBuild` has changed nothing.
+  public func replaceDefinition<Definition: DatabaseExtension>(
+    of handle: ExtensionHandle<Definition>, by new: Definition, progress: (@Sendable (BuildProgress) -> Void)? = nil
+  ) throws {
+    try check()
+    try requireRowsWritable()
+    guard reads == nil else {
+      throw DatabaseError(.invalidArgument, "a definition is replaced in a write that runs beside others; use write")
+    }
+    guard !hooks.isRunning, !hooks.isFlushing, hooks.rowBan == nil else {
+      throw DatabaseError(
+        .invalidArgument, "a definition is replaced by a hook; replace it in the closure of the write")
+    }
+    // What is pending was received by the definitions as they are.
+    try flushExtensions()
+    try savepoint { try Replacement(self, of: handle.name, by: new, progress: progress).run() }
+  }
+}

@@ -1,0 +1,82 @@
+internal import Synchronization
+
+/// The second lane: commits of independent parts alone, which never wait for the writer.
+///
+/// ```
+///  writer's lane   ─ closure ────────────────┐ commit lock ┌─ durable ─▶ acknowledged
+///  aside           ─ closure ┐ commit lock ┌─ durable ─▶ acknowledged
+/// ```
+/// The closure runs on the storage's instant, and what it reads is checked by the storage at its commit. The commit lock
+/// (`DatabaseCore.commitLock`) puts the commits of both lanes in one order: under it, and nowhere else, the instant before
+/// a commit is taken, its number in the publication is given, its batch is submitted, and with that the last commit that
+/// has to survive a loss of power is noted. So an aside commit waits for the one batch that is being inserted, and is
+/// acknowledged after the syncs that commits before it wait for.
+///
+/// Nothing of rows happens here: no hook, no entry of the feed, no change set. Extensions with shared state receive the
+/// commit without a delta.
+extension DatabaseCore {
+  /// How often the closure runs, at most.
+  static let asideAttempts = 64
+
+  func commitAside<Result: Sendable>(
+    _ terms: WriteTerms, _ body: @Sendable (AsideParts) throws -> Result
+  ) async throws -> Result {
+    try enter()
+    defer { leave() }
+    try requireWritable()
+    return try await writerExecutor.runTask {
+      for _ in 0..<Self.asideAttempts {
+        try Task.checkCancellation()
+        if let (result, commit) = try attemptAside(terms, body) {
+          try await commit.waitSuspended(in: self)
+          counts.asideCommits.add(1, ordering: .relaxed)
+          return result
+        }
+        counts.asideConflicts.add(1, ordering: .relaxed)
+      }
+      throw DatabaseError(
+        .conflict, "other commits have changed what the closure reads, \(Self.asideAttempts) times; begin it again")
+    }
+  }
+
+  /// Nil: something that was read has changed, or an extension has.
+  private func attemptAside<Result>(
+    _ terms: WriteTerms, _ body: (AsideParts) throws -> Result
+  ) throws -> (Result, AppliedCommit)? {
+    let snapshot = try backend.snapshot()
+    let transaction = try WriteTransaction(database: self, snapshot: snapshot, label: terms.label)
+    transaction.reads = StorageCheck(snapshot)
+    transaction.isAside = true
+    defer { transaction.end() }
+    let parts = AsideParts(transaction)
+    do {
+      let result = try body(parts)
+      if transaction.pending.isEmpty {
+        return (result, AppliedCommit(number: nil, ticket: nil, completions: []))
+      }
+      return try commitLock.withLock { _ in try giveAside(parts, terms) }.map { (result, $0) }
+    } catch let error as DatabaseError where error.code == .conflict || error.code == .snapshotTooOld {
+      return nil
+    }
+  }
+
+  /// The commit lock is held.
+  private func giveAside(_ parts: AsideParts, _ terms: WriteTerms) throws -> AppliedCommit? {
+    guard parts.isCurrent else { return nil }
+    let transaction = parts.transaction
+    let number = try publication.begin(before: try backend.snapshot())
+    let ticket: any StorageTicket
+    do {
+      ticket = try backend.commit(
+        transaction.pending, then: StorageBatch(), check: transaction.reads,
+        durability: terms.durability ?? options.durability)
+    } catch {
+      if let error = error as? DatabaseError, error.code == .outcomeUnknown { throw publication.fail(error) }
+      publication.refused(number)
+      throw error
+    }
+    let sharing = extensions.list.sharing.map { Publication.Sharing(registered: $0, delta: nil) }
+    publication.applied(number, ticket.version, nil, sharing)
+    return AppliedCommit(number: number, ticket: ticket, completions: [])
+  }
+}

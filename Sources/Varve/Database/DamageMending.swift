@@ -1,0 +1,266 @@
+/// Brings a database of objects into order from which damaged blocks were taken.
+///
+/// # Steps
+/// 1. `begin`, before anything is given up, durable: a mark in the catalog (`CatalogKey.mending`), and the feed begins again
+///    where it is damaged itself or rows may be gone.
+/// 2. The engine gives up the blocks; then `markExtensions` makes those that may have lost something stale.
+/// 3. `finish`: rows, metadata, counts and numbers, and at last, in the same commit as the counts, the mark goes.
+///
+/// A crash before the end leaves the mark. Which families were concerned is then not known any
+/// more, and all count as concerned.
+struct DamageMending {
+  private let backend: EngineBackend
+  private let catalog: StorageFamily
+  /// Whether rows may be gone, or as they were before.
+  let concernsRows: Bool
+  /// Whether rows are to be counted.
+  private let concernsCounts: Bool
+  /// Whether extensions are still to be marked.
+  private let isInterrupted: Bool
+
+  private static let batchSize = 1 << 20
+  /// As in a salvage: shapes that the catalog has lost may be named within values alone.
+  private static let lostShapes: UInt32 = 1 << 20
+
+  /// Continues what was interrupted; nil where nothing was.
+  init?(_ backend: EngineBackend) throws {
+    guard let catalog = try backend.families().first(where: { $0.name == "catalog" }),
+      try backend.snapshot().contains(CatalogKey.mending, in: catalog)
+    else { return nil }
+    self.init(backend, catalog, concernsRows: true, concernsCounts: true, isInterrupted: true)
+  }
+
+  private init(
+    _ backend: EngineBackend, _ catalog: StorageFamily, concernsRows: Bool, concernsCounts: Bool, isInterrupted: Bool
+  ) {
+    self.backend = backend
+    self.catalog = catalog
+    self.concernsRows = concernsRows
+    self.concernsCounts = concernsCounts
+    self.isInterrupted = isInterrupted
+  }
+
+  // MARK: - 1. Before
+
+  /// Notes that blocks of these families are about to be given up.
+  static func begin(_ backend: EngineBackend, _ families: Set<String>) throws -> DamageMending {
+    guard let catalog = try backend.families().first(where: { $0.name == "catalog" }) else {
+      throw DatabaseError(.notADatabase, "the directory holds no database of objects: family \"catalog\" is missing")
+    }
+    let concernsRows = families.contains { name in
+      ["catalog", "objects", "metadata"].contains(name) || CollectionRecord.number(ofFamily: name) != nil
+    }
+    let mending = DamageMending(
+      backend, catalog, concernsRows: concernsRows, concernsCounts: concernsRows || families.contains("counts"),
+      isInterrupted: false)
+    var batch = StorageBatch()
+    batch.put(CatalogKey.mending, [], in: catalog)
+    if concernsRows || families.contains("feed") { try mending.cutFeed(&batch) }
+    try mending.commit(batch)
+    return mending
+  }
+
+  /// The feed has nothing up to now: a subscription that resumes receives a gap.
+  private func cutFeed(_ batch: inout StorageBatch) throws {
+    guard let feed = try family("feed") else { return }
+    let snapshot = try backend.snapshot()
+    var record = FeedRecord()
+    do {
+      if let bytes = try snapshot.value(of: FeedKey.record, in: feed) { record.isOff = try FeedRecord(bytes).isOff }
+    } catch let error as DatabaseError where error.code == .corruption {
+      // An open brings it in line with its options.
+    }
+    record.trimmedThrough = snapshot.version
+    batch.deleteRange(FeedKey.range(behind: .zero), in: feed)
+    batch.put(FeedKey.record, record.bytes, in: feed)
+  }
+
+  private func commit(_ batch: StorageBatch) throws {
+    try backend.commit(batch, check: nil, durability: .power).wait()
+  }
+
+  private func family(_ name: String) throws -> StorageFamily? { try backend.families().first { $0.name == name } }
+
+  // MARK: - 2. Extensions
+
+  /// Makes extensions stale: of all, where rows may be gone, because no removal took those from what they keep; else
+  /// those with a part among the families. Returns their names, in order.
+  func markExtensions(of families: Set<String>) throws -> [String] {
+    let numbers = Set(families.compactMap { ExtensionRecord.owner(ofFamily: $0)?.number })
+    var batch = StorageBatch()
+    var names: [String] = []
+    var cursor = FamilyCursor(
+      StorageRange(prefix: CatalogKey.extensions), in: catalog, of: try backend.snapshot(), isReverse: false)
+    while let (key, value) = try cursor.next() {
+      let name = try CatalogKey.name(in: key)
+      var record = try ExtensionRecord(value, name: name)
+      guard concernsRows || numbers.contains(record.number), !record.state.isFailed else { continue }
+      if !RowIDMap.isReserved(name) { names.append(name) }
+      record.state = .stale(nil)
+      // What was being built to replace it begins again.
+      record.shadow = nil
+      batch.put(key, record.bytes, in: catalog)
+    }
+    try commit(batch)
+    return names.sorted()
+  }
+
+  // MARK: - 3. Rows, metadata, counts, numbers
+
+  /// What rows say.
+  private struct Found {
+    var counts: [UInt32: Int64] = [:]
+    var row: UInt64 = 0
+    var collection: UInt32 = 0
+    var shape: UInt32 = 0
+    var version: UInt32 = 0
+
+    mutating func note(shape: UInt32, version: UInt32) {
+      if shape < .max { self.shape = max(self.shape, shape) }
+      if version < .max { self.version = max(self.version, version) }
+    }
+  }
+
+  /// Brings everything else into order, and takes the mark away.
+  func finish() throws {
+    if isInterrupted {
+      var batch = StorageBatch()
+      try cutFeed(&batch)
+      try commit(batch)
+      _ = try markExtensions(of: [])
+    }
+    var batch = StorageBatch()
+    if concernsCounts { try mendRows(&batch) }
+    batch.delete(CatalogKey.mending, in: catalog)
+    try commit(batch)
+  }
+
+  private func mendRows(_ batch: inout StorageBatch) throws {
+    let dropped = try mendCollections()
+    var found = Found()
+    for (objects, metadata, collection) in try rowFamilies() {
+      try mendRows(objects, metadata, collection, dropped, &found)
+    }
+    if let counts = try family("counts") {
+      batch.deleteRange(StorageRange(lower: [], upper: [UInt8](repeating: 0xFF, count: 5)), in: counts)
+      for (id, count) in found.counts {
+        batch.put(BigEndian.bytes(id), StorageBatch.counterBytes(count), in: counts)
+      }
+    }
+    try reserveNumbers(found, &batch)
+  }
+
+  /// The families with rows, each with that of their metadata and, of collections with families of their own, the id.
+  private func rowFamilies() throws -> [(StorageFamily, StorageFamily?, UInt32?)] {
+    let families = try backend.families()
+    func named(_ name: String) -> StorageFamily? { families.first { $0.name == name } }
+    var found: [(StorageFamily, StorageFamily?, UInt32?)] = []
+    if let objects = named("objects") { found.append((objects, named("metadata"), nil)) }
+    for family in families where family.name.hasSuffix(".objects") {
+      guard let id = CollectionRecord.number(ofFamily: family.name) else { continue }
+      found.append((family, named("c.\(id).metadata"), id))
+    }
+    return found
+  }
+
+  /// Takes away records of collections whose own families are gone: those were dropped, and what said so is lost. Returns
+  /// the ids of the collections that are known to be dropped.
+  private func mendCollections() throws -> Set<UInt32> {
+    let snapshot = try backend.snapshot()
+    var batch = StorageBatch()
+    var dropped: Set<UInt32> = []
+    var living: Set<UInt32> = []
+    var cursor = FamilyCursor(
+      StorageRange(prefix: CatalogKey.collections), in: catalog, of: snapshot, isReverse: false)
+    while let (key, value) = try cursor.next() {
+      let record = try CollectionRecord(value, name: try CatalogKey.name(in: key))
+      if record.isOwn, try family(record.familyName("objects")) == nil {
+        batch.delete(key, in: catalog)
+      } else {
+        living.insert(record.id)
+      }
+    }
+    cursor = FamilyCursor(StorageRange(prefix: CatalogKey.dropped), in: catalog, of: snapshot, isReverse: false)
+    while let key = try cursor.nextKey() {
+      if let id = BigEndian.number(key, at: 1, as: UInt32.self) { dropped.insert(id) }
+    }
+    if !batch.isEmpty { try commit(batch) }
+    return dropped.subtracting(living)
+  }
+
+  /// Counts the rows of a family; removes those that are back of collections that were dropped, and metadata whose row is
+  /// gone or says that it has none; and lets rows whose metadata is gone say so.
+  private func mendRows(
+    _ objects: StorageFamily, _ metadata: StorageFamily?, _ collection: UInt32?, _ dropped: Set<UInt32>,
+    _ found: inout Found
+  ) throws {
+    let snapshot = try backend.snapshot()
+    var batch = StorageBatch()
+    func give() throws {
+      if batch.byteCount > Self.batchSize {
+        try commit(batch)
+        batch = StorageBatch()
+      }
+    }
+    var cursor = FamilyCursor(StorageRange(), in: objects, of: snapshot, isReverse: false)
+    while let (key, value) = try cursor.next() {
+      guard let id = collection ?? BigEndian.number(key, as: UInt32.self) else { continue }
+      if dropped.contains(id) {
+        batch.delete(key, in: objects)
+        try give()
+        continue
+      }
+      found.counts[id, default: 0] += 1
+      if id < .max { found.collection = max(found.collection, id) }
+      let read = try? RowHeader.read(unsafe value.span.bytes)
+      guard let (stored, offset) = read else { continue }
+      var header = stored
+      if header.id.number < Catalog.rowIDMaximum - Catalog.rowIDRange { found.row = max(found.row, header.id.number) }
+      found.note(shape: header.shape, version: header.version)
+      guard header.hasMetadata else { continue }
+      if let metadata, try snapshot.contains(key, in: metadata) { continue }
+      header.hasMetadata = false
+      batch.put(key, header.row(unsafe value.span.bytes.extracting(offset...)), in: objects)
+      try give()
+    }
+    if let metadata {
+      cursor = FamilyCursor(StorageRange(), in: metadata, of: snapshot, isReverse: false)
+      while let (key, value) = try cursor.next() {
+        let isWanted = try snapshot.withValue(of: key, in: objects) { try RowHeader.read($0).header.hasMetadata }
+        let id = collection ?? BigEndian.number(key, as: UInt32.self) ?? 0
+        if isWanted == true, !dropped.contains(id) {
+          if let read = try? RowHeader.readMetadata(unsafe value.span.bytes) {
+            found.note(shape: read.shape, version: read.version)
+          }
+          continue
+        }
+        batch.delete(key, in: metadata)
+        try give()
+      }
+    }
+    if !batch.isEmpty { try commit(batch) }
+  }
+
+  /// Numbers that are in use are not given again, whatever the catalog has lost.
+  private func reserveNumbers(_ found: Found, _ batch: inout StorageBatch) throws {
+    let snapshot = try backend.snapshot()
+    func reserve<Number: FixedWidthInteger>(_ number: Number, at key: [UInt8]) throws {
+      let known = try snapshot.value(of: key, in: catalog).flatMap { BigEndian.number($0, as: Number.self) } ?? 0
+      if known < number { batch.put(key, BigEndian.bytes(number), in: catalog) }
+    }
+    var (collection, number) = (found.collection, UInt32(0))
+    for family in try backend.families() {
+      collection = max(collection, CollectionRecord.number(ofFamily: family.name) ?? 0)
+      number = max(number, ExtensionRecord.owner(ofFamily: family.name)?.number ?? 0)
+    }
+    var cursor = FamilyCursor(StorageRange(prefix: CatalogKey.dropped), in: catalog, of: snapshot, isReverse: false)
+    while let key = try cursor.nextKey() { collection = max(collection, BigEndian.number(key, at: 1) ?? 0) }
+    try reserve(collection &+ 1, at: CatalogKey.nextCollection)
+    try reserve(number &+ 1, at: CatalogKey.nextExtension)
+    try reserve(found.row + 1, at: CatalogKey.rowIDs)
+    guard concernsRows else { return }
+    // What the catalog has of these goes up to what its shapes and versions say; those may be lost.
+    try reserve(found.version + 1, at: CatalogKey.nextVersion)
+    try reserve(found.shape + min(Self.lostShapes, .max - found.shape), at: CatalogKey.nextShape)
+  }
+}

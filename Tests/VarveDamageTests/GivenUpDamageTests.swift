@@ -1,0 +1,199 @@
+import EngineTestSupport
+import Foundation
+import Testing
+
+@testable import ObjectFixtures
+@testable import Varve
+@testable import VarveEngine
+
+/// A flipped byte in a table of each kind of family, and what `Database.giveUpDamagedBlocks` makes of it.
+struct GivenUpDamageTests {
+  /// What a family holds.
+  enum Holding: String, CaseIterable {
+    case objects, metadata, ownObjects, ownMetadata, catalog, counts, feed, part, rowIDs
+  }
+
+  private static let rowCount = 1_500
+
+  /// A database on disk with all of it, flushed and compacted, and closed.
+  private struct World {
+    let directory: TemporaryDirectory
+    var path: String { directory.path + "/db" }
+    let environment = EngineEnvironment.system
+
+    static func definition() throws -> DatabaseDefinition {
+      var definition = DatabaseDefinition()
+      try definition.add(CollectionDefinition("own", ChangedNote.self, key: Int.self, storage: .own()))
+      return definition
+    }
+
+    init() throws {
+      directory = try TemporaryDirectory()
+      let (database, _, _) = try open()
+      // As many commits as the feed needs for several blocks.
+      for batch in 0..<15 {
+        try database.change { tx in
+          for key in batch * 100..<(batch + 1) * 100 {
+            let about: Int? = key % 2 == 0 ? key : nil
+            if let about {
+              try tx.set("word\(key % 10)", key: key, in: "notes", metadata: about)
+              try tx.set(ChangedNote("\(key)"), key: key, in: "own", metadata: about)
+            } else {
+              try tx.set("word\(key % 10)", key: key, in: "notes")
+              try tx.set(ChangedNote("\(key)"), key: key, in: "own")
+            }
+          }
+        }
+      }
+      // Many records of the catalog.
+      for number in 0..<150 { try database.change { tx in try tx.set(number, key: 1, in: "collection \(number)") } }
+      let engine = try #require(database.core.backend as? EngineBackend).engine
+      try engine.flush()
+      try engine.compact()
+      try database.close()
+    }
+
+    func open() throws -> (Database, ExtensionHandle<WordCount>, ExtensionHandle<Scripted>) {
+      let database = try Database.open(at: path, definition: try Self.definition())
+      let words = try database.registerReady(WordCount(), as: "words")
+      var numbered = Scripted(hears: .all)
+      numbered.configuration.asksRowsByID = true
+      let handle = try database.registerReady(numbered, as: "numbered")
+      // One that builds nothing does not wait for the map.
+      try database.waitReady(ExtensionHandle<RowIDMap>(name: RowIDMap.name))
+      return (database, words, handle)
+    }
+
+    /// Flips a byte of the first table of a family. Returns the name of the family.
+    func damage(_ holding: Holding) throws -> String {
+      let engine = try Engine.open(at: path)
+      let database = engine.core.tree.state.families.values
+      func isMeant(_ name: String) -> Bool {
+        switch holding {
+        case .objects, .metadata, .catalog, .counts, .feed: name == holding.rawValue
+        case .ownObjects: name.hasPrefix("c.") && name.hasSuffix(".objects")
+        case .ownMetadata: name.hasPrefix("c.") && name.hasSuffix(".metadata")
+        case .part: name.hasPrefix("x.") && name.hasSuffix(".words")
+        case .rowIDs: name.hasPrefix("x.") && name.hasSuffix(".rows")
+        }
+      }
+      let family = try #require(database.first { isMeant($0.name) })
+      let table = try #require(
+        (0..<Limits.levelCount).lazy.compactMap { family.version.tables(level: $0).first { _ in true } }.first)
+      let file = engine.core.tree.path(.table(table.number))
+      try engine.close()
+      var bytes = try Data(contentsOf: URL(fileURLWithPath: file))
+      bytes[20] ^= 0x10
+      try bytes.write(to: URL(fileURLWithPath: file))
+      return family.name
+    }
+  }
+
+  /// Whether everything that the database keeps agrees with its rows.
+  private static func expectOrder(_ world: World) throws {
+    let (database, words, numbered) = try world.open()
+    defer { try? database.close() }
+    try database.look { tx in
+      for name in ["notes", "own"] {
+        #expect(try tx.count(in: name) == tx.keys(Int.self, in: name).count)
+        for key in try tx.keys(Int.self, in: name) {
+          let about = try tx.metadata(Int.self, key: key, in: name)
+          #expect(about == nil || about == key)
+        }
+      }
+      var expected: [String: Int] = [:]
+      for key in try tx.keys(Int.self, in: "notes") {
+        expected[try #require(try tx.object(String.self, key: key, in: "notes")), default: 0] += 1
+      }
+      for number in 0..<10 {
+        #expect(try tx[words].count(of: "word\(number)") == expected["word\(number)", default: 0])
+      }
+      // Every row is found by its number.
+      for key in try tx.keys(Int.self, in: "notes") {
+        let row = try #require(try tx.row(key: key, in: "notes"))
+        let found = try tx[numbered].context.key(of: row.id)
+        #expect(try found?.key(as: Int.self) == key && found?.collection == "notes")
+      }
+    }
+    let engine = try #require(database.core.backend as? EngineBackend).engine
+    #expect(try engine.verify().faults.isEmpty)
+    // Numbers are not given again.
+    let known = try database.look { tx in
+      try tx.keys(Int.self, in: "notes").compactMap { try tx.row(key: $0, in: "notes")?.id }
+    }
+    try database.change { tx in try tx.set("new", key: 99_999, in: "notes") }
+    let id = try #require(try database.look { tx in try tx.row(key: 99_999, in: "notes")?.id })
+    #expect(known.allSatisfy { $0 < id })
+    try database.change { tx in try tx.remove(key: 99_999, in: "notes") }
+    try engine.compact()
+  }
+
+  @Test(arguments: Holding.allCases)
+  func `a block that is given up leaves a database in which all agrees`(holding: Holding) throws {
+    let world = try World()
+    let (before, _, _) = try world.open()
+    let version = try before.lastVersion()
+    try before.close()
+    let family = try world.damage(holding)
+    let given = try Database.giveUpDamagedBlocks(at: world.path)
+    #expect(given.tables.map(\.family) == [family])
+    #expect(given.tables.allSatisfy { $0.entryCount > 0 })
+    let concernsRows = ![.counts, .feed, .part, .rowIDs].contains(holding)
+    #expect(given.concernsRows == concernsRows)
+    switch holding {
+    case .part: #expect(given.staleExtensions == ["words"])
+    case .counts, .feed, .rowIDs: #expect(given.staleExtensions == [])
+    case .catalog: break
+    default: #expect(given.staleExtensions.contains("words"))
+    }
+    // Whoever resumes where it was before receives a gap where rows or the feed are concerned.
+    let options = DatabaseOptions()
+    let database = try Database.open(at: world.path, definition: try World.definition(), options: options)
+    let first = try database.feedEvents(after: CommitVersion(version.number - 5)).first
+    let isGap = if case .gap = first { true } else { false }
+    #expect(isGap == (concernsRows || holding == .feed))
+    let rows = try database.look { tx in try tx.keys(Int.self, in: "notes").count }
+    if holding == .objects {
+      #expect(rows > 0 && rows < Self.rowCount)
+    } else if holding != .catalog {
+      #expect(rows == Self.rowCount)
+    }
+    try database.close()
+    try Self.expectOrder(world)
+    #expect(try Database.giveUpDamagedBlocks(at: world.path).tables.isEmpty)
+    try Self.expectOrder(world)
+  }
+
+  @Test func `what is interrupted after the blocks are gone is ended by the next open`() throws {
+    for isOpened in [true, false] {
+      let world = try World()
+      _ = try world.damage(.objects)
+      // What a crash leaves before extensions are marked.
+      let backend = try #require(
+        try BackendOpening(path: world.path, options: DatabaseOptions()).run() as? EngineBackend)
+      let damage = try backend.engine.findDamage()
+      _ = try DamageMending.begin(backend, Set(damage.map(\.family)))
+      for block in damage { try backend.engine.giveUp(block) }
+      try backend.close()
+      if !isOpened { #expect(try Database.giveUpDamagedBlocks(at: world.path).tables.isEmpty) }
+      try Self.expectOrder(world)
+    }
+  }
+
+  @Test func `a sound database is left as it is`() throws {
+    let world = try World()
+    let given = try Database.giveUpDamagedBlocks(at: world.path)
+    #expect(given.tables.isEmpty && given.staleExtensions.isEmpty && !given.concernsRows)
+    #expect(errorCode { try Database.giveUpDamagedBlocks(at: world.path + "/none") } == .notFound)
+    try Self.expectOrder(world)
+  }
+
+  @Test func `a repair of the engine is followed by the same rules`() throws {
+    let world = try World()
+    _ = try world.damage(.objects)
+    let report = try Engine.repair(at: world.path)
+    #expect(!report.losses.isEmpty)
+    try Database.mend(after: report.losses.map(\.family), at: world.path)
+    try Self.expectOrder(world)
+  }
+}

@@ -1,0 +1,335 @@
+import EngineTestSupport
+import Synchronization
+import Testing
+import VarveTestSupport
+
+@testable import ObjectFixtures
+@testable import Varve
+
+/// Definitions that are replaced at run time, where the rows are few: in the transaction that says so.
+struct ReplacementTests {
+  private struct Undone: Error {}
+  private let mirrored = Mirrored()
+
+  private func open(_ site: StorageSite) throws -> Database { try Database.open(try site.open(), path: "replaced") }
+
+  @Test(arguments: StorageKind.allCases)
+  func `R6: the new definition counts from the call on, for others with the commit, and after a restart`(
+    kind: StorageKind
+  ) throws {
+    let site = try StorageSite(kind)
+    var database = try open(site)
+    try mirrored.fill(database, 0..<20)
+    let handle = try database.registerReady(mirrored.definition("1"), as: "mirror")
+    try database.change { tx in
+      try tx.set(100, key: 5, in: "c")
+      let old = try tx[handle]
+      try tx.replaceDefinition(of: handle, by: mirrored.definition("2"))
+      #expect(try mirrored.isRight(tx, handle, "2"))
+      try tx.set(101, key: 6, in: "c")
+      try tx.remove(key: 7, in: "c")
+      try tx.set(102, key: 1_000, in: "c")
+      #expect(try mirrored.isRight(tx, handle, "2"))
+      #expect(errorCode { try old.part("rows").put([1], [1]) } == .invalidArgument)
+      try otherThread { [mirrored, database] in
+        let isOld = try mirrored.isRight(database, handle, "1")
+        #expect(isOld)
+      }
+    }
+    #expect(try mirrored.isRight(database, handle, "2"))
+    try mirrored.fill(database, 10..<30)
+    #expect(try mirrored.isRight(database, handle, "2"))
+    try database.core.sweepExtensions()
+    #expect(try mirrored.families(database) == ["x.1~1.rows"])
+    try database.close()
+    _ = mirrored.lines.take()
+    database = try open(site)
+    try database.registerReady(mirrored.definition("2"), as: "mirror")
+    #expect(mirrored.lines.take() == [], "nothing is built")
+    #expect(try mirrored.isRight(database, handle, "2"))
+    try database.close()
+    withExtendedLifetime(site) {}
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `R6: an undone savepoint brings the old definition back, and so does a transaction that throws`(
+    kind: StorageKind
+  ) throws {
+    let site = try StorageSite(kind)
+    var database = try open(site)
+    try mirrored.fill(database, 0..<20)
+    let handle = try database.registerReady(mirrored.definition("1"), as: "mirror")
+    try database.change { tx in
+      try tx.set(100, key: 1, in: "c")
+      try? tx.savepoint {
+        try tx.replaceDefinition(of: handle, by: mirrored.definition("2"))
+        try tx.set(101, key: 2, in: "c")
+        throw Undone()
+      }
+      try tx.set(102, key: 3, in: "c")
+      #expect(try mirrored.isRight(tx, handle, "1"))
+      // One of two stays.
+      try tx.replaceDefinition(of: handle, by: mirrored.definition("3"))
+      try? tx.savepoint {
+        try tx.replaceDefinition(of: handle, by: mirrored.definition("4"))
+        throw Undone()
+      }
+      try tx.set(103, key: 4, in: "c")
+      #expect(try mirrored.isRight(tx, handle, "3"))
+    }
+    #expect(try mirrored.isRight(database, handle, "3"))
+    #expect(throws: Undone.self) {
+      try database.change { tx in
+        try tx.replaceDefinition(of: handle, by: mirrored.definition("5"))
+        throw Undone()
+      }
+    }
+    try mirrored.fill(database, 15..<25)
+    #expect(try mirrored.isRight(database, handle, "3"))
+    try database.core.sweepExtensions()
+    #expect(try mirrored.families(database).count == 1)
+    try database.close()
+    database = try open(site)
+    try database.registerReady(mirrored.definition("3"), as: "mirror")
+    #expect(try mirrored.isRight(database, handle, "3"))
+    try database.close()
+    withExtendedLifetime(site) {}
+  }
+
+  @Test func `R6: a commit that the storage refuses leaves the old definition in force`() throws {
+    let shared = try SharedBackend()
+    let database = try shared.open()
+    try mirrored.fill(database, 0..<20)
+    let handle = try database.registerReady(mirrored.definition("1"), as: "mirror")
+    shared.refuseNext(DatabaseError(.storage, "the disk is full"))
+    #expect(
+      errorCode {
+        try database.change { tx in
+          try tx.replaceDefinition(of: handle, by: mirrored.definition("2"))
+          try tx.set(100, key: 1, in: "c")
+        }
+      } == .storage)
+    #expect(try mirrored.isRight(database, handle, "1"))
+    try mirrored.fill(database, 15..<25)
+    #expect(try mirrored.isRight(database, handle, "1"))
+    try database.change { tx in try tx.replaceDefinition(of: handle, by: mirrored.definition("2")) }
+    #expect(try mirrored.isRight(database, handle, "2"))
+    try database.close()
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `R6: a reader of an earlier commit keeps the old definition and its families, until it ends`(
+    kind: StorageKind
+  ) throws {
+    let site = try StorageSite(kind)
+    let database = try open(site)
+    try mirrored.fill(database, 0..<20)
+    let handle = try database.registerReady(mirrored.definition("1"), as: "mirror")
+    let connection = database.connection()
+    try connection.beginLongLivedRead()
+    func oldIsRight() throws -> Bool { try connection.read { tx in try mirrored.isRight(tx, handle, "1") } }
+    for version in ["2", "3"] {
+      try database.change { tx in try tx.replaceDefinition(of: handle, by: mirrored.definition(version)) }
+      try mirrored.fill(database, 10..<30)
+      try database.core.sweepExtensions()
+      #expect(try oldIsRight())
+      #expect(try mirrored.isRight(database, handle, version))
+    }
+    connection.endLongLivedRead()
+    try database.core.sweepExtensions()
+    #expect(try connection.read { tx in try mirrored.isRight(tx, handle, "3") })
+    #expect(try mirrored.families(database) == ["x.1~2.rows"])
+    try database.close()
+    withExtendedLifetime(site) {}
+  }
+
+  @Test func `R6: 10,000 rows are built in the transaction, one more beside it`() throws {
+    let database = try Database.inMemory()
+    try mirrored.fill(database, 0..<10_000)
+    let handle = try database.registerReady(mirrored.definition("1"), as: "mirror")
+    try database.change { tx in
+      try tx.replaceDefinition(of: handle, by: mirrored.definition("2"))
+      #expect(database.core.extensions.list.shadow("mirror") == nil)
+      #expect(try tx[handle].part("rows").count() == 10_000)
+      try tx.set(0, key: 10_000, in: "c")
+      try tx.replaceDefinition(of: handle, by: mirrored.definition("3"))
+      #expect(try mirrored.isRight(tx, handle, "2"))
+    }
+    try database.waitReady(handle)
+    #expect(try mirrored.isRight(database, handle, "3"))
+    try database.close()
+  }
+
+  @Test func `R6: an extension without parts, and one that builds nothing, are replaced at once`() throws {
+    let lines = Lines()
+    func noting(_ version: String) -> Scripted {
+      var noting = Scripted()
+      noting.configuration.version = version
+      noting.did = { _, change in lines.add("\(version) \(change.key.text)") }
+      return noting
+    }
+    let database = try Database.inMemory()
+    database.core.extensions.rowsInTransaction.store(2, ordering: .relaxed)
+    try mirrored.fill(database, 0..<5)
+    let handle = try database.registerReady(noting("1"), as: "noting")
+    try database.change { tx in
+      try tx.set(1, key: 1, in: "c")
+      try? tx.savepoint {
+        try tx.replaceDefinition(of: handle, by: noting("2"))
+        try tx.set(2, key: 2, in: "c")
+        throw Undone()
+      }
+      try tx.set(3, key: 3, in: "c")
+      try tx.replaceDefinition(of: handle, by: noting("3"))
+      try tx.set(4, key: 4, in: "c")
+    }
+    try database.change { tx in try tx.set(5, key: 5, in: "c") }
+    #expect(lines.take() == ["1 1", "2 2", "1 3", "3 4", "3 5"])
+    #expect(database.knownExtensions == [])
+    try database.close()
+  }
+
+  @Test func `R6: the same version is another definition of what is kept`() throws {
+    let database = try Database.inMemory()
+    try mirrored.fill(database, 0..<20)
+    let handle = try database.registerReady(mirrored.definition("1"), as: "mirror")
+    let families = try mirrored.families(database)
+    let lines = Lines()
+    var other = mirrored.definition("1")
+    let did = other.did
+    other.did = { tx, change in
+      lines.add(change.key.text)
+      try did(tx, change)
+    }
+    try database.change { tx in
+      try tx.set(100, key: 1, in: "c")
+      try tx.replaceDefinition(of: handle, by: other)
+      try tx.set(101, key: 2, in: "c")
+    }
+    #expect(lines.take() == ["2"])
+    #expect(try mirrored.isRight(database, handle, "1"))
+    try database.core.sweepExtensions()
+    #expect(try mirrored.families(database) == families)
+    try database.close()
+  }
+
+  @Test func `R6: observers are notified to read again what is kept`() throws {
+    let database = try Database.inMemory()
+    try mirrored.fill(database, 0..<3)
+    let handle = try database.registerReady(mirrored.definition("1"), as: "mirror")
+    let connection = database.connection()
+    try connection.beginLongLivedRead()
+    try database.change { tx in try tx.replaceDefinition(of: handle, by: mirrored.definition("2")) }
+    let events = try connection.beginLongLivedRead()
+    #expect(events.count == 1)
+    for case .changes(let changes) in events {
+      if case .reload = changes.changes(of: handle) { continue }
+      Issue.record("not .reload")
+    }
+    try database.close()
+  }
+
+  // MARK: - What is refused
+
+  @Test func `R6: a hook, a concurrent write and a circle are refused, and nothing has changed`() throws {
+    let database = try Database.inMemory()
+    try mirrored.fill(database, 0..<3)
+    let handle = try database.registerReady(mirrored.definition("1"), as: "mirror")
+    try database.registerReady(mirrored.definition("1", dependencies: ["mirror"]), as: "second")
+    let codes = Lines()
+    var hooks = Hooks()
+    let next = mirrored.definition("2")
+    hooks.didModify = { tx, _ in
+      codes.add(errorCode { try tx.replaceDefinition(of: handle, by: next) } == .invalidArgument ? "refused" : "done")
+    }
+    try database.registerReady(hooks, as: "hooks")
+    try database.change { tx in try tx.set(1, key: 1, in: "c") }
+    #expect(codes.take() == ["refused"])
+    try database.change { tx in
+      try tx.set(2, key: 2, in: "c")
+      let circle = mirrored.definition("2", dependencies: ["second"])
+      #expect(errorCode { try tx.replaceDefinition(of: handle, by: circle) } == .invalidDefinition)
+      let missing = mirrored.definition("2", dependencies: ["none"])
+      #expect(errorCode { try tx.replaceDefinition(of: handle, by: missing) } == .unknownExtension)
+      let other = ExtensionHandle<WordCount>(name: "mirror")
+      #expect(errorCode { try tx.replaceDefinition(of: other, by: WordCount()) } == .definitionDiffers)
+      let none = ExtensionHandle<Scripted>(name: "none")
+      #expect(errorCode { try tx.replaceDefinition(of: none, by: mirrored.definition("2")) } == .unknownExtension)
+      var parts = mirrored.definition("2")
+      parts.configuration.parts = [PartDefinition("a"), PartDefinition("a")]
+      #expect(errorCode { try tx.replaceDefinition(of: handle, by: parts) } == .invalidDefinition)
+      #expect(try mirrored.isRight(tx, handle, "1"))
+    }
+    try database.close()
+  }
+
+  @Test func `R6: what didFinishBuild throws has changed nothing`() throws {
+    let database = try Database.inMemory()
+    try mirrored.fill(database, 0..<3)
+    let handle = try database.registerReady(mirrored.definition("1"), as: "mirror")
+    var unique = mirrored.definition("2")
+    unique.finish = { _ in throw Undone() }
+    try database.change { tx in
+      #expect(throws: Undone.self) { try tx.replaceDefinition(of: handle, by: unique) }
+      try tx.set(100, key: 1, in: "c")
+      #expect(try mirrored.isRight(tx, handle, "1"))
+    }
+    #expect(try mirrored.isRight(database, handle, "1"))
+    try database.close()
+  }
+
+  // MARK: - Dependents
+
+  /// Keeps how often it was given a row, and says of a replaced dependency whether it has dealt with it.
+  private func dependent(on name: String, keeps: Bool, _ lines: Lines) -> Scripted {
+    var dependent = Scripted(hears: [.inserts])
+    dependent.configuration.parts = [PartDefinition("rows")]
+    dependent.configuration.dependencies = [name]
+    dependent.configuration.build = .background
+    dependent.did = { tx, change in
+      lines.add("row \(change.key.text)")
+      try tx.part("rows").put(change.key.bytes, [1])
+    }
+    dependent.dependencyDidChange = { _, name, change in
+      lines.add("\(name) \(type(of: change))")
+      if keeps { (change as? ReplacedDependency)?.keep() }
+    }
+    return dependent
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `R6: a dependent that deals with the new definition stays, another is built again`(kind: StorageKind) throws {
+    let site = try StorageSite(kind)
+    var database = try open(site)
+    try mirrored.fill(database, 0..<2)
+    let (kept, built, last) = (Lines(), Lines(), Lines())
+    let handle = try database.registerReady(mirrored.definition("1"), as: "mirror")
+    func register(_ version: String) throws -> [ExtensionHandle<Scripted>] {
+      try database.registerReady(mirrored.definition(version), as: "mirror")
+      return [
+        try database.registerReady(dependent(on: "mirror", keeps: true, kept), as: "kept"),
+        try database.registerReady(dependent(on: "mirror", keeps: false, built), as: "built"),
+        try database.registerReady(dependent(on: "built", keeps: true, last), as: "last"),
+      ]
+    }
+    try database.unregister("mirror")
+    let dependents = try register("1")
+    #expect([kept, built, last].map { $0.take() } == Array(repeating: ["row 0", "row 1"], count: 3))
+    try database.change { tx in
+      try tx.replaceDefinition(of: handle, by: mirrored.definition("2"))
+      #expect(errorCode { _ = try tx[dependents[1]] } == .notReady)
+      #expect(errorCode { _ = try tx[dependents[2]] } == .notReady)
+      _ = try tx[dependents[0]]
+    }
+    for dependent in dependents { try database.waitReady(dependent) }
+    #expect(kept.take() == ["mirror ReplacedDependency"])
+    #expect(built.take() == ["mirror ReplacedDependency", "row 0", "row 1"])
+    #expect(last.take() == ["row 0", "row 1"])
+    try database.close()
+    database = try open(site)
+    _ = try register("2")
+    #expect([kept, built, last].map { $0.take() } == [[], [], []], "nothing is built after a restart")
+    try database.close()
+    withExtendedLifetime(site) {}
+  }
+}
