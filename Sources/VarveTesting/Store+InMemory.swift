@@ -11,7 +11,7 @@ extension Store where Format: StoreFormat {
   /// are tested together, or extensions, the database is made first, and the stores in it as everywhere:
   ///
   /// ```swift
-  /// let database = try Database.inMemory(definition: DatabaseDefinition(BookFormat.self, ShelfFormat.self))
+  /// let database = try Database.inMemory { BookFormat.self; ShelfFormat.self }
   /// let books = Store<BookFormat>(in: database)
   /// ```
   ///
@@ -21,9 +21,9 @@ extension Store where Format: StoreFormat {
     containing instances: [Instance] = [], collection: String = Format.collection,
     options: DatabaseOptions = DatabaseOptions()
   ) throws -> Store {
-    var definition = DatabaseDefinition()
-    try definition.add(Format.self, collection: collection)
-    let database = try Database.inMemory(definition: definition, options: options)
+    let database = try Database.inMemory(options: options) {
+      try CollectionDefinition(Format.self, collection: collection)
+    }
     try database.fill { Fixture(Format.self, contentsOf: instances, collection: collection) }
     return Store(in: database, collection: collection)
   }

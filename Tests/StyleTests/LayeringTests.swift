@@ -95,8 +95,8 @@ struct LayeringTests {
   /// are the engine's.
   private static let doors: Set<String> = [
     "Backend/EngineBackend.swift", "Backend/EngineWriting.swift", "Backend/StorageBackend.swift",
-    "Database/BackendOpening.swift",
-    "Database/DatabaseReplacement.swift", "Database/DiskOpening.swift", "Database/Database.swift",
+    "Database/Opening/BackendOpening.swift",
+    "Database/DatabaseReplacement.swift", "Database/Opening/DiskOpening.swift", "Database/Database.swift",
     "Core/Definition/CollectionDefinition.swift", "Core/DatabaseOptions.swift",
     "Database/ObjectSalvage.swift", "Database/Database+Damage.swift",
   ]

@@ -48,7 +48,7 @@ import VarveEngine
   }
 
   @Test func `an entry that is none is a gap of its commit, for who resumes and for who looks`() async throws {
-    let database = try Database.inMemory()
+    let database = try await Database.inMemory()
     let written = try Self.fill(database, 0..<600)
     try Self.overwrite(written.versions[300], [1, 0xFF], in: database)
     let events = try database.feedEvents(limit: 1_000)
@@ -83,7 +83,7 @@ import VarveEngine
   }
 
   @Test func `a record that is none makes everything a gap, and what comes is heard`() async throws {
-    let database = try Database.inMemory()
+    let database = try await Database.inMemory()
     _ = try Self.fill(database, 0..<5)
     var batch = StorageBatch()
     batch.put(FeedKey.record, [1], in: database.core.catalog.families.feed)

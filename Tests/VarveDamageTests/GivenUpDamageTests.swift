@@ -21,10 +21,8 @@ struct GivenUpDamageTests {
     var path: String { directory.path + "/db" }
     let environment = EngineEnvironment.system
 
-    static func definition() throws -> DatabaseDefinition {
-      var definition = DatabaseDefinition()
-      try definition.add(CollectionDefinition("own", ChangedNote.self, key: Int.self, storage: .own()))
-      return definition
+    static let definition = DatabaseDefinition {
+      CollectionDefinition("own", ChangedNote.self, key: Int.self, storage: .own())
     }
 
     init() throws {
@@ -54,13 +52,13 @@ struct GivenUpDamageTests {
     }
 
     func open() throws -> (Database, ExtensionHandle<WordCount>, ExtensionHandle<Scripted>) {
-      let database = try Database.open(at: path, definition: try Self.definition())
+      let database = try Database.open(at: path, definition: Self.definition)
       let words = try database.registerReady(WordCount(), as: "words")
       var numbered = Scripted(hears: .all)
       numbered.configuration.asksRowsByID = true
       let handle = try database.registerReady(numbered, as: "numbered")
       // One that builds nothing does not wait for the map.
-      try database.waitReady(ExtensionHandle<RowIDMap>(name: RowIDMap.name))
+      try database.waitReady(ExtensionHandle(name: RowIDMap.name, definition: RowIDMap()))
       return (database, words, handle)
     }
 
@@ -148,7 +146,7 @@ struct GivenUpDamageTests {
     }
     // Whoever resumes where it was before receives a gap where rows or the feed are concerned.
     let options = DatabaseOptions()
-    let database = try Database.open(at: world.path, definition: try World.definition(), options: options)
+    let database = try Database.open(at: world.path, definition: World.definition, options: options)
     let first = try database.feedEvents(after: CommitVersion(version.number - 5)).first
     let isGap = if case .gap = first { true } else { false }
     #expect(isGap == (concernsRows || holding == .feed))

@@ -92,8 +92,9 @@ struct ReplacementTests {
   }
 
   @Test func `collections with families of their own are saved without metadata too`() throws {
-    var definition = DatabaseDefinition()
-    try definition.add(CollectionDefinition("rows", String.self, key: Int.self, storage: .own()))
+    let definition = DatabaseDefinition {
+      CollectionDefinition("rows", String.self, key: Int.self, storage: .own())
+    }
     do {
       let open = OpenDatabase(try Database.open(at: path, definition: definition), nil)
       try open.writing { tx in for key in 0..<10 { try tx.set("row \(key)", key: key, in: "rows") } }
@@ -126,8 +127,9 @@ struct ReplacementTests {
   private struct Tall: Codable, Equatable { var height = 3, width = 4 }
 
   @Test func `shapes and versions that the catalog has lost are not given again`() throws {
-    var definition = DatabaseDefinition()
-    try definition.add(BookFormat.self)
+    let definition = DatabaseDefinition {
+      BookFormat.self
+    }
     let book = Book(id: UUID(), title: "t", authors: [])
     do {
       let open = OpenDatabase(try Database.open(at: path, definition: definition), nil)

@@ -67,10 +67,10 @@ struct KeyPools {
 
   /// What the program knows of them before it opens the database.
   static func definition() throws -> DatabaseDefinition {
-    var definition = DatabaseDefinition()
-    try definition.add(CollectionDefinition("own.strings", ModelObject.self, key: String.self, storage: .own()))
-    try definition.add(
-      CollectionDefinition("own.numbers", ModelObject.self, key: UInt64.self, coder: .json, storage: .own()))
+    let definition = DatabaseDefinition {
+      CollectionDefinition("own.strings", ModelObject.self, key: String.self, storage: .own())
+      CollectionDefinition("own.numbers", ModelObject.self, key: UInt64.self, coder: .json, storage: .own())
+    }
     return definition
   }
 }

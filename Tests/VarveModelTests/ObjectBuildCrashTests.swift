@@ -161,8 +161,8 @@ struct ObjectBuildCrashTests {
         _ = try Self.check(database, try Self.register(database))
         try database.core.write(WriteTerms()) { tx in try tx.set(7, key: 77_777, in: "in") }
         let handles = Handles(
-          deriving: ExtensionHandle(name: "deriving"), mirror: ExtensionHandle(name: "mirror"),
-          tally: ExtensionHandle(name: "tally"))
+          deriving: Deriving().named("deriving"), mirror: ModelMirror(version: "1").named("mirror"),
+          tally: ModelTally().named("tally"))
         let count = try Self.check(database, handles)
         try database.close()
         // Once more: nothing is left to do.

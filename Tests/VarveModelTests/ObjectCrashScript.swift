@@ -80,9 +80,9 @@ final class ObjectCrashScript {
   // MARK: - Opening
 
   static func definition() throws -> DatabaseDefinition {
-    var definition = DatabaseDefinition()
-    try definition.add(
-      CollectionDefinition("own", CrashedObject.self, key: Int.self, storage: .own(compression: CompressionKind.none)))
+    let definition = DatabaseDefinition {
+      CollectionDefinition("own", CrashedObject.self, key: Int.self, storage: .own(compression: CompressionKind.none))
+    }
     return definition
   }
 

@@ -6,7 +6,11 @@ import VarveTesting
 /// Rows that a test finds in its database.
 struct FixtureTests {
   private static func database() throws -> Database {
-    try Database.inMemory(definition: DatabaseDefinition(BookFormat.self, ShelfFormat.self))
+    try Database.inMemory(
+      definition: DatabaseDefinition {
+        BookFormat.self
+        ShelfFormat.self
+      })
   }
 
   @Test func `instances, items and rows are written with their metadata, in one transaction`() throws {

@@ -21,7 +21,7 @@ import Varve
   @Test func `rows of an older version are migrated, and the closure gets the database`() throws {
     let golden = try Self.golden(2_500)
     let before = try golden.files()
-    let definition = try DatabaseDefinition(BookFormat.self)
+    let definition = DatabaseDefinition { BookFormat.self }
     let version = try golden.snapshot.open(definition: definition) { database in
       let books = Store<BookFormat>(in: database)
       let all = try database.read { tx in try Array(books.load(..., in: tx)) }
@@ -38,7 +38,7 @@ import Varve
   @Test func `what a test writes is gone behind it, and the snapshot may be opened again and at once`() async throws {
     let golden = try Self.golden()
     let before = try golden.files()
-    let definition = try DatabaseDefinition(BookFormat.self)
+    let definition = DatabaseDefinition { BookFormat.self }
     try await golden.snapshot.open(definition: definition) { first in
       let books = Store<BookFormat>(in: first)
       try await books.delete(...)
@@ -58,7 +58,7 @@ import Varve
     for name in try golden.files().keys {
       try FileManager.default.setAttributes([.posixPermissions: 0o444], ofItemAtPath: golden.path + "/" + name)
     }
-    try golden.snapshot.open(definition: DatabaseDefinition(BookFormat.self)) { database in
+    try golden.snapshot.open(definition: DatabaseDefinition { BookFormat.self }) { database in
       let path = database.path
       for name in try FileManager.default.contentsOfDirectory(atPath: path) {
         let attributes = try FileManager.default.attributesOfItem(atPath: path + "/" + name)
@@ -72,7 +72,7 @@ import Varve
 
   @Test func `an error of the closure comes out, and nothing is left behind`() async throws {
     let golden = try Self.golden()
-    let definition = try DatabaseDefinition(BookFormat.self)
+    let definition = DatabaseDefinition { BookFormat.self }
     func stop() throws { throw NoAuthor() }
     await #expect(throws: NoAuthor.self) {
       try await golden.snapshot.open(definition: definition) { _ in try stop() }
@@ -95,7 +95,7 @@ import Varve
     let golden = try Golden {
       Fixture(OldBookFormat.self, Self.old(1), Self.old(42, author: ""))
     }
-    let error = Self.error(golden, try DatabaseDefinition(BookFormat.self))
+    let error = Self.error(golden, DatabaseDefinition { BookFormat.self })
     #expect(error?.code == .decodingFailed)
     #expect(error?.collection == "books")
     #expect(error?.key == "42")
@@ -111,10 +111,10 @@ import Varve
         var subject: Int
       }
     }
-    let golden = try Golden(DatabaseDefinition(ShelfFormat.self)) {
+    let golden = try Golden(DatabaseDefinition { ShelfFormat.self }) {
       Fixture(ShelfFormat.self, Shelf(id: "a", subject: "novels"))
     }
-    let error = Self.error(golden, try DatabaseDefinition(Narrow.self))
+    let error = Self.error(golden, DatabaseDefinition { Narrow.self })
     #expect(error?.code == .decodingFailed)
     #expect(error?.collection == "shelves" && error?.key == "\"a\"")
     #expect(golden.leftovers.isEmpty)
@@ -133,16 +133,16 @@ import Varve
       Photo(id: 1, name: "Bath")
       Photo(id: 2, name: "Lyme", metadata: Photo.Size(width: 640))
     }
-    let error = Self.error(golden, try DatabaseDefinition(Narrow.self))
+    let error = Self.error(golden, DatabaseDefinition { Narrow.self })
     #expect(error?.code == .decodingFailed)
     #expect(error?.collection == "photos" && error?.key == "2")
   }
 
   @Test func `a version that the program does not know is refused with its row`() throws {
-    let golden = try Golden(DatabaseDefinition(BookFormat.self)) {
+    let golden = try Golden(DatabaseDefinition { BookFormat.self }) {
       Fixture(BookFormat.self, Book(id: 7, title: "from the future", authors: []))
     }
-    let error = Self.error(golden, try DatabaseDefinition(OldBookFormat.self))
+    let error = Self.error(golden, DatabaseDefinition { OldBookFormat.self })
     #expect(error?.code == .unsupportedVersion)
     #expect(error?.collection == "books" && error?.key == "7")
     #expect(error?.message.contains("2026-02-11") == true)
@@ -159,10 +159,10 @@ import Varve
         return shelf
       }
     }
-    let golden = try Golden(DatabaseDefinition(ShelfFormat.self)) {
+    let golden = try Golden(DatabaseDefinition { ShelfFormat.self }) {
       Fixture(ShelfFormat.self, Shelf(id: "a", subject: "novels"), Shelf(id: "b", subject: "poems"))
     }
-    let error = Self.error(golden, try DatabaseDefinition(Renumbered.self))
+    let error = Self.error(golden, DatabaseDefinition { Renumbered.self })
     #expect(error?.code == .decodingFailed)
     #expect(error?.collection == "shelves" && error?.key == "\"b\"")
   }
@@ -172,10 +172,10 @@ import Varve
       static let collection = "shelves"
       struct Instance: Codable, Identifiable, Sendable { var id: Int }
     }
-    let golden = try Golden(DatabaseDefinition(ShelfFormat.self)) {
+    let golden = try Golden(DatabaseDefinition { ShelfFormat.self }) {
       Fixture(ShelfFormat.self, Shelf(id: "a", subject: "novels"))
     }
-    #expect(Self.error(golden, try DatabaseDefinition(Numbered.self))?.code == .definitionDiffers)
+    #expect(Self.error(golden, DatabaseDefinition { Numbered.self })?.code == .definitionDiffers)
     #expect(golden.leftovers.isEmpty)
   }
 
@@ -186,8 +186,9 @@ import Varve
       Fixture("dates", key: true, Date(timeIntervalSince1970: 0), metadata: "epoch")
     }
     func definition<Object: Codable & Sendable>(_ type: Object.Type) throws -> DatabaseDefinition {
-      var definition = DatabaseDefinition()
-      try definition.add(CollectionDefinition("greetings", type, key: Int.self))
+      let definition = DatabaseDefinition {
+        CollectionDefinition("greetings", type, key: Int.self)
+      }
       return definition
     }
     try golden.snapshot.open(definition: try definition(String.self)) { database in
@@ -208,7 +209,7 @@ import Varve
     options.onCorruption = .renameAside
     options.isReadOnly = true
     let error = databaseError {
-      try golden.snapshot.open(definition: DatabaseDefinition(BookFormat.self), options: options) { _ in }
+      try golden.snapshot.open(definition: DatabaseDefinition { BookFormat.self }, options: options) { _ in }
     }
     #expect(error?.code == .corruption, "\(String(describing: error))")
     #expect(try golden.files() == before)
@@ -233,17 +234,17 @@ import Varve
     #expect(files.values.reduce(0) { $0 + $1.count } < 100_000, "\(files.mapValues(\.count))")
     #expect(golden.leftovers.isEmpty)
     // It is a database as any other.
-    let database = try Database.open(at: golden.path, definition: DatabaseDefinition(OldBookFormat.self))
+    let database = try Database.open(at: golden.path, definition: DatabaseDefinition { OldBookFormat.self })
     #expect(try database.read { tx in try tx.count(in: "books") } == 1_000)
     try database.close()
   }
 
   @Test func `a closure that awaits writes one, too`() async throws {
     let golden = try Golden()
-    try await golden.snapshot.write(definition: DatabaseDefinition(OldBookFormat.self)) { database in
+    try await golden.snapshot.write(definition: DatabaseDefinition { OldBookFormat.self }) { database in
       try await Store<OldBookFormat>(in: database).persist(Self.old(1))
     }
-    let count = try await golden.snapshot.open(definition: DatabaseDefinition(BookFormat.self)) { database in
+    let count = try await golden.snapshot.open(definition: DatabaseDefinition { BookFormat.self }) { database in
       try await Store<BookFormat>(in: database).count
     }
     #expect(count == 1)

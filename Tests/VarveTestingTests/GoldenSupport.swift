@@ -21,7 +21,7 @@ final class Golden: Sendable {
     _ definition: DatabaseDefinition? = nil, @FixtureBuilder _ rows: () throws -> Fixture
   ) throws {
     try self.init()
-    let definition = try definition ?? DatabaseDefinition(OldBookFormat.self)
+    let definition = definition ?? DatabaseDefinition { OldBookFormat.self }
     try snapshot.write(definition: definition) { database in try database.fill(rows) }
   }
 

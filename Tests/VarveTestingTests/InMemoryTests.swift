@@ -38,7 +38,11 @@ struct InMemoryTests {
   }
 
   @Test func `several formats make a definition, for stores of one database`() async throws {
-    let database = try Database.inMemory(definition: DatabaseDefinition(BookFormat.self, ShelfFormat.self))
+    let database = try await Database.inMemory(
+      definition: DatabaseDefinition {
+        BookFormat.self
+        ShelfFormat.self
+      })
     let books = Store<BookFormat>(in: database)
     let shelves = Store<ShelfFormat>(in: database)
     try await database.write { tx in
@@ -48,6 +52,11 @@ struct InMemoryTests {
     #expect(try await books.count == 1)
     #expect(try await shelves.count == 1)
     #expect(
-      databaseError { _ = try DatabaseDefinition(BookFormat.self, OldBookFormat.self) }?.code == .alreadyDefined)
+      databaseError {
+        _ = try Database.inMemory {
+          BookFormat.self
+          OldBookFormat.self
+        }
+      }?.code == .alreadyDefined)
   }
 }

@@ -124,7 +124,7 @@ import VarveTesting
     var options = DatabaseOptions()
     options.clock = clock.timeOfDay(from: 1_000_000)
     options.feed?.ageMaximum = .seconds(240)
-    let database = try Database.inMemory(options: options)
+    let database = try await Database.inMemory(options: options)
     var changes = database.changes().makeAsyncIterator()
     for number in 1...3 {
       try database.fill { Fixture("numbers", key: number, "") }

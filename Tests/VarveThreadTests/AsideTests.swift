@@ -222,7 +222,7 @@ struct AsideTests {
   @Test func `after a sync that fails, no commit of either lane is acknowledged`() async throws {
     let site = try StorageSite(.toy)
     let backend = try #require(try site.open() as? ToyBackend)
-    let database = try Database.open(backend, path: "failing")
+    let database = try await Database.open(backend, path: "failing")
     let handle = try database.registerReady(Self.scripted(), as: "jobs")
     try database.change { try $0.set(0, key: 0, in: "rows") }
     try await database.commitAside { try $0.part("values", of: handle).put([0], []) }
@@ -290,7 +290,7 @@ struct AsideTests {
   }
 
   @Test func `parts that are not independent, not built or not registered are refused`() async throws {
-    let database = try Database.inMemory()
+    let database = try await Database.inMemory()
     let handle = try database.registerReady(Self.scripted(), as: "jobs")
     func code(_ body: @escaping @Sendable (AsideParts) throws -> Void) async -> DatabaseError.Code? {
       do {
@@ -300,7 +300,7 @@ struct AsideTests {
     }
     #expect(await code { _ = try $0.part("own", of: handle) } == .invalidArgument)
     #expect(await code { _ = try $0.part("none", of: handle) } == .invalidArgument)
-    #expect(await code { _ = try $0.part("values", of: ExtensionHandle<Scripted>(name: "none")) } == .unknownExtension)
+    #expect(await code { _ = try $0.part("values", of: Self.scripted().named("none")) } == .unknownExtension)
     var scratch = PartDefinition("scratch", .scratch)
     scratch.isIndependent = true
     var wrong = Scripted(hears: [])

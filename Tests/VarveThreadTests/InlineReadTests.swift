@@ -42,8 +42,9 @@ private struct WitnessFormat: StoreFormat {
 /// Where the typed calls of tasks look for one row: a hop costs ten times what the look does.
 struct InlineReadTests {
   private static func definition() throws -> DatabaseDefinition {
-    var definition = DatabaseDefinition()
-    try definition.add(WitnessFormat.self)
+    let definition = DatabaseDefinition {
+      WitnessFormat.self
+    }
     return definition
   }
 
@@ -82,7 +83,7 @@ struct InlineReadTests {
   {
     var faults = ToyFaults(seed: 3)
     faults.atOnceOneIn = 3
-    let database = try Database.open(ToyBackend(faults: faults), path: "toy", definition: Self.definition())
+    let database = try await Database.open(ToyBackend(faults: faults), path: "toy", definition: Self.definition())
     let witnesses = Store<WitnessFormat>(in: database)
     for number in 0..<20 { try await witnesses.persist(Witness(number)) }
     try await withTaskExecutorPreference(Caller()) { () async throws in

@@ -11,7 +11,7 @@ import Testing
 @Suite(.timeLimit(.minutes(1)), .serialized) struct LaneTests {
   private static func with(_ isInMemory: Bool, _ body: (Database) async throws -> Void) async throws {
     if isInMemory {
-      let database = try Database.inMemory()
+      let database = try await Database.inMemory()
       try await body(database)
       try await database.close()
     } else {
@@ -88,7 +88,7 @@ import Testing
   }
 
   @Test @MainActor func `D3: a write is no work of the actor that calls it`() async throws {
-    let database = try Database.inMemory()
+    let database = try await Database.inMemory()
     let isDone = Mutex(false)
     let ticking = Task { @MainActor in
       var ticks = 0

@@ -76,10 +76,10 @@ struct ObjectCommandTests {
   // MARK: - Collections
 
   @Test func `collections are listed with what the catalog says of them`() throws {
-    var definition = DatabaseDefinition()
-    try definition.add(
-      CollectionDefinition("sizes", ObjectFixture.Size.self, key: Compound<Int, String>.self, storage: .own()))
-    try definition.add(CollectionDefinition("blobs", Data.self, key: UUID.self, coder: .raw))
+    let definition = DatabaseDefinition {
+      CollectionDefinition("sizes", ObjectFixture.Size.self, key: Compound<Int, String>.self, storage: .own())
+      CollectionDefinition("blobs", Data.self, key: UUID.self, coder: .raw)
+    }
     try ObjectFixture.with(database, definition) { database in
       try database.write { tx in
         for number in 0..<100 { try tx.set(ObjectFixture.Size(pages: number), key: Compound(number, "x"), in: "sizes") }

@@ -22,8 +22,9 @@ struct PackageDatabase {
   }
 
   static func definition() throws -> DatabaseDefinition {
-    var definition = DatabaseDefinition()
-    try definition.add(PackageFormat.self)
+    let definition = DatabaseDefinition {
+      PackageFormat.self
+    }
     return definition
   }
 

@@ -78,6 +78,21 @@ extension Database {
     try await openings.run { try openHere(path, definition, options) }
   }
 
+  /// Makes a database in memory without blocking the task's thread: see the synchronous form.
+  public static func inMemory(
+    definition: DatabaseDefinition = DatabaseDefinition(), options: DatabaseOptions = DatabaseOptions()
+  ) async throws -> Database {
+    try await openings.run { try inMemoryHere(definition, options) }
+  }
+
+  /// Opens a database over a storage of the program's own without blocking the task's thread: see the synchronous form.
+  public static func open(
+    _ backend: any StorageBackend, path: String, definition: DatabaseDefinition = DatabaseDefinition(),
+    options: DatabaseOptions = DatabaseOptions()
+  ) async throws -> Database {
+    try await openings.run { try openHere(backend, path, definition, options) }
+  }
+
   /// Opens a database, calls `body` with it, and closes it, also if `body` throws or the task is cancelled.
   ///
   /// ```swift
@@ -108,11 +123,21 @@ extension Database {
   /// Where databases are opened, before they have threads of their own.
   private static let openings = DatabaseExecutor()
 
-  /// The blocking form, for where `open` means the other.
+  /// The blocking forms, for where `open` and `inMemory` mean the others.
   private static func openHere(
     _ path: String, _ definition: DatabaseDefinition, _ options: DatabaseOptions
   ) throws -> Database {
     try open(at: path, definition: definition, options: options)
+  }
+
+  private static func inMemoryHere(_ definition: DatabaseDefinition, _ options: DatabaseOptions) throws -> Database {
+    try inMemory(definition: definition, options: options)
+  }
+
+  private static func openHere(
+    _ backend: any StorageBackend, _ path: String, _ definition: DatabaseDefinition, _ options: DatabaseOptions
+  ) throws -> Database {
+    try open(backend, path: path, definition: definition, options: options)
   }
 
   /// Ends the database as soon as the transactions that run have ended. A second call waits for the first, and does

@@ -220,7 +220,7 @@ extension DatabaseCore {
       }
       members.inForce.append(registered)
     }
-    return ExtensionHandle(name: name)
+    return ExtensionHandle(name: name, definition: definition)
   }
 
   func unregister(_ name: String) throws -> [String] {

@@ -6,6 +6,7 @@ extension Database {
   ///
   /// Throws `.invalidArgument` for a URL that names no file, and else what `open(at:definition:options:)` throws for
   /// its path.
+  @_disfavoredOverload
   public static func open(
     at url: URL, definition: DatabaseDefinition = DatabaseDefinition(), options: DatabaseOptions = DatabaseOptions()
   ) throws -> Database {
@@ -17,6 +18,23 @@ extension Database {
     at url: URL, definition: DatabaseDefinition = DatabaseDefinition(), options: DatabaseOptions = DatabaseOptions()
   ) async throws -> Database {
     try await open(at: try path(of: url), definition: definition, options: options)
+  }
+
+  /// The same with a definition that is written where it is used: see ``DatabaseDefinition``.
+  @_disfavoredOverload
+  public static func open(
+    at url: URL, options: DatabaseOptions = DatabaseOptions(),
+    @DatabaseDefinitionBuilder definition: () throws -> DatabaseDefinition
+  ) throws -> Database {
+    try open(at: try path(of: url), definition: try definition(), options: options)
+  }
+
+  /// The same without blocking the task's thread.
+  public static func open(
+    at url: URL, options: DatabaseOptions = DatabaseOptions(),
+    @DatabaseDefinitionBuilder definition: () throws -> DatabaseDefinition
+  ) async throws -> Database {
+    try await open(at: try path(of: url), definition: try definition(), options: options)
   }
 
   /// Where a program keeps a database that has no other place; the directories above it are made, for the user alone.

@@ -32,22 +32,27 @@ public final class Database: Sendable {
   /// Opens a database, or makes one where there is none and the options say so.
   ///
   /// Throws `.notFound`, `.locked` where another process has it open, `.pathIsFile` and `.notADatabase` where something
-  /// else is at the path, `.definitionDiffers`, `.unsupportedVersion`, `.corruption` as `options.onCorruption` says,
+  /// else is at the path, `.definitionDiffers`, `.alreadyDefined` and `.invalidDefinition` for a definition that contradicts
+  /// itself, `.unsupportedVersion`, `.corruption` as `options.onCorruption` says,
   /// `.invalidArgument`, and `.storage` with the engine's error below: no permission, for instance. Where the definition
   /// has extensions, what their registration throws.
+  @_disfavoredOverload
   public static func open(
     at path: String, definition: DatabaseDefinition = DatabaseDefinition(),
     options: DatabaseOptions = DatabaseOptions()
   ) throws -> Database {
     try options.validate()
+    try definition.check()
     return try open(try DiskOpening(path, definition, options).run(), definition)
   }
 
   /// Makes a database in memory: the same in everything, and gone when it is closed.
+  @_disfavoredOverload
   public static func inMemory(
     definition: DatabaseDefinition = DatabaseDefinition(), options: DatabaseOptions = DatabaseOptions()
   ) throws -> Database {
     try options.validate()
+    try definition.check()
     let engine = try Engine.open(at: "/varve", options: options.engineOptions, environment: .inMemory())
     let backend = try EngineBackend(
       engine, isInMemory: true, checkpointSystem: EngineEnvironment.system.fileSystem)
@@ -55,11 +60,18 @@ public final class Database: Sendable {
   }
 
   /// Opens a database over a storage of the program's own. `close` closes it.
+  @_disfavoredOverload
   public static func open(
     _ backend: any StorageBackend, path: String, definition: DatabaseDefinition = DatabaseDefinition(),
     options: DatabaseOptions = DatabaseOptions()
   ) throws -> Database {
-    try open(try DatabaseOpening(backend, path, definition, options).run(), definition)
+    do {
+      try definition.check()
+    } catch {
+      try? backend.close()
+      throw error
+    }
+    return try open(try DatabaseOpening(backend, path, definition, options).run(), definition)
   }
 
   private static func open(_ core: DatabaseCore, _ definition: DatabaseDefinition) throws -> Database {

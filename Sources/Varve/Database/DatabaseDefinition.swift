@@ -1,24 +1,75 @@
 /// The types of a database, their collections and formats, and its extensions: what a program knows before it opens it.
 ///
 /// ```swift
-/// var definition = DatabaseDefinition()
-/// try definition.add(BookFormat.self)
-/// try definition.add(CollectionDefinition("notes", Note.self, key: UUID.self))
-/// let words = try definition.add(WordCount(), as: "words")
-/// let database = try Database.open(at: path, definition: definition)
+/// extension Database {
+///   static let words = WordCount().named("words")
+/// }
+///
+/// let database = try Database.open(at: path) {
+///   BookFormat.self                                           // a format
+///   Contact.self                                              // a type with a collection
+///   CollectionDefinition("notes", Note.self, key: UUID.self)  // a collection by its name
+///   Database.words                                            // an extension
+/// }
+/// let count = try database.read { tx in try tx[Database.words].count(of: "sea") }
 /// ```
 ///
-/// A collection has one type, one coder and one format: a second definition of it is an error.
+/// A definition that is used more than once is kept: `let definition = DatabaseDefinition { BookFormat.self }`, and
+/// ``DatabaseDefinitionBuilder`` says all that may stand in it. A collection has one type, one coder and one format: what
+/// contradicts that is found when a database is opened with it, which throws `.alreadyDefined` or `.invalidDefinition`
+/// before anything is written.
+///
+/// # Extensions
+/// They are registered when the database is opened, in their order, after those that they depend on: no write of the
+/// program goes past them. What they miss is built in the background after the open: `Database.ready` waits for that. Of a
+/// database that is only read it is each use that throws where the disk has not what the extension would keep. `open`
+/// throws what `Database.register` throws.
+///
+/// A value: safe from any thread.
 public struct DatabaseDefinition: Sendable {
   private(set) var collections: [String: CollectionDefinition] = [:]
   /// In the order in which they were added.
   private(set) var extensions: [DefinedExtension] = []
+  /// The first mistake.
+  private var mistake: DatabaseError?
 
   /// Nothing is defined.
   public init() {}
 
-  /// Adds a collection. Throws `.alreadyDefined`, and `.invalidDefinition` where a rule is for objects of another type.
-  public mutating func add(_ collection: CollectionDefinition) throws {
+  /// What `contents` lists. Throws what that throws.
+  public init(@DatabaseDefinitionBuilder _ contents: () throws -> DatabaseDefinition) rethrows {
+    self = try contents()
+  }
+
+  init(_ collection: CollectionDefinition) {
+    self.init(inserting: { (definition: inout DatabaseDefinition) in try definition.insert(collection) })
+  }
+
+  init(_ defined: DefinedExtension) { extensions = [defined] }
+
+  /// What `body` inserts; what it throws is thrown when a database is opened.
+  init(inserting body: (inout DatabaseDefinition) throws -> Void) {
+    do {
+      try body(&self)
+    } catch let error as DatabaseError {
+      mistake = error
+    } catch {
+      mistake = DatabaseError(.invalidDefinition, "the definition can't be made", cause: error)
+    }
+  }
+
+  /// One after the other.
+  init(joining definitions: [DatabaseDefinition]) {
+    self.init(inserting: { (joined: inout DatabaseDefinition) in
+      for definition in definitions {
+        try definition.check()
+        for collection in definition.collections.values { try joined.insert(collection) }
+        for defined in definition.extensions { try joined.insert(defined) }
+      }
+    })
+  }
+
+  private mutating func insert(_ collection: CollectionDefinition) throws {
     guard collections[collection.name] == nil else {
       throw DatabaseError(.alreadyDefined, "the definition has it already", collection: collection.name)
     }
@@ -26,34 +77,53 @@ public struct DatabaseDefinition: Sendable {
     collections[collection.name] = collection
   }
 
-  /// Adds an extension, which is registered when the database is opened: no write of the program goes past it.
-  ///
-  /// What it misses is built in the background after the open: `Database.ready` waits for that. Those that it depends on
-  /// are added before. Of a database that is only read it is each use that throws where the disk has not what the
-  /// extension would keep. Throws `.alreadyDefined`; `open` throws what `Database.register` throws. The handle is the one
-  /// that `Database.register` returns.
-  @discardableResult
-  public mutating func add<Definition: DatabaseExtension>(
-    _ definition: Definition, as name: String, progress: (@Sendable (BuildProgress) -> Void)? = nil
-  ) throws -> ExtensionHandle<Definition> {
-    let name = Name.composed(name)
-    guard !extensions.contains(where: { $0.name == name }) else {
-      throw DatabaseError(.alreadyDefined, "the definition has an extension \"\(name)\" already")
+  private mutating func insert(_ defined: DefinedExtension) throws {
+    guard !extensions.contains(where: { $0.name == defined.name }) else {
+      throw DatabaseError(.alreadyDefined, "the definition has an extension \"\(defined.name)\" already")
     }
-    extensions.append(
-      DefinedExtension(name: name) { core in
-        if core.backend.isReadOnly {
-          _ = try core.registerReadOnly(definition, name, isCheckedAtUse: true)
-        } else {
-          _ = try core.register(definition, name, progress)
-        }
-      })
-    return ExtensionHandle(name: name)
+    extensions.append(defined)
+  }
+
+  /// Throws `.alreadyDefined`, `.invalidDefinition`.
+  func check() throws {
+    if let mistake { throw mistake }
   }
 }
 
-/// An extension that a definition has.
-struct DefinedExtension: Sendable {
+/// An extension of a definition: an ``ExtensionHandle``, or what ``ExtensionHandle/reportingProgress(_:)`` makes of it.
+public struct DefinedExtension: Sendable {
   let name: String
   let register: @Sendable (DatabaseCore) throws -> Void
+
+  init<Definition: DatabaseExtension>(
+    _ handle: ExtensionHandle<Definition>, _ progress: (@Sendable (BuildProgress) -> Void)?
+  ) {
+    name = handle.name
+    register = { core in
+      if core.backend.isReadOnly {
+        _ = try core.registerReadOnly(handle.definition, handle.name, isCheckedAtUse: true)
+      } else {
+        _ = try core.register(handle.definition, handle.name, progress)
+      }
+    }
+  }
+}
+
+extension ExtensionHandle {
+  /// The extension in a definition, with a closure that is called after each chunk of its build.
+  public func reportingProgress(_ progress: @escaping @Sendable (BuildProgress) -> Void) -> DefinedExtension {
+    DefinedExtension(self, progress)
+  }
+}
+
+extension DatabaseExtension {
+  /// The extension under a name: its handle, for definitions (``DatabaseDefinition``) and for `tx[handle]`. Nothing is
+  /// registered.
+  ///
+  /// ```swift
+  /// static let words = WordCount().named("words")
+  /// ```
+  public func named(_ name: String) -> ExtensionHandle<Self> {
+    ExtensionHandle(name: Name.composed(name), definition: self)
+  }
 }

@@ -336,8 +336,8 @@ import Testing
     }
     #expect(sets.map(\.changedExtensions) == [["counting"], []])
     #expect(sets.map { "\($0.changes(of: counting))" } == ["exact(2)", "reload"])
-    #expect("\(sets[0].changes(of: ExtensionHandle<Counting>(name: "none")))" == "none")
-    #expect("\(sets[0].changes(of: ExtensionHandle<ChangingProbe>(name: "counting")))" == "reload", "of another type")
+    #expect("\(sets[0].changes(of: Counting().named("none")))" == "none")
+    #expect("\(sets[0].changes(of: ChangingProbe().named("counting")))" == "reload", "of another type")
   }
 
   @Test func `R8: an extension is asked for its changes only where somebody observes`() throws {

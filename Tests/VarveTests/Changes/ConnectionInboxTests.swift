@@ -155,8 +155,9 @@ struct ConnectionInboxTests {
   }
 
   @Test func `the cache follows however many commits there were`() throws {
-    var definition = DatabaseDefinition()
-    try definition.add(CollectionDefinition("rows", ChangedNote.self, key: Int.self))
+    let definition = DatabaseDefinition {
+      CollectionDefinition("rows", ChangedNote.self, key: Int.self)
+    }
     let database = try Database.inMemory(definition: definition)
     let connection = database.connection()
     func text() throws -> String? {

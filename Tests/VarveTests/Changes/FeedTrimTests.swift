@@ -82,7 +82,7 @@ import VarveEngine
   }
 
   @Test func `a lagging subscription gets one gap, and goes on behind it`() async throws {
-    let database = try Database.inMemory(options: options())
+    let database = try await Database.inMemory(options: options())
     try database.put("first")
     var lagging = database.changes(after: .zero, buffer: 2).makeAsyncIterator()
     var listening = database.changes(buffer: 2).makeAsyncIterator()

@@ -13,7 +13,7 @@ import VarveEngine
   // MARK: - Order and pace
 
   @Test func `eight writers are heard in the order of their commits, each once`() async throws {
-    let database = try Database.inMemory()
+    let database = try await Database.inMemory()
     let sequence = database.changes(buffer: 4)
     let count = 8 * 50
     DispatchQueue.concurrentPerform(iterations: 8) { writer in
@@ -40,7 +40,7 @@ import VarveEngine
   }
 
   @Test func `a slow consumer with a buffer of two misses nothing and delays nobody`() async throws {
-    let database = try Database.inMemory()
+    let database = try await Database.inMemory()
     var slow = database.changes(buffer: 2).makeAsyncIterator()
     var fast = database.changes(buffer: 2).makeAsyncIterator()
     var expected: [String] = []
@@ -58,7 +58,7 @@ import VarveEngine
   }
 
   @Test func `a consumer that waits is woken by a commit`() async throws {
-    let database = try Database.inMemory()
+    let database = try await Database.inMemory()
     let sequence = database.changes()
     async let heard = Self.first(of: sequence)
     try database.put("a")
@@ -76,7 +76,7 @@ import VarveEngine
     for feed in [FeedOptions(), nil] {
       var options = DatabaseOptions()
       options.feed = feed
-      let database = try Database.inMemory(options: options)
+      let database = try await Database.inMemory(options: options)
       try database.put("before")
       let sequence = database.changes()
       try database.put("a")
@@ -94,7 +94,7 @@ import VarveEngine
   }
 
   @Test func `behind a version only what is behind it is heard`() async throws {
-    let database = try Database.inMemory()
+    let database = try await Database.inMemory()
     try database.put("a")
     let seen = try database.lastVersion()
     try database.put("b")
@@ -108,7 +108,7 @@ import VarveEngine
   }
 
   @Test func `a read and what is behind its version are everything, once`() async throws {
-    let database = try Database.inMemory()
+    let database = try await Database.inMemory()
     DispatchQueue.concurrentPerform(iterations: 4) { writer in
       for number in 0..<25 { _ = try? database.put("\(writer) \(number)") }
     }
@@ -127,7 +127,7 @@ import VarveEngine
   }
 
   @Test func `one that is made inside of a transaction hears of all of it`() async throws {
-    let database = try Database.inMemory()
+    let database = try await Database.inMemory()
     try database.put("a")
     var sequence: ChangeSequence?
     var behind: ChangeSequence?
@@ -174,7 +174,7 @@ import VarveEngine
     for feed in [FeedOptions(), nil] {
       var options = DatabaseOptions()
       options.feed = feed
-      let database = try Database.inMemory(options: options)
+      let database = try await Database.inMemory(options: options)
       try database.put("a")
       let last = try database.lastVersion()
       let sequence = database.changes(after: CommitVersion(last.number + 1_000))
@@ -194,7 +194,7 @@ import VarveEngine
   @Test func `without a feed what is too much is one gap, and then it goes on`() async throws {
     var options = DatabaseOptions()
     options.feed = nil
-    let database = try Database.inMemory(options: options)
+    let database = try await Database.inMemory(options: options)
     var iterator = database.changes(buffer: 2).makeAsyncIterator()
     for number in 0..<5 { try database.put("k\(number)") }
     #expect(try await iterator.next(3) == ["+k0", "+k1", "gap"])
@@ -206,7 +206,7 @@ import VarveEngine
   @Test func `touches alone are told without a feed too`() async throws {
     var options = DatabaseOptions()
     options.feed = nil
-    let database = try Database.inMemory(options: options)
+    let database = try await Database.inMemory(options: options)
     try database.put("a")
     var iterator = database.changes().makeAsyncIterator()
     for _ in 0..<3 { try database.change { try $0.touchRow(key: "a", in: "notes") } }
@@ -217,7 +217,7 @@ import VarveEngine
     for feed in [FeedOptions(), nil] {
       var options = DatabaseOptions()
       options.feed = feed
-      let database = try Database.inMemory(options: options)
+      let database = try await Database.inMemory(options: options)
       var iterator = database.changes().makeAsyncIterator()
       try database.change("first") { try $0.setCustomObject(1) }
       try database.besides { try $0.setCustomObject(2) }
@@ -259,7 +259,7 @@ import VarveEngine
   @Test func `REC 87: a commit that is not acknowledged is told to nobody`() async throws {
     let gate = Gate()
     let engine = try Engine.open(at: "/gated", environment: .inMemory())
-    let database = try Database.open(GatedBackend(try EngineBackend(engine), gate), path: "/gated")
+    let database = try await Database.open(GatedBackend(try EngineBackend(engine), gate), path: "/gated")
     try database.put("a")
     let sequence = database.changes()
     gate.shut()
@@ -287,7 +287,7 @@ import VarveEngine
   // MARK: - Ending
 
   @Test func `a task that is cancelled leaves at once, and its place is gone`() async throws {
-    let database = try Database.inMemory()
+    let database = try await Database.inMemory()
     let sequence = database.changes()
     #expect(database.core.changes.subscriptionCount == 1)
     let task = Task {
@@ -299,7 +299,7 @@ import VarveEngine
   }
 
   @Test func `what is dropped leaves nothing behind`() async throws {
-    let database = try Database.inMemory()
+    let database = try await Database.inMemory()
     weak var buffered: Canary?
     do {
       let sequence = database.changes()
@@ -325,7 +325,7 @@ import VarveEngine
   }
 
   @Test func `closing ends who waits and who is to come, behind what they have`() async throws {
-    let database = try Database.inMemory()
+    let database = try await Database.inMemory()
     let waiting = database.changes()
     let kept = database.changes()
     let task = Task {
@@ -347,7 +347,7 @@ import VarveEngine
 
   @Test func `closing while many read from the feed neither hangs nor stops the program`() async throws {
     for round in 0..<20 {
-      let database = try Database.inMemory()
+      let database = try await Database.inMemory()
       for number in 0..<100 { try database.put("k\(number)") }
       let tasks = (0..<4).map { _ in
         Task {
@@ -372,7 +372,7 @@ import VarveEngine
   }
 
   @Test func `writers side by side are told and stored, and their conflicts leave nothing`() async throws {
-    let database = try Database.inMemory()
+    let database = try await Database.inMemory()
     try database.change { try $0.set(0, key: "n", in: "counters") }
     let sequence = database.changes(buffer: 2)
     DispatchQueue.concurrentPerform(iterations: 4) { _ in

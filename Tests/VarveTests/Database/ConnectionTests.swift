@@ -12,8 +12,9 @@ struct ConnectionTests {
 
   private let database: Database
   init() throws {
-    var definition = DatabaseDefinition()
-    try definition.add(CollectionDefinition("books", Book.self, key: Int.self))
+    let definition = DatabaseDefinition {
+      CollectionDefinition("books", Book.self, key: Int.self)
+    }
     database = try Database.inMemory(definition: definition)
   }
 
@@ -179,7 +180,7 @@ struct ConnectionTests {
   }
 
   @Test func `D13: what may wait for the disk has a form for tasks`() async throws {
-    let database = try Database.inMemory()
+    let database = try await Database.inMemory()
     try await database.define(CollectionDefinition("numbers", Int.self, key: Int.self))
     let connection = database.connection()
     #expect(try await connection.beginLongLivedRead().isEmpty)

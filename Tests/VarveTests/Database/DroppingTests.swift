@@ -10,8 +10,9 @@ import VarveTestSupport
 /// Dropping a collection.
 struct DroppingTests {
   private static func database(_ storage: CollectionStorage = .shared) throws -> Database {
-    var definition = DatabaseDefinition()
-    try definition.add(CollectionDefinition("books", String.self, key: Int.self, storage: storage))
+    let definition = DatabaseDefinition {
+      CollectionDefinition("books", String.self, key: Int.self, storage: storage)
+    }
     return try Database.inMemory(definition: definition)
   }
 
@@ -88,8 +89,9 @@ struct DroppingTests {
   ) throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
-    var definition = DatabaseDefinition()
-    try definition.add(CollectionDefinition("books", String.self, key: Int.self, storage: storage))
+    let definition = DatabaseDefinition {
+      CollectionDefinition("books", String.self, key: Int.self, storage: storage)
+    }
     var database = try Database.open(at: path, definition: definition)
     try fill(database)
     try fill(database, "others")
@@ -133,8 +135,9 @@ struct DroppingTests {
   @Test func `a follower goes on where one of another type of keys takes the name`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
-    var definition = DatabaseDefinition()
-    try definition.add(CollectionDefinition("books", String.self, key: Int.self))
+    let definition = DatabaseDefinition {
+      CollectionDefinition("books", String.self, key: Int.self)
+    }
     let writer = try Database.open(at: path)
     try fill(writer)
     try writer.write { tx in _ = try Item(id: "a", count: 1).persist(in: tx) }

@@ -10,7 +10,7 @@ struct InlineWriteTests {
     async throws
   {
     let backend = ToyBackend()
-    let database = try Database.open(backend, path: "toy")
+    let database = try await Database.open(backend, path: "toy")
     try await withTaskExecutorPreference(Caller()) { () async throws in
       #expect(try await database.write { _ in Caller.isHere })
       #expect(try await database.write(durability: .power) { _ in Caller.isHere } == false)
@@ -23,7 +23,7 @@ struct InlineWriteTests {
   }
 
   @Test func `a write that has to wait for the writer runs on threads of the database's own`() async throws {
-    let database = try Database.open(ToyBackend(), path: "toy")
+    let database = try await Database.open(ToyBackend(), path: "toy")
     let writer = database.core.writer
     #expect(try writer.tryAcquire(nil))
     let isHere = Task {
@@ -38,7 +38,7 @@ struct InlineWriteTests {
 
   @Test func `the closure of a perform, its calls and its commit run on threads of the database's own`() async throws {
     let called = Called()
-    let database = try Database.open(CommitPlaces(ToyBackend(), called), path: "toy")
+    let database = try await Database.open(CommitPlaces(ToyBackend(), called), path: "toy")
     try await withTaskExecutorPreference(Caller()) { () async throws in
       for durability in [StorageDurability.process, .power] {
         try await database.perform(durability: durability) {
@@ -55,7 +55,7 @@ struct InlineWriteTests {
   }
 
   @Test func `in memory nothing waits for a disk`() async throws {
-    let database = try Database.inMemory()
+    let database = try await Database.inMemory()
     try await withTaskExecutorPreference(Caller()) { () async throws in
       #expect(try await database.write(durability: .power) { _ in Caller.isHere })
       #expect(try await database.read { _ in Caller.isHere })

@@ -55,8 +55,9 @@ struct OpeningTests {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     func open(_ collection: CollectionDefinition) throws -> Database {
-      var definition = DatabaseDefinition()
-      try definition.add(collection)
+      let definition = DatabaseDefinition {
+        collection
+      }
       return try Database.open(at: path, definition: definition)
     }
     var database = try open(CollectionDefinition("books", Book.self, key: Int.self))
@@ -78,9 +79,12 @@ struct OpeningTests {
   }
 
   @Test func `D12: a collection is defined once`() throws {
-    var definition = DatabaseDefinition()
-    try definition.add(CollectionDefinition("books", Book.self, key: Int.self))
-    #expect(code { try definition.add(CollectionDefinition("books", Film.self, key: Int.self)) } == .alreadyDefined)
+    let definition = DatabaseDefinition { CollectionDefinition("books", Book.self, key: Int.self) }
+    let twice = DatabaseDefinition {
+      definition
+      CollectionDefinition("books", Film.self, key: Int.self)
+    }
+    #expect(code { _ = try Database.inMemory(definition: twice) } == .alreadyDefined)
     let database = try Database.inMemory(definition: definition)
     #expect(code { try database.define(CollectionDefinition("books", Film.self, key: Int.self)) } == .alreadyDefined)
     try database.define(CollectionDefinition("films", Film.self, key: Int.self))
@@ -116,8 +120,9 @@ struct OpeningTests {
     let writer = try Database.open(at: path)
     var options = DatabaseOptions()
     options.follows = true
-    var definition = DatabaseDefinition()
-    try definition.add(CollectionDefinition("films", Film.self, key: Int.self))
+    let definition = DatabaseDefinition {
+      CollectionDefinition("films", Film.self, key: Int.self)
+    }
     let follower = try Database.open(at: path, definition: definition, options: options)
     #expect(code { try follower.define(CollectionDefinition("films", Book.self, key: Int.self)) } == .alreadyDefined)
     try follower.define(CollectionDefinition("books", Book.self, key: Int.self))
@@ -147,8 +152,9 @@ struct OpeningTests {
   @Test func `a collection with families of its own keeps its rows there, also behind a reopening`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
-    var definition = DatabaseDefinition()
-    try definition.add(CollectionDefinition("books", Book.self, key: Int.self, storage: .own(compression: .zstd)))
+    let definition = DatabaseDefinition {
+      CollectionDefinition("books", Book.self, key: Int.self, storage: .own(compression: .zstd))
+    }
     var database = try Database.open(at: path, definition: definition)
     try database.write { tx in
       for key in 0..<100 { try tx.set(Book(title: "\(key)"), key: key, in: "books", metadata: "m\(key)") }

@@ -19,8 +19,10 @@ struct DefinedExtensionTests {
     let plain = try Database.open(at: path)
     try plain.write { tx in for number in 0..<1_500 { try tx.set("sea", key: number, in: "notes") } }
     try plain.close()
-    var definition = DatabaseDefinition()
-    let words = try definition.add(WordCount(), as: "words")
+    let words = WordCount().named("words")
+    let definition = DatabaseDefinition {
+      words
+    }
     for expected in [1_501, 1_502] {
       let database = try Database.open(at: path, definition: definition)
       #expect(database.registeredExtensions == ["words"])
@@ -32,16 +34,20 @@ struct DefinedExtensionTests {
   }
 
   @Test func `a database in memory has it too`() throws {
-    var definition = DatabaseDefinition()
-    let words = try definition.add(WordCount(), as: "words")
+    let words = WordCount().named("words")
+    let definition = DatabaseDefinition {
+      words
+    }
     let database = try Database.inMemory(definition: definition)
     try database.write { tx in try tx.set("sea", key: 1, in: "notes") }
     #expect(try count(database, words, "sea") == 1)
   }
 
   @Test func `a database for tasks has it too, and one that is only read`() async throws {
-    var definition = DatabaseDefinition()
-    let words = try definition.add(WordCount(), as: "words")
+    let words = WordCount().named("words")
+    let definition = DatabaseDefinition {
+      words
+    }
     let first = try await Database.open(at: path, definition: definition)
     try await first.write { tx in try tx.set("sea ship", key: 1, in: "notes") }
     try await first.close()
@@ -59,14 +65,18 @@ struct DefinedExtensionTests {
     let plain = try Database.open(at: path)
     try plain.write { tx in try tx.set("forbidden", key: 1, in: "notes") }
     try plain.close()
-    var definition = DatabaseDefinition()
-    let words = try definition.add(WordCount(stopsAt: "forbidden"), as: "words")
+    let words = WordCount(stopsAt: "forbidden").named("words")
+    let definition = DatabaseDefinition {
+      words
+    }
     let opened = try Database.open(at: path, definition: definition)
     #expect(throws: BadWord.self) { try opened.ready(words) }
     #expect(errorCode { _ = try count(opened, words, "forbidden") } == .notReady)
     try opened.close()
-    var refused = DatabaseDefinition()
-    let hooks = try refused.add(Hooks(), as: "words")
+    let hooks = Hooks().named("words")
+    let refused = DatabaseDefinition {
+      hooks
+    }
     #expect(errorCode { try Database.open(at: path, definition: refused) } == .extensionMismatch)
     #expect(hooks.name == "words")
     // It was closed again.
@@ -97,14 +107,23 @@ struct DefinedExtensionTests {
       typealias Definition = Dependent
       func didChange(_ change: borrowing RowChange) {}
     }
-    var definition = DatabaseDefinition()
-    try definition.add(Dependent(), as: "dependent")
-    #expect(errorCode { try definition.add(Dependent(), as: "dependent") } == .alreadyDefined)
-    try definition.add(WordCount(), as: "words")
-    #expect(errorCode { _ = try Database.inMemory(definition: definition) } == .unknownExtension)
-    var ordered = DatabaseDefinition()
-    try ordered.add(WordCount(), as: "words")
-    try ordered.add(Dependent(), as: "dependent")
+    let dependent = Dependent().named("dependent")
+    let twice = DatabaseDefinition {
+      dependent
+      dependent
+    }
+    #expect(errorCode { _ = try Database.inMemory(definition: twice) } == .alreadyDefined)
+    #expect(
+      errorCode {
+        _ = try Database.inMemory {
+          dependent
+          WordCount().named("words")
+        }
+      } == .unknownExtension)
+    let ordered = DatabaseDefinition {
+      WordCount().named("words")
+      Dependent().named("dependent")
+    }
     let database = try Database.inMemory(definition: ordered)
     #expect(database.registeredExtensions == ["words", "dependent"])
     #expect(errorCode { try database.registerReady(WordCount(), as: "words") } == .alreadyDefined)

@@ -104,7 +104,7 @@ struct ExtensionRaceTests {
       if attempts == 1 { Threads.run(1) { [database] _ in _ = try database.registerReady(Keys(), as: "keys") } }
     }
     #expect(attempts == 2)
-    let keys = ExtensionHandle<Keys>(name: "keys")
+    let keys = Keys().named("keys")
     #expect(try kept(keys) == rows())
     // One that goes meanwhile is not told either.
     attempts = 0
@@ -152,7 +152,7 @@ struct ExtensionRaceTests {
     }
     isDone.withLock { $0 = true }
     writers.join()
-    for round in 0..<6 { #expect(try kept(ExtensionHandle<Keys>(name: "keys \(round)")) == rows()) }
+    for round in 0..<6 { #expect(try kept(Keys().named("keys \(round)")) == rows()) }
   }
 
   // MARK: - Hooks
@@ -247,11 +247,11 @@ struct ExtensionRaceTests {
       }
     }
     #expect(code == nil || code == .unknownExtension, "between the two there is none")
-    try database.waitReady(ExtensionHandle<Keys>(name: "keys"))
+    try database.waitReady(Keys().named("keys"))
     #expect(database.registeredExtensions == ["keys"])
-    #expect(try kept(ExtensionHandle<Keys>(name: "keys")) == rows())
+    #expect(try kept(Keys().named("keys")) == rows())
     try fill(500..<510)
-    #expect(try kept(ExtensionHandle<Keys>(name: "keys")) == rows())
+    #expect(try kept(Keys().named("keys")) == rows())
   }
 
   @Test func `what is told to an extension that was given no rows stays, also right behind its registration`() throws {
@@ -345,7 +345,7 @@ struct ExtensionRaceTests {
     try fill(0..<20)
     let codes = Mutex<[DatabaseError.Code?]>([])
     try database.registerReady(Keys(), as: "keys") { [database] _ in
-      let handle = ExtensionHandle<Keys>(name: "keys")
+      let handle = Keys().named("keys")
       let found = [errorCode { try database.waitReady(handle) }, errorCode { try database.close() }]
       codes.withLock { $0 += found }
     }

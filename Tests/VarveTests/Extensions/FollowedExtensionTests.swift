@@ -15,7 +15,7 @@ struct FollowedExtensionTests {
   }
 
   private static func count(_ database: Database, _ word: String) throws -> Int {
-    try database.core.read { tx in try tx[ExtensionHandle<WordCount>(name: "words")].count(of: word) }
+    try database.core.read { tx in try tx[WordCount().named("words")].count(of: word) }
   }
 
   private static func put(_ database: Database, _ text: String, _ key: Int) throws {

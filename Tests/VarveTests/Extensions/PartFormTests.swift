@@ -216,7 +216,7 @@ struct PartFormTests {
       }
       return
     }
-    let database = try Database.inMemory()
+    let database = try await Database.inMemory()
     let handle = try database.registerReady(Self.scripted(), as: "scripted")
     for value in [UInt8(1), 2, 3] {
       try database.change { tx throws in

@@ -233,7 +233,7 @@ struct PartVersionTests {
     copy.configuration.build = .background
     copy.did = { tx, change in
       let key = Array(change.key.text.utf8)
-      let mirror = try tx.context.transaction[ExtensionHandle<Scripted>(name: "mirror")]
+      let mirror = try tx.context.transaction[Scripted().named("mirror")]
       try tx.part("copy").put(key, try mirror.part("a").get(key) ?? [])
     }
     return copy

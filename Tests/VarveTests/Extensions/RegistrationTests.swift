@@ -105,7 +105,7 @@ struct RegistrationTests {
     try fill(database, 0..<3_000)
     try database.write { tx in try tx.set("forbidden", key: 2_500, in: "notes") }
     #expect(throws: BadWord.self) { try database.registerReady(WordCount(stopsAt: "forbidden"), as: "words") }
-    let words = ExtensionHandle<WordCount>(name: "words")
+    let words = WordCount().named("words")
     #expect(throws: BadWord.self) { try database.ready(words) }
     let error = #expect(throws: DatabaseError.self) { try database.read { tx in _ = try tx[words] } }
     #expect(error?.code == .notReady && error?.message.contains("BadWord") == true)
@@ -191,7 +191,7 @@ struct RegistrationTests {
     let error = #expect(throws: Twice.self) { try database.registerReady(unique, as: "unique") }
     #expect(error?.count == 100)
     try database.change { tx in for key in 1_400..<1_500 { try tx.remove(key: key, in: "c") } }
-    let handle = ExtensionHandle<Scripted>(name: "unique")
+    let handle = Scripted().named("unique")
     try database.retry(handle)
     try database.ready(handle)
     #expect(try database.read { tx in try tx[handle].part("values").count() } == 1_400)
@@ -204,8 +204,10 @@ struct RegistrationTests {
     var database = try kept.open()
     try database.change { tx in for key in 0..<20_000 { try tx.set("a word", key: key, in: "notes") } }
     try database.close()
-    var definition = DatabaseDefinition()
-    let words = try definition.add(WordCount(), as: "words")
+    let words = WordCount().named("words")
+    let definition = DatabaseDefinition {
+      words
+    }
     database = try kept.open(definition: definition)
     let error = errorCode { _ = try database.read { tx in try tx[words].count(of: "word") } }
     #expect(error == .notReady, "twenty thousand rows are not built by then")

@@ -251,9 +251,9 @@ struct ReplacementTests {
       #expect(errorCode { try tx.replaceDefinition(of: handle, by: circle) } == .invalidDefinition)
       let missing = mirrored.definition("2", dependencies: ["none"])
       #expect(errorCode { try tx.replaceDefinition(of: handle, by: missing) } == .unknownExtension)
-      let other = ExtensionHandle<WordCount>(name: "mirror")
+      let other = WordCount().named("mirror")
       #expect(errorCode { try tx.replaceDefinition(of: other, by: WordCount()) } == .definitionDiffers)
-      let none = ExtensionHandle<Scripted>(name: "none")
+      let none = mirrored.definition("2").named("none")
       #expect(errorCode { try tx.replaceDefinition(of: none, by: mirrored.definition("2")) } == .unknownExtension)
       var parts = mirrored.definition("2")
       parts.configuration.parts = [PartDefinition("a"), PartDefinition("a")]

@@ -247,7 +247,7 @@ struct SharedStateTests {
     let database = try Database.inMemory()
     try database.change { tx in try tx.set(4, key: 1, in: "c") }
     let fails = Flag()
-    let handle = ExtensionHandle<Sum>(name: "sum")
+    let handle = Sum().named("sum")
     #expect(throws: Stop.self) {
       try database.registerReady(
         Sum(failsToBuild: true, failsToSkip: { fails.isSet }), as: "sum")

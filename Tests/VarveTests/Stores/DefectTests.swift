@@ -49,8 +49,9 @@ struct DefectTests {
     try await Store<NoteFormat>(in: database).persist(contentsOf: (1...5).map(Note.init))
     try await database.close()
     if isDefined {
-      var definition = DatabaseDefinition()
-      try definition.add(Renamed.self)
+      let definition = DatabaseDefinition {
+        Renamed.self
+      }
       #expect(errorCode { _ = try OpenDatabase.database(in: directory, definition) } == .definitionDiffers)
     } else {
       database = try OpenDatabase.database(in: directory)
@@ -236,7 +237,7 @@ struct DefectTests {
   @Test func `D13: a detached write that perform waits for throws, and does not hang`() async throws {
     var options = DatabaseOptions()
     options.writerTimeout = .milliseconds(20)
-    let database = try Database.inMemory(options: options)
+    let database = try await Database.inMemory(options: options)
     let notes = Store<NoteFormat>(in: database)
     try await database.perform {
       try await notes.persist(Note(1))
@@ -345,8 +346,8 @@ struct DefectTests {
   }
 
   @Test func `two databases inside of each other keep apart`() async throws {
-    let outer = Store<NoteFormat>(in: try Database.inMemory())
-    let inner = Store<NoteFormat>(in: try Database.inMemory())
+    let outer = Store<NoteFormat>(in: try await Database.inMemory())
+    let inner = Store<NoteFormat>(in: try await Database.inMemory())
     await #expect(throws: StoreStop.self) {
       try await outer.database.perform {
         try await outer.persist(Note(1))
@@ -361,7 +362,7 @@ struct DefectTests {
   }
 
   @Test func `what is read first and slowly does not undo what was written meanwhile`() async throws {
-    let notes = Store<NoteFormat>(in: try Database.inMemory())
+    let notes = Store<NoteFormat>(in: try await Database.inMemory())
     try await notes.persist(contentsOf: (0..<600).map(Note.init))
     var slow = notes.load(...).makeAsyncIterator()
     #expect(try await slow.next() == Note(0))

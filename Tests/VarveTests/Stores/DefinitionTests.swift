@@ -31,8 +31,9 @@ struct FormatDefinitionTests {
   private static func check<Format: StoreFormat>(
     _ format: Format.Type, on backend: SharedBackend, _ what: String
   ) async throws {
-    var definition = DatabaseDefinition()
-    try definition.add(format)
+    let definition = DatabaseDefinition {
+      format
+    }
     do {
       _ = try backend.open(definition)
       Issue.record("it should not open")
@@ -59,17 +60,81 @@ struct FormatDefinitionTests {
   }
 
   @Test func `a format is added once`() throws {
-    var definition = DatabaseDefinition()
-    try definition.add(NoteFormat.self)
-    try definition.add(NoteFormat.self, collection: "other notes")
-    #expect(errorCode { try definition.add(NoteFormat.self) } == .alreadyDefined)
-    #expect(errorCode { try definition.add(OtherKeys.self) } == .alreadyDefined)
+    let first = try DatabaseDefinition {
+      NoteFormat.self
+      try CollectionDefinition(NoteFormat.self, collection: "other notes")
+      Item.self
+      try CollectionDefinition(ValueFormat<String, Data, Never>.self, collection: "data")
+    }
+    try Database.inMemory(definition: first).close()
+    func code(@DatabaseDefinitionBuilder _ second: () throws -> DatabaseDefinition) -> DatabaseError.Code? {
+      errorCode {
+        let second = try second()
+        _ = try Database.inMemory {
+          first
+          second
+        }
+      }
+    }
+    #expect(code { NoteFormat.self } == .alreadyDefined)
+    #expect(code { OtherKeys.self } == .alreadyDefined)
+    #expect(code { CollectionDefinition("notes", Note.self, key: Int.self) } == .alreadyDefined)
+    #expect(code { try CollectionDefinition(Item.self, coder: .json) } == .alreadyDefined)
     #expect(
-      errorCode { try definition.add(CollectionDefinition("notes", Note.self, key: Int.self)) } == .alreadyDefined)
-    try definition.add(Item.self)
-    #expect(errorCode { try definition.add(Item.self, coder: .json) } == .alreadyDefined)
-    try definition.add(ValueFormat<String, Data, Never>.self, collection: "data")
-    #expect(errorCode { try definition.add(ValueFormat<Int, Data, Int>.self, collection: "data") } == .alreadyDefined)
+      code { try CollectionDefinition(ValueFormat<Int, Data, Int>.self, collection: "data") } == .alreadyDefined)
+    #expect(code { if false { NoteFormat.self } } == nil)
+  }
+
+  @Test func `a definition has branches and loops, and what its closure throws is thrown`() async throws {
+    let names = ["a", "b", "c"]
+    let isLarge = names.count > 2
+    let database = try await Database.inMemory {
+      for name in names { CollectionDefinition(name, String.self, key: Int.self, coder: .json) }
+      if isLarge {
+        NoteFormat.self
+      } else {
+        Item.self
+      }
+    }
+    try await database.write { tx in for name in names { try tx.set("x", key: 1, in: name) } }
+    #expect(
+      try await database.read { tx in try names.map { try tx.objectBytes(key: 1, in: $0) } }
+        == Array(repeating: Array("\"x\"".utf8), count: 3))
+    #expect(await errorCode { try await Item(id: "a", count: 1).persist(in: database) } == nil)
+    #expect(try await Store<NoteFormat>(in: database).persist(Note(1)) == nil)
+    await #expect(throws: StoreStop.self) {
+      _ = try await Database.inMemory {
+        Item.self
+        try { throw StoreStop() }() as CollectionDefinition
+      }
+    }
+  }
+
+  /// In a function that is not asynchronous the forms that wait are meant.
+  private func openWaiting(_ backend: SharedBackend, _ path: String) throws -> Int {
+    let databases = [
+      try Database.inMemory { NoteFormat.self }, try Database.inMemory(),
+      try Database.open(backend, path: "shared") { NoteFormat.self }, try Database.open(at: path) { NoteFormat.self },
+    ]
+    for database in databases { try database.close() }
+    try Database.open(at: URL(fileURLWithPath: path)) { NoteFormat.self }.close()
+    return databases.count
+  }
+
+  @Test func `databases are opened in tasks and in functions that wait, by the same words`() async throws {
+    let backend = try SharedBackend()
+    let directory = try TemporaryDirectory()
+    #expect(try openWaiting(backend, directory.path + "/waiting") == 4)
+    // Without the asynchronous forms the compiler would warn of each `await`.
+    let databases = [
+      try await Database.inMemory { NoteFormat.self }, try await Database.inMemory(),
+      try await Database.open(backend, path: "shared") { NoteFormat.self },
+      try await Database.open(backend, path: "shared"),
+      try await Database.open(at: directory.path + "/task") { NoteFormat.self },
+    ]
+    for database in databases { try await database.close() }
+    let url = URL(fileURLWithPath: directory.path + "/task")
+    try await Database.open(at: url) { NoteFormat.self }.close()
   }
 
   @Test func `a definition that contradicts itself is refused, and the store of it too`() async throws {
@@ -112,9 +177,8 @@ struct FormatDefinitionTests {
     }
     let open = try StorePlace.memory.open()
     func check<Format: StoreFormat>(_ format: Format.Type, _ what: String) async where Format.Instance == Note {
-      var definition = DatabaseDefinition()
       do {
-        try definition.add(format)
+        _ = try await Database.inMemory { format }
         Issue.record("it should be refused")
       } catch {
         #expect((error as? DatabaseError)?.code == .invalidDefinition)
@@ -182,8 +246,9 @@ struct FormatDefinitionTests {
     coder: CoderKind, storage: CollectionStorage
   ) async throws {
     let backend = try SharedBackend()
-    var definition = DatabaseDefinition()
-    try definition.add(Photo.self, coder: coder, storage: storage)
+    let definition = try DatabaseDefinition {
+      try CollectionDefinition(Photo.self, coder: coder, storage: storage)
+    }
     for isLast in [false, true] {
       let database = try backend.open(definition)
       let photos = Photo.store(in: database)
@@ -201,9 +266,10 @@ struct FormatDefinitionTests {
 
   @Test func `a type that is not in the definition takes the coder and the storage of its collection`() async throws {
     let backend = try SharedBackend()
-    var definition = DatabaseDefinition()
-    try definition.add(Item.self, coder: .json, storage: .own())
-    try definition.add(CollectionDefinition("data", Data.self, key: Int.self, coder: .raw, storage: .own()))
+    let definition = try DatabaseDefinition {
+      try CollectionDefinition(Item.self, coder: .json, storage: .own())
+      CollectionDefinition("data", Data.self, key: Int.self, coder: .raw, storage: .own())
+    }
     var database = try backend.open(definition)
     try await Item(id: "a", count: 1).persist(in: database)
     try await Store(of: Data.self, key: Int.self, in: database, collection: "data").persist(Data([1]), for: 1)
@@ -218,7 +284,7 @@ struct FormatDefinitionTests {
   @Test func `a new collection of a type that is not in the definition has the coder of the options`() async throws {
     var options = DatabaseOptions()
     options.coder = .json
-    let database = try Database.inMemory(options: options)
+    let database = try await Database.inMemory(options: options)
     try await Item(id: "a", count: 1).persist(in: database)
     #expect(
       try await database.read { tx in try tx.objectBytes(key: "a", in: "items") }
@@ -250,17 +316,19 @@ struct FormatDefinitionTests {
       typealias Instance = Note
     }
     try await Store<Older>(in: try backend.open()).persist(Note(1))
-    var definition = DatabaseDefinition()
-    try definition.add(TaggedFormat.self)
+    let definition = DatabaseDefinition {
+      TaggedFormat.self
+    }
     let database = try backend.open(definition)
     #expect(try await Tagged.load(1, in: database) == Tagged(id: 1, tag: "old"))
     try await Tagged(id: 2, tag: "new").persist(in: database)
     #expect(try await Store<TaggedFormat>(in: database).load(...).collect().map(\.tag) == ["old", "new"])
     #expect(try await Store<TaggedFormat>(in: database).migrate() == 1)
 
-    var plain = DatabaseDefinition()
-    try plain.add(CollectionDefinition("tagged", Tagged.self, key: Int.self))
-    let other = try Database.inMemory(definition: plain)
+    let plain = DatabaseDefinition {
+      CollectionDefinition("tagged", Tagged.self, key: Int.self)
+    }
+    let other = try await Database.inMemory(definition: plain)
     try await Tagged(id: 3, tag: "plain").persist(in: other)
     #expect(try await Tagged.load(..., in: other).collect() == [Tagged(id: 3, tag: "plain")])
     #expect(await errorCode { _ = try await Store<TaggedFormat>(in: other).load(3) } == .alreadyDefined)
@@ -277,7 +345,7 @@ struct FormatDefinitionTests {
       static let collection = "plain"
       typealias Instance = Plain
     }
-    let database = try Database.inMemory()
+    let database = try await Database.inMemory()
     let store = Store<PlainFormat>(in: database)
     if typeComesFirst { try await Plain(id: 1, text: "type").persist(in: database) }
     try await store.persist(Plain(id: 2, text: "store"))

@@ -33,8 +33,9 @@ struct FollowedVersionTests {
   }
 
   private static func followed(_ directory: TemporaryDirectory, isDefined: Bool) throws -> Database {
-    var definition = DatabaseDefinition()
-    if isDefined { try definition.add(After.self) }
+    let definition = DatabaseDefinition {
+      if isDefined { After.self }
+    }
     var options = DatabaseOptions()
     options.follows = true
     return try OpenDatabase.database(in: directory, definition, options: options)

@@ -77,8 +77,9 @@ struct FormatVersionTests {
     _ format: Format.Type, on backend: SharedBackend, defined isDefined: Bool,
     _ body: (Store<Format>) async throws -> Void
   ) async throws {
-    var definition = DatabaseDefinition()
-    if isDefined { try definition.add(format) }
+    let definition = DatabaseDefinition {
+      if isDefined { format }
+    }
     let database = try backend.open(definition)
     try await body(Store(in: database))
     try await database.close()
@@ -156,14 +157,13 @@ struct FormatVersionTests {
         _ = try tx.replaceMetadata("newer", key: 3, in: "cars")
       }
     }
-    var definition = DatabaseDefinition()
     var collection = try CollectionDefinition(Second.self)
     // A rule that removes would otherwise be a way to lose the row.
     if hasRule {
       collection = collection.sanitized(before: { (car: Second.Instance) in car.maker.isEmpty ? nil : car })
     }
-    try definition.add(collection)
-    let open = OpenDatabase(try backend.open(definition), nil)
+    let rule = collection
+    let open = OpenDatabase(try backend.open(DatabaseDefinition { rule }), nil)
     let cars = Store<Second>(in: open.database)
     func car(_ id: Int, maker: String = "VEB") -> Second.Instance {
       Second.Instance(id: id, maker: maker, model: "P 240")
@@ -208,8 +208,9 @@ struct FormatVersionTests {
   @Test func `F4: a newer row is removed by all doors that need not return it`() async throws {
     let backend = try SharedBackend()
     try await Self.history(backend, true)
-    var definition = DatabaseDefinition()
-    try definition.add(Second.self)
+    let definition = DatabaseDefinition {
+      Second.self
+    }
     let open = OpenDatabase(try backend.open(definition), nil)
     let cars = Store<Second>(in: open.database)
     // What each returns: how many rows went, or nil for what can't be decoded.
@@ -283,8 +284,9 @@ struct FormatVersionTests {
   @Test func `the rows door reads and writes versions as the store does`() async throws {
     let backend = try SharedBackend()
     try await Self.history(backend, true)
-    var definition = DatabaseDefinition()
-    try definition.add(Third.self)
+    let definition = DatabaseDefinition {
+      Third.self
+    }
     let database = try backend.open(definition)
     let cars = Store<Third>(in: database)
     let title = try await database.read { tx in try tx.object(Third.Instance.self, key: 1, in: "cars")?.title }

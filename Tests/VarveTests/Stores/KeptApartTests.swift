@@ -26,9 +26,10 @@ struct KeptApartTests {
   }
 
   @Test func `the object's bytes don't have it, those of the metadata do`() async throws {
-    var definition = DatabaseDefinition()
-    try definition.add(Photo.self, coder: .json)
-    let database = try Database.inMemory(definition: definition)
+    let definition = try DatabaseDefinition {
+      try CollectionDefinition(Photo.self, coder: .json)
+    }
+    let database = try await Database.inMemory(definition: definition)
     try await Self.photo.persist(in: database)
     let row = try await database.read { tx in
       (try tx.objectBytes(key: 1, in: "photos"), try tx.metadataBytes(key: 1, in: "photos"))

@@ -109,8 +109,9 @@ struct KeyedStoreTests {
   @Test func `bytes and metadata outlive the database's being open`() async throws {
     let backend = try SharedBackend()
     for isLast in [false, true] {
-      var definition = DatabaseDefinition()
-      if isLast { try definition.add(ValueFormat<Int, Data, Size>.self, collection: "pictures") }
+      let definition = try DatabaseDefinition {
+        if isLast { try CollectionDefinition(ValueFormat<Int, Data, Size>.self, collection: "pictures") }
+      }
       let database = try backend.open(definition)
       let store = Store(of: Data.self, key: Int.self, metadata: Size.self, in: database, collection: "pictures")
       if isLast {

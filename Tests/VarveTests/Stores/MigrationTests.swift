@@ -353,8 +353,9 @@ struct MigrationTests {
       try await store.persist(contentsOf: (0..<1_100).map { Old.Instance(id: $0, number: $0) })
       try await database.close()
     }
-    var definition = DatabaseDefinition()
-    try definition.add(Middle.self)
+    let definition = DatabaseDefinition {
+      Middle.self
+    }
     for expected in [1_100, 0] {
       let database = try OpenDatabase.database(in: directory, definition)
       let store = Store<Middle>(in: database)

@@ -17,9 +17,9 @@ struct ObjectRuleTests {
   private struct TooLong: Error {}
 
   private static func notes(_ heard: @escaping @Sendable (Note) -> Void = { _ in }) throws -> DatabaseDefinition {
-    var definition = DatabaseDefinition()
-    try definition.add(
-      CollectionDefinition(NoteFormat.self).sanitized(before: { try rule($0) }).sanitized(after: heard))
+    let definition = try DatabaseDefinition {
+      try CollectionDefinition(NoteFormat.self).sanitized(before: { try rule($0) }).sanitized(after: heard)
+    }
     return definition
   }
 
@@ -58,13 +58,13 @@ struct ObjectRuleTests {
 
   @Test(arguments: StorePlace.allCases)
   func `metadata that an item has itself is that of what the rule makes of it`(place: StorePlace) throws {
-    var definition = DatabaseDefinition()
-    try definition.add(
-      CollectionDefinition(Photo.self).sanitized(before: { (photo: Photo) in
+    let definition = try DatabaseDefinition {
+      try CollectionDefinition(Photo.self).sanitized(before: { (photo: Photo) in
         var photo = photo
         photo.metadata = photo.metadata.map { Photo.Size(width: min($0.width, 100)) }
         return photo
-      }))
+      })
+    }
     let open = try place.open(definition)
     var photo = Photo(id: 1, name: "sea")
     photo.metadata = Photo.Size(width: 4_000)
@@ -73,9 +73,8 @@ struct ObjectRuleTests {
   }
 
   @Test func `a rule for objects of another type is an error of the definition`() throws {
-    var definition = DatabaseDefinition()
     func code(_ collection: CollectionDefinition) -> DatabaseError.Code? {
-      errorCode { try definition.add(collection) }
+      errorCode { _ = try Database.inMemory { collection } }
     }
     let notes = try CollectionDefinition(NoteFormat.self)
     #expect(code(notes.sanitized(before: { (item: Item) in item })) == .invalidDefinition)
@@ -94,10 +93,10 @@ struct ObjectRuleTests {
   private final class Dog: Animal, @unchecked Sendable {}
 
   @Test func `a rule for a class that gives another class than was written fails, and removes nothing`() throws {
-    var definition = DatabaseDefinition()
-    try definition.add(
+    let definition = DatabaseDefinition {
       CollectionDefinition("animals", Dog.self, key: Int.self)
-        .sanitized(before: { (animal: Animal) in animal.name == "Rex" ? animal : Animal(name: "Rex") }))
+        .sanitized(before: { (animal: Animal) in animal.name == "Rex" ? animal : Animal(name: "Rex") })
+    }
     let open = try StorePlace.memory.open(definition)
     try open.writing { tx throws in
       try tx.set(Dog(name: "Rex"), key: 1, in: "animals")

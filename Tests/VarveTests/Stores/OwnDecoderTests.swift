@@ -27,8 +27,9 @@ struct OwnDecoderTests {
     try before.writing { tx in try tx.set(RatedFormat.Unrated(id: 1), key: 1, in: "rated") }
     let wanted = RatedFormat.Instance(id: 1, rating: -1)
 
-    var definition = DatabaseDefinition()
-    try definition.add(RatedFormat.self)
+    let definition = DatabaseDefinition {
+      RatedFormat.self
+    }
     let after = OpenDatabase(try backend.open(definition), nil)
     let heard = Mutex<[RatedFormat.Instance]>([])
     var hooks = Hooks()

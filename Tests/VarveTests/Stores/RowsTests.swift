@@ -230,7 +230,7 @@ struct RowsTests {
   }
 
   @Test func `the rows of one that was closed are not read`() async throws {
-    let database = try Database.inMemory()
+    let database = try await Database.inMemory()
     let notes = Store<NoteFormat>(in: database)
     try await notes.persist(contentsOf: (0..<1_000).map(Note.init))
     let rows = notes.load(...)

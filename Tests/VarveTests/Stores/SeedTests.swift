@@ -190,7 +190,7 @@ struct SeedTests {
   @Test func `persistable items work in transactions, by themselves and in operations`() async throws {
     let item = MyCustomValue(id: UUID(), metadata: MyCustomMetadata(isRead: true))
     let items = [MyCustomValue(id: UUID()), MyCustomValue(id: UUID())]
-    let db = try Database.inMemory()
+    let db = try await Database.inMemory()
     try inTransactions(db, item, items)
 
     // Write asynchronously.
@@ -217,7 +217,7 @@ struct SeedTests {
   }
 
   @Test func `persistable items work on a connection, waiting and with completions`() async throws {
-    let db = try Database.inMemory()
+    let db = try await Database.inMemory()
     let item = MyCustomValue(id: UUID(), metadata: MyCustomMetadata(isRead: true))
     let items = [MyCustomValue(id: UUID()), MyCustomValue(id: UUID(), metadata: MyCustomMetadata(isRead: false))]
     try onConnection(db.connection(), item, items)

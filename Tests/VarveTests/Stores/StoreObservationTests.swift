@@ -45,7 +45,7 @@ struct StoreObservationTests {
   }
 
   @Test func `a store is observed with the keys that change in it, and in no other`() async throws {
-    let database = try Database.inMemory()
+    let database = try await Database.inMemory()
     let notes = Store<NoteFormat>(in: database)
     let others = Store<NoteFormat>(in: database, collection: "others")
     var changes = notes.observe().makeAsyncIterator()

@@ -130,7 +130,7 @@ struct PerformTests {
   @Test func `D13: a detached write that is waited for inside of perform fails, and nothing hangs`() async throws {
     var options = DatabaseOptions()
     options.writerTimeout = .milliseconds(20)
-    let database = try Database.inMemory(options: options)
+    let database = try await Database.inMemory(options: options)
     let error = await #expect(throws: DatabaseError.self) {
       try await database.perform(label: "outer") {
         try await Task.detached { try await database.write { tx in try tx.set("x", key: 1, in: "c") } }.value
@@ -197,7 +197,7 @@ struct PerformTests {
       try await database.write { tx in try tx.set("b", key: 2, in: "c") }
     }
     #expect(try keys() == [1, 2])
-    let other = try Database.inMemory()
+    let other = try await Database.inMemory()
     try await database.perform { try await other.close() }
     try await database.close()
   }
@@ -217,7 +217,7 @@ struct PerformTests {
   // MARK: - Its end
 
   @Test func `D16: a perform that iterates while close begins comes to its end`() async throws {
-    let database = try Database.inMemory()
+    let database = try await Database.inMemory()
     try database.change { tx in for key in 0..<2_000 { try tx.set(key, key: key, in: "rows") } }
     let closing = Mutex<Task<Void, any Error>?>(nil)
     let count = try await database.perform {
@@ -238,7 +238,7 @@ struct PerformTests {
   @Test func `D18e: a task that outlives its perform reads as any other, and its writes say why they fail`()
     async throws
   {
-    let database = try Database.inMemory()
+    let database = try await Database.inMemory()
     let gate = AsyncStream<Void>.makeStream()
     let task = Mutex<Task<(Int, DatabaseError?), any Error>?>(nil)
     try await database.perform {

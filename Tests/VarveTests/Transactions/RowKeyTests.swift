@@ -62,9 +62,10 @@ struct RowKeyTests {
   }
 
   @Test func `a hook that is asked sees the metadata that comes, and not what was`() throws {
-    var definition = DatabaseDefinition()
-    try definition.add(CollectionDefinition("notes", String.self, key: Int.self, coder: .json))
-    try definition.add(CollectionDefinition("files", Data.self, key: Int.self, coder: .raw))
+    let definition = DatabaseDefinition {
+      CollectionDefinition("notes", String.self, key: Int.self, coder: .json)
+      CollectionDefinition("files", Data.self, key: Int.self, coder: .raw)
+    }
     let database = try Database.inMemory(definition: definition)
     let seen = Mutex<[String]>([])
     var hooks = Hooks()

@@ -134,8 +134,9 @@ struct YapRowTests {
   func `REC 87: a commit that fails throws, and no reader, cache or observer takes it for done`(
     code: DatabaseError.Code
   ) async throws {
-    var definition = DatabaseDefinition()
-    try definition.add(CollectionDefinition("words", Word.self, key: String.self))
+    let definition = DatabaseDefinition {
+      CollectionDefinition("words", Word.self, key: String.self)
+    }
     let open = OpenDatabase(try backend.open(definition), nil)
     let connection = open.database.connection()
     func text() throws -> String? {
@@ -166,8 +167,9 @@ struct YapRowTests {
   }
 
   @Test func `REC 89: a connection that holds an instant keeps old objects, and a sibling has the new ones`() throws {
-    var definition = DatabaseDefinition()
-    try definition.add(CollectionDefinition("words", Word.self, key: String.self))
+    let definition = DatabaseDefinition {
+      CollectionDefinition("words", Word.self, key: String.self)
+    }
     let open = OpenDatabase(try backend.open(definition), nil)
     func text(_ connection: Connection) throws -> String? {
       try connection.read { tx in try tx.object(Word.self, key: "a", in: "words")?.text }
@@ -202,11 +204,11 @@ struct YapRowTests {
   @Test func `REC 96: a rule that gives nil for an object removes the row, and one behind it gets what was set`() throws
   {
     let got = Mutex<[String]>([])
-    var definition = DatabaseDefinition()
-    try definition.add(
+    let definition = DatabaseDefinition {
       CollectionDefinition("words", Word.self, key: String.self)
         .sanitized(before: { (word: Word) in word.text.isEmpty ? nil : Word(text: word.text.lowercased()) })
-        .sanitized(after: { (word: Word) in got.withLock { $0.append(word.text) } }))
+        .sanitized(after: { (word: Word) in got.withLock { $0.append(word.text) } })
+    }
     let open = OpenDatabase(try backend.open(definition), nil)
     let heard = Mutex<[String]>([])
     var hooks = Hooks()

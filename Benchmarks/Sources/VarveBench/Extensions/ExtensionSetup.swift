@@ -29,8 +29,9 @@ extension ExtensionRun {
 
   private static var definition: DatabaseDefinition {
     get throws {
-      var definition = DatabaseDefinition()
-      try definition.add(CollectionDefinition(Book.collection, Book.self, key: UUID.self))
+      let definition = DatabaseDefinition {
+        CollectionDefinition(Book.collection, Book.self, key: UUID.self)
+      }
       return definition
     }
   }

@@ -23,8 +23,9 @@ final class VarveObjects: ObjectEngine {
 
   init(path: String, settings: EngineSettings) throws {
     backend = try EngineBackend(VarveAdapter.openEngine(path: path, settings: settings))
-    var definition = DatabaseDefinition()
-    try definition.add(CollectionDefinition(Self.collection, Book.self, key: UUID.self))
+    let definition = DatabaseDefinition {
+      CollectionDefinition(Self.collection, Book.self, key: UUID.self)
+    }
     database = try Database.open(backend, path: path, definition: definition)
   }
 

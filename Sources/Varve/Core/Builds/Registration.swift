@@ -38,7 +38,7 @@ struct Registration<Definition: DatabaseExtension> {
     if let shadow = core.extensions.list.shadow(name), !shadow.record.state.isFailed {
       ExtensionBuild(core, shadow).start()
     }
-    return ExtensionHandle(name: name)
+    return ExtensionHandle(name: name, definition: definition)
   }
 
   // MARK: - The first commit

@@ -1,10 +1,11 @@
 extension CollectionDefinition {
-  /// The collection of a format, for what ``DatabaseDefinition/add(_:)`` has no parameters for:
+  /// The collection of a format, with rules for example:
   ///
   /// ```swift
-  /// try definition.add(
-  ///   CollectionDefinition(BookFormat.self)
-  ///     .sanitized(before: { (book: Book) in book.title.isEmpty ? nil : book }))
+  /// let database = try Database.open(at: path) {
+  ///   try CollectionDefinition(BookFormat.self)
+  ///     .sanitized(before: { (book: Book) in book.title.isEmpty ? nil : book })
+  /// }
   /// ```
   ///
   /// Throws `.invalidDefinition` where the format contradicts itself.

@@ -85,7 +85,7 @@ public final class ExtensionContext<Definition: DatabaseExtension> {
       throw DatabaseError(
         .invalidArgument, "extension \"\(name)\" asks for rows by number, and its configuration does not say so")
     }
-    return try transaction[ExtensionHandle<RowIDMap>(name: RowIDMap.name)].key(of: id)
+    return try transaction[ExtensionHandle(name: RowIDMap.name, definition: RowIDMap())].key(of: id)
   }
 
   /// The row that has a number: `key(of:)`, and the look for it. Throws as that does.

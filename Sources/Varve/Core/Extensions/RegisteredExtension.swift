@@ -1,9 +1,12 @@
 internal import Synchronization
 
-/// The handle of a registered extension: `transaction[handle]` is its part in a transaction.
+/// The handle of an extension: `transaction[handle]` is its part in a transaction. `named` makes it, for the definition of a
+/// database, and `Database.register` returns it.
 public struct ExtensionHandle<Definition: DatabaseExtension>: Sendable {
-  /// The name that it was registered by.
+  /// The name that it is registered by.
   public let name: String
+  /// What it is registered with.
+  public let definition: Definition
 }
 
 /// An extension that is registered with an open database.

@@ -16,7 +16,7 @@
 /// transaction and are synchronous, with `in: database` they are asynchronous and one transaction by themselves, or belong
 /// to the `perform` around them.
 ///
-/// The collection may be named in the definition of the database (`definition.add(Book.self)`), with a coder and a
+/// The collection may be named in the definition of the database (``DatabaseDefinition``), with a coder and a
 /// storage; otherwise it is defined at first use. The same rows may be read through a ``Store`` and by collection and
 /// key. A type that needs versions gets a ``StoreFormat``, whose first version is what was written so.
 ///
