@@ -1,3 +1,4 @@
+internal import Synchronization
 internal import VarveEngine
 
 /// What a transaction writes, as an indexed batch of the engine: the one copy of it until the commit. What is appended
@@ -5,6 +6,9 @@ internal import VarveEngine
 final class EngineWriting: StorageWriting {
   private var batch: IndexedWriteBatch
   private var log = WriteBatch(capacity: 0)
+  /// The sizes of both, which are asked for at each write. Atomics, as fields would be checked for exclusive access.
+  private let batchSize = Atomic<Int>(0)
+  private let logSize = Atomic<Int>(0)
   /// Where the savepoints end.
   private var logMarks: [WriteBatch.Mark] = []
   /// The families of `log`, and how many entries it had before the first of each.
@@ -20,7 +24,19 @@ final class EngineWriting: StorageWriting {
   }
 
   var isEmpty: Bool { batch.isEmpty && log.isEmpty }
-  var byteCount: Int { batch.limitedByteCount &+ log.byteCount }
+  var byteCount: Int { batchSize.load(ordering: .relaxed) &+ logSize.load(ordering: .relaxed) }
+
+  /// Changes the batch.
+  @inline(__always)
+  private func change(_ body: (inout IndexedWriteBatch) throws(EngineError) -> Void) throws(EngineError) {
+    try body(&batch)
+    noteSize(of: batch)
+  }
+
+  @inline(__always)
+  private func noteSize(of batch: borrowing IndexedWriteBatch) {
+    batchSize.store(batch.limitedByteCount, ordering: .relaxed)
+  }
 
   /// What the commit writes, with room for more.
   func packed(room: Int) throws(EngineError) -> WriteBatch {
@@ -33,39 +49,53 @@ final class EngineWriting: StorageWriting {
 
   func put(_ key: RawSpan, _ value: RawSpan, in family: StorageFamily) throws {
     let family = try snapshot.family(family)
-    try mapped { () throws(EngineError) in try batch.put(key, value, in: family) }
+    try mapped { () throws(EngineError) in
+      try change { (batch) throws(EngineError) in try batch.put(key, value, in: family) }
+    }
   }
 
   func delete(_ key: [UInt8], in family: StorageFamily) throws {
     let family = try snapshot.family(family)
-    try mapped { () throws(EngineError) in try batch.delete(key, in: family) }
+    try mapped { () throws(EngineError) in
+      try change { (batch) throws(EngineError) in try batch.delete(key, in: family) }
+    }
   }
 
   func singleDelete(_ key: [UInt8], in family: StorageFamily) throws {
     let family = try snapshot.family(family)
-    try mapped { () throws(EngineError) in try batch.singleDelete(key, in: family) }
+    try mapped { () throws(EngineError) in
+      try change { (batch) throws(EngineError) in try batch.singleDelete(key, in: family) }
+    }
   }
 
   func add(_ number: Int64, by rule: CounterRule, to key: [UInt8], in family: StorageFamily) throws {
     let family = try snapshot.family(family)
     guard rule == .sum else {
-      return try mapped { () throws(EngineError) in try batch.merge(key, rule.bytes(number), in: family) }
+      return try mapped { () throws(EngineError) in
+        try change { (batch) throws(EngineError) in try batch.merge(key, rule.bytes(number), in: family) }
+      }
     }
     try mapped { () throws(EngineError) in
       try unsafe withUnsafeBytes(of: number.littleEndian) { (bytes) throws(EngineError) in
-        try unsafe batch.merge(key.span.bytes, RawSpan(_unsafeBytes: bytes), in: family)
+        try change { (batch) throws(EngineError) in
+          try unsafe batch.merge(key.span.bytes, RawSpan(_unsafeBytes: bytes), in: family)
+        }
       }
     }
   }
 
   func putStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPlace, in family: StorageFamily) throws {
     let family = try snapshot.family(family)
-    try mapped { () throws(EngineError) in try batch.putStamped(key, value, at: position.ofEngine, in: family) }
+    try mapped { () throws(EngineError) in
+      try change { (batch) throws(EngineError) in
+        try batch.putStamped(key, value, at: position.ofEngine, in: family)
+      }
+    }
   }
 
   func leaveOut(_ family: StorageFamily) throws {
     let column = try snapshot.family(family)
-    try mapped { () throws(EngineError) in try batch.leaveOut(column) }
+    try mapped { () throws(EngineError) in try change { (batch) throws(EngineError) in try batch.leaveOut(column) } }
     if !leftOut.contains(family.number) { leftOut.append(family.number) }
   }
 
@@ -75,7 +105,11 @@ final class EngineWriting: StorageWriting {
     guard !range.isEmpty else { return }
     let column = try snapshot.family(family)
     if let upper = range.upper {
-      return try mapped { () throws(EngineError) in try batch.deleteRange(from: range.lower, to: upper, in: column) }
+      return try mapped { () throws(EngineError) in
+        try change { (batch) throws(EngineError) in
+          try batch.deleteRange(from: range.lower, to: upper, in: column)
+        }
+      }
     }
     // The engine's ranges have an end: here after the last key that there is.
     let page = try view(of: family).page(
@@ -84,11 +118,15 @@ final class EngineWriting: StorageWriting {
     let last = page.key(0)
     try mapped { () throws(EngineError) in
       guard last.count == backend.limits.keySize else {
-        return try batch.deleteRange(from: range.lower, to: last + [0], in: column)
+        return try change { (batch) throws(EngineError) in
+          try batch.deleteRange(from: range.lower, to: last + [0], in: column)
+        }
       }
       // The longest key goes by itself: one after it would be too long.
-      try batch.deleteRange(from: range.lower, to: last, in: column)
-      try batch.delete(last, in: column)
+      try change { (batch) throws(EngineError) in
+        try batch.deleteRange(from: range.lower, to: last, in: column)
+        try batch.delete(last, in: column)
+      }
     }
   }
 
@@ -121,6 +159,7 @@ final class EngineWriting: StorageWriting {
 
   @inline(__always)
   private func noteAppended(_ family: StorageFamily, after count: Int) {
+    logSize.store(log.byteCount, ordering: .relaxed)
     // Most transactions append to one family.
     if logFamilies.first?.number == family.number || hasAppended(to: family) || log.count == count { return }
     logFamilies.append((family.number, count))
@@ -196,9 +235,11 @@ final class EngineWriting: StorageWriting {
 
   func rollBack() {
     try? batch.rollbackToSavepoint()
+    noteSize(of: batch)
     let mark = logMarks.removeLast()
     if mark.count == log.count { return }
     log.cut(to: mark)
+    logSize.store(log.byteCount, ordering: .relaxed)
     logFamilies.removeAll { $0.start >= mark.count }
   }
 }

@@ -23,6 +23,11 @@ struct BuildReach: Sendable {
     marks = [(parts, nil)]
   }
 
+  /// The parts that were at `watermark` have come to `position`.
+  mutating func move(from watermark: [UInt8], to position: [UInt8]) {
+    for index in marks.indices where marks[index].watermark == watermark { marks[index].watermark = position }
+  }
+
   /// The parts that were given a row, or have all: the others have nothing yet, and may have no family.
   var startedParts: PartSet {
     if isWhole { return .all }

@@ -316,6 +316,8 @@ struct ExtensionBuild {
     var count = 0
     let open = try transaction.dooming { try transaction.open(registered) }
     let changeCount = transaction.changes.changeCount
+    let slot = transaction.setReach(BuildReach(record), of: registered)
+    var scope: (collection: UInt32, isInside: Bool)?
     while count < Self.chunkRows, transaction.changes.changeCount == changeCount,
       count % 64 != 63 || ContinuousClock.now - begin < Self.chunkDuration,
       let (info, key, row) = try walk.next()
@@ -326,15 +328,19 @@ struct ExtensionBuild {
         isAtLimit = true
         break
       }
-      record.advance(to: position)
-      transaction.setReach(BuildReach(record), of: registered)
+      // The record follows after the last row of the chunk.
+      if let slot { transaction.moveReach(of: slot, from: reached ?? frontier.watermark, to: position) }
+      if scope?.collection != info.record.id {
+        scope = (info.record.id, registered.traits.scope.contains(info.name))
+      }
       // A hook may change rows ahead, which the cursor does not see: the next chunk begins after this row.
-      if registered.traits.scope.contains(info.name) {
+      if scope?.isInside == true {
         try transaction.give(row, key, info, to: open, parts: frontier.parts)
       }
       reached = position
       count += 1
     }
+    if let reached { record.advance(to: reached) }
     // After the last row, or where the next parts are.
     if isAtLimit || reached == nil { record.advance(to: limit) }
     let isReady = record.state == .ready

@@ -158,7 +158,7 @@ extension WriteTransaction {
   func give(
     _ row: StoredRow, _ key: [UInt8], _ info: CollectionInfo, to open: OpenExtension, parts: PartSet
   ) throws {
-    let facts = ChangeFacts(info)
+    let facts = usableFacts(info)
     facts.set(
       .inserted, key, info, id: row.header.id, number: 0, bytes: row.bytes,
       row.metadataBytes.map { EncodedMetadata(bytes: $0) }, old: nil, oldMetadata: nil)

@@ -1,3 +1,5 @@
+internal import Synchronization
+
 /// An extension in one transaction: what its context, its parts and the hooks share.
 ///
 /// It belongs to the thread of its transaction.
@@ -19,11 +21,13 @@ final class OpenExtension {
   /// By the index of the part; nil: it is not made yet, or was not asked for.
   private var families: [StorageFamily?]
   /// The parts that writes go to: those that the change counts for that is received.
-  private(set) var activeParts = PartSet.all
+  var activeParts: PartSet { PartSet(rawValue: active.load(ordering: .relaxed)) }
+  /// Atomic, as `HookQueue.flags` is.
+  private let active = Atomic<UInt64>(PartSet.all.rawValue)
   /// The scratch parts that this transaction's commit leaves out: those that were written to.
   private var leftOut: PartSet = []
   /// Whether it has received a change since its last flush.
-  private var isStirred = false
+  private let isStirred = Atomic<Bool>(false)
 
   init(_ registered: RegisteredExtension, _ transaction: ReadTransaction, _ content: ExtensionContent?) {
     self.registered = registered
@@ -62,18 +66,18 @@ final class OpenExtension {
   @inline(__always)
   func activate(_ parts: PartSet) throws {
     if activeParts != parts { try switchParts(to: parts) }
-    isStirred = true
+    isStirred.store(true, ordering: .relaxed)
   }
 
   @inline(never)
   private func switchParts(to parts: PartSet) throws {
-    if isStirred { try flush() }
-    activeParts = parts
+    if isStirred.load(ordering: .relaxed) { try flush() }
+    active.store(parts.rawValue, ordering: .relaxed)
   }
 
   /// Lets it write what is pending.
   func flush() throws {
-    isStirred = false
+    isStirred.store(false, ordering: .relaxed)
     guard let hearer else { return }
     guard registered.traits.isImmediate, let writer else { return try hearer.flush() }
     try writer.banningRows { try hearer.flush() }
@@ -101,7 +105,7 @@ final class OpenExtension {
     }
     try writer.check()
     try writer.requireNoQuestion()
-    if writer.reads != nil { try writer.requireWriter(for: registered) }
+    if writer.isChecked { try writer.requireWriter(for: registered) }
     return writer
   }
 
@@ -128,7 +132,7 @@ final class OpenExtension {
   /// it meanwhile.
   func checkedFamily(_ part: Int, isIndependent: Bool) throws -> StorageFamily? {
     if let family = family(part) { return family }
-    guard content == nil, let writer, isIndependent || writer.reads != nil else { return nil }
+    guard content == nil, let writer, isIndependent || writer.isChecked else { return nil }
     return try makeFamily(part)
   }
 

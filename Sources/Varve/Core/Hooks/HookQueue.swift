@@ -1,3 +1,5 @@
+internal import Synchronization
+
 /// What hooks of one transaction need: which extensions are open in it, and the changes that are still to be received,
 /// because they were made while extensions received another.
 ///
@@ -20,15 +22,17 @@ final class HookQueue {
   }
 
   /// Why a hook may write no rows.
-  enum RowBan {
+  enum RowBan: UInt8 {
     /// It is that of an extension with the delivery `.immediate`.
-    case immediate
+    case immediate = 1
     /// It is asked before all rows of a collection, or of all, are removed.
     case removesAll
   }
 
-  /// Whether any extension is in the list.
-  private(set) var hasSlots: Bool
+  /// What each write asks: bit 0 `hasSlots`, 1 `isRunning`, 2 `isAsking`, 3 `isFlushing`, from bit 4 on `rowBan`. Atomic
+  /// not for other threads, of which there are none, but because a field would be checked for exclusive access each time.
+  private let flags = Atomic<UInt8>(0)
+
   /// By the index in the transaction's list.
   var slots: ContiguousArray<Slot>
   /// The plan of the collection that was written last: most transactions write to one.
@@ -38,15 +42,6 @@ final class HookQueue {
 
   /// What has to be received, the oldest first.
   var events: [Event] = []
-  /// Whether extensions are receiving.
-  var isRunning = false
-  /// Whether a hook runs that writes nothing: what is about to be written was made for the rows as they are.
-  var isAsking = false
-  /// Whether extensions write what is pending.
-  var isFlushing = false
-  /// Whether a hook runs that writes no rows.
-  var rowBan: RowBan?
-
   /// How many changes hooks have made so far that other hooks received later.
   var queuedCount = 0
   /// What extensions were notified of, so that another round of flushes is due.
@@ -59,7 +54,7 @@ final class HookQueue {
 
   init(slots: Int) {
     self.slots = ContiguousArray(repeating: Slot(), count: slots)
-    hasSlots = slots > 0
+    set(Self.slotsBit, slots > 0)
   }
 
   /// The transaction has another list of extensions from now on: what is known of those that stay, stays.
@@ -73,7 +68,7 @@ final class HookQueue {
         slots[index].open = opened.first { $0.registered === registered }
       }
     }
-    hasSlots = !slots.isEmpty
+    set(Self.slotsBit, !slots.isEmpty)
     lastPlan = nil
   }
 
@@ -92,5 +87,56 @@ final class HookQueue {
   /// It is made again when it is needed.
   func forget(_ open: OpenExtension) {
     for index in slots.indices where slots[index].open === open { slots[index].open = nil }
+  }
+
+  // MARK: - Flags
+
+  private static var slotsBit: UInt8 { 1 }
+  private static var runningBit: UInt8 { 2 }
+  private static var askingBit: UInt8 { 4 }
+  private static var flushingBit: UInt8 { 8 }
+  private static var banShift: UInt8 { 4 }
+
+  @inline(__always)
+  private func has(_ bit: UInt8) -> Bool { flags.load(ordering: .relaxed) & bit != 0 }
+
+  @inline(__always)
+  private func set(_ bit: UInt8, _ value: Bool) {
+    let others = flags.load(ordering: .relaxed) & ~bit
+    flags.store(value ? others | bit : others, ordering: .relaxed)
+  }
+
+  /// Whether any extension is in the list.
+  @inline(__always)
+  var hasSlots: Bool { has(Self.slotsBit) }
+
+  /// Whether extensions are receiving.
+  @inline(__always)
+  var isRunning: Bool {
+    get { has(Self.runningBit) }
+    set { set(Self.runningBit, newValue) }
+  }
+
+  /// Whether a hook runs that writes nothing: what is about to be written was made for the rows as they are.
+  @inline(__always)
+  var isAsking: Bool {
+    get { has(Self.askingBit) }
+    set { set(Self.askingBit, newValue) }
+  }
+
+  /// Whether extensions write what is pending.
+  var isFlushing: Bool {
+    get { has(Self.flushingBit) }
+    set { set(Self.flushingBit, newValue) }
+  }
+
+  /// Whether a hook runs that writes no rows.
+  @inline(__always)
+  var rowBan: RowBan? {
+    get { RowBan(rawValue: flags.load(ordering: .relaxed) >> Self.banShift) }
+    set {
+      let others = flags.load(ordering: .relaxed) & ((1 << Self.banShift) - 1)
+      flags.store(others | (newValue?.rawValue ?? 0) << Self.banShift, ordering: .relaxed)
+    }
   }
 }

@@ -64,11 +64,20 @@ extension WriteTransaction {
     return parts.isEmpty ? nil : (try opened(slot), parts)
   }
 
-  /// From now on an extension that this transaction builds receives the changes of other rows.
-  func setReach(_ reach: BuildReach, of extension: RegisteredExtension) {
-    guard let slot = registered.ordered.firstIndex(where: { $0 === `extension` }) else { return }
+  /// From now on an extension that this transaction builds receives the changes of other rows. Returns its slot; nil
+  /// where it has none.
+  @discardableResult
+  func setReach(_ reach: BuildReach, of extension: RegisteredExtension) -> Int? {
+    guard let slot = registered.ordered.firstIndex(where: { $0 === `extension` }) else { return nil }
     hooks.slots[slot].reach = reach
     hooks.slots[slot].isWhole = reach.isWhole
+    return slot
+  }
+
+  /// The extension that this transaction builds has come further. `slot` is its own.
+  @inline(__always)
+  func moveReach(of slot: Int, from watermark: [UInt8], to position: [UInt8]) {
+    hooks.slots[slot].reach?.move(from: watermark, to: position)
   }
 
   // MARK: - The facts of a change
@@ -79,21 +88,22 @@ extension WriteTransaction {
     _ event: RowChange.Event, _ key: [UInt8], _ info: CollectionInfo, id: RowID, bytes: [UInt8],
     _ metadata: EncodedMetadata?, old: PresentRow?, _ plan: HookPlan
   ) throws -> ChangeFacts {
-    let facts: ChangeFacts
-    if hooks.isRunning {
-      facts = ChangeFacts(info)
-    } else if let kept = hooks.facts {
-      facts = kept
-    } else {
-      facts = ChangeFacts(info)
-      hooks.facts = facts
-    }
+    let facts = usableFacts(info)
     var oldMetadata: [UInt8]?
     if let old, old.header.hasMetadata, plan.oldEvents.contains(event.kind) {
       oldMetadata = try ownMetadata(key, info)
     }
     facts.set(
       event, key, info, id: id, number: changes.changeCount, bytes: bytes, metadata, old: old, oldMetadata: oldMetadata)
+    return facts
+  }
+
+  /// Those that the transaction keeps, or others while hooks may still need them.
+  func usableFacts(_ info: CollectionInfo) -> ChangeFacts {
+    if hooks.isRunning { return ChangeFacts(info) }
+    if let kept = hooks.facts { return kept }
+    let facts = ChangeFacts(info)
+    hooks.facts = facts
     return facts
   }
 

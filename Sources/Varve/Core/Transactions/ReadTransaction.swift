@@ -1,3 +1,5 @@
+internal import Synchronization
+
 /// One instant of the database, to read at, as long as the closure that got it runs.
 ///
 /// It belongs to the thread that runs the closure. Used behind its end it throws `.transactionEnded`.
@@ -6,7 +8,12 @@ public class ReadTransaction {
   let snapshot: any StorageSnapshot
   /// What a write transaction has written; nil in others.
   final let writing: (any StorageWriting)?
-  private(set) final var hasEnded = false
+  private(set) final var hasEnded = false {
+    didSet { forbidUse() }
+  }
+  /// Whether it can be used: `check` asks at each operation. An atomic, as a field of a class would be checked for
+  /// exclusive access each time.
+  private final let isUsable = Atomic<Bool>(true)
   /// The extensions that were asked for, in that order.
   final var opened: [OpenExtension] = []
   /// The same, and those that an undone savepoint took away.
@@ -14,7 +21,12 @@ public class ReadTransaction {
   /// The objects of the connection that reads, and the instant of which it has them.
   final var cache: (objects: ObjectCache, generation: UInt64)?
   /// What was read, for a commit that is checked.
-  final var reads: StorageCheck?
+  final var reads: StorageCheck? {
+    didSet { notesReads.store(reads != nil, ordering: .relaxed) }
+  }
+  /// Whether `reads` is there.
+  private final let notesReads = Atomic<Bool>(false)
+  final var isChecked: Bool { notesReads.load(ordering: .relaxed) }
   /// What was read and written of independent parts, where nothing else is checked.
   private(set) final var independentUses: StorageCheck?
   /// The collection that was asked for last, and the catalog's edition then: most transactions ask for one.
@@ -43,9 +55,15 @@ public class ReadTransaction {
 
   /// Throws where the transaction can't be used any more.
   @inline(__always)
-  func check() throws {
-    if hasEnded { throw Self.endedError }
+  final func check() throws {
+    if !isUsable.load(ordering: .relaxed) { throw useError }
   }
+
+  /// Why it can't be used any more.
+  var useError: DatabaseError { Self.endedError }
+
+  /// From now on `check` throws.
+  final func forbidUse() { isUsable.store(false, ordering: .relaxed) }
 
   static var endedError: DatabaseError {
     DatabaseError(
@@ -78,7 +96,7 @@ public class ReadTransaction {
     of key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Result
   ) throws -> Result? {
     guard let writing else { return try snapshot.withValue(of: key, in: family, body) }
-    if reads != nil { noteRead(of: key, in: family, writing) }
+    if isChecked { noteRead(of: key, in: family, writing) }
     return try writing.withValue(of: key, in: family, body)
   }
 

@@ -16,7 +16,9 @@ public final class WriteTransaction: ReadTransaction {
   /// The definitions that this transaction has replaced; nil: none.
   private(set) var replaced: ReplacedDefinitions?
   /// Why it can't be committed any more.
-  private(set) var doom: (any Error)?
+  private(set) var doom: (any Error)? {
+    didSet { forbidUse() }
+  }
   /// Whether it writes to independent parts alone, beside the writer.
   var isAside = false
   /// Whether it runs beside the writer, and has come to something that only its holder may do: it can't be committed.
@@ -40,10 +42,9 @@ public final class WriteTransaction: ReadTransaction {
     super.init(database: database, snapshot: snapshot, writing: pending)
   }
 
-  @inline(__always)
-  override func check() throws {
-    try super.check()
-    if let doom { throw Self.doomed(doom) }
+  override var useError: DatabaseError {
+    if !hasEnded, let doom { return Self.doomed(doom) }
+    return super.useError
   }
 
   private static func doomed(_ cause: any Error) -> DatabaseError {
