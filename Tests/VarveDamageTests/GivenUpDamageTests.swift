@@ -58,7 +58,7 @@ struct GivenUpDamageTests {
       numbered.configuration.asksRowsByID = true
       let handle = try database.registerReady(numbered, as: "numbered")
       // One that builds nothing does not wait for the map.
-      try database.waitReady(ExtensionHandle(name: RowIDMap.name, definition: RowIDMap()))
+      try database.waitReady(RowIDMap(scope: .all).named(RowIDMap.name(for: .all)))
       return (database, words, handle)
     }
 

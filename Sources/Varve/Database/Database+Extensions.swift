@@ -194,8 +194,8 @@ extension DatabaseCore {
     let name = Name.composed(name)
     let traits = ExtensionTraits(definition)
     try traits.check(name: name)
-    if traits.asksRowsByID, extensions.list[RowIDMap.name] == nil {
-      _ = try registerReadOnly(RowIDMap(), RowIDMap.name, isCheckedAtUse: isCheckedAtUse)
+    if let map = traits.rowIDMap, extensions.list[map] == nil {
+      _ = try registerReadOnly(RowIDMap(scope: traits.scope), map, isCheckedAtUse: isCheckedAtUse)
     }
     func make(_ definition: Definition, fallback: RegisteredExtension?) throws -> RegisteredExtension {
       let traits = ExtensionTraits(definition)
@@ -233,25 +233,25 @@ extension DatabaseCore {
     defer { leave() }
     return try rowIDMapLock.withLock { _ in
       let gone = try drop(name)
-      try dropRowIDMapIfUnused()
+      try dropUnusedRowIDMaps()
       return gone
     }
   }
 
-  /// Sees to it that there is a map. Under `rowIDMapLock`.
-  func provideRowIDMap() throws {
-    if let map = extensions.list[RowIDMap.name] {
+  /// Sees to it that there is the map of a scope. Under `rowIDMapLock`.
+  func provideRowIDMap(_ name: String, _ scope: CollectionScope) throws {
+    if let map = extensions.list[name] {
       if !map.record.state.isFailed { return }
       _ = try drop(map.name)
     }
-    _ = try Registration(core: self, definition: RowIDMap(), name: RowIDMap.name, progress: nil).run()
+    _ = try Registration(core: self, definition: RowIDMap(scope: scope), name: name, progress: nil).run()
   }
 
-  /// Drops the map where no extension that is registered asks for it. One of the disk that does, and that nobody has
-  /// registered, makes it anew when somebody does. Under `rowIDMapLock`.
-  func dropRowIDMapIfUnused() throws {
-    guard extensionCatalog.record(RowIDMap.name) != nil, !extensions.list.asksRowsByID else { return }
-    _ = try drop(RowIDMap.name)
+  /// Drops the maps that no registered extension asks. One of the disk that does, and that is not registered, has its map
+  /// built again when it is. Under `rowIDMapLock`.
+  func dropUnusedRowIDMaps() throws {
+    let used = extensions.list.rowIDMaps
+    for name in extensionCatalog.names where RowIDMap.isReserved(name) && !used.contains(name) { _ = try drop(name) }
   }
 
   /// Drops an extension and all that depend on it, registered or not, and returns their names. Where it is meant to be

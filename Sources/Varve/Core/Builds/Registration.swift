@@ -29,7 +29,7 @@ struct Registration<Definition: DatabaseExtension> {
     try core.requireNoTransaction("extension \"\(name)\" is registered")
     try core.enter()
     defer { core.leave() }
-    let registered = try traits.asksRowsByID ? beginWithRowIDMap() : begin()
+    let registered = try traits.rowIDMap.map { try begin(withRowIDMap: $0) } ?? begin()
     if try registered.record.state == .ready && registered.deadFamilies().isEmpty {
       progress?(BuildProgress(rowsDone: 0, rowsTotal: 0))
     } else if !registered.record.state.isFailed {
@@ -44,11 +44,11 @@ struct Registration<Definition: DatabaseExtension> {
   // MARK: - The first commit
 
   /// The map has to be there, and of all rows that are asked for, before one that asks is given the first.
-  private func beginWithRowIDMap() throws -> RegisteredExtension {
+  private func begin(withRowIDMap map: String) throws -> RegisteredExtension {
     try core.rowIDMapLock.withLock { _ in
-      try core.provideRowIDMap()
+      try core.provideRowIDMap(map, traits.scope)
       do { return try begin() } catch {
-        try? core.dropRowIDMapIfUnused()
+        try? core.dropUnusedRowIDMaps()
         throw error
       }
     }

@@ -92,9 +92,10 @@ struct Replacement<Definition: DatabaseExtension> {
     {
       throw invalid("would receive changes after \"\(other.name)\", which is immediate and depends on it")
     }
-    if traits.asksRowsByID, list[RowIDMap.name] == nil {
+    if let map = traits.rowIDMap, list[map] == nil {
       throw invalid(
-        "asks for rows by number, and the definition that is in force does not; unregister it and register the other")
+        "asks for rows of its scope by number, and the definition that is in force does not; unregister it and register the other"
+      )
     }
     try definition.check(registered: Dictionary(uniqueKeysWithValues: list.inForce.map { ($0.name, $0.definition) }))
   }

@@ -32,8 +32,9 @@ public struct ExtensionConfiguration: Sendable {
   /// object, or the number of a row that is gone, to remove what it kept: both are gone. One that has `dependencies` is
   /// built again in any case.
   public var catchesUp = false
-  /// Whether it asks which row has a number (`ExtensionContext.key(of:)`). Default false. The database keeps that for
-  /// the rows of all collections, at the cost of a short entry a row, as long as one that asks is registered.
+  /// Whether it asks which row of its scope has a number (`ExtensionContext.key(of:)`). Default false. The database keeps
+  /// that for the rows of its scope, at the cost of a short entry a row, as long as one that asks is registered;
+  /// extensions of the same scope share the entries.
   public var asksRowsByID = false
   /// Whether rows that exist already are given to it when it is registered first. Default `.background`.
   public var build: Build = .background

@@ -78,14 +78,15 @@ public final class ExtensionContext<Definition: DatabaseExtension> {
 
   // MARK: - Rows by number
 
-  /// Which row has a number; nil where there is none, or not any more. Throws `.invalidArgument` for an extension that
+  /// Which row of the extension's scope has a number; nil where there is none, or not any more. Throws `.invalidArgument` for an extension that
   /// does not say that it asks (`ExtensionConfiguration.asksRowsByID`). Complexity: one look.
   public func key(of id: RowID) throws -> RowKey? {
-    guard open.registered.traits.asksRowsByID else {
+    let traits = open.registered.traits
+    guard let map = traits.rowIDMap else {
       throw DatabaseError(
         .invalidArgument, "extension \"\(name)\" asks for rows by number, and its configuration does not say so")
     }
-    return try transaction[ExtensionHandle(name: RowIDMap.name, definition: RowIDMap())].key(of: id)
+    return try transaction[ExtensionHandle(name: map, definition: RowIDMap(scope: traits.scope))].key(of: id)
   }
 
   /// The row that has a number: `key(of:)`, and the look for it. Throws as that does.

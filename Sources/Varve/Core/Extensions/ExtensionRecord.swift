@@ -213,8 +213,7 @@ package struct ExtensionRecord: Hashable, Sendable {
   var identity: String {
     var described = "\(layout)|\(scope)"
     for part in parts { described += "|\(part.name)|\(part.version)|\(part.form.rawValue)|\(part.isVolatile)" }
-    let hash = described.utf8.reduce(0xCBF2_9CE4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
-    return "\(versionTag)#\(String(hash, radix: 16))"
+    return "\(versionTag)#\(String(FNV1a.hash(described), radix: 16))"
   }
 
   static let tagSeparator: Character = "\u{1F}"

@@ -158,8 +158,8 @@ struct ExtensionList: Sendable {
     ordered.contains { !RowIDMap.isReserved($0.name) && $0.traits.scope.contains(collection) }
   }
 
-  /// Whether an extension asks for rows by number.
-  var asksRowsByID: Bool { ordered.contains { $0.traits.asksRowsByID } }
+  /// The maps from numbers to rows that extensions ask.
+  var rowIDMaps: Set<String> { Set(ordered.compactMap(\.traits.rowIDMap)) }
 }
 
 extension ReadTransaction {

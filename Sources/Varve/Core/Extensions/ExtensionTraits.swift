@@ -9,6 +9,8 @@ struct ExtensionTraits: Sendable {
   let reportsChanges: Bool
   /// Names and versions are in normal form C, as they are on disk.
   let configuration: ExtensionConfiguration
+  /// The map by which it asks for rows by number; nil where it does not ask.
+  let rowIDMap: String?
 
   init<Definition: DatabaseExtension>(_ definition: Definition) {
     kind = Name.composed(Definition.kind)
@@ -21,19 +23,19 @@ struct ExtensionTraits: Sendable {
       configuration.parts[index].version = Name.composed(configuration.parts[index].version)
     }
     self.configuration = configuration
+    rowIDMap = configuration.asksRowsByID ? RowIDMap.name(for: configuration.scope) : nil
   }
 
   var parts: [PartDefinition] { configuration.parts }
   var scope: CollectionScope { configuration.scope }
   var dependencies: [String] { configuration.dependencies }
   var isImmediate: Bool { configuration.delivery == .immediate }
-  var asksRowsByID: Bool { configuration.asksRowsByID }
 
   /// Whether the catalog has a record of it. One that keeps nothing, and is given no rows, needs none.
   var isRecorded: Bool { !parts.isEmpty || configuration.build != .none }
 
   /// The extensions that must be registered before this one, and that receive each change before it.
-  var predecessors: [String] { asksRowsByID ? dependencies + [RowIDMap.name] : dependencies }
+  var predecessors: [String] { rowIDMap.map { dependencies + [$0] } ?? dependencies }
 
   // MARK: - Checks
 

@@ -3,8 +3,9 @@
 ///
 /// It is an extension itself, so that it is built, kept with each commit, undone with savepoints, and dropped, as any
 /// other. The database registers it with the first extension that asks (`ExtensionConfiguration.asksRowsByID`) and drops
-/// it with the last: a database without such an extension has no map. It has the rows of all collections: one that was built
-/// again for more of them, when another extension asks, would fail those that ask already.
+/// it with the last: a database without such an extension has no map, and rows of collections of which no extension asks
+/// cost nothing. Extensions of one scope share a map, and those of another have their own: one map of all would have to
+/// be built again for more collections when another extension asks, and would fail those that ask already.
 ///
 /// # Format of its part `rows`
 /// ```
@@ -17,12 +18,21 @@
 struct RowIDMap: DatabaseExtension {
   /// Names that begin so are the database's own.
   static let reservedPrefix = "varve."
-  static let name = reservedPrefix + "rowIDs"
   static func isReserved(_ name: String) -> Bool { name.hasPrefix(reservedPrefix) }
+
+  /// The collections of the extensions that ask.
+  let scope: CollectionScope
+
+  /// The name of the map for a scope: with a hash of it (FNV-1a of 64 bits), because names of collections may have signs
+  /// that names of extensions have not. On disk: never change.
+  static func name(for scope: CollectionScope) -> String {
+    "\(reservedPrefix)rowIDs.\(String(FNV1a.hash(scope.recordText), radix: 16))"
+  }
 
   static let kind = "varve.rowIDs"
   var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "1")
+    configuration.scope = scope
     configuration.hears = [.inserts, .removals]
     configuration.delivery = .immediate
     configuration.isConcurrent = true
@@ -31,16 +41,18 @@ struct RowIDMap: DatabaseExtension {
   }
 
   func makeTransaction(_ context: ExtensionContext<Self>) throws -> RowIDMapTransaction {
-    try RowIDMapTransaction(context)
+    try RowIDMapTransaction(scope, context)
   }
 }
 
 final class RowIDMapTransaction: ExtensionTransaction {
   typealias Definition = RowIDMap
+  private let scope: CollectionScope
   private let context: ExtensionContext<RowIDMap>
   private let rows: Part
 
-  init(_ context: ExtensionContext<RowIDMap>) throws {
+  init(_ scope: CollectionScope, _ context: ExtensionContext<RowIDMap>) throws {
+    self.scope = scope
     self.context = context
     rows = try context.part("rows")
   }
@@ -52,8 +64,8 @@ final class RowIDMapTransaction: ExtensionTransaction {
   }
 
   func removesAll(in collection: String?) throws -> Bool {
-    // The rows of one collection are all over the part.
-    guard collection == nil else { return false }
+    // The rows of one collection are all over the part, unless it has no others.
+    if let collection, scope != .only([collection]) { return false }
     try rows.deleteRange(StorageRange())
     return true
   }
