@@ -1,5 +1,5 @@
 /// A hash that is the same in every run and on every machine, for what is on disk: FNV-1a of 64 bits, by Fowler, Noll and
-/// Vo. It is no protection against texts that are made to have one hash.
+/// Vo. It does not protect against texts that are made to have one hash.
 enum FNV1a {
   /// Of the UTF-8 of a text.
   static func hash(_ text: String) -> UInt64 {
