@@ -101,8 +101,12 @@ final class ModelMirrorTransaction: ExtensionTransaction {
 }
 
 /// How many rows each collection has, as counters; built after the mirror, and again with it.
+///
+/// Where hooks of others write rows it can't take all rows at once: what these remove of them meanwhile it would count
+/// twice.
 struct ModelTally: DatabaseExtension {
   static let kind = "model.tally"
+  var takesAllAtOnce = true
 
   var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "1")
@@ -114,20 +118,25 @@ struct ModelTally: DatabaseExtension {
   }
 
   func makeTransaction(_ context: ExtensionContext<Self>) throws -> ModelTallyTransaction {
-    try ModelTallyTransaction(context)
+    try ModelTallyTransaction(context, takesAllAtOnce)
   }
 }
 
 final class ModelTallyTransaction: ExtensionTransaction {
   typealias Definition = ModelTally
   private let counts: Part
-  init(_ context: ExtensionContext<ModelTally>) throws { counts = try context.part("counts") }
+  private let takesAllAtOnce: Bool
+  init(_ context: ExtensionContext<ModelTally>, _ takesAllAtOnce: Bool) throws {
+    counts = try context.part("counts")
+    self.takesAllAtOnce = takesAllAtOnce
+  }
 
   func didChange(_ change: borrowing RowChange) throws {
     try counts.add(change.event == .removed ? -1 : 1, to: Array(change.collection.utf8))
   }
 
   func removesAll(in collection: String?) throws -> Bool {
+    guard takesAllAtOnce else { return false }
     if let collection {
       try counts.delete(Array(collection.utf8))
     } else {

@@ -36,44 +36,46 @@ enum ModelStep: Int, CaseIterable, Sendable {
     }
   }
 
-  static let inWrites = Draw(allCases.filter { $0.rawValue < ModelStep.commit.rawValue })
-  static let inReads = Draw(
-    allCases.filter { (ModelStep.contains.rawValue..<ModelStep.commit.rawValue).contains($0.rawValue) })
-  static let around = Draw(allCases.filter { $0.rawValue >= ModelStep.commit.rawValue })
+  static let inWrites = WeightedDraw(allCases.filter { $0.rawValue < ModelStep.commit.rawValue }, \.weight)
+  static let inReads = WeightedDraw(
+    allCases.filter { (ModelStep.contains.rawValue..<ModelStep.commit.rawValue).contains($0.rawValue) }, \.weight)
+  static let around = WeightedDraw(allCases.filter { $0.rawValue >= ModelStep.commit.rawValue }, \.weight)
+}
 
-  /// Kinds below the sums of their weights.
-  struct Draw: Sendable {
-    private let kinds: [ModelStep]
-    private let sums: [Int]
+/// Kinds below the sums of their weights.
+struct WeightedDraw<Kind: Sendable>: Sendable {
+  private let kinds: [Kind]
+  private let sums: [Int]
 
-    fileprivate init(_ kinds: [ModelStep]) {
-      self.kinds = kinds
-      var total = 0
-      sums = kinds.map { kind in
-        total += kind.weight
-        return total
-      }
+  init(_ kinds: [Kind], _ weight: (Kind) -> Int) {
+    self.kinds = kinds
+    var total = 0
+    sums = kinds.map { kind in
+      total += weight(kind)
+      return total
     }
+  }
 
-    func callAsFunction(_ random: inout SeededRandom) -> ModelStep {
-      let point = random.below(sums[sums.count - 1])
-      return kinds[sums.firstIndex { point < $0 } ?? 0]
-    }
+  func callAsFunction(_ random: inout SeededRandom) -> Kind {
+    let point = random.below(sums[sums.count - 1])
+    return kinds[sums.firstIndex { point < $0 } ?? 0]
   }
 }
 
 /// How often each kind happened.
-struct StepCounts: Sendable {
-  private var counts = Array(repeating: 0, count: ModelStep.allCases.count)
+struct StepCounts<Kind: CaseIterable & RawRepresentable<Int> & Sendable>: Sendable {
+  private var counts = Array(repeating: 0, count: Kind.allCases.count)
+  private(set) var total = 0
 
-  var total: Int { counts.reduce(0, +) }
-
-  subscript(kind: ModelStep) -> Int {
+  subscript(kind: Kind) -> Int {
     get { counts[kind.rawValue] }
-    set { counts[kind.rawValue] = newValue }
+    set {
+      total += newValue - counts[kind.rawValue]
+      counts[kind.rawValue] = newValue
+    }
   }
 
   mutating func add(_ other: StepCounts) {
-    for index in counts.indices { counts[index] += other.counts[index] }
+    for kind in Kind.allCases { self[kind] += other[kind] }
   }
 }

@@ -4,14 +4,6 @@ import VarveTestSupport
 
 @testable import Varve
 
-#if canImport(Darwin)
-  import Darwin
-#elseif canImport(Glibc)
-  import Glibc
-#elseif canImport(Musl)
-  import Musl
-#endif
-
 /// Random transactions on a database and on dictionaries: every answer is the same.
 ///
 ///     VARVE_TEST_SCALE=50 ./tools/test --filter ObjectModelTests   # fifty times as many runs
@@ -19,9 +11,6 @@ import VarveTestSupport
 ///
 /// A failure names its seed and the last steps. Only what threads do side by side is not repeated by the seed.
 struct ObjectModelTests {
-  private static let stepCount = TestScale.atMost(3_000)
-  private static let runCount = 6
-
   @Test(arguments: StorageKind.allCases)
   func `a database answers like the model`(kind: StorageKind) throws {
     try Self.runAll(kind, faults: nil, "model, \(kind)")
@@ -47,12 +36,12 @@ struct ObjectModelTests {
     faults.tooOldOneIn = 400
     faults.conflictOneIn = 5
     let runs = try Self.runAll(.toy, faults: faults, "model, failing toy")
-    #expect(!TestScale.isWhole || Self.chosenSeed != nil || runs.unknownOutcomes > 40)
+    #expect(!TestScale.isWhole || ModelPlan.chosenSeed != nil || runs.unknownOutcomes > 40)
   }
 
   /// What all runs together met.
   private struct Totals {
-    var counts = StepCounts()
+    var counts = StepCounts<ModelStep>()
     var faultCount = 0
     var unknownOutcomes = 0
     var extensions: [ObjectRun.ExtensionStep: Int] = [:]
@@ -60,7 +49,7 @@ struct ObjectModelTests {
 
   @discardableResult
   private static func runAll(_ kind: StorageKind, faults: ToyFaults?, _ name: String) throws -> Totals {
-    let seeds = chosenSeed.map { $0...$0 } ?? 1...UInt64(TestScale.count(runCount))
+    let seeds = ModelPlan.seeds(ModelPlan.rowRuns)
     var totals = Totals()
     let clock = ContinuousClock()
     let start = clock.now
@@ -69,7 +58,7 @@ struct ObjectModelTests {
       seeded?.seed = seed
       let run = try ObjectRun(kind, seed: seed, faults: seeded)
       do {
-        try run.run(stepCount: stepCount)
+        try run.run(stepCount: ModelPlan.rowSteps)
       } catch {
         run.endPinned()
         Issue.record(error, "VARVE_TEST_SEED=\(seed) (\(name)) shows it again; the last steps: \(run.trace.suffix(20))")
@@ -86,7 +75,9 @@ struct ObjectModelTests {
       "\(name): seeds \(seeds), \(total) steps in \(Int(seconds)) s, \(Int(Double(total) / seconds)) a second,",
       "\(totals.faultCount) faults, \(totals.unknownOutcomes) unknown outcomes,",
       "extensions \(totals.extensions.map { "\($0.key) \($0.value)" }.sorted())")
-    guard chosenSeed == nil, TestScale.isWhole else { return totals }
+    guard ModelPlan.chosenSeed == nil else { return totals }
+    #expect(total >= seeds.count * ModelPlan.rowSteps)
+    guard TestScale.isWhole else { return totals }
     if faults == nil {
       for step in ObjectRun.ExtensionStep.allCases {
         #expect(totals.extensions[step, default: 0] * 4_000 >= total, "\(name): \(step) of \(total)")
@@ -98,10 +89,4 @@ struct ObjectModelTests {
     }
     return totals
   }
-
-  private static let chosenSeed: UInt64? = {
-    // Safety: the environment is not changed while tests run.
-    guard let text = unsafe getenv("VARVE_TEST_SEED") else { return nil }
-    return UInt64(unsafe String(cString: text))
-  }()
 }

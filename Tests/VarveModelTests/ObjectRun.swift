@@ -48,7 +48,7 @@ final class ObjectRun {
   /// How many nested writes there are around the step.
   var depth = 0
   var pinned: [Pinned] = []
-  var counts = StepCounts()
+  var counts = StepCounts<ModelStep>()
   private(set) var trace: [String] = []
   var unknownOutcomes = 0
   var extensions: Extensions

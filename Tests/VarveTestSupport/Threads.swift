@@ -10,6 +10,17 @@ public enum Threads {
     return started
   }
 
+  /// Runs `body` on a thread of its own, which it may block for as long as it wants, and waits suspended.
+  public static func alone<Result: Sendable>(
+    _ body: @escaping @Sendable () throws -> Result
+  ) async throws -> Result {
+    try await withCheckedThrowingContinuation { continuation in
+      let thread = Thread { continuation.resume(with: Swift.Result(catching: body)) }
+      thread.stackSize = 4 << 20
+      thread.start()
+    }
+  }
+
   /// Threads that run. To be waited for.
   public final class Started: Sendable {
     private let group = DispatchGroup()

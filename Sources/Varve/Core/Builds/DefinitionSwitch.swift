@@ -82,7 +82,7 @@ struct DefinitionSwitch {
         transaction.install(ReplacedDefinitions(transaction.registered, transaction.replaced).with(emptied: other))
       }
     }
-    try other.save(record, transaction, as: isShadow ? .shadow : .inForce)
+    try other.save(record, transaction, as: isShadow ? .shadow : .inForce, keepsContent: isKept)
     if isKept { return }
     transaction.onApplied { [core] _ in
       if !isShadow { try? other.share(core) }

@@ -26,7 +26,9 @@ public protocol ExtensionTransaction: AnyObject {
   func didChange(_ change: borrowing RowChange) throws
   /// All rows of a collection, with nil of all collections, are about to be removed in one step. Removes what the
   /// extension keeps of them, and returns true. False: it receives them one by one. May throw: then the operation has
-  /// not happened.
+  /// not happened. Before the rest of them goes, hooks of other extensions may remove some of the rows, and it receives
+  /// these removals: whatever it does then must be right although it keeps nothing of the row any more. One that counts
+  /// rows without a note of each returns false where others write rows.
   ///
   /// It is also called for an extension that `catchesUp` and missed such a removal. There, false builds it again.
   func removesAll(in collection: String?) throws -> Bool

@@ -165,7 +165,10 @@ final class RegisteredExtension: Sendable {
   }
 
   /// Writes its record, and lets it stand in memory once the commit is applied.
-  func save(_ record: ExtensionRecord, _ transaction: WriteTransaction, as role: RecordRole = .inForce) throws {
+  func save(
+    _ record: ExtensionRecord, _ transaction: WriteTransaction, as role: RecordRole = .inForce,
+    keepsContent: Bool = false
+  ) throws {
     var whole = record
     switch role {
     case .inForce: whole.shadow = try storedRecord(transaction)?.shadow
@@ -181,7 +184,8 @@ final class RegisteredExtension: Sendable {
     let database = transaction.database
     transaction.onApplied { [self, whole] version in
       database.extensionCatalog.set(whole, for: name)
-      set(record.alone, readySince: record.state == .ready ? version : nil)
+      let since = (keepsContent ? readySince : nil) ?? version
+      set(record.alone, readySince: record.state == .ready ? since : nil)
       database.extensions.noteChange()
     }
   }

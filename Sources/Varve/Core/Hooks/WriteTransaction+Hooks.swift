@@ -80,6 +80,13 @@ extension WriteTransaction {
     hooks.slots[slot].reach?.move(from: watermark, to: position)
   }
 
+  /// What it receives is what its record says again.
+  func forgetReach(of extension: RegisteredExtension) {
+    guard let slot = registered.ordered.firstIndex(where: { $0 === `extension` }) else { return }
+    hooks.slots[slot].reach = nil
+    hooks.slots[slot].isWhole = false
+  }
+
   // MARK: - The facts of a change
 
   /// What hooks are given of a change that is about to happen. `old` is the row before it, with its bytes where one of

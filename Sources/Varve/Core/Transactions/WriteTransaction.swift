@@ -212,8 +212,13 @@ public final class WriteTransaction: ReadTransaction {
 
   private func restore(_ replaced: ReplacedDefinitions?) {
     if replaced === self.replaced { return }
+    let emptied = self.replaced?.emptied ?? []
     self.replaced = replaced
     use(replaced?.list ?? database.extensions.list)
+    // Those that would have been built again receive changes as before.
+    for registered in emptied where replaced?.emptied.contains(where: { $0 === registered }) != true {
+      forgetReach(of: registered)
+    }
   }
 
   private func use(_ list: ExtensionList) {

@@ -1,0 +1,143 @@
+import EngineTestSupport
+import Synchronization
+import Testing
+import VarveEngine
+import VarveTestSupport
+
+@testable import Varve
+
+/// The power goes, or the process dies, at any operation of the disk while both lanes commit and definitions are replaced.
+///
+/// The script runs once; at a sample of its operations images of the disk are taken. On each the commits that are there
+/// are a prefix of the order of all, over both lanes, with all that were promised; whichever definition the program
+/// registers, what extensions keep is that of the rows, and shared state that of the parts; both lanes go on.
+///
+///     VARVE_TEST_SCALE=5 ./tools/test --filter LaneCrashTests
+///     VARVE_TEST_SEED=17 ./tools/test --filter LaneCrashTests
+///
+/// The threads of the lanes are not repeated by the seed.
+struct LaneCrashTests {
+  private static let seed = ModelPlan.chosenSeed ?? 20_261_125
+  private static let commitCount = 90
+  private static let pointLimit = TestScale.count(60)
+
+  private struct Point: Sendable {
+    let crash: CrashPoint
+    let promise: LaneScript.Promise
+  }
+
+  private struct Recording: Sendable {
+    let points: [Point]
+    let order: [LaneScript.Entry: UInt64]
+    let acknowledgedBefore: [LaneScript.Entry: [Int]]
+  }
+
+  /// What a program registers that is started again.
+  private enum Restart: CaseIterable { case inForce, shadow, both }
+
+  private static func record(everyNth stride: Int) throws -> (recording: Recording, operationCount: Int) {
+    let disk = CrashFileSystem(seed: seed)
+    let script = LaneScript(seed: seed, commitCount: commitCount)
+    let database = try LaneScript.open(disk, seed: seed)
+    try LaneScript.begin(database)
+    // From here on each image has what is registered.
+    let points = Mutex<[Point]>([])
+    disk.observe { operation, capture in
+      guard operation.number % stride == 0 else { return }
+      let promise = script.promise
+      points.withLock { $0.append(Point(crash: capture(), promise: promise)) }
+    }
+    let errors = script.run(database)
+    guard errors.isEmpty else { throw ContractBroken("the lanes threw \(errors)") }
+    try script.settle(database)
+    disk.observe(nil)
+    let order = try database.core.read { try LaneCheck.entries($0) }
+    guard order.count == LaneScript.Lane.allCases.count * commitCount, Set(order.values).count == order.count else {
+      throw ContractBroken("\(order.count) commits have \(Set(order.values).count) stamps")
+    }
+    try LaneCheck.checkContent(
+      database, rows: LaneScript.rows(after: commitCount), versions: [script.promise.version])
+    let count = disk.operationCount
+    try database.close()
+    return (
+      Recording(points: points.withLock { $0 }, order: order, acknowledgedBefore: script.acknowledgedBefore), count
+    )
+  }
+
+  @Test func `after a crash a prefix of the commits of both lanes is there, and all that extensions keep is right`()
+    async throws
+  {
+    try await Threads.alone {
+      let count = try Self.record(everyNth: Int.max).operationCount
+      let recording = try Self.record(everyNth: max(1, count / Self.pointLimit)).recording
+      var found: [String: Int] = [:]
+      var counts: Set<[Int]> = []
+      for (index, point) in recording.points.enumerated() {
+        for policy in CrashPolicy.allCases {
+          let seed = Self.seed &* 31 &+ UInt64(index)
+          do { counts.insert(try Self.trial(point, recording, policy, seed, &found)) } catch {
+            Issue.record(
+              error,
+              "VARVE_TEST_SEED=\(Self.seed), image \(index), \(point.crash.operation.map { "\($0)" } ?? ""), \(policy)")
+            return
+          }
+        }
+      }
+      print(
+        "lane crashes: seed \(Self.seed), \(2 * Self.commitCount) commits, \(recording.points.count) images in",
+        "\(CrashPolicy.allCases.count) ways, \(counts.count) numbers of commits,",
+        "\(found.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" })")
+      guard TestScale.isWhole else { return }
+      #expect(counts.count > 20)
+      // Each state of a replacement, each restart, and images that lack what was not promised.
+      for what in ["shadow", "no shadow", "lost", "inForce", "shadow registered", "both"] {
+        #expect(found[what, default: 0] >= 5, "\(what)")
+      }
+    }
+  }
+
+  /// Opens an image, checks it, commits on both lanes, and opens it again. Returns how many commits of each lane were there.
+  private static func trial(
+    _ point: Point, _ recording: Recording, _ policy: CrashPolicy, _ seed: UInt64, _ found: inout [String: Int]
+  ) throws -> [Int] {
+    let disk = point.crash.image(seed: seed, policy: policy)
+    let database = try LaneScript.open(disk, seed: seed)
+    found[database.core.extensionCatalog.record("deriving")?.shadow == nil ? "no shadow" : "shadow", default: 0] += 1
+    let next = point.promise.pending ?? point.promise.version + 1
+    var version = next
+    switch Restart.allCases[Int(seed % 3)] {
+    case .inForce:
+      version = point.promise.version
+      found["inForce", default: 0] += 1
+      try LaneScript.register(database, version: version)
+    case .shadow:
+      found["shadow registered", default: 0] += 1
+      try LaneScript.register(database, version: version)
+    case .both:
+      found["both", default: 0] += 1
+      try LaneScript.register(database, version: version, replacing: point.promise.version)
+    }
+    let check = LaneCheck(
+      promise: point.promise, acknowledgedBefore: recording.acknowledgedBefore, order: recording.order,
+      losesPower: policy != .processKill)
+    let counts = try check.count(database)
+    if counts != point.promise.begun { found["lost", default: 0] += 1 }
+    try LaneCheck.checkContent(database, rows: LaneScript.rows(after: counts[0]), versions: [version])
+    // Both lanes go on.
+    let script = LaneScript(seed: seed, commitCount: counts[0])
+    for lane in LaneScript.Lane.allCases {
+      let entry = LaneScript.Entry(lane: lane, number: counts[Int(lane.rawValue)] + 1)
+      try script.commit(entry, lane == .writer ? .process : .power, database)
+    }
+    try LaneCheck.checkContent(database, rows: LaneScript.rows(after: counts[0] + 1), versions: [version])
+    guard try database.core.read({ try LaneCheck.entries($0) }).count == counts[0] + counts[1] + 2 else {
+      throw ContractBroken("the commits after the crash are not there")
+    }
+    try database.close()
+    let again = try LaneScript.open(disk, seed: seed &+ 1)
+    try LaneScript.register(again, version: version)
+    try LaneCheck.checkContent(again, rows: LaneScript.rows(after: counts[0] + 1), versions: [version])
+    try again.close()
+    return counts
+  }
+}

@@ -1,0 +1,200 @@
+import EngineTestSupport
+import Synchronization
+import VarveEngine
+import VarveTestSupport
+
+@testable import Varve
+
+/// Commits of both lanes at once, of both durabilities, while definitions are replaced: what a crash may leave of them.
+///
+/// One thread writes transactions and another commits aside. Each commit has a number in its lane, from 1, and leaves it
+/// in an independent part with the stamp of its commit: so what is found says which commits are there, and in which order
+/// they were made. A transaction also changes a row; five extensions stand on the rows.
+final class LaneScript: Sendable {
+  enum Lane: UInt8, CaseIterable, Sendable { case writer, aside }
+
+  /// A commit.
+  struct Entry: Hashable, Sendable {
+    let lane: Lane
+    let number: Int
+  }
+
+  /// How far each lane had come at a moment, by the numbers of its commits.
+  struct Promise: Sendable {
+    var begun: [Int] = [0, 0]
+    /// Acknowledged, so that the death of the process takes none of them.
+    var process: [Int] = [0, 0]
+    /// Acknowledged, so that a loss of power takes none of them.
+    var power: [Int] = [0, 0]
+    /// The definition of the derivation that is in force, for all that the program knows, and one that may be built.
+    var version = 1
+    var pending: Int?
+  }
+
+  static let rowCount = 30
+  static let deriving = ModelDeriving(version: 0).named("deriving")
+
+  let seed: UInt64
+  let commitCount: Int
+  private let state = Mutex(Promise())
+  /// What was acknowledged before each commit was begun: that much is there wherever it is.
+  private let before = Mutex<[Entry: [Int]]>([:])
+
+  init(seed: UInt64, commitCount: Int) {
+    self.seed = seed
+    self.commitCount = commitCount
+  }
+
+  var promise: Promise { state.withLock { $0 } }
+  var acknowledgedBefore: [Entry: [Int]] { before.withLock { $0 } }
+
+  // MARK: - Opening
+
+  static func open(_ fileSystem: any FileSystem, seed: UInt64) throws -> Database {
+    let database = try ObjectCrashScript.open(fileSystem, SteppedExecutor(seed: seed), seed: seed).0
+    database.core.extensions.rowsInTransaction.store(0, ordering: .relaxed)
+    return database
+  }
+
+  /// Registers all, the derivation as it is said, and waits until they are built.
+  static func register(_ database: Database, version: Int, replacing old: Int? = nil) throws {
+    try database.ready(try database.core.register(ModelParts(), ModelParts.name, nil))
+    try database.ready(try database.core.register(ModelChain(), "chain", nil))
+    if let old {
+      _ = try database.core.register(
+        ModelDeriving(version: version), "deriving", replacing: ModelDeriving(version: old), nil)
+    } else {
+      _ = try database.core.register(ModelDeriving(version: version), "deriving", nil)
+    }
+    let dependent = try database.core.register(ModelDependent(keepsUp: true), "dependent", nil)
+    try database.ready(Self.deriving)
+    try database.ready(dependent)
+    try database.ready(try database.core.register(ModelMirror(version: "1"), "mirror", nil))
+    try database.ready(try database.core.register(ModelTally(takesAllAtOnce: false), "tally", nil))
+  }
+
+  /// A new database, with a row that is there before the first commit.
+  static func begin(_ database: Database) throws {
+    try database.core.write(WriteTerms(durability: .power)) { tx in try tx.set(0, key: 0, in: "rows") }
+    try register(database, version: 1)
+  }
+
+  // MARK: - Commits
+
+  /// What a transaction does to the rows: the key, and the number that it sets; nil: it removes the row.
+  static func change(_ number: Int) -> (key: Int, value: Int?) {
+    ((number * 7) % rowCount, number % 5 == 4 ? nil : number)
+  }
+
+  /// The rows after so many transactions.
+  static func rows(after count: Int) -> [Int: Int] {
+    var rows = [0: 0]
+    for number in stride(from: 1, through: count, by: 1) {
+      let (key, value) = change(number)
+      rows[key] = value
+    }
+    return rows
+  }
+
+  private static func sign(_ values: Part, _ sums: Part, _ entry: Entry) throws {
+    try values.putStamped(
+      [entry.lane.rawValue] + BigEndian.bytes(UInt32(entry.number)), [UInt8](repeating: 0, count: 8), at: .value(0))
+    try sums.add(1, to: [entry.lane.rawValue])
+  }
+
+  /// One commit; `body` is called in a transaction before it is signed.
+  func commit(
+    _ entry: Entry, _ durability: StorageDurability, _ database: Database,
+    _ body: (WriteTransaction) throws -> Void = { _ in }
+  ) throws {
+    let lane = Int(entry.lane.rawValue)
+    let acknowledged = state.withLock { promise in
+      promise.begun[lane] = max(promise.begun[lane], entry.number)
+      return promise.process
+    }
+    before.withLock { $0[entry] = acknowledged }
+    let terms = WriteTerms(label: "\(entry.lane) \(entry.number)", durability: durability)
+    let core = database.core
+    switch entry.lane {
+    case .writer:
+      try core.write(terms) { tx in
+        let (key, value) = Self.change(entry.number)
+        if let value { try tx.set(value, key: key, in: "rows") } else { try tx.remove(key: key, in: "rows") }
+        try body(tx)
+        let parts = try tx[ModelParts().named(ModelParts.name)]
+        try Self.sign(parts[.asideValues], parts[.asideSums], entry)
+      }
+    case .aside:
+      try ExtensionRun.waiting(core) {
+        try await core.commitAside(terms) { parts in
+          try Self.sign(
+            parts.part("asideValues", of: ExtensionRun.parts), parts.part("asideSums", of: ExtensionRun.parts), entry)
+        }
+      }
+    }
+    state.withLock { promise in
+      promise.process[lane] = max(promise.process[lane], entry.number)
+      if durability == .power { promise.power[lane] = max(promise.power[lane], entry.number) }
+    }
+  }
+
+  // MARK: - The run
+
+  /// Both lanes, each to its end or until a commit fails. Returns what they threw.
+  func run(_ database: Database) -> [String] {
+    let isDone = Atomic<Bool>(false)
+    let reader = Threads.start { [self] _ in
+      try watch(database) { isDone.load(ordering: .sequentiallyConsistent) }
+    }
+    let lanes = Threads.start(Lane.allCases.count) { [self] index in
+      var random = SeededRandom(seed: seed &+ UInt64(index))
+      for number in 1...commitCount {
+        let durability: StorageDurability = random.oneIn(4) ? .power : .process
+        let replaces = index == 0 && number % (commitCount / 3) == 0
+        if replaces { try settle(database) }
+        try commit(Entry(lane: Lane.allCases[index], number: number), durability, database) { [self] tx in
+          if replaces { try replace(tx) }
+        }
+      }
+    }
+    let errors = lanes.errorsAtEnd()
+    isDone.store(true, ordering: .sequentiallyConsistent)
+    return errors + reader.errorsAtEnd()
+  }
+
+  /// What readers see never goes back, and has all that was acknowledged before they began.
+  private func watch(_ database: Database, _ isDone: () -> Bool) throws {
+    var last = CommitVersion.zero
+    var counts: [Int64] = [0, 0]
+    repeat {
+      let promised = promise.process
+      let (version, found) = try database.core.read { tx in
+        let sums = try tx[ExtensionRun.parts][.asideSums]
+        return (tx.version, try Lane.allCases.map { try sums.counter([$0.rawValue]) })
+      }
+      guard version >= last, zip(found, counts).allSatisfy(>=) else {
+        throw ContractBroken("a reader saw \(version), \(found) after \(last), \(counts)")
+      }
+      guard zip(found, promised).allSatisfy({ $0 >= $1 }) else {
+        throw ContractBroken("a reader saw \(found), and \(promised) had been acknowledged")
+      }
+      (last, counts) = (version, found)
+    } while !isDone()
+  }
+
+  private func replace(_ tx: WriteTransaction) throws {
+    let next = promise.version + 1
+    try tx.replaceDefinition(of: Self.deriving, by: ModelDeriving(version: next))
+    state.withLock { $0.pending = next }
+  }
+
+  /// Waits until the definition that is built is in force.
+  func settle(_ database: Database) throws {
+    guard let pending = promise.pending else { return }
+    try database.ready(Self.deriving)
+    state.withLock { promise in
+      promise.version = pending
+      promise.pending = nil
+    }
+  }
+}

@@ -1,0 +1,70 @@
+import EngineTestSupport
+import Testing
+import VarveTestSupport
+
+#if canImport(Darwin)
+  import Darwin
+#elseif canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#endif
+
+/// How many steps the suites of models do, in one place: each says that it did as many, and a test that they are a million
+/// where CI runs them, in the optimised build.
+enum ModelPlan {
+  /// Without optimisation, where a step takes ten times as long, one in so many.
+  #if DEBUG
+    private static let divisor = 20
+  #else
+    private static let divisor = 1
+  #endif
+
+  // MARK: Rows
+
+  static let rowSteps = TestScale.atMost(3_000)
+  static let rowRuns = 6
+
+  // MARK: Extensions
+
+  static let extensionSteps = TestScale.atMost(10_000)
+
+  static func extensionRuns(_ kind: StorageKind) -> Int {
+    switch kind {
+    case .disk: max(1, 6 / divisor)
+    case .memory: max(1, 24 / divisor)
+    case .toy: max(1, 50 / divisor)
+    }
+  }
+
+  static let lateExtensionRuns = max(1, 14 / divisor)
+
+  // MARK: Seeds
+
+  /// One of the environment, for all suites.
+  static let chosenSeed: UInt64? = {
+    // Safety: the environment is not changed while tests run.
+    guard let text = unsafe getenv("VARVE_TEST_SEED") else { return nil }
+    return UInt64(unsafe String(cString: text))
+  }()
+
+  /// The seeds of so many runs at scale 1.
+  static func seeds(_ runCount: Int) -> ClosedRange<UInt64> {
+    chosenSeed.map { $0...$0 } ?? 1...UInt64(TestScale.count(runCount))
+  }
+
+  /// All steps of a scale of 1.
+  static var steps: Int {
+    let runs = StorageKind.allCases.reduce(lateExtensionRuns) { $0 + extensionRuns($1) }
+    // Three storages, and two that are late or fail.
+    return rowSteps * rowRuns * (StorageKind.allCases.count + 2) + extensionSteps * runs
+  }
+}
+
+struct ModelPlanTests {
+  @Test func `the suites of models do a million steps where they are optimised`() {
+    #if !DEBUG
+      #expect(!TestScale.isWhole || ModelPlan.steps >= 1_000_000, "\(ModelPlan.steps) steps")
+    #endif
+  }
+}
