@@ -55,7 +55,8 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
     public static let doesNotSettle = Code(.doesNotSettle)
     /// What a concurrent write read was changed meanwhile, again and again.
     public static let conflict = Code(.conflict)
-    /// The database was opened read-only, or follows another process.
+    /// The database was opened read-only, or follows another process; or the log could not be made durable, and the storage
+    /// takes nothing more. Nothing was written.
     public static let readOnly = Code(.readOnly)
     /// There is already what was to be inserted.
     public static let alreadyExists = Code(.alreadyExists)

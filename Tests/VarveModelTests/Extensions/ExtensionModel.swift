@@ -36,10 +36,10 @@ enum ExtensionStep: Int, CaseIterable, Sendable {
     case .conflict, .settle: 0
     case .aside: 500
     case .asideUndone: 60
-    case .replaceBeside: 9
-    case .sideBySide: 6
-    case .registerAgain, .leaveOut: 7
-    case .reopen: 10
+    case .replaceBeside: 20
+    case .sideBySide: 5
+    case .registerAgain, .leaveOut: 16
+    case .reopen: 9
     case .abandon, .follow: 8
     case .readFollower: 110
     case .pin: 60

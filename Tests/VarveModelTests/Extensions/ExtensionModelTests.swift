@@ -53,7 +53,7 @@ struct ExtensionModelTests {
     #expect(counts.total >= seeds.count * ModelPlan.extensionSteps)
     guard TestScale.isWhole else { return }
     for step in ExtensionStep.allCases {
-      #expect(counts[step] * 5_000 >= counts.total, "\(name): \(step) is \(counts[step]) of \(counts.total)")
+      #expect(counts[step] * 8_000 >= counts.total, "\(name): \(step) is \(counts[step]) of \(counts.total)")
     }
   }
 }

@@ -56,6 +56,12 @@ final class LaneScript: Sendable {
     return database
   }
 
+  static func open(_ backend: any StorageBackend) throws -> Database {
+    let database = try Database.open(backend, path: "lanes")
+    database.core.extensions.rowsInTransaction.store(0, ordering: .relaxed)
+    return database
+  }
+
   /// Registers all, the derivation as it is said, and waits until they are built.
   static func register(_ database: Database, version: Int, replacing old: Int? = nil) throws {
     try database.ready(try database.core.register(ModelParts(), ModelParts.name, nil))

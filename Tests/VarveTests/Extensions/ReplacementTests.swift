@@ -332,4 +332,52 @@ struct ReplacementTests {
     try database.close()
     withExtendedLifetime(site) {}
   }
+
+  @Test(arguments: StorageKind.allCases)
+  func `R6: after a replacement that a savepoint undoes, a dependent that was to be built again receives each change`(
+    kind: StorageKind
+  ) throws {
+    let site = try StorageSite(kind)
+    let database = try open(site)
+    try mirrored.fill(database, 0..<2)
+    let lines = Lines()
+    let handle = try database.registerReady(mirrored.definition("1"), as: "mirror")
+    let built = try database.registerReady(dependent(on: "mirror", keeps: false, lines), as: "built")
+    _ = lines.take()
+    try database.change { tx in
+      try? tx.savepoint {
+        try tx.replaceDefinition(of: handle, by: mirrored.definition("2"))
+        try tx.set(7, key: 7, in: "c")
+        throw Undone()
+      }
+      try tx.set(8, key: 8, in: "c")
+      #expect(try tx[built].part("rows").count() == 3)
+    }
+    #expect(lines.take() == ["mirror ReplacedDependency", "row 8"])
+    try database.look { tx in try #expect(tx[built].part("rows").count() == 3) }
+    try database.close()
+    withExtendedLifetime(site) {}
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `R6: a reader of an earlier commit keeps a dependent that has dealt with the new definition`(
+    kind: StorageKind
+  ) throws {
+    let site = try StorageSite(kind)
+    let database = try open(site)
+    try mirrored.fill(database, 0..<2)
+    let handle = try database.registerReady(mirrored.definition("1"), as: "mirror")
+    let kept = try database.registerReady(dependent(on: "mirror", keeps: true, Lines()), as: "kept")
+    let connection = database.connection()
+    try connection.beginLongLivedRead()
+    try database.change { tx in
+      try tx.replaceDefinition(of: handle, by: mirrored.definition("2"))
+      try tx.set(8, key: 8, in: "c")
+    }
+    #expect(try connection.read { tx in try tx[kept].part("rows").count() } == 2)
+    #expect(try database.look { tx in try tx[kept].part("rows").count() } == 3)
+    connection.endLongLivedRead()
+    try database.close()
+    withExtendedLifetime(site) {}
+  }
 }
