@@ -10,8 +10,8 @@ import VarveTestSupport
   import Musl
 #endif
 
-/// How many steps the suites of models do, in one place: each says that it did as many, and a test that they are a million
-/// where CI runs them, in the optimised build.
+/// How many steps the suites of models do, all of them here: each demands that it did as many, and a test that they are
+/// a million where CI runs them, in the optimised build.
 enum ModelPlan {
   /// Without optimisation, where a step takes ten times as long, one in so many.
   #if DEBUG

@@ -1,4 +1,5 @@
 import EngineTestSupport
+import Foundation
 import Synchronization
 import VarveTestSupport
 
@@ -112,7 +113,7 @@ extension ExtensionRun {
     }
   }
 
-  /// Threads of both lanes at once: what each adds is there at the end, each number is given once, and whoever reads
+  /// Threads of both lanes at once: what each adds is there at the end, each number is counted once, and whoever reads
   /// meanwhile never sees an earlier instant.
   func writeSideBySide() throws {
     let (threads, rounds) = (3, 4)
@@ -127,6 +128,8 @@ extension ExtensionRun {
         let now = try core.read { tx in (tx.version, try tx[Self.parts][.asideSums].counter(ModelParts.key(sum))) }
         if now.0 < last.0 || now.1 < last.1 { throw ContractBroken("a reader saw \(now) after \(last)") }
         last = now
+        // The writers need the processors.
+        sched_yield()
       } while !isDone.load(ordering: .sequentiallyConsistent)
     }
     let writers = Threads.start(threads) { thread in

@@ -106,7 +106,7 @@ extension ExtensionRun {
     try checkOutside()
   }
 
-  /// The process dies, or the program goes on in a copy.
+  /// The process dies, or the program continues with a copy.
   func abandon() throws {
     note(.abandon)
     let left: Database

@@ -113,7 +113,7 @@ extension ExtensionRun {
         receive(key..<(key + 1))
       }
     default:
-      // What one that catches up is told of that is not which rows there were.
+      // One that catches up would not learn from that which rows there were.
       guard registered == .all else { return }
       if random.oneIn(3) {
         _ = try tx.removeAll()

@@ -1,15 +1,12 @@
-import Synchronization
 import VarveTestSupport
 
 @testable import Varve
 
 /// Keeps the rows of "rows", and writes a row of "derived" for each, also while it is built. What it keeps has its
-/// version, so that definitions which replace each other can be told apart; the rows that it writes have not.
+/// version, so that definitions which replace each other can be distinguished; the rows that it writes have not.
 struct ModelDeriving: DatabaseExtension {
   static let kind = "model.derivation"
   var version: Int
-  /// Called where a row is given to it.
-  var received: @Sendable () -> Void = {}
 
   var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "\(version)")
@@ -20,23 +17,19 @@ struct ModelDeriving: DatabaseExtension {
   }
 
   func makeTransaction(_ context: ExtensionContext<Self>) throws -> ModelDerivingTransaction {
-    try ModelDerivingTransaction(version, received, context)
+    try ModelDerivingTransaction(version, context)
   }
 }
 
 final class ModelDerivingTransaction: ExtensionTransaction {
   typealias Definition = ModelDeriving
   private let version: Int
-  private let received: @Sendable () -> Void
   private let context: ExtensionContext<ModelDeriving>
   let seen: Part
   let sums: Part
 
-  init(
-    _ version: Int, _ received: @escaping @Sendable () -> Void, _ context: ExtensionContext<ModelDeriving>
-  ) throws {
+  init(_ version: Int, _ context: ExtensionContext<ModelDeriving>) throws {
     self.version = version
-    self.received = received
     self.context = context
     seen = try context.part("seen")
     sums = try context.part("sums")
@@ -51,7 +44,6 @@ final class ModelDerivingTransaction: ExtensionTransaction {
   }
 
   private func keep(_ key: Int, _ number: Int?) throws {
-    received()
     guard let transaction = context.writeTransaction else { return }
     let bytes = ModelParts.key(key)
     // What it kept of the row before: the sum is that of all rows at every moment.
@@ -75,7 +67,7 @@ final class ModelDerivingTransaction: ExtensionTransaction {
   }
 }
 
-/// Hears what the one above writes, and writes rows itself: a hook inside of a hook inside of a write.
+/// Receives what the one above writes, and writes rows itself: a hook inside of a hook inside of a write.
 struct ModelChain: DatabaseExtension {
   static let kind = "model.chain"
 

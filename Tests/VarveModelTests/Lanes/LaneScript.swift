@@ -1,4 +1,5 @@
 import EngineTestSupport
+import Foundation
 import Synchronization
 import VarveEngine
 import VarveTestSupport
@@ -185,6 +186,8 @@ final class LaneScript: Sendable {
         throw ContractBroken("a reader saw \(found), and \(promised) had been acknowledged")
       }
       (last, counts) = (version, found)
+      // The lanes need the processors.
+      sched_yield()
     } while !isDone()
   }
 

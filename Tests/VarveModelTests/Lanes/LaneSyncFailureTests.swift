@@ -11,7 +11,7 @@ import VarveTestSupport
 struct LaneSyncFailureTests {
   private typealias Entry = LaneScript.Entry
 
-  /// A disk whose syncs wait at a gate, and may fail behind it.
+  /// A disk whose syncs wait at a gate, and may fail after it.
   private struct Site {
     let disk: CrashFileSystem
     let faults: FaultInjectingFileSystem
@@ -169,7 +169,7 @@ struct LaneSyncFailureTests {
   }
 
   /// The same over the second storage of the tests: a commit that is applied and can't be made durable, or of which
-  /// nobody says whether it happened.
+  /// it is unknown whether it happened.
   @Test func `over another storage too, all that was acknowledged is there, and no commit without those before`()
     async throws
   {
