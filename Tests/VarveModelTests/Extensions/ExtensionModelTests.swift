@@ -51,7 +51,7 @@ struct ExtensionModelTests {
       "\(Int(Double(counts.total) / seconds)) a second: \(listed)")
     guard ModelPlan.chosenSeed == nil else { return }
     #expect(counts.total >= seeds.count * ModelPlan.extensionSteps)
-    guard TestScale.isWhole else { return }
+    guard ModelPlan.isWhole else { return }
     for step in ExtensionStep.allCases {
       #expect(counts[step] * 8_000 >= counts.total, "\(name): \(step) is \(counts[step]) of \(counts.total)")
     }
