@@ -73,11 +73,9 @@ struct CatalogDump {
       case .stale(nil): "stale, to be rebuilt"
       case .stale(let position?): "stale since commit \(position.version)"
       case .failed(let message): "failed with \(quoted(message))"
-      case .building(let watermark) where watermark.isEmpty: "building, no row done"
-      case .building(let watermark):
-        // Its first four bytes are the collection's id.
-        "building, done up to collection id \(BigEndian.number(watermark, as: UInt32.self) ?? 0) "
-          + "key \(KeyText.text(of: Array(watermark.dropFirst(4))))"
+      case .building(let watermark): "building, \(reached(watermark))"
+      case .ingesting(let mark):
+        "building by ingestion, \(reached(mark.watermark)), runs \(mark.runCount), since commit \(mark.position.version)"
       }
     // What it depends on stands behind its own tag, each behind a unit separator.
     let tags = record.tags
@@ -91,6 +89,13 @@ struct CatalogDump {
     }
     return "extension \(quoted(name)): number \(record.number)\(generation), \(state), layout \(record.layout), "
       + "version \(quoted(tags.first ?? ""))\(dependencies)\(parts.joined())\(shadow ?? "")"
+  }
+
+  private static func reached(_ watermark: [UInt8]) -> String {
+    if watermark.isEmpty { return "no row done" }
+    // Its first four bytes are the collection's id.
+    return "done up to collection id \(BigEndian.number(watermark, as: UInt32.self) ?? 0) "
+      + "key \(KeyText.text(of: Array(watermark.dropFirst(4))))"
   }
 
   private static func setting(_ key: [UInt8], _ value: [UInt8]) throws -> String {

@@ -11,7 +11,9 @@ public enum ObjectFamily: Sendable {
   /// One of an extension or of the scheduler: only their code knows how it is made.
   case foreign
 
-  private static let prefixes = ["x.", ExtensionRecord.volatilePrefix, ExtensionRecord.scratchPrefix, "tasks."]
+  private static let prefixes = [
+    "x.", ExtensionRecord.volatilePrefix, ExtensionRecord.scratchPrefix, ExtensionRecord.spillPrefix, "tasks.",
+  ]
 
   /// What a family of this name is; nil for one that does not belong to the database of objects.
   public init?(_ name: String) {

@@ -11,6 +11,9 @@ struct CatalogRecordTests {
   private static let extensions = [
     ExtensionRecord.State.ready, .stale(nil), .stale(FeedPosition(version: 7, part: 8, step: 9)),
     .building(watermark: [0, 0, 0, 1, 9]),
+    .ingesting(
+      ExtensionRecord.IngestionMark(
+        position: FeedPosition(version: 7, part: 8, step: 9), runCount: 3, watermark: [0, 0, 0, 1, 9])),
   ].map {
     var record = ExtensionRecord(number: 3, state: $0, layout: 2, versionTag: "é-1", kind: "k", scope: "*")
     record.parts = [

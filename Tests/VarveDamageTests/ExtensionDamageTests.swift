@@ -11,6 +11,9 @@ struct ExtensionDamageTests {
     for state in [
       ExtensionRecord.State.stale(nil), .stale(FeedPosition(version: 7, part: 8, step: 9)), .ready,
       .building(watermark: [1]),
+      .ingesting(
+        ExtensionRecord.IngestionMark(
+          position: FeedPosition(version: 7, part: 8, step: 9), runCount: 1, watermark: [1])),
     ] {
       var record = ExtensionRecord(number: 3, state: state, layout: 2, versionTag: "tag", kind: "k", scope: "*")
       #expect(try ExtensionRecord(record.bytes, name: "x") == record)

@@ -45,6 +45,12 @@ open class ForwardingBackend: StorageBackend, @unchecked Sendable {
     try base.commit(batch, check: check, durability: durability)
   }
   /// As the storage below.
+  open var offersIngestion: Bool { base.offersIngestion }
+  /// As the storage below.
+  open func beginIngestion(into family: StorageFamily) throws -> any StorageIngestion {
+    try base.beginIngestion(into: family)
+  }
+  /// As the storage below.
   open func changes(since version: CommitVersion) async throws -> CommitVersion {
     try await base.changes(since: version)
   }

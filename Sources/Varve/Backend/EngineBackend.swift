@@ -263,6 +263,15 @@ public final class EngineBackend: StorageBackend {
     return guarding
   }
 
+  /// Unless nothing is written.
+  public var offersIngestion: Bool { !isReadOnly }
+
+  /// Tables of the engine, as compactions write them.
+  public func beginIngestion(into family: StorageFamily) throws -> any StorageIngestion {
+    try requireOpen()
+    return try EngineIngestion(engine, try columnFamily(family.number))
+  }
+
   // MARK: - Others
 
   /// Of a follower: when its writer has committed.

@@ -63,6 +63,12 @@ public protocol StorageBackend: AnyObject, Sendable {
     _ writing: any StorageWriting, then batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
   ) throws -> any StorageTicket
 
+  /// Whether it takes tables: `beginIngestion`. Default: false.
+  var offersIngestion: Bool { get }
+  /// Begins to write tables that are put whole into a family which is empty then, beside commits. Throws `.invalidArgument`
+  /// where the storage or the family takes none. Default: throws.
+  func beginIngestion(into family: StorageFamily) throws -> any StorageIngestion
+
   /// Returns when there is a commit behind `version`, and which is the last one then. For databases that other
   /// processes write: what this program commits it knows itself. Throws `CancellationError`.
   func changes(since version: CommitVersion) async throws -> CommitVersion
@@ -82,6 +88,12 @@ extension StorageBackend {
   public func withoutWaiting(_ body: () throws -> Void) throws -> Bool { false }
   /// A storage without memtables has nothing to change.
   public func setOptions(_ options: StorageFamilyOptions, of family: StorageFamily) throws {}
+  /// No storage takes tables that doesn't say so.
+  public var offersIngestion: Bool { false }
+  /// See `offersIngestion`.
+  public func beginIngestion(into family: StorageFamily) throws -> any StorageIngestion {
+    throw DatabaseError(.invalidArgument, "the storage takes no tables for family \"\(family.name)\"")
+  }
   /// Holds everything in arrays, and commits a batch.
   public func begin(at snapshot: any StorageSnapshot) throws -> any StorageWriting { BufferedWriting(snapshot) }
   /// Commits the batch of a `BufferedWriting`.
@@ -189,6 +201,9 @@ public struct StorageFamilyOptions: Hashable, Sendable {
     self.isVolatile = isVolatile
     self.memtableSize = memtableSize
   }
+
+  /// As it is, for what is soon dropped.
+  static let uncompressed = StorageFamilyOptions(compression: CompressionKind.none)
 }
 
 /// Keys from `lower` (included) to `upper` (excluded; nil: to the end).

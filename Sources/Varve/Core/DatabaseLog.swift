@@ -51,6 +51,13 @@ enum DatabaseLog {
       metadata: ["extension": "\(name)", "error": "\(error)"])
   }
 
+  /// An extension does in its build what can't be done by tables.
+  static func builtByPuts(name: String, reason: String) {
+    logger.info(
+      "an extension can't be built by tables, and is built by puts",
+      metadata: ["extension": "\(name)", "reason": "it \(reason)"])
+  }
+
   /// An extension on disk was not registered before the first commit.
   static func staleExtension(path: String, name: String) {
     logger.notice(

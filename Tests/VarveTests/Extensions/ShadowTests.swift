@@ -356,8 +356,10 @@ struct ShadowTests {
     shadow.generation = 4
     record.shadow = shadow
     #expect(errorCode { _ = try ExtensionRecord(record.bytes, name: "mirror") } == .corruption)
-    let owners = ["x.7.a", "x.7~2.a.b", "volatile.x.7~12.a"].map { ExtensionRecord.owner(ofFamily: $0) }
-    #expect(owners.compactMap { $0?.number } == [7, 7, 7] && owners.compactMap { $0?.generation } == [0, 2, 12])
+    let owners = ["x.7.a", "x.7~2.a.b", "volatile.x.7~12.a", "spill.x.7~3.0.a"].map {
+      ExtensionRecord.owner(ofFamily: $0)
+    }
+    #expect(owners.compactMap { $0?.number } == [7, 7, 7, 7] && owners.compactMap { $0?.generation } == [0, 2, 12, 3])
     #expect(["x.7~.a", "x.7~1~2.a", "x.~1.a", "c.7.a"].allSatisfy { ExtensionRecord.owner(ofFamily: $0) == nil })
   }
 }

@@ -4,7 +4,7 @@ import Foundation
 enum ExtensionCase: String, CaseIterable {
   case insert, hear1, hear2, hear5, foreign50, nested
   case partput, logput, partfirst, index2, touchless, view, view10000, one, one4
-  case aside, build, throwing, remove, ranges, rangeslook
+  case aside, build, ingest, throwing, remove, ranges, rangeslook
 
   /// Whether its goal is for what it takes more than `insert`.
   var isDifference: Bool {
@@ -34,6 +34,7 @@ enum ExtensionCase: String, CaseIterable {
     case .one: 5.5
     case .one4: 7.5
     case .build: 2.6
+    case .ingest: 2.0
     case .aside: 1_000
     case .remove: 5.0
     case .ranges: 80

@@ -45,6 +45,7 @@ struct ExtensionRun {
       case .one4: return try four(database)
       case .aside: return try asides(database)
       case .build: return try build(database)
+      case .ingest: return try ingest(database)
       case .throwing: return try throwing(database)
       case .remove: return try removal(database)
       case .ranges: return try ranges(database, looks: false)
@@ -250,6 +251,24 @@ struct ExtensionRun {
     let time = ProcessUsage.now().cpuNanoseconds - before
     try require(try database.read { try $0[handle].count() }, 2 * count)
     return ExtensionMeasurement(time: Double(time) / Double(count) / 1e3)
+  }
+
+  /// The same index over three times as many rows, by tables: CPU time of the process; the note has that of the thread of
+  /// the build, which has the writer for its commits alone.
+  private func ingest(_ database: Database) throws -> ExtensionMeasurement {
+    let count = num * 3
+    guard count >= 50_000 else { throw EngineFailure("\(count) rows are built by puts; 50,000 go by tables") }
+    try insert(database, count: count)
+    rest()
+    let thread = OtherThreadClock()
+    let before = ProcessUsage.now().cpuNanoseconds
+    let handle = try database.register(Indexes(count: 1, catchesUp: true), as: "index") { _ in thread.note() }
+    try database.ready(handle)
+    let time = ProcessUsage.now().cpuNanoseconds - before
+    let own = Double(thread.now()) / Double(count) / 1e3
+    try require(try database.read { try $0[handle].count() }, 2 * count)
+    return ExtensionMeasurement(
+      time: Double(time) / Double(count) / 1e3, note: String(format: "of it %.2f µs by the thread of the build", own))
   }
 
   /// Nested writes that set a row and throw, between two that don't: nothing of them may stay, memory neither.

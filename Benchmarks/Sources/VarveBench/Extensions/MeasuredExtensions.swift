@@ -69,6 +69,8 @@ struct Indexes: DatabaseExtension {
   static let kind = "bench.indexes"
   /// One or two.
   var count = 2
+  /// Whether the feed brings it what it missed: then a build of many rows goes by tables.
+  var catchesUp = false
   /// Whether it receives updates and removals too, with the row as it was: that is what its entries were made of.
   var followsOldRows = false
 
@@ -77,6 +79,7 @@ struct Indexes: DatabaseExtension {
     configuration.scope = .only([Book.collection])
     configuration.delivery = .immediate
     if followsOldRows { configuration.needs = .oldRows } else { configuration.hears = .inserts }
+    configuration.catchesUp = catchesUp
     configuration.parts = (0..<count).map { PartDefinition("index\($0)") } + [PartDefinition("emitted")]
     return configuration
   }
@@ -112,6 +115,20 @@ final class IndexesTransaction: ExtensionTransaction {
     guard isChanged else { return }
     guard let new else { return try emitted.delete(key) }
     try emitted.put(key, EntryKey.bytes(new.indexed(0), indexes.count > 1 ? new.indexed(1) : nil))
+  }
+
+  /// The entries of the row as it was are in what it has emitted.
+  func didMiss(_ key: RowKey, _ row: Varve.Row?) throws {
+    let key = key.bytes
+    if let known = try emitted.get(key) {
+      for (number, index) in indexes.enumerated() {
+        try index.delete(Array(known[(8 * number)..<(8 * number + 8)]) + key)
+      }
+      try emitted.delete(key)
+    }
+    guard let book = try row?.object(as: Book.self) else { return }
+    for (number, index) in indexes.enumerated() { try index.put(EntryKey.bytes(book.indexed(number), key), []) }
+    try emitted.put(key, EntryKey.bytes(book.indexed(0), indexes.count > 1 ? book.indexed(1) : nil))
   }
 
   /// How many entries the parts have together.

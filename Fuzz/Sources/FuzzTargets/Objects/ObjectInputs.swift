@@ -134,9 +134,12 @@ enum ObjectInputs {
       let position = FeedPosition(version: 1 + random.next() >> 8, part: number & 7, step: number >> 9)
       let states: [ExtensionRecord.State] = [
         .building(watermark: FuzzCorpus.bytes(random.below(20), &random)), .ready, .stale(nil), .stale(position),
+        .ingesting(
+          ExtensionRecord.IngestionMark(
+            position: position, runCount: 1 + number & 0xFF, watermark: FuzzCorpus.bytes(random.below(20), &random))),
       ]
       var record = ExtensionRecord(
-        number: number, state: states[random.below(4)], layout: UInt32(random.below(9)),
+        number: number, state: states[random.below(5)], layout: UInt32(random.below(9)),
         versionTag: string(&random), kind: string(&random), scope: string(&random))
       for _ in 0..<random.below(4) {
         var part = ExtensionRecord.Part(PartDefinition(string(&random), random.oneIn(2) ? .values : .counters(.sum)))

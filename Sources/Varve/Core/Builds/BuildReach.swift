@@ -68,6 +68,12 @@ extension ExtensionRecord {
     return (watermark, group)
   }
 
+  /// The last row that was given to it; nil where nothing is being built.
+  var lastGiven: [UInt8]? {
+    if case .ingesting(let mark) = state { return mark.watermark }
+    return frontier?.watermark
+  }
+
   /// The watermark of those that are next to them; nil where there are none.
   var nextFrontier: [UInt8]? {
     guard let frontier else { return nil }

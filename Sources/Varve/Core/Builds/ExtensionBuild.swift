@@ -17,10 +17,13 @@
 /// - A crash, `close` and a failure of the storage leave the watermark; `retry` and the next registration continue.
 /// - A dependency that is being built is waited for; one that failed keeps it waiting until that is ready.
 ///
-/// One that is stale and catches up goes by the feed instead (`CatchingUp`); where that can't be done it begins again.
+/// One that is stale and catches up goes by the feed instead (`CatchingUp`); where that can't be done it begins again. The
+/// first build of one that catches up, over many rows, goes by tables (`IngestedBuild`) instead of the chunks above.
 struct ExtensionBuild {
   private let core: DatabaseCore
   private let registered: RegisteredExtension
+
+  // What `IngestedBuild` uses is not private.
 
   init(_ core: DatabaseCore, _ registered: RegisteredExtension) {
     self.core = core
@@ -34,7 +37,8 @@ struct ExtensionBuild {
   static var chunkDuration: Duration { .milliseconds(5) }
 
   /// A build waits for the writer as long as it takes: giving up would throw away what was built.
-  private var terms: WriteTerms { WriteTerms(label: "build \(name)", waitsForWriter: true, isOfBuild: true) }
+  var terms: WriteTerms { WriteTerms(label: label, waitsForWriter: true, isOfBuild: true) }
+  var label: String { "build \(name)" }
 
   /// For a commit after which families are dropped: those are gone for certain then, also after a loss of power, and
   /// the record that says so must be there.
@@ -75,16 +79,18 @@ struct ExtensionBuild {
   }
 
   private func complete() throws {
+    var wasIngested = false
     do {
       // It failed, and is asked for again.
       if registered.record.state.isFailed { try beginAnew() }
       try dropDeadFamilies()
       try waitForDependencies()
+      wasIngested = try ingest()
       try catchUp()
       try measure()
       while try !step() {}
     } catch let failure as ExtensionFailure {
-      throw fail(failure.cause)
+      throw fail(failure.cause, leavesNothing: wasIngested)
     }
   }
 
@@ -103,10 +109,14 @@ struct ExtensionBuild {
       // A hook has used an independent part beside a commit of the other lane.
       return try chunk(attempt: count + 1, body)
     } catch {
-      // Hooks and flushes doom their transaction. What they met in the storage is not their own error.
-      guard running?.doom != nil, !Self.isOfStorage(error) else { throw error }
-      throw ExtensionFailure(cause: error)
+      // Hooks and flushes doom their transaction.
+      throw running?.doom == nil ? error : Self.failure(error)
     }
+  }
+
+  /// The error of a transaction that is doomed: that of the extension, unless it has met one of the storage.
+  static func failure(_ error: any Error) -> any Error {
+    isOfStorage(error) ? error : ExtensionFailure(cause: error)
   }
 
   private static let chunkAttempts = 64
@@ -120,7 +130,7 @@ struct ExtensionBuild {
   }
 
   /// It may have been unregistered between two chunks, and another registered by its name. With the writer held.
-  private func requireRegistered() throws {
+  func requireRegistered() throws {
     guard core.extensions.list.contains(registered) else {
       throw DatabaseError(
         .unknownExtension, "extension \"\(name)\" was unregistered, or replaced, while it was being built")
@@ -155,7 +165,7 @@ struct ExtensionBuild {
   /// Drops the families of parts that begin again, which may be of another form, and of parts that the definition does not
   /// have any more. They were emptied by the commit that said so: a crash leaves them whole with the old record, or empty
   /// with the new one.
-  private func dropDeadFamilies() throws {
+  func dropDeadFamilies() throws {
     if registered.number == 0 { return }
     // No other writer writes to them meanwhile.
     try core.write(terms) { _ in try registered.drop(try registered.deadFamilies()) }
@@ -173,7 +183,6 @@ struct ExtensionBuild {
   private func empty(_ change: (inout ExtensionRecord) -> Void) throws {
     let failure = try core.write(Self.termsBeforeDrop(name, isOfBuild: true)) { transaction in
       try requireRegistered()
-      let failure = SharedStateFailure.Box()
       var record = registered.record
       change(&record)
       for family in registered.families.compactMap(\.self) {
@@ -181,21 +190,26 @@ struct ExtensionBuild {
       }
       let isShadow = core.extensions.list.isShadow(registered)
       try registered.save(record, transaction, as: isShadow ? .shadow : .inForce)
-      transaction.onApplied { _ in
-        registered.forgetFamilies()
-        if isShadow { return }
-        do { try registered.share(core) } catch { failure.error = error }
-      }
-      return failure
+      transaction.onApplied { _ in registered.forgetFamilies() }
+      return isShadow ? SharedStateFailure.Box() : sharing(registered, transaction)
     }
     try dropDeadFamilies()
     if let error = failure.error { throw SharedStateFailure(cause: error) }
   }
 
-  /// Leaves nothing of a build that failed. What was catching up stays where it came to. Returns what `ready` is to throw:
-  /// the error of the build, and in it also that of a shared state which could not follow.
-  private func fail(_ error: any Error) -> any Error {
-    if registered.record.state.isStale { return error }
+  /// Moves the shared state to a commit after which the extension keeps something else; what that throws is in the box.
+  func sharing(_ registered: RegisteredExtension, _ transaction: WriteTransaction) -> SharedStateFailure.Box {
+    let failure = SharedStateFailure.Box()
+    transaction.onApplied { [core] _ in
+      do { try registered.share(core) } catch { failure.error = error }
+    }
+    return failure
+  }
+
+  /// Leaves nothing of a build that failed. What was catching up stays where it came to, unless that belongs to the build.
+  /// Returns what `ready` is to throw: the error of the build, and in it also that of a shared state which could not follow.
+  private func fail(_ error: any Error, leavesNothing: Bool) -> any Error {
+    if registered.record.state.isStale, !leavesNothing { return error }
     do {
       try empty { record in
         record.beginAnew()
@@ -215,6 +229,21 @@ struct ExtensionBuild {
 
   /// How many characters of an error the record keeps.
   private static let messageMaximum = 1_000
+
+  // MARK: - By tables
+
+  /// Gives it all rows by tables where that can be done, and leaves it to catch up: true. What was begun and can't go on is
+  /// gone.
+  private func ingest() throws -> Bool {
+    if var ingestion = try IngestedBuild(core, registered, self) {
+      try measure { registered.traits.scope.contains($0.name) }
+      do { if try ingestion.run() { return true } } catch let failure as SharedStateFailure {
+        throw ExtensionFailure(cause: failure.cause)
+      }
+    }
+    if registered.record.state.isIngesting { try beginAnew() }
+    return false
+  }
 
   // MARK: - Catching up
 
@@ -270,13 +299,14 @@ struct ExtensionBuild {
 
   /// How many rows it was given before, of how many: what the watermark says. Without the writer; the rows up to the
   /// watermark are walked by their keys, which costs little beside what building them did.
-  private func measure() throws {
-    guard let watermark = registered.record.frontier?.watermark else { return }
+  private func measure(_ counts: (CollectionInfo) -> Bool = { _ in true }) throws {
+    guard let watermark = registered.record.lastGiven else { return }
     let snapshot = try core.backend.snapshot()
     let transaction = ReadTransaction(database: core, snapshot: snapshot)
     defer { transaction.end() }
-    var progress = BuildProgress(rowsDone: 0, rowsTotal: try transaction.count())
-    for info in core.catalog.collections where ByteOrder.precedes(BigEndian.bytes(info.record.id), watermark) {
+    let infos = core.catalog.collections.filter(counts)
+    var progress = BuildProgress(rowsDone: 0, rowsTotal: try infos.reduce(0) { try $0 + transaction.count($1) })
+    for info in infos where ByteOrder.precedes(BigEndian.bytes(info.record.id), watermark) {
       guard let given = BuildWalk.range(of: info, through: watermark) else {
         progress.rowsDone += try transaction.count(info)
         continue
@@ -362,12 +392,12 @@ struct ExtensionBuild {
 }
 
 /// An error of the extension that is built.
-private struct ExtensionFailure: Error {
+struct ExtensionFailure: Error {
   let cause: any Error
 }
 
-/// The shared state of an extension could not follow a commit after which the extension keeps nothing.
-private struct SharedStateFailure: Error {
+/// The shared state of an extension could not follow a commit after which the extension keeps something else.
+struct SharedStateFailure: Error {
   let cause: any Error
 
   /// Where it is left by what can't throw.

@@ -203,9 +203,13 @@ struct Registration<Definition: DatabaseExtension> {
         keepsAll = false
       }
     }
-    if case .failed? = kept?.state, let kept, keepsAll, kept.parts.count == record.parts.count {
+    let isSame = keepsAll && kept?.parts.count == record.parts.count
+    if case .failed? = kept?.state, let kept, isSame {
       // It fails again until another version is registered, or it is asked for.
       record = kept
+    } else if case .ingesting? = kept?.state, let state = kept?.state, isSame {
+      // What runs have is of use if they have it of all parts.
+      record.state = state
     } else if case .stale? = kept?.state, let state = kept?.state {
       // It catches up first: new parts are built after that.
       record.state = state
@@ -228,6 +232,7 @@ struct Registration<Definition: DatabaseExtension> {
     }
     switch known.state {
     case .building, .ready, .failed: return true
+    case .ingesting: return traits.canBeIngested
     // Another extension may have been built again since, with other content than it has looked at.
     case .stale(let position):
       return position != nil && traits.configuration.catchesUp && traits.dependencies.isEmpty

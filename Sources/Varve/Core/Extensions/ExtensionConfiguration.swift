@@ -28,6 +28,9 @@ public struct ExtensionConfiguration: Sendable {
   /// Whether it can be brought up to date by the keys of the rows that changed while no program had it registered:
   /// then its transaction has `didMiss`, and `removesAll` where it can. Default false: it is built again then.
   ///
+  /// Where its scope has many rows, its first build goes by tables, without the writer, and brings it what changed
+  /// meanwhile in the same way.
+  ///
   /// True suits an extension that knows by a row's key all that it keeps of it. It does not suit one that needs the old
   /// object, or the number of a row that is gone, to remove what it kept: both are gone. One that has `dependencies` is
   /// built again in any case.

@@ -1,16 +1,21 @@
 /// What an extension works with in one transaction: its parts of the storage, its settings, and the rows.
 public final class ExtensionContext<Definition: DatabaseExtension> {
   let open: OpenExtension
+  private let givenShared: Definition.Shared
   /// What all transactions share. It stands at `sharedVersion`; a transaction that reads an earlier commit, or needs what
   /// commits in flight have written, reads the parts.
-  public let shared: Definition.Shared
+  public var shared: Definition.Shared {
+    // What was given so far is not in it.
+    if let spill = open.reader?.spill, open.registered.shared != nil { _ = spill.refuse("uses what it shares") }
+    return givenShared
+  }
 
   init(_ open: OpenExtension) throws {
     self.open = open
     guard let shared = (open.registered.shared.map { $0.value } ?? ()) as? Definition.Shared else {
       throw DatabaseError(.notReady, "extension \"\(open.name)\" has no shared state yet")
     }
-    self.shared = shared
+    givenShared = shared
   }
 
   /// The last acknowledged commit that `shared` has received; zero where nothing is shared.
@@ -67,6 +72,7 @@ public final class ExtensionContext<Definition: DatabaseExtension> {
   /// Sets or, with nil, removes a setting.
   public func set(_ setting: ExtensionSetting?, for key: String, isPersistent: Bool = true) throws {
     let writing = try open.writing()
+    if let spill = writing.spill { throw spill.refuse("changes a setting") }
     let registered = open.registered
     let number = try registered.number(in: writing)
     let family = try registered.makeSettingsFamily(isPersistent: isPersistent, number: number)

@@ -1,9 +1,9 @@
 /// What the catalog says of an extension.
 ///
 /// ```
-///  byte 0        format of this record, 4
+///  byte 0        format of this record, 5
 ///  bytes 1–4     number, big-endian: never given twice; order of first registration
-///  byte 5        state: 1 building, 2 ready, 3 stale, 4 failed
+///  byte 5        state: 1 building, 2 ready, 3 stale, 4 failed, 5 ingesting
 ///  bytes 6–9     layout, big-endian
 ///  bytes 10–13   generation, big-endian: which set of families has its parts
 ///  4 + n bytes   version, and those of what it depends on: size big-endian, UTF-8
@@ -20,12 +20,18 @@
 ///  4 + n bytes   only in the state building: the lowest watermark of the parts
 ///  4 + n bytes   only where failed: what the extension threw, as text: size big-endian, UTF-8
 ///  16 bytes      only where stale, and where it can be told: what it has received (`FeedPosition`)
+///  16 bytes      only in the state ingesting: the position in the feed from which on it is told what changed
+///  4 bytes       only in the state ingesting: how many runs have what it was given, big-endian, at least 1
+///  4 + n bytes   only in the state ingesting: the watermark of the last run
 /// ```
 /// On disk: never change. A watermark is the collection's id, big-endian, and the key of the last row that was given:
-/// rows after it are not maintained yet.
+/// rows after it are not maintained yet. In the state ingesting the watermarks of the parts are empty, because these have
+/// nothing: what was given is in the families of the runs (`spillFamilyName`).
 package struct ExtensionRecord: Hashable, Sendable {
   package enum State: Hashable, Sendable {
     case building(watermark: [UInt8])
+    /// It is built by tables (`IngestedBuild`), and families have runs of what it was given.
+    case ingesting(IngestionMark)
     case ready
     /// It missed what the feed has from there on; nil: it can't be told what it missed, and it has to be built again.
     case stale(FeedPosition?)
@@ -36,12 +42,24 @@ package struct ExtensionRecord: Hashable, Sendable {
     var isUpToDate: Bool {
       switch self {
       case .building, .ready: true
-      case .stale, .failed: false
+      // The feed tells it.
+      case .ingesting, .stale, .failed: false
       }
     }
 
     var isFailed: Bool { if case .failed = self { true } else { false } }
+    var isIngesting: Bool { if case .ingesting = self { true } else { false } }
     var isStale: Bool { if case .stale = self { true } else { false } }
+  }
+
+  /// How far a build by tables is, where families have what was given.
+  package struct IngestionMark: Hashable, Sendable {
+    /// What changed from there on the feed tells.
+    package var position: FeedPosition
+    /// How many runs there are.
+    package var runCount: UInt32
+    /// The last row that was given.
+    package var watermark: [UInt8]
   }
 
   /// A part, as it is on disk.
@@ -98,8 +116,11 @@ package struct ExtensionRecord: Hashable, Sendable {
     case .failed(let message):
       code = 4
       rest = Self.field(Array(message.utf8))
+    case .ingesting(let mark):
+      code = 5
+      rest = mark.position.bytes + BigEndian.bytes(mark.runCount) + Self.field(mark.watermark)
     }
-    var bytes = [4] + BigEndian.bytes(number) + [code] + BigEndian.bytes(layout) + BigEndian.bytes(generation)
+    var bytes = [5] + BigEndian.bytes(number) + [code] + BigEndian.bytes(layout) + BigEndian.bytes(generation)
     for text in [versionTag, kind, scope] { bytes += Self.field(Array(text.utf8)) }
     bytes.append(UInt8(parts.count))
     for part in parts {
@@ -134,9 +155,9 @@ package struct ExtensionRecord: Hashable, Sendable {
   private init(_ bytes: [UInt8], _ name: String, mayHaveShadow: Bool) throws {
     let damaged = DatabaseError(.corruption, "the catalog's record of extension \"\(name)\" is damaged")
     guard let format = bytes.first else { throw damaged }
-    guard format == 4 else {
+    guard format == 5 else {
       throw DatabaseError(
-        .unsupportedVersion, "the record of extension \"\(name)\" has format \(format); this version reads 4")
+        .unsupportedVersion, "the record of extension \"\(name)\" has format \(format); this version reads 5")
     }
     guard let number = BigEndian.number(bytes, at: 1, as: UInt32.self), bytes.count >= 14,
       let layout = BigEndian.number(bytes, at: 6, as: UInt32.self),
@@ -186,6 +207,13 @@ package struct ExtensionRecord: Hashable, Sendable {
       state = .stale(position)
       offset += FeedPosition.size
     case 4: state = .failed(try text())
+    case 5:
+      let end = offset + FeedPosition.size
+      guard bytes.count >= end, let position = FeedPosition(Array(bytes[offset..<end])),
+        let runCount = BigEndian.number(bytes, at: end, as: UInt32.self), runCount > 0
+      else { throw damaged }
+      offset = end + 4
+      state = .ingesting(IngestionMark(position: position, runCount: runCount, watermark: Array(try field())))
     default: throw damaged
     }
     guard offset == bytes.count else { throw damaged }
@@ -232,6 +260,30 @@ package struct ExtensionRecord: Hashable, Sendable {
   /// What the names of families begin with that no commit writes to.
   package static let scratchPrefix = "scratch."
 
+  /// What the names of families begin with that have a run of a build.
+  package static let spillPrefix = "spill."
+
+  private var spillFamilyPrefix: String { Self.spillPrefix + Self.familyPrefix(number, generation, isVolatile: false) }
+
+  /// The name of the family that holds what a run has of a part: `spill.x.7~2.0.1`. Runs are counted from 0, and so are
+  /// parts, in the order of the bytes of their names: a definition may have them in another order when the build goes on.
+  func spillFamilyName(_ part: Part, run: UInt32) -> String {
+    let number = parts.count { $0.name.utf8.lexicographicallyPrecedes(part.name.utf8) }
+    return "\(spillFamilyPrefix)\(run).\(number)"
+  }
+
+  /// Whether a family has a run of a build, whoever needs it.
+  static func isSpill(_ name: String) -> Bool { name.utf8.starts(with: spillPrefix.utf8) }
+
+  /// Whether it needs a family as a run of its build.
+  func keepsSpill(_ name: String) -> Bool {
+    guard case .ingesting(let mark) = state, name.utf8.starts(with: spillFamilyPrefix.utf8),
+      let text = String(name.utf8.dropFirst(spillFamilyPrefix.utf8.count).prefix { $0 != UInt8(ascii: ".") }),
+      let run = UInt32(text)
+    else { return false }
+    return run < mark.runCount
+  }
+
   /// What the names of an extension's families begin with. Volatile ones have names of their own, so that an
   /// extension that becomes persistent doesn't find its data in families that are emptied.
   static func familyPrefix(_ number: UInt32, _ generation: UInt32, isVolatile: Bool) -> String {
@@ -245,7 +297,7 @@ package struct ExtensionRecord: Hashable, Sendable {
   /// The number and the generation of the extension that a family belongs to; nil for a family of none.
   static func owner(ofFamily name: String) -> (number: UInt32, generation: UInt32)? {
     let parts = name.split(separator: ".", omittingEmptySubsequences: false)
-    let rest = parts.first == "volatile" || parts.first == "scratch" ? parts.dropFirst() : parts[...]
+    let rest = ["volatile", "scratch", "spill"].contains(parts.first) ? parts.dropFirst() : parts[...]
     guard rest.count >= 3, rest.first == "x" else { return nil }
     let fields = (rest.dropFirst().first ?? "").split(separator: "~", omittingEmptySubsequences: false)
     guard fields.count <= 2, let number = fields.first.flatMap({ UInt32($0) }) else { return nil }

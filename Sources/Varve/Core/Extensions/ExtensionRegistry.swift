@@ -21,6 +21,10 @@ final class ExtensionRegistry: Sendable {
   private let unrecorded = Atomic<UInt64>(0)
   /// The most rows that another definition is given in the transaction that puts it in force. Tests make it smaller.
   let rowsInTransaction = Atomic<Int>(10_000)
+  /// From so many rows of its scope on an extension is built by tables. Tests make it smaller.
+  let rowsForIngestion = Atomic<Int>(50_000)
+  /// How many bytes such a build collects before it writes a run. Tests make it smaller.
+  let spillSize = Atomic<Int>(32 << 20)
 
   var list: ExtensionList { state.withLock { $0.list } }
 
@@ -194,6 +198,7 @@ extension ReadTransaction {
   /// The extension in this transaction, made where the transaction has not asked for it yet.
   final func open(_ registered: RegisteredExtension) throws -> OpenExtension {
     if let found = opened.first(where: { $0.registered === registered }) { return found }
+    if let spill, spill.registered !== registered { throw spill.refuse("uses extension \"\(registered.name)\"") }
     let content = database.backend.isReadOnly ? try registered.content(at: snapshot) : nil
     if content != nil, let shared = registered.shared { try shared.follow(SharedView(registered, self, content)) }
     let open = OpenExtension(registered, self, content)

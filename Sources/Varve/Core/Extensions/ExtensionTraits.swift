@@ -37,6 +37,12 @@ struct ExtensionTraits: Sendable {
   /// The extensions that must be registered before this one, and that receive each change before it.
   var predecessors: [String] { rowIDMap.map { dependencies + [$0] } ?? dependencies }
 
+  /// Whether it can be built by tables (`IngestedBuild`): the feed tells it what changed meanwhile, and it keeps something.
+  var canBeIngested: Bool {
+    configuration.catchesUp && configuration.build == .background && predecessors.isEmpty
+      && parts.contains { PartForm($0.form) != .scratch } && parts.allSatisfy { !$0.isVolatile }
+  }
+
   // MARK: - Checks
 
   /// Throws `.invalidArgument` for a name, a kind or a version that the catalog's record can't hold, and

@@ -39,8 +39,8 @@ public protocol ExtensionTransaction: AnyObject {
   /// (`ExtensionContext.notifyDependents`).
   func dependencyDidChange(_ name: String, _ change: any Sendable) throws
 
-  /// A row was changed, inserted or removed while no program had the extension registered
-  /// (`ExtensionConfiguration.catchesUp`): what it keeps of the row with this key is to become what it would keep of
+  /// A row was changed, inserted or removed while no program had the extension registered, or while a build of many rows
+  /// went on (`ExtensionConfiguration.catchesUp`): what it keeps of the row with this key is to become what it would keep of
   /// `row`, which is the row as it is now; nil: it is not there. Whether it was there before is not known, and the same
   /// row may come again. An error ends the registration; a later one continues here.
   func didMiss(_ key: RowKey, _ row: Row?) throws

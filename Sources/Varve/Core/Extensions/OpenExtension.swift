@@ -36,7 +36,7 @@ final class OpenExtension {
     writer = transaction as? WriteTransaction
     pending = writer?.pending
     limits = transaction.database.limits
-    families = content?.families ?? registered.families
+    families = writer?.spill?.families ?? content?.families ?? registered.families
   }
 
   var name: String { registered.name }
@@ -90,6 +90,14 @@ final class OpenExtension {
     guard let reader else { throw ReadTransaction.endedError }
     try reader.check()
     return reader
+  }
+
+  /// The transaction, for a read of a part or of what is shared. A build that collects what the extension writes can't
+  /// answer that.
+  func readingParts() throws -> ReadTransaction {
+    let transaction = try reading()
+    if let spill = transaction.spill { throw spill.refuse("reads what it keeps") }
+    return transaction
   }
 
   /// The transaction, for a write.

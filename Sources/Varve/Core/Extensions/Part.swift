@@ -34,7 +34,7 @@ public struct Part {
   /// Where a read looks; nil where the part holds nothing.
   @inline(__always)
   private func source() throws -> (ReadTransaction, StorageFamily)? {
-    let transaction = try open.reading()
+    let transaction = try open.readingParts()
     if form == .scratch, !open.hasScratch(slot) { return nil }
     guard let family = try open.checkedFamily(slot, isIndependent: isIndependent) else { return nil }
     if form == .appendOnly, open.hasAppended(to: family) {
@@ -123,7 +123,8 @@ public struct Part {
     switch form {
     case .appendOnly: try pending.append(.put, key, value, in: family)
     case .writeOnce:
-      try makeRoom(key.copied, family, pending)
+      // Of what a build collects a key is put once, the last one. Two rows that were read at two instants may have the same.
+      if open.writer?.spill == nil { try makeRoom(key.copied, family, pending) }
       try pending.put(key, value, in: family)
     case .values, .sums, .maxima, .scratch: try pending.put(key, value, in: family)
     }

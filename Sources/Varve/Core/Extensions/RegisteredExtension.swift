@@ -124,11 +124,14 @@ final class RegisteredExtension: Sendable {
         "part \"\(part.name)\" of extension \"\(name)\" is volatile: only the program that writes has it, in its memory"
       )
     }
-    if case .building = record.state { throw notReady(record) }
-    if record.state.isFailed { throw notReady(record) }
-    if record.state.isStale {
+    switch record.state {
+    case .building, .ingesting, .failed: throw notReady(record)
+    case .ready: break
+    case .stale:
       throw DatabaseError(
-        .definitionDiffers, "extension \"\(name)\" is stale on disk: the program that writes does not register it")
+        .definitionDiffers,
+        "extension \"\(name)\" is stale on disk: the program that writes does not register it, or has not brought it up to date yet"
+      )
     }
     let version = record.tags.first ?? ""
     let parts = traits.parts.map { ExtensionRecord.Part($0) }
@@ -247,11 +250,14 @@ final class RegisteredExtension: Sendable {
     }
   }
 
-  /// The families of what it kept and does not keep any more, and of the parts that were given nothing.
+  /// The families of what it kept and does not keep any more, and of the parts that were given nothing. What runs of its
+  /// build have belongs to it.
   func deadFamilies() throws -> [StorageFamily] {
     try state.withLock { state in
       let living = state.families.compactMap { $0?.number }
-      return try StoredFamilies(of: state.record, in: backend).parts.filter { !living.contains($0.number) }
+      return try StoredFamilies(of: state.record, in: backend).parts.filter { family in
+        !living.contains(family.number) && !state.record.keepsSpill(family.name)
+      }
     }
   }
 

@@ -27,6 +27,8 @@ final class HookQueue {
     case immediate = 1
     /// It is asked before all rows of a collection, or of all, are removed.
     case removesAll
+    /// It is given rows by a build that collects what it writes to its parts, and nothing else.
+    case ingestion
   }
 
   /// What each write asks: bit 0 `hasSlots`, 1 `isRunning`, 2 `isAsking`, 3 `isFlushing`, from bit 4 on `rowBan`. Atomic

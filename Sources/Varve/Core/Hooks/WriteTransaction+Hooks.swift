@@ -135,6 +135,7 @@ extension WriteTransaction {
   }
 
   private func refused(_ ban: HookQueue.RowBan) -> DatabaseError {
+    if ban == .ingestion, let spill { return spill.refuse("changes rows") }
     guard ban == .immediate else { return Self.writesBefore }
     let error = DatabaseError(
       .invalidArgument, "an extension with the delivery .immediate changes rows; it may write to its parts alone")

@@ -8,6 +8,8 @@ public class ReadTransaction {
   let snapshot: any StorageSnapshot
   /// What a write transaction has written; nil in others.
   final let writing: (any StorageWriting)?
+  /// What an extension is given in it is collected here, and nothing is committed; nil in others.
+  final let spill: Spill?
   private(set) final var hasEnded = false {
     didSet { forbidUse() }
   }
@@ -34,7 +36,10 @@ public class ReadTransaction {
   /// For the program's use, as long as the transaction.
   public final var userInfo: Any?
 
-  init(database: DatabaseCore, snapshot: any StorageSnapshot, writing: (any StorageWriting)? = nil) {
+  init(
+    database: DatabaseCore, snapshot: any StorageSnapshot, writing: (any StorageWriting)? = nil, spill: Spill? = nil
+  ) {
+    self.spill = spill
     self.database = database
     self.snapshot = snapshot
     self.writing = writing

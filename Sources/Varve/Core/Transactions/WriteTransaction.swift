@@ -32,14 +32,16 @@ public final class WriteTransaction: ReadTransaction {
   /// An object of the program's that the change set carries.
   var custom: [UInt8]?
 
-  init(database: DatabaseCore, snapshot: any StorageSnapshot, label: String?) throws {
+  /// With a spill it is one of those in which a build collects: what it may not do ends the build by tables.
+  init(database: DatabaseCore, snapshot: any StorageSnapshot, label: String?, spill: Spill? = nil) throws {
     self.label = label
-    pending = try database.backend.begin(at: snapshot)
+    pending = try spill.map { SpillWriting($0, snapshot) } ?? database.backend.begin(at: snapshot)
     // Before the list: what changes in between is noticed.
     extensionEdition = database.extensions.edition
     registered = database.extensions.list
     hooks = HookQueue(slots: registered.ordered.count)
-    super.init(database: database, snapshot: snapshot, writing: pending)
+    super.init(database: database, snapshot: snapshot, writing: pending, spill: spill)
+    if spill != nil { hooks.rowBan = .ingestion }
   }
 
   override var useError: DatabaseError {

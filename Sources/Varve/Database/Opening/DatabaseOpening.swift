@@ -58,8 +58,8 @@ struct DatabaseOpening {
   }
 
   /// What an extension kept that was unregistered, or whose definition was replaced, where the process ended before it was
-  /// dropped, and the families, emptied when
-  /// they were dropped, of collections that had some of their own.
+  /// dropped, runs of builds that no record needs, and the families, emptied when they were dropped, of collections that
+  /// had some of their own.
   private func dropOrphans(_ extensions: ExtensionCatalog, _ catalog: Catalog) throws {
     guard !backend.isReadOnly else { return }
     let records = extensions.names.compactMap { extensions.record($0) }
@@ -79,6 +79,7 @@ struct DatabaseOpening {
     _ family: StorageFamily, _ owner: (number: UInt32, generation: UInt32), _ records: [ExtensionRecord]
   ) -> Bool {
     guard let record = records.first(where: { $0.number == owner.number }) else { return false }
+    if ExtensionRecord.isSpill(family.name) { return record.keepsSpill(family.name) }
     return record.generation == owner.generation || record.shadow?.generation == owner.generation
       || family.name == ExtensionRecord.settingsFamily(of: record.number)
   }

@@ -1,0 +1,260 @@
+internal import Synchronization
+
+/// Builds an extension of many rows by tables, without the writer: the first build of one that catches up by the feed.
+///
+/// ```
+///  rows at a snapshot ─▶ hooks ─▶ Spill, in memory ─┬─ full ─▶ sorted ─▶ families of a run, and the record says so
+///          ▲  next chunk, another snapshot │        │                      │
+///          └───────────────────────────────┘        └─ all rows given ─▶ merged ─▶ tables ─▶ the empty families
+///                                                                                            │
+///                                    ready ◀─ the feed tells what changed (`CatchingUp`) ◀─ stale since the beginning
+/// ```
+/// From the beginning on the extension receives no change of others: the feed has them. So rows may be read at one
+/// snapshot after the other, and a row that changes before or after it was read is told again, as it is.
+///
+/// # What stands on disk
+/// While everything fits into memory, nothing: the record says *building*, with no row given. With the first run it says
+/// *ingesting*: where in the feed it began, how many runs there are, and the last row that is in them. Runs are families,
+/// which an ingestion makes durable before the record names them; those that no record names are dropped. Where the
+/// process ends before the last commit, tables that are in the families of the parts already are dropped with them, and
+/// the runs are merged again.
+///
+/// # What it can't do
+/// An extension may put and add to its parts. Where it does more (`Spill.refusal`), or the feed was trimmed, everything
+/// that was collected is thrown away, and the build goes by puts.
+struct IngestedBuild {
+  private let core: DatabaseCore
+  private let registered: RegisteredExtension
+  private let build: ExtensionBuild
+  private let spill: Spill
+  private let parts: PartSet
+  private var position: FeedPosition
+  private var runCount: UInt32 = 0
+  private var watermark: [UInt8] = []
+
+  /// Nil where the build goes by puts.
+  init?(_ core: DatabaseCore, _ registered: RegisteredExtension, _ build: ExtensionBuild) throws {
+    guard registered.traits.canBeIngested, core.backend.offersIngestion, core.feed.isOn,
+      !core.extensions.list.isShadow(registered)
+    else { return nil }
+    self.core = core
+    self.registered = registered
+    self.build = build
+    let record = registered.record
+    let snapshot = try core.backend.snapshot()
+    if case .ingesting(let mark) = record.state {
+      (position, runCount, watermark) = (mark.position, mark.runCount, mark.watermark)
+      guard try Self.hasFeed(core, position, snapshot) else { return nil }
+    } else {
+      guard record.state == .building(watermark: []),
+        record.parts.allSatisfy({ $0.form == .scratch || $0.watermark == [] })
+      else { return nil }
+      position = FeedPosition(behind: snapshot.version)
+      guard try Self.rowCount(core, registered, snapshot) >= core.extensions.rowsForIngestion.load(ordering: .relaxed)
+      else { return nil }
+    }
+    spill = Spill(registered)
+    parts = record.parts.indices.reduce(into: []) { parts, index in
+      if record.parts[index].form != .scratch { parts.formUnion(PartSet(part: index)) }
+    }
+  }
+
+  private static func rowCount(
+    _ core: DatabaseCore, _ registered: RegisteredExtension, _ snapshot: any StorageSnapshot
+  ) throws -> Int {
+    let transaction = ReadTransaction(database: core, snapshot: snapshot)
+    defer { transaction.end() }
+    return try core.catalog.collections.reduce(0) { count, info in
+      registered.traits.scope.contains(info.name) ? try count + transaction.count(info) : count
+    }
+  }
+
+  /// Whether the feed still has what changed since the beginning. Where it is damaged it has not.
+  private static func hasFeed(
+    _ core: DatabaseCore, _ position: FeedPosition, _ snapshot: any StorageSnapshot
+  ) throws -> Bool {
+    do { return try MissedChanges(core.catalog, snapshot, at: position) != nil } catch let error as DatabaseError
+      where error.code == .corruption
+    { return false }
+  }
+
+  // MARK: - Steps
+
+  /// Gives it all rows, and leaves it to catch up. False: the build goes by puts, and nothing that was collected counts.
+  mutating func run() throws -> Bool {
+    while let isLast = try give() {
+      registered.reportProgress()
+      if isLast { return try finish() }
+      guard spill.byteCount >= bound else { continue }
+      guard try Self.hasFeed(core, position, try core.backend.snapshot()) else { return false }
+      try writeRun()
+    }
+    return false
+  }
+
+  private var bound: Int { core.extensions.spillSize.load(ordering: .relaxed) }
+
+  /// An error is that of the registration, where that has ended.
+  private func whileRegistered<Result>(_ body: () throws -> Result) throws -> Result {
+    do { return try body() } catch {
+      try build.requireRegistered()
+      throw error
+    }
+  }
+
+  /// Gives it the next rows. True: those were the last. Nil: it does what can't be collected.
+  private mutating func give() throws -> Bool? {
+    if core.isClosing { throw WriterQueue.closedError }
+    try build.requireRegistered()
+    let before = spill.mark
+    let transaction = try WriteTransaction(
+      database: core, snapshot: try core.backend.snapshot(), label: build.label, spill: spill)
+    defer { transaction.end() }
+    do {
+      let chunk = try ThreadFrame.run(transaction) { transaction in try give(transaction) }
+      if let refusal = spill.refusal {
+        DatabaseLog.builtByPuts(name: registered.name, reason: refusal)
+        return nil
+      }
+      watermark = chunk.reached ?? watermark
+      var progress = registered.progress
+      progress.rowsDone += chunk.count
+      registered.set(progress)
+      return chunk.isLast
+    } catch {
+      if let refusal = spill.refusal {
+        DatabaseLog.builtByPuts(name: registered.name, reason: refusal)
+        return nil
+      }
+      spill.cut(to: before)
+      throw transaction.doom == nil ? error : ExtensionBuild.failure(error)
+    }
+  }
+
+  private struct Chunk {
+    var reached: [UInt8]?
+    var count = 0
+    var isLast = false
+  }
+
+  private func give(_ transaction: WriteTransaction) throws -> Chunk {
+    var chunk = Chunk()
+    let open = try transaction.dooming { try transaction.open(registered) }
+    let infos = core.catalog.collections.filter { registered.traits.scope.contains($0.name) }
+    var walk = BuildWalk(infos, after: watermark, transaction)
+    var last: (info: CollectionInfo, key: [UInt8])?
+    while chunk.count < ExtensionBuild.chunkRows, spill.byteCount < bound, spill.refusal == nil {
+      guard let (info, key, row) = try walk.next() else {
+        chunk.isLast = true
+        break
+      }
+      try transaction.give(row, key, info, to: open, parts: parts)
+      last = (info, key)
+      chunk.count += 1
+    }
+    chunk.reached = last.map { $0.info.walkKey($0.key) }
+    try transaction.flushExtensions()
+    try transaction.check()
+    // What a commit would do besides.
+    let hasMore = !transaction.changes.isEmpty || transaction.custom != nil || !transaction.completions.isEmpty
+    if hasMore || !transaction.appliedHandlers.isEmpty { _ = spill.refuse("wants more than its parts of a commit") }
+    return chunk
+  }
+
+  // MARK: - Runs
+
+  /// Writes what is in memory into families, and then says in the record that they are there.
+  private mutating func writeRun() throws {
+    let record = registered.record
+    let written = spill.runs.indices.filter { !spill.runs[$0].isEmpty }
+    // With the writer held: who unregisters the extension drops the families that there are then.
+    let families = try core.write(build.terms) { _ in
+      try build.requireRegistered()
+      return try written.map { part in
+        let name = record.spillFamilyName(record.parts[part], run: runCount)
+        return try core.backend.createFamily(name, options: .uncompressed)
+      }
+    }
+    try whileRegistered {
+      for (part, family) in zip(written, families) { try write([], part, into: family) }
+    }
+    let mark = ExtensionRecord.IngestionMark(position: position, runCount: runCount + 1, watermark: watermark)
+    try core.write(build.terms) { transaction in
+      try build.requireRegistered()
+      var record = registered.record
+      record.state = .ingesting(mark)
+      try registered.save(record, transaction)
+    }
+    runCount += 1
+    spill.removeAll()
+  }
+
+  /// Writes what runs and memory have of a part into a family.
+  private func write(_ runs: [StorageFamily], _ part: Int, into family: StorageFamily) throws {
+    let run = spill.runs[part]
+    run.sort()
+    let tables = try core.backend.beginIngestion(into: family)
+    var merge = SpillMerge(runs, of: try core.backend.snapshot(), run)
+    try merge.forEach {
+      if core.isClosing { throw WriterQueue.closedError }
+    } _: { key, value in
+      try tables.put(key, value)
+    }
+    try tables.finish()
+  }
+
+  // MARK: - The end
+
+  /// Puts what was collected into the families of the parts, and says so in the record. False: the feed is trimmed.
+  private func finish() throws -> Bool {
+    guard try Self.hasFeed(core, position, try core.backend.snapshot()) else { return false }
+    let record = registered.record
+    let runs = try runFamilies(record)
+    let written = record.parts.indices.filter { !spill.runs[$0].isEmpty || !runs[$0].isEmpty }
+    try dropUnfinished()
+    // With the writer held, as those of runs.
+    let families = try core.write(build.terms) { _ in
+      try build.requireRegistered()
+      return try written.map { try registered.makeFamily($0) }
+    }
+    try whileRegistered {
+      for (part, family) in zip(written, families) { try write(runs[part], part, into: family) }
+    }
+    let failure = try core.write(ExtensionBuild.termsBeforeDrop(registered.name, isOfBuild: true)) { transaction in
+      try build.requireRegistered()
+      var record = registered.record
+      for index in record.parts.indices where parts.contains(PartSet(part: index)) {
+        record.parts[index].watermark = nil
+      }
+      record.state = .stale(position)
+      try registered.save(record, transaction)
+      return build.sharing(registered, transaction)
+    }
+    try build.dropDeadFamilies()
+    if let error = failure.error { throw SharedStateFailure(cause: error) }
+    return true
+  }
+
+  /// By the index of the part, the earliest first.
+  private func runFamilies(_ record: ExtensionRecord) throws -> [[StorageFamily]] {
+    if runCount == 0 { return record.parts.map { _ in [] } }
+    var known: [String: StorageFamily] = [:]
+    for family in try core.backend.families() { known[family.name] = family }
+    return record.parts.map { part in
+      // Nothing was collected of the part where there is none.
+      (0..<runCount).compactMap { known[record.spillFamilyName(part, run: $0)] }
+    }
+  }
+
+  /// Drops the families of parts where an earlier attempt of this session has not come to its commit.
+  private func dropUnfinished() throws {
+    guard !registered.families.allSatisfy({ $0 == nil }) else { return }
+    // That commit may have happened, where its outcome is not known: then this one throws.
+    try core.write(ExtensionBuild.termsBeforeDrop(registered.name, isOfBuild: true)) { transaction in
+      try build.requireRegistered()
+      try registered.save(registered.record, transaction)
+    }
+    registered.forgetFamilies()
+    try build.dropDeadFamilies()
+  }
+}
