@@ -108,7 +108,7 @@ struct RawRuleTests {
     let place: [UInt8] = [0, 0, 0, UInt8(watermark.count)] + watermark
     let part: [UInt8] = [0, 0, 0, 4] + Array("keys".utf8) + [0, 0, 0, 1, 0x31, 0, 2] + place
     let record: [UInt8] =
-      [4, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0x76, 0, 0, 0, UInt8(kind.count)] + kind
+      [5, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0x76, 0, 0, 0, UInt8(kind.count)] + kind
       + [0, 0, 0, 1, 0x2A, 1] + part + [0, 0, 0, 0] + place
     try RawBytes.put(database, "catalog", RawBytes.hex(Array("ecounter".utf8)), record)
     try Tool.good(["delete", database, "117a00", "--hex", "--raw", "--family", "x.1.keys"])

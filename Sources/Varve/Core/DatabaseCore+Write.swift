@@ -53,6 +53,7 @@ extension DatabaseCore {
   func apply(_ transaction: WriteTransaction, _ terms: WriteTerms) throws -> AppliedCommit {
     try ThreadFrame.run(transaction) { transaction in
       try transaction.check()
+      try transaction.requireNoRollback()
       try transaction.flushExtensions()
     }
     if transaction.isUnchanged {

@@ -51,11 +51,13 @@ extension Database {
   /// Returns when an extension is built: what it keeps is that of all rows, and by its newest definition
   /// (`WriteTransaction.replaceDefinition`). Throws what has ended the build: the error of
   /// the extension, also after a restart, then as `.extensionFailed`, or one of the storage; `retry` builds again.
-  /// Throws `.unknownExtension`, and `.invalidArgument` inside of a transaction, which the build may have to wait for.
+  /// Throws `.unknownExtension`, `.definitionDiffers` for a handle of another type, and `.invalidArgument` inside of a
+  /// transaction, which the build may have to wait for.
   @_disfavoredOverload
   public func ready<Definition: DatabaseExtension>(_ handle: ExtensionHandle<Definition>) throws {
     try core.requireNoTransaction("extension \"\(handle.name)\" is waited for")
     try core.requireNoBuild("extension \"\(handle.name)\" is waited for")
+    try core.requireType(of: handle)
     while let building = try core.building(handle.name) {
       if building.build.waitForEnd() { continue }
       try core.requireReady(building)
@@ -66,6 +68,7 @@ extension Database {
   public func ready<Definition: DatabaseExtension>(_ handle: ExtensionHandle<Definition>) async throws {
     try core.requireNoTransaction("extension \"\(handle.name)\" is waited for")
     try core.requireNoBuild("extension \"\(handle.name)\" is waited for")
+    try core.requireType(of: handle)
     while let building = try core.building(handle.name) {
       if try await building.build.waitForEndSuspended() { continue }
       try core.requireReady(building)
@@ -128,6 +131,15 @@ extension DatabaseCore {
     // Where another program writes, each use looks.
     if backend.isReadOnly { return nil }
     return registered.record.state == .ready && !registered.build.isRunning ? list.shadow(name) : registered
+  }
+
+  /// Throws `.definitionDiffers` where another type is registered by the handle's name.
+  func requireType<Definition: DatabaseExtension>(of handle: ExtensionHandle<Definition>) throws {
+    guard let registered = extensions.list[handle.name], !(registered.definition is Definition) else { return }
+    throw DatabaseError(
+      .definitionDiffers,
+      "the extension that is registered as \"\(handle.name)\" is of the type \(type(of: registered.definition)), and the handle of \(Definition.self)"
+    )
   }
 
   /// Throws why an extension that is not being built is not ready.

@@ -74,7 +74,7 @@ struct RowDoor<Format: RowFormat>: Sendable {
     guard isSame else {
       throw DatabaseError(
         .alreadyDefined,
-        "the collection is defined already, with objects of type \(codec.type), and not as this store's; "
+        "the collection is defined already, with objects of type \(codec.type), and this store is of \(Format.Instance.self) by \(Format.self); "
           + "add the store's format to the definition that the database is opened with", collection: name)
     }
     return info

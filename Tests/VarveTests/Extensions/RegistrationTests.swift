@@ -20,6 +20,18 @@ struct RegistrationTests {
     try database.read { tx in try tx[words].count(of: word) }
   }
 
+  @Test func `a handle of another type is not waited for`() async throws {
+    let database = try await Database.inMemory()
+    try await database.ready(try await database.register(WordCount(), as: "words"))
+    await #expect(throws: DatabaseError.self) {
+      do { try await database.ready(Scripted(hears: []).named("words")) } catch let error as DatabaseError {
+        #expect(error.code == .definitionDiffers)
+        #expect(error.message.contains("WordCount") && error.message.contains("Scripted"), "\(error)")
+        throw error
+      }
+    }
+  }
+
   @Test func `what is there when it is registered is given to it, in chunks, with progress`() throws {
     let database = try Database.inMemory()
     try fill(database, 0..<3_500)

@@ -100,6 +100,46 @@ struct TransactionRuleTests {
     #expect(try database.read { tx in try tx.keys(Int.self, in: "c") } == [1, 3])
   }
 
+  @Test func `a rollback that the closure catches undoes its write all the same, and no other`() throws {
+    let outermost = code {
+      try database.write { tx in
+        try tx.set(1, key: 1, in: "c")
+        do { try tx.rollback() } catch {}
+        try tx.set(2, key: 2, in: "c")
+        // A nested one after it is kept by itself, and goes with the outer one.
+        try database.write { inner in try inner.set(3, key: 3, in: "c") }
+      }
+    }
+    #expect(outermost == .rolledBack)
+    #expect(try database.read { tx in try tx.count(in: "c") } == 0)
+    try database.write { tx in
+      try tx.set(1, key: 1, in: "c")
+      let nested = code {
+        try database.write { inner in
+          try inner.set(2, key: 2, in: "c")
+          do { try tx.rollback() } catch {}
+        }
+      }
+      #expect(nested == .rolledBack)
+      try tx.set(3, key: 3, in: "c")
+    }
+    #expect(try database.read { tx in try tx.keys(Int.self, in: "c") } == [1, 3])
+  }
+
+  @Test func `a rollback that is caught within a perform undoes its write alone`() async throws {
+    let database = self.database
+    try await database.perform {
+      try await database.write { tx in try tx.set(4, key: 4, in: "c") }
+      await #expect(throws: DatabaseError.self) {
+        try await database.write { tx in
+          try tx.set(5, key: 5, in: "c")
+          do { try tx.rollback() } catch {}
+        }
+      }
+    }
+    #expect(try await database.read { tx in try tx.keys(Int.self, in: "c") } == [4])
+  }
+
   @Test func `whoever waits too long learns who holds the writer`() throws {
     var options = DatabaseOptions()
     options.writerTimeout = .milliseconds(10)

@@ -254,11 +254,11 @@ extension WriteTransaction {
 
   /// Lets one extension receive a change that counts for some of its parts, as the build of those does.
   func notify(_ facts: ChangeFacts, to open: OpenExtension, parts: PartSet) throws {
-    let configuration = open.registered.traits.configuration
+    let registered = open.registered
+    guard registered.traits.configuration.hears.contains(facts.event.kind) else { return }
     var change = RowChange(facts, in: self)
     change.parts = parts
-    change.canReadOld = configuration.needs.contains(.oldRows)
-    guard configuration.hears.contains(facts.event.kind) else { return }
+    change.canReadOld = registered.traits.configuration.needs.contains(.oldRows)
     try running {
       try open.activate(parts)
       guard open.registered.traits.isImmediate else { return try open.hearer?.didChange(change) ?? () }

@@ -112,6 +112,7 @@ final class Performing: @unchecked Sendable {
     do {
       let result = try await inner.inside(isolation: isolation, body)
       await inner.finish()
+      try transaction.requireNoRollback()
       transaction.release(place)
       return result
     } catch {

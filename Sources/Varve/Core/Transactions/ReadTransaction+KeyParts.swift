@@ -81,7 +81,9 @@ extension CollectionInfo {
   func storageRange(_ beginning: KeyBeginning) throws -> StorageRange {
     guard KeyType(record.keyType).begins(with: beginning.keyType) else {
       throw DatabaseError(
-        .keyTypeDiffers, "its keys are \(record.keyType), which don't begin with \(beginning.keyType)", collection: name
+        .keyTypeDiffers,
+        "its keys are \(record.keyType); rows that begin with \(beginning.keyType) are asked for, which needs compound keys whose first part is that",
+        collection: name
       )
     }
     let (lower, upper) = try beginning.bounds()

@@ -19,6 +19,11 @@ public final class WriteTransaction: ReadTransaction {
   private(set) var doom: (any Error)? {
     didSet { forbidUse() }
   }
+  /// How many savepoints are open.
+  private var depth = 0
+  /// At which depth `rollback` was called, until the savepoint there is undone: also where the closure has caught what it
+  /// threw.
+  private var rolledBackDepth: Int?
   /// Whether it writes to independent parts alone, beside the writer.
   var isAside = false
   /// Whether it runs beside the writer, and has come to something that only its holder may do: it can't be committed.
@@ -80,9 +85,20 @@ public final class WriteTransaction: ReadTransaction {
   }
 
   /// Undoes everything that the innermost `write` around it has done, which throws `.rolledBack`: the outermost commits
-  /// nothing, and a nested one undoes its own part alone. An error of the program's own does the same.
+  /// nothing, and a nested one undoes its own part alone. An error of the program's own does the same. A closure that
+  /// catches what this throws goes on in vain: its `write` is undone and throws all the same.
   public func rollback() throws -> Never {
-    throw DatabaseError(.rolledBack, "the closure of the write called rollback(); nothing of it was kept")
+    rolledBackDepth = depth
+    throw Self.rolledBackError
+  }
+
+  private static var rolledBackError: DatabaseError {
+    DatabaseError(.rolledBack, "the closure of the write called rollback(); nothing of it was kept")
+  }
+
+  /// At the end of the closure of a `write`: throws where that has called `rollback`.
+  func requireNoRollback() throws {
+    if rolledBackDepth == depth { throw Self.rolledBackError }
   }
 
   /// Calls `body` once the commit was acknowledged: in order of adding, on the thread that commits. Not called
@@ -155,6 +171,7 @@ public final class WriteTransaction: ReadTransaction {
     let place = beginSavepoint()
     do {
       let result = try body()
+      try requireNoRollback()
       release(place)
       return result
     } catch {
@@ -178,6 +195,7 @@ public final class WriteTransaction: ReadTransaction {
   }
 
   func beginSavepoint() -> Savepoint {
+    depth += 1
     pending.setSavepoint()
     return Savepoint(
       changes: changes.setSavepoint(), openCount: opened.count, marks: marks,
@@ -186,11 +204,14 @@ public final class WriteTransaction: ReadTransaction {
   }
 
   func release(_ place: Savepoint) {
+    depth -= 1
     pending.releaseSavepoint()
     changes.releaseSavepoint()
   }
 
   func undo(to place: Savepoint) {
+    if rolledBackDepth == depth { rolledBackDepth = nil }
+    depth -= 1
     pending.rollBack()
     changes.rollBack(to: place.changes)
     restore(place.replaced)
