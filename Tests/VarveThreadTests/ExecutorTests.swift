@@ -117,8 +117,9 @@ import Testing
       return writers
     }
     for writer in writers { try await writer.value }
-    // Those that are ready and the one that watches; a machine that runs none of them for 5 ms adds one, and seldom two.
-    #expect(lane.mostThreads <= DatabaseExecutor.usualReadyLimit + 8, "\(lane.mostThreads) threads")
+    // Besides those that are ready, only those that watch, and those that come where a machine runs none for 5 ms.
+    let ready = lane.mostThreads - lane.stallThreads
+    #expect(ready <= DatabaseExecutor.usualReadyLimit, "\(lane.mostThreads) threads, \(lane.stallThreads) for stalls")
     #expect(try await database.read { tx in try tx.count(in: "rows") } == count)
     try await database.close()
   }

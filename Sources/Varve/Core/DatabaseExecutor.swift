@@ -40,6 +40,7 @@ final class DatabaseExecutor: TaskExecutor {
     /// Those that are starting or watching too.
     var threadCount = 0
     var mostThreads = 0
+    var stallThreads = 0
     var isWatched = false
     /// How many waiting jobs were begun.
     var begunCount: UInt64 = 0
@@ -83,6 +84,9 @@ final class DatabaseExecutor: TaskExecutor {
   /// How many threads there ever were at a time.
   var mostThreads: Int { state.withLock { $0.mostThreads } }
 
+  /// How many threads were started to watch jobs that wait, or because none of those was begun.
+  var stallThreads: Int { state.withLock { $0.stallThreads } }
+
   /// How many jobs wait for a thread.
   var waitingCount: Int { state.withLock { $0.jobs.count } }
 
@@ -109,6 +113,7 @@ final class DatabaseExecutor: TaskExecutor {
       if state.isWatched || state.threadCount >= limit { return .none }
       state.isWatched = true
       state.addThread()
+      state.stallThreads += 1
       return .start(nil)
     }
     switch step {
@@ -174,6 +179,7 @@ final class DatabaseExecutor: TaskExecutor {
         var stalled: [UnownedJob] = []
         while stalled.count < growth, state.threadCount < limit, let job = state.jobs.popFirst() {
           state.addThread()
+          state.stallThreads += 1
           stalled.append(job)
         }
         growth *= 2
