@@ -126,6 +126,7 @@ struct LaneSyncFailureTests {
   /// Whether a lane has ended because of the storage: its commit may have happened, or was not taken any more.
   private static func isOfFailure(_ error: String) -> Bool {
     error.contains("outcomeUnknown") || error.contains("readOnly: the engine takes no more writes")
+      || error.contains("storage: a commit could not be made durable; open it again")
   }
 
   private static func require(_ condition: Bool, _ what: @autoclosure () -> String) throws {
