@@ -253,8 +253,8 @@ struct ExtensionRun {
     return ExtensionMeasurement(time: Double(time) / Double(count) / 1e3)
   }
 
-  /// The same index over three times as many rows, and 50,000 at least, by tables: CPU time of the process; the note has that of the thread of
-  /// the build, which has the writer for its commits alone.
+  /// The same index over three times as many rows, and 50,000 at least, by tables: CPU time of the process; the note has
+  /// that of the thread of the build, which has the writer for its commits alone.
   private func ingest(_ database: Database) throws -> ExtensionMeasurement {
     // Fewer would be built by puts.
     let count = max(num * 3, 50_000)
