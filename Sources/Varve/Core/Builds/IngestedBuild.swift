@@ -10,7 +10,7 @@ internal import Synchronization
 ///                                    ready ◀─ the feed tells what changed (`CatchingUp`) ◀─ stale since the beginning
 /// ```
 /// From the beginning on the extension receives no change of others: the feed has them. So rows may be read at one
-/// snapshot after the other, and a row that changes before or after it was read is told again, as it is.
+/// snapshot after the other, and a row that changes before or after it was read is delivered again, as it is.
 ///
 /// # What stands on disk
 /// While everything fits into memory, nothing: the record says *building*, with no row given. With the first run it says
@@ -241,7 +241,7 @@ struct IngestedBuild {
     var known: [String: StorageFamily] = [:]
     for family in try core.backend.families() { known[family.name] = family }
     return record.parts.map { part in
-      // Nothing was collected of the part where there is none.
+      // A part without a run has no entries.
       (0..<runCount).compactMap { known[record.spillFamilyName(part, run: $0)] }
     }
   }

@@ -20,7 +20,7 @@
 ///  4 + n bytes   only in the state building: the lowest watermark of the parts
 ///  4 + n bytes   only where failed: what the extension threw, as text: size big-endian, UTF-8
 ///  16 bytes      only where stale, and where it can be told: what it has received (`FeedPosition`)
-///  16 bytes      only in the state ingesting: the position in the feed from which on it is told what changed
+///  16 bytes      only in the state ingesting: the position in the feed after which changes are delivered to it
 ///  4 bytes       only in the state ingesting: how many runs have what it was given, big-endian, at least 1
 ///  4 + n bytes   only in the state ingesting: the watermark of the last run
 /// ```
@@ -272,7 +272,7 @@ package struct ExtensionRecord: Hashable, Sendable {
     return "\(spillFamilyPrefix)\(run).\(number)"
   }
 
-  /// Whether a family has a run of a build, whoever needs it.
+  /// Whether a family has a run of a build, of any record.
   static func isSpill(_ name: String) -> Bool { name.utf8.starts(with: spillPrefix.utf8) }
 
   /// Whether it needs a family as a run of its build.

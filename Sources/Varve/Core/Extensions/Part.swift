@@ -173,7 +173,7 @@ public struct Part {
     switch form {
     case .appendOnly: try unsafe pending.append(.delete, key.span.bytes, RawSpan(), in: family)
     case .writeOnce:
-      // Beside others it counts on it that nobody has put the key again meanwhile.
+      // Beside other writers it relies on the rule that a key is put once.
       open.writer?.noteKey(key, in: family)
       try pending.singleDelete(key, in: family)
     case .values, .sums, .maxima, .scratch: try pending.delete(key, in: family)

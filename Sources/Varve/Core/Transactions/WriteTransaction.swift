@@ -86,7 +86,7 @@ public final class WriteTransaction: ReadTransaction {
 
   /// Undoes everything that the innermost `write` around it has done, which throws `.rolledBack`: the outermost commits
   /// nothing, and a nested one undoes its own part alone. An error of the program's own does the same. A closure that
-  /// catches what this throws goes on in vain: its `write` is undone and throws all the same.
+  /// catches what this throws does not keep its `write`: that is undone and throws all the same.
   public func rollback() throws -> Never {
     rolledBackDepth = depth
     throw Self.rolledBackError
