@@ -280,9 +280,12 @@ extension FeedRecord {
 extension FeedWriter {
   fileprivate func entries(offset: UInt64) -> [[UInt8]] {
     var entries: [[UInt8]] = []
-    forEachEntry(offset: offset) { part, entry in
+    forEachEntry(offset: offset) { part, write in
       #expect(part == entries.count)
+      var entry: [UInt8] = []
+      write(&entry)
       entries.append(entry)
+      return entry.count
     }
     return entries
   }

@@ -142,6 +142,14 @@ public final class EngineBackend: StorageBackend {
     }
   }
 
+  /// The snapshot itself where it is of the last commit; else a new one.
+  public func snapshot(unlessChanged known: any StorageSnapshot) throws -> any StorageSnapshot {
+    guard follower == nil, let engineSnapshot = known as? EngineBackendSnapshot,
+      engineSnapshot.snapshot.sequence == engine.visibleSequence
+    else { return try snapshot() }
+    return known
+  }
+
   /// As the engine's list of snapshots has it.
   public func oldestVersion() throws -> CommitVersion? {
     try requireOpen()
@@ -220,7 +228,7 @@ public final class EngineBackend: StorageBackend {
     case .putStamped:
       let position = StorageBatch.stampPlace(value)
       let value = value.extracting(StorageBatch.stampSize..<value.byteCount)
-      try batch.putStamped(key.copied, value.copied, at: position.ofEngine, in: family)
+      try batch.putStamped(key, value, at: position.ofEngine, in: family)
     }
   }
 

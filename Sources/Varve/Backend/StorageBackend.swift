@@ -47,6 +47,8 @@ public protocol StorageBackend: AnyObject, Sendable {
 
   /// This instant, to read at.
   func snapshot() throws -> any StorageSnapshot
+  /// The same. Where nothing was committed since `known`, a snapshot of this storage, it may be that one.
+  func snapshot(unlessChanged known: any StorageSnapshot) throws -> any StorageSnapshot
   /// The oldest commit that a snapshot reads at, now or later: the last commit where there is none. Nil where that can't
   /// be said. Default: nil.
   func oldestVersion() throws -> CommitVersion?
@@ -80,6 +82,8 @@ public protocol StorageBackend: AnyObject, Sendable {
 }
 
 extension StorageBackend {
+  /// A new snapshot.
+  public func snapshot(unlessChanged known: any StorageSnapshot) throws -> any StorageSnapshot { try snapshot() }
   /// No storage is behind that doesn't say so.
   public var mayDelayCommits: Bool { false }
   /// No storage can say that doesn't do so.

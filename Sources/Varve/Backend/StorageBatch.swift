@@ -77,13 +77,30 @@ public struct StorageBatch: Sendable {
   public mutating func putStamped(
     _ key: [UInt8], _ value: [UInt8], at position: StampPlace, in family: StorageFamily
   ) {
+    putStamped(key, at: position, in: family) { $0.append(contentsOf: value) }
+  }
+
+  /// The same with the value that `write` appends. Returns how many bytes that has.
+  @discardableResult
+  mutating func putStamped(
+    _ key: [UInt8], at position: StampPlace, in family: StorageFamily, _ write: (inout [UInt8]) -> Void
+  ) -> Int {
     let (kind, offset): (UInt8, Int) =
       switch position {
       case .key(let offset): (0, offset)
       case .value(let offset): (1, offset)
       }
-    let head = unsafe withUnsafeBytes(of: UInt32(clamping: offset).littleEndian) { unsafe [kind] + [UInt8]($0) }
-    append(.putStamped, key, head + value, family)
+    let start = bytes.count
+    let head = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
+    unsafe append(.putStamped, key, head, family)
+    let valueStart = bytes.count
+    bytes.append(kind)
+    unsafe withUnsafeBytes(of: UInt32(clamping: offset).littleEndian) { unsafe bytes.append(contentsOf: $0) }
+    write(&bytes)
+    // Its size is known now.
+    let size = UInt32(bytes.count - valueStart).littleEndian
+    unsafe bytes.withUnsafeMutableBytes { unsafe $0.storeBytes(of: size, toByteOffset: start + 9, as: UInt32.self) }
+    return bytes.count - valueStart - Self.stampSize
   }
 
   /// How many bytes come before the value of a stamped put in what `forEach` passes as its value.

@@ -140,6 +140,6 @@ extension DatabaseCore {
   /// Whether every collection that it has written to is still there. One that it has made itself has nothing in it that
   /// a drop would have met.
   private func hasItsCollections(_ transaction: WriteTransaction) -> Bool {
-    transaction.changes.collections.keys.allSatisfy { catalog.collection($0) != nil }
+    transaction.changes.collections.ordered.allSatisfy { catalog.collection($0.info.record.id) != nil }
   }
 }

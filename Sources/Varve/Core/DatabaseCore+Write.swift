@@ -72,7 +72,7 @@ extension DatabaseCore {
   /// The writer and the commit lock are held: commits are given one at a time.
   private func give(_ transaction: WriteTransaction, _ terms: WriteTerms) throws -> AppliedCommit {
     // Never the transaction's own instant: others may have committed beside it.
-    let before = try backend.snapshot()
+    let before = try backend.snapshot(unlessChanged: transaction.snapshot)
     var missed: [(name: String, record: ExtensionRecord)] = []
     if !transaction.changes.isEmpty { missed = try markMissedStale(transaction, after: before.version) }
     // What the transaction never reads itself: its counts and its entry of the feed.

@@ -273,8 +273,9 @@ final class CommitPipeline: @unchecked Sendable {
         sequence: SequenceNumber(nextSequence + UInt64(volatileCount)), payload: logged, lead)
       if scratch.capacity > Self.keptScratchSize { scratch = ByteWriter(capacity: 4096) }
       let segment = log.current(lead).number
-      for part in touched.parts where part.family.activeSegment(lead) == nil && !part.family.isVolatile {
-        part.family.beginActive(segment: segment, lead)
+      for index in touched.parts.indices {
+        let family = touched.parts[index].family
+        if family.activeSegment(lead) == nil && !family.isVolatile { family.beginActive(segment: segment, lead) }
       }
     } else {
       for part in touched.parts where !part.family.isVolatile {

@@ -35,7 +35,8 @@ struct TouchedFamilies {
 
   /// The first part that does not fit into its family's memtable.
   func partWithoutRoom(_ lead: borrowing CommitLead) -> Part? {
-    for part in parts where !part.hasRoom(lead) { return part }
+    // By index: a part that is iterated over is copied, with all that it refers to.
+    for index in parts.indices where !parts[index].hasRoom(lead) { return parts[index] }
     return nil
   }
 

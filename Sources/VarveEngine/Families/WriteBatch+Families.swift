@@ -85,13 +85,20 @@ extension WriteBatch {
   /// With it, keys can ascend in commit order, and rows can name the commit that made them. The sequence number is the
   /// one that `write` returns. Throws `.invalidArgument` if the eight bytes do not lie inside the key or value.
   public mutating func putStamped(
-    _ key: [UInt8], _ value: [UInt8], at place: StampPlace, in family: ColumnFamily? = nil
+    _ key: RawSpan, _ value: RawSpan, at place: StampPlace, in family: ColumnFamily? = nil
   ) throws(EngineError) {
-    try place.check(keySize: key.count, valueSize: value.count)
+    try place.check(keySize: key.byteCount, valueSize: value.byteCount)
     try key.withByteView { (key) throws(EngineError) in
       try value.withByteView { (value) throws(EngineError) in
         try appendStamped(family?.id ?? .default, key, value, at: place)
       }
     }
+  }
+
+  /// Sets the value of a key, with the commit's sequence in it; key and value are arrays.
+  public mutating func putStamped(
+    _ key: [UInt8], _ value: [UInt8], at place: StampPlace, in family: ColumnFamily? = nil
+  ) throws(EngineError) {
+    try unsafe putStamped(key.span.bytes, value.span.bytes, at: place, in: family)
   }
 }

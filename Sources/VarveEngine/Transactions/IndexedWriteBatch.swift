@@ -380,6 +380,8 @@ public struct IndexedWriteBatch: ~Copyable {
     let least = 8 * (keySize + valueSize + 64)
     let table = try RemadeFamily.makeTable(
       capacity: max(least, min(state.batchBytes, RemadeFamily.pooledCapacityMaximum)), pool: engine.batchArenas)
+    // Most batches write to a few families: one allocation for all.
+    if families.isEmpty { families.reserveCapacity(Self.listedCountMaximum) }
     families.append(PendingFamily(state: state, table: table))
     lastIndex = families.count - 1
     if families.count > Self.listedCountMaximum {

@@ -178,7 +178,7 @@ struct FourParts: DatabaseExtension {
     var configuration = ExtensionConfiguration(version: "1")
     configuration.scope = .only([Book.collection])
     configuration.hears = .inserts
-    configuration.parts = (0..<4).map { PartDefinition("part\($0)") }
+    configuration.parts = FourPartsTransaction.names.map { PartDefinition($0) }
     return configuration
   }
 
@@ -189,10 +189,11 @@ struct FourParts: DatabaseExtension {
 
 final class FourPartsTransaction: ExtensionTransaction {
   typealias Definition = FourParts
+  static let names = ["part0", "part1", "part2", "part3"]
   private let parts: [Part]
 
   init(_ context: ExtensionContext<FourParts>) throws {
-    parts = try (0..<4).map { try context.part("part\($0)") }
+    parts = try Self.names.map { try context.part($0) }
   }
 
   func didChange(_ change: borrowing RowChange) throws {

@@ -2,7 +2,7 @@
 ///
 /// Each change notes what it replaced as long as a savepoint is set: going back undoes them from the last.
 struct ChangeRecorder {
-  private(set) var collections: [UInt32: CollectionChanges] = [:]
+  private(set) var collections = ChangedCollections()
   private(set) var isEverythingRemoved = false
   private var undo: [Undo] = []
   private var savepointCount = 0
@@ -12,8 +12,8 @@ struct ChangeRecorder {
   private enum Undo {
     /// With the index of its entry.
     case row(UInt32, Int, previous: RowState?)
-    case collection(UInt32, previous: CollectionChanges?)
-    case everything(previous: [UInt32: CollectionChanges], wasRemoved: Bool)
+    case collection(UInt32, previous: CollectionChanges)
+    case everything(previous: ChangedCollections, wasRemoved: Bool)
   }
 
   var isEmpty: Bool { collections.isEmpty && !isEverythingRemoved }
@@ -22,22 +22,24 @@ struct ChangeRecorder {
   mutating func note(_ change: RowChange.Event, _ key: [UInt8], _ info: CollectionInfo) {
     changeCount &+= 1
     let id = info.record.id
-    let (previous, index) = collections[id, default: CollectionChanges(info)].note(change, key)
+    let (previous, index) = collections.change(info) { $0.note(change, key) }
     if savepointCount > 0 { undo.append(.row(id, index, previous: previous)) }
   }
 
   /// All rows of a collection are gone.
   mutating func noteCleared(_ info: CollectionInfo) {
     changeCount &+= 1
-    let id = info.record.id
-    if savepointCount > 0 { undo.append(.collection(id, previous: collections[id])) }
-    collections[id] = CollectionChanges(info, isCleared: true)
+    let previous = collections.change(info) { changes in
+      defer { changes = CollectionChanges(info, isCleared: true) }
+      return changes
+    }
+    if savepointCount > 0 { undo.append(.collection(info.record.id, previous: previous)) }
   }
 
   /// A row is gone with all of its collection. Nothing is said of it but where something was since: by a hook that
   /// wrote it while rows went.
   mutating func noteCleared(_ key: [UInt8], _ info: CollectionInfo) {
-    if collections[info.record.id]?.rows[key] != nil { note(.removed, key, info) }
+    if collections.find(info.record.id)?.rows[key] != nil { note(.removed, key, info) }
   }
 
   /// All rows are gone.
@@ -45,7 +47,8 @@ struct ChangeRecorder {
     changeCount &+= 1
     if savepointCount > 0 { undo.append(.everything(previous: collections, wasRemoved: isEverythingRemoved)) }
     isEverythingRemoved = true
-    collections = Dictionary(uniqueKeysWithValues: infos.map { ($0.record.id, CollectionChanges($0, isCleared: true)) })
+    collections = ChangedCollections()
+    for info in infos { collections.change(info) { $0 = CollectionChanges(info, isCleared: true) } }
   }
 
   mutating func setSavepoint() -> Int {
@@ -62,9 +65,8 @@ struct ChangeRecorder {
     while undo.count > savepoint {
       switch undo.removeLast() {
       case .row(let id, let index, let previous):
-        collections[id]?.restore(index, previous)
-        if collections[id]?.isEmpty == true { collections[id] = nil }
-      case .collection(let id, let previous): collections[id] = previous
+        collections.change(id) { $0.restore(index, previous) }
+      case .collection(let id, let previous): collections.change(id) { $0 = previous }
       case .everything(let previous, let wasRemoved):
         collections = previous
         isEverythingRemoved = wasRemoved
@@ -72,26 +74,4 @@ struct ChangeRecorder {
     }
     releaseSavepoint()
   }
-}
-
-/// What a transaction has changed in one collection.
-struct CollectionChanges {
-  let info: CollectionInfo
-  let isCleared: Bool
-  /// By the key in the collection's families.
-  private(set) var rows = ByteTable<RowState>()
-
-  init(_ info: CollectionInfo, isCleared: Bool = false) {
-    self.info = info
-    self.isCleared = isCleared
-  }
-
-  var isEmpty: Bool { rows.isEmpty && !isCleared }
-
-  /// Returns what was noted of the row before, and the index of its entry.
-  mutating func note(_ change: RowChange.Event, _ key: [UInt8]) -> (previous: RowState?, index: Int) {
-    rows.update(key) { RowState(change, before: $0) }
-  }
-
-  mutating func restore(_ index: Int, _ previous: RowState?) { rows.setValue(previous, at: index) }
 }

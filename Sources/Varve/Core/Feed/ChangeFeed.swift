@@ -57,14 +57,15 @@ final class ChangeFeed: Sendable {
       if let trimmed = step.trimmed { batch.deleteRange(trimmed, in: family) }
       if step.hasNewRecord { batch.put(FeedKey.record, next.record.bytes, in: family) }
       var size = 0
-      try writer.forEachEntry(offset: next.open.size) { part, entry in
-        guard entry.count <= valueSizeMaximum else {
+      try writer.forEachEntry(offset: next.open.size) { part, write in
+        let entrySize = batch.putStamped(FeedKey.stamped(part: part), at: .key(0), in: family, write)
+        guard entrySize <= valueSizeMaximum else {
           throw DatabaseError(
             .valueTooLong,
-            "label and custom object take \(entry.count) bytes in the feed, and the storage takes \(valueSizeMaximum)")
+            "label and custom object take \(entrySize) bytes in the feed, and the storage takes \(valueSizeMaximum)")
         }
-        batch.putStamped(FeedKey.stamped(part: part), entry, at: .key(0), in: family)
-        size += FeedKey.size + entry.count
+        size += FeedKey.size + entrySize
+        return entrySize
       }
       defer { state = next }
       return Addition(before: state, size: UInt64(size), time: pending.time)

@@ -1,7 +1,7 @@
 /// Writes the entries of one commit, as `FeedEntry` draws them.
 ///
-/// It goes over the rows twice, once to see how many of them each part takes, and copies each key once: it runs where a
-/// commit is made.
+/// It goes over the rows twice, once to see how many of them each part takes, and copies each key once, to where the
+/// entry will stand: it runs where a commit is made.
 struct FeedWriter {
   /// A stretch of a collection's rows that one part takes.
   private struct Piece {
@@ -32,9 +32,7 @@ struct FeedWriter {
     time = UInt64(max(0, pending.time))
     isEverythingRemoved = pending.changes.isEverythingRemoved
     self.partSize = partSize
-    var collections = Array(pending.changes.collections.values)
-    if collections.count > 1 { collections.sort { $0.info.record.id < $1.info.record.id } }
-    self.collections = collections
+    collections = pending.changes.collections.ordered
     plan()
   }
 
@@ -63,21 +61,23 @@ struct FeedWriter {
     }
   }
 
-  /// Calls `body` with each part's number and the value of its entry, in order. `offset` is how many bytes of the segment
-  /// stand before the first.
-  func forEachEntry(offset: UInt64, _ body: (_ part: Int, _ entry: [UInt8]) throws -> Void) rethrows {
+  /// Calls `body` with each part's number, and with what appends the value of its entry; `body` returns how many bytes
+  /// those were. `offset` is how many bytes of the segment stand before the first.
+  @inline(__always)
+  func forEachEntry(
+    offset: UInt64, _ body: (_ part: Int, _ write: (inout [UInt8]) -> Void) throws -> Int
+  ) rethrows {
     var offset = offset
     var next = 0
     for part in 0..<partCount {
       let first = next
       while next < pieces.count, pieces[next].part == part { next += 1 }
-      let entry = entry(part, pieces[first..<next], offset)
-      offset += UInt64(FeedKey.size + entry.count)
-      try body(part, entry)
+      let size = try body(part) { write(part, pieces[first..<next], offset, to: &$0) }
+      offset += UInt64(FeedKey.size + size)
     }
   }
 
-  private func entry(_ part: Int, _ pieces: ArraySlice<Piece>, _ offset: UInt64) -> [UInt8] {
+  private func write(_ part: Int, _ pieces: ArraySlice<Piece>, _ offset: UInt64, to bytes: inout [UInt8]) {
     let isFirst = part == 0
     let label = isFirst ? label : nil
     let custom = isFirst ? custom : nil
@@ -85,10 +85,6 @@ struct FeedWriter {
     if isFirst && isEverythingRemoved { flags |= FeedEntry.everythingCleared }
     if label != nil { flags |= FeedEntry.hasLabel }
     if custom != nil { flags |= FeedEntry.hasCustom }
-    var rowCount = 0
-    for piece in pieces { rowCount += piece.count }
-    var bytes: [UInt8] = []
-    bytes.reserveCapacity(40 + pieces.count * 12 + (custom?.count ?? 0) + min(rowCount * 32, partSize))
     bytes.append(FeedEntry.format)
     bytes.append(flags)
     Varint.append(offset, to: &bytes)
@@ -97,7 +93,6 @@ struct FeedWriter {
     if let custom { Self.append(custom[...], to: &bytes) }
     Varint.append(UInt64(pieces.count), to: &bytes)
     for piece in pieces { append(piece, to: &bytes) }
-    return bytes
   }
 
   private func append(_ piece: Piece, to bytes: inout [UInt8]) {
@@ -112,7 +107,8 @@ struct FeedWriter {
     while left > 0 {
       if let state = rows.value(at: index) {
         bytes.append(state.bits)
-        Self.append(rows.key(at: index).dropFirst(prefixSize), to: &bytes)
+        let key = rows.key(at: index)
+        Self.append(key[(key.startIndex + prefixSize)...], to: &bytes)
         left -= 1
       }
       index += 1

@@ -32,8 +32,9 @@ struct PendingChangeSet {
   /// What observers of the commit receive.
   func changeSet(_ version: CommitVersion, _ coding: ObjectCoding) -> ChangeSet {
     var collections: [String: ChangeSet.Rows] = [:]
-    collections.reserveCapacity(changes.collections.count)
-    for changed in changes.collections.values {
+    let changed = changes.collections.ordered
+    collections.reserveCapacity(changed.count)
+    for changed in changed {
       collections[changed.info.name] = ChangeSet.Rows(
         isCleared: changed.isCleared, prefix: changed.info.prefix, states: changed.rows)
     }

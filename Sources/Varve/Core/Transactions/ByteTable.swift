@@ -5,7 +5,7 @@ internal import Foundation
 /// A dictionary hashes an array element by element, some thousand instructions for the key of a row, and it is asked
 /// several times a row. This hashes a key by eight bytes at once, compares by `memcmp`, and keeps the entries in the
 /// order in which their keys came, so that iterating over them follows memory. The keys are packed: a row with a key of 16
-/// bytes takes 26 bytes, and 11 to 22 of slots.
+/// bytes takes 26 bytes, and 11 to 22 of slots. The first four keys have no slots: they are found by comparing.
 ///
 /// ```
 ///  slots   open addressing, a power of two:  upper half of the hash (32) │ index of the entry + 1 (32); 0: free
@@ -15,8 +15,8 @@ internal import Foundation
 /// ```
 ///
 /// # Invariants
-/// 1. Every key has one entry at most, and every entry one slot. Only the slot of the newest entry is ever freed, which no
-///    other search has passed; so a search ends at a free one.
+/// 1. Every key has one entry at most, and, where there are slots, every entry has one. Only the slot of the newest
+///    entry is ever freed, which no other search has passed; so a search ends at a free one.
 /// 2. At most three of four slots are taken.
 ///
 /// A value: copies share memory until one of them changes.
@@ -41,9 +41,7 @@ struct ByteTable<Value> {
   /// The value of a key. Complexity: O(1) beside the length of the key.
   subscript(key: [UInt8]) -> Value? {
     @inline(__always) get {
-      if slots.isEmpty { return nil }
-      let (_, index) = find(key, ByteHash.hash(key))
-      return index.flatMap { values[$0] }
+      find(key).flatMap { values[$0] }
     }
   }
 
@@ -54,9 +52,17 @@ struct ByteTable<Value> {
   /// Sets the value of a key by what it had. Returns that, and the index of its entry.
   @inline(__always) @discardableResult
   mutating func update(_ key: [UInt8], _ body: (Value?) -> Value) -> (previous: Value?, index: Int) {
-    if values.count * 4 >= slots.count * 3 { grow() }
-    let hash = ByteHash.hash(key)
-    let (slot, found) = find(key, hash)
+    if values.count >= Self.comparedMaximum, values.count * 4 >= slots.count * 3 { grow() }
+    var slot: (index: Int, hash: UInt64)?
+    let found: Int?
+    if slots.isEmpty {
+      found = compare(key)
+    } else {
+      let hash = ByteHash.hash(key)
+      let place = find(key, hash)
+      slot = (place.slot, hash)
+      found = place.index
+    }
     if let found {
       let previous = values[found]
       values[found] = body(previous)
@@ -66,7 +72,7 @@ struct ByteTable<Value> {
     bytes.append(contentsOf: key)
     ends.append(bytes.count)
     values.append(body(nil))
-    slots[slot] = Self.slot(hash, values.count - 1)
+    if let slot { slots[slot.index] = Self.slot(slot.hash, values.count - 1) }
     count += 1
     return (nil, values.count - 1)
   }
@@ -75,7 +81,7 @@ struct ByteTable<Value> {
   mutating func reserveCapacity(_ capacity: Int) {
     ends.reserveCapacity(capacity)
     values.reserveCapacity(capacity)
-    while capacity * 4 >= slots.count * 3 { grow() }
+    while capacity > Self.comparedMaximum, capacity * 4 >= slots.count * 3 { grow() }
   }
 
   /// The keys that have a value, with it, in the order in which they came.
@@ -86,8 +92,7 @@ struct ByteTable<Value> {
   /// Takes the value of a key away. Returns what it was.
   @discardableResult
   mutating func remove(_ key: [UInt8]) -> Value? {
-    guard !slots.isEmpty, let found = find(key, ByteHash.hash(key)).index else { return nil }
-    return setValue(nil, at: found)
+    find(key).flatMap { setValue(nil, at: $0) }
   }
 
   // MARK: - Entries
@@ -121,17 +126,34 @@ struct ByteTable<Value> {
   private mutating func removeLast() {
     let index = values.count - 1
     let begin = ends[index] - keySize(at: index)
-    let hash = unsafe bytes.withUnsafeBytes { unsafe ByteHash.hash(UnsafeRawBufferPointer(rebasing: $0[begin...])) }
-    let mask = slots.count - 1
-    var slot = Int(truncatingIfNeeded: hash) & mask
-    while slots[slot] != Self.slot(hash, index) { slot = (slot + 1) & mask }
-    slots[slot] = 0
+    if !slots.isEmpty {
+      let hash = unsafe bytes.withUnsafeBytes { unsafe ByteHash.hash(UnsafeRawBufferPointer(rebasing: $0[begin...])) }
+      let mask = slots.count - 1
+      var slot = Int(truncatingIfNeeded: hash) & mask
+      while slots[slot] != Self.slot(hash, index) { slot = (slot + 1) & mask }
+      slots[slot] = 0
+    }
     bytes.removeSubrange(begin...)
     ends.removeLast()
     values.removeLast()
   }
 
   // MARK: - Slots
+
+  private static var comparedMaximum: Int { 4 }
+
+  /// The entry of a key.
+  @inline(__always)
+  private func find(_ key: [UInt8]) -> Int? {
+    slots.isEmpty ? compare(key) : find(key, ByteHash.hash(key)).index
+  }
+
+  /// The entry of a key, where there are no slots.
+  @inline(__always)
+  private func compare(_ key: [UInt8]) -> Int? {
+    for index in values.indices where isKey(key, at: index) { return index }
+    return nil
+  }
 
   /// The key's slot, or the free one where it belongs; there are slots.
   @inline(__always)

@@ -175,9 +175,10 @@ final class WriterQueue: Sendable {
   func release() -> (label: String?, taken: Duration)? {
     let now = ContinuousClock.now
     let (held, next) = state.withLock { state in
+      // Most have no waiter: nothing is copied then.
+      guard let next = state.waiters.popFirst() else { return (state.holder.take(), WaiterLine.Waiter?.none) }
       let held = state.holder
-      let next = state.waiters.popFirst()
-      state.holder = next.map { Holder(label: $0.label, since: now) }
+      state.holder = Holder(label: next.label, since: now)
       return (held, next)
     }
     next?.wake(.granted)
