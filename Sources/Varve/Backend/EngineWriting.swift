@@ -29,8 +29,17 @@ final class EngineWriting: StorageWriting {
   /// Changes the batch.
   @inline(__always)
   private func change(_ body: (inout IndexedWriteBatch) throws(EngineError) -> Void) throws(EngineError) {
+    try Self.change(&batch, batchSize, body)
+  }
+
+  /// In one access to the batch, which is checked for being the only one.
+  @inline(__always)
+  private static func change(
+    _ batch: inout IndexedWriteBatch, _ size: borrowing Atomic<Int>,
+    _ body: (inout IndexedWriteBatch) throws(EngineError) -> Void
+  ) throws(EngineError) {
     try body(&batch)
-    noteSize(of: batch)
+    size.store(batch.limitedByteCount, ordering: .relaxed)
   }
 
   @inline(__always)

@@ -38,11 +38,13 @@ final class EncodingCore {
       outcome.reset()
       var thrown: (any Error)?
       do { try encodeOnce(value) } catch { thrown = error }
-      if outcome.mustRepeat {
-        modes.formUnion(outcome.wantedModes)
-        continue
+      if !outcome.isClean || thrown != nil {
+        if outcome.mustRepeat {
+          modes.formUnion(outcome.wantedModes)
+          continue
+        }
+        if let failure = outcome.failure ?? thrown { throw failure }
       }
-      if let failure = outcome.failure ?? thrown { throw failure }
       guard state.pointee.output.count <= CoderLimits.valueSizeMaximum else {
         throw state.pointee.error(0, "the value takes more than \(CoderLimits.valueSizeMaximum) bytes")
       }

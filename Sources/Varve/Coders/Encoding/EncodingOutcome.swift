@@ -1,3 +1,5 @@
+internal import Synchronization
+
 /// More careful ways to encode a value.
 struct EncodingModes: OptionSet {
   let rawValue: UInt8
@@ -20,8 +22,19 @@ final class EncodingOutcome {
   private(set) var wantedModes: EncodingModes = []
   /// What went wrong for the whole value.
   private(set) var failure: (any Error)?
+  /// Whether nothing became of the value yet. An atomic, as a field would be checked for exclusive access for each value.
+  private let clean = Atomic<Bool>(true)
 
+  @inline(__always)
+  var isClean: Bool { clean.load(ordering: .relaxed) }
+
+  @inline(__always)
   func reset() {
+    if !isClean { clear() }
+  }
+
+  private func clear() {
+    clean.store(true, ordering: .relaxed)
     mustRepeat = false
     wantedModes = []
     failure = nil
@@ -29,6 +42,7 @@ final class EncodingOutcome {
 
   /// The error that makes the whole value be encoded again.
   func again(_ modes: EncodingModes) -> any Error {
+    clean.store(false, ordering: .relaxed)
     wantedModes.formUnion(modes)
     mustRepeat = true
     return Repeat()
@@ -36,6 +50,8 @@ final class EncodingOutcome {
 
   /// Keeps the first error.
   func fail(_ error: any Error) {
-    if failure == nil && !(error is Repeat) { failure = error }
+    guard failure == nil && !(error is Repeat) else { return }
+    clean.store(false, ordering: .relaxed)
+    failure = error
   }
 }

@@ -2,7 +2,6 @@
 ///
 /// The object is where the caller has it, until a hook asks for it or the change waits for other hooks.
 final class ChangeFacts {
-  /// Set as one value, because each change of a field of a class is checked by itself.
   private struct Facts {
     var event = RowChange.Event.inserted
     let info: CollectionInfo
@@ -17,13 +16,11 @@ final class ChangeFacts {
     var object: Any?
     var old: PresentRow?
     var oldMetadata: [UInt8]?
-  }
-
-  /// What was made of the facts, for the hooks that have asked.
-  private struct Made {
-    var key: RowKey?
+    /// What was made of the facts, for the hooks that have asked.
+    var rowKey: RowKey?
     var row: Row?
-    var old: Row?
+    var oldRow: Row?
+    var source: ObjectSource?
   }
 
   /// Where the caller has the object.
@@ -34,11 +31,16 @@ final class ChangeFacts {
     let pointer: UnsafeRawPointer
   }
 
-  private var facts: Facts
-  private var made: Made?
-  private var source: ObjectSource?
+  private let state: StatePointer<Facts>
 
-  init(_ info: CollectionInfo) { facts = Facts(info: info) }
+  init(_ info: CollectionInfo) { state = StatePointer(Facts(info: info)) }
+
+  deinit { state.destroy() }
+
+  private var facts: Facts {
+    @inline(__always) _read { yield state.pointee }
+    @inline(__always) _modify { yield &state.pointee }
+  }
 
   var event: RowChange.Event { facts.event }
   var info: CollectionInfo { facts.info }
@@ -55,15 +57,14 @@ final class ChangeFacts {
     facts = Facts(
       event: event, info: info, key: key, id: id, number: number, bytes: bytes, metadata: metadata, old: old,
       oldMetadata: oldMetadata)
-    made = nil
   }
 
   /// Says where the object is for as long as `body` runs.
   @inline(__always)
   func withObject<Object: Encodable>(_ object: Object, _ body: () throws -> Void) rethrows {
     try unsafe withUnsafePointer(to: object) { pointer in
-      source = unsafe ObjectSource(type: Object.self, pointer: UnsafeRawPointer(pointer))
-      defer { source = nil }
+      facts.source = unsafe ObjectSource(type: Object.self, pointer: UnsafeRawPointer(pointer))
+      defer { facts.source = nil }
       try body()
     }
   }
@@ -76,7 +77,7 @@ final class ChangeFacts {
 
   private var knownObject: Any? {
     if let object = facts.object { return object }
-    guard let source else { return nil }
+    guard let source = facts.source else { return nil }
     return unsafe Self.copy(source.type, source.pointer)
   }
 
@@ -88,31 +89,31 @@ final class ChangeFacts {
   // MARK: - For hooks
 
   var rowKey: RowKey {
-    if let key = made?.key { return key }
+    if let key = facts.rowKey { return key }
     let key = facts.info.key(of: facts.key)
-    made = Made(key: key, row: made?.row, old: made?.old)
+    facts.rowKey = key
     return key
   }
 
   func row(in transaction: WriteTransaction) throws -> Row? {
     if facts.event == .removed { return nil }
-    if let row = made?.row { return row }
+    if let row = facts.row { return row }
     let stored = try transaction.stored(facts.key, facts.bytes, facts.info, nil)
     stored.object = knownObject
     stored.metadata = facts.metadata?.value
     stored.metadataBytes = facts.metadata?.bytes
     let row = Row(stored, in: transaction)
-    made = Made(key: made?.key, row: row, old: made?.old)
+    facts.row = row
     return row
   }
 
   func oldRow(in transaction: WriteTransaction) throws -> Row? {
     guard let old = facts.old, !old.bytes.isEmpty else { return nil }
-    if let row = made?.old { return row }
+    if let row = facts.oldRow { return row }
     let stored = try transaction.stored(facts.key, old.bytes, facts.info, nil)
     stored.metadataBytes = facts.oldMetadata
     let row = Row(stored, in: transaction)
-    made = Made(key: made?.key, row: made?.row, old: row)
+    facts.oldRow = row
     return row
   }
 }

@@ -3,7 +3,7 @@ internal import Synchronization
 /// What hooks of one transaction need: which extensions are open in it, and the changes that are still to be received,
 /// because they were made while extensions received another.
 ///
-/// A class of plain fields: a hook that runs may change any of them.
+/// A hook that runs may change any of it: whoever calls one holds none of the fields meanwhile.
 final class HookQueue {
   enum Event {
     case change(ChangeFacts, HookPlan)
@@ -17,9 +17,24 @@ final class HookQueue {
     /// How far it is built, as it was when it was first looked at.
     var reach: BuildReach?
     /// Whether it has all rows.
-    var isWhole = false
-    var open: OpenExtension?
+    var isWhole = false { didSet { prepare() } }
+    var open: OpenExtension? { didSet { prepare() } }
+    /// Those of an extension that has all rows and was opened, as nearly every one that receives a change.
+    private(set) var ready: (open: OpenExtension, hearer: any ExtensionTransaction)?
+
+    private mutating func prepare() {
+      ready = isWhole ? open.flatMap { open in open.hearer.map { (open, $0) } } : nil
+    }
   }
+
+  private struct State {
+    var slots: ContiguousArray<Slot>
+    var lastPlan: HookPlan?
+    var facts: ChangeFacts?
+    var events: [Event] = []
+  }
+
+  private let state: StatePointer<State>
 
   /// Why a hook may write no rows.
   enum RowBan: UInt8 {
@@ -36,14 +51,25 @@ final class HookQueue {
   private let flags = Atomic<UInt8>(0)
 
   /// By the index in the transaction's list.
-  var slots: ContiguousArray<Slot>
+  var slots: ContiguousArray<Slot> {
+    @inline(__always) _read { yield state.pointee.slots }
+    @inline(__always) _modify { yield &state.pointee.slots }
+  }
   /// The plan of the collection that was written last: most transactions write to one.
-  var lastPlan: HookPlan?
+  var lastPlan: HookPlan? {
+    @inline(__always) get { state.pointee.lastPlan }
+    @inline(__always) set { state.pointee.lastPlan = newValue }
+  }
   /// Used for each change that is not made by a hook.
-  var facts: ChangeFacts?
-
+  var facts: ChangeFacts? {
+    @inline(__always) get { state.pointee.facts }
+    @inline(__always) set { state.pointee.facts = newValue }
+  }
   /// What has to be received, the oldest first.
-  var events: [Event] = []
+  var events: [Event] {
+    @inline(__always) _read { yield state.pointee.events }
+    @inline(__always) _modify { yield &state.pointee.events }
+  }
   /// How many changes hooks have made so far that other hooks received later.
   var queuedCount = 0
   /// What extensions were notified of, so that another round of flushes is due.
@@ -55,9 +81,11 @@ final class HookQueue {
   static let queuedNoted = 100_000
 
   init(slots: Int) {
-    self.slots = ContiguousArray(repeating: Slot(), count: slots)
+    state = StatePointer(State(slots: slots == 0 ? [] : ContiguousArray(repeating: Slot(), count: slots)))
     set(Self.slotsBit, slots > 0)
   }
+
+  deinit { state.destroy() }
 
   /// The transaction has another list of extensions from now on: what is known of those that stay, stays.
   func move(from old: ExtensionList, to new: ExtensionList, _ opened: [OpenExtension]) {

@@ -243,11 +243,17 @@ extension WriteTransaction {
     var change = RowChange(facts, in: self)
     let kind = facts.event.kind
     for hearer in hearers where hearer.events.contains(kind) {
+      change.canReadOld = hearer.needs.contains(.oldRows)
+      if let ready = hooks.slots[hearer.slot].ready {
+        try ready.open.activate(.all)
+        change.parts = .all
+        try ready.hearer.didChange(change)
+        continue
+      }
       guard let parts = parts(of: hearer.slot, facts) else { continue }
       let open = try opened(hearer.slot)
       try open.activate(parts)
       change.parts = parts
-      change.canReadOld = hearer.needs.contains(.oldRows)
       try open.hearer?.didChange(change)
     }
   }

@@ -221,7 +221,7 @@ extension WriteTransaction {
     let event: RowChange.Event = old == nil ? .inserted : .updated
     if let plan = plan(for: event, info) {
       let facts = try self.facts(event, key, info, id: header.id, bytes: row, metadata, old: old, plan)
-      try facts.withObject(object) { try write(row, metadata?.bytes, key, info, old, facts, plan) }
+      try facts.withObject(object) { try write(event, row, metadata?.bytes, key, info, old, facts, plan) }
     } else {
       try write(row, metadata?.bytes, key, info, old?.header)
       changes.note(event, key, info)
@@ -243,17 +243,17 @@ extension WriteTransaction {
     }
     let facts = try self.facts(event, key, info, id: id, bytes: row, metadata, old: old, plan)
     facts.setObject(object)
-    try write(row, metadata?.bytes, key, info, old, facts, plan)
+    try write(event, row, metadata?.bytes, key, info, old, facts, plan)
   }
 
   /// Writes a row whose change extensions receive.
   private func write(
-    _ row: [UInt8], _ metadata: [UInt8]?, _ key: [UInt8], _ info: CollectionInfo, _ old: PresentRow?,
-    _ facts: ChangeFacts, _ plan: HookPlan
+    _ event: RowChange.Event, _ row: [UInt8], _ metadata: [UInt8]?, _ key: [UInt8], _ info: CollectionInfo,
+    _ old: PresentRow?, _ facts: ChangeFacts, _ plan: HookPlan
   ) throws {
     try ask(facts, plan)
     try write(row, metadata, key, info, old?.header)
-    changes.note(facts.event, key, info)
+    changes.note(event, key, info)
     try notify(facts, plan)
   }
 

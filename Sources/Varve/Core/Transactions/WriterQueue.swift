@@ -174,15 +174,22 @@ final class WriterQueue: Sendable {
   @discardableResult
   func release() -> (label: String?, taken: Duration)? {
     let now = ContinuousClock.now
+    // Nearly always nobody waits.
+    let held = state.withLock { $0.waiters.count == 0 ? $0.holder.take() : nil } ?? handOver(now)
+    guard let held else { return nil }
+    return (held.label, now - held.since)
+  }
+
+  @inline(never)
+  private func handOver(_ now: ContinuousClock.Instant) -> Holder? {
     let (held, next) = state.withLock { state in
-      // Most have no waiter: nothing is copied then.
-      guard let next = state.waiters.popFirst() else { return (state.holder.take(), WaiterLine.Waiter?.none) }
       let held = state.holder
-      state.holder = Holder(label: next.label, since: now)
+      let next = state.waiters.popFirst()
+      state.holder = next.map { Holder(label: $0.label, since: now) }
       return (held, next)
     }
     next?.wake(.granted)
-    return held.map { ($0.label, now - $0.since) }
+    return held
   }
 
   /// Whether `close` was called.
