@@ -80,25 +80,25 @@ extension WriteBatch {
   }
 
   /// Sets the value of a key, with the sequence of the batch's commit, as eight bytes big-endian, in place of
-  /// those at `place`.
+  /// those at `position`.
   ///
   /// With it, keys can ascend in commit order, and rows can name the commit that made them. The sequence number is the
   /// one that `write` returns. Throws `.invalidArgument` if the eight bytes do not lie inside the key or value.
   public mutating func putStamped(
-    _ key: RawSpan, _ value: RawSpan, at place: StampPlace, in family: ColumnFamily? = nil
+    _ key: RawSpan, _ value: RawSpan, at position: StampPlace, in family: ColumnFamily? = nil
   ) throws(EngineError) {
-    try place.check(keySize: key.byteCount, valueSize: value.byteCount)
+    try position.check(keySize: key.byteCount, valueSize: value.byteCount)
     try key.withByteView { (key) throws(EngineError) in
       try value.withByteView { (value) throws(EngineError) in
-        try appendStamped(family?.id ?? .default, key, value, at: place)
+        try appendStamped(family?.id ?? .default, key, value, at: position)
       }
     }
   }
 
   /// Sets the value of a key, with the commit's sequence in it; key and value are arrays.
   public mutating func putStamped(
-    _ key: [UInt8], _ value: [UInt8], at place: StampPlace, in family: ColumnFamily? = nil
+    _ key: [UInt8], _ value: [UInt8], at position: StampPlace, in family: ColumnFamily? = nil
   ) throws(EngineError) {
-    try unsafe putStamped(key.span.bytes, value.span.bytes, at: place, in: family)
+    try unsafe putStamped(key.span.bytes, value.span.bytes, at: position, in: family)
   }
 }

@@ -8,7 +8,9 @@ struct ByteTableTests {
   @Test(arguments: 1...UInt64(20))
   func `a table says what a dictionary says, and keeps the order in which keys came`(seed: UInt64) throws {
     var random = SeededRandom(seed: seed)
-    let pool = Self.keys(&random)
+    let all = Self.keys(&random)
+    // The first keys are found without slots.
+    let pool = seed.isMultiple(of: 3) ? Array(all.prefix(2 + Int(seed % 5))) : all
     var table = ByteTable<Int>()
     var model: [[UInt8]: Int] = [:]
     var order: [[UInt8]] = []

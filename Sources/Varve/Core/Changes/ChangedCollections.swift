@@ -1,12 +1,12 @@
 /// The collections that a transaction has changed, by their numbers.
 ///
 /// Nearly every transaction changes one collection or two: those are found by looking. One that changes thousands gets a
-/// dictionary. A collection whose changes were all undone keeps its place, with nothing in it.
+/// dictionary. A collection whose changes were all undone keeps its entry, with nothing in it.
 struct ChangedCollections {
   private var list: [CollectionChanges] = []
-  /// The place of each in the list, once there are many.
-  private var places: [UInt32: Int] = [:]
-  /// The place that was asked for last.
+  /// The index of each in the list, once there are many.
+  private var indexes: [UInt32: Int] = [:]
+  /// The index that was asked for last.
   private var last = 0
 
   private static let searchedMaximum = 8
@@ -21,33 +21,33 @@ struct ChangedCollections {
   }
 
   /// What was changed in a collection; nil where it was never changed.
-  func find(_ id: UInt32) -> CollectionChanges? { place(of: id).map { list[$0] } }
+  func find(_ id: UInt32) -> CollectionChanges? { index(of: id).map { list[$0] } }
 
   /// Changes what is noted of a collection.
   @inline(__always) @discardableResult
   mutating func change<Result>(_ info: CollectionInfo, _ body: (inout CollectionChanges) -> Result) -> Result {
-    last = place(of: info.record.id) ?? add(info)
+    last = index(of: info.record.id) ?? add(info)
     return body(&list[last])
   }
 
   /// Changes what is noted of a collection that was changed before.
   mutating func change(_ id: UInt32, _ body: (inout CollectionChanges) -> Void) {
-    if let place = place(of: id) { body(&list[place]) }
+    if let index = index(of: id) { body(&list[index]) }
   }
 
   @inline(__always)
-  private func place(of id: UInt32) -> Int? {
+  private func index(of id: UInt32) -> Int? {
     if last < list.count, list[last].info.record.id == id { return last }
     if list.count <= Self.searchedMaximum { return list.firstIndex { $0.info.record.id == id } }
-    return places[id]
+    return indexes[id]
   }
 
   private mutating func add(_ info: CollectionInfo) -> Int {
     list.append(CollectionChanges(info))
     if list.count == Self.searchedMaximum + 1 {
-      for (place, changes) in list.enumerated() { places[changes.info.record.id] = place }
+      for (index, changes) in list.enumerated() { indexes[changes.info.record.id] = index }
     } else if list.count > Self.searchedMaximum {
-      places[info.record.id] = list.count - 1
+      indexes[info.record.id] = list.count - 1
     }
     return list.count - 1
   }

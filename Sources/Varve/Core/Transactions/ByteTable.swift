@@ -59,9 +59,9 @@ struct ByteTable<Value> {
       found = compare(key)
     } else {
       let hash = ByteHash.hash(key)
-      let place = find(key, hash)
-      slot = (place.slot, hash)
-      found = place.index
+      let (index, entry) = find(key, hash)
+      slot = (index, hash)
+      found = entry
     }
     if let found {
       let previous = values[found]

@@ -76,7 +76,7 @@ final class Publication: Sendable {
     try deliveryLock.withLock { _ in (try snapshot(), body()) }
   }
 
-  /// A commit is about to be given to the storage, on the instant `before`. Commits are given one at a time.
+  /// A commit is about to be given to the storage, on the snapshot `before`. Commits are given one at a time.
   func begin(before: any StorageSnapshot) throws -> UInt64 {
     try state.withLock { state in
       if let failure = state.failure { throw Self.error(failure) }

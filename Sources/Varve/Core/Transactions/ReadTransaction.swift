@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// One instant of the database, to read at, as long as the closure that got it runs.
+/// One snapshot of the database, to read, as long as the closure that got it runs.
 ///
 /// It belongs to the thread that runs the closure. Used behind its end it throws `.transactionEnded`.
 public class ReadTransaction {
