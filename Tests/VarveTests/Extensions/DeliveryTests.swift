@@ -328,6 +328,28 @@ struct DeliveryTests {
     }
   }
 
+  @Test func `one that was first asked for in an undone savepoint is made again, and the new one receives what follows`()
+    throws
+  {
+    struct Stop: Error {}
+    let database = try Database.inMemory()
+    var noting = Scripted(hears: .inserts)
+    noting.did = { tx, change in tx.notes.append(change.key.text) }
+    noting.flush = { [lines] tx in
+      lines.add(tx.notes.joined(separator: " "))
+    }
+    try database.registerReady(noting, as: "noting")
+    try database.change { tx in
+      // Twice: the second change finds it ready.
+      try? tx.savepoint {
+        for key in 1...2 { try tx.set(key, key: key, in: "c") }
+        throw Stop()
+      }
+      for key in 3...4 { try tx.set(key, key: key, in: "c") }
+    }
+    #expect(lines.take() == ["3 4"])
+  }
+
   @Test func `dependents are notified of a change that is none of rows, after the current change`() throws {
     var parent = Scripted(hears: .inserts)
     parent.did = { [lines] tx, change in
