@@ -178,6 +178,48 @@ struct GivenUpDamageTests {
     }
   }
 
+  @Test func `wherever the one table of a small catalog is damaged, giving up ends, and says what was lost`() throws {
+    let directory = try TemporaryDirectory()
+    let sound = directory.path + "/sound"
+    let database = try Database.open(at: sound)
+    _ = try database.registerReady(WordCount(), as: "words")
+    try database.change { tx in for key in 0..<50 { try tx.set("word", key: key, in: "notes") } }
+    let engine = try #require(database.core.backend as? EngineBackend).engine
+    try engine.flush()
+    try engine.compact()
+    let catalog = try #require(engine.core.tree.state.families.values.first { $0.name == "catalog" })
+    let tables = (0..<Limits.levelCount).flatMap { Array(catalog.version.tables(level: $0)) }
+    let table = try #require(tables.first)
+    #expect(tables.count == 1 && table.entryCount > 3)
+    let name = try #require(engine.core.tree.path(.table(table.number)).split(separator: "/").last)
+    try database.close()
+
+    var lost = 0
+    var keptAll = 0
+    for offset in stride(from: 2, to: Int(table.fileSize), by: 19) {
+      let path = directory.path + "/damaged"
+      try? FileManager.default.removeItem(atPath: path)
+      try FileManager.default.copyItem(atPath: sound, toPath: path)
+      let file = URL(fileURLWithPath: "\(path)/\(name)")
+      var bytes = try Data(contentsOf: file)
+      bytes[offset] ^= 4
+      try bytes.write(to: file)
+      let given = try Database.giveUpDamagedBlocks(at: path)
+      let report = try #require(given.tables.first, "byte \(offset)")
+      #expect(given.tables.count == 1 && given.concernsRows)
+      let holdsEntries = report.parts.contains(where: \.holdsEntries)
+      #expect((report.entryCount > 0) == holdsEntries, "byte \(offset): \(report)")
+      if holdsEntries { lost += 1 } else { keptAll += 1 }
+      let again = try Database.open(at: path)
+      let count = try again.look { tx in try tx.count(in: "notes") }
+      #expect(count == (holdsEntries ? 0 : 50), "byte \(offset): \(report)")
+      try again.close()
+      let second = try Database.giveUpDamagedBlocks(at: path)
+      #expect(second.tables.isEmpty, "byte \(offset)")
+    }
+    #expect(lost > 3 && keptAll > 3)
+  }
+
   @Test func `a sound database is left as it is`() throws {
     let world = try World()
     let given = try Database.giveUpDamagedBlocks(at: world.path)

@@ -34,6 +34,16 @@ int32_t cvarve_futex_wait(const uint32_t *word, uint32_t expected, int64_t timeo
 /// Wakes at most `count` sleepers on `word`.
 void cvarve_futex_wake(const uint32_t *word, int32_t count, bool shared);
 
+/// For a thread that looks at a word again and again: lets the other one of the core go first, and keeps the processor
+/// from guessing.
+static inline void cvarve_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ __volatile__("yield");
+#endif
+}
+
 // --- Files and threads (system.c) ---------------------------------------------------------------
 
 /// `openat` with a mode. Returns the descriptor, or -errno.

@@ -18,7 +18,7 @@ public final class EngineBackend: StorageBackend {
   public let isReadOnly: Bool
   /// Where checkpoints are made; nil: in the engine's own file system.
   private let checkpointSystem: (any FileSystem)?
-  private let table: Mutex<FamilyTable>
+  private let table: FutexLock<FamilyTable>
   private let isClosed = Atomic<Bool>(false)
   /// Held while somebody begins to wait for commits, and while the storage is marked as closed.
   private let waiting = Mutex(())
@@ -38,7 +38,7 @@ public final class EngineBackend: StorageBackend {
     // Stored, since each write asks: to read one of the engine's options from this module copies them all.
     isReadOnly = engine.options.readOnly
     self.checkpointSystem = checkpointSystem
-    table = Mutex(FamilyTable(engine.families))
+    table = FutexLock(FamilyTable(engine.families))
   }
 
   /// Over a follower, which `close` will close.
@@ -48,7 +48,7 @@ public final class EngineBackend: StorageBackend {
     isInMemory = false
     isReadOnly = true
     checkpointSystem = nil
-    table = Mutex(FamilyTable(follower.engine.families))
+    table = FutexLock(FamilyTable(follower.engine.families))
   }
 
   /// The limits of the engine's format.

@@ -1,4 +1,5 @@
 internal import Synchronization
+internal import VarveEngine
 
 /// A reader of its own: it keeps the objects that it decoded, and can stay at one instant.
 ///
@@ -21,7 +22,7 @@ public final class Connection: Sendable {
   let core: DatabaseCore
   private let cache: ObjectCache
   private let inbox: ConnectionInbox
-  private let state = Mutex(State())
+  private let state = FutexLock(State())
 
   private struct State {
     var pinned: LongLivedRead?

@@ -1,5 +1,6 @@
 internal import Dispatch
 internal import Synchronization
+internal import VarveEngine
 
 /// What an open database is made of; `Database` is the door to it.
 package final class DatabaseCore: Sendable {
@@ -35,7 +36,7 @@ package final class DatabaseCore: Sendable {
   let isSweeping = Atomic<Bool>(false)
   /// Held while families of extensions that nothing uses are looked for and dropped. Before the writer.
   let droppingLock = Mutex(())
-  private let openness = Mutex(Openness())
+  private let openness = FutexLock(Openness())
   /// Entered from when the database is closed until its storage is.
   private let closing = DispatchGroup()
 

@@ -79,10 +79,10 @@ enum DatabaseLog {
       metadata: ["extension": "\(name)", "error": "\(error)"])
   }
 
-  /// The shared state of an extension takes long to receive a commit.
+  /// The shared state of an extension took long to receive a commit: by the clock, which runs while the thread does not.
   static func slowAcknowledge(name: String, taken: Duration) {
     logger.warning(
-      "an extension took longer than a millisecond to receive an acknowledged commit, which other commits wait for",
+      "more than a millisecond passed until an extension had received an acknowledged commit, for which other commits wait",
       metadata: ["extension": "\(name)", "taken": "\(taken)"])
   }
 }

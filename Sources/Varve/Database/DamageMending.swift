@@ -24,9 +24,12 @@ struct DamageMending {
 
   /// Continues what was interrupted; nil where nothing was.
   init?(_ backend: EngineBackend) throws {
-    guard let catalog = try backend.families().first(where: { $0.name == "catalog" }),
-      try backend.snapshot().contains(CatalogKey.mending, in: catalog)
-    else { return nil }
+    guard let catalog = try backend.families().first(where: { $0.name == "catalog" }) else { return nil }
+    do {
+      guard try backend.snapshot().contains(CatalogKey.mending, in: catalog) else { return nil }
+    } catch let error as DatabaseError where error.code == .corruption {
+      // A catalog that can't be read before its blocks are given up says nothing: it counts as interrupted.
+    }
     self.init(backend, catalog, concernsRows: true, concernsCounts: true, isInterrupted: true)
   }
 

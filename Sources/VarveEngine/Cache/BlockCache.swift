@@ -45,7 +45,7 @@ final class BlockCache: @unchecked Sendable {
 
   /// The packed index of each shard (`CacheIndex.packed`): all that a lookup reads before the index.
   private let indexes: UnsafeMutablePointer<Atomic<UInt>>
-  private let shards: UnsafeMutablePointer<Mutex<BlockCacheShard>>
+  private let shards: UnsafeMutablePointer<FutexLock<BlockCacheShard>>
   private let account: UnsafeMutablePointer<Account>
   private let lookups = CacheLookupCounters()
 
@@ -59,7 +59,7 @@ final class BlockCache: @unchecked Sendable {
     unsafe account = UnsafeMutablePointer.allocate(capacity: 1)
     unsafe account.initialize(to: Account(capacity: capacity))
     for number in 0..<BlockCache.shardCount {
-      unsafe (shards + number).initialize(to: Mutex(BlockCacheShard()))
+      unsafe (shards + number).initialize(to: FutexLock(BlockCacheShard()))
       let packed = unsafe shards[number].withLock { shard in shard.index.packed }
       unsafe (indexes + number).initialize(to: Atomic(packed))
     }

@@ -32,7 +32,7 @@ final class FamilyRegistry: Sendable {
     }
   }
 
-  private let table = Mutex(Table())
+  private let table = FutexLock(Table())
 
   func add(_ family: ColumnFamily) {
     table.withLock { table in

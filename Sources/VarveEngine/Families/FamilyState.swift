@@ -26,7 +26,7 @@ final class FamilyState: @unchecked Sendable {
   // Sendable: see Concurrency above.
   let id: FamilyID
   let name: String
-  private let optionsWord: Mutex<FamilyOptions>
+  private let optionsWord: FutexLock<FamilyOptions>
   /// Changed while `BackgroundWork.familyChanges` is held; read by any thread.
   var options: FamilyOptions {
     get { optionsWord.withLock { $0 } }
@@ -51,7 +51,7 @@ final class FamilyState: @unchecked Sendable {
   private let coveredRuns = Atomic<UInt64>(0)
   private let batchBytesWord = Atomic<Int>(0)
   private let charge: MemoryCharge
-  private let parts: Mutex<Parts>
+  private let parts: FutexLock<Parts>
 
   // What belongs to the leader.
   private var activeTable: MemTable
@@ -94,7 +94,7 @@ final class FamilyState: @unchecked Sendable {
   ) {
     self.id = id
     self.name = name
-    optionsWord = Mutex(options)
+    optionsWord = FutexLock(options)
     isVolatile = options.isVolatile
     self.merge = merge
     self.epochs = epochs
@@ -103,7 +103,7 @@ final class FamilyState: @unchecked Sendable {
     activeTable = memTable
     let view = ReadView(memTable: memTable, frozen: [], version: version, merge: merge)
     viewBits = unsafe Atomic(UInt(bitPattern: Unmanaged.passUnretained(view).toOpaque()))
-    parts = Mutex(Parts(memTable: memTable, version: version, view: view))
+    parts = FutexLock(Parts(memTable: memTable, version: version, view: view))
   }
 
   /// About what a family without entries takes of memory: this object, its view, its places in the

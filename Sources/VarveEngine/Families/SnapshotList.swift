@@ -39,7 +39,7 @@ final class SnapshotList: Sendable {
   }
 
   private let clock: any EngineClock
-  private let state = Mutex(State())
+  private let state = FutexLock(State())
   /// Whom to tell when nothing below a sequence is held any more; `.max`: nobody.
   private let wanted = Atomic<UInt64>(.max)
   private let whenReached = Callback()

@@ -16,13 +16,13 @@ final class ArenaPool: Sendable {
     var limit: Int
     var accountMaximum: Int
   }
-  private let state: Mutex<State>
+  private let state: FutexLock<State>
   let account: MemoryAccount?
 
   /// A pool that keeps at most `limit` bytes of touched memory, and none where more than `accountMaximum` bytes
   /// are charged.
   init(limit: Int, accountMaximum: Int = .max, account: MemoryAccount? = nil) {
-    state = Mutex(State(limit: limit, accountMaximum: accountMaximum))
+    state = FutexLock(State(limit: limit, accountMaximum: accountMaximum))
     self.account = account
   }
 

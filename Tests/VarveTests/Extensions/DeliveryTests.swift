@@ -328,9 +328,7 @@ struct DeliveryTests {
     }
   }
 
-  @Test func `one that was first asked for in an undone savepoint is made again, and the new one receives what follows`()
-    throws
-  {
+  @Test func `one that was first asked for in an undone savepoint is made again, and receives what follows`() throws {
     struct Stop: Error {}
     let database = try Database.inMemory()
     var noting = Scripted(hears: .inserts)

@@ -1,4 +1,5 @@
 internal import Synchronization
+internal import VarveEngine
 
 /// A shape with its number, and its fields by name.
 final class KnownShape: Sendable {
@@ -84,7 +85,7 @@ final class ShapeCache: Sendable {
   }
 
   private let registry: any ShapeRegistry
-  private let state = Mutex(State())
+  private let state = FutexLock(State())
 
   init(_ registry: any ShapeRegistry) { self.registry = registry }
 

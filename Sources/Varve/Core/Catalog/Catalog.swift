@@ -1,4 +1,5 @@
 internal import Synchronization
+internal import VarveEngine
 
 /// What the database knows of itself: collections, shapes, versions, row ids. Written through, kept in memory.
 ///
@@ -71,7 +72,7 @@ package final class Catalog: Sendable {
 
   let backend: any StorageBackend
   let families: Families
-  private let state: Mutex<State>
+  private let state: FutexLock<State>
   private let currentEdition = Edition()
 
   /// Another number after each change of a collection, here and in memory: as long as it is the same, who has asked for
@@ -92,7 +93,7 @@ package final class Catalog: Sendable {
   init(backend: any StorageBackend, families: Families, definitions: [String: CollectionDefinition]) {
     self.backend = backend
     self.families = families
-    state = Mutex(State(edition: currentEdition, definitions: definitions))
+    state = FutexLock(State(edition: currentEdition, definitions: definitions))
   }
 
   // MARK: - Opening

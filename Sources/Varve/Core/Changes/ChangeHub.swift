@@ -1,5 +1,6 @@
 internal import Dispatch
 internal import Synchronization
+internal import VarveEngine
 
 /// Who is told of each acknowledged commit.
 ///
@@ -28,10 +29,10 @@ final class ChangeHub: Sendable {
     var waiters: [DispatchSemaphore] = []
   }
 
-  private let state: Mutex<State>
+  private let state: FutexLock<State>
 
   /// `last` is the last commit that nobody needs to be told of.
-  init(behind last: CommitVersion) { state = Mutex(State(last: last)) }
+  init(behind last: CommitVersion) { state = FutexLock(State(last: last)) }
 
   /// The last commit that was delivered.
   var last: CommitVersion { state.withLock { $0.last } }

@@ -1,13 +1,14 @@
 internal import Synchronization
+internal import VarveEngine
 
 /// One consumer's place among the commits: its buffer, and where it waits.
 ///
 /// Safe from any thread. One task at a time should take from it: two would each get a part.
 final class ChangeSubscription: Sendable {
-  private let buffer: Mutex<ChangeBuffer>
+  private let buffer: FutexLock<ChangeBuffer>
   private let signal = Signal()
 
-  init(_ buffer: ChangeBuffer) { self.buffer = Mutex(buffer) }
+  init(_ buffer: ChangeBuffer) { self.buffer = FutexLock(buffer) }
 
   // MARK: - For the hub
 

@@ -1,4 +1,5 @@
 internal import Synchronization
+internal import VarveEngine
 
 /// Change sets that a connection has not looked at yet.
 ///
@@ -14,7 +15,7 @@ final class ConnectionInbox: Sendable {
     var hasOverflowed = false
   }
 
-  private let state = Mutex(State())
+  private let state = FutexLock(State())
 
   func add(_ changeSet: ChangeSet) {
     state.withLock { state in
@@ -46,7 +47,7 @@ final class ConnectionInbox: Sendable {
 
 /// The inboxes of all connections of a database.
 final class ConnectionList: Sendable {
-  private let inboxes = Mutex<[ObjectIdentifier: ConnectionInbox]>([:])
+  private let inboxes = FutexLock<[ObjectIdentifier: ConnectionInbox]>([:])
 
   var count: Int { inboxes.withLock { $0.count } }
   func add(_ inbox: ConnectionInbox) { inboxes.withLock { $0[ObjectIdentifier(inbox)] = inbox } }

@@ -1,4 +1,5 @@
 internal import Synchronization
+internal import VarveEngine
 
 /// The extensions that the catalog knows, registered or not.
 ///
@@ -13,7 +14,7 @@ final class ExtensionCatalog: Sendable {
     var unregistered: Set<String> = []
   }
 
-  private let state = Mutex(State())
+  private let state = FutexLock(State())
 
   /// What is on disk.
   func load(_ snapshot: any StorageSnapshot, _ families: Catalog.Families) throws {

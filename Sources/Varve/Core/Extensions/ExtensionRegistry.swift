@@ -1,4 +1,5 @@
 internal import Synchronization
+internal import VarveEngine
 
 /// The extensions of an open database, in the order in which they hear of changes. Changed by writers only, so
 /// that a transaction can keep the list that it began with.
@@ -15,7 +16,7 @@ final class ExtensionRegistry: Sendable {
     let until: CommitVersion
   }
 
-  private let state = Mutex(State())
+  private let state = FutexLock(State())
   private let leftovers = Atomic<Bool>(false)
   private let changeCount = Atomic<UInt64>(0)
   private let unrecorded = Atomic<UInt64>(0)

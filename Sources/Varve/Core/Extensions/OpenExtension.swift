@@ -209,7 +209,8 @@ final class OpenExtension {
       let living = try transaction.database.backend.families().map(\.number)
       guard families.contains(where: { $0.map { !living.contains($0.number) } ?? false }) else { throw error }
       throw DatabaseError(
-        .snapshotTooOld, "extension \"\(name)\" was unregistered or rebuilt meanwhile; begin another transaction",
+        .snapshotTooOld,
+        "extension \"\(name)\" was unregistered, rebuilt or replaced meanwhile; begin another transaction",
         cause: error)
     }
   }

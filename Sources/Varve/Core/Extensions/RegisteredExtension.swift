@@ -1,4 +1,5 @@
 internal import Synchronization
+internal import VarveEngine
 
 /// The handle of an extension: `transaction[handle]` is its part in a transaction. `named` makes it, for the definition of a
 /// database, and `Database.register` returns it.
@@ -25,7 +26,7 @@ final class RegisteredExtension: Sendable {
   let fallback: RegisteredExtension?
   private let backend: any StorageBackend
   private let catalogFamily: StorageFamily
-  private let state: Mutex<State>
+  private let state: FutexLock<State>
 
   private struct State {
     /// By the index of the part.
@@ -60,7 +61,7 @@ final class RegisteredExtension: Sendable {
     let stored = try StoredFamilies(of: record, in: backend)
     // The families of parts that were given nothing are dropped before they are written: they may be of another form.
     let families = record.parts.map { $0.watermark == [] ? nil : stored.family(of: $0) }
-    state = Mutex(
+    state = FutexLock(
       State(
         families: families, record: record, readySince: readySince, volatileSettings: stored.volatileSettings,
         progressed: progressed))
@@ -138,12 +139,18 @@ final class RegisteredExtension: Sendable {
     guard version == traits.configuration.version, record.layout == traits.configuration.layout,
       record.scope == traits.scope.recordText, record.parts == parts
     else {
-      let held = record.parts.map { "\($0.name) \($0.version)" }.joined(separator: ", ")
       throw DatabaseError(
         .definitionDiffers,
-        "extension \"\(name)\" is on disk with version \"\(version)\", layout \(record.layout), scope \(record.scope) and "
-          + "parts \(held)")
+        "extension \"\(name)\" is on disk with \(Self.text(version, record.layout, record.scope, record.parts)); this program has "
+          + Self.text(traits.configuration.version, traits.configuration.layout, traits.scope.recordText, parts))
     }
+  }
+
+  private static func text(
+    _ version: String, _ layout: UInt32, _ scope: String, _ parts: [ExtensionRecord.Part]
+  ) -> String {
+    let parts = parts.map { "\($0.name) \($0.version)" }.joined(separator: ", ")
+    return "version \"\(version)\", layout \(layout), scope \(scope) and parts \(parts)"
   }
 
   var record: ExtensionRecord { state.withLock { $0.record } }

@@ -1,4 +1,5 @@
 internal import Synchronization
+internal import VarveEngine
 
 /// What the transactions of an extension share, and the commit at which it stands.
 final class SharedState: Sendable {
@@ -9,14 +10,14 @@ final class SharedState: Sendable {
     var version = CommitVersion.zero
   }
 
-  private let state: Mutex<State>
+  private let state: FutexLock<State>
   /// Held while it moves: an acknowledged commit and a skip to a later one may meet.
   private let moving = Mutex(())
 
   /// Nil where the extension shares nothing.
   init?(_ definition: any DatabaseExtension) {
     guard definition.sharesState else { return nil }
-    state = Mutex(State(definition: definition))
+    state = FutexLock(State(definition: definition))
   }
 
   var value: (any Sendable)? { state.withLock { $0.value } }

@@ -1,4 +1,5 @@
 internal import Synchronization
+internal import VarveEngine
 
 /// The durable list of what commits changed, in the family `feed`: for subscriptions that lag or resume, and for other
 /// processes.
@@ -16,7 +17,7 @@ final class ChangeFeed: Sendable {
   private let valueSizeMaximum: Int
   /// The last commit when the database was opened.
   let openVersion: CommitVersion
-  private let state: Mutex<FeedState>
+  private let state: FutexLock<FeedState>
 
   /// Whether this database records what it commits. One that only reads can't know whether another process does.
   var isOn: Bool { bounds != nil }
@@ -37,7 +38,7 @@ final class ChangeFeed: Sendable {
     valueSizeMaximum = backend.limits.valueSize
     var state = FeedState()
     if !backend.isReadOnly { state = try Self.open(backend, family, isOn: options.feed != nil) }
-    self.state = Mutex(state)
+    self.state = FutexLock(state)
     openVersion = try backend.snapshot().version
   }
 

@@ -1,4 +1,5 @@
 internal import Synchronization
+internal import VarveEngine
 
 /// What an observation is about.
 enum ObservedPlace: Hashable, Sendable {
@@ -85,12 +86,12 @@ struct ObservedChange {
 /// One consumer that observes a place: with the last reference the registry forgets it.
 final class Observation: Sendable {
   let place: ObservedPlace
-  private let state: Mutex<ObservationState>
+  private let state: FutexLock<ObservationState>
   private let signal = Signal()
 
   init(_ place: ObservedPlace, behind start: CommitVersion) {
     self.place = place
-    state = Mutex(ObservationState(start))
+    state = FutexLock(ObservationState(start))
   }
 
   /// Notes a change, and wakes the consumer.

@@ -1,4 +1,5 @@
 internal import Synchronization
+internal import VarveEngine
 
 /// Who observes which rows and collections.
 ///
@@ -24,7 +25,7 @@ final class ObservationRegistry: Sendable {
     var task: (number: UInt64, task: Task<Void, Never>)?
   }
 
-  private let state = Mutex(State())
+  private let state = FutexLock(State())
 
   // MARK: - Observers
 

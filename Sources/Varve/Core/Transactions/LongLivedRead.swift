@@ -1,4 +1,5 @@
 internal import Synchronization
+internal import VarveEngine
 
 /// An instant that is held beyond a transaction. It ends with its last reference.
 final class LongLivedRead: Sendable {
@@ -22,7 +23,7 @@ final class LongLivedReadList: Sendable {
     var held: [UInt64: (version: CommitVersion, since: ContinuousClock.Instant)] = [:]
   }
 
-  private let state = Mutex(State())
+  private let state = FutexLock(State())
 
   func begin(_ snapshot: any StorageSnapshot) -> LongLivedRead {
     let number = state.withLock { state in

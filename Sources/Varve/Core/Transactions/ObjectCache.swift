@@ -1,4 +1,5 @@
 internal import Synchronization
+internal import VarveEngine
 
 /// Decoded objects of a connection, the least recently used of which go first.
 ///
@@ -21,7 +22,7 @@ final class ObjectCache: Sendable {
   }
 
   private let limit: Int
-  private let state = Mutex(State())
+  private let state = FutexLock(State())
 
   /// For at most so many objects.
   init(limit: Int) { self.limit = limit }

@@ -1,4 +1,5 @@
 internal import Synchronization
+internal import VarveEngine
 
 /// Which instant readers see: everything that was acknowledged, nothing that was not, in commit order.
 ///
@@ -57,8 +58,8 @@ final class Publication: Sendable {
   }
 
   private let backend: any StorageBackend
-  private let state = Mutex(State())
-  private let deliveryLock = Mutex(())
+  private let state = FutexLock(State())
+  private let deliveryLock = FutexLock(())
   private let deliver: @Sendable (CommitVersion, PendingChangeSet) -> Void
 
   init(backend: any StorageBackend, deliver: @escaping @Sendable (CommitVersion, PendingChangeSet) -> Void) {

@@ -1,5 +1,6 @@
 internal import Dispatch
 internal import Synchronization
+internal import VarveEngine
 
 /// One writer at a time, in order of arrival, whether it waits on a thread or in a task.
 ///
@@ -44,7 +45,7 @@ final class WriterQueue: Sendable {
     case closed
   }
 
-  private let state = Mutex(State())
+  private let state = FutexLock(State())
 
   /// How many wait.
   var waiterCount: Int { state.withLock { $0.waiters.count } }

@@ -36,13 +36,13 @@ final class OpenTables: Sendable {
   /// Engines take at least so many: one table a level, for each of a few threads.
   static let countMinimum = 16
 
-  private let state: Mutex<State>
+  private let state: FutexLock<State>
   private let retire: @Sendable (TableReader) -> Void
 
   /// `retire` is given the readers that no read may get any more: it releases them when the reads that
   /// have them have ended.
   init(countMaximum: Int, bytesMaximum: Int, retire: @escaping @Sendable (TableReader) -> Void) {
-    state = Mutex(State(countMaximum: countMaximum, bytesMaximum: bytesMaximum))
+    state = FutexLock(State(countMaximum: countMaximum, bytesMaximum: bytesMaximum))
     self.retire = retire
   }
 

@@ -18,7 +18,7 @@ final class TableReaderSlot: @unchecked Sendable {
   private let bits = Atomic<UInt>(0)
   /// Whether it was read since the clock's hand came by.
   private let touched = Atomic<Bool>(false)
-  private let state = Mutex(State())
+  private let state = FutexLock(State())
   /// The place in the ring of `OpenTables`, and its.
   var ringIndex = 0
 
