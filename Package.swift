@@ -44,7 +44,8 @@ func fixtures(_ name: String, _ dependencies: [Target.Dependency], _ settings: [
 /// Behaviour suites of the engine. Each module has the suites of some of the engine's rooms, in folders named like them.
 func engineTests(_ name: String, and dependencies: [Target.Dependency] = []) -> Target {
   .testTarget(
-    name: name, dependencies: ["VarveEngine", "EngineTestSupport", "EngineFixtures", "CVarve"] + dependencies,
+    name: name,
+    dependencies: ["VarveEngine", "EngineTestSupport", "EngineFixtures", "CVarve", "FutexLocks"] + dependencies,
     swiftSettings: plainTestSettings)
 }
 
@@ -81,16 +82,20 @@ let package = Package(
     .systemLibrary(name: "CLZ4", pkgConfig: "liblz4", providers: [.apt(["liblz4-dev"]), .brew(["lz4"])]),
     .systemLibrary(name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"]), .brew(["zstd"])]),
     .target(name: "CVarve"),
+    // The lock of short sections.
+    .target(name: "FutexLocks", dependencies: ["CVarve"], swiftSettings: settings),
     .target(
       name: "VarveEngine",
-      dependencies: ["CVarve", "CLZ4", "CZstd"],
+      dependencies: ["CVarve", "CLZ4", "CZstd", "FutexLocks"],
       swiftSettings: settings + engineSettings
     ),
     // The form of text in keys.
     .target(name: "UnicodeNormalForm", swiftSettings: settings),
     .target(
       name: "Varve",
-      dependencies: ["VarveEngine", "CVarve", "UnicodeNormalForm", .product(name: "Logging", package: "swift-log")],
+      dependencies: [
+        "VarveEngine", "CVarve", "FutexLocks", "UnicodeNormalForm", .product(name: "Logging", package: "swift-log"),
+      ],
       swiftSettings: settings
     ),
     // For tools that read a database without the types of its program.

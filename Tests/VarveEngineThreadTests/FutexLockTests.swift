@@ -1,8 +1,7 @@
 import EngineTestSupport
 import Foundation
+import FutexLocks
 import Testing
-
-@testable import VarveEngine
 
 /// The lock of short sections.
 @Suite(.timeLimit(.minutes(2))) struct FutexLockTests {

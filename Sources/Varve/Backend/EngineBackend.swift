@@ -1,3 +1,4 @@
+internal import FutexLocks
 internal import Synchronization
 public import VarveEngine
 

@@ -1,5 +1,5 @@
+internal import FutexLocks
 internal import Synchronization
-internal import VarveEngine
 
 /// A reader of its own: it keeps the objects that it decoded, and can stay at one instant.
 ///

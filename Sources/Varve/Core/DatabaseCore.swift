@@ -1,6 +1,6 @@
 internal import Dispatch
+internal import FutexLocks
 internal import Synchronization
-internal import VarveEngine
 
 /// What an open database is made of; `Database` is the door to it.
 package final class DatabaseCore: Sendable {

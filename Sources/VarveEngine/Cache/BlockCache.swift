@@ -1,3 +1,4 @@
+internal import FutexLocks
 import Synchronization
 
 /// Decoded blocks of all tables of all families, found by table id and offset: data, index and filter

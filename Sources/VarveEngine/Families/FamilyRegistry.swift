@@ -1,3 +1,4 @@
+internal import FutexLocks
 internal import Synchronization
 
 /// The families that exist, by id and by name.

@@ -1,3 +1,4 @@
+internal import FutexLocks
 internal import Synchronization
 
 /// A memtable that takes no more writes, on its way to a table.

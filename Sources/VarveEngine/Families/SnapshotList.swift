@@ -1,3 +1,4 @@
+internal import FutexLocks
 internal import Synchronization
 
 /// The sequences that live snapshots and cursors hold: what flush and compaction must keep apart; and how

@@ -1,3 +1,4 @@
+internal import FutexLocks
 internal import Synchronization
 
 /// Retired arenas, kept for the next memtables: their pages are there already, and taking a page from

@@ -1,5 +1,5 @@
+internal import FutexLocks
 internal import Synchronization
-internal import VarveEngine
 
 /// A shape with its number, and its fields by name.
 final class KnownShape: Sendable {

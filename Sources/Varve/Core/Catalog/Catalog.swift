@@ -1,5 +1,5 @@
+internal import FutexLocks
 internal import Synchronization
-internal import VarveEngine
 
 /// What the database knows of itself: collections, shapes, versions, row ids. Written through, kept in memory.
 ///

@@ -1,6 +1,6 @@
 internal import Dispatch
+internal import FutexLocks
 internal import Synchronization
-internal import VarveEngine
 
 /// Who is told of each acknowledged commit.
 ///

@@ -1,5 +1,5 @@
+internal import FutexLocks
 internal import Synchronization
-internal import VarveEngine
 
 /// One consumer's place among the commits: its buffer, and where it waits.
 ///

@@ -1,5 +1,5 @@
+internal import FutexLocks
 internal import Synchronization
-internal import VarveEngine
 
 /// The extensions of an open database, in the order in which they hear of changes. Changed by writers only, so
 /// that a transaction can keep the list that it began with.

@@ -1,5 +1,5 @@
+internal import FutexLocks
 internal import Synchronization
-internal import VarveEngine
 
 /// The handle of an extension: `transaction[handle]` is its part in a transaction. `named` makes it, for the definition of a
 /// database, and `Database.register` returns it.

@@ -1,5 +1,5 @@
+internal import FutexLocks
 internal import Synchronization
-internal import VarveEngine
 
 /// What the transactions of an extension share, and the commit at which it stands.
 final class SharedState: Sendable {

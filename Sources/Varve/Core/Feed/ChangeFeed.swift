@@ -1,5 +1,5 @@
+internal import FutexLocks
 internal import Synchronization
-internal import VarveEngine
 
 /// The durable list of what commits changed, in the family `feed`: for subscriptions that lag or resume, and for other
 /// processes.

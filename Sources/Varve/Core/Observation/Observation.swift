@@ -1,5 +1,5 @@
+internal import FutexLocks
 internal import Synchronization
-internal import VarveEngine
 
 /// What an observation is about.
 enum ObservedPlace: Hashable, Sendable {

@@ -1,5 +1,5 @@
+internal import FutexLocks
 internal import Synchronization
-internal import VarveEngine
 
 /// An instant that is held beyond a transaction. It ends with its last reference.
 final class LongLivedRead: Sendable {

@@ -1,5 +1,5 @@
+internal import FutexLocks
 internal import Synchronization
-internal import VarveEngine
 
 /// Decoded objects of a connection, the least recently used of which go first.
 ///

@@ -1,5 +1,5 @@
+internal import FutexLocks
 internal import Synchronization
-internal import VarveEngine
 
 /// Which instant readers see: everything that was acknowledged, nothing that was not, in commit order.
 ///

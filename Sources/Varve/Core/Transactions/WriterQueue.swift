@@ -1,6 +1,6 @@
 internal import Dispatch
+internal import FutexLocks
 internal import Synchronization
-internal import VarveEngine
 
 /// One writer at a time, in order of arrival, whether it waits on a thread or in a task.
 ///

@@ -1,3 +1,4 @@
+internal import FutexLocks
 internal import Synchronization
 
 /// The tables of an engine that are open: bounded in number, because each holds a descriptor, and in

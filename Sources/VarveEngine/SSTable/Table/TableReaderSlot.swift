@@ -1,3 +1,4 @@
+internal import FutexLocks
 internal import Synchronization
 
 /// Where a table keeps its open reader: nothing is opened until the first read touches it, and it may be

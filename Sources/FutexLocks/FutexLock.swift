@@ -5,8 +5,8 @@ package import Synchronization
 ///
 /// `Mutex` of the standard library hands itself over: on Linux it is a futex with priority inheritance, and each thread that
 /// has to wait enters the kernel twice, in its turn. With eight threads on two cores that read and do nothing else, a read
-/// took 25 times as long as with two. This lock has no turns: whoever comes while it is free takes it, and a thread that finds
-/// it taken looks some more times before it sleeps. So it is for what is held shortly. It is not fair, and a waiter may
+/// took 25 times as long as with two. This lock has no turns: a thread that comes while it is free takes it, and one that
+/// finds it taken looks some more times before it sleeps. So it is for what is held shortly. It is not fair, and a waiter may
 /// be overtaken any number of times.
 ///
 /// ```
@@ -70,11 +70,14 @@ package struct FutexLock<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
     }
     // From here on the holder wakes one when it ends: perhaps this thread, perhaps for nothing.
     while unsafe word.pointee.exchange(2, ordering: .acquiring) != 0 {
-      unsafe Futex.wait(on: word, while: 2, nanoseconds: nil, shared: false)
+      _ = unsafe cvarve_futex_wait(address, 2, -1, false)
     }
   }
 
   @usableFromInline
   @inline(never)
-  func wakeOne() { unsafe Futex.wake(word, 1, shared: false) }
+  func wakeOne() { unsafe cvarve_futex_wake(address, 1, false) }
+
+  /// An `Atomic<UInt32>` is one word without a header.
+  private var address: UnsafePointer<UInt32> { unsafe UnsafeRawPointer(word).assumingMemoryBound(to: UInt32.self) }
 }
