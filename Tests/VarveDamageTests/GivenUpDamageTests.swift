@@ -228,6 +228,14 @@ struct GivenUpDamageTests {
     try Self.expectOrder(world)
   }
 
+  @Test func `a task gives blocks up without blocking its thread`() async throws {
+    let world = try World()
+    _ = try world.damage(.part)
+    let given = try await Database.giveUpDamagedBlocks(at: world.path)
+    #expect(given.tables.count == 1 && given.staleExtensions == ["words"])
+    try Self.expectOrder(world)
+  }
+
   @Test func `a repair of the engine is followed by the same rules`() throws {
     let world = try World()
     _ = try world.damage(.objects)

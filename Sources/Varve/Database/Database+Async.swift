@@ -121,7 +121,7 @@ extension Database {
   }
 
   /// Where databases are opened, before they have threads of their own.
-  private static let openings = DatabaseExecutor()
+  static let openings = DatabaseExecutor()
 
   /// The blocking forms, for where `open` and `inMemory` mean the others.
   private static func openHere(

@@ -32,6 +32,15 @@ extension Database {
     try giveUpDamagedBlocks(at: path, options: options, environment: .system)
   }
 
+  /// Gives up the blocks of a damaged database that can't be read without blocking the task's thread: see the synchronous
+  /// form.
+  @discardableResult
+  public static func giveUpDamagedBlocks(
+    at path: String, options: DatabaseOptions = DatabaseOptions()
+  ) async throws -> GivenUpBlocks {
+    try await openings.run { try giveUpDamagedBlocks(at: path, options: options, environment: .system) }
+  }
+
   static func giveUpDamagedBlocks(
     at path: String, options: DatabaseOptions, environment: EngineEnvironment
   ) throws -> GivenUpBlocks {
