@@ -55,8 +55,14 @@ final class ExtensionRegistry: Sendable {
 
   /// Another definition is in force from a commit on.
   func replace(_ old: RegisteredExtension, by new: RegisteredExtension, at version: CommitVersion) {
-    change { $0.replace(old, by: new) }
-    state.withLock { $0.retired.append(Retired(registered: old, until: version)) }
+    // At once: in between, a reader of an earlier commit would find the new one, which is not ready for it.
+    state.withLock { state in
+      var members = state.list.members
+      members.replace(old, by: new)
+      state.list = ExtensionList(members)
+      state.retired.append(Retired(registered: old, until: version))
+    }
+    noteChange()
     noteLeftovers()
   }
 
