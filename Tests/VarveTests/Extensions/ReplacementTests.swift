@@ -1,4 +1,5 @@
 import EngineTestSupport
+import Foundation
 import Synchronization
 import Testing
 import VarveTestSupport
@@ -8,6 +9,43 @@ import VarveTestSupport
 
 /// Definitions that are replaced at run time, where the rows are few: in the transaction that says so.
 struct ReplacementTests {
+  @Test func `R6: a reader of an earlier commit finds the old definition at every moment of a replacement`() throws {
+    let database = try Database.inMemory()
+    _ = try database.registerReady(WordCount(), as: "words")
+    _ = try database.registerReady(WordCount(), as: "others")
+    let list = database.core.extensions.list
+    let (old, new) = (try #require(list["words"]), try #require(list["others"]))
+    var looks = 0
+    for _ in 0..<4_000 {
+      let registry = ExtensionRegistry()
+      registry.change { $0.inForce = [old] }
+      let (isReplaced, isReading) = (Flag(), Flag())
+      let wrong = Flag()
+      let reader = Thread {
+        while !isReplaced.isSet {
+          if registry.find("words", at: CommitVersion(1)) !== old { wrong.set() }
+          isReading.set()
+        }
+        isReplaced.end.signal()
+      }
+      reader.start()
+      while !isReading.isSet { sched_yield() }
+      registry.replace(old, by: new, at: CommitVersion(5))
+      isReplaced.set()
+      isReplaced.end.wait()
+      looks += 1
+      try #require(!wrong.isSet, "replacement \(looks)")
+      #expect(registry.find("words", at: CommitVersion(1)) === old)
+    }
+  }
+
+  private final class Flag: Sendable {
+    private let flag = Atomic<Bool>(false)
+    let end = DispatchSemaphore(value: 0)
+    var isSet: Bool { flag.load(ordering: .sequentiallyConsistent) }
+    func set() { flag.store(true, ordering: .sequentiallyConsistent) }
+  }
+
   private struct Undone: Error {}
   private let mirrored = Mirrored()
 
