@@ -184,6 +184,8 @@ struct GivenUpDamageTests {
     let database = try Database.open(at: sound)
     _ = try database.registerReady(WordCount(), as: "words")
     try database.change { tx in for key in 0..<50 { try tx.set("word", key: key, in: "notes") } }
+    // A shape, whose key is after that of the mark: the look for the mark reads the table.
+    try database.change { tx in try tx.set(ChangedNote("a"), key: 1, in: "shaped") }
     let engine = try #require(database.core.backend as? EngineBackend).engine
     try engine.flush()
     try engine.compact()
