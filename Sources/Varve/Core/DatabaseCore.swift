@@ -59,7 +59,7 @@ package final class DatabaseCore: Sendable {
     limits = backend.limits
     coding = ObjectCoding(shapes: catalog)
     self.feed = feed
-    let changes = ChangeHub(behind: feed.openVersion)
+    let changes = ChangeHub(after: feed.openVersion)
     self.changes = changes
     let connections = ConnectionList()
     self.connections = connections

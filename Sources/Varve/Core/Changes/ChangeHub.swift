@@ -32,7 +32,7 @@ final class ChangeHub: Sendable {
   private let state: FutexLock<State>
 
   /// `last` is the last commit that nobody needs to be told of.
-  init(behind last: CommitVersion) { state = FutexLock(State(last: last)) }
+  init(after last: CommitVersion) { state = FutexLock(State(last: last)) }
 
   /// The last commit that was delivered.
   var last: CommitVersion { state.withLock { $0.last } }

@@ -3,7 +3,7 @@ internal import Synchronization
 /// What hooks of one transaction need: which extensions are open in it, and the changes that are still to be received,
 /// because they were made while extensions received another.
 ///
-/// A hook that runs may change any of it: whoever calls one holds none of the fields meanwhile.
+/// A hook that runs may change any of it: the caller of a hook has no access to a field under way.
 final class HookQueue {
   enum Event {
     case change(ChangeFacts, HookPlan)

@@ -175,7 +175,7 @@ final class WriterQueue: Sendable {
   @discardableResult
   func release() -> (label: String?, taken: Duration)? {
     let now = ContinuousClock.now
-    // Nearly always nobody waits.
+    // Nearly always no one waits.
     let held = state.withLock { $0.waiters.count == 0 ? $0.holder.take() : nil } ?? handOver(now)
     guard let held else { return nil }
     return (held.label, now - held.since)
