@@ -226,7 +226,11 @@ final class EngineWriting: StorageWriting {
 
   func view(of family: StorageFamily) -> any StorageReading {
     guard let column = try? snapshot.family(family) else { return snapshot }
-    return EngineView(batch.view(of: column))
+    do throws(EngineError) {
+      return EngineView(try batch.view(of: column))
+    } catch {
+      return RefusedView(DatabaseError(error))
+    }
   }
 
   // MARK: - Savepoints
@@ -280,6 +284,19 @@ private final class EngineView: StorageReading, @unchecked Sendable {
       throw DatabaseError(error)
     }
   }
+}
+
+/// A family that could not be looked at: each read throws why.
+private final class RefusedView: StorageReading {
+  private let error: DatabaseError
+
+  init(_ error: DatabaseError) { self.error = error }
+
+  func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws { throw error }
+
+  func page(
+    _ range: StorageRange, in family: StorageFamily, isReverse: Bool, keysOnly: Bool, byteLimit: Int, rowLimit: Int
+  ) throws -> StoragePage { throw error }
 }
 
 extension StoragePage {

@@ -55,6 +55,13 @@ struct ByteWriter: ~Copyable, @unchecked Sendable {
     count = newCount
   }
 
+  /// Removes some of the bytes; those after them move up.
+  mutating func remove(_ range: Range<Int>) {
+    precondition(range.lowerBound >= 0 && range.upperBound <= count, "remove only what was appended")
+    unsafe (base + range.lowerBound).copyMemory(from: base + range.upperBound, byteCount: count - range.upperBound)
+    count -= range.count
+  }
+
   /// Makes room for `extra` more bytes.
   @inline(__always)
   mutating func reserve(_ extra: Int) {

@@ -76,6 +76,10 @@ extension IndexedWriteBatch {
 
   /// What the batch says of a key; nil: nothing.
   private func newest(_ key: ByteView, _ family: FamilyID) -> Answer? {
+    if first.isOpen {
+      guard let found = first.find(key, in: family) else { return nil }
+      return found.kind == .put ? .value(found.value) : .nothing
+    }
     guard let index = index(of: family) else { return nil }
     let last = SequenceNumber.pending(nextNumber - 1)
     if let hit = families[index].newest(key, at: last, undone) {
@@ -143,8 +147,11 @@ extension IndexedWriteBatch {
 
   /// A cursor over the keys of a family that lie within `bounds`, with the batch over what is committed now, or at the
   /// batch's snapshot. Throws the errors of `Engine.cursor`.
-  public func cursor(in family: ColumnFamily? = nil, bounds: CursorBounds = .all) throws(EngineError) -> EngineCursor {
-    try engine.cursor(in: family, bounds: bounds, snapshot: snapshot, own: own(engine.state(of: family)))
+  public mutating func cursor(
+    in family: ColumnFamily? = nil, bounds: CursorBounds = .all
+  ) throws(EngineError) -> EngineCursor {
+    try plant()
+    return try engine.cursor(in: family, bounds: bounds, snapshot: snapshot, own: own(engine.state(of: family)))
   }
 
   /// Makes a cursor of this batch show what the batch holds now. What it shows of the committed state stays as it was. The
@@ -152,18 +159,13 @@ extension IndexedWriteBatch {
   ///
   /// Cheaper than a new cursor: the committed state is not opened again. A cursor that threw `.cursorEnded` can be used
   /// again. The process stops if the cursor is not of this batch.
-  public func refresh(_ cursor: inout EngineCursor) { cursor.refresh(own(cursor.family)) }
+  public mutating func refresh(_ cursor: inout EngineCursor) { cursor.refresh(own(cursor.family)) }
 
-  /// What a family holds now, with the batch over what is committed, for cursors that are made later. Complexity: constant.
-  public func view(of family: ColumnFamily? = nil) -> BatchView {
-    BatchView(engine: engine, snapshot: snapshot, family: family, own: own(engine.state(of: family)))
-  }
-
-  /// What readers see of the batch in a family. `isKept`: also after the next savepoint is set or undone.
-  func own(_ family: FamilyState, isKept: Bool = true) -> OwnWrites {
-    let table = index(of: family.id).map { families[$0].table } ?? engine.pipeline.memory.empty
-    return OwnWrites(
-      table: table, last: .pending(nextNumber - 1), undone: undone, marks: marks, tick: marks.tick(isKept: isKept))
+  /// What a family holds now, with the batch over what is committed, for cursors that are made later. Throws `.noMemory`.
+  /// Complexity: constant.
+  public mutating func view(of family: ColumnFamily? = nil) throws(EngineError) -> BatchView {
+    try plant()
+    return BatchView(engine: engine, snapshot: snapshot, family: family, own: own(engine.state(of: family)))
   }
 
   /// Calls `body` with the first key from `lower` (included) to `upper` (excluded; nil: to the end), and its value; returns
@@ -189,6 +191,7 @@ extension IndexedWriteBatch {
     from lower: RawSpan, to upper: RawSpan?, in family: ColumnFamily?, _ body: (RawSpan, RawSpan) -> Void
   ) throws(EngineError) {
     let state = try readable(family)
+    try plant()
     let look: KeptCursor
     if let old = kept[state.id] {
       look = old

@@ -17,6 +17,9 @@
 /// log. `count` and `byteCount` are those of what the commit writes, except that operands of one key count one by one
 /// until the batch has folded them. The limit of a batch holds for them, and for what scratch families hold besides.
 ///
+/// # A few entries
+/// The first few puts and deletes stand in a list (`FirstEntries`). What a list can't do moves them into the trees, once.
+///
 /// # Undoing
 /// Every entry has a number, which no other gets, also after it was undone. A savepoint is a mark; undoing it adds an
 /// interval to the numbers that reads skip, whatever the batch holds besides. The trees are remade of what counts once
@@ -31,6 +34,9 @@
 public struct IndexedWriteBatch: ~Copyable {
   let engine: EngineCore
   let snapshot: EngineSnapshot?
+  /// What was added before there were trees.
+  private(set) var first = FirstEntries()
+  /// With the empty memtable as their tree while `first` is open.
   private(set) var families: [PendingFamily] = []
   private var indexes: [FamilyID: Int] = [:]
   private var lastIndex = 0
@@ -44,13 +50,13 @@ public struct IndexedWriteBatch: ~Copyable {
   /// What counts, and what of it the commit leaves out.
   private var living = PendingSize()
   private var leftOut = PendingSize()
-  /// All entries of the trees, those that were undone included, and the sum of the families' `foldableCost`.
+  /// All entries of the trees or the list, those that were undone included, and the sum of the families' `foldableCost`.
   private var stored = PendingSize()
   private var foldableCost = 0
   /// What the trees held beyond `living` after they were last remade: entries that count at a savepoint only.
   private var heldCost = 0
-  /// Shared with the cursors.
-  let marks = BatchMarks()
+  /// Shared with the cursors; made for the first of them.
+  private var marks: BatchMarks?
   /// Cursors that `first` uses again, by family.
   var kept: [FamilyID: KeptCursor] = [:]
 
@@ -91,6 +97,7 @@ public struct IndexedWriteBatch: ~Copyable {
   /// entries of the family that were not undone, and `.noMemory`.
   public mutating func leaveOut(_ family: ColumnFamily) throws(EngineError) {
     let state = engine.state(of: family)
+    try plant()
     let index = if let known = index(of: state.id) { known } else { try begin(state, keySize: 0, valueSize: 0) }
     guard families[index].isScratch || !families[index].hasEntries(undone) else {
       throw EngineError(
@@ -178,6 +185,7 @@ public struct IndexedWriteBatch: ~Copyable {
     case .key(let offset): key.replaceSubrange(offset..<(offset + 8), with: StampPlace.pending)
     case .value(let offset): value.replaceSubrange(offset..<(offset + 8), with: StampPlace.pending)
     }
+    try plant()
     try unsafe add(.put, key.span.bytes, value.span.bytes, family)
     stamps.append(place, number: nextNumber - 1)
   }
@@ -196,6 +204,7 @@ public struct IndexedWriteBatch: ~Copyable {
   private mutating func addPoint(
     _ state: FamilyState, _ kind: EntryKind, _ key: ByteView, _ value: ByteView
   ) throws(EngineError) {
+    if first.isOpen, try addFirst(state, kind, key, value) { return }
     try prepare(key, value)
     // An operand may become a value of the folded size.
     let valueSize = kind == .merge ? max(value.count, Self.foldedSizeMaximum) : value.count
@@ -209,6 +218,31 @@ public struct IndexedWriteBatch: ~Copyable {
       bury(index, isOperand ? families[index].living(key, at: last, undone) : size(of: old, key, index))
     }
     insertLiving(index, kind, key, value)
+  }
+
+  /// Adds an entry to the list. False where it needs a tree: there are trees then.
+  @inline(never)
+  private mutating func addFirst(
+    _ state: FamilyState, _ kind: EntryKind, _ key: ByteView, _ value: ByteView
+  ) throws(EngineError) -> Bool {
+    try BatchFormat.checkLimits(key: key, value: value, batchSize: living.byteCount)
+    let id = state.id
+    let size = BatchFormat.entrySize(kind, id, keySize: key.count, valueSize: value.count)
+    guard kind == .put || kind == .delete, savepoints.isEmpty, first.hasRoom(size) else {
+      try plant()
+      return false
+    }
+    if index(of: id) == nil { append(PendingFamily(state: state, table: engine.pipeline.memory.empty)) }
+    if let old = first.find(key, in: id) {
+      living.remove(old.size)
+      stored.remove(old.size)
+      first.remove(old)
+    }
+    first.add(kind, id, key, value)
+    nextNumber += 1
+    living.add(size)
+    stored.add(size)
+    return true
   }
 
   /// A put or a delete in a family with single deletes, where it may leave less than was there.
@@ -251,6 +285,7 @@ public struct IndexedWriteBatch: ~Copyable {
   private mutating func addRange(
     _ state: FamilyState, _ lower: ByteView, _ upper: ByteView
   ) throws(EngineError) {
+    try plant()
     try prepare(lower, upper)
     let index = try place(state, keySize: lower.count, valueSize: upper.count)
     bury(index, families[index].living(from: lower, to: upper, at: .pending(nextNumber - 1), undone))
@@ -295,7 +330,7 @@ public struct IndexedWriteBatch: ~Copyable {
   public mutating func setSavepoint() {
     savepoints.append(
       Savepoint(
-        number: nextNumber, tick: marks.beginSavepoint(), living: living, leftOut: leftOut,
+        number: nextNumber, tick: marks?.beginSavepoint() ?? 0, living: living, leftOut: leftOut,
         rangeDeleteCount: rangeDeleteCount))
   }
 
@@ -306,7 +341,7 @@ public struct IndexedWriteBatch: ~Copyable {
     let savepoint = try lastSavepoint()
     savepoints.removeLast()
     undone.append(savepoint.number..<nextNumber)
-    marks.undo(from: savepoint.tick)
+    marks?.undo(from: savepoint.tick)
     if rangeDeleteCount > savepoint.rangeDeleteCount {
       for family in families {
         family.table.rangeTombstones.removeTombstones(from: .pending(savepoint.number))
@@ -333,6 +368,25 @@ public struct IndexedWriteBatch: ~Copyable {
   }
 
   // MARK: - The trees
+
+  /// Moves the first entries into trees. Throws `.noMemory`, and changes nothing then.
+  @inline(__always)
+  mutating func plant() throws(EngineError) { if first.isOpen { try plantFirst() } }
+
+  @inline(never)
+  private mutating func plantFirst() throws(EngineError) {
+    // The smallest tree has room for all that the list has.
+    var tables: [MemTable] = []
+    for family in families { tables.append(try makeTable(family.state, least: 0)) }
+    for index in families.indices { families[index].table = tables[index] }
+    // Numbers that no entry of a batch without savepoints and cursors was ever seen by.
+    var number: UInt64 = 0
+    first.forEach { kind, id, key, value in
+      number += 1
+      if let index = index(of: id) { families[index].table.insert(key, Trailer(.pending(number), kind), value) }
+    }
+    first.close()
+  }
 
   /// Fewer bytes that do not count are never worth remaking the trees.
   private static let deadCostMinimum = 64 << 10
@@ -377,18 +431,34 @@ public struct IndexedWriteBatch: ~Copyable {
   private mutating func begin(
     _ state: FamilyState, keySize: Int, valueSize: Int
   ) throws(EngineError) -> Int {
-    let least = 8 * (keySize + valueSize + 64)
-    let table = try RemadeFamily.makeTable(
+    append(PendingFamily(state: state, table: try makeTable(state, least: 8 * (keySize + valueSize + 64))))
+    return lastIndex
+  }
+
+  /// A tree as large as the family's last one.
+  private func makeTable(_ state: FamilyState, least: Int) throws(EngineError) -> MemTable {
+    try RemadeFamily.makeTable(
       capacity: max(least, min(state.batchBytes, RemadeFamily.pooledCapacityMaximum)), pool: engine.batchArenas)
+  }
+
+  private mutating func append(_ family: PendingFamily) {
     // Most batches write to a few families: one allocation for all.
     if families.isEmpty { families.reserveCapacity(Self.listedCountMaximum) }
-    families.append(PendingFamily(state: state, table: table))
+    families.append(family)
     lastIndex = families.count - 1
     if families.count > Self.listedCountMaximum {
       if indexes.isEmpty { for (index, family) in families.enumerated() { indexes[family.id] = index } }
-      indexes[state.id] = lastIndex
+      indexes[family.id] = lastIndex
     }
-    return lastIndex
+  }
+
+  /// What readers see of the batch in a family, which has a tree. `isKept`: also after the next savepoint is set or undone.
+  mutating func own(_ family: FamilyState, isKept: Bool = true) -> OwnWrites {
+    let table = index(of: family.id).map { families[$0].table } ?? engine.pipeline.memory.empty
+    let marks = self.marks ?? BatchMarks()
+    self.marks = marks
+    return OwnWrites(
+      table: table, last: .pending(nextNumber - 1), undone: undone, marks: marks, tick: marks.tick(isKept: isKept))
   }
 
   /// Makes a larger tree, with all that counts of the old one, and room for an entry.
@@ -462,6 +532,10 @@ public struct IndexedWriteBatch: ~Copyable {
   func makeBatch(folding: LivingEntries.Folding = .all, room: Int = 0) throws(EngineError) -> WriteBatch {
     var batch = WriteBatch(capacity: 0)
     try batch.reserve(byteCount + room)
+    if first.isOpen {
+      first.write(to: &batch)
+      return batch
+    }
     for family in families where !family.isScratch {
       family.state.batchBytes = family.table.usedBytes
       // All range deletes first: of the other entries only those are left that none of them covers.

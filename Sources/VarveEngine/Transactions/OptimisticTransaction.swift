@@ -57,7 +57,7 @@ public struct OptimisticTransaction: ~Copyable {
 
   /// Returns a cursor over what the transaction sees now. In a serializable transaction, the ranges that the cursor
   /// iterates count as read, including the gaps between keys.
-  public func cursor(
+  public mutating func cursor(
     in family: ColumnFamily? = nil, bounds: CursorBounds = .all
   ) throws(EngineError) -> TransactionCursor {
     TransactionCursor(

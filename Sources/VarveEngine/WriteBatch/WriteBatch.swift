@@ -72,6 +72,12 @@ public struct WriteBatch: ~Copyable, Sendable {
     rangeDeleteCount += other.rangeDeleteCount
   }
 
+  /// Adds entries that were encoded before, without range deletes and stamps, and that there is room for.
+  mutating func append(encoded entries: ByteView, count: Int) {
+    payload.append(entries)
+    self.count += count
+  }
+
   /// The greatest key that it puts into a family, as it is before the commit; nil if there is none. Complexity: O(n).
   func lastKey(in family: FamilyID) -> [UInt8]? {
     var reader = BatchReader(payload.view)

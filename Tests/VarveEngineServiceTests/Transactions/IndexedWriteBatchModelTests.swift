@@ -194,6 +194,22 @@ struct IndexedWriteBatchModelTests {
       }
     }
 
+    /// Mostly a put or a delete, and then what the batch says of a key and of its size.
+    mutating func shortStep() throws {
+      if random.oneIn(24) { return try step(large: false) }
+      let name = IndexedWriteBatchModelTests.families[3 * random.below(2)]
+      let key = key()
+      let isDelete = random.oneIn(3)
+      let change: ModelDatabase.Change =
+        isDelete ? .delete(name, key) : .put(name, key, [UInt8](repeating: key[0], count: random.below(60)))
+      try Self.add(change, to: &batch, in: column(name))
+      note(change)
+      let other = self.key()
+      #expect(try batch.get(other, in: column(name)) == model.state.get(name, other), "\(place), key \(other)")
+      let written = try batch.makeBatch(folding: .none)
+      #expect(written.count == batch.count && written.byteCount == batch.byteCount, "\(place)")
+    }
+
     /// What the batch counts is what the commit would write if it folded no operands.
     mutating func count() throws {
       let unfolded = try batch.makeBatch(folding: .none)
@@ -265,6 +281,29 @@ struct IndexedWriteBatchModelTests {
       }
       return rows
     }
+  }
+
+  @Test func `short batches read and commit like the model, with trees and without`() throws {
+    var committedWithout = 0
+    var committedWith = 0
+    var overwritten = 0
+    for seed in UInt64(1)...(600 * UInt64(TestScale.value)) {
+      var run = try Run(seed: seed)
+      try run.commitSome()
+      for _ in 0..<run.random.below(16) {
+        let before = run.batch.first.count
+        try run.shortStep()
+        if run.batch.first.isOpen, before == run.batch.first.count, before > 0 { overwritten += 1 }
+      }
+      if run.batch.first.isOpen { committedWithout += 1 } else { committedWith += 1 }
+      try run.engine.write(run.batch)
+      for name in IndexedWriteBatchModelTests.families {
+        var cursor = try run.engine.cursor(in: run.column(name))
+        #expect(try run.rows(&cursor) == run.model.state.scan(name), "\(run.place), \(name) after the commit")
+      }
+    }
+    #expect(committedWithout > 200 && committedWith > 100, "\(committedWithout), \(committedWith)")
+    #expect(overwritten > 100, "\(overwritten)")
   }
 
   @Test func `a batch over what is committed reads and commits like the model`() throws {

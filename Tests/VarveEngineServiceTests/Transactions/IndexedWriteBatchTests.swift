@@ -268,7 +268,7 @@ struct IndexedWriteBatchTests {
     let engine = try Self.makeEngine()
     for round in 0..<20 {
       var batch = IndexedWriteBatch(engine)
-      try batch.put([1], [UInt8(round)])
+      for key in UInt8(1)...9 { try batch.put([key], [UInt8(round)]) }
       #expect(try batch.get([1]) == [UInt8(round)])
       #expect(engine.core.batchArenas.retainedBytes == 0 || round == 0)
       try engine.write(batch)

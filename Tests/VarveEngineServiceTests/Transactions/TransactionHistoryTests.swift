@@ -201,7 +201,7 @@ struct TransactionHistoryTests {
     case 0..<3 where !isOwn: record.reads.append((key, try transaction.get(key)))
     case 3 where !isOwn:
       let bounds = CursorBounds(lower: key, upper: [key[0] + UInt8(random.below(6))])
-      record.scans.append((bounds, try scan(transaction, bounds, backward: random.oneIn(2))))
+      record.scans.append((bounds, try scan(&transaction, bounds, backward: random.oneIn(2))))
     case 4:
       try transaction.delete(key)
       record.changes.append(.delete("default", key))
@@ -216,7 +216,7 @@ struct TransactionHistoryTests {
   }
 
   private static func scan(
-    _ transaction: borrowing OptimisticTransaction, _ bounds: CursorBounds, backward: Bool
+    _ transaction: inout OptimisticTransaction, _ bounds: CursorBounds, backward: Bool
   ) throws -> [ModelDatabase.Row] {
     var cursor = try transaction.cursor(bounds: bounds)
     var rows: [ModelDatabase.Row] = []

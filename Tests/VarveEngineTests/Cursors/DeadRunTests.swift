@@ -211,7 +211,7 @@ struct DeadRunTests {
     let snapshot = engine.snapshot()
     #expect(try Self.first(engine, snapshot: snapshot) == Self.key(400))
     do {
-      let transaction = engine.beginTransaction()
+      var transaction = engine.beginTransaction()
       var cursor = try transaction.cursor()
       try cursor.seekToFirst()
       #expect(cursor.keyBytes == Self.key(400))
