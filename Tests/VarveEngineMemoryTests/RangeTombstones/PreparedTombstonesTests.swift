@@ -26,16 +26,18 @@ struct PreparedTombstonesTests {
   private static func expectEqual(
     _ tree: borrowing RangeTombstoneTree, _ naive: NaiveTombstones, at sequence: UInt64, seed: UInt64
   ) {
+    // An expectation for each key would take most of the time.
     for key in NaiveTombstones.allKeys {
       let found = key.withByteView { tree.sequence(covering: $0, at: SequenceNumber(sequence)) }
-      #expect(found.value == naive.covering(key, at: sequence), "seed \(seed), key \(key) at \(sequence)")
+      if found.value == naive.covering(key, at: sequence) { continue }
+      Issue.record("seed \(seed), key \(key) at \(sequence): \(found.value)")
     }
   }
 
   @Test func `tombstones that were put together before cover what a list of them covers, and later ones go over them`()
     throws
   {
-    for seed in UInt64(1)...60 {
+    for seed in UInt64(1)...UInt64(TestScale.count(60)) {
       var random = SeededRandom(seed: seed)
       var naive = NaiveTombstones()
       let count = 1 + random.below(80)
@@ -85,7 +87,7 @@ struct PreparedTombstonesTests {
   }
 
   @Test func `the tombstones of an edit are seen together, and what was seen before stays`() {
-    for seed in UInt64(1)...40 {
+    for seed in UInt64(1)...UInt64(TestScale.count(40)) {
       var random = SeededRandom(seed: seed)
       var naive = NaiveTombstones()
       let tree = RangeTombstoneTree()

@@ -17,7 +17,7 @@ struct RangeTombstoneTreeTests {
   }
 
   @Test func `every key is covered at every sequence as a list of the tombstones says`() {
-    for seed in UInt64(1)...40 {
+    for seed in UInt64(1)...UInt64(TestScale.count(40)) {
       var random = SeededRandom(seed: seed)
       let tree = RangeTombstoneTree()
       var naive = NaiveTombstones()
@@ -34,7 +34,7 @@ struct RangeTombstoneTreeTests {
   }
 
   @Test func `a stretch around a key has one answer, and ends where the answer may change`() {
-    for seed in UInt64(1)...30 {
+    for seed in UInt64(1)...UInt64(TestScale.count(30)) {
       var random = SeededRandom(seed: seed)
       let tree = RangeTombstoneTree()
       var naive = NaiveTombstones()
@@ -56,7 +56,7 @@ struct RangeTombstoneTreeTests {
   }
 
   @Test func `fragments at a sequence are what is covered there, in order`() {
-    for seed in UInt64(1)...30 {
+    for seed in UInt64(1)...UInt64(TestScale.count(30)) {
       var random = SeededRandom(seed: seed)
       let tree = RangeTombstoneTree()
       var naive = NaiveTombstones()
@@ -80,7 +80,7 @@ struct RangeTombstoneTreeTests {
   }
 
   @Test func `tombstones that come late, or twice, are where their sequences put them`() {
-    for seed in UInt64(1)...20 {
+    for seed in UInt64(1)...UInt64(TestScale.count(20)) {
       var random = SeededRandom(seed: seed)
       let tree = RangeTombstoneTree()
       var naive = NaiveTombstones()
@@ -105,7 +105,7 @@ struct RangeTombstoneTreeTests {
   }
 
   @Test func `a stretch is wholly covered just where no point was written after its tombstone`() {
-    for seed in UInt64(1)...40 {
+    for seed in UInt64(1)...UInt64(TestScale.count(40)) {
       var random = SeededRandom(seed: seed)
       let tree = RangeTombstoneTree()
       var naive = NaiveTombstones()
