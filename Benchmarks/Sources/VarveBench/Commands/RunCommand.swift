@@ -69,7 +69,7 @@ struct RunCommand: ParsableCommand {
     if let other = workloads.first(where: { !$0.goesWithObjects }) {
       throw ValidationError("\(other.rawValue) is not an object workload; run it separately")
     }
-    guard options.threads == 1 else { throw ValidationError("rows of objects are of one thread") }
+    guard options.threads == 1 else { throw ValidationError("rows of objects choose their threads themselves") }
     if useExisting, let inserts = workloads.first(where: \.puts) {
       throw ValidationError("\(inserts.rawValue) starts from an empty database, so not with --use-existing")
     }

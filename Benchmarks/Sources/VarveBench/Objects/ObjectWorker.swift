@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// The one thread of an object row: its session, what it asks for, and what it measured.
+/// A thread of an object row: its session, what it asks for, and what it measured.
 ///
 /// Concurrency: used by one thread, or by one task while the thread that made it waits for that. The tasks of
 /// `objectinserttasks` have a recorder each, and share the session's asynchronous door and the counter of books.
@@ -24,18 +24,21 @@ final class ObjectWorker<Session: ObjectSession>: @unchecked Sendable {
   /// Ids of a call of `objectreadbatch`.
   static var idsPerBatch: Int { 100 }
 
-  init(_ session: Session, _ settings: RunSettings, _ workload: Workload, bookCount: Int) {
+  /// `thread`, `threads`: which of how many workers it is, that share the operations.
+  init(
+    _ session: Session, _ settings: RunSettings, _ workload: Workload, bookCount: Int, thread: Int = 0, threads: Int = 1
+  ) {
     self.session = session
     self.settings = settings
     self.workload = workload
     self.bookCount = bookCount
-    operations = settings.duration > 0 ? .max : workload.operationCount(settings)
+    operations = settings.duration > 0 ? .max : workload.operationCount(settings) / threads
     source = BookSource(settings)
     recorders = (0..<(workload == .objectinserttasks ? settings.tasks : 1)).map { _ in
       Recorder(recordsLatency: settings.latency, duration: settings.duration)
     }
     recorder = recorders[0]
-    random = SplitMix64(seed: settings.seed, stream: workload.rawValue, thread: 0)
+    random = SplitMix64(seed: settings.seed, stream: workload.rawValue, thread: thread)
   }
 
   var start: UInt64 { recorders.map(\.start).min() ?? 0 }
@@ -49,7 +52,7 @@ final class ObjectWorker<Session: ObjectSession>: @unchecked Sendable {
     case .objectinsert: try insert(each: settings.rowsPerTransaction)
     case .objectinsertone: try insert(each: 1)
     case .objectinsertasync: try runTask { try await self.insertSuspended() }
-    case .objectread: try read { try session.read($0, $1) }
+    case .objectread, .objectreadthreads: try read { try session.read($0, $1) }
     case .objectreadraw: try read { try session.readRaw($0, $1) }
     case .objectreadbatch: try readBatches()
     case .objectreadasync: try runTask { try await self.readSuspended() }
@@ -169,18 +172,44 @@ final class ObjectWorker<Session: ObjectSession>: @unchecked Sendable {
   }
 }
 
-/// How a task ended, for the thread that waits for it.
+/// The threads of `objectreadthreads`.
+enum ObjectThreads {
+  private static let count = 16
+
+  /// Runs workers on threads of their own, and returns them.
+  static func run<Engine: ObjectEngine>(
+    _ engine: Engine, _ settings: RunSettings, bookCount: Int
+  ) throws -> [ObjectWorker<Engine.Session>] {
+    var sessions: [Engine.Session] = []
+    defer { for session in sessions { session.close() } }
+    let workers = try (0..<count).map { thread in
+      let session = try engine.makeSession(sync: settings.sync)
+      sessions.append(session)
+      return ObjectWorker(
+        session, settings, .objectreadthreads, bookCount: bookCount, thread: thread, threads: count)
+    }
+    let outcome = Outcome(of: count)
+    WorkerThreads.run(count) { index in outcome.finish(Result { try workers[index].run() }) }
+    try outcome.wait()
+    return workers
+  }
+}
+
+/// How a task or several threads ended, for the thread that waits for them.
 private final class Outcome: Sendable {
-  private let result = Mutex<Result<Void, any Error>?>(nil)
+  private let failure = Mutex<(any Error)?>(nil)
   private let isDone = DispatchSemaphore(value: 0)
+  private let count: Int
+
+  init(of count: Int = 1) { self.count = count }
 
   func finish(_ value: Result<Void, any Error>) {
-    result.withLock { $0 = value }
+    if case .failure(let error) = value { failure.withLock { $0 = $0 ?? error } }
     isDone.signal()
   }
 
   func wait() throws {
-    isDone.wait()
-    try result.withLock { $0 }?.get()
+    for _ in 0..<count { isDone.wait() }
+    if let error = failure.withLock({ $0 }) { throw error }
   }
 }

@@ -38,9 +38,14 @@ extension EngineRun {
     let row = try measured(engine, workload, settings, path: enginePath) {
       UInt64(countBehind * Book.byteCount)
     } work: { row in
-      let worker = ObjectWorker(session, settings, workload, bookCount: countBefore)
-      try worker.run()
-      collect(worker, workload, into: &row)
+      if workload == .objectreadthreads {
+        let workers = try ObjectThreads.run(engine, settings, bookCount: countBefore)
+        collect(workers, workload, into: &row)
+      } else {
+        let worker = ObjectWorker(session, settings, workload, bookCount: countBefore)
+        try worker.run()
+        collect([worker], workload, into: &row)
+      }
       if workload.puts { countBehind += row.ops }
     }
     bookCount = countBehind
@@ -49,21 +54,21 @@ extension EngineRun {
   }
 
   private func collect<Session: ObjectSession>(
-    _ worker: ObjectWorker<Session>, _ workload: Workload, into row: inout Row
+    _ workers: [ObjectWorker<Session>], _ workload: Workload, into row: inout Row
   ) {
-    let recorders = worker.recorders
-    if workload == .objectinserttasks { row.threads = recorders.count }
+    let recorders = workers.flatMap(\.recorders)
+    row.threads = recorders.count
     var histogram = recorders[0].histogram
     for recorder in recorders.dropFirst() { histogram.add(recorder.histogram) }
     row.take(histogram)
     row.ops = recorders.reduce(0) { $0 + $1.operations }
-    row.seconds = Double(worker.end - worker.start) / 1e9
+    row.seconds = Double((workers.map(\.end).max() ?? 0) - (workers.map(\.start).min() ?? 0)) / 1e9
     let seconds = recorders.map(\.perSecond.count).min() ?? 0
     row.perSecond = (0..<seconds).map { second in recorders.reduce(0) { $0 + $1.perSecond[second] } }
     if workload.puts {
       row.userBytes = UInt64(row.ops * Book.byteCount)
     } else {
-      row.found = worker.found
+      row.found = workers.reduce(0) { $0 + $1.found }
     }
   }
 

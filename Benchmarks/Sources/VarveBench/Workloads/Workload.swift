@@ -45,7 +45,7 @@ enum Workload: String, CaseIterable, Codable {
   case memoryunderreaders
   /// One batch of `num` range deletes (400,000) beside a writer of single puts, whose latencies are the row's.
   case rangebatch
-  /// Puts into indexed batches before their commits; batches of one put in four families, beyond what a plain one costs; and
+  /// Puts into indexed batches before their commits; batches of one put in four families, with their commits; and
   /// the undoing of one put among many.
   case indexedput, indexedput1x4, indexedrollback
   /// Sorted entries of 60 bytes that are put whole into an empty family.
@@ -59,6 +59,8 @@ enum Workload: String, CaseIterable, Codable {
   case objectread, objectreadraw, objectreadbatch
   /// The first of them through the asynchronous door, one a call.
   case objectreadasync
+  /// The first of them from 16 threads at once, each with a session of its own.
+  case objectreadthreads
   /// All books in the order of their ids, decoded.
   case objectscan
 
