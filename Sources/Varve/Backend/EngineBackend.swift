@@ -197,9 +197,10 @@ public final class EngineBackend: StorageBackend {
       }
       try add(operation, family, key, value, of: batch, to: &packed)
     }
-    guard let check else { return ticket(try engine.submit(packed, durability: Durability(durability)), durability) }
+    let promised = Durability(durability)
+    guard let check else { return ticket(try engine.submit(once: packed, durability: promised), durability) }
     let guarding = try engineGuard(check, families)
-    return ticket(try engine.submit(packed, guarding: guarding, durability: Durability(durability)), durability)
+    return ticket(try engine.submit(once: packed, guarding: guarding, durability: promised), durability)
   }
 
   private func ticket(_ ticket: CommitTicket, _ durability: StorageDurability) -> any StorageTicket {

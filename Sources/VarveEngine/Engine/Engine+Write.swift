@@ -111,6 +111,13 @@ extension Engine {
     try core.submit(batch, durability: durability, condition: nil)
   }
 
+  /// The same for a batch that is not needed afterwards: its stamps are written where they stand, and nothing is copied.
+  public func submit(
+    once batch: consuming WriteBatch, durability: Durability? = nil
+  ) throws(EngineError) -> CommitTicket {
+    try core.submit(batch, isLast: true, durability: durability, condition: nil)
+  }
+
   /// Makes everything that was acknowledged so far survive a loss of power.
   public func sync() throws(EngineError) {
     try core.requireOpen()
@@ -165,9 +172,9 @@ extension EngineCore {
   }
 
   /// Commits a batch where `condition`, which is asked in the batch's turn, throws nothing. Throws what it throws, and as
-  /// `Engine.submit` does.
+  /// `Engine.submit` does. `isLast`: the batch is not written again, so its stamps can be written into it.
   func submit(
-    _ batch: borrowing WriteBatch, durability: Durability?, condition: (any CommitCondition)?
+    _ batch: borrowing WriteBatch, isLast: Bool = false, durability: Durability?, condition: (any CommitCondition)?
   ) throws(EngineError) -> CommitTicket {
     try requireOpen()
     try requireWritable()
@@ -178,16 +185,15 @@ extension EngineCore {
       prepared = try PreparedTombstones(batch.payload.view) { [registry] in registry.find($0)?.isVolatile ?? false }
     }
     let receipt: CommitPipeline.Receipt
-    if batch.stamps.isEmpty {
+    let terms = CommitTerms(
+      stamps: batch.stamps, condition: condition, waitsForSync: durability == .power, prepared: prepared)
+    if isLast || batch.stamps.isEmpty {
       receipt = try pipeline.commit(
-        payload: batch.payload.view, entryCount: batch.count, isLogged: durability != .none,
-        terms: CommitTerms(condition: condition, waitsForSync: durability == .power, prepared: prepared))
+        payload: batch.payload.view, entryCount: batch.count, isLogged: durability != .none, terms: terms)
     } else {
       let copy = try batch.payloadCopy()
       receipt = try pipeline.commit(
-        payload: copy.view, entryCount: batch.count, isLogged: durability != .none,
-        terms: CommitTerms(
-          stamps: batch.stamps, condition: condition, waitsForSync: durability == .power, prepared: prepared))
+        payload: copy.view, entryCount: batch.count, isLogged: durability != .none, terms: terms)
     }
     // Its sync comes also where nobody waits for the ticket.
     if case .powerEvery = durability { try acknowledge(receipt, durability) }

@@ -4,7 +4,7 @@
 /// ```swift
 /// var guarding = CommitGuard(snapshot)
 /// guarding.note(key, in: family)
-/// try engine.submit(batch, guarding: guarding).wait()
+/// try engine.submit(once: batch, guarding: guarding).wait()
 /// ```
 ///
 /// Belongs to one thread at a time.
@@ -30,12 +30,13 @@ public struct CommitGuard: ~Copyable {
 
 extension Engine {
   /// Commits a batch if the keys and ranges of `guarding` are unchanged since its snapshot, and returns when the batch is
-  /// visible. Otherwise throws `.conflict` and changes nothing. Throws the other errors of `submit`.
+  /// visible. Otherwise throws `.conflict` and changes nothing. Throws the other errors of `submit`. The batch is not needed
+  /// afterwards.
   public func submit(
-    _ batch: borrowing WriteBatch, guarding: borrowing CommitGuard, durability: Durability? = nil
+    once batch: consuming WriteBatch, guarding: borrowing CommitGuard, durability: Durability? = nil
   ) throws(EngineError) -> CommitTicket {
     try core.requireOpen()
     let condition = TransactionCheck(core, guarding.snapshot, guarding.reads)
-    return try core.submit(batch, durability: durability, checking: condition)
+    return try core.submit(batch, isLast: true, durability: durability, checking: condition)
   }
 }

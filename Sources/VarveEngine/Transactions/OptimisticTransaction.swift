@@ -125,7 +125,7 @@ public struct OptimisticTransaction: ~Copyable {
     defer { if start != 0 { engine.endTimed(.transaction, from: start) } }
     let condition = TransactionCheck(engine, snapshot, isolation == .serializable ? reads : nil)
     if isolation == .snapshot { try condition.addWrites(batch) }
-    let ticket = try engine.submit(batch, durability: durability, checking: condition)
+    let ticket = try engine.submit(batch, isLast: true, durability: durability, checking: condition)
     try ticket.wait()
     return ticket.sequence
   }

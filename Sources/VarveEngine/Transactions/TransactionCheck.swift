@@ -106,13 +106,13 @@ extension EngineCore {
   /// Each round after the first means that a whole memtable of a family was filled and flushed between the look and the
   /// lead: so it ends, though no one can say after how many.
   func submit(
-    _ batch: borrowing WriteBatch, durability: Durability?, checking check: TransactionCheck
+    _ batch: borrowing WriteBatch, isLast: Bool = false, durability: Durability?, checking check: TransactionCheck
   ) throws(EngineError) -> CommitTicket {
     while true {
       try requireOpen()
       try check.look()
       do throws(EngineError) {
-        return try submit(batch, durability: durability, condition: check)
+        return try submit(batch, isLast: isLast, durability: durability, condition: check)
       } catch {
         guard check.needsAnotherLook else { throw error }
       }

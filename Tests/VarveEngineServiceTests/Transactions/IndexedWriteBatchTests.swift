@@ -278,6 +278,34 @@ struct IndexedWriteBatchTests {
     #expect(engine.core.batchArenas.retainedBytes == 0)
   }
 
+  @Test func `a batch that is submitted once gets its sequence where it stands, and one that is kept is not changed`()
+    throws
+  {
+    let engine = try Self.makeEngine()
+    func made() throws -> WriteBatch {
+      var batch = WriteBatch()
+      try batch.putStamped([1], [0, 0, 0, 0, 0, 0, 0, 0, 7], at: .value(0))
+      try batch.put([2], [2])
+      return batch
+    }
+    // The highest byte first.
+    func stamp(_ sequence: SequenceNumber) -> [UInt8] {
+      (0..<8).map { UInt8(truncatingIfNeeded: sequence.value >> (56 - 8 * UInt64($0))) } + [7]
+    }
+    let kept = try made()
+    let before = kept.payload.bytes
+    for _ in 0..<2 {
+      let ticket = try engine.submit(kept)
+      try ticket.wait()
+      #expect(try engine.get([1]) == stamp(ticket.sequence))
+    }
+    #expect(kept.payload.bytes == before)
+    let ticket = try engine.submit(once: made())
+    try ticket.wait()
+    #expect(try engine.get([1]) == stamp(ticket.sequence))
+    #expect(try engine.get([2]) == [2])
+  }
+
   @Test func `a savepoint that is not there is an error`() throws {
     let engine = try Self.makeEngine()
     var batch = IndexedWriteBatch(engine)
