@@ -4,8 +4,15 @@ import Foundation
 protocol ObjectEngine: MeasuredEngine {
   associatedtype Session: ObjectSession
 
+  /// Whether sessions are used by several threads at once: `objectreadthreads` is left out where they are not.
+  static var hasSessionsForThreads: Bool { get }
+
   /// - Parameter sync: whether a commit survives a loss of power, and not only the death of the process.
   func makeSession(sync: Bool) throws -> Session
+}
+
+extension ObjectEngine {
+  static var hasSessionsForThreads: Bool { false }
 }
 
 /// One thread's door to the store. All writes are inserts of books that are not there.

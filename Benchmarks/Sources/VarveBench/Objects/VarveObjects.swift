@@ -18,6 +18,7 @@ final class VarveObjects: ObjectEngine {
   private let database: Database
   private let backend: EngineBackend
 
+  static var hasSessionsForThreads: Bool { true }
   static var version: String { VarveAdapter.version }
   static func fileUse(_ name: String) -> FileUse { VarveAdapter.fileUse(name) }
 

@@ -11,6 +11,7 @@ extension EngineRun {
     var engine: Engine?
     var bookCount: Int?
     for step in settings.steps {
+      if step.workload == .objectreadthreads, !Engine.hasSessionsForThreads { continue }
       let settings = settings.applying(step)
       if step.workload.startsEmpty {
         try engine?.close()

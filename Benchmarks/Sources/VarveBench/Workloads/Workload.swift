@@ -59,7 +59,7 @@ enum Workload: String, CaseIterable, Codable {
   case objectread, objectreadraw, objectreadbatch
   /// The first of them through the asynchronous door, one a call.
   case objectreadasync
-  /// The first of them from 16 threads at once, each with a session of its own.
+  /// The first of them from 16 threads at once, each with a session of its own. Varve alone.
   case objectreadthreads
   /// All books in the order of their ids, decoded.
   case objectscan
