@@ -2,8 +2,10 @@ internal import Varve
 
 /// The type of keys as its name in the catalog says it: what a key of it is made of.
 indirect enum KeyForm: Hashable, Sendable {
-  case string, integer, double, bool, data, date, uuid
+  case string, integer, double, bool, data, date, uuid, decimal, duration
   case optional(KeyForm)
+  /// Of one part.
+  case descending(KeyForm)
   case compound([KeyForm])
   /// A name that a program gave its own type of keys: of it nothing is known.
   case other
@@ -28,7 +30,9 @@ indirect enum KeyForm: Hashable, Sendable {
     case "data": return .data
     case "date": return .date
     case "uuid": return .uuid
-    case "optional", "compound": break
+    case "decimal": return .decimal
+    case "duration": return .duration
+    case "optional", "compound", "descending": break
     default: return .other
     }
     guard nesting < nestingMaximum, rest.first == "(" else { return .other }
@@ -44,7 +48,25 @@ indirect enum KeyForm: Hashable, Sendable {
     guard rest.first == ")" else { return .other }
     rest = rest.dropFirst()
     if word == "compound" { return .compound(parts) }
-    return parts.count == 1 ? .optional(parts[0]) : .other
+    guard parts.count == 1 else { return .other }
+    return word == "optional" ? .optional(parts[0]) : reversed(parts[0])
+  }
+
+  /// The parts of `form` in the other order.
+  private static func reversed(_ form: KeyForm) -> KeyForm {
+    switch form {
+    case .descending(let ascending): ascending
+    case .compound(let parts): .compound(parts.map(reversed))
+    default: form.isOfOnePart ? .descending(form) : .other
+    }
+  }
+
+  private var isOfOnePart: Bool {
+    switch self {
+    case .compound, .other: false
+    case .optional(let wrapped): wrapped.isOfOnePart
+    default: true
+    }
   }
 
   // MARK: - Keys of the type
@@ -84,9 +106,10 @@ indirect enum KeyForm: Hashable, Sendable {
   private func matches(_ part: KeyPart, _ parts: [KeyPart], _ index: inout Int) -> Bool {
     switch (self, part) {
     case (.optional, .null), (.string, .string), (.integer, .integer), (.integer, .largeInteger), (.double, .double),
-      (.bool, .bool), (.data, .data), (.date, .date), (.uuid, .uuid):
+      (.bool, .bool), (.data, .data), (.date, .date), (.uuid, .uuid), (.decimal, .decimal), (.duration, .duration):
       index += 1
       return true
+    case (.descending(let ascending), .descending(let value)): return ascending.matches(value, parts, &index)
     case (.optional(let wrapped), .some(let value)): return wrapped.matches(value, parts, &index)
     case (.compound(let forms), _):
       // The first part stands inside of an optional, the others behind it.

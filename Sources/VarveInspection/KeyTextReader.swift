@@ -140,6 +140,15 @@ struct KeyTextReader {
       guard let value = UUID(uuidString: word) else { throw invalid("\(word) is not a UUID") }
       encoder.append(uuid: value)
     case .date: try encoder.append(date: try date())
+    case .decimal: try encoder.append(decimal: try decimal())
+    case .duration:
+      let word = word()
+      guard let value = DurationText.duration(word) else { throw invalid("\(word) is not a duration like 1.5s") }
+      encoder.append(duration: value)
+    case .descending(let ascending):
+      encoder.invert()
+      defer { encoder.invert() }
+      try readValue(ascending)
     case .optional(let wrapped): try readOptional(wrapped)
     case .compound(let forms):
       // Inside of an optional: its first part has begun already.
@@ -186,6 +195,14 @@ struct KeyTextReader {
     }
   }
 
+  private mutating func decimal() throws -> Decimal {
+    let word = word()
+    // The initialiser takes what begins with a number.
+    let isNumber = word.utf8.allSatisfy { "0123456789+-.eE".utf8.contains($0) }
+    guard isNumber, let value = Decimal(string: word) else { throw invalid("\(word) is not a decimal number") }
+    return value
+  }
+
   private mutating func date() throws -> Date {
     if take("date(") {
       let word = word()
@@ -216,6 +233,7 @@ struct KeyTextReader {
     case _ where word.hasPrefix("0x"): try readValue(.data)
     case _ where UUID(uuidString: word) != nil: try readValue(.uuid)
     case _ where word.hasPrefix("date(") || DateText.date(word) != nil: try readValue(.date)
+    case _ where DurationText.duration(word) != nil: try readValue(.duration)
     case _ where Int128(word) != nil || UInt128(word) != nil: try readValue(.integer)
     case _ where Double(word) != nil: try readValue(.double)
     default: throw invalid("\(word) is not part of a key")
@@ -274,6 +292,23 @@ struct KeyTextReader {
 extension KeyForm {
   /// Whether keys are strings, or strings and nil.
   fileprivate var isText: Bool { self == .string || self == .optional(.string) }
+}
+
+/// Reads the durations that `KeyText` writes.
+private enum DurationText {
+  /// The duration of `-1.5s`; nil where the text is none.
+  static func duration(_ text: String) -> Duration? {
+    guard text.utf8.last == UInt8(ascii: "s") else { return nil }
+    let pieces = text.dropLast().split(separator: ".", omittingEmptySubsequences: false)
+    guard (1...2).contains(pieces.count), let seconds = Int64(pieces[0]) else { return nil }
+    guard pieces.count == 2 else { return Duration(secondsComponent: seconds, attosecondsComponent: 0) }
+    let digits = pieces[1].utf8
+    guard (1...18).contains(digits.count), digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
+    let padded = String(pieces[1]) + String(repeating: "0", count: 18 - digits.count)
+    guard let fraction = Int64(padded) else { return nil }
+    let isNegative = pieces[0].utf8.first == UInt8(ascii: "-")
+    return Duration(secondsComponent: seconds, attosecondsComponent: isNegative ? -fraction : fraction)
+  }
 }
 
 /// Reads the dates that `KeyText` writes.

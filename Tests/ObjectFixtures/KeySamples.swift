@@ -45,6 +45,31 @@ enum KeySamples {
     return value.isNaN ? 0 : value
   }
 
+  static let decimalEdges: [Decimal] = {
+    let texts = [
+      "0", "1", "9", "10", "99", "100", "0.1", "0.01", "0.09", "0.099", "0.0999", "1e127", "1000e127", "1e-127",
+      "1e-128", "9.99",
+      "123456789e20", "99999999999999999999999999999999999999", "1234567890123456789012345678901234567e-60",
+    ]
+    let positive = texts.compactMap { Decimal(string: $0) }
+    return positive + positive.map { -$0 } + [.greatestFiniteMagnitude, .leastFiniteMagnitude, .leastNonzeroMagnitude]
+  }()
+
+  /// Of up to 38 digits, the point anywhere near them; few of them with few digits.
+  static func decimal(_ random: inout SeededRandom) -> Decimal {
+    let count = 1 + random.below(random.oneIn(3) ? 38 : 3)
+    let digits = (0..<count).map { _ in String(random.oneIn(3) ? 0 : random.below(10)) }.joined()
+    let exponent = random.below(random.oneIn(4) ? 80 : 5) - (random.oneIn(2) ? 40 : 2)
+    return Decimal(string: "\(random.oneIn(2) ? "-" : "")\(digits)e\(exponent)") ?? 0
+  }
+
+  static func duration(_ random: inout SeededRandom) -> Duration {
+    let attoseconds = random.oneIn(2) ? 0 : Int64(random.below(1_000_000_000)) * 1_000_000_000 / 7
+    let seconds: Int64 = random.oneIn(2) ? Int64(random.below(3)) : integer(&random)
+    let isNegative = seconds < 0 || (seconds == 0 && random.oneIn(2))
+    return Duration(secondsComponent: seconds, attosecondsComponent: isNegative ? -attoseconds : attoseconds)
+  }
+
   static func uuid(_ random: inout SeededRandom) -> UUID {
     func byte() -> UInt8 { UInt8(truncatingIfNeeded: random.next()) & (random.oneIn(4) ? 0x80 : 0xff) }
     // Few values in the first bytes, so that later ones decide.

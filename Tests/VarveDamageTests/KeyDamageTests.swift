@@ -21,6 +21,9 @@ struct KeyDamageTests {
         Compound(KeySamples.string(&random), random.below(1000), Int?.none),
         Compound(KeySamples.data(&random), KeySamples.string(&random)),
         Place(country: "x\0y", shelf: .science, number: random.below(100)),
+        KeySamples.decimal(&random), KeySamples.duration(&random), Descending(KeySamples.string(&random)),
+        Compound(Descending(KeySamples.data(&random)), Descending(Int?.some(random.below(1000))), "x\0y"),
+        Descending(KeySamples.decimal(&random)),
       ]
     }
     return keys
@@ -31,6 +34,8 @@ struct KeyDamageTests {
     Data.self,
     Double.self, Float.self, Int?.self, Int??.self, String?.self, Shelf.self, Language.self, ISBN.self, Place.self,
     Compound<String, Int, Int?>.self, Compound<Data, String>.self, Compound<Int, Compound<Bool, Double>>.self,
+    Decimal.self, Duration.self, URL.self, Descending<String>.self, Descending<Int?>.self, Descending<Decimal>.self,
+    Compound<Descending<Data>, Descending<Int?>, String>.self, Descending<Compound<String, Int>>.self,
   ]
 
   /// What is wrong with how `type` reads `bytes`; nil if nothing is.

@@ -36,6 +36,50 @@ extension Date: KeyCodable {
   public static func decodeKey(from decoder: inout KeyDecoder) throws -> Date { try decoder.decodeDate() }
 }
 
+/// The number counts, not how it is written: 1.0 and 1.00 are one key.
+extension Decimal: KeyCodable {
+  /// `decimal`.
+  public static var keyType: KeyType { .decimal }
+  /// Appends the number. *Throws* `.invalidKey` for a NaN.
+  public func encodeKey(into encoder: inout KeyEncoder) throws { try encoder.append(decimal: self) }
+  /// Reads a number.
+  public static func decodeKey(from decoder: inout KeyDecoder) throws -> Decimal { try decoder.decodeDecimal() }
+}
+
+extension Duration: KeyCodable {
+  /// `duration`.
+  public static var keyType: KeyType { .duration }
+  /// Appends the duration with its full precision.
+  public func encodeKey(into encoder: inout KeyEncoder) { encoder.append(duration: self) }
+  /// Reads a duration.
+  public static func decodeKey(from decoder: inout KeyDecoder) throws -> Duration { try decoder.decodeDuration() }
+}
+
+/// A URL is a key as the string that it is.
+extension URL: KeyCodable {
+  /// `string`.
+  public static var keyType: KeyType { .string }
+
+  /// Appends the URL's string. *Throws* `.invalidKey` for one that is relative to another: its string is not all of it.
+  public func encodeKey(into encoder: inout KeyEncoder) throws {
+    guard baseURL == nil else {
+      throw DatabaseError(
+        .invalidKey, "the URL \(relativeString) is relative to another; a key is made of its absoluteURL")
+    }
+    encoder.append(string: absoluteString)
+  }
+
+  /// Reads a URL. *Throws* `.invalidKey` for a string that is none.
+  public static func decodeKey(from decoder: inout KeyDecoder) throws -> URL {
+    let offset = decoder.offset
+    let text = try decoder.decodeString()
+    guard let url = URL(string: text), url.absoluteString == text else {
+      throw decoder.invalid("a string that is not a URL", at: offset)
+    }
+    return url
+  }
+}
+
 extension Bool: KeyCodable {
   /// `bool`.
   public static var keyType: KeyType { .bool }

@@ -1,7 +1,8 @@
 /// A type whose values can be keys: of a collection, of an index, as a part of a ``Compound``.
 ///
 /// The encoding keeps the order: two encoded keys compare byte by byte as the values do by `<`. Strings, integers
-/// of each width, `Double`, `Float`, `Bool`, `Date`, `UUID`, `Data`, optionals and ``Compound`` are keys.
+/// of each width, `Double`, `Float`, `Decimal`, `Bool`, `Date`, `Duration`, `UUID`, `URL`, `Data`, optionals, ``Compound`` and
+/// ``Descending`` are keys.
 ///
 /// A type with a raw value that is a key needs nothing more than to say so:
 ///

@@ -7,12 +7,28 @@ internal import UnicodeNormalForm
 /// and what is no key throws `.invalidKey` with the offset. A part of another kind throws `.keyTypeDiffers`.
 public struct KeyDecoder: ~Escapable {
   private let bytes: RawSpan
+  /// Where `bytes` begin in the key.
+  private let start: Int
+  /// How many zeros a string or data ends in: two where the bytes were those of descending parts.
+  private let endSize: Int
   /// How many bytes were read.
   public private(set) var offset = 0
 
   /// Begins at the first of `bytes`, which are a key and nothing else.
   @_lifetime(copy bytes)
-  public init(_ bytes: RawSpan) { self.bytes = bytes }
+  public init(_ bytes: RawSpan) {
+    self.bytes = bytes
+    start = 0
+    endSize = 1
+  }
+
+  /// Begins where the parts of a key are descending: with what `outer.invertedRest` is.
+  @_lifetime(copy bytes)
+  init(inverted bytes: RawSpan, from start: Int, endSize: Int) {
+    self.bytes = bytes
+    self.start = start
+    self.endSize = endSize
+  }
 
   /// Whether all bytes were read.
   public var isAtEnd: Bool { offset == bytes.byteCount }
@@ -23,6 +39,25 @@ public struct KeyDecoder: ~Escapable {
   public mutating func decode<Key: KeyCodable>(_ type: Key.Type = Key.self) throws -> Key {
     try Key.decodeKey(from: &self)
   }
+
+  /// Reads the parts of a key that sort the other way: see ``Descending``.
+  public mutating func decode<Key: KeyCodable>(descending type: Key.Type) throws -> Key {
+    let rest = invertedRest
+    var inner = KeyDecoder(inverted: rest.rawSpan, from: start &+ offset, endSize: invertedEndSize)
+    let key = try Key.decodeKey(from: &inner)
+    skip(inner.offset)
+    return key
+  }
+
+  /// All that is left, inverted.
+  var invertedRest: [UInt8] { (offset..<bytes.byteCount).map { ~bytes.byte(at: $0) } }
+  /// How many zeros a string ends in there.
+  var invertedEndSize: Int { 3 - endSize }
+  /// Where the next part begins in the key.
+  var position: Int { start &+ offset }
+
+  /// Passes bytes that were read inverted.
+  mutating func skip(_ count: Int) { offset &+= count }
 
   /// Reads the beginning of an optional: true if its value follows, false if it was nil.
   public mutating func decodeIsSome() throws -> Bool {
@@ -91,13 +126,36 @@ public struct KeyDecoder: ~Escapable {
     return UUID(uuid: uuid)
   }
 
+  /// Reads a decimal number.
+  public mutating func decodeDecimal() throws -> Decimal {
+    try take(KeyTag.decimal, "a decimal")
+    guard let (value, count) = KeyDecimal.read(bytes, from: offset) else {
+      throw invalid("a decimal that is none, or not in its one form")
+    }
+    offset &+= count
+    return value
+  }
+
+  /// Reads a duration.
+  public mutating func decodeDuration() throws -> Duration {
+    try take(KeyTag.duration, "a duration")
+    guard remaining >= 16 else { throw ended("a duration") }
+    var pattern: UInt128 = 0
+    for index in offset..<offset &+ 16 { pattern = pattern << 8 | UInt128(bytes.byte(at: index)) }
+    let whole = Int128(bitPattern: pattern ^ (1 << 127))
+    let (seconds, attoseconds) = whole.quotientAndRemainder(dividingBy: KeyTag.attosecondsPerSecond)
+    guard let seconds = Int64(exactly: seconds) else { throw invalid("a duration of more than 64 bits of seconds") }
+    offset &+= 16
+    return Duration(secondsComponent: seconds, attosecondsComponent: Int64(attoseconds))
+  }
+
   /// Reads bytes.
   public mutating func decodeData() throws -> Data {
     try take(KeyTag.data, "data")
     if let end = plainEnd(from: offset) {
       // Safety: the bytes are copied inside of the call.
       let data = unsafe bytes.extracting(offset..<end).withUnsafeBytes { unsafe Data($0) }
-      offset = end &+ 1
+      offset = end &+ endSize
       return data
     }
     return Data(try unescaped("data"))
@@ -109,7 +167,7 @@ public struct KeyDecoder: ~Escapable {
     try take(KeyTag.string, "a string")
     if let end = plainEnd(from: offset) {
       let text = try string(bytes.extracting(offset..<end), at: start)
-      offset = end &+ 1
+      offset = end &+ endSize
       return text
     }
     let utf8 = try unescaped("a string")
@@ -123,7 +181,7 @@ public struct KeyDecoder: ~Escapable {
 
   /// The error for what is no key, found at `offset`.
   public func invalid(_ message: String, at offset: Int? = nil) -> DatabaseError {
-    DatabaseError(.invalidKey, "\(message), at byte \(offset ?? self.offset) of the key")
+    DatabaseError(.invalidKey, "\(message), at byte \(start &+ (offset ?? self.offset)) of the key")
   }
 
   /// The error for `tag`, which was read just now.
@@ -131,7 +189,7 @@ public struct KeyDecoder: ~Escapable {
     guard let found = KeyTag.kind(tag) else {
       return invalid("tag \(tag), which is none, instead of \(expected)", at: offset &- 1)
     }
-    return DatabaseError(.keyTypeDiffers, "\(found) instead of \(expected), at byte \(offset &- 1) of the key")
+    return DatabaseError(.keyTypeDiffers, "\(found) instead of \(expected), at byte \(position &- 1) of the key")
   }
 
   private func ended(_ part: String) -> DatabaseError { invalid("the bytes end inside \(part)") }
@@ -181,7 +239,10 @@ public struct KeyDecoder: ~Escapable {
   private func plainEnd(from start: Int) -> Int? {
     let zero = ByteScan.firstZero(in: bytes, from: start)
     guard zero < bytes.byteCount else { return nil }
-    return zero &+ 1 < bytes.byteCount && bytes.byte(at: zero &+ 1) == KeyTag.escape ? nil : zero
+    if endSize == 1 {
+      return zero &+ 1 < bytes.byteCount && bytes.byte(at: zero &+ 1) == KeyTag.escape ? nil : zero
+    }
+    return zero &+ 1 < bytes.byteCount && bytes.byte(at: zero &+ 1) == KeyTag.terminator ? zero : nil
   }
 
   /// Reads bytes with escaped zeros, and their end.
@@ -191,11 +252,16 @@ public struct KeyDecoder: ~Escapable {
       let zero = ByteScan.firstZero(in: bytes, from: offset)
       guard zero < bytes.byteCount else { throw ended(part) }
       let isEnd = zero &+ 1 == bytes.byteCount || bytes.byte(at: zero &+ 1) != KeyTag.escape
+      if isEnd, endSize == 2 {
+        guard zero &+ 1 < bytes.byteCount, bytes.byte(at: zero &+ 1) == KeyTag.terminator else {
+          throw invalid("\(part) whose end is not that of a descending one", at: zero)
+        }
+      }
       // Safety: the bytes are copied inside of the call.
       unsafe bytes.extracting(offset..<(isEnd ? zero : zero &+ 1)).withUnsafeBytes {
         unsafe result.append(contentsOf: $0)
       }
-      offset = isEnd ? zero &+ 1 : zero &+ 2
+      offset = isEnd ? zero &+ endSize : zero &+ 2
       if isEnd { return result }
     }
   }

@@ -7,6 +7,8 @@ internal import UnicodeNormalForm
 public struct KeyEncoder: Sendable {
   /// What was appended so far.
   public internal(set) var bytes: [UInt8]
+  /// What each byte of a part is combined with: 0xff where parts are descending, else 0.
+  private var inversion: UInt8 = 0
 
   /// Empty, with room for `capacity` bytes.
   public init(capacity: Int = 0) {
@@ -22,14 +24,24 @@ public struct KeyEncoder: Sendable {
   /// Appends a key of any type, to make a longer one of it.
   public mutating func encode(_ key: some KeyCodable) throws { try key.encodeKey(into: &self) }
 
+  /// Appends the parts of a key so that they sort the other way: see ``Descending``.
+  public mutating func encode(descending key: some KeyCodable) throws {
+    invert()
+    defer { invert() }
+    try key.encodeKey(into: &self)
+  }
+
+  /// Lets the parts that follow sort the other way.
+  package mutating func invert() { inversion = ~inversion }
+
   /// Appends the part for an optional without a value.
-  public mutating func appendNil() { bytes.append(KeyTag.null) }
+  public mutating func appendNil() { bytes.append(KeyTag.null ^ inversion) }
 
   /// Appends what stands before the value of an optional that has one: the value has to follow.
-  public mutating func appendSome() { bytes.append(KeyTag.some) }
+  public mutating func appendSome() { bytes.append(KeyTag.some ^ inversion) }
 
   /// Appends a Boolean: false sorts before true.
-  public mutating func append(bool value: Bool) { bytes.append(value ? KeyTag.true : KeyTag.false) }
+  public mutating func append(bool value: Bool) { bytes.append((value ? KeyTag.true : KeyTag.false) ^ inversion) }
 
   /// Appends an integer. The same number has the same bytes at every width.
   ///
@@ -64,25 +76,49 @@ public struct KeyEncoder: Sendable {
 
   /// Appends a UUID: sorted by its bytes.
   public mutating func append(uuid value: UUID) {
+    let start = bytes.count
     bytes.append(KeyTag.uuid)
     // Safety: the bytes are read inside of the call.
     unsafe withUnsafeBytes(of: value.uuid) { unsafe bytes.append(contentsOf: $0) }
+    if inversion != 0 { invertBytes(from: start) }
+  }
+
+  /// Appends a decimal number: sorted by its value, of which there is one encoding. *Throws* `.invalidKey` for a NaN.
+  public mutating func append(decimal value: Decimal) throws {
+    guard let decimal = KeyDecimal(value) else { throw DatabaseError(.invalidKey, "a decimal NaN can't be a key") }
+    let start = bytes.count
+    bytes.append(KeyTag.decimal)
+    decimal.append(to: &bytes)
+    if inversion != 0 { invertBytes(from: start) }
+  }
+
+  /// Appends a duration with its full precision.
+  public mutating func append(duration value: Duration) {
+    let (seconds, attoseconds) = value.components
+    let whole = Int128(seconds) * KeyTag.attosecondsPerSecond + Int128(attoseconds)
+    let pattern = UInt128(bitPattern: whole) ^ (1 << 127)
+    bytes.append(KeyTag.duration ^ inversion)
+    for index in 0..<16 { bytes.append(UInt8(truncatingIfNeeded: pattern >> (120 - 8 * index)) ^ inversion) }
   }
 
   /// Appends bytes: sorted from the left, a proper prefix first.
   public mutating func append(data value: Data) {
+    let start = bytes.count
     bytes.append(KeyTag.data)
     // Safety: the span is used inside of the call.
     unsafe value.withUnsafeBytes { appendEscaped(unsafe RawSpan(_unsafeBytes: $0)) }
     bytes.append(KeyTag.terminator)
+    if inversion != 0 { endDescending(from: start) }
   }
 
   /// Appends a string: sorted by its scalars in normal form C, which is what `<` says of two strings in that form.
   /// Strings that are equal in Swift, because they differ in composition alone, have the same bytes.
   public mutating func append(string value: String) {
+    let start = bytes.count
     bytes.append(KeyTag.string)
     appendText(value)
     bytes.append(KeyTag.terminator)
+    if inversion != 0 { endDescending(from: start) }
   }
 
   // MARK: - The bytes behind a tag
@@ -92,22 +128,35 @@ public struct KeyEncoder: Sendable {
     let size = (magnitude.bitWidth &- magnitude.leadingZeroBitCount &+ 7) / 8
     let tag = isNegative ? KeyTag.integerZero &- UInt8(size) : KeyTag.integerZero &+ UInt8(size)
     let pattern = isNegative ? ~magnitude : magnitude
+    let inversion = inversion
     bytes.append(addingCapacity: size &+ 1) { output in
-      output.append(tag)
+      output.append(tag ^ inversion)
       var shift = size &* 8
       while shift > 0 {
         shift &-= 8
-        output.append(UInt8(truncatingIfNeeded: pattern >> shift))
+        output.append(UInt8(truncatingIfNeeded: pattern >> shift) ^ inversion)
       }
     }
   }
 
   @inline(__always)
   private mutating func append(_ tag: UInt8, _ bits: UInt64) {
+    let inversion = inversion
     bytes.append(addingCapacity: 9) { output in
-      output.append(tag)
-      for index in 0..<8 { output.append(UInt8(truncatingIfNeeded: bits >> (56 &- 8 &* index))) }
+      output.append(tag ^ inversion)
+      for index in 0..<8 { output.append(UInt8(truncatingIfNeeded: bits >> (56 &- 8 &* index)) ^ inversion) }
     }
+  }
+
+  /// A string or data that was appended from `start` on is a descending part.
+  @inline(never)
+  private mutating func endDescending(from start: Int) {
+    bytes.append(KeyTag.terminator)
+    invertBytes(from: start)
+  }
+
+  private mutating func invertBytes(from start: Int) {
+    for index in start..<bytes.count { bytes[index] = ~bytes[index] }
   }
 
   /// The bytes of a string without its tag and its end.

@@ -22,6 +22,12 @@ public enum KeyPart: Hashable, Sendable {
   case string(String)
   /// Bytes.
   case data(Data)
+  /// A decimal number.
+  case decimal(Decimal)
+  /// A duration.
+  case duration(Duration)
+  /// A part that sorts the other way.
+  indirect case descending(KeyPart)
 
   /// How many optionals may stand one inside of the other. No type of a program comes near; without a bound,
   /// damaged bytes could make a value that is too deep to be freed.
@@ -40,6 +46,17 @@ public enum KeyPart: Hashable, Sendable {
   }
 
   private static func part(_ decoder: inout KeyDecoder) throws -> KeyPart {
+    if let tag = decoder.nextTag, tag >= KeyTag.descendingMinimum {
+      let rest = decoder.invertedRest
+      var inner = KeyDecoder(inverted: rest.rawSpan, from: decoder.position, endSize: decoder.invertedEndSize)
+      let part = try ascending(&inner)
+      decoder.skip(inner.offset)
+      return .descending(part)
+    }
+    return try ascending(&decoder)
+  }
+
+  private static func ascending(_ decoder: inout KeyDecoder) throws -> KeyPart {
     var nesting = 0
     while decoder.nextTag == KeyTag.some {
       guard nesting < nestingMaximum else { throw decoder.invalid("optionals nested too deeply") }
@@ -65,6 +82,8 @@ public enum KeyPart: Hashable, Sendable {
     case KeyTag.double: return .double(try decoder.decodeDouble())
     case KeyTag.date: return .date(try decoder.decodeDate())
     case KeyTag.uuid: return .uuid(try decoder.decodeUUID())
+    case KeyTag.decimal: return .decimal(try decoder.decodeDecimal())
+    case KeyTag.duration: return .duration(try decoder.decodeDuration())
     case KeyTag.false, KeyTag.true: return .bool(try decoder.decodeBool())
     default: throw decoder.invalid("no part begins here")
     }

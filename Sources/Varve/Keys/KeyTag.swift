@@ -13,8 +13,12 @@
 ///     0x50           double          8 bytes: `OrderedDouble`
 ///     0x51           date            8 bytes: seconds since 2001-01-01 00:00 UTC as `OrderedDouble`
 ///     0x52           uuid            16 bytes
+///     0x53           decimal         `KeyDecimal`
+///     0x54           duration        16 bytes: attoseconds, big-endian, the sign bit inverted
 ///     0x58           false           nothing
 ///     0x59           true            nothing
+///     0xa6 ... 0xfc  descending      the part whose tag has all bits of this one inverted: what follows is inverted too.
+///                                    Before that its strings and data end in 0x00 0x00
 ///
 /// Invariants:
 /// 1. No tag is 0x00 or 0xff. A string ends in 0x00, so what follows sorts behind a string that ends there and
@@ -24,6 +28,8 @@
 /// 3. Parts need no separator: a part's end is known from its own bytes and, for strings and data, from the next
 ///    byte not being 0xff. But "a" (11 61 00) is a prefix of "a\0" (11 61 00 ff 00): what begins with the parts of
 ///    a key ends at those parts and 0xff (`KeyRange`), not at the successor of their bytes.
+///    A descending string ends in 0xff 0xff: with one byte it would be a prefix of the string that continues with a zero
+///    (0xff 0x00), which sorts before it.
 /// 4. The order of the tags is the order of the kinds where a program's own key type has parts of several kinds.
 package enum KeyTag {
   static let null: UInt8 = 0x03
@@ -34,8 +40,13 @@ package enum KeyTag {
   static let double: UInt8 = 0x50
   static let date: UInt8 = 0x51
   static let uuid: UInt8 = 0x52
+  static let decimal: UInt8 = 0x53
+  static let duration: UInt8 = 0x54
   static let `false`: UInt8 = 0x58
   static let `true`: UInt8 = 0x59
+
+  /// From here on tags are those of descending parts.
+  static let descendingMinimum: UInt8 = ~KeyTag.true
 
   /// How far an integer's tag is from that of zero at most: the bytes of its magnitude.
   static let integerSizeMaximum: UInt8 = 16
@@ -46,9 +57,12 @@ package enum KeyTag {
   /// What follows a zero that belongs to a string or to data.
   static let escape: UInt8 = 0xff
 
+  static let attosecondsPerSecond: Int128 = 1_000_000_000_000_000_000
+
   /// The kind that a tag stands for, in words; nil for a byte that is no tag.
   static func kind(_ tag: UInt8) -> String? {
-    switch tag {
+    if tag >= descendingMinimum { return kind(~tag).map { "\($0), descending" } }
+    return switch tag {
     case null, some: "an optional"
     case data: "data"
     case string: "a string"
@@ -56,6 +70,8 @@ package enum KeyTag {
     case double: "a double"
     case date: "a date"
     case uuid: "a UUID"
+    case decimal: "a decimal"
+    case duration: "a duration"
     case `false`, `true`: "a Boolean"
     default: nil
     }

@@ -5,7 +5,7 @@ import Foundation
 ///     "a"   42   1.5   true   nil   0xc0ffee   2026-02-03T04:05:06.789Z   ("a", 42, nil)
 ///     2D5C0F0B-0A25-4A7C-9B8A-6F4D3A8D2E11   <invalid 0x1161>
 ///
-/// An optional is shown as its value; only where that is an optional again, as `some(...)`. Two keys of one type
+/// A duration is shown in seconds, as `-1.5s`, a descending part as what it is without that. An optional is shown as its value; only where that is an optional again, as `some(...)`. Two keys of one type
 /// have two texts.
 public enum KeyText {
   /// The text of a key; bytes that are no key as `<invalid 0x...>`.
@@ -33,6 +33,9 @@ public enum KeyText {
     case .uuid(let value): value.uuidString
     case .string(let value): quoted(value)
     case .data(let value): hexadecimal(value)
+    case .decimal(let value): "\(value)"
+    case .duration(let value): text(of: value)
+    case .descending(let value): text(of: value)
     }
   }
 
@@ -45,6 +48,14 @@ public enum KeyText {
     var text = Array("0x".utf8)
     for byte in bytes { text += [digits[Int(byte >> 4)], digits[Int(byte & 15)]] }
     return String(decoding: text, as: UTF8.self)
+  }
+
+  /// Seconds, with as many digits as the duration has.
+  private static func text(of duration: Duration) -> String {
+    let (seconds, attoseconds) = duration.components
+    let sign = seconds < 0 || attoseconds < 0 ? "-" : ""
+    let digits = padded(attoseconds.magnitude, 18).reversed().drop { $0 == "0" }.reversed()
+    return "\(sign)\(seconds.magnitude)\(digits.isEmpty ? "" : "." + String(digits))s"
   }
 
   // MARK: - Strings

@@ -25,6 +25,14 @@ public struct KeyType: Hashable, Sendable, CustomStringConvertible {
   /// `UUID`.
   public static let uuid = KeyType("uuid")
 
+  /// `Decimal`.
+  public static let decimal = KeyType("decimal")
+  /// `Duration`.
+  public static let duration = KeyType("duration")
+
+  /// A ``Descending`` value.
+  public static func descending(_ value: KeyType) -> KeyType { KeyType("descending(\(value.name))") }
+
   /// An optional.
   public static func optional(_ wrapped: KeyType) -> KeyType { KeyType("optional(\(wrapped.name))") }
 

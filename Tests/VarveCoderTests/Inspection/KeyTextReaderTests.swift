@@ -39,6 +39,11 @@ struct KeyTextReaderTests {
     try expect(several { Compound(KeySamples.string(&$0), KeySamples.integer(&$0) as Int, KeySamples.double(&$0)) })
     try expect(several { Compound(Compound(KeySamples.optional(&$0, KeySamples.data), true), KeySamples.uuid(&$0)) })
     try expect([nil, Compound("a", 1)] as [Compound<String, Int>?])
+    try expect(several(KeySamples.decimal) + KeySamples.decimalEdges)
+    try expect(several(KeySamples.duration) + [.seconds(Int64.max), .seconds(Int64.min), .nanoseconds(-1)])
+    try expect(several { Descending(KeySamples.optional(&$0, KeySamples.string)) })
+    try expect(several { Compound("a", Descending(KeySamples.integer(&$0) as Int), Descending(KeySamples.data(&$0))) })
+    try expect(several { Descending(Compound(KeySamples.string(&$0), Descending(KeySamples.decimal(&$0)), true)) })
     try expect([Compound("one part")])
   }
 
@@ -76,7 +81,8 @@ struct KeyTextReaderTests {
     ("\"a\"b", .string), ("\"\\q\"", .string), ("\"\\u{d800}\"", .string), ("(1)", .compound(.integer, .string)),
     ("(1, \"a\", 2)", .compound(.integer, .string)), ("1, \"a\"", .compound(.integer)), ("(1", .compound(.integer)),
     ("(a)", .compound(.string)), ("7", .optional(.optional(.integer))), ("some(7", .optional(.optional(.integer))),
-    ("(what)", KeyType("own")),
+    ("(what)", KeyType("own")), ("1,5", .decimal), ("12abc", .decimal), ("nan", .decimal), ("1.5", .duration),
+    ("1.s", .duration), ("1.-5s", .duration), ("9223372036854775808s", .duration), ("x", .descending(.integer)),
   ])
   func `what is no key of the type is refused`(text: String, type: KeyType) throws {
     let error = #expect(throws: DatabaseError.self) { try KeyText.key(text, as: type) }
@@ -90,11 +96,12 @@ struct KeyTextReaderTests {
     let types: [KeyType] = [
       .string, .integer, .double, .bool, .data, .date, .uuid, .optional(.string), .optional(.optional(.date)),
       .compound(.string, .optional(.integer)), .compound(), KeyType("own"), KeyType("compound("), KeyType("optional()"),
+      .decimal, .duration, .descending(.string), .descending(.compound(.integer, .optional(.string))),
+      KeyType("descending()"),
     ]
     let pieces = [
       "(", ")", ",", " ", "\"", "\\", "u{", "}", "nil", "some(", "date(", "0x", "2001-01-01T00:00:00", ".", "Z", "-",
-      "9",
-      "e", "é", "true", "1e9",
+      "9", "s", "e", "é", "true", "1e9",
     ]
     for _ in 0..<5_000 {
       let text = (0..<random.below(8)).map { _ in pieces[random.below(pieces.count)] }.joined()

@@ -64,12 +64,50 @@ struct KeyBytesTests {
     try expect(ISBN(rawValue: "x"), "11 78 00")
   }
 
+  @Test func `decimals, durations and URLs have their drawn bytes`() throws {
+    func decimal(_ text: String) throws -> Decimal { try #require(Decimal(string: text)) }
+    try expect(decimal("0"), "53 02")
+    try expect(decimal("1"), "53 03 80 01 0b 00")
+    try expect(decimal("1.00"), "53 03 80 01 0b 00")
+    try expect(decimal("-1"), "53 01 7f fe f4 ff")
+    try expect(decimal("12.5"), "53 03 80 02 0d 33 00")
+    try expect(decimal("0.0099"), "53 03 7f fe 64 00")
+    try expect(decimal("9900"), "53 03 80 04 64 00")
+    try expect(decimal("-12.5"), "53 01 7f fd f2 cc ff")
+    try expect(
+      decimal("12345678901234567890123456789012345678"),
+      "53 03 80 26 0d 23 39 4f 5b 0d 23 39 4f 5b 0d 23 39 4f 5b 0d 23 39 4f 00")
+    try expect(Duration.zero, "54 80 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00")
+    try expect(
+      Duration(secondsComponent: 0, attosecondsComponent: 1), "54 80 00 00 00 00 00 00 00 00 00 00 00 00 00 00 01")
+    try expect(Duration.seconds(-1), "54 7f ff ff ff ff ff ff ff f2 1f 49 4c 58 9c 00 00")
+    try expect(#require(URL(string: "a:b")), "11 61 3a 62 00")
+  }
+
+  @Test func `descending parts have their drawn bytes`() throws {
+    try expect(Descending(0), "cf")
+    try expect(Descending(256), "cd fe ff")
+    try expect(Descending("a"), "ee 9e ff ff")
+    try expect(Descending("a\0"), "ee 9e ff 00 ff ff")
+    try expect(Descending(""), "ee ff ff")
+    try expect(Descending(Data([0xff])), "ef 00 ff ff")
+    try expect(Descending(Int?.none), "fc")
+    try expect(Descending(Int?.some(1)), "fb ce fe")
+    try expect(Descending(true), "a6")
+    try expect(Descending(1.0), "af 40 0f ff ff ff ff ff ff")
+    try expect(Descending(Decimal(-1)), "ac fe 80 01 0b 00")
+    try expect(Descending(Descending("a")), "11 61 00")
+    try expect(Compound("a", Descending("b"), 1), "11 61 00 ee 9d ff ff 31 01")
+    try expect(Descending(Compound("a", 1)), "ee 9e ff ff ce fe")
+  }
+
   @Test func `the tags are apart from each other, from the end of strings and from what escapes it`() {
     let tags: [UInt8] = [
       KeyTag.null, KeyTag.some, KeyTag.data, KeyTag.string, KeyTag.double, KeyTag.date, KeyTag.uuid, KeyTag.false,
-      KeyTag.true,
+      KeyTag.true, KeyTag.decimal, KeyTag.duration,
     ]
-    let all = tags + Array(KeyTag.integers)
+    let ascending = tags + Array(KeyTag.integers)
+    let all = ascending + ascending.map { ~$0 }
     #expect(Set(all).count == all.count)
     #expect(!all.contains(KeyTag.terminator) && !all.contains(KeyTag.escape))
     #expect((0...UInt8.max).filter { KeyTag.kind($0) != nil } == all.sorted())

@@ -112,6 +112,63 @@ struct KeyOrderTests {
     #expect(try dates[0].encoded() == dates[1].encoded())
   }
 
+  @Test(arguments: seeds)
+  func `decimals sort as numbers, however they are written`(seed: UInt64) throws {
+    let decimals = values(KeySamples.decimalEdges, 300, seed, KeySamples.decimal)
+    #expect(try KeyCheck.firstMisorder(decimals) == nil, "seed \(seed)")
+    #expect(try Decimal(string: "1.50")?.encoded() == Decimal(string: "1.5")?.encoded())
+  }
+
+  @Test(arguments: seeds)
+  func `durations sort by their length`(seed: UInt64) throws {
+    let edges: [Duration] = [
+      .zero, .seconds(Int64.max), .seconds(Int64.min), .nanoseconds(-1), .nanoseconds(1),
+      Duration(secondsComponent: -1, attosecondsComponent: -1), Duration(secondsComponent: 0, attosecondsComponent: -1),
+    ]
+    let durations = values(edges, 300, seed, KeySamples.duration)
+    #expect(try KeyCheck.firstMisorder(durations) == nil, "seed \(seed)")
+  }
+
+  @Test(arguments: seeds)
+  func `descending parts sort the other way, alone and among others`(seed: UInt64) throws {
+    let strings = values(KeySamples.pieces, 200, seed, KeySamples.string)
+    // Strings sort by their normal form, which is what their keys are.
+    let misplaced = try KeyCheck.firstMisorder(strings.map { Descending($0) }) { left, right in
+      guard let first = try? left.value.encoded(), let second = try? right.value.encoded() else { return false }
+      return KeyCheck.compare(second, first) < 0
+    }
+    #expect(misplaced == nil, "seed \(seed)")
+    let data = values([Data(), Data([0]), Data([0, 0xff]), Data([0, 1]), Data([0xff])], 200, seed, KeySamples.data)
+    #expect(
+      try KeyCheck.firstMisorder(data.map { Descending($0) }) { $1.value.lexicographicallyPrecedes($0.value) } == nil)
+    let numbers = values(KeySamples.integerEdges(Int.self), 200, seed) { KeySamples.integer(&$0) as Int }
+    #expect(try KeyCheck.firstMisorder(numbers.map { Descending($0) }) == nil, "seed \(seed)")
+    let optionals: [Int?] = values([nil, 0, .min, .max], 200, seed) { random in
+      KeySamples.optional(&random) { KeySamples.integer(&$0) }
+    }
+    func rank(_ value: Int?) -> (Int, Int) { value.map { (1, $0) } ?? (0, 0) }
+    #expect(try KeyCheck.firstMisorder(optionals.map { Descending($0) }) { rank($1.value) < rank($0.value) } == nil)
+    // Few first and second parts, so that the parts after them decide.
+    let keys = values([], 300, seed) { random in
+      Compound(
+        random.below(2), Descending(Data(KeySamples.data(&random).prefix(2))), KeySamples.integer(&random) as Int)
+    }
+    let misorder = try KeyCheck.firstMisorder(keys) { left, right in
+      let (first, second) = (left.values, right.values)
+      if first.0 != second.0 { return first.0 < second.0 }
+      if first.1 != second.1 { return second.1.value.lexicographicallyPrecedes(first.1.value) }
+      return first.2 < second.2
+    }
+    #expect(misorder == nil, "seed \(seed)")
+  }
+
+  @Test func `a URL that is relative to another is no key`() throws {
+    let base = try #require(URL(string: "https://example.org/a"))
+    let error = #expect(throws: DatabaseError.self) { try URL(string: "b", relativeTo: base)?.encoded() }
+    #expect(error?.code == .invalidKey && error?.message.contains("absoluteURL") == true)
+    #expect(try URL(string: "b", relativeTo: base)?.absoluteURL.encoded() == "https://example.org/b".encoded())
+  }
+
   @Test func `a NaN is no key`() {
     let patterns: [UInt64] = [0x7ff8_0000_0000_0000, 0xfff8_0000_0000_0001, 0x7ff0_0000_0000_0001]
     for pattern in patterns {

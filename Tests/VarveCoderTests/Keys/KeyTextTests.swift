@@ -23,6 +23,12 @@ struct KeyTextTests {
     #expect(try text(Data([0, 0xc0, 0xff])) == "0x00c0ff")
     let uuid = UUID()
     #expect(try text(uuid) == uuid.uuidString)
+    #expect(try text(Decimal(string: "-12.50")) == "-12.5")
+    #expect(try text(Decimal(string: "1e30")) == "1000000000000000000000000000000")
+    #expect(try text(Duration.milliseconds(-1_500)) == "-1.5s")
+    #expect(try text(Duration.milliseconds(-500)) == "-0.5s")
+    #expect(try text(Duration(secondsComponent: 2, attosecondsComponent: 1)) == "2.000000000000000001s")
+    #expect(try text(Compound(Descending("a"), Descending(Int?.some(1)), 2)) == "(\"a\", 1, 2)")
   }
 
   @Test func `strings are quoted, and what cannot be seen is escaped`() throws {

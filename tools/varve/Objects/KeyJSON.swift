@@ -18,6 +18,9 @@ import VarveInspection
 ///  {"date":"2026-02-03T04:05:06.789Z"}  a date, as KeyText writes it: exact
 ///  {"uuid":"2D5C0F0B-..."}              a UUID
 ///  {"data":"c0ffee"}                    bytes, in hexadecimal digits
+///  {"decimal":"12.5"}                   a decimal number
+///  {"duration":"-1.5s"}                 a duration in seconds, with all its digits
+///  {"descending":"a"}                   a part that sorts the other way
 ///  {"some":"a"}                         an optional with a value; of several parts the first stands inside
 ///  ["a",42,null]                        a key of several parts, or of none
 /// ```
@@ -47,6 +50,9 @@ enum KeyJSON {
     case .uuid(let value): object("uuid", "\"\(value.uuidString)\"")
     case .string(let value): JSONLine.quoted(value)
     case .data(let value): object("data", "\"\(HexText.text(Array(value)))\"")
+    case .decimal(let value): object("decimal", "\"\(value)\"")
+    case .duration: object("duration", JSONLine.quoted(KeyText.text(of: part)))
+    case .descending(let value): object("descending", text(value))
     }
   }
 
@@ -94,6 +100,19 @@ enum KeyJSON {
       guard let key = try? KeyText.key(text, as: .date), let date = try? Date.decoded(from: key),
         (try? encoder.append(date: date)) != nil
       else { throw RecordError("a date of the key is none: \(text)") }
+    case ("decimal", .string(let text)):
+      guard let key = try? KeyText.key(text, as: .decimal), let decimal = try? Decimal.decoded(from: key),
+        (try? encoder.append(decimal: decimal)) != nil
+      else { throw RecordError("a decimal of the key is none: \(text)") }
+    case ("duration", .string(let text)):
+      guard let key = try? KeyText.key(text, as: .duration), let duration = try? Duration.decoded(from: key) else {
+        throw RecordError("a duration of the key is none: \(text)")
+      }
+      encoder.append(duration: duration)
+    case ("descending", _):
+      encoder.invert()
+      defer { encoder.invert() }
+      try append(value, to: &encoder)
     case ("uuid", .string(let text)):
       guard let uuid = UUID(uuidString: text) else { throw RecordError("a UUID of the key is none: \(text)") }
       encoder.append(uuid: uuid)
