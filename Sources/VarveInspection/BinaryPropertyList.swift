@@ -108,7 +108,7 @@ struct BinaryPropertyList {
     var offset = start
     let references = try content(&offset, low, unit: 2 * referenceSize)
     let half = references.count / 2
-    var fields: [UntypedValue.Field] = []
+    var fields: [UntypedValue.Member] = []
     for place in stride(from: references.startIndex, to: references.startIndex + half, by: referenceSize) {
       let name = try string(try number(at: place, size: referenceSize))
       fields.append(.init(name, try value(try number(at: place + half, size: referenceSize), depth: depth + 1)))

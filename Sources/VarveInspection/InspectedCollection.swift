@@ -90,7 +90,7 @@ public struct InspectedCollection: Sendable {
     switch form {
     case .string:
       let text = try KeyTextReader.string(text)
-      return StorageRange(prefix: KeyRange.prefix(ofStrings: text, behind: begin))
+      return StorageRange(prefix: KeyRange.prefix(ofStrings: text, after: begin))
     case .compound:
       let parts = prefix + (try KeyTextReader.parts(text, keyForm))
       return StorageRange(lower: parts, upper: KeyRange.end(ofParts: parts))

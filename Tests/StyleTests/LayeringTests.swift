@@ -36,6 +36,7 @@ struct LayeringTests {
   /// by nature: a transaction runs hooks, and hooks write through the transaction.
   private static let objectFloors: Floors = [
     ["", "Keys", "Coders"],
+    ["Conditions"],
     ["Backend"],
     ["Core"],
     ["Database"],

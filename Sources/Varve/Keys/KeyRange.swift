@@ -28,7 +28,7 @@ package enum KeyRange {
 
   /// What the bytes of all strings that begin with `prefix` begin with, behind the bytes of other parts: a string's
   /// encoding without its end.
-  package static func prefix(ofStrings prefix: String, behind parts: [UInt8] = []) -> [UInt8] {
+  package static func prefix(ofStrings prefix: String, after parts: [UInt8] = []) -> [UInt8] {
     var encoder = KeyEncoder()
     encoder.bytes = parts + [KeyTag.string]
     encoder.appendText(prefix)

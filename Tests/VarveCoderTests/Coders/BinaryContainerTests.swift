@@ -210,7 +210,7 @@ extension UntypedValue {
     switch self {
     case .array(let values): .array(values.map(\.sorted))
     case .record(let fields):
-      .record(fields.map { Field($0.name, $0.value.sorted) }.sorted { $0.name < $1.name })
+      .record(fields.map { Member($0.name, $0.value.sorted) }.sorted { $0.name < $1.name })
     case .float(let value): .double(Double(value))
     case .double(let value): Int128(exactly: value).map { .integer($0) } ?? self
     default: self

@@ -82,7 +82,7 @@ struct KeyRangeTests {
       let prefix = (0..<random.below(3)).map { _ in KeySamples.pieces[random.below(KeySamples.pieces.count)] }.joined()
       let string = random.oneIn(2) ? KeySamples.string(&random) : prefix + KeySamples.string(&random)
       let parts = try Compound(7).encoded()
-      let lower = KeyRange.prefix(ofStrings: prefix, behind: parts)
+      let lower = KeyRange.prefix(ofStrings: prefix, after: parts)
       let bytes = try Compound(7, string).encoded()
       let isInside = contains(bytes, lower, KeyRange.successor(ofPrefix: lower))
       guard isInside == form(string).starts(with: form(prefix)) else {

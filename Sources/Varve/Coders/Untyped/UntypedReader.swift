@@ -77,7 +77,7 @@ struct UntypedReader: ~Copyable {
     guard depth <= CoderLimits.depth + 1 else { throw .damaged }
     let names = try shapes.shape(shape).fields
     guard names.count <= source.count - offset else { throw .damaged }
-    var fields: [UntypedValue.Field] = []
+    var fields: [UntypedValue.Member] = []
     for name in names {
       if let value = try value(depth: depth + 1) { fields.append(.init(name, value)) }
     }
@@ -86,7 +86,7 @@ struct UntypedReader: ~Copyable {
 
   private mutating func map(_ depth: Int) throws(ReadFailure) -> UntypedValue {
     let count = try source.count(&offset, sizeMinimum: 2)
-    var fields: [UntypedValue.Field] = []
+    var fields: [UntypedValue.Member] = []
     for _ in 0..<count {
       let name = try source.string(&offset)
       fields.append(.init(name, try element(depth)))

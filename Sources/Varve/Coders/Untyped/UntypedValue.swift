@@ -18,10 +18,10 @@ indirect package enum UntypedValue: Hashable, Sendable {
   case decimal(String)
   case array([UntypedValue])
   /// A record or a map; the fields that have a value, in their order.
-  case record([Field])
+  case record([Member])
 
   /// A name and a value.
-  package struct Field: Hashable, Sendable {
+  package struct Member: Hashable, Sendable {
     package let name: String
     package let value: UntypedValue
 
@@ -37,7 +37,7 @@ extension UntypedValue: Decodable {
   package init(from decoder: any Decoder) throws {
     if let fields = try? decoder.container(keyedBy: PathKey.self) {
       let keys = fields.allKeys.sorted { $0.stringValue < $1.stringValue }
-      self = .record(try keys.map { Field($0.stringValue, try fields.decode(UntypedValue.self, forKey: $0)) })
+      self = .record(try keys.map { Member($0.stringValue, try fields.decode(UntypedValue.self, forKey: $0)) })
     } else if var elements = try? decoder.unkeyedContainer() {
       var values: [UntypedValue] = []
       while !elements.isAtEnd { values.append(try elements.decode(UntypedValue.self)) }

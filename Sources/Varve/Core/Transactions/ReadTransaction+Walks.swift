@@ -79,7 +79,7 @@ extension CollectionInfo {
   /// The keys that begin with a text.
   func storageRange(ofPrefix keyPrefix: String) throws -> StorageRange {
     try requireKeyType(String.self)
-    return StorageRange(prefix: KeyRange.prefix(ofStrings: keyPrefix, behind: prefix))
+    return StorageRange(prefix: KeyRange.prefix(ofStrings: keyPrefix, after: prefix))
   }
 
   /// Throws `.keyTypeDiffers`.
