@@ -296,7 +296,7 @@ extension KeyForm {
 
 /// Reads the durations that `KeyText` writes.
 private enum DurationText {
-  /// The duration of `-1.5s`; nil where the text is none.
+  /// The duration of `-1.5s`; nil where the text is not a duration.
   static func duration(_ text: String) -> Duration? {
     guard text.utf8.last == UInt8(ascii: "s") else { return nil }
     let pieces = text.dropLast().split(separator: ".", omittingEmptySubsequences: false)

@@ -42,6 +42,6 @@ public struct Field<Root, Value> {
 }
 
 extension Optional {
-  /// The value at a path from the wrapped value; nil where there is none.
+  /// The value at a path from the wrapped value; nil for nil.
   fileprivate subscript<Inner>(chained path: KeyPath<Wrapped, Inner>) -> Inner? { self?[keyPath: path] }
 }

@@ -69,7 +69,7 @@ extension URL: KeyCodable {
     encoder.append(string: absoluteString)
   }
 
-  /// Reads a URL. *Throws* `.invalidKey` for a string that is none.
+  /// Reads a URL. *Throws* `.invalidKey` for a string that is not a URL.
   public static func decodeKey(from decoder: inout KeyDecoder) throws -> URL {
     let offset = decoder.offset
     let text = try decoder.decodeString()

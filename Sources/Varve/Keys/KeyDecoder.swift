@@ -130,7 +130,7 @@ public struct KeyDecoder: ~Escapable {
   public mutating func decodeDecimal() throws -> Decimal {
     try take(KeyTag.decimal, "a decimal")
     guard let (value, count) = KeyDecimal.read(bytes, from: offset) else {
-      throw invalid("a decimal that is none, or not in its one form")
+      throw invalid("bytes that are not a decimal in its one form")
     }
     offset &+= count
     return value

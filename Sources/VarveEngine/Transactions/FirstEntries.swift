@@ -31,7 +31,7 @@ struct FirstEntries: ~Copyable {
     count < Self.countMaximum && payload.count &+ size <= Self.byteCountMaximum
   }
 
-  /// The entry of a key; nil if there is none. Valid until the next change.
+  /// The entry of a key; nil if the key has no entry. Valid until the next change.
   @inline(__always)
   func find(_ key: ByteView, in family: FamilyID) -> Found? {
     mayHave(Self.tag(key, family)) ? search(key, family) : nil

@@ -5,13 +5,7 @@ import Testing
 
 /// The first entries of a batch, which have no trees, and what moves them into trees.
 struct FirstEntriesTests {
-  private static func makeEngine() throws -> Engine {
-    var options = EngineOptions()
-    options.memtableSize = 64 << 10
-    options.cacheSize = 1 << 20
-    options.defaultFamilyOptions.mergeOperator = AppendOperator().name
-    return try Engine.open(at: "/db", options: options, environment: .inMemory())
-  }
+  private static func makeEngine() throws -> Engine { try IndexedWriteBatchTests.makeEngine() }
 
   private static func isListed(_ batch: borrowing IndexedWriteBatch) -> Bool { batch.first.isOpen }
 

@@ -4,7 +4,7 @@ import Testing
 @testable import VarveEngine
 
 struct IndexedWriteBatchTests {
-  private static func makeEngine() throws -> Engine {
+  static func makeEngine() throws -> Engine {
     var options = EngineOptions()
     options.memtableSize = 64 << 10
     options.cacheSize = 1 << 20

@@ -103,10 +103,10 @@ enum KeyJSON {
     case ("decimal", .string(let text)):
       guard let key = try? KeyText.key(text, as: .decimal), let decimal = try? Decimal.decoded(from: key),
         (try? encoder.append(decimal: decimal)) != nil
-      else { throw RecordError("a decimal of the key is none: \(text)") }
+      else { throw RecordError("a decimal of the key is not a number: \(text)") }
     case ("duration", .string(let text)):
       guard let key = try? KeyText.key(text, as: .duration), let duration = try? Duration.decoded(from: key) else {
-        throw RecordError("a duration of the key is none: \(text)")
+        throw RecordError("a duration of the key is not one like 1.5s: \(text)")
       }
       encoder.append(duration: duration)
     case ("descending", _):
