@@ -11,7 +11,7 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
       case encodingFailed, decodingFailed, unsupportedVersion
       case transactionEnded, cursorEnded, writerBusy, writeInsideRead, doomed, doesNotSettle, conflict, readOnly
       case alreadyExists, notFound, notReady, unknownExtension, extensionMismatch, extensionFailed, rolledBack
-      case locked, pathIsFile, notADatabase, queryTooComplex
+      case locked, pathIsFile, notADatabase, queryTooComplex, notUnique
       case outcomeUnknown, snapshotTooOld, storage, notReadableNow, corruption, closed, invalidArgument
     }
     let name: Name
@@ -84,6 +84,9 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
     public static let notADatabase = Code(.notADatabase)
     /// A condition is nested too deeply, or has too many terms when it is written out.
     public static let queryTooComplex = Code(.queryTooComplex)
+    /// Another row has the value of a unique index; or rows that were there before the index have one value, and `cause` is an
+    /// `IndexCollisions`.
+    public static let notUnique = Code(.notUnique)
     /// The storage failed; `cause` says how.
     public static let storage = Code(.storage)
     /// A file of the database is there, and can't be read now: on iOS, because the device is locked. Nothing is damaged, and

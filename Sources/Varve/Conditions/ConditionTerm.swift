@@ -41,6 +41,9 @@ struct Operand: Sendable, Hashable {
 
   init(_ value: some Hashable & Sendable) { self.value = value }
 
+  /// As definitions on disk have it.
+  var text: String { String(reflecting: value) }
+
   static func == (left: Operand, right: Operand) -> Bool { AnyHashable(left.value) == AnyHashable(right.value) }
 
   func hash(into hasher: inout Hasher) { AnyHashable(value).hash(into: &hasher) }

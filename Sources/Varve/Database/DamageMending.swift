@@ -98,7 +98,7 @@ struct DamageMending {
       let name = try CatalogKey.name(in: key)
       var record = try ExtensionRecord(value, name: name)
       guard concernsRows || numbers.contains(record.number), !record.state.isFailed else { continue }
-      if !RowIDMap.isReserved(name) { names.append(name) }
+      if !RowIDMap.isMap(name) { names.append(name) }
       record.state = .stale(nil)
       // What was being built to replace it begins again.
       record.shadow = nil

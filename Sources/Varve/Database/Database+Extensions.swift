@@ -105,11 +105,11 @@ extension Database {
 
   /// The names of the extensions that are registered, in the order in which they hear of changes.
   public var registeredExtensions: [String] {
-    core.extensions.list.inForce.map(\.name).filter { !RowIDMap.isReserved($0) }
+    core.extensions.list.inForce.map(\.name).filter { !ReservedName.isReserved($0) }
   }
 
   /// The names of the extensions that the disk knows, registered or not.
-  public var knownExtensions: [String] { core.extensionCatalog.names.filter { !RowIDMap.isReserved($0) } }
+  public var knownExtensions: [String] { core.extensionCatalog.names.filter { !ReservedName.isReserved($0) } }
 
   /// How far the building of an extension is; nil where it isn't registered.
   /// Where its definition is being replaced, of the new one.
@@ -237,7 +237,7 @@ extension DatabaseCore {
 
   func unregister(_ name: String) throws -> [String] {
     let name = Name.composed(name)
-    guard !RowIDMap.isReserved(name) else {
+    guard !ReservedName.isReserved(name) else {
       throw DatabaseError(.unknownExtension, "no extension is named \"\(name)\"")
     }
     try requireNoTransaction("extension \"\(name)\" is unregistered")
@@ -263,7 +263,7 @@ extension DatabaseCore {
   /// built again when it is. Under `rowIDMapLock`.
   func dropUnusedRowIDMaps() throws {
     let used = extensions.list.rowIDMaps
-    for name in extensionCatalog.names where RowIDMap.isReserved(name) && !used.contains(name) { _ = try drop(name) }
+    for name in extensionCatalog.names where RowIDMap.isMap(name) && !used.contains(name) { _ = try drop(name) }
   }
 
   /// Drops an extension and all that depend on it, registered or not, and returns their names. Where it is meant to be

@@ -76,6 +76,7 @@ public final class Database: Sendable {
 
   private static func open(_ core: DatabaseCore, _ definition: DatabaseDefinition) throws -> Database {
     do {
+      try definition.registerIndexes(in: core)
       for defined in definition.extensions { try defined.register(core) }
       return Database(core)
     } catch {

@@ -20,6 +20,20 @@ enum ByteOrder {
     return order != 0 ? order : left.count - right.count
   }
 
+  /// Negative, zero or positive, as `left` comes before, is, or comes after `right`.
+  @inline(__always)
+  static func compare(_ left: RawSpan, _ right: RawSpan) -> Int {
+    let shared = min(left.byteCount, right.byteCount)
+    let order = unsafe left.withUnsafeBytes { left in
+      unsafe right.withUnsafeBytes { right in
+        // Safety: as above.
+        guard let left = left.baseAddress, let right = right.baseAddress else { return 0 }
+        return unsafe Int(memcmp(left, right, shared))
+      }
+    }
+    return order != 0 ? order : left.byteCount - right.byteCount
+  }
+
   /// Whether both have the same bytes.
   @inline(__always)
   static func areEqual(_ left: [UInt8], _ right: [UInt8]) -> Bool {

@@ -21,6 +21,12 @@ public struct KeyEncoder: Sendable {
   /// Forgets the bytes and keeps the memory.
   public mutating func removeAll() { bytes.removeAll(keepingCapacity: true) }
 
+  /// Forgets the bytes from `count` on.
+  mutating func truncate(to count: Int) { bytes.removeSubrange(count...) }
+
+  /// Appends bytes that are parts already.
+  mutating func append(_ parts: ArraySlice<UInt8>) { bytes.append(contentsOf: parts) }
+
   /// Appends a key of any type, to make a longer one of it.
   public mutating func encode(_ key: some KeyCodable) throws { try key.encodeKey(into: &self) }
 

@@ -52,6 +52,12 @@ struct RowDoor<Format: RowFormat>: Sendable {
 
   private func define(_ found: CollectionInfo?) throws -> CollectionInfo {
     var definition = try Format.definition(name, found, core.options)
+    if let indexing = definition.indexing, !indexing.isEmpty {
+      throw DatabaseError(
+        .invalidDefinition,
+        "\(Format.self) declares indexes, which are put in use when a database is opened: add the format to the definition that it is opened with",
+        collection: name)
+    }
     definition.isProvisional = Format.adoptsDefinitions
     if let found { return try checked(try core.catalog.define(found, definition)) }
     return try checked(

@@ -105,6 +105,15 @@ extension ExtensionRecord {
     state = .building(watermark: [])
   }
 
+  /// For each part, whether it can be read.
+  var partsInUse: [Bool] {
+    switch state {
+    case .ready: parts.map { _ in true }
+    case .building: parts.map { $0.watermark == nil }
+    case .ingesting, .stale, .failed: parts.map { _ in false }
+    }
+  }
+
   /// The parts that have all rows.
   var wholeParts: PartSet {
     if keepsNoPart { return .all }

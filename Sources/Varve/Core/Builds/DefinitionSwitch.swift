@@ -36,7 +36,7 @@ struct DefinitionSwitch {
     try build(registered)
     if record.number > 0 { try registered.save(record, transaction, as: .alone) }
     transaction.onApplied { [core, record, registered] version in
-      if record.number == 0 { registered.set(record, readySince: version) }
+      if record.number == 0 { registered.set(record, readySince: version, at: version) }
       registered.adoptSettings(of: old)
       core.extensions.replace(old, by: registered, at: version)
       registered.shareReplaced(core)

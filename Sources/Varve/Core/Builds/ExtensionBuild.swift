@@ -347,6 +347,7 @@ struct ExtensionBuild {
     let open = try transaction.dooming { try transaction.open(registered) }
     let changeCount = transaction.changes.changeCount
     let slot = transaction.setReach(BuildReach(record), of: registered)
+    let reviewed = registered.traits.configuration.reviewsWholeParts ? record.wholeParts : []
     var scope: (collection: UInt32, isInside: Bool)?
     while count < Self.chunkRows, transaction.changes.changeCount == changeCount,
       count % 64 != 63 || ContinuousClock.now - begin < Self.chunkDuration,
@@ -365,7 +366,7 @@ struct ExtensionBuild {
       }
       // A hook may change rows ahead, which the cursor does not see: the next chunk begins after this row.
       if scope?.isInside == true {
-        try transaction.give(row, key, info, to: open, parts: frontier.parts)
+        try transaction.give(row, key, info, to: open, parts: frontier.parts, reviewed: reviewed)
       }
       reached = position
       count += 1

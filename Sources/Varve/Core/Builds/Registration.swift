@@ -58,7 +58,7 @@ struct Registration<Definition: DatabaseExtension> {
     let (registered, outcome) = try core.write(ExtensionBuild.termsBeforeDrop(name)) { transaction in
       let list = core.extensions.list
       try traits.check(name: name)
-      guard definition is RowIDMap || !RowIDMap.isReserved(name) else {
+      guard definition is any ReservedExtension || !ReservedName.isReserved(name) else {
         throw DatabaseError(.invalidArgument, "names of extensions that begin with \"varve.\" are the database's own")
       }
       let present = list[name]

@@ -155,15 +155,17 @@ struct Replacement<Definition: DatabaseExtension> {
 }
 
 extension WriteTransaction {
-  /// Gives a row to an extension that is built, as inserted.
+  /// Gives a row to an extension that is built, as inserted. It counts for `parts`, and what the extension writes goes to
+  /// those and to `reviewed`.
   func give(
-    _ row: StoredRow, _ key: [UInt8], _ info: CollectionInfo, to open: OpenExtension, parts: PartSet
+    _ row: StoredRow, _ key: [UInt8], _ info: CollectionInfo, to open: OpenExtension, parts: PartSet,
+    reviewed: PartSet = []
   ) throws {
     let facts = usableFacts(info)
     facts.set(
       .inserted, key, info, id: row.header.id, number: 0, bytes: row.bytes,
       row.metadataBytes.map { EncodedMetadata(bytes: $0) }, old: nil, oldMetadata: nil)
-    try dooming { try notify(facts, to: open, parts: parts) }
+    try dooming { try notify(facts, to: open, parts: parts, reviewed: reviewed) }
   }
 
   /// Puts another definition in force for an extension: other closures, another version of what it keeps.

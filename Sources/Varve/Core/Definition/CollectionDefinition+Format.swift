@@ -40,5 +40,11 @@ extension CollectionDefinition {
       try Format.decode(stored, version: try FormatVersions<Format>.version(named: version))
     }
     self.init(name: name, key: Format.Identifier.self, coder: coder, storage: storage, codec: codec)
+    indexing = try (format as? any StoreFormat.Type).flatMap { try Self.indexing(of: $0) }
+  }
+
+  /// Formats of types that know nothing of formats have no indexes.
+  private static func indexing<Format: StoreFormat>(of format: Format.Type) throws -> (any CollectionIndexing)? {
+    format is any AdoptingFormat.Type ? nil : try FormatIndexing(format)
   }
 }

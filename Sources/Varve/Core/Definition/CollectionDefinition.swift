@@ -21,6 +21,8 @@ public struct CollectionDefinition: Sendable {
   let keyTypeID: ObjectIdentifier
   let keyTypeName: String
   var codec: ObjectCodec
+  /// Its indexes; nil where its definition can't have any.
+  var indexing: (any CollectionIndexing)?
 
   /// A collection of objects of one type, with keys of one type.
   public init<Object: Codable & Sendable, Key: KeyCodable>(

@@ -42,6 +42,43 @@ public protocol StoreFormat<Instance, Identifier>: RowFormat {
   static var collection: String { get }
   /// What an instance is found by. Default: its `id`.
   static func identifier(of instance: Instance) -> Identifier
+
+  /// The indexes by their names. Default: the stored properties of the format that are indexes. A format implements it
+  /// where these can't be found: in a program that is built without reflection metadata, or where an index stands in a tuple
+  /// or is computed. Each must be the same index at each call.
+  var indexes: [String: any StoreIndex] { get }
+  /// Whether converting an instance from an older version leaves all its values in indexes as they were. Default false:
+  /// another `currentVersion` lets the indexes be reviewed in the background, row by row.
+  static var indexesSurvive: Bool { get }
+  /// What becomes of the build of an index that meets a row which can't be decoded, or whose value can't be a key. Default:
+  /// the row is listed, and the build goes on.
+  static var unindexableRows: UnindexableRows { get }
+}
+
+/// What becomes of the build of an index that meets a row which can't be decoded, or whose value can't be a key.
+public enum UnindexableRows: Sendable {
+  /// The row is in no index, and ``Store/unindexedRows(in:)`` returns it; the build goes on.
+  case listed
+  /// The build fails with the error.
+  case fail
+}
+
+extension StoreFormat {
+  /// An index in which a value may have many instances, by one field or several.
+  public typealias Index<each Part: KeyCodable> = PlainIndex<Instance, repeat each Part>
+  /// An index in which a value has one instance, by one field or several.
+  public typealias OneToOneIndex<each Part: KeyCodable> = UniqueIndex<Instance, repeat each Part>
+  /// An index in which an instance has several values, and a value may have many instances.
+  public typealias ManyToManyIndex<Value: KeyCodable> = ManyValuedIndex<Instance, Value>
+  /// An index in which an instance has several values, and a value has one instance.
+  public typealias ManyToOneIndex<Value: KeyCodable> = ManyValuedUniqueIndex<Instance, Value>
+
+  /// The stored properties that are indexes.
+  public var indexes: [String: any StoreIndex] { FormatMirror.indexes(of: self) }
+  /// False.
+  public static var indexesSurvive: Bool { false }
+  /// Listed.
+  public static var unindexableRows: UnindexableRows { .listed }
 }
 
 extension StoreFormat where Instance: Identifiable, Instance.ID: KeyCodable {

@@ -35,6 +35,12 @@ public struct ExtensionConfiguration: Sendable {
   /// object, or the number of a row that is gone, to remove what it kept: both are gone. One that has `dependencies` is
   /// built again in any case.
   public var catchesUp = false
+  /// Whether what it writes to parts that have all rows counts too while others of its parts are built. Default false: the
+  /// rows that a build gives it count for the parts that are built, and for no other.
+  ///
+  /// True suits an extension that keeps what it has written of each row, and brings a row's entries up to date by that. A
+  /// new version of one part then lets it review what all parts have of each row, while these stay in use.
+  public var reviewsWholeParts = false
   /// Whether it asks which row of its scope has a number (`ExtensionContext.key(of:)`). Default false. The database keeps
   /// that for the rows of its scope, at the cost of a short entry a row, as long as one that asks is registered;
   /// extensions of the same scope share the entries.

@@ -27,6 +27,9 @@ public final class ExtensionContext<Definition: DatabaseExtension> {
   /// The name that the extension was registered by.
   public var name: String { open.name }
 
+  /// How far its build is.
+  var progress: BuildProgress { open.registered.progress }
+
   /// How large keys, values and commits may be.
   public var limits: StorageLimits { open.limits }
 

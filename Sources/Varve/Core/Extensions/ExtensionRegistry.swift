@@ -166,7 +166,7 @@ struct ExtensionList: Sendable {
 
   /// Whether an extension that may look into rows receives changes of a collection.
   func isRead(_ collection: String) -> Bool {
-    ordered.contains { !RowIDMap.isReserved($0.name) && $0.traits.scope.contains(collection) }
+    ordered.contains { !RowIDMap.isMap($0.name) && $0.traits.scope.contains(collection) }
   }
 
   /// The maps from numbers to rows that extensions ask.

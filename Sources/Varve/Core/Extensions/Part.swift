@@ -45,6 +45,25 @@ public struct Part {
 
   // MARK: - Reading
 
+  /// Whether the part has all rows of the transaction's instant: false while it is built, also where other parts of its
+  /// extension are in use.
+  public var isReady: Bool {
+    get throws {
+      let transaction = try open.reading()
+      // Where another program writes, an extension is in use as a whole.
+      return open.content != nil || open.registered.isReady(part: slot, at: transaction.snapshot.version)
+    }
+  }
+
+  /// The value of a key as the transaction found it, without what it has written; nil where there is none. An append-only
+  /// part can be read so at any time. Complexity: one look.
+  public func committedValue(of key: [UInt8]) throws -> [UInt8]? {
+    let transaction = try open.readingParts()
+    guard form != .scratch, let family = try open.checkedFamily(slot, isIndependent: isIndependent) else { return nil }
+    if isIndependent { note(key, family) }
+    return try open.followed(transaction) { try transaction.value(of: key, in: family, from: nil) }
+  }
+
   /// The value of a key; nil where there is none. Complexity: one look.
   public func get(_ key: [UInt8]) throws -> [UInt8]? {
     guard let (transaction, family) = try source() else { return nil }
@@ -106,6 +125,14 @@ public struct Part {
     if isIndependent { note(range, family) }
     return PartCursor(
       transaction.cursor(range, in: family, isReverse: isReverse, keysOnly: keysOnly), open)
+  }
+
+  /// The same as what may outlive the transaction; nil where the part holds nothing.
+  func familyCursor(
+    _ range: StorageRange = StorageRange(), isReverse: Bool = false, keysOnly: Bool = false
+  ) throws -> FamilyCursor? {
+    guard let (transaction, family) = try source() else { return nil }
+    return transaction.cursor(range, in: family, isReverse: isReverse, keysOnly: keysOnly)
   }
 
   // MARK: - Writing

@@ -34,6 +34,8 @@ final class RegisteredExtension: Sendable {
     var record: ExtensionRecord
     /// The commit since which it can be read.
     var readySince: CommitVersion?
+    /// The same of each part; nil for one that has not all rows.
+    var partsReadySince: [CommitVersion?]
     var volatileSettings: StorageFamily?
     /// Where another program writes: what was loaded last, and the commit of which it is.
     var content: (version: CommitVersion, content: ExtensionContent)?
@@ -63,8 +65,9 @@ final class RegisteredExtension: Sendable {
     let families = record.parts.map { $0.watermark == [] ? nil : stored.family(of: $0) }
     state = FutexLock(
       State(
-        families: families, record: record, readySince: readySince, volatileSettings: stored.volatileSettings,
-        progressed: progressed))
+        families: families, record: record, readySince: readySince,
+        partsReadySince: record.partsInUse.map { $0 ? readySince ?? .zero : nil },
+        volatileSettings: stored.volatileSettings, progressed: progressed))
     if case .failed(let message) = record.state {
       build.refuse(DatabaseError(.extensionFailed, "the build of extension \"\(name)\" has failed: \(message)"))
     }
@@ -157,11 +160,20 @@ final class RegisteredExtension: Sendable {
   var readySince: CommitVersion? { state.withLock { $0.readySince } }
   var progress: BuildProgress { state.withLock { $0.progress } }
 
-  func set(_ record: ExtensionRecord, readySince: CommitVersion?) {
+  /// `version` is the commit that says so.
+  func set(_ record: ExtensionRecord, readySince: CommitVersion?, at version: CommitVersion) {
     state.withLock { state in
       state.record = record
       state.readySince = readySince
+      for (index, isInUse) in record.partsInUse.enumerated() {
+        state.partsReadySince[index] = isInUse ? state.partsReadySince[index] ?? readySince ?? version : nil
+      }
     }
+  }
+
+  /// Whether a part has all rows of a commit.
+  func isReady(part: Int, at version: CommitVersion) -> Bool {
+    state.withLock { $0.partsReadySince[part] }.map { version >= $0 } ?? false
   }
 
   /// Where its record stands among those of its name.
@@ -195,7 +207,7 @@ final class RegisteredExtension: Sendable {
     transaction.onApplied { [self, whole] version in
       database.extensionCatalog.set(whole, for: name)
       let since = (keepsContent ? readySince : nil) ?? version
-      set(record.alone, readySince: record.state == .ready ? since : nil)
+      set(record.alone, readySince: record.state == .ready ? since : nil, at: version)
       database.extensions.noteChange()
     }
   }
@@ -279,6 +291,9 @@ final class RegisteredExtension: Sendable {
     state.withLock { state in state.families = state.families.map { _ in nil } }
   }
 
+  /// Begins again with some parts that were given nothing.
+  func forgetFamilies(of parts: [Int]) { state.withLock { state in for part in parts { state.families[part] = nil } } }
+
   /// Drops families that nothing of it uses any more.
   func drop(_ families: [StorageFamily]) throws { for family in families { try backend.dropFamily(family) } }
 
@@ -302,11 +317,11 @@ final class RegisteredExtension: Sendable {
     try transaction.pending.put(CatalogKey.databaseExtension(name), record.bytes, in: catalogFamily)
     try transaction.pending.put(CatalogKey.nextExtension, BigEndian.bytes(record.number + 1), in: catalogFamily)
     let catalog = transaction.database.extensionCatalog
-    transaction.onApplied { [self, record] _ in
+    transaction.onApplied { [self, record] version in
       catalog.set(record, for: name)
       catalog.noteRegistered(name)
       catalog.noteGiven(record.number)
-      set(record, readySince: readySince)
+      set(record, readySince: readySince, at: version)
     }
     return record.number
   }

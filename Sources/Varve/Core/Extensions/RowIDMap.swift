@@ -15,10 +15,10 @@
 /// ```
 /// On disk: never change. A number is given once, and a row keeps its own through updates: an entry is put when the row
 /// is inserted, and deleted with it.
-struct RowIDMap: DatabaseExtension {
-  /// Names that begin so are the database's own.
-  static let reservedPrefix = "varve."
-  static func isReserved(_ name: String) -> Bool { name.hasPrefix(reservedPrefix) }
+struct RowIDMap: ReservedExtension {
+  private static let namePrefix = ReservedName.prefix + "rowIDs."
+  /// Whether an extension of this name is such a map.
+  static func isMap(_ name: String) -> Bool { name.hasPrefix(namePrefix) }
 
   /// The collections of the extensions that ask.
   let scope: CollectionScope
@@ -26,7 +26,7 @@ struct RowIDMap: DatabaseExtension {
   /// The name of the map for a scope: with a hash of it (FNV-1a of 64 bits), because names of collections may have signs
   /// that names of extensions have not. On disk: never change.
   static func name(for scope: CollectionScope) -> String {
-    "\(reservedPrefix)rowIDs.\(String(FNV1a.hash(scope.recordText), radix: 16))"
+    "\(namePrefix)\(String(FNV1a.hash(scope.recordText), radix: 16))"
   }
 
   static let kind = "varve.rowIDs"

@@ -47,6 +47,7 @@ final class ChangeFacts {
   var key: [UInt8] { facts.key }
   var id: RowID { facts.id }
   var number: UInt64 { facts.number }
+  var bytes: [UInt8] { facts.bytes }
 
   /// A change that leaves the row as `bytes`. `id` is the row's.
   @inline(__always)

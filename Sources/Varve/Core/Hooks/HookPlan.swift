@@ -54,7 +54,7 @@ final class HookPlan: Sendable {
       if registered.traits.isImmediate { immediate.append(hearer) } else { later.append(hearer) }
       events.formUnion(hearer.events)
       if hearer.needs.contains(.oldRows) { oldEvents.formUnion(hearer.events) }
-      if !RowIDMap.isReserved(registered.name) { isRead = true }
+      if !RowIDMap.isMap(registered.name) { isRead = true }
     }
     self.immediate = immediate
     self.later = later

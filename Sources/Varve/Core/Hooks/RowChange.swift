@@ -53,6 +53,9 @@ public struct RowChange: ~Copyable {
     get throws { try facts.row(in: transaction) }
   }
 
+  /// The row as it stands in the collection's family; empty where it was removed.
+  var storedRow: [UInt8] { facts.bytes }
+
   /// The row as this change found it; nil where it was inserted. Throws `.invalidArgument` for an extension that does
   /// not say that it needs it (`Needs.oldRows`).
   public var old: Row? {

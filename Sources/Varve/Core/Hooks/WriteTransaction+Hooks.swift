@@ -259,14 +259,14 @@ extension WriteTransaction {
   }
 
   /// Lets one extension receive a change that counts for some of its parts, as the build of those does.
-  func notify(_ facts: ChangeFacts, to open: OpenExtension, parts: PartSet) throws {
+  func notify(_ facts: ChangeFacts, to open: OpenExtension, parts: PartSet, reviewed: PartSet = []) throws {
     let registered = open.registered
     guard registered.traits.configuration.hears.contains(facts.event.kind) else { return }
     var change = RowChange(facts, in: self)
     change.parts = parts
     change.canReadOld = registered.traits.configuration.needs.contains(.oldRows)
     try running {
-      try open.activate(parts)
+      try open.activate(parts.union(reviewed))
       guard open.registered.traits.isImmediate else { return try open.hearer?.didChange(change) ?? () }
       try banningRows { try open.hearer?.didChange(change) }
     }

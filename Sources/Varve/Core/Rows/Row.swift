@@ -15,6 +15,9 @@ public struct Row {
   /// The key in the collection's families.
   var storageKey: [UInt8] { stored.key }
 
+  /// The row as it stands in the collection's family.
+  var storedBytes: [UInt8] { stored.bytes }
+
   /// Which row it is.
   public var key: RowKey { stored.info.key(of: stored.key) }
 

@@ -1,0 +1,168 @@
+internal import Synchronization
+
+/// An index of a format, checked.
+struct NamedIndex<Instance>: Sendable {
+  let name: String
+  let declaration: IndexDeclaration<Instance>
+  /// What must be the same for what the disk has to be of use.
+  let definition: String
+
+  /// What it is called in the emitted values of rows: a hash of the name (FNV-1a of 64 bits, its halves combined). On disk:
+  /// never change.
+  let number: UInt32
+
+  init(_ name: String, _ declaration: IndexDeclaration<Instance>, definition: String) {
+    self.name = name
+    self.declaration = declaration
+    self.definition = definition
+    let hash = FNV1a.hash(name)
+    number = UInt32(truncatingIfNeeded: hash ^ (hash >> 32))
+  }
+
+  /// The part that has its entries.
+  var partName: String { "i." + name }
+}
+
+/// The indexes of a format, found once in a process.
+struct FormatIndexes<Format: StoreFormat>: Sendable {
+  /// The format whose properties are the indexes.
+  let format: Format
+  /// In the order of their names.
+  let list: [NamedIndex<Format.Instance>]
+
+  private init(checking format: Format, made count: Int) throws {
+    self.format = format
+    let found = format.indexes
+    guard count <= found.count else {
+      throw DatabaseError(
+        .invalidDefinition,
+        "\(Format.self) makes \(count) indexes, and \(found.count) of them are found: indexes are stored properties of the "
+          + "format; where they can't be, or the program is built without reflection metadata, the format implements "
+          + "`var indexes: [String: any StoreIndex]`", collection: Format.collection)
+    }
+    var list: [NamedIndex<Format.Instance>] = []
+    for (label, index) in found {
+      guard let declaration = index.erased as? IndexDeclaration<Format.Instance> else {
+        throw Self.refused(label, "is of instances of another type than \(Format.Instance.self)")
+      }
+      let name = Name.composed(declaration.name ?? label)
+      if name.isEmpty { throw Self.refused(label, "has an empty name") }
+      do {
+        let text = try declaration.definition(name: name, format: Format.self)
+        list.append(NamedIndex(name, declaration, definition: text))
+      } catch let error as DatabaseError {
+        throw DatabaseError(error.code, error.message, collection: Format.collection)
+      }
+    }
+    self.list = list.sorted { $0.name < $1.name }
+    for (index, next) in zip(self.list, self.list.dropFirst()) where index.name == next.name {
+      throw Self.refused(index.name, "has the name of another")
+    }
+    var numbers: [UInt32: String] = [:]
+    for index in self.list {
+      if let other = numbers.updateValue(index.name, forKey: index.number) {
+        throw Self.refused(index.name, "and \"\(other)\" have names with one hash; give one of them another `name:`")
+      }
+    }
+    guard list.count <= Self.countMaximum else {
+      throw DatabaseError(
+        .invalidDefinition, "\(Format.self) has \(list.count) indexes; at most \(Self.countMaximum) are possible",
+        collection: Format.collection)
+    }
+  }
+
+  /// Each has a part, and a few parts are for all of them.
+  private static var countMaximum: Int { ExtensionTraits.partsMaximum - 4 }
+
+  private static func refused(_ name: String, _ what: String) -> DatabaseError {
+    DatabaseError(.invalidDefinition, "index \"\(name)\" of \(Format.self) \(what)", collection: Format.collection)
+  }
+
+  /// The place of an index in the list, by the property that has it. Throws `.invalidDefinition` where it is none of the
+  /// format's.
+  func slot<Index: StoreIndex>(of path: KeyPath<Format, Index>) throws -> Int {
+    let identity = format[keyPath: path].declaration.identity
+    if let slot = list.firstIndex(where: { $0.declaration.identity === identity }) { return slot }
+    throw DatabaseError(
+      .invalidDefinition,
+      "the path \(path) leads to an index that is made anew at each use; indexes are stored properties of \(Format.self)",
+      collection: Format.collection)
+  }
+}
+
+extension FormatIndexes {
+  /// Throws `.invalidDefinition`.
+  static func found() throws -> FormatIndexes {
+    let id = ObjectIdentifier(Format.self)
+    if let known = FormatIndexCache.known.withLock({ $0[id] }) as? FormatIndexes { return known }
+    // Not under the lock: it runs the program's initialisers. Where two do so, the first one's counts.
+    let counter = IndexIdentity.Counter()
+    let format = IndexIdentity.$counter.withValue(counter) { Format() }
+    let made = try FormatIndexes(checking: format, made: counter.value)
+    return FormatIndexCache.known.withLock { known in
+      if let first = known[id] as? FormatIndexes { return first }
+      known[id] = made
+      return made
+    }
+  }
+}
+
+private enum FormatIndexCache {
+  static let known = Mutex<[ObjectIdentifier: any Sendable]>([:])
+}
+
+/// The indexes of a collection, as its definition has them.
+protocol CollectionIndexing: Sendable {
+  associatedtype Instance: Codable & Sendable
+  /// In the order of their names.
+  var indexes: [NamedIndex<Instance>] { get }
+  /// What the values depend on beside them.
+  var formatVersion: String? { get }
+  var unindexableRows: UnindexableRows { get }
+}
+
+extension CollectionIndexing {
+  var isEmpty: Bool { indexes.isEmpty }
+}
+
+/// The indexes of a format.
+struct FormatIndexing<Format: StoreFormat>: CollectionIndexing {
+  let indexes: [NamedIndex<Format.Instance>]
+  var formatVersion: String? {
+    FormatVersions<Format>.isVersioned && !Format.indexesSurvive ? Format.currentVersion.rawValue.description : nil
+  }
+  var unindexableRows: UnindexableRows { Format.unindexableRows }
+
+  /// Throws `.invalidDefinition`.
+  init(_ format: Format.Type) throws { indexes = try FormatIndexes<Format>.found().list }
+}
+
+extension StoreIndex {
+  fileprivate var erased: any Sendable { declaration }
+}
+
+/// Finds the indexes of a format among its stored properties.
+enum FormatMirror {
+  static func indexes(of format: some StoreFormat) -> [String: any StoreIndex] {
+    var found: [String: any StoreIndex] = [:]
+    for child in Mirror(reflecting: format).children {
+      guard let label = child.label else { continue }
+      if let index = child.value as? any StoreIndex {
+        found[label] = index
+      } else if let wrapper = child.value as? any DirectIndex {
+        // The storage of a wrapped property is called as the property, with an underscore before.
+        found[label.hasPrefix("_") ? String(label.dropFirst()) : label] = wrapper.index
+      }
+    }
+    return found
+  }
+}
+
+/// A `Direct` of any index.
+private protocol DirectIndex {
+  var index: any StoreIndex { get }
+}
+
+extension Direct: DirectIndex {
+  fileprivate var index: any StoreIndex { wrappedValue }
+}

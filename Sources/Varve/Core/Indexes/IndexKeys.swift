@@ -1,0 +1,89 @@
+/// The values of one row in the indexes of its collection, encoded: index by index, each index's in order and without doubles.
+///
+/// One is kept and used for row after row: once it is large enough it allocates nothing.
+struct IndexKeys: Sendable {
+  /// A value in `encoder.bytes`.
+  struct Key: Sendable {
+    /// The index, by its place among those of the collection.
+    let index: Int
+    let start: Int
+    let end: Int
+    /// Whether one of its parts is nil: such a value is not unique.
+    let hasNil: Bool
+  }
+
+  private(set) var keys: [Key] = []
+  private var encoder = KeyEncoder(capacity: 256)
+  private var start = 0
+  private var hasNil = false
+
+  /// Forgets all values and keeps the memory.
+  mutating func removeAll() {
+    keys.removeAll(keepingCapacity: true)
+    encoder.removeAll()
+    start = 0
+    hasNil = false
+  }
+
+  /// The bytes of a value.
+  @inline(__always)
+  func withBytes<Result>(_ key: Key, _ body: (RawSpan) throws -> Result) rethrows -> Result {
+    try unsafe body(encoder.bytes.span.bytes.extracting(key.start..<key.end))
+  }
+
+  func bytes(_ key: Key) -> [UInt8] { Array(encoder.bytes[key.start..<key.end]) }
+
+  /// How the value of one index compares with one of another list: below zero, zero, above zero.
+  func compare(_ key: Key, with other: IndexKeys, _ otherKey: Key) -> Int {
+    withBytes(key) { left in other.withBytes(otherKey) { right in ByteOrder.compare(left, right) } }
+  }
+
+  // MARK: - Adding
+
+  /// Appends one part of a value. Throws what its encoding throws: `endValue` is not called then, and `dropValue` is.
+  @inline(__always)
+  mutating func appendPart(_ encode: (inout KeyEncoder) throws -> Void) throws {
+    let offset = encoder.bytes.count
+    try encode(&encoder)
+    let tag = encoder.bytes[offset]
+    if tag == KeyTag.null || tag == ~KeyTag.null { hasNil = true }
+  }
+
+  /// The parts that were appended since the last value are one of an index.
+  @inline(__always)
+  mutating func endValue(of index: Int) {
+    keys.append(Key(index: index, start: start, end: encoder.bytes.count, hasNil: hasNil))
+    start = encoder.bytes.count
+    hasNil = false
+  }
+
+  /// Forgets the parts that were appended since the last value.
+  mutating func dropValue() {
+    encoder.truncate(to: start)
+    hasNil = false
+  }
+
+  /// Appends a value of an index as bytes.
+  mutating func append(_ bytes: ArraySlice<UInt8>, hasNil: Bool, of index: Int) {
+    encoder.append(bytes)
+    self.hasNil = hasNil
+    endValue(of: index)
+  }
+
+  /// Brings the values from `first` on in order, and drops doubles: those of an index with several.
+  mutating func sort(from first: Int) {
+    guard keys.count - first > 1 else { return }
+    let bytes = encoder.bytes
+    func order(_ left: Key, _ right: Key) -> Int {
+      unsafe ByteOrder.compare(
+        bytes.span.bytes.extracting(left.start..<left.end), bytes.span.bytes.extracting(right.start..<right.end))
+    }
+    keys[first...].sort { order($0, $1) < 0 }
+    var kept = first + 1
+    for next in (first + 1)..<keys.count where order(keys[kept - 1], keys[next]) != 0 {
+      keys[kept] = keys[next]
+      kept += 1
+    }
+    keys.removeSubrange(kept...)
+  }
+}

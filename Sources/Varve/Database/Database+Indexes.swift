@@ -1,0 +1,28 @@
+extension DatabaseDefinition {
+  /// Puts the indexes of the collections in use: what is new is built in the background, what the definition does not have
+  /// any more is dropped.
+  func registerIndexes(in core: DatabaseCore) throws {
+    for collection in collections.values.sorted(by: { $0.name < $1.name }) {
+      guard let indexing = collection.indexing else { continue }
+      try indexing.register(in: core, collection: collection.name)
+    }
+  }
+}
+
+extension CollectionIndexing {
+  fileprivate func register(in core: DatabaseCore, collection: String) throws {
+    let name = IndexesName.name(for: collection)
+    if indexes.isEmpty {
+      let isKept = core.extensionCatalog.record(name) != nil
+      if isKept, !core.backend.isReadOnly { _ = try core.drop(name) }
+      return
+    }
+    let definition = CollectionIndexes(
+      collection: collection, indexes, formatVersion: formatVersion, unindexableRows: unindexableRows)
+    if core.backend.isReadOnly {
+      _ = try core.registerReadOnly(definition, name, isCheckedAtUse: true)
+    } else {
+      _ = try core.register(definition, name, nil)
+    }
+  }
+}

@@ -1,0 +1,57 @@
+/// What a row has in the indexes of its collection, as the part `emitted` keeps it (`CollectionIndexes`).
+enum EmittedValues {
+  /// Writes it. `numbers` are those of the indexes, by their places.
+  static func write(_ keys: IndexKeys, isIndexed: Bool, _ numbers: [UInt32], to bytes: inout [UInt8]) {
+    bytes.removeAll(keepingCapacity: true)
+    bytes.append(isIndexed ? 0 : 1)
+    var position = 0
+    let list = keys.keys
+    while position < list.count {
+      let index = list[position].index
+      var end = position
+      while end < list.count, list[end].index == index { end += 1 }
+      bytes.append(contentsOf: BigEndian.bytes(numbers[index]))
+      Varint.append(UInt64(end - position), to: &bytes)
+      for key in list[position..<end] {
+        Varint.append(UInt64(key.end - key.start), to: &bytes)
+        keys.withBytes(key) { bytes.append($0) }
+      }
+      position = end
+    }
+  }
+
+  /// Reads it: the values of the indexes that there are, in the order of their places. Throws `.corruption`.
+  static func read(_ bytes: [UInt8], _ numbers: [UInt32], into keys: inout IndexKeys) throws -> Bool {
+    keys.removeAll()
+    guard let flag = bytes.first, flag <= 1 else { throw damaged }
+    var found: [(index: Int, values: [ArraySlice<UInt8>])] = []
+    var offset = 1
+    while offset < bytes.count {
+      guard let number = BigEndian.number(bytes, at: offset, as: UInt32.self) else { throw damaged }
+      offset += 4
+      let count = try size(bytes, &offset)
+      var values: [ArraySlice<UInt8>] = []
+      for _ in 0..<count {
+        let size = try size(bytes, &offset)
+        guard size <= bytes.count - offset else { throw damaged }
+        values.append(bytes[offset..<(offset + size)])
+        offset += size
+      }
+      // Others were dropped.
+      if let index = numbers.firstIndex(of: number) { found.append((index, values)) }
+    }
+    for (index, values) in found.sorted(by: { $0.index < $1.index }) {
+      for value in values { keys.append(value, hasNil: false, of: index) }
+    }
+    return flag == 0
+  }
+
+  private static func size(_ bytes: [UInt8], _ offset: inout Int) throws -> Int {
+    guard let size = Int(exactly: try unsafe Varint.read(bytes.span.bytes, &offset)) else { throw damaged }
+    return size
+  }
+
+  private static var damaged: DatabaseError {
+    DatabaseError(.corruption, "what a row has emitted to its indexes is damaged")
+  }
+}

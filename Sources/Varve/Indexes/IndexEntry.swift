@@ -1,0 +1,39 @@
+/// The keys of index entries: a value, the key of its row, and the size of that (`CollectionIndexes`).
+enum IndexEntry {
+  /// From this size on it takes three bytes.
+  private static var longSize: Int { 240 }
+  /// The longest key of a row: no byte of the size may be 0xff, which ends the entries of a value.
+  static var rowKeySizeMaximum: Int { 0xfeff }
+  /// The most bytes that the size takes.
+  static var sizeSizeMaximum: Int { 3 }
+
+  /// Appends the row's key and its size to a value.
+  @inline(__always)
+  static func append(_ rowKey: [UInt8], to bytes: inout [UInt8]) {
+    bytes.append(contentsOf: rowKey)
+    let size = rowKey.count
+    if size < longSize { return bytes.append(UInt8(truncatingIfNeeded: size)) }
+    bytes.append(UInt8(truncatingIfNeeded: size >> 8))
+    bytes.append(UInt8(truncatingIfNeeded: size))
+    bytes.append(UInt8(longSize))
+  }
+
+  /// Where the row's key begins and ends in an entry's key. Throws `.corruption`.
+  @inline(__always)
+  static func rowKey(in key: RawSpan) throws -> Range<Int> {
+    var end = key.byteCount - 1
+    guard end >= 0 else { throw damaged(key) }
+    var size = Int(Varint.byte(key, end))
+    if size == longSize, end >= 2 {
+      end -= 2
+      size = Int(Varint.byte(key, end)) << 8 | Int(Varint.byte(key, end + 1))
+    }
+    guard size <= end, size > 0 else { throw damaged(key) }
+    return (end - size)..<end
+  }
+
+  @inline(never)
+  private static func damaged(_ key: RawSpan) -> DatabaseError {
+    DatabaseError(.corruption, "an index has an entry of \(key.byteCount) bytes whose end says no size of a row's key")
+  }
+}

@@ -1,0 +1,54 @@
+/// Rows that had one value of a unique index before it was ready.
+extension IndexesTransaction {
+  /// What the disk has; nil: there are none.
+  func collisions(of index: Int) throws -> IndexCollisions? {
+    if let known = knownCollisions[index] { return known }
+    let named = definition.indexes[index]
+    let found = try collisions.get(Self.collisionsKey(named)).map {
+      try IndexCollisions($0, index: named.name, collection: definition.collection)
+    }
+    knownCollisions[index] = found
+    return found
+  }
+
+  private static func collisionsKey(_ index: NamedIndex<Instance>) -> [UInt8] {
+    BigEndian.bytes(index.number) + BigEndian.bytes(FNV1a.hash(index.definition))
+  }
+
+  /// Iterates the entries of an index that has all rows now, and notes which values several rows have. Complexity: O(n).
+  func findCollisions(of index: Int) throws {
+    var previous: (value: [UInt8], row: [UInt8])?
+    var isNil = false
+    var count = 0
+    var pairs: [[[UInt8]]] = []
+    var cursor = try parts[index].cursor(keysOnly: true)
+    while try cursor.withNext({ key, _ in
+      let range = try IndexEntry.rowKey(in: key)
+      let value = key.extracting(0..<range.lowerBound)
+      let isSame = previous.map { unsafe ByteOrder.compare($0.value.span.bytes, value) == 0 } ?? false
+      guard isSame, let first = previous else {
+        previous = (value.copied, key.extracting(range).copied)
+        isNil = false
+        return
+      }
+      if isNil { return }
+      if count == 0 || pairs.last?[0] != first.value { isNil = try KeyPart.hasNil(first.value) }
+      if isNil { return }
+      count += 1
+      if pairs.count < IndexCollisions.pairsMaximum {
+        pairs.append([first.value, first.row, key.extracting(range).copied])
+      }
+    }) != nil {}
+    let named = definition.indexes[index]
+    knownCollisions[index] = nil
+    if count == 0 { return try collisions.delete(Self.collisionsKey(named)) }
+    try collisions.put(Self.collisionsKey(named), IndexCollisions.bytes(count: count, pairs))
+  }
+}
+
+extension KeyPart {
+  /// Whether a part of a key is nil.
+  fileprivate static func hasNil(_ key: [UInt8]) throws -> Bool {
+    try parts(of: key).contains { $0 == .null || $0 == .descending(.null) }
+  }
+}

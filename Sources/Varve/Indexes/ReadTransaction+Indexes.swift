@@ -1,0 +1,37 @@
+extension ReadTransaction {
+  /// The indexes of a collection in this transaction: those that have all rows can be used.
+  ///
+  /// Throws `.unknownExtension` where the database was opened without them.
+  final func indexes<Instance>(
+    of collection: String, named name: String, _ type: Instance.Type
+  ) throws -> IndexesTransaction<Instance> {
+    try check()
+    guard let registered = try find(name), let found = try open(registered).hearer as? IndexesTransaction<Instance>
+    else {
+      throw DatabaseError(
+        .unknownExtension,
+        "the indexes are not in use: add the format that declares them to the definition that the database is opened with",
+        collection: collection)
+    }
+    return found
+  }
+}
+
+extension IndexesTransaction {
+  /// The part of an index that can be read. Throws `.notReady` while it is built, and `.notUnique`.
+  func readable(_ index: Int) throws -> Part {
+    let named = definition.indexes[index]
+    guard try parts[index].isReady else {
+      let progress = context.progress
+      throw DatabaseError(
+        .notReady, "index \"\(named.name)\" is being built: \(progress.rowsDone) of about \(progress.rowsTotal) rows",
+        collection: definition.collection)
+    }
+    if named.declaration.kind.isUnique, let collisions = try collisions(of: index) {
+      throw DatabaseError(
+        .notUnique, "index \"\(named.name)\" can't be used: \(collisions)", collection: definition.collection,
+        cause: collisions)
+    }
+    return parts[index]
+  }
+}

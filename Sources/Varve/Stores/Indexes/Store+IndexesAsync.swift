@@ -1,0 +1,129 @@
+/// Instances by an index of the format: `try await books.load("Emma", from: \.title)`, each call by
+/// itself.
+///
+/// Values are in the order of the index, instances with one value in the order of their identifiers, and both from their ends
+/// where `descending`. An instance with several values in the range comes once, with the first of them. Those that
+/// return ``Rows`` see the database as it is at the call.
+///
+/// Each throws `.notReady` while the index is built, `.notUnique` for a unique index that was built over instances with
+/// the same value, `.unknownExtension` where the database was opened without the format, `.invalidDefinition` for a path to
+/// what is no stored property of the format, `.invalidKey`, and `.invalidArgument` for a negative limit.
+/// Complexity: a seek, and for each instance an entry and a read; of a `@Direct` index the entry alone.
+extension Store where Format: StoreFormat {
+  // MARK: - One value
+
+  /// The instance with a value of a unique index; nil where there is none.
+  public func load<Index: UniqueStoreIndex>(
+    _ value: Index.Value, from index: KeyPath<Format, Index>
+  ) async throws -> Instance? {
+    let look = IndexLook(value: value, index)
+    return try await database.look(in: door.name) { tx in try door.first(look, tx) }
+  }
+
+  /// The instance with a value of a unique index of one field; nil where there is none.
+  public func load<Index: UniqueStoreIndex, Value>(
+    _ value: Value, from index: KeyPath<Format, Index>
+  ) async throws -> Instance? where Index.Value == Compound<Value> {
+    let look = IndexLook(value: value, index)
+    return try await database.look(in: door.name) { tx in try door.first(look, tx) }
+  }
+
+  /// The instances with a value.
+  public func load<Index: StoreIndex>(
+    _ value: Index.Value, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
+  ) -> Rows<Instance> {
+    rows(IndexLook(value: value, index, descending: descending, limit: limit))
+  }
+
+  /// The instances with a value of an index of one field.
+  public func load<Index: StoreIndex, Value>(
+    _ value: Value, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
+  ) -> Rows<Instance> where Index.Value == Compound<Value> {
+    rows(IndexLook(value: value, index, descending: descending, limit: limit))
+  }
+
+  // MARK: - Several values
+
+  /// All instances of the index: `books.load(..., from: \.title)`.
+  public func load<Index: StoreIndex>(
+    _ all: UnboundedRange, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
+  ) -> Rows<Instance> {
+    rows(IndexLook(index, descending: descending, limit: limit))
+  }
+
+  /// The instances whose values are in a range.
+  public func load<Index: StoreIndex>(
+    _ range: some KeyBounds<Index.Value>, from index: KeyPath<Format, Index>, descending: Bool = false,
+    limit: Int? = nil
+  ) -> Rows<Instance> {
+    rows(IndexLook(range, index, descending: descending, limit: limit))
+  }
+
+  /// The instances whose values of an index of one field are in a range: `"A"..<"B"`.
+  public func load<Index: StoreIndex, Value: KeyCodable>(
+    _ range: some KeyBounds<Value>, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
+  ) -> Rows<Instance> where Index.Value == Compound<Value> {
+    rows(IndexLook(range, index, descending: descending, limit: limit))
+  }
+
+  /// The instances whose values begin with one: `load(prefix: 1999, from: \.byYear)` of an index by year and title.
+  public func load<Index: StoreIndex, First: KeyCodable, each Other: KeyCodable>(
+    prefix: First, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
+  ) -> Rows<Instance> where Index.Value == Compound<First, repeat each Other> {
+    rows(IndexLook(value: prefix, index, descending: descending, limit: limit))
+  }
+
+  // MARK: - Counting
+
+  /// How many instances have a value. Complexity: O(n) of these; no row is read.
+  public func count<Index: StoreIndex>(
+    _ value: Index.Value, from index: KeyPath<Format, Index>
+  ) async throws -> Int {
+    let look = IndexLook(value: value, index)
+    return try await database.read { tx in try door.count(look, tx) }
+  }
+
+  /// How many instances have a value of an index of one field.
+  public func count<Index: StoreIndex, Value>(
+    _ value: Value, from index: KeyPath<Format, Index>
+  ) async throws -> Int where Index.Value == Compound<Value> {
+    let look = IndexLook(value: value, index)
+    return try await database.read { tx in try door.count(look, tx) }
+  }
+
+  /// How many instances are in the index.
+  public func count<Index: StoreIndex>(
+    _ all: UnboundedRange, from index: KeyPath<Format, Index>
+  ) async throws -> Int {
+    let look = IndexLook(index)
+    return try await database.read { tx in try door.count(look, tx) }
+  }
+
+  /// How many instances have values in a range.
+  public func count<Index: StoreIndex>(
+    _ range: some KeyBounds<Index.Value>, from index: KeyPath<Format, Index>
+  ) async throws -> Int {
+    let look = IndexLook(range, index)
+    return try await database.read { tx in try door.count(look, tx) }
+  }
+
+  /// How many instances have values of an index of one field in a range.
+  public func count<Index: StoreIndex, Value: KeyCodable>(
+    _ range: some KeyBounds<Value>, from index: KeyPath<Format, Index>
+  ) async throws -> Int where Index.Value == Compound<Value> {
+    let look = IndexLook(range, index)
+    return try await database.read { tx in try door.count(look, tx) }
+  }
+
+  /// How many instances have values that begin with one.
+  public func count<Index: StoreIndex, First: KeyCodable, each Other: KeyCodable>(
+    prefix: First, from index: KeyPath<Format, Index>
+  ) async throws -> Int where Index.Value == Compound<First, repeat each Other> {
+    let look = IndexLook(value: prefix, index)
+    return try await database.read { tx in try door.count(look, tx) }
+  }
+
+  private func rows(_ look: IndexLook<Format>) -> Rows<Instance> {
+    Rows(RowSource(database.core) { [door] tx in try door.walk(look, tx) })
+  }
+}

@@ -1,0 +1,38 @@
+import Foundation
+import Varve
+
+/// What the suites of indexes store: a field of each kind that an index can have.
+struct Volume: Codable, Identifiable, Sendable, Hashable {
+  struct Home: Codable, Sendable, Hashable { var city: String }
+  enum Shelf: String, Codable, Sendable, KeyCodable, CaseIterable { case fiction, science }
+
+  var id: Int
+  var title: String
+  var year = 2000
+  var isbn: String?
+  var tags: [String] = []
+  var codes: Set<Int>?
+  var shelf = Shelf.fiction
+  var home: Home?
+  var price = Decimal(1)
+  var weight = 1.0
+  var added = Date(timeIntervalSinceReferenceDate: 0)
+}
+
+struct VolumeFormat: StoreFormat {
+  typealias Instance = Volume
+  static let collection = "volumes"
+
+  let title = Index(\.title)
+  let byYear = Index(\.year, \.title)
+  let byShelf = Index({ $0.shelf }, { $0.year.descending })
+  let city = Index({ $0.home.city })
+  let price = Index(\.price)
+  let added = Index(\.added)
+  let weight = Index(\.weight, skipsInvalid: true)
+  let isbn = OneToOneIndex(\.isbn)
+  let tags = ManyToManyIndex(\.tags)
+  let codes = ManyToOneIndex(\.codes)
+  let recent = Index(\.year, where: { $0.year >= 2000 && $0.shelf == .science })
+  @Direct var direct = Index(\.title, name: "titleAndRow")
+}
