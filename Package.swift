@@ -155,7 +155,7 @@ let package = Package(
     objectTests("VarveDamageTests"),
     .testTarget(
       name: "VarveModelTests",
-      dependencies: ["Varve", "VarveEngine", "EngineTestSupport", "VarveTestSupport"],
+      dependencies: ["Varve", "VarveEngine", "EngineTestSupport", "VarveTestSupport", "ObjectFixtures"],
       swiftSettings: testSettings
     ),
     .testTarget(

@@ -42,6 +42,18 @@ enum ModelPlan {
 
   static let lateExtensionRuns = max(1, 14 / divisor)
 
+  // MARK: Indexes
+
+  static let indexSteps = TestScale.atMost(1_000)
+
+  static func indexRuns(_ kind: StorageKind) -> Int {
+    switch kind {
+    case .disk: max(1, 6 / divisor)
+    case .memory: max(1, 60 / divisor)
+    case .toy: max(1, 34 / divisor)
+    }
+  }
+
   // MARK: Seeds
 
   /// One of the environment, for all suites.

@@ -41,8 +41,11 @@ struct Operand: Sendable, Hashable {
 
   init(_ value: some Hashable & Sendable) { self.value = value }
 
-  /// As definitions on disk have it.
-  var text: String { String(reflecting: value) }
+  /// As definitions on disk have it: as the tool prints keys, where it can be a key.
+  var text: String {
+    guard let key = value as? any KeyCodable, let bytes = try? key.encoded() else { return String(reflecting: value) }
+    return KeyText.text(of: bytes)
+  }
 
   static func == (left: Operand, right: Operand) -> Bool { AnyHashable(left.value) == AnyHashable(right.value) }
 

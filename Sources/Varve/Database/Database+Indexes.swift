@@ -23,6 +23,19 @@ extension CollectionIndexing {
       _ = try core.registerReadOnly(definition, name, isCheckedAtUse: true)
     } else {
       _ = try core.register(definition, name, nil)
+      try rebuildColliding(in: core, collection: collection, name)
+    }
+  }
+
+  /// A unique index over rows that collided is tried again at each open.
+  private func rebuildColliding(in core: DatabaseCore, collection: String, _ name: String) throws {
+    guard indexes.contains(where: { $0.declaration.kind.isUnique }) else { return }
+    let colliding = try core.read { tx in
+      try tx.indexes(of: collection, named: name, Instance.self).collidingIndexes()
+    }
+    if colliding.isEmpty { return }
+    try core.rebuild(colliding, of: name) { tx in
+      try tx.indexes(of: collection, named: name, Instance.self).forgetCollisions(of: colliding)
     }
   }
 }

@@ -15,6 +15,12 @@ extension IndexesTransaction {
     BigEndian.bytes(index.number) + BigEndian.bytes(FNV1a.hash(index.definition))
   }
 
+  /// The index is built again.
+  func forgetCollisions(of index: Int) throws {
+    knownCollisions[index] = nil
+    try collisions.delete(Self.collisionsKey(definition.indexes[index]))
+  }
+
   /// Iterates the entries of an index that has all rows now, and notes which values several rows have. Complexity: O(n).
   func findCollisions(of index: Int) throws {
     var previous: (value: [UInt8], row: [UInt8])?

@@ -18,8 +18,8 @@ final class IndexesTransaction<Instance: Codable & Sendable>: ExtensionTransacti
   let parts: [Part]
   let unindexed: Part
   let collisions: Part
-  private let emitted: Part
-  private let numbers: [UInt32]
+  let emitted: Part
+  let numbers: [UInt32]
   private let isEmittedCounted: PartSet
   private let isReviewCounted: PartSet
   private let hasUnique: Bool
@@ -32,7 +32,8 @@ final class IndexesTransaction<Instance: Codable & Sendable>: ExtensionTransacti
   /// The row that `willChange` has computed values for.
   private var prepared: [UInt8] = []
   private var isPrepared = false
-  private var rowKey: [UInt8] = []
+  /// The row that is looked at.
+  var rowKey: [UInt8] = []
   private var entry: [UInt8] = []
   /// Values of deferred indexes that were entered.
   private var deferred: Set<DeferredValue> = []
@@ -277,14 +278,14 @@ final class IndexesTransaction<Instance: Codable & Sendable>: ExtensionTransacti
     return true
   }
 
-  private static func isOfRow(_ error: DatabaseError) -> Bool {
+  static func isOfRow(_ error: DatabaseError) -> Bool {
     switch error.code {
     case .decodingFailed, .unsupportedVersion, .invalidKey, .keyTooLong: true
     default: false
     }
   }
 
-  private func collectAll(_ row: Row, into keys: inout IndexKeys) throws {
+  func collectAll(_ row: Row, into keys: inout IndexKeys) throws {
     keys.removeAll()
     let instance = try row.object(as: Instance.self)
     for (place, index) in definition.indexes.enumerated() {

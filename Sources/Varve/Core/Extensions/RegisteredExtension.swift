@@ -43,6 +43,9 @@ final class RegisteredExtension: Sendable {
     var progress = BuildProgress(rowsDone: 0, rowsTotal: 0)
     /// Receives how far its build is, after each chunk: of the call that has registered it, or continues its build.
     var progressed: (@Sendable (BuildProgress) -> Void)?
+    /// The same for calls that wait for the build, by numbers of theirs.
+    var waiting: [Int: @Sendable (BuildProgress) -> Void] = [:]
+    var lastWaiting = 0
   }
 
   init(
@@ -241,11 +244,23 @@ final class RegisteredExtension: Sendable {
 
   func set(_ progress: BuildProgress) { state.withLock { $0.progress = progress } }
 
-  /// Reports the progress of its build to the last caller of `register`.
+  /// Reports the progress of its build to the last caller of `register`, and to those that wait.
   func reportProgress() {
-    let (progressed, progress) = state.withLock { ($0.progressed, $0.progress) }
+    let (progressed, waiting, progress) = state.withLock { ($0.progressed, $0.waiting.values, $0.progress) }
     progressed?(progress)
+    for progressed in waiting { progressed(progress) }
   }
+
+  /// Reports the progress of its build to another caller too, until `removeWaiting` is called with the number.
+  func addWaiting(_ progressed: @escaping @Sendable (BuildProgress) -> Void) -> Int {
+    state.withLock { state in
+      state.lastWaiting += 1
+      state.waiting[state.lastWaiting] = progressed
+      return state.lastWaiting
+    }
+  }
+
+  func removeWaiting(_ number: Int) { state.withLock { _ = $0.waiting.removeValue(forKey: number) } }
 
   /// Another call continues its build.
   func setProgressed(_ progressed: (@Sendable (BuildProgress) -> Void)?) {

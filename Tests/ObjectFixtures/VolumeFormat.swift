@@ -36,3 +36,22 @@ struct VolumeFormat: StoreFormat {
   let recent = Index(\.year, where: { $0.year >= 2000 && $0.shelf == .science })
   @Direct var direct = Index(\.title, name: "titleAndRow")
 }
+
+/// The same collection as another start of the program declares it: some indexes are new, some gone, some defined in another
+/// way.
+struct OtherVolumeFormat: StoreFormat {
+  typealias Instance = Volume
+  static let collection = "volumes"
+
+  // As in the other.
+  let byYear = Index(\.year, \.title)
+  let tags = ManyToManyIndex(\.tags)
+  // By another field, in another order, enforced, not enforced.
+  let title = Index(\.year)
+  let byShelf = Index({ $0.shelf.descending }, { $0.year })
+  let recent = Index(\.year, where: { $0.year >= 1990 })
+  let codes = ManyToManyIndex(\.codes)
+  // New.
+  let home = Index(name: "homeTown", { $0.home.city })
+  let late = OneToOneIndex(\.isbn, deferred: true)
+}

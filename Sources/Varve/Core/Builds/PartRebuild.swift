@@ -1,0 +1,35 @@
+extension DatabaseCore {
+  /// Empties some parts of an extension, by their indexes, and builds them again in the background. `body` runs in the same
+  /// transaction. Throws `.unknownExtension`, `.notReady` where the extension is not in use at all, and `.invalidArgument`
+  /// inside of a transaction.
+  func rebuild(_ parts: [Int], of name: String, _ body: (WriteTransaction) throws -> Void) throws {
+    try requireNoTransaction("parts of extension \"\(name)\" are built again")
+    try requireWritable()
+    try enter()
+    defer { leave() }
+    let registered = try write(WriteTerms(label: "rebuild \(name)", waitsForWriter: true)) { transaction in
+      guard let registered = extensions.list[name] else {
+        throw DatabaseError(.unknownExtension, "no extension is registered as \"\(name)\"")
+      }
+      var record = registered.record
+      switch record.state {
+      case .ready, .building: break
+      case .stale, .ingesting, .failed: throw registered.notReadyError
+      }
+      for part in parts {
+        // The families stay: what a build has begun meanwhile goes on in them.
+        if let family = registered.families[part] {
+          try transaction.pending.deleteRange(StorageRange(), in: family)
+        }
+        record.parts[part].watermark = []
+      }
+      record.settle()
+      try body(transaction)
+      transaction.forgetReach(of: registered)
+      registered.set(BuildProgress(rowsDone: 0, rowsTotal: 0))
+      try registered.save(record, transaction)
+      return registered
+    }
+    ExtensionBuild(self, registered).start()
+  }
+}

@@ -1,0 +1,161 @@
+/// How far the indexes of a store are.
+public enum WarmProgress: Hashable, Sendable {
+  /// It is found out what has to be built.
+  case evaluating
+  /// Rows were given to the indexes that are built: so many, of about so many.
+  case working(current: Int, total: Int)
+  /// All indexes have all rows: so many.
+  case complete(total: Int)
+}
+
+/// Building the indexes of a format.
+///
+/// What is new in the format is found when the database is opened, and built in the background from then on, while others
+/// read and write. A build survives a crash, and continues at the next open. Until it has all rows, a use of the index throws
+/// `.notReady`; other indexes answer.
+extension Store where Format: StoreFormat {
+  /// Returns when all indexes are built.
+  ///
+  /// ```swift
+  /// try await books.warm { progress in
+  ///   switch progress {
+  ///   case .evaluating: print("Looking at the indexes")
+  ///   case .working(let current, let total): print("\(current) of \(total)")
+  ///   case .complete(let total): print("\(total) books")
+  ///   }
+  /// }
+  /// ```
+  ///
+  /// Cancelling the task ends the wait, and not the build. Throws what has ended the build, `.unknownExtension` where the
+  /// database was opened without the format, and `.invalidArgument` inside of a transaction.
+  public func warm(_ progress: (@Sendable (WarmProgress) -> Void)? = nil) async throws {
+    let waiting = try beginWarming(progress)
+    defer { waiting?.end() }
+    if let waiting {
+      let core = database.core
+      while let building = try core.building(waiting.name) {
+        if try await building.build.waitForEndSuspended() { continue }
+        try core.requireReady(building)
+      }
+    }
+    progress?(.complete(total: try await count))
+  }
+
+  /// The same on this thread.
+  @_disfavoredOverload
+  public func warm(_ progress: (@Sendable (WarmProgress) -> Void)? = nil) throws {
+    let waiting = try beginWarming(progress)
+    defer { waiting?.end() }
+    if let waiting {
+      let core = database.core
+      while let building = try core.building(waiting.name) {
+        if building.build.waitForEnd() { continue }
+        try core.requireReady(building)
+      }
+    }
+    progress?(.complete(total: try database.core.read { tx in try door.count(tx) }))
+  }
+
+  /// Builds one index again from the rows, and returns when it is built; it can't be used meanwhile. For a computation that
+  /// was changed without another `version:`, and for what ``verifyIndexes(sample:)`` has found.
+  ///
+  /// Throws as ``warm(_:)``.
+  public func rebuild<Index: StoreIndex>(_ index: KeyPath<Format, Index>) async throws {
+    let door = door
+    let slot = try FormatIndexes<Format>.found().slot(of: index)
+    let core = database.core
+    try core.requireNoTransaction("an index is built again")
+    try await core.writerExecutor.run { try door.rebuild(slot) }
+    try await warm()
+  }
+
+  /// The same on this thread.
+  @_disfavoredOverload
+  public func rebuild<Index: StoreIndex>(_ index: KeyPath<Format, Index>) throws {
+    try door.rebuild(try FormatIndexes<Format>.found().slot(of: index))
+    let warmed: (Store) throws -> Void = { try $0.warm() }
+    try warmed(self)
+  }
+
+  /// The rows that are in no index, because they can't be decoded or have a value that can't be a key.
+  public func unindexedRows(in tx: ReadTransaction) throws -> [UnindexedRow] {
+    try door.indexes(tx)?.indexes.unindexedRows() ?? []
+  }
+
+  /// The rows that are in no index.
+  public func unindexedRows() async throws -> [UnindexedRow] {
+    let door = door
+    return try await database.read { tx in try door.indexes(tx)?.indexes.unindexedRows() ?? [] }
+  }
+
+  /// Compares the indexes with the rows, and returns where they differ: nothing, unless bytes on the disk are damaged or a
+  /// computation has changed without another `version:`. At most 1,000 differences.
+  ///
+  /// `sample`: about how many rows and entries of each index are compared; nil: all. Indexes that are being built are left
+  /// out. Complexity: O(n) of the rows and entries.
+  public func verifyIndexes(sample: Int? = nil) async throws -> [IndexDifference] {
+    let store = self
+    return try await database.read { tx in try store.indexDifferences(sample: sample, in: tx) }
+  }
+
+  /// The same on this thread.
+  @_disfavoredOverload
+  public func verifyIndexes(sample: Int? = nil) throws -> [IndexDifference] {
+    try database.core.read { tx in try indexDifferences(sample: sample, in: tx) }
+  }
+
+  func indexDifferences(sample: Int? = nil, in tx: ReadTransaction) throws -> [IndexDifference] {
+    if let sample, sample < 1 {
+      throw DatabaseError(.invalidArgument, "a sample has at least 1 row, and \(sample) were asked for")
+    }
+    guard let (info, indexes) = try door.indexes(tx) else { return [] }
+    var verification = try IndexVerification(indexes, info, sample: sample, in: tx)
+    try verification.run()
+    return verification.differences
+  }
+
+  /// Nil where the format has no indexes.
+  private func beginWarming(_ progress: (@Sendable (WarmProgress) -> Void)?) throws -> Warming? {
+    let core = database.core
+    try core.requireNoTransaction("the indexes of a store are waited for")
+    try core.requireNoBuild("the indexes of a store are waited for")
+    progress?(.evaluating)
+    if try FormatIndexes<Format>.found().list.isEmpty { return nil }
+    let name = IndexesName.name(for: collection)
+    guard let registered = core.extensions.list[name] else {
+      throw DatabaseError(
+        .unknownExtension,
+        "the indexes are not in use: add \(Format.self) to the definition that the database is opened with",
+        collection: collection)
+    }
+    return Warming(registered, progress)
+  }
+}
+
+/// A call that waits for indexes.
+private struct Warming {
+  private let registered: RegisteredExtension
+  private let number: Int?
+
+  var name: String { registered.name }
+
+  init(_ registered: RegisteredExtension, _ progress: (@Sendable (WarmProgress) -> Void)?) {
+    self.registered = registered
+    number = progress.map { progress in
+      registered.addWaiting { progress(.working(current: $0.rowsDone, total: $0.rowsTotal)) }
+    }
+  }
+
+  func end() {
+    if let number { registered.removeWaiting(number) }
+  }
+}
+
+extension RowDoor where Format: StoreFormat {
+  /// Empties an index and begins to build it.
+  fileprivate func rebuild(_ slot: Int) throws {
+    try core.rebuild([slot], of: IndexesName.name(for: name)) { tx in
+      try indexes(tx)?.indexes.forgetCollisions(of: [slot])
+    }
+  }
+}

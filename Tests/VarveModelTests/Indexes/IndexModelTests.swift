@@ -1,0 +1,33 @@
+import EngineTestSupport
+import Testing
+import VarveTestSupport
+
+@testable import Varve
+
+/// Random changes of rows with indexes of each kind, beside a dictionary.
+///
+///     VARVE_TEST_SCALE=50 ./tools/test --filter IndexModelTests   # fifty times as many runs
+///     VARVE_TEST_SEED=17 ./tools/test --filter IndexModelTests    # the run of one seed alone
+struct IndexModelTests {
+  @Test(arguments: StorageKind.allCases)
+  func `indexes find what a dictionary has, through changes, savepoints, builds and other definitions`(
+    kind: StorageKind
+  ) throws {
+    var counts = StepCounts<IndexStep>()
+    for seed in ModelPlan.seeds(ModelPlan.indexRuns(kind)) {
+      let run = try IndexRun(kind, seed: seed)
+      do {
+        try run.run(ModelPlan.indexSteps)
+        try run.close()
+      } catch {
+        Issue.record(error, "\(kind), seed \(seed), after \(run.trace.suffix(3))")
+        return
+      }
+      counts.add(run.counts)
+    }
+    // Each kind of step came.
+    if ModelPlan.isWhole, ModelPlan.chosenSeed == nil {
+      for step in IndexStep.allCases { #expect(counts[step] > 0, "\(step)") }
+    }
+  }
+}

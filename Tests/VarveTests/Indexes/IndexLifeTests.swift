@@ -1,0 +1,292 @@
+import EngineTestSupport
+import Foundation
+import Synchronization
+import Testing
+import VarveTestSupport
+
+@testable import ObjectFixtures
+@testable import Varve
+
+/// Indexes that come, change and go between two starts of a program.
+struct IndexLifeTests {
+  private let shared: SharedBackend
+
+  init() throws { shared = try SharedBackend() }
+
+  private func fill(_ count: Int) throws {
+    let database = try shared.open(DatabaseDefinition { BareVolumeFormat.self })
+    try database.write { tx throws in
+      let store = Store<BareVolumeFormat>(in: database)
+      for id in 1...count {
+        try store.persist(Volume(id: id, title: "title \(id % 10)", year: 1990 + id % 30, tags: ["t\(id % 3)"]), in: tx)
+      }
+    }
+    try database.close()
+  }
+
+  private func open<Format: StoreFormat>(_ format: Format.Type) throws -> (Database, Store<Format>) {
+    let database = try shared.open(DatabaseDefinition { format })
+    return (database, Store(in: database))
+  }
+
+  @Test func `an index that is new has the rows that were there, and those that came beside its build`() throws {
+    try fill(3_000)
+    let (database, volumes) = try open(VolumeFormat.self)
+    try database.write { tx in try volumes.persist(Volume(id: 5_000, title: "title 1"), in: tx) }
+    try database.write { tx in _ = try volumes.delete(1, in: tx) }
+    try warm(volumes)
+    try database.read { tx throws in
+      #expect(try volumes.count("title 1", from: \.title, in: tx) == 300)
+      #expect(try volumes.count(..., from: \.tags, in: tx) == 2_999)
+      #expect(try volumes.indexDifferences(in: tx).isEmpty)
+    }
+    try database.close()
+  }
+
+  @Test func `an index whose definition changed, and one that is gone, leave others as they are`() throws {
+    try fill(100)
+    for _ in 0..<2 {
+      let (database, volumes) = try open(VolumeFormat.self)
+      try warm(volumes)
+      #expect(try database.read { tx in try volumes.count("title 1", from: \.title, in: tx) } == 10)
+      #expect(try database.read { tx in try volumes.indexDifferences(in: tx) }.isEmpty)
+      try database.close()
+      let (again, others) = try open(OtherVolumeFormat.self)
+      try warm(others)
+      // The same name is another field now.
+      #expect(try again.read { tx in try others.count(1_991, from: \.title, in: tx) } == 4)
+      #expect(try again.read { tx in try others.indexDifferences(in: tx) }.isEmpty)
+      try again.close()
+    }
+    // Without any, nothing is left of them.
+    let (database, _) = try open(BareVolumeFormat.self)
+    #expect(try shared.families().filter { $0.name.hasPrefix("x.") }.isEmpty)
+    try database.close()
+  }
+
+  @Test func `while one index is built the others answer, and rows of all of them are kept`() throws {
+    try fill(50)
+    let (first, volumes) = try open(TitleFormat.self)
+    try warm(volumes)
+    try first.close()
+    SlowVolumeFormat.gate.shut()
+    let (database, slow) = try open(SlowVolumeFormat.self)
+    try database.read { tx throws in
+      #expect(try slow.count("title 1", from: \.title, in: tx) == 5)
+      #expect(errorCode { _ = try slow.count("title 1", from: \.slow, in: tx) } == .notReady)
+    }
+    SlowVolumeFormat.gate.open()
+    try warm(slow)
+    #expect(try database.read { tx in try slow.count("title 1", from: \.slow, in: tx) } == 5)
+    #expect(try database.read { tx in try slow.indexDifferences(in: tx) }.isEmpty)
+    try database.close()
+  }
+
+  @Test func `progress is evaluating, then working, then complete`() throws {
+    try fill(2_500)
+    let (database, volumes) = try open(VolumeFormat.self)
+    let seen = Mutex<[WarmProgress]>([])
+    try warm(volumes) { progress in seen.withLock { $0.append(progress) } }
+    let list = seen.withLock { $0 }
+    #expect(list.first == .evaluating && list.last == .complete(total: 2_500))
+    #expect(list.dropFirst().dropLast().allSatisfy { if case .working = $0 { true } else { false } })
+    #expect(errorCode { try database.read { _ in try warm(volumes) } } == .invalidArgument)
+    try database.close()
+  }
+
+  @Test func `a row that can't be decoded is listed, stays out of the indexes, and enters them when it is set`() throws {
+    try fill(20)
+    let plain = try shared.open()
+    try plain.write { tx in try tx.set(TitleOnly(title: "no volume"), key: 7, in: "volumes") }
+    try plain.close()
+    let (database, volumes) = try open(VolumeFormat.self)
+    try warm(volumes)
+    try database.write { tx throws in
+      let rows = try volumes.unindexedRows(in: tx)
+      #expect(rows.map(\.key.text) == ["7"] && rows.first?.reason.hasPrefix("decodingFailed") == true)
+      #expect(try volumes.count(..., from: \.title, in: tx) == 19)
+      #expect(try volumes.indexDifferences(in: tx).isEmpty)
+      try volumes.persist(Volume(id: 7, title: "a volume"), in: tx)
+      #expect(try volumes.unindexedRows(in: tx).isEmpty)
+      #expect(try volumes.count("a volume", from: \.title, in: tx) == 1)
+    }
+    try database.close()
+  }
+
+  @Test func `a row that can't be decoded any more goes from the indexes when it is removed or set`() throws {
+    // The rows of a program that had the index and another type.
+    let (database, volumes) = try open(TitleFormat.self)
+    try database.write { tx throws in
+      for id in 1...4 { try volumes.persist(Volume(id: id, title: "v\(id % 2)"), in: tx) }
+    }
+    try database.close()
+    let (other, strict) = try open(StrictVolumeFormat.self)
+    try warm(strict)
+    try other.write { tx throws in
+      _ = try strict.deleteIfPresent(1, in: tx)
+      try strict.persist(StrictVolume(id: 2, title: "strict", more: 1), in: tx)
+      try strict.persist(StrictVolume(id: 2, title: "strict again", more: 1), in: tx)
+      #expect(try strict.count("v0", from: \.title, in: tx) == 1)
+      #expect(try strict.count("v1", from: \.title, in: tx) == 1)
+      #expect(try strict.count("strict", from: \.title, in: tx) == 0)
+      _ = try strict.delete(3...4, in: tx)
+    }
+    try other.read { tx throws in
+      #expect(try Array(strict.load(..., from: \.title, in: tx)).map(\.title) == ["strict again"])
+      #expect(try strict.indexDifferences(in: tx).isEmpty)
+    }
+    try other.close()
+  }
+
+  @Test func `another version of the format reviews the rows, and the index answers meanwhile`() throws {
+    let (first, old) = try open(ShoutFormat<FirstShout>.self)
+    try first.write { tx throws in for id in 1...30 { try old.persist(Shout(id: id, text: "word \(id % 3)"), in: tx) } }
+    try first.close()
+    let (database, new) = try open(ShoutFormat<SecondShout>.self)
+    // What was read in another way once goes with a row that is changed before it is reviewed.
+    try database.write { tx throws in
+      _ = try new.delete(1, in: tx)
+      try new.persist(Shout(id: 2, text: "other"), in: tx)
+      try new.persist(Shout(id: 2, text: "other again"), in: tx)
+    }
+    try warm(new)
+    try database.read { tx throws in
+      #expect(try new.count("word 1", from: \.text, in: tx) == 0)
+      #expect(try new.count("WORD 1", from: \.text, in: tx) == 9)
+      #expect(try new.count("other", from: \.text, in: tx) == 0)
+      #expect(try new.count("other again", from: \.text, in: tx) == 1)
+      #expect(try new.indexDifferences(in: tx).isEmpty)
+    }
+    try database.close()
+  }
+
+  @Test func `rows that were written by a program without the format are caught up`() throws {
+    let (first, volumes) = try open(VolumeFormat.self)
+    try first.write { tx throws in for id in 1...9 { try volumes.persist(Volume(id: id, title: "t"), in: tx) } }
+    try first.close()
+    let plain = try shared.open()
+    try plain.write { tx throws in
+      try tx.set(Volume(id: 3, title: "three"), key: 3, in: "volumes")
+      try tx.remove(key: 4, in: "volumes")
+      try tx.set(Volume(id: 20, title: "twenty"), key: 20, in: "volumes")
+    }
+    try plain.close()
+    let (database, again) = try open(VolumeFormat.self)
+    try warm(again)
+    try database.read { tx throws in
+      #expect(try again.count("t", from: \.title, in: tx) == 7)
+      #expect(try again.count("three", from: \.title, in: tx) == 1)
+      #expect(try again.indexDifferences(in: tx).isEmpty)
+    }
+    try database.close()
+  }
+
+  @Test func `rebuild makes an index from the rows, and verify finds what differs`() throws {
+    let (database, shouts) = try open(ShoutFormat<FirstShout>.self)
+    try database.write { tx throws in for id in 1...50 { try shouts.persist(Shout(id: id, text: "x\(id)"), in: tx) } }
+    // A computation that changes without a version.
+    FirstShout.suffix.withLock { $0 = "!" }
+    defer { FirstShout.suffix.withLock { $0 = "" } }
+    let found = try database.read { tx in try shouts.indexDifferences(in: tx) }
+    #expect(found.count { $0.kind == .missing } == 50 && found.count { $0.kind == .stale } == 50)
+    #expect(found.first?.description == "index \"text\": missing \"x1!\" of shouts/1")
+    try rebuild(shouts, \.text)
+    #expect(try database.read { tx in try shouts.count("x1!", from: \.text, in: tx) } == 1)
+    #expect(try database.read { tx in try shouts.indexDifferences(in: tx) }.allSatisfy { $0.kind == .emitted })
+    try database.close()
+  }
+
+  @Test func `a reader of another process uses the indexes that are ready there`() throws {
+    let (database, volumes) = try open(VolumeFormat.self)
+    try database.write { tx in try volumes.persist(Volume(id: 1, title: "one", isbn: "i"), in: tx) }
+    let reader = try shared.readOnly().open(DatabaseDefinition { VolumeFormat.self })
+    let read = Store<VolumeFormat>(in: reader)
+    try reader.read { tx throws in
+      #expect(try read.load("i", from: \.isbn, in: tx)?.title == "one")
+      #expect(try read.load("one", from: \.title, in: tx).count() == 1)
+    }
+    try database.close()
+  }
+}
+
+private func warm<Format: StoreFormat>(
+  _ store: Store<Format>, _ progress: @escaping @Sendable (WarmProgress) -> Void
+) throws {
+  try store.warm(progress)
+}
+
+private struct TitleFormat: StoreFormat {
+  typealias Instance = Volume
+  static let collection = "volumes"
+  let title = Index(\.title)
+}
+
+/// An index that is built as slowly as the gate says.
+private struct SlowVolumeFormat: StoreFormat {
+  typealias Instance = Volume
+  static let collection = "volumes"
+  static let gate = Gate()
+  let title = Index(\.title)
+  let slow = Index(\.slowTitle, version: 1)
+}
+
+extension Volume {
+  fileprivate var slowTitle: String {
+    SlowVolumeFormat.gate.pass()
+    return title
+  }
+}
+
+private struct TitleOnly: Codable { var title: String }
+
+/// A volume with a field that rows of before don't have.
+private struct StrictVolume: Codable, Identifiable {
+  var id: Int
+  var title: String
+  var more: Int
+}
+
+private struct StrictVolumeFormat: StoreFormat {
+  typealias Instance = StrictVolume
+  static let collection = "volumes"
+  let title = Index(\.title)
+}
+
+private struct Shout: Codable, Identifiable {
+  var id: Int
+  var text: String
+}
+
+/// How a start of the program reads shouts.
+private protocol ShoutReading: Sendable {
+  associatedtype Version: RawRepresentable & Hashable & CaseIterable & Sendable where Version.RawValue == Int
+  static var current: Version { get }
+  static func text(_ text: String, by version: Version) -> String
+}
+
+private enum FirstShout: ShoutReading {
+  enum Version: Int, CaseIterable { case first }
+  static let suffix = Mutex("")
+  static let current = Version.first
+  static func text(_ text: String, by version: Version) -> String { text + suffix.withLock { $0 } }
+}
+
+private enum SecondShout: ShoutReading {
+  enum Version: Int, CaseIterable { case first, second }
+  static let current = Version.second
+  static func text(_ text: String, by version: Version) -> String { version == .first ? text.uppercased() : text }
+}
+
+private struct ShoutFormat<Reading: ShoutReading>: StoreFormat {
+  typealias Instance = Shout
+  typealias Version = Reading.Version
+  static var collection: String { "shouts" }
+  static var currentVersion: Reading.Version { Reading.current }
+  let text = Index(\.text)
+
+  static func decode(_ stored: StoredValue, version: Reading.Version) throws -> Shout {
+    var shout = try stored.decode(Shout.self)
+    shout.text = Reading.text(shout.text, by: version)
+    return shout
+  }
+}
