@@ -11,7 +11,7 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
       case encodingFailed, decodingFailed, unsupportedVersion
       case transactionEnded, cursorEnded, writerBusy, writeInsideRead, doomed, doesNotSettle, conflict, readOnly
       case alreadyExists, notFound, notReady, unknownExtension, extensionMismatch, extensionFailed, rolledBack
-      case locked, pathIsFile, notADatabase, queryTooComplex, notUnique
+      case locked, pathIsFile, notADatabase, queryTooComplex, notUnique, notIndexed, sortTooLarge
       case outcomeUnknown, snapshotTooOld, storage, notReadableNow, corruption, closed, invalidArgument
     }
     let name: Name
@@ -84,6 +84,10 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
     public static let notADatabase = Code(.notADatabase)
     /// A condition is nested too deeply, or has too many terms when it is written out.
     public static let queryTooComplex = Code(.queryTooComplex)
+    /// No index serves a query, and it does not say that it may read every instance.
+    public static let notIndexed = Code(.notIndexed)
+    /// A query sorts more than fits into the memory that it may use.
+    public static let sortTooLarge = Code(.sortTooLarge)
     /// Another row has the value of a unique index; or rows that were there before the index have one value, and `cause` is an
     /// `IndexCollisions`.
     public static let notUnique = Code(.notUnique)

@@ -54,6 +54,8 @@ enum ModelPlan {
     }
   }
 
+  static let queryRuns = max(1, 50 / divisor)
+
   // MARK: Seeds
 
   /// One of the environment, for all suites.

@@ -103,7 +103,7 @@ extension Field {
   }
 
   /// The field has a list, with this value in it.
-  public func contains<Values: Collection>(_ element: Values.Element) -> Condition<Root>
+  public func contains<Values: Collection & SendableMetatype>(_ element: Values.Element) -> Condition<Root>
   where Value == Values?, Values.Element: Storable {
     condition(.element(Operand(element)), FieldKeys.some([element])) { $0?.contains(element) ?? false }
   }
@@ -140,7 +140,7 @@ extension Field where Value == Bool {
   public var isTrue: Condition<Root> { self == true }
 }
 
-extension Field where Value: Collection, Value.Element: Storable {
+extension Field where Value: Collection & SendableMetatype, Value.Element: Storable {
   /// The field has this value in it.
   @_disfavoredOverload
   public func contains(_ element: Value.Element) -> Condition<Root> {

@@ -17,7 +17,7 @@
 ///  key    the row's key
 ///  value  byte       0; 1 where the row is in no index
 ///         for each index in which the row has values
-///           4 bytes  number of the index, big-endian: `NamedIndex.number`
+///           4 bytes  number of the index, big-endian: `IndexPlan.number`
 ///           varint   how many values
 ///             varint size of the value, and the value
 /// ```
@@ -27,14 +27,20 @@
 /// says. The part `review` is empty: another version of it lets all rows be looked at again.
 ///
 /// On disk: never change.
-struct CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
+///
+/// A class: each transaction that uses the indexes has it.
+final class CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
   static var kind: String { "varve.indexes" }
 
   let collection: String
   /// In the order of their names.
   let indexes: [NamedIndex<Instance>]
+  /// The same as the write path uses them.
+  let plans: [IndexPlan]
+  /// Whether one of them is unique.
+  let hasUnique: Bool
   /// What the values of rows depend on beside the definitions of the indexes.
-  let reviewVersion: String
+  private let reviewVersion: String
   let unindexableRows: UnindexableRows
 
   init(
@@ -43,6 +49,8 @@ struct CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
     self.collection = collection
     self.indexes = indexes
     self.unindexableRows = unindexableRows
+    plans = indexes.map(\.plan)
+    hasUnique = indexes.contains { $0.declaration.kind.isUnique }
     let versions = indexes.filter { $0.declaration.version != 0 }.map { "\($0.name) \($0.declaration.version)" }
     reviewVersion = "\(formatVersion ?? "")|\(versions.joined(separator: "|"))"
   }
@@ -71,27 +79,15 @@ struct CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
     return configuration
   }
 
-  func makeTransaction(_ context: ExtensionContext<Self>) throws -> IndexesTransaction<Instance> {
-    try IndexesTransaction(self, context)
-  }
-}
+  /// The places of the parts that are for all indexes.
+  var emittedPart: Int { indexes.count }
+  var unindexedPart: Int { indexes.count + 1 }
+  var collisionsPart: Int { indexes.count + 2 }
+  var reviewPart: Int { indexes.count + 3 }
 
-/// What the extension of a collection's indexes is registered as.
-enum IndexesName {
-  private static let prefix = ReservedName.prefix + "indexes."
-
-  /// The name for a collection: signs that names of extensions can't have are written as `%` and their number. On disk:
-  /// never change.
-  static func name(for collection: String) -> String {
-    var name = prefix
-    for character in collection {
-      switch character {
-      case "%": name += "%25"
-      case "=": name += "%3D"
-      case "\u{1F}": name += "%1F"
-      default: name.append(character)
-      }
-    }
-    return Name.composed(name)
+  func makeTransaction(
+    _ context: ExtensionContext<CollectionIndexes>
+  ) -> IndexesTransaction<Instance> {
+    IndexesTransaction(self, context)
   }
 }

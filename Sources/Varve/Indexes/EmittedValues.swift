@@ -1,7 +1,7 @@
 /// What a row has in the indexes of its collection, as the part `emitted` keeps it (`CollectionIndexes`).
 enum EmittedValues {
-  /// Writes it. `numbers` are those of the indexes, by their places.
-  static func write(_ keys: IndexKeys, isIndexed: Bool, _ numbers: [UInt32], to bytes: inout [UInt8]) {
+  /// Writes it. `plans` are the indexes, by their places.
+  static func write(_ keys: IndexKeys, isIndexed: Bool, _ plans: [IndexPlan], to bytes: inout [UInt8]) {
     bytes.removeAll(keepingCapacity: true)
     bytes.append(isIndexed ? 0 : 1)
     var position = 0
@@ -10,7 +10,12 @@ enum EmittedValues {
       let index = list[position].index
       var end = position
       while end < list.count, list[end].index == index { end += 1 }
-      bytes.append(contentsOf: BigEndian.bytes(numbers[index]))
+      let number = plans[index].number
+      var shift: UInt32 = 32
+      while shift > 0 {
+        shift -= 8
+        bytes.append(UInt8(truncatingIfNeeded: number >> shift))
+      }
       Varint.append(UInt64(end - position), to: &bytes)
       for key in list[position..<end] {
         Varint.append(UInt64(key.end - key.start), to: &bytes)
@@ -20,8 +25,9 @@ enum EmittedValues {
     }
   }
 
-  /// Reads it: the values of the indexes that there are, in the order of their places. Throws `.corruption`.
-  static func read(_ bytes: [UInt8], _ numbers: [UInt32], into keys: inout IndexKeys) throws -> Bool {
+  /// Reads it: the values of the indexes that there are, in the order of their places. Returns whether the row is in them.
+  /// Throws `.corruption`.
+  static func read(_ bytes: [UInt8], _ plans: [IndexPlan], into keys: inout IndexKeys) throws -> Bool {
     keys.removeAll()
     guard let flag = bytes.first, flag <= 1 else { throw damaged }
     var found: [(index: Int, values: [ArraySlice<UInt8>])] = []
@@ -38,7 +44,7 @@ enum EmittedValues {
         offset += size
       }
       // Others were dropped.
-      if let index = numbers.firstIndex(of: number) { found.append((index, values)) }
+      if let index = plans.firstIndex(where: { $0.number == number }) { found.append((index, values)) }
     }
     for (index, values) in found.sorted(by: { $0.index < $1.index }) {
       for value in values { keys.append(value, hasNil: false, of: index) }
@@ -47,8 +53,10 @@ enum EmittedValues {
   }
 
   private static func size(_ bytes: [UInt8], _ offset: inout Int) throws -> Int {
-    guard let size = Int(exactly: try unsafe Varint.read(bytes.span.bytes, &offset)) else { throw damaged }
-    return size
+    do {
+      guard let size = Int(exactly: try unsafe Varint.read(bytes.span.bytes, &offset)) else { throw damaged }
+      return size
+    } catch { throw damaged }
   }
 
   private static var damaged: DatabaseError {

@@ -30,6 +30,7 @@ public struct IndexDifference: Hashable, Sendable, CustomStringConvertible {
 /// Compares indexes with rows: each row's values with the entries, and the entries with their rows.
 struct IndexVerification<Instance: Codable & Sendable> {
   private let indexes: IndexesTransaction<Instance>
+  private let writer: IndexWriter<Instance>
   private let info: CollectionInfo
   private let transaction: ReadTransaction
   /// Every so many-th row and entry is compared.
@@ -44,6 +45,7 @@ struct IndexVerification<Instance: Codable & Sendable> {
     _ indexes: IndexesTransaction<Instance>, _ info: CollectionInfo, sample: Int?, in transaction: ReadTransaction
   ) throws {
     self.indexes = indexes
+    writer = IndexWriter(indexes)
     self.info = info
     self.transaction = transaction
     let count = try transaction.count(info)
@@ -52,7 +54,7 @@ struct IndexVerification<Instance: Codable & Sendable> {
 
   /// Complexity: O(n) of rows and entries, of a sample in reads; the keys between are passed.
   mutating func run() throws {
-    let places = try indexes.definition.indexes.indices.filter { try indexes.parts[$0].isReady }
+    let places = try indexes.definition.indexes.indices.filter { try indexes.part($0).isReady }
     try compareRows(places)
     for place in places { try compareEntries(of: place) }
   }
@@ -74,23 +76,23 @@ struct IndexVerification<Instance: Codable & Sendable> {
       position += 1
       if position % stride != 0 { continue }
       let rowKey = Array(key.dropFirst(info.prefix.count))
-      let keys = try indexes.values(of: Row(try transaction.stored(key, bytes, info), in: transaction), rowKey)
+      let keys = try writer.values(of: Row(try transaction.stored(key, bytes, info), in: transaction), rowKey)
       for value in keys.keys where places.contains(value.index) {
         var entry = keys.bytes(value)
         IndexEntry.append(rowKey, to: &entry)
-        let content = try indexes.parts[value.index].get(entry)
+        let content = try indexes.part(value.index).get(entry)
         if content == nil {
           note(.missing, value.index, rowKey, keys.bytes(value))
         } else if indexes.definition.indexes[value.index].declaration.isDirect, content != bytes {
           note(.content, value.index, rowKey, keys.bytes(value))
         }
       }
-      if try !indexes.hasEmitted(keys, rowKey) { note(.emitted, nil, rowKey, []) }
+      if try !writer.hasEmitted(keys, rowKey) { note(.emitted, nil, rowKey, []) }
     }
   }
 
   private mutating func compareEntries(of place: Int) throws {
-    var entries = try indexes.parts[place].cursor(keysOnly: true)
+    var entries = try indexes.part(place).cursor(keysOnly: true)
     var position = 0
     while !isFull, let (entry, _) = try entries.next() {
       position += 1
@@ -102,33 +104,10 @@ struct IndexVerification<Instance: Codable & Sendable> {
         note(.stale, place, rowKey, value)
         continue
       }
-      let keys = try indexes.values(of: Row(try transaction.stored(key, bytes, info), in: transaction), rowKey)
+      let keys = try writer.values(of: Row(try transaction.stored(key, bytes, info), in: transaction), rowKey)
       if !keys.keys.contains(where: { $0.index == place && keys.bytes($0) == value }) {
         note(.stale, place, rowKey, value)
       }
     }
-  }
-}
-
-extension IndexesTransaction {
-  /// The values of a row by the definitions that are in force; none for a row that can be in no index.
-  func values(of row: Row, _ key: [UInt8]) throws -> IndexKeys {
-    rowKey = key
-    var keys = IndexKeys()
-    do { try collectAll(row, into: &keys) } catch let error as DatabaseError where Self.isOfRow(error) {
-      keys.removeAll()
-    }
-    return keys
-  }
-
-  /// Whether a row has emitted these values. Not in a transaction that has written to the indexes.
-  func hasEmitted(_ keys: IndexKeys, _ row: [UInt8]) throws -> Bool {
-    guard let bytes = try emitted.committedValue(of: row) else { return false }
-    var known = IndexKeys()
-    _ = try EmittedValues.read(bytes, numbers, into: &known)
-    return known.keys.count == keys.keys.count
-      && zip(known.keys, keys.keys).allSatisfy {
-        $0.index == $1.index && known.compare($0, with: keys, $1) == 0
-      }
   }
 }

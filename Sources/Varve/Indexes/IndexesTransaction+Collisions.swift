@@ -4,21 +4,17 @@ extension IndexesTransaction {
   func collisions(of index: Int) throws -> IndexCollisions? {
     if let known = knownCollisions[index] { return known }
     let named = definition.indexes[index]
-    let found = try collisions.get(Self.collisionsKey(named)).map {
+    let found = try part(definition.collisionsPart).get(named.collisionsKey).map {
       try IndexCollisions($0, index: named.name, collection: definition.collection)
     }
     knownCollisions[index] = found
     return found
   }
 
-  private static func collisionsKey(_ index: NamedIndex<Instance>) -> [UInt8] {
-    BigEndian.bytes(index.number) + BigEndian.bytes(FNV1a.hash(index.definition))
-  }
-
   /// The index is built again.
   func forgetCollisions(of index: Int) throws {
     knownCollisions[index] = nil
-    try collisions.delete(Self.collisionsKey(definition.indexes[index]))
+    try part(definition.collisionsPart).delete(definition.indexes[index].collisionsKey)
   }
 
   /// Iterates the entries of an index that has all rows now, and notes which values several rows have. Complexity: O(n).
@@ -27,7 +23,7 @@ extension IndexesTransaction {
     var isNil = false
     var count = 0
     var pairs: [[[UInt8]]] = []
-    var cursor = try parts[index].cursor(keysOnly: true)
+    var cursor = try part(index).cursor(keysOnly: true)
     while try cursor.withNext({ key, _ in
       let range = try IndexEntry.rowKey(in: key)
       let value = key.extracting(0..<range.lowerBound)
@@ -47,8 +43,8 @@ extension IndexesTransaction {
     }) != nil {}
     let named = definition.indexes[index]
     knownCollisions[index] = nil
-    if count == 0 { return try collisions.delete(Self.collisionsKey(named)) }
-    try collisions.put(Self.collisionsKey(named), IndexCollisions.bytes(count: count, pairs))
+    if count == 0 { return try part(definition.collisionsPart).delete(named.collisionsKey) }
+    try part(definition.collisionsPart).put(named.collisionsKey, IndexCollisions.bytes(count: count, pairs))
   }
 }
 

@@ -2,7 +2,7 @@ extension IndexesTransaction {
   /// What is to be built again because rows collided when it was built.
   func collidingIndexes() throws -> [Int] {
     try definition.indexes.indices.filter { index in
-      guard definition.indexes[index].declaration.kind.isUnique, try parts[index].isReady else { return false }
+      guard definition.indexes[index].declaration.kind.isUnique, try part(index).isReady else { return false }
       return try collisions(of: index) != nil
     }
   }
@@ -15,7 +15,7 @@ extension IndexesTransaction {
   /// The rows that are in no index, in the order of their keys, and why.
   func unindexedRows() throws -> [UnindexedRow] {
     var rows: [UnindexedRow] = []
-    var cursor = try unindexed.cursor()
+    var cursor = try part(definition.unindexedPart).cursor()
     while let (key, reason) = try cursor.next() {
       let row = RowKey(collection: definition.collection, bytes: key)
       rows.append(UnindexedRow(key: row, reason: String(decoding: reason, as: UTF8.self)))

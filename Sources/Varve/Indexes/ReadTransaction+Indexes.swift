@@ -21,7 +21,7 @@ extension IndexesTransaction {
   /// The part of an index that can be read. Throws `.notReady` while it is built, and `.notUnique`.
   func readable(_ index: Int) throws -> Part {
     let named = definition.indexes[index]
-    guard try parts[index].isReady else {
+    guard try part(index).isReady else {
       let progress = context.progress
       throw DatabaseError(
         .notReady, "index \"\(named.name)\" is being built: \(progress.rowsDone) of about \(progress.rowsTotal) rows",
@@ -32,6 +32,6 @@ extension IndexesTransaction {
         .notUnique, "index \"\(named.name)\" can't be used: \(collisions)", collection: definition.collection,
         cause: collisions)
     }
-    return parts[index]
+    return part(index)
   }
 }

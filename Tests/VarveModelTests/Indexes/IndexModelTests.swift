@@ -31,3 +31,33 @@ struct IndexModelTests {
     }
   }
 }
+
+/// Random queries beside an array.
+///
+///     VARVE_TEST_SCALE=50 ./tools/test --filter QueryModelTests
+///     VARVE_TEST_SEED=17 ./tools/test --filter QueryModelTests
+struct QueryModelTests {
+  @Test(arguments: [StorageKind.memory, .toy])
+  func `a query finds what an array has, by whatever plan`(kind: StorageKind) throws {
+    var (served, ordered, refused, merged) = (0, 0, 0, 0)
+    for seed in ModelPlan.seeds(ModelPlan.queryRuns) {
+      var run = try QueryRun(kind, seed: seed)
+      do {
+        try run.run(ModelPlan.indexSteps)
+        try run.close()
+      } catch {
+        Issue.record(error, "\(kind), seed \(seed)")
+        return
+      }
+      served += run.served
+      ordered += run.ordered
+      refused += run.refused
+      merged += run.merged
+    }
+    // Each came in a fair number.
+    let all = served + refused
+    if ModelPlan.isWhole, ModelPlan.chosenSeed == nil {
+      #expect(served > all / 3 && ordered > all / 50 && refused > all / 20 && merged > all / 20)
+    }
+  }
+}

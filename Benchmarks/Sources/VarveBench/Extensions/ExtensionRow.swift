@@ -5,6 +5,8 @@ enum ExtensionCase: String, CaseIterable {
   case insert, hear1, hear2, hear5, foreign50, nested
   case partput, logput, partfirst, index2, touchless, view, view10000, one, one4
   case aside, build, ingest, throwing, remove, ranges, rangeslook
+  case typed0, typed2, typed5, typedone2, lookup, lookupdirect, indexkeys, indexrows, fetch1000, fetch1000direct, indexcount
+  case indexbuild
 
   /// Whether its goal is for what it takes more than `insert`.
   var isDifference: Bool {
@@ -38,7 +40,17 @@ enum ExtensionCase: String, CaseIterable {
     case .aside: 1_000
     case .remove: 5.0
     case .ranges: 80
-    case .touchless, .throwing, .rangeslook: nil
+    case .typed0: 2.86
+    case .typed2: 5.0
+    case .typed5: 10
+    case .typedone2: 11.1
+    case .lookup: 5.88
+    case .lookupdirect: 3.57
+    case .indexkeys: 0.25
+    case .indexrows: 2.5
+    case .indexcount: 0.125
+    case .indexbuild: 1.1
+    case .touchless, .throwing, .rangeslook, .fetch1000, .fetch1000direct: nil
     }
   }
 

@@ -4,8 +4,10 @@ import Varve
 /// What is around the measured part: a fresh database, a process at rest, memory, and that the result is right.
 extension ExtensionRun {
   /// Runs `body` with a new database, which is gone afterwards. Books are defined, as for the rows of objects.
-  func withDatabase<Result>(_ body: (Database) throws -> Result) throws -> Result {
-    let definition = try Self.definition
+  func withDatabase<Result>(
+    _ given: DatabaseDefinition? = nil, _ body: (Database) throws -> Result
+  ) throws -> Result {
+    let definition = try given ?? Self.definition
     guard let directory else {
       let database = try Database.inMemory(definition: definition)
       defer { try? database.close() }

@@ -10,6 +10,8 @@ package final class CollectionInfo: Sendable {
   /// Where the collection's count of rows is kept.
   let countKey: [UInt8]
   let definition: CollectionDefinition?
+  /// What the extension of its indexes is registered as, where it has some.
+  let indexesName: String
   /// The catalog's numbers of the format's versions, and where each stands in the definition.
   let versions: VersionNumbers
   /// Whether some of them are not the definition's, so that there may be rows of a newer program.
@@ -28,6 +30,7 @@ package final class CollectionInfo: Sendable {
     self.metadata = metadata
     self.definition = definition
     self.versions = versions
+    indexesName = IndexesName.name(for: name)
     hasForeignVersions =
       definition.map { definition in versions.names.values.contains { !definition.codec.versions.contains($0) } }
       ?? false

@@ -50,6 +50,9 @@ public final class ExtensionContext<Definition: DatabaseExtension> {
     try open.part(name)
   }
 
+  /// The same by its place in the configuration.
+  func part(at place: Int) -> Part { Part(open, place) }
+
   /// Notifies the extensions that depend on this one of a change that does not change rows: each receives it by
   /// `dependencyDidChange`, after the current change. Throws what they throw, which dooms the transaction.
   public func notifyDependents(_ change: any Sendable) throws {

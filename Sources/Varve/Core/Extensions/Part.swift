@@ -127,6 +127,9 @@ public struct Part {
       transaction.cursor(range, in: family, isReverse: isReverse, keysOnly: keysOnly), open)
   }
 
+  /// Where the part is; nil where it holds nothing.
+  var readFamily: StorageFamily? { get throws { try source()?.1 } }
+
   /// The same as what may outlive the transaction; nil where the part holds nothing.
   func familyCursor(
     _ range: StorageRange = StorageRange(), isReverse: Bool = false, keysOnly: Bool = false

@@ -108,6 +108,26 @@ final class ChangeFacts {
     return row
   }
 
+  /// What `body` makes of the object where it is, which it may not keep; nil where the row was removed. No `Row` is made.
+  func withObject<Object: Decodable, Result>(
+    as type: Object.Type, in transaction: WriteTransaction, _ body: (InstanceAddress) throws -> Result
+  ) throws -> Result? {
+    if facts.event == .removed { return nil }
+    if let source = facts.source, source.type == Object.self { return try body(unsafe InstanceAddress(source.pointer)) }
+    let object =
+      try facts.object as? Object ?? transaction.database.coding.object(type, facts.key, facts.bytes, facts.info)
+    return try unsafe withUnsafePointer(to: object) { try body(unsafe InstanceAddress(UnsafeRawPointer($0))) }
+  }
+
+  /// The same of the object as it was; nil where the row was inserted.
+  func withOldObject<Object: Decodable, Result>(
+    as type: Object.Type, in transaction: WriteTransaction, _ body: (InstanceAddress) throws -> Result
+  ) throws -> Result? {
+    guard let old = facts.old, !old.bytes.isEmpty else { return nil }
+    let object = try transaction.database.coding.object(type, facts.key, old.bytes, facts.info)
+    return try unsafe withUnsafePointer(to: object) { try body(unsafe InstanceAddress(UnsafeRawPointer($0))) }
+  }
+
   func oldRow(in transaction: WriteTransaction) throws -> Row? {
     guard let old = facts.old, !old.bytes.isEmpty else { return nil }
     if let row = facts.oldRow { return row }

@@ -25,7 +25,7 @@ public struct RowChange: ~Copyable {
   }
 
   let facts: ChangeFacts
-  private let transaction: WriteTransaction
+  let transaction: WriteTransaction
   /// For which parts of the extension it counts, while some of them are built. What the hook writes to others goes
   /// nowhere, so an extension that does not look at this is right, unless it decides by what one part holds what it writes
   /// to another: such parts change their versions together.
@@ -55,6 +55,9 @@ public struct RowChange: ~Copyable {
 
   /// The row as it stands in the collection's family; empty where it was removed.
   var storedRow: [UInt8] { facts.bytes }
+
+  /// The same; nil where it was removed.
+  var newRow: [UInt8]? { event == .removed ? nil : facts.bytes }
 
   /// The row as this change found it; nil where it was inserted. Throws `.invalidArgument` for an extension that does
   /// not say that it needs it (`Needs.oldRows`).

@@ -7,16 +7,16 @@ struct NamedIndex<Instance>: Sendable {
   /// What must be the same for what the disk has to be of use.
   let definition: String
 
-  /// What it is called in the emitted values of rows: a hash of the name (FNV-1a of 64 bits, its halves combined). On disk:
-  /// never change.
-  let number: UInt32
+  let plan: IndexPlan
+  /// What it is called in the part `collisions`.
+  let collisionsKey: [UInt8]
 
   init(_ name: String, _ declaration: IndexDeclaration<Instance>, definition: String) {
     self.name = name
     self.declaration = declaration
     self.definition = definition
-    let hash = FNV1a.hash(name)
-    number = UInt32(truncatingIfNeeded: hash ^ (hash >> 32))
+    plan = IndexPlan(name, declaration)
+    collisionsKey = BigEndian.bytes(plan.number) + BigEndian.bytes(FNV1a.hash(definition))
   }
 
   /// The part that has its entries.
@@ -60,7 +60,7 @@ struct FormatIndexes<Format: StoreFormat>: Sendable {
     }
     var numbers: [UInt32: String] = [:]
     for index in self.list {
-      if let other = numbers.updateValue(index.name, forKey: index.number) {
+      if let other = numbers.updateValue(index.name, forKey: index.plan.number) {
         throw Self.refused(index.name, "and \"\(other)\" have names with one hash; give one of them another `name:`")
       }
     }

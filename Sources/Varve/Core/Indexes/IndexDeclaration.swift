@@ -1,7 +1,7 @@
 /// What an index keeps of each instance. The index kinds make it; programs have no use for it.
 public struct IndexDeclaration<Instance>: Sendable {
-  /// The values of one instance. Appends each to the list, as one of the index with this number.
-  typealias Emit = @Sendable (_ instance: Instance, _ row: Row, _ index: Int, _ keys: inout IndexKeys) throws -> Void
+  /// Appends the values of the instance at an address to a list, as those of the index with this number.
+  typealias Emit = IndexPlan.Emit
 
   let identity = IndexIdentity()
   let kind: IndexKind
@@ -28,8 +28,9 @@ public struct IndexDeclaration<Instance>: Sendable {
     _ kind: IndexKind, fields: [IndexField<Instance>], _ options: IndexOptions<Instance>
   ) {
     let types = fields.map(\.keyType)
+    let encoders = fields.compactMap(\.encoder)
     self.init(kind, fields, types.count == 1 ? types[0] : .compound(types), options) { instance, _, index, keys in
-      for field in fields { try field.append(instance, &keys) }
+      for encoder in encoders { try keys.appendPart { try encoder.append(instance, to: &$0) } }
       keys.endValue(of: index)
     }
   }

@@ -4,10 +4,11 @@ struct IndexField<Instance>: Sendable {
   let path: FieldPath
   let isDescending: Bool
   let keyType: KeyType
-  private let encode: @Sendable (Instance, inout KeyEncoder) throws -> Void
+  /// Nil for the elements of a field, each of which is a value.
+  let encoder: FieldEncoder?
 
   init<Value: KeyCodable>(_ path: any KeyPath<Instance, Value> & Sendable) {
-    self.init(FieldPath(path: path, components: [path]), isDescending: false, path)
+    self.init(FieldPath(path: path), isDescending: false, path)
   }
 
   init<Value: KeyCodable>(_ field: Field<Instance, Value>) {
@@ -18,8 +19,7 @@ struct IndexField<Instance>: Sendable {
     self.path = path
     self.isDescending = isDescending
     keyType = Value.keyType
-    let read = FieldReader(valuePath)
-    encode = { instance, encoder in try read(instance).encodeKey(into: &encoder) }
+    encoder = FieldEncoder.of(valuePath)
   }
 
   /// The elements of a field, each of which is a value.
@@ -27,35 +27,6 @@ struct IndexField<Instance>: Sendable {
     self.path = path
     isDescending = false
     self.keyType = keyType
-    encode = { _, _ in }
-  }
-
-  /// Appends the part of an instance's value.
-  @inline(__always)
-  func append(_ instance: Instance, _ keys: inout IndexKeys) throws {
-    try keys.appendPart { try encode(instance, &$0) }
-  }
-}
-
-/// Reads a field of instances.
-struct FieldReader<Instance, Value>: @unchecked Sendable {
-  // Unchecked: see `FieldPath`.
-  private let path: KeyPath<Instance, Value>
-  /// Where the field is in an instance, where it is stored there.
-  private let offset: Int?
-
-  init(_ path: KeyPath<Instance, Value>) {
-    self.path = path
-    offset = MemoryLayout<Instance>.offset(of: path)
-  }
-
-  /// The field. Not by the path where it is stored in the instance: that costs some 200 instructions a call.
-  @inline(__always)
-  func callAsFunction(_ instance: Instance) -> Value {
-    guard let offset else { return instance[keyPath: path] }
-    return unsafe withUnsafePointer(to: instance) { pointer in
-      // Safety: `MemoryLayout.offset` says that a value of this type is stored there.
-      unsafe UnsafeRawPointer(pointer).advanced(by: offset).assumingMemoryBound(to: Value.self).pointee
-    }
+    encoder = nil
   }
 }

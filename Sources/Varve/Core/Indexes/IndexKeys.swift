@@ -13,9 +13,14 @@ struct IndexKeys: Sendable {
   }
 
   private(set) var keys: [Key] = []
-  private var encoder = KeyEncoder(capacity: 256)
+  private var encoder: KeyEncoder
   private var start = 0
   private var hasNil = false
+
+  init() { encoder = KeyEncoder(capacity: 256) }
+
+  /// Without memory, to stand in for another.
+  init(empty: ()) { encoder = KeyEncoder() }
 
   /// Forgets all values and keeps the memory.
   mutating func removeAll() {

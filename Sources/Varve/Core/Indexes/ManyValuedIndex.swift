@@ -60,18 +60,16 @@ extension IndexDeclaration {
   fileprivate static func elements<Values: Sequence & SendableMetatype>(
     _ kind: IndexKind, _ path: any KeyPath<Instance, Values> & Sendable, _ options: IndexOptions<Instance>
   ) -> IndexDeclaration where Values.Element: KeyCodable {
-    let read = FieldReader(path)
-    return elements(kind, path, Values.Element.self, options) { instance, body in
-      for element in read(instance) { try body(element) }
+    elements(kind, path, Values.Element.self, options) { instance, body in
+      for element in instance[keyPath: path] { try body(element) }
     }
   }
 
   fileprivate static func elements<Values: Sequence & SendableMetatype>(
     _ kind: IndexKind, _ path: any KeyPath<Instance, Values?> & Sendable, _ options: IndexOptions<Instance>
   ) -> IndexDeclaration where Values.Element: KeyCodable {
-    let read = FieldReader(path)
-    return elements(kind, path, Values.Element.self, options) { instance, body in
-      guard let values = read(instance) else { return }
+    elements(kind, path, Values.Element.self, options) { instance, body in
+      guard let values = instance[keyPath: path] else { return }
       for element in values { try body(element) }
     }
   }
@@ -80,11 +78,11 @@ extension IndexDeclaration {
     _ kind: IndexKind, _ path: any AnyKeyPath & Sendable, _ type: Element.Type, _ options: IndexOptions<Instance>,
     _ forEach: @escaping @Sendable (Instance, (Element) throws -> Void) throws -> Void
   ) -> IndexDeclaration {
-    let field = IndexField<Instance>(elementsOf: FieldPath(path: path, components: [path]), Element.keyType)
+    let field = IndexField<Instance>(elementsOf: FieldPath(path: path), Element.keyType)
     let skipsInvalid = options.skipsInvalid
     return IndexDeclaration(kind, [field], Element.keyType, options) { instance, _, index, keys in
       let first = keys.keys.count
-      try forEach(instance) { element in
+      try forEach(instance.instance(as: Instance.self)) { element in
         do { try keys.appendPart { try element.encodeKey(into: &$0) } } catch {
           // The other elements have keys.
           guard skipsInvalid else { throw error }

@@ -4,7 +4,7 @@ extension RowDoor where Format: StoreFormat {
     _ tx: ReadTransaction
   ) throws -> (info: CollectionInfo, indexes: IndexesTransaction<Format.Instance>)? {
     guard let info = try collection(tx) else { return nil }
-    return (info, try tx.indexes(of: name, named: IndexesName.name(for: name), Format.Instance.self))
+    return (info, try tx.indexes(of: name, named: info.indexesName, Format.Instance.self))
   }
 
   func walk(_ look: IndexLook<Format>, _ tx: ReadTransaction) throws -> any SeekableWalk<Format.Instance> {

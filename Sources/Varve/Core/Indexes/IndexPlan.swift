@@ -1,0 +1,55 @@
+/// An index as the write path uses it: without generic types, which cost a lookup of their metadata at each use.
+final class IndexPlan: Sendable {
+  /// Appends the values of the instance at an address to a list, as those of the index with this number. `metadata` asks for
+  /// the metadata of the row.
+  typealias Emit = @Sendable (
+    _ instance: InstanceAddress, _ row: IndexedRow, _ index: Int, _ keys: inout IndexKeys
+  ) throws -> Void
+
+  let name: String
+  /// What it is called in the emitted values of rows: a hash of the name (FNV-1a of 64 bits, its halves combined). On disk:
+  /// never change.
+  let number: UInt32
+  let isDirect: Bool
+  let isUnique: Bool
+  let isDeferred: Bool
+  let skipsInvalid: Bool
+  let emit: Emit
+  /// Whether the instance at an address is in the index; nil: each is.
+  let condition: (@Sendable (InstanceAddress) throws -> Bool)?
+
+  init<Instance>(_ name: String, _ declaration: IndexDeclaration<Instance>) {
+    self.name = name
+    let hash = FNV1a.hash(name)
+    number = UInt32(truncatingIfNeeded: hash ^ (hash >> 32))
+    isDirect = declaration.isDirect
+    isUnique = declaration.kind.isUnique
+    isDeferred = declaration.isDeferred
+    skipsInvalid = declaration.skipsInvalid
+    emit = declaration.emit
+    if let condition = declaration.condition {
+      self.condition = { address in try condition.holds(for: address.instance(as: Instance.self)) }
+    } else {
+      condition = nil
+    }
+  }
+}
+
+/// What an index may ask of a row beside its instance. Nothing is made before it is asked for.
+enum IndexedRow {
+  /// As a change leaves it, and as the change found it.
+  case new(ChangeFacts, WriteTransaction)
+  case old(ChangeFacts, WriteTransaction)
+  case stored(Row)
+
+  /// The row; nil where it is not there.
+  var row: Row? {
+    get throws {
+      switch self {
+      case .new(let facts, let transaction): try facts.row(in: transaction)
+      case .old(let facts, let transaction): try facts.oldRow(in: transaction)
+      case .stored(let row): row
+      }
+    }
+  }
+}

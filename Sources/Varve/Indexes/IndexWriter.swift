@@ -1,0 +1,372 @@
+/// Keeps the entries of a collection's indexes up with the rows, in one transaction.
+///
+/// # The path of a change
+/// `willChange` computes the values of the row as it will be and as it was, and refuses what can't be entered; `didChange`
+/// enters the difference. Of a row that was written by the definitions that are in force, the values of the old row are
+/// what the indexes have. Of others (it was not reviewed yet, or can't be decoded) it is what the row has emitted.
+///
+/// # Invariants
+/// 1. What the indexes that have all rows hold of a row is what `emitted` says of it, with what the transaction has written.
+/// 2. A row that is not in `emitted` is in no index.
+/// 3. Of a unique index that is ready and has no collisions, a value without nil has one row; of a deferred one at the end of
+///    each transaction.
+final class IndexWriter<Instance: Codable & Sendable> {
+  let definition: CollectionIndexes<Instance>
+  private let indexes: IndexesTransaction<Instance>
+  private let parts: [Part]
+  private let emitted: Part
+  private let unindexed: Part
+  private let isEmittedCounted: PartSet
+  private let isReviewCounted: PartSet
+  private let keyLimit: Int
+
+  /// Of the row as it will be, and as it was or is in the indexes.
+  private var new = IndexKeys()
+  private var old = IndexKeys()
+  private var isNewIndexed = true
+  private var isOldKnown = true
+  /// The row that `willChange` has computed values for.
+  private var prepared: [UInt8] = []
+  private var isPrepared = false
+  /// The row that is looked at.
+  private var rowKey: [UInt8] = []
+  private var entry: [UInt8] = []
+  /// Values of deferred indexes that were entered.
+  private var deferred: Set<DeferredValue> = []
+
+  private struct DeferredValue: Hashable {
+    let index: Int
+    let bytes: [UInt8]
+  }
+
+  init(_ indexes: IndexesTransaction<Instance>) {
+    self.indexes = indexes
+    definition = indexes.definition
+    parts = definition.indexes.indices.map { indexes.part($0) }
+    emitted = indexes.part(definition.emittedPart)
+    unindexed = indexes.part(definition.unindexedPart)
+    isEmittedCounted = PartSet(part: definition.emittedPart)
+    isReviewCounted = PartSet(part: definition.reviewPart)
+    keyLimit = indexes.context.limits.keySize
+  }
+
+  // MARK: - Before a change
+
+  func willChange(_ change: borrowing RowChange) throws {
+    isPrepared = false
+    if change.event == .removed { return }
+    note(change.key)
+    isNewIndexed = try collectNew(change, isCall: true)
+    isOldKnown = try collectOld(change)
+    if definition.hasUnique { try checkUnique() }
+    swap(&prepared, &rowKey)
+    isPrepared = true
+  }
+
+  private func note(_ key: RowKey) {
+    rowKey.removeAll(keepingCapacity: true)
+    key.withBytes { rowKey.append($0) }
+  }
+
+  /// Throws `.notUnique` where a value belongs to another row.
+  private func checkUnique() throws {
+    for key in new.keys where !key.hasNil {
+      let index = definition.plans[key.index]
+      guard index.isUnique, !index.isDeferred else { continue }
+      let isOwn = old.keys.contains { $0.index == key.index && new.compare(key, with: old, $0) == 0 }
+      if isOwn && isOldKnown { continue }
+      guard try isEnforced(key.index), let holder = try holder(of: new.bytes(key), in: key.index, beside: rowKey) else {
+        continue
+      }
+      throw notUnique(index, new.bytes(key), rowKey, holder)
+    }
+  }
+
+  private func notUnique(
+    _ index: IndexPlan, _ value: [UInt8], _ row: [UInt8], _ holder: [UInt8]
+  ) -> DatabaseError {
+    DatabaseError(
+      .notUnique,
+      "the value \(KeyText.text(of: value)) of index \"\(index.name)\" belongs to the row \(KeyText.text(of: holder))",
+      collection: definition.collection, key: KeyText.text(of: row))
+  }
+
+  /// Whether values of a unique index are checked: it has all rows, and had no collisions then.
+  private func isEnforced(_ index: Int) throws -> Bool {
+    try parts[index].isReady && indexes.collisions(of: index) == nil
+  }
+
+  /// A row with a value that is another than `row`; nil: none.
+  private func holder(of value: [UInt8], in index: Int, beside row: [UInt8]?) throws -> [UInt8]? {
+    var range = StorageRange(lower: value, upper: KeyRange.end(ofParts: value))
+    while let (key, _) = try parts[index].first(in: range) {
+      let found = try unsafe Array(key[IndexEntry.rowKey(in: key.span.bytes)])
+      if found != row { return found }
+      range.lower = key + [0]
+    }
+    return nil
+  }
+
+  // MARK: - After a change
+
+  func didChange(_ change: borrowing RowChange) throws {
+    let wasPrepared = isPrepared && change.event != .removed
+    isPrepared = false
+    note(change.key)
+    let parts = change.parts
+    if parts.isSuperset(of: isEmittedCounted), parts.isSuperset(of: isReviewCounted) {
+      // The old row says what the indexes have.
+      if !wasPrepared || prepared != rowKey {
+        isNewIndexed = try collectNew(change)
+        isOldKnown = try collectOld(change)
+      }
+      return isOldKnown ? try enterDifference(change) : try replaceEmitted(by: change.newRow, fresh: [])
+    }
+    isNewIndexed = try collectNew(change)
+    if parts.isSuperset(of: isEmittedCounted) {
+      // The row was not reviewed: it may be in the indexes as it is read now, if this transaction has changed it, and as it
+      // was read once.
+      if try collectOld(change) { try remove(old, exceptIn: []) }
+      return try replaceEmitted(by: change.newRow, fresh: [])
+    }
+    // A build gives the row.
+    try replaceEmitted(by: change.newRow, fresh: parts)
+  }
+
+  /// Removes what the row has emitted, but not from `fresh` parts, which have nothing of it, and enters its new values.
+  private func replaceEmitted(by row: [UInt8]?, fresh: PartSet) throws {
+    if let bytes = try emitted.committedValue(of: rowKey) {
+      _ = try EmittedValues.read(bytes, definition.plans, into: &old)
+      try remove(old, exceptIn: fresh)
+    }
+    for key in new.keys { try put(key, row ?? []) }
+    try emit(isRemoved: row == nil)
+    try list(isRemoved: row == nil)
+  }
+
+  /// Removes entries of the row that it does not have any more.
+  private func remove(_ keys: IndexKeys, exceptIn fresh: PartSet) throws {
+    for key in keys.keys where !fresh.contains(PartSet(part: key.index)) {
+      if new.keys.contains(where: { $0.index == key.index && new.compare($0, with: keys, key) == 0 }) { continue }
+      try delete(key, of: keys)
+    }
+  }
+
+  /// Both rows are decoded: enters what is new and removes what is gone.
+  private func enterDifference(_ change: borrowing RowChange) throws {
+    var isChanged = change.event == .inserted || change.event == .removed
+    var (oldPosition, newPosition) = (0, 0)
+    while oldPosition < old.keys.count || newPosition < new.keys.count {
+      let order = order(oldPosition, newPosition)
+      if order < 0 {
+        try delete(old.keys[oldPosition], of: old)
+        oldPosition += 1
+        isChanged = true
+      } else if order > 0 {
+        try put(new.keys[newPosition], change)
+        newPosition += 1
+        isChanged = true
+      } else {
+        if definition.plans[new.keys[newPosition].index].isDirect {
+          try put(new.keys[newPosition], change)
+        }
+        oldPosition += 1
+        newPosition += 1
+      }
+    }
+    if isChanged { try emit(isRemoved: change.event == .removed) }
+    if !isNewIndexed { try list(isRemoved: false) }
+  }
+
+  private func order(_ oldPosition: Int, _ newPosition: Int) -> Int {
+    if oldPosition == old.keys.count { return 1 }
+    if newPosition == new.keys.count { return -1 }
+    let (oldKey, newKey) = (old.keys[oldPosition], new.keys[newPosition])
+    return oldKey.index == newKey.index ? old.compare(oldKey, with: new, newKey) : oldKey.index - newKey.index
+  }
+
+  // MARK: - Entries
+
+  private func put(_ key: IndexKeys.Key, _ change: borrowing RowChange) throws {
+    try put(key, definition.plans[key.index].isDirect ? change.storedRow : [])
+  }
+
+  private func put(_ key: IndexKeys.Key, _ row: [UInt8]) throws {
+    makeEntry(key, of: new)
+    let index = definition.plans[key.index]
+    try parts[key.index].put(entry, index.isDirect ? row : [])
+    if index.isDeferred, index.isUnique, !key.hasNil {
+      deferred.insert(DeferredValue(index: key.index, bytes: new.bytes(key)))
+    }
+  }
+
+  private func delete(_ key: IndexKeys.Key, of keys: IndexKeys) throws {
+    makeEntry(key, of: keys)
+    try parts[key.index].delete(entry)
+  }
+
+  @inline(__always)
+  private func makeEntry(_ key: IndexKeys.Key, of keys: IndexKeys) {
+    entry.removeAll(keepingCapacity: true)
+    keys.withBytes(key) { entry.append($0) }
+    IndexEntry.append(rowKey, to: &entry)
+  }
+
+  private func emit(isRemoved: Bool) throws {
+    if isRemoved { return try emitted.delete(rowKey) }
+    EmittedValues.write(new, isIndexed: isNewIndexed, definition.plans, to: &entry)
+    try emitted.put(rowKey, entry)
+  }
+
+  /// Brings the list of rows that are in no index up to date.
+  private func list(isRemoved: Bool) throws {
+    guard isRemoved || isNewIndexed else { return try unindexed.put(rowKey, Array(failure.utf8)) }
+    try unindexed.delete(rowKey)
+  }
+
+  // MARK: - Values
+
+  /// Why the last row can be in no index.
+  private var failure = ""
+
+  /// The values of the row as the change leaves it; false where it can be in no index. Where `isCall`, throws `.invalidKey` and
+  /// `.keyTooLong`, which end the call that changes the row; where not, the row was there before the index.
+  private func collectNew(_ change: borrowing RowChange, isCall: Bool = false) throws -> Bool {
+    let (facts, transaction) = (change.facts, change.transaction)
+    new.removeAll()
+    do {
+      _ = try facts.withObject(as: Instance.self, in: transaction) { instance in
+        try collect(instance, .new(facts, transaction), into: &new)
+      }
+      return true
+    } catch let error as DatabaseError where isListed(error, isCall) {
+      new.removeAll()
+      failure = error.description
+      return false
+    }
+  }
+
+  /// Those of the row as the change found it; false where they can't be told.
+  private func collectOld(_ change: borrowing RowChange) throws -> Bool {
+    old.removeAll()
+    if change.event == .inserted { return true }
+    let (facts, transaction) = (change.facts, change.transaction)
+    do {
+      _ = try facts.withOldObject(as: Instance.self, in: transaction) { instance in
+        try collect(instance, .old(facts, transaction), into: &old)
+      }
+    } catch let error as DatabaseError where Self.isOfRow(error) { return false }
+    return true
+  }
+
+  /// The same of a row that was read, as `collectNew`.
+  private func collectNew(_ row: Row) throws -> Bool {
+    new.removeAll()
+    do {
+      try collect(row)
+      return true
+    } catch let error as DatabaseError where isListed(error, false) {
+      new.removeAll()
+      failure = error.description
+      return false
+    }
+  }
+
+  private func collect(_ row: Row) throws {
+    let instance = try row.object(as: Instance.self)
+    try unsafe withUnsafePointer(to: instance) { try collect(unsafe InstanceAddress(UnsafeRawPointer($0)), .stored(row), into: &new) }
+  }
+
+  private func isListed(_ error: DatabaseError, _ isCall: Bool) -> Bool {
+    guard definition.unindexableRows == .listed, Self.isOfRow(error) else { return false }
+    return !isCall || (error.code != .invalidKey && error.code != .keyTooLong)
+  }
+
+  /// Whether an error says that a row can be in no index.
+  private static func isOfRow(_ error: DatabaseError) -> Bool {
+    switch error.code {
+    case .decodingFailed, .unsupportedVersion, .invalidKey, .keyTooLong: true
+    default: false
+    }
+  }
+
+  private func collect(_ instance: InstanceAddress, _ row: IndexedRow, into list: inout IndexKeys) throws {
+    // What the program has written may run: it gets none of the fields.
+    var keys = IndexKeys(empty: ())
+    swap(&keys, &list)
+    defer { swap(&keys, &list) }
+    var place = 0
+    for index in definition.plans {
+      defer { place += 1 }
+      if let condition = index.condition, try !condition(instance) { continue }
+      do { try index.emit(instance, row, place, &keys) } catch {
+        keys.dropValue()
+        if index.skipsInvalid { continue }
+        throw refused(error, index)
+      }
+    }
+    let limit = keyLimit - rowKey.count - IndexEntry.sizeSizeMaximum
+    for key in keys.keys where key.end - key.start > limit || rowKey.count > IndexEntry.rowKeySizeMaximum {
+      throw DatabaseError(
+        .keyTooLong,
+        "the value of index \"\(definition.plans[key.index].name)\" has \(key.end - key.start) bytes, and beside the key of the row the storage takes \(max(0, limit))",
+        collection: definition.collection, key: KeyText.text(of: rowKey))
+    }
+  }
+
+  private func refused(_ error: any Error, _ index: IndexPlan) -> any Error {
+    guard let error = error as? DatabaseError else { return error }
+    return DatabaseError(
+      error.code, "the value of index \"\(index.name)\" can't be a key: \(error.message)",
+      collection: definition.collection, key: KeyText.text(of: rowKey), cause: error.cause)
+  }
+
+  // MARK: - All rows, and rows that were missed
+
+  func removeAll() throws {
+    for part in parts { try part.deleteRange(StorageRange()) }
+    try emitted.deleteRange(StorageRange())
+    try unindexed.deleteRange(StorageRange())
+  }
+
+  func didMiss(_ key: RowKey, _ row: Row?) throws {
+    isPrepared = false
+    rowKey = key.bytes
+    new.removeAll()
+    isNewIndexed = try row.map { try collectNew($0) } ?? true
+    try replaceEmitted(by: row?.storedBytes, fresh: [])
+  }
+
+  // MARK: - At the end
+
+  func flush() throws {
+    guard !deferred.isEmpty else { return }
+    for value in deferred where try isEnforced(value.index) {
+      guard let first = try holder(of: value.bytes, in: value.index, beside: nil),
+        let second = try holder(of: value.bytes, in: value.index, beside: first)
+      else { continue }
+      throw notUnique(definition.plans[value.index], value.bytes, second, first)
+    }
+    deferred.removeAll()
+  }
+
+  // MARK: - For a comparison
+
+  /// The values of a row by the definitions that are in force; none for a row that can be in no index.
+  func values(of row: Row, _ key: [UInt8]) throws -> IndexKeys {
+    rowKey = key
+    new.removeAll()
+    do { try collect(row) } catch let error as DatabaseError where Self.isOfRow(error) {
+      new.removeAll()
+    }
+    return new
+  }
+
+  /// Whether a row has emitted these values.
+  func hasEmitted(_ keys: IndexKeys, _ row: [UInt8]) throws -> Bool {
+    guard let bytes = try emitted.committedValue(of: row) else { return false }
+    _ = try EmittedValues.read(bytes, definition.plans, into: &old)
+    return old.keys.count == keys.keys.count
+      && zip(old.keys, keys.keys).allSatisfy { $0.index == $1.index && old.compare($0, with: keys, $1) == 0 }
+  }
+}
