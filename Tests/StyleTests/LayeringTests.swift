@@ -39,9 +39,11 @@ struct LayeringTests {
     ["Conditions"],
     ["Backend"],
     ["Core"],
+    ["Indexes"],
     ["Database"],
     ["Connections"],
     ["Stores"],
+    ["Queries"],
   ]
 
   /// The modules that have floors.

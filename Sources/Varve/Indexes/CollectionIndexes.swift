@@ -79,7 +79,7 @@ final class CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
     return configuration
   }
 
-  /// The places of the parts that are for all indexes.
+  /// The slots of the parts that are for all indexes.
   var emittedPart: Int { indexes.count }
   var unindexedPart: Int { indexes.count + 1 }
   var collisionsPart: Int { indexes.count + 2 }

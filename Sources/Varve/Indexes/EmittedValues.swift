@@ -1,6 +1,6 @@
 /// What a row has in the indexes of its collection, as the part `emitted` keeps it (`CollectionIndexes`).
 enum EmittedValues {
-  /// Writes it. `plans` are the indexes, by their places.
+  /// Writes it. `plans` are the indexes, by their slots.
   static func write(_ keys: IndexKeys, isIndexed: Bool, _ plans: [IndexPlan], to bytes: inout [UInt8]) {
     bytes.removeAll(keepingCapacity: true)
     bytes.append(isIndexed ? 0 : 1)
@@ -25,7 +25,7 @@ enum EmittedValues {
     }
   }
 
-  /// Reads it: the values of the indexes that there are, in the order of their places. Returns whether the row is in them.
+  /// Reads it: the values of the indexes that there are, in the order of their slots. Returns whether the row is in them.
   /// Throws `.corruption`.
   static func read(_ bytes: [UInt8], _ plans: [IndexPlan], into keys: inout IndexKeys) throws -> Bool {
     keys.removeAll()

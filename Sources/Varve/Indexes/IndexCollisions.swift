@@ -46,7 +46,9 @@ extension IndexCollisions {
   init(_ bytes: [UInt8], index: String, collection: String) throws {
     let damaged = DatabaseError(
       .corruption, "the collisions of index \"\(index)\" are damaged", collection: collection)
-    guard let count = BigEndian.number(bytes, at: 0, as: UInt64.self).flatMap({ Int(exactly: $0) }) else { throw damaged }
+    guard let count = BigEndian.number(bytes, at: 0, as: UInt64.self).flatMap({ Int(exactly: $0) }) else {
+      throw damaged
+    }
     var offset = 8
     func field() throws -> [UInt8] {
       let size = try unsafe Varint.read(bytes.span.bytes, &offset)

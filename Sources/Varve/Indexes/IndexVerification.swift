@@ -54,22 +54,22 @@ struct IndexVerification<Instance: Codable & Sendable> {
 
   /// Complexity: O(n) of rows and entries, of a sample in reads; the keys between are passed.
   mutating func run() throws {
-    let places = try indexes.definition.indexes.indices.filter { try indexes.part($0).isReady }
-    try compareRows(places)
-    for place in places { try compareEntries(of: place) }
+    let slots = try indexes.definition.indexes.indices.filter { try indexes.part($0).isReady }
+    try compareRows(slots)
+    for slot in slots { try compareEntries(of: slot) }
   }
 
   private var isFull: Bool { differences.count >= Self.differencesMaximum }
 
-  private mutating func note(_ kind: IndexDifference.Kind, _ place: Int?, _ row: [UInt8], _ value: [UInt8]) {
+  private mutating func note(_ kind: IndexDifference.Kind, _ slot: Int?, _ row: [UInt8], _ value: [UInt8]) {
     if isFull { return }
     differences.append(
       IndexDifference(
-        kind: kind, index: place.map { indexes.definition.indexes[$0].name } ?? "",
+        kind: kind, index: slot.map { indexes.definition.indexes[$0].name } ?? "",
         row: RowKey(collection: info.name, bytes: row), value: KeyText.text(of: value)))
   }
 
-  private mutating func compareRows(_ places: [Int]) throws {
+  private mutating func compareRows(_ slots: [Int]) throws {
     var rows = transaction.cursor(info.range, in: info.objects)
     var position = 0
     while !isFull, let (key, bytes) = try rows.next() {
@@ -77,7 +77,7 @@ struct IndexVerification<Instance: Codable & Sendable> {
       if position % stride != 0 { continue }
       let rowKey = Array(key.dropFirst(info.prefix.count))
       let keys = try writer.values(of: Row(try transaction.stored(key, bytes, info), in: transaction), rowKey)
-      for value in keys.keys where places.contains(value.index) {
+      for value in keys.keys where slots.contains(value.index) {
         var entry = keys.bytes(value)
         IndexEntry.append(rowKey, to: &entry)
         let content = try indexes.part(value.index).get(entry)
@@ -91,8 +91,8 @@ struct IndexVerification<Instance: Codable & Sendable> {
     }
   }
 
-  private mutating func compareEntries(of place: Int) throws {
-    var entries = try indexes.part(place).cursor(keysOnly: true)
+  private mutating func compareEntries(of slot: Int) throws {
+    var entries = try indexes.part(slot).cursor(keysOnly: true)
     var position = 0
     while !isFull, let (entry, _) = try entries.next() {
       position += 1
@@ -101,12 +101,12 @@ struct IndexVerification<Instance: Codable & Sendable> {
       let (value, rowKey) = (Array(entry[..<range.lowerBound]), Array(entry[range]))
       let key = info.prefix + rowKey
       guard let bytes = try transaction.value(of: key, in: info.objects) else {
-        note(.stale, place, rowKey, value)
+        note(.stale, slot, rowKey, value)
         continue
       }
       let keys = try writer.values(of: Row(try transaction.stored(key, bytes, info), in: transaction), rowKey)
-      if !keys.keys.contains(where: { $0.index == place && keys.bytes($0) == value }) {
-        note(.stale, place, rowKey, value)
+      if !keys.keys.contains(where: { $0.index == slot && keys.bytes($0) == value }) {
+        note(.stale, slot, rowKey, value)
       }
     }
   }

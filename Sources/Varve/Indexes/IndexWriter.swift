@@ -246,7 +246,7 @@ final class IndexWriter<Instance: Codable & Sendable> {
     }
   }
 
-  /// Those of the row as the change found it; false where they can't be told.
+  /// Those of the row as the change found it; false where they are not known.
   private func collectOld(_ change: borrowing RowChange) throws -> Bool {
     old.removeAll()
     if change.event == .inserted { return true }
@@ -274,7 +274,9 @@ final class IndexWriter<Instance: Codable & Sendable> {
 
   private func collect(_ row: Row) throws {
     let instance = try row.object(as: Instance.self)
-    try unsafe withUnsafePointer(to: instance) { try collect(unsafe InstanceAddress(UnsafeRawPointer($0)), .stored(row), into: &new) }
+    try unsafe withUnsafePointer(to: instance) {
+      try collect(unsafe InstanceAddress(UnsafeRawPointer($0)), .stored(row), into: &new)
+    }
   }
 
   private func isListed(_ error: DatabaseError, _ isCall: Bool) -> Bool {
@@ -295,11 +297,11 @@ final class IndexWriter<Instance: Codable & Sendable> {
     var keys = IndexKeys(empty: ())
     swap(&keys, &list)
     defer { swap(&keys, &list) }
-    var place = 0
+    var slot = 0
     for index in definition.plans {
-      defer { place += 1 }
+      defer { slot += 1 }
       if let condition = index.condition, try !condition(instance) { continue }
-      do { try index.emit(instance, row, place, &keys) } catch {
+      do { try index.emit(instance, row, slot, &keys) } catch {
         keys.dropValue()
         if index.skipsInvalid { continue }
         throw refused(error, index)

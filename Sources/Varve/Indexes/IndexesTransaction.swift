@@ -15,8 +15,8 @@ final class IndexesTransaction<Instance: Codable & Sendable>: ExtensionTransacti
     self.context = context
   }
 
-  /// A part, by its place in the configuration: first those of the indexes.
-  func part(_ place: Int) -> Part { context.part(at: place) }
+  /// A part, by its slot in the configuration: first those of the indexes.
+  func part(_ slot: Int) -> Part { context.part(at: slot) }
 
   private var writer: IndexWriter<Instance> {
     if let madeWriter { return madeWriter }

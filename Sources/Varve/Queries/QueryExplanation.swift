@@ -13,10 +13,10 @@ public struct QueryExplanation: Hashable, Sendable, CustomStringConvertible {
 
     /// `index "byYear", 1 range of 2 fields, filtered`.
     public var description: String {
-      let place = index.map { "index \"\($0)\"" } ?? "rows by identifier"
-      if boundFields == 0 { return "\(place), all of it\(filters ? ", filtered" : "")" }
+      let source = index.map { "index \"\($0)\"" } ?? "rows by identifier"
+      if boundFields == 0 { return "\(source), all of it\(filters ? ", filtered" : "")" }
       let ranges = "\(rangeCount) range\(rangeCount == 1 ? "" : "s")"
-      return "\(place), \(ranges) of \(boundFields) field\(boundFields == 1 ? "" : "s")\(filters ? ", filtered" : "")"
+      return "\(source), \(ranges) of \(boundFields) field\(boundFields == 1 ? "" : "s")\(filters ? ", filtered" : "")"
     }
   }
 

@@ -3,7 +3,7 @@ struct QueryPlan<Format: StoreFormat> {
   /// What bounds one branch of the condition.
   struct Access {
     enum Source: Equatable {
-      /// The index with this place among those of the collection.
+      /// The index with this number among those of the collection.
       case index(Int)
       /// The rows themselves, by their keys.
       case rows

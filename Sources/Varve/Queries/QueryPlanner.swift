@@ -105,7 +105,7 @@ struct QueryPlanner<Format: StoreFormat> {
   private func look(_ access: Access) throws -> Int {
     var count = 0
     for range in access.ranges {
-      let (family, range) = try place(range, access.source)
+      let (family, range) = try location(range, access.source)
       guard let family else { return 0 }
       let page = try transaction.view(of: family).page(
         range, in: family, isReverse: false, keysOnly: true, byteLimit: .max, rowLimit: Self.lookMaximum - count)
@@ -116,7 +116,7 @@ struct QueryPlanner<Format: StoreFormat> {
   }
 
   /// Where the entries of a range are.
-  func place(_ range: KeySet.Range, _ source: Access.Source) throws -> (StorageFamily?, StorageRange) {
+  func location(_ range: KeySet.Range, _ source: Access.Source) throws -> (StorageFamily?, StorageRange) {
     guard case .index(let slot) = source else {
       let upper = range.upper.map { info.prefix + $0 } ?? info.range.upper
       return (info.objects, StorageRange(lower: info.prefix + range.lower, upper: upper))
@@ -169,7 +169,7 @@ struct QueryPlanner<Format: StoreFormat> {
       for other in wanted.others where !branch.others.contains(where: { $0 == other }) { return false }
     }
     if !declaration.skipsInvalid { return true }
-    // Rows with a value that is no key are not in it.
+    // Rows with a value without a key are not in it.
     return declaration.fields.allSatisfy { field in
       field.keyType.hasKeyForEachValue || branch.set(of: field.path).map { !$0.hasUnkeyed } ?? false
     }
@@ -241,11 +241,14 @@ struct QueryPlanner<Format: StoreFormat> {
 
 extension KeySet.Range {
   /// Whether it has the keys that begin with one value.
-  var isPoint: Bool { upper.map { $0.count == lower.count + 1 && $0.last == KeyTag.escape && $0.dropLast() == lower[...] } ?? false }
+  var isPoint: Bool {
+    upper.map { $0.count == lower.count + 1 && $0.last == KeyTag.escape && $0.dropLast() == lower[...] } ?? false
+  }
 
   /// The range of the keys that are `parts` and then one of this.
   func following(_ parts: [UInt8]) -> KeySet.Range {
-    KeySet.Range(lower: parts + lower, upper: upper.map { parts + $0 } ?? (parts.isEmpty ? nil : KeyRange.end(ofParts: parts)))
+    KeySet.Range(
+      lower: parts + lower, upper: upper.map { parts + $0 } ?? (parts.isEmpty ? nil : KeyRange.end(ofParts: parts)))
   }
 }
 
@@ -286,7 +289,9 @@ extension KeyType {
   /// Whether every value of such a type has a key: of doubles, for instance, a NaN has none.
   var hasKeyForEachValue: Bool {
     let names = name.split { !$0.isLetter && !$0.isNumber }
-    let safe: Set<Substring> = ["string", "int", "bool", "data", "uuid", "duration", "optional", "descending", "compound"]
+    let safe: Set<Substring> = [
+      "string", "int", "bool", "data", "uuid", "duration", "optional", "descending", "compound",
+    ]
     return names.allSatisfy { safe.contains($0) }
   }
 }

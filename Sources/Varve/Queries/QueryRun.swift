@@ -12,10 +12,10 @@ struct QueryRun<Format: StoreFormat> {
     if let maximum = query.maximum, maximum < 0 {
       throw DatabaseError(.invalidArgument, "the limit of a query is \(maximum); it must not be negative")
     }
-    let door = query.store.door
-    guard let info = try door.collection(tx) else { return nil }
+    let access = query.store.access
+    guard let info = try access.collection(tx) else { return nil }
     let hasIndexes = try !FormatIndexes<Format>.found().list.isEmpty
-    indexes = hasIndexes ? try tx.indexes(of: door.name, named: info.indexesName, Format.Instance.self) : nil
+    indexes = hasIndexes ? try tx.indexes(of: access.name, named: info.indexesName, Format.Instance.self) : nil
     self.query = query
     self.info = info
     transaction = tx
@@ -23,8 +23,8 @@ struct QueryRun<Format: StoreFormat> {
     plan = try planner.plan()
   }
 
-  func walk(keysOnly: Bool = false) throws -> QueryWalk<Format> {
-    try QueryWalk(query, plan, planner, indexes, info, transaction, keysOnly: keysOnly)
+  func begin(keysOnly: Bool = false) throws -> QueryScan<Format> {
+    try QueryScan(query, plan, planner, indexes, info, transaction, keysOnly: keysOnly)
   }
 
   var explanation: QueryExplanation {

@@ -8,40 +8,40 @@ extension StoreQuery {
   /// The instances.
   public func fetch(in tx: ReadTransaction) throws -> [Format.Instance] {
     guard let run = try QueryRun(self, tx) else { return [] }
-    var walk = try run.walk()
+    var scan = try run.begin()
     var instances: [Format.Instance] = []
-    while let (instance, _) = try walk.next() { instances.append(instance) }
+    while let (instance, _) = try scan.next() { instances.append(instance) }
     return instances
   }
 
   /// The first instance; nil where there is none.
   public func first(in tx: ReadTransaction) throws -> Format.Instance? {
     guard let run = try QueryRun(limit(1), tx) else { return nil }
-    var walk = try run.walk()
-    return try walk.next()?.element
+    var scan = try run.begin()
+    return try scan.next()?.element
   }
 
   /// How many instances there are. Complexity: O(n) of the entries that are read; rows are read where an index does not say
   /// the whole condition.
   public func count(in tx: ReadTransaction) throws -> Int {
     guard let run = try QueryRun(self, tx) else { return 0 }
-    var walk = try run.walk(keysOnly: true)
-    return try walk.count()
+    var scan = try run.begin(keysOnly: true)
+    return try scan.count()
   }
 
   /// Whether there is an instance.
   public func exists(in tx: ReadTransaction) throws -> Bool {
     guard let run = try QueryRun(limit(1), tx) else { return false }
-    var walk = try run.walk(keysOnly: true)
-    return try walk.nextKey() != nil
+    var scan = try run.begin(keysOnly: true)
+    return try scan.nextKey() != nil
   }
 
   /// The identifiers of the instances. No row is read where an index says the whole condition and the order.
   public func ids(in tx: ReadTransaction) throws -> [Format.Identifier] {
     guard let run = try QueryRun(self, tx) else { return [] }
-    var walk = try run.walk(keysOnly: true)
+    var scan = try run.begin(keysOnly: true)
     var ids: [Format.Identifier] = []
-    while let key = try walk.nextKeyInOrder() { ids.append(try run.info.key(of: key).key()) }
+    while let key = try scan.nextKeyInOrder() { ids.append(try run.info.key(of: key).key()) }
     return ids
   }
 
@@ -77,8 +77,8 @@ extension StoreQuery {
   public func rows() -> Rows<Format.Instance> {
     Rows(
       RowSource(store.database.core) { tx in
-        guard let run = try QueryRun(self, tx) else { return EmptyWalk<Format.Instance>() }
-        return try run.walk()
+        guard let run = try QueryRun(self, tx) else { return EmptyScan<Format.Instance>() }
+        return try run.begin()
       })
   }
 

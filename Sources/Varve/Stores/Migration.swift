@@ -8,11 +8,11 @@ struct Migration<Format: RowFormat>: Sendable {
   /// How many rows one read examines, so that progress is told and cancellation seen where there is little to do.
   static var examinedMaximum: Int { 20_000 }
 
-  private let door: RowDoor<Format>
+  private let access: RowAccess<Format>
   private let limit: Format.Version?
 
-  init(_ door: RowDoor<Format>, limit: Format.Version?) {
-    self.door = door
+  init(_ access: RowAccess<Format>, limit: Format.Version?) {
+    self.access = access
     self.limit = limit
   }
 
@@ -30,7 +30,7 @@ struct Migration<Format: RowFormat>: Sendable {
   /// Looks for outdated rows from a key on; from the first where the collection is another one by now.
   func find(from position: MigrationPosition?, _ tx: ReadTransaction) throws -> Found {
     var found = Found()
-    guard let info = try door.collection(tx) else { return found }
+    guard let info = try access.collection(tx) else { return found }
     found.collection = info.record.id
     let first = position?.collection == info.record.id ? position?.key : nil
     let range = StorageRange(lower: first ?? info.range.lower, upper: info.range.upper)
@@ -56,24 +56,24 @@ struct Migration<Format: RowFormat>: Sendable {
 
   /// Rewrites those of the rows that are still there and still outdated. Returns how many.
   func rewrite(_ found: Found, _ tx: WriteTransaction) throws -> Int {
-    guard let info = try door.collection(tx), info.record.id == found.collection else { return 0 }
+    guard let info = try access.collection(tx), info.record.id == found.collection else { return 0 }
     var count = 0
     for key in found.keys {
-      guard let row = try door.row(key, info, tx) else { continue }
+      guard let row = try access.row(key, info, tx) else { continue }
       var bytes: [UInt8]?
       let isOutdated = try self.isOutdated(row) {
         bytes = try tx.value(of: key, in: info.metadata)
         return bytes
       }
       if isOutdated.metadata, let bytes {
-        let metadata = try door.decodeMetadata(bytes, key, info)
+        let metadata = try access.decodeMetadata(bytes, key, info)
         if isOutdated.object {
-          try tx.set(try door.decode(row), Optional(metadata), key, info)
+          try tx.set(try access.decode(row), Optional(metadata), key, info)
         } else {
           _ = try tx.replaceMetadata(Optional(metadata), key, info)
         }
       } else if isOutdated.object {
-        _ = try tx.replaceObject(try door.decode(row), key, info)
+        _ = try tx.replaceObject(try access.decode(row), key, info)
       } else {
         continue
       }

@@ -5,26 +5,26 @@ extension Store {
 
   /// Removes an instance that is there, and returns it. Throws `.notFound`.
   @discardableResult
-  public func delete(_ id: Identifier, in tx: WriteTransaction) throws -> Instance { try door.delete(id, tx) }
+  public func delete(_ id: Identifier, in tx: WriteTransaction) throws -> Instance { try access.delete(id, tx) }
 
   /// Removes an instance, and returns it; nil where there is none, or it can't be decoded.
   @discardableResult
   public func deleteIfPresent(_ id: Identifier, in tx: WriteTransaction) throws -> Instance? {
-    try door.deleteIfPresent(id, tx)
+    try access.deleteIfPresent(id, tx)
   }
 
   /// Removes those of several instances that are there. Returns how many. Nothing is decoded, so that what can't be is
   /// removed too.
   @discardableResult
   public func delete(ids: some Sequence<Identifier>, in tx: WriteTransaction) throws -> Int {
-    try door.delete(ids: ids, tx)
+    try access.delete(ids: ids, tx)
   }
 
   /// Removes the instances whose identifiers are in a range: `"a"..<"b"`, `5...`, `...id`, `id..>`. Returns how many. Nothing
   /// is decoded, so that what can't be is removed too.
   @discardableResult
   public func delete(_ range: some KeyBounds<Identifier> & Sendable, in tx: WriteTransaction) throws -> Int {
-    try door.delete(WalkRange(range), tx)
+    try access.delete(WalkRange(range), tx)
   }
 
   /// Removes all instances: `store.delete(..., in: tx)`. Returns how many there were.
@@ -32,7 +32,7 @@ extension Store {
   /// Complexity: O(1), but for what this transaction itself wrote, where no extension hears of the collection; else
   /// O(n).
   @discardableResult
-  public func delete(_ all: UnboundedRange, in tx: WriteTransaction) throws -> Int { try door.deleteAll(tx) }
+  public func delete(_ all: UnboundedRange, in tx: WriteTransaction) throws -> Int { try access.deleteAll(tx) }
 
   // MARK: - By itself
 
@@ -68,7 +68,7 @@ extension Store {
     _ range: some KeyBounds<Identifier> & Sendable, label: String? = nil, durability: StorageDurability? = nil
   ) async throws -> Int {
     let range = WalkRange(range)
-    return try await database.write(label: label, durability: durability) { tx in try door.delete(range, tx) }
+    return try await database.write(label: label, durability: durability) { tx in try access.delete(range, tx) }
   }
 
   /// Removes all instances: `store.delete(...)`. Returns how many there were. Complexity: see the form in a transaction.
@@ -85,14 +85,14 @@ extension Store where Format: StoreFormat {
   @_disfavoredOverload
   @discardableResult
   public func delete(_ instance: Instance, in tx: WriteTransaction) throws -> Instance {
-    try door.delete(Format.identifier(of: instance), tx)
+    try access.delete(Format.identifier(of: instance), tx)
   }
 
   /// Removes an instance, and returns what was stored; nil where there is none, or it can't be decoded.
   @_disfavoredOverload
   @discardableResult
   public func deleteIfPresent(_ instance: Instance, in tx: WriteTransaction) throws -> Instance? {
-    try door.deleteIfPresent(Format.identifier(of: instance), tx)
+    try access.deleteIfPresent(Format.identifier(of: instance), tx)
   }
 
   /// Removes an instance that is there, and returns what was stored. Throws `.notFound`.

@@ -8,7 +8,7 @@ extension Store where Format: KeyedFormat {
   /// decoded.
   @discardableResult
   public func persist(_ instance: Instance, for id: Identifier, in tx: WriteTransaction) throws -> Instance? {
-    try door.persist(instance, id, door.own, tx)
+    try access.persist(instance, id, access.own, tx)
   }
 
   /// Sets the instance of an identifier, new or not, and its metadata; nil: it has none then. Returns what was there, if
@@ -17,7 +17,7 @@ extension Store where Format: KeyedFormat {
   public func persist(
     _ instance: Instance, for id: Identifier, metadata: Metadata?, in tx: WriteTransaction
   ) throws -> Instance? {
-    try door.persist(instance, id, .set(metadata), tx)
+    try access.persist(instance, id, .set(metadata), tx)
   }
 
   /// Sets the instances of several identifiers: all of them, or where it throws none. What was there is not decoded.
@@ -25,27 +25,27 @@ extension Store where Format: KeyedFormat {
     contentsOf instances: some Sequence<(key: Identifier, value: Instance)>, in tx: WriteTransaction
   ) throws {
     try tx.savepoint {
-      for (id, instance) in instances { try door.set(instance, id, door.own, tx) }
+      for (id, instance) in instances { try access.set(instance, id, access.own, tx) }
     }
   }
 
   /// Sets the instance of an identifier that has none. Throws `.alreadyExists`.
   public func insert(_ instance: Instance, for id: Identifier, in tx: WriteTransaction) throws {
-    try door.insert(instance, id, door.own, tx)
+    try access.insert(instance, id, access.own, tx)
   }
 
   /// Sets the instance of an identifier that has none, and its metadata. Throws `.alreadyExists`.
   public func insert(
     _ instance: Instance, for id: Identifier, metadata: Metadata?, in tx: WriteTransaction
   ) throws {
-    try door.insert(instance, id, .set(metadata), tx)
+    try access.insert(instance, id, .set(metadata), tx)
   }
 
   /// Sets the instance of an identifier that has one, and keeps its stored metadata. Returns what was there. Throws
   /// `.notFound`.
   @discardableResult
   public func update(_ instance: Instance, for id: Identifier, in tx: WriteTransaction) throws -> Instance {
-    try door.update(instance, id, door.own, tx)
+    try access.update(instance, id, access.own, tx)
   }
 
   /// Sets the instance of an identifier that has one, and its metadata; nil: it has none then. Returns what was there.
@@ -54,7 +54,7 @@ extension Store where Format: KeyedFormat {
   public func update(
     _ instance: Instance, for id: Identifier, metadata: Metadata?, in tx: WriteTransaction
   ) throws -> Instance {
-    try door.update(instance, id, .set(metadata), tx)
+    try access.update(instance, id, .set(metadata), tx)
   }
 
   /// Changes the instance of an identifier that has one, and keeps its stored metadata. Returns what it is then. Throws
@@ -63,7 +63,7 @@ extension Store where Format: KeyedFormat {
   public func modify(
     _ id: Identifier, in tx: WriteTransaction, _ body: (inout Instance) throws -> Void
   ) throws -> Instance {
-    try door.modify(id, tx, check: { _ in }, body)
+    try access.modify(id, tx, check: { _ in }, body)
   }
 
   // MARK: - By itself

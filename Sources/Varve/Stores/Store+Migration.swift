@@ -15,7 +15,7 @@ extension Store {
   public func migrate(
     olderThan limit: Format.Version? = nil, progress: (@Sendable (BuildProgress) -> Void)? = nil
   ) async throws -> Int {
-    let migration = Migration(door, limit: limit)
+    let migration = Migration(access, limit: limit)
     var state = MigrationState(rowsTotal: try await count)
     while !state.isDone {
       try Task.checkCancellation()
@@ -36,9 +36,9 @@ extension Store {
   public func migrate(
     olderThan limit: Format.Version? = nil, progress: (@Sendable (BuildProgress) -> Void)? = nil
   ) throws -> Int {
-    let migration = Migration(door, limit: limit)
+    let migration = Migration(access, limit: limit)
     let core = database.core
-    var state = MigrationState(rowsTotal: try core.read { tx in try door.count(tx) })
+    var state = MigrationState(rowsTotal: try core.read { tx in try access.count(tx) })
     while !state.isDone {
       let found = try core.read { tx in try migration.find(from: state.position, tx) }
       let rewritten =

@@ -9,7 +9,8 @@ extension Store {
   ///
   /// Only the newest counts, as for ``Database/observe(_:key:in:)``. An instance of an older version comes converted.
   public func observe(_ id: Identifier) -> ObjectObservation<Instance> {
-    ObjectObservation(database.core, Result { try RowKey(id, in: collection) }) { [door] tx in try door.load(id, tx) }
+    ObjectObservation(database.core, Result { try RowKey(id, in: collection) }) { [access] tx in try access.load(id, tx)
+    }
   }
 
   /// What changes in the store: at first a reload, and then which rows: ``Database/observe(in:)``.
@@ -23,5 +24,5 @@ extension Store {
 
   /// The identifier of a row, which change sets and extensions give. Throws `.invalidArgument` for a row of another
   /// collection, and `.keyTypeDiffers` for one with keys of another type.
-  public func identifier(of row: RowKey) throws -> Identifier { try door.identifier(of: row) }
+  public func identifier(of row: RowKey) throws -> Identifier { try access.identifier(of: row) }
 }

@@ -6,7 +6,7 @@ extension Store {
   public func load(
     _ all: UnboundedRange, descending: Bool = false, limit: Int? = nil, in tx: ReadTransaction
   ) throws -> StoreCursor<Instance> {
-    try door.cursor(WalkTerms(range: .all, isDescending: descending, limit: limit), tx)
+    try access.cursor(WalkTerms(range: .all, isDescending: descending, limit: limit), tx)
   }
 
   /// The instances whose identifiers are in a range: `"a"..<"b"`, `5...`, `...id`, `id..>`. Descending begins at its end. Throws
@@ -14,7 +14,7 @@ extension Store {
   public func load(
     _ range: some KeyBounds<Identifier> & Sendable, descending: Bool = false, limit: Int? = nil, in tx: ReadTransaction
   ) throws -> StoreCursor<Instance> {
-    try door.cursor(WalkTerms(range: WalkRange(range), isDescending: descending, limit: limit), tx)
+    try access.cursor(WalkTerms(range: WalkRange(range), isDescending: descending, limit: limit), tx)
   }
 
   /// All identifiers, in order: `store.identifiers(in: tx)`. Nothing is decoded, and the rows behind them are not read.
@@ -22,7 +22,7 @@ extension Store {
   public func identifiers(
     descending: Bool = false, limit: Int? = nil, in tx: ReadTransaction
   ) throws -> StoreCursor<Identifier> {
-    StoreCursor(tx, try door.identifierWalk(WalkTerms(range: .all, isDescending: descending, limit: limit), tx))
+    StoreCursor(tx, try access.identifierWalk(WalkTerms(range: .all, isDescending: descending, limit: limit), tx))
   }
 
   /// The identifiers of a range, in order. Throws `.invalidArgument` for a negative limit.
@@ -30,7 +30,7 @@ extension Store {
     _ range: some KeyBounds<Identifier> & Sendable, descending: Bool = false, limit: Int? = nil, in tx: ReadTransaction
   ) throws -> StoreCursor<Identifier> {
     let terms = WalkTerms(range: WalkRange(range), isDescending: descending, limit: limit)
-    return StoreCursor(tx, try door.identifierWalk(terms, tx))
+    return StoreCursor(tx, try access.identifierWalk(terms, tx))
   }
 
   // MARK: - By itself
@@ -61,10 +61,10 @@ extension Store {
   }
 
   private func rows(_ terms: WalkTerms) -> Rows<Instance> {
-    Rows(RowSource(database.core) { [door] tx in try door.walk(terms, tx) })
+    Rows(RowSource(database.core) { [access] tx in try access.walk(terms, tx) })
   }
 
   private func identifiers(_ terms: WalkTerms) -> Rows<Identifier> {
-    Rows(RowSource(database.core) { [door] tx in try door.identifierWalk(terms, tx) })
+    Rows(RowSource(database.core) { [access] tx in try access.identifierWalk(terms, tx) })
   }
 }

@@ -9,46 +9,46 @@ extension Store where Format: StoreFormat {
   /// Sets an instance, new or not, and keeps its stored metadata. Returns what was there, if it can be decoded.
   @discardableResult
   public func persist(_ instance: Instance, in tx: WriteTransaction) throws -> Instance? {
-    try door.persist(instance, Format.identifier(of: instance), door.own, tx)
+    try access.persist(instance, Format.identifier(of: instance), access.own, tx)
   }
 
   /// Sets an instance, new or not, and its metadata; nil: it has none then. Returns what was there, if it can be
   /// decoded.
   @discardableResult
   public func persist(_ instance: Instance, metadata: Metadata?, in tx: WriteTransaction) throws -> Instance? {
-    try door.persist(instance, Format.identifier(of: instance), .set(metadata), tx)
+    try access.persist(instance, Format.identifier(of: instance), .set(metadata), tx)
   }
 
   /// Sets several instances: all of them, or where it throws none. What was there is not decoded.
   public func persist(contentsOf instances: some Sequence<Instance>, in tx: WriteTransaction) throws {
     try tx.savepoint {
       for instance in instances {
-        try door.set(instance, Format.identifier(of: instance), door.own, tx)
+        try access.set(instance, Format.identifier(of: instance), access.own, tx)
       }
     }
   }
 
   /// Sets an instance that is not there. Throws `.alreadyExists`.
   public func insert(_ instance: Instance, in tx: WriteTransaction) throws {
-    try door.insert(instance, Format.identifier(of: instance), door.own, tx)
+    try access.insert(instance, Format.identifier(of: instance), access.own, tx)
   }
 
   /// Sets an instance that is not there, and its metadata. Throws `.alreadyExists`.
   public func insert(_ instance: Instance, metadata: Metadata?, in tx: WriteTransaction) throws {
-    try door.insert(instance, Format.identifier(of: instance), .set(metadata), tx)
+    try access.insert(instance, Format.identifier(of: instance), .set(metadata), tx)
   }
 
   /// Sets an instance that is there, and keeps its stored metadata. Returns what was there. Throws `.notFound`.
   @discardableResult
   public func update(_ instance: Instance, in tx: WriteTransaction) throws -> Instance {
-    try door.update(instance, Format.identifier(of: instance), door.own, tx)
+    try access.update(instance, Format.identifier(of: instance), access.own, tx)
   }
 
   /// Sets an instance that is there, and its metadata; nil: it has none then. Returns what was there. Throws
   /// `.notFound`.
   @discardableResult
   public func update(_ instance: Instance, metadata: Metadata?, in tx: WriteTransaction) throws -> Instance {
-    try door.update(instance, Format.identifier(of: instance), .set(metadata), tx)
+    try access.update(instance, Format.identifier(of: instance), .set(metadata), tx)
   }
 
   /// Changes an instance that is there, and keeps its stored metadata. Returns what it is then; where a rule of the
@@ -59,7 +59,7 @@ extension Store where Format: StoreFormat {
   public func modify(
     _ id: Identifier, in tx: WriteTransaction, _ body: (inout Instance) throws -> Void
   ) throws -> Instance {
-    try door.modify(id, tx, check: { try door.requireIdentifier(of: $0, id) }, body)
+    try access.modify(id, tx, check: { try access.requireIdentifier(of: $0, id) }, body)
   }
 
   // MARK: - By itself
@@ -139,7 +139,7 @@ extension Store where Format: StoreFormat {
 extension Store {
   /// Sets the metadata of an instance that is there; nil: it has none then. Throws `.notFound`.
   public func setMetadata(_ metadata: Metadata?, of id: Identifier, in tx: WriteTransaction) throws {
-    try door.setMetadata(metadata, id, tx)
+    try access.setMetadata(metadata, id, tx)
   }
 
   /// Sets the metadata of an instance that is there; nil: it has none then. Throws `.notFound`.

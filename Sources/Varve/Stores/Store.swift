@@ -42,82 +42,82 @@ public struct Store<Format: RowFormat>: Sendable {
   public let database: Database
   /// The name of the collection.
   public let collection: String
-  let door: RowDoor<Format>
+  let access: RowAccess<Format>
 
   /// A store of a format in a collection.
   public init(_ format: Format.Type = Format.self, in database: Database, collection: String) {
     self.database = database
     self.collection = collection
-    door = RowDoor(database.core, collection)
+    access = RowAccess(database.core, collection)
   }
 
   // MARK: - Inside of a transaction
 
   /// The instance with an identifier; nil where there is none.
-  public func load(_ id: Identifier, in tx: ReadTransaction) throws -> Instance? { try door.load(id, tx) }
+  public func load(_ id: Identifier, in tx: ReadTransaction) throws -> Instance? { try access.load(id, tx) }
 
   /// The instances with several identifiers, in the order of these; nil where there is none.
   public func load(ids: some Sequence<Identifier>, in tx: ReadTransaction) throws -> [Instance?] {
-    try door.load(ids: ids, tx)
+    try access.load(ids: ids, tx)
   }
 
   /// Whether there is an instance with an identifier. Nothing is decoded.
-  public func contains(_ id: Identifier, in tx: ReadTransaction) throws -> Bool { try door.contains(id, tx) }
+  public func contains(_ id: Identifier, in tx: ReadTransaction) throws -> Bool { try access.contains(id, tx) }
 
   /// The metadata of an instance; nil where it has none, or there is no instance.
   public func metadata(of id: Identifier, in tx: ReadTransaction) throws -> Metadata? {
-    try door.metadata(of: id, tx)
+    try access.metadata(of: id, tx)
   }
 
   /// The metadata of several instances, in the order of these identifiers; nil where one has none.
   public func metadata(ids: some Sequence<Identifier>, in tx: ReadTransaction) throws -> [Metadata?] {
-    try door.metadata(of: ids, tx)
+    try access.metadata(of: ids, tx)
   }
 
   /// How many instances there are. Complexity: one lookup.
-  public func count(in tx: ReadTransaction) throws -> Int { try door.count(tx) }
+  public func count(in tx: ReadTransaction) throws -> Int { try access.count(tx) }
 
   /// How many instances have their identifiers in a range. Complexity: O(n) of these; nothing is decoded.
   public func count(_ range: some KeyBounds<Identifier> & Sendable, in tx: ReadTransaction) throws -> Int {
-    try door.count(WalkRange(range), tx)
+    try access.count(WalkRange(range), tx)
   }
 
   // MARK: - By itself
 
   /// The instance with an identifier; nil where there is none.
   public func load(_ id: Identifier) async throws -> Instance? {
-    try await database.look(in: door.name) { tx in try door.load(id, tx) }
+    try await database.look(in: access.name) { tx in try access.load(id, tx) }
   }
 
   /// The instances with several identifiers, in the order of these; nil where there is none.
   public func load(ids: some Sequence<Identifier> & Sendable) async throws -> [Instance?] {
-    try await database.read { tx in try door.load(ids: ids, tx) }
+    try await database.read { tx in try access.load(ids: ids, tx) }
   }
 
   /// Whether there is an instance with an identifier. Nothing is decoded.
   public func contains(_ id: Identifier) async throws -> Bool {
-    try await database.look(in: door.name) { tx in try door.contains(id, tx) }
+    try await database.look(in: access.name) { tx in try access.contains(id, tx) }
   }
 
   /// The metadata of an instance; nil where it has none, or there is no instance.
   public func metadata(of id: Identifier) async throws -> Metadata? {
-    try await database.look(in: door.name) { tx in try door.metadata(of: id, tx) }
+    try await database.look(in: access.name) { tx in try access.metadata(of: id, tx) }
   }
 
   /// The metadata of several instances, in the order of these identifiers; nil where one has none.
   public func metadata(ids: some Sequence<Identifier> & Sendable) async throws -> [Metadata?] {
-    try await database.read { tx in try door.metadata(of: ids, tx) }
+    try await database.read { tx in try access.metadata(of: ids, tx) }
   }
 
   /// How many instances there are. Complexity: one lookup.
   public var count: Int {
-    get async throws { try await database.look(in: door.name) { tx in try door.count(tx) } }
+    get async throws { try await database.look(in: access.name) { tx in try access.count(tx) } }
   }
 
   /// How many instances have their identifiers in a range. Complexity: O(n) of these; nothing is decoded.
   public func count(_ range: some KeyBounds<Identifier> & Sendable) async throws -> Int {
     let range = WalkRange(range)
-    return try await database.read { tx in try door.count(range, tx) }
+    return try await database.read { tx in try access.count(range, tx) }
   }
 }
 

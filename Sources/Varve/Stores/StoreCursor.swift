@@ -9,9 +9,9 @@
 /// and the time of its transaction.
 public struct StoreCursor<Element: Sendable> {
   private let transaction: ReadTransaction
-  private var walk: any SeekableWalk<Element>
+  private var walk: any SeekableScan<Element>
 
-  init(_ transaction: ReadTransaction, _ walk: any SeekableWalk<Element>) {
+  init(_ transaction: ReadTransaction, _ walk: any SeekableScan<Element>) {
     self.transaction = transaction
     self.walk = walk
   }

@@ -8,7 +8,8 @@ import VarveTestSupport
 
 /// What a run of the model of indexes does.
 enum IndexStep: Int, CaseIterable, Sendable {
-  case persist, collide, modify, delete, deleteRange, truncate, nested, nestedUndone, batch, look, lookInside, reopen, rebuild
+  case persist, collide, modify, delete, deleteRange, truncate, nested, nestedUndone, batch, look, lookInside, reopen,
+    rebuild
 }
 
 /// Random changes of volumes, by a database with indexes and by a dictionary: every look by an index finds the same.
@@ -277,7 +278,9 @@ final class IndexRun {
     }
     let all = try Array(store.load(..., from: path, descending: isDescending, limit: limit, in: tx))
     same(all, expected { _ in true }, "all")
-    guard let one = entries.randomElement(using: &random), let two = entries.randomElement(using: &random) else { return }
+    guard let one = entries.randomElement(using: &random), let two = entries.randomElement(using: &random) else {
+      return
+    }
     let (lower, upper) = ByteOrder.precedes(two.key, one.key) ? (two, one) : (one, two)
     let range = KeyInterval(from: .excluding(lower.value), to: .including(upper.value))
     let some = try Array(store.load(range, from: path, descending: isDescending, limit: limit, in: tx))
@@ -285,7 +288,8 @@ final class IndexRun {
       some,
       expected { ByteOrder.precedes(lower.key, $0) && !ByteOrder.precedes(upper.key, $0) },
       "\(lower.value) to \(upper.value)")
-    let found: StoreCursor<Volume> = try store.load(one.value, from: path, descending: isDescending, limit: limit, in: tx)
+    let found: StoreCursor<Volume> = try store.load(
+      one.value, from: path, descending: isDescending, limit: limit, in: tx)
     same(try Array(found), expected { $0 == one.key }, "\(one.value)")
     #expect(try store.count(one.value, from: path, in: tx) == entries.count { $0.key == one.key })
   }

@@ -63,7 +63,8 @@ struct QueryRun {
     }
     let volume = Volume(
       id: id, title: Self.titles[random.below(Self.titles.count)], year: 1995 + random.below(12),
-      isbn: random.oneIn(2) ? nil : "isbn \(id)", tags: (0..<random.below(4)).map { _ in ["a", "b", "c"][random.below(3)] },
+      isbn: random.oneIn(2) ? nil : "isbn \(id)",
+      tags: (0..<random.below(4)).map { _ in ["a", "b", "c"][random.below(3)] },
       codes: random.oneIn(2) ? nil : [id * 2, id * 2 + 1], shelf: random.oneIn(2) ? .fiction : .science,
       home: random.oneIn(2) ? nil : Volume.Home(city: ["Bath", "London"][random.below(2)]),
       price: Decimal(random.below(5)) / 2, weight: random.oneIn(6) ? .nan : Double(random.below(3)))
@@ -93,7 +94,9 @@ struct QueryRun {
     case 0: return Asked(condition: Condition { $0.year == year }) { $0.year == year }
     case 1: return Asked(condition: Condition { $0.year >= year }) { $0.year >= year }
     case 2:
-      return Asked(condition: Condition { $0.year.isIn(1998..<year + 4) }) { (1998..<max(1998, year + 4)).contains($0.year) }
+      return Asked(condition: Condition { $0.year.isIn(1998..<year + 4) }) {
+        (1998..<max(1998, year + 4)).contains($0.year)
+      }
     case 3: return Asked(condition: Condition { $0.year.isIn([1995, year]) }) { $0.year == 1995 || $0.year == year }
     case 4: return Asked(condition: Condition { $0.title == title }) { $0.title == title }
     case 5: return Asked(condition: Condition { $0.title.hasPrefix("The") }) { $0.title.utf8.starts(with: "The".utf8) }
@@ -185,7 +188,9 @@ struct QueryRun {
     func fail(_ what: String) throws {
       let plan = try query.explain(in: tx)
       throw QueryDifference(
-        text: "\(what): \(String(describing: asked?.condition.definition)), \(query.order.map { ($0.path.text, $0.isDescending) }), limit \(String(describing: limit)): \(found.map(\.id)) of \(hits.map(\.id).sorted()); plan: \(plan)")
+        text:
+          "\(what): \(String(describing: asked?.condition.definition)), \(query.order.map { ($0.path.text, $0.isDescending) }), limit \(String(describing: limit)): \(found.map(\.id)) of \(hits.map(\.id).sorted()); plan: \(plan)"
+      )
     }
     if let key {
       let expected = hits.map { (key($0), $0.id) }.sorted { ByteOrder.precedes($0.0, $1.0) }.map(\.1).prefix(count)

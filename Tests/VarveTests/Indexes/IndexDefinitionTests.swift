@@ -124,7 +124,9 @@ struct IndexDefinitionTests {
     #expect(try database.read { tx in try volumes.count(..., from: \.title, in: tx) } == 1)
   }
 
-  @Test func `a store whose format has indexes works where the database was opened with it, and says so elsewhere`() throws {
+  @Test func `a store whose format has indexes works where the database was opened with it, and says so elsewhere`()
+    throws
+  {
     let database = try Database.inMemory()
     let volumes = Store<VolumeFormat>(in: database)
     let error = #expect(throws: DatabaseError.self) {
@@ -134,7 +136,8 @@ struct IndexDefinitionTests {
     #expect(error?.message.contains("add the format to the definition") == true)
   }
 
-  @Test func `the definition on disk has kind, types, names of properties and the condition, not the name of the type`() throws
+  @Test func `the definition on disk has kind, types, names of properties and the condition, not the name of the type`()
+    throws
   {
     let list = try FormatIndexes<VolumeFormat>.found().list
     let texts = Dictionary(uniqueKeysWithValues: list.map { ($0.name, $0.definition) })

@@ -94,7 +94,8 @@ struct IndexLifeTests {
     try database.close()
   }
 
-  @Test func `a row that can't be decoded is listed, stays out of the indexes, and enters them when it is set`() throws {
+  @Test func `a row that can't be decoded is listed, stays out of the indexes, and enters them when it is set`() throws
+  {
     try fill(20)
     let plain = try shared.open()
     try plain.write { tx in try tx.set(TitleOnly(title: "no volume"), key: 7, in: "volumes") }

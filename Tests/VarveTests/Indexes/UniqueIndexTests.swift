@@ -98,9 +98,10 @@ struct UniqueIndexTests {
     #expect(error?.code == .notUnique)
     let collisions = try #require(error?.cause as? IndexCollisions)
     #expect(collisions.count == 2 && collisions.index == "isbn")
-    #expect(collisions.pairs.map { [$0.value, $0.first.text, $0.second.text] } == [
-      ["\"same\"", "1", "2"], ["\"same\"", "1", "3"],
-    ])
+    #expect(
+      collisions.pairs.map { [$0.value, $0.first.text, $0.second.text] } == [
+        ["\"same\"", "1", "2"], ["\"same\"", "1", "3"],
+      ])
     // Other indexes answer, and nothing is refused.
     try database.write { tx throws in
       #expect(try volumes.load("3", from: \.title, in: tx).count() == 1)
@@ -110,7 +111,8 @@ struct UniqueIndexTests {
     #expect(errorCode { _ = try database.read { tx in try volumes.load("same", from: \.isbn, in: tx) } } == .notUnique)
     try rebuild(volumes, \.isbn)
     #expect(try database.read { tx in try volumes.load("same", from: \.isbn, in: tx)?.id } == 1)
-    #expect(errorCode { _ = try database.write { tx in try volumes.modify(2, in: tx) { $0.isbn = "same" } } } == .notUnique)
+    #expect(
+      errorCode { _ = try database.write { tx in try volumes.modify(2, in: tx) { $0.isbn = "same" } } } == .notUnique)
     try database.close()
   }
 
@@ -118,7 +120,9 @@ struct UniqueIndexTests {
     let shared = try SharedBackend()
     let plain = try shared.open(DatabaseDefinition { BareVolumeFormat.self })
     try plain.write { tx throws in
-      for id in 1...2 { try Store<BareVolumeFormat>(in: plain).persist(Volume(id: id, title: "", isbn: "same"), in: tx) }
+      for id in 1...2 {
+        try Store<BareVolumeFormat>(in: plain).persist(Volume(id: id, title: "", isbn: "same"), in: tx)
+      }
     }
     try plain.close()
     for isMended in [false, true] {

@@ -5,7 +5,8 @@ enum ExtensionCase: String, CaseIterable {
   case insert, hear1, hear2, hear5, foreign50, nested
   case partput, logput, partfirst, index2, touchless, view, view10000, one, one4
   case aside, build, ingest, throwing, remove, ranges, rangeslook
-  case typed0, typed2, typed5, typedone2, lookup, lookupdirect, indexkeys, indexrows, fetch1000, fetch1000direct, indexcount
+  case typed0, typed2, typed5, typedone2, lookup, lookupdirect, indexkeys, indexrows, fetch1000, fetch1000direct,
+    indexcount
   case indexbuild
 
   /// Whether its goal is for what it takes more than `insert`.

@@ -86,7 +86,8 @@ extension ExtensionRun {
       let begin = ThreadClock.now()
       for number in numbers {
         let book = try database.read { tx in
-          row == .lookup ? try store.load(number, from: \.number, in: tx) : try store.load(number, from: \.direct, in: tx)
+          row == .lookup
+            ? try store.load(number, from: \.number, in: tx) : try store.load(number, from: \.direct, in: tx)
         }
         found += book == nil ? 0 : 1
       }

@@ -51,13 +51,13 @@ public protocol StoreFormat<Instance, Identifier>: RowFormat {
   /// another `currentVersion` lets the indexes be reviewed in the background, row by row.
   static var indexesSurvive: Bool { get }
   /// What becomes of the build of an index that meets a row which can't be decoded, or whose value can't be a key. Default:
-  /// the row is listed, and the build goes on.
+  /// the row is listed, and the build continues.
   static var unindexableRows: UnindexableRows { get }
 }
 
 /// What becomes of the build of an index that meets a row which can't be decoded, or whose value can't be a key.
 public enum UnindexableRows: Sendable {
-  /// The row is in no index, and ``Store/unindexedRows(in:)`` returns it; the build goes on.
+  /// The row is in no index, and ``Store/unindexedRows(in:)`` returns it; the build continues.
   case listed
   /// The build fails with the error.
   case fail

@@ -50,8 +50,8 @@ public final class ExtensionContext<Definition: DatabaseExtension> {
     try open.part(name)
   }
 
-  /// The same by its place in the configuration.
-  func part(at place: Int) -> Part { Part(open, place) }
+  /// The same by its index in the configuration.
+  func part(at index: Int) -> Part { Part(open, index) }
 
   /// Notifies the extensions that depend on this one of a change that does not change rows: each receives it by
   /// `dependencyDidChange`, after the current change. Throws what they throw, which dooms the transaction.

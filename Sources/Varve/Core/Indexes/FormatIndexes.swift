@@ -78,7 +78,7 @@ struct FormatIndexes<Format: StoreFormat>: Sendable {
     DatabaseError(.invalidDefinition, "index \"\(name)\" of \(Format.self) \(what)", collection: Format.collection)
   }
 
-  /// The place of an index in the list, by the property that has it. Throws `.invalidDefinition` where it is none of the
+  /// The number of an index in the list, by the property that has it. Throws `.invalidDefinition` where it is none of the
   /// format's.
   func slot<Index: StoreIndex>(of path: KeyPath<Format, Index>) throws -> Int {
     let identity = format[keyPath: path].declaration.identity

@@ -4,7 +4,7 @@
 struct IndexKeys: Sendable {
   /// A value in `encoder.bytes`.
   struct Key: Sendable {
-    /// The index, by its place among those of the collection.
+    /// The index, by its number among those of the collection.
     let index: Int
     let start: Int
     let end: Int

@@ -2,9 +2,10 @@
 final class IndexPlan: Sendable {
   /// Appends the values of the instance at an address to a list, as those of the index with this number. `metadata` asks for
   /// the metadata of the row.
-  typealias Emit = @Sendable (
-    _ instance: InstanceAddress, _ row: IndexedRow, _ index: Int, _ keys: inout IndexKeys
-  ) throws -> Void
+  typealias Emit =
+    @Sendable (
+      _ instance: InstanceAddress, _ row: IndexedRow, _ index: Int, _ keys: inout IndexKeys
+    ) throws -> Void
 
   let name: String
   /// What it is called in the emitted values of rows: a hash of the name (FNV-1a of 64 bits, its halves combined). On disk:

@@ -41,7 +41,8 @@ public struct ManyValuedUniqueIndex<Instance, Value: KeyCodable>: UniqueStoreInd
     declaration = .elements(
       .manyToOne, path,
       IndexOptions(
-        name: name, version: version, isDeferred: deferred, skipsInvalid: skipsInvalid, condition: condition?(Fields())))
+        name: name, version: version, isDeferred: deferred, skipsInvalid: skipsInvalid, condition: condition?(Fields()))
+    )
   }
 
   /// An index by the elements of an optional property: nil has none.
@@ -52,7 +53,8 @@ public struct ManyValuedUniqueIndex<Instance, Value: KeyCodable>: UniqueStoreInd
     declaration = .elements(
       .manyToOne, path,
       IndexOptions(
-        name: name, version: version, isDeferred: deferred, skipsInvalid: skipsInvalid, condition: condition?(Fields())))
+        name: name, version: version, isDeferred: deferred, skipsInvalid: skipsInvalid, condition: condition?(Fields()))
+    )
   }
 }
 

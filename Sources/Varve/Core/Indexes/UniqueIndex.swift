@@ -20,7 +20,8 @@ public struct UniqueIndex<Instance, each Part: KeyCodable>: UniqueStoreIndex {
     declaration = IndexDeclaration(
       .oneToOne, fields: fields,
       IndexOptions(
-        name: name, version: version, isDeferred: deferred, skipsInvalid: skipsInvalid, condition: condition?(Fields())))
+        name: name, version: version, isDeferred: deferred, skipsInvalid: skipsInvalid, condition: condition?(Fields()))
+    )
   }
 
   /// An index by fields in the spelling of queries.
@@ -34,6 +35,7 @@ public struct UniqueIndex<Instance, each Part: KeyCodable>: UniqueStoreIndex {
     declaration = IndexDeclaration(
       .oneToOne, fields: fields,
       IndexOptions(
-        name: name, version: version, isDeferred: deferred, skipsInvalid: skipsInvalid, condition: condition?(Fields())))
+        name: name, version: version, isDeferred: deferred, skipsInvalid: skipsInvalid, condition: condition?(Fields()))
+    )
   }
 }

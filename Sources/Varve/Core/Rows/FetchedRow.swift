@@ -69,7 +69,7 @@ public struct FetchedRow: Sendable {
 }
 
 /// A walk over rows of one collection, or of several one behind the other.
-struct FetchedRowWalk: RowWalk {
+struct FetchedRowWalk: RowScan {
   private struct Part {
     let info: CollectionInfo
     var objects: FamilyCursor

@@ -12,7 +12,7 @@ internal import Synchronization
 /// 2. A walk, once there, never becomes an error.
 final class RowSource<Element: Sendable>: Sendable {
   private enum State {
-    case ready(any RowWalk<Element>, LongLivedRead)
+    case ready(any RowScan<Element>, LongLivedRead)
     case failed(any Error)
     case waiting(Performing)
   }
@@ -21,7 +21,7 @@ final class RowSource<Element: Sendable>: Sendable {
   private let state: Mutex<State>
 
   /// `walk` makes the walk over what its transaction sees now.
-  init(_ core: DatabaseCore, walk: @escaping @Sendable (ReadTransaction) throws -> any RowWalk<Element>) {
+  init(_ core: DatabaseCore, walk: @escaping @Sendable (ReadTransaction) throws -> any RowScan<Element>) {
     self.core = core
     guard ThreadFrame.transaction(of: core) == nil, let performing = Performing.living(of: core) else {
       // A walk keeps the instant of its transaction, not the transaction.
@@ -38,7 +38,7 @@ final class RowSource<Element: Sendable>: Sendable {
     }
   }
 
-  private static func begun(_ begin: () throws -> (any RowWalk<Element>, LongLivedRead)) -> State {
+  private static func begun(_ begin: () throws -> (any RowScan<Element>, LongLivedRead)) -> State {
     do {
       let (walk, held) = try begin()
       return .ready(walk, held)
@@ -48,7 +48,7 @@ final class RowSource<Element: Sendable>: Sendable {
   }
 
   /// The walk from its beginning.
-  func walk() async throws -> any RowWalk<Element> {
+  func walk() async throws -> any RowScan<Element> {
     if case .waiting(let performing) = state.withLock({ $0 }) { try await performing.waitForTurn() }
     switch state.withLock({ $0 }) {
     case .ready(let walk, _): return walk
@@ -58,7 +58,7 @@ final class RowSource<Element: Sendable>: Sendable {
   }
 
   /// The next batch of a walk. Runs where it may wait for a disk.
-  func batch(_ walk: any RowWalk<Element>, limit: Int) async throws -> RowBatch<Element> {
+  func batch(_ walk: any RowScan<Element>, limit: Int) async throws -> RowBatch<Element> {
     // Inside of a perform it belongs to that one, which `close` waits for, and whose other calls may write meanwhile.
     if let performing = Performing.living(of: core) {
       return try await performing.run { _ in RowBatch(walk, limit: limit) }
@@ -67,7 +67,7 @@ final class RowSource<Element: Sendable>: Sendable {
     return try await core.executor.run { [self] in try nextBatch(walk, limit) }
   }
 
-  private func nextBatch(_ walk: any RowWalk<Element>, _ limit: Int) throws -> RowBatch<Element> {
+  private func nextBatch(_ walk: any RowScan<Element>, _ limit: Int) throws -> RowBatch<Element> {
     try core.enter()
     defer { core.leave() }
     return RowBatch(walk, limit: limit)
@@ -80,7 +80,7 @@ struct RowBatch<Element: Sendable>: Sendable {
   /// What came behind them instead of a row.
   private(set) var error: (any Error)?
   /// Nil: there is nothing behind them.
-  private(set) var rest: (any RowWalk<Element>)?
+  private(set) var rest: (any RowScan<Element>)?
 
   static var rowsMaximum: Int { 256 }
   static var sizeMaximum: Int { 64 << 10 }
@@ -90,7 +90,7 @@ struct RowBatch<Element: Sendable>: Sendable {
 
   private init() {}
 
-  init(_ walk: any RowWalk<Element>, limit: Int) {
+  init(_ walk: any RowScan<Element>, limit: Int) {
     var walk = walk
     var size = 0
     let count = min(limit, Self.rowsMaximum)

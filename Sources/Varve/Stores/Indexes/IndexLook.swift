@@ -5,7 +5,7 @@ struct IndexLook<Format: StoreFormat>: Sendable {
   var isDescending = false
   var limit: Int?
 
-  /// What is wrong with the arguments is thrown by `walk` and `count`.
+  /// What is wrong with the arguments is thrown by `begin` and `count`.
   init<Index: StoreIndex>(_ path: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil) {
     slot = Result { try FormatIndexes<Format>.found().slot(of: path) }
     bounds = .success(([], nil))
@@ -37,7 +37,7 @@ struct IndexLook<Format: StoreFormat>: Sendable {
     _ indexes: IndexesTransaction<Format.Instance>
   ) throws -> (part: Part, declaration: IndexDeclaration<Format.Instance>, range: StorageRange) {
     if let limit, limit < 0 {
-      throw DatabaseError(.invalidArgument, "the limit of a walk is \(limit); it must not be negative")
+      throw DatabaseError(.invalidArgument, "the limit is \(limit); it must not be negative")
     }
     let slot = try slot.get()
     let (lower, upper) = try bounds.get()

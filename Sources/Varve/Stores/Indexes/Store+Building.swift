@@ -53,7 +53,7 @@ extension Store where Format: StoreFormat {
         try core.requireReady(building)
       }
     }
-    progress?(.complete(total: try database.core.read { tx in try door.count(tx) }))
+    progress?(.complete(total: try database.core.read { tx in try access.count(tx) }))
   }
 
   /// Builds one index again from the rows, and returns when it is built; it can't be used meanwhile. For a computation that
@@ -61,31 +61,31 @@ extension Store where Format: StoreFormat {
   ///
   /// Throws as ``warm(_:)``.
   public func rebuild<Index: StoreIndex>(_ index: KeyPath<Format, Index>) async throws {
-    let door = door
+    let access = access
     let slot = try FormatIndexes<Format>.found().slot(of: index)
     let core = database.core
     try core.requireNoTransaction("an index is built again")
-    try await core.writerExecutor.run { try door.rebuild(slot) }
+    try await core.writerExecutor.run { try access.rebuild(slot) }
     try await warm()
   }
 
   /// The same on this thread.
   @_disfavoredOverload
   public func rebuild<Index: StoreIndex>(_ index: KeyPath<Format, Index>) throws {
-    try door.rebuild(try FormatIndexes<Format>.found().slot(of: index))
+    try access.rebuild(try FormatIndexes<Format>.found().slot(of: index))
     let warmed: (Store) throws -> Void = { try $0.warm() }
     try warmed(self)
   }
 
   /// The rows that are in no index, because they can't be decoded or have a value that can't be a key.
   public func unindexedRows(in tx: ReadTransaction) throws -> [UnindexedRow] {
-    try door.indexes(tx)?.indexes.unindexedRows() ?? []
+    try access.indexes(tx)?.indexes.unindexedRows() ?? []
   }
 
   /// The rows that are in no index.
   public func unindexedRows() async throws -> [UnindexedRow] {
-    let door = door
-    return try await database.read { tx in try door.indexes(tx)?.indexes.unindexedRows() ?? [] }
+    let access = access
+    return try await database.read { tx in try access.indexes(tx)?.indexes.unindexedRows() ?? [] }
   }
 
   /// Compares the indexes with the rows, and returns where they differ: nothing, unless bytes on the disk are damaged or a
@@ -108,7 +108,7 @@ extension Store where Format: StoreFormat {
     if let sample, sample < 1 {
       throw DatabaseError(.invalidArgument, "a sample has at least 1 row, and \(sample) were asked for")
     }
-    guard let (info, indexes) = try door.indexes(tx) else { return [] }
+    guard let (info, indexes) = try access.indexes(tx) else { return [] }
     var verification = try IndexVerification(indexes, info, sample: sample, in: tx)
     try verification.run()
     return verification.differences
@@ -151,7 +151,7 @@ private struct Warming {
   }
 }
 
-extension RowDoor where Format: StoreFormat {
+extension RowAccess where Format: StoreFormat {
   /// Empties an index and begins to build it.
   fileprivate func rebuild(_ slot: Int) throws {
     try core.rebuild([slot], of: IndexesName.name(for: name)) { tx in

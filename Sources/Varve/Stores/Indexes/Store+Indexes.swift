@@ -15,14 +15,14 @@ extension Store where Format: StoreFormat {
   public func load<Index: UniqueStoreIndex>(
     _ value: Index.Value, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Instance? {
-    try door.first(IndexLook(value: value, index), tx)
+    try access.first(IndexLook(value: value, index), tx)
   }
 
   /// The instance with a value of a unique index of one field; nil where there is none.
   public func load<Index: UniqueStoreIndex, Value>(
     _ value: Value, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Instance? where Index.Value == Compound<Value> {
-    try door.first(IndexLook(value: value, index), tx)
+    try access.first(IndexLook(value: value, index), tx)
   }
 
   /// The instances with a value.
@@ -30,7 +30,7 @@ extension Store where Format: StoreFormat {
     _ value: Index.Value, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil,
     in tx: ReadTransaction
   ) throws -> StoreCursor<Instance> {
-    StoreCursor(tx, try door.walk(IndexLook(value: value, index, descending: descending, limit: limit), tx))
+    StoreCursor(tx, try access.begin(IndexLook(value: value, index, descending: descending, limit: limit), tx))
   }
 
   /// The instances with a value of an index of one field.
@@ -38,7 +38,7 @@ extension Store where Format: StoreFormat {
     _ value: Value, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil,
     in tx: ReadTransaction
   ) throws -> StoreCursor<Instance> where Index.Value == Compound<Value> {
-    StoreCursor(tx, try door.walk(IndexLook(value: value, index, descending: descending, limit: limit), tx))
+    StoreCursor(tx, try access.begin(IndexLook(value: value, index, descending: descending, limit: limit), tx))
   }
 
   // MARK: - Several values
@@ -48,7 +48,7 @@ extension Store where Format: StoreFormat {
     _ all: UnboundedRange, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil,
     in tx: ReadTransaction
   ) throws -> StoreCursor<Instance> {
-    StoreCursor(tx, try door.walk(IndexLook(index, descending: descending, limit: limit), tx))
+    StoreCursor(tx, try access.begin(IndexLook(index, descending: descending, limit: limit), tx))
   }
 
   /// The instances whose values are in a range.
@@ -56,7 +56,7 @@ extension Store where Format: StoreFormat {
     _ range: some KeyBounds<Index.Value>, from index: KeyPath<Format, Index>, descending: Bool = false,
     limit: Int? = nil, in tx: ReadTransaction
   ) throws -> StoreCursor<Instance> {
-    StoreCursor(tx, try door.walk(IndexLook(range, index, descending: descending, limit: limit), tx))
+    StoreCursor(tx, try access.begin(IndexLook(range, index, descending: descending, limit: limit), tx))
   }
 
   /// The instances whose values of an index of one field are in a range: `"A"..<"B"`.
@@ -64,7 +64,7 @@ extension Store where Format: StoreFormat {
     _ range: some KeyBounds<Value>, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil,
     in tx: ReadTransaction
   ) throws -> StoreCursor<Instance> where Index.Value == Compound<Value> {
-    StoreCursor(tx, try door.walk(IndexLook(range, index, descending: descending, limit: limit), tx))
+    StoreCursor(tx, try access.begin(IndexLook(range, index, descending: descending, limit: limit), tx))
   }
 
   /// The instances whose values begin with one: `load(prefix: 1999, from: \.byYear, in: tx)` of an index by year and title.
@@ -72,7 +72,7 @@ extension Store where Format: StoreFormat {
     prefix: First, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil,
     in tx: ReadTransaction
   ) throws -> StoreCursor<Instance> where Index.Value == Compound<First, repeat each Other> {
-    StoreCursor(tx, try door.walk(IndexLook(value: prefix, index, descending: descending, limit: limit), tx))
+    StoreCursor(tx, try access.begin(IndexLook(value: prefix, index, descending: descending, limit: limit), tx))
   }
 
   // MARK: - Counting
@@ -81,41 +81,41 @@ extension Store where Format: StoreFormat {
   public func count<Index: StoreIndex>(
     _ value: Index.Value, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Int {
-    try door.count(IndexLook(value: value, index), tx)
+    try access.count(IndexLook(value: value, index), tx)
   }
 
   /// How many instances have a value of an index of one field.
   public func count<Index: StoreIndex, Value>(
     _ value: Value, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Int where Index.Value == Compound<Value> {
-    try door.count(IndexLook(value: value, index), tx)
+    try access.count(IndexLook(value: value, index), tx)
   }
 
   /// How many instances are in the index.
   public func count<Index: StoreIndex>(
     _ all: UnboundedRange, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Int {
-    try door.count(IndexLook(index), tx)
+    try access.count(IndexLook(index), tx)
   }
 
   /// How many instances have values in a range.
   public func count<Index: StoreIndex>(
     _ range: some KeyBounds<Index.Value>, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Int {
-    try door.count(IndexLook(range, index), tx)
+    try access.count(IndexLook(range, index), tx)
   }
 
   /// How many instances have values of an index of one field in a range.
   public func count<Index: StoreIndex, Value: KeyCodable>(
     _ range: some KeyBounds<Value>, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Int where Index.Value == Compound<Value> {
-    try door.count(IndexLook(range, index), tx)
+    try access.count(IndexLook(range, index), tx)
   }
 
   /// How many instances have values that begin with one.
   public func count<Index: StoreIndex, First: KeyCodable, each Other: KeyCodable>(
     prefix: First, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Int where Index.Value == Compound<First, repeat each Other> {
-    try door.count(IndexLook(value: prefix, index), tx)
+    try access.count(IndexLook(value: prefix, index), tx)
   }
 }

@@ -17,7 +17,7 @@ extension Store where Format: StoreFormat {
     _ value: Index.Value, from index: KeyPath<Format, Index>
   ) async throws -> Instance? {
     let look = IndexLook(value: value, index)
-    return try await database.look(in: door.name) { tx in try door.first(look, tx) }
+    return try await database.look(in: access.name) { tx in try access.first(look, tx) }
   }
 
   /// The instance with a value of a unique index of one field; nil where there is none.
@@ -25,7 +25,7 @@ extension Store where Format: StoreFormat {
     _ value: Value, from index: KeyPath<Format, Index>
   ) async throws -> Instance? where Index.Value == Compound<Value> {
     let look = IndexLook(value: value, index)
-    return try await database.look(in: door.name) { tx in try door.first(look, tx) }
+    return try await database.look(in: access.name) { tx in try access.first(look, tx) }
   }
 
   /// The instances with a value.
@@ -80,7 +80,7 @@ extension Store where Format: StoreFormat {
     _ value: Index.Value, from index: KeyPath<Format, Index>
   ) async throws -> Int {
     let look = IndexLook(value: value, index)
-    return try await database.read { tx in try door.count(look, tx) }
+    return try await database.read { tx in try access.count(look, tx) }
   }
 
   /// How many instances have a value of an index of one field.
@@ -88,7 +88,7 @@ extension Store where Format: StoreFormat {
     _ value: Value, from index: KeyPath<Format, Index>
   ) async throws -> Int where Index.Value == Compound<Value> {
     let look = IndexLook(value: value, index)
-    return try await database.read { tx in try door.count(look, tx) }
+    return try await database.read { tx in try access.count(look, tx) }
   }
 
   /// How many instances are in the index.
@@ -96,7 +96,7 @@ extension Store where Format: StoreFormat {
     _ all: UnboundedRange, from index: KeyPath<Format, Index>
   ) async throws -> Int {
     let look = IndexLook(index)
-    return try await database.read { tx in try door.count(look, tx) }
+    return try await database.read { tx in try access.count(look, tx) }
   }
 
   /// How many instances have values in a range.
@@ -104,7 +104,7 @@ extension Store where Format: StoreFormat {
     _ range: some KeyBounds<Index.Value>, from index: KeyPath<Format, Index>
   ) async throws -> Int {
     let look = IndexLook(range, index)
-    return try await database.read { tx in try door.count(look, tx) }
+    return try await database.read { tx in try access.count(look, tx) }
   }
 
   /// How many instances have values of an index of one field in a range.
@@ -112,7 +112,7 @@ extension Store where Format: StoreFormat {
     _ range: some KeyBounds<Value>, from index: KeyPath<Format, Index>
   ) async throws -> Int where Index.Value == Compound<Value> {
     let look = IndexLook(range, index)
-    return try await database.read { tx in try door.count(look, tx) }
+    return try await database.read { tx in try access.count(look, tx) }
   }
 
   /// How many instances have values that begin with one.
@@ -120,10 +120,10 @@ extension Store where Format: StoreFormat {
     prefix: First, from index: KeyPath<Format, Index>
   ) async throws -> Int where Index.Value == Compound<First, repeat each Other> {
     let look = IndexLook(value: prefix, index)
-    return try await database.read { tx in try door.count(look, tx) }
+    return try await database.read { tx in try access.count(look, tx) }
   }
 
   private func rows(_ look: IndexLook<Format>) -> Rows<Instance> {
-    Rows(RowSource(database.core) { [door] tx in try door.walk(look, tx) })
+    Rows(RowSource(database.core) { [access] tx in try access.begin(look, tx) })
   }
 }

@@ -13,31 +13,31 @@ extension Persistable {
 
   /// Removes an item that is there, and returns it. Throws `.notFound`.
   @discardableResult
-  public static func delete(_ key: ID, in tx: WriteTransaction) throws -> Self { try door(tx).delete(key, tx) }
+  public static func delete(_ key: ID, in tx: WriteTransaction) throws -> Self { try access(tx).delete(key, tx) }
 
   /// Removes an item, and returns it; nil where there is none, or it can't be decoded.
   @discardableResult
   public static func deleteIfPresent(_ key: ID, in tx: WriteTransaction) throws -> Self? {
-    try door(tx).deleteIfPresent(key, tx)
+    try access(tx).deleteIfPresent(key, tx)
   }
 
   /// Removes those of several items that are there. Returns how many. Nothing is decoded.
   @discardableResult
   public static func delete(ids keys: some Sequence<ID>, in tx: WriteTransaction) throws -> Int {
-    try door(tx).delete(ids: keys, tx)
+    try access(tx).delete(ids: keys, tx)
   }
 
   /// Removes the items whose keys are in a range. Returns how many. Nothing is decoded.
   @discardableResult
   public static func delete(_ range: some KeyBounds<ID> & Sendable, in tx: WriteTransaction) throws -> Int {
-    try door(tx).delete(WalkRange(range), tx)
+    try access(tx).delete(WalkRange(range), tx)
   }
 
   /// Removes all items: `Book.delete(..., in: tx)`. Returns how many there were. Complexity: as of
   /// ``Store/delete(_:in:)``.
   @discardableResult
   public static func delete(_ all: UnboundedRange, in tx: WriteTransaction) throws -> Int {
-    try door(tx).deleteAll(tx)
+    try access(tx).deleteAll(tx)
   }
 
   // MARK: - By itself

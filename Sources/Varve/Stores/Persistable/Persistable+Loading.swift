@@ -3,32 +3,32 @@ extension Persistable {
   // MARK: - Inside of a transaction
 
   /// The item with a key; nil where there is none.
-  public static func load(_ key: ID, in tx: ReadTransaction) throws -> Self? { try door(tx).load(key, tx) }
+  public static func load(_ key: ID, in tx: ReadTransaction) throws -> Self? { try access(tx).load(key, tx) }
 
   /// The items with several keys, in the order of these; nil where there is none.
   public static func load(ids keys: some Sequence<ID>, in tx: ReadTransaction) throws -> [Self?] {
-    try door(tx).load(ids: keys, tx)
+    try access(tx).load(ids: keys, tx)
   }
 
   /// Whether there is an item with a key. Nothing is decoded.
-  public static func contains(_ key: ID, in tx: ReadTransaction) throws -> Bool { try door(tx).contains(key, tx) }
+  public static func contains(_ key: ID, in tx: ReadTransaction) throws -> Bool { try access(tx).contains(key, tx) }
 
   /// The metadata of an item; nil where it has none, or there is no item. The item is not read.
   public static func metadata(of key: ID, in tx: ReadTransaction) throws -> Metadata? {
-    try door(tx).metadata(of: key, tx)
+    try access(tx).metadata(of: key, tx)
   }
 
   /// The metadata of several items, in the order of these keys; nil where one has none. The items are not read.
   public static func metadata(ids keys: some Sequence<ID>, in tx: ReadTransaction) throws -> [Metadata?] {
-    try door(tx).metadata(of: keys, tx)
+    try access(tx).metadata(of: keys, tx)
   }
 
   /// How many items there are. Complexity: one lookup.
-  public static func count(in tx: ReadTransaction) throws -> Int { try door(tx).count(tx) }
+  public static func count(in tx: ReadTransaction) throws -> Int { try access(tx).count(tx) }
 
   /// How many items have their keys in a range. Complexity: O(n) of these; nothing is decoded.
   public static func count(_ range: some KeyBounds<ID> & Sendable, in tx: ReadTransaction) throws -> Int {
-    try door(tx).count(WalkRange(range), tx)
+    try access(tx).count(WalkRange(range), tx)
   }
 
   // MARK: - By itself

@@ -6,21 +6,21 @@ extension Persistable {
   /// Sets the item, new or not. Returns what was there, if it can be decoded.
   @discardableResult
   public func persist(in tx: WriteTransaction) throws -> Self? {
-    let door = Self.door(tx)
-    return try door.persist(self, id, door.own, tx)
+    let access = Self.access(tx)
+    return try access.persist(self, id, access.own, tx)
   }
 
   /// Sets the item, which is not there. Throws `.alreadyExists`.
   public func insert(in tx: WriteTransaction) throws {
-    let door = Self.door(tx)
-    try door.insert(self, id, door.own, tx)
+    let access = Self.access(tx)
+    try access.insert(self, id, access.own, tx)
   }
 
   /// Sets the item, which is there. Returns what was there. Throws `.notFound`.
   @discardableResult
   public func update(in tx: WriteTransaction) throws -> Self {
-    let door = Self.door(tx)
-    return try door.update(self, id, door.own, tx)
+    let access = Self.access(tx)
+    return try access.update(self, id, access.own, tx)
   }
 
   /// Changes an item that is there. Returns what it is then; where a rule of the definition removes it (`sanitized`), as
@@ -31,13 +31,13 @@ extension Persistable {
   public static func modify(
     _ key: ID, in tx: WriteTransaction, _ body: (inout Self) throws -> Void
   ) throws -> Self {
-    let door = door(tx)
-    return try door.modify(key, tx, check: { try door.requireIdentifier(of: $0, key) }, body)
+    let access = access(tx)
+    return try access.modify(key, tx, check: { try access.requireIdentifier(of: $0, key) }, body)
   }
 
   /// Sets the metadata of an item that is there; nil: it has none then. Throws `.notFound`.
   public static func setMetadata(_ metadata: Metadata?, of key: ID, in tx: WriteTransaction) throws {
-    try door(tx).setMetadata(metadata, key, tx)
+    try access(tx).setMetadata(metadata, key, tx)
   }
 
   // MARK: - By itself
@@ -90,8 +90,8 @@ extension Persistable {
 extension Sequence where Element: Persistable {
   /// Sets the items, new or not: all of them, or where it throws none. What was there is not decoded.
   public func persist(in tx: WriteTransaction) throws {
-    let door = Element.door(tx)
-    try tx.savepoint { for item in self { try door.set(item, item.id, door.own, tx) } }
+    let access = Element.access(tx)
+    try tx.savepoint { for item in self { try access.set(item, item.id, access.own, tx) } }
   }
 
   /// Removes those of the items that are there, found by their `id`. Returns how many. Nothing is decoded.

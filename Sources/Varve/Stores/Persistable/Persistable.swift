@@ -66,7 +66,7 @@ extension Persistable {
   /// The store of the type's collection: the same calls, without `in: database`.
   public static func store(in database: Database) -> Store<PersistableFormat<Self>> { Store(in: database) }
 
-  static func door(_ tx: ReadTransaction) -> RowDoor<PersistableFormat<Self>> { RowDoor(tx.database, collection) }
+  static func access(_ tx: ReadTransaction) -> RowAccess<PersistableFormat<Self>> { RowAccess(tx.database, collection) }
 }
 
 /// The format of a ``Persistable`` type: one version, the type's collection, its metadata where it has it.

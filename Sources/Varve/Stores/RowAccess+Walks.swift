@@ -1,8 +1,8 @@
-extension RowDoor {
+extension RowAccess {
   /// A walk over instances as the transaction sees them now.
-  func walk(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> any SeekableWalk<Format.Instance> {
+  func walk(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> any SeekableScan<Format.Instance> {
     try terms.check()
-    guard let info = try collection(tx) else { return EmptyWalk<Format.Instance>() }
+    guard let info = try collection(tx) else { return EmptyScan<Format.Instance>() }
     return try InstanceWalk(self, info, terms, tx)
   }
 
@@ -14,11 +14,11 @@ extension RowDoor {
   func all(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> [Format.Instance] { try Array(try cursor(terms, tx)) }
 }
 
-extension RowDoor {
+extension RowAccess {
   /// A walk over identifiers: the rows behind them are not read.
-  func identifierWalk(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> any SeekableWalk<Format.Identifier> {
+  func identifierWalk(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> any SeekableScan<Format.Identifier> {
     try terms.check()
-    guard let info = try collection(tx) else { return EmptyWalk<Format.Identifier>() }
+    guard let info = try collection(tx) else { return EmptyScan<Format.Identifier>() }
     let range = try terms.range.storage(info, core.limits.keySize)
     return IdentifierWalk(
       info: info, keys: tx.cursor(range, in: info.objects, isReverse: terms.isDescending, keysOnly: true),
@@ -27,7 +27,7 @@ extension RowDoor {
 }
 
 /// The identifiers of a range.
-private struct IdentifierWalk<Identifier: KeyCodable>: SeekableWalk {
+private struct IdentifierWalk<Identifier: KeyCodable>: SeekableScan {
   let info: CollectionInfo
   var keys: FamilyCursor
   var remaining: Int
@@ -46,17 +46,17 @@ private struct IdentifierWalk<Identifier: KeyCodable>: SeekableWalk {
 }
 
 /// The rows of a range as instances. Where instances have their metadata, its family is walked beside.
-struct InstanceWalk<Format: RowFormat>: SeekableWalk {
-  private let door: RowDoor<Format>
+struct InstanceWalk<Format: RowFormat>: SeekableScan {
+  private let access: RowAccess<Format>
   private let info: CollectionInfo
   private var objects: FamilyCursor
   private var metadata: MetadataWalk?
   private var remaining: Int
 
-  init(_ door: RowDoor<Format>, _ info: CollectionInfo, _ terms: WalkTerms, _ tx: ReadTransaction) throws {
-    self.door = door
+  init(_ access: RowAccess<Format>, _ info: CollectionInfo, _ terms: WalkTerms, _ tx: ReadTransaction) throws {
+    self.access = access
     self.info = info
-    let range = try terms.range.storage(info, door.core.limits.keySize)
+    let range = try terms.range.storage(info, access.core.limits.keySize)
     objects = tx.cursor(range, in: info.objects, isReverse: terms.isDescending)
     if Format.readsMetadata {
       metadata = MetadataWalk(
@@ -74,7 +74,7 @@ struct InstanceWalk<Format: RowFormat>: SeekableWalk {
     } catch let error as DatabaseError {
       throw error.about(info.key(of: key))
     }
-    let instance = try door.instance(row) { try metadata?.value(of: key) }
+    let instance = try access.instance(row) { try metadata?.value(of: key) }
     return (instance, key.count + bytes.count)
   }
 

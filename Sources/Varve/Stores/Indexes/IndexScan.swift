@@ -1,8 +1,8 @@
 /// The rows of entries of an index as instances, in the order of the entries.
 ///
-/// Rows are read many at once, the first ones few at once, because many walks end soon.
-struct IndexWalk<Format: StoreFormat>: SeekableWalk {
-  private let door: RowDoor<Format>
+/// Rows are read many at once, the first ones few at once, because many iterations end soon.
+struct IndexScan<Format: StoreFormat>: SeekableScan {
+  private let access: RowAccess<Format>
   private let info: CollectionInfo
   private let source: any StorageReading
   private var entries: FamilyCursor
@@ -19,10 +19,10 @@ struct IndexWalk<Format: StoreFormat>: SeekableWalk {
   private static var batchSizeMaximum: Int { 256 }
 
   init(
-    _ door: RowDoor<Format>, _ info: CollectionInfo, _ source: any StorageReading, _ entries: FamilyCursor,
+    _ access: RowAccess<Format>, _ info: CollectionInfo, _ source: any StorageReading, _ entries: FamilyCursor,
     _ declaration: IndexDeclaration<Format.Instance>, isDescending: Bool, limit: Int?
   ) {
-    self.door = door
+    self.access = access
     self.info = info
     self.source = source
     self.entries = entries
@@ -41,7 +41,7 @@ struct IndexWalk<Format: StoreFormat>: SeekableWalk {
     let row = try stored(rows[position].key, rows[position].bytes)
     position += 1
     remaining -= 1
-    let instance = try door.instance(row) { [source, info] in try source.value(of: row.key, in: info.metadata) }
+    let instance = try access.instance(row) { [source, info] in try source.value(of: row.key, in: info.metadata) }
     return (instance, row.key.count + row.bytes.count)
   }
 

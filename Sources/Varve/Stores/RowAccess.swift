@@ -6,7 +6,7 @@
 /// door's at the first call that finds none. Two definitions of one collection are an error.
 ///
 /// Safe from any thread; each call belongs to the transaction that it is given.
-struct RowDoor<Format: RowFormat>: Sendable {
+struct RowAccess<Format: RowFormat>: Sendable {
   let core: DatabaseCore
   /// The collection's name.
   let name: String

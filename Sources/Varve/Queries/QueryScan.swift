@@ -3,7 +3,7 @@
 /// # Invariants
 /// 1. A row comes once.
 /// 2. Each instance fulfils the whole condition: by the ranges of its access, or because it was asked.
-struct QueryWalk<Format: StoreFormat>: RowWalk {
+struct QueryScan<Format: StoreFormat>: RowScan {
   /// The entries of one range, still to be read, or being read.
   private struct Entries {
     let family: StorageFamily
@@ -12,7 +12,7 @@ struct QueryWalk<Format: StoreFormat>: RowWalk {
     let isDirect: Bool?
   }
 
-  private let door: RowDoor<Format>
+  private let access: RowAccess<Format>
   private let info: CollectionInfo
   private let source: any StorageReading
   /// What each family is read from: in a transaction that writes each has a view of its own.
@@ -44,9 +44,10 @@ struct QueryWalk<Format: StoreFormat>: RowWalk {
   /// `keysOnly`: for who does not look at instances, unless they have to be asked.
   init(
     _ query: StoreQuery<Format>, _ plan: QueryPlan<Format>, _ planner: QueryPlanner<Format>,
-    _ indexes: IndexesTransaction<Format.Instance>?, _ info: CollectionInfo, _ tx: ReadTransaction, keysOnly: Bool = false
+    _ indexes: IndexesTransaction<Format.Instance>?, _ info: CollectionInfo, _ tx: ReadTransaction,
+    keysOnly: Bool = false
   ) throws {
-    door = query.store.door
+    access = query.store.access
     self.info = info
     source = tx.view(of: info.objects)
     condition = plan.filters ? query.condition : nil
@@ -64,7 +65,7 @@ struct QueryWalk<Format: StoreFormat>: RowWalk {
       var isDirect: Bool?
       if case .index(let slot) = access.source { isDirect = indexes?.definition.plans[slot].isDirect ?? false }
       for range in isReverse ? access.ranges.reversed() : access.ranges {
-        let (family, range) = try planner.place(range, access.source)
+        let (family, range) = try planner.location(range, access.source)
         guard let family else { continue }
         rest.append(Entries(family: family, range: range, isDirect: isDirect))
         if views[family.number] == nil { views[family.number] = tx.view(of: family) }
@@ -98,7 +99,7 @@ struct QueryWalk<Format: StoreFormat>: RowWalk {
     do { row = try StoredRow(key: key, bytes: bytes, info: info) } catch let error as DatabaseError {
       throw error.about(info.key(of: key))
     }
-    return try door.instance(row) { [source, info] in try source.value(of: row.key, in: info.metadata) }
+    return try access.instance(row) { [source, info] in try source.value(of: row.key, in: info.metadata) }
   }
 
   private mutating func readBatch() throws {
@@ -114,7 +115,7 @@ struct QueryWalk<Format: StoreFormat>: RowWalk {
         continue
       }
       guard let (key, row) = try nextEntry(withRow: true) else { break }
-      // Those of a direct index come in between, and stay in their places.
+      // Those of a direct index come in between, and keep their positions.
       if let row, keys.isEmpty { rows.append((key, row)) } else { keys.append(key) }
     }
     if keys.isEmpty { return }

@@ -1,12 +1,12 @@
 /// A walk over rows: a value, so that a copy of one that has not begun goes the same way again.
-protocol RowWalk<Element>: Sendable {
+protocol RowScan<Element>: Sendable {
   associatedtype Element: Sendable
   /// The next row and about how many bytes it took; nil behind the last.
   mutating func next() throws -> (element: Element, byteCount: Int)?
 }
 
 /// A walk that a cursor can move.
-protocol SeekableWalk<Element>: RowWalk {
+protocol SeekableScan<Element>: RowScan {
   /// Continues with the first row at a key or after it, or in reverse, at it or before it. Throws `.keyTypeDiffers`.
   mutating func seek(to key: some KeyCodable, keyLimit: Int) throws
   /// How many rows are left.
@@ -45,7 +45,7 @@ struct WalkTerms: Sendable {
 }
 
 /// Of a collection that was never made.
-struct EmptyWalk<Element: Sendable>: SeekableWalk {
+struct EmptyScan<Element: Sendable>: SeekableScan {
   mutating func next() -> (element: Element, byteCount: Int)? { nil }
   mutating func seek(to key: some KeyCodable, keyLimit: Int) {}
   func count() -> Int { 0 }

@@ -1,4 +1,4 @@
-extension RowDoor where Format: StoreFormat {
+extension RowAccess where Format: StoreFormat {
   /// The indexes of the collection; nil where nothing was ever put into it.
   func indexes(
     _ tx: ReadTransaction
@@ -7,12 +7,12 @@ extension RowDoor where Format: StoreFormat {
     return (info, try tx.indexes(of: name, named: info.indexesName, Format.Instance.self))
   }
 
-  func walk(_ look: IndexLook<Format>, _ tx: ReadTransaction) throws -> any SeekableWalk<Format.Instance> {
-    guard let (info, indexes) = try indexes(tx) else { return EmptyWalk<Format.Instance>() }
+  func begin(_ look: IndexLook<Format>, _ tx: ReadTransaction) throws -> any SeekableScan<Format.Instance> {
+    guard let (info, indexes) = try indexes(tx) else { return EmptyScan<Format.Instance>() }
     let (part, declaration, range) = try look.part(indexes)
     let entries = try part.familyCursor(range, isReverse: look.isDescending, keysOnly: !declaration.isDirect)
-    guard let entries else { return EmptyWalk<Format.Instance>() }
-    return IndexWalk(
+    guard let entries else { return EmptyScan<Format.Instance>() }
+    return IndexScan(
       self, info, tx.view(of: info.objects), entries, declaration, isDescending: look.isDescending, limit: look.limit)
   }
 
@@ -35,7 +35,7 @@ extension RowDoor where Format: StoreFormat {
     guard let (info, indexes) = try indexes(tx) else { return 0 }
     let (part, declaration, range) = try look.part(indexes)
     guard let entries = try part.familyCursor(range, keysOnly: true) else { return 0 }
-    return try IndexWalk(
+    return try IndexScan(
       self, info, tx.view(of: info.objects), entries, declaration, isDescending: false, limit: look.limit
     ).count()
   }

@@ -1,5 +1,5 @@
 /// Writing. What throws has changed nothing.
-extension RowDoor {
+extension RowAccess {
   /// What becomes of a row's metadata when its object is set.
   enum MetadataChange {
     /// It stays.
@@ -179,7 +179,7 @@ extension RowDoor {
   }
 }
 
-extension RowDoor where Format: StoreFormat {
+extension RowAccess where Format: StoreFormat {
   /// Throws `.invalidArgument` where an instance has another identifier.
   func requireIdentifier(of instance: Format.Instance, _ id: Format.Identifier) throws {
     guard Format.identifier(of: instance) == id else {
