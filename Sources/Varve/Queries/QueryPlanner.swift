@@ -299,8 +299,7 @@ extension KeyType {
 extension StoreFormat {
   /// Whether a path leads to what rows are found by.
   static func isIdentifier(_ path: FieldPath) -> Bool {
-    Instance.self is any Identifiable.Type && type(of: path.path).valueType == Identifier.self
-      && path.name == .stored("id")
+    isIdentifiedByID && type(of: path.path).valueType == Identifier.self && path.name == .stored("id")
   }
 }
 

@@ -42,6 +42,10 @@ public protocol StoreFormat<Instance, Identifier>: RowFormat {
   static var collection: String { get }
   /// What an instance is found by. Default: its `id`.
   static func identifier(of instance: Instance) -> Identifier
+  /// Whether an instance is found by its `id`: then a query takes a condition on `id` as one on the identifier. Default: true
+  /// where the instance is `Identifiable` and the identifier has the type of its `id`. A format of such instances with an
+  /// `identifier(of:)` of its own, which returns something else, says false.
+  static var isIdentifiedByID: Bool { get }
 
   /// The indexes by their names. Default: the stored properties of the format that are indexes. A format implements it
   /// where these can't be found: in a program that is built without reflection metadata, or where an index stands in a tuple
@@ -76,6 +80,8 @@ extension StoreFormat {
   /// The stored properties that are indexes.
   public var indexes: [String: any StoreIndex] { FormatMirror.indexes(of: self) }
   /// False.
+  public static var isIdentifiedByID: Bool { false }
+  /// False.
   public static var indexesSurvive: Bool { false }
   /// Listed.
   public static var unindexableRows: UnindexableRows { .listed }
@@ -84,4 +90,6 @@ extension StoreFormat {
 extension StoreFormat where Instance: Identifiable, Instance.ID: KeyCodable {
   /// The instance's own. It also says what type the identifiers of such a format have.
   public static func identifier(of instance: Instance) -> Instance.ID { instance.id }
+  /// True.
+  public static var isIdentifiedByID: Bool { Identifier.self == Instance.ID.self }
 }

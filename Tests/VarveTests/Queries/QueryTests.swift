@@ -1,0 +1,95 @@
+import Foundation
+import Testing
+
+@testable import ObjectFixtures
+@testable import Varve
+
+/// What a query says of itself, and by which plan it is answered.
+struct QueryTests {
+  private let database: Database
+  private let volumes: Store<VolumeFormat>
+
+  init() throws {
+    database = try Database.inMemory { VolumeFormat.self }
+    volumes = Store(in: database)
+    try database.write { [volumes] tx in
+      for id in 1...200 {
+        try volumes.persist(
+          Volume(id: id, title: "title \(id % 20)", year: 1990 + id % 40, isbn: "i\(id)", tags: ["t\(id % 4)"]), in: tx)
+      }
+    }
+  }
+
+  private func plan(_ query: StoreQuery<VolumeFormat>) throws -> String {
+    try database.read { tx in try query.explain(in: tx).description }
+  }
+
+  @Test func `explain names the index, its ranges and fields, and how the order is made`() throws {
+    let query = volumes.query
+    #expect(try plan(query.filter { $0.isbn == "i7" }) == "index \"isbn\", 1 range of 1 field")
+    #expect(
+      try plan(query.filter { $0.year == 1999 && $0.title.hasPrefix("t") })
+        == "index \"byYear\", 1 range of 2 fields")
+    #expect(
+      try plan(query.filter { $0.id.isIn(3...9) && $0.title.contains("t") })
+        == "rows by identifier, 1 range of 1 field, filtered"
+    )
+    #expect(
+      try plan(query.filter { $0.isbn == "i7" || $0.id == 3 })
+        == "index \"isbn\", 1 range of 1 field\nrows by identifier, 1 range of 1 field")
+    #expect(
+      try plan(query.filter { $0.year == 1999 }.sorted(by: \.title)) == "index \"byYear\", 1 range of 1 field\nin order"
+    )
+    #expect(
+      try plan(query.filter { $0.year > 1999 }.sorted(by: \.title).limit(5))
+        == "index \"byYear\", 1 range of 1 field\nsorted in memory, the first 5 kept")
+    #expect(try plan(query) == "rows by identifier, all of it")
+    #expect(try plan(query.filter { $0.year.isIn([Int]()) }) == "nothing")
+    #expect(try plan(query.filter { $0.title.contains("x") }.scan()) == "rows by identifier, all of it, filtered")
+  }
+
+  @Test func `of two indexes the one with fewer entries is read`() throws {
+    #expect(try plan(volumes.query.filter { $0.tags.contains("t1") && $0.year == 1999 }).hasPrefix("index \"byYear\""))
+    #expect(try plan(volumes.query.filter { $0.tags.contains("none") && $0.year == 1999 }).hasPrefix("index \"tags\""))
+  }
+
+  @Test func `a condition that no index bounds is refused, and the message names its fields`() throws {
+    let query = volumes.query.filter { $0.title.contains("x") || $0.year == 3 }
+    let error = #expect(throws: DatabaseError.self) { try database.read { tx in try query.count(in: tx) } }
+    #expect(error?.code == .notIndexed && error?.collection == "volumes")
+    #expect(error?.message.hasPrefix("no index of VolumeFormat bounds a condition on title;") == true)
+    #expect(try database.read { tx in try query.scan().count(in: tx) } == 0)
+    #expect(errorCode { _ = try database.read { tx in try volumes.query.limit(-1).fetch(in: tx) } } == .invalidArgument)
+  }
+
+  @Test func `queries that ask the same are equal, and a value asks again`() async throws {
+    let one = volumes.query.filter { $0.year > 2000 && $0.title == "title 1" }.sorted(by: \.title).limit(3)
+    let other = volumes.query.filter { $0.year > 2000 }.filter { $0.title == "title 1" }.sorted(by: \.title).limit(3)
+    #expect(one == other && one.hashValue == other.hashValue)
+    #expect(one != other.limit(2) && one != other.scan() && one != volumes.query)
+    let before = try await one.limit(100).count()
+    try await volumes.persist(Volume(id: 1_000, title: "title 1", year: 2020))
+    #expect(try await one.limit(100).count() == min(3, before + 1))
+    #expect(try await volumes.query.filter { $0.title == "title 1" }.count() == 11)
+    #expect(try await one.rows().collect().map(\.id) == one.ids())
+    #expect(try await one.exists())
+    #expect(try await one.explain().order == .read)
+  }
+
+  @Test func `a format whose identifier is not the id says so, and a condition on the id is not one on the key`() throws
+  {
+    struct Swapped: StoreFormat {
+      typealias Instance = Volume
+      static let collection = "swapped"
+      static let isIdentifiedByID = false
+      static func identifier(of instance: Volume) -> Int { instance.year }
+    }
+    let database = try Database.inMemory { Swapped.self }
+    let store = Store<Swapped>(in: database)
+    try database.write { tx in try store.persist(Volume(id: 7, title: "", year: 1999), in: tx) }
+    try database.read { tx throws in
+      #expect(errorCode { _ = try store.query.filter { $0.id == 7 }.fetch(in: tx) } == .notIndexed)
+      #expect(try store.query.filter { $0.id == 7 }.scan().count(in: tx) == 1)
+    }
+  }
+}
