@@ -18,8 +18,6 @@ struct QueryPlan<Format: StoreFormat> {
     let pointCount: Int
     /// Whether the ranges say all of the branch.
     let isExact: Bool
-    /// Whether a row may have several entries in the ranges.
-    let repeatsRows: Bool
     /// Whether the entries are in the order of the query, and from which end.
     let order: Order?
 
@@ -30,7 +28,7 @@ struct QueryPlan<Format: StoreFormat> {
   /// Whether the rows have to be sorted in memory.
   let sorts: Bool
   /// Whether the same row may be found several times.
-  var repeatsRows: Bool { accesses.count > 1 || accesses.contains(where: \.repeatsRows) }
+  var repeatsRows: Bool { accesses.count > 1 }
   /// Whether each row that is found has to be asked whether it fulfils the condition.
   var filters: Bool { accesses.contains { !$0.isExact } }
 }

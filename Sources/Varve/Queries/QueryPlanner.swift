@@ -69,8 +69,8 @@ struct QueryPlanner<Format: StoreFormat> {
   private func scan(isExact: Bool = false) throws -> Access {
     let set = KeySet.all
     return Access(
-      source: .rows, ranges: set.ranges, boundCount: 0, pointCount: 0, isExact: isExact, repeatsRows: false,
-      order: rowOrder(pointCount: 0))
+      source: .rows, ranges: set.ranges, boundCount: 0, pointCount: 0, isExact: isExact,
+      order: rowOrder)
   }
 
   // MARK: - One branch
@@ -126,17 +126,16 @@ struct QueryPlanner<Format: StoreFormat> {
 
   /// By the keys of the rows.
   private func rows(for branch: Branch) -> Access? {
-    guard let (path, set) = branch.sets.first(where: { Format.isIdentifier($0.path) }) else { return nil }
-    _ = path
+    guard let set = branch.sets.first(where: { Format.isIdentifier($0.path) })?.set else { return nil }
     let isPoint = set.ranges.allSatisfy(\.isPoint)
     return Access(
       source: .rows, ranges: set.ranges, boundCount: 1, pointCount: isPoint ? 1 : 0,
-      isExact: branch.sets.count == 1 && branch.others.isEmpty, repeatsRows: false,
-      order: rowOrder(pointCount: isPoint && set.ranges.count == 1 ? 1 : 0))
+      isExact: branch.sets.count == 1 && branch.others.isEmpty,
+      order: rowOrder)
   }
 
   /// Rows are in the order of their keys.
-  private func rowOrder(pointCount: Int) -> Access.Order? {
+  private var rowOrder: Access.Order? {
     guard let first = query.order.first else { return .forward }
     guard Format.isIdentifier(first.path) else { return nil }
     return first.isDescending ? .reverse : .forward
@@ -184,8 +183,8 @@ struct QueryPlanner<Format: StoreFormat> {
       guard !isNegated, term.path == path, case .element = term.question, let set = term.keys else { return nil }
       return Access(
         source: .index(slot), ranges: set.ranges, boundCount: 1, pointCount: 1,
-        isExact: branch.sets.isEmpty && branch.others.count == 1, repeatsRows: false,
-        order: query.order.isEmpty ? .forward : rowOrder(pointCount: 1))
+        isExact: branch.sets.isEmpty && branch.others.count == 1,
+        order: query.order.isEmpty ? .forward : rowOrder)
     }
   }
 
@@ -210,7 +209,7 @@ struct QueryPlanner<Format: StoreFormat> {
     let isExact = boundCount == branch.sets.count && branch.others.isEmpty
     return Access(
       source: .index(slot), ranges: ranges, boundCount: boundCount, pointCount: pointCount, isExact: isExact,
-      repeatsRows: false, order: order(of: declaration, fixed: fixedCount))
+      order: order(of: declaration, fixed: fixedCount))
   }
 
   /// Whether the entries of ascending ranges are in the order of the query. Where the first `fixed` fields have one value, they

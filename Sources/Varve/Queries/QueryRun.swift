@@ -23,8 +23,8 @@ struct QueryRun<Format: StoreFormat> {
     plan = try planner.plan()
   }
 
-  func begin(keysOnly: Bool = false) throws -> QueryScan<Format> {
-    try QueryScan(query, plan, planner, indexes, info, transaction, keysOnly: keysOnly)
+  func begin() throws -> QueryScan<Format> {
+    try QueryScan(query, plan, planner, indexes, info, transaction)
   }
 
   var explanation: QueryExplanation {

@@ -22,7 +22,6 @@ struct QueryScan<Format: StoreFormat>: RowScan {
   private let isReverse: Bool
   private let sorts: Bool
   private let maximum: Int?
-  private let keysOnly: Bool
 
   /// The next one last.
   private var rest: [Entries]
@@ -41,11 +40,9 @@ struct QueryScan<Format: StoreFormat>: RowScan {
   /// The most bytes of keys that are sorted in memory.
   static var sortSizeMaximum: Int { 64 << 20 }
 
-  /// `keysOnly`: for who does not look at instances, unless they have to be asked.
   init(
     _ query: StoreQuery<Format>, _ plan: QueryPlan<Format>, _ planner: QueryPlanner<Format>,
-    _ indexes: IndexesTransaction<Format.Instance>?, _ info: CollectionInfo, _ tx: ReadTransaction,
-    keysOnly: Bool = false
+    _ indexes: IndexesTransaction<Format.Instance>?, _ info: CollectionInfo, _ tx: ReadTransaction
   ) throws {
     access = query.store.access
     self.info = info
@@ -56,7 +53,6 @@ struct QueryScan<Format: StoreFormat>: RowScan {
     maximum = query.maximum
     remaining = query.maximum ?? .max
     isReverse = !plan.sorts && plan.accesses.contains { $0.order == .reverse }
-    self.keysOnly = keysOnly
     seen = plan.repeatsRows ? [] : nil
     batchSize = remaining == .max ? 8 : min(max(remaining, 1), Self.batchSizeMaximum)
     var rest: [Entries] = []
@@ -119,19 +115,7 @@ struct QueryScan<Format: StoreFormat>: RowScan {
       if let row, keys.isEmpty { rows.append((key, row)) } else { keys.append(key) }
     }
     if keys.isEmpty { return }
-    for (key, row) in zip(keys, try values(of: keys)) {
-      guard let row else {
-        throw DatabaseError(
-          .corruption, "an index has a row that is not there; `rebuild` makes the index from the rows",
-          collection: info.name, key: info.key(of: key).text)
-      }
-      rows.append((key, row))
-    }
-  }
-
-  private func values(of keys: [[UInt8]]) throws -> [[UInt8]?] {
-    if let snapshot = source as? any StorageSnapshot { return try snapshot.values(of: keys, in: info.objects) }
-    return try keys.map { try source.value(of: $0, in: info.objects) }
+    try access.read(keys, info, from: source) { rows.append(($0, $1)) }
   }
 
   // MARK: - Keys

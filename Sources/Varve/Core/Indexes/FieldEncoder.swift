@@ -41,7 +41,7 @@ private final class StoredEncoder<Value: KeyCodable>: FieldEncoder, @unchecked S
   }
 }
 
-/// Of a field that is computed, or stored behind a reference.
+/// Of a field that is computed, or that a reference leads to.
 private final class PathEncoder<Instance, Value: KeyCodable>: FieldEncoder, @unchecked Sendable {
   private let path: KeyPath<Instance, Value>
 

@@ -85,7 +85,7 @@ struct FormatIndexes<Format: StoreFormat>: Sendable {
     if let slot = list.firstIndex(where: { $0.declaration.identity === identity }) { return slot }
     throw DatabaseError(
       .invalidDefinition,
-      "the path \(path) leads to an index that is made anew at each use; indexes are stored properties of \(Format.self)",
+      "the path \(path) leads to an index that is made again at each use; indexes are stored properties of \(Format.self)",
       collection: Format.collection)
   }
 }

@@ -77,7 +77,7 @@ struct IndexOptions<Instance>: Sendable {
 
 extension IndexDeclaration {
   /// What must be the same for what the disk has to be of use: kind, types, direct, condition, fields. Throws
-  /// `.invalidDefinition` where it can't be told. On disk, as the version of its part: never change.
+  /// `.invalidDefinition` where it is not known. On disk, as the version of its part: never change.
   func definition(name: String, format: Any.Type) throws -> String {
     func refused(_ what: String) -> DatabaseError {
       DatabaseError(.invalidDefinition, "index \"\(name)\" of \(format): \(what)")

@@ -56,19 +56,7 @@ struct IndexScan<Format: StoreFormat>: SeekableScan {
       if isDirect { rows.append((key, row)) } else { keys.append(key) }
     }
     if keys.isEmpty { return }
-    for (key, row) in zip(keys, try values(of: keys)) {
-      guard let row else {
-        throw DatabaseError(
-          .corruption, "an index has a row that is not there; `rebuild` makes the index from the rows",
-          collection: info.name, key: info.key(of: key).text)
-      }
-      rows.append((key, row))
-    }
-  }
-
-  private func values(of keys: [[UInt8]]) throws -> [[UInt8]?] {
-    if let snapshot = source as? any StorageSnapshot { return try snapshot.values(of: keys, in: info.objects) }
-    return try keys.map { try source.value(of: $0, in: info.objects) }
+    try access.read(keys, info, from: source) { rows.append(($0, $1)) }
   }
 
   private func stored(_ key: [UInt8], _ bytes: [UInt8]) throws -> StoredRow {
