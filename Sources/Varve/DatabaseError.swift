@@ -11,7 +11,7 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
       case encodingFailed, decodingFailed, unsupportedVersion
       case transactionEnded, cursorEnded, writerBusy, writeInsideRead, doomed, doesNotSettle, conflict, readOnly
       case alreadyExists, notFound, notReady, unknownExtension, extensionMismatch, extensionFailed, rolledBack
-      case locked, pathIsFile, notADatabase, queryTooComplex, notUnique, notIndexed, sortTooLarge
+      case locked, pathIsFile, notADatabase, queryTooComplex, notUnique, notIndexed, sortTooLarge, cursorExpired, sumTooLarge
       case outcomeUnknown, snapshotTooOld, storage, notReadableNow, corruption, closed, invalidArgument
     }
     let name: Name
@@ -88,6 +88,10 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
     public static let notIndexed = Code(.notIndexed)
     /// A query sorts more than fits into the memory that it may use.
     public static let sortTooLarge = Code(.sortTooLarge)
+    /// The fields that a query is sorted by had other types when its cursor was made.
+    public static let cursorExpired = Code(.cursorExpired)
+    /// A sum of integers is beyond what their type has.
+    public static let sumTooLarge = Code(.sumTooLarge)
     /// Another row has the value of a unique index; or rows that were there before the index have one value, and `cause` is an
     /// `IndexCollisions`.
     public static let notUnique = Code(.notUnique)

@@ -312,7 +312,7 @@ public final class EngineBackend: StorageBackend {
 
   /// About how many bytes the rows of a range take, in tables as they are compressed, and in memtables. Nothing of
   /// them is read.
-  package func approximateSize(of range: StorageRange, in family: StorageFamily) throws -> UInt64 {
+  public func approximateSize(of range: StorageRange, in family: StorageFamily) throws -> UInt64? {
     try mapped {
       let bounds = CursorBounds(lower: range.lower, upper: range.upper)
       return try engine.approximateSize(of: bounds, in: try columnFamily(family.number)).total

@@ -14,10 +14,13 @@ package struct FamilyCursor: Sendable {
   private var page = StoragePage()
   private var index = 0
   private var pageSize = Self.pageSizeMinimum
+  private var pageRows = Self.pageRowsMaximum
 
   static let pageSizeMinimum = 4 << 10
   static let pageSizeMaximum = 64 << 10
   static let pageRowsMaximum = 256
+  /// After `skip`.
+  private static let skippedPageRows = 8
 
   package init(
     _ range: StorageRange, in family: StorageFamily, of source: any StorageReading, isReverse: Bool,
@@ -69,6 +72,19 @@ package struct FamilyCursor: Sendable {
     pageSize = Self.pageSizeMinimum
   }
 
+  /// Continues at a key that is not before the next row, or in reverse not after it. Where the page at hand has it, nothing is
+  /// read; otherwise few rows are, because the next call may skip again.
+  mutating func skip(to key: [UInt8]) {
+    while index < page.count {
+      let order = page.withEntry(index) { next, _ in unsafe ByteOrder.compare(next, key.span.bytes) }
+      if isReverse ? order <= 0 : order >= 0 { return }
+      index += 1
+    }
+    if page.isLast { return }
+    seek(to: key)
+    pageRows = Self.skippedPageRows
+  }
+
   /// How many rows are left.
   consuming func count() throws -> Int {
     var count = 0
@@ -84,9 +100,10 @@ package struct FamilyCursor: Sendable {
     if index < page.count { return true }
     if page.isLast { return false }
     page = try source.page(
-      rest, in: family, isReverse: isReverse, keysOnly: keysOnly, byteLimit: pageSize, rowLimit: Self.pageRowsMaximum)
+      rest, in: family, isReverse: isReverse, keysOnly: keysOnly, byteLimit: pageSize, rowLimit: pageRows)
     index = 0
     pageSize = min(pageSize * 4, Self.pageSizeMaximum)
+    pageRows = min(pageRows * 4, Self.pageRowsMaximum)
     guard page.count > 0 else { return false }
     let last = page.key(page.count - 1)
     if isReverse { rest.upper = last } else { rest.lower = last + [0] }

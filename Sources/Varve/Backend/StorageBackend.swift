@@ -35,6 +35,9 @@ public protocol StorageBackend: AnyObject, Sendable {
   /// running `body`: what it found is to be forgotten then. Throws what `body` throws. Default: false.
   func withoutWaiting(_ body: () throws -> Void) throws -> Bool
 
+  /// About how many bytes the rows of a range take, without reading them; nil where the storage can't tell. Default: nil.
+  func approximateSize(of range: StorageRange, in family: StorageFamily) throws -> UInt64?
+
   /// All families, in no order.
   func families() throws -> [StorageFamily]
   /// Makes a family. Throws `.alreadyExists`.
@@ -82,6 +85,8 @@ public protocol StorageBackend: AnyObject, Sendable {
 }
 
 extension StorageBackend {
+  /// Nil.
+  public func approximateSize(of range: StorageRange, in family: StorageFamily) throws -> UInt64? { nil }
   /// A new snapshot.
   public func snapshot(unlessChanged known: any StorageSnapshot) throws -> any StorageSnapshot { try snapshot() }
   /// No storage is behind that doesn't say so.

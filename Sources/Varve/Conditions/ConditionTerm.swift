@@ -11,6 +11,8 @@ struct ConditionTerm<Root>: Sendable {
     case substring(String)
     /// One of the field's values is this.
     case element(Operand)
+    /// It has a key, and is not nil.
+    case keyed
 
     var isOfElements: Bool {
       if case .element = self { true } else { false }

@@ -67,6 +67,7 @@ extension ConditionTerm {
       case .prefix(let text): "prefix \(text.debugDescription)"
       case .substring(let text): "contains \(text.debugDescription)"
       case .element(let value): "has \(value.text)"
+      case .keyed: "is keyed"
       }
     return "\(name) \(text)"
   }

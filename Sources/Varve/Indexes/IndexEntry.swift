@@ -33,7 +33,7 @@ enum IndexEntry {
   }
 
   @inline(never)
-  private static func damaged(_ key: RawSpan) -> DatabaseError {
+  static func damaged(_ key: RawSpan) -> DatabaseError {
     DatabaseError(.corruption, "an index has an entry of \(key.byteCount) bytes whose end says no size of a row's key")
   }
 }

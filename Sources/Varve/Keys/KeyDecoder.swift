@@ -174,6 +174,39 @@ public struct KeyDecoder: ~Escapable {
     return try string(utf8.rawSpan, at: start)
   }
 
+  /// Passes the next part, whatever it is. Throws `.invalidKey` where none begins.
+  mutating func skipPart() throws {
+    var nesting = 0
+    while let tag = nextTag, tag == KeyTag.some, nesting < KeyPart.nestingMaximum {
+      offset &+= 1
+      nesting += 1
+    }
+    guard let tag = nextTag else { throw invalid("the bytes end before a part") }
+    switch tag {
+    case KeyTag.null, KeyTag.false, KeyTag.true: offset &+= 1
+    case KeyTag.string, KeyTag.data:
+      offset &+= 1
+      if let end = plainEnd(from: offset) { offset = end &+ endSize } else { _ = try unescaped("a part") }
+    case KeyTag.integers:
+      let size = Int(tag < KeyTag.integerZero ? KeyTag.integerZero &- tag : tag &- KeyTag.integerZero)
+      try pass(1 &+ size)
+    case KeyTag.double, KeyTag.date: try pass(9)
+    case KeyTag.uuid, KeyTag.duration: try pass(17)
+    case KeyTag.decimal: _ = try decodeDecimal()
+    case KeyTag.descendingMinimum...:
+      let rest = invertedRest
+      var inner = KeyDecoder(inverted: rest.rawSpan, from: position, endSize: invertedEndSize)
+      try inner.skipPart()
+      skip(inner.offset)
+    default: throw invalid("no part begins here")
+    }
+  }
+
+  private mutating func pass(_ size: Int) throws {
+    guard remaining >= size else { throw ended("a part") }
+    offset &+= size
+  }
+
   /// The tag of the next part, which stays unread; nil at the end.
   var nextTag: UInt8? { isAtEnd ? nil : bytes.byte(at: offset) }
 

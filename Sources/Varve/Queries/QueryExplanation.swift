@@ -10,10 +10,13 @@ public struct QueryExplanation: Hashable, Sendable, CustomStringConvertible {
     public let boundFields: Int
     /// Whether each row that is found has to be asked for the rest of the condition.
     public let filters: Bool
+    /// Whether it gives only rows that the access before it in the list has as well, and is asked for them by seeks.
+    public let isIntersected: Bool
 
     /// `index "byYear", 1 range of 2 fields, filtered`.
     public var description: String {
-      let source = index.map { "index \"\($0)\"" } ?? "rows by identifier"
+      let name = index.map { "index \"\($0)\"" } ?? "rows by identifier"
+      let source = isIntersected ? "and \(name)" : name
       if boundFields == 0 { return "\(source), all of it\(filters ? ", filtered" : "")" }
       let ranges = "\(rangeCount) range\(rangeCount == 1 ? "" : "s")"
       return "\(source), \(ranges) of \(boundFields) field\(boundFields == 1 ? "" : "s")\(filters ? ", filtered" : "")"
@@ -32,6 +35,9 @@ public struct QueryExplanation: Hashable, Sendable, CustomStringConvertible {
 
   /// One for each branch of the condition. None: no instance can fulfil it.
   public let accesses: [Access]
+  /// Whether the branches are read side by side, in one order. Otherwise they are read one after the other, and the rows that
+  /// have come are remembered.
+  public let isMerged: Bool
   /// How the order is made.
   public let order: Order
 
@@ -39,6 +45,7 @@ public struct QueryExplanation: Hashable, Sendable, CustomStringConvertible {
   public var description: String {
     var lines = accesses.map(\.description)
     if lines.isEmpty { lines = ["nothing"] }
+    if isMerged { lines.append("merged") }
     switch order {
     case .none: break
     case .read: lines.append("in order")

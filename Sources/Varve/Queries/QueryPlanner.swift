@@ -3,16 +3,18 @@ struct QueryPlanner<Format: StoreFormat> {
   typealias Access = QueryPlan<Format>.Access
   typealias Branch = ConditionBranches<Format.Instance>.Branch
 
-  private let query: StoreQuery<Format>
+  let query: StoreQuery<Format>
   /// Nil where the format has none.
-  private let indexes: IndexesTransaction<Format.Instance>?
-  private let info: CollectionInfo
-  private let transaction: ReadTransaction
+  let indexes: IndexesTransaction<Format.Instance>?
+  let info: CollectionInfo
+  let transaction: ReadTransaction
 
   /// More ranges than these are not made of the values of several fields.
   private static var rangesMaximum: Int { 4_096 }
-  /// So many entries are looked at to compare two indexes.
-  private static var lookMaximum: Int { 64 }
+  /// More branches than these are not read side by side.
+  private static var mergedMaximum: Int { 64 }
+  /// An index that has so many times as many entries as another does not help it.
+  private static var intersectedRatio: Int { 16 }
 
   init(
     _ query: StoreQuery<Format>, _ indexes: IndexesTransaction<Format.Instance>?, _ info: CollectionInfo,
@@ -26,27 +28,36 @@ struct QueryPlanner<Format: StoreFormat> {
 
   /// Throws `.notIndexed`, `.queryTooComplex`.
   func plan() throws -> QueryPlan<Format> {
-    guard let condition = query.condition else {
-      return plan([try everything()])
-    }
+    guard let condition = query.condition else { return plan([try everything()]) }
     let branches = try ConditionBranches(condition).branches
-    var accesses: [Access] = []
+    var planned: [QueryPlan<Format>.Branch] = []
     for branch in branches {
-      if let access = try best(for: branch) {
-        accesses.append(access)
+      if let next = try best(for: branch) {
+        planned.append(next)
       } else if query.mayScan {
         return plan([try scan()])
       } else {
         throw notIndexed(branch)
       }
     }
-    return plan(accesses)
+    return plan(planned)
   }
 
-  private func plan(_ accesses: [Access]) -> QueryPlan<Format> {
-    // Several are not in one order, whatever each is in.
-    let isInOrder = accesses.count <= 1 && accesses.allSatisfy { $0.order != nil }
-    return QueryPlan(accesses: accesses, sorts: !query.order.isEmpty && !isInOrder)
+  private func plan(_ branches: [QueryPlan<Format>.Branch]) -> QueryPlan<Format> {
+    guard branches.count > 1 else {
+      let isInOrder = branches.allSatisfy { $0.first.order != nil }
+      return QueryPlan(branches: branches, sorts: query.isOrdered && !isInOrder, isMerged: false)
+    }
+    let first = branches[0].first
+    let isMerged =
+      branches.count <= Self.mergedMaximum
+      && branches.allSatisfy { branch in
+        let access = branch.first
+        return query.isOrdered
+          ? access.order != nil && access.order == first.order && access.orderFields == first.orderFields
+          : access.isByKey
+      }
+    return QueryPlan(branches: branches, sorts: query.isOrdered && !isMerged, isMerged: isMerged)
   }
 
   private func notIndexed(_ branch: Branch) -> DatabaseError {
@@ -57,91 +68,99 @@ struct QueryPlanner<Format: StoreFormat> {
       collection: query.store.collection)
   }
 
-  // MARK: - Without a condition
+  // MARK: - All rows
 
-  /// All rows: by an index that has all of them in the order of the query, or as they are.
-  private func everything() throws -> Access {
-    let rows = try scan(isExact: true)
-    if rows.order != nil || query.order.isEmpty { return rows }
-    return try candidates(for: Branch()).first { $0.order != nil } ?? rows
+  /// Without a condition: by an index that has all rows in the order of the query, or as they are.
+  private func everything() throws -> QueryPlan<Format>.Branch {
+    let rows = rows()
+    let ordered = rows.order == nil ? try candidates(for: Branch()).first { $0.order != nil } : nil
+    return QueryPlan.Branch(accesses: [ordered ?? rows], isExact: true)
   }
 
-  private func scan(isExact: Bool = false) throws -> Access {
-    let set = KeySet.all
-    return Access(
-      source: .rows, ranges: set.ranges, boundCount: 0, pointCount: 0, isExact: isExact,
-      order: rowOrder)
+  /// Each row is asked. Where few are wanted, in their order if an index has it.
+  private func scan() throws -> QueryPlan<Format>.Branch {
+    let rows = rows()
+    let ordered =
+      rows.order == nil && query.maximum != nil ? try candidates(for: Branch()).first { $0.order != nil } : nil
+    return QueryPlan.Branch(accesses: [ordered ?? rows], isExact: false)
+  }
+
+  private func rows() -> Access {
+    Access(source: .rows, ranges: KeySet.all.ranges, order: rowOrder, isByKey: true)
   }
 
   // MARK: - One branch
 
-  private func best(for branch: Branch) throws -> Access? {
+  private func best(for branch: Branch) throws -> QueryPlan<Format>.Branch? {
     var candidates = try candidates(for: branch).filter { $0.boundCount > 0 }
     if let rows = rows(for: branch) { candidates.append(rows) }
-    guard candidates.count > 1 else { return candidates.first }
-    // A limit ends an iteration in order early.
-    if query.maximum != nil, !query.order.isEmpty {
-      let ordered = candidates.filter { $0.order != nil }
-      if !ordered.isEmpty, try candidates.allSatisfy({ try look($0) >= Self.lookMaximum }) { candidates = ordered }
+    guard let only = candidates.first else { return nil }
+    let all = Set(0..<(branch.sets.count + branch.others.count))
+    let mayEndEarly = query.isOrdered && query.maximum != nil && only.order == nil
+    if candidates.count == 1, !mayEndEarly {
+      return QueryPlan.Branch(accesses: [only], isExact: only.terms == all)
     }
-    var best: (access: Access, count: Int)?
-    for access in candidates {
-      let count = try look(access)
-      guard let other = best else {
-        best = (access, count)
-        continue
-      }
+    var counts = try estimates(candidates)
+    // A limit ends an iteration in order early, also one of an index that no term bounds.
+    let fewest = counts.min() ?? 0
+    if query.isOrdered, query.maximum != nil, fewest >= Self.lookMaximum,
+      let unbounded = try self.candidates(for: branch).first(where: { $0.boundCount == 0 && $0.order != nil })
+    {
+      candidates.append(unbounded)
+      counts.append(try total(of: unbounded))
+    }
+    let costs = zip(candidates, counts).map { cost($0, count: $1, matches: fewest) }
+    var best = 0
+    for next in candidates.indices.dropFirst() {
+      let (access, other) = (candidates[next], candidates[best])
       let isBetter =
-        count != other.count
-        ? count < other.count
+        costs[next] != costs[best]
+        ? costs[next] < costs[best]
         : (access.pointCount, access.boundCount, access.order == nil ? 0 : 1)
-          > (other.access.pointCount, other.access.boundCount, other.access.order == nil ? 0 : 1)
-      if isBetter { best = (access, count) }
+          > (other.pointCount, other.boundCount, other.order == nil ? 0 : 1)
+      if isBetter { best = next }
     }
-    return best?.access
+    let access = candidates[best]
+    var accesses = [access]
+    var terms = access.terms
+    if access.isByKey, access.ranges.count == 1, access.boundCount > 0, counts[best] >= Self.lookMaximum {
+      // Others that are in the same order are asked by seeks.
+      for next in candidates.indices where next != best {
+        let other = candidates[next]
+        guard other.isByKey, other.ranges.count == 1, other.boundCount > 0, !other.terms.isSubset(of: terms),
+          counts[next] / Self.intersectedRatio <= counts[best]
+        else { continue }
+        accesses.append(other)
+        terms.formUnion(other.terms)
+      }
+    }
+    return QueryPlan.Branch(accesses: accesses, isExact: terms == all)
   }
 
-  /// How many entries the ranges have, up to a bound.
-  private func look(_ access: Access) throws -> Int {
-    var count = 0
-    for range in access.ranges {
-      let (family, range) = try location(range, access.source)
-      guard let family else { return 0 }
-      let page = try transaction.view(of: family).page(
-        range, in: family, isReverse: false, keysOnly: true, byteLimit: .max, rowLimit: Self.lookMaximum - count)
-      count += page.count
-      if count >= Self.lookMaximum { break }
-    }
-    return count
-  }
-
-  /// Where the entries of a range are.
-  func location(_ range: KeySet.Range, _ source: Access.Source) throws -> (StorageFamily?, StorageRange) {
-    guard case .index(let slot) = source else {
-      let upper = range.upper.map { info.prefix + $0 } ?? info.range.upper
-      return (info.objects, StorageRange(lower: info.prefix + range.lower, upper: upper))
-    }
-    return (try indexes?.part(slot).readFamily, StorageRange(lower: range.lower, upper: range.upper))
+  /// About how many entries are read. `matches` is about how many rows the branch has.
+  private func cost(_ access: Access, count: Int, matches: Int) -> Int {
+    guard let maximum = query.maximum, !query.isOrdered || access.order != nil else { return count }
+    let share = Double(maximum) * Double(count) / Double(max(matches, 1))
+    return min(count, Int(min(share.rounded(.up), Double(Int32.max))))
   }
 
   /// By the keys of the rows.
   private func rows(for branch: Branch) -> Access? {
-    guard let set = branch.sets.first(where: { Format.isIdentifier($0.path) })?.set else { return nil }
-    let isPoint = set.ranges.allSatisfy(\.isPoint)
+    guard let index = branch.sets.firstIndex(where: { Format.isIdentifier($0.path) }) else { return nil }
+    let set = branch.sets[index].set
     return Access(
-      source: .rows, ranges: set.ranges, boundCount: 1, pointCount: isPoint ? 1 : 0,
-      isExact: branch.sets.count == 1 && branch.others.isEmpty,
-      order: rowOrder)
+      source: .rows, ranges: set.ranges, boundCount: 1, pointCount: set.ranges.allSatisfy(\.isPoint) ? 1 : 0,
+      terms: [index], order: rowOrder, isByKey: true)
   }
 
   /// Rows are in the order of their keys.
   private var rowOrder: Access.Order? {
-    guard let first = query.order.first else { return .forward }
+    guard let first = query.order.first else { return query.isTieDescending ? .reverse : .forward }
     guard Format.isIdentifier(first.path) else { return nil }
     return first.isDescending ? .reverse : .forward
   }
 
-  /// What each index that can be used has for a branch.
+  /// What each index that can be used has for a branch, also those that no term bounds.
   private func candidates(for branch: Branch) throws -> [Access] {
     guard let indexes else { return [] }
     var found: [Access] = []
@@ -149,8 +168,8 @@ struct QueryPlanner<Format: StoreFormat> {
       guard try indexes.isUsable(slot), holdsAll(index.declaration, of: branch) else { continue }
       if index.declaration.kind.hasSeveralValues {
         found += elements(slot, index.declaration, branch)
-      } else if let access = bounded(slot, index.declaration, branch) {
-        found.append(access)
+      } else {
+        found.append(bounded(slot, index.declaration, branch))
       }
     }
     return found
@@ -179,45 +198,52 @@ struct QueryPlanner<Format: StoreFormat> {
     _ slot: Int, _ declaration: IndexDeclaration<Format.Instance>, _ branch: Branch
   ) -> [Access] {
     let path = declaration.fields[0].path
-    return branch.others.compactMap { term, isNegated in
-      guard !isNegated, term.path == path, case .element = term.question, let set = term.keys else { return nil }
+    return branch.others.enumerated().compactMap { index, other in
+      guard !other.isNegated, other.term.path == path, case .element = other.term.question, let set = other.term.keys
+      else { return nil }
       return Access(
         source: .index(slot), ranges: set.ranges, boundCount: 1, pointCount: 1,
-        isExact: branch.sets.isEmpty && branch.others.count == 1,
-        order: query.order.isEmpty ? .forward : rowOrder)
+        terms: [branch.sets.count + index], order: query.isOrdered ? rowOrder : .forward,
+        fixed: set.ranges.first?.lower ?? [], isByKey: true)
     }
   }
 
   /// The ranges that the first fields of an index are bounded to.
-  private func bounded(
-    _ slot: Int, _ declaration: IndexDeclaration<Format.Instance>, _ branch: Branch
-  ) -> Access? {
-    var ranges = [KeySet.Range(lower: [], upper: nil)]
-    var (boundCount, pointCount, fixedCount) = (0, 0, 0)
+  private func bounded(_ slot: Int, _ declaration: IndexDeclaration<Format.Instance>, _ branch: Branch) -> Access {
+    var access = Access(source: .index(slot), ranges: [KeySet.Range(lower: [], upper: nil)])
+    var fixedCount = 0
     for field in declaration.fields {
-      guard let set = branch.set(of: field.path), !set.hasUnkeyed || field.keyType.hasKeyForEachValue else { break }
+      guard let term = branch.sets.firstIndex(where: { $0.path == field.path }) else { break }
+      let set = branch.sets[term].set
+      guard !set.hasUnkeyed || field.keyType.hasKeyForEachValue else { break }
       let isPoints = set.ranges.allSatisfy(\.isPoint)
       guard let values = field.isDescending ? (isPoints ? set.descending : nil) : set.ranges,
-        ranges.count * values.count <= Self.rangesMaximum
+        access.ranges.count * values.count <= Self.rangesMaximum
       else { break }
-      ranges = ranges.flatMap { first in values.map { $0.following(first.lower) } }
-      boundCount += 1
+      access.ranges = access.ranges.flatMap { first in values.map { $0.following(first.lower) } }
+      access.boundCount += 1
+      access.terms.insert(term)
       guard isPoints else { break }
-      if fixedCount == pointCount, values.count == 1 { fixedCount += 1 }
-      pointCount += 1
+      if fixedCount == access.pointCount, values.count == 1 {
+        fixedCount += 1
+        access.fixed = access.ranges[0].lower
+      }
+      access.pointCount += 1
     }
-    let isExact = boundCount == branch.sets.count && branch.others.isEmpty
-    return Access(
-      source: .index(slot), ranges: ranges, boundCount: boundCount, pointCount: pointCount, isExact: isExact,
-      order: order(of: declaration, fixed: fixedCount))
+    access.isByKey = fixedCount == declaration.fields.count
+    access.order = order(of: declaration, fixed: fixedCount)
+    access.orderFields = declaration.fields[fixedCount...].map {
+      Access.OrderField(path: $0.path, isDescending: $0.isDescending)
+    }
+    return access
   }
 
   /// Whether the entries of ascending ranges are in the order of the query. Where the first `fixed` fields have one value, they
   /// are in the order of the next ones.
   private func order(of declaration: IndexDeclaration<Format.Instance>, fixed: Int) -> Access.Order? {
+    guard query.isOrdered else { return .forward }
     let fixedPaths = Set(declaration.fields[..<fixed].map(\.path))
     let wanted = query.order.filter { !fixedPaths.contains($0.path) }
-    guard let last = query.order.last else { return .forward }
     var rest = declaration.fields[fixed...]
     var direction: Access.Order?
     for order in wanted {
@@ -232,7 +258,7 @@ struct QueryPlanner<Format: StoreFormat> {
       direction = next
     }
     // Ties are in the order of the rows' keys, in the direction of the last: fields between would come first.
-    let tie: Access.Order = last.isDescending ? .reverse : .forward
+    let tie: Access.Order = query.isTieDescending ? .reverse : .forward
     guard rest.isEmpty, direction == nil || direction == tie else { return nil }
     return tie
   }
@@ -272,7 +298,6 @@ extension [UInt8] {
     return (isText ? self + [KeyTag.terminator] : self).map { ~$0 }
   }
 }
-
 extension FieldPath {
   /// As messages name it.
   var text: String {

@@ -2,8 +2,8 @@
 struct QueryRun<Format: StoreFormat> {
   let query: StoreQuery<Format>
   let info: CollectionInfo
-  private let transaction: ReadTransaction
-  private let indexes: IndexesTransaction<Format.Instance>?
+  let transaction: ReadTransaction
+  let indexes: IndexesTransaction<Format.Instance>?
   private let planner: QueryPlanner<Format>
   let plan: QueryPlan<Format>
 
@@ -23,19 +23,65 @@ struct QueryRun<Format: StoreFormat> {
     plan = try planner.plan()
   }
 
-  func begin() throws -> QueryScan<Format> {
-    try QueryScan(query, plan, planner, indexes, info, transaction)
+  /// `readsRows`: whether rows are wanted, and not their keys alone.
+  func begin(readsRows: Bool = true) throws -> QueryScan<Format> {
+    let keysOnly = !readsRows && !plan.filters && !plan.sorts
+    return QueryScan(query, plan, info, transaction, try entries(keysOnly: keysOnly))
+  }
+
+  /// What the plan reads.
+  func entries(keysOnly: Bool) throws -> QueryEntries {
+    var branches: [BranchScan] = []
+    for branch in plan.branches {
+      let scans = try branch.accesses.compactMap { try scan($0, keysOnly: keysOnly) }
+      // Where a part is not there, nothing is in it.
+      if scans.count == branch.accesses.count { branches.append(BranchScan(scans, prefixSize: info.prefix.count)) }
+    }
+    return QueryEntries(branches, isMerged: plan.isMerged, isReverse: plan.isReverse)
+  }
+
+  private func scan(_ access: QueryPlan<Format>.Access, keysOnly: Bool) throws -> AccessScan? {
+    var isDirect: Bool?
+    if case .index(let slot) = access.source { isDirect = indexes?.definition.plans[slot].isDirect ?? false }
+    var family: StorageFamily?
+    var ranges: [StorageRange] = []
+    let start = plan.sorts ? nil : query.page?.start?.entry(access, query, info)
+    for range in access.ranges {
+      let (found, whole) = try planner.location(range, access.source)
+      guard let found else { return nil }
+      family = found
+      var range = whole
+      if let start { plan.isReverse ? range.end(before: start) : range.begin(after: start) }
+      if !range.isEmpty { ranges.append(range) }
+    }
+    guard let family else { return nil }
+    return AccessScan(
+      ranges, in: family, of: transaction.view(of: family), isDirect: isDirect, fixed: access.fixed, prefix: info.prefix,
+      isReverse: plan.isReverse, keysOnly: keysOnly || isDirect == false)
   }
 
   var explanation: QueryExplanation {
-    let accesses = plan.accesses.map { access in
-      var index: String?
-      if case .index(let slot) = access.source { index = indexes?.definition.plans[slot].name }
-      return QueryExplanation.Access(
-        index: index, rangeCount: access.ranges.count, boundFields: access.boundCount, filters: !access.isExact)
+    let accesses = plan.branches.flatMap { branch in
+      branch.accesses.enumerated().map { number, access in
+        var index: String?
+        if case .index(let slot) = access.source { index = indexes?.definition.plans[slot].name }
+        return QueryExplanation.Access(
+          index: index, rangeCount: access.ranges.count, boundFields: access.boundCount, filters: !branch.isExact,
+          isIntersected: number > 0)
+      }
     }
     let order: QueryExplanation.Order =
       query.order.isEmpty ? .none : plan.sorts ? .sorted(limit: query.maximum) : .read
-    return QueryExplanation(accesses: accesses, order: order)
+    return QueryExplanation(accesses: accesses, isMerged: plan.isMerged, order: order)
+  }
+}
+
+extension StorageRange {
+  fileprivate mutating func begin(after key: [UInt8]) {
+    if !ByteOrder.precedes(key, lower) { lower = key + [0] }
+  }
+
+  fileprivate mutating func end(before key: [UInt8]) {
+    if upper.map({ ByteOrder.precedes(key, $0) }) ?? true { upper = key }
   }
 }

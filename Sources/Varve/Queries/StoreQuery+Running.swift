@@ -25,21 +25,21 @@ extension StoreQuery {
   /// the whole condition.
   public func count(in tx: ReadTransaction) throws -> Int {
     guard let run = try QueryRun(self, tx) else { return 0 }
-    var scan = try run.begin()
+    var scan = try run.begin(readsRows: false)
     return try scan.count()
   }
 
   /// Whether there is an instance.
   public func exists(in tx: ReadTransaction) throws -> Bool {
     guard let run = try QueryRun(limit(1), tx) else { return false }
-    var scan = try run.begin()
+    var scan = try run.begin(readsRows: false)
     return try scan.nextKey() != nil
   }
 
   /// The identifiers of the instances. No row is read where an index says the whole condition and the order.
   public func ids(in tx: ReadTransaction) throws -> [Format.Identifier] {
     guard let run = try QueryRun(self, tx) else { return [] }
-    var scan = try run.begin()
+    var scan = try run.begin(readsRows: false)
     var ids: [Format.Identifier] = []
     while let key = try scan.nextKeyInOrder() { ids.append(try run.info.key(of: key).key()) }
     return ids
@@ -47,7 +47,7 @@ extension StoreQuery {
 
   /// How the query finds its instances. Nothing is read but what the plan is chosen by.
   public func explain(in tx: ReadTransaction) throws -> QueryExplanation {
-    try QueryRun(self, tx)?.explanation ?? QueryExplanation(accesses: [], order: .none)
+    try QueryRun(self, tx)?.explanation ?? QueryExplanation(accesses: [], isMerged: false, order: .none)
   }
 
   // MARK: - By itself

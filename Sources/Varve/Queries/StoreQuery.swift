@@ -31,9 +31,11 @@
 public struct StoreQuery<Format: StoreFormat>: Sendable {
   let store: Store<Format>
   private(set) var condition: Condition<Format.Instance>?
-  private(set) var order: [QueryOrder<Format.Instance>] = []
-  private(set) var maximum: Int?
+  fileprivate(set) var order: [QueryOrder<Format.Instance>] = []
+  fileprivate(set) var maximum: Int?
   private(set) var mayScan = false
+  /// Where a page of the query begins; nil for all of it.
+  var page: QueryPosition?
 
   init(_ store: Store<Format>) { self.store = store }
 
@@ -77,7 +79,27 @@ public struct StoreQuery<Format: StoreFormat>: Sendable {
   /// So many instances at most. Of two limits the smaller counts. A negative one is refused when the query runs.
   public func limit(_ count: Int) -> StoreQuery {
     var query = self
-    query.maximum = min(count, maximum ?? count)
+    query.maximum = Swift.min(count, maximum ?? count)
+    return query
+  }
+
+  /// The same instances without an order and a limit.
+  var unordered: StoreQuery {
+    var query = self
+    query.order = []
+    query.maximum = nil
+    return query
+  }
+
+  /// Whether instances come in an order, whatever the plan.
+  var isOrdered: Bool { !order.isEmpty || page != nil }
+  /// Whether instances that are equal in the order come by descending identifiers.
+  var isTieDescending: Bool { order.last?.isDescending ?? page?.isBackward ?? false }
+
+  /// The same in the opposite order.
+  var reversed: StoreQuery {
+    var query = self
+    query.order = order.map(\.reversed)
     return query
   }
 
@@ -124,7 +146,10 @@ struct QueryOrder<Instance>: Sendable, Hashable {
     // Of a descending field the encoder already turns the order around.
     encoder = field.encoder
     encoderIsDescending = field.isDescending
+    keyType = field.keyType
   }
+
+  let keyType: KeyType
 
   private let encoderIsDescending: Bool
 
@@ -139,6 +164,22 @@ struct QueryOrder<Instance>: Sendable, Hashable {
       encoder.truncate(to: start)
       encoder.append([isDescending ? 0x01 : 0xfe])
     }
+  }
+
+  /// The same field in the opposite order.
+  var reversed: QueryOrder { QueryOrder(self, isDescending: !isDescending) }
+
+  private init(_ other: QueryOrder, isDescending: Bool) {
+    path = other.path
+    self.isDescending = isDescending
+    encoder = other.encoder
+    encoderIsDescending = other.encoderIsDescending
+    keyType = other.keyType
+  }
+
+  /// Appends the field so that bytes sort as its values do, or the other way.
+  func append(_ instance: InstanceAddress, descending: Bool, to encoder: inout KeyEncoder) {
+    QueryOrder(self, isDescending: descending).append(instance, to: &encoder)
   }
 
   static func == (left: QueryOrder, right: QueryOrder) -> Bool {

@@ -17,6 +17,10 @@ struct QueryRun {
   private(set) var ordered = 0
   private(set) var refused = 0
   private(set) var merged = 0
+  private(set) var intersected = 0
+  private(set) var paged = 0
+  /// Of many rows, indexes help each other.
+  private let idMaximum: Int
 
   /// A condition, and what it means of a volume.
   private struct Asked {
@@ -29,11 +33,13 @@ struct QueryRun {
     database = try Database.open(site.open(), path: "queries") { VolumeFormat.self }
     volumes = Store(in: database)
     random = SeededRandom(seed: seed)
+    idMaximum = seed % 4 == 0 ? 400 : 120
   }
 
   func close() throws { try database.close() }
 
   mutating func run(_ count: Int) throws {
+    for _ in 0..<(idMaximum > 120 ? 30 : 0) { try change() }
     for step in 0..<count {
       if step % 20 == 0 { try change() }
       if step % 7 == 0 {
@@ -55,7 +61,7 @@ struct QueryRun {
   private static let titles = ["", "Emma", "Emm", "Emma\0", "The Sea", "The", "Theseus", "Älg", "zz"]
 
   private mutating func change(in tx: WriteTransaction) throws {
-    let id = random.below(120)
+    let id = random.below(idMaximum)
     if random.oneIn(5) {
       _ = try volumes.deleteIfPresent(id, in: tx)
       model[id] = nil
@@ -89,7 +95,7 @@ struct QueryRun {
   private mutating func term() -> Asked {
     let year = 1995 + random.below(12)
     let title = Self.titles[random.below(Self.titles.count)]
-    let id = random.below(120)
+    let id = random.below(idMaximum)
     switch random.below(20) {
     case 0: return Asked(condition: Condition { $0.year == year }) { $0.year == year }
     case 1: return Asked(condition: Condition { $0.year >= year }) { $0.year >= year }
@@ -179,7 +185,8 @@ struct QueryRun {
       served += 1
       let explanation = try query.explain(in: tx)
       if explanation.order == .read { ordered += 1 }
-      if explanation.accesses.count > 1 { merged += 1 }
+      if explanation.isMerged { merged += 1 }
+      if explanation.accesses.contains(where: \.isIntersected) { intersected += 1 }
     } catch let error as DatabaseError where error.code == .notIndexed {
       refused += 1
       query = query.scan()
@@ -203,6 +210,85 @@ struct QueryRun {
     if try query.exists(in: tx) != (count > 0) { try fail("exists") }
     if try query.ids(in: tx) != found.map(\.id) { try fail("ids \(try query.ids(in: tx))") }
     if try query.first(in: tx)?.id != found.first?.id, key != nil { try fail("first") }
+    if limit == nil, random.oneIn(4) {
+      let key = key ?? { volume in (try? volume.id.encoded()) ?? [] }
+      let order = hits.map { (key($0), $0.id) }.sorted { ByteOrder.precedes($0.0, $1.0) }.map(\.1)
+      if let fault = try pageFault(query, order, tx) { try fail(fault) }
+      paged += 1
+    }
+    // Without an order a limit may keep any.
+    if limit == nil || key != nil, random.oneIn(2), let fault = try valuesFault(query, found, isOrdered: key != nil, tx) {
+      try fail(fault)
+    }
+  }
+
+  /// Reads all pages, forwards and backwards.
+  private mutating func pageFault(
+    _ query: StoreQuery<VolumeFormat>, _ order: [Int], _ tx: ReadTransaction
+  ) throws -> String? {
+    let size = 1 + random.below(9)
+    var page = try query.page(size: size, in: tx)
+    var forward = page.instances.map(\.id)
+    while page.hasMore, let cursor = page.lastCursor {
+      page = try query.page(after: try QueryCursor(bytes: cursor.bytes), size: size, in: tx)
+      forward += page.instances.map(\.id)
+      if page.instances.isEmpty { return "an empty page after \(forward)" }
+    }
+    if forward != order { return "pages of \(size): \(forward), not \(order)" }
+    page = try query.page(before: nil, size: size, in: tx)
+    var backward = page.instances.map(\.id)
+    while page.hasMore, let cursor = page.firstCursor {
+      page = try query.page(before: cursor, size: size, in: tx)
+      backward = page.instances.map(\.id) + backward
+      if page.instances.isEmpty { return "an empty page before \(backward)" }
+    }
+    return backward == order ? nil : "pages of \(size) from the end: \(backward), not \(order)"
+  }
+
+  /// Fields of what was found.
+  private mutating func valuesFault(
+    _ query: StoreQuery<VolumeFormat>, _ found: [Volume], isOrdered: Bool, _ tx: ReadTransaction
+  ) throws -> String? {
+    func same<Value: Comparable>(_ some: [Value], _ others: [Value]) -> Bool {
+      isOrdered ? some == others : some.sorted() == others.sorted()
+    }
+    func counts<Value: Hashable>(_ values: [Value]) -> [Value: Int] {
+      values.reduce(into: [:]) { $0[$1, default: 0] += 1 }
+    }
+    switch random.below(10) {
+    case 0: return try same(query.values(of: \.year, in: tx), found.map(\.year)) ? nil : "values of year"
+    case 1: return try same(query.values(of: \.title, in: tx), found.map(\.title)) ? nil : "values of title"
+    case 2: return try same(query.values(of: \.id, in: tx), found.map(\.id)) ? nil : "values of id"
+    case 3: return try query.distinct(\.year, in: tx) == Set(found.map(\.year)).sorted() ? nil : "distinct years"
+    case 4:
+      let isbns = found.compactMap(\.isbn)
+      guard try query.min(of: \.isbn, in: tx) == isbns.min(), try query.max(of: \.isbn, in: tx) == isbns.max() else {
+        return "ends of isbn"
+      }
+      return try query.min(of: \.year, in: tx) == found.map(\.year).min() ? nil : "the first year"
+    case 5:
+      let weights = found.map(\.weight).filter { !$0.isNaN }
+      return try query.max(of: \.weight, in: tx) == weights.max() ? nil : "the greatest weight"
+    case 6:
+      let years = found.map(\.year)
+      let average = years.isEmpty ? nil : years.map(Double.init).reduce(0, +) / Double(years.count)
+      guard try query.sum(of: \.year, in: tx) == years.reduce(0, +) else { return "the sum of years" }
+      return try query.average(of: \.year, in: tx) == average ? nil : "the average year"
+    case 7: return try query.sum(of: \.price, in: tx) == found.map(\.price).reduce(0, +) ? nil : "the sum of prices"
+    case 8:
+      let groups = try query.grouped(by: \.shelf, summing: \.year, in: tx)
+      let shelves = counts(found.map(\.shelf))
+      let isRight = groups.allSatisfy { group in
+        group.count == shelves[group.value]
+          && group.sum == found.filter { $0.shelf == group.value }.map(\.year).reduce(0, +)
+      }
+      return isRight && groups.count == shelves.count ? nil : "groups by shelf"
+    default:
+      let groups = try query.grouped(byElementsOf: \.tags, in: tx)
+      let tags = counts(found.flatMap { Set($0.tags) })
+      return groups.map(\.value) == tags.keys.sorted() && groups.allSatisfy { $0.count == tags[$0.value] }
+        ? nil : "groups by tag"
+    }
   }
 }
 

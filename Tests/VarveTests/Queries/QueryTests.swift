@@ -36,12 +36,12 @@ struct QueryTests {
     )
     #expect(
       try plan(query.filter { $0.isbn == "i7" || $0.id == 3 })
-        == "index \"isbn\", 1 range of 1 field\nrows by identifier, 1 range of 1 field")
+        == "index \"isbn\", 1 range of 1 field\nrows by identifier, 1 range of 1 field\nmerged")
     #expect(
       try plan(query.filter { $0.year == 1999 }.sorted(by: \.title)) == "index \"byYear\", 1 range of 1 field\nin order"
     )
     #expect(
-      try plan(query.filter { $0.year > 1999 }.sorted(by: \.title).limit(5))
+      try plan(query.filter { $0.year > 2025 }.sorted(by: \.title).limit(5))
         == "index \"byYear\", 1 range of 1 field\nsorted in memory, the first 5 kept")
     #expect(try plan(query) == "rows by identifier, all of it")
     #expect(try plan(query.filter { $0.year.isIn([Int]()) }) == "nothing")

@@ -21,27 +21,37 @@ extension ExtensionRun {
     let failure = Mutex<String?>(nil)
     let spans = Mutex<[Span]>([])
     let done = DispatchSemaphore(value: 0)
+    // The import waits for one that began after it, so that an import of few rows has some beside it, too.
+    let isImporting = Atomic(false)
+    let overlapped = DispatchSemaphore(value: 0)
     let least = max(num / 100, 1)
     Task.detached {
       var made: [Span] = []
       do {
         while made.count < least || !isImported.withLock({ $0 }) {
           let key = withUnsafeBytes(of: UInt64(made.count).bigEndian) { [UInt8]($0) }
+          let overlaps = isImporting.load(ordering: .acquiring)
           let begin = Clock.now()
           try await database.commitAside { parts in try parts.part("entries", of: handle).put(key, key) }
           made.append(Span(begin: begin, end: Clock.now()))
+          if overlaps { overlapped.signal() }
         }
-      } catch { failure.withLock { $0 = "\(error)" } }
+      } catch {
+        failure.withLock { $0 = "\(error)" }
+        overlapped.signal()
+      }
       spans.withLock { [made] in $0 = made }
       done.signal()
     }
     defer { isImported.withLock { $0 = true } }
     var begin: UInt64 = 0
     try database.write { tx in
+      isImporting.store(true, ordering: .releasing)
       for number in 0..<num {
         let book = books.book(UInt64(number))
         try tx.set(book, key: book.id, in: Book.collection)
       }
+      overlapped.wait()
       begin = Clock.now()
     }
     let committed = Span(begin: begin, end: Clock.now())

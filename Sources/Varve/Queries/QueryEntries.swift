@@ -1,0 +1,182 @@
+/// What a plan finds: a row, by what led to it.
+struct QueryEntry {
+  /// In the collection's family.
+  let key: [UInt8]
+  /// The row, where it stands beside the key.
+  let row: [UInt8]?
+  /// What entries of several accesses are compared by: the values of the order and the row's key. Empty where it was not asked
+  /// for.
+  var order: [UInt8] = []
+}
+
+/// The entries of one access, in its order.
+struct AccessScan: Sendable {
+  private let family: StorageFamily
+  private let source: any StorageReading
+  /// Nil: the entries are the rows themselves.
+  let isDirect: Bool?
+  private let isReverse: Bool
+  /// What all entries begin with: of rows the collection's prefix.
+  private let fixed: [UInt8]
+  private let prefix: [UInt8]
+  private let keysOnly: Bool
+  /// The next one last.
+  private var rest: [StorageRange]
+  private var cursor: FamilyCursor?
+
+  init(
+    _ ranges: [StorageRange], in family: StorageFamily, of source: any StorageReading, isDirect: Bool?,
+    fixed: [UInt8], prefix: [UInt8], isReverse: Bool, keysOnly: Bool
+  ) {
+    self.family = family
+    self.source = source
+    self.isDirect = isDirect
+    self.isReverse = isReverse
+    self.fixed = isDirect == nil ? prefix : fixed
+    self.prefix = prefix
+    self.keysOnly = keysOnly
+    rest = isReverse ? ranges : ranges.reversed()
+  }
+
+  /// What `body` makes of the next entry; nil after the last.
+  mutating func withNext<Result>(_ body: (_ key: RawSpan, _ value: RawSpan) throws -> Result) throws -> Result? {
+    while true {
+      if let result = try cursor?.withNext(body) { return result }
+      guard let range = rest.popLast() else { return nil }
+      cursor = open(range)
+    }
+  }
+
+  private func open(_ range: StorageRange) -> FamilyCursor {
+    FamilyCursor(range, in: family, of: source, isReverse: isReverse, keysOnly: keysOnly)
+  }
+
+  /// The next row; nil after the last.
+  mutating func next(isOrdered: Bool) throws -> QueryEntry? {
+    let (isDirect, prefix, fixed) = (isDirect, prefix, fixed)
+    return try withNext { key, value in
+      guard let isDirect else {
+        let order = isOrdered ? key.extracting(prefix.count..<key.byteCount).copied : []
+        return QueryEntry(key: key.copied, row: value.byteCount == 0 ? nil : value.copied, order: order)
+      }
+      let range = try IndexEntry.rowKey(in: key)
+      guard fixed.count <= range.lowerBound else { throw IndexEntry.damaged(key) }
+      var bytes: [UInt8] = []
+      bytes.reserveCapacity(prefix.count + range.count)
+      bytes.append(contentsOf: prefix)
+      bytes.append(key.extracting(range))
+      let order = isOrdered ? key.extracting(fixed.count..<range.upperBound).copied : []
+      return QueryEntry(key: bytes, row: isDirect && value.byteCount > 0 ? value.copied : nil, order: order)
+    }
+  }
+
+  /// Continues at a row, which is not before the last one: of an access of one range, in the order of the rows' keys.
+  mutating func skip(toRow key: ArraySlice<UInt8>) {
+    var target = fixed
+    if isDirect == nil { target += key } else { IndexEntry.append(Array(key), to: &target) }
+    if cursor == nil, let range = rest.popLast() { cursor = open(range) }
+    cursor?.skip(to: target)
+  }
+
+  /// How many entries are left.
+  consuming func count() throws -> Int {
+    var count = try cursor?.count() ?? 0
+    while let range = rest.popLast() { count += try open(range).count() }
+    return count
+  }
+}
+
+/// The rows of one branch: those that all of its accesses have.
+struct BranchScan: Sendable {
+  private(set) var accesses: [AccessScan]
+  private let prefixSize: Int
+
+  init(_ accesses: [AccessScan], prefixSize: Int) {
+    self.accesses = accesses
+    self.prefixSize = prefixSize
+  }
+
+  /// The next row; nil after the last.
+  mutating func next(isOrdered: Bool) throws -> QueryEntry? {
+    if accesses.count == 1 { return try accesses[0].next(isOrdered: isOrdered) }
+    // Each in turn is asked for the row that the last one had. All have it once as many in a row have agreed.
+    var candidate: QueryEntry?
+    var agreed = 0
+    var turn = 0
+    while true {
+      if let candidate { accesses[turn].skip(toRow: candidate.key[prefixSize...]) }
+      guard let entry = try accesses[turn].next(isOrdered: false) else { return nil }
+      if let known = candidate, known.key == entry.key {
+        agreed += 1
+        if known.row == nil, entry.row != nil { candidate = entry }
+      } else {
+        candidate = entry
+        agreed = 1
+      }
+      if agreed == accesses.count, let candidate {
+        return QueryEntry(
+          key: candidate.key, row: candidate.row, order: isOrdered ? Array(candidate.key[prefixSize...]) : [])
+      }
+      turn = (turn + 1) % accesses.count
+    }
+  }
+}
+
+/// The rows of all branches, each once.
+struct QueryEntries: Sendable {
+  private var branches: [BranchScan]
+  private let isReverse: Bool
+  /// The next row of each branch, where they are read side by side.
+  private var heads: [QueryEntry?]
+  private let isMerged: Bool
+  private var hasBegun = false
+  /// The rows that have come, where the branches are read one after the other.
+  private var seen: Set<[UInt8]>?
+  private var position = 0
+
+  init(_ branches: [BranchScan], isMerged: Bool, isReverse: Bool) {
+    self.branches = branches
+    self.isMerged = isMerged
+    self.isReverse = isReverse
+    heads = Array(repeating: nil, count: isMerged ? branches.count : 0)
+    seen = isMerged || branches.count <= 1 ? nil : []
+  }
+
+  /// The one access of a plan that has no other; nil where there are several.
+  var only: AccessScan? { branches.count == 1 && branches[0].accesses.count == 1 ? branches[0].accesses[0] : nil }
+
+  /// The next row; nil after the last.
+  mutating func next() throws -> QueryEntry? {
+    if isMerged { return try nextMerged() }
+    while position < branches.count {
+      guard let entry = try branches[position].next(isOrdered: false) else {
+        position += 1
+        continue
+      }
+      if seen == nil || seen?.insert(entry.key).inserted == true { return entry }
+    }
+    return nil
+  }
+
+  private mutating func nextMerged() throws -> QueryEntry? {
+    if !hasBegun {
+      hasBegun = true
+      for index in branches.indices { heads[index] = try branches[index].next(isOrdered: true) }
+    }
+    var first: QueryEntry?
+    for case let head? in heads {
+      guard let other = first else {
+        first = head
+        continue
+      }
+      let order = ByteOrder.compare(head.order, other.order)
+      if isReverse ? order > 0 : order < 0 { first = head }
+    }
+    guard let first else { return nil }
+    // Branches that have the same row have it with the same values.
+    for index in heads.indices where heads[index]?.key == first.key {
+      heads[index] = try branches[index].next(isOrdered: true)
+    }
+    return first
+  }
+}

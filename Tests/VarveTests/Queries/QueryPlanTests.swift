@@ -1,0 +1,67 @@
+import Foundation
+import Testing
+
+@testable import ObjectFixtures
+@testable import Varve
+
+/// Which of several plans a query takes, of many rows.
+struct QueryPlanTests {
+  private let database: Database
+  private let volumes: Store<VolumeFormat>
+
+  init() throws {
+    database = try Database.inMemory { VolumeFormat.self }
+    volumes = Store(in: database)
+    try database.write { [volumes] tx in
+      for id in 0..<2_000 {
+        try volumes.persist(
+          Volume(
+            id: id, title: "title \(id % 20)", year: 1990 + id % 40, tags: ["m\(id % 2)", "n\(id % 3)"],
+            price: Decimal(id % 2)), in: tx)
+      }
+    }
+  }
+
+  private func plan(_ query: StoreQuery<VolumeFormat>) throws -> String {
+    try database.read { tx in try query.explain(in: tx).description }
+  }
+
+  private func ids(_ query: StoreQuery<VolumeFormat>) throws -> [Int] {
+    try database.read { tx in try query.ids(in: tx) }
+  }
+
+  @Test func `two terms that have indexes are answered by seeks into both in turn, and no row is asked`() throws {
+    let query = volumes.query.filter { $0.tags.contains("m1") && $0.tags.contains("n2") }
+    #expect(try plan(query) == "index \"tags\", 1 range of 1 field\nand index \"tags\", 1 range of 1 field")
+    #expect(try ids(query) == (0..<2_000).filter { $0 % 2 == 1 && $0 % 3 == 2 })
+    #expect(try ids(query.sorted(by: \.id, descending: true)) == ids(query).reversed())
+    let three = query.filter { $0.price == 1 }
+    #expect(try plan(three).split(separator: "\n").count == 3)
+    #expect(try ids(three) == ids(query))
+  }
+
+  @Test func `of a range with few entries and one with many, the few are read and asked`() throws {
+    let query = volumes.query.filter { $0.tags.contains("m1") && $0.id.isIn(10..<30) }
+    #expect(try plan(query) == "rows by identifier, 1 range of 1 field, filtered")
+    #expect(try ids(query) == Array(stride(from: 11, to: 30, by: 2)))
+  }
+
+  @Test func `branches with one order are merged, and a row of several branches comes once`() throws {
+    let query = volumes.query.filter { $0.tags.contains("m1") || $0.tags.contains("n2") }
+    #expect(try plan(query).hasSuffix("merged"))
+    #expect(try ids(query) == (0..<2_000).filter { $0 % 2 == 1 || $0 % 3 == 2 })
+    let sorted = query.sorted(by: \.id, descending: true).limit(7)
+    #expect(try plan(sorted).hasSuffix("merged\nin order"))
+    #expect(try ids(sorted) == (0..<2_000).reversed().filter { $0 % 2 == 1 || $0 % 3 == 2 }.prefix(7).map(\.self))
+    let apart = volumes.query.filter { $0.tags.contains("m1") || $0.year > 2_020 }
+    #expect(try !plan(apart).hasSuffix("merged"))
+    #expect(try Set(ids(apart)) == Set((0..<2_000).filter { $0 % 2 == 1 || 1_990 + $0 % 40 > 2_020 }))
+  }
+
+  @Test func `the order comes from one index while the condition is asked, where a limit makes that short`() throws {
+    let query = volumes.query.filter { $0.tags.contains("m1") }.sorted(by: \.year).sorted(by: \.title)
+    #expect(try plan(query.limit(5)) == "index \"byYear\", all of it, filtered\nin order")
+    #expect(try plan(query) == "index \"tags\", 1 range of 1 field\nsorted in memory")
+    #expect(try ids(query.limit(5)) == Array(ids(query).prefix(5)))
+  }
+}
