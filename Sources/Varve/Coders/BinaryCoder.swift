@@ -32,6 +32,9 @@ package final class BinaryCoder: Sendable {
     return try unsafe bytes.withUnsafeBytes { try unsafe core.decode(type, ByteSource($0), shape: shape) }
   }
 
+  /// The shapes of rows, for one reader of them.
+  func makeShapeLookup() -> ShapeLookup { ShapeLookup(shapes) }
+
   /// Reads a value without its type.
   package func untyped(from bytes: RawSpan, shape: UInt32) throws -> UntypedValue {
     try unsafe bytes.withUnsafeBytes { try unsafe UntypedReader(ByteSource($0), shapes).value(shape: shape) }

@@ -26,6 +26,8 @@ struct ConditionTerm<Root>: Sendable {
   let keys: KeySet?
   /// Asks an instance.
   let test: @Sendable (Root) -> Bool
+  /// The key of the field's value of an instance; nil where it has none.
+  let key: @Sendable (Root) -> [UInt8]?
 }
 
 extension ConditionTerm: Hashable {

@@ -156,7 +156,9 @@ extension Field {
   ) -> Condition<Root> {
     let field = SendablePath(path: path)
     return Condition(
-      ConditionTerm(path: fieldPath, question: question, keys: keys) { test($0[keyPath: field.path]) })
+      ConditionTerm(
+        path: fieldPath, question: question, keys: keys, test: { test($0[keyPath: field.path]) },
+        key: { FieldKeys.key($0[keyPath: field.path]) }))
   }
 
   private func comparison(

@@ -1,7 +1,7 @@
 /// Sets of the values of a field, by their keys. Nil everywhere where values of the type are not keys.
 enum FieldKeys {
   /// The key of a value; nil where its type has no keys, or the value has no key, as a NaN.
-  private static func key<Value>(_ value: Value) -> [UInt8]? {
+  static func key<Value>(_ value: Value) -> [UInt8]? {
     func encoded<Key: KeyCodable>(_ type: Key.Type) -> [UInt8]? { (value as? Key).flatMap { try? $0.encoded() } }
     return (Value.self as? any KeyCodable.Type).flatMap { encoded($0) }
   }

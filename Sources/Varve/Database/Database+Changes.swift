@@ -79,4 +79,29 @@ extension Database {
   /// since once more is all that can happen. So keys are told, and not objects: whoever shows ten rows of a million
   /// reads ten. Each iteration observes for itself. It ends when the database is closed.
   public func observe(in collection: String) -> CollectionObservation { CollectionObservation(core, collection) }
+
+  /// What a closure reads now, and again each time that an acknowledged commit has changed what it has read; values that equal
+  /// the one before are left out.
+  ///
+  /// ```swift
+  /// for try await count in database.observe({ tx in try books.query.filter { $0.isRead }.count(in: tx) }) { show(count) }
+  /// ```
+  ///
+  /// What is read is noted: keys and ranges of rows, of which more than 1,000 of a family count as all of it, the collections
+  /// that were asked for, and of an extension, as an index is, all rows of its scope. The closure runs on a thread where it may
+  /// wait for a disk, and on none that commits; while it runs, commits become one more run. Only the newest counts. An error
+  /// that the closure throws ends the iteration. It ends when the database is closed.
+  public func observe<Value: Equatable & Sendable>(
+    _ read: @escaping @Sendable (ReadTransaction) throws -> Value
+  ) -> ReadObservation<Value> {
+    ReadObservation(core, isSame: ==, read)
+  }
+
+  /// What a closure reads now, and again each time that an acknowledged commit has changed what it has read.
+  @_disfavoredOverload
+  public func observe<Value: Sendable>(
+    _ read: @escaping @Sendable (ReadTransaction) throws -> Value
+  ) -> ReadObservation<Value> {
+    ReadObservation(core, isSame: { _, _ in false }, read)
+  }
 }

@@ -127,6 +127,15 @@ public struct KeyEncoder: Sendable {
     if inversion != 0 { endDescending(from: start) }
   }
 
+  /// Appends a string by its UTF-8: the same bytes as of the string.
+  mutating func append(utf8: RawSpan) {
+    let start = bytes.count
+    bytes.append(KeyTag.string)
+    appendText(utf8: utf8)
+    bytes.append(KeyTag.terminator)
+    if inversion != 0 { endDescending(from: start) }
+  }
+
   // MARK: - The bytes behind a tag
 
   @inline(__always)

@@ -7,6 +7,8 @@ struct QueryEntry {
   /// What entries of several accesses are compared by: the values of the order and the row's key. Empty where it was not asked
   /// for.
   var order: [UInt8] = []
+  /// Whether its row was asked, and fulfils the condition.
+  var isKnown = false
 }
 
 /// The entries of one access, in its order.
@@ -51,23 +53,48 @@ struct AccessScan: Sendable {
     FamilyCursor(range, in: family, of: source, isReverse: isReverse, keysOnly: keysOnly)
   }
 
+  /// The next row; nil after the last. Of rows that stand beside their keys, and don't fulfil what is asked, nothing is copied.
+  mutating func next<Format>(isOrdered: Bool, asking rows: RowFilter<Format>.StoredRows?) throws -> QueryEntry? {
+    guard let rows, isDirect != false, !keysOnly else { return try next(isOrdered: isOrdered) }
+    let (isDirect, prefix, fixed) = (isDirect, prefix, fixed)
+    while true {
+      var verdict = RowFilter<Format>.Verdict.unknown
+      let entry: QueryEntry?? = try withNext { key, value in
+        verdict = try rows.verdict(value) {
+          isDirect == nil ? key.copied : prefix + key.extracting(try IndexEntry.rowKey(in: key)).copied
+        }
+        return verdict == .fails ? QueryEntry?.none : try Self.make(key, value, isDirect, prefix, fixed, isOrdered: isOrdered)
+      }
+      guard let entry else { return nil }
+      guard var entry else { continue }
+      entry.isKnown = verdict == .fulfils
+      return entry
+    }
+  }
+
   /// The next row; nil after the last.
   mutating func next(isOrdered: Bool) throws -> QueryEntry? {
     let (isDirect, prefix, fixed) = (isDirect, prefix, fixed)
     return try withNext { key, value in
-      guard let isDirect else {
-        let order = isOrdered ? key.extracting(prefix.count..<key.byteCount).copied : []
-        return QueryEntry(key: key.copied, row: value.byteCount == 0 ? nil : value.copied, order: order)
-      }
-      let range = try IndexEntry.rowKey(in: key)
-      guard fixed.count <= range.lowerBound else { throw IndexEntry.damaged(key) }
-      var bytes: [UInt8] = []
-      bytes.reserveCapacity(prefix.count + range.count)
-      bytes.append(contentsOf: prefix)
-      bytes.append(key.extracting(range))
-      let order = isOrdered ? key.extracting(fixed.count..<range.upperBound).copied : []
-      return QueryEntry(key: bytes, row: isDirect && value.byteCount > 0 ? value.copied : nil, order: order)
+      try Self.make(key, value, isDirect, prefix, fixed, isOrdered: isOrdered)
     }
+  }
+
+  private static func make(
+    _ key: RawSpan, _ value: RawSpan, _ isDirect: Bool?, _ prefix: [UInt8], _ fixed: [UInt8], isOrdered: Bool
+  ) throws -> QueryEntry {
+    guard let isDirect else {
+      let order = isOrdered ? key.extracting(prefix.count..<key.byteCount).copied : []
+      return QueryEntry(key: key.copied, row: value.byteCount == 0 ? nil : value.copied, order: order)
+    }
+    let range = try IndexEntry.rowKey(in: key)
+    guard fixed.count <= range.lowerBound else { throw IndexEntry.damaged(key) }
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(prefix.count + range.count)
+    bytes.append(contentsOf: prefix)
+    bytes.append(key.extracting(range))
+    let order = isOrdered ? key.extracting(fixed.count..<range.upperBound).copied : []
+    return QueryEntry(key: bytes, row: isDirect && value.byteCount > 0 ? value.copied : nil, order: order)
   }
 
   /// Continues at a row, which is not before the last one: of an access of one range, in the order of the rows' keys.
@@ -97,8 +124,8 @@ struct BranchScan: Sendable {
   }
 
   /// The next row; nil after the last.
-  mutating func next(isOrdered: Bool) throws -> QueryEntry? {
-    if accesses.count == 1 { return try accesses[0].next(isOrdered: isOrdered) }
+  mutating func next<Format>(isOrdered: Bool, asking rows: RowFilter<Format>.StoredRows?) throws -> QueryEntry? {
+    if accesses.count == 1 { return try accesses[0].next(isOrdered: isOrdered, asking: rows) }
     // Each in turn is asked for the row that the last one had. All have it once as many in a row have agreed.
     var candidate: QueryEntry?
     var agreed = 0
@@ -145,11 +172,11 @@ struct QueryEntries: Sendable {
   /// The one access of a plan that has no other; nil where there are several.
   var only: AccessScan? { branches.count == 1 && branches[0].accesses.count == 1 ? branches[0].accesses[0] : nil }
 
-  /// The next row; nil after the last.
-  mutating func next() throws -> QueryEntry? {
-    if isMerged { return try nextMerged() }
+  /// The next row; nil after the last. Those of which it is known that they don't fulfil what is asked are left out.
+  mutating func next<Format>(asking rows: RowFilter<Format>.StoredRows?) throws -> QueryEntry? {
+    if isMerged { return try nextMerged(rows) }
     while position < branches.count {
-      guard let entry = try branches[position].next(isOrdered: false) else {
+      guard let entry = try branches[position].next(isOrdered: false, asking: rows) else {
         position += 1
         continue
       }
@@ -158,10 +185,10 @@ struct QueryEntries: Sendable {
     return nil
   }
 
-  private mutating func nextMerged() throws -> QueryEntry? {
+  private mutating func nextMerged<Format>(_ rows: RowFilter<Format>.StoredRows?) throws -> QueryEntry? {
     if !hasBegun {
       hasBegun = true
-      for index in branches.indices { heads[index] = try branches[index].next(isOrdered: true) }
+      for index in branches.indices { heads[index] = try branches[index].next(isOrdered: true, asking: rows) }
     }
     var first: QueryEntry?
     for case let head? in heads {
@@ -175,7 +202,7 @@ struct QueryEntries: Sendable {
     guard let first else { return nil }
     // Branches that have the same row have it with the same values.
     for index in heads.indices where heads[index]?.key == first.key {
-      heads[index] = try branches[index].next(isOrdered: true)
+      heads[index] = try branches[index].next(isOrdered: true, asking: rows)
     }
     return first
   }

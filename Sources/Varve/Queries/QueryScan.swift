@@ -76,27 +76,39 @@ struct QueryScan<Format: StoreFormat>: RowScan {
     let wanted = filter == nil || sorted != nil ? min(batchSize, remaining) : batchSize
     batchSize = min(batchSize * 4, Self.batchSizeMaximum)
     var keys: [[UInt8]] = []
-    while rows.count + keys.count < wanted {
-      if sorted != nil {
-        guard let key = sorted?.popLast() else { break }
-        keys.append(key)
-        continue
+    if sorted != nil {
+      while keys.count < wanted, let key = sorted?.popLast() { keys.append(key) }
+    } else {
+      try withRows { scan, asked in
+        while scan.rows.count + keys.count < wanted, let entry = try scan.entries.next(asking: asked) {
+          // Those of a direct index come in between, and keep their positions.
+          if let row = entry.row, keys.isEmpty { scan.rows.append((entry.key, row)) } else { keys.append(entry.key) }
+        }
       }
-      guard let entry = try entries.next() else { break }
-      // Those of a direct index come in between, and keep their positions.
-      if let row = entry.row, keys.isEmpty { rows.append((entry.key, row)) } else { keys.append(entry.key) }
     }
     if keys.isEmpty { return }
     try access.read(keys, info, from: source) { rows.append(($0, $1)) }
+  }
+
+  /// Calls `body` with this scan, and what stored rows are asked by.
+  private mutating func withRows<Result>(
+    _ body: (inout QueryScan, RowFilter<Format>.StoredRows?) throws -> Result
+  ) throws -> Result {
+    guard let filter else { return try body(&self, nil) }
+    return try filter.withReader { rows in try body(&self, rows) }
   }
 
   // MARK: - Keys
 
   /// The key of the next row in the collection's family; nil after the last. In no order, if the plan sorts.
   mutating func nextKey() throws -> [UInt8]? {
+    try withRows { scan, rows in try scan.nextKey(asking: rows) }
+  }
+
+  private mutating func nextKey(asking rows: RowFilter<Format>.StoredRows?) throws -> [UInt8]? {
     guard remaining > 0 else { return nil }
-    while let entry = try entries.next() {
-      if let filter {
+    while let entry = try entries.next(asking: rows) {
+      if let filter, !entry.isKnown {
         guard let bytes = try entry.row ?? source.value(of: entry.key, in: info.objects),
           try filter.fulfils(entry.key, bytes)
         else { continue }
@@ -118,18 +130,12 @@ struct QueryScan<Format: StoreFormat>: RowScan {
 
   /// How many rows there are. Complexity: O(n) of the entries; rows are read where the condition has to be asked of them.
   mutating func count() throws -> Int {
-    if filter == nil, let only = entries.only {
-      // Of a query with few of many rows no more are looked at.
-      guard remaining == .max else { return try countEntries() }
-      return try only.count()
+    if filter == nil, remaining == .max, let only = entries.only { return try only.count() }
+    return try withRows { scan, rows in
+      var count = 0
+      while try scan.nextKey(asking: rows) != nil { count += 1 }
+      return count
     }
-    return try countEntries()
-  }
-
-  private mutating func countEntries() throws -> Int {
-    var count = 0
-    while try nextKey() != nil { count += 1 }
-    return count
   }
 
   // MARK: - Sorting
@@ -140,7 +146,8 @@ struct QueryScan<Format: StoreFormat>: RowScan {
     var kept: [(order: [UInt8], key: [UInt8])] = []
     var size = 0
     let start = query.page?.start?.order(query, prefix: info.prefix)
-    while let entry = try entries.next() {
+    let nobody: RowFilter<Format>.StoredRows? = nil
+    while let entry = try entries.next(asking: nobody) {
       guard let bytes = try entry.row ?? source.value(of: entry.key, in: info.objects) else { continue }
       guard let instance = try instance(entry.key, bytes) else { continue }
       let order = query.order(of: instance, entry.key)

@@ -144,6 +144,8 @@ extension Condition {
     // Keys of nil are before all others.
     let keys = KeySet(from: [KeyTag.null + 1])
     return Condition(
-      ConditionTerm(path: FieldPath(path: path), question: .keyed, keys: keys) { $0[keyPath: path].fieldKey != nil })
+      ConditionTerm(
+        path: FieldPath(path: path), question: .keyed, keys: keys, test: { $0[keyPath: path].fieldKey != nil },
+        key: { try? $0[keyPath: path].encoded() }))
   }
 }

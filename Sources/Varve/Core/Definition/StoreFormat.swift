@@ -57,6 +57,11 @@ public protocol StoreFormat<Instance, Identifier>: RowFormat {
   /// What becomes of the build of an index that meets a row which can't be decoded, or whose value can't be a key. Default:
   /// the row is listed, and the build continues.
   static var unindexableRows: UnindexableRows { get }
+  /// Whether queries may compare fields as they are stored, without decoding the row. Default true, which is right where
+  /// `init(from:)` gives each property the value that is stored under its name. A type that changes values there says false:
+  /// otherwise a query that meets such a value decodes each row, if it meets it early, and else throws
+  /// `.invalidDefinition` or leaves the row out.
+  static var readsStoredFields: Bool { get }
 }
 
 /// What becomes of the build of an index that meets a row which can't be decoded, or whose value can't be a key.
@@ -83,6 +88,8 @@ extension StoreFormat {
   public static var isIdentifiedByID: Bool { false }
   /// False.
   public static var indexesSurvive: Bool { false }
+  /// True.
+  public static var readsStoredFields: Bool { true }
   /// Listed.
   public static var unindexableRows: UnindexableRows { .listed }
 }

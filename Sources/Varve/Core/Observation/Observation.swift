@@ -2,16 +2,11 @@ internal import FutexLocks
 internal import Synchronization
 
 /// What an observation is about.
-enum ObservedPlace: Hashable, Sendable {
+enum ObservedPlace: Sendable {
   case row(RowKey)
   case collection(String)
-
-  var collection: String {
-    switch self {
-    case .row(let row): row.collection
-    case .collection(let name): name
-    }
-  }
+  /// What a watcher says of each commit. With a collection, rows of that one are what concerns it.
+  case watched(any RowWatcher, collection: String?)
 }
 
 /// What has happened to an observed place since its consumer looked last: the newest counts, so it stays small however

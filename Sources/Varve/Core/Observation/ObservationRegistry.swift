@@ -5,7 +5,7 @@ internal import Synchronization
 ///
 /// All of them together are one subscription, from which one task takes the commits and tells those whom they concern:
 /// a commit costs the committing thread the same for one observer and for thousands. A row's observers are found by its
-/// key, so who is not concerned costs nothing either.
+/// key, so who is not concerned costs nothing either. Those who look at rows themselves, as queries do, share what is read of them.
 ///
 /// # Concurrency
 /// One lock, never held while an observer is told. The task runs as long as somebody observes.
@@ -14,12 +14,21 @@ final class ObservationRegistry: Sendable {
     var collection: [UInt64: Observation] = [:]
     /// By the encoded key.
     var rows: [[UInt8]: [UInt64: Observation]] = [:]
+    /// Those that look at the rows.
+    var watched: [UInt64: Watched] = [:]
 
-    var isEmpty: Bool { collection.isEmpty && rows.isEmpty }
+    var isEmpty: Bool { collection.isEmpty && rows.isEmpty && watched.isEmpty }
+  }
+
+  fileprivate struct Watched {
+    let observation: Observation
+    let watcher: any RowWatcher
   }
 
   fileprivate struct State {
     var watchers: [String: Watchers] = [:]
+    /// Those that look at whole commits.
+    var watched: [UInt64: Watched] = [:]
     var nextNumber: UInt64 = 0
     /// What takes commits from the subscription; the number tells it from those before.
     var task: (number: UInt64, task: Task<Void, Never>)?
@@ -53,7 +62,7 @@ final class ObservationRegistry: Sendable {
       let number = state.nextNumber
       if state.task == nil {
         guard let begun else { return nil }
-        state.task = (number, Task.detached { [self] in await run(begun, number) })
+        state.task = (number, Task.detached { [self] in await run(begun, number, database) })
       }
       // Whoever looks from now on sees this commit, and hears of those behind it.
       let observation = Observation(place, behind: database.changes.last)
@@ -61,6 +70,9 @@ final class ObservationRegistry: Sendable {
       case .collection(let name): state.watchers[name, default: Watchers()].collection[number] = observation
       case .row(let row):
         state.watchers[row.collection, default: Watchers()].rows[row.bytes, default: [:]][number] = observation
+      case .watched(let watcher, let name?):
+        state.watchers[name, default: Watchers()].watched[number] = Watched(observation: observation, watcher: watcher)
+      case .watched(let watcher, nil): state.watched[number] = Watched(observation: observation, watcher: watcher)
       }
       return HeldObservation(observation, number, database)
     }
@@ -70,7 +82,7 @@ final class ObservationRegistry: Sendable {
   func remove(_ place: ObservedPlace, _ number: UInt64) {
     let task = state.withLock { state in
       state.remove(place, number)
-      guard state.watchers.isEmpty else { return nil as Task<Void, Never>? }
+      guard state.watchers.isEmpty, state.watched.isEmpty else { return nil as Task<Void, Never>? }
       defer { state.task = nil }
       return state.task?.task
     }
@@ -79,9 +91,12 @@ final class ObservationRegistry: Sendable {
 
   // MARK: - Commits
 
-  private func run(_ subscription: HeldSubscription, _ number: UInt64) async {
+  private func run(_ subscription: HeldSubscription, _ number: UInt64, _ database: DatabaseCore) async {
     do {
-      while let event = try await subscription.next() { tell(event, number) }
+      while let event = try await subscription.next() {
+        tell(event, number)
+        if case .changes(let changes) = event { await show(changes, number, database) }
+      }
       end(nil, number)
     } catch is CancellationError {
       // Nobody observes any more.
@@ -102,6 +117,47 @@ final class ObservationRegistry: Sendable {
     for (observation, change) in concerned { observation.add(change) }
   }
 
+  /// Shows a commit to those that look at it themselves.
+  private func show(_ changes: ChangeSet, _ number: UInt64, _ database: DatabaseCore) async {
+    let (whole, byCollection) = state.withLock { state -> ([Watched], [(String, [Watched])]) in
+      guard state.task?.number == number, !changes.isEverythingCleared else { return ([], []) }
+      let names = changes.collections.filter { !$0.value.isCleared }.keys
+      let watched = names.compactMap { name in state.watchers[name].map { (name, Array($0.watched.values)) } }
+      return (Array(state.watched.values), watched.filter { !$0.1.isEmpty })
+    }
+    for one in whole where one.watcher.mayConcern(changes) {
+      one.observation.add(ObservedChange(version: changes.version, isReload: true))
+    }
+    for (name, watched) in byCollection { await show(name, changes, to: watched, database) }
+  }
+
+  private func show(
+    _ name: String, _ changes: ChangeSet, to watched: [Watched], _ database: DatabaseCore
+  ) async {
+    let reload = ObservedChange(version: changes.version, isReload: true)
+    guard let rows = changes.collections[name], rows.states.count <= ChangeLimits.observedKeys else {
+      for one in watched { one.observation.add(reload) }
+      return
+    }
+    let keys = rows.states.pairs.map { rows.key($0.key) }
+    let isRead: Void?? = try? await database.readAside {
+      try database.atPresent { snapshot in
+        try database.read(at: snapshot) { tx in
+          guard let info = try tx.knownInfo(name) else { return }
+          let shown = ChangedRows(info, keys, tx)
+          for one in watched {
+            let concerned = try one.watcher.concerned(shown)
+            if concerned.isEmpty { continue }
+            let keys = Dictionary(concerned.map { ($0, false) }) { first, _ in first }
+            one.observation.add(ObservedChange(version: changes.version, keys: keys))
+          }
+        }
+      }
+    }
+    // What can't be read here, whoever observes finds out.
+    if isRead == nil { for one in watched { one.observation.add(reload) } }
+  }
+
   /// Nothing comes any more.
   private func end(_ error: (any Error)?, _ number: UInt64) {
     let all = state.withLock { state in
@@ -109,6 +165,7 @@ final class ObservationRegistry: Sendable {
       defer {
         state.task = nil
         state.watchers = [:]
+        state.watched = [:]
       }
       return state.all
     }
@@ -116,20 +173,34 @@ final class ObservationRegistry: Sendable {
   }
 }
 
+extension ObservationRegistry.Watchers {
+  fileprivate var all: [Observation] {
+    Array(collection.values) + rows.values.flatMap(\.values) + watched.values.map(\.observation)
+  }
+}
+
 extension ObservationRegistry.State {
   fileprivate var all: [Observation] {
-    watchers.values.flatMap { Array($0.collection.values) + $0.rows.values.flatMap(\.values) }
+    watchers.values.flatMap(\.all) + watched.values.map(\.observation)
   }
 
   fileprivate mutating func remove(_ place: ObservedPlace, _ number: UInt64) {
-    guard var found = watchers.removeValue(forKey: place.collection) else { return }
     switch place {
-    case .collection: found.collection[number] = nil
+    case .collection(let name): change(name) { $0.collection[number] = nil }
     case .row(let row):
-      found.rows[row.bytes]?[number] = nil
-      if found.rows[row.bytes]?.isEmpty == true { found.rows[row.bytes] = nil }
+      change(row.collection) { found in
+        found.rows[row.bytes]?[number] = nil
+        if found.rows[row.bytes]?.isEmpty == true { found.rows[row.bytes] = nil }
+      }
+    case .watched(_, let name?): change(name) { $0.watched[number] = nil }
+    case .watched(_, nil): watched[number] = nil
     }
-    if !found.isEmpty { watchers[place.collection] = found }
+  }
+
+  private mutating func change(_ name: String, _ body: (inout ObservationRegistry.Watchers) -> Void) {
+    guard var found = watchers.removeValue(forKey: name) else { return }
+    body(&found)
+    if !found.isEmpty { watchers[name] = found }
   }
 
   fileprivate func concerned(by changeSet: ChangeSet) -> [(Observation, ObservedChange)] {
@@ -139,8 +210,7 @@ extension ObservationRegistry.State {
     for (name, changes) in changeSet.collections {
       guard let watchers = watchers[name] else { continue }
       if changes.isCleared {
-        concerned += watchers.collection.values.map { ($0, reload) }
-        concerned += watchers.rows.values.flatMap(\.values).map { ($0, reload) }
+        concerned += watchers.all.map { ($0, reload) }
         continue
       }
       if !watchers.collection.isEmpty {

@@ -2,6 +2,8 @@
 ///
 /// Safe from any thread.
 final class ObjectCoding: Sendable {
+  /// The coder of `binary`.
+  let binaryCoder: BinaryCoder
   private let raw: ValueCoder
   private let binary: ValueCoder
   private let json: ValueCoder
@@ -9,6 +11,7 @@ final class ObjectCoding: Sendable {
 
   init(shapes: any ShapeRegistry) {
     let shared = BinaryCoder(shapes: shapes)
+    binaryCoder = shared
     raw = ValueCoder(.raw, binary: shared)
     binary = ValueCoder(.binary, binary: shared)
     json = ValueCoder(.json, binary: shared)

@@ -1,0 +1,176 @@
+internal import Synchronization
+
+/// Asks rows whether they fulfil a condition: from their stored bytes where these say it, and from instances otherwise.
+///
+/// Safe from any thread.
+final class RowFilter<Format: StoreFormat>: Sendable {
+  private let condition: Condition<Format.Instance>
+  private let access: RowAccess<Format>
+  private let info: CollectionInfo
+  private let source: any StorageReading
+  /// Nil where rows have to be decoded.
+  private let stored: StoredCondition<Format>?
+  private let readers = Mutex<[Held]>([])
+
+  /// A reader goes from one user to the next.
+  private final class Held: @unchecked Sendable {
+    let reader: StoredReader
+    init(_ reader: StoredReader) { self.reader = reader }
+  }
+
+  /// What a stored row says.
+  enum Verdict {
+    case fulfils
+    case fails
+    /// It has to be decoded and asked.
+    case unknown
+  }
+
+  init(
+    _ condition: Condition<Format.Instance>, _ access: RowAccess<Format>, _ info: CollectionInfo,
+    _ source: any StorageReading
+  ) {
+    self.condition = condition
+    self.access = access
+    self.info = info
+    self.source = source
+    stored = info.coder == .binary && Format.readsStoredFields ? StoredCondition(condition) : nil
+  }
+
+  /// The instance of a row that fulfils the condition; nil of another.
+  func instance(_ key: [UInt8], _ bytes: [UInt8]) throws -> Format.Instance? {
+    switch try verdict(key, bytes) {
+    case .fails: return nil
+    case .fulfils: return try access.instance(key, bytes, info, source)
+    case .unknown:
+      let instance = try access.instance(key, bytes, info, source)
+      return try condition.holds(for: instance) ? instance : nil
+    }
+  }
+
+  func fulfils(_ key: [UInt8], _ bytes: [UInt8]) throws -> Bool {
+    switch try verdict(key, bytes) {
+    case .fails: false
+    case .fulfils: true
+    case .unknown: try condition.holds(for: try access.instance(key, bytes, info, source))
+    }
+  }
+
+  private func verdict(_ key: [UInt8], _ bytes: [UInt8]) throws -> Verdict {
+    try withReader { reader in try unsafe reader.verdict(bytes.span.bytes) { key } }
+  }
+
+  /// Asks many rows with one reader.
+  func withReader<Result>(_ body: (StoredRows) throws -> Result) rethrows -> Result {
+    guard let stored else { return try body(StoredRows(filter: self, stored: nil, reader: nil)) }
+    let held =
+      readers.withLock { $0.popLast() }
+      ?? Held(StoredReader(stored.fields.map(\.names), access.core.coding.binaryCoder))
+    defer { readers.withLock { $0.append(held) } }
+    return try body(StoredRows(filter: self, stored: stored, reader: held.reader))
+  }
+
+  /// Stored rows that are asked one after the other.
+  struct StoredRows {
+    fileprivate let filter: RowFilter
+    fileprivate let stored: StoredCondition<Format>?
+    fileprivate let reader: StoredReader?
+
+    /// What a row says; `key` is asked for where the row has to be decoded to find out. Throws `.invalidDefinition` where
+    /// decoding changes a field, and rows may have been left out.
+    func verdict(_ row: RawSpan, key: () throws -> [UInt8]) throws -> Verdict {
+      guard let stored, let reader else { return .unknown }
+      do {
+        return try ask(row, stored, reader, key)
+      } catch let error as DatabaseError where error.code == .invalidDefinition {
+        throw error
+      } catch {
+        // What can't be read so is decoded, and decoding says what is wrong.
+        return .unknown
+      }
+    }
+
+    private func ask(
+      _ row: RawSpan, _ stored: StoredCondition<Format>, _ reader: StoredReader, _ key: () throws -> [UInt8]
+    ) throws -> Verdict {
+      let (header, start) = try RowHeader.read(row)
+      // Those of older versions are converted when they are decoded.
+      guard header.version == filter.info.versions.current else { return .unknown }
+      return try unsafe row.withUnsafeBytes { bytes in
+        let source = unsafe ByteSource(UnsafeRawBufferPointer(rebasing: bytes[start...]))
+        guard try reader.find(source, shape: header.shape) else { return .unknown }
+        if reader.agreements < StoredFieldProof.agreementsNeeded {
+          reader.agreements = StoredFieldProof.agreements(stored)
+          if reader.agreements < 0 { return .unknown }
+          if reader.agreements < StoredFieldProof.agreementsNeeded {
+            _ = try StoredFieldProof.compare(stored, filter.row(row, try key()), filter.access, reader, source)
+            return .unknown
+          }
+        }
+        if try stored.holds(reader, source) { return .fulfils }
+        reader.leftOut &+= 1
+        guard reader.leftOut & Self.comparedMask == 0 else { return .fails }
+        guard try StoredFieldProof.compare(stored, filter.row(row, try key()), filter.access, reader, source) else {
+          throw filter.changes
+        }
+        return .fails
+      }
+    }
+
+    /// Of the rows that are left out one in so many is decoded.
+    private static var comparedMask: Int { 255 }
+  }
+
+  private func row(_ bytes: RawSpan, _ key: [UInt8]) throws -> StoredRow {
+    try StoredRow(key: key, bytes: bytes.copied, info: info)
+  }
+
+  private var changes: DatabaseError {
+    DatabaseError(
+      .invalidDefinition,
+      "\(Format.Instance.self) decodes a field to another value than the one that is stored, so the stored fields of \(Format.self) can't be compared; write `static let readsStoredFields = false` in the format",
+      collection: info.name)
+  }
+}
+
+extension StoredCondition {
+  /// Whether the row whose fields the reader has found fulfils the condition.
+  func holds(_ reader: StoredReader, _ source: ByteSource) throws -> Bool {
+    var index = 0
+    return try holds(at: &index, reader, source)
+  }
+
+  private func holds(at index: inout Int, _ reader: StoredReader, _ source: ByteSource) throws -> Bool {
+    let node = nodes[index]
+    index += 1
+    switch node {
+    case .term(let number): return try holds(terms[number], reader, source)
+    case .not: return try !holds(at: &index, reader, source)
+    case .all(let size):
+      let end = index + size
+      defer { index = end }
+      while index < end {
+        if try !holds(at: &index, reader, source) { return false }
+      }
+      return true
+    case .any(let size):
+      let end = index + size
+      defer { index = end }
+      while index < end {
+        if try holds(at: &index, reader, source) { return true }
+      }
+      return false
+    }
+  }
+
+  private func holds(_ term: Term, _ reader: StoredReader, _ source: ByteSource) throws -> Bool {
+    let kind = fields[term.field].kind
+    switch term.question {
+    case .keys(let keys):
+      do { return try reader.withKey(term.field, kind, source) { keys.contains($0) } } catch let error as DatabaseError
+      where error.code == .invalidKey { return keys.hasUnkeyed }
+    case .elements(let keys): return try reader.hasElement(term.field, kind, source) { keys.contains($0) }
+    case .substring(let text): return try reader.text(term.field, source)?.contains(text) ?? false
+    }
+  }
+}

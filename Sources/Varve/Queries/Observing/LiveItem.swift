@@ -1,0 +1,69 @@
+public import Observation
+
+/// One instance of a store, for user interfaces: it changes as the instance does, once a turn of the main actor.
+///
+/// The first value is read without blocking the main actor: until then `isLoaded` is false.
+@MainActor
+public final class LiveItem<Format: StoreFormat>: Observable {
+  /// What the instance is found by.
+  public let id: Format.Identifier
+
+  private let store: Store<Format>
+  private let registrar = ObservationRegistrar()
+  private let scope: LiveScope
+  private var state = State()
+
+  private struct State {
+    var instance: Format.Instance?
+    var error: (any Error)?
+    var isLoaded = false
+  }
+
+  /// An instance, kept at one commit with the other members of a scope; nil: by itself.
+  public init(_ id: Format.Identifier, of store: Store<Format>, in scope: LiveScope? = nil) {
+    self.id = id
+    self.store = store
+    self.scope = scope ?? LiveScope(store.database)
+    self.scope.add(self)
+  }
+
+  /// The instance; nil where there is none.
+  public var instance: Format.Instance? {
+    registrar.access(self, keyPath: \.instance)
+    return state.instance
+  }
+
+  /// Why the instance can't be read; nil where it can.
+  public var error: (any Error)? {
+    registrar.access(self, keyPath: \.error)
+    return state.error
+  }
+
+  /// Whether the first value is there.
+  public var isLoaded: Bool {
+    registrar.access(self, keyPath: \.isLoaded)
+    return state.isLoaded
+  }
+
+  private func set(_ result: Result<Format.Instance?, any Error>) {
+    registrar.withMutation(of: self, keyPath: \.instance) {
+      switch result {
+      case .success(let instance): state = State(instance: instance, isLoaded: true)
+      case .failure(let error): state.error = error
+      }
+    }
+    registrar.withMutation(of: self, keyPath: \.error) {}
+    registrar.withMutation(of: self, keyPath: \.isLoaded) {}
+  }
+}
+
+extension LiveItem: LiveMember {
+  var read: @Sendable (ReadTransaction) -> LiveValue {
+    { [id, store, weak self] tx in
+      let result = Result { try store.load(id, in: tx) }
+      return LiveValue { [weak self] in self?.set(result) }
+    }
+  }
+
+  func fail(_ error: any Error) { set(.failure(error)) }
+}

@@ -1,0 +1,22 @@
+#if canImport(Combine)
+  public import Combine
+
+  extension ReadObservation {
+    /// The values as a publisher: what a closure reads when somebody subscribes, and again as it changes. An error ends it.
+    public var publisher: AnyPublisher<Value, any Error> {
+      Deferred {
+        let subject = PassthroughSubject<Value, any Error>()
+        let task = Task {
+          do {
+            for try await value in self { subject.send(value) }
+            subject.send(completion: .finished)
+          } catch {
+            subject.send(completion: .failure(error))
+          }
+        }
+        return subject.buffer(size: 1, prefetch: .byRequest, whenFull: .dropOldest)
+          .handleEvents(receiveCancel: { task.cancel() })
+      }.eraseToAnyPublisher()
+    }
+  }
+#endif

@@ -1,0 +1,43 @@
+/// Queries as their results change.
+extension StoreQuery {
+  /// The result of the query and how it changes: at first a reload with all identifiers, and then differences, each by the
+  /// identifiers of the instances that came, went and changed.
+  ///
+  /// ```swift
+  /// for try await change in books.query.filter { $0.year >= 2000 }.changes() {
+  ///   if change.isReload { shown = Set(change.ids) }
+  ///   shown.subtract(change.removed)
+  ///   shown.formUnion(change.inserted)
+  /// }
+  /// ```
+  ///
+  /// Commits while the consumer is busy become one difference between what it has seen and the newest. A commit is compared
+  /// with the query by the rows that it changes, on a thread that commits nothing: a row concerns it that is in the result, or
+  /// fulfils the condition. Rows without an order are reported as they are; of a query with a limit the window is read again
+  /// when a row concerns it, and positions are reported up to a limit of 10,000. The keys of the result are kept in
+  /// memory.
+  ///
+  /// What can't be read ends the iteration, as for ``fetch(in:)``. It ends when the database is closed.
+  public func changes() -> QueryObservation<Format> { QueryObservation(self) }
+
+  /// The instances now, and again each time that a commit may have changed them: for results that are small, or have a limit.
+  public func observe() -> ReadObservation<[Format.Instance]> {
+    store.database.observe { tx in try fetch(in: tx) }
+  }
+
+  /// How many instances there are now, and again when it is another number.
+  public func observeCount() -> ReadObservation<Int> { store.database.observe { tx in try count(in: tx) } }
+
+  /// Whether there is an instance now, and again when that changes.
+  public func observeExists() -> ReadObservation<Bool> { store.database.observe { tx in try exists(in: tx) } }
+
+  /// The identifiers now, and again when they are others or in another order.
+  public func observeIDs() -> ReadObservation<[Format.Identifier]> { store.database.observe { tx in try ids(in: tx) } }
+
+  /// A field of each instance now, and again when one is another.
+  public func observeValues<Value: KeyCodable>(
+    of path: any KeyPath<Format.Instance, Value> & Sendable
+  ) -> ReadObservation<[Value]> {
+    store.database.observe { tx in try values(of: path, in: tx) }
+  }
+}
