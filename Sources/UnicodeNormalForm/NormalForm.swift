@@ -54,6 +54,11 @@ package enum NormalForm {
     return bytes
   }
 
+  /// Calls `body` with each scalar of the canonical decomposition; marks are in no order.
+  static func forEachDecomposed(_ utf8: RawSpan, _ body: (UInt32) -> Void) {
+    for mark in decomposed(utf8, NormalFormTable.shared) { body(mark.scalar) }
+  }
+
   // MARK: - Steps
 
   /// A decomposed scalar: sorts by its class, then by its place, so that a sort of marks is stable.
@@ -160,7 +165,7 @@ package enum NormalForm {
     return scalar
   }
 
-  private static func append(_ scalar: UInt32, to bytes: inout [UInt8]) {
+  static func append(_ scalar: UInt32, to bytes: inout [UInt8]) {
     func add(_ shift: UInt32, _ mask: UInt8, _ lead: UInt8) {
       bytes.append(UInt8(truncatingIfNeeded: scalar >> shift) & mask | lead)
     }
@@ -179,7 +184,7 @@ package enum NormalForm {
 extension RawSpan {
   /// The byte at `offset`. Stops the process past the end; callers compare first.
   @inline(__always)
-  fileprivate func byte(at offset: Int) -> UInt8 {
+  func byte(at offset: Int) -> UInt8 {
     // Safety: the load compares the offset with the count, and every byte is a `UInt8`.
     unsafe unsafeLoad(fromByteOffset: offset, as: UInt8.self)
   }

@@ -29,6 +29,9 @@ struct SwiftExample {
 /// Each block becomes the body of a function of its own, after its imports; `#sourceLocation` makes the
 /// compiler name the document and its line.
 struct ExampleCompiler {
+  /// What the compiler is given beside the source.
+  var flags: [String] = []
+
   /// What the compiler says; empty where all is well.
   func failures(_ blocks: [SwiftExample]) throws -> String {
     guard !blocks.isEmpty else { return "" }
@@ -40,7 +43,7 @@ struct ExampleCompiler {
 
     let process = Process()
     process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-    process.arguments = ["swiftc", "-typecheck", "-swift-version", "6"] + Self.searchPaths + [source.path]
+    process.arguments = ["swiftc", "-typecheck", "-swift-version", "6"] + flags + Self.searchPaths + [source.path]
     let output = Pipe()
     process.standardOutput = output
     process.standardError = output

@@ -40,10 +40,12 @@ extension ConditionTerm: Hashable {
 }
 
 /// A value that a field is compared with.
-struct Operand: Sendable, Hashable {
-  private let value: any Hashable & Sendable
+struct Operand: @unchecked Sendable, Hashable {
+  // Unchecked: values of fields, and those of predicates, which can be sent as a whole.
+  private let value: any Hashable
 
   init(_ value: some Hashable & Sendable) { self.value = value }
+  init(ofPredicate value: some Hashable) { self.value = value }
 
   /// As definitions on disk have it: as the tool prints keys, where it can be a key.
   var text: String {

@@ -1,3 +1,5 @@
+public import Foundation
+
 /// A question to a store: which instances, in which order, and how many of them. Nothing runs until it is asked.
 ///
 /// ```swift
@@ -189,5 +191,13 @@ struct QueryOrder<Instance>: Sendable, Hashable {
   func hash(into hasher: inout Hasher) {
     hasher.combine(path)
     hasher.combine(isDescending)
+  }
+}
+
+extension StoreQuery {
+  /// The instances of the query that also fulfil a predicate of Foundation. Throws `.invalidArgument` where a part of it has no
+  /// condition, which the message names.
+  public func filter(_ predicate: Predicate<Format.Instance>) throws -> StoreQuery {
+    filter(try Condition(predicate))
   }
 }

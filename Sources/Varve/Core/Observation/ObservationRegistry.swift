@@ -36,6 +36,9 @@ final class ObservationRegistry: Sendable {
 
   private let state = FutexLock(State())
 
+  /// Whether nobody observes.
+  var isEmpty: Bool { state.withLock { $0.watchers.isEmpty && $0.watched.isEmpty } }
+
   // MARK: - Observers
 
   /// Adds an observer, whose first look is due.

@@ -1,0 +1,221 @@
+import EngineTestSupport
+import Foundation
+import Observation
+import Synchronization
+import Testing
+
+@testable import ObjectFixtures
+@testable import Varve
+
+/// Queries and reads as their results change.
+struct QueryObservationTests {
+  private let database: Database
+  private let volumes: Store<VolumeFormat>
+
+  init() throws {
+    database = try Database.inMemory { VolumeFormat.self }
+    volumes = Store(in: database)
+  }
+
+  private func set(_ volumes: Volume...) async throws {
+    try await self.volumes.persist(contentsOf: volumes)
+  }
+
+  // MARK: - Changes of a query
+
+  @Test func `changes begin with the result, and then say what came, went and changed`() async throws {
+    try await set(Volume(id: 1, title: "a", year: 1990), Volume(id: 2, title: "b", year: 2005))
+    var changes = volumes.query.filter { $0.year >= 2000 }.changes().makeAsyncIterator()
+    let first = try #require(try await changes.next())
+    #expect(first.isReload && first.ids == [2] && first.positions == nil)
+    // One goes in, one changes, and one does not concern the query.
+    try await set(Volume(id: 1, title: "a", year: 2001), Volume(id: 2, title: "c", year: 2005), Volume(id: 3, title: "x"))
+    let second = try #require(try await changes.next())
+    #expect(second.inserted == [1, 3] && second.updated == [2] && second.removed.isEmpty && !second.isReload)
+    try await set(Volume(id: 2, title: "c", year: 1999))
+    try await volumes.delete(3)
+    // Commits that nobody has looked at are one difference.
+    let third = try #require(try await changes.next())
+    #expect(third.inserted.isEmpty && third.updated.isEmpty)
+    let last = third.removed == [2, 3] ? third : try #require(try await changes.next())
+    #expect(last.removed.last == 3 && last.version > second.version)
+    try await volumes.delete(...)
+    var cleared = try #require(try await changes.next())
+    while !cleared.isReload { cleared = try #require(try await changes.next()) }
+    #expect(cleared.ids.isEmpty)
+  }
+
+  @Test(arguments: [true, false]) func `differences lead from one result to the next`(hasWindow: Bool) async throws {
+    var random = SeededRandom(seed: hasWindow ? 11 : 12)
+    var query = volumes.query.filter { $0.year >= 2000 || $0.tags.contains("x") }
+    if hasWindow { query = query.sorted(by: \.title, descending: true).sorted(by: \.id).limit(6) }
+    var changes = query.changes().makeAsyncIterator()
+    var shown: [Int] = []
+    var isFirst = true
+    for step in 0..<300 {
+      let before = try await query.ids()
+      var touched: Set<Int> = []
+      let volumesNow: [Volume] = (0..<(1 + random.below(3))).map { _ in
+        let id = random.below(20)
+        touched.insert(id)
+        return Volume(
+          id: id, title: "t\(random.below(5))", year: 1998 + random.below(4), tags: random.oneIn(3) ? ["x"] : [])
+      }
+      let removed = random.oneIn(3) ? random.below(20) : nil
+      if let removed { touched.insert(removed) }
+      if !isFirst {
+        try await database.write { [volumes] tx in
+          try volumes.persist(contentsOf: volumesNow, in: tx)
+          if let removed { _ = try volumes.deleteIfPresent(removed, in: tx) }
+        }
+      }
+      let after = try await query.ids()
+      // Where nothing of the result has changed, nothing comes.
+      let isChanged = before != after || !touched.isDisjoint(with: before) && !touched.isDisjoint(with: after)
+      guard isFirst || isChanged else { continue }
+      isFirst = false
+      let change = try #require(try await changes.next())
+      if change.isReload {
+        shown = change.ids
+      } else if hasWindow {
+        let positions = try #require(change.positions)
+        for offset in positions.removals { shown.remove(at: offset) }
+        for offset in positions.insertions { shown.insert(change.ids[offset], at: offset) }
+        #expect(positions.changes.map { change.ids[$0] }.sorted() == change.updated)
+      } else {
+        shown.removeAll { change.removed.contains($0) }
+        shown += change.inserted
+        #expect(Set(change.updated).isSubset(of: touched))
+      }
+      if hasWindow { #expect(shown == after, "step \(step)") } else { #expect(Set(shown) == Set(after), "step \(step)") }
+    }
+  }
+
+  @Test func `a query that can't be answered ends its observation with the error, and closing ends all`() async throws {
+    var refused = volumes.query.filter { $0.title.contains("x") }.limit(3).changes().makeAsyncIterator()
+    try await set(Volume(id: 1, title: "x"))
+    var code: DatabaseError.Code?
+    do { _ = try await refused.next() } catch let error as DatabaseError { code = error.code }
+    #expect(code == .notIndexed)
+    #expect(try await refused.next() == nil)
+    var changes = volumes.query.changes().makeAsyncIterator()
+    var counts = volumes.query.observeCount().makeAsyncIterator()
+    #expect(try await changes.next()?.ids == [1])
+    #expect(try await counts.next() == 1)
+    try await database.close()
+    #expect(try await changes.next() == nil)
+    #expect(try await counts.next() == nil)
+    #expect(database.core.observations.isEmpty)
+  }
+
+  // MARK: - Reads
+
+  @Test func `a read is made again when what it has read has changed, and equal values are left out`() async throws {
+    try await set(Volume(id: 1, title: "a"), Volume(id: 2, title: "b"))
+    let runs = Mutex(0)
+    let reads = database.observe { [volumes] tx in
+      runs.withLock { $0 += 1 }
+      return try volumes.load(1, in: tx)?.title
+    }
+    var titles = reads.makeAsyncIterator()
+    #expect(try await titles.next() == "a")
+    // Another row, another collection.
+    try await set(Volume(id: 2, title: "c"))
+    try await database.write { tx in try tx.set("note", key: 1, in: "notes") }
+    // The same title.
+    try await set(Volume(id: 1, title: "a", year: 1800))
+    try await set(Volume(id: 1, title: "d"))
+    #expect(try await titles.next() == "d")
+    #expect(runs.withLock { $0 } <= 3)
+    try await volumes.delete(1)
+    #expect(try await titles.next() == .some(nil))
+  }
+
+  @Test func `a read of what is not there yet, of a range, and of an index is made again when it changes`() async throws {
+    var notes = database.observe { tx in try tx.object(String.self, key: 1, in: "notes") }.makeAsyncIterator()
+    var early = database.observe { [volumes] tx in try volumes.load(..<10, in: tx).count() }.makeAsyncIterator()
+    var named = database.observe { [volumes] tx in try volumes.count("x", from: \.title, in: tx) }.makeAsyncIterator()
+    #expect(try await notes.next() == .some(nil))
+    #expect(try await early.next() == 0)
+    #expect(try await named.next() == 0)
+    try await set(Volume(id: 50, title: "x"))
+    #expect(try await named.next() == 1)
+    try await set(Volume(id: 5, title: "y"))
+    #expect(try await early.next() == 1)
+    try await database.write { tx in try tx.set("note", key: 1, in: "notes") }
+    #expect(try await notes.next() == "note")
+  }
+
+  @Test func `an error of the read ends the iteration`() async throws {
+    struct Failure: Error {}
+    var reads = database.observe { [volumes] tx -> Int in
+      let count = try volumes.count(in: tx)
+      if count > 0 { throw Failure() }
+      return count
+    }.makeAsyncIterator()
+    #expect(try await reads.next() == 0)
+    try await set(Volume(id: 1, title: ""))
+    await #expect(throws: Failure.self) { _ = try await reads.next() }
+  }
+
+  // MARK: - For user interfaces
+
+  @MainActor private func next(_ read: () -> Void) async {
+    await withCheckedContinuation { continuation in
+      withObservationTracking(read) { continuation.resume() }
+    }
+    // The change is announced before it is made: it is there in the next turn.
+    await Task.yield()
+  }
+
+  @MainActor @Test func `a live query and a live item show what commits make of them`() async throws {
+    let live = LiveQuery(volumes.query.filter { $0.year >= 2000 }.sorted(by: \.title))
+    let item = LiveItem(2, of: volumes)
+    #expect(!live.isLoaded && live.instances.isEmpty && !item.isLoaded)
+    while !live.isLoaded { await next { _ = live.isLoaded } }
+    while !item.isLoaded { await next { _ = item.isLoaded } }
+    #expect(item.instance == nil && live.error == nil)
+    try await set(Volume(id: 2, title: "b", year: 2001), Volume(id: 3, title: "a", year: 2001))
+    while live.instances.isEmpty { await next { _ = live.instances } }
+    while item.instance == nil { await next { _ = item.instance } }
+    #expect(live.instances.map(\.id) == [3, 2] && item.instance?.title == "b")
+    let refused = LiveQuery(volumes.query.filter { $0.title.contains("b") })
+    while refused.error == nil { await next { _ = refused.error } }
+    #expect((refused.error as? DatabaseError)?.code == .notIndexed)
+  }
+
+  @MainActor @Test func `the members of a scope show one commit`() async throws {
+    let scope = LiveScope(database)
+    let one = LiveItem(1, of: volumes, in: scope)
+    let two = LiveItem(2, of: volumes, in: scope)
+    let count = LiveQuery(volumes.query.filter { $0.year == 7 }, in: scope)
+    let last = 60
+    let writer = Task { [volumes, database] in
+      for number in 1...last {
+        try await database.write { tx in
+          try volumes.persist(Volume(id: 1, title: "\(number)"), in: tx)
+          try volumes.persist(Volume(id: 2, title: "\(number)"), in: tx)
+          if number % 2 == 0 { try volumes.persist(Volume(id: 100 + number, title: "", year: 7), in: tx) }
+        }
+      }
+    }
+    while one.instance?.title != "\(last)" {
+      await next { _ = one.instance }
+      #expect(one.instance?.title == two.instance?.title)
+      if let number = one.instance.flatMap({ Int($0.title) }) { #expect(count.instances.count == number / 2) }
+    }
+    try await writer.value
+  }
+
+  @Test func `many observers that a commit does not concern are not woken`() async throws {
+    try await set(Volume(id: 0, title: "mine"))
+    let iterators = (1...200).map { number in
+      volumes.query.filter { $0.title == "title \(number)" }.changes().makeAsyncIterator()
+    }
+    for var iterator in iterators { #expect(try await iterator.next()?.ids == []) }
+    var mine = volumes.query.filter { $0.title == "title 7" }.changes().makeAsyncIterator()
+    #expect(try await mine.next()?.ids == [])
+    try await set(Volume(id: 0, title: "yours"), Volume(id: 9, title: "title 7"))
+    #expect(try await mine.next()?.inserted == [9])
+  }
+}
