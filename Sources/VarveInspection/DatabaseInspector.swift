@@ -15,13 +15,13 @@ internal import Varve
 ///
 /// Safe from any thread.
 public final class DatabaseInspector: Sendable {
-  private let backend: any StorageBackend
+  let backend: any StorageBackend
   let snapshot: any StorageSnapshot
   let families: [String: StorageFamily]
   let catalog: StorageFamily
   let coding: InspectedCoding
 
-  private init(_ backend: any StorageBackend, path: String) throws {
+  init(_ backend: any StorageBackend, path: String) throws {
     self.backend = backend
     snapshot = try backend.snapshot()
     families = Dictionary(uniqueKeysWithValues: try backend.families().map { ($0.name, $0) })
@@ -114,7 +114,7 @@ public final class DatabaseInspector: Sendable {
   }
 
   /// Of a storage that can't tell it is 0.
-  private func size(of range: StorageRange, in family: StorageFamily) throws -> UInt64 {
+  func size(of range: StorageRange, in family: StorageFamily) throws -> UInt64 {
     try (backend as? EngineBackend)?.approximateSize(of: range, in: family) ?? 0
   }
 

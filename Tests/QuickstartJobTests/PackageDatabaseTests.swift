@@ -18,9 +18,11 @@ struct PackageDatabaseTests {
   @Test func `what was loaded is found in every way`() throws {
     let loaded = try load()
     #expect(loaded.stanzaCount == 50 && loaded.packages.count == 50 && loaded.transactionCount == 1)
-    let outcome = try PackageChecks(packages, loaded.packages).run()
-    #expect(outcome.sections.map(\.count).reduce(0, +) == 50)
-    #expect(outcome.sections.map(\.installedSize) == outcome.sections.map(\.installedSize).sorted(by: >))
+    let queries = try PackageChecks(packages, loaded.packages).run().queries
+    #expect(queries.sections.map(\.count).reduce(0, +) == 50)
+    #expect(queries.sections.map(\.installedSize) == queries.sections.map(\.installedSize).sorted(by: >))
+    #expect(queries.byMaintainer.foundCount == 50 && queries.bySection.foundCount > 50)
+    #expect(queries.byName.foundCount > 100 && queries.byName.queryCount > 50)
   }
 
   @Test func `a transaction holds a thousand packages, and of two stanzas for one the later counts`() throws {
@@ -54,16 +56,16 @@ struct PackageDatabaseTests {
 
       """
     let loaded = try packages.load(try PackageSamples.index(text))
-    let sections = try PackageChecks(packages, loaded.packages).run().sections
+    let queries = try PackageChecks(packages, loaded.packages).run().queries
     #expect(
-      sections == [
-        PackageChecks.Section(name: "large", count: 1, installedSize: 5),
-        PackageChecks.Section(name: "small", count: 2, installedSize: 4),
-        PackageChecks.Section(name: "none", count: 1, installedSize: 0),
+      queries.sections == [
+        PackageQueryChecks.Section(name: "large", count: 1, installedSize: 5),
+        PackageQueryChecks.Section(name: "small", count: 2, installedSize: 4),
+        PackageQueryChecks.Section(name: "none", count: 1, installedSize: 0),
       ])
   }
 
-  @Test func `packages are rows of a format with a version, size and section beside them`() throws {
+  @Test func `packages are rows of a format with a version, architecture and priority beside them`() throws {
     let path = NSTemporaryDirectory() + "varve-packages-\(UUID().uuidString)"
     defer { try? FileManager.default.removeItem(atPath: path) }
     let stored = try PackageDatabase(try Engine.open(at: path), path: path)
@@ -74,14 +76,15 @@ struct PackageDatabaseTests {
     #expect(collection.keyType == "compound(string,string)")
     let contents = try #require(try inspector.row(key: try id.encoded(), in: collection)).contents()
     #expect(contents.object.version == "2026-11-22" && contents.metadata?.version == "2026-11-22")
-    #expect(contents.metadata?.json == #"{"section":"devel","installedSize":4744}"#)
-    #expect(contents.object.json?.contains("devel") == false)
+    #expect(contents.metadata?.json == #"{"architecture":"amd64","priority":"optional"}"#)
+    #expect(contents.object.json?.contains("architecture") == false)
+    #expect(try inspector.indexes { throw $0 }.map(\.name) == ["byMaintainer", "byName", "bySection"])
     try inspector.close()
   }
 
   /// What a fault may do to the stored packages; nothing of it may pass.
   enum Fault: CaseIterable {
-    case absent, additional, otherField, otherDependency, otherSection, otherSize, noMetadata
+    case absent, additional, otherField, otherDependency, otherSection, otherSize, otherMetadata, noMetadata
   }
 
   @Test(arguments: Fault.allCases)
@@ -97,12 +100,51 @@ struct PackageDatabaseTests {
         try store.insert(DebianPackage(id: other), in: tx)
       case .otherField: try store.modify(id, in: tx) { $0.otherFields += "Size: 1\n" }
       case .otherDependency: try store.modify(id, in: tx) { $0.dependencies.append("other") }
-      case .otherSection: try store.modify(id, in: tx) { $0.metadata?.section = "other" }
-      case .otherSize: try store.modify(id, in: tx) { $0.metadata?.installedSize = 1 }
+      case .otherSection: try store.modify(id, in: tx) { $0.section = "other" }
+      case .otherSize: try store.modify(id, in: tx) { $0.installedSize = 1 }
+      case .otherMetadata: try store.modify(id, in: tx) { $0.metadata?.priority = "other" }
       case .noMetadata: try store.setMetadata(nil, of: id, in: tx)
       }
     }
     #expect(throws: JobError.self) { try PackageChecks(packages, loaded.packages).run() }
+  }
+
+  /// What a fault may do to an index, while the packages are right.
+  enum IndexFault: CaseIterable {
+    case withoutEntry, additionalEntry
+  }
+
+  @Test(arguments: IndexFault.allCases, ["byMaintainer", "bySection", "byName"])
+  func `an index that differs from the packages is found`(fault: IndexFault, index: String) throws {
+    let path = NSTemporaryDirectory() + "varve-packages-\(UUID().uuidString)"
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let stored = try PackageDatabase(try Engine.open(at: path), path: path)
+    let loaded = try stored.load(try PackageIndex(contentsOf: PackageSamples.path))
+    try stored.close()
+
+    let engine = try Engine.open(at: path)
+    let family = try #require(engine.families.first { $0.name.hasSuffix(".i.\(index)") })
+    let entry = try Self.entry(17, in: family, of: engine)
+    switch fault {
+    case .withoutEntry: try engine.delete(entry, in: family)
+    case .additionalEntry:
+      // Of the same row, for another value.
+      var other = entry
+      other[3] += 1
+      try engine.put(other, [], in: family)
+    }
+    try engine.close()
+
+    let again = try PackageDatabase(try Engine.open(at: path), path: path)
+    #expect(throws: JobError.self) { try PackageChecks(again, loaded.packages).run() }
+    try again.close()
+  }
+
+  private static func entry(_ number: Int, in family: ColumnFamily, of engine: Engine) throws -> [UInt8] {
+    var cursor = try engine.cursor(in: family)
+    try cursor.seekToFirst()
+    for _ in 0..<number { try cursor.next() }
+    return cursor.keyBytes
   }
 
   @Test func `the bytes of all families count as live`() throws {

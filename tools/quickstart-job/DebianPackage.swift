@@ -25,14 +25,16 @@ struct PackageID: KeyCodable, Codable, Comparable {
 struct DebianPackage: Codable, Hashable, Identifiable, Sendable {
   /// What is asked for without the package.
   struct Metadata: Codable, Hashable, Sendable {
-    var section: String?
-    /// What it takes when it is installed, in KiB.
-    var installedSize: Int?
+    var architecture: String?
+    /// How much it matters: `required` to `optional`.
+    var priority: String?
   }
 
   let id: PackageID
-  var architecture: String?
   var maintainer: String?
+  var section: String?
+  /// What it takes when it is installed, in KiB.
+  var installedSize: Int?
   /// What must be installed with it: each a name, or several of which one is enough, with their bounds.
   var dependencies: [String] = []
   /// The lines of all other fields, as they are.
@@ -40,12 +42,16 @@ struct DebianPackage: Codable, Hashable, Identifiable, Sendable {
   @KeptApart var metadata: Metadata?
 }
 
-/// How packages are stored.
+/// How packages are stored, and what they are found by.
 struct PackageFormat: StoreFormat {
   typealias Instance = DebianPackage
   typealias Metadata = DebianPackage.Metadata
 
   enum Version: String, CaseIterable, Sendable { case first = "2026-11-22" }
+
+  let byMaintainer = Index(\.maintainer)
+  let bySection = Index(\.section, \.installedSize)
+  let byName = Index({ $0.id.name })
 
   static let collection = "packages"
   static let currentVersion = Version.first
@@ -90,13 +96,13 @@ extension DebianPackage {
     }
     guard let name = values[.name], let version = values[.version], !name.isEmpty, !version.isEmpty else { return nil }
     id = PackageID(name: name, version: version)
-    architecture = values[.architecture]
     maintainer = values[.maintainer]
+    section = values[.section]
+    // What no disk can hold is no size.
+    installedSize = values[.installedSize].flatMap { UInt32($0) }.map { Int($0) }
     dependencies = Self.list(values[.dependencies] ?? "")
     otherFields = String(decoding: others, as: UTF8.self)
-    // What no disk can hold is no size.
-    let size = values[.installedSize].flatMap { UInt32($0) }.map { Int($0) }
-    metadata = Metadata(section: values[.section], installedSize: size)
+    metadata = Metadata(architecture: values[.architecture], priority: values[.priority])
   }
 
   private enum Field: String, CaseIterable {
@@ -106,6 +112,7 @@ extension DebianPackage {
     case maintainer = "Maintainer:"
     case dependencies = "Depends:"
     case section = "Section:"
+    case priority = "Priority:"
     case installedSize = "Installed-Size:"
   }
 

@@ -14,19 +14,11 @@ struct PackageChecks {
     ids = packages.keys.sorted()
   }
 
-  /// What a section holds.
-  struct Section: Equatable {
-    var name: String
-    var count = 0
-    /// What its packages take when they are installed, in KiB.
-    var installedSize = 0
-  }
-
-  /// How long the ways of reading took, and the sections, the largest first.
+  /// How long the ways of reading took, and what the indexes found.
   struct Outcome {
     var byID = Duration.zero
-    var walking = Duration.zero
-    var sections: [Section] = []
+    var inOrder = Duration.zero
+    var queries = PackageQueryChecks.Outcome()
   }
 
   /// Every way that a store reads, at one instant.
@@ -36,9 +28,10 @@ struct PackageChecks {
       let clock = ContinuousClock()
       try checkCount(tx)
       outcome.byID = try clock.measure { try checkEach(tx) }
-      outcome.walking = try clock.measure { try checkWalk(tx) }
+      outcome.inOrder = try clock.measure { try checkOrder(tx) }
       try checkRanges(tx)
-      outcome.sections = try checkSections(tx)
+      try checkMetadata(tx)
+      outcome.queries = try PackageQueryChecks(store).run(in: tx)
       return outcome
     }
   }
@@ -57,10 +50,10 @@ struct PackageChecks {
   }
 
   /// All packages in the order of their ids, and no other.
-  private func checkWalk(_ tx: ReadTransaction) throws {
+  private func checkOrder(_ tx: ReadTransaction) throws {
     var cursor = try store.load(..., in: tx)
-    for id in ids { try compare(try cursor.next(), with: id, "in the walk") }
-    if let other = try cursor.next() { throw JobError("the walk finds \(Self.text(other.id)), which must be absent") }
+    for id in ids { try compare(try cursor.next(), with: id, "in order") }
+    if let other = try cursor.next() { throw JobError("the cursor finds \(Self.text(other.id)), which must be absent") }
   }
 
   /// For each first character of a name: how many begin with it, and the last of these.
@@ -94,23 +87,15 @@ struct PackageChecks {
     }
   }
 
-  /// The sections by the metadata alone, and by what must be there.
-  private func checkSections(_ tx: ReadTransaction) throws -> [Section] {
-    let found = try Self.sections(ids.map { try store.metadata(of: $0, in: tx) })
-    guard found == Self.sections(ids.map { packages[$0]?.metadata }) else {
-      throw JobError("the metadata gives other sections than the index")
+  /// How many packages have each architecture and priority, by the metadata alone, and by what must be there.
+  private func checkMetadata(_ tx: ReadTransaction) throws {
+    var found: [DebianPackage.Metadata?: Int] = [:]
+    for id in ids { found[try store.metadata(of: id, in: tx), default: 0] += 1 }
+    var expected: [DebianPackage.Metadata?: Int] = [:]
+    for id in ids { expected[packages[id]?.metadata, default: 0] += 1 }
+    guard found == expected else {
+      throw JobError("the metadata has other architectures and priorities than the index")
     }
-    return found
-  }
-
-  private static func sections(_ metadata: [DebianPackage.Metadata?]) -> [Section] {
-    var sections: [String: Section] = [:]
-    for metadata in metadata {
-      let name = metadata?.section ?? "none"
-      sections[name, default: Section(name: name)].count += 1
-      sections[name, default: Section(name: name)].installedSize += metadata?.installedSize ?? 0
-    }
-    return sections.values.sorted { ($1.installedSize, $0.name) < ($0.installedSize, $1.name) }
   }
 
   private func compare(_ found: DebianPackage?, with id: PackageID, _ way: String) throws {

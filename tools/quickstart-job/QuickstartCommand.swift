@@ -5,7 +5,8 @@ import VarveEngine
 /// `varve-quickstart`: the main job of the database on real input, checked against a model that the
 /// database never sees. `./tools/quickstart` builds and starts it.
 ///
-/// 1. Load a Debian package index through a `Store`: each package is an object, with size and section beside it.
+/// 1. Load a Debian package index through a `Store`: each package is an object, found by
+///    maintainer, by section and installed size, and by the beginning of its name, through indexes.
 /// 2. A child process writes generated batches, and is killed by SIGKILL in the middle.
 /// 3. Reopen: every acknowledged write is there, and whole batches only.
 /// 4. A second child goes on to the end.

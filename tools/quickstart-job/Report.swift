@@ -19,9 +19,17 @@ enum Report {
 
   static func packages(_ count: Int, _ outcome: PackageChecks.Outcome) {
     line(
-      "packages by id \(rate(count, outcome.byID)), in order \(rate(count, outcome.walking)) thousand a second; "
-        + "\(outcome.sections.count) sections")
-    guard let largest = outcome.sections.first else { return }
+      "packages by id \(rate(count, outcome.byID)), in order \(rate(count, outcome.inOrder)) thousand a second")
+    let queries = outcome.queries
+    line("each through an index, and as a scan of \(seconds(queries.scan)) s finds them:")
+    for (timing, what) in [
+      (queries.byMaintainer, "maintainer"), (queries.bySection, "section and installed size"),
+      (queries.byName, "beginning of the name"),
+    ] {
+      let found = rate(timing.foundCount, timing.duration)
+      line("  \(timing.queryCount) queries by \(what), \(found) thousand packages a second")
+    }
+    guard let largest = queries.sections.first else { return }
     line(
       "largest section: \(largest.name), \(largest.count) packages, "
         + "\(bytes(UInt64(max(0, largest.installedSize)) * 1_024)) installed")

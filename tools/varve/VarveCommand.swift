@@ -25,7 +25,7 @@ struct VarveCommand: ParsableCommand {
       InfoCommand.self, GetCommand.self, PutCommand.self, DeleteCommand.self, ScanCommand.self, LoadCommand.self,
       ExportCommand.self, DumpCommand.self, CompactCommand.self, CheckpointCommand.self, VerifyCommand.self,
       RepairCommand.self,
-      SalvageCommand.self, StatsCommand.self, CollectionsCommand.self, ObjectsCommand.self,
+      SalvageCommand.self, StatsCommand.self, CollectionsCommand.self, ObjectsCommand.self, IndexesCommand.self,
     ]
   )
 

@@ -50,7 +50,7 @@ package struct FamilyCursor: Sendable {
   }
 
   /// The key of the next row; nil after the last.
-  mutating func nextKey() throws -> [UInt8]? {
+  package mutating func nextKey() throws -> [UInt8]? {
     guard try fillPage() else { return nil }
     defer { index += 1 }
     return page.key(index)
@@ -86,7 +86,7 @@ package struct FamilyCursor: Sendable {
   }
 
   /// How many rows are left.
-  consuming func count() throws -> Int {
+  package consuming func count() throws -> Int {
     var count = 0
     while try fillPage() {
       count += page.count - index

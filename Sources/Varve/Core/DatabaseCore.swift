@@ -6,7 +6,7 @@ internal import Synchronization
 package final class DatabaseCore: Sendable {
   let path: String
   let options: DatabaseOptions
-  let backend: any StorageBackend
+  package let backend: any StorageBackend
   package let limits: StorageLimits
   package let catalog: Catalog
   let coding: ObjectCoding

@@ -30,7 +30,7 @@
 ///
 /// A class: each transaction that uses the indexes has it.
 final class CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
-  static var kind: String { "varve.indexes" }
+  static var kind: String { IndexFormat.kind }
 
   let collection: String
   /// In the order of their names.
@@ -74,7 +74,8 @@ final class CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
     var review = PartDefinition("review")
     review.version = reviewVersion
     configuration.parts += [
-      PartDefinition("emitted", .appendOnly), PartDefinition("unindexed"), PartDefinition("collisions"), review,
+      PartDefinition(IndexFormat.emittedPart, .appendOnly), PartDefinition("unindexed"),
+      PartDefinition(IndexFormat.collisionsPart), review,
     ]
     return configuration
   }

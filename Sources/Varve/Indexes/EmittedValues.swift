@@ -29,8 +29,23 @@ enum EmittedValues {
   /// Throws `.corruption`.
   static func read(_ bytes: [UInt8], _ plans: [IndexPlan], into keys: inout IndexKeys) throws -> Bool {
     keys.removeAll()
+    let (isIndexed, groups) = try groups(bytes)
+    // Others were dropped.
+    let found = groups.compactMap { number, values in
+      plans.firstIndex { $0.number == number }.map { (index: $0, values: values) }
+    }
+    for (index, values) in found.sorted(by: { $0.index < $1.index }) {
+      for value in values { keys.append(value, hasNil: false, of: index) }
+    }
+    return isIndexed
+  }
+
+  /// All values, by the numbers of their indexes, and whether the row is in the indexes. Throws `.corruption`.
+  static func groups(
+    _ bytes: [UInt8]
+  ) throws -> (isIndexed: Bool, values: [(index: UInt32, values: [ArraySlice<UInt8>])]) {
     guard let flag = bytes.first, flag <= 1 else { throw damaged }
-    var found: [(index: Int, values: [ArraySlice<UInt8>])] = []
+    var found: [(index: UInt32, values: [ArraySlice<UInt8>])] = []
     var offset = 1
     while offset < bytes.count {
       guard let number = BigEndian.number(bytes, at: offset, as: UInt32.self) else { throw damaged }
@@ -43,13 +58,9 @@ enum EmittedValues {
         values.append(bytes[offset..<(offset + size)])
         offset += size
       }
-      // Others were dropped.
-      if let index = plans.firstIndex(where: { $0.number == number }) { found.append((index, values)) }
+      found.append((number, values))
     }
-    for (index, values) in found.sorted(by: { $0.index < $1.index }) {
-      for value in values { keys.append(value, hasNil: false, of: index) }
-    }
-    return flag == 0
+    return (flag == 0, found)
   }
 
   private static func size(_ bytes: [UInt8], _ offset: inout Int) throws -> Int {

@@ -59,20 +59,13 @@ private struct CollectionRow: Encodable {
   /// Columns for people, below their names.
   static func table(_ rows: [CollectionRow]) -> [String] {
     guard !rows.isEmpty else { return ["no collections"] }
-    let cells =
+    return TextTable.lines(
       [["name", "id", "rows", "keys", "coder", "storage", "bytes"]]
-      + rows.map { row in
-        [
-          PrintableText.text(Array(row.name.utf8)), "\(row.id)", "\(row.rows)", row.keyType, row.coder, row.storage,
-          SizeText.text(row.bytes),
-        ]
-      }
-    let widths = cells[0].indices.map { column in cells.map { $0[column].count }.max() ?? 0 }
-    return cells.map { row in
-      let padded = row.enumerated().map { column, text in
-        column == row.count - 1 ? text : text + String(repeating: " ", count: widths[column] - text.count)
-      }
-      return padded.joined(separator: "  ")
-    }
+        + rows.map { row in
+          [
+            PrintableText.text(Array(row.name.utf8)), "\(row.id)", "\(row.rows)", row.keyType, row.coder, row.storage,
+            SizeText.text(row.bytes),
+          ]
+        })
   }
 }

@@ -19,22 +19,36 @@ struct ProgressBar {
 
   /// Shows `done` of `total` bytes; without a total only what is done. At most ten times a second.
   mutating func show(_ done: UInt64, of total: UInt64?, entries: UInt64? = nil) {
-    guard isShown else { return }
-    let now = clock.now
-    guard now - last >= Self.interval else { return }
-    last = now
-    var text = title
-    if let total, total > 0 {
-      let share = min(1, Double(done) / Double(total))
-      let filled = Int(share * Double(Self.width))
-      text += " [" + String(repeating: "#", count: filled) + String(repeating: ".", count: Self.width - filled)
-      text += "] \(SizeText.fixed(share * 100, 0)) %"
-    }
-    text += "  \(SizeText.text(done))"
+    guard let seconds = elapsed() else { return }
+    var text = title + Self.bar(Double(done), of: total.map { Double($0) }) + "  \(SizeText.text(done))"
     if let entries { text += ", \(entries) entries" }
-    let seconds = (now - start) / .seconds(1)
     if seconds > 0 { text += ", \(SizeText.text(UInt64(Double(done) / seconds)))/s" }
     put(text)
+  }
+
+  /// Shows `done` of `total` rows. At most ten times a second.
+  mutating func show(rows done: Int, of total: Int) {
+    guard let seconds = elapsed() else { return }
+    var text = title + Self.bar(Double(done), of: Double(total)) + "  \(done) rows"
+    if seconds > 0 { text += ", \(SizeText.fixed(Double(done) / seconds, 0)) a second" }
+    put(text)
+  }
+
+  /// The seconds since the start; nil where nothing is to be shown now.
+  private mutating func elapsed() -> Double? {
+    guard isShown else { return nil }
+    let now = clock.now
+    guard now - last >= Self.interval else { return nil }
+    last = now
+    return (now - start) / .seconds(1)
+  }
+
+  private static func bar(_ done: Double, of total: Double?) -> String {
+    guard let total, total > 0 else { return "" }
+    let share = min(1, done / total)
+    let filled = Int(share * Double(width))
+    return " [" + String(repeating: "#", count: filled) + String(repeating: ".", count: width - filled)
+      + "] \(SizeText.fixed(share * 100, 0)) %"
   }
 
   /// Takes the line away.

@@ -250,7 +250,7 @@ package struct ExtensionRecord: Hashable, Sendable {
   func depends(on name: String) -> Bool { tags.dropFirst().contains { $0.hasPrefix(name + "=") } }
 
   /// The name of the family that holds a part of what the extension keeps.
-  func familyName(_ part: Part) -> String {
+  package func familyName(_ part: Part) -> String {
     let name = Self.familyPrefix(number, generation, isVolatile: part.isVolatile && part.form != .scratch) + part.name
     return part.form == .scratch ? Self.scratchPrefix + name : name
   }

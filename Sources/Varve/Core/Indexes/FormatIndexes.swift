@@ -16,11 +16,11 @@ struct NamedIndex<Instance>: Sendable {
     self.declaration = declaration
     self.definition = definition
     plan = IndexPlan(name, declaration)
-    collisionsKey = BigEndian.bytes(plan.number) + BigEndian.bytes(FNV1a.hash(definition))
+    collisionsKey = IndexFormat.collisionsKey(of: name, definition: definition)
   }
 
   /// The part that has its entries.
-  var partName: String { "i." + name }
+  var partName: String { IndexFormat.partName(of: name) }
 }
 
 /// The indexes of a format, found once in a process.

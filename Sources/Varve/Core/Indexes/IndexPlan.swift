@@ -8,8 +8,7 @@ final class IndexPlan: Sendable {
     ) throws -> Void
 
   let name: String
-  /// What it is called in the emitted values of rows: a hash of the name (FNV-1a of 64 bits, its halves combined). On disk:
-  /// never change.
+  /// What it is called in the emitted values of rows.
   let number: UInt32
   let isDirect: Bool
   let isUnique: Bool
@@ -21,8 +20,7 @@ final class IndexPlan: Sendable {
 
   init<Instance>(_ name: String, _ declaration: IndexDeclaration<Instance>) {
     self.name = name
-    let hash = FNV1a.hash(name)
-    number = UInt32(truncatingIfNeeded: hash ^ (hash >> 32))
+    number = IndexFormat.number(of: name)
     isDirect = declaration.isDirect
     isUnique = declaration.kind.isUnique
     isDeferred = declaration.isDeferred

@@ -1,0 +1,217 @@
+internal import Varve
+
+/// Makes the entries of an index from what the rows have emitted, which is what the program computed when it wrote them: what
+/// `varve indexes --rebuild` does.
+///
+/// ```swift
+/// let result = try IndexRebuild.run("title", of: "books", at: "/tmp/example.varve")
+/// print(result.added, result.removed)
+/// ```
+///
+/// Entries that are right stay as they are; only what differs is written, in commits of about a mebibyte, so a crash on the
+/// way leaves an index that is better than before, never worse. Extensions are not notified and become not stale, because rows
+/// do not change.
+public enum IndexRebuild {
+  /// What a rebuild did.
+  public struct Result: Hashable, Sendable {
+    /// The collection.
+    public internal(set) var collection: String
+    /// The index.
+    public internal(set) var index: String
+    /// How many entries were missing.
+    public internal(set) var added = 0
+    /// How many entries were taken away, because no row has emitted them.
+    public internal(set) var removed = 0
+    /// How many entries of a direct index had another content than their rows.
+    public internal(set) var corrected = 0
+    /// How many rows had emitted values without being there; their values are gone from all indexes of the collection.
+    public internal(set) var removedRows = 0
+    /// How many entries the index has now.
+    public internal(set) var entryCount = 0
+  }
+
+  /// Rebuilds an index by its name. Without a collection the name has to be that of one index of the database. `progress` gets
+  /// how many rows and entries were looked at, and about how many there are.
+  ///
+  /// The database must not be open elsewhere: `.locked`. Throws `.notFound` and `.invalidArgument` where the name is that of no
+  /// index or of several; `.notReady` for an index that is stale, is being built or has failed to build, which the program does
+  /// when it opens the database; `.corruption` where rows have no emitted values or damaged ones, which only the program can
+  /// compute (`Store.rebuild`), or where a block can't be read (`varve repair` gives it up first); `.storage`. Nothing was
+  /// written where it throws any of these before its first commit.
+  ///
+  /// Complexity: O(rows + entries), with a read for each emitted value and each entry.
+  public static func run(
+    _ index: String, of collection: String? = nil, at path: String,
+    progress: (_ done: Int, _ total: Int) -> Void = { _, _ in }
+  ) throws -> Result {
+    var options = DatabaseOptions()
+    options.createsIfMissing = false
+    // A whole database, which brings itself into order when it is opened; and without a definition it builds nothing.
+    let database = try Database.open(at: path, options: options)
+    let result: Result
+    do {
+      let backend = database.core.backend
+      let inspector = try DatabaseInspector(backend, path: path)
+      result = try withoutActuallyEscaping(progress) { progress in
+        var work = try IndexMending(index, of: collection, inspector, backend, progress)
+        return try work.run()
+      }
+    } catch {
+      try? database.close()
+      throw error
+    }
+    try database.close()
+    return result
+  }
+}
+
+/// The work of a rebuild.
+private struct IndexMending {
+  /// Large enough that commits cost little, small enough to stay cheap in memory.
+  private static let batchSizeMaximum = 1 << 20
+
+  private let backend: any StorageBackend
+  private let inspector: DatabaseInspector
+  private let index: InspectedIndex
+  /// All of the collection.
+  private let indexes: [InspectedIndex]
+  private var madeFamily: StorageFamily?
+  private var batch = StorageBatch()
+  private var result: IndexRebuild.Result
+  private let progress: (_ done: Int, _ total: Int) -> Void
+
+  init(
+    _ name: String, of collection: String?, _ inspector: DatabaseInspector, _ backend: any StorageBackend,
+    _ progress: @escaping (_ done: Int, _ total: Int) -> Void
+  ) throws {
+    self.backend = backend
+    self.inspector = inspector
+    self.progress = progress
+    let all = try inspector.indexes(of: collection) { throw $0 }
+    let found = all.filter { $0.name == IndexFormat.composed(name) }
+    guard let index = found.first else {
+      let known = all.map { "\"\($0.name)\" of \($0.collection)" }
+      throw DatabaseError(
+        .notFound,
+        "there is no index \"\(name)\"; \(known.isEmpty ? "there are none" : "there are \(known.joined(separator: ", "))")",
+        collection: collection)
+    }
+    guard found.count == 1 else {
+      throw DatabaseError(
+        .invalidArgument,
+        "several collections have an index \"\(name)\": \(found.map(\.collection).joined(separator: ", ")); name the collection"
+      )
+    }
+    self.index = index
+    indexes = all.filter { $0.extensionNumber == index.extensionNumber }
+    result = IndexRebuild.Result(collection: index.collection, index: index.name)
+    try Self.requireComplete(index)
+  }
+
+  private static func requireComplete(_ index: InspectedIndex) throws {
+    let reason: String
+    switch index.state {
+    case .ready, .collided: return
+    case .building: reason = "is being built; the build continues when the program opens the database"
+    case .stale: reason = "has missed changes; it catches up when the program opens the database"
+    case .failed(let message): reason = "could not be built (\(message)); the program builds it again"
+    }
+    throw DatabaseError(
+      .notReady, "index \"\(index.name)\" \(reason), and what its rows have emitted is not all there",
+      collection: index.collection)
+  }
+
+  // MARK: - The work
+
+  mutating func run() throws -> IndexRebuild.Result {
+    let collection = try inspector.knownCollection(index.collection)
+    let total = (collection?.rowCount ?? 0) * 3
+    var done = 0
+    let progress = progress
+    func look() {
+      done += 1
+      if done % 1_024 == 0 { progress(done, max(done, total)) }
+    }
+    var comparison = IndexComparison([index], index.emitted, collection, in: inspector.snapshot, didLook: look)
+    try requireEmitted(&comparison)
+    try comparison.compareRows(comparesEntries: true) { try mend($0) }
+    try comparison.compareEntries(of: index) { try mend($0) }
+    try commit()
+    result.entryCount = comparison.entryCount + result.added - result.removed
+    return result
+  }
+
+  /// Before anything is written: throws where rows have not emitted what can be read.
+  private func requireEmitted(_ comparison: inout IndexComparison) throws {
+    var count = 0
+    var first: RowKey?
+    let name = index.collection
+    func note(_ row: [UInt8]) {
+      count += 1
+      if first == nil { first = RowKey(collection: name, bytes: row) }
+    }
+    try comparison.compareRows(comparesEntries: false) { fault in
+      if case .notEmitted(let row) = fault { note(row) }
+    }
+    var values = index.emitted.map {
+      FamilyCursor(StorageRange(), in: $0, of: inspector.snapshot, isReverse: false)
+    }
+    while let (row, bytes) = try values?.next() {
+      if (try? IndexFormat.emitted(bytes)) == nil { note(row) }
+    }
+    guard count > 0 else { return }
+    throw DatabaseError(
+      .corruption,
+      "\(count) rows have no emitted values that can be read, so index \"\(index.name)\" can't be made without the code of "
+        + "the program; the program makes it from the rows by `rebuild`", collection: name, key: first?.text)
+  }
+
+  private mutating func mend(_ fault: IndexFault) throws {
+    switch fault {
+    case .missing(_, let row, let value, let content):
+      batch.put(IndexFormat.entry(value: value, row: row), content, in: try entries())
+      result.added += 1
+    case .content(_, let row, let value, let content):
+      batch.put(IndexFormat.entry(value: value, row: row), content, in: try entries())
+      result.corrected += 1
+    case .stale(_, let entry, _, _), .unreadableEntry(_, let entry):
+      batch.delete(entry, in: try entries())
+      result.removed += 1
+    case .withoutRow(let row, let emitted): try remove(row, emitted)
+    // Refused before.
+    case .notEmitted, .unreadableEmitted: break
+    }
+    if batch.byteCount >= Self.batchSizeMaximum { try commit() }
+  }
+
+  /// The family of the entries, made where it is missing.
+  private mutating func entries() throws -> StorageFamily {
+    if let known = index.entries ?? madeFamily { return known }
+    let made = try backend.createFamily(index.familyName, options: StorageFamilyOptions())
+    madeFamily = made
+    return made
+  }
+
+  /// Takes a row that is not there out of all indexes of the collection, together with its emitted values.
+  private mutating func remove(_ row: [UInt8], _ emitted: [UInt8]) throws {
+    for group in try IndexFormat.emitted(emitted) {
+      guard let other = indexes.first(where: { $0.number == group.index }), let family = other.entries else { continue }
+      for value in group.values {
+        let entry = IndexFormat.entry(value: value, row: row)
+        if other.number == index.number, try inspector.snapshot.value(of: entry, in: family) != nil {
+          result.removed += 1
+        }
+        batch.delete(entry, in: family)
+      }
+    }
+    if let emitted = index.emitted { batch.delete(row, in: emitted) }
+    result.removedRows += 1
+  }
+
+  /// Durable against a loss of power when it returns.
+  private mutating func commit() throws {
+    if batch.isEmpty { return }
+    try backend.commit(batch, check: nil, durability: .power).wait()
+    batch = StorageBatch()
+  }
+}

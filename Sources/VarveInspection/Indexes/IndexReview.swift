@@ -1,0 +1,144 @@
+public import Varve
+
+/// Where the rows of collections, what they have emitted, and the entries of indexes do not agree: what
+/// `DatabaseInspector.verify` finds.
+public struct IndexReview: Sendable {
+  /// Something that does not agree.
+  public struct Difference: Hashable, Sendable, CustomStringConvertible {
+    /// What is wrong.
+    public enum Kind: String, Hashable, Sendable {
+      /// The row has emitted a value, and the index has no entry for it: the row is not found by it.
+      case missing
+      /// The index has an entry that its row has not emitted: a query finds a row that does not have the value, or that is
+      /// not there.
+      case stale
+      /// A direct index has another content of the row.
+      case content
+      /// The index has an entry whose bytes are not those of one.
+      case unreadableEntry
+      /// Nothing says what the row has emitted. Only the program can compute it.
+      case notEmitted
+      /// What the row has emitted is damaged. Only the program can compute it.
+      case unreadableEmitted
+      /// There are emitted values of a row that is not there.
+      case withoutRow
+    }
+
+    /// What is wrong.
+    public let kind: Kind
+    /// The collection.
+    public let collection: String
+    /// The name of the index; nil where the difference is between rows and what they have emitted.
+    public let index: String?
+    /// The row; nil of an unreadable entry.
+    public let row: RowKey?
+    /// The value, as `KeyText` writes it; of an unreadable entry its bytes; nil where it is about no value.
+    public let value: String?
+
+    /// `index "title" of books: the entry of the row 1 for "Emma" is missing`.
+    public var description: String {
+      let row = row?.text ?? ""
+      let value = value ?? ""
+      let text =
+        switch kind {
+        case .missing: "the entry of the row \(row) for \(value) is missing"
+        case .stale: "an entry has the row \(row) for \(value), which the row has not emitted"
+        case .content: "the entry of the row \(row) for \(value) has another content than the row"
+        case .unreadableEntry: "the entry \(value) is not readable"
+        case .notEmitted: "the row \(row) has no emitted values"
+        case .unreadableEmitted: "the emitted values of the row \(row) are not readable"
+        case .withoutRow: "the row \(row) has emitted values, and is not there"
+        }
+      return (index.map { "index \"\($0)\" of " } ?? "indexes of ") + "\(collection): \(text)"
+    }
+  }
+
+  /// The indexes that were compared.
+  public internal(set) var indexes: [InspectedIndex] = []
+  /// Those that could not be, because they have not all rows: see `InspectedIndex.state`.
+  public internal(set) var skipped: [InspectedIndex] = []
+  /// How many rows were compared with what they have emitted.
+  public internal(set) var rowCount = 0
+  /// How many entries were compared.
+  public internal(set) var entryCount = 0
+  /// How many differences there are.
+  public internal(set) var differenceCount = 0
+  /// The first of them, as many as were asked for.
+  public internal(set) var differences: [Difference] = []
+}
+
+extension DatabaseInspector {
+  /// Compares indexes with the rows of their collections, by what each row has emitted when it was written: every emitted
+  /// value must have an entry and every entry an emitted value, every row must have emitted values and every row with
+  /// emitted values must be there, and direct indexes must have the rows as they are.
+  ///
+  /// The code of the program is not needed, so it stays open whether a row would emit the same again: `Store.verifyIndexes`
+  /// finds that. At most `limit` differences are named; all are counted. `progress` gets how many rows and entries were looked
+  /// at, and about how many there are.
+  ///
+  /// Throws `.corruption` where a block can't be read, `.storage`. Complexity: O(rows + entries), with a read for each
+  /// emitted value and each entry.
+  public func verify(
+    _ indexes: [InspectedIndex], limit: Int = 100, progress: (_ done: Int, _ total: Int) -> Void = { _, _ in }
+  ) throws -> IndexReview {
+    var review = IndexReview()
+    review.skipped = indexes.filter { !$0.isComplete }
+    review.indexes = indexes.filter(\.isComplete)
+    let groups = Dictionary(grouping: review.indexes, by: \.extensionNumber).values.sorted {
+      $0[0].collection < $1[0].collection
+    }
+    let collections = try groups.map { try knownCollection($0[0].collection) }
+    // An index has about as many entries as the collection has rows.
+    let total = zip(groups, collections).reduce(0) { $0 + ($1.1?.rowCount ?? 0) * ($1.0.count + 1) }
+    var done = 0
+    try withoutActuallyEscaping(progress) { progress in
+      for (group, collection) in zip(groups, collections) {
+        var comparison = IndexComparison(group, group[0].emitted, collection, in: snapshot) {
+          done += 1
+          if done % 1_024 == 0 { progress(done, max(done, total)) }
+        }
+        let note = { (fault: IndexFault) in review.note(fault, of: group[0].collection, limit: limit) }
+        try comparison.compareRows(comparesEntries: true, note)
+        for index in group { try comparison.compareEntries(of: index, note) }
+        review.rowCount += comparison.rowCount
+        review.entryCount += comparison.entryCount
+      }
+    }
+    return review
+  }
+
+  /// Nil where no row was ever put into it.
+  func knownCollection(_ name: String) throws -> InspectedCollection? {
+    do {
+      return try collection(name)
+    } catch let error as DatabaseError where error.code == .notFound {
+      return nil
+    }
+  }
+}
+
+extension IndexReview {
+  fileprivate mutating func note(_ fault: IndexFault, of collection: String, limit: Int) {
+    differenceCount += 1
+    if differences.count < limit { differences.append(Difference(fault, of: collection)) }
+  }
+}
+
+extension IndexReview.Difference {
+  fileprivate init(_ fault: IndexFault, of collection: String) {
+    func row(_ bytes: [UInt8]) -> RowKey { RowKey(collection: collection, bytes: bytes) }
+    func about(_ kind: Kind, _ index: InspectedIndex?, _ row: RowKey?, _ value: [UInt8]?) -> Self {
+      Self(kind: kind, collection: collection, index: index?.name, row: row, value: value.map { KeyText.text(of: $0) })
+    }
+    self =
+      switch fault {
+      case .missing(let index, let key, let value, _): about(.missing, index, row(key), value)
+      case .content(let index, let key, let value, _): about(.content, index, row(key), value)
+      case .stale(let index, _, let key, let value): about(.stale, index, row(key), value)
+      case .unreadableEntry(let index, let entry): about(.unreadableEntry, index, nil, entry)
+      case .notEmitted(let key): about(.notEmitted, nil, row(key), nil)
+      case .unreadableEmitted(let key): about(.unreadableEmitted, nil, row(key), nil)
+      case .withoutRow(let key, _): about(.withoutRow, nil, row(key), nil)
+      }
+  }
+}

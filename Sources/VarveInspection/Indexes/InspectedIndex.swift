@@ -1,0 +1,151 @@
+internal import Varve
+
+/// An index of a collection, as the catalog and the storage describe it.
+///
+/// It belongs to the inspector that made it, and may be used as long as that is open. Safe from any thread.
+public struct InspectedIndex: Sendable {
+  /// How far an index is.
+  public enum State: Hashable, Sendable, CustomStringConvertible {
+    /// It has all rows, and answers.
+    case ready
+    /// The program builds it: rows are missing.
+    case building
+    /// It has missed changes, because a program wrote that does not define it, and catches up at the next open of a program
+    /// that does.
+    case stale
+    /// Its build ended with this error.
+    case failed(String)
+    /// It is unique, and so many rows had the value of another when it was built: its use throws `.notUnique`.
+    case collided(Int)
+
+    /// The name of the case.
+    public var description: String {
+      switch self {
+      case .ready: "ready"
+      case .building: "building"
+      case .stale: "stale"
+      case .failed: "failed"
+      case .collided: "collided"
+      }
+    }
+  }
+
+  /// The collection.
+  public let collection: String
+  /// Its name.
+  public let name: String
+  /// `index`, `oneToOne`, `manyToOne` or `manyToMany`; another word where a newer version wrote it.
+  public let kind: String
+  /// The name of the type of its values: see `KeyType`. Several fields are a compound.
+  public let keyType: String
+  /// Whether a value belongs to one row.
+  public let isUnique: Bool
+  /// Whether it has the rows beside their keys.
+  public let isDirect: Bool
+  /// About how many bytes its entries take, in tables as they are compressed, and in memtables.
+  public let approximateSize: UInt64
+  /// How far it is.
+  public let state: State
+  /// Whether another definition of the collection's indexes is being built, which replaces this one when it is ready.
+  public let isBeingReplaced: Bool
+
+  let extensionNumber: UInt32
+  /// What rows call it in their emitted values.
+  let number: UInt32
+  /// The name of the family of its entries.
+  let familyName: String
+  /// Nil before the first entry: families are made with what is written to them first.
+  let entries: StorageFamily?
+  /// Nil before the first row.
+  let emitted: StorageFamily?
+
+  /// Whether it has all rows, so that its entries can be compared with them.
+  public var isComplete: Bool {
+    switch state {
+    case .ready, .collided: true
+    case .building, .stale, .failed: false
+    }
+  }
+}
+
+extension DatabaseInspector {
+  /// The indexes of all collections, or of one, in the order of the names of collections and indexes. `fault` gets the error
+  /// of each record that can't be read.
+  ///
+  /// Throws `.notFound` where neither a collection nor indexes have that name, `.storage`. Complexity: O(indexes), and a
+  /// search in the indexes of the tables each.
+  public func indexes(
+    of collection: String? = nil, fault: (any Error) throws -> Void
+  ) throws -> [InspectedIndex] {
+    var found: [InspectedIndex] = []
+    var isKnown = collection == nil
+    var cursor = FamilyCursor(StorageRange(prefix: CatalogKey.extensions), in: catalog, of: snapshot, isReverse: false)
+    while let (key, value) = try cursor.next() {
+      do {
+        let record = try ExtensionRecord(value, name: try CatalogKey.name(in: key))
+        guard let owner = IndexFormat.collection(of: record), collection == nil || owner == collection else { continue }
+        isKnown = true
+        for part in record.parts {
+          guard let name = IndexFormat.index(ofPart: part.name) else { continue }
+          do {
+            found.append(try index(name, of: owner, part, record))
+          } catch {
+            try fault(error)
+          }
+        }
+      } catch {
+        try fault(error)
+      }
+    }
+    // A collection without indexes is known, and a name that is not one is refused.
+    if !isKnown, let collection { _ = try self.collection(collection) }
+    return found.sorted { ($0.collection, $0.name) < ($1.collection, $1.name) }
+  }
+
+  /// How many entries an index has. Complexity: O(entries): storages keep no count of them.
+  public func entryCount(of index: InspectedIndex) throws -> Int {
+    guard let entries = index.entries else { return 0 }
+    let cursor = FamilyCursor(StorageRange(), in: entries, of: snapshot, isReverse: false, keysOnly: true)
+    return try cursor.count()
+  }
+
+  private func index(
+    _ name: String, of collection: String, _ part: ExtensionRecord.Part, _ record: ExtensionRecord
+  ) throws -> InspectedIndex {
+    guard let definition = IndexFormat.Definition(part.version) else {
+      throw DatabaseError(
+        .corruption, "index \"\(name)\": \"\(part.version)\" is not a definition of an index", collection: collection)
+    }
+    guard let emitted = record.parts.first(where: { $0.name == IndexFormat.emittedPart }) else {
+      throw DatabaseError(
+        .corruption, "index \"\(name)\": the catalog's record has no part for emitted values", collection: collection)
+    }
+    let entries = families[record.familyName(part)]
+    let isBuilt = part.watermark == nil && emitted.watermark == nil
+    return InspectedIndex(
+      collection: collection, name: name, kind: definition.kind, keyType: definition.keyType,
+      isUnique: definition.isUnique, isDirect: definition.isDirect,
+      approximateSize: try entries.map { try size(of: StorageRange(), in: $0) } ?? 0,
+      state: try state(of: name, of: collection, part, isBuilt: isBuilt, isUnique: definition.isUnique, record),
+      isBeingReplaced: record.shadow != nil, extensionNumber: record.number, number: IndexFormat.number(of: name),
+      familyName: record.familyName(part), entries: entries, emitted: families[record.familyName(emitted)])
+  }
+
+  private func state(
+    of name: String, of collection: String, _ part: ExtensionRecord.Part, isBuilt: Bool, isUnique: Bool,
+    _ record: ExtensionRecord
+  ) throws -> InspectedIndex.State {
+    switch record.state {
+    case .stale: return .stale
+    case .failed(let message): return .failed(message)
+    case .ingesting: return .building
+    case .building, .ready: break
+    }
+    guard isBuilt else { return .building }
+    let collisions = record.parts.first { $0.name == IndexFormat.collisionsPart }
+    guard isUnique, let family = collisions.flatMap({ families[record.familyName($0)] }),
+      let bytes = try snapshot.value(of: IndexFormat.collisionsKey(of: name, definition: part.version), in: family)
+    else { return .ready }
+    return .collided(try IndexFormat.collisionCount(bytes, index: name, collection: collection))
+  }
+}

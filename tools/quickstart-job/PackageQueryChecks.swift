@@ -1,0 +1,167 @@
+import Varve
+
+/// Packages by maintainer, by section and installed size, and by the beginning of their names: each found through an index, and
+/// compared with a scan of all packages. Throws at the first difference.
+struct PackageQueryChecks {
+  private let store: Store<PackageFormat>
+
+  init(_ store: Store<PackageFormat>) { self.store = store }
+
+  /// What a section holds.
+  struct Section: Equatable {
+    var name: String
+    var count = 0
+    /// What its packages take when they are installed, in KiB.
+    var installedSize = 0
+  }
+
+  /// How long queries by one index took.
+  struct Timing {
+    var queryCount = 0
+    /// Packages that all of them found.
+    var foundCount = 0
+    var duration = Duration.zero
+  }
+
+  struct Outcome {
+    /// One scan of all packages, which answers all queries at once.
+    var scan = Duration.zero
+    var byMaintainer = Timing()
+    var bySection = Timing()
+    var byName = Timing()
+    /// The largest first.
+    var sections: [Section] = []
+  }
+
+  /// Of a package what the queries ask for.
+  private struct Listed: Comparable {
+    let id: PackageID
+    let installedSize: Int?
+
+    /// By size and id. Without a size it is before all others.
+    static func < (left: Listed, right: Listed) -> Bool {
+      (left.installedSize ?? -1, left.id) < (right.installedSize ?? -1, right.id)
+    }
+  }
+
+  /// What a scan of all packages finds.
+  private struct Scanned {
+    var byMaintainer: [String?: [PackageID]] = [:]
+    var bySection: [String?: [Listed]] = [:]
+    /// By the first one, two and three characters of the name.
+    var byName: [String: [PackageID]] = [:]
+  }
+
+  /// All queries, at the moment of a transaction.
+  func run(in tx: ReadTransaction) throws -> Outcome {
+    var outcome = Outcome()
+    let clock = ContinuousClock()
+    var scanned = Scanned()
+    outcome.scan = try clock.measure { scanned = try scan(tx) }
+    try checkCounts(scanned, tx)
+    try checkIndexesAreUsed(tx)
+    outcome.byMaintainer = try checkMaintainers(scanned, tx)
+    outcome.bySection = try checkSections(scanned, tx)
+    outcome.byName = try checkNames(scanned, tx)
+    outcome.sections = scanned.bySection.map { name, packages in
+      Section(
+        name: name ?? "none", count: packages.count,
+        installedSize: packages.reduce(0) { $0 + ($1.installedSize ?? 0) })
+    }.sorted { ($1.installedSize, $0.name) < ($0.installedSize, $1.name) }
+    return outcome
+  }
+
+  private func scan(_ tx: ReadTransaction) throws -> Scanned {
+    var scanned = Scanned()
+    var cursor = try store.load(..., in: tx)
+    while let package = try cursor.next() {
+      scanned.byMaintainer[package.maintainer, default: []].append(package.id)
+      scanned.bySection[package.section, default: []].append(
+        Listed(id: package.id, installedSize: package.installedSize))
+      for length in 1...3 where package.id.name.count >= length {
+        scanned.byName[String(package.id.name.prefix(length)), default: []].append(package.id)
+      }
+    }
+    return scanned
+  }
+
+  /// Each package is in each index once, whatever its value is.
+  private func checkCounts(_ scanned: Scanned, _ tx: ReadTransaction) throws {
+    let expected = scanned.byMaintainer.values.reduce(0) { $0 + $1.count }
+    for (count, index) in [
+      (try store.count(..., from: \.byMaintainer, in: tx), "byMaintainer"),
+      (try store.count(..., from: \.bySection, in: tx), "bySection"),
+      (try store.count(..., from: \.byName, in: tx), "byName"),
+    ] where count != expected {
+      throw JobError("index \(index) has \(count) packages, and a scan finds \(expected)")
+    }
+  }
+
+  /// A query that reads all rows would find the same packages, and check no index.
+  private func checkIndexesAreUsed(_ tx: ReadTransaction) throws {
+    for (query, index) in [
+      (store.query.filter { $0.maintainer == "a" }, "byMaintainer"),
+      (store.query.filter { $0.section == "a" && $0.installedSize >= 1 }, "bySection"),
+      (store.query.filter { $0.id.name.hasPrefix("a") }, "byName"),
+    ] {
+      let plan = try query.explain(in: tx)
+      guard plan.accesses.map(\.index) == [index] else {
+        throw JobError("a query that index \(index) answers runs so: \(plan)")
+      }
+    }
+  }
+
+  private func checkMaintainers(_ scanned: Scanned, _ tx: ReadTransaction) throws -> Timing {
+    var timing = Timing()
+    for (maintainer, expected) in scanned.byMaintainer {
+      let query = store.query.filter { $0.maintainer == maintainer }
+      try check(query, expected, "by maintainer \(maintainer ?? "none")", &timing, tx)
+    }
+    return timing
+  }
+
+  /// Each section from its largest package on, and its larger half.
+  private func checkSections(_ scanned: Scanned, _ tx: ReadTransaction) throws -> Timing {
+    var timing = Timing()
+    for (section, packages) in scanned.bySection {
+      let expected = packages.sorted(by: >)
+      let all = store.query.filter { $0.section == section }.sorted(by: \.installedSize, descending: true)
+      try check(all, expected.map(\.id), "by section \(section ?? "none")", isOrdered: true, &timing, tx)
+      guard let size = expected[expected.count / 2].installedSize else { continue }
+      let half = store.query.filter { $0.section == section && $0.installedSize >= size }
+        .sorted(by: \.installedSize, descending: true)
+      let larger = expected.filter { $0.installedSize ?? -1 >= size }.map(\.id)
+      try check(
+        half, larger, "by section \(section ?? "none") from \(size) KiB on", isOrdered: true, &timing, tx)
+    }
+    return timing
+  }
+
+  private func checkNames(_ scanned: Scanned, _ tx: ReadTransaction) throws -> Timing {
+    var timing = Timing()
+    for (prefix, expected) in scanned.byName {
+      let query = store.query.filter { $0.id.name.hasPrefix(prefix) }
+      try check(query, expected, "by names that begin with \(prefix)", &timing, tx)
+    }
+    return timing
+  }
+
+  private func check(
+    _ query: StoreQuery<PackageFormat>, _ expected: [PackageID], _ what: String, isOrdered: Bool = false,
+    _ timing: inout Timing, _ tx: ReadTransaction
+  ) throws {
+    var found: [PackageID] = []
+    var count = 0
+    timing.duration += try ContinuousClock().measure {
+      found = try query.ids(in: tx)
+      count = try query.count(in: tx)
+    }
+    timing.queryCount += 1
+    timing.foundCount += found.count
+    let isRight = isOrdered ? found == expected : found.sorted() == expected.sorted()
+    guard isRight, count == expected.count else {
+      throw JobError(
+        "\(what): an index finds \(found.count) packages and counts \(count), a scan \(expected.count), or others")
+    }
+  }
+}

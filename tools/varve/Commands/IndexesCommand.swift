@@ -1,0 +1,245 @@
+import ArgumentParser
+import Varve
+import VarveInspection
+
+/// The indexes of collections, without the code of the program.
+struct IndexesCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "indexes",
+    abstract: "List the indexes of collections, compare them with the rows, rebuild one.",
+    discussion: """
+      A line an index: collection, name, kind, type of its values, whether a value belongs to one row (unique) and \
+      whether it keeps the rows beside their keys (direct), how many entries it has, about how many bytes they take, and \
+      its state: ready; building; stale (a program wrote that does not define it; it catches up when the program opens the \
+      database); collided (it is unique, and rows had the same value when it was built); failed. A record that is damaged \
+      is reported on standard error, and the exit status is 1.
+
+      --verify compares the entries of each index with what its rows have emitted when they were written, and that with \
+      the rows. It prints a line a difference, at most --limit of them, and ends with status 1 where there is one. The \
+      code of the program is not needed, so whether a row would emit the same today stays open.
+
+      --rebuild makes the entries of an index from what the rows have emitted, and writes only what differs. It needs \
+      --collection where several collections have an index of that name. Where rows have emitted nothing, or the index \
+      has not all rows, only the program can build it, and the command says so. A block that can't be read is given up \
+      with repair first.
+
+      Example: varve indexes /data/example.varve --collection books --json
+      Example: varve indexes /data/example.varve --verify
+      Example: varve indexes /data/example.varve --collection books --rebuild title
+      """
+  )
+
+  @OptionGroup var database: DatabaseArgument
+  @Option(help: "Only the indexes of this collection.") var collection: String?
+  @Flag(help: "Compare the indexes with the rows.") var verify = false
+  @Option(help: ArgumentHelp("Make the entries of this index from what the rows have emitted.", valueName: "name"))
+  var rebuild: String?
+  @Option(help: "With --verify, print at most so many differences; all are counted.") var limit: Int?
+  @OptionGroup var output: OutputOption
+
+  func validate() throws {
+    guard !verify || rebuild == nil else {
+      throw ValidationError("--verify reads and --rebuild writes: use one of them, then the other")
+    }
+    guard limit == nil || verify else { throw ValidationError("--limit is about differences: use it with --verify") }
+    if let limit, limit < 0 { throw ValidationError("--limit is a count: \(limit) is below 0") }
+  }
+
+  func run() throws {
+    if let rebuild { return try runRebuild(rebuild) }
+    let faults = RowFaults(asJSON: output.json)
+    let sink = try ByteSink.standardOutput()
+    let isGood = try database.inspecting { inspector in
+      let indexes = try inspector.indexes(of: collection) { faults.report($0) }
+      return verify ? try printReview(of: indexes, inspector, sink) : try printList(of: indexes, inspector, sink)
+    }
+    try sink.finish()
+    guard isGood else { throw ExitStatus.answerIsNo.asError }
+    try faults.finish()
+  }
+
+  private func printList(
+    of indexes: [InspectedIndex], _ inspector: DatabaseInspector, _ sink: ByteSink
+  ) throws -> Bool {
+    let rows = try indexes.map { IndexRow($0, entries: try inspector.entryCount(of: $0)) }
+    if output.json {
+      for row in rows { try sink.writeJSON(row) }
+    } else {
+      for line in IndexRow.table(rows) { try sink.writeLine(line) }
+    }
+    return true
+  }
+
+  // MARK: - Verifying
+
+  private func printReview(
+    of indexes: [InspectedIndex], _ inspector: DatabaseInspector, _ sink: ByteSink
+  ) throws -> Bool {
+    let review: IndexReview
+    do {
+      var bar = ProgressBar("verify", isQuiet: output.json)
+      defer { bar.end() }
+      review = try inspector.verify(indexes, limit: limit ?? 100) { bar.show(rows: $0, of: $1) }
+    } catch let error as DatabaseError where error.code == .corruption {
+      // A block that can't be read is what this command looks for.
+      let row = ErrorRow(error)
+      try output.json ? sink.writeJSON(row) : sink.writeLine("damaged: \(row.text)")
+      return false
+    }
+    for difference in review.differences {
+      try output.json ? sink.writeJSON(DifferenceRow(difference)) : sink.writeLine(DifferenceRow.text(difference))
+    }
+    if output.json {
+      try sink.writeJSON(ReviewRow(review))
+    } else {
+      for index in review.skipped {
+        try sink.writeLine("not compared: index \"\(index.name)\" of \(index.collection) is \(index.state)")
+      }
+      try sink.writeLine(ReviewRow(review).text)
+    }
+    return review.differenceCount == 0
+  }
+
+  // MARK: - Rebuilding
+
+  private func runRebuild(_ name: String) throws {
+    let result: IndexRebuild.Result
+    do {
+      var bar = ProgressBar("rebuild", isQuiet: output.json)
+      defer { bar.end() }
+      result = try IndexRebuild.run(name, of: collection, at: database.path) { bar.show(rows: $0, of: $1) }
+    }
+    let sink = try ByteSink.standardOutput()
+    if output.json {
+      try sink.writeJSON(RebuildRow(result))
+    } else {
+      try sink.writeLine(RebuildRow(result).text)
+    }
+    try sink.finish()
+  }
+}
+
+/// An index with its numbers.
+private struct IndexRow: Encodable {
+  let collection: String
+  let name: String
+  let kind: String
+  let keyType: String
+  let unique: Bool
+  let direct: Bool
+  let entries: Int
+  /// About how many its entries take.
+  let bytes: UInt64
+  let state: String
+  /// Whether another definition of it is being built.
+  let replaced: Bool
+  /// How many rows had the value of another; only of a collided index.
+  var collisions: Int?
+  /// What ended its build; only of one that failed.
+  var error: String?
+
+  init(_ index: InspectedIndex, entries: Int) {
+    collection = index.collection
+    name = index.name
+    kind = index.kind
+    keyType = index.keyType
+    unique = index.isUnique
+    direct = index.isDirect
+    self.entries = entries
+    bytes = index.approximateSize
+    state = index.state.description
+    replaced = index.isBeingReplaced
+    if case .collided(let count) = index.state { collisions = count }
+    if case .failed(let message) = index.state { error = message }
+  }
+
+  private var stateText: String {
+    var text = state
+    if let collisions { text += " (\(collisions))" }
+    if let error { text += " (\(PrintableText.text(Array(error.utf8))))" }
+    return replaced ? text + ", being replaced" : text
+  }
+
+  /// Columns for people, below their names.
+  static func table(_ rows: [IndexRow]) -> [String] {
+    guard !rows.isEmpty else { return ["no indexes"] }
+    return TextTable.lines(
+      [["collection", "name", "kind", "values", "unique", "direct", "entries", "bytes", "state"]]
+        + rows.map { row in
+          [
+            PrintableText.text(Array(row.collection.utf8)), PrintableText.text(Array(row.name.utf8)), row.kind,
+            row.keyType, row.unique ? "yes" : "no", row.direct ? "yes" : "no", "\(row.entries)",
+            SizeText.text(row.bytes), row.stateText,
+          ]
+        })
+  }
+}
+
+private struct DifferenceRow: Encodable {
+  let kind: String
+  let collection: String
+  let index: String?
+  let key: String?
+  let value: String?
+
+  init(_ difference: IndexReview.Difference) {
+    kind = difference.kind.rawValue
+    collection = difference.collection
+    index = difference.index
+    key = difference.row?.text
+    value = difference.value
+  }
+
+  static func text(_ difference: IndexReview.Difference) -> String {
+    PrintableText.text(Array("\(difference)".utf8))
+  }
+}
+
+/// What a comparison came to.
+private struct ReviewRow: Encodable {
+  let indexes: Int
+  let skipped: Int
+  let rows: Int
+  let entries: Int
+  let differences: Int
+
+  init(_ review: IndexReview) {
+    indexes = review.indexes.count
+    skipped = review.skipped.count
+    rows = review.rowCount
+    entries = review.entryCount
+    differences = review.differenceCount
+  }
+
+  var text: String {
+    let found = differences == 0 ? "no differences found" : "\(differences) differences found"
+    return "\(found): \(indexes) indexes, \(rows) rows, \(entries) entries"
+  }
+}
+
+private struct RebuildRow: Encodable {
+  let collection: String
+  let index: String
+  let added: Int
+  let removed: Int
+  let corrected: Int
+  let removedRows: Int
+  let entries: Int
+
+  init(_ result: IndexRebuild.Result) {
+    collection = result.collection
+    index = result.index
+    added = result.added
+    removed = result.removed
+    corrected = result.corrected
+    removedRows = result.removedRows
+    entries = result.entryCount
+  }
+
+  var text: String {
+    var text = "index \"\(index)\" of \(collection): \(entries) entries, \(added) added, \(removed) removed"
+    if corrected > 0 { text += ", \(corrected) with another content" }
+    if removedRows > 0 { text += "; the emitted values of \(removedRows) rows that are not there are gone" }
+    return PrintableText.text(Array(text.utf8))
+  }
+}
