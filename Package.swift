@@ -72,6 +72,10 @@ let package = Package(
     .executable(name: "varve", targets: ["VarveTool"]),
     .executable(name: "varve-quickstart", targets: ["QuickstartJob"]),
   ],
+  traits: [
+    .trait(name: "SQLite", description: "The command line imports tables of SQLite (libsqlite3-dev)."),
+    .default(enabledTraits: []),
+  ],
   dependencies: [
     // For the programs in tools/ alone.
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -81,6 +85,9 @@ let package = Package(
   targets: [
     .systemLibrary(name: "CLZ4", pkgConfig: "liblz4", providers: [.apt(["liblz4-dev"]), .brew(["lz4"])]),
     .systemLibrary(name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"]), .brew(["zstd"])]),
+    // Of the command line alone, with the trait SQLite. Programs around it may have a target named CSQLite.
+    .systemLibrary(
+      name: "CVarveSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"]), .brew(["sqlite"])]),
     .target(name: "CVarve"),
     // The lock of short sections.
     .target(name: "FutexLocks", dependencies: ["CVarve"], swiftSettings: settings),
@@ -106,6 +113,7 @@ let package = Package(
       name: "VarveTool",
       dependencies: [
         "Varve", "VarveInspection", "VarveEngine", .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .target(name: "CVarveSQLite", condition: .when(traits: ["SQLite"])),
       ],
       path: "tools/varve",
       swiftSettings: settings
@@ -211,6 +219,14 @@ let package = Package(
       dependencies: ["VarveTool", "Varve", "varve-kill-target"],
       swiftSettings: plainTestSettings
     ),
+    // The program that makes files of SQLite, and opens what the command line has made of them.
+    .executableTarget(
+      name: "varve-import-target",
+      dependencies: ["Varve", .target(name: "CVarveSQLite", condition: .when(traits: ["SQLite"]))],
+      path: "Tests/ImportTarget",
+      exclude: ["run"],
+      swiftSettings: settings
+    ),
     .testTarget(
       name: "QuickstartJobTests",
       dependencies: ["QuickstartJob", "Varve", "VarveInspection", "VarveEngine"],
@@ -234,7 +250,12 @@ if let chosen = Context.environment["VARVE_TEST_TARGETS"] {
   var names: Set<String> = []
   func add(_ name: String) {
     guard let target = package.targets.first(where: { $0.name == name }), names.insert(name).inserted else { return }
-    for case .byNameItem(let dependency, _) in target.dependencies { add(dependency) }
+    for dependency in target.dependencies {
+      switch dependency {
+      case .byNameItem(let name, _), .targetItem(let name, _): add(name)
+      default: break
+      }
+    }
   }
   for name in chosen.split(separator: " ") { add(String(name)) }
   package.targets.removeAll { !names.contains($0.name) }

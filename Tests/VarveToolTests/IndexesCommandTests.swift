@@ -150,7 +150,7 @@ struct IndexesCommandTests {
     #expect(result.status == 3 && result.errors.contains("the program makes it from the rows"), "\(result)")
     let unknown = try Tool.run(["indexes", database, "--collection", "films", "--rebuild", "none"])
     #expect(
-      unknown.status == 3 && unknown.errors.contains("there is no index \"none\"; there are \"byTitle\" of films"))
+      unknown.status == 3 && unknown.errors.contains("no index is named \"none\"; there are \"byTitle\" of films"))
     let found = try Tool.run(["indexes", database, "--verify", "--collection", "films"])
     #expect(found.status == 1 && found.output.contains("indexes of films: the row 1 has no emitted values\n"))
   }

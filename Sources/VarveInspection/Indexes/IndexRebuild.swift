@@ -93,7 +93,7 @@ private struct IndexMending {
       let known = all.map { "\"\($0.name)\" of \($0.collection)" }
       throw DatabaseError(
         .notFound,
-        "there is no index \"\(name)\"; \(known.isEmpty ? "there are none" : "there are \(known.joined(separator: ", "))")",
+        "no index is named \"\(name)\"; \(known.isEmpty ? "there are none" : "there are \(known.joined(separator: ", "))")",
         collection: collection)
     }
     guard found.count == 1 else {

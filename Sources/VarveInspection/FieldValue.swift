@@ -1,0 +1,66 @@
+public import Foundation
+internal import Varve
+
+/// The value of a field of an object that is made without its type: what tools import from elsewhere.
+///
+/// The type of the program decodes it as what it asks for, with the conversions of the coder `binary`: numbers of all widths, a
+/// text as a URL or an enum with a raw value, a number as a decimal.
+public indirect enum FieldValue: Hashable, Sendable {
+  /// An optional without a value, inside of an array or a map. A field that an object does not have is not there at all.
+  case null
+  /// A Boolean.
+  case bool(Bool)
+  /// An integer of any width.
+  case integer(Int128)
+  /// A floating-point number.
+  case double(Double)
+  /// A text.
+  case text(String)
+  /// `Data`, or an array of bytes.
+  case data([UInt8])
+  /// A date.
+  case date(Date)
+  /// A UUID.
+  case uuid(UUID)
+  /// An array or a set.
+  case array([FieldValue])
+  /// A dictionary with texts for keys, or a value with fields.
+  case map([String: FieldValue])
+
+  fileprivate var untyped: UntypedValue {
+    switch self {
+    case .null: .null
+    case .bool(let value): .bool(value)
+    case .integer(let value): .integer(value)
+    case .double(let value): .double(value)
+    case .text(let value): .string(value)
+    case .data(let value): .bytes(value)
+    case .date(let value): .date(value.timeIntervalSinceReferenceDate)
+    case .uuid(let value): .uuid(value.uuidString)
+    case .array(let values): .array(values.map(\.untyped))
+    case .map(let fields): .record(fields.map { UntypedValue.Member($0.key, $0.value.untyped) })
+    }
+  }
+}
+
+extension PortableValue {
+  /// An object of the coder `binary`, by its fields: nil for one that it does not have. All objects of a collection should have
+  /// the same names in the same order, which the catalog then keeps once.
+  ///
+  /// Throws `.invalidArgument` where two fields have one name or there are none, `.encodingFailed` for what is nested too deep,
+  /// `.valueTooLong`. Complexity: O(size of the values).
+  public init(fields: [(name: String, value: FieldValue?)], version: String? = nil) throws {
+    let names = fields.map(\.name)
+    // What the coder does with a type of so many fields, it does here: a map has no shape.
+    if (try? Shape(fields: names)) == nil, Set(names).count == names.count, !names.isEmpty {
+      let members = fields.compactMap { field in
+        field.value.map { UntypedValue.Member(field.name, $0.untyped) }
+      }
+      self.init(version: version, bytes: try UntypedWriter.bytes(of: .record(members)))
+      return
+    }
+    _ = try Shape(fields: names)
+    self.init(
+      version: version, shape: names, bytes: try UntypedWriter.bytes(ofFields: fields.map { $0.value?.untyped }))
+  }
+}

@@ -1,0 +1,74 @@
+import Testing
+
+@testable import VarveTool
+
+/// Which columns become which fields.
+struct ImportPlanTests {
+  private typealias Wishes = ImportPlan.Wishes
+
+  private static let columns = [
+    TableColumn(name: "id", declared: "INTEGER"), TableColumn(name: "title", declared: "TEXT"),
+    TableColumn(name: "isRead", declared: "BOOLEAN"), TableColumn(name: "created", declared: "datetime"),
+    TableColumn(name: "a=b", declared: ""),
+  ]
+
+  private static let coreData = [
+    TableColumn(name: "Z_PK", declared: "INTEGER"), TableColumn(name: "Z_ENT", declared: "INTEGER"),
+    TableColumn(name: "Z_OPT", declared: "INTEGER"), TableColumn(name: "ZFIRSTNAME", declared: "VARCHAR"),
+    TableColumn(name: "ZADDED", declared: "TIMESTAMP"), TableColumn(name: "ZIDENTIFIER", declared: "BLOB"),
+  ]
+
+  private static func text(_ plan: ImportPlan) -> [String] {
+    plan.fields.map { "\($0.column) \($0.name) \($0.type)" }
+  }
+
+  @Test func `columns are fields of their names, as they are declared`() throws {
+    let plan = try ImportPlan(Self.columns, Wishes(key: "id"))
+    #expect(
+      Self.text(plan) == [
+        "id id stored", "title title stored", "isRead isRead bool", "created created iso8601", "a=b a=b stored",
+      ])
+    #expect(plan.key == plan.fields[0] && !plan.isCoreData)
+  }
+
+  @Test func `types and names are those of the command line, whatever the case of the columns`() throws {
+    let plan = try ImportPlan(
+      Self.columns,
+      Wishes(
+        key: "TITLE", types: ["created=date1970", "a=b=json", "ISREAD=int"], names: ["title=id", "id=number"],
+        omitted: ["isread"]))
+    #expect(Self.text(plan) == ["id number stored", "title id stored", "created created date1970", "a=b a=b json"])
+    #expect(plan.key.column == "title")
+  }
+
+  @Test func `a table of Core Data loses what Core Data keeps for itself`() throws {
+    let plan = try ImportPlan(Self.coreData, Wishes(key: "ZIDENTIFIER", types: ["ZIDENTIFIER=uuid"]))
+    #expect(plan.isCoreData)
+    #expect(
+      Self.text(plan) == ["ZFIRSTNAME firstname stored", "ZADDED added date2001", "ZIDENTIFIER identifier uuid"])
+    let byNumber = try ImportPlan(
+      Self.coreData, Wishes(key: "Z_PK", names: ["ZFIRSTNAME=firstName", "Z_OPT=version"]))
+    #expect(
+      Self.text(byNumber) == [
+        "Z_PK id stored", "Z_OPT version stored", "ZFIRSTNAME firstName stored", "ZADDED added date2001",
+        "ZIDENTIFIER identifier stored",
+      ])
+  }
+
+  @Test(arguments: [
+    (Wishes(key: "none"), "it has \"id\", \"title\""), (Wishes(key: "id", types: ["none=int"]), "no such column"),
+    (Wishes(key: "id", types: ["title=number"]), "\"number\" is not a type of fields; there are stored, int"),
+    (Wishes(key: "id", types: ["title"]), "COLUMN=TYPE"), (Wishes(key: "id", names: ["title="]), "COLUMN=NAME"),
+    (Wishes(key: "id", names: ["=title"]), "COLUMN=NAME"),
+    (Wishes(key: "id", types: ["title=int", "TITLE=text"]), "named twice"),
+    (Wishes(key: "id", names: ["title=a", "title=b"]), "named twice"),
+    (Wishes(key: "id", names: ["title=id"]), "would both be the field \"id\""),
+    (Wishes(key: "id", omitted: ["id"]), "can't be left out"),
+    (Wishes(key: "id", types: ["id=json"]), "can't be an array"),
+    (Wishes(key: "id", omitted: ["none"]), "no such column"),
+  ])
+  func `what makes no sense is a usage error that says why`(wishes: ImportPlan.Wishes, message: String) {
+    let error = #expect(throws: ToolError.self) { try ImportPlan(Self.columns, wishes) }
+    #expect(error?.status == .usage && error?.message.contains(message) == true, "\(error?.message ?? "")")
+  }
+}

@@ -1,0 +1,55 @@
+/// A value as SQLite stores it: in each row of a column it may be of another kind.
+enum ColumnValue: Hashable {
+  case null
+  case integer(Int64)
+  case real(Double)
+  case text(String)
+  /// A text whose bytes are not UTF-8.
+  case damagedText([UInt8])
+  case blob([UInt8])
+
+  /// So many characters of a text, or bytes of a blob, are named in errors.
+  private static let shownMaximum = 40
+
+  /// What it is, for errors: `the text "abc"`.
+  var found: String {
+    switch self {
+    case .null: return "NULL"
+    case .integer(let value): return "the integer \(value)"
+    case .real(let value): return "the number \(value)"
+    case .text(let text):
+      let shown = text.count > Self.shownMaximum ? "\(text.prefix(Self.shownMaximum))…" : text
+      return "the text \"\(PrintableText.text(Array(shown.utf8)))\""
+    case .damagedText(let bytes): return "a text that is not UTF-8, \(Self.hex(bytes))"
+    case .blob(let bytes): return "\(bytes.count) bytes, \(Self.hex(bytes))"
+    }
+  }
+
+  private static func hex(_ bytes: [UInt8]) -> String {
+    "0x" + HexText.text(Array(bytes.prefix(shownMaximum / 2))) + (bytes.count > shownMaximum / 2 ? "…" : "")
+  }
+}
+
+/// A column of a table.
+struct TableColumn: Hashable {
+  let name: String
+  /// The type that the table declares; empty where it declares none.
+  let declared: String
+}
+
+/// A row of a table.
+struct TableRow {
+  /// The number that SQLite knows the row by; of a table without such numbers the position of the row, from 1.
+  let number: Int64
+  /// In the order of the columns.
+  let values: [ColumnValue]
+}
+
+/// A table that is read once, from its first row to its last.
+protocol TableSource {
+  var columns: [TableColumn] { get }
+  /// About how many rows there are.
+  var rowCount: Int { get }
+  /// The next row; nil after the last.
+  mutating func next() throws -> TableRow?
+}
