@@ -36,7 +36,7 @@ public enum IndexRebuild {
   /// The database must not be open elsewhere: `.locked`. Throws `.notFound` and `.invalidArgument` where the name is that of no
   /// index or of several; `.notReady` for an index that is stale, is being built or has failed to build, which the program does
   /// when it opens the database; `.corruption` where rows have no emitted values or damaged ones, which only the program can
-  /// compute (`Store.rebuild`), or where a block can't be read (`varve repair` gives it up first); `.storage`. Nothing was
+  /// compute (`Store.rebuild`), or where a block can't be read (`varve repair` gives it up, after which the program builds the index); `.storage`. Nothing was
   /// written where it throws any of these before its first commit.
   ///
   /// Complexity: O(rows + entries), with a read for each emitted value and each entry.

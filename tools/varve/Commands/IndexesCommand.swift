@@ -21,7 +21,7 @@ struct IndexesCommand: ParsableCommand {
       --rebuild makes the entries of an index from what the rows have emitted, and writes only what differs. It needs \
       --collection where several collections have an index of that name. Where rows have emitted nothing, or the index \
       has not all rows, only the program can build it, and the command says so. A block that can't be read is given up \
-      with repair first.
+      by repair, after which the program builds the index again.
 
       Example: varve indexes /data/example.varve --collection books --json
       Example: varve indexes /data/example.varve --verify
