@@ -22,6 +22,9 @@
           "readCount" INTEGER NOT NULL);
         CREATE TABLE "damaged" ("id" INTEGER PRIMARY KEY AUTOINCREMENT, "createdAt" DATETIME);
         INSERT INTO "damaged" VALUES (1, '2026-02-03 04:05:06.789'), (7, 'yesterday'), (8, NULL);
+        CREATE TABLE "twice" ("id" TEXT);
+        INSERT INTO "twice" VALUES ('01020304-0506-0708-090a-0b0c0d0e0f10'), ('01020304-0506-0708-090A-0B0C0D0E0F10'), (X'00'),
+          (X'0001');
         CREATE VIEW "pinned" AS SELECT "title", "rating" FROM "note" WHERE "isPinned";
         BEGIN
         """)

@@ -151,6 +151,26 @@ struct IndexReviewDamageTests {
     #expect(try review().differenceCount == 0)
   }
 
+  @Test func `an index whose definition is not readable is reported, and the others are listed`() throws {
+    try open { database in
+      let name = IndexesName.name(for: "volumes")
+      var record = try #require(database.core.extensionCatalog.record(name))
+      let part = try #require(record.parts.firstIndex { $0.name == "i.title" })
+      record.parts[part].version = "no definition"
+      var batch = StorageBatch()
+      batch.put(CatalogKey.extensions + Array(name.utf8), record.bytes, in: database.core.catalog.families.catalog)
+      batch.put(CatalogKey.extensions + Array("other".utf8), [5, 1, 2], in: database.core.catalog.families.catalog)
+      try database.core.backend.commit(batch, check: nil, durability: .process).wait()
+    }
+    try inspect { inspector in
+      var faults: [String] = []
+      let indexes = try inspector.indexes { faults.append("\($0)") }
+      #expect(indexes.count == 11 && !indexes.contains { $0.name == "title" })
+      #expect(faults.count == 2 && faults.contains { $0.contains("\"no definition\" is not a definition of an index") })
+      #expect(faults.contains { $0.contains("record of extension \"other\" is damaged") }, "\(faults)")
+    }
+  }
+
   @Test func `an index whose family is gone is made again`() throws {
     try tamper { _, indexes, inspector in
       let family = try #require(indexes.first { $0.name == "byYear" }?.entries)

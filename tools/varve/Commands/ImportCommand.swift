@@ -80,7 +80,7 @@ struct ImportSQLiteCommand: ParsableCommand {
       // The file first: where it can't be read, no database is made.
       var source = try SQLiteTable(file, table)
       let plan = try plan(for: source)
-      try source.requireUnique(plan.key.column)
+      try source.requireUnique(plan.key)
       if !create { try database.inspecting { _ = try $0.collection(into) } }
       let result = try database.writingObjects(create: create) { objects in
         try importRows(of: &source, plan, into: objects)

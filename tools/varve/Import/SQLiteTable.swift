@@ -93,9 +93,12 @@
       }
     }
 
-    /// Throws where several rows have one value in a column: one of them would replace the others.
-    func requireUnique(_ column: String) throws {
-      let name = Self.quoted(column)
+    /// Throws where several rows have one value in the column of a key: one of them would replace the others. UUIDs as texts are
+    /// the same in small and in capital letters.
+    func requireUnique(_ key: ImportPlan.Field) throws {
+      let column = key.column
+      var name = Self.quoted(column)
+      if key.type == .uuid { name = "CASE typeof(\(name)) WHEN 'text' THEN lower(\(name)) ELSE \(name) END" }
       let sql = "SELECT count(\(name)) - count(DISTINCT \(name)) FROM \(Self.quoted(table))"
       let count = try unsafe Self.number(sql, in: connection, file)
       guard count == 0 else {
