@@ -111,24 +111,36 @@ extension Field {
 
 // MARK: - Strings, Booleans, lists
 
-extension Field where Value == String {
-  /// The field begins with a text, by Unicode scalars in normal form C: "e" is not the beginning of "é".
+/// A string, or an optional one: what a condition looks for a beginning in.
+public protocol QueryableText: Sendable {
+  /// Whether a value may be missing.
+  static var isOptionalText: Bool { get }
+}
+
+extension String: QueryableText {
+  /// False.
+  public static var isOptionalText: Bool { false }
+}
+
+extension Optional: QueryableText where Wrapped == String {
+  /// True.
+  public static var isOptionalText: Bool { true }
+}
+
+extension Field where Value: QueryableText {
+  /// The field has a value that begins with a text, by Unicode scalars in normal form C: "e" is not the beginning of "é".
   public func hasPrefix(_ prefix: String) -> Condition<Root> {
-    let keys = FieldKeys.prefix(prefix, isOptional: false)
+    let keys = FieldKeys.prefix(prefix, isOptional: Value.isOptionalText)
     return condition(.prefix(prefix), keys) { FieldKeys.has(keys, $0) }
   }
+}
 
+extension Field where Value == String {
   /// The field has a text in it, by characters.
   public func contains(_ text: String) -> Condition<Root> { condition(.substring(text), nil) { $0.contains(text) } }
 }
 
 extension Field where Value == String? {
-  /// The field has a value, which begins with a text, by Unicode scalars in normal form C.
-  public func hasPrefix(_ prefix: String) -> Condition<Root> {
-    let keys = FieldKeys.prefix(prefix, isOptional: true)
-    return condition(.prefix(prefix), keys) { FieldKeys.has(keys, $0) }
-  }
-
   /// The field has a value with a text in it, by characters.
   public func contains(_ text: String) -> Condition<Root> {
     condition(.substring(text), nil) { $0?.contains(text) ?? false }

@@ -39,6 +39,9 @@ struct BenchOptions: ParsableArguments {
   @Option(help: "Reads a transaction of objectread and objectreadraw.")
   var readsPerTransaction = 1
 
+  @Option(help: "Indexes of the books of objectinsert: 0, 2 or 5, on every engine; a typed store keeps them.")
+  var indexes: Int?
+
   @Flag(help: "Sync each put.")
   var sync = false
 
@@ -71,6 +74,9 @@ struct BenchOptions: ParsableArguments {
     guard valueSize >= 0, threads >= 1, tasks >= 1, batchSize ?? 1 >= 1, readsPerTransaction >= 1 else {
       throw ValidationError(
         "--value-size is at least 0; --threads, --tasks, --batch-size and --reads-per-transaction at least 1")
+    }
+    guard indexes.map({ $0 < 100 && BookIndexes(rawValue: $0) != nil }) ?? true else {
+      throw ValidationError("--indexes is 0, 2 or 5, not \(indexes ?? 0)")
     }
     guard (num ?? 1) >= 1, (reads ?? 1) >= 1 else { throw ValidationError("--num and --reads are at least 1") }
     guard keySize >= 16 || Double(num ?? 1_000_000) <= pow(10, Double(keySize)) else {
@@ -113,6 +119,7 @@ struct BenchOptions: ParsableArguments {
     settings.engineSettings = EngineSettings(
       compression: compression, memtableBytes: memtableMb << 20, cacheBytes: cacheMb << 20, bloomBits: bloomBits,
       backgroundThreads: backgroundThreads, blockBytes: blockSize)
+    settings.engineSettings.indexes = indexes.flatMap(BookIndexes.init(rawValue:))
     return settings
   }
 }

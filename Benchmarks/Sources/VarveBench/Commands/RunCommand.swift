@@ -73,7 +73,7 @@ struct RunCommand: ParsableCommand {
     if useExisting, let inserts = workloads.first(where: \.puts) {
       throw ValidationError("\(inserts.rawValue) starts from an empty database, so not with --use-existing")
     }
-    guard useExisting || workloads[0].puts else {
+    guard useExisting || workloads[0].puts || workloads[0].isOfIndexes else {
       throw ValidationError("begin with objectinsert, or say --use-existing")
     }
   }

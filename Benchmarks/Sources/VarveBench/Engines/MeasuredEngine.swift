@@ -24,6 +24,8 @@ struct EngineSettings: Codable {
   var compacts = true
   /// False: the database has to be there.
   var createIfMissing = true
+  /// Of objects: which indexes they have; nil: none, by the plainest way that an engine has.
+  var indexes: BookIndexes?
 }
 
 /// What an engine says of itself, for figures that the outside can't see.

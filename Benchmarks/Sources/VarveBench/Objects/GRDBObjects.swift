@@ -35,7 +35,16 @@
       }
       queue = try DatabaseQueue(
         path: SQLiteSettings.createDirectory(path, settings), configuration: configuration)
-      try queue.write { database in try database.execute(sql: SQLiteSettings.createTable) }
+      try queue.write { database in
+        try database.execute(sql: SQLiteSettings.createTable)
+        for sql in SQLiteSettings.createIndexes(settings.indexes ?? .none) { try database.execute(sql: sql) }
+      }
+    }
+
+    func buildIndexes() throws {
+      try queue.write { database in
+        for sql in SQLiteSettings.createIndexes(.two) { try database.execute(sql: sql) }
+      }
     }
 
     func makeSession(sync: Bool) throws -> GRDBObjectSession {
@@ -127,6 +136,52 @@
           sink &+= book.touched
           guard body() else { return }
         }
+      }
+    }
+
+    func find(_ count: Int, direct: Bool, _ next: () -> UUID) throws -> Int {
+      var found = 0
+      for _ in 0..<count {
+        let id = next()
+        let book = try queue.read { database in
+          try Book.fetchOne(database.cachedStatement(sql: SQLiteSettings.selectOne), arguments: [id])
+        }
+        sink &+= book?.touched ?? 0
+        found += book == nil ? 0 : 1
+      }
+      return found
+    }
+
+    func walkDates(from date: Date, count: Int) throws -> Int {
+      try queue.read { database in
+        let statement = try database.cachedStatement(sql: SQLiteSettings.selectDates)
+        let dates = try Double.fetchCursor(statement, arguments: [date.timeIntervalSinceReferenceDate, count])
+        var found = 0
+        while let date = try dates.next() {
+          sink &+= Int(truncatingIfNeeded: date.bitPattern)
+          found += 1
+        }
+        return found
+      }
+    }
+
+    func readByDate(from date: Date, count: Int, direct: Bool) throws -> Int {
+      try queue.read { database in
+        let statement = try database.cachedStatement(sql: SQLiteSettings.selectByDate)
+        let books = try Book.fetchCursor(statement, arguments: [date.timeIntervalSinceReferenceDate, count])
+        var found = 0
+        while let book = try books.next() {
+          sink &+= book.touched
+          found += 1
+        }
+        return found
+      }
+    }
+
+    func countDates(from date: Date) throws -> Int {
+      try queue.read { database in
+        let statement = try database.cachedStatement(sql: SQLiteSettings.countByDate)
+        return try Int.fetchOne(statement, arguments: [date.timeIntervalSinceReferenceDate]) ?? 0
       }
     }
 

@@ -9,6 +9,8 @@ protocol ObjectEngine: MeasuredEngine {
 
   /// - Parameter sync: whether a commit survives a loss of power, and not only the death of the process.
   func makeSession(sync: Bool) throws -> Session
+  /// Gives books that are there the two indexes; returns when these have all of them.
+  func buildIndexes() throws
 }
 
 extension ObjectEngine {
@@ -36,6 +38,16 @@ protocol ObjectSession: AnyObject, SendableMetatype {
   func readSuspended(_ id: UUID) async throws -> Bool
   /// Walks the books in the order of their ids, each decoded and touched, until `body` says false.
   func scan(_ body: () -> Bool) throws
+
+  /// Reads `count` books by the unique index, each in a transaction of its own, decoded and touched; how many were there.
+  /// `direct`: by the index that has the rows beside its keys, where there is one.
+  func find(_ count: Int, direct: Bool, _ next: () -> UUID) throws -> Int
+  /// Walks `count` entries of the index by date from a date on, without their books; how many there were.
+  func walkDates(from date: Date, count: Int) throws -> Int
+  /// The same with the books, decoded and touched.
+  func readByDate(from date: Date, count: Int, direct: Bool) throws -> Int
+  /// How many books have a date from one on, by the index.
+  func countDates(from date: Date) throws -> Int
 
   /// Outside of the measured time: how many books there are, and one of them.
   func count() throws -> Int

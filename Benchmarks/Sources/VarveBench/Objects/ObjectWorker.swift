@@ -57,6 +57,14 @@ final class ObjectWorker<Session: ObjectSession>: @unchecked Sendable {
     case .objectreadbatch: try readBatches()
     case .objectreadasync: try runTask { try await self.readSuspended() }
     case .objectscan: try scan()
+    case .indexlookup, .indexlookupdirect:
+      try read { try session.find($0, direct: workload.isDirect, $1) }
+    case .indexrange: try walk { try session.walkDates(from: $0, count: $1) }
+    case .indexrangedecoded: try walk { try session.readByDate(from: $0, count: $1, direct: false) }
+    case .fetch1000, .fetch1000direct: try fetch()
+    case .indexcount:
+      found = try session.countDates(from: .distantPast)
+      _ = recorder.finish(found)
     default: throw EngineFailure("\(workload.rawValue) is not a row of objects")
     }
   }
@@ -136,6 +144,26 @@ final class ObjectWorker<Session: ObjectSession>: @unchecked Sendable {
       found &+= try session.readBatch(ids)
       index &+= ids.count
       guard recorder.finish(ids.count) else { break }
+    }
+  }
+
+  /// All books by their dates, in one call.
+  private func walk(_ body: (Date, Int) throws -> Int) throws {
+    found = try body(.distantPast, operations)
+    _ = recorder.finish(found)
+  }
+
+  /// From random dates on, so that no 1,000 are those of the call before.
+  private func fetch() throws {
+    let limit = min(1_000, bookCount)
+    while found < operations {
+      // Of the dates of the books, so many before the end that there are enough.
+      let share = random.nextUnit() * (1 - Double(min(2 * limit, bookCount)) / Double(bookCount))
+      let date = Date(timeIntervalSinceReferenceDate: 8e8 * share)
+      let count = try session.readByDate(from: date, count: min(limit, operations - found), direct: workload.isDirect)
+      guard count > 0 else { throw EngineFailure("no book from \(date) on") }
+      found &+= count
+      guard recorder.finish(count) else { break }
     }
   }
 

@@ -20,6 +20,11 @@
       connection = try SQLiteConnection(path: SQLiteSettings.createDirectory(path, settings))
       for pragma in SQLiteSettings.pragmas(settings) { try connection.execute(pragma) }
       try connection.execute(SQLiteSettings.createTable)
+      for sql in SQLiteSettings.createIndexes(settings.indexes ?? .none) { try connection.execute(sql) }
+    }
+
+    func buildIndexes() throws {
+      for sql in SQLiteSettings.createIndexes(.two) { try connection.execute(sql) }
     }
 
     func makeSession(sync: Bool) throws -> SQLiteObjectSession {
@@ -42,6 +47,7 @@
   final class SQLiteObjectSession: ObjectSession {
     private let connection: SQLiteConnection
     private let begin, commit, insert, selectOne, selectMany, selectAll: SQLiteStatement
+    private let selectDates, selectByDate, countByDate: SQLiteStatement
     private var sink = 0
     private let turn = NSLock()
 
@@ -54,6 +60,9 @@
       selectMany = try connection.prepare(
         SQLiteSettings.selectMany(ObjectWorker<SQLiteObjectSession>.idsPerBatch))
       selectAll = try connection.prepare(SQLiteSettings.selectAll)
+      selectDates = try connection.prepare(SQLiteSettings.selectDates)
+      selectByDate = try connection.prepare(SQLiteSettings.selectByDate)
+      countByDate = try connection.prepare(SQLiteSettings.countByDate)
     }
 
     func insert(_ count: Int, _ next: () -> Book) throws {
@@ -137,6 +146,38 @@
       }
     }
 
+    func find(_ count: Int, direct: Bool, _ next: () -> UUID) throws -> Int {
+      var found = 0
+      for _ in 0..<count { found += try read(1) { next() } }
+      return found
+    }
+
+    func walkDates(from date: Date, count: Int) throws -> Int {
+      try forEach(selectDates, date, count) { sink &+= Int(truncatingIfNeeded: selectDates.double(0).bitPattern) }
+    }
+
+    func readByDate(from date: Date, count: Int, direct: Bool) throws -> Int {
+      try forEach(selectByDate, date, count) { sink &+= Self.book(selectByDate).touched }
+    }
+
+    private func forEach(_ statement: SQLiteStatement, _ date: Date, _ count: Int, _ body: () -> Void) throws -> Int {
+      statement.bind(1, date.timeIntervalSinceReferenceDate)
+      statement.bind(2, count)
+      defer { statement.reset() }
+      var found = 0
+      while try statement.step() {
+        body()
+        found += 1
+      }
+      return found
+    }
+
+    func countDates(from date: Date) throws -> Int {
+      countByDate.bind(1, date.timeIntervalSinceReferenceDate)
+      defer { countByDate.reset() }
+      return try countByDate.step() ? countByDate.integer(0) : 0
+    }
+
     func count() throws -> Int {
       let statement = try connection.prepare("SELECT count(*) FROM book")
       defer { statement.finalize() }
@@ -152,7 +193,9 @@
     }
 
     func close() {
-      for statement in [begin, commit, insert, selectOne, selectMany, selectAll] { statement.finalize() }
+      for statement in [
+        begin, commit, insert, selectOne, selectMany, selectAll, selectDates, selectByDate, countByDate,
+      ] { statement.finalize() }
     }
 
     @inline(__always)

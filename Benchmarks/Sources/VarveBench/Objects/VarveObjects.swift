@@ -15,22 +15,46 @@ extension Book: Persistable {
 final class VarveObjects: ObjectEngine {
   fileprivate static let collection = "books"
 
-  private let database: Database
-  private let backend: EngineBackend
+  private var database: Database
+  private var backend: EngineBackend
+  private let path: String
+  private let settings: EngineSettings
 
   static var hasSessionsForThreads: Bool { true }
   static var version: String { VarveAdapter.version }
   static func fileUse(_ name: String) -> FileUse { VarveAdapter.fileUse(name) }
 
   init(path: String, settings: EngineSettings) throws {
-    backend = try EngineBackend(VarveAdapter.openEngine(path: path, settings: settings))
-    let definition = DatabaseDefinition {
-      CollectionDefinition(Self.collection, Book.self, key: UUID.self)
-    }
-    database = try Database.open(backend, path: path, definition: definition)
+    (self.path, self.settings) = (path, settings)
+    (backend, database) = try Self.open(path, settings, settings.indexes)
   }
 
-  func makeSession(sync: Bool) throws -> VarveObjectSession { VarveObjectSession(database, sync: sync) }
+  private static func open(
+    _ path: String, _ settings: EngineSettings, _ indexes: BookIndexes?
+  ) throws -> (EngineBackend, Database) {
+    let backend = try EngineBackend(VarveAdapter.openEngine(path: path, settings: settings))
+    let definition =
+      switch indexes {
+      case nil: DatabaseDefinition { CollectionDefinition(collection, Book.self, key: UUID.self) }
+      case .some(.none): DatabaseDefinition { BooksPlain.self }
+      case .two: DatabaseDefinition { BooksTwo.self }
+      case .five: DatabaseDefinition { BooksFive.self }
+      case .lookups: DatabaseDefinition { BooksUnique.self }
+      }
+    return (backend, try Database.open(backend, path: path, definition: definition))
+  }
+
+  func makeSession(sync: Bool) throws -> VarveObjectSession {
+    VarveObjectSession(database, sync: sync, settings.indexes)
+  }
+
+  /// The program's next start, which has indexes: opening included.
+  func buildIndexes() throws {
+    try database.close()
+    (backend, database) = try Self.open(path, settings, .two)
+    try Store<BooksTwo>(in: database).warm()
+  }
+
   func compact() throws { try backend.engine.compact() }
 
   func waitForCompaction() throws -> UInt64 {
@@ -47,9 +71,24 @@ final class VarveObjectSession: ObjectSession {
   private let durability: StorageDurability
   private let collection = VarveObjects.collection
   private var sink = 0
+  /// By a typed store, where the books have indexes or are compared with those that do.
+  private let insert: ((Book, WriteTransaction) throws -> Void)?
 
-  init(_ database: Database, sync: Bool) {
+  init(_ database: Database, sync: Bool, _ indexes: BookIndexes?) {
     self.database = database
+    insert = indexes.map { indexes in
+      func by<Format: StoreFormat>(_ format: Format.Type) -> (Book, WriteTransaction) throws -> Void
+      where Format.Instance == Book {
+        let store = Store<Format>(in: database)
+        return { book, tx in try store.insert(book, in: tx) }
+      }
+      return switch indexes {
+      case .none: by(BooksPlain.self)
+      case .two: by(BooksTwo.self)
+      case .five: by(BooksFive.self)
+      case .lookups: by(BooksUnique.self)
+      }
+    }
     durability = sync ? .power : .process
   }
 
@@ -57,7 +96,7 @@ final class VarveObjectSession: ObjectSession {
     try database.write(durability: durability) { tx in
       for _ in 0..<count {
         let book = next()
-        try tx.set(book, key: book.id, in: collection)
+        if let insert { try insert(book, tx) } else { try tx.set(book, key: book.id, in: collection) }
       }
     }
   }
@@ -118,6 +157,47 @@ final class VarveObjectSession: ObjectSession {
         guard body() else { return }
       }
     }
+  }
+
+  private var store: Store<BooksUnique> { Store(in: database) }
+
+  func find(_ count: Int, direct: Bool, _ next: () -> UUID) throws -> Int {
+    let store = store
+    var found = 0
+    for _ in 0..<count {
+      let number = next()
+      let book = try database.read { tx in
+        direct ? try store.load(number, from: \.direct, in: tx) : try store.load(number, from: \.number, in: tx)
+      }
+      sink &+= book?.touched ?? 0
+      found += book == nil ? 0 : 1
+    }
+    return found
+  }
+
+  func walkDates(from date: Date, count: Int) throws -> Int {
+    try database.read { tx in
+      try store.query.filter { $0.updated >= date }.sorted(by: \.updated).limit(count).values(of: \.updated, in: tx).count
+    }
+  }
+
+  func readByDate(from date: Date, count: Int, direct: Bool) throws -> Int {
+    try database.read { tx in
+      var books =
+        direct
+        ? try store.load(date..., from: \.rows, limit: count, in: tx)
+        : try store.load(date..., from: \.updated, limit: count, in: tx)
+      var found = 0
+      while let book = try books.next() {
+        sink &+= book.touched
+        found += 1
+      }
+      return found
+    }
+  }
+
+  func countDates(from date: Date) throws -> Int {
+    try database.read { tx in try store.count(date..., from: \.updated, in: tx) }
   }
 
   func count() throws -> Int { try database.read { tx in try tx.count(in: collection) } }

@@ -10,10 +10,12 @@ extension EngineRun {
     try prepareDirectory()
     var engine: Engine?
     var bookCount: Int?
+    var filledWith: BookIndexes?
     for step in settings.steps {
-      if step.workload == .objectreadthreads, !Engine.hasSessionsForThreads { continue }
+      if step.workload == .objectreadthreads || step.workload.isDirect, !Engine.hasSessionsForThreads { continue }
       let settings = settings.applying(step)
-      if step.workload.startsEmpty {
+      let fills = step.workload.isOfIndexes && (filledWith != settings.engineSettings.indexes || step.workload == .indexbuild)
+      if step.workload.startsEmpty || fills {
         try engine?.close()
         engine = nil
         try? FileManager.default.removeItem(atPath: enginePath)
@@ -21,9 +23,27 @@ extension EngineRun {
       }
       let open = try engine ?? openEngine(type, path: enginePath, settings.engineSettings)
       engine = open
+      if fills { bookCount = try fill(open, settings) }
+      filledWith = step.workload.isOfIndexes && step.workload != .indexbuild ? settings.engineSettings.indexes : nil
       try report(objectRow(open, step.workload, settings, bookCount: &bookCount))
     }
     try engine?.close()
+  }
+
+  /// Inserts the books that a row of indexes needs, unmeasured.
+  private func fill<Engine: ObjectEngine>(_ engine: Engine, _ settings: RunSettings) throws -> Int {
+    let session = try engine.makeSession(sync: false)
+    defer { session.close() }
+    let books = BookSource(settings)
+    var number: UInt64 = 0
+    while number < UInt64(settings.num) {
+      try session.insert(min(1_000, settings.num - Int(number))) {
+        defer { number &+= 1 }
+        return books.book(number)
+      }
+    }
+    _ = try engine.waitForCompaction()
+    return settings.num
   }
 
   private func objectRow<Engine: ObjectEngine>(
@@ -42,6 +62,8 @@ extension EngineRun {
       if workload == .objectreadthreads {
         let workers = try ObjectThreads.run(engine, settings, bookCount: countBefore)
         collect(workers, workload, into: &row)
+      } else if workload == .indexbuild {
+        try buildIndexes(engine, countBefore, into: &row)
       } else {
         let worker = ObjectWorker(session, settings, workload, bookCount: countBefore)
         try worker.run()
@@ -52,6 +74,14 @@ extension EngineRun {
     bookCount = countBehind
     if workload.isObject { try check(row, session, workload, settings, countBehind) }
     return row
+  }
+
+  /// The row's operations are the books.
+  private func buildIndexes<Engine: ObjectEngine>(_ engine: Engine, _ count: Int, into row: inout Row) throws {
+    let begin = Clock.now()
+    try engine.buildIndexes()
+    row.seconds = Double(Clock.now() - begin) / 1e9
+    row.ops = count
   }
 
   private func collect<Session: ObjectSession>(

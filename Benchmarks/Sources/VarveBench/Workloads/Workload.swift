@@ -63,12 +63,33 @@ enum Workload: String, CaseIterable, Codable {
   case objectreadthreads
   /// All books in the order of their ids, decoded.
   case objectscan
+  /// Books by a unique index; by one that has the rows beside its keys, of Varve alone.
+  case indexlookup, indexlookupdirect
+  /// All entries of an index in its order: their values, and their books.
+  case indexrange, indexrangedecoded
+  /// 1,000 books from a date on by the index of dates, over and over; by one that has the rows, of Varve alone.
+  case fetch1000, fetch1000direct
+  /// How many books there are by the index of dates, and giving two indexes to the books that are there.
+  case indexcount, indexbuild
 
   /// A first row of these starts from an empty database; of the object rows, each.
   var startsEmpty: Bool { rawValue.hasPrefix("fill") || (isObject && puts) }
 
   /// A row of the object floor.
-  var isObject: Bool { rawValue.hasPrefix("object") }
+  var isObject: Bool { rawValue.hasPrefix("object") || isOfIndexes }
+
+  /// A row that fills a database of its own before it is measured.
+  var isOfIndexes: Bool {
+    switch self {
+    case .indexlookup, .indexlookupdirect, .indexrange, .indexrangedecoded, .fetch1000, .fetch1000direct, .indexcount,
+      .indexbuild:
+      true
+    default: false
+    }
+  }
+
+  /// A row of indexes that have the rows.
+  var isDirect: Bool { self == .indexlookupdirect || self == .fetch1000direct }
 
   /// Whether object rows can be beside it in a list.
   var goesWithObjects: Bool { isObject || self == .waitforcompaction || self == .compact }
