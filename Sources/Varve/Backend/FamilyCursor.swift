@@ -20,7 +20,7 @@ package struct FamilyCursor: Sendable {
   static let pageSizeMaximum = 64 << 10
   static let pageRowsMaximum = 256
   /// After `skip`.
-  private static let skippedPageRows = 8
+  private static let skippedPageRows = 2
 
   package init(
     _ range: StorageRange, in family: StorageFamily, of source: any StorageReading, isReverse: Bool,

@@ -145,7 +145,7 @@ struct QueryPlanner<Format: StoreFormat> {
   }
 
   /// By the keys of the rows.
-  private func rows(for branch: Branch) -> Access? {
+  func rows(for branch: Branch) -> Access? {
     guard let index = branch.sets.firstIndex(where: { Format.isIdentifier($0.path) }) else { return nil }
     let set = branch.sets[index].set
     return Access(
@@ -161,7 +161,7 @@ struct QueryPlanner<Format: StoreFormat> {
   }
 
   /// What each index that can be used has for a branch, also those that no term bounds.
-  private func candidates(for branch: Branch) throws -> [Access] {
+  func candidates(for branch: Branch) throws -> [Access] {
     guard let indexes else { return [] }
     var found: [Access] = []
     for (slot, index) in indexes.definition.indexes.enumerated() {

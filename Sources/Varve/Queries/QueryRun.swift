@@ -8,7 +8,12 @@ struct QueryRun<Format: StoreFormat> {
   let plan: QueryPlan<Format>
 
   /// Nil where nothing was ever put into the collection. Throws `.notIndexed`, `.queryTooComplex`, `.invalidArgument`.
-  init?(_ query: StoreQuery<Format>, _ tx: ReadTransaction) throws {
+  ///
+  /// `choose` makes the plan: tests compare several.
+  init?(
+    _ query: StoreQuery<Format>, _ tx: ReadTransaction,
+    choose: (QueryPlanner<Format>) throws -> QueryPlan<Format> = { try $0.plan() }
+  ) throws {
     if let maximum = query.maximum, maximum < 0 {
       throw DatabaseError(.invalidArgument, "the limit of a query is \(maximum); it must not be negative")
     }
@@ -20,7 +25,7 @@ struct QueryRun<Format: StoreFormat> {
     self.info = info
     transaction = tx
     planner = QueryPlanner(query, indexes, info, tx)
-    plan = try planner.plan()
+    plan = try choose(planner)
   }
 
   /// `readsRows`: whether rows are wanted, and not their keys alone.

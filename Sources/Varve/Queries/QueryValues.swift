@@ -35,64 +35,59 @@ struct QueryValues<Format: StoreFormat> {
     return parts
   }
 
-  /// Whether no row is read.
-  var isCovered: Bool { parts != nil }
-
-  /// Calls `body` for each row, in the order of the query, with a reader of its fields.
-  func forEach(_ body: (QueryFieldReader<Format>) throws -> Void) throws {
-    guard let parts else {
-      var scan = try run.begin()
-      while let (instance, _, _) = try scan.nextRow() { try body(QueryFieldReader(.instance(instance))) }
-      return
+  /// Calls `body` with a field of each row, in the order of the query.
+  func forEach<Value: KeyCodable>(
+    _ path: KeyPath<Format.Instance, Value>, _ body: (Value) throws -> Void
+  ) throws {
+    guard let parts else { return try forEachInstance { try body($0[keyPath: path]) } }
+    try forEachEntry { key, rowKey, isDescending in
+      try body(try Self.value(parts[0], in: key, rowKey, isDescending))
     }
-    var remaining = run.query.maximum ?? .max
-    guard var entries = try run.entries(keysOnly: true).only else { return }
-    let own = run.indexes?.definition.indexes
-    guard case .index(let slot) = run.plan.branches[0].first.source, let fields = own?[slot].declaration.fields else { return }
+  }
+
+  /// The same of two fields.
+  func forEach<First: KeyCodable, Second: KeyCodable>(
+    _ first: KeyPath<Format.Instance, First>, _ second: KeyPath<Format.Instance, Second>,
+    _ body: (First, Second) throws -> Void
+  ) throws {
+    guard let parts else { return try forEachInstance { try body($0[keyPath: first], $0[keyPath: second]) } }
+    try forEachEntry { key, rowKey, isDescending in
+      try body(
+        try Self.value(parts[0], in: key, rowKey, isDescending), try Self.value(parts[1], in: key, rowKey, isDescending))
+    }
+  }
+
+  private func forEachInstance(_ body: (Format.Instance) throws -> Void) throws {
+    var scan = try run.begin()
+    while let (instance, _, _) = try scan.nextRow() { try body(instance) }
+  }
+
+  /// Nothing is copied.
+  private func forEachEntry(_ body: (RawSpan, Range<Int>, [Bool]) throws -> Void) throws {
+    guard var entries = try run.entries(keysOnly: true).only, case .index(let slot) = run.plan.branches[0].first.source,
+      let fields = run.indexes?.definition.indexes[slot].declaration.fields
+    else { return }
     let isDescending = fields.map(\.isDescending)
-    let isUsed = fields.indices.map { parts.contains($0) }
-    var bounds: [Range<Int>] = Array(repeating: 0..<0, count: fields.count)
+    var remaining = run.query.maximum ?? .max
     while remaining > 0 {
-      let found: Void? = try entries.withNext { key, _ in
-        let rowKey = try IndexEntry.rowKey(in: key)
-        var decoder = KeyDecoder(key.extracting(0..<rowKey.lowerBound))
-        for index in fields.indices {
-          let start = decoder.offset
-          try decoder.skipPart()
-          if isUsed[index] { bounds[index] = start..<decoder.offset }
-        }
-        let bytes = key.copied
-        try body(QueryFieldReader(.entry(bytes, parts.map { part in
-          part.map { (bounds[$0], isDescending[$0]) } ?? (rowKey, false)
-        })))
-      }
+      let found: Void? = try entries.withNext { key, _ in try body(key, try IndexEntry.rowKey(in: key), isDescending) }
       guard found != nil else { return }
       remaining -= 1
     }
   }
-}
 
-/// The fields of one row.
-struct QueryFieldReader<Format: StoreFormat> {
-  fileprivate enum Source {
-    case instance(Format.Instance)
-    /// A copied entry, and where each field is in it and whether it is the other way.
-    case entry([UInt8], [(range: Range<Int>, isDescending: Bool)])
-  }
-
-  private let source: Source
-
-  fileprivate init(_ source: Source) { self.source = source }
-
-  /// The field with a number among those that were asked for, at a path.
-  func value<Value: KeyCodable>(_ index: Int, _ path: KeyPath<Format.Instance, Value>) throws -> Value {
-    switch source {
-    case .instance(let instance): return instance[keyPath: path]
-    case .entry(let bytes, let fields):
-      let (range, isDescending) = fields[index]
-      var decoder = unsafe KeyDecoder(bytes.span.bytes.extracting(range))
-      return try isDescending ? decoder.decode(descending: Value.self) : decoder.decode()
+  /// A part of an entry; of nil, the key of the row.
+  @inline(__always)
+  private static func value<Value: KeyCodable>(
+    _ part: Int?, in key: RawSpan, _ rowKey: Range<Int>, _ isDescending: [Bool]
+  ) throws -> Value {
+    guard let part else {
+      var decoder = KeyDecoder(key.extracting(rowKey))
+      return try decoder.decode()
     }
+    var decoder = KeyDecoder(key.extracting(0..<rowKey.lowerBound))
+    for _ in 0..<part { try decoder.skipPart() }
+    return try isDescending[part] ? decoder.decode(descending: Value.self) : decoder.decode()
   }
 }
 

@@ -33,9 +33,7 @@ extension StoreQuery {
   ) throws -> [QueryGroup<Value>] {
     var groups = Groups<Value, Void>()
     let field = QueryOrder(IndexField(path), isDescending: false)
-    try QueryValues(maximum == nil ? unordered : self, [field], tx)?.forEach { row in
-      groups.add(try row.value(0, path), ()) { _ in }
-    }
+    try QueryValues(maximum == nil ? unordered : self, [field], tx)?.forEach(path) { groups.add($0, ()) { _ in } }
     return groups.sorted { QueryGroup(value: $0, count: $1) }
   }
 
@@ -76,11 +74,8 @@ extension StoreQuery {
   ) throws -> [SummedGroup<Value, Sum>] {
     var groups = Groups<Value, Sum>()
     let fields = [QueryOrder(IndexField(path), isDescending: false), QueryOrder(IndexField(other), isDescending: false)]
-    try QueryValues(maximum == nil ? unordered : self, fields, tx)?.forEach { row in
-      let next = summand(try row.value(1, other))
-      try groups.add(try row.value(0, path), .zero) { sum in
-        if let next { try next.add(to: &sum) }
-      }
+    try QueryValues(maximum == nil ? unordered : self, fields, tx)?.forEach(path, other) { value, field in
+      try groups.add(value, .zero) { sum in try summand(field)?.add(to: &sum) }
     }
     return groups.sorted { SummedGroup(value: $0, count: $1, sum: $2) }
   }

@@ -51,9 +51,7 @@ extension StoreQuery {
     _ path: any KeyPath<Format.Instance, Field> & Sendable, _ tx: ReadTransaction, _ body: (Field) throws -> Void
   ) throws {
     let field = QueryOrder(IndexField(path), isDescending: false)
-    try QueryValues(maximum == nil ? unordered : self, [field], tx)?.forEach { row in
-      try body(try row.value(0, path))
-    }
+    try QueryValues(maximum == nil ? unordered : self, [field], tx)?.forEach(path, body)
   }
 
   // MARK: - By itself

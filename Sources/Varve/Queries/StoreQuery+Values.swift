@@ -10,9 +10,7 @@ extension StoreQuery {
     of path: any KeyPath<Format.Instance, Value> & Sendable, in tx: ReadTransaction
   ) throws -> [Value] {
     var values: [Value] = []
-    try QueryValues(self, [QueryOrder(IndexField(path), isDescending: false)], tx)?.forEach { row in
-      values.append(try row.value(0, path))
-    }
+    try QueryValues(self, [QueryOrder(IndexField(path), isDescending: false)], tx)?.forEach(path) { values.append($0) }
     return values
   }
 
@@ -69,8 +67,7 @@ extension StoreQuery {
     if maximum != nil {
       // The instances that the limit keeps have to be found first.
       var best: (key: [UInt8], value: Value)?
-      try QueryValues(self, [field], tx)?.forEach { row in
-        let value = try row.value(0, path)
+      try QueryValues(self, [field], tx)?.forEach(path) { value in
         guard let key = value.fieldKey else { return }
         let isBetter = best.map { descending ? ByteOrder.precedes($0.key, key) : ByteOrder.precedes(key, $0.key) } ?? true
         if isBetter { best = (key, value) }
@@ -81,7 +78,7 @@ extension StoreQuery {
     if let present = Condition<Format.Instance>.isKeyed(path) { query = query.filter(present) }
     if query.condition == nil || condition == nil { query = query.scan() }
     var value: Value?
-    try QueryValues(query, [field], tx)?.forEach { row in value = try row.value(0, path) }
+    try QueryValues(query, [field], tx)?.forEach(path) { value = $0 }
     return value
   }
 

@@ -1,0 +1,138 @@
+import EngineTestSupport
+import Foundation
+import Synchronization
+import Testing
+import VarveEngine
+
+@testable import ObjectFixtures
+@testable import Varve
+
+/// What plans read, counted: the one that is taken, and all others that there are.
+///
+///     VARVE_TEST_SCALE=10 ./tools/test --filter QueryPlanModelTests
+struct QueryPlanModelTests {
+  @Test func `no query reads more than twice the entries of the best possible plan, and a hundred`() throws {
+    let database = try Database.inMemory { VolumeFormat.self }
+    let volumes = Store<VolumeFormat>(in: database)
+    let seed = ModelPlan.chosenSeed ?? 19
+    var random = SeededRandom(seed: seed)
+    try database.core.write(WriteTerms()) { tx in
+      for id in 0..<3_000 {
+        let volume = Volume(
+          id: id, title: "title \(random.below(30 + id % 300))", year: 1900 + random.below(20) * random.below(6),
+          isbn: random.oneIn(2) ? nil : "isbn \(id)", tags: (0..<random.below(4)).map { _ in "t\(random.below(8))" },
+          shelf: random.oneIn(4) ? .science : .fiction,
+          home: random.oneIn(3) ? nil : Volume.Home(city: "city \(random.below(5))"), price: Decimal(random.below(50)))
+        try volumes.persist(volume, in: tx)
+      }
+    }
+    var (several, chosenBest) = (0, 0)
+    for number in 0..<TestScale.count(1_000) {
+      let query = volumes.query.filter(Self.condition(&random, depth: 2))
+      try database.core.read { outer in
+        func entries(_ choose: (QueryPlanner<VolumeFormat>) throws -> QueryPlan<VolumeFormat>) throws -> (Int, [Int])? {
+          let counting = CountingSnapshot(outer.snapshot)
+          let tx = ReadTransaction(database: database.core, snapshot: counting)
+          defer { tx.end() }
+          guard let run = try QueryRun(query, tx, choose: choose) else { return nil }
+          // What the choice itself looks at is bounded by other means.
+          counting.reset()
+          var scan = try run.begin(readsRows: false)
+          var ids: [Int] = []
+          while let key = try scan.nextKey() { ids.append(try run.info.key(of: key).key()) }
+          return (counting.count, ids.sorted())
+        }
+        let taken: (count: Int, ids: [Int])
+        do {
+          guard let found = try entries({ try $0.plan() }) else { return }
+          taken = found
+        } catch let error as DatabaseError where error.code == .notIndexed { return }
+        guard let condition = query.condition else { return }
+        let branches = try ConditionBranches(condition).branches
+        var best = Int.max
+        for choice in 0..<27 {
+          // A digit for each branch of the number of the access that it takes.
+          let other = try entries { planner in
+            var digits = choice
+            var planned: [QueryPlan<VolumeFormat>.Branch] = []
+            for branch in branches {
+              var accesses = try planner.candidates(for: branch).filter { $0.boundCount > 0 }
+              if let rows = planner.rows(for: branch) { accesses.append(rows) }
+              guard !accesses.isEmpty else { return try planner.plan() }
+              let access = accesses[digits % accesses.count]
+              digits /= 3
+              let all = Set(0..<(branch.sets.count + branch.others.count))
+              planned.append(.init(accesses: [access], isExact: access.terms == all))
+            }
+            return QueryPlan(branches: planned, sorts: false, isMerged: false)
+          }
+          guard let other else { continue }
+          #expect(other.1 == taken.ids, "seed \(seed), query \(number): \(String(describing: condition.definition))")
+          best = min(best, other.0)
+          if branches.count == 1, choice == 2 { break }
+        }
+        several += 1
+        if taken.count <= best { chosenBest += 1 }
+        let plan = try query.explain(in: outer)
+        #expect(
+          taken.count <= 2 * best + 100,
+          "seed \(seed), query \(number): \(taken.count) entries, and \(best) by another plan: \(String(describing: condition.definition)); \(plan)")
+      }
+    }
+    // Most queries had plans to be compared, and most took the best.
+    if ModelPlan.isWhole { #expect(several > TestScale.count(1_000) / 3 && chosenBest > several / 2) }
+  }
+
+  private static func condition(_ random: inout SeededRandom, depth: Int) -> Condition<Volume> {
+    if depth > 0, !random.oneIn(4) {
+      let (left, right) = (condition(&random, depth: depth - 1), condition(&random, depth: depth - 1))
+      return random.oneIn(3) ? left || right : left && right
+    }
+    let year = 1900 + random.below(100)
+    let (id, city, tag, price) = (random.below(3_000), random.below(5), random.below(8), random.below(50))
+    switch random.below(11) {
+    case 0: return Condition { $0.year == year }
+    case 1: return Condition { $0.year.isIn(year..<year + 10) }
+    case 2: return Condition { $0.title == "title \(id % 60)" }
+    case 3: return Condition { $0.title.hasPrefix("title \(id % 10)") }
+    case 4: return Condition { $0.isbn == "isbn \(id)" }
+    case 5: return Condition { $0.tags.contains("t\(tag)") }
+    case 6: return Condition { $0.shelf == .science }
+    case 7: return Condition { $0.home.city == "city \(city)" }
+    case 8: return Condition { $0.price == Decimal(price) }
+    case 9: return Condition { $0.price < Decimal(price) }
+    default: return Condition { $0.id.isIn(id..<id + 200) }
+    }
+  }
+}
+
+/// A snapshot that counts the entries and rows that are read of it.
+private final class CountingSnapshot: StorageSnapshot {
+  private let snapshot: any StorageSnapshot
+  private let counter = Mutex(0)
+
+  init(_ snapshot: any StorageSnapshot) { self.snapshot = snapshot }
+
+  var version: CommitVersion { snapshot.version }
+  var count: Int { counter.withLock { $0 } }
+  func reset() { counter.withLock { $0 = 0 } }
+
+  func values(of keys: [[UInt8]], in family: StorageFamily) throws -> [[UInt8]?] {
+    counter.withLock { $0 += keys.count }
+    return try snapshot.values(of: keys, in: family)
+  }
+
+  func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws {
+    counter.withLock { $0 += 1 }
+    try snapshot.visit(key, in: family, body)
+  }
+
+  func page(
+    _ range: StorageRange, in family: StorageFamily, isReverse: Bool, keysOnly: Bool, byteLimit: Int, rowLimit: Int
+  ) throws -> StoragePage {
+    let page = try snapshot.page(
+      range, in: family, isReverse: isReverse, keysOnly: keysOnly, byteLimit: byteLimit, rowLimit: rowLimit)
+    counter.withLock { $0 += page.count }
+    return page
+  }
+}
