@@ -1,4 +1,4 @@
-/// Strings without case and marks, for searches that don't tell them apart: "Émile" and "EMILE" have one form.
+/// Strings without case and marks, for searches that take both for the same: "Émile" and "EMILE" have one form.
 ///
 /// A string is decomposed canonically, marks of the blocks of combining marks for letters are left out (U+0300 to U+036F, U+1AB0
 /// to U+1AFF, U+1DC0 to U+1DFF, U+20D0 to U+20FF, U+FE20 to U+FE2F), each scalar is replaced by the lowercase of its uppercase,
@@ -26,7 +26,9 @@ package enum FoldedForm {
     bytes.removeAll(keepingCapacity: true)
     NormalForm.forEachDecomposed(utf8) { scalar in
       if isMark(scalar) { return }
-      guard let list = table.lists[scalar] else { return NormalForm.append(table.singles[scalar] ?? scalar, to: &bytes) }
+      guard let list = table.lists[scalar] else {
+        return NormalForm.append(table.singles[scalar] ?? scalar, to: &bytes)
+      }
       for scalar in list where !isMark(scalar) { NormalForm.append(scalar, to: &bytes) }
     }
     return unsafe NormalForm.composed(bytes.span.bytes)

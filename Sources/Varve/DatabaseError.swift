@@ -11,7 +11,8 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
       case encodingFailed, decodingFailed, unsupportedVersion
       case transactionEnded, cursorEnded, writerBusy, writeInsideRead, doomed, doesNotSettle, conflict, readOnly
       case alreadyExists, notFound, notReady, unknownExtension, extensionMismatch, extensionFailed, rolledBack
-      case locked, pathIsFile, notADatabase, queryTooComplex, notUnique, notIndexed, sortTooLarge, cursorExpired, sumTooLarge
+      case locked, pathIsFile, notADatabase
+      case queryTooComplex, notUnique, notIndexed, sortTooLarge, cursorExpired, sumTooLarge
       case outcomeUnknown, snapshotTooOld, storage, notReadableNow, corruption, closed, invalidArgument
     }
     let name: Name

@@ -74,7 +74,11 @@ struct ExampleCompiler {
       }
       functions += "#sourceLocation()\n}\n"
     }
-    return imports.sorted().joined(separator: "\n") + "\n" + functions
+    // Where there is no SwiftUI, what needs it stands in an `#if` of the example.
+    let lines = imports.sorted().map { line in
+      line == "import SwiftUI" ? "#if canImport(SwiftUI)\nimport SwiftUI\n#endif" : String(line)
+    }
+    return lines.joined(separator: "\n") + "\n" + functions
   }
 
   /// Where the test bundle lies, there lie the modules; the C modules are part of the sources.

@@ -35,7 +35,7 @@ public protocol StorageBackend: AnyObject, Sendable {
   /// running `body`: what it found is to be forgotten then. Throws what `body` throws. Default: false.
   func withoutWaiting(_ body: () throws -> Void) throws -> Bool
 
-  /// About how many bytes the rows of a range take, without reading them; nil where the storage can't tell. Default: nil.
+  /// About how many bytes the rows of a range take, without reading them; nil where that is not known. Default: nil.
   func approximateSize(of range: StorageRange, in family: StorageFamily) throws -> UInt64?
 
   /// All families, in no order.

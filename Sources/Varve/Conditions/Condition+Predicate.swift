@@ -33,7 +33,8 @@ struct PredicateLowering<Root> {
     let name = "\(type(of: expression))".prefix { $0 != "<" }
     return DatabaseError(
       .invalidArgument,
-      "a predicate on \(Root.self) has a \(name), which has no condition; write the query with `filter { }`, or compare a stored property with a value")
+      "a predicate on \(Root.self) has a \(name), which has no condition; write the query with `filter { }`, or compare a stored property with a value"
+    )
   }
 
   // MARK: - Terms
@@ -168,7 +169,9 @@ extension PredicateExpressions.Disjunction: PredicateCondition {
 }
 
 extension PredicateExpressions.Negation: PredicateCondition {
-  func condition<Root>(_ lowering: PredicateLowering<Root>) throws -> Condition<Root> { try !lowering.condition(wrapped) }
+  func condition<Root>(_ lowering: PredicateLowering<Root>) throws -> Condition<Root> {
+    try !lowering.condition(wrapped)
+  }
 }
 
 extension PredicateExpressions.Equal: PredicateCondition {

@@ -13,6 +13,8 @@ extension String {
   /// Complexity: O(n).
   public var folded: String {
     var copy = self
-    return copy.withUTF8 { utf8 in String(decoding: FoldedForm.folded(unsafe RawSpan(_unsafeElements: utf8)), as: UTF8.self) }
+    return copy.withUTF8 { utf8 in
+      String(decoding: FoldedForm.folded(unsafe RawSpan(_unsafeElements: utf8)), as: UTF8.self)
+    }
   }
 }

@@ -7,7 +7,7 @@
 /// for (book, author, reviews) in listed { print(book.title, author?.name ?? "", reviews.count) }
 /// ```
 ///
-/// All of them are read at one instant. Each inclusion is one read of many rows, or a look into an index for each instance.
+/// All of them are read in one transaction. Each inclusion is one read of many rows, or a look into an index for each instance.
 ///
 /// A value. Safe from any thread.
 public struct IncludingQuery<Format: StoreFormat, each Included: Sendable>: Sendable {

@@ -63,7 +63,8 @@ struct AccessScan: Sendable {
         verdict = try rows.verdict(value) {
           isDirect == nil ? key.copied : prefix + key.extracting(try IndexEntry.rowKey(in: key)).copied
         }
-        return verdict == .fails ? QueryEntry?.none : try Self.make(key, value, isDirect, prefix, fixed, isOrdered: isOrdered)
+        return verdict == .fails
+          ? QueryEntry?.none : try Self.make(key, value, isDirect, prefix, fixed, isOrdered: isOrdered)
       }
       guard let entry else { return nil }
       guard var entry else { continue }

@@ -19,7 +19,7 @@ public struct QueryPage<Format: StoreFormat>: Sendable {
 /// }
 /// ```
 ///
-/// A page has what is strictly after its cursor at the instant of the call: an instance that was moved across the cursor
+/// A page has what is strictly after its cursor when it is read: an instance that was moved across the cursor
 /// meanwhile may come twice or not at all, every other exactly once. It need not be there any more. A query without `sorted` is
 /// read in the order of the identifiers, so that pages have one.
 ///
@@ -66,7 +66,8 @@ extension StoreQuery {
       throw DatabaseError(.invalidArgument, "the size of a page is \(size); it must be at least 1")
     }
     guard maximum == nil else {
-      throw DatabaseError(.invalidArgument, "a query that is read page by page has a limit; say the size of the page alone")
+      throw DatabaseError(
+        .invalidArgument, "a query that is read page by page has a limit; say the size of the page alone")
     }
     let forward = isBackward ? reversed : self
     if let cursor { try cursor.check(forward) }

@@ -61,7 +61,8 @@ struct QueryRun<Format: StoreFormat> {
     }
     guard let family else { return nil }
     return AccessScan(
-      ranges, in: family, of: transaction.view(of: family), isDirect: isDirect, fixed: access.fixed, prefix: info.prefix,
+      ranges, in: family, of: transaction.view(of: family), isDirect: isDirect, fixed: access.fixed,
+      prefix: info.prefix,
       isReverse: plan.isReverse, keysOnly: keysOnly || isDirect == false)
   }
 

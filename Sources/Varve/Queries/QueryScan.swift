@@ -146,8 +146,8 @@ struct QueryScan<Format: StoreFormat>: RowScan {
     var kept: [(order: [UInt8], key: [UInt8])] = []
     var size = 0
     let start = query.page?.start?.order(query, prefix: info.prefix)
-    let nobody: RowFilter<Format>.StoredRows? = nil
-    while let entry = try entries.next(asking: nobody) {
+    let none: RowFilter<Format>.StoredRows? = nil
+    while let entry = try entries.next(asking: none) {
       guard let bytes = try entry.row ?? source.value(of: entry.key, in: info.objects) else { continue }
       guard let instance = try instance(entry.key, bytes) else { continue }
       let order = query.order(of: instance, entry.key)

@@ -53,7 +53,8 @@ struct QueryValues<Format: StoreFormat> {
     guard let parts else { return try forEachInstance { try body($0[keyPath: first], $0[keyPath: second]) } }
     try forEachEntry { key, rowKey, isDescending in
       try body(
-        try Self.value(parts[0], in: key, rowKey, isDescending), try Self.value(parts[1], in: key, rowKey, isDescending))
+        try Self.value(parts[0], in: key, rowKey, isDescending), try Self.value(parts[1], in: key, rowKey, isDescending)
+      )
     }
   }
 

@@ -73,7 +73,9 @@ extension StoreQuery {
     _ tx: ReadTransaction, _ summand: (Field) -> Sum?
   ) throws -> [SummedGroup<Value, Sum>] {
     var groups = Groups<Value, Sum>()
-    let fields = [QueryOrder(IndexField(path), isDescending: false), QueryOrder(IndexField(other), isDescending: false)]
+    let fields = [
+      QueryOrder(IndexField(path), isDescending: false), QueryOrder(IndexField(other), isDescending: false),
+    ]
     try QueryValues(maximum == nil ? unordered : self, fields, tx)?.forEach(path, other) { value, field in
       try groups.add(value, .zero) { sum in try summand(field)?.add(to: &sum) }
     }

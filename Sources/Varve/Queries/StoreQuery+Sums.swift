@@ -4,7 +4,7 @@
 extension StoreQuery {
   // MARK: - Inside of a transaction
 
-  /// The sum of a field; zero where there is no instance.
+  /// The sum of a field; zero without instances.
   public func sum<Value: SummableValue>(
     of path: any KeyPath<Format.Instance, Value> & Sendable, in tx: ReadTransaction
   ) throws -> Value {
@@ -22,7 +22,7 @@ extension StoreQuery {
     return sum
   }
 
-  /// The average of a field; nil where there is no instance.
+  /// The average of a field; nil without instances.
   public func average<Value: SummableValue>(
     of path: any KeyPath<Format.Instance, Value> & Sendable, in tx: ReadTransaction
   ) throws -> Value.Average? {
@@ -56,7 +56,7 @@ extension StoreQuery {
 
   // MARK: - By itself
 
-  /// The sum of a field; zero where there is no instance.
+  /// The sum of a field; zero without instances.
   public func sum<Value: SummableValue>(
     of path: any KeyPath<Format.Instance, Value> & Sendable
   ) async throws -> Value {
@@ -70,7 +70,7 @@ extension StoreQuery {
     try await store.database.read { tx in try sum(of: path, in: tx) }
   }
 
-  /// The average of a field; nil where there is no instance.
+  /// The average of a field; nil without instances.
   public func average<Value: SummableValue>(
     of path: any KeyPath<Format.Instance, Value> & Sendable
   ) async throws -> Value.Average? {

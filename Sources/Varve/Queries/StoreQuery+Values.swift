@@ -28,7 +28,7 @@ extension StoreQuery {
     try grouped(byElementsOf: path, in: tx).map(\.value)
   }
 
-  /// The least value of a field; nil where there is no instance. A value without a key, as a NaN, does not count.
+  /// The least value of a field; nil without instances. A value without a key, as a NaN, does not count.
   ///
   /// Complexity: a seek where an index has the field next to what the condition bounds; else O(n).
   public func min<Value: KeyCodable>(
@@ -44,7 +44,7 @@ extension StoreQuery {
     try end(path, descending: false, tx) ?? nil
   }
 
-  /// The greatest value of a field; nil where there is no instance. A value without a key, as a NaN, does not count.
+  /// The greatest value of a field; nil without instances. A value without a key, as a NaN, does not count.
   ///
   /// Complexity: a seek where an index has the field next to what the condition bounds; else O(n).
   public func max<Value: KeyCodable>(
@@ -69,7 +69,8 @@ extension StoreQuery {
       var best: (key: [UInt8], value: Value)?
       try QueryValues(self, [field], tx)?.forEach(path) { value in
         guard let key = value.fieldKey else { return }
-        let isBetter = best.map { descending ? ByteOrder.precedes($0.key, key) : ByteOrder.precedes(key, $0.key) } ?? true
+        let isBetter =
+          best.map { descending ? ByteOrder.precedes($0.key, key) : ByteOrder.precedes(key, $0.key) } ?? true
         if isBetter { best = (key, value) }
       }
       return best?.value
@@ -105,7 +106,7 @@ extension StoreQuery {
     try await store.database.read { tx in try distinct(elementsOf: path, in: tx) }
   }
 
-  /// The least value of a field; nil where there is no instance. A value without a key, as a NaN, does not count.
+  /// The least value of a field; nil without instances. A value without a key, as a NaN, does not count.
   public func min<Value: KeyCodable>(of path: any KeyPath<Format.Instance, Value> & Sendable) async throws -> Value? {
     try await store.database.read { tx in try min(of: path, in: tx) }
   }
@@ -115,7 +116,7 @@ extension StoreQuery {
     try await store.database.read { tx in try min(of: path, in: tx) }
   }
 
-  /// The greatest value of a field; nil where there is no instance. A value without a key, as a NaN, does not count.
+  /// The greatest value of a field; nil without instances. A value without a key, as a NaN, does not count.
   public func max<Value: KeyCodable>(of path: any KeyPath<Format.Instance, Value> & Sendable) async throws -> Value? {
     try await store.database.read { tx in try max(of: path, in: tx) }
   }

@@ -34,7 +34,7 @@ struct QueryPlanModelTests {
           let counting = CountingSnapshot(outer.snapshot)
           let tx = ReadTransaction(database: database.core, snapshot: counting)
           defer { tx.end() }
-          guard let run = try QueryRun(query, tx, choose: choose) else { return nil }
+          guard let run = try Varve.QueryRun(query, tx, choose: choose) else { return nil }
           // What the choice itself looks at is bounded by other means.
           counting.reset()
           var scan = try run.begin(readsRows: false)
@@ -51,21 +51,7 @@ struct QueryPlanModelTests {
         let branches = try ConditionBranches(condition).branches
         var best = Int.max
         for choice in 0..<27 {
-          // A digit for each branch of the number of the access that it takes.
-          let other = try entries { planner in
-            var digits = choice
-            var planned: [QueryPlan<VolumeFormat>.Branch] = []
-            for branch in branches {
-              var accesses = try planner.candidates(for: branch).filter { $0.boundCount > 0 }
-              if let rows = planner.rows(for: branch) { accesses.append(rows) }
-              guard !accesses.isEmpty else { return try planner.plan() }
-              let access = accesses[digits % accesses.count]
-              digits /= 3
-              let all = Set(0..<(branch.sets.count + branch.others.count))
-              planned.append(.init(accesses: [access], isExact: access.terms == all))
-            }
-            return QueryPlan(branches: planned, sorts: false, isMerged: false)
-          }
+          let other = try entries { planner in try Self.plan(planner, branches, choice) }
           guard let other else { continue }
           #expect(other.1 == taken.ids, "seed \(seed), query \(number): \(String(describing: condition.definition))")
           best = min(best, other.0)
@@ -76,11 +62,30 @@ struct QueryPlanModelTests {
         let plan = try query.explain(in: outer)
         #expect(
           taken.count <= 2 * best + 100,
-          "seed \(seed), query \(number): \(taken.count) entries, and \(best) by another plan: \(String(describing: condition.definition)); \(plan)")
+          "seed \(seed), query \(number): \(taken.count) entries, and \(best) by another plan: \(String(describing: condition.definition)); \(plan)"
+        )
       }
     }
     // Most queries had plans to be compared, and most took the best.
     if ModelPlan.isWhole { #expect(several > TestScale.count(1_000) / 3 && chosenBest > several / 2) }
+  }
+
+  /// A plan of one access a branch, chosen by the digits of a number; the planner's own where a branch has none.
+  private static func plan(
+    _ planner: QueryPlanner<VolumeFormat>, _ branches: [QueryPlanner<VolumeFormat>.Branch], _ choice: Int
+  ) throws -> QueryPlan<VolumeFormat> {
+    var digits = choice
+    var planned: [QueryPlan<VolumeFormat>.Branch] = []
+    for branch in branches {
+      var accesses = try planner.candidates(for: branch).filter { $0.boundCount > 0 }
+      if let rows = planner.rows(for: branch) { accesses.append(rows) }
+      guard !accesses.isEmpty else { return try planner.plan() }
+      let access = accesses[digits % accesses.count]
+      digits /= 3
+      let all = Set(0..<(branch.sets.count + branch.others.count))
+      planned.append(.init(accesses: [access], isExact: access.terms == all))
+    }
+    return QueryPlan(branches: planned, sorts: false, isMerged: false)
   }
 
   private static func condition(_ random: inout SeededRandom, depth: Int) -> Condition<Volume> {

@@ -217,7 +217,8 @@ struct QueryRun {
       paged += 1
     }
     // Without an order a limit may keep any.
-    if limit == nil || key != nil, random.oneIn(2), let fault = try valuesFault(query, found, isOrdered: key != nil, tx) {
+    if limit == nil || key != nil, random.oneIn(2), let fault = try valuesFault(query, found, isOrdered: key != nil, tx)
+    {
       try fail(fault)
     }
   }

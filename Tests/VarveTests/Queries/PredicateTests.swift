@@ -8,7 +8,8 @@ import Testing
 struct PredicateTests {
   private let volumes: [Volume] = (0..<60).map { id in
     Volume(
-      id: id, title: ["Emma", "The Sea", "Theseus", "zz"][id % 4], year: 1990 + id % 12, isbn: id % 3 == 0 ? nil : "i\(id)",
+      id: id, title: ["Emma", "The Sea", "Theseus", "zz"][id % 4], year: 1990 + id % 12,
+      isbn: id % 3 == 0 ? nil : "i\(id)",
       tags: id % 2 == 0 ? ["x"] : ["y", "z"], home: id % 5 == 0 ? nil : Volume.Home(city: "Bath"))
   }
 

@@ -30,7 +30,8 @@ struct QueryObservationTests {
     let first = try #require(try await changes.next())
     #expect(first.isReload && first.ids == [2] && first.positions == nil)
     // One goes in, one changes, and one does not concern the query.
-    try await set(Volume(id: 1, title: "a", year: 2001), Volume(id: 2, title: "c", year: 2005), Volume(id: 3, title: "x"))
+    try await set(
+      Volume(id: 1, title: "a", year: 2001), Volume(id: 2, title: "c", year: 2005), Volume(id: 3, title: "x"))
     let second = try #require(try await changes.next())
     #expect(second.inserted == [1, 3] && second.updated == [2] && second.removed.isEmpty && !second.isReload)
     try await set(Volume(id: 2, title: "c", year: 1999))
@@ -89,7 +90,11 @@ struct QueryObservationTests {
         shown += change.inserted
         #expect(Set(change.updated).isSubset(of: touched))
       }
-      if hasWindow { #expect(shown == after, "step \(step)") } else { #expect(Set(shown) == Set(after), "step \(step)") }
+      if hasWindow {
+        #expect(shown == after, "step \(step)")
+      } else {
+        #expect(Set(shown) == Set(after), "step \(step)")
+      }
     }
   }
 
@@ -133,7 +138,8 @@ struct QueryObservationTests {
     #expect(try await titles.next() == .some(nil))
   }
 
-  @Test func `a read of what is not there yet, of a range, and of an index is made again when it changes`() async throws {
+  @Test func `a read of what is not there yet, of a range, and of an index is made again when it changes`() async throws
+  {
     var notes = database.observe { tx in try tx.object(String.self, key: 1, in: "notes") }.makeAsyncIterator()
     var early = database.observe { [volumes] tx in try volumes.load(..<10, in: tx).count() }.makeAsyncIterator()
     var named = database.observe { [volumes] tx in try volumes.count("x", from: \.title, in: tx) }.makeAsyncIterator()

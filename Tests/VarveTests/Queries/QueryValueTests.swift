@@ -109,7 +109,9 @@ struct QueryValueTests {
 
   // MARK: - Values
 
-  @Test func `values, ends, groups and sums come from the index where it has them, and else from instances`() async throws {
+  @Test func `values, ends, groups and sums come from the index where it has them, and else from instances`()
+    async throws
+  {
     let query = volumes.query.filter { $0.year >= 1998 }
     #expect(try await query.sorted(by: \.year).sorted(by: \.title).values(of: \.title).count == 20)
     #expect(try await query.distinct(\.title) == ["title 3", "title 4"])
@@ -151,7 +153,8 @@ struct QueryValueTests {
   @Test func `including brings what an identifier names, and what names an instance, at one instant`() async throws {
     let reviews = Store<ReviewFormat>(in: database)
     for id in 1...6 {
-      try await reviews.persist(Review(id: id, volume: id % 2 == 0 ? 7 : 999, others: [1, id, 500], reply: id == 3 ? 4 : nil))
+      try await reviews.persist(
+        Review(id: id, volume: id % 2 == 0 ? 7 : 999, others: [1, id, 500], reply: id == 3 ? 4 : nil))
     }
     let listed = try await reviews.query.including(
       .instance(\.volume, from: volumes), .instances(\.others, from: volumes), .instance(\.reply, from: reviews)

@@ -6,7 +6,7 @@ enum ExtensionCase: String, CaseIterable {
   case partput, logput, partfirst, index2, touchless, view, view10000, one, one4
   case aside, build, ingest, throwing, remove, ranges, rangeslook
   case typed0, typed2, typed5, typedone2, lookup, lookupdirect, indexkeys, indexrows, fetch1000, fetch1000direct,
-    indexcount
+    indexcount, filterstored, filterdecoded, observers
   case indexbuild
 
   /// Whether its goal is for what it takes more than `insert`.
@@ -50,8 +50,9 @@ enum ExtensionCase: String, CaseIterable {
     case .indexkeys: 0.25
     case .indexrows: 2.5
     case .indexcount: 0.125
+    case .filterstored: 0.25
     case .indexbuild: 1.1
-    case .touchless, .throwing, .rangeslook, .fetch1000, .fetch1000direct: nil
+    case .touchless, .throwing, .rangeslook, .fetch1000, .fetch1000direct, .filterdecoded, .observers: nil
     }
   }
 

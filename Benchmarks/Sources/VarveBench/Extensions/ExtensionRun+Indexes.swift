@@ -1,4 +1,6 @@
+import Dispatch
 import Foundation
+import Synchronization
 import Varve
 
 /// Formats of books with no index, two, and five.
@@ -24,6 +26,13 @@ struct BooksFive: StoreFormat {
   let price = Index(\.price)
 }
 
+/// Filters look at instances.
+struct BooksDecoded: StoreFormat {
+  typealias Instance = Book
+  static let collection = Book.collection
+  static let readsStoredFields = false
+}
+
 /// A unique index, and one with the rows.
 struct BooksUnique: StoreFormat {
   typealias Instance = Book
@@ -46,6 +55,9 @@ extension ExtensionRun {
     case .lookup, .lookupdirect: try look(row)
     case .indexkeys, .indexrows, .fetch1000, .fetch1000direct, .indexcount: try iterate(row)
     case .indexbuild: try buildIndexes()
+    case .filterstored: try filter(BooksPlain.self)
+    case .filterdecoded: try filter(BooksDecoded.self)
+    case .observers: try observe()
     default: nil
     }
   }
@@ -94,6 +106,69 @@ extension ExtensionRun {
       let time = ThreadClock.now() - begin
       guard found == num else { throw EngineFailure("\(found) of \(num) books were found") }
       return perRow(time)
+    }
+  }
+
+  /// One book in 130, found by a scan whose condition is asked of each row; per book.
+  private func filter<Format: StoreFormat>(
+    _ format: Format.Type
+  ) throws -> ExtensionMeasurement where Format.Instance == Book {
+    try withDatabase(DatabaseDefinition { format }) { database in
+      let store = Store<Format>(in: database)
+      _ = try fill(store)
+      rest()
+      let query = store.query.filter { $0.year == 1_950 && $0.price > 10 }.scan()
+      let begin = ThreadClock.now()
+      let count = try database.read { tx in try query.count(in: tx) }
+      let time = ThreadClock.now() - begin
+      return ExtensionMeasurement(time: Double(time) / Double(num) / 1e3, note: "\(count) rows fulfil it")
+    }
+  }
+
+  /// A commit of one book, which none of 1,000 observed queries concerns: the committing thread. The note has the time until
+  /// one more observer has it.
+  private func observe() throws -> ExtensionMeasurement {
+    try withDatabase(DatabaseDefinition { BooksTwo.self }) { database in
+      let store = Store<BooksTwo>(in: database)
+      _ = try fill(store)
+      let done = DispatchSemaphore(value: 0)
+      let delays = Mutex<[Double]>([])
+      let commits = 200
+      let begun = Mutex<UInt64>(0)
+      let task = Task {
+        var others: [QueryObservation<BooksTwo>.Iterator] = []
+        for number in 0..<1_000 {
+          var iterator = store.query.filter { $0.year == 3_000 + number }.changes().makeAsyncIterator()
+          _ = try await iterator.next()
+          others.append(iterator)
+        }
+        var mine = store.query.filter { $0.year == 2_999 }.changes().makeAsyncIterator()
+        _ = try await mine.next()
+        for _ in 0..<commits {
+          done.signal()
+          _ = try await mine.next()
+          let now = Clock.now()
+          delays.withLock { $0.append(Double(now - begun.withLock { $0 }) / 1e3) }
+        }
+        done.signal()
+        withExtendedLifetime(others) {}
+      }
+      var time: UInt64 = 0
+      for number in 0..<commits {
+        done.wait()
+        var book = books.book(UInt64(num + number))
+        book.year = 2_999
+        let begin = ThreadClock.now()
+        begun.withLock { $0 = Clock.now() }
+        try database.write { tx in _ = try store.persist(book, in: tx) }
+        time += ThreadClock.now() - begin
+      }
+      done.wait()
+      task.cancel()
+      let sorted = delays.withLock { $0.sorted() }
+      return ExtensionMeasurement(
+        time: Double(time) / Double(commits) / 1e3,
+        note: String(format: "%.0f µs until the observer concerned has it, the longest %.0f", sorted[commits / 2], sorted[commits - 1]))
     }
   }
 

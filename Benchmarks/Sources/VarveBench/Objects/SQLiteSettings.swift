@@ -35,14 +35,14 @@
     static let selectAll = "SELECT \(columns) FROM book ORDER BY id"
 
     static let selectDates = "SELECT updated FROM book WHERE updated >= ? ORDER BY updated LIMIT ?"
-  static let selectByDate = "SELECT \(columns) FROM book WHERE updated >= ? ORDER BY updated LIMIT ?"
-  static let countByDate = "SELECT count(*) FROM book WHERE updated >= ?"
+    static let selectByDate = "SELECT \(columns) FROM book WHERE updated >= ? ORDER BY updated LIMIT ?"
+    static let countByDate = "SELECT count(*) FROM book WHERE updated >= ?"
 
-  static func createIndexes(_ indexes: BookIndexes) -> [String] {
-    indexes.columns.map { "CREATE INDEX IF NOT EXISTS \($0.name) ON book (\($0.columns))" }
-  }
+    static func createIndexes(_ indexes: BookIndexes) -> [String] {
+      indexes.columns.map { "CREATE INDEX IF NOT EXISTS \($0.name) ON book (\($0.columns))" }
+    }
 
-  static func selectMany(_ count: Int) -> String {
+    static func selectMany(_ count: Int) -> String {
       "SELECT \(columns) FROM book WHERE id IN (\(Array(repeating: "?", count: count).joined(separator: ",")))"
     }
 

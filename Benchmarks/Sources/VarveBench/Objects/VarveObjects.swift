@@ -185,7 +185,8 @@ final class VarveObjectSession: ObjectSession {
 
   func walkDates(from date: Date, count: Int) throws -> Int {
     try database.read { tx in
-      try store.query.filter { $0.updated >= date }.sorted(by: \.updated).limit(count).values(of: \.updated, in: tx).count
+      try store.query.filter { $0.updated >= date }.sorted(by: \.updated).limit(count).values(of: \.updated, in: tx)
+        .count
     }
   }
 

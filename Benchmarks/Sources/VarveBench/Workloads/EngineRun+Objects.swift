@@ -14,7 +14,8 @@ extension EngineRun {
     for step in settings.steps {
       if step.workload == .objectreadthreads || step.workload.isDirect, !Engine.hasSessionsForThreads { continue }
       let settings = settings.applying(step)
-      let fills = step.workload.isOfIndexes && (filledWith != settings.engineSettings.indexes || step.workload == .indexbuild)
+      let fills =
+        step.workload.isOfIndexes && (filledWith != settings.engineSettings.indexes || step.workload == .indexbuild)
       if step.workload.startsEmpty || fills {
         try engine?.close()
         engine = nil

@@ -68,7 +68,9 @@ struct RunSettings: Codable {
     settings.reads = step.reads ?? reads
     settings.duration = step.duration ?? duration
     settings.writeRate = step.writeRate ?? writeRate
-    if step.workload.isOfIndexes { settings.engineSettings.indexes = step.workload == .indexbuild ? .some(.none) : .lookups }
+    if step.workload.isOfIndexes {
+      settings.engineSettings.indexes = step.workload == .indexbuild ? .some(.none) : .lookups
+    }
     return settings
   }
 

@@ -157,7 +157,7 @@ final class ObservationRegistry: Sendable {
         }
       }
     }
-    // What can't be read here, whoever observes finds out.
+    // What can't be read here, the observers find out.
     if isRead == nil { for one in watched { one.observation.add(reload) } }
   }
 

@@ -103,7 +103,7 @@ final class RecordingSnapshot: StorageSnapshot {
 }
 
 extension DatabaseCore {
-  /// Runs `body` at an instant, and notes what it reads.
+  /// Runs `body` at a snapshot, and notes what it reads.
   func recording<Result>(
     at snapshot: any StorageSnapshot, _ body: (ReadTransaction) throws -> Result
   ) throws -> (Result, RecordedReads) {
@@ -113,9 +113,11 @@ extension DatabaseCore {
     transaction.reads = StorageCheck(recording)
     defer { transaction.end() }
     let result = try ThreadFrame.run(transaction, body)
-    var reads = RecordedReads(scopes: transaction.everOpened.map(\.registered.traits.scope), families: recording.recorded)
+    var reads = RecordedReads(
+      scopes: transaction.everOpened.map(\.registered.traits.scope), families: recording.recorded)
     let prefix = CatalogKey.collections
-    for (family, key) in transaction.reads?.keys ?? [] where family == catalog.families.catalog && key.starts(with: prefix) {
+    for (family, key) in transaction.reads?.keys ?? []
+    where family == catalog.families.catalog && key.starts(with: prefix) {
       reads.collections.insert(String(decoding: key.dropFirst(prefix.count), as: UTF8.self))
     }
     reads.readsAll = transaction.reads?.ranges.contains { $0.family == catalog.families.catalog } ?? false

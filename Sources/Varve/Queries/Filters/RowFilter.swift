@@ -168,7 +168,8 @@ extension StoredCondition {
     switch term.question {
     case .keys(let keys):
       do { return try reader.withKey(term.field, kind, source) { keys.contains($0) } } catch let error as DatabaseError
-      where error.code == .invalidKey { return keys.hasUnkeyed }
+        where error.code == .invalidKey
+      { return keys.hasUnkeyed }
     case .elements(let keys): return try reader.hasElement(term.field, kind, source) { keys.contains($0) }
     case .substring(let text): return try reader.text(term.field, source)?.contains(text) ?? false
     }

@@ -2,7 +2,7 @@ internal import Foundation
 
 /// A kind of field whose key can be read from the stored row.
 struct StoredKind: Sendable {
-  /// Appends the key of the stored value at an offset. Throws where it is no value of the type.
+  /// Appends the key of the stored value at an offset. Throws where it is not a value of the type.
   let append: @Sendable (ByteSource, inout Int, inout KeyEncoder) throws -> Void
   var isOptional = false
   /// Whether it is a list: `append` is of its elements.

@@ -58,7 +58,7 @@ final class StoredReader {
     return plan
   }
 
-  /// A field of a record within the row: negative where one on the way is nil; nil where one is no record with such a field.
+  /// A field of a record within the row: negative where one on the way is nil; nil where one is not a record with such a field.
   private func nested(_ source: ByteSource, _ start: Int, _ path: ArraySlice<String>) throws -> Int? {
     if try source.isNil(start) { return -1 }
     guard let name = path.first else { return start }

@@ -6,7 +6,7 @@
 /// let author = LiveItem(id, of: authors, in: scope)
 /// ```
 ///
-/// When a commit changes what one of the members has read, all of them are read again at one instant, on a thread that
+/// When a commit changes what one of the members has read, all of them are read again in one transaction, on a thread that
 /// neither commits nor is the main one, and then set. Commits meanwhile become one more turn. A scope lives as long as
 /// it or one of its members is referred to.
 @MainActor

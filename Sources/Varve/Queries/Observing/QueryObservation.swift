@@ -166,12 +166,14 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
     var positions: QueryPositions?
     if let maximum = query.maximum, maximum <= Self.windowMaximum {
       positions = QueryPositions(
-        removals: difference.removals.map(\.offset).sorted(by: >), insertions: difference.insertions.map(\.offset).sorted(),
+        removals: difference.removals.map(\.offset).sorted(by: >),
+        insertions: difference.insertions.map(\.offset).sorted(),
         changes: changes)
     }
     return QueryChange(
       version: tx.version, isReload: false, ids: ids, inserted: try self.ids(insertedKeys),
-      removed: try self.ids(removedKeys), updated: try self.ids(changes.map { keys[$0] }.sorted(by: ByteOrder.precedes)),
+      removed: try self.ids(removedKeys),
+      updated: try self.ids(changes.map { keys[$0] }.sorted(by: ByteOrder.precedes)),
       positions: positions)
   }
 }

@@ -46,7 +46,9 @@ final class QueryWatcher<Format: StoreFormat>: RowWatcher {
       try access.instance(row, rows.transaction)
     }
     for index in others {
-      if let instance = instances[index], try condition?.holds(for: instance) ?? true { concerned.append(rows.keys[index]) }
+      if let instance = instances[index], try condition?.holds(for: instance) ?? true {
+        concerned.append(rows.keys[index])
+      }
     }
     return concerned
   }

@@ -2,7 +2,7 @@
   public import Combine
 
   extension ReadObservation {
-    /// The values as a publisher: what a closure reads when somebody subscribes, and again as it changes. An error ends it.
+    /// The values as a publisher: what a closure reads for each subscriber, and again as it changes. An error ends it.
     public var publisher: AnyPublisher<Value, any Error> {
       Deferred {
         let subject = PassthroughSubject<Value, any Error>()
