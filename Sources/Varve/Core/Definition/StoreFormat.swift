@@ -40,6 +40,11 @@ public protocol StoreFormat<Instance, Identifier>: RowFormat {
 
   /// The collection where a store of this format keeps its instances, unless it is told another.
   static var collection: String { get }
+  /// The names that the collection had in earlier versions of the program, the newest first. Where a database has a collection
+  /// by one of these, and none by `collection`, opening it with this format gives that one the present name, in one commit;
+  /// where it has both, or two of them, opening throws `.invalidDefinition`. They count for stores that keep their instances in
+  /// `collection`. Default: none.
+  static var formerKeys: [String] { get }
   /// What an instance is found by. Default: its `id`.
   static func identifier(of instance: Instance) -> Identifier
   /// Whether an instance is found by its `id`: then a query takes a condition on `id` as one on the identifier. Default: true
@@ -79,12 +84,21 @@ extension StoreFormat {
 
   /// The stored properties that are indexes.
   public var indexes: [String: any StoreIndex] { FormatMirror.indexes(of: self) }
+  /// None.
+  public static var formerKeys: [String] { [] }
   /// False.
   public static var isIdentifiedByID: Bool { false }
   /// False.
   public static var indexesSurvive: Bool { false }
   /// Listed.
   public static var unindexableRows: UnindexableRows { .listed }
+}
+
+extension StoreFormat {
+  /// The former names of a collection of this format.
+  static func formerKeys(of name: String) -> [String] {
+    Name.composed(name) == Name.composed(collection) ? formerKeys : []
+  }
 }
 
 extension StoreFormat where Instance: Identifiable, Instance.ID: KeyCodable {

@@ -20,7 +20,7 @@ struct NamedIndex<Instance>: Sendable {
   }
 
   /// The part that has its entries.
-  var partName: String { "i." + name }
+  var partName: String { IndexesName.part(of: name) }
 }
 
 /// The indexes of a format, found once in a process.

@@ -6,22 +6,35 @@ final class ObjectCoding: Sendable {
   private let binary: ValueCoder
   private let json: ValueCoder
   private let propertyList: ValueCoder
+  private let shared: BinaryCoder
 
   init(shapes: any ShapeRegistry) {
-    let shared = BinaryCoder(shapes: shapes)
+    shared = BinaryCoder(shapes: shapes)
     raw = ValueCoder(.raw, binary: shared)
     binary = ValueCoder(.binary, binary: shared)
     json = ValueCoder(.json, binary: shared)
     propertyList = ValueCoder(.propertyList, binary: shared)
   }
 
-  func coder(_ kind: CoderKind) -> ValueCoder {
+  private func coder(_ kind: CoderKind) -> ValueCoder {
     switch kind {
     case .raw: raw
     case .binary: binary
     case .json: json
     case .propertyList: propertyList
+    case .own: ValueCoder(kind, binary: shared)
     }
+  }
+
+  /// The coder of an object, by what its row says of it. Throws `.unknownCoder`.
+  @inline(__always)
+  func coder(marked mark: UInt8?, _ info: CollectionInfo) throws -> ValueCoder {
+    try coder(try info.coder(marked: mark), marked: mark, info)
+  }
+
+  private func coder(_ kind: CoderKind, marked mark: UInt8?, _ info: CollectionInfo) throws -> ValueCoder {
+    if kind.isOwn, kind.isUnnamed { throw info.unknownCoder(marked: mark) }
+    return coder(kind)
   }
 
   // MARK: - Objects
@@ -36,7 +49,8 @@ final class ObjectCoding: Sendable {
     }
     do {
       header.version = info.versions.current
-      return try coder(info.coder).withEncoded(object) { shape, bytes in
+      header.coder = info.coderMark
+      return try coder(info.coder, marked: info.coderMark, info).withEncoded(object) { shape, bytes in
         header.shape = shape
         return header.row(bytes)
       }
@@ -73,10 +87,11 @@ final class ObjectCoding: Sendable {
   ) throws -> Object {
     do {
       if isPlain(type, header, info) {
-        return try coder(info.coder).decode(
+        return try coder(marked: header.coder, info).decode(
           type, from: unsafe row.span.bytes.extracting(offset..<row.count), shape: header.shape)
       }
-      let value = StoredValue(coder: coder(info.coder), shape: header.shape, bytes: row, offset: offset)
+      let value = StoredValue(
+        coder: try coder(marked: header.coder, info), shape: header.shape, bytes: row, offset: offset)
       return try object(type, value, header, info)
     } catch let error as DatabaseError {
       throw error.about(info.key(of: key))
@@ -124,7 +139,9 @@ final class ObjectCoding: Sendable {
 
   /// Bytes are objects of a collection, never metadata: the metadata of such a collection is written by our own coder.
   /// On disk: never change.
-  private func metadataCoder(_ info: CollectionInfo) -> ValueCoder { info.coder == .raw ? binary : coder(info.coder) }
+  private func metadataCoder(_ kind: CoderKind, marked mark: UInt8?, _ info: CollectionInfo) throws -> ValueCoder {
+    try coder(kind.ofMetadata, marked: mark, info)
+  }
 
   /// The metadata as it stands in its family.
   func encodeMetadata<Metadata: Encodable>(
@@ -135,11 +152,11 @@ final class ObjectCoding: Sendable {
         .invalidArgument, "the collection's metadata is \(type), not \(Metadata.self)", collection: info.name)
     }
     do {
-      return try metadataCoder(info).withEncoded(metadata) { shape, encoded in
+      let mark = info.coderMark
+      return try metadataCoder(info.coder, marked: mark, info).withEncoded(metadata) { shape, encoded in
         var bytes: [UInt8] = []
-        bytes.reserveCapacity(encoded.byteCount + 10)
-        Varint.append(UInt64(info.versions.current), to: &bytes)
-        Varint.append(UInt64(shape), to: &bytes)
+        bytes.reserveCapacity(encoded.byteCount + 13)
+        RowHeader.appendMetadata(coder: mark, version: info.versions.current, shape: shape, to: &bytes)
         bytes.append(encoded)
         return bytes
       }
@@ -153,8 +170,9 @@ final class ObjectCoding: Sendable {
     _ type: Metadata.Type, _ bytes: [UInt8], _ key: [UInt8], _ info: CollectionInfo
   ) throws -> Metadata {
     do {
-      let (version, shape, offset) = unsafe try RowHeader.readMetadata(bytes.span.bytes)
-      let value = StoredValue(coder: metadataCoder(info), shape: shape, bytes: bytes, offset: offset)
+      let (mark, version, shape, offset) = unsafe try RowHeader.readMetadata(bytes.span.bytes)
+      let coder = try metadataCoder(try info.coder(marked: mark), marked: mark, info)
+      let value = StoredValue(coder: coder, shape: shape, bytes: bytes, offset: offset)
       guard let decode = info.definition?.codec.decodeMetadata else { return try value.decode(type) }
       let decoded = try decode(value, try info.versionName(version))
       guard let metadata = decoded as? Metadata else {
