@@ -42,7 +42,8 @@ struct CatalogDump {
       return "next extension number: \(try Self.number(value, as: UInt32.self))"
     case CatalogKey.collections.first: return try collection(key, value)
     case CatalogKey.dropped.first where rest == 4:
-      return "collection id \(try Self.number(key, at: 1, as: UInt32.self)) was dropped: \(Self.quoted(try Self.validText(value)))"
+      return
+        "collection id \(try Self.number(key, at: 1, as: UInt32.self)) was dropped: \(Self.quoted(try Self.validText(value)))"
     case CatalogKey.extensions.first: return try Self.databaseExtension(key, value)
     case CatalogKey.shapes.first where rest == 4:
       let fields = try Shape(value).fields.map(Self.quoted).joined(separator: ", ")
@@ -63,13 +64,16 @@ struct CatalogDump {
     let name = try CatalogKey.name(in: key)
     let record = try CollectionRecord(value, name: name)
     let first = record.writer == record.coder ? "" : ", first \(try coder(record.coder))"
-    return "collection \(Self.quoted(name)): id \(record.id), keys \(record.keyType), coder \(try coder(record.writer))\(first), "
+    return
+      "collection \(Self.quoted(name)): id \(record.id), keys \(record.keyType), coder \(try coder(record.writer))\(first), "
       + "storage \(record.isOwn ? "its own" : "shared")"
   }
 
   private func coder(_ number: UInt8) throws -> String {
     if let kind = CoderKind(number: number) { return "\(kind)" }
-    guard let bytes = try snapshot.value(of: CatalogKey.coder(number), in: catalog) else { return "unknown (\(number))" }
+    guard let bytes = try snapshot.value(of: CatalogKey.coder(number), in: catalog) else {
+      return "unknown (\(number))"
+    }
     return Self.quoted(try Self.validText(bytes))
   }
 

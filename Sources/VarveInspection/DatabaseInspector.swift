@@ -109,7 +109,8 @@ public final class DatabaseInspector: Sendable {
     }
     guard let count else { throw DatabaseError(.corruption, "its count of rows is damaged", collection: name) }
     return InspectedCollection(
-      name: name, record: record, coder: try coder(record.writer), firstCoder: try coder(record.coder), objects: objects, metadata: metadata, rowCount: Int(count),
+      name: name, record: record, coder: try coder(record.writer), firstCoder: try coder(record.coder),
+      objects: objects, metadata: metadata, rowCount: Int(count),
       approximateSize: try size(of: range, in: objects) + size(of: range, in: metadata))
   }
 
@@ -118,13 +119,14 @@ public final class DatabaseInspector: Sendable {
     try (backend as? EngineBackend)?.approximateSize(of: range, in: family) ?? 0
   }
 
-  /// A coder by its number; nil for one of a newer version. Throws `.corruption` for one of a program's own whose name is lost.
+  /// A coder by its number; nil for one of a newer version, and for one of a program's own that the catalog does not name.
   func coder(_ number: UInt8) throws -> CoderName? {
     if let kind = CoderKind(number: number) { return CoderName(kind) }
     if number < CoderTable.firstNumber { return nil }
-    guard let bytes = try snapshot.value(of: CatalogKey.coder(number), in: catalog),
-      let name = String(validating: bytes, as: UTF8.self)
-    else { throw DatabaseError(.corruption, "the catalog has no name of the coder with the number \(number)") }
+    guard let bytes = try snapshot.value(of: CatalogKey.coder(number), in: catalog) else { return nil }
+    guard let name = String(validating: bytes, as: UTF8.self) else {
+      throw DatabaseError(.corruption, "the catalog's name of the coder with the number \(number) is not UTF-8")
+    }
     return CoderName(name)
   }
 

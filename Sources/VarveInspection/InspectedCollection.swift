@@ -18,7 +18,8 @@ public struct InspectedCollection: Sendable {
   public let firstCoder: CoderName?
 
   init(
-    name: String, record: CollectionRecord, coder: CoderName?, firstCoder: CoderName?, objects: StorageFamily, metadata: StorageFamily, rowCount: Int,
+    name: String, record: CollectionRecord, coder: CoderName?, firstCoder: CoderName?, objects: StorageFamily,
+    metadata: StorageFamily, rowCount: Int,
     approximateSize: UInt64
   ) {
     self.name = name

@@ -97,7 +97,8 @@ public struct DatabaseDefinition: Sendable {
         }
         if let other = claims.updateValue(collection.name, forKey: former) {
           throw DatabaseError(
-            .invalidDefinition, "\"\(former)\" is a former name of it, and of \"\(other)\"", collection: collection.name)
+            .invalidDefinition, "\"\(former)\" is a former name of it, and of \"\(other)\"", collection: collection.name
+          )
         }
       }
     }

@@ -98,7 +98,9 @@ struct Migration<Format: RowFormat>: Sendable {
   }
 
   /// Whether another coder wrote a value than the one that writes now. A migration with a limit is about versions alone.
-  private func isOfFormerCoder(_ mark: UInt8?, _ info: CollectionInfo) -> Bool { limit == nil && mark != info.coderMark }
+  private func isOfFormerCoder(_ mark: UInt8?, _ info: CollectionInfo) -> Bool {
+    limit == nil && mark != info.coderMark
+  }
 
   private func isOutdated(_ number: UInt32, _ info: CollectionInfo) throws -> Bool {
     if number == info.versions.current { return false }

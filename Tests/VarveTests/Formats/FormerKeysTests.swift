@@ -28,9 +28,10 @@ import VarveTestSupport
   }
 
   private func fill(_ database: Database, _ collection: String = "books", _ count: Int = 40) throws {
-    let books = Store(OldFormat.self, in: database, collection: collection)
     try database.change { tx throws in
-      for id in 1...count { try books.persist(Volume(id: id, title: "t\(id % 5)", isbn: "i\(id)"), in: tx) }
+      for id in 1...count {
+        try tx.set(Volume(id: id, title: "t\(id % 5)", isbn: "i\(id)"), key: id, in: collection)
+      }
     }
   }
 

@@ -147,24 +147,23 @@ import VarveEngine
   }
 
   @Test func `what it throws is the cause of the error, which names the row`() throws {
-    try run(Masked.self) { database, notes throws in
-      try put(database, notes, 1...2, "a")
-      try database.change { tx throws in
-        try tx.setBytes([1, 2, 3], metadata: MaskedCoder.encode(["m"]), key: 9, in: "notes")
-      }
-      do {
-        _ = try database.look { tx in try notes.load(9, in: tx) }
-        Issue.record("bytes of no coder were read")
-      } catch let error as DatabaseError {
-        #expect(error.code == .decodingFailed && error.collection == "notes" && error.key == "9")
-        #expect(error.cause as? UnmaskedBytes == UnmaskedBytes(first: 1))
-      }
-      #expect(try database.look { tx in try notes.metadata(of: 9, in: tx) } == ["m"])
-    }
     let database = try Database.inMemory(
       definition: DatabaseDefinition {
+        CollectionDefinition("notes", Note.self, key: Int.self, coder: .own(MaskedCoder.self))
         CollectionDefinition("numbers", Double.self, key: Int.self, coder: .own(MaskedCoder.self))
       })
+    try database.change { tx throws in
+      try tx.setBytes([1, 2, 3], metadata: MaskedCoder.encode(["m"]), key: 9, in: "notes")
+    }
+    do {
+      _ = try database.look { tx in try tx.object(Note.self, key: 9, in: "notes") }
+      Issue.record("bytes of no coder were read")
+    } catch let error as DatabaseError {
+      #expect(error.code == .decodingFailed && error.collection == "notes" && error.key == "9")
+      #expect(error.cause as? UnmaskedBytes == UnmaskedBytes(first: 1))
+    }
+    let metadata = try database.look { tx in try tx.row(key: 9, in: "notes")?.metadata(as: [String].self) }
+    #expect(metadata == ["m"])
     do {
       try database.change { tx in try tx.set(Double.nan, key: 1, in: "numbers") }
       Issue.record("JSON took a NaN")
@@ -296,8 +295,49 @@ import VarveEngine
     try run(SecondAfterMasked.self) { database, notes throws in
       try put(database, notes, 3...3, "third")
       #expect(try marks(database) == [1: [nil], 2: [16, 16], 3: [17]])
-      #expect(try database.look { tx in try Array(notes.load(..., in: tx)) }.map(\.text) == ["old 1", "new 2", "third 3"])
+      #expect(
+        try database.look { tx in try Array(notes.load(..., in: tx)) }.map(\.text) == ["old 1", "new 2", "third 3"])
     }
+  }
+
+  @Test func `archives that were taken over as raw bytes are read by the first version, and migrated into structures`()
+    throws
+  {
+    struct Archived: StoreFormat {
+      typealias Instance = Note
+      static let collection = "notes"
+      static let coder = CoderKind.binary
+      static let formerCoders = [CoderKind.raw]
+      static let currentVersion = Version.structure
+      enum Version: Int, CaseIterable, Sendable { case archive = 1, structure }
+      static func decode(_ stored: StoredValue, version: Version) throws -> Note {
+        if version == .structure { return try stored.decode() }
+        guard let id = stored.bytes.first else { throw Stop() }
+        return Note(id: Int(id), text: String(decoding: stored.bytes.dropFirst(), as: UTF8.self))
+      }
+      let text = Index(\.text)
+    }
+    var options = DatabaseOptions()
+    options.coder = .raw
+    let importing = try Database.open(shared, path: "shared", options: options)
+    try importing.change { tx throws in
+      for id in 1...5 { try tx.setBytes([UInt8(id)] + Array("archive \(id)".utf8), key: id, in: "notes") }
+    }
+    try importing.endNow()
+    let database = try shared.open(DatabaseDefinition { Archived.self })
+    let notes = Store<Archived>(in: database)
+    try warm(notes)
+    try database.change { tx in _ = try notes.persist(Note(id: 6, text: "new"), in: tx) }
+    for migrated in [5, 0] {
+      try database.look { tx throws in
+        #expect(try notes.load(2, in: tx) == Note(id: 2, text: "archive 2"))
+        #expect(try notes.count("archive 3", from: \.text, in: tx) == 1)
+        #expect(try notes.load(6, in: tx)?.text == "new")
+        #expect(try notes.indexDifferences(in: tx).isEmpty)
+      }
+      #expect(try migrate(notes) == migrated)
+    }
+    try database.endNow()
   }
 
   // MARK: - Programs without it
@@ -394,5 +434,6 @@ import VarveEngine
     try database.endNow()
   }
 
+  private func warm<Format: StoreFormat>(_ store: Store<Format>) throws { try store.warm() }
   private func migrate<Format: StoreFormat>(_ store: Store<Format>) throws -> Int { try store.migrate() }
 }

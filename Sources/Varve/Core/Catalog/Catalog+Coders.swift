@@ -36,7 +36,8 @@ extension Catalog {
         "the database has had \(UInt8.max - CoderTable.firstNumber + 1) coders of programs, and takes no other")
     }
     if backend.isReadOnly {
-      throw DatabaseError(.readOnly, "the catalog has no number for the coder \"\(name)\", and the database is read-only")
+      throw DatabaseError(
+        .readOnly, "the catalog has no number for the coder \"\(name)\", and the database is read-only")
     }
     var batch = StorageBatch()
     batch.put(CatalogKey.coder(number), Array(name.utf8), in: families.catalog)

@@ -33,7 +33,9 @@ package struct CoderTable: Sendable {
     guard name.utf8.count <= nameSizeMaximum else {
       throw refused("has \(name.utf8.count) bytes; at most \(nameSizeMaximum) are possible")
     }
-    if CoderKind.allCases.contains(where: { $0.description == name }) { throw refused("is \"\(name)\", which is Varve's") }
+    if CoderKind.allCases.contains(where: { $0.description == name }) {
+      throw refused("is \"\(name)\", which is Varve's")
+    }
     return name
   }
 

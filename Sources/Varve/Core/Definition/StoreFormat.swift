@@ -56,8 +56,9 @@ public protocol StoreFormat<Instance, Identifier>: RowFormat {
   /// where these can't be found: in a program that is built without reflection metadata, or where an index stands in a tuple
   /// or is computed. Each must be the same index at each call.
   var indexes: [String: any StoreIndex] { get }
-  /// Whether converting an instance from an older version leaves all its values in indexes as they were. Default false:
-  /// another `currentVersion` lets the indexes be reviewed in the background, row by row.
+  /// Whether converting an instance from each older version leaves all its values in indexes as they were. Default false:
+  /// another `currentVersion` lets the indexes be reviewed in the background, row by row. With true nothing is reviewed; where
+  /// it does not hold, ``Store/verifyIndexes(sample:)`` finds that.
   static var indexesSurvive: Bool { get }
   /// What becomes of the build of an index that meets a row which can't be decoded, or whose value can't be a key. Default:
   /// the row is listed, and the build continues.
