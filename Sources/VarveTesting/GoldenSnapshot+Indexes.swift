@@ -14,7 +14,7 @@ extension GoldenSnapshot {
   /// again: here a test sees that. What the hash can't see, an index of the same definition whose values have changed, is found
   /// by ``open(definition:options:_:)``.
   ///
-  /// The directory is only read. Complexity: O(indexes). Throws `.notFound` where there is no snapshot, what
+  /// The directory is only read. Complexity: O(indexes). Throws `.notFound` where the snapshot is missing, what
   /// `DatabaseInspector.open` throws, and what is wrong with the definition.
   public func indexChanges(definition: DatabaseDefinition) throws -> [IndexChange] {
     let inspector = try DatabaseInspector.open(at: path)

@@ -58,6 +58,20 @@ import Varve
     let unique = OneToOneIndex(\.title, name: "uniqueTitle")
   }
 
+  /// Says that its conversion changes no value of an index, and does.
+  fileprivate struct Surviving: StoreFormat {
+    typealias Instance = Track
+    static let collection = "tracks"
+    static let currentVersion = Two.second
+    static let indexesSurvive = true
+    static func decode(_ stored: StoredValue, version: Two) throws -> Track {
+      try TrimmedVersion.decode(stored, version: version)
+    }
+    let title = Index(\.title)
+    let length = Index(\.minutes, version: 1)
+    let unique = OneToOneIndex(\.title, name: "uniqueTitle")
+  }
+
   /// Computes an indexed value in another way.
   fileprivate struct Rounded: StoreFormat {
     typealias Instance = Track
@@ -136,6 +150,13 @@ import Varve
       #expect(try reading(database) { tx in try tracks.load("trimmed", from: \.unique, in: tx)?.id } == 3)
       #expect(try reading(database) { tx in try tracks.count("title 3", from: \.title, in: tx) } == 0)
     }
+  }
+
+  @Test func `a conversion that changes a key, and says that it does not, is found before the migration mends it`()
+    throws
+  {
+    let error = error(try Self.golden(), Surviving.self)
+    #expect(error?.code == .definitionDiffers && error?.key == "3", "\(error as Any)")
   }
 
   @Test func `a computation that has changed needs another version of its index`() throws {

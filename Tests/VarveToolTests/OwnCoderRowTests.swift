@@ -18,7 +18,7 @@ private struct MaskedCoder: ObjectCoder {
 }
 
 /// What the tool shows of rows that a program's own coder wrote, and how it moves them.
-struct OwnCoderTests {
+struct OwnCoderRowTests {
   private struct Note: Codable, Hashable, Sendable { var text: String }
 
   private let directory = TemporaryDirectory()
