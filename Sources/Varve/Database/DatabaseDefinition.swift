@@ -87,6 +87,10 @@ public struct DatabaseDefinition: Sendable {
   /// Throws `.alreadyDefined`, `.invalidDefinition`.
   func check() throws {
     if let mistake { throw mistake }
+    var coders = CoderTable()
+    for collection in collections.values {
+      for coder in [collection.coder] + collection.formerCoders { try coders.add(coder) }
+    }
     var claims: [String: String] = [:]
     for collection in collections.values.sorted(by: { $0.name < $1.name }) {
       for former in collection.formerKeys {

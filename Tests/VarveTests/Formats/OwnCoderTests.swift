@@ -146,6 +146,31 @@ import VarveEngine
     #expect(try open([.json, masked, second]) == [2, 16, 17])
   }
 
+  @Test func `a number that rows may have, and whose name the catalog has lost, is not given again`() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/database"
+    let definition = DatabaseDefinition { Notes<Binary>.self }
+    let first = try OpenDatabase.database(in: directory, definition)
+    try put(first, Store<Notes<Binary>>(in: first), 1...1, "old")
+    try first.endNow()
+    let switched = try OpenDatabase.database(in: directory, DatabaseDefinition { Notes<MaskedAfterBinary>.self })
+    try put(switched, Store<Notes<MaskedAfterBinary>>(in: switched), 2...2, "new")
+    try switched.endNow()
+    let engine = try Engine.open(at: path)
+    let catalog = try #require(engine.families.first { $0.name == "catalog" })
+    let record = CollectionRecord(id: 1, coder: 1, isOwn: false, keyType: "int")
+    try engine.delete(CatalogKey.coder(16), in: catalog)
+    try engine.put(CatalogKey.collection("notes"), record.bytes, in: catalog)
+    try engine.close()
+    _ = try DatabaseReplacement(path: path, options: EngineOptions(), clock: .system).run(saves: true)
+    let saved = try OpenDatabase.database(in: directory)
+    try saved.define(CollectionDefinition("more", Note.self, key: Int.self, coder: .own(SecondCoder.self)))
+    #expect(saved.core.catalog.collection("more")?.record.coder == 17)
+    #expect(try saved.look { tx in try tx.object(Note.self, key: 1, in: "notes")?.text } == "old 1")
+    #expect(errorCode { _ = try saved.look { tx in try tx.object(Note.self, key: 2, in: "notes") } } == .unknownCoder)
+    try saved.endNow()
+  }
+
   @Test func `what it throws is the cause of the error, which names the row`() throws {
     let database = try Database.inMemory(
       definition: DatabaseDefinition {

@@ -129,7 +129,11 @@ enum ObjectInputs {
     switch kind {
     case 0:
       let type = ["string", "int", "compound(int,optional(string))"][random.below(3)]
-      content = CollectionRecord(id: number, coder: UInt8(random.below(5)), isOwn: random.oneIn(2), keyType: type).bytes
+      let writer = random.oneIn(3) ? UInt8(random.below(40)) : nil
+      content =
+        CollectionRecord(
+          id: number, coder: UInt8(random.below(5)), writer: writer, isOwn: random.oneIn(2), keyType: type
+        ).bytes
     case 1:
       let position = FeedPosition(version: 1 + random.next() >> 8, part: number & 7, step: number >> 9)
       let states: [ExtensionRecord.State] = [

@@ -29,9 +29,19 @@ final class ObjectCoding: Sendable {
   /// The coder of an object, by what its row says of it. Throws `.unknownCoder`.
   @inline(__always)
   func coder(marked mark: UInt8?, _ info: CollectionInfo) throws -> ValueCoder {
-    try coder(try info.coder(marked: mark), marked: mark, info)
+    // What nearly all rows have.
+    if mark == nil, case .binary = info.firstCoder { return binary }
+    return try coder(try info.coder(marked: mark), marked: mark, info)
   }
 
+  /// The coder of an object that is written now. Throws `.unknownCoder`.
+  @inline(__always)
+  private func writer(_ info: CollectionInfo) throws -> ValueCoder {
+    if case .binary = info.coder { return binary }
+    return try coder(info.coder, marked: info.coderMark, info)
+  }
+
+  @inline(never)
   private func coder(_ kind: CoderKind, marked mark: UInt8?, _ info: CollectionInfo) throws -> ValueCoder {
     if kind.isOwn, kind.isUnnamed { throw info.unknownCoder(marked: mark) }
     return coder(kind)
@@ -50,7 +60,7 @@ final class ObjectCoding: Sendable {
     do {
       header.version = info.versions.current
       header.coder = info.coderMark
-      return try coder(info.coder, marked: info.coderMark, info).withEncoded(object) { shape, bytes in
+      return try writer(info).withEncoded(object) { shape, bytes in
         header.shape = shape
         return header.row(bytes)
       }
