@@ -26,7 +26,7 @@ struct GoldenCheck {
 
   private func check<Format: StoreFormat>(_ format: Format.Type, _ name: String) throws {
     let store = Store(format, in: database, collection: name)
-    // Before anything is rewritten, which would make entries right that a user's database has wrong.
+    // Before anything is rewritten: what the database of a user has is compared, not what a migration makes of it.
     try checkIndexes(of: store)
     try store.migrate()
     try checkIndexes(of: store)

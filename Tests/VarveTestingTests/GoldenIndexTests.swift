@@ -152,7 +152,7 @@ import Varve
     }
   }
 
-  @Test func `a conversion that changes a key, and says that it does not, is found before the migration mends it`()
+  @Test func `a conversion that changes a key, and says that it does not, is found`()
     throws
   {
     let error = error(try Self.golden(), Surviving.self)
