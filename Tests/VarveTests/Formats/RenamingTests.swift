@@ -180,6 +180,19 @@ import VarveTestSupport
     try database.endNow()
   }
 
+  @Test func `without a feed a subscription receives the gap all the same`() async throws {
+    var options = DatabaseOptions()
+    options.feed = nil
+    let database = try inMemory(options)
+    try fill(database)
+    var changes = database.changes().makeAsyncIterator()
+    try rename(database, "books", to: "volumes")
+    try fill(database, "volumes", 20..<21)
+    guard case .gap = try await changes.next() else { throw Unexpected(what: "no gap came") }
+    #expect(try await changes.nextChanges().changedCollections == ["volumes"])
+    try database.endNow()
+  }
+
   @Test func `a connection keeps no object of what had the name before`() throws {
     let database = try Database.inMemory()
     try fill(database)
@@ -328,7 +341,9 @@ import VarveTestSupport
     try database.endNow()
   }
 
-  private func inMemory() throws -> Database { try Database.inMemory() }
+  private func inMemory(_ options: DatabaseOptions = DatabaseOptions()) throws -> Database {
+    try Database.inMemory(options: options)
+  }
 
   private func hold(_ connection: Connection) throws { try connection.beginLongLivedRead() }
 
@@ -342,50 +357,5 @@ import VarveTestSupport
     let seen = Mutex<[WarmProgress]>([])
     try store.warm { progress in seen.withLock { $0.append(progress) } }
     return seen.withLock { $0 }
-  }
-}
-
-/// Keeps for each row the name of its collection.
-private struct NamesOfRows: DatabaseExtension {
-  static let kind = "test.names"
-  var scope = CollectionScope.all
-  /// The rows that it was given.
-  let given = Called()
-
-  var configuration: ExtensionConfiguration {
-    var configuration = ExtensionConfiguration(version: "1")
-    configuration.scope = scope
-    configuration.parts = [PartDefinition("names")]
-    return configuration
-  }
-
-  func makeTransaction(_ context: ExtensionContext<Self>) throws -> NamesOfRowsTransaction {
-    try NamesOfRowsTransaction(context, given)
-  }
-}
-
-private final class NamesOfRowsTransaction: ExtensionTransaction {
-  typealias Definition = NamesOfRows
-  private let names: Part
-
-  private let given: Called
-
-  init(_ context: ExtensionContext<NamesOfRows>, _ given: Called) throws {
-    names = try context.part("names")
-    self.given = given
-  }
-
-  func didChange(_ change: borrowing RowChange) throws {
-    let key = change.key
-    if try change.row == nil { return try names.delete(Array(key.collection.utf8) + [0] + key.bytes) }
-    given.add(key.text)
-    try names.put(Array(key.collection.utf8) + [0] + key.bytes, [])
-  }
-
-  func counts() throws -> [String: Int] {
-    var counts: [String: Int] = [:]
-    var cursor = try names.cursor()
-    try cursor.forEach { key, _ in counts[String(decoding: key.prefix { $0 != 0 }, as: UTF8.self), default: 0] += 1 }
-    return counts
   }
 }
