@@ -4,12 +4,14 @@
 struct NamesOfRows: DatabaseExtension {
   static let kind = "test.names"
   var scope = CollectionScope.all
+  var dependencies: [String] = []
   /// The rows that it was given.
   let given = Called()
 
   var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "1")
     configuration.scope = scope
+    configuration.dependencies = dependencies
     configuration.parts = [PartDefinition("names")]
     return configuration
   }

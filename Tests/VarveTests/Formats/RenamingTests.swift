@@ -312,6 +312,31 @@ import VarveTestSupport
     try database.endNow()
   }
 
+  @Test func `a build that runs while a dependency of it begins again waits for that`() throws {
+    let database = try Database.inMemory()
+    try fill(database, "books", 0..<3_000)
+    let first = try database.registerReady(NamesOfRows(), as: "first")
+    let steps = Mutex(0)
+    // Between two chunks of the build, on its thread.
+    let second = try database.core.register(NamesOfRows(dependencies: ["first"]), "second") { _ in
+      let step = steps.withLock { steps in
+        steps += 1
+        return steps
+      }
+      if step > 2 { return }
+      do {
+        try database.renameCollection(step == 1 ? "books" : "volumes", to: step == 1 ? "volumes" : "titles")
+      } catch { Issue.record(error) }
+    }
+    try database.waitReady(second)
+    try database.look { tx throws in
+      #expect(try tx[first].counts() == ["titles": 3_000])
+      #expect(try tx[second].counts() == ["titles": 3_000])
+    }
+    #expect(steps.withLock { $0 } > 2)
+    try database.endNow()
+  }
+
   @Test func `an extension of the disk that is not registered is built again when it is`() throws {
     let shared = try SharedBackend()
     let first = try shared.open()
