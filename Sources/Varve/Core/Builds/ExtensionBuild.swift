@@ -60,10 +60,13 @@ struct ExtensionBuild {
 
   private func run() {
     do {
-      try complete()
-      // Before its own end: those that wait for both find the second running.
-      for other in core.extensions.list.ordered where other.traits.predecessors.contains(name) { continueBuild(other) }
-      registered.build.end(nil)
+      repeat {
+        try complete()
+        // Before its own end: those that wait for both find the second running.
+        for other in core.extensions.list.ordered where other.traits.predecessors.contains(name) {
+          continueBuild(other)
+        }
+      } while !registered.build.endUnlessAskedAgain()
       // A replaced dependency may have begun it again in between.
       if case .building = registered.record.state, core.extensions.list.contains(registered) { start() }
       core.sweepWhereDue()
