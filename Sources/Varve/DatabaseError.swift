@@ -8,7 +8,7 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
     enum Name: String, Sendable, CaseIterable {
       case typeNotDefined, alreadyDefined, invalidDefinition, definitionDiffers
       case keyTooLong, valueTooLong, batchTooLarge, invalidKey, keyTypeDiffers
-      case encodingFailed, decodingFailed, unsupportedVersion
+      case encodingFailed, decodingFailed, unsupportedVersion, unknownCoder
       case transactionEnded, cursorEnded, writerBusy, writeInsideRead, doomed, doesNotSettle, conflict, readOnly
       case alreadyExists, notFound, notReady, unknownExtension, extensionMismatch, extensionFailed, rolledBack
       case locked, pathIsFile, notADatabase
@@ -42,6 +42,8 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
     public static let decodingFailed = Code(.decodingFailed)
     /// A row, a collection or the database was written by a version that this program does not know.
     public static let unsupportedVersion = Code(.unsupportedVersion)
+    /// A row or a collection was written by a coder of a program's own that this program has not named.
+    public static let unknownCoder = Code(.unknownCoder)
     /// The transaction has ended.
     public static let transactionEnded = Code(.transactionEnded)
     /// The cursor was made inside a savepoint, or a nested write, that was undone since.

@@ -10,7 +10,7 @@ struct CatalogDump {
     while let (key, value) = try cursor.next() {
       let text: String
       do {
-        text = try Self.text(key, value)
+        text = try self.text(key, value)
       } catch {
         try fault(Self.placed(error, key))
         continue
@@ -28,40 +28,53 @@ struct CatalogDump {
 
   // MARK: - Rows
 
-  private static func text(_ key: [UInt8], _ value: [UInt8]) throws -> String {
+  private func text(_ key: [UInt8], _ value: [UInt8]) throws -> String {
     let rest = key.count - 1
     switch key.first {
-    case CatalogKey.format.first where rest == 0: return "format \(try number(value, as: UInt32.self))"
+    case CatalogKey.format.first where rest == 0: return "format \(try Self.number(value, as: UInt32.self))"
     case CatalogKey.generation.first where rest == 0:
-      return "changes of collections and versions: \(try number(value, as: UInt32.self))"
+      return "changes of collections and versions: \(try Self.number(value, as: UInt32.self))"
     case CatalogKey.rowIDs.first where rest == 0:
-      return "first row id that is not reserved: \(try number(value, as: UInt64.self))"
+      return "first row id that is not reserved: \(try Self.number(value, as: UInt64.self))"
     case CatalogKey.nextCollection.first where rest == 0:
-      return "next collection id: \(try number(value, as: UInt32.self))"
+      return "next collection id: \(try Self.number(value, as: UInt32.self))"
     case CatalogKey.nextExtension.first where rest == 0:
-      return "next extension number: \(try number(value, as: UInt32.self))"
+      return "next extension number: \(try Self.number(value, as: UInt32.self))"
     case CatalogKey.collections.first: return try collection(key, value)
     case CatalogKey.dropped.first where rest == 4:
-      return "collection id \(try number(key, at: 1, as: UInt32.self)) was dropped: \(quoted(try validText(value)))"
-    case CatalogKey.extensions.first: return try databaseExtension(key, value)
+      return
+        "collection id \(try Self.number(key, at: 1, as: UInt32.self)) was dropped: \(Self.quoted(try Self.validText(value)))"
+    case CatalogKey.extensions.first: return try Self.databaseExtension(key, value)
     case CatalogKey.shapes.first where rest == 4:
-      let fields = try Shape(value).fields.map(quoted).joined(separator: ", ")
-      return "shape \(try number(key, at: 1, as: UInt32.self)): {\(fields)}"
+      let fields = try Shape(value).fields.map(Self.quoted).joined(separator: ", ")
+      return "shape \(try Self.number(key, at: 1, as: UInt32.self)): {\(fields)}"
+    case CatalogKey.coders.first where rest == 1: return "coder \(key[1]): \(Self.quoted(try Self.validText(value)))"
+    case CatalogKey.nextCoder.first where rest == 0:
+      return "next number of a coder: \(try Self.number(value, as: UInt8.self))"
     case CatalogKey.versions.first where rest == 8:
-      let collection = try number(key, at: 1, as: UInt32.self)
-      let version = try number(key, at: 5, as: UInt32.self)
-      return "version \(version) of collection id \(collection): \(quoted(try validText(value)))"
-    case CatalogKey.settings.first where rest >= 4: return try setting(key, value)
+      let collection = try Self.number(key, at: 1, as: UInt32.self)
+      let version = try Self.number(key, at: 5, as: UInt32.self)
+      return "version \(version) of collection id \(collection): \(Self.quoted(try Self.validText(value)))"
+    case CatalogKey.settings.first where rest >= 4: return try Self.setting(key, value)
     default: throw DatabaseError(.corruption, "it is of no kind that this version knows")
     }
   }
 
-  private static func collection(_ key: [UInt8], _ value: [UInt8]) throws -> String {
+  private func collection(_ key: [UInt8], _ value: [UInt8]) throws -> String {
     let name = try CatalogKey.name(in: key)
     let record = try CollectionRecord(value, name: name)
-    let coder = CoderKind(rawValue: record.coder).map { "\($0)" } ?? "unknown (\(record.coder))"
-    return "collection \(quoted(name)): id \(record.id), keys \(record.keyType), coder \(coder), "
+    let first = record.writer == record.coder ? "" : ", first \(try coder(record.coder))"
+    return
+      "collection \(Self.quoted(name)): id \(record.id), keys \(record.keyType), coder \(try coder(record.writer))\(first), "
       + "storage \(record.isOwn ? "its own" : "shared")"
+  }
+
+  private func coder(_ number: UInt8) throws -> String {
+    if let kind = CoderKind(number: number) { return "\(kind)" }
+    guard let bytes = try snapshot.value(of: CatalogKey.coder(number), in: catalog) else {
+      return "unknown (\(number))"
+    }
+    return Self.quoted(try Self.validText(bytes))
   }
 
   private static func databaseExtension(_ key: [UInt8], _ value: [UInt8]) throws -> String {

@@ -109,13 +109,25 @@ public final class DatabaseInspector: Sendable {
     }
     guard let count else { throw DatabaseError(.corruption, "its count of rows is damaged", collection: name) }
     return InspectedCollection(
-      name: name, record: record, objects: objects, metadata: metadata, rowCount: Int(count),
+      name: name, record: record, coder: try coder(record.writer), firstCoder: try coder(record.coder),
+      objects: objects, metadata: metadata, rowCount: Int(count),
       approximateSize: try size(of: range, in: objects) + size(of: range, in: metadata))
   }
 
   /// Of a storage that can't tell it is 0.
   func size(of range: StorageRange, in family: StorageFamily) throws -> UInt64 {
     try (backend as? EngineBackend)?.approximateSize(of: range, in: family) ?? 0
+  }
+
+  /// A coder by its number; nil for one of a newer version, and for one of a program's own that the catalog does not name.
+  func coder(_ number: UInt8) throws -> CoderName? {
+    if let kind = CoderKind(number: number) { return CoderName(kind) }
+    if number < CoderTable.firstNumber { return nil }
+    guard let bytes = try snapshot.value(of: CatalogKey.coder(number), in: catalog) else { return nil }
+    guard let name = String(validating: bytes, as: UTF8.self) else {
+      throw DatabaseError(.corruption, "the catalog's name of the coder with the number \(number) is not UTF-8")
+    }
+    return CoderName(name)
   }
 
   /// The raw value of a version of a collection's format, by its number in rows; nil for 0, which is none.

@@ -15,16 +15,16 @@ final class InspectedCoding: Sendable {
 
   // MARK: - As JSON
 
-  /// A value as JSON on one line; nil where its bytes don't tell: of the coder `raw`, and of a property list as XML,
-  /// which the coder reads and never writes.
+  /// A value as JSON on one line; nil where its bytes don't tell: of the coder `raw`, of those of programs, and of a
+  /// property list as XML, which the coder reads and never writes.
   ///
   /// The coder JSON gives its own text. Throws `.corruption` where the bytes are not what the coder writes.
-  func json(_ bytes: ArraySlice<UInt8>, shape: UInt32, coder: CoderKind) throws -> String? {
-    guard shape == 0 || coder == .binary else {
+  func json(_ bytes: ArraySlice<UInt8>, shape: UInt32, coder: CoderName) throws -> String? {
+    guard shape == 0 || coder.kind == .binary else {
       throw DatabaseError(.corruption, "a value of the coder \(coder) has a shape, and must have none")
     }
-    switch coder {
-    case .raw: return nil
+    switch coder.kind {
+    case .raw, .own, nil: return nil
     case .json: return try Self.jsonText(bytes)
     case .binary:
       return try unsafe bytes.withUnsafeBytes { raw in
@@ -57,9 +57,9 @@ final class InspectedCoding: Sendable {
 
   /// A value with its shapes spelt out.
   func portable(
-    _ bytes: ArraySlice<UInt8>, shape: UInt32, version: String?, coder: CoderKind
+    _ bytes: ArraySlice<UInt8>, shape: UInt32, version: String?, coder: CoderName
   ) throws -> PortableValue {
-    guard coder == .binary else { return PortableValue(version: version, bytes: Array(bytes)) }
+    guard coder.kind == .binary else { return PortableValue(version: version, bytes: Array(bytes)) }
     let fields = shape == 0 ? [] : try shapes.shape(shape).fields
     let met = MetShapes(shapes)
     let transfer = ShapeTransfer(fieldCount: met.fieldCount, number: met.place)
@@ -69,8 +69,8 @@ final class InspectedCoding: Sendable {
 
   /// A value with the numbers that the catalog here has, or now gives, to its shapes. Throws `.invalidArgument` for what
   /// is no shape, `.corruption` for bytes that are no value of theirs.
-  func stored(_ value: PortableValue, coder: CoderKind) throws -> (shape: UInt32, bytes: [UInt8]) {
-    guard coder == .binary else {
+  func stored(_ value: PortableValue, coder: CoderName) throws -> (shape: UInt32, bytes: [UInt8]) {
+    guard coder.kind == .binary else {
       guard value.shape.isEmpty, value.shapes.isEmpty else {
         throw DatabaseError(.invalidArgument, "a value of the coder \(coder) has a shape, and must have none")
       }

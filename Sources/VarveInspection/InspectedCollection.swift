@@ -12,13 +12,20 @@ public struct InspectedCollection: Sendable {
   let objects: StorageFamily
   let metadata: StorageFamily
   let keyForm: KeyForm
+  /// How its objects are written; nil for a coder of a newer version.
+  public let coder: CoderName?
+  /// The coder that it was made with, where another has taken over: rows that name none are of it.
+  public let firstCoder: CoderName?
 
   init(
-    name: String, record: CollectionRecord, objects: StorageFamily, metadata: StorageFamily, rowCount: Int,
+    name: String, record: CollectionRecord, coder: CoderName?, firstCoder: CoderName?, objects: StorageFamily,
+    metadata: StorageFamily, rowCount: Int,
     approximateSize: UInt64
   ) {
     self.name = name
     self.record = record
+    self.coder = coder
+    self.firstCoder = record.writer == record.coder ? nil : firstCoder
     self.objects = objects
     self.metadata = metadata
     self.rowCount = rowCount
@@ -32,10 +39,8 @@ public struct InspectedCollection: Sendable {
   public var keyType: String { record.keyType }
   /// Whether its rows lie in families of its own.
   public var isOwn: Bool { record.isOwn }
-  /// Its coder; nil for one that this version does not know.
-  public var coder: CoderKind? { CoderKind(rawValue: record.coder) }
-  /// What its catalog record says of its coder.
-  public var coderNumber: UInt8 { record.coder }
+  /// What its catalog record says of the coder that writes.
+  public var coderNumber: UInt8 { record.writer }
 
   /// What its keys begin with in its families.
   var prefix: [UInt8] { record.isOwn ? [] : BigEndian.bytes(record.id) }
@@ -44,7 +49,7 @@ public struct InspectedCollection: Sendable {
   public var terms: PortableCollection {
     get throws {
       guard let coder else {
-        throw DatabaseError(.unsupportedVersion, "its coder has the number \(record.coder)", collection: name)
+        throw DatabaseError(.unsupportedVersion, "its coder has the number \(record.writer)", collection: name)
       }
       return PortableCollection(keyType: record.keyType, coder: coder, isOwn: record.isOwn)
     }

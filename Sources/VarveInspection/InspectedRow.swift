@@ -26,14 +26,13 @@ public struct InspectedRow: Sendable {
   /// is not what was written; `.unsupportedVersion` where a newer version wrote it.
   public func contents() throws -> InspectedContents {
     do {
-      let coder = try collection.terms.coder
       // Bytes that are no key of the collection are no row that another database could be given.
       try checkKey()
       let (header, offset) = unsafe try RowHeader.read(bytes.span.bytes)
+      let coder = try coder(marked: header.coder)
       let object = try value(bytes[offset...], header.shape, header.version, coder)
       return InspectedContents(
-        id: header.id, coder: coder, object: object, metadata: header.hasMetadata ? try metadata(coder.ofMetadata) : nil
-      )
+        id: header.id, coder: coder, object: object, metadata: header.hasMetadata ? try metadata() : nil)
     } catch let error as DatabaseError {
       let about = error.about(key)
       throw DatabaseError(
@@ -41,16 +40,23 @@ public struct InspectedRow: Sendable {
     }
   }
 
-  private func metadata(_ coder: CoderKind) throws -> InspectedValue {
+  /// The coder that wrote an object or metadata, by what stands before it.
+  private func coder(marked mark: UInt8?) throws -> CoderName {
+    let number = mark ?? collection.record.coder
+    if let coder = try inspector.coder(number) { return coder }
+    throw DatabaseError(.unsupportedVersion, "its coder has the number \(number)")
+  }
+
+  private func metadata() throws -> InspectedValue {
     guard let bytes = try inspector.snapshot.value(of: storageKey, in: collection.metadata) else {
       throw DatabaseError(.corruption, "its header says that it has metadata, and it has none")
     }
-    let (version, shape, offset) = unsafe try RowHeader.readMetadata(bytes.span.bytes)
-    return try value(bytes[offset...], shape, version, coder)
+    let (mark, version, shape, offset) = unsafe try RowHeader.readMetadata(bytes.span.bytes)
+    return try value(bytes[offset...], shape, version, try coder(marked: mark).ofMetadata)
   }
 
   private func value(
-    _ bytes: ArraySlice<UInt8>, _ shape: UInt32, _ version: UInt32, _ coder: CoderKind
+    _ bytes: ArraySlice<UInt8>, _ shape: UInt32, _ version: UInt32, _ coder: CoderName
   ) throws -> InspectedValue {
     let version = try inspector.version(version, of: collection.id)
     let json = try inspector.coding.json(bytes, shape: shape, coder: coder)
@@ -63,8 +69,8 @@ public struct InspectedRow: Sendable {
 public struct InspectedContents: Sendable {
   /// The number of the row.
   public let id: RowID
-  /// The coder of its collection.
-  public let coder: CoderKind
+  /// The coder that wrote the object.
+  public let coder: CoderName
   /// The object.
   public let object: InspectedValue
   /// The metadata; nil where it has none.
@@ -74,8 +80,10 @@ public struct InspectedContents: Sendable {
 /// An object or metadata, as it is stored.
 public struct InspectedValue: Sendable {
   fileprivate let coding: InspectedCoding
-  fileprivate let coder: CoderKind
-  /// It as JSON on one line; nil where its bytes don't tell: of the coder `raw`, and of a property list as XML. Of the
+  /// The coder that wrote it.
+  public let coder: CoderName
+  /// It as JSON on one line; nil where its bytes don't tell: of the coder `raw`, of those of programs, and of a property list
+  /// as XML. Of the
   /// coder JSON its own text, with spaces for line breaks.
   public let json: String?
   /// The raw value of the version of the format that wrote it; nil where there is no format.

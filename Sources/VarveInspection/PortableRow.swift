@@ -1,4 +1,4 @@
-public import Varve
+internal import Varve
 
 /// A row as it goes from one database to another: nothing in it is a number that only one catalog knows.
 ///
@@ -45,12 +45,12 @@ public struct PortableCollection: Sendable, Hashable {
   /// The name of the type of its keys: see `KeyType`.
   public var keyType: String
   /// Its coder.
-  public var coder: CoderKind
+  public var coder: CoderName
   /// Whether its rows lie in families of its own.
   public var isOwn: Bool
 
   /// A collection.
-  public init(keyType: String, coder: CoderKind, isOwn: Bool = false) {
+  public init(keyType: String, coder: CoderName, isOwn: Bool = false) {
     self.keyType = keyType
     self.coder = coder
     self.isOwn = isOwn

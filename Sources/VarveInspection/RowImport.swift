@@ -19,6 +19,8 @@ public struct RowImport: Sendable {
   private let name: String
   /// Its name may be another collection's one day.
   private let id: UInt32
+  /// How its rows are encoded.
+  public let coder: CoderName
 
   /// Into a collection, which is made as `terms` say where it is missing.
   ///
@@ -33,14 +35,15 @@ public struct RowImport: Sendable {
       if let terms { try Self.check(info, terms) }
       keyForm = KeyForm(info.record.keyType)
       id = info.record.id
+      coder = terms?.coder ?? CoderName(info.coderName(marked: info.coderMark))
     } else {
       guard let terms else {
         throw DatabaseError(.notFound, "the database has no such collection", collection: collection)
       }
       keyForm = KeyForm(terms.keyType)
+      coder = terms.coder
       id = try core.catalog.collection(
-        collection, definition: nil, keyType: terms.keyType, coder: terms.coder,
-        storage: terms.isOwn ? .own() : .shared
+        collection, keyType: terms.keyType, coderName: terms.coder.name, storage: terms.isOwn ? .own() : .shared
       ).record.id
     }
     coding = InspectedCoding(core.catalog)
@@ -51,7 +54,9 @@ public struct RowImport: Sendable {
       DatabaseError(.definitionDiffers, "its \(what) is \(here), and that of the rows \(there)", collection: info.name)
     }
     guard info.record.keyType == terms.keyType else { throw differs("key type", info.record.keyType, terms.keyType) }
-    guard info.coder == terms.coder else { throw differs("coder", "\(info.coder)", "\(terms.coder)") }
+    // Rows of a collection whose coder was switched are of the first one or the present one.
+    let coders = [info.coderName(marked: info.coderMark), info.coderName(marked: nil)]
+    guard coders.contains(terms.coder.name) else { throw differs("coder", coders[0], "\(terms.coder)") }
   }
 
   private func info() throws -> CollectionInfo {
@@ -60,9 +65,6 @@ public struct RowImport: Sendable {
     }
     return info
   }
-
-  /// How the collection encodes its objects.
-  public var coder: CoderKind { get throws { try info().coder } }
 
   /// Checks a row, and gives its shapes and versions the numbers that they have here.
   ///
@@ -77,20 +79,22 @@ public struct RowImport: Sendable {
         throw DatabaseError(.keyTooLong, "the key has \(key.count) bytes, and the storage takes \(core.limits.keySize)")
       }
       return PreparedRow(
-        key: key, object: try prepare(row.object, info.coder, info),
-        metadata: try row.metadata.map { try prepare($0, info.coder.ofMetadata, info) })
+        key: key, object: try prepare(row.object, coder, info),
+        metadata: try row.metadata.map { try prepare($0, coder.ofMetadata, info) })
     } catch let error as DatabaseError {
       throw error.about(RowKey(collection: name, bytes: row.key))
     }
   }
 
   private func prepare(
-    _ value: PortableValue, _ coder: CoderKind, _ info: CollectionInfo
+    _ value: PortableValue, _ coder: CoderName, _ info: CollectionInfo
   ) throws -> PreparedValue {
+    // Of the rows' coder: metadata beside raw bytes is binary, and says nothing of that.
+    let mark = info.record.mark(try core.catalog.number(ofCoderNamed: self.coder.name))
     let version = try value.version.map { try core.catalog.number(ofVersion: $0, in: name) } ?? 0
     let (shape, bytes) = try coding.stored(value, coder: coder)
     let json = try coding.json(bytes[...], shape: shape, coder: coder)
-    return PreparedValue(coded: CodedValue(version: version, shape: shape, bytes: bytes), json: json)
+    return PreparedValue(coded: CodedValue(coder: mark, version: version, shape: shape, bytes: bytes), json: json)
   }
 
   /// Sets rows in one commit, durable against a loss of power when this returns. Throws as `write` does.

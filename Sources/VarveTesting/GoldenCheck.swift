@@ -26,11 +26,26 @@ struct GoldenCheck {
 
   private func check<Format: StoreFormat>(_ format: Format.Type, _ name: String) throws {
     let store = Store(format, in: database, collection: name)
+    // Before anything is rewritten: what the database of a user has is compared, not what a migration makes of it.
+    try checkIndexes(of: store)
     try store.migrate()
+    try checkIndexes(of: store)
     try database.read { tx in
       var ids = try store.identifiers(in: tx)
       while let id = try ids.next() { try check(id, store, tx) }
     }
+  }
+
+  /// What the indexes find is what a scan finds. Waits until they are built, and reviewed where the version is another.
+  private func checkIndexes<Format: StoreFormat>(of store: Store<Format>) throws {
+    try store.warm()
+    let differences = try store.verifyIndexes()
+    guard let first = differences.first else { return }
+    let others = differences.count == 1 ? "" : ", and \(differences.count - 1) more"
+    throw DatabaseError(
+      .definitionDiffers,
+      "what rows have in an index is not what the snapshot has: \(first)\(others); raise the version of the format, or the "
+        + "`version:` of the index, so that it is reviewed", collection: store.collection, key: first.row.text)
   }
 
   private func check<Format: StoreFormat>(

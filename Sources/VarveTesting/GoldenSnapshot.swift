@@ -47,14 +47,17 @@ public struct GoldenSnapshot: Sendable {
   ///
   /// 1. The database is opened, its extensions are built or caught up. What the options say of damage, of reading only
   ///    and of making a database has no effect: a snapshot is whole, and there.
-  /// 2. Every format of the definition is migrated, as `Store.migrate` does.
-  /// 3. Every row of every collection is read, and its metadata: where the definition names the collection as what it
+  /// 2. The indexes of every format are waited for, and compared with the rows: each row's values with the entries, and each
+  ///    entry with its row. A computation or a conversion that has changed without another version is found here.
+  /// 3. Every format of the definition is migrated, as `Store.migrate` does, and its indexes are compared again.
+  /// 4. Every row of every collection is read, and its metadata: where the definition names the collection as what it
   ///    names, else as what the row itself says of its bytes. Each instance must have the identifier that it is found by.
   ///    No row and no metadata of an older version may be left.
   ///
   /// Throws `.notFound` where there is no snapshot, `.notADatabase` where the directory is empty; what `Database.open` throws, `.corruption` for instance; what is wrong
   /// with the first row that fails, with its collection and key: `.decodingFailed`, `.unsupportedVersion` where a
-  /// version wrote it that the program does not know; and what `body` throws.
+  /// version wrote it that the program does not know; `.definitionDiffers` with the first entry where an index differs from
+  /// the rows; and what `body` throws.
   @_disfavoredOverload
   public func open<Result>(
     definition: DatabaseDefinition, options: DatabaseOptions = DatabaseOptions(),

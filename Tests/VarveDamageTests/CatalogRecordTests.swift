@@ -8,6 +8,8 @@ import VarveEngine
 /// The records of the catalog: what is damaged is an error, never another record.
 struct CatalogRecordTests {
   private static let collection = CollectionRecord(id: 7, coder: 1, isOwn: true, keyType: "compound(int,stríng)")
+  private static let switched = CollectionRecord(
+    id: 7, coder: 1, writer: 16, isOwn: true, keyType: "compound(int,stríng)")
   private static let extensions = [
     ExtensionRecord.State.ready, .stale(nil), .stale(FeedPosition(version: 7, part: 8, step: 9)),
     .building(watermark: [0, 0, 0, 1, 9]),
@@ -27,7 +29,11 @@ struct CatalogRecordTests {
   ]
 
   @Test func `records are read as they were written`() throws {
-    #expect(try CollectionRecord(Self.collection.bytes, name: "c") == Self.collection)
+    for record in [Self.collection, Self.switched] {
+      #expect(try CollectionRecord(record.bytes, name: "c") == record)
+    }
+    #expect(Self.collection.bytes.prefix(7) == [1, 0, 0, 0, 7, 1, 1] && Self.collection.bytes[7] == UInt8(ascii: "c"))
+    #expect(Self.switched.bytes.prefix(8) == [2, 0, 0, 0, 7, 1, 1, 16] && Self.switched.bytes[8] == UInt8(ascii: "c"))
     for record in Self.extensions { #expect(try ExtensionRecord(record.bytes, name: "e") == record) }
     for setting in Self.settings { #expect(try ExtensionSetting(setting.bytes) == setting) }
   }
@@ -71,12 +77,13 @@ struct CatalogRecordTests {
         }
       }
     }
+    check(Self.switched.bytes) { try CollectionRecord($0, name: "c").bytes }
     check(Self.collection.bytes) { try CollectionRecord($0, name: "c").bytes }
     for record in Self.extensions { check(record.bytes) { try ExtensionRecord($0, name: "e").bytes } }
     for setting in Self.settings { check(setting.bytes) { try ExtensionSetting($0).bytes } }
   }
 
-  @Test(arguments: ["c", "e", "v\0\0\0\u{1}\0\0\0\u{1}"])
+  @Test(arguments: ["c", "e", "o\u{10}", "v\0\0\0\u{1}\0\0\0\u{1}"])
   func `a name in the catalog that is no UTF-8 is damage, and not repaired`(key: String) throws {
     let environment = EngineEnvironment.inMemory()
     func open() throws -> Database {
@@ -90,7 +97,7 @@ struct CatalogRecordTests {
     // Sound but for their names: nothing else of them is to be found.
     let collection = CollectionRecord(id: 7, coder: 1, isOwn: false, keyType: "int")
     let record = key == "e" ? Self.extensions[0].bytes : collection.bytes
-    if key.hasPrefix("v") {
+    if key.hasPrefix("v") || key.hasPrefix("o") {
       try engine.put(Array(key.utf8), [0x61, 0xFF], in: catalog)
     } else {
       try engine.put(Array(key.utf8) + [0x61, 0xFF], record, in: catalog)

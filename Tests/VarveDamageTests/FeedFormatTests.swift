@@ -11,7 +11,7 @@ import VarveEngine
 
   private static func info(_ id: UInt32, isOwn: Bool = false) -> CollectionInfo {
     CollectionInfo(
-      name: "c\(id)", record: CollectionRecord(id: id, coder: 0, isOwn: isOwn, keyType: "string"), coder: .json,
+      name: "c\(id)", record: CollectionRecord(id: id, coder: 0, isOwn: isOwn, keyType: "string"), coders: CoderTable(),
       objects: family, metadata: family, definition: nil, versions: VersionNumbers())
   }
 

@@ -25,7 +25,7 @@ struct RowImportDamageTests {
       "a": [["b": "é 漢", "c": "plain"], [:]], "long": Array(repeating: ["x": "y"], count: 20),
     ])
     let json = Array(#"{"a":[1,-2.5e3,"\u00e9\ud83d\ude00",true,null,{}]}"#.utf8)
-    let values: [(CoderKind, PortableValue)] = [
+    let values: [(CoderName, PortableValue)] = [
       (.binary, Self.book), (.binary, Self.people), (.json, PortableValue(bytes: json)),
       (.propertyList, PortableValue(bytes: Array(list))),
       (

@@ -1,6 +1,7 @@
 import EngineTestSupport
 import Foundation
 
+@testable import ObjectFixtures
 @testable import Varve
 
 /// The collections of the model suite: one for each type of keys, with the edges of the type among them.
@@ -65,11 +66,18 @@ struct KeyPools {
       ))
   }
 
-  /// What the program knows of them before it opens the database.
-  static func definition() throws -> DatabaseDefinition {
+  private static let coders: [CoderKind] = [.binary, .own(MaskedCoder.self), .json, .own(SecondCoder.self)]
+
+  /// What the program knows of them before it opens the database. Each start may write by another coder: rows of all of them
+  /// are side by side.
+  static func definition(start: Int = 0) throws -> DatabaseDefinition {
     let definition = DatabaseDefinition {
-      CollectionDefinition("own.strings", ModelObject.self, key: String.self, storage: .own())
-      CollectionDefinition("own.numbers", ModelObject.self, key: UInt64.self, coder: .json, storage: .own())
+      CollectionDefinition(
+        "own.strings", ModelObject.self, key: String.self, coder: coders[start % coders.count], formerCoders: coders,
+        storage: .own())
+      CollectionDefinition(
+        "own.numbers", ModelObject.self, key: UInt64.self, coder: coders[(start + 2) % coders.count],
+        formerCoders: coders, storage: .own())
     }
     return definition
   }

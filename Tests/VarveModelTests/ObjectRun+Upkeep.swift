@@ -70,12 +70,33 @@ extension ObjectRun {
 
   func upkeep() throws {
     note(.upkeep)
+    if !isFaulty, random.oneIn(4) { return try renameThereAndBack() }
     guard let engine = (backend as? EngineBackend)?.engine else { return }
     switch random.below(3) {
     case 0: try engine.flush()
     case 1: try engine.compact()
     default: try engine.sync()
     }
+  }
+
+  /// A collection that no definition names gets another name, and then its former one again. Reads that stay open have it by
+  /// the former name all the time, and extensions that keep its name are built again.
+  private func renameThereAndBack() throws {
+    let pool = pools.all[random.below(pools.all.count)]
+    guard !KeyPools.own.contains(pool.name), try isMade(pool.name) else { return }
+    try database.renameCollection(pool.name, to: "renamed")
+    try database.read { tx in
+      let counts = (try tx.count(in: "renamed"), try tx.count(in: pool.name), try tx.count())
+      guard counts == (state[pool.name].count, 0, state.count) else {
+        throw ContractBroken("\(pool.name) has \(counts) rows by its new name, by the former, and with all others")
+      }
+      guard try tx.collections().contains(pool.name) == false else {
+        throw ContractBroken("\(pool.name) is listed by its former name")
+      }
+    }
+    for pin in pinned where random.oneIn(2) { try pin.reader.run { [self] tx in try compare(tx, of: pin.state) } }
+    try database.renameCollection("renamed", to: pool.name)
+    if let tally = extensions.tally { try database.ready(tally) }
   }
 
   func reopen() throws {

@@ -54,6 +54,8 @@ final class ObjectRun {
   var extensions: Extensions
   var faultCount = 0
   private var label = 0
+  /// How often the database was opened.
+  private var starts = 0
 
   init(_ kind: StorageKind, seed: UInt64, faults: ToyFaults? = nil) throws {
     self.kind = kind
@@ -133,7 +135,8 @@ final class ObjectRun {
       toy.faults.lateOneIn = faults.lateOneIn
     }
     openedBackend = backend
-    opened = try Database.open(backend, path: "model", definition: try KeyPools.definition())
+    opened = try Database.open(backend, path: "model", definition: try KeyPools.definition(start: starts))
+    starts += 1
     if let faults { (backend as? ToyBackend)?.faults = faults }
     try registerExtensions()
   }

@@ -216,7 +216,7 @@ struct ObjectRoundTripTests {
     ("{\"key\":\"b\",\"object\":1,\"coder\":\"json\"}", "go together"),
     ("{\"key\":\"b\",\"object\":1,\"coder\":\"json\",\"keyType\":\"int\"}", "definitionDiffers"),
     ("{\"key\":\"b\",\"object\":1,\"coder\":\"raw\",\"keyType\":\"string\"}", "definitionDiffers"),
-    ("{\"key\":\"b\",\"object\":1,\"coder\":\"xml\",\"keyType\":\"string\"}", "no coder is named \"xml\""),
+    ("{\"key\":\"b\",\"object\":1,\"coder\":\"xml\",\"keyType\":\"string\"}", "and that of the rows xml"),
     ("{\"key\":\"b\",\"objectHex\":\"7\"}", "even number"), ("{\"key\":\"b\",\"objectHex\":\"7b\"}", "corruption"),
     ("{\"key\":\"b\",\"object\":2,\"objectHex\":\"31\"}", "something else than objectHex"),
     ("{\"key\":\"b\",\"object\":2,\"shape\":[\"a\"]}", "must have none"),

@@ -7,11 +7,13 @@ internal import Foundation
 /// the error is about, and wraps it into no other.
 struct ValueCoder: Sendable {
   let kind: CoderKind
+  private let isBinary: Bool
   private let binary: BinaryCoder
 
   /// `binary` is the database's, whatever the kind.
   init(_ kind: CoderKind, binary: BinaryCoder) {
     self.kind = kind
+    isBinary = kind == .binary
     self.binary = binary
   }
 
@@ -20,7 +22,7 @@ struct ValueCoder: Sendable {
   func withEncoded<T: Encodable, Result>(
     _ value: T, _ body: (_ shape: UInt32, _ bytes: RawSpan) throws -> Result
   ) throws -> Result {
-    if kind != .binary { return try withOtherEncoded(value, body) }
+    if !isBinary { return try withOtherEncoded(value, body) }
     let encoder = binary.makeEncoder()
     defer { binary.recycle(encoder) }
     let shape: UInt32
@@ -37,7 +39,7 @@ struct ValueCoder: Sendable {
   @inline(__always)
   func decode<T: Decodable>(_ type: T.Type, from bytes: RawSpan, shape: UInt32) throws -> T {
     do {
-      if kind == .binary { return try binary.decode(type, from: bytes, shape: shape) }
+      if isBinary { return try binary.decode(type, from: bytes, shape: shape) }
       return try decodeOther(type, from: bytes, shape: shape)
     } catch {
       throw ValueCoder.failure(.decodingFailed, type, error)
@@ -46,8 +48,8 @@ struct ValueCoder: Sendable {
 
   /// Reads a value without its type, for tools.
   func untyped(from bytes: RawSpan, shape: UInt32) throws -> UntypedValue {
-    if kind == .binary { return try binary.untyped(from: bytes, shape: shape) }
-    if kind == .raw { return unsafe .bytes(bytes.withUnsafeBytes { unsafe [UInt8]($0) }) }
+    if isBinary { return try binary.untyped(from: bytes, shape: shape) }
+    if kind == .raw || kind.isOwn { return unsafe .bytes(bytes.withUnsafeBytes { unsafe [UInt8]($0) }) }
     return try decode(UntypedValue.self, from: bytes, shape: shape)
   }
 
@@ -56,12 +58,13 @@ struct ValueCoder: Sendable {
   private func withOtherEncoded<T: Encodable, Result>(
     _ value: T, _ body: (_ shape: UInt32, _ bytes: RawSpan) throws -> Result
   ) throws -> Result {
+    if case .own(let type) = kind { return try withOwnEncoded(value, by: type, body) }
     let data: Data
     do {
       switch kind {
       case .json: data = try FoundationCoders.json.encode(value)
       case .propertyList: data = try ValueCoder.propertyList(value)
-      case .raw, .binary: data = try ValueCoder.rawBytes(value)
+      case .raw, .binary, .own: data = try ValueCoder.rawBytes(value)
       }
     } catch {
       throw ValueCoder.failure(.encodingFailed, T.self, error)
@@ -69,16 +72,27 @@ struct ValueCoder: Sendable {
     return try unsafe data.withUnsafeBytes { try unsafe body(0, RawSpan(_unsafeBytes: $0)) }
   }
 
+  private func withOwnEncoded<T: Encodable, Result>(
+    _ value: T, by coder: any ObjectCoder.Type, _ body: (_ shape: UInt32, _ bytes: RawSpan) throws -> Result
+  ) throws -> Result {
+    let bytes: [UInt8]
+    do { bytes = try coder.encode(value) } catch { throw ValueCoder.failure(.encodingFailed, T.self, error) }
+    return try unsafe body(0, bytes.span.bytes)
+  }
+
   private func decodeOther<T: Decodable>(_ type: T.Type, from bytes: RawSpan, shape: UInt32) throws -> T {
     guard shape == 0 else {
       throw DatabaseError(.corruption, "a row of the coder \(kind) has a shape, and must have none")
+    }
+    if case .own(let coder) = kind {
+      return try coder.decode(type, from: unsafe bytes.withUnsafeBytes { unsafe [UInt8]($0) })
     }
     // A copy: what is decoded may keep parts of it.
     let data = unsafe bytes.withUnsafeBytes { unsafe Data($0) }
     switch kind {
     case .json: return try FoundationCoders.jsonDecoder.decode(type, from: data)
     case .propertyList: return try FoundationCoders.propertyListDecoder.decode(type, from: data)
-    case .raw, .binary:
+    case .raw, .binary, .own:
       if let value = data as? T { return value }
       if let value = [UInt8](data) as? T { return value }
       throw DatabaseError(.decodingFailed, "the coder raw gives Data or [UInt8], no \(type)")

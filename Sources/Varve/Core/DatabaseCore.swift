@@ -64,6 +64,10 @@ package final class DatabaseCore: Sendable {
     let connections = ConnectionList()
     self.connections = connections
     publication = Publication(backend: backend) { [coding] version, pending in
+      if pending.cutsFeed {
+        changes.deliverGap(version)
+        return connections.loseAll()
+      }
       // Made only if there is an observer, and once for all of them.
       lazy var changeSet = pending.changeSet(version, coding)
       changes.deliver(version) { changeSet }

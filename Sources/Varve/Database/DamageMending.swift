@@ -117,8 +117,10 @@ struct DamageMending {
     var collection: UInt32 = 0
     var shape: UInt32 = 0
     var version: UInt32 = 0
+    var coder: UInt8 = 0
 
-    mutating func note(shape: UInt32, version: UInt32) {
+    mutating func note(coder: UInt8?, shape: UInt32, version: UInt32) {
+      self.coder = max(self.coder, coder ?? 0)
       if shape < .max { self.shape = max(self.shape, shape) }
       if version < .max { self.version = max(self.version, version) }
     }
@@ -219,7 +221,7 @@ struct DamageMending {
       guard let (stored, offset) = read else { continue }
       var header = stored
       if header.id.number < Catalog.rowIDMaximum - Catalog.rowIDRange { found.row = max(found.row, header.id.number) }
-      found.note(shape: header.shape, version: header.version)
+      found.note(coder: header.coder, shape: header.shape, version: header.version)
       guard header.hasMetadata else { continue }
       if let metadata, try snapshot.contains(key, in: metadata) { continue }
       header.hasMetadata = false
@@ -233,7 +235,7 @@ struct DamageMending {
         let id = collection ?? BigEndian.number(key, as: UInt32.self) ?? 0
         if isWanted == true, !dropped.contains(id) {
           if let read = try? RowHeader.readMetadata(unsafe value.span.bytes) {
-            found.note(shape: read.shape, version: read.version)
+            found.note(coder: read.coder, shape: read.shape, version: read.version)
           }
           continue
         }
@@ -264,6 +266,7 @@ struct DamageMending {
     guard concernsRows else { return }
     // What the catalog has of these goes up to what its shapes and versions say; those may be lost.
     try reserve(found.version + 1, at: CatalogKey.nextVersion)
+    if found.coder >= CoderTable.firstNumber { try reserve(found.coder &+ 1, at: CatalogKey.nextCoder) }
     try reserve(found.shape + min(Self.lostShapes, .max - found.shape), at: CatalogKey.nextShape)
   }
 }

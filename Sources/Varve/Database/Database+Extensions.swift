@@ -149,8 +149,8 @@ extension DatabaseCore {
     guard extensions.list.contains(registered) else { return }
     if let error = registered.build.error as? WaitsForDependency {
       let build = ExtensionBuild(self, registered)
-      // What it waited for may be ready by now.
-      if build.dependenciesAreReady { return build.start() }
+      // What it waited for may be ready by now, or is being built again.
+      if build.dependenciesAreReady || build.dependencyIsRunning { return build.start() }
       throw DatabaseError(.notReady, error.message)
     }
     if let error = registered.build.error { throw error }

@@ -17,8 +17,12 @@ extension CollectionIndexing {
       if isKept, !core.backend.isReadOnly { _ = try core.drop(name) }
       return
     }
+    let reviewed = core.extensionCatalog.record(name)?.parts.first {
+      $0.name == CollectionIndexes<Instance>.reviewPartName
+    }
     let definition = CollectionIndexes(
-      collection: collection, indexes, formatVersion: formatVersion, unindexableRows: unindexableRows)
+      collection: collection, indexes, formatVersion: formatVersion,
+      surviving: (reviewed?.version, survivingVersions), unindexableRows: unindexableRows)
     if core.backend.isReadOnly {
       _ = try core.registerReadOnly(definition, name, isCheckedAtUse: true)
     } else {

@@ -87,6 +87,25 @@ public struct DatabaseDefinition: Sendable {
   /// Throws `.alreadyDefined`, `.invalidDefinition`.
   func check() throws {
     if let mistake { throw mistake }
+    var coders = CoderTable()
+    for collection in collections.values {
+      for coder in [collection.coder] + collection.formerCoders { try coders.add(coder) }
+    }
+    var claims: [String: String] = [:]
+    for collection in collections.values.sorted(by: { $0.name < $1.name }) {
+      for former in collection.formerKeys {
+        if collections[former] != nil {
+          throw DatabaseError(
+            .invalidDefinition, "its former name \"\(former)\" is that of a collection of the definition",
+            collection: collection.name)
+        }
+        if let other = claims.updateValue(collection.name, forKey: former) {
+          throw DatabaseError(
+            .invalidDefinition, "\"\(former)\" is a former name of it, and of \"\(other)\"", collection: collection.name
+          )
+        }
+      }
+    }
   }
 }
 

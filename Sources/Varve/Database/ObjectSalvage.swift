@@ -38,6 +38,7 @@ final class ObjectSalvage {
     var row: UInt64 = 0
     var shape: UInt32 = 0
     var version: UInt32 = 0
+    var coder: UInt8 = 0
   }
 
   /// Where the rows of some collections are, and where they go.
@@ -81,6 +82,7 @@ final class ObjectSalvage {
     try reserve(highest.collection + 1, at: CatalogKey.nextCollection)
     try reserve(highest.row + 1, at: CatalogKey.rowIDs)
     try reserve(highest.version + 1, at: CatalogKey.nextVersion)
+    if highest.coder >= CoderTable.firstNumber { try reserve(highest.coder &+ 1, at: CatalogKey.nextCoder) }
     try reserve(highest.shape + min(Self.lostShapes, .max - highest.shape), at: CatalogKey.nextShape)
   }
 
@@ -179,8 +181,10 @@ final class ObjectSalvage {
           try RowHeader.read($0).header.hasMetadata
         }
         guard isWanted == true else { return nil }
-        note((try? RowHeader.readMetadata(value))?.version, in: \.version)
-        note((try? RowHeader.readMetadata(value))?.shape, in: \.shape)
+        let head = try? RowHeader.readMetadata(value)
+        note(head?.version, in: \.version)
+        note(head?.shape, in: \.shape)
+        highest.coder = max(highest.coder, head?.coder ?? 0)
         return value.copied
       }
     }
@@ -195,6 +199,7 @@ final class ObjectSalvage {
     if header.id.number < Catalog.rowIDMaximum - Catalog.rowIDRange { highest.row = max(highest.row, header.id.number) }
     note(header.version, in: \.version)
     note(header.shape, in: \.shape)
+    highest.coder = max(highest.coder, header.coder ?? 0)
     guard header.hasMetadata else { return value.copied }
     if let from = passage.metadataFrom, try source.contains(key, in: from) { return value.copied }
     header.hasMetadata = false

@@ -31,6 +31,7 @@
 /// A class: each transaction that uses the indexes has it.
 final class CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
   static var kind: String { IndexFormat.kind }
+  static var reviewPartName: String { "review" }
 
   let collection: String
   /// In the order of their names.
@@ -43,8 +44,11 @@ final class CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
   private let reviewVersion: String
   let unindexableRows: UnindexableRows
 
+  /// `surviving` is the version of the part `review` in the catalog, and the versions of the format whose values are those of
+  /// the present one.
   init(
-    collection: String, _ indexes: [NamedIndex<Instance>], formatVersion: String?, unindexableRows: UnindexableRows
+    collection: String, _ indexes: [NamedIndex<Instance>], formatVersion: String?,
+    surviving: (version: String?, others: [String]) = (nil, []), unindexableRows: UnindexableRows
   ) {
     self.collection = collection
     self.indexes = indexes
@@ -52,7 +56,10 @@ final class CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
     plans = indexes.map(\.plan)
     hasUnique = indexes.contains { $0.declaration.kind.isUnique }
     let versions = indexes.filter { $0.declaration.version != 0 }.map { "\($0.name) \($0.declaration.version)" }
-    reviewVersion = "\(formatVersion ?? "")|\(versions.joined(separator: "|"))"
+    func tag(_ version: String) -> String { "\(version)|\(versions.joined(separator: "|"))" }
+    // What the catalog has stays where its values are still right: no row is reviewed.
+    let kept = surviving.others.lazy.map(tag).first { $0 == surviving.version }
+    reviewVersion = kept ?? tag(formatVersion ?? "")
   }
 
   var configuration: ExtensionConfiguration {
@@ -71,7 +78,7 @@ final class CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
       part.version = index.definition
       return part
     }
-    var review = PartDefinition("review")
+    var review = PartDefinition(Self.reviewPartName)
     review.version = reviewVersion
     configuration.parts += [
       PartDefinition(IndexFormat.emittedPart, .appendOnly), PartDefinition("unindexed"),

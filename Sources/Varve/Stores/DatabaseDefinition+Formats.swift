@@ -24,11 +24,28 @@ extension DatabaseDefinition {
   }
 }
 
+extension DatabaseDefinition {
+  /// What the indexes of a collection are, by their names: what must be the same for what a database has to be of use. With the
+  /// names that the collection may have there. For `VarveTesting`.
+  package var collectionIndexes: [(collection: String, formerKeys: [String], definitions: [String: String])] {
+    collections.values.map { collection in
+      let indexes = collection.indexing.map { Self.definitions(of: $0) } ?? [:]
+      return (collection.name, collection.formerKeys, indexes)
+    }.sorted { $0.collection < $1.collection }
+  }
+
+  private static func definitions(of indexing: some CollectionIndexing) -> [String: String] {
+    Dictionary(indexing.indexes.map { ($0.name, $0.definition) }) { first, _ in first }
+  }
+}
+
 extension CollectionDefinition {
   /// The collection of a persistable type, in the same way. Throws `.invalidDefinition`.
   public init<Item: Persistable>(
-    _ type: Item.Type, coder: CoderKind = .binary, storage: CollectionStorage = .shared
+    _ type: Item.Type, coder: CoderKind = .binary, formerCoders: [CoderKind] = [],
+    storage: CollectionStorage = .shared
   ) throws {
-    try self.init(PersistableFormat<Item>.self, name: Item.collection, coder: coder, storage: storage)
+    try self.init(
+      PersistableFormat<Item>.self, name: Item.collection, coder: coder, formerCoders: formerCoders, storage: storage)
   }
 }

@@ -86,15 +86,20 @@ struct Migration<Format: RowFormat>: Sendable {
     _ row: StoredRow, metadata: () throws -> [UInt8]?
   ) throws -> (object: Bool, metadata: Bool) {
     do {
-      let object = try isOutdated(row.header.version, row.info)
+      let object = try isOutdated(row.header.version, row.info) || isOfFormerCoder(row.header.coder, row.info)
       guard Format.Metadata.self != Never.self, row.header.hasMetadata, let bytes = try metadata() else {
         return (object, false)
       }
-      let version = unsafe try RowHeader.readMetadata(bytes.span.bytes).version
-      return (object, try isOutdated(version, row.info))
+      let (coder, version, _, _) = unsafe try RowHeader.readMetadata(bytes.span.bytes)
+      return (object, try isOutdated(version, row.info) || isOfFormerCoder(coder, row.info))
     } catch let error as DatabaseError {
       throw error.about(row.info.key(of: row.key))
     }
+  }
+
+  /// Whether another coder wrote a value than the one that writes now. A migration with a limit is about versions alone.
+  private func isOfFormerCoder(_ mark: UInt8?, _ info: CollectionInfo) -> Bool {
+    limit == nil && mark != info.coderMark
   }
 
   private func isOutdated(_ number: UInt32, _ info: CollectionInfo) throws -> Bool {

@@ -22,6 +22,9 @@ struct RowAccess<Format: RowFormat>: Sendable {
   func collection(_ tx: ReadTransaction) throws -> CollectionInfo? {
     if let info = try known(tx) { return info }
     try core.checkedDefinitions.check(Format.formatID, of: name) { _ = try Format.definition(name, nil, core.options) }
+    if let format = Format.self as? any StoreFormat.Type {
+      try core.catalog.requireNoFormer(format.formerKeys(of: name), of: name, at: tx.version)
+    }
     tx.noteRecord(of: name)
     return nil
   }
@@ -108,7 +111,7 @@ struct RowAccess<Format: RowFormat>: Sendable {
       return try core.coding.object(Format.Instance.self, row)
     }
     do {
-      return try Format.decode(core.coding.value(row), version: row.header.version, row.info)
+      return try Format.decode(try core.coding.value(row), version: row.header.version, row.info)
     } catch let error as DatabaseError {
       throw error.about(row.info.key(of: row.key))
     } catch {

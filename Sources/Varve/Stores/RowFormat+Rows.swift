@@ -12,11 +12,11 @@ extension RowFormat {
     _ name: String, _ found: CollectionInfo?, _ options: DatabaseOptions
   ) throws -> CollectionDefinition {
     guard let adopting = Self.self as? any AdoptingFormat.Type else {
-      return try CollectionDefinition(Self.self, name: name, coder: coder, storage: storage)
+      return try CollectionDefinition(Self.self, collection: name)
     }
     let storage: CollectionStorage = found?.record.isOwn == true ? .own() : .shared
     let coder = found?.coder ?? adopting.firstCoder ?? options.coder
-    return try CollectionDefinition(Self.self, name: name, coder: coder, storage: storage)
+    return try CollectionDefinition(Self.self, name: name, coder: coder, formerCoders: [], storage: storage)
   }
 
   /// The instance of a row of a collection that this has defined.

@@ -1,7 +1,7 @@
 /// Rewriting what older versions of a format have written.
 extension Store {
-  /// Rewrites every row, and all metadata, that the current version of the format has not written, or of these what
-  /// a version declared before `limit` has. Returns how many rows.
+  /// Rewrites every row, and all metadata, that the current version of the format and its present coder have not written,
+  /// or what a version declared before `limit` has. Returns how many rows.
   ///
   /// Nothing has to be migrated: reads convert. It is for who wants to drop a version, or to convert once and not at
   /// each read. Rows are rewritten up to 1,000 at a time, each time in an ordinary write transaction that reads them

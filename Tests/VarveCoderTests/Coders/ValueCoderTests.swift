@@ -146,9 +146,9 @@ struct ValueCoderTests {
   }
 
   @Test func `the numbers of the coders stay`() {
-    #expect(CoderKind.allCases.map(\.rawValue) == [0, 1, 2, 3])
-    #expect(CoderKind(rawValue: 1) == .binary && CoderKind(rawValue: 0) == .raw)
-    #expect(CoderKind(rawValue: 2) == .json && CoderKind(rawValue: 3) == .propertyList)
+    #expect(CoderKind.allCases.map(\.number) == [0, 1, 2, 3])
+    #expect(CoderKind(number: 1) == .binary && CoderKind(number: 0) == .raw)
+    #expect(CoderKind(number: 2) == .json && CoderKind(number: 3) == .propertyList)
   }
 
   @Test func `a value that encodes nothing is an error at the top, and an empty record within`() throws {

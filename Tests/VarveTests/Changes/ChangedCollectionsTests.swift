@@ -11,7 +11,7 @@ struct ChangedCollectionsTests {
   private static func info(_ id: UInt32) -> CollectionInfo {
     let family = StorageFamily(name: "objects", number: 1)
     return CollectionInfo(
-      name: "c\(id)", record: CollectionRecord(id: id, coder: 0, isOwn: true, keyType: "string"), coder: .json,
+      name: "c\(id)", record: CollectionRecord(id: id, coder: 0, isOwn: true, keyType: "string"), coders: CoderTable(),
       objects: family, metadata: family, definition: nil, versions: VersionNumbers())
   }
 

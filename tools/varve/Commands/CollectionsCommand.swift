@@ -41,6 +41,8 @@ private struct CollectionRow: Encodable {
   let rows: Int
   let keyType: String
   let coder: String
+  /// The coder that it was made with, where another has taken over; else it is not there.
+  let firstCoder: String?
   /// `shared`, or `own`.
   let storage: String
   /// About how many it takes.
@@ -51,9 +53,16 @@ private struct CollectionRow: Encodable {
     id = collection.id
     rows = collection.rowCount
     keyType = collection.keyType
-    coder = collection.coder.map { "\($0)" } ?? "unknown(\(collection.coderNumber))"
+    coder = collection.coder?.name ?? "unknown(\(collection.coderNumber))"
+    firstCoder = collection.firstCoder?.name
     storage = collection.isOwn ? "own" : "shared"
     bytes = collection.approximateSize
+  }
+
+  /// The coder for people: names are a program's own, and may hold anything.
+  private var coderText: String {
+    let names = [coder] + (firstCoder.map { ["first", $0] } ?? [])
+    return names.map { PrintableText.text(Array($0.utf8)) }.joined(separator: " ")
   }
 
   /// Columns for people, below their names.
@@ -63,7 +72,7 @@ private struct CollectionRow: Encodable {
       [["name", "id", "rows", "keys", "coder", "storage", "bytes"]]
         + rows.map { row in
           [
-            PrintableText.text(Array(row.name.utf8)), "\(row.id)", "\(row.rows)", row.keyType, row.coder, row.storage,
+            PrintableText.text(Array(row.name.utf8)), "\(row.id)", "\(row.rows)", row.keyType, row.coderText, row.storage,
             SizeText.text(row.bytes),
           ]
         })

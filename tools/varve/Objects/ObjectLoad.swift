@@ -19,7 +19,7 @@ struct ObjectLoad {
   private var lines: RowLines
   private var rowImport: RowImport?
   private var terms: PortableCollection?
-  private var coder = CoderKind.raw
+  private var coder = CoderName.raw
   private var rows: [PreparedRow] = []
   private var size = 0
   private(set) var result = Result()
@@ -63,7 +63,7 @@ struct ObjectLoad {
     let made = try RowImport(into: name, of: database, as: terms)
     rowImport = made
     self.terms = terms ?? self.terms
-    coder = try made.coder
+    coder = made.coder
     return made
   }
 

@@ -10,13 +10,14 @@ import VarveInspection
 /// ```
 /// key             the key, each part with its kind: see KeyJSON
 /// keyType         the type of the collection's keys: "string", "compound(int,string)"
-/// coder           its coder: "raw", "binary", "json", "propertyList"
+/// coder           the coder that wrote the row: "raw", "binary", "json", "propertyList", or the stored name of a coder of
+///                 a program's own
 /// storage         "own" where its rows lie in families of its own; else it is not there
 /// version         the version of the format that wrote the object; not there without a format
 /// object          the object, readable: of the coder raw a string where the bytes are UTF-8; of the coder json the
 ///                 stored text itself; of the others the value as JSON
 /// objectHex       the object's bytes as the coder wrote them, where `object` by itself would not give them back:
-///                 always of the coders binary and propertyList
+///                 always of the coders binary and propertyList, and alone of coders of programs
 /// shape           of the coder binary: the names of the fields of the record that the object is
 /// shapes          of the coder binary: the names of the fields of the records inside; objectHex numbers them from
 ///                 1, in the order in which they come first, not as the catalog does
@@ -54,12 +55,18 @@ struct RowLine {
   ) throws -> String {
     var line = keyLine(row, withText: withID)
     line.add("keyType", collection.keyType)
-    line.add("coder", "\(collection.coder)")
+    line.add("coder", contents.coder.name)
     if collection.isOwn { line.add("storage", "own") }
     if withID { line.add("id", contents.id.number) }
-    try add(contents.object, "object", "shape", "version", collection.coder, to: &line)
+    try add(contents.object, "object", "shape", "version", to: &line)
     if let metadata = contents.metadata {
-      try add(metadata, "metadata", "metadataShape", "metadataVersion", collection.coder.ofMetadata, to: &line)
+      guard metadata.coder == contents.coder.ofMetadata else {
+        throw DatabaseError(
+          .definitionDiffers,
+          "its object is of the coder \(contents.coder) and its metadata of \(metadata.coder), which a line can't say; "
+            + "migrate the collection", collection: row.key.collection, key: row.key.text)
+      }
+      try add(metadata, "metadata", "metadataShape", "metadataVersion", to: &line)
     }
     return line.text
   }
@@ -73,9 +80,9 @@ struct RowLine {
   }
 
   private static func add(
-    _ value: InspectedValue, _ name: String, _ shape: String, _ version: String, _ coder: CoderKind,
-    to line: inout JSONLine
+    _ value: InspectedValue, _ name: String, _ shape: String, _ version: String, to line: inout JSONLine
   ) throws {
+    let coder = value.coder.kind
     let portable = try value.portable()
     if let text = portable.version { line.add(version, text) }
     var isExact = false
@@ -134,7 +141,7 @@ struct RowLine {
   /// What a line says of its collection, as far as it was read.
   private struct Terms {
     var keyType: String?
-    var coder: CoderKind?
+    var coder: CoderName?
     var isOwn = false
 
     func collection() throws(RecordError) -> PortableCollection? {
@@ -186,18 +193,16 @@ struct RowLine {
     return names
   }
 
-  private static func coder(_ member: JSONValue.Member) throws(RecordError) -> CoderKind {
+  private static func coder(_ member: JSONValue.Member) throws(RecordError) -> CoderName {
     let name = try string(member)
-    guard let coder = CoderKind.allCases.first(where: { "\($0)" == name }) else {
-      throw RecordError("no coder is named \"\(name)\"")
-    }
-    return coder
+    if name.isEmpty { throw RecordError("the name of the coder is empty") }
+    return CoderName(name)
   }
 
   // MARK: - As a row
 
   /// The row, for a collection with this coder.
-  func row(_ coder: CoderKind) throws(RecordError) -> PortableRow {
+  func row(_ coder: CoderName) throws(RecordError) -> PortableRow {
     PortableRow(
       key: key, object: try Self.portable(object, "object", coder),
       metadata: metadata.isThere ? try Self.portable(metadata, "metadata", coder.ofMetadata) : nil)
@@ -210,10 +215,10 @@ struct RowLine {
   }
 
   private static func portable(
-    _ value: Value, _ name: String, _ coder: CoderKind
+    _ value: Value, _ name: String, _ coder: CoderName
   ) throws(RecordError) -> PortableValue {
     let bytes: [UInt8]
-    switch (value.hex, value.readable, coder) {
+    switch (value.hex, value.readable, coder.kind) {
     case (_?, _?, .raw): throw RecordError("\(name) and \(name)Hex exclude each other for the coder raw")
     case (let hex?, _, _): bytes = hex
     case (nil, (.string(let text), _)?, .raw): bytes = Array(text.utf8)

@@ -35,13 +35,13 @@ enum ObjectInputs {
   static func rowHeader(_ random: inout SeededRandom) -> [UInt8] {
     let version = UInt32(truncatingIfNeeded: random.next() >> UInt64(random.below(64)))
     let shape = UInt32(truncatingIfNeeded: random.next() >> UInt64(random.below(64)))
+    let coder = random.oneIn(3) ? UInt8(random.below(256)) : nil
     var row: [UInt8] = [UInt8(random.below(2))]
     if row == [0] {
       let id = RowID(random.next() >> UInt64(random.below(64)))
-      RowHeader(hasMetadata: random.oneIn(2), version: version, shape: shape, id: id).append(to: &row)
+      RowHeader(hasMetadata: random.oneIn(2), coder: coder, version: version, shape: shape, id: id).append(to: &row)
     } else {
-      Varint.append(UInt64(version), to: &row)
-      Varint.append(UInt64(shape), to: &row)
+      RowHeader.appendMetadata(coder: coder, version: version, shape: shape, to: &row)
     }
     return row + FuzzCorpus.bytes(random.below(6), &random)
   }
@@ -129,7 +129,11 @@ enum ObjectInputs {
     switch kind {
     case 0:
       let type = ["string", "int", "compound(int,optional(string))"][random.below(3)]
-      content = CollectionRecord(id: number, coder: UInt8(random.below(5)), isOwn: random.oneIn(2), keyType: type).bytes
+      let writer = random.oneIn(3) ? UInt8(random.below(40)) : nil
+      content =
+        CollectionRecord(
+          id: number, coder: UInt8(random.below(5)), writer: writer, isOwn: random.oneIn(2), keyType: type
+        ).bytes
     case 1:
       let position = FeedPosition(version: 1 + random.next() >> 8, part: number & 7, step: number >> 9)
       let states: [ExtensionRecord.State] = [

@@ -14,9 +14,8 @@ enum RowHeaderTarget {
       try require(offset <= RowHeader.sizeMaximum, "a header of \(offset) bytes")
       end = offset
     } else {
-      let (version, shape, offset) = try RowHeader.readMetadata(row)
-      Varint.append(UInt64(version), to: &again)
-      Varint.append(UInt64(shape), to: &again)
+      let (coder, version, shape, offset) = try RowHeader.readMetadata(row)
+      RowHeader.appendMetadata(coder: coder, version: version, shape: shape, to: &again)
       end = offset
     }
     try require(again[...] == bytes[..<end], "a header of \(Array(bytes[..<end])) is written as \(again)")

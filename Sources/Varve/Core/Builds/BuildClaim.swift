@@ -5,9 +5,20 @@ internal import Synchronization
 final class BuildClaim: Sendable {
   private struct State {
     var isHeld = false
+    /// Whether another was asked for while one ran.
+    var isAskedAgain = false
     var error: (any Error)?
     var waiters: [UInt64: @Sendable () -> Void] = [:]
     var nextWaiter: UInt64 = 0
+
+    /// Returns those that wait.
+    mutating func end(_ error: (any Error)?) -> [@Sendable () -> Void] {
+      isHeld = false
+      isAskedAgain = false
+      self.error = error
+      defer { waiters = [:] }
+      return waiters.values.map(\.self)
+    }
   }
 
   private let state = Mutex(State())
@@ -18,9 +29,10 @@ final class BuildClaim: Sendable {
   /// Why the last build did not come to its end.
   var error: (any Error)? { state.withLock { $0.error } }
 
-  /// Begins a build. False while another one runs.
+  /// Begins a build. False while another one runs: that one is to look once more what there is to do.
   func take() -> Bool {
     state.withLock { state in
+      state.isAskedAgain = state.isHeld
       if state.isHeld { return false }
       state.isHeld = true
       state.error = nil
@@ -31,15 +43,22 @@ final class BuildClaim: Sendable {
   /// Says why there will be no build.
   func refuse(_ error: any Error) { state.withLock { $0.error = error } }
 
+  /// Ends a build that is finished. False where another was asked for meanwhile: it still runs then.
+  func endUnlessAskedAgain() -> Bool {
+    let waiters = state.withLock { state -> [@Sendable () -> Void]? in
+      if state.isAskedAgain {
+        state.isAskedAgain = false
+        return nil
+      }
+      return state.end(nil)
+    }
+    for waiter in waiters ?? [] { waiter() }
+    return waiters != nil
+  }
+
   /// Ends a build: finished, failed, or interrupted.
   func end(_ error: (any Error)?) {
-    let waiters = state.withLock { state in
-      state.isHeld = false
-      state.error = error
-      defer { state.waiters = [:] }
-      return state.waiters.values.map(\.self)
-    }
-    for waiter in waiters { waiter() }
+    for waiter in state.withLock({ $0.end(error) }) { waiter() }
   }
 
   /// Calls a closure once when the build that runs has ended. Nil: none runs, and it is not called.

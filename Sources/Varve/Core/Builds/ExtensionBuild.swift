@@ -60,10 +60,13 @@ struct ExtensionBuild {
 
   private func run() {
     do {
-      try complete()
-      // Before its own end: those that wait for both find the second running.
-      for other in core.extensions.list.ordered where other.traits.predecessors.contains(name) { continueBuild(other) }
-      registered.build.end(nil)
+      repeat {
+        try complete()
+        // Before its own end: those that wait for both find the second running.
+        for other in core.extensions.list.ordered where other.traits.predecessors.contains(name) {
+          continueBuild(other)
+        }
+      } while !registered.build.endUnlessAskedAgain()
       // A replaced dependency may have begun it again in between.
       if case .building = registered.record.state, core.extensions.list.contains(registered) { start() }
       core.sweepWhereDue()
@@ -88,7 +91,7 @@ struct ExtensionBuild {
       wasIngested = try ingest()
       try catchUp()
       try measure()
-      while try !step() {}
+      while try !step() { try waitForDependencies() }
     } catch let failure as ExtensionFailure {
       throw fail(failure.cause, leavesNothing: wasIngested)
     }
@@ -143,9 +146,15 @@ struct ExtensionBuild {
     registered.traits.predecessors.allSatisfy { core.extensions.list[$0]?.record.state == .ready }
   }
 
+  /// Whether one of them is being built.
+  var dependencyIsRunning: Bool {
+    registered.traits.predecessors.contains { core.extensions.list[$0]?.build.isRunning == true }
+  }
+
   /// A dependency that is being built is built first.
   private func waitForDependencies() throws {
     for dependency in registered.traits.predecessors {
+      var isSettled = false
       while true {
         if core.isClosing { throw WriterQueue.closedError }
         guard let other = core.extensions.list[dependency] else {
@@ -153,9 +162,10 @@ struct ExtensionBuild {
             .unknownExtension, "\"\(name)\" depends on \"\(dependency)\", which was unregistered meanwhile")
         }
         if other.record.state == .ready { break }
-        guard other.build.waitForEnd() || other.record.state == .ready else {
-          throw WaitsForDependency(name: name, dependency: dependency)
-        }
+        if other.build.waitForEnd() || other.record.state == .ready { continue }
+        // A commit that lets it begin again starts its build before the next writer begins.
+        if isSettled { throw WaitsForDependency(name: name, dependency: dependency) }
+        try core.write(terms) { _ in isSettled = true }
       }
     }
   }
@@ -331,6 +341,8 @@ struct ExtensionBuild {
   /// Returns whether it is ready.
   private func give(_ transaction: WriteTransaction) throws -> Bool {
     try requireRegistered()
+    // One may have begun again between two chunks: what this would read of it is not whole.
+    guard dependenciesAreReady else { return false }
     var record = registered.record
     guard let frontier = record.frontier else { return true }
     if registered.traits.configuration.build == .none {

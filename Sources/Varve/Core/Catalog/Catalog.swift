@@ -20,80 +20,30 @@ package final class Catalog: Sendable {
     let feed: StorageFamily
   }
 
-  private struct State {
-    var collections: [String: CollectionInfo] = [:] { didSet { edition.advance() } }
-    let edition: Edition
-    var names: [UInt32: String] = [:]
-    /// Those that were dropped while this process had them: earlier instants still have their rows.
-    var dropped: [String: [Dropped]] = [:] { didSet { edition.advance() } }
-    /// The names of all that ever were.
-    var droppedNames: [UInt32: String] = [:]
-    /// Those of the open, and those that came later.
-    var definitions: [String: CollectionDefinition]
-    var nextCollection: UInt32 = 1
-    /// How often collections or versions were added or dropped, by this process or another.
-    var generation: UInt32 = 0
-    var shapes = ShapeTable()
-    /// Of a version that has no number yet: at least this.
-    var firstVersion: UInt32 = 1
-    var nextRowID: UInt64 = 1
-    var rowIDsReserved: UInt64 = 1
-
-    func collection(_ name: String, at version: CommitVersion) -> CollectionInfo? {
-      if !dropped.isEmpty, let former = dropped[name], let last = former.last, version < last.end {
-        return former.first { version < $0.end }?.info
-      }
-      return collections[name]
-    }
-
-    /// The names of collections that were dropped behind an instant, as far as is known.
-    func names(droppedBehind version: CommitVersion) -> [String] {
-      dropped.compactMap { name, former in former.last.map { version < $0.end } == true ? name : nil }
-    }
-
-    /// What the program says of a collection as it is read from the catalog. Where another process has dropped the one
-    /// that it knew, and made another of that name, what was said may not hold for this: then whoever uses it is told so.
-    mutating func definition(of name: String, _ record: CollectionRecord) -> CollectionDefinition? {
-      guard let definition = definitions[name], let known = collections[name], known.record.id != record.id else {
-        return definitions[name]
-      }
-      if definition.isProvisional { definitions[name] = nil }
-      guard !definition.isProvisional, let coder = CoderKind(rawValue: record.coder) else { return nil }
-      do { try definition.check(record, coder) } catch { return nil }
-      return definition
-    }
-  }
-
-  private struct Dropped {
-    let info: CollectionInfo
-    /// An instant that does not have it; the first one, unless another process has dropped it.
-    var end: CommitVersion
-  }
-
   let backend: any StorageBackend
   let families: Families
-  private let state: FutexLock<State>
-  private let currentEdition = Edition()
+  private let defaultCoder: CoderKind
+  let state: FutexLock<CatalogState>
+  private let currentEdition = CatalogEdition()
 
   /// Another number after each change of a collection, here and in memory: as long as it is the same, who has asked for
   /// a collection need not ask again.
   var edition: UInt64 { currentEdition.number }
-
-  private final class Edition: Sendable {
-    private let count = Atomic<UInt64>(0)
-    var number: UInt64 { count.load(ordering: .acquiring) }
-    func advance() { count.add(1, ordering: .releasing) }
-  }
 
   /// How many row ids one commit reserves.
   static let rowIDRange: UInt64 = 1 << 16
   /// None is reserved from here on: what says so is damaged.
   static let rowIDMaximum = UInt64.max - 4 * rowIDRange
 
-  init(backend: any StorageBackend, families: Families, definitions: [String: CollectionDefinition]) {
+  /// `coder` is that of collections that no definition names.
+  init(
+    backend: any StorageBackend, families: Families, definitions: [String: CollectionDefinition],
+    coder: CoderKind = .binary
+  ) {
     self.backend = backend
     self.families = families
-    state = FutexLock(State(edition: currentEdition, definitions: definitions))
+    defaultCoder = coder
+    state = FutexLock(CatalogState(edition: currentEdition, definitions: definitions))
   }
 
   // MARK: - Opening
@@ -101,7 +51,7 @@ package final class Catalog: Sendable {
   /// Reads the catalog again where another process has added or dropped collections, or added versions of a format,
   /// since it was read. Shapes are looked for when a row has one: see `shape(_:)`.
   func refresh(_ snapshot: any StorageSnapshot) throws {
-    let (generation, names) = state.withLock { ($0.generation, $0.names(droppedBehind: snapshot.version)) }
+    let (generation, names) = state.withLock { ($0.generation, $0.names(changedAfter: snapshot.version)) }
     if generation < (try number(CatalogKey.generation, snapshot) ?? 0) { return try load(snapshot) }
     for name in names { try lookBack(name, snapshot) }
   }
@@ -111,6 +61,7 @@ package final class Catalog: Sendable {
   private func lookBack(_ name: String, _ snapshot: any StorageSnapshot) throws {
     guard let bytes = try snapshot.value(of: CatalogKey.collection(name), in: families.catalog) else { return }
     let record = try CollectionRecord(bytes, name: name)
+    state.withLock { $0.notePresent(name, record, at: snapshot.version) }
     let versions = try loadVersions(snapshot)[record.id] ?? [:]
     try state.withLock { state in
       // Later collections have larger numbers.
@@ -120,10 +71,10 @@ package final class Catalog: Sendable {
       let known = former.map(\.info.record.id) + [state.collections[name]?.record.id]
       if !known.contains(record.id) {
         let definition = state.definitions[name]
-        let info = try makeInfo(name, record, state.definition(of: name, record), versions)
+        let info = try makeInfo(name, record, state.definition(of: name, record), versions, state.coders)
         state.definitions[name] = definition
         let next = former[place...].firstIndex { $0.info.record.id > record.id } ?? former.endIndex
-        former.insert(Dropped(info: info, end: former[next - 1].end), at: next)
+        former.insert(CatalogState.Dropped(info: info, end: former[next - 1].end), at: next)
       }
       for index in former[place...].indices where former[index].info.record.id < record.id {
         former[index].end = snapshot.version
@@ -154,6 +105,7 @@ package final class Catalog: Sendable {
       }
       try shapes.add(value, number)
     }
+    let coders = try loadCoders(snapshot)
     let droppedNames = try loadDroppedNames(snapshot)
     let reserved = try snapshot.value(of: CatalogKey.rowIDs, in: families.catalog)
     let names = Dictionary(records.map { ($1.id, $0) }) { first, _ in first }
@@ -169,16 +121,19 @@ package final class Catalog: Sendable {
     try state.withLock { state in
       // Of two who read it again, the one that saw less may come last.
       guard generation >= state.generation else { return }
+      state.coders.load(coders.names, next: coders.next)
+      try state.coders.add(defaultCoder)
+      for definition in state.definitions.values { try state.add(codersOf: definition) }
       // A definition may have come while the records were read.
       var collections: [String: CollectionInfo] = [:]
       for (name, record) in records {
         let definition = state.definition(of: name, record)
-        collections[name] = try makeInfo(name, record, definition, versions[record.id] ?? [:])
+        collections[name] = try makeInfo(name, record, definition, versions[record.id] ?? [:], state.coders)
       }
-      // Another process has dropped them.
-      for (name, info) in state.collections where records[name]?.id != info.record.id {
-        state.dropped[name, default: []].append(Dropped(info: info, end: snapshot.version))
-      }
+      // Another process has dropped them, or given them other names.
+      let gone = state.collections.filter { name, info in records[name]?.id != info.record.id }
+      for info in gone.values { state.end(info, at: snapshot.version) }
+      for info in gone.values { if let new = names[info.record.id] { state.begins[new] = snapshot.version } }
       state.collections = collections
       state.names = names
       state.droppedNames = droppedNames
@@ -211,6 +166,17 @@ package final class Catalog: Sendable {
       versions[collection, default: [:]][number] = name
     }
     return versions
+  }
+
+  private func loadCoders(_ snapshot: any StorageSnapshot) throws -> (names: [UInt8: String], next: UInt8) {
+    var names: [UInt8: String] = [:]
+    for (suffix, value) in try entries(CatalogKey.coders, snapshot) {
+      guard suffix.count == 1, suffix[0] >= CoderTable.firstNumber else { throw Self.damaged("a coder's number") }
+      guard let name = String(validating: value, as: UTF8.self) else { throw Self.damaged("a coder's name") }
+      names[suffix[0]] = name
+    }
+    let next = try snapshot.value(of: CatalogKey.nextCoder, in: families.catalog)?.first
+    return (names, next ?? CoderTable.firstNumber)
   }
 
   private func loadDroppedNames(_ snapshot: any StorageSnapshot) throws -> [UInt32: String] {
@@ -275,12 +241,24 @@ package final class Catalog: Sendable {
   ) throws -> CollectionInfo {
     try state.withLock { state in
       if let found = state.collections[name] { return try define(found, definition, &state) }
+      try definition.map { try addCoders(of: $0, &state) }
       if backend.isReadOnly {
         throw DatabaseError(.readOnly, "the collection is not there, and the database is read-only", collection: name)
       }
       // One that was dropped is made again as the program has defined it.
       let definition = state.definitions[name] ?? definition
-      return try make(name, definition, keyType, coder, definition?.storage ?? storage, &state)
+      let number = try number(ofCoder: definition?.coder ?? coder, &state)
+      return try make(name, definition, keyType, number, definition?.storage ?? storage, &state)
+    }
+  }
+
+  /// The same by the name of a coder, whose type the program need not have: for rows that come as bytes.
+  package func collection(
+    _ name: String, keyType: String, coderName: String, storage: CollectionStorage
+  ) throws -> CollectionInfo {
+    try state.withLock { state in
+      if let found = state.collections[name] { return found }
+      return try make(name, nil, keyType, try number(ofCoderNamed: coderName, &state), storage, &state)
     }
   }
 
@@ -300,6 +278,7 @@ package final class Catalog: Sendable {
   func define(_ definition: CollectionDefinition) throws {
     let name = definition.name
     try state.withLock { state in
+      try addCoders(of: definition, &state)
       let found = state.collections[name]
       guard found?.definition == nil, state.definitions[name] == nil else {
         throw DatabaseError(.alreadyDefined, "the collection has a definition already", collection: name)
@@ -310,19 +289,26 @@ package final class Catalog: Sendable {
         // Of a database that another program writes: it may come.
         state.definitions[name] = definition
       } else {
-        _ = try make(name, definition, definition.keyTypeName, definition.coder, definition.storage, &state)
+        let number = try number(ofCoder: definition.coder, &state)
+        _ = try make(name, definition, definition.keyTypeName, number, definition.storage, &state)
       }
     }
   }
 
   private func define(
-    _ found: CollectionInfo, _ definition: CollectionDefinition?, _ state: inout State
+    _ found: CollectionInfo, _ definition: CollectionDefinition?, _ state: inout CatalogState
   ) throws -> CollectionInfo {
-    // A definition that was there when the catalog was read may have versions that the catalog does not number.
-    guard let definition,
-      found.definition.map({ $0.isProvisional && !definition.isProvisional }) ?? true || found.lacksVersions
-    else { return found }
-    let info = try makeInfo(found.name, found.record, definition, found.versions.names)
+    // A definition that was there when the catalog was read may have versions that the catalog does not number, and
+    // another coder than the one that writes.
+    guard let given = definition else { return found }
+    let isNew = found.definition.map { $0.isProvisional && !given.isProvisional } ?? true
+    let definition = isNew ? given : found.definition ?? given
+    guard isNew || found.lacksVersions || found.coder != definition.coder else { return found }
+    try requireNoFormer(definition.formerKeys, of: found.name, state)
+    try addCoders(of: definition, &state)
+    try definition.check(found.record, state.coders)
+    let record = try record(found, writtenBy: definition.coder, &state)
+    let info = try makeInfo(found.name, record, definition, found.versions.names, state.coders)
     let complete = try intern(definition.codec.versions, info, definition, &state)
     state.collections[found.name] = complete
     state.definitions[found.name] = definition
@@ -330,9 +316,10 @@ package final class Catalog: Sendable {
   }
 
   private func make(
-    _ name: String, _ definition: CollectionDefinition?, _ keyType: String, _ coder: CoderKind,
-    _ storage: CollectionStorage, _ state: inout State
+    _ name: String, _ definition: CollectionDefinition?, _ keyType: String, _ coder: UInt8,
+    _ storage: CollectionStorage, _ state: inout CatalogState
   ) throws -> CollectionInfo {
+    try definition.map { try requireNoFormer($0.formerKeys, of: name, state) }
     let info = try create(name, definition, keyType, coder, storage, &state)
     if let definition { state.definitions[name] = definition }
     state.collections[name] = info
@@ -341,8 +328,8 @@ package final class Catalog: Sendable {
   }
 
   private func create(
-    _ name: String, _ definition: CollectionDefinition?, _ keyType: String, _ coder: CoderKind,
-    _ storage: CollectionStorage, _ state: inout State
+    _ name: String, _ definition: CollectionDefinition?, _ keyType: String, _ coder: UInt8,
+    _ storage: CollectionStorage, _ state: inout CatalogState
   ) throws -> CollectionInfo {
     var isOwn = false
     var compression = StorageFamilyOptions()
@@ -351,8 +338,7 @@ package final class Catalog: Sendable {
       compression.compression = chosen
     }
     let record = CollectionRecord(
-      id: state.nextCollection, coder: (definition?.coder ?? coder).rawValue, isOwn: isOwn,
-      keyType: definition?.keyTypeName ?? keyType)
+      id: state.nextCollection, coder: coder, isOwn: isOwn, keyType: definition?.keyTypeName ?? keyType)
     // Also where what follows throws: it may have happened all the same, and no id is given twice.
     state.nextCollection += 1
     if isOwn {
@@ -365,7 +351,7 @@ package final class Catalog: Sendable {
     batch.put(CatalogKey.nextCollection, BigEndian.bytes(record.id + 1), in: families.catalog)
     noteChange(&batch, &state)
     _ = try backend.commit(batch, check: nil, durability: .process)
-    let info = try makeInfo(name, record, definition, [:])
+    let info = try makeInfo(name, record, definition, [:], state.coders)
     return try definition.map { try intern($0.codec.versions, info, $0, &state) } ?? info
   }
 
@@ -383,7 +369,7 @@ package final class Catalog: Sendable {
       let end = try backend.commit(batch, check: nil, durability: .process).version
       // Somebody may have defined it since it was looked for.
       let known = state.collections[info.name] ?? info
-      state.dropped[info.name, default: []].append(Dropped(info: known, end: end))
+      state.end(known, at: end)
       state.droppedNames[id] = info.name
       state.names[id] = nil
       state.collections[info.name] = nil
@@ -398,13 +384,12 @@ package final class Catalog: Sendable {
     _ = try backend.createFamily(name, options: options)
   }
 
-  private func makeInfo(
-    _ name: String, _ record: CollectionRecord, _ definition: CollectionDefinition?, _ versions: [UInt32: String]
+  func makeInfo(
+    _ name: String, _ record: CollectionRecord, _ definition: CollectionDefinition?, _ versions: [UInt32: String],
+    _ coders: CoderTable
   ) throws -> CollectionInfo {
-    guard let coder = CoderKind(rawValue: record.coder) else {
-      throw DatabaseError(.unsupportedVersion, "its coder has the number \(record.coder)", collection: name)
-    }
-    if let definition { try definition.check(record, coder) }
+    for number in [record.coder, record.writer] { _ = try coders.known(number, name) }
+    if let definition { try definition.check(record, coders) }
     var own: [String: StorageFamily] = [:]
     if record.isOwn {
       for family in try backend.families() { own[family.name] = family }
@@ -416,7 +401,7 @@ package final class Catalog: Sendable {
     }
     let current = definition?.codec.currentVersion.flatMap { current in versions.first { $0.value == current }?.key }
     return CollectionInfo(
-      name: name, record: record, coder: coder, objects: try family("objects", families.objects),
+      name: name, record: record, coders: coders, objects: try family("objects", families.objects),
       metadata: try family("metadata", families.metadata), definition: definition,
       versions: VersionNumbers(current: current ?? 0, names: versions))
   }
@@ -436,8 +421,8 @@ package final class Catalog: Sendable {
   }
 
   /// Numbers the versions of a format that have none yet.
-  private func intern(
-    _ versions: [String], _ info: CollectionInfo, _ definition: CollectionDefinition?, _ state: inout State
+  func intern(
+    _ versions: [String], _ info: CollectionInfo, _ definition: CollectionDefinition?, _ state: inout CatalogState
   ) throws -> CollectionInfo {
     var names = info.versions.names
     var batch = StorageBatch()
@@ -450,11 +435,11 @@ package final class Catalog: Sendable {
     if backend.isReadOnly { return info }
     noteChange(&batch, &state)
     _ = try backend.commit(batch, check: nil, durability: .process)
-    return try makeInfo(info.name, info.record, definition, names)
+    return try makeInfo(info.name, info.record, definition, names, state.coders)
   }
 
   /// Tells processes that follow this one, with the commit that adds or drops it, that the catalog has changed.
-  private func noteChange(_ batch: inout StorageBatch, _ state: inout State) {
+  func noteChange(_ batch: inout StorageBatch, _ state: inout CatalogState) {
     // Also where the commit throws: it may have happened all the same.
     state.generation += 1
     batch.put(CatalogKey.generation, BigEndian.bytes(state.generation), in: families.catalog)
@@ -503,25 +488,4 @@ extension Catalog: ShapeRegistry {
       return try Shape(bytes)
     }
   }
-}
-
-/// Shapes by number, and numbers by shape.
-private struct ShapeTable {
-  private var shapes: [UInt32: Shape] = [:]
-  private var numbers: [Shape: UInt32] = [:]
-  private(set) var next: UInt32
-
-  /// Without shapes. No number below `next` is ever given.
-  init(next: UInt32 = 1) { self.next = next }
-
-  func number(of shape: Shape) -> UInt32? { numbers[shape] }
-  func shape(_ number: UInt32) -> Shape? { shapes[number] }
-
-  mutating func add(_ shape: Shape, _ number: UInt32) {
-    shapes[number] = shape
-    numbers[shape] = number
-    next = max(next, number + 1)
-  }
-
-  mutating func add(_ bytes: [UInt8], _ number: UInt32) throws { add(try Shape(bytes), number) }
 }

@@ -11,13 +11,15 @@
 ///  'c' name                           → CollectionRecord
 ///  'd' collection id (4, big-endian)  → the name that a collection had which was dropped: the feed may speak of it
 ///  'e' name                           → ExtensionRecord
+///  'o' coder number (1)               → the stored name of a coder of a program's own
+///  'p'                                → first number of such a coder that may be given, 1 byte
 ///  's' shape number (4, big-endian)   → a shape, as `Shape` writes it
 ///  'v' collection id (4) number (4)   → the raw value of a format version, as text
 ///  'q'                                → damaged blocks were given up, and what follows from that is not done: empty
 ///  'x' extension number (4) name      → a setting of an extension, see ExtensionSettings
 /// ```
-/// On disk: never change. Names are UTF-8 in normal form C. Only a salvage writes 't' and 'w', where there may be rows with numbers that
-/// the catalog has lost.
+/// On disk: never change. Names are UTF-8 in normal form C. Only a salvage writes 'p', 't' and 'w', where there may be rows with numbers
+/// that the catalog has lost.
 package enum CatalogKey {
   package static let format: [UInt8] = Array("f".utf8)
   package static let generation: [UInt8] = Array("g".utf8)
@@ -30,6 +32,8 @@ package enum CatalogKey {
   static let nextVersion: [UInt8] = Array("w".utf8)
   package static let dropped: [UInt8] = Array("d".utf8)
   package static let extensions: [UInt8] = Array("e".utf8)
+  package static let coders: [UInt8] = Array("o".utf8)
+  package static let nextCoder: [UInt8] = Array("p".utf8)
   package static let shapes: [UInt8] = Array("s".utf8)
   package static let versions: [UInt8] = Array("v".utf8)
   package static let settings: [UInt8] = Array("x".utf8)
@@ -39,7 +43,8 @@ package enum CatalogKey {
 
   package static func collection(_ name: String) -> [UInt8] { collections + Array(Name.composed(name).utf8) }
   static func dropped(_ collection: UInt32) -> [UInt8] { dropped + BigEndian.bytes(collection) }
-  static func databaseExtension(_ name: String) -> [UInt8] { extensions + Array(Name.composed(name).utf8) }
+  package static func databaseExtension(_ name: String) -> [UInt8] { extensions + Array(Name.composed(name).utf8) }
+  package static func coder(_ number: UInt8) -> [UInt8] { coders + [number] }
   package static func shape(_ number: UInt32) -> [UInt8] { shapes + BigEndian.bytes(number) }
   package static func version(_ collection: UInt32, _ number: UInt32) -> [UInt8] {
     versions + BigEndian.bytes(collection) + BigEndian.bytes(number)

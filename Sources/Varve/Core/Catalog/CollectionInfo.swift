@@ -2,7 +2,13 @@
 package final class CollectionInfo: Sendable {
   package let name: String
   package let record: CollectionRecord
+  /// How its objects are written.
   package let coder: CoderKind
+  /// The coder that it was made with: that of rows that name none.
+  let firstCoder: CoderKind
+  /// What rows say of their coder that are written now; nil: nothing, it is the first one.
+  package let coderMark: UInt8?
+  private let coders: CoderTable
   /// Where its objects and metadata are, and what their keys begin with there.
   let objects: StorageFamily
   let metadata: StorageFamily
@@ -20,12 +26,15 @@ package final class CollectionInfo: Sendable {
   private let keyTypeID: ObjectIdentifier?
 
   init(
-    name: String, record: CollectionRecord, coder: CoderKind, objects: StorageFamily, metadata: StorageFamily,
+    name: String, record: CollectionRecord, coders: CoderTable, objects: StorageFamily, metadata: StorageFamily,
     definition: CollectionDefinition?, versions: VersionNumbers
   ) {
     self.name = name
     self.record = record
-    self.coder = coder
+    self.coders = coders
+    firstCoder = coders.kind(record.coder) ?? .own(UnnamedCoder.self)
+    coder = coders.kind(record.writer) ?? .own(UnnamedCoder.self)
+    coderMark = record.mark(record.writer)
     self.objects = objects
     self.metadata = metadata
     self.definition = definition
@@ -43,6 +52,25 @@ package final class CollectionInfo: Sendable {
   var lacksVersions: Bool {
     let numbered = Set(versions.names.values)
     return definition?.codec.versions.contains { !numbered.contains($0) } ?? false
+  }
+
+  /// Whether a row of it may need a coder that the program had not named when this was made.
+  var lacksCoder: Bool { firstCoder.isUnnamed || coder.isUnnamed }
+
+  /// The coder of a row, by what its header says. Throws `.unsupportedVersion` for a number that no coder has.
+  @inline(__always)
+  func coder(marked mark: UInt8?) throws -> CoderKind {
+    guard let mark else { return firstCoder }
+    return try coders.known(mark, name)
+  }
+
+  /// The name of the coder of a row.
+  package func coderName(marked mark: UInt8?) -> String { coders.name(mark ?? record.coder) }
+
+  /// Why a row with a coder that the program has not named can't be read.
+  func unknownCoder(marked mark: UInt8?) -> DatabaseError {
+    let error = coders.unknown(mark ?? record.coder)
+    return DatabaseError(error.code, error.message, collection: name)
   }
 
   /// All of its keys in its families.
@@ -88,4 +116,17 @@ struct VersionNumbers: Sendable {
   var current: UInt32 = 0
   /// The raw value of each version that rows may have, as text.
   var names: [UInt32: String] = [:]
+}
+
+extension CoderTable {
+  /// The coder with a number. Throws `.unsupportedVersion` for one of a newer Varve.
+  func known(_ number: UInt8, _ collection: String) throws -> CoderKind {
+    if let kind = kind(number) { return kind }
+    throw DatabaseError(.unsupportedVersion, "its coder has the number \(number)", collection: collection)
+  }
+}
+
+extension CollectionRecord {
+  /// What a row says that the coder with a number writes; nil: nothing.
+  package func mark(_ number: UInt8) -> UInt8? { number == coder ? nil : number }
 }

@@ -1,24 +1,34 @@
-/// What the catalog says of a collection: written when it is made.
+/// What the catalog says of a collection: written when it is made, when it gets another name, and when another coder takes
+/// over.
 ///
 /// ```
-///  byte 0        format of this record, 1
+///  byte 0        format of this record: 1, or 2 where another coder has taken over
 ///  bytes 1–4     id, big-endian
-///  byte 5        number of the coder
+///  byte 5        number of the coder that it was made with: that of rows that name none (`RowHeader`)
 ///  byte 6        storage: 0 the shared families, 1 families of its own
+///  byte 7        only in format 2: number of the coder that writes, another than that of byte 5
 ///  to the end    the type of its keys, UTF-8
 /// ```
+/// Coders are numbered by `CoderKind`, and those of programs by the catalog (`CatalogKey`).
 /// On disk: never change. The families of its own are named `c.<id>.objects` and `c.<id>.metadata`.
 package struct CollectionRecord: Hashable {
   package var id: UInt32
+  /// The coder that it was made with.
   package var coder: UInt8
+  /// The coder that writes.
+  package var writer: UInt8
   package var isOwn: Bool
   package var keyType: String
 
-  var bytes: [UInt8] { [1] + BigEndian.bytes(id) + [coder, isOwn ? 1 : 0] + Array(keyType.utf8) }
+  var bytes: [UInt8] {
+    let head: [UInt8] = [writer == coder ? 1 : 2] + BigEndian.bytes(id) + [coder, isOwn ? 1 : 0]
+    return head + (writer == coder ? [] : [writer]) + Array(keyType.utf8)
+  }
 
-  init(id: UInt32, coder: UInt8, isOwn: Bool, keyType: String) {
+  init(id: UInt32, coder: UInt8, writer: UInt8? = nil, isOwn: Bool, keyType: String) {
     self.id = id
     self.coder = coder
+    self.writer = writer ?? coder
     self.isOwn = isOwn
     self.keyType = keyType
   }
@@ -27,13 +37,17 @@ package struct CollectionRecord: Hashable {
     guard bytes.count >= 7, let id = BigEndian.number(bytes, at: 1, as: UInt32.self), bytes[6] <= 1 else {
       throw DatabaseError(.corruption, "the catalog's record is damaged", collection: name)
     }
-    guard bytes[0] == 1 else {
+    guard bytes[0] == 1 || bytes[0] == 2 else {
       throw DatabaseError(.unsupportedVersion, "the catalog's record has format \(bytes[0])", collection: name)
     }
-    guard let keyType = String(validating: bytes[7...], as: UTF8.self) else {
+    let writer = bytes[0] == 2 ? bytes.dropFirst(7).first : bytes[5]
+    guard let writer, bytes[0] == 1 || writer != bytes[5] else {
+      throw DatabaseError(.corruption, "the catalog's record is damaged", collection: name)
+    }
+    guard let keyType = String(validating: bytes[(bytes[0] == 2 ? 8 : 7)...], as: UTF8.self) else {
       throw DatabaseError(.corruption, "the catalog record has a key type that is not UTF-8", collection: name)
     }
-    self.init(id: id, coder: bytes[5], isOwn: bytes[6] == 1, keyType: keyType)
+    self.init(id: id, coder: bytes[5], writer: writer, isOwn: bytes[6] == 1, keyType: keyType)
   }
 
   /// The name of the family of its own that holds `part`.

@@ -47,6 +47,15 @@ final class ChangeHub: Sendable {
     tell(state.withLock { $0.add(version) { .changes(changeSet()) } })
   }
 
+  /// The same of a commit after which earlier changes mean nothing.
+  func deliverGap(_ version: CommitVersion) {
+    tell(
+      state.withLock { state in
+        let last = state.last
+        return state.add(version) { .gap(from: last, to: version) }
+      })
+  }
+
   /// The same, from what follows another process; left out where that was ended meanwhile.
   func deliver(_ event: ChangeEvent, fromFollowing number: UInt64) {
     tell(state.withLock { state in state.following?.number == number ? state.add(event.version) { event } : [] })

@@ -53,6 +53,9 @@ final class ConnectionList: Sendable {
   func add(_ inbox: ConnectionInbox) { inboxes.withLock { $0[ObjectIdentifier(inbox)] = inbox } }
   func remove(_ inbox: ConnectionInbox) { inboxes.withLock { $0[ObjectIdentifier(inbox)] = nil } }
 
+  /// No connection knows from now on what has arrived.
+  func loseAll() { for inbox in inboxes.withLock({ Array($0.values) }) { inbox.lose() } }
+
   /// Adds a change set to each inbox. `changeSet` is called where there is one.
   func deliver(_ changeSet: () -> ChangeSet) {
     for inbox in inboxes.withLock({ Array($0.values) }) { inbox.add(changeSet()) }

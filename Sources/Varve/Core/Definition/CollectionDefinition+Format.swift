@@ -16,11 +16,12 @@ extension CollectionDefinition {
   /// The collection of a format, by another name than its own, or of a format that has none. Throws `.invalidDefinition`
   /// where the format contradicts itself.
   public init<Format: RowFormat>(_ format: Format.Type, collection: String) throws {
-    try self.init(format, name: collection, coder: Format.coder, storage: Format.storage)
+    try self.init(
+      format, name: collection, coder: Format.coder, formerCoders: Format.formerCoders, storage: Format.storage)
   }
 
   init<Format: RowFormat>(
-    _ format: Format.Type, name: String, coder: CoderKind, storage: CollectionStorage
+    _ format: Format.Type, name: String, coder: CoderKind, formerCoders: [CoderKind], storage: CollectionStorage
   ) throws {
     try FormatVersions<Format>.check(name)
     var codec = ObjectCodec(Format.Instance.self)
@@ -39,7 +40,9 @@ extension CollectionDefinition {
     codec.decode = { stored, version in
       try Format.decode(stored, version: try FormatVersions<Format>.version(named: version))
     }
-    self.init(name: name, key: Format.Identifier.self, coder: coder, storage: storage, codec: codec)
+    self.init(
+      name: name, key: Format.Identifier.self, coder: coder, formerCoders: formerCoders, storage: storage, codec: codec)
+    formerKeys = (format as? any StoreFormat.Type)?.formerKeys(of: name) ?? []
     indexing = try (format as? any StoreFormat.Type).flatMap { try Self.indexing(of: $0) }
   }
 

@@ -14,6 +14,10 @@ public struct CollectionDefinition: Sendable {
   public let name: String
   /// How its objects are encoded.
   public let coder: CoderKind
+  /// How rows may be encoded that were written before `coder` was chosen, where that was another.
+  public let formerCoders: [CoderKind]
+  /// The names that the collection had before: see ``formerly(_:)``.
+  public internal(set) var formerKeys: [String] = []
   /// Where it is kept.
   public let storage: CollectionStorage
   /// Made by the first use of a type that has a collection and nothing else: a format may take its place.
@@ -27,33 +31,69 @@ public struct CollectionDefinition: Sendable {
   /// A collection of objects of one type, with keys of one type.
   public init<Object: Codable & Sendable, Key: KeyCodable>(
     _ name: String, _ object: Object.Type, key: Key.Type, coder: CoderKind = .binary,
-    storage: CollectionStorage = .shared
+    formerCoders: [CoderKind] = [], storage: CollectionStorage = .shared
   ) {
-    self.init(name: name, key: key, coder: coder, storage: storage, codec: ObjectCodec(object))
+    self.init(
+      name: name, key: key, coder: coder, formerCoders: formerCoders, storage: storage, codec: ObjectCodec(object))
   }
 
   init<Key: KeyCodable>(
-    name: String, key: Key.Type, coder: CoderKind, storage: CollectionStorage, codec: ObjectCodec
+    name: String, key: Key.Type, coder: CoderKind, formerCoders: [CoderKind], storage: CollectionStorage,
+    codec: ObjectCodec
   ) {
     self.name = name
     self.coder = coder
+    self.formerCoders = formerCoders
     self.storage = storage
     self.codec = codec
     keyTypeID = ObjectIdentifier(key)
     keyTypeName = key.keyType.description
   }
 
-  /// Throws `.definitionDiffers` where the collection was made by another definition.
-  func check(_ record: CollectionRecord, _ coder: CoderKind) throws {
+  /// The same, of a collection that had other names in earlier versions of the program: the newest first.
+  ///
+  /// ```swift
+  /// CollectionDefinition("letters", Letter.self, key: UUID.self).formerly("mails", "messages")
+  /// ```
+  ///
+  /// Where the database has a collection by one of these names, and none by the present one, opening it gives that one the
+  /// present name, in one commit: see `Database.renameCollection`. Where it has both, or two by former
+  /// names, opening throws `.invalidDefinition`: nothing can tell which rows are meant. A database that is only read stays as
+  /// it is, and a use of the collection throws `.readOnly` until a program that writes has renamed it.
+  public func formerly(_ names: String...) -> CollectionDefinition {
+    var copy = self
+    copy.formerKeys += names
+    return copy
+  }
+
+  /// Throws `.definitionDiffers` where the collection was made by another definition, naming what was found and what was
+  /// expected.
+  func check(_ record: CollectionRecord, _ coders: CoderTable) throws {
     func differs(_ what: String, _ disk: String, _ here: String) -> DatabaseError {
       DatabaseError(
         .definitionDiffers, "its \(what) is \(disk) on disk and \(here) in the definition", collection: name)
     }
     guard record.keyType == keyTypeName else { throw differs("key type", record.keyType, keyTypeName) }
-    guard coder == self.coder else { throw differs("coder", "\(coder)", "\(self.coder)") }
+    try checkCoder(record, coders)
     guard record.isOwn == (storage != .shared) else {
       throw differs("storage", record.isOwn ? "its own" : "shared", storage == .shared ? "shared" : "its own")
     }
+  }
+
+  /// The coder that writes may be another where the definition names that among its former ones. So may be that of rows
+  /// which name none, which is looked at when they are read.
+  private func checkCoder(_ record: CollectionRecord, _ coders: CoderTable) throws {
+    guard let found = coders.kind(record.writer) else {
+      throw DatabaseError(.unsupportedVersion, "its coder has the number \(record.writer)", collection: name)
+    }
+    if found == coder || formerCoders.contains(found) || (coder.isUnnamed && found.isOwn) { return }
+    let remedy =
+      found.isUnnamed
+      ? "add the type of \"\(coders.name(record.writer))\" to `formerCoders`, so that its rows can be read"
+      : "where the coder is to change, add the one on disk to `formerCoders`"
+    throw DatabaseError(
+      .definitionDiffers,
+      "its coder is \(coders.name(record.writer)) on disk and \(coder) in the definition; \(remedy)", collection: name)
   }
 }
 

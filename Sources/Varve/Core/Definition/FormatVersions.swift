@@ -64,7 +64,9 @@ extension CollectionInfo {
 
 extension ObjectCoding {
   /// The object of a row, for a format to decode.
-  func value(_ row: StoredRow) -> StoredValue {
-    StoredValue(coder: coder(row.info.coder), shape: row.header.shape, bytes: row.bytes, offset: row.objectOffset)
+  func value(_ row: StoredRow) throws -> StoredValue {
+    StoredValue(
+      coder: try coder(marked: row.header.coder, row.info), shape: row.header.shape, bytes: row.bytes,
+      offset: row.objectOffset)
   }
 }

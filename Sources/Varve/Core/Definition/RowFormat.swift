@@ -18,6 +18,9 @@ public protocol RowFormat<Instance, Identifier>: Sendable {
   static var currentVersion: Version { get }
   /// How instances are encoded. Default: `.binary`.
   static var coder: CoderKind { get }
+  /// How instances may be encoded that were written before `coder` was chosen: their rows are read as they are, and what is
+  /// written from now on is encoded by `coder`. A collection whose coder on disk is neither is refused. Default: none.
+  static var formerCoders: [CoderKind] { get }
   /// Where they are kept. Default: `.shared`.
   static var storage: CollectionStorage { get }
 
@@ -33,6 +36,8 @@ public protocol RowFormat<Instance, Identifier>: Sendable {
 extension RowFormat {
   /// `.binary`.
   public static var coder: CoderKind { .binary }
+  /// None.
+  public static var formerCoders: [CoderKind] { [] }
   /// `.shared`.
   public static var storage: CollectionStorage { .shared }
   /// None.

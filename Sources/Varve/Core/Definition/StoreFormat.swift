@@ -40,6 +40,11 @@ public protocol StoreFormat<Instance, Identifier>: RowFormat {
 
   /// The collection where a store of this format keeps its instances, unless it is told another.
   static var collection: String { get }
+  /// The names that the collection had in earlier versions of the program, the newest first. Where a database has a collection
+  /// by one of these, and none by `collection`, opening it with this format gives that one the present name, in one commit;
+  /// where it has both, or two of them, opening throws `.invalidDefinition`. They count for stores that keep their instances in
+  /// `collection`. Default: none.
+  static var formerKeys: [String] { get }
   /// What an instance is found by. Default: its `id`.
   static func identifier(of instance: Instance) -> Identifier
   /// Whether an instance is found by its `id`: then a query takes a condition on `id` as one on the identifier. Default: true
@@ -51,8 +56,9 @@ public protocol StoreFormat<Instance, Identifier>: RowFormat {
   /// where these can't be found: in a program that is built without reflection metadata, or where an index stands in a tuple
   /// or is computed. Each must be the same index at each call.
   var indexes: [String: any StoreIndex] { get }
-  /// Whether converting an instance from an older version leaves all its values in indexes as they were. Default false:
-  /// another `currentVersion` lets the indexes be reviewed in the background, row by row.
+  /// Whether converting an instance from each older version leaves all its values in indexes as they were. Default false:
+  /// another `currentVersion` lets the indexes be reviewed in the background, row by row. With true nothing is reviewed; where
+  /// it does not hold, ``Store/verifyIndexes(sample:)`` finds that.
   static var indexesSurvive: Bool { get }
   /// What becomes of the build of an index that meets a row which can't be decoded, or whose value can't be a key. Default:
   /// the row is listed, and the build continues.
@@ -84,6 +90,8 @@ extension StoreFormat {
 
   /// The stored properties that are indexes.
   public var indexes: [String: any StoreIndex] { FormatMirror.indexes(of: self) }
+  /// None.
+  public static var formerKeys: [String] { [] }
   /// False.
   public static var isIdentifiedByID: Bool { false }
   /// False.
@@ -92,6 +100,13 @@ extension StoreFormat {
   public static var readsStoredFields: Bool { true }
   /// Listed.
   public static var unindexableRows: UnindexableRows { .listed }
+}
+
+extension StoreFormat {
+  /// The former names of a collection of this format.
+  static func formerKeys(of name: String) -> [String] {
+    Name.composed(name) == Name.composed(collection) ? formerKeys : []
+  }
 }
 
 extension StoreFormat where Instance: Identifiable, Instance.ID: KeyCodable {

@@ -27,6 +27,7 @@ final class ChangeFeed: Sendable {
     fileprivate let before: FeedState
     fileprivate let size: UInt64
     fileprivate let time: Int64
+    fileprivate var isCut = false
   }
 
   /// Opens the feed of a database. One that writes brings it into the state that its options say, with a commit where it
@@ -51,6 +52,7 @@ final class ChangeFeed: Sendable {
   /// follow. Throws `.valueTooLong` where label and custom object are more than the storage takes.
   func add(_ pending: PendingChangeSet, to batch: inout StorageBatch) throws -> Addition? {
     guard let bounds, !pending.isEmpty else { return nil }
+    if pending.cutsFeed { return cut(pending.time, &batch) }
     let writer = FeedWriter(pending, partSize: min(ChangeLimits.partSize, valueSizeMaximum / 2))
     return try state.withLock { state in
       var next = state
@@ -73,9 +75,19 @@ final class ChangeFeed: Sendable {
     }
   }
 
+  /// What was committed up to this commit is not in the feed any more.
+  private func cut(_ time: Int64, _ batch: inout StorageBatch) -> Addition {
+    FeedRecord.beginAgain(isOff: false, in: family, &batch)
+    return state.withLock { state in
+      defer { state = FeedState() }
+      return Addition(before: state, size: 0, time: time, isCut: true)
+    }
+  }
+
   /// The commit was made.
   func didCommit(_ addition: Addition?, _ version: CommitVersion) {
     guard let addition else { return }
+    if addition.isCut { return state.withLock { $0.record.trimmedThrough = version } }
     state.withLock { $0.add(size: addition.size, version: version, now: addition.time) }
   }
 

@@ -40,6 +40,14 @@ struct FeedRecord: Equatable {
 
   init() {}
 
+  /// Lets the feed begin again after the commit of a batch: it has nothing up to that.
+  static func beginAgain(isOff: Bool, in family: StorageFamily, _ batch: inout StorageBatch) {
+    var record = FeedRecord()
+    record.isOff = isOff
+    batch.deleteRange(FeedKey.range(behind: .zero), in: family)
+    batch.putStamped(FeedKey.record, record.bytes, at: .value(2), in: family)
+  }
+
   /// Reads a record. Throws `.corruption` for bytes that are none, and `.unsupportedVersion`.
   init(_ bytes: [UInt8]) throws {
     guard let format = bytes.first else { throw Self.damaged }

@@ -5,6 +5,8 @@ struct PendingChangeSet {
   let custom: [UInt8]?
   let extensions: ExtensionReports
   let time: Int64
+  /// Whether there is a gap instead: see `WriteTransaction.cutsFeed`.
+  let cutsFeed: Bool
 
   /// Of a transaction that is about to be committed. Asks its extensions for their changes, once a transaction, where
   /// somebody observes.
@@ -14,6 +16,7 @@ struct PendingChangeSet {
     custom = transaction.custom
     extensions = ExtensionReports(transaction, isObserved: isObserved())
     self.time = time
+    cutsFeed = transaction.cutsFeed
   }
 
   /// Of a transaction without extensions.
@@ -23,11 +26,12 @@ struct PendingChangeSet {
     self.custom = custom
     extensions = ExtensionReports()
     self.time = time
+    cutsFeed = false
   }
 
   /// Whether there is nothing to tell: what an extension wrote that is being built, for instance. An object that was
   /// given to a commit without changes is something: somebody wants it heard.
-  var isEmpty: Bool { changes.isEmpty && custom == nil && extensions.isEmpty }
+  var isEmpty: Bool { changes.isEmpty && custom == nil && extensions.isEmpty && !cutsFeed }
 
   /// What observers of the commit receive.
   func changeSet(_ version: CommitVersion, _ coding: ObjectCoding) -> ChangeSet {

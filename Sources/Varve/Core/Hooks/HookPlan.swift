@@ -69,7 +69,8 @@ final class HookPlan: Sendable {
 final class HookPlans: Sendable {
   private let plans = Mutex<[UInt32: HookPlan]>([:])
 
-  /// The plan of a collection, made where there is none yet. A collection's name never changes.
+  /// The plan of a collection, made where there is none yet. Where a collection gets another name, the list is made
+  /// again.
   func plan(_ info: CollectionInfo, _ list: [RegisteredExtension]) -> HookPlan {
     plans.withLock { plans in
       if let plan = plans[info.record.id] { return plan }

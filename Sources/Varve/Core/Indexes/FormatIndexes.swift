@@ -118,6 +118,9 @@ protocol CollectionIndexing: Sendable {
   var indexes: [NamedIndex<Instance>] { get }
   /// What the values depend on beside them.
   var formatVersion: String? { get }
+  /// The versions whose values are those of the present one, as the catalog may have them: "" is none. Empty where another
+  /// version lets the rows be reviewed.
+  var survivingVersions: [String] { get }
   var unindexableRows: UnindexableRows { get }
 }
 
@@ -129,8 +132,9 @@ extension CollectionIndexing {
 struct FormatIndexing<Format: StoreFormat>: CollectionIndexing {
   let indexes: [NamedIndex<Format.Instance>]
   var formatVersion: String? {
-    FormatVersions<Format>.isVersioned && !Format.indexesSurvive ? Format.currentVersion.rawValue.description : nil
+    FormatVersions<Format>.isVersioned ? Format.currentVersion.rawValue.description : nil
   }
+  var survivingVersions: [String] { Format.indexesSurvive ? FormatVersions<Format>.names + [""] : [] }
   var unindexableRows: UnindexableRows { Format.unindexableRows }
 
   /// Throws `.invalidDefinition`.

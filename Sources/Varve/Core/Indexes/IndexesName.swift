@@ -1,10 +1,10 @@
 /// What the extension of a collection's indexes is registered as.
-enum IndexesName {
+package enum IndexesName {
   private static let prefix = ReservedName.prefix + "indexes."
 
   /// The name for a collection: signs that names of extensions can't have are written as `%` and their number. On disk:
   /// never change.
-  static func name(for collection: String) -> String {
+  package static func name(for collection: String) -> String {
     var name = prefix
     for character in collection {
       switch character {

@@ -4,8 +4,11 @@ package struct CodedValue: Sendable {
   package let version: UInt32
   package let shape: UInt32
   package let bytes: [UInt8]
+  /// The number of its coder; nil: the one that the collection was made with.
+  package let coder: UInt8?
 
-  package init(version: UInt32, shape: UInt32, bytes: [UInt8]) {
+  package init(coder: UInt8? = nil, version: UInt32, shape: UInt32, bytes: [UInt8]) {
+    self.coder = coder
     self.version = version
     self.shape = shape
     self.bytes = bytes
@@ -15,8 +18,7 @@ package struct CodedValue: Sendable {
   var metadataRow: [UInt8] {
     var row: [UInt8] = []
     row.reserveCapacity(bytes.count + 4)
-    Varint.append(UInt64(version), to: &row)
-    Varint.append(UInt64(shape), to: &row)
+    RowHeader.appendMetadata(coder: coder, version: version, shape: shape, to: &row)
     return row + bytes
   }
 }
@@ -28,7 +30,8 @@ extension WriteTransaction {
   ) throws {
     try check()
     let old = try present(key, info)
-    var header = RowHeader(hasMetadata: metadata != nil, version: object.version, shape: object.shape)
+    var header = RowHeader(
+      hasMetadata: metadata != nil, coder: object.coder, version: object.version, shape: object.shape)
     header.id = try old?.header.id ?? database.catalog.nextRowID()
     let bytes = unsafe header.row(object.bytes.span.bytes)
     // Extensions receive the object: bytes that the definition can't read are refused, and not stored.

@@ -2,29 +2,50 @@
 ///
 /// Safe from any thread.
 final class ObjectCoding: Sendable {
-  /// The coder of `binary`.
-  let binaryCoder: BinaryCoder
   private let raw: ValueCoder
   private let binary: ValueCoder
   private let json: ValueCoder
   private let propertyList: ValueCoder
+  /// The coder of `binary`.
+  let binaryCoder: BinaryCoder
 
   init(shapes: any ShapeRegistry) {
-    let shared = BinaryCoder(shapes: shapes)
-    binaryCoder = shared
-    raw = ValueCoder(.raw, binary: shared)
-    binary = ValueCoder(.binary, binary: shared)
-    json = ValueCoder(.json, binary: shared)
-    propertyList = ValueCoder(.propertyList, binary: shared)
+    binaryCoder = BinaryCoder(shapes: shapes)
+    raw = ValueCoder(.raw, binary: binaryCoder)
+    binary = ValueCoder(.binary, binary: binaryCoder)
+    json = ValueCoder(.json, binary: binaryCoder)
+    propertyList = ValueCoder(.propertyList, binary: binaryCoder)
   }
 
-  func coder(_ kind: CoderKind) -> ValueCoder {
+  private func coder(_ kind: CoderKind) -> ValueCoder {
     switch kind {
     case .raw: raw
     case .binary: binary
     case .json: json
     case .propertyList: propertyList
+    case .own: ValueCoder(kind, binary: binaryCoder)
     }
+  }
+
+  /// The coder of an object, by what its row says of it. Throws `.unknownCoder`.
+  @inline(__always)
+  func coder(marked mark: UInt8?, _ info: CollectionInfo) throws -> ValueCoder {
+    // What nearly all rows have.
+    if mark == nil, case .binary = info.firstCoder { return binary }
+    return try coder(try info.coder(marked: mark), marked: mark, info)
+  }
+
+  /// The coder of an object that is written now. Throws `.unknownCoder`.
+  @inline(__always)
+  private func writer(_ info: CollectionInfo) throws -> ValueCoder {
+    if case .binary = info.coder { return binary }
+    return try coder(info.coder, marked: info.coderMark, info)
+  }
+
+  @inline(never)
+  private func coder(_ kind: CoderKind, marked mark: UInt8?, _ info: CollectionInfo) throws -> ValueCoder {
+    if kind.isOwn, kind.isUnnamed { throw info.unknownCoder(marked: mark) }
+    return coder(kind)
   }
 
   // MARK: - Objects
@@ -39,7 +60,8 @@ final class ObjectCoding: Sendable {
     }
     do {
       header.version = info.versions.current
-      return try coder(info.coder).withEncoded(object) { shape, bytes in
+      header.coder = info.coderMark
+      return try writer(info).withEncoded(object) { shape, bytes in
         header.shape = shape
         return header.row(bytes)
       }
@@ -76,10 +98,11 @@ final class ObjectCoding: Sendable {
   ) throws -> Object {
     do {
       if isPlain(type, header, info) {
-        return try coder(info.coder).decode(
+        return try coder(marked: header.coder, info).decode(
           type, from: unsafe row.span.bytes.extracting(offset..<row.count), shape: header.shape)
       }
-      let value = StoredValue(coder: coder(info.coder), shape: header.shape, bytes: row, offset: offset)
+      let value = StoredValue(
+        coder: try coder(marked: header.coder, info), shape: header.shape, bytes: row, offset: offset)
       return try object(type, value, header, info)
     } catch let error as DatabaseError {
       throw error.about(info.key(of: key))
@@ -127,7 +150,9 @@ final class ObjectCoding: Sendable {
 
   /// Bytes are objects of a collection, never metadata: the metadata of such a collection is written by our own coder.
   /// On disk: never change.
-  private func metadataCoder(_ info: CollectionInfo) -> ValueCoder { info.coder == .raw ? binary : coder(info.coder) }
+  private func metadataCoder(_ kind: CoderKind, marked mark: UInt8?, _ info: CollectionInfo) throws -> ValueCoder {
+    try coder(kind.ofMetadata, marked: mark, info)
+  }
 
   /// The metadata as it stands in its family.
   func encodeMetadata<Metadata: Encodable>(
@@ -138,11 +163,11 @@ final class ObjectCoding: Sendable {
         .invalidArgument, "the collection's metadata is \(type), not \(Metadata.self)", collection: info.name)
     }
     do {
-      return try metadataCoder(info).withEncoded(metadata) { shape, encoded in
+      let mark = info.coderMark
+      return try metadataCoder(info.coder, marked: mark, info).withEncoded(metadata) { shape, encoded in
         var bytes: [UInt8] = []
-        bytes.reserveCapacity(encoded.byteCount + 10)
-        Varint.append(UInt64(info.versions.current), to: &bytes)
-        Varint.append(UInt64(shape), to: &bytes)
+        bytes.reserveCapacity(encoded.byteCount + 13)
+        RowHeader.appendMetadata(coder: mark, version: info.versions.current, shape: shape, to: &bytes)
         bytes.append(encoded)
         return bytes
       }
@@ -156,8 +181,9 @@ final class ObjectCoding: Sendable {
     _ type: Metadata.Type, _ bytes: [UInt8], _ key: [UInt8], _ info: CollectionInfo
   ) throws -> Metadata {
     do {
-      let (version, shape, offset) = unsafe try RowHeader.readMetadata(bytes.span.bytes)
-      let value = StoredValue(coder: metadataCoder(info), shape: shape, bytes: bytes, offset: offset)
+      let (mark, version, shape, offset) = unsafe try RowHeader.readMetadata(bytes.span.bytes)
+      let coder = try metadataCoder(try info.coder(marked: mark), marked: mark, info)
+      let value = StoredValue(coder: coder, shape: shape, bytes: bytes, offset: offset)
       guard let decode = info.definition?.codec.decodeMetadata else { return try value.decode(type) }
       let decoded = try decode(value, try info.versionName(version))
       guard let metadata = decoded as? Metadata else {

@@ -1,27 +1,38 @@
 /// What a row of the family `objects` says before the object.
 ///
 /// ```
-///  byte 0          flags: bit 0 the row has metadata; the others are zero
+///  byte 0          flags: bit 0 the row has metadata, bit 1 the number of a coder follows; the others are zero
+///  byte            only with bit 1: number of the coder that wrote the object, as `CoderKind` and the catalog number them;
+///                  without it the coder that the collection was made with (`CollectionRecord`)
 ///  varint          number of the format version that wrote it, as the catalog numbers them; 0: none
 ///  varint          number of the object's shape, as the catalog numbers them; 0: none
 ///  varint          row id
-///  to the end      the object, as the collection's coder wrote it
+///  to the end      the object, as its coder wrote it
 /// ```
 /// A varint is little-endian in groups of seven bits, the high bit set in all but the last byte, and as short as
 /// can be. On disk: never change. A row in the family `metadata` begins with the varints of version and shape
-/// alone, and then has the metadata.
+/// alone, and then has the metadata. Where another coder wrote them than the collection was made with, the bytes 0x80 0x00,
+/// which begin no varint, and the number of the coder stand before.
 package struct RowHeader: Hashable {
   package var hasMetadata = false
+  /// The number of the coder of the object; nil: the one that the collection was made with.
+  package var coder: UInt8?
   package var version: UInt32 = 0
   package var shape: UInt32 = 0
   package var id = RowID(0)
 
   /// The largest that a header can be.
-  static let sizeMaximum = 1 + 5 + 5 + 10
+  static let sizeMaximum = 2 + 5 + 5 + 10
+
+  private static let metadataBit: UInt8 = 1
+  private static let coderBit: UInt8 = 2
+  /// What stands before the number of the coder of metadata.
+  private static let coderMark: [UInt8] = [0x80, 0x00]
 
   /// Appends the header.
   func append(to bytes: inout [UInt8]) {
-    bytes.append(hasMetadata ? 1 : 0)
+    bytes.append((hasMetadata ? Self.metadataBit : 0) | (coder == nil ? 0 : Self.coderBit))
+    if let coder { bytes.append(coder) }
     Varint.append(UInt64(version), to: &bytes)
     Varint.append(UInt64(shape), to: &bytes)
     Varint.append(id.number, to: &bytes)
@@ -31,9 +42,14 @@ package struct RowHeader: Hashable {
   package static func read(_ bytes: RawSpan) throws -> (header: RowHeader, objectOffset: Int) {
     guard bytes.byteCount > 0 else { throw damaged("it is empty") }
     let flags = Varint.byte(bytes, 0)
-    guard flags & ~1 == 0 else { throw damaged("its flags are \(flags)") }
+    guard flags & ~(metadataBit | coderBit) == 0 else { throw damaged("its flags are \(flags)") }
     var offset = 1
-    var header = RowHeader(hasMetadata: flags & 1 != 0)
+    var header = RowHeader(hasMetadata: flags & metadataBit != 0)
+    if flags & coderBit != 0 {
+      guard bytes.byteCount > 1 else { throw damaged("the number of its coder is missing") }
+      header.coder = Varint.byte(bytes, 1)
+      offset = 2
+    }
     header.version = try Varint.read32(bytes, &offset)
     header.shape = try Varint.read32(bytes, &offset)
     header.id = RowID(try Varint.read(bytes, &offset))
@@ -41,11 +57,25 @@ package struct RowHeader: Hashable {
   }
 
   /// Reads what stands before metadata.
-  package static func readMetadata(_ bytes: RawSpan) throws -> (version: UInt32, shape: UInt32, offset: Int) {
+  package static func readMetadata(
+    _ bytes: RawSpan
+  ) throws -> (coder: UInt8?, version: UInt32, shape: UInt32, offset: Int) {
     var offset = 0
+    var coder: UInt8?
+    if bytes.byteCount > 2, Varint.byte(bytes, 0) == coderMark[0], Varint.byte(bytes, 1) == coderMark[1] {
+      coder = Varint.byte(bytes, 2)
+      offset = 3
+    }
     let version = try Varint.read32(bytes, &offset)
     let shape = try Varint.read32(bytes, &offset)
-    return (version, shape, offset)
+    return (coder, version, shape, offset)
+  }
+
+  /// Appends what stands before metadata.
+  package static func appendMetadata(coder: UInt8?, version: UInt32, shape: UInt32, to bytes: inout [UInt8]) {
+    if let coder { bytes += coderMark + [coder] }
+    Varint.append(UInt64(version), to: &bytes)
+    Varint.append(UInt64(shape), to: &bytes)
   }
 
   static func damaged(_ message: String) -> DatabaseError {

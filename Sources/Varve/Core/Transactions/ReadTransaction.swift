@@ -177,6 +177,7 @@ public class ReadTransaction {
   /// The collection with a name; nil where nothing was ever put into it.
   final func info(_ collection: String) throws -> CollectionInfo? {
     if let info = try knownInfo(collection) { return info }
+    if database.backend.isReadOnly { try database.catalog.requireNoFormer(of: collection, at: version) }
     noteRecord(of: collection)
     return nil
   }

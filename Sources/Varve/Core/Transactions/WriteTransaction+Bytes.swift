@@ -2,7 +2,7 @@
 extension WriteTransaction {
   /// Sets the object, and the metadata, of a row as the collection's coder would write them.
   ///
-  /// For collections whose coder is `.raw`, `.json` or `.propertyList`: the bytes of `.binary` say nothing without
+  /// For collections whose coder is `.raw`, `.json`, `.propertyList` or the program's own: the bytes of `.binary` say nothing without
   /// their shape, so it throws `.invalidArgument`, and so it does for metadata beside `.raw`, which is binary. Rules
   /// for objects (`sanitized`) don't see them. Where an extension hears of the collection and the program has defined
   /// it, bytes that don't decode are refused with `.decodingFailed`. Throws else as `set` does.
@@ -19,23 +19,22 @@ extension WriteTransaction {
     }
     let (info, key) = try place(key, collection)
     let old = try present(key, info)
-    var header = RowHeader(hasMetadata: metadata != nil, version: info.versions.current)
+    var header = RowHeader(hasMetadata: metadata != nil, coder: info.coderMark, version: info.versions.current)
     header.id = try old?.header.id ?? database.catalog.nextRowID()
     let row = unsafe header.row(object.span.bytes)
     let stored = try self.stored(key, row, info)
     let known: (any Codable)? =
       isRead(info) && info.definition != nil ? try database.coding.definedObject(stored) : nil
-    let metadataRow = metadata.map { RowHeader.metadataRow(version: header.version, $0) }
+    let metadataRow = metadata.map { RowHeader.metadataRow(coder: info.coderMark, version: header.version, $0) }
     try put(row, id: header.id, of: known, metadataRow.map { EncodedMetadata(bytes: $0) }, key, info, over: old)
   }
 }
 
 extension RowHeader {
   /// A row of the family `metadata`, of bytes that have no shape.
-  static func metadataRow(version: UInt32, _ metadata: [UInt8]) -> [UInt8] {
+  static func metadataRow(coder: UInt8?, version: UInt32, _ metadata: [UInt8]) -> [UInt8] {
     var row: [UInt8] = []
-    Varint.append(UInt64(version), to: &row)
-    Varint.append(0, to: &row)
+    appendMetadata(coder: coder, version: version, shape: 0, to: &row)
     return row + metadata
   }
 }

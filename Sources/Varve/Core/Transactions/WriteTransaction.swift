@@ -36,6 +36,9 @@ public final class WriteTransaction: ReadTransaction {
   private var addedRows: [AddedRows] = []
   /// An object of the program's that the change set carries.
   var custom: [UInt8]?
+  /// Whether what the feed has of earlier commits means nothing after this one, so that it begins again: observers and
+  /// subscriptions receive a gap.
+  var cutsFeed = false
 
   /// With a spill it is one of those in which a build collects: what it may not do ends the build by tables.
   init(database: DatabaseCore, snapshot: any StorageSnapshot, label: String?, spill: Spill? = nil) throws {

@@ -26,9 +26,11 @@ struct DatabaseOpening {
 
   private func open() throws -> DatabaseCore {
     let families = try openFamilies()
-    let catalog = Catalog(backend: backend, families: families, definitions: definition.collections)
+    let catalog = Catalog(
+      backend: backend, families: families, definitions: definition.collections, coder: options.coder)
     try catalog.load(try backend.snapshot())
     try writeFormat(families)
+    try FormerCollections(catalog).rename(for: definition.collections.values)
     for collection in definition.collections.values.sorted(by: { $0.name < $1.name }) {
       if backend.isReadOnly, catalog.collection(collection.name) == nil { continue }
       _ = try catalog.collection(

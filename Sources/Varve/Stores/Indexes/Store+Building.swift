@@ -79,19 +79,20 @@ extension Store where Format: StoreFormat {
 
   /// The rows that are in no index, because they can't be decoded or have a value that can't be a key.
   public func unindexedRows(in tx: ReadTransaction) throws -> [UnindexedRow] {
-    try access.indexes(tx)?.indexes.unindexedRows() ?? []
+    if try FormatIndexes<Format>.found().list.isEmpty { return [] }
+    return try access.indexes(tx)?.indexes.unindexedRows() ?? []
   }
 
   /// The rows that are in no index.
   public func unindexedRows() async throws -> [UnindexedRow] {
-    let access = access
-    return try await database.read { tx in try access.indexes(tx)?.indexes.unindexedRows() ?? [] }
+    let store = self
+    return try await database.read { tx in try store.unindexedRows(in: tx) }
   }
 
   /// Compares the indexes with the rows, and returns where they differ: nothing, unless bytes on the disk are damaged or a
   /// computation has changed without another `version:`. At most 1,000 differences.
   ///
-  /// `sample`: about how many rows and entries of each index are compared; nil: all. Indexes that are being built are left
+  /// A format without indexes has no differences. `sample`: about how many rows and entries of each index are compared; nil: all. Indexes that are being built are left
   /// out. Complexity: O(n) of the rows and entries.
   public func verifyIndexes(sample: Int? = nil) async throws -> [IndexDifference] {
     let store = self
@@ -108,6 +109,7 @@ extension Store where Format: StoreFormat {
     if let sample, sample < 1 {
       throw DatabaseError(.invalidArgument, "a sample has at least 1 row, and \(sample) were asked for")
     }
+    if try FormatIndexes<Format>.found().list.isEmpty { return [] }
     guard let (info, indexes) = try access.indexes(tx) else { return [] }
     var verification = try IndexVerification(indexes, info, sample: sample, in: tx)
     try verification.run()

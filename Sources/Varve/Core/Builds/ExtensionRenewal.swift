@@ -1,0 +1,32 @@
+/// Lets an extension that is registered begin again, in a transaction: because what it was built from has changed.
+struct ExtensionRenewal {
+  private let transaction: WriteTransaction
+
+  init(_ transaction: WriteTransaction) { self.transaction = transaction }
+
+  /// Writes its record again. Unless `isKept` what it keeps is emptied, and it is built again after the commit.
+  func run(_ other: RegisteredExtension, isShadow: Bool, isKept: Bool) throws {
+    let stored = try other.storedRecord(transaction)
+    guard var record = isShadow ? stored?.shadow : stored, !record.state.isFailed else { return }
+    record.versionTag = try other.traits.fullTag { dependency in
+      try transaction.registered[dependency].map { try $0.storedRecord(transaction)?.alone ?? $0.record }
+    }
+    if !isKept {
+      for family in other.families.compactMap(\.self) {
+        try transaction.pending.deleteRange(StorageRange(), in: family)
+      }
+      if other.traits.configuration.build != .none {
+        record.beginAnew()
+        transaction.setReach(BuildReach(record), of: other)
+        transaction.install(ReplacedDefinitions(transaction.registered, transaction.replaced).with(emptied: other))
+      }
+    }
+    try other.save(record, transaction, as: isShadow ? .shadow : .inForce, keepsContent: isKept)
+    if isKept { return }
+    transaction.onApplied { [core = transaction.database] _ in
+      if !isShadow { try? other.share(core) }
+      other.set(BuildProgress(rowsDone: 0, rowsTotal: 0))
+      ExtensionBuild(core, other).start()
+    }
+  }
+}

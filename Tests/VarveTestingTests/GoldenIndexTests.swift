@@ -1,0 +1,193 @@
+import Foundation
+import Synchronization
+import Testing
+import Varve
+
+@testable import VarveTesting
+
+/// Indexes of databases that older versions wrote.
+@Suite(.timeLimit(.minutes(2))) struct GoldenIndexTests {
+  fileprivate struct Track: Codable, Identifiable, Hashable, Sendable {
+    var id: Int
+    var title: String
+    var seconds = 0
+    var minutes: Int { seconds / 60 }
+  }
+
+  fileprivate enum One: Int, CaseIterable { case first = 1 }
+  fileprivate enum Two: Int, CaseIterable { case first = 1, second }
+
+  /// What shipped.
+  fileprivate struct Shipped: StoreFormat {
+    typealias Instance = Track
+    static let collection = "tracks"
+    static let currentVersion = One.first
+    static func decode(_ stored: StoredValue, version: One) throws -> Track { try stored.decode() }
+    let title = Index(\.title)
+    let length = Index(\.minutes, version: 1)
+    let unique = OneToOneIndex(\.title, name: "uniqueTitle")
+  }
+
+  /// Reads a title in another way, and says nothing of it.
+  fileprivate struct Trimmed: StoreFormat {
+    typealias Instance = Track
+    static let collection = "tracks"
+    static let currentVersion = One.first
+    static func decode(_ stored: StoredValue, version: One) throws -> Track {
+      var track = try stored.decode(Track.self)
+      if track.id == 3 { track.title = "trimmed" }
+      return track
+    }
+    let title = Index(\.title)
+    let length = Index(\.minutes, version: 1)
+    let unique = OneToOneIndex(\.title, name: "uniqueTitle")
+  }
+
+  /// The same with a version.
+  fileprivate struct TrimmedVersion: StoreFormat {
+    typealias Instance = Track
+    static let collection = "tracks"
+    static let currentVersion = Two.second
+    static func decode(_ stored: StoredValue, version: Two) throws -> Track {
+      var track = try stored.decode(Track.self)
+      if version == .first, track.id == 3 { track.title = "trimmed" }
+      return track
+    }
+    let title = Index(\.title)
+    let length = Index(\.minutes, version: 1)
+    let unique = OneToOneIndex(\.title, name: "uniqueTitle")
+  }
+
+  /// Says that its conversion changes no value of an index, and does.
+  fileprivate struct Surviving: StoreFormat {
+    typealias Instance = Track
+    static let collection = "tracks"
+    static let currentVersion = Two.second
+    static let indexesSurvive = true
+    static func decode(_ stored: StoredValue, version: Two) throws -> Track {
+      try TrimmedVersion.decode(stored, version: version)
+    }
+    let title = Index(\.title)
+    let length = Index(\.minutes, version: 1)
+    let unique = OneToOneIndex(\.title, name: "uniqueTitle")
+  }
+
+  /// Computes an indexed value in another way.
+  fileprivate struct Rounded: StoreFormat {
+    typealias Instance = Track
+    static let collection = "tracks"
+    static let currentVersion = One.first
+    static func decode(_ stored: StoredValue, version: One) throws -> Track { try stored.decode() }
+    let title = Index(\.title)
+    let length = Index(\.roundedMinutes, name: "length", version: 1)
+    let unique = OneToOneIndex(\.title, name: "uniqueTitle")
+  }
+
+  /// Says so.
+  fileprivate struct RoundedVersion: StoreFormat {
+    typealias Instance = Track
+    static let collection = "tracks"
+    static let currentVersion = One.first
+    static func decode(_ stored: StoredValue, version: One) throws -> Track { try stored.decode() }
+    let title = Index(\.title)
+    let length = Index(\.roundedMinutes, name: "length", version: 2)
+    let unique = OneToOneIndex(\.title, name: "uniqueTitle")
+  }
+
+  /// By another name, with indexes that have changed.
+  fileprivate struct Moved: StoreFormat {
+    typealias Instance = Track
+    static let collection = "songs"
+    static let formerKeys = ["tracks"]
+    static let currentVersion = One.first
+    static func decode(_ stored: StoredValue, version: One) throws -> Track { try stored.decode() }
+    let title = Index(\.seconds)
+    let unique = OneToOneIndex(\.title, name: "uniqueTitle")
+    let late = Index(\.id)
+  }
+
+  private static func golden() throws -> Golden {
+    try Golden(DatabaseDefinition { Shipped.self }) {
+      for id in 1...50 { Fixture(Shipped.self, Track(id: id, title: "title \(id)", seconds: id * 20)) }
+    }
+  }
+
+  private func open<Format: StoreFormat>(
+    _ golden: Golden, _ format: Format.Type, _ body: (Database, Store<Format>) throws -> Void
+  ) throws {
+    try golden.snapshot.open(definition: DatabaseDefinition { format }) { database in
+      try body(database, Store(in: database))
+    }
+  }
+
+  private func error<Format: StoreFormat>(_ golden: Golden, _ format: Format.Type) -> DatabaseError? {
+    databaseError { try open(golden, format) { _, _ in Issue.record("the closure should not run") } }
+  }
+
+  private func changes<Format: StoreFormat>(_ golden: Golden, _ format: Format.Type) throws -> [IndexChange] {
+    try golden.snapshot.indexChanges(definition: DatabaseDefinition { format })
+  }
+
+  @Test func `indexes of the same definitions find what a scan finds, and nothing is built again`() throws {
+    let golden = try Self.golden()
+    let before = try golden.files()
+    #expect(try changes(golden, Shipped.self) == [])
+    try open(golden, Shipped.self) { database, tracks throws in
+      #expect(try reading(database) { tx in try tracks.load("title 7", from: \.unique, in: tx)?.id } == 7)
+      #expect(try reading(database) { tx in try tracks.count(0...3, from: \.length, in: tx) } == 11)
+    }
+    #expect(try golden.files() == before && golden.leftovers.isEmpty)
+  }
+
+  @Test func `a conversion that changes a key without a version is found, with the row`() throws {
+    let golden = try Self.golden()
+    // The definitions are the same: their hashes can't tell.
+    #expect(try changes(golden, Trimmed.self) == [])
+    let error = error(golden, Trimmed.self)
+    #expect(error?.code == .definitionDiffers && error?.collection == "tracks" && error?.key == "3", "\(error as Any)")
+    #expect(error?.message.contains("index \"title\": missing \"trimmed\" of tracks/3") == true, "\(error as Any)")
+    try open(golden, TrimmedVersion.self) { database, tracks throws in
+      #expect(try reading(database) { tx in try tracks.load("trimmed", from: \.unique, in: tx)?.id } == 3)
+      #expect(try reading(database) { tx in try tracks.count("title 3", from: \.title, in: tx) } == 0)
+    }
+  }
+
+  @Test func `a conversion that changes a key, and says that it does not, is found`()
+    throws
+  {
+    let error = error(try Self.golden(), Surviving.self)
+    #expect(error?.code == .definitionDiffers && error?.key == "3", "\(error as Any)")
+  }
+
+  @Test func `a computation that has changed needs another version of its index`() throws {
+    let golden = try Self.golden()
+    #expect(error(golden, Rounded.self)?.code == .definitionDiffers)
+    try open(golden, RoundedVersion.self) { database, tracks throws in
+      #expect(try reading(database) { tx in try tracks.count(1...1, from: \.length, in: tx) } == 3)
+    }
+  }
+
+  @Test func `definitions that have changed are listed with both, also of a collection that was renamed`() throws {
+    let golden = try Self.golden()
+    let changes = try changes(golden, Moved.self)
+    #expect(changes.map(\.kind) == [.added, .removed, .redefined])
+    #expect(changes.map(\.index) == ["late", "length", "title"])
+    #expect(changes.allSatisfy { $0.collection == "songs" })
+    #expect(
+      changes.last?.description
+        == "index \"title\" of \"songs\" is redefined: index|string|false|title, now index|int|false|seconds")
+    try open(golden, Moved.self) { database, songs throws in
+      #expect(try reading(database) { tx in try songs.load("title 9", from: \.unique, in: tx)?.id } == 9)
+      #expect(try reading(database) { tx in try songs.count(20...60, from: \.title, in: tx) } == 3)
+    }
+  }
+
+  @Test func `a snapshot that is not there has no changes to list`() throws {
+    let golden = try Golden()
+    #expect(databaseError { _ = try changes(golden, Shipped.self) }?.code == .notFound)
+  }
+}
+
+extension GoldenIndexTests.Track {
+  fileprivate var roundedMinutes: Int { (seconds + 30) / 60 }
+}

@@ -1,0 +1,268 @@
+import EngineTestSupport
+import Foundation
+import Synchronization
+import Testing
+import VarveTestSupport
+
+@testable import ObjectFixtures
+@testable import Varve
+
+/// Indexes through the versions of a format.
+@Suite(.timeLimit(.minutes(2))) struct FormatIndexTests {
+  fileprivate struct Song: Codable, Identifiable, Hashable, Sendable {
+    var id: Int
+    var name: String
+    var length = 0
+  }
+
+  /// What a start of the program says of its songs.
+  fileprivate protocol Program: Sendable {
+    associatedtype Version: RawRepresentable & Hashable & CaseIterable & Sendable where Version.RawValue == Int
+    static var current: Version { get }
+    static var survive: Bool { get }
+    static var unindexable: UnindexableRows { get }
+    static func song(_ stored: StoredValue, _ version: Version) throws -> Song
+  }
+
+  /// The versions of two starts.
+  fileprivate enum One: Int, CaseIterable { case first = 1 }
+  fileprivate enum Two: Int, CaseIterable { case first = 1, second }
+
+  fileprivate enum First: Program {
+    typealias Version = One
+    static let current = One.first
+    static func song(_ stored: StoredValue, _ version: One) throws -> Song { try stored.decode() }
+  }
+
+  /// Names become upper case.
+  fileprivate enum Renamed: Program {
+    typealias Version = Two
+    static let current = Two.second
+    static func song(_ stored: StoredValue, _ version: Two) throws -> Song {
+      var song = try stored.decode(Song.self)
+      if version == .first { song.name = song.name.uppercased() }
+      return song
+    }
+  }
+
+  /// A field that no index has is computed.
+  fileprivate enum Lengthened: Program {
+    typealias Version = Two
+    static let current = Two.second
+    static let survive = true
+    static func song(_ stored: StoredValue, _ version: Two) throws -> Song {
+      var song = try stored.decode(Song.self)
+      if version == .first { song.length = song.name.count }
+      return song
+    }
+  }
+
+  /// The same, by a program that does not say so.
+  fileprivate enum LengthenedQuietly: Program {
+    typealias Version = Two
+    static let current = Two.second
+    static func song(_ stored: StoredValue, _ version: Two) throws -> Song { try Lengthened.song(stored, version) }
+  }
+
+  /// Says that it changes no key, and does.
+  fileprivate enum Mistaken: Program {
+    typealias Version = Two
+    static let current = Two.second
+    static let survive = true
+    static func song(_ stored: StoredValue, _ version: Two) throws -> Song { try Renamed.song(stored, version) }
+  }
+
+  /// Reads rows of the same version in another way.
+  fileprivate enum Unversioned: Program {
+    typealias Version = One
+    static let current = One.first
+    static func song(_ stored: StoredValue, _ version: One) throws -> Song {
+      var song = try stored.decode(Song.self)
+      if song.id % 10 == 0 { song.name += "!" }
+      return song
+    }
+  }
+
+  /// Takes no row whose number ends in 7, and no build that meets one.
+  fileprivate enum Strict: Program {
+    typealias Version = One
+    static let current = One.first
+    static let unindexable = UnindexableRows.fail
+    static let takesAll = Mutex(false)
+    static func song(_ stored: StoredValue, _ version: One) throws -> Song {
+      let song = try stored.decode(Song.self)
+      if song.id % 10 == 7, !takesAll.withLock({ $0 }) { throw Stop() }
+      return song
+    }
+  }
+
+  fileprivate struct Songs<Start: Program>: StoreFormat {
+    typealias Instance = Song
+    typealias Version = Start.Version
+    static var collection: String { "songs" }
+    static var currentVersion: Start.Version { Start.current }
+    static var indexesSurvive: Bool { Start.survive }
+    static var unindexableRows: UnindexableRows { Start.unindexable }
+    static func decode(_ stored: StoredValue, version: Start.Version) throws -> Song { try Start.song(stored, version) }
+    let name = Index(\.name)
+  }
+
+  /// The same collection without indexes.
+  fileprivate struct BareSongs: StoreFormat {
+    typealias Instance = Song
+    static let collection = "songs"
+  }
+
+  private let shared: SharedBackend
+
+  init() throws { shared = try SharedBackend() }
+
+  private func run<Start: Program>(
+    _ program: Start.Type, _ body: (Database, Store<Songs<Start>>) throws -> Void
+  ) throws {
+    let database = try shared.open(DatabaseDefinition { Songs<Start>.self })
+    try body(database, Store(in: database))
+    try database.endNow()
+  }
+
+  private func fill(_ count: Int) throws {
+    try run(First.self) { database, songs throws in
+      try database.change { tx throws in
+        for id in 1...count { try songs.persist(Song(id: id, name: "song \(id % 4)"), in: tx) }
+      }
+    }
+  }
+
+  /// What `warm` notified of.
+  private func warm<Format: StoreFormat>(_ store: Store<Format>) throws -> [WarmProgress] {
+    let seen = Mutex<[WarmProgress]>([])
+    try store.warm { progress in seen.withLock { $0.append(progress) } }
+    return seen.withLock { $0 }
+  }
+
+  private func differences<Format: StoreFormat>(
+    _ store: Store<Format>, sample: Int? = nil
+  ) throws -> [IndexDifference] {
+    try store.verifyIndexes(sample: sample)
+  }
+
+  @Test func `a version whose conversion changes keys has them in the index after the review, without a migration`()
+    throws
+  {
+    try fill(40)
+    try run(Renamed.self) { database, songs throws in
+      _ = try warm(songs)
+      try database.look { tx throws in
+        #expect(try songs.count("SONG 1", from: \.name, in: tx) == 10)
+        #expect(try songs.count("song 1", from: \.name, in: tx) == 0)
+        #expect(try Array(songs.load("SONG 2", from: \.name, in: tx)).allSatisfy { $0.name == "SONG 2" })
+      }
+      #expect(try differences(songs).isEmpty)
+      #expect(try migrate(songs) == 40)
+      #expect(try differences(songs).isEmpty)
+    }
+    // It is reviewed once: the next start finds it whole.
+    try run(Renamed.self) { _, songs throws in #expect(try warm(songs) == [.evaluating, .complete(total: 40)]) }
+  }
+
+  @Test func `a version whose conversion changes no key is reviewed too, and nothing of the index is written`() throws {
+    try fill(40)
+    func entries(_ database: Database) throws -> [[UInt8]] {
+      let family = try #require(try database.core.backend.families().first { $0.name.hasSuffix(".i.name") })
+      let page = try database.core.backend.snapshot().page(
+        StorageRange(), in: family, isReverse: false, keysOnly: false, byteLimit: 1 << 20, rowLimit: 1_000)
+      return (0..<page.count).map { page.key($0) }
+    }
+    var before: [[UInt8]] = []
+    try run(First.self) { database, _ throws in before = try entries(database) }
+    try run(LengthenedQuietly.self) { database, songs throws in
+      #expect(try warm(songs).last == .complete(total: 40))
+      #expect(try entries(database) == before)
+      try database.look { tx throws in
+        #expect(try Array(songs.load("song 3", from: \.name, in: tx)).allSatisfy { $0.length == 6 })
+      }
+      #expect(try differences(songs).isEmpty)
+    }
+  }
+
+  @Test func `with indexesSurvive nothing is reviewed`() throws {
+    try fill(40)
+    try run(Lengthened.self) { database, songs throws in
+      #expect(database.core.extensions.list[IndexesName.name(for: "songs")]?.record.state == .ready)
+      #expect(try warm(songs) == [.evaluating, .complete(total: 40)])
+      #expect(try database.look { tx in try songs.count("song 1", from: \.name, in: tx) } == 10)
+      #expect(try differences(songs).isEmpty)
+    }
+  }
+
+  @Test
+  func `a conversion that changes keys, and says that it does not, is found by a comparison and mended by rebuild`()
+    throws
+  {
+    try fill(40)
+    try run(Mistaken.self) { database, songs throws in
+      #expect(try warm(songs) == [.evaluating, .complete(total: 40)])
+      let found = try differences(songs)
+      #expect(found.count { $0.kind == .missing } == 40 && found.count { $0.kind == .stale } == 40)
+      try rebuild(songs)
+      #expect(try database.look { tx in try songs.count("SONG 1", from: \.name, in: tx) } == 10)
+      #expect(try differences(songs).allSatisfy { $0.kind == .emitted })
+    }
+  }
+
+  @Test func `a conversion that has changed without a version is found, row by row`() throws {
+    try fill(40)
+    try run(Unversioned.self) { _, songs throws in
+      #expect(try warm(songs) == [.evaluating, .complete(total: 40)])
+      let found = try differences(songs)
+      let rows = ["10", "20", "30", "40"]
+      #expect(found.filter { $0.kind == .missing }.map(\.row.text) == rows)
+      #expect(Set(found.filter { $0.kind == .stale }.map(\.row.text)) == Set(rows))
+      #expect(found.first?.description == "index \"name\": missing \"song 2!\" of songs/10")
+    }
+  }
+
+  @Test func `a sample compares about so many rows, and one without rows is refused`() throws {
+    try fill(200)
+    try run(Mistaken.self) { _, songs throws in
+      #expect(try differences(songs).count { $0.kind == .missing } == 200)
+      for (sample, count) in [(1, 1), (20, 20), (200, 200), (10_000, 200)] {
+        let found = try differences(songs, sample: sample)
+        #expect(found.count { $0.kind == .missing } == count && found.count { $0.kind == .stale } == count, "\(sample)")
+      }
+      for sample in [0, -1] { #expect(errorCode { _ = try differences(songs, sample: sample) } == .invalidArgument) }
+    }
+  }
+
+  @Test func `a build that may meet no row without keys fails at the first, and is tried again`() throws {
+    let database = try shared.open(DatabaseDefinition { BareSongs.self })
+    let bare = Store<BareSongs>(in: database)
+    try database.change { tx throws in for id in 1...20 { try bare.persist(Song(id: id, name: "n\(id)"), in: tx) } }
+    try database.endNow()
+    Strict.takesAll.withLock { $0 = false }
+    try run(Strict.self) { database, songs throws in
+      do {
+        _ = try warm(songs)
+        Issue.record("the build took a row that can't be decoded")
+      } catch let error as DatabaseError {
+        #expect(error.code == .decodingFailed && error.key == "7" && error.cause is Stop, "\(error)")
+      }
+      #expect(errorCode { _ = try database.look { tx in try songs.count("n1", from: \.name, in: tx) } } == .notReady)
+      // Rows are written all the same.
+      try database.change { tx in _ = try songs.persist(Song(id: 100, name: "n100"), in: tx) }
+      Strict.takesAll.withLock { $0 = true }
+      try database.core.retry(IndexesName.name(for: "songs"))
+      #expect(try warm(songs).last == .complete(total: 21))
+      #expect(try database.look { tx in try songs.count("n7", from: \.name, in: tx) } == 1)
+      #expect(try differences(songs).isEmpty)
+    }
+  }
+
+  private func migrate<Format: StoreFormat>(_ store: Store<Format>) throws -> Int { try store.migrate() }
+  private func rebuild<Start: Program>(_ store: Store<Songs<Start>>) throws { try store.rebuild(\.name) }
+}
+
+extension FormatIndexTests.Program {
+  static var survive: Bool { false }
+  static var unindexable: UnindexableRows { .listed }
+}
