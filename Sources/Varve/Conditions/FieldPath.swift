@@ -59,6 +59,15 @@ public struct Field<Root, Value> {
   }
 }
 
+extension Field {
+  /// An optional field of an optional field: nil where one of them is.
+  public subscript<Wrapped, Inner>(
+    dynamicMember inner: any KeyPath<Wrapped, Inner?> & Sendable
+  ) -> Field<Root, Inner?> where Value == Wrapped? {
+    Field<Root, Inner?>(path: path.appending(path: \Wrapped?.[flatChained: inner]), components: components + [inner])
+  }
+}
+
 extension Field where Value: KeyCodable {
   /// The field as a part of an index that sorts the other way: `Index({ $0.shelf }, { $0.year.descending })`.
   public var descending: Field<Root, Descending<Value>> {
@@ -71,6 +80,8 @@ extension KeyCodable {
 }
 
 extension Optional {
+  /// The value at a path from the wrapped value; nil for nil.
+  fileprivate subscript<Inner>(flatChained path: KeyPath<Wrapped, Inner?>) -> Inner? { self?[keyPath: path] ?? nil }
   /// The value at a path from the wrapped value; nil for nil.
   fileprivate subscript<Inner>(chained path: KeyPath<Wrapped, Inner>) -> Inner? { self?[keyPath: path] }
 }

@@ -12,7 +12,8 @@
 ///    each transaction.
 final class IndexWriter<Instance: Codable & Sendable> {
   let definition: CollectionIndexes<Instance>
-  private let indexes: IndexesTransaction<Instance>
+  /// It owns this.
+  private unowned let indexes: IndexesTransaction<Instance>
   private let parts: [Part]
   private let emitted: Part
   private let unindexed: Part

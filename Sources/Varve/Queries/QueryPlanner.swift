@@ -37,6 +37,7 @@ struct QueryPlanner<Format: StoreFormat> {
       } else if query.mayScan {
         return plan([try scan()])
       } else {
+        try requireUsable(for: branch)
         throw notIndexed(branch)
       }
     }
@@ -58,6 +59,17 @@ struct QueryPlanner<Format: StoreFormat> {
           : access.isByKey
       }
     return QueryPlan(branches: branches, sorts: query.isOrdered && !isMerged, isMerged: isMerged)
+  }
+
+  /// Throws why an index can't be used that would bound a branch: `.notReady`, `.notUnique`.
+  private func requireUsable(for branch: Branch) throws {
+    guard let indexes else { return }
+    for (slot, index) in indexes.definition.indexes.enumerated() where holdsAll(index.declaration, of: branch) {
+      let isBounding =
+        index.declaration.kind.hasSeveralValues
+        ? !elements(slot, index.declaration, branch).isEmpty : bounded(slot, index.declaration, branch).boundCount > 0
+      if isBounding { _ = try indexes.readable(slot) }
+    }
   }
 
   private func notIndexed(_ branch: Branch) -> DatabaseError {
@@ -218,7 +230,7 @@ struct QueryPlanner<Format: StoreFormat> {
       guard !set.hasUnkeyed || field.keyType.hasKeyForEachValue else { break }
       let isPoints = set.ranges.allSatisfy(\.isPoint)
       guard let values = field.isDescending ? (isPoints ? set.descending : nil) : set.ranges,
-        access.ranges.count * values.count <= Self.rangesMaximum
+        access.boundCount == 0 || access.ranges.count * values.count <= Self.rangesMaximum
       else { break }
       access.ranges = access.ranges.flatMap { first in values.map { $0.following(first.lower) } }
       access.boundCount += 1

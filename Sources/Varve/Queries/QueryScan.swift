@@ -154,7 +154,8 @@ struct QueryScan<Format: StoreFormat>: RowScan {
       if let start, ByteOrder.compare(order, start) <= 0 { continue }
       kept.append((order, entry.key))
       size += order.count + entry.key.count
-      if let maximum = query.maximum, kept.count >= 2 * maximum + 64 {
+      // A limit may be as large as an integer.
+      if let maximum = query.maximum, kept.count / 2 >= maximum, kept.count >= 64 {
         kept.sort { ByteOrder.precedes($0.order, $1.order) }
         kept.removeSubrange(maximum...)
         size = kept.reduce(0) { $0 + $1.order.count + $1.key.count }

@@ -76,6 +76,54 @@ struct QueryTests {
     #expect(try await one.explain().order == .read)
   }
 
+  @Test func `a limit may be as large as an integer, and a list of values longer than other bounds`() throws {
+    try database.read { tx throws in
+      let all = volumes.query.filter { $0.title.contains("title 1") }.scan().sorted(by: \.weight)
+      #expect(try all.limit(.max).ids(in: tx) == all.ids(in: tx))
+      #expect(try all.limit(.max).count(in: tx) == 110)
+      let many = volumes.query.filter { $0.year.isIn(Array(0..<5_000)) }
+      #expect(try many.explain(in: tx).description == "index \"byYear\", 5000 ranges of 1 field")
+      #expect(try many.count(in: tx) == 200)
+    }
+  }
+
+  @Test func `an optional field of an optional field is one optional`() throws {
+    struct Inner: Codable, Sendable { var city: String? }
+    struct Outer: Codable, Identifiable, Sendable {
+      var id: Int
+      var home: Inner?
+    }
+    struct OuterFormat: StoreFormat {
+      typealias Instance = Outer
+      static let collection = "outers"
+      let city = Index({ $0.home.city })
+    }
+    let database = try Database.inMemory { OuterFormat.self }
+    let store = Store<OuterFormat>(in: database)
+    try database.write { tx in
+      let homes = [nil, Inner(city: nil), Inner(city: "a"), Inner(city: "b")]
+      for (id, home) in homes.enumerated() { try store.persist(Outer(id: id, home: home), in: tx) }
+    }
+    try database.read { tx throws in
+      #expect(try store.query.filter { $0.home.city == nil }.ids(in: tx) == [0, 1])
+      #expect(try store.query.filter { $0.home.city != nil }.ids(in: tx) == [2, 3])
+      #expect(
+        try store.query.filter { $0.home.city > "a" || $0.home.city.hasPrefix("a") }.ids(in: tx).sorted() == [2, 3])
+      #expect(try store.query.sorted { $0.home.city }.limit(2).ids(in: tx) == [0, 1])
+    }
+  }
+
+  @Test func `what a transaction needs of indexes ends with it`() throws {
+    weak var indexes: IndexesTransaction<Volume>?
+    try database.core.write(WriteTerms()) { tx in
+      try volumes.persist(Volume(id: 1, title: "other"), in: tx)
+      let info = try #require(try tx.knownInfo("volumes"))
+      indexes = try tx.indexes(of: "volumes", named: info.indexesName, Volume.self)
+      #expect(indexes != nil)
+    }
+    #expect(indexes == nil)
+  }
+
   @Test func `a format whose identifier is not the id says so, and a condition on the id is not one on the key`() throws
   {
     struct Swapped: StoreFormat {

@@ -72,7 +72,8 @@ private struct CollectionRow: Encodable {
       [["name", "id", "rows", "keys", "coder", "storage", "bytes"]]
         + rows.map { row in
           [
-            PrintableText.text(Array(row.name.utf8)), "\(row.id)", "\(row.rows)", row.keyType, row.coderText, row.storage,
+            PrintableText.text(Array(row.name.utf8)), "\(row.id)", "\(row.rows)", row.keyType, row.coderText,
+            row.storage,
             SizeText.text(row.bytes),
           ]
         })

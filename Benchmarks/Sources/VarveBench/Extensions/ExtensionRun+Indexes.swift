@@ -168,7 +168,9 @@ extension ExtensionRun {
       let sorted = delays.withLock { $0.sorted() }
       return ExtensionMeasurement(
         time: Double(time) / Double(commits) / 1e3,
-        note: String(format: "%.0f µs until the observer concerned has it, the longest %.0f", sorted[commits / 2], sorted[commits - 1]))
+        note: String(
+          format: "%.0f µs until the observer concerned has it, the longest %.0f", sorted[commits / 2],
+          sorted[commits - 1]))
     }
   }
 
