@@ -23,16 +23,13 @@ extension FieldPath {
     return .stored(names.joined(separator: "."))
   }
 
-  /// How a path ends that leads to the folded form of a string.
-  private static let folded = String((\String.folded).debugDescription.dropFirst("\\String.".count))
-
   private static func name(_ component: AnyKeyPath) -> Name {
+    // It is computed, and stays the same for a version of Unicode. The text would not do: it has an address.
+    if component == \String.folded { return .stored("folded\(FoldedForm.version)") }
     // The form that SE-0369 describes: `\Book.home.city`, `\Book.<computed 0x0000 (Int)>`, `\Book.home?.city?`.
     let text = component.debugDescription
     let root = "\\\(type(of: component).rootType)."
-    var names = text.hasPrefix(root) ? String(text.dropFirst(root.count)) : text
-    // It is computed, and stays the same for a version of Unicode.
-    if names.hasSuffix(folded) { names = "\(names.dropLast(folded.count))folded\(FoldedForm.version)" }
+    let names = text.hasPrefix(root) ? String(text.dropFirst(root.count)) : text
     if names.contains("<") || !text.hasPrefix(root) { return .computed }
     if names.contains(where: { $0 == "?" || $0 == "!" }) { return .chained(names) }
     return .stored(names)

@@ -39,7 +39,7 @@ struct FoldedTests {
   struct PersonFormat: StoreFormat {
     typealias Instance = Person
     static let collection = "people"
-    let name = Index(\.name.folded)
+    let name = Index({ $0.name.folded })
     let nick = Index({ $0.nick.folded })
   }
 
