@@ -24,7 +24,7 @@ struct PredicateLowering<Root> {
     throw unsupported(expression)
   }
 
-  /// The path that an expression is; nil where it is none.
+  /// The path that an expression is; nil where it is not a path.
   func path(of expression: Any) throws -> AnyKeyPath? { try (expression as? any PredicatePath)?.path(self) }
 
   func isRoot(_ other: PredicateExpressions.VariableID) -> Bool { other == variable }

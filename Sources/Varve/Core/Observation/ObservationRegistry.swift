@@ -36,7 +36,7 @@ final class ObservationRegistry: Sendable {
 
   private let state = FutexLock(State())
 
-  /// Whether nobody observes.
+  /// Whether there is no observer.
   var isEmpty: Bool { state.withLock { $0.watchers.isEmpty && $0.watched.isEmpty } }
 
   // MARK: - Observers

@@ -18,7 +18,7 @@ struct RecordedReads: Sendable {
     /// There were too many: all of it counts.
     var isAll = false
 
-    /// More than these are not told apart.
+    /// With more than these, all of the family counts.
     static var countMaximum: Int { 1_000 }
 
     mutating func add(_ key: [UInt8]) {

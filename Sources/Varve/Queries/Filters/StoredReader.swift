@@ -20,7 +20,7 @@ final class StoredReader {
     offsets = Array(repeating: -1, count: names.count)
   }
 
-  /// Finds the fields of an object; false where its shape has not all of them, or a field is none of a record.
+  /// Finds the fields of an object; false where its shape has not all of them, or a field is not of a record.
   func find(_ source: ByteSource, shape: UInt32) throws -> Bool {
     if shape != lastShape || lastPlan == nil {
       lastShape = shape
