@@ -74,6 +74,9 @@ struct IndexLifeTests {
     try database.read { tx throws in
       #expect(try slow.count("title 1", from: \.title, in: tx) == 5)
       #expect(errorCode { _ = try slow.count("title 1", from: \.slow, in: tx) } == .notReady)
+      // A query that it alone would serve says so, too.
+      #expect(errorCode { _ = try slow.query.filter { $0.slowTitle == "title 1" }.count(in: tx) } == .notReady)
+      #expect(errorCode { _ = try slow.query.filter { $0.price == 1 }.count(in: tx) } == .notIndexed)
     }
     SlowVolumeFormat.gate.open()
     try warm(slow)
