@@ -25,6 +25,8 @@ final class ToySnapshot: StorageSnapshot {
 
   var version: CommitVersion { CommitVersion(content.version) }
 
+  func isOlder(than family: StorageFamily) -> Bool { content.families[family.number] == nil }
+
   /// Throws `.snapshotTooOld`.
   func requireYoung() throws {
     guard let limit = backend.limits.snapshotAgeNanoseconds, backend.clock.now() - begin > limit else { return }

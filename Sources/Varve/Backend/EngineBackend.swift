@@ -369,6 +369,8 @@ final class EngineBackendSnapshot: StorageSnapshot {
 
   var version: CommitVersion { CommitVersion(snapshot.sequence.value) }
 
+  func isOlder(than family: StorageFamily) -> Bool { snapshot.isOlder(than: FamilyID(family.number)) }
+
   /// A family that was made since holds nothing here, and one that was dropped throws at the read.
   func family(_ family: StorageFamily) throws -> ColumnFamily {
     if let found = families[family.number] { return found }

@@ -39,4 +39,12 @@ public protocol StorageSnapshot: StorageReading {
   var version: CommitVersion { get }
   /// The values of several keys, in their order.
   func values(of keys: [[UInt8]], in family: StorageFamily) throws -> [[UInt8]?]
+  /// Whether a family was made after the snapshot, as far as the storage knows. Asked where another process writes, which
+  /// may have dropped a family and made another by its name. Default: false.
+  func isOlder(than family: StorageFamily) -> Bool
+}
+
+extension StorageSnapshot {
+  /// False.
+  public func isOlder(than family: StorageFamily) -> Bool { false }
 }

@@ -94,7 +94,7 @@ extension DatabaseCore {
       feed.didNotCommit(added)
       throw error
     }
-    feed.didCommit(added, ticket.version)
+    feed.didCommit(added, ticket.version, rowCount: transaction.changes.changeCount)
     for (name, record) in missed { extensionCatalog.set(record, for: name) }
     let sharing = transaction.deltas(ticket.version)
     for handler in transaction.appliedHandlers { handler(ticket.version) }

@@ -163,7 +163,7 @@ package final class DatabaseCore: Sendable {
   /// Throws inside of a transaction, which whoever closes would wait for.
   private func requireOutside() throws {
     try requireNoBuild("the database is closed")
-    // An object that is decoded for an observation is no transaction that is counted, and would be waited for.
+    // Decoding an object for an observation does not count as a transaction, which would be waited for.
     guard ThreadFrame.transaction(of: self) == nil, Performing.living(of: self) == nil else {
       throw DatabaseError(.writerBusy, "the database is closed inside a transaction; close it after the transaction")
     }

@@ -228,6 +228,14 @@ struct QueryPlanner<Format: StoreFormat> {
       guard let term = branch.sets.firstIndex(where: { $0.path == field.path }) else { break }
       let set = branch.sets[term].set
       guard !set.hasUnkeyed || field.keyType.hasKeyForEachValue else { break }
+      if let prefix = field.prefix {
+        let values = prefix.widened(set.ranges)
+        guard access.boundCount == 0 || access.ranges.count * values.count <= Self.rangesMaximum else { break }
+        access.ranges = access.ranges.flatMap { first in values.map { $0.following(first.lower) } }
+        // The rows are asked for the rest.
+        access.boundCount += 1
+        break
+      }
       let isPoints = set.ranges.allSatisfy(\.isPoint)
       guard let values = field.isDescending ? (isPoints ? set.descending : nil) : set.ranges,
         access.boundCount == 0 || access.ranges.count * values.count <= Self.rangesMaximum
@@ -264,7 +272,8 @@ struct QueryPlanner<Format: StoreFormat> {
         let next: Access.Order = order.isDescending ? .reverse : .forward
         return direction == nil || direction == next ? next : nil
       }
-      guard let field = rest.popFirst(), field.path == order.path else { return nil }
+      // Prefixes are not in the order of what they are of.
+      guard let field = rest.popFirst(), field.path == order.path, field.prefix == nil else { return nil }
       let next: Access.Order = field.isDescending == order.isDescending ? .forward : .reverse
       if let direction, direction != next { return nil }
       direction = next

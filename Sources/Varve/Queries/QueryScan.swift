@@ -87,7 +87,7 @@ struct QueryScan<Format: StoreFormat>: RowScan {
       }
     }
     if keys.isEmpty { return }
-    try access.read(keys, info, from: source) { rows.append(($0, $1)) }
+    try info.read(keys, from: source) { rows.append(($0, $1)) }
   }
 
   /// Calls `body` with this scan, and what stored rows are asked by.

@@ -24,7 +24,7 @@ struct QueryValues<Format: StoreFormat> {
     guard own.allSatisfy(\.keyType.isOnePart) else { return nil }
     var parts: [Int?] = []
     for field in fields {
-      if let part = own.firstIndex(where: { $0.path == field.path }) {
+      if let part = own.firstIndex(where: { $0.path == field.path && $0.prefix == nil }) {
         parts.append(part)
       } else if Format.isIdentifier(field.path) {
         parts.append(nil)

@@ -44,6 +44,9 @@ final class HeldViews: Sendable {
     none = ReadView(memTable: empty, frozen: [], version: .empty)
   }
 
+  /// Whether a family was there when the snapshot was made.
+  func holds(_ family: FamilyID) -> Bool { views[family] != nil }
+
   /// What the snapshot sees of a family.
   func view(of family: FamilyState) -> ReadView { views[family.id] ?? none }
 }

@@ -294,6 +294,10 @@ public final class EngineSnapshot: Sendable {
 
   deinit { list.release(hold) }
 
+  /// Whether a family was made after the snapshot, in a follower: the snapshot sees nothing of it then. Always false in the
+  /// process that writes. Complexity: a search in a dictionary.
+  public func isOlder(than family: FamilyID) -> Bool { held.map { !$0.holds(family) } ?? false }
+
   // MARK: - For the cursor that holds it
 
   /// Counts seeks of a cursor, from a number that differs from cursor to cursor: many make one seek

@@ -64,6 +64,77 @@ struct IndexLifeTests {
     try database.close()
   }
 
+  @Test func `an observed query whose index is being built is read from the rows`() async throws {
+    try fill(50)
+    SlowVolumeFormat.gate.shut()
+    let (database, slow) = try open(SlowVolumeFormat.self)
+    defer { SlowVolumeFormat.gate.open() }
+    let ones = slow.query.filter { $0.title == "title 1" }
+    #expect(errorCode { _ = try database.core.read { tx in try ones.count(in: tx) } } == .notReady)
+    var counts = ones.observeCount().makeAsyncIterator()
+    #expect(try await counts.next() == 5)
+    var changes = ones.changes().makeAsyncIterator()
+    #expect(try await changes.next()?.ids.count == 5)
+    var windows = ones.sorted(by: \.id).limit(2).changes().makeAsyncIterator()
+    #expect(try await windows.next()?.ids == [1, 11])
+    SlowVolumeFormat.gate.open()
+    try await slow.warm()
+    try await database.write { tx in _ = try slow.delete(1, in: tx) }
+    #expect(try await counts.next() == 4)
+    #expect(try await changes.next()?.removed == [1])
+    #expect(try await windows.next()?.ids == [11, 21])
+    try await database.close()
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `in a follower the other indexes answer while one is built again`(kind: StorageKind) throws {
+    let site = try StorageSite(kind)
+    let definition = try DatabaseDefinition { SlowVolumeFormat.self }
+    let writer = try Database.open(try site.open(), path: "writer", definition: definition)
+    let slow = Store<SlowVolumeFormat>(in: writer)
+    try writer.write { tx in
+      try slow.persist(contentsOf: (1...50).map { Volume(id: $0, title: "title \($0 % 10)") }, in: tx)
+    }
+    try warm(slow)
+    var options = DatabaseOptions()
+    options.follows = true
+    let follower = try Database.open(try site.follow(), path: "follower", definition: definition, options: options)
+    let followed = Store<SlowVolumeFormat>(in: follower)
+    let before = try follower.core.read { tx throws in
+      #expect(try followed.count("title 1", from: \.slow, in: tx) == 5)
+      return tx.version
+    }
+    SlowVolumeFormat.gate.shut()
+    defer { SlowVolumeFormat.gate.open() }
+    // What `rebuild` does before it waits.
+    try writer.core.rebuild([0], of: IndexesName.name(for: "volumes")) { _ in }
+    try follower.core.read { tx throws in
+      #expect(tx.version > before)
+      #expect(try followed.count("title 1", from: \.title, in: tx) == 5)
+      #expect(errorCode { _ = try followed.count("title 1", from: \.slow, in: tx) } == .notReady)
+    }
+    SlowVolumeFormat.gate.open()
+    try warm(slow)
+    try follower.core.read { tx throws in #expect(try followed.count("title 1", from: \.slow, in: tx) == 5) }
+    try follower.close()
+    try writer.close()
+    withExtendedLifetime(site) {}
+  }
+
+  @Test func `a part that is built again has a family of its own, and the old one is gone`() throws {
+    try fill(50)
+    let (database, volumes) = try open(VolumeFormat.self)
+    try warm(volumes)
+    let before = try shared.families().filter { $0.name.hasPrefix("x.1.i.") }
+    try volumes.rebuild(\.title)
+    try warm(volumes)
+    let after = try shared.families().filter { $0.name.hasPrefix("x.1.i.") }
+    #expect(before.map(\.name).sorted() == after.map(\.name).sorted())
+    #expect(Set(after).subtracting(before).map(\.name) == ["x.1.i.title"])
+    #expect(try database.read { tx in try volumes.indexDifferences(in: tx) }.isEmpty)
+    try database.close()
+  }
+
   @Test func `while one index is built the others answer, and rows of all of them are kept`() throws {
     try fill(50)
     let (first, volumes) = try open(TitleFormat.self)

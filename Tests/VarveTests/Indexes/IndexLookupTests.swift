@@ -61,6 +61,24 @@ struct IndexLookupTests {
     #expect(try await volumes.count(prefix: 2009, from: \.byYear) == 2)
   }
 
+  @Test func `an index of an optional field takes values and ranges of the type that it wraps`() async throws {
+    let (isbn, city) = ("a", "Bath")
+    #expect(try await volumes.load(isbn, from: \.isbn)?.id == 1)
+    #expect(try await database.read { tx in try volumes.load(isbn, from: \.isbn, in: tx)?.id } == 1)
+    #expect(try await volumes.load(Optional(isbn), from: \.isbn)?.id == 1)
+    #expect(try ids { try volumes.load(city, from: \.city, in: $0) } == [2])
+    #expect(try await volumes.load(city, from: \.city, limit: 3).collect().map(\.id) == [2])
+    #expect(try ids { try volumes.load(city..<"M", from: \.city, in: $0) } == [2, 3])
+    #expect(try ids { try volumes.load(city ..> "M", from: \.city, descending: true, in: $0) } == [3])
+    // Those without a city are before all others, and in no range of cities.
+    #expect(try ids { try volumes.load(...city, from: \.city, in: $0) } == [2])
+    #expect(try await volumes.load(..."M", from: \.city).collect().map(\.id) == [2, 3])
+    #expect(try await volumes.count(city, from: \.city) == 1)
+    #expect(try await volumes.count(city..., from: \.city) == 2)
+    #expect(try await database.read { tx in try volumes.count(city, from: \.city, in: tx) } == 1)
+    #expect(try await database.read { tx in try volumes.count(..."M", from: \.city, in: tx) } == 2)
+  }
+
   @Test func `optional and nested fields, decimals, conditions and values that are no keys`() throws {
     #expect(try ids { try volumes.load("Bath", from: \.city, in: $0) } == [2])
     #expect(try ids { try volumes.load(nil, from: \.city, in: $0) } == [1, 4, 5])

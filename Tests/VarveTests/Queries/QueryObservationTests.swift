@@ -98,6 +98,38 @@ struct QueryObservationTests {
     }
   }
 
+  @Test(arguments: [true, false])
+  func `an observer beside a writer that does not wait has every change in the end`(hasWindow: Bool) async throws {
+    let end = 1_000
+    var query = volumes.query.filter { $0.year >= 2000 || $0.id == end }
+    if hasWindow { query = query.sorted(by: \.title).sorted(by: \.id).limit(2_000) }
+    var changes = query.changes().makeAsyncIterator()
+    var shown = Set(try #require(try await changes.next()).ids)
+    let writing = Task { [database, volumes] in
+      var random = SeededRandom(seed: 13)
+      for _ in 0..<3_000 {
+        let volume = Volume(id: random.below(40), title: "t\(random.below(5))", year: 1998 + random.below(4))
+        let isRemoval = random.oneIn(4)
+        try await database.write { tx in
+          if isRemoval { _ = try volumes.deleteIfPresent(volume.id, in: tx) } else { try volumes.persist(volume, in: tx) }
+        }
+      }
+      try await database.write { tx in try volumes.persist(Volume(id: end, title: "end", year: 1990), in: tx) }
+    }
+    var version = CommitVersion.zero
+    while !shown.contains(end) {
+      let change = try #require(try await changes.next())
+      #expect(change.version > version)
+      version = change.version
+      if change.isReload { shown = Set(change.ids) }
+      #expect(Set(change.removed).isSubset(of: shown) && shown.isDisjoint(with: change.inserted))
+      shown.subtract(change.removed)
+      shown.formUnion(change.inserted)
+    }
+    try await writing.value
+    #expect(shown == Set(try await query.ids()))
+  }
+
   @Test func `a query that can't be answered ends its observation with the error, and closing ends all`() async throws {
     var refused = volumes.query.filter { $0.title.contains("x") }.limit(3).changes().makeAsyncIterator()
     try await set(Volume(id: 1, title: "x"))

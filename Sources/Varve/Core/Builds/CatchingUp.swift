@@ -14,29 +14,28 @@ struct CatchingUp {
   /// The feed has not all of it, or the extension can't do with what it says: it has to be built again.
   private struct Impossible: Error {}
 
-  /// One chunk, of at most so many rows and so long, for the caller to commit: how many changes it told, and the
-  /// extension's state behind it. Nil where it can't catch up: then nothing was done.
+  /// One chunk, as much as the pace says, for the caller to commit: how many changes it gave, and the extension's state
+  /// after it. Nil where it can't catch up: then nothing was done.
   func step(
-    from position: FeedPosition, rowLimit: Int, duration: Duration, _ transaction: WriteTransaction
+    from position: FeedPosition, _ pace: CatchingUpPace, _ transaction: WriteTransaction
   ) throws -> (state: ExtensionRecord.State, count: Int)? {
     do {
-      return try transaction.savepoint { try receive(from: position, rowLimit, duration, transaction) }
+      return try transaction.savepoint { try receive(from: position, pace, transaction) }
     } catch is Impossible {
       return nil
     }
   }
 
   private func receive(
-    from position: FeedPosition, _ rowLimit: Int, _ duration: Duration, _ transaction: WriteTransaction
+    from position: FeedPosition, _ pace: CatchingUpPace, _ transaction: WriteTransaction
   ) throws -> (state: ExtensionRecord.State, count: Int) {
     var missed = try readable { try MissedChanges(core.catalog, transaction.snapshot, at: position) }
-    let begin = ContinuousClock.now
     let open = try transaction.dooming { try transaction.open(registered) }
     // New parts are built afterwards.
     let parts = registered.record.wholeParts
     var told: Set<[UInt8]> = []
     var count = 0
-    while count < rowLimit, count % 64 != 63 || ContinuousClock.now - begin < duration {
+    while !pace.isEnough(count) {
       guard let change = try readable({ .some(try missed.next()) }) else {
         // What it has written to rows itself it has not heard of: that is in the feed behind this commit.
         guard transaction.changes.isEmpty else { break }

@@ -177,6 +177,14 @@ struct ExtensionBuild {
   /// with the new one.
   func dropDeadFamilies() throws {
     if registered.number == 0 { return }
+    if registered.awaitsDrop {
+      try core.write(Self.termsBeforeDrop(name, isOfBuild: true)) { transaction in
+        try requireRegistered()
+        guard let stored = try registered.storedRecord(transaction) else { return }
+        try registered.rewrite(stored, transaction)
+        registered.noteDrop()
+      }
+    }
     // No other writer writes to them meanwhile.
     try core.write(terms) { _ in try registered.drop(try registered.deadFamilies()) }
   }
@@ -259,16 +267,9 @@ struct ExtensionBuild {
 
   /// Brings it what it missed; where that can't be done it is to be built again afterwards.
   private func catchUp() throws {
-    let known = try core.backend.snapshot().version
-    var rowLimit = Self.chunkRows
-    var duration = Self.chunkDuration
+    var pace = CatchingUpPace(core)
     while case .stale(let position?) = registered.record.state {
-      // After the end as it was it runs after the other writers: with longer steps, until it is there.
-      if position.version > known.number {
-        rowLimit = min(2 * rowLimit, .max / 2)
-        duration *= 2
-      }
-      let isPossible = try chunk { transaction in try catchUp(from: position, rowLimit, duration, transaction) }
+      let isPossible = try chunk { transaction in try catchUp(from: position, &pace, transaction) }
       guard isPossible else { return try beginAnew() }
       registered.reportProgress()
     }
@@ -276,21 +277,23 @@ struct ExtensionBuild {
 
   /// One chunk. False where it can't: nothing was done.
   private func catchUp(
-    from position: FeedPosition, _ rowLimit: Int, _ duration: Duration, _ transaction: WriteTransaction
+    from position: FeedPosition, _ pace: inout CatchingUpPace, _ transaction: WriteTransaction
   ) throws -> Bool {
     try requireRegistered()
     let catching = CatchingUp(core: core, registered: registered)
     var record = registered.record
     var progress = registered.progress
-    guard let step = try catching.step(from: position, rowLimit: rowLimit, duration: duration, transaction) else {
-      return false
-    }
+    pace.begin(at: position, head: transaction.snapshot.version)
+    guard let step = try catching.step(from: position, pace, transaction) else { return false }
     record.state = step.state
     // Parts that are new are built now.
     if record.state == .ready, !record.keepsNoPart { record.settle() }
     progress.rowsDone += step.count
-    // How much there is is not known before it was read.
-    progress.rowsTotal = progress.rowsDone + (record.state == .ready ? 0 : 1)
+    progress.rowsTotal = progress.rowsDone
+    if case .stale(let position?) = step.state {
+      pace.end(step.count, at: position)
+      progress.rowsTotal += pace.rowsLeft(at: position)
+    }
     if record.state == .ready { try finish(transaction) }
     try registered.save(record, transaction)
     registered.set(progress)
@@ -333,6 +336,8 @@ struct ExtensionBuild {
   /// Gives it the next rows. True: it is ready.
   private func step() throws -> Bool {
     guard registered.record.frontier != nil else { return true }
+    // Parts were emptied since the chunk before.
+    if registered.awaitsDrop { try dropDeadFamilies() }
     let isReady = try chunk { transaction in try give(transaction) }
     registered.reportProgress()
     return isReady

@@ -17,7 +17,7 @@ extension DatabaseCore {
       case .stale, .ingesting, .failed: throw registered.notReadyError
       }
       for part in parts {
-        // The families stay: what a build has begun meanwhile goes on in them.
+        // Empty until the build drops them: a table that is damaged goes with its family, and no later build meets it.
         if let family = registered.families[part] {
           try transaction.pending.deleteRange(StorageRange(), in: family)
         }
@@ -28,6 +28,7 @@ extension DatabaseCore {
       transaction.forgetReach(of: registered)
       registered.set(BuildProgress(rowsDone: 0, rowsTotal: 0))
       try registered.save(record, transaction)
+      transaction.onApplied { _ in registered.forgetFamilies(of: parts) }
       return registered
     }
     ExtensionBuild(self, registered).start()

@@ -144,7 +144,7 @@ struct Registration<Definition: DatabaseExtension> {
       catalogFamily: core.catalog.families.catalog, readySince: record.state == .ready ? .zero : nil,
       beganAnew: isAnew, progressed: progress)
     if !isRecorded { return (registered, nil) }
-    // What is kept may be kept in another way: the size of memtables is no reason to build it again.
+    // What is kept may be kept in another way: another size of memtables does not let it be built again.
     for (family, part) in zip(registered.families, traits.parts) {
       if let family { try core.backend.setOptions(part.storageOptions, of: family) }
     }

@@ -25,8 +25,10 @@ public struct CollectionDefinition: Sendable {
   let keyTypeID: ObjectIdentifier
   let keyTypeName: String
   var codec: ObjectCodec
-  /// Its indexes; nil where its definition can't have any.
+  /// Its indexes; nil where its definition says nothing of any: what the database has of them stays.
   var indexing: (any CollectionIndexing)?
+  /// What indexes of its rows are added to; nil where it has a format.
+  var indexable: (any CollectionIndexing)?
 
   /// A collection of objects of one type, with keys of one type.
   public init<Object: Codable & Sendable, Key: KeyCodable>(
@@ -35,6 +37,7 @@ public struct CollectionDefinition: Sendable {
   ) {
     self.init(
       name: name, key: key, coder: coder, formerCoders: formerCoders, storage: storage, codec: ObjectCodec(object))
+    indexable = RowIndexing<Object>(indexes: [])
   }
 
   init<Key: KeyCodable>(

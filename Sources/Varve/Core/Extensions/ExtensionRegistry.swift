@@ -196,8 +196,10 @@ extension ReadTransaction {
   }
 
   private func requireReady(_ registered: RegisteredExtension) throws {
-    // `open` looks whether it is there at this snapshot.
-    if database.backend.isReadOnly { return }
+    if database.backend.isReadOnly {
+      if let error = try registered.content(at: snapshot).notWhole { throw error }
+      return
+    }
     if isReady(registered) { return }
     throw registered.notReadyError
   }

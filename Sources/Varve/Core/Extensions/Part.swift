@@ -50,8 +50,8 @@ public struct Part {
   public var isReady: Bool {
     get throws {
       let transaction = try open.reading()
-      // Where another program writes, an extension is in use as a whole.
-      return open.content != nil || open.registered.isReady(part: slot, at: transaction.snapshot.version)
+      if let content = open.content { return content.readyParts.contains(PartSet(part: slot)) }
+      return open.registered.isReady(part: slot, at: transaction.snapshot.version)
     }
   }
 

@@ -31,6 +31,8 @@ final class RegisteredExtension: Sendable {
   private struct State {
     /// By the index of the part.
     var families: [StorageFamily?]
+    /// Whether families were forgotten that are to be dropped before a build writes to others by their names.
+    var awaitsDrop = false
     var record: ExtensionRecord
     /// The commit since which it can be read.
     var readySince: CommitVersion?
@@ -87,16 +89,22 @@ final class RegisteredExtension: Sendable {
   func content(at snapshot: any StorageSnapshot) throws -> ExtensionContent {
     if let known = state.withLock({ $0.content }), known.version == snapshot.version { return known.content }
     guard let bytes = try snapshot.value(of: CatalogKey.databaseExtension(name), in: catalogFamily) else {
-      if !traits.isRecorded { return ExtensionContent(number: nil, families: [], volatileSettings: nil) }
+      if !traits.isRecorded { return .unrecorded }
       throw DatabaseError(.unknownExtension, "the database has no extension \"\(name)\", and is read-only")
     }
     let record = try ExtensionRecord(bytes, name: name)
     try require(record)
     let stored = try StoredFamilies(of: record, in: backend)
-    if record.parts.contains(where: { stored.family(of: $0) == nil }) { try requireInForce(record) }
+    let families = zip(record.parts, record.partsInUse).map { part, isInUse in isInUse ? stored.family(of: part) : nil }
+    if zip(families, record.partsInUse).contains(where: { $0 == nil && $1 }) { try requireInForce(record) }
+    // A part that was built again since has a family by the same name, of which the snapshot sees nothing.
+    if families.contains(where: { $0.map { snapshot.isOlder(than: $0) } ?? false }) {
+      throw DatabaseError(
+        .snapshotTooOld, "parts of extension \"\(name)\" were built again meanwhile; begin another transaction")
+    }
     let content = ExtensionContent(
-      number: record.number, families: record.parts.map { stored.family(of: $0) },
-      volatileSettings: stored.volatileSettings)
+      number: record.number, families: families, volatileSettings: stored.volatileSettings,
+      readyParts: record.wholeParts, notWhole: record.state == .ready ? nil : notReady(record))
     state.withLock { state in
       // A reader of an older snapshot leaves the newest to those that come.
       if state.content.map({ $0.version < snapshot.version }) ?? true { state.content = (snapshot.version, content) }
@@ -132,6 +140,7 @@ final class RegisteredExtension: Sendable {
       )
     }
     switch record.state {
+    case .building where !record.keepsNoPart && record.partsInUse.contains(true): break
     case .building, .ingesting, .failed: throw notReady(record)
     case .ready: break
     case .stale:
@@ -143,7 +152,8 @@ final class RegisteredExtension: Sendable {
     let version = record.tags.first ?? ""
     let parts = traits.parts.map { ExtensionRecord.Part($0) }
     guard version == traits.configuration.version, record.layout == traits.configuration.layout,
-      record.scope == traits.scope.recordText, record.parts == parts
+      record.scope == traits.scope.recordText,
+      record.parts.elementsEqual(parts, by: { $0.isSame(as: $1) })
     else {
       throw DatabaseError(
         .definitionDiffers,
@@ -278,7 +288,9 @@ final class RegisteredExtension: Sendable {
       if let family = state.families[part] { return family }
       let definition = traits.parts[part]
       let name = state.record.familyName(state.record.parts[part])
-      let family = try backend.createFamily(name, options: definition.storageOptions)
+      // One that is to be dropped is still empty: the part goes on in it.
+      let present = state.awaitsDrop ? try backend.families().first { $0.name == name } : nil
+      let family = try present ?? backend.createFamily(name, options: definition.storageOptions)
       state.families[part] = family
       return family
     }
@@ -306,8 +318,19 @@ final class RegisteredExtension: Sendable {
     state.withLock { state in state.families = state.families.map { _ in nil } }
   }
 
-  /// Begins again with some parts that were given nothing.
-  func forgetFamilies(of parts: [Int]) { state.withLock { state in for part in parts { state.families[part] = nil } } }
+  /// Begins again with some parts that were given nothing. Their build drops the families first.
+  func forgetFamilies(of parts: [Int]) {
+    state.withLock { state in
+      for part in parts { state.families[part] = nil }
+      state.awaitsDrop = true
+    }
+  }
+
+  /// Whether families were forgotten by a commit that may not be durable yet, and are to be dropped.
+  var awaitsDrop: Bool { state.withLock { $0.awaitsDrop } }
+
+  /// They will be dropped. With the writer held.
+  func noteDrop() { state.withLock { $0.awaitsDrop = false } }
 
   /// Drops families that nothing of it uses any more.
   func drop(_ families: [StorageFamily]) throws { for family in families { try backend.dropFamily(family) } }
@@ -402,4 +425,12 @@ struct ExtensionContent: Sendable {
   /// By the index of the part.
   let families: [StorageFamily?]
   let volatileSettings: StorageFamily?
+  /// The parts that have all rows.
+  let readyParts: PartSet
+  /// Why the extension can't be used as a whole; nil where it can.
+  let notWhole: DatabaseError?
+
+  /// Of one that keeps nothing.
+  static let unrecorded = ExtensionContent(
+    number: nil, families: [], volatileSettings: nil, readyParts: .all, notWhole: nil)
 }

@@ -18,6 +18,8 @@ final class ChangeFeed: Sendable {
   /// The last commit when the database was opened.
   let openVersion: CommitVersion
   private let state: FutexLock<FeedState>
+  /// How many changes of rows were added since the database was opened.
+  let addedRowCount = Atomic<UInt64>(0)
 
   /// Whether this database records what it commits. One that only reads can't know whether another process does.
   var isOn: Bool { bounds != nil }
@@ -85,8 +87,9 @@ final class ChangeFeed: Sendable {
   }
 
   /// The commit was made.
-  func didCommit(_ addition: Addition?, _ version: CommitVersion) {
+  func didCommit(_ addition: Addition?, _ version: CommitVersion, rowCount: UInt64) {
     guard let addition else { return }
+    addedRowCount.wrappingAdd(rowCount, ordering: .relaxed)
     if addition.isCut { return state.withLock { $0.record.trimmedThrough = version } }
     state.withLock { $0.add(size: addition.size, version: version, now: addition.time) }
   }

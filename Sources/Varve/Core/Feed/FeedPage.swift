@@ -209,11 +209,14 @@ extension DatabaseCore {
     while true {
       let snapshot = try publication.snapshot()
       if options.follows { try catalog.refresh(snapshot) }
-      do {
-        return try body(snapshot)
-      } catch let error as DatabaseError where error.code == .notFound && options.follows && attempts < 8 {
+      do { return try body(snapshot) } catch let error as DatabaseError where isToRepeat(error, attempts) {
         attempts += 1
       }
     }
+  }
+
+  /// Whether a read at this instant is tried again at the next one: the process that writes has dropped what it needs.
+  func isToRepeat(_ error: DatabaseError, _ attempts: Int) -> Bool {
+    options.follows && attempts < 8 && (error.code == .notFound || error.code == .snapshotTooOld)
   }
 }

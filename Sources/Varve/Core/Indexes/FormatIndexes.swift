@@ -23,6 +23,34 @@ struct NamedIndex<Instance>: Sendable {
   var partName: String { IndexFormat.partName(of: name) }
 }
 
+extension NamedIndex {
+  /// Each has a part, and a few parts are for all of them.
+  private static var countMaximum: Int { ExtensionTraits.partsMaximum - 4 }
+
+  /// The indexes of a collection in the order of their names. Throws `.invalidDefinition` where two have one name, or one
+  /// number, or there are too many.
+  static func checked(_ list: [NamedIndex], of owner: String, collection: String) throws -> [NamedIndex] {
+    func refused(_ what: String) -> DatabaseError {
+      DatabaseError(.invalidDefinition, what, collection: collection)
+    }
+    let sorted = list.sorted { $0.name < $1.name }
+    for (index, next) in zip(sorted, sorted.dropFirst()) where index.name == next.name {
+      throw refused("index \"\(index.name)\" of \(owner) has the name of another")
+    }
+    var numbers: [UInt32: String] = [:]
+    for index in sorted {
+      if let other = numbers.updateValue(index.name, forKey: index.plan.number) {
+        throw refused(
+          "indexes \"\(index.name)\" and \"\(other)\" of \(owner) have names with one hash; give one another name")
+      }
+    }
+    guard list.count <= countMaximum else {
+      throw refused("\(owner) has \(list.count) indexes; at most \(countMaximum) are possible")
+    }
+    return sorted
+  }
+}
+
 /// The indexes of a format, found once in a process.
 struct FormatIndexes<Format: StoreFormat>: Sendable {
   /// The format whose properties are the indexes.
@@ -54,25 +82,8 @@ struct FormatIndexes<Format: StoreFormat>: Sendable {
         throw DatabaseError(error.code, error.message, collection: Format.collection)
       }
     }
-    self.list = list.sorted { $0.name < $1.name }
-    for (index, next) in zip(self.list, self.list.dropFirst()) where index.name == next.name {
-      throw Self.refused(index.name, "has the name of another")
-    }
-    var numbers: [UInt32: String] = [:]
-    for index in self.list {
-      if let other = numbers.updateValue(index.name, forKey: index.plan.number) {
-        throw Self.refused(index.name, "and \"\(other)\" have names with one hash; give one of them another `name:`")
-      }
-    }
-    guard list.count <= Self.countMaximum else {
-      throw DatabaseError(
-        .invalidDefinition, "\(Format.self) has \(list.count) indexes; at most \(Self.countMaximum) are possible",
-        collection: Format.collection)
-    }
+    self.list = try NamedIndex.checked(list, of: "\(Format.self)", collection: Format.collection)
   }
-
-  /// Each has a part, and a few parts are for all of them.
-  private static var countMaximum: Int { ExtensionTraits.partsMaximum - 4 }
 
   private static func refused(_ name: String, _ what: String) -> DatabaseError {
     DatabaseError(.invalidDefinition, "index \"\(name)\" of \(Format.self) \(what)", collection: Format.collection)

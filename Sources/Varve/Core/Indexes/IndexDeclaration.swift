@@ -28,7 +28,9 @@ public struct IndexDeclaration<Instance>: Sendable {
     _ kind: IndexKind, fields: [IndexField<Instance>], _ options: IndexOptions<Instance>
   ) {
     let types = fields.map(\.keyType)
-    let encoders = fields.compactMap(\.encoder)
+    let encoders = fields.compactMap { field in
+      field.prefix.flatMap { prefix in field.encoder.map { PrefixEncoder($0, prefix) } } ?? field.encoder
+    }
     self.init(kind, fields, types.count == 1 ? types[0] : .compound(types), options) { instance, _, index, keys in
       for encoder in encoders { try keys.appendPart { try encoder.append(instance, to: &$0) } }
       keys.endValue(of: index)
@@ -98,6 +100,14 @@ extension IndexDeclaration {
           "its path is \"\(path)\", which equals no field of a query; write `Index { $0.\(path.filter { $0 != "?" && $0 != "!" }) }`"
         )
       }
+    }
+    if let prefix = fields.last?.prefix {
+      let type = fields.last?.keyType ?? keyType
+      guard KeyPrefix.applies(to: type) else {
+        throw refused("it keeps prefixes of its last field, which is \(type) and not text or data")
+      }
+      guard prefix.size > 0 else { throw refused("the prefixes that it keeps have \(prefix.size) bytes") }
+      text += "|prefix \(prefix.size)"
     }
     if fields.isEmpty, version <= 0 {
       throw refused("its values come from a closure; write `version: 1`, and raise it with each change")

@@ -6,6 +6,8 @@ struct IndexField<Instance>: Sendable {
   let keyType: KeyType
   /// Nil for the elements of a field, each of which is a value.
   let encoder: FieldEncoder?
+  /// What the index keeps of the field; nil: all of it.
+  var prefix: KeyPrefix?
 
   init<Value: KeyCodable>(_ path: any KeyPath<Instance, Value> & Sendable) {
     self.init(FieldPath(path: path), isDescending: false, path)

@@ -9,6 +9,8 @@ public struct PlainIndex<Instance, each Part: KeyCodable>: StoreIndex {
   ///
   /// - Parameters:
   ///   - path: The fields. Several make a compound value, sorted by the first, then by the second.
+  ///   - prefix: How many bytes the index keeps of the last field, which is a text or data then: to the end of the character
+  ///     there. Values that differ after them are found by reading their rows. Default: all of it.
   ///   - name: The name on disk. Default: that of the property; who renames that gives the old name here, or the index is
   ///     built again.
   ///   - version: To be raised where the same paths find other values: a computed property has changed. An index of
@@ -17,11 +19,12 @@ public struct PlainIndex<Instance, each Part: KeyCodable>: StoreIndex {
   ///     instance is refused: `.invalidKey`.
   ///   - condition: What an instance has to fulfil to be in the index.
   public init(
-    _ path: repeat any KeyPath<Instance, each Part> & Sendable, name: String? = nil, version: Int = 0,
-    skipsInvalid: Bool = false, where condition: ((Fields<Instance>) -> Condition<Instance>)? = nil
+    _ path: repeat any KeyPath<Instance, each Part> & Sendable, prefix: Int? = nil, name: String? = nil,
+    version: Int = 0, skipsInvalid: Bool = false, where condition: ((Fields<Instance>) -> Condition<Instance>)? = nil
   ) {
     var fields: [IndexField<Instance>] = []
     for path in repeat each path { fields.append(IndexField(path)) }
+    if !fields.isEmpty { fields[fields.count - 1].prefix = prefix.map { KeyPrefix(size: $0) } }
     declaration = IndexDeclaration(
       .plain, fields: fields,
       IndexOptions(name: name, version: version, skipsInvalid: skipsInvalid, condition: condition?(Fields())))
@@ -30,12 +33,13 @@ public struct PlainIndex<Instance, each Part: KeyCodable>: StoreIndex {
   /// An index by fields in the spelling of queries: `Index({ $0.home.city })`, also where `home` is optional, and
   /// `Index({ $0.shelf }, { $0.year.descending })`.
   public init(
-    name: String? = nil, version: Int = 0, skipsInvalid: Bool = false,
+    prefix: Int? = nil, name: String? = nil, version: Int = 0, skipsInvalid: Bool = false,
     where condition: ((Fields<Instance>) -> Condition<Instance>)? = nil,
     _ field: repeat (Fields<Instance>) -> Field<Instance, each Part>
   ) {
     var fields: [IndexField<Instance>] = []
     for field in repeat each field { fields.append(IndexField(field(Fields()))) }
+    if !fields.isEmpty { fields[fields.count - 1].prefix = prefix.map { KeyPrefix(size: $0) } }
     declaration = IndexDeclaration(
       .plain, fields: fields,
       IndexOptions(name: name, version: version, skipsInvalid: skipsInvalid, condition: condition?(Fields())))

@@ -9,31 +9,35 @@ enum ObservedPlace: Sendable {
   case watched(any RowWatcher, collection: String?)
 }
 
-/// What has happened to an observed place since its consumer looked last: the newest counts, so it stays small however
-/// slow that is.
+/// What has happened to an observed place since its consumer looked last: it stays small however slow that is.
 struct ObservationState {
   /// What the consumer is to do.
   enum Step {
     /// Look: this has changed.
-    case look(ObservedChange)
+    case look
     case wait
     case fail(any Error)
     case end
   }
 
-  private var pending: ObservedChange?
+  /// By version, ascending.
+  private var pending: [ObservedChange]
   private var isEnded = false
   private var failure: (any Error)?
-  /// The instant that the consumer has seen: what was committed before it is no news.
+  /// The instant that the consumer has seen: it has all that was committed before.
   private var seen = CommitVersion.zero
 
   /// At first everything is to be looked at.
-  init(_ start: CommitVersion) { pending = ObservedChange(version: start, isReload: true) }
+  init(_ start: CommitVersion) { pending = [ObservedChange(version: start, isReload: true)] }
+
+  /// More than these are not kept apart.
+  private static var pendingMaximum: Int { 16 }
 
   /// A commit has changed something.
   mutating func add(_ change: ObservedChange) {
     guard change.version > seen, !isEnded else { return }
-    if pending == nil { pending = change } else { pending?.merge(change) }
+    if pending.count < Self.pendingMaximum { return pending.append(change) }
+    pending[pending.count - 1].merge(change)
   }
 
   mutating func end(_ error: (any Error)?) {
@@ -42,7 +46,7 @@ struct ObservationState {
   }
 
   /// Whether there is something to look at.
-  var isDue: Bool { pending != nil }
+  var isDue: Bool { !pending.isEmpty }
 
   mutating func next() -> Step {
     if let failure {
@@ -50,26 +54,46 @@ struct ObservationState {
       return .fail(failure)
     }
     if isEnded { return .end }
-    guard let change = pending else { return .wait }
-    pending = nil
-    return .look(change)
+    return pending.isEmpty ? .wait : .look
   }
 
-  /// The consumer has seen an instant.
+  /// What commits up to a version have changed; nil: nothing. It stays until the consumer has seen them.
+  func due(through version: CommitVersion) -> ObservedChange? {
+    let due = pending.prefix { $0.first <= version }
+    guard var change = due.first else { return nil }
+    for next in due.dropFirst() { change.merge(next) }
+    return change
+  }
+
+  /// All of it, which the consumer has seen with that.
+  mutating func takeAll() -> ObservedChange? {
+    defer { pending = [] }
+    return due(through: CommitVersion(.max))
+  }
+
+  /// The consumer has seen all commits up to a version.
   mutating func didSee(_ version: CommitVersion) {
     seen = max(seen, version)
-    if let change = pending, change.version <= seen { pending = nil }
+    pending.removeAll { $0.version <= seen }
   }
 }
 
 /// Changes of an observed place, of one commit or several.
 struct ObservedChange {
-  /// The last commit that is in it.
-  var version: CommitVersion
+  /// The first commit that is in it, and the last one.
+  private(set) var first: CommitVersion
+  private(set) var version: CommitVersion
   /// Whether the rows are not known that changed, or too many: everything may be another.
-  var isReload = false
+  private(set) var isReload: Bool
   /// Rows of an observed collection by encoded key, and whether they were removed.
-  var keys: [[UInt8]: Bool] = [:]
+  private(set) var keys: [[UInt8]: Bool]
+
+  init(version: CommitVersion, isReload: Bool = false, keys: [[UInt8]: Bool] = [:]) {
+    first = version
+    self.version = version
+    self.isReload = isReload
+    self.keys = keys
+  }
 
   mutating func merge(_ later: ObservedChange) {
     version = max(version, later.version)
@@ -104,17 +128,28 @@ final class Observation: Sendable {
 
   func didSee(_ version: CommitVersion) { state.withLock { $0.didSee(version) } }
 
-  /// The next change that is to be looked at; nil when the database was closed. Throws why nothing comes any more,
-  /// once, and `CancellationError`.
-  func next() async throws -> ObservedChange? {
+  /// What commits up to a version have changed, of those that were delivered; nil: nothing.
+  func due(through version: CommitVersion) -> ObservedChange? { state.withLock { $0.due(through: version) } }
+
+  /// Waits for a change; false when the database was closed. Throws why nothing comes any more, once, and
+  /// `CancellationError`.
+  func wait() async throws -> Bool {
     while true {
       try Task.checkCancellation()
       switch state.withLock({ $0.next() }) {
-      case .look(let change): return change
+      case .look: return true
       case .wait: await signal.wait()
       case .fail(let error): throw error
-      case .end: return nil
+      case .end: return false
       }
     }
+  }
+
+  /// All changes that there are, which the consumer has seen with that; nil when the database was closed. Throws as `wait`.
+  func next() async throws -> ObservedChange? {
+    while try await wait() {
+      if let change = state.withLock({ $0.takeAll() }) { return change }
+    }
+    return nil
   }
 }

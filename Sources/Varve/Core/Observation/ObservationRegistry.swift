@@ -32,6 +32,18 @@ final class ObservationRegistry: Sendable {
     var nextNumber: UInt64 = 0
     /// What takes commits from the subscription; the number tells it from those before.
     var task: (number: UInt64, task: Task<Void, Never>)?
+    /// All observers know of the commits up to this one.
+    var delivered = CommitVersion.zero
+    /// Those that wait until that is so of a later one.
+    var waiting: [(version: CommitVersion, continuation: CheckedContinuation<Void, Never>)] = []
+
+    /// Returns those that need not wait any more.
+    mutating func deliver(through version: CommitVersion) -> [CheckedContinuation<Void, Never>] {
+      delivered = max(delivered, version)
+      let done = waiting.filter { $0.version <= delivered }.map(\.continuation)
+      waiting.removeAll { $0.version <= delivered }
+      return done
+    }
   }
 
   private let state = FutexLock(State())
@@ -44,7 +56,7 @@ final class ObservationRegistry: Sendable {
   /// Adds an observer, whose first look is due.
   func observe(_ place: ObservedPlace, in database: DatabaseCore) throws -> HeldObservation {
     // Made outside of the lock, and dropped again where another observer was faster: it may read.
-    var begun: HeldSubscription?
+    var begun: (HeldSubscription, CommitVersion)?
     if state.withLock({ $0.task == nil }) { begun = try Self.begin(database) }
     while true {
       if let held = add(place, begun, database) { return held }
@@ -52,20 +64,22 @@ final class ObservationRegistry: Sendable {
     }
   }
 
-  private static func begin(_ database: DatabaseCore) throws -> HeldSubscription {
-    try database.subscribe(behind: nil, capacity: ChangeLimits.bufferedEvents, readsFeed: false).0
+  private static func begin(_ database: DatabaseCore) throws -> (HeldSubscription, CommitVersion) {
+    try database.subscribe(behind: nil, capacity: ChangeLimits.bufferedEvents, readsFeed: false)
   }
 
   /// Nil where nothing takes commits, and no subscription was begun.
   private func add(
-    _ place: ObservedPlace, _ begun: HeldSubscription?, _ database: DatabaseCore
+    _ place: ObservedPlace, _ begun: (subscription: HeldSubscription, position: CommitVersion)?,
+    _ database: DatabaseCore
   ) -> HeldObservation? {
     state.withLock { state in
       state.nextNumber += 1
       let number = state.nextNumber
       if state.task == nil {
         guard let begun else { return nil }
-        state.task = (number, Task.detached { [self] in await run(begun, number, database) })
+        state.delivered = begun.position
+        state.task = (number, Task.detached { [self] in await run(begun.subscription, number, database) })
       }
       // Whoever looks from now on sees this commit, and hears of those behind it.
       let observation = Observation(place, behind: database.changes.last)
@@ -89,6 +103,7 @@ final class ObservationRegistry: Sendable {
       defer { state.task = nil }
       return state.task?.task
     }
+    // Nobody waits: who does has an observation.
     task?.cancel()
   }
 
@@ -99,12 +114,31 @@ final class ObservationRegistry: Sendable {
       while let event = try await subscription.next() {
         tell(event, number)
         if case .changes(let changes) = event { await show(changes, number, database) }
+        resume(through: event.version, number)
       }
       end(nil, number)
     } catch is CancellationError {
       // Nobody observes any more.
     } catch {
       end(error, number)
+    }
+  }
+
+  private func resume(through version: CommitVersion, _ number: UInt64) {
+    let done = state.withLock { state in state.task?.number == number ? state.deliver(through: version) : [] }
+    for continuation in done { continuation.resume() }
+  }
+
+  /// Returns when every observer knows of the commits up to a version that was delivered to subscriptions, or when nothing
+  /// comes any more.
+  func delivered(through version: CommitVersion) async {
+    await withCheckedContinuation { continuation in
+      let isDone = state.withLock { state in
+        if state.delivered >= version || state.task == nil { return true }
+        state.waiting.append((version, continuation))
+        return false
+      }
+      if isDone { continuation.resume() }
     }
   }
 
@@ -163,16 +197,19 @@ final class ObservationRegistry: Sendable {
 
   /// Nothing comes any more.
   private func end(_ error: (any Error)?, _ number: UInt64) {
-    let all = state.withLock { state in
-      guard state.task?.number == number else { return [Observation]() }
+    let (all, waiting) = state.withLock { state in
+      guard state.task?.number == number else {
+        return ([Observation](), [CheckedContinuation<Void, Never>]())
+      }
       defer {
         state.task = nil
         state.watchers = [:]
         state.watched = [:]
       }
-      return state.all
+      return (state.all, state.deliver(through: CommitVersion(.max)))
     }
     for observation in all { observation.end(error) }
+    for continuation in waiting { continuation.resume() }
   }
 }
 

@@ -14,7 +14,7 @@ public struct FetchedRow: Sendable {
   private let coding: ObjectCoding
 
   /// `metadata` is asked where the row has some. Throws `.corruption`, with the row's key.
-  fileprivate init(
+  init(
     _ key: [UInt8], _ bytes: [UInt8], _ info: CollectionInfo, _ coding: ObjectCoding, metadata: () throws -> [UInt8]?
   ) throws {
     self.info = info

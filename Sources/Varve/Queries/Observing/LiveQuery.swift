@@ -64,7 +64,7 @@ public final class LiveQuery<Format: StoreFormat>: Observable {
 extension LiveQuery: LiveMember {
   var read: @Sendable (ReadTransaction) -> LiveValue {
     { [query, weak self] tx in
-      let result = Result { try query.fetch(in: tx) }
+      let result = Result { try query.whileBuilt { try $0.fetch(in: tx) } }
       return LiveValue { [weak self] in self?.set(result) }
     }
   }

@@ -30,19 +30,9 @@ public struct QueryObservation<Format: StoreFormat>: AsyncSequence, Sendable {
       guard let observation else { return nil }
       do {
         let held = try observation.get()
-        while let change = try await held.observation.next() {
-          let (database, before) = (held.database, reader)
-          let seen = try await database.readAside {
-            try database.atPresent { snapshot in
-              var reader = before
-              let found = try database.read(at: snapshot) { tx in try reader.read(change, tx) }
-              return (snapshot.version, found, reader)
-            }
-          }
-          guard let (version, found, reader) = seen else { break }
-          self.reader = reader
-          held.observation.didSee(version)
-          if let found { return found }
+        while try await held.observation.wait() {
+          guard let found = try await read(held) else { break }
+          if let change = found { return change }
         }
       } catch let error as CancellationError {
         // The look stays.
@@ -53,6 +43,40 @@ public struct QueryObservation<Format: StoreFormat>: AsyncSequence, Sendable {
       }
       self.observation = nil
       return nil
+    }
+
+    /// What commits up to the present one have changed; nil within: nothing. Nil where the database is closed.
+    ///
+    /// The rows that are compared have to be all that changed up to the instant at which they are read: so that is chosen
+    /// first, and then what has changed up to there is waited for.
+    private mutating func read(_ held: HeldObservation) async throws -> QueryChange<Format>?? {
+      let (database, before) = (held.database, reader)
+      // From here on each row that changes counts.
+      before.begin()
+      var attempts = 1
+      while true {
+        let present = try await database.readAside {
+          try database.publication.snapshot { database.changes.last }
+        }
+        guard let (snapshot, version) = present else { return nil }
+        await database.observations.delivered(through: version)
+        guard let change = held.observation.due(through: version) else {
+          before.end()
+          return .some(nil)
+        }
+        do {
+          let seen = try await database.readAside {
+            if database.options.follows { try database.catalog.refresh(snapshot) }
+            var reader = before
+            let found = try database.read(at: snapshot) { tx in try reader.read(change, tx) }
+            return (found, reader)
+          }
+          guard let (found, reader) = seen else { return nil }
+          self.reader = reader
+          held.observation.didSee(version)
+          return .some(found)
+        } catch let error as DatabaseError where database.isToRepeat(error, attempts) { attempts += 1 }
+      }
     }
   }
 }
@@ -75,6 +99,12 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
     self.watcher = watcher
   }
 
+  /// The result is about to be read.
+  func begin() { watcher.begin() }
+
+  /// It is as it was.
+  func end() { watcher.end { _ in } }
+
   /// Nil where nothing of the result has changed.
   mutating func read(_ change: ObservedChange, _ tx: ReadTransaction) throws -> QueryChange<Format>? {
     if change.isReload { return try reload(tx) }
@@ -85,7 +115,6 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
   // MARK: - All of it
 
   private mutating func reload(_ tx: ReadTransaction) throws -> QueryChange<Format> {
-    watcher.begin()
     let (keys, ids) = try result(tx)
     watcher.end { picture in
       picture = ByteTable()
@@ -99,6 +128,12 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
 
   /// The keys and identifiers of the result, in its order.
   private func result(_ tx: ReadTransaction) throws -> (keys: [[UInt8]], ids: [Format.Identifier]) {
+    try query.whileBuilt { try result(of: $0, tx) }
+  }
+
+  private func result(
+    of query: StoreQuery<Format>, _ tx: ReadTransaction
+  ) throws -> (keys: [[UInt8]], ids: [Format.Identifier]) {
     guard let run = try QueryRun(query, tx) else { return ([], []) }
     var scan = try run.begin(readsRows: false)
     var (keys, ids): ([[UInt8]], [Format.Identifier]) = ([], [])
@@ -112,7 +147,6 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
   // MARK: - Some rows
 
   private func difference(_ changed: [[UInt8]], _ tx: ReadTransaction) throws -> QueryChange<Format>? {
-    watcher.begin()
     let access = query.store.access
     let keys = changed.sorted(by: ByteOrder.precedes)
     var isIn = keys.map { _ in false }
@@ -150,7 +184,6 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
   private mutating func windowDifference(
     _ changed: [[UInt8]: Bool], _ tx: ReadTransaction
   ) throws -> QueryChange<Format>? {
-    watcher.begin()
     let (keys, ids) = try result(tx)
     watcher.end { picture in
       picture = ByteTable()

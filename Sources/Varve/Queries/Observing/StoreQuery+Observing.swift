@@ -17,27 +17,42 @@ extension StoreQuery {
   /// when a row concerns it, and positions are reported up to a limit of 10,000. The keys of the result are kept in
   /// memory.
   ///
-  /// What can't be read ends the iteration, as for ``fetch(in:)``. It ends when the database is closed.
+  /// What can't be read ends the iteration, as for ``fetch(in:)``; but while the index that serves the query is being built,
+  /// the result is read from all rows. It ends when the database is closed.
   public func changes() -> QueryObservation<Format> { QueryObservation(self) }
 
   /// The instances now, and again each time that a commit may have changed them: for results that are small, or have a limit.
   public func observe() -> ReadObservation<[Format.Instance]> {
-    store.database.observe { tx in try fetch(in: tx) }
+    store.database.observe { tx in try whileBuilt { try $0.fetch(in: tx) } }
   }
 
   /// How many instances there are now, and again when it is another number.
-  public func observeCount() -> ReadObservation<Int> { store.database.observe { tx in try count(in: tx) } }
+  public func observeCount() -> ReadObservation<Int> { 
+    store.database.observe { tx in try whileBuilt { try $0.count(in: tx) } }
+  }
 
   /// Whether there is an instance now, and again when that changes.
-  public func observeExists() -> ReadObservation<Bool> { store.database.observe { tx in try exists(in: tx) } }
+  public func observeExists() -> ReadObservation<Bool> {
+    store.database.observe { tx in try whileBuilt { try $0.exists(in: tx) } }
+  }
 
   /// The identifiers now, and again when they are others or in another order.
-  public func observeIDs() -> ReadObservation<[Format.Identifier]> { store.database.observe { tx in try ids(in: tx) } }
+  public func observeIDs() -> ReadObservation<[Format.Identifier]> {
+    store.database.observe { tx in try whileBuilt { try $0.ids(in: tx) } }
+  }
 
   /// A field of each instance now, and again when one is another.
   public func observeValues<Value: KeyCodable>(
     of path: any KeyPath<Format.Instance, Value> & Sendable
   ) -> ReadObservation<[Value]> {
-    store.database.observe { tx in try values(of: path, in: tx) }
+    store.database.observe { tx in try whileBuilt { try $0.values(of: path, in: tx) } }
+  }
+
+  /// What `read` makes of the query for an observer, who may begin when the program does, and lives on while an index is
+  /// built again: what the index does not answer yet is read from the rows.
+  func whileBuilt<Result>(_ read: (StoreQuery) throws -> Result) throws -> Result {
+    do { return try read(self) } catch let error as DatabaseError where error.code == .notReady {
+      return try read(scan())
+    }
   }
 }

@@ -31,6 +31,13 @@ struct IndexLook<Format: StoreFormat>: Sendable {
     self.init(range, path, descending: descending, limit: limit)
   }
 
+  /// What the values of rows have to be, where the index has prefixes of them: to be asked of each row.
+  func check(_ declaration: IndexDeclaration<Format.Instance>) throws -> ValueCheck<Format.Instance>? {
+    if declaration.fields.last?.prefix == nil { return nil }
+    let (lower, upper) = try bounds.get()
+    return ValueCheck(declaration.fields.compactMap(\.encoder), lower: lower, upper: upper)
+  }
+
   /// The index, and the range of its entries. Throws `.invalidArgument`, `.invalidKey`, `.notReady`, `.notUnique`,
   /// `.unknownExtension`.
   func part(
@@ -42,6 +49,37 @@ struct IndexLook<Format: StoreFormat>: Sendable {
     let slot = try slot.get()
     let (lower, upper) = try bounds.get()
     let part = try indexes.readable(slot)
-    return (part, indexes.definition.indexes[slot].declaration, StorageRange(lower: lower, upper: upper))
+    let declaration = indexes.definition.indexes[slot].declaration
+    return (part, declaration, StorageRange(lower: declaration.lowerEnd(lower), upper: upper))
+  }
+}
+
+/// Asks instances whether their values are in a range: of an index that has prefixes alone.
+struct ValueCheck<Instance> {
+  private let encoders: [FieldEncoder]
+  var lower: [UInt8]
+  var upper: [UInt8]?
+
+  init(_ encoders: [FieldEncoder], lower: [UInt8], upper: [UInt8]?) {
+    self.encoders = encoders
+    self.lower = lower
+    self.upper = upper
+  }
+
+  func holds(for instance: Instance) throws -> Bool {
+    var key = KeyEncoder()
+    try unsafe withUnsafePointer(to: instance) { pointer in
+      let address = unsafe InstanceAddress(UnsafeRawPointer(pointer))
+      for encoder in encoders { try encoder.append(address, to: &key) }
+    }
+    let isBefore = upper.map { ByteOrder.precedes(key.bytes, $0) } ?? true
+    return isBefore && !ByteOrder.precedes(key.bytes, lower)
+  }
+}
+
+extension IndexDeclaration {
+  /// The lower end of a range of values as one of entries.
+  func lowerEnd(_ bound: [UInt8]) -> [UInt8] {
+    fields.last?.prefix?.lower(bound, after: fields.count - 1) ?? bound
   }
 }

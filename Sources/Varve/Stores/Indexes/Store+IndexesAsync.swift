@@ -123,7 +123,7 @@ extension Store where Format: StoreFormat {
     return try await database.read { tx in try access.count(look, tx) }
   }
 
-  private func rows(_ look: IndexLook<Format>) -> Rows<Instance> {
+  func rows(_ look: IndexLook<Format>) -> Rows<Instance> {
     Rows(RowSource(database.core) { [access] tx in try access.begin(look, tx) })
   }
 }

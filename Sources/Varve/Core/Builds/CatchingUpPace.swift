@@ -1,0 +1,57 @@
+internal import Synchronization
+
+/// How much of what an extension missed one chunk of its catching up gives it.
+///
+/// A chunk holds the writer, so it is short. But where others write more between two chunks than a short one reads, short
+/// chunks never come to the end of the feed. So a chunk gives at least three times as many rows as others have changed since
+/// the one before: what is left shrinks by twice what others add, and a writer waits for a time in proportion to what
+/// the writers did.
+struct CatchingUpPace {
+  /// What a chunk takes in memory is bounded, whatever others write.
+  private static var rowMaximum: Int { 200_000 }
+
+  private let core: DatabaseCore
+  private var begin = ContinuousClock.now
+  /// What others had added to the feed when the chunk before began.
+  private var addedBefore: UInt64?
+  private var rowsDue = 0
+  private var first: UInt64 = 0
+  private var head: UInt64 = 0
+  /// What all chunks have passed.
+  private var commitsPassed: UInt64 = 0
+  private var rowsPassed = 0
+
+  init(_ core: DatabaseCore) { self.core = core }
+
+  /// A chunk begins, with the writer held.
+  mutating func begin(at position: FeedPosition, head: CommitVersion) {
+    let added = core.feed.addedRowCount.load(ordering: .relaxed)
+    let others = addedBefore.map { added - min($0, added) } ?? 0
+    addedBefore = added
+    rowsDue = Int(clamping: others) * 3
+    first = position.version
+    self.head = head.number
+    begin = .now
+  }
+
+  /// Whether a chunk that has given `count` rows ends.
+  func isEnough(_ count: Int) -> Bool {
+    guard count > 0, count % 64 == 0 || count == ExtensionBuild.chunkRows else { return false }
+    if count >= Self.rowMaximum { return true }
+    if count < rowsDue { return false }
+    return count >= ExtensionBuild.chunkRows || ContinuousClock.now - begin >= ExtensionBuild.chunkDuration
+  }
+
+  /// The chunk has ended, and is committed.
+  mutating func end(_ count: Int, at position: FeedPosition) {
+    commitsPassed += position.version - min(first, position.version)
+    rowsPassed += count
+  }
+
+  /// How many rows are probably left, by how many a commit had so far. At least one: it is not ready.
+  func rowsLeft(at position: FeedPosition) -> Int {
+    let commits = head - min(position.version, head)
+    guard commitsPassed > 0 else { return max(1, Int(clamping: commits)) }
+    return max(1, Int(Double(commits) * Double(rowsPassed) / Double(commitsPassed)))
+  }
+}

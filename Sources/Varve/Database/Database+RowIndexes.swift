@@ -1,0 +1,145 @@
+/// Indexes of rows (``RowIndex``) by themselves.
+extension Database {
+  /// The rows with a value of an index, as they are now. The first `next` throws as the calls in a transaction.
+  public func rows<Value: KeyCodable>(
+    with value: Value, from index: RowIndex<Value>, descending: Bool = false, limit: Int? = nil
+  ) -> Rows<FetchedRow> {
+    rows(RowIndexLook(value: value, index, descending: descending, limit: limit))
+  }
+
+  /// The rows whose values are in a range, as they are now.
+  public func rows<Value: KeyCodable>(
+    _ range: some KeyBounds<Value>, from index: RowIndex<Value>, descending: Bool = false, limit: Int? = nil
+  ) -> Rows<FetchedRow> {
+    rows(RowIndexLook(index, range, descending: descending, limit: limit))
+  }
+
+  /// All rows of an index, as they are now.
+  public func rows<Value: KeyCodable>(
+    _ all: UnboundedRange, from index: RowIndex<Value>, descending: Bool = false, limit: Int? = nil
+  ) -> Rows<FetchedRow> {
+    rows(RowIndexLook(index, nil, descending: descending, limit: limit))
+  }
+
+  private func rows(_ look: RowIndexLook) -> Rows<FetchedRow> {
+    Rows(RowSource(core) { tx in FetchedIndexedRows(try look.begin(tx), tx) })
+  }
+
+  // MARK: - Building
+
+  /// Returns when all indexes of a collection of rows are built. Cancelling the task ends the wait, and not the build. Throws
+  /// what has ended the build, `.unknownExtension` where the database was opened without indexes of the collection, and
+  /// `.invalidArgument` inside of a transaction.
+  public func warmIndexes(of collection: String) async throws {
+    let name = try core.requireIndexes(of: collection)
+    while let building = try core.building(name) {
+      if try await building.build.waitForEndSuspended() { continue }
+      try core.requireReady(building)
+    }
+  }
+
+  /// The same on this thread.
+  @_disfavoredOverload
+  public func warmIndexes(of collection: String) throws {
+    let name = try core.requireIndexes(of: collection)
+    while let building = try core.building(name) {
+      if building.build.waitForEnd() { continue }
+      try core.requireReady(building)
+    }
+  }
+
+  /// Builds an index again from the rows, and returns when it is built; it can't be used meanwhile. Throws as
+  /// ``warmIndexes(of:)``.
+  public func rebuild<Value: KeyCodable>(_ index: RowIndex<Value>) async throws {
+    let (core, terms) = (core, index.terms)
+    try core.requireNoTransaction("an index is built again")
+    try await core.writerExecutor.run { try core.rebuild(terms) }
+    try await warmIndexes(of: index.collection)
+  }
+
+  /// The same on this thread.
+  @_disfavoredOverload
+  public func rebuild<Value: KeyCodable>(_ index: RowIndex<Value>) throws {
+    try core.rebuild(index.terms)
+    let warmed: (Database) throws -> Void = { try $0.warmIndexes(of: index.collection) }
+    try warmed(self)
+  }
+
+  /// Compares the indexes of a collection with its rows, and returns where they differ: see
+  /// ``Store/verifyIndexes(sample:)``.
+  public func verifyIndexes(of collection: String, sample: Int? = nil) async throws -> [IndexDifference] {
+    try await read { tx in try tx.indexDifferences(of: collection, sample: sample) }
+  }
+
+  /// The same on this thread.
+  @_disfavoredOverload
+  public func verifyIndexes(of collection: String, sample: Int? = nil) throws -> [IndexDifference] {
+    try core.read { tx in try tx.indexDifferences(of: collection, sample: sample) }
+  }
+}
+
+extension ReadTransaction {
+  /// The rows of a collection that are in none of its indexes, because they can't be decoded or have a value that can't be a
+  /// key.
+  public final func unindexedRows(in collection: String) throws -> [UnindexedRow] {
+    guard let info = try info(collection) else { return [] }
+    return try rowIndexes(of: info).unindexedRows()
+  }
+
+  fileprivate func indexDifferences(of collection: String, sample: Int?) throws -> [IndexDifference] {
+    if let sample, sample < 1 {
+      throw DatabaseError(.invalidArgument, "a sample has at least 1 row, and \(sample) were asked for")
+    }
+    guard let info = try info(collection) else { return [] }
+    return try rowIndexes(of: info).differences(sample: sample, info, self)
+  }
+}
+
+extension DatabaseCore {
+  /// The name of the extension that a collection's indexes are. Throws `.unknownExtension`.
+  fileprivate func requireIndexes(of collection: String) throws -> String {
+    try requireNoTransaction("the indexes of a collection are waited for")
+    try requireNoBuild("the indexes of a collection are waited for")
+    let name = IndexesName.name(for: collection)
+    guard extensions.list[name] != nil else {
+      throw DatabaseError(
+        .unknownExtension,
+        "its indexes are not in use: write `indexed(by:)` in the definition that the database is opened with",
+        collection: collection)
+    }
+    return name
+  }
+
+  fileprivate func rebuild(_ terms: RowIndexTerms) throws {
+    let name = try requireIndexes(of: terms.collection)
+    let slot = try read { tx in
+      try tx.info(terms.collection).map { try tx.rowIndexes(of: $0).slot(of: terms) }
+    }
+    guard let slot else { return }
+    try rebuild([slot], of: name) { tx in
+      guard let info = try tx.info(terms.collection) else { return }
+      try tx.rowIndexes(of: info).forgetCollisions(of: [slot])
+    }
+  }
+}
+
+/// Rows of an index that leave their transaction.
+private struct FetchedIndexedRows: RowScan {
+  private var scan: IndexedRowScan?
+  private let metadata: (any StorageReading)?
+  private let coding: ObjectCoding
+
+  init(_ scan: IndexedRowScan?, _ tx: ReadTransaction) {
+    self.scan = scan
+    metadata = scan.map { tx.view(of: $0.info.metadata) }
+    coding = tx.database.coding
+  }
+
+  mutating func next() throws -> (element: FetchedRow, byteCount: Int)? {
+    guard let (key, bytes) = try scan?.next(), let info = scan?.info else { return nil }
+    let row = try FetchedRow(key, bytes, info, coding) { [metadata] in
+      try metadata?.value(of: key, in: info.metadata)
+    }
+    return (row, key.count + bytes.count)
+  }
+}

@@ -1,0 +1,100 @@
+/// Which entries of an index of rows a call is about.
+struct RowIndexLook: Sendable {
+  private let terms: RowIndexTerms
+  private let bounds: Result<(lower: [UInt8], upper: [UInt8]?), any Error>
+  let isDescending: Bool
+  private let limit: Int?
+
+  /// Of the values of a range; nil: of all. What is wrong with it is thrown by `begin` and `count`.
+  init<Value: KeyCodable>(
+    _ index: RowIndex<Value>, _ range: (any KeyBounds<Value>)?, descending: Bool = false, limit: Int? = nil
+  ) {
+    terms = index.terms
+    bounds = Result { try range.map { try KeyBeginning(with: $0).bounds() } ?? ([], nil) }
+    isDescending = descending
+    self.limit = limit
+  }
+
+  /// Of one value, or of those that begin with it.
+  init<Value: KeyCodable>(
+    value: some KeyCodable, _ index: RowIndex<Value>, descending: Bool = false, limit: Int? = nil
+  ) {
+    terms = index.terms
+    bounds = Result {
+      let bytes = try value.encoded()
+      return (bytes, KeyRange.end(ofParts: bytes))
+    }
+    isDescending = descending
+    self.limit = limit
+  }
+
+  /// Nil where nothing was ever put into the collection. Throws `.notReady`, `.notUnique`, `.unknownExtension`,
+  /// `.invalidKey`, `.invalidArgument`.
+  func begin(_ tx: ReadTransaction, keysOnly: Bool = false) throws -> IndexedRowScan? {
+    try tx.check()
+    if let limit, limit < 0 {
+      throw DatabaseError(
+        .invalidArgument, "the limit is \(limit); it must not be negative", collection: terms.collection)
+    }
+    let (lower, upper) = try bounds.get()
+    guard let info = try tx.info(terms.collection) else { return nil }
+    let part = try tx.rowIndexes(of: info).readable(terms)
+    let isDirect = terms.isDirect && !keysOnly
+    let range = StorageRange(lower: lower, upper: upper)
+    guard let entries = try part.familyCursor(range, isReverse: isDescending, keysOnly: !isDirect) else { return nil }
+    return IndexedRowScan(
+      entries, isDirect: isDirect, hasSeveralValues: terms.kind.hasSeveralValues, limit: limit, of: info,
+      from: tx.view(of: info.objects))
+  }
+}
+
+/// The indexes of a collection, whatever the type of its objects.
+protocol RowIndexes {
+  /// Throws `.notReady`, `.notUnique`, and `.invalidDefinition` for an index that the collection has by another definition, or
+  /// does not have.
+  func readable(_ terms: RowIndexTerms) throws -> Part
+  func slot(of terms: RowIndexTerms) throws -> Int
+  func forgetCollisions(of indexes: [Int]) throws
+  func unindexedRows() throws -> [UnindexedRow]
+  func differences(sample: Int?, _ info: CollectionInfo, _ tx: ReadTransaction) throws -> [IndexDifference]
+}
+
+extension IndexesTransaction: RowIndexes {
+  func slot(of terms: RowIndexTerms) throws -> Int {
+    let named = try terms.named(Instance.self)
+    guard let slot = definition.indexes.firstIndex(where: { $0.name == named.name }) else {
+      throw DatabaseError(
+        .invalidDefinition, "the definition of the database has no index \"\(terms.name)\" of it",
+        collection: terms.collection)
+    }
+    let found = definition.indexes[slot]
+    guard found.definition == named.definition, found.declaration.version == terms.version else {
+      throw DatabaseError(
+        .invalidDefinition,
+        "index \"\(terms.name)\" is \(named.definition) version \(terms.version) here, and \(found.definition) version \(found.declaration.version) in the definition of the database",
+        collection: terms.collection)
+    }
+    return slot
+  }
+
+  func readable(_ terms: RowIndexTerms) throws -> Part { try readable(try slot(of: terms)) }
+
+  func differences(sample: Int?, _ info: CollectionInfo, _ tx: ReadTransaction) throws -> [IndexDifference] {
+    var verification = try IndexVerification(self, info, sample: sample, in: tx)
+    try verification.run()
+    return verification.differences
+  }
+}
+
+extension ReadTransaction {
+  /// Throws `.unknownExtension` where the definition of the database has none for the collection.
+  final func rowIndexes(of info: CollectionInfo) throws -> any RowIndexes {
+    guard let registered = try find(info.indexesName), let found = try open(registered).hearer as? any RowIndexes else {
+      throw DatabaseError(
+        .unknownExtension,
+        "its indexes are not in use: write `indexed(by:)` in the definition that the database is opened with",
+        collection: info.name)
+    }
+    return found
+  }
+}
