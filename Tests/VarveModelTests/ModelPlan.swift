@@ -54,7 +54,8 @@ enum ModelPlan {
     }
   }
 
-  static let queryRuns = max(1, 50 / divisor)
+  /// Of two storages, each a thousand queries: with the steps of the indexes more than 100,000.
+  static let queryRuns = max(1, 16 / divisor)
 
   // MARK: Seeds
 

@@ -1,7 +1,7 @@
 /// The rows that entries of an index lead to, in the order of the entries.
 ///
-/// Rows are read many at once, the first ones few at once, because many iterations end soon. A value: a copy goes on from the
-/// same place.
+/// Rows are read many at once, the first ones few at once, because many iterations end soon. A value: a copy continues at the
+/// same entry.
 struct IndexedRowScan: Sendable {
   let info: CollectionInfo
   private let source: any StorageReading

@@ -60,7 +60,7 @@ struct QueryModelTests {
     let all = served + refused
     if ModelPlan.isWhole, ModelPlan.chosenSeed == nil {
       #expect(served > all / 3 && ordered > all / 50 && refused > all / 20)
-      #expect(merged > all / 100 && intersected > all / 500 && paged > all / 20)
+      #expect(merged > all / 100 && intersected > all / 500 && paged > all / 40)
     }
   }
 }

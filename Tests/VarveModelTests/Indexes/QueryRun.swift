@@ -210,7 +210,7 @@ struct QueryRun {
     if try query.exists(in: tx) != (count > 0) { try fail("exists") }
     if try query.ids(in: tx) != found.map(\.id) { try fail("ids \(try query.ids(in: tx))") }
     if try query.first(in: tx)?.id != found.first?.id, key != nil { try fail("first") }
-    if limit == nil, random.oneIn(4) {
+    if limit == nil, random.oneIn(10) {
       let key = key ?? { volume in (try? volume.id.encoded()) ?? [] }
       let order = hits.map { (key($0), $0.id) }.sorted { ByteOrder.precedes($0.0, $1.0) }.map(\.1)
       if let fault = try pageFault(query, order, tx) { try fail(fault) }
@@ -227,7 +227,7 @@ struct QueryRun {
   private mutating func pageFault(
     _ query: StoreQuery<VolumeFormat>, _ order: [Int], _ tx: ReadTransaction
   ) throws -> String? {
-    let size = 1 + random.below(9)
+    let size = 1 + random.below(24)
     var page = try query.page(size: size, in: tx)
     var forward = page.instances.map(\.id)
     while page.hasMore, let cursor = page.lastCursor {

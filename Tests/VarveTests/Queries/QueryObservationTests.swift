@@ -111,7 +111,11 @@ struct QueryObservationTests {
         let volume = Volume(id: random.below(40), title: "t\(random.below(5))", year: 1998 + random.below(4))
         let isRemoval = random.oneIn(4)
         try await database.write { tx in
-          if isRemoval { _ = try volumes.deleteIfPresent(volume.id, in: tx) } else { try volumes.persist(volume, in: tx) }
+          if isRemoval {
+            _ = try volumes.deleteIfPresent(volume.id, in: tx)
+          } else {
+            try volumes.persist(volume, in: tx)
+          }
         }
       }
       try await database.write { tx in try volumes.persist(Volume(id: end, title: "end", year: 1990), in: tx) }

@@ -48,8 +48,12 @@ struct CatchingUpPace {
     rowsPassed += count
   }
 
-  /// How many rows are probably left, by how many a commit had so far. At least one: it is not ready.
+  /// How many rows are probably left: of those that were added since the database was opened, or where it has missed more, by
+  /// how many a commit had so far. At least one: it is not ready.
   func rowsLeft(at position: FeedPosition) -> Int {
+    if position.version > core.feed.openVersion.number {
+      return max(1, Int(clamping: addedBefore ?? 0) - rowsPassed)
+    }
     let commits = head - min(position.version, head)
     guard commitsPassed > 0 else { return max(1, Int(clamping: commits)) }
     return max(1, Int(Double(commits) * Double(rowsPassed) / Double(commitsPassed)))

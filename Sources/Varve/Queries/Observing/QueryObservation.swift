@@ -47,7 +47,7 @@ public struct QueryObservation<Format: StoreFormat>: AsyncSequence, Sendable {
 
     /// What commits up to the present one have changed; nil within: nothing. Nil where the database is closed.
     ///
-    /// The rows that are compared have to be all that changed up to the instant at which they are read: so that is chosen
+    /// The rows that are compared have to be all that changed up to the snapshot at which they are read: so that is chosen
     /// first, and then what has changed up to there is waited for.
     private mutating func read(_ held: HeldObservation) async throws -> QueryChange<Format>?? {
       let (database, before) = (held.database, reader)

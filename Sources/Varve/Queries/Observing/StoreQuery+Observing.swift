@@ -27,7 +27,7 @@ extension StoreQuery {
   }
 
   /// How many instances there are now, and again when it is another number.
-  public func observeCount() -> ReadObservation<Int> { 
+  public func observeCount() -> ReadObservation<Int> {
     store.database.observe { tx in try whileBuilt { try $0.count(in: tx) } }
   }
 
