@@ -14,8 +14,8 @@ public import Foundation
 ///
 /// # Which index
 /// The condition is brought into a form of branches, of which one has to hold. Each branch needs an index that bounds it: one
-/// whose first field, or `id`, the branch compares, or tests for an element. Of several, that with the most fields compared to
-/// single values is taken, and then that with the fewest entries, by a bounded look. What the index does not say is asked of
+/// whose first field, or `id`, the branch compares, or tests for an element. Of several, that with the fewest entries is taken,
+/// by bounded looks. What the index does not say is asked of
 /// each instance that it finds. A query with a branch that no index bounds is refused, `.notIndexed`, unless it says
 /// ``scan()``; one without a condition iterates all instances.
 ///
