@@ -8,7 +8,9 @@ import Varve
 /// The examples with indexes of the document on CodableDatastore that the project grew from, in its own spelling; the
 /// others are in `SeedTests`.
 struct SeedIndexTests {
-  struct SortableTitle: RawRepresentable, Codable, Hashable, Comparable, Sendable, KeyCodable, ExpressibleByStringLiteral {
+  struct SortableTitle: RawRepresentable, Codable, Hashable, Comparable, Sendable, KeyCodable,
+    ExpressibleByStringLiteral
+  {
     var rawValue: String
     init(rawValue: String) { self.rawValue = rawValue }
     init(stringLiteral value: String) { rawValue = value }
