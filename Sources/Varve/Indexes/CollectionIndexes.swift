@@ -1,3 +1,5 @@
+internal import FutexLocks
+
 /// The indexes of a collection: one extension, with a part for each index.
 ///
 /// # Format
@@ -43,6 +45,14 @@ final class CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
   /// What the values of rows depend on beside the definitions of the indexes.
   private let reviewVersion: String
   let unindexableRows: UnindexableRows
+  /// For each index one more than the commit that has made it ready, where that has left no collisions; 0: not known.
+  private let clean: FutexLock<[UInt64]>
+
+  func isClean(_ index: Int, since version: CommitVersion) -> Bool {
+    clean.withLock { $0[index] == version.number + 1 }
+  }
+
+  func setClean(_ index: Int, since version: CommitVersion) { clean.withLock { $0[index] = version.number + 1 } }
 
   /// `surviving` is the version of the part `review` in the catalog, and the versions of the format whose values are those of
   /// the present one.
@@ -54,6 +64,7 @@ final class CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
     self.indexes = indexes
     self.unindexableRows = unindexableRows
     plans = indexes.map(\.plan)
+    clean = FutexLock([UInt64](repeating: 0, count: indexes.count))
     hasUnique = indexes.contains { $0.declaration.kind.isUnique }
     let versions = indexes.filter { $0.declaration.version != 0 }.map { "\($0.name) \($0.declaration.version)" }
     func tag(_ version: String) -> String { "\(version)|\(versions.joined(separator: "|"))" }

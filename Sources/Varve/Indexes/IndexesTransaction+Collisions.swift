@@ -3,11 +3,15 @@ extension IndexesTransaction {
   /// What the disk has; nil: there are none.
   func collisions(of index: Int) throws -> IndexCollisions? {
     if let known = knownCollisions[index] { return known }
+    // They are found by the commit that ends a build: of an index that had none there are none until it is built again.
+    let since = context.readySince(part: index)
+    if let since, definition.isClean(index, since: since) { return nil }
     let named = definition.indexes[index]
     let found = try part(definition.collisionsPart).get(named.collisionsKey).map {
       try IndexCollisions($0, index: named.name, collection: definition.collection)
     }
     knownCollisions[index] = found
+    if found == nil, let since { definition.setClean(index, since: since) }
     return found
   }
 

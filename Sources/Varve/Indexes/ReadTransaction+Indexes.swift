@@ -22,10 +22,8 @@ extension IndexesTransaction {
   func readable(_ index: Int) throws -> Part {
     let named = definition.indexes[index]
     guard try part(index).isReady else {
-      let progress = context.progress
       throw DatabaseError(
-        .notReady, "index \"\(named.name)\" is being built: \(progress.rowsDone) of about \(progress.rowsTotal) rows",
-        collection: definition.collection)
+        .notReady, "index \"\(named.name)\" is being built\(context.progressText)", collection: definition.collection)
     }
     if named.declaration.kind.isUnique, let collisions = try collisions(of: index) {
       throw DatabaseError(

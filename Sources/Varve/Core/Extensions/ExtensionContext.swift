@@ -27,8 +27,20 @@ public final class ExtensionContext<Definition: DatabaseExtension> {
   /// The name that the extension was registered by.
   public var name: String { open.name }
 
-  /// How far its build is.
-  var progress: BuildProgress { open.registered.progress }
+  /// How far its build is, as the end of a message.
+  var progressText: String {
+    if open.content != nil { return " by the program that writes" }
+    let progress = open.registered.progress
+    return ": \(progress.rowsDone) of about \(max(progress.rowsDone, progress.rowsTotal)) rows"
+  }
+
+  /// The commit since which a part has all rows, where this transaction sees it and nobody else writes; nil: it has not.
+  func readySince(part: Int) -> CommitVersion? {
+    guard open.content == nil, let reader = open.reader,
+      let since = open.registered.readySince(part: part), reader.snapshot.version >= since
+    else { return nil }
+    return since
+  }
 
   /// How large keys, values and commits may be.
   public var limits: StorageLimits { open.limits }

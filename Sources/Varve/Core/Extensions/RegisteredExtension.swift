@@ -186,8 +186,11 @@ final class RegisteredExtension: Sendable {
 
   /// Whether a part has all rows of a commit.
   func isReady(part: Int, at version: CommitVersion) -> Bool {
-    state.withLock { $0.partsReadySince[part] }.map { version >= $0 } ?? false
+    readySince(part: part).map { version >= $0 } ?? false
   }
+
+  /// The commit since which a part has all rows.
+  func readySince(part: Int) -> CommitVersion? { state.withLock { $0.partsReadySince[part] } }
 
   /// Where its record stands among those of its name.
   enum RecordRole {

@@ -1,3 +1,4 @@
+internal import FutexLocks
 internal import Synchronization
 
 /// An index of a format, checked.
@@ -52,11 +53,15 @@ extension NamedIndex {
 }
 
 /// The indexes of a format, found once in a process.
-struct FormatIndexes<Format: StoreFormat>: Sendable {
+final class FormatIndexes<Format: StoreFormat>: Sendable {
   /// The format whose properties are the indexes.
   let format: Format
   /// In the order of their names.
   let list: [NamedIndex<Format.Instance>]
+  /// The numbers of indexes by the paths that have led to them: a path is one object at each place of a program that
+  /// has it.
+  private let slots = FutexLock<[ObjectIdentifier: (path: AnyKeyPath, slot: Int)]>([:])
+  private static var slotsMaximum: Int { 256 }
 
   private init(checking format: Format, made count: Int) throws {
     self.format = format
@@ -92,6 +97,15 @@ struct FormatIndexes<Format: StoreFormat>: Sendable {
   /// The number of an index in the list, by the property that has it. Throws `.invalidDefinition` where it is none of the
   /// format's.
   func slot<Index: StoreIndex>(of path: KeyPath<Format, Index>) throws -> Int {
+    let id = ObjectIdentifier(path)
+    if let known = slots.withLock({ $0[id]?.slot }) { return known }
+    let slot = try findSlot(of: path)
+    // The path is kept, so that no other has its address.
+    slots.withLock { slots in if slots.count < Self.slotsMaximum { slots[id] = (path, slot) } }
+    return slot
+  }
+
+  private func findSlot<Index: StoreIndex>(of path: KeyPath<Format, Index>) throws -> Int {
     let identity = format[keyPath: path].declaration.identity
     if let slot = list.firstIndex(where: { $0.declaration.identity === identity }) { return slot }
     throw DatabaseError(
@@ -119,7 +133,7 @@ extension FormatIndexes {
 }
 
 private enum FormatIndexCache {
-  static let known = Mutex<[ObjectIdentifier: any Sendable]>([:])
+  static let known = FutexLock<[ObjectIdentifier: any AnyObject & Sendable]>([:])
 }
 
 /// The indexes of a collection, as its definition has them.

@@ -18,6 +18,8 @@ public struct IndexDeclaration<Instance>: Sendable {
   /// Whether the values come from metadata.
   var readsMetadata = false
   let fields: [IndexField<Instance>]
+  /// What it keeps of its last field; nil: all of it.
+  let prefix: KeyPrefix?
   /// The type of its values.
   let keyType: KeyType
   let condition: Condition<Instance>?
@@ -43,6 +45,7 @@ public struct IndexDeclaration<Instance>: Sendable {
   ) {
     self.kind = kind
     self.fields = fields
+    prefix = fields.last?.prefix
     self.keyType = keyType
     self.emit = emit
     name = options.name
@@ -101,7 +104,7 @@ extension IndexDeclaration {
         )
       }
     }
-    if let prefix = fields.last?.prefix {
+    if let prefix {
       let type = fields.last?.keyType ?? keyType
       guard KeyPrefix.applies(to: type) else {
         throw refused("it keeps prefixes of its last field, which is \(type) and not text or data")

@@ -27,13 +27,18 @@ struct IndexLook<Format: StoreFormat>: Sendable {
   init<Index: StoreIndex, Value: KeyCodable>(
     value: Value, _ path: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
   ) {
-    let range = KeyInterval(from: .including(value), to: .including(value))
-    self.init(range, path, descending: descending, limit: limit)
+    slot = Result { try FormatIndexes<Format>.found().slot(of: path) }
+    bounds = Result {
+      let bytes = try value.encoded()
+      return (bytes, KeyRange.end(ofParts: bytes))
+    }
+    isDescending = descending
+    self.limit = limit
   }
 
   /// What the values of rows have to be, where the index has prefixes of them: to be asked of each row.
   func check(_ declaration: IndexDeclaration<Format.Instance>) throws -> ValueCheck<Format.Instance>? {
-    if declaration.fields.last?.prefix == nil { return nil }
+    if declaration.prefix == nil { return nil }
     let (lower, upper) = try bounds.get()
     return ValueCheck(declaration.fields.compactMap(\.encoder), lower: lower, upper: upper)
   }
@@ -80,6 +85,6 @@ struct ValueCheck<Instance> {
 extension IndexDeclaration {
   /// The lower end of a range of values as one of entries.
   func lowerEnd(_ bound: [UInt8]) -> [UInt8] {
-    fields.last?.prefix?.lower(bound, after: fields.count - 1) ?? bound
+    prefix?.lower(bound, after: fields.count - 1) ?? bound
   }
 }

@@ -29,7 +29,7 @@ extension RowAccess where Format: StoreFormat {
   func count(_ look: IndexLook<Format>, _ tx: ReadTransaction) throws -> Int {
     guard let (info, indexes) = try indexes(tx) else { return 0 }
     let (part, declaration, range) = try look.part(indexes)
-    let readsRows = declaration.isDirect && declaration.fields.last?.prefix != nil
+    let readsRows = declaration.isDirect && declaration.prefix != nil
     guard let entries = try part.familyCursor(range, keysOnly: !readsRows) else { return 0 }
     return try IndexScan(self, info, tx.view(of: info.objects), entries, declaration, look).count()
   }

@@ -144,7 +144,7 @@ private struct Warming {
   init(_ registered: RegisteredExtension, _ progress: (@Sendable (WarmProgress) -> Void)?) {
     self.registered = registered
     number = progress.map { progress in
-      registered.addWaiting { progress(.working(current: $0.rowsDone, total: $0.rowsTotal)) }
+      registered.addWaiting { progress(.working(current: $0.rowsDone, total: max($0.rowsDone, $0.rowsTotal))) }
     }
   }
 
