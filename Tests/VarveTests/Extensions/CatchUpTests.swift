@@ -345,6 +345,24 @@ struct CatchUpTests {
     }
   }
 
+  @Test func `writers that write more than a short chunk reads do not keep it from its end`() throws {
+    try begin { try fill($0, 0..<6_000, "missed") }
+    try with { database in
+      let rounds = Mutex(0)
+      let lengths = Lengths()
+      let handle = try database.registerReady(lengths, as: "lengths") { progress in
+        let round = rounds.withLock { rounds in
+          rounds += 1
+          return rounds
+        }
+        #expect(progress.rowsDone <= progress.rowsTotal)
+        if round < 40 { try? fill(database, (round * 2_000)..<(round * 2_000 + 2_000), "from a writer \(round)") }
+      }
+      #expect(rounds.withLock { $0 } < 20)
+      try expectRight(database, handle)
+    }
+  }
+
   /// From where on it has to be told what it missed.
   private func stalePosition(_ database: Database) throws -> FeedPosition {
     guard case .stale(let position?) = database.core.extensionCatalog.record("lengths")?.state else {
