@@ -157,6 +157,21 @@ extension DatabaseCore {
     throw registered.notReadyError
   }
 
+  /// Continues a build that an error of the storage has ended: what was in the way may be gone. One that has failed because
+  /// of what it was given stays so, unless `isFailed` allows it to begin again. Returns whether the extension could not be
+  /// used at all.
+  @discardableResult
+  func continueBuild(of name: String, orIfFailed isFailed: Bool = false) throws -> Bool {
+    guard !backend.isReadOnly, let registered = try building(name) else { return false }
+    let state = registered.record.state
+    if state.isFailed, !isFailed { return true }
+    try retry(name)
+    switch state {
+    case .ready, .building: return false
+    case .stale, .ingesting, .failed: return true
+    }
+  }
+
   func retry(_ name: String) throws {
     try requireNoTransaction("extension \"\(name)\" is built again")
     try requireWritable()

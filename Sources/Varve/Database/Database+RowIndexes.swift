@@ -32,6 +32,7 @@ extension Database {
   /// `.invalidArgument` inside of a transaction.
   public func warmIndexes(of collection: String) async throws {
     let name = try core.requireIndexes(of: collection)
+    try core.continueBuild(of: name)
     while let building = try core.building(name) {
       if try await building.build.waitForEndSuspended() { continue }
       try core.requireReady(building)
@@ -42,6 +43,7 @@ extension Database {
   @_disfavoredOverload
   public func warmIndexes(of collection: String) throws {
     let name = try core.requireIndexes(of: collection)
+    try core.continueBuild(of: name)
     while let building = try core.building(name) {
       if building.build.waitForEnd() { continue }
       try core.requireReady(building)
@@ -49,20 +51,28 @@ extension Database {
   }
 
   /// Builds an index again from the rows, and returns when it is built; it can't be used meanwhile. Throws as
-  /// ``warmIndexes(of:)``.
+  /// ``warmIndexes(of:)``, and `.notUnique` where rows have one value of a unique index.
   public func rebuild<Value: KeyCodable>(_ index: RowIndex<Value>) async throws {
     let (core, terms) = (core, index.terms)
     try core.requireNoTransaction("an index is built again")
+    let name = try core.requireIndexes(of: index.collection)
+    if try await core.writerExecutor.run({ try core.continueBuild(of: name, orIfFailed: true) }) {
+      try await warmIndexes(of: index.collection)
+    }
     try await core.writerExecutor.run { try core.rebuild(terms) }
     try await warmIndexes(of: index.collection)
+    _ = try await read { tx in try RowIndexLook(index, nil).begin(tx) != nil }
   }
 
   /// The same on this thread.
   @_disfavoredOverload
   public func rebuild<Value: KeyCodable>(_ index: RowIndex<Value>) throws {
-    try core.rebuild(index.terms)
     let warmed: (Database) throws -> Void = { try $0.warmIndexes(of: index.collection) }
+    let name = try core.requireIndexes(of: index.collection)
+    if try core.continueBuild(of: name, orIfFailed: true) { try warmed(self) }
+    try core.rebuild(index.terms)
     try warmed(self)
+    try core.read { tx in _ = try RowIndexLook(index, nil).begin(tx) }
   }
 
   /// Compares the indexes of a collection with its rows, and returns where they differ: see

@@ -84,6 +84,8 @@ final class CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
     configuration.isConcurrent = true
     configuration.catchesUp = true
     configuration.reviewsWholeParts = true
+    // Programs that follow a database may know more indexes than the one that writes it, or fewer.
+    configuration.commonParts = [IndexFormat.emittedPart, "unindexed", IndexFormat.collisionsPart, Self.reviewPartName]
     configuration.parts = indexes.map { index in
       var part = PartDefinition(index.partName)
       part.version = index.definition

@@ -23,7 +23,7 @@ extension IndexesTransaction {
     let named = definition.indexes[index]
     guard try part(index).isReady else {
       throw DatabaseError(
-        .notReady, "index \"\(named.name)\" is being built\(context.progressText)", collection: definition.collection)
+        .notReady, "index \"\(named.name)\" \(context.buildText)", collection: definition.collection)
     }
     if named.declaration.kind.isUnique, let collisions = try collisions(of: index) {
       throw DatabaseError(

@@ -271,6 +271,58 @@ struct IndexLifeTests {
     try database.close()
   }
 
+  @Test
+  func `a reader of another process that knows more indexes, or fewer, uses those that it shares with the writer`()
+    throws
+  {
+    let (database, volumes) = try open(TitleFormat.self)
+    try database.write { tx in try volumes.persist(Volume(id: 1, title: "one", isbn: "i"), in: tx) }
+    let more = try shared.readOnly().open(DatabaseDefinition { VolumeFormat.self })
+    let known = Store<VolumeFormat>(in: more)
+    try more.read { tx throws in
+      #expect(try known.load("one", from: \.title, in: tx).count() == 1)
+      #expect(try known.query.filter { $0.title == "one" }.count(in: tx) == 1)
+      #expect(try known.query.filter { $0.id == 1 }.count(in: tx) == 1)
+      #expect(try known.query.filter { $0.isbn == "i" }.scan().count(in: tx) == 1)
+      #expect(errorCode { _ = try known.query.filter { $0.isbn == "i" }.count(in: tx) } == .notReady)
+      #expect(errorCode { _ = try known.load("i", from: \.isbn, in: tx) } == .notReady)
+    }
+    try database.close()
+    let (again, _) = try open(VolumeFormat.self)
+    let fewer = try shared.readOnly().open(DatabaseDefinition { TitleFormat.self })
+    try fewer.read { tx throws in
+      #expect(try Store<TitleFormat>(in: fewer).load("one", from: \.title, in: tx).count() == 1)
+    }
+    try again.close()
+  }
+
+  @Test func `a build that an error of the storage has ended is continued by warm, and by rebuild`() throws {
+    try fill(3_000)
+    let failing = FailingCommits(shared)
+    let database = try Database.open(failing, path: "failing", definition: DatabaseDefinition { TitleFormat.self })
+    let volumes = Store<TitleFormat>(in: database)
+    try warm(volumes)
+    for isRebuilt in [false, true] {
+      failing.isFull.store(true, ordering: .relaxed)
+      #expect(errorCode { try volumes.rebuild(\.title) } == .storage)
+      failing.isFull.store(false, ordering: .relaxed)
+      try database.core.rebuild([0], of: IndexesName.name(for: "volumes")) { _ in
+        failing.isFull.store(true, ordering: .relaxed)
+        failing.passes.store(1, ordering: .relaxed)
+      }
+      #expect(errorCode { try warm(volumes) } == .storage)
+      let error = #expect(throws: DatabaseError.self) {
+        try database.read { tx in _ = try volumes.count("title 1", from: \.title, in: tx) }
+      }
+      #expect(error?.code == .notReady && error?.message.contains("was ended: ") == true)
+      failing.isFull.store(false, ordering: .relaxed)
+      if isRebuilt { try volumes.rebuild(\.title) } else { try warm(volumes) }
+      #expect(try database.read { tx in try volumes.count("title 1", from: \.title, in: tx) } == 300)
+      #expect(try database.read { tx in try volumes.indexDifferences(in: tx) }.isEmpty)
+    }
+    try database.close()
+  }
+
   @Test func `a reader of another process uses the indexes that are ready there`() throws {
     let (database, volumes) = try open(VolumeFormat.self)
     try database.write { tx in try volumes.persist(Volume(id: 1, title: "one", isbn: "i"), in: tx) }
@@ -288,6 +340,21 @@ private func warm<Format: StoreFormat>(
   _ store: Store<Format>, _ progress: @escaping @Sendable (WarmProgress) -> Void
 ) throws {
   try store.warm(progress)
+}
+
+/// Takes no commit while it is full, but those that it lets pass.
+private final class FailingCommits: ForwardingBackend, @unchecked Sendable {
+  let isFull = Atomic(false)
+  let passes = Atomic(0)
+
+  override func commit(
+    _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
+  ) throws -> any StorageTicket {
+    if isFull.load(ordering: .relaxed), passes.subtract(1, ordering: .relaxed).newValue < 0 {
+      throw DatabaseError(.storage, "no space is left on the device")
+    }
+    return try super.commit(batch, check: check, durability: durability)
+  }
 }
 
 private struct TitleFormat: StoreFormat {

@@ -117,6 +117,21 @@ struct RowIndexTests {
     #expect(try database.verifyIndexes(of: "songs").isEmpty)
   }
 
+  @Test func `metadata alone change an index of rows`() throws {
+    let database = try Database.inMemory {
+      try CollectionDefinition("songs", Song.self, key: String.self).indexed(by: Self.byPlays)
+    }
+    try database.write { tx in
+      try tx.set(Song(title: "x", artist: "y"), key: "a", in: "songs", metadata: Play(count: 1))
+    }
+    try database.write { tx in _ = try tx.replaceMetadata(Play(count: 2), key: "a", in: "songs") }
+    try database.read { tx throws in
+      #expect(try tx.count(with: Compound(Descending(2), "a"), from: Self.byPlays) == 1)
+      #expect(try tx.count(..., from: Self.byPlays) == 1)
+    }
+    #expect(try database.verifyIndexes(of: "songs").isEmpty)
+  }
+
   @Test func `a value of a unique index has one row`() throws {
     let database = try Self.filled()
     let code = errorCode {

@@ -41,6 +41,9 @@ public struct ExtensionConfiguration: Sendable {
   /// True suits an extension that keeps what it has written of each row, and brings a row's entries up to date by that. A
   /// new version of one part then lets it review what all parts have of each row, while these stay in use.
   public var reviewsWholeParts = false
+  /// Where another program writes: the parts that have to be on disk as they are here; others can be read each by itself, and
+  /// one that is not there is not ready. Nil: all have to.
+  var commonParts: [String]?
   /// Whether it asks which row of its scope has a number (`ExtensionContext.key(of:)`). Default false. The database keeps
   /// that for the rows of its scope, at the cost of a short entry a row, as long as one that asks is registered;
   /// extensions of the same scope share the entries.

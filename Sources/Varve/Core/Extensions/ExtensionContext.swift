@@ -28,10 +28,9 @@ public final class ExtensionContext<Definition: DatabaseExtension> {
   public var name: String { open.name }
 
   /// How far its build is, as the end of a message.
-  var progressText: String {
-    if open.content != nil { return " by the program that writes" }
-    let progress = open.registered.progress
-    return ": \(progress.rowsDone) of about \(max(progress.rowsDone, progress.rowsTotal)) rows"
+  var buildText: String {
+    open.content == nil
+      ? open.registered.buildText : "is being built by the program that writes, or is not among those that it has"
   }
 
   /// The commit since which a part has all rows, where this transaction sees it and nobody else writes; nil: it has not.

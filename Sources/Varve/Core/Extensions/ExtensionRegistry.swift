@@ -225,8 +225,13 @@ extension RegisteredExtension {
     if case .failed(let message) = record.state {
       return DatabaseError(.notReady, "the build of extension \"\(name)\" has failed: \(message)")
     }
+    return DatabaseError(.notReady, "extension \"\(name)\" \(buildText)")
+  }
+
+  /// How far its build is, or what has ended it, as the end of a message.
+  var buildText: String {
+    if !build.isRunning, let error = build.error { return "is not built, because its build was ended: \(error)" }
     let progress = progress
-    return DatabaseError(
-      .notReady, "extension \"\(name)\" is being built: \(progress.rowsDone) of about \(progress.rowsTotal) rows")
+    return "is being built: \(progress.rowsDone) of about \(max(progress.rowsDone, progress.rowsTotal)) rows"
   }
 }

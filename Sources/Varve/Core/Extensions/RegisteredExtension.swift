@@ -95,8 +95,11 @@ final class RegisteredExtension: Sendable {
     let record = try ExtensionRecord(bytes, name: name)
     try require(record)
     let stored = try StoredFamilies(of: record, in: backend)
-    let families = zip(record.parts, record.partsInUse).map { part, isInUse in isInUse ? stored.family(of: part) : nil }
-    if zip(families, record.partsInUse).contains(where: { $0 == nil && $1 }) { try requireInForce(record) }
+    // Those of them that are here, and have all rows.
+    let inUse = zip(record.parts, record.partsInUse).filter { $1 }.map { $0.0 }
+    let parts = traits.parts.map { part in inUse.first { $0.isSame(as: ExtensionRecord.Part(part)) } }
+    let families = parts.map { $0.flatMap { stored.family(of: $0) } }
+    if zip(families, parts).contains(where: { $0 == nil && $1 != nil }) { try requireInForce(record) }
     // A part that was built again since has a family by the same name, of which the snapshot sees nothing.
     if families.contains(where: { $0.map { snapshot.isOlder(than: $0) } ?? false }) {
       throw DatabaseError(
@@ -104,7 +107,8 @@ final class RegisteredExtension: Sendable {
     }
     let content = ExtensionContent(
       number: record.number, families: families, volatileSettings: stored.volatileSettings,
-      readyParts: record.wholeParts, notWhole: record.state == .ready ? nil : notReady(record))
+      readyParts: parts.indices.reduce(into: []) { if parts[$1] != nil { $0.insert(PartSet(part: $1)) } },
+      notWhole: record.state == .ready ? nil : notReady(record))
     state.withLock { state in
       // A reader of an older snapshot leaves the newest to those that come.
       if state.content.map({ $0.version < snapshot.version }) ?? true { state.content = (snapshot.version, content) }
@@ -151,9 +155,13 @@ final class RegisteredExtension: Sendable {
     }
     let version = record.tags.first ?? ""
     let parts = traits.parts.map { ExtensionRecord.Part($0) }
+    func common(_ parts: [ExtensionRecord.Part]) -> [ExtensionRecord.Part] {
+      guard let names = traits.configuration.commonParts else { return parts }
+      return parts.filter { names.contains($0.name) }.sorted { $0.name < $1.name }
+    }
     guard version == traits.configuration.version, record.layout == traits.configuration.layout,
       record.scope == traits.scope.recordText,
-      record.parts.elementsEqual(parts, by: { $0.isSame(as: $1) })
+      common(record.parts).elementsEqual(common(parts), by: { $0.isSame(as: $1) })
     else {
       throw DatabaseError(
         .definitionDiffers,
@@ -166,7 +174,8 @@ final class RegisteredExtension: Sendable {
     _ version: String, _ layout: UInt32, _ scope: String, _ parts: [ExtensionRecord.Part]
   ) -> String {
     let parts = parts.map { "\($0.name) \($0.version)" }.joined(separator: ", ")
-    return "version \"\(version)\", layout \(layout), scope \(scope) and parts \(parts)"
+    let collections = scope.split(separator: "\u{1F}").joined(separator: " ")
+    return "version \"\(version)\", layout \(layout), scope \(collections) and parts \(parts)"
   }
 
   var record: ExtensionRecord { state.withLock { $0.record } }

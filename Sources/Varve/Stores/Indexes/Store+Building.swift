@@ -26,7 +26,8 @@ extension Store where Format: StoreFormat {
   /// }
   /// ```
   ///
-  /// Cancelling the task ends the wait, and not the build. Throws what has ended the build, `.unknownExtension` where the
+  /// Cancelling the task ends the wait, and not the build. A build that an error of the storage has ended is continued. A unique
+  /// index is built, too, where rows have the same value: each use of it throws `.notUnique`. Throws what has ended the build, `.unknownExtension` where the
   /// database was opened without the format, and `.invalidArgument` inside of a transaction.
   public func warm(_ progress: (@Sendable (WarmProgress) -> Void)? = nil) async throws {
     let waiting = try beginWarming(progress)
@@ -59,22 +60,28 @@ extension Store where Format: StoreFormat {
   /// Builds one index again from the rows, and returns when it is built; it can't be used meanwhile. For a computation that
   /// was changed without another `version:`, and for what ``verifyIndexes(sample:)`` has found.
   ///
-  /// Throws as ``warm(_:)``.
+  /// Where the build of all indexes has failed, or an error of the storage has ended it, that is done again first. Throws as
+  /// ``warm(_:)``, and `.notUnique` where rows have one value of a unique index.
   public func rebuild<Index: StoreIndex>(_ index: KeyPath<Format, Index>) async throws {
     let access = access
     let slot = try FormatIndexes<Format>.found().slot(of: index)
     let core = database.core
     try core.requireNoTransaction("an index is built again")
+    if try await core.writerExecutor.run({ try access.continueBuild() }) { try await warm() }
     try await core.writerExecutor.run { try access.rebuild(slot) }
     try await warm()
+    _ = try await database.read { tx in try access.indexes(tx)?.indexes.readable(slot) != nil }
   }
 
   /// The same on this thread.
   @_disfavoredOverload
   public func rebuild<Index: StoreIndex>(_ index: KeyPath<Format, Index>) throws {
-    try access.rebuild(try FormatIndexes<Format>.found().slot(of: index))
+    let slot = try FormatIndexes<Format>.found().slot(of: index)
     let warmed: (Store) throws -> Void = { try $0.warm() }
+    if try access.continueBuild() { try warmed(self) }
+    try access.rebuild(slot)
     try warmed(self)
+    try database.core.read { tx in _ = try access.indexes(tx)?.indexes.readable(slot) }
   }
 
   /// The rows that are in no index, because they can't be decoded or have a value that can't be a key.
@@ -130,6 +137,7 @@ extension Store where Format: StoreFormat {
         "the indexes are not in use: add \(Format.self) to the definition that the database is opened with",
         collection: collection)
     }
+    try core.continueBuild(of: name)
     return Warming(registered, progress)
   }
 }
@@ -154,6 +162,12 @@ private struct Warming {
 }
 
 extension RowAccess where Format: StoreFormat {
+  /// Whether the indexes can't be used at all: then their build has begun again.
+  fileprivate func continueBuild() throws -> Bool {
+    try core.requireNoTransaction("an index is built again")
+    return try core.continueBuild(of: IndexesName.name(for: name), orIfFailed: true)
+  }
+
   /// Empties an index and begins to build it.
   fileprivate func rebuild(_ slot: Int) throws {
     try core.rebuild([slot], of: IndexesName.name(for: name)) { tx in
