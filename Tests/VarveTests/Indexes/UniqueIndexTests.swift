@@ -102,6 +102,7 @@ struct UniqueIndexTests {
       collisions.pairs.map { [$0.value, $0.first.text, $0.second.text] } == [
         ["\"same\"", "1", "2"], ["\"same\"", "1", "3"],
       ])
+    #expect(errorCode { try rebuild(volumes) } == .notUnique)
     // Other indexes answer, and nothing is refused.
     try database.write { tx throws in
       #expect(try volumes.load("3", from: \.title, in: tx).count() == 1)
@@ -175,3 +176,6 @@ func warm<Format: StoreFormat>(_ store: Store<Format>) throws { try store.warm()
 func rebuild<Format: StoreFormat, Index: StoreIndex>(_ store: Store<Format>, _ index: KeyPath<Format, Index>) throws {
   try store.rebuild(index)
 }
+
+/// The form that waits.
+private func rebuild(_ volumes: Store<VolumeFormat>) throws { try volumes.rebuild(\.isbn) }
