@@ -138,6 +138,7 @@ struct GivenUpDamageTests {
     #expect(given.tables.allSatisfy { $0.entryCount > 0 })
     let concernsRows = ![.counts, .feed, .part, .rowIDs].contains(holding)
     #expect(given.concernsRows == concernsRows)
+    #expect(given.concernsCatalog == (holding == .catalog))
     switch holding {
     case .part: #expect(given.staleExtensions == ["words"])
     case .counts, .feed, .rowIDs: #expect(given.staleExtensions == [])

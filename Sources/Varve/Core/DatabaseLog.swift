@@ -44,6 +44,13 @@ enum DatabaseLog {
       metadata: ["database": "\(path)", "from": "\(from)", "to": "\(to)", "error": "\(error)"])
   }
 
+  /// Blocks of the catalog are gone.
+  static func catalogGivenUp(path: String) {
+    logger.warning(
+      "blocks of the catalog were given up: collections may be unknown now, and look empty",
+      metadata: ["database": "\(path)"])
+  }
+
   /// What an extension missed can't be read in the feed.
   static func unreadableFeed(_ error: any Error, name: String) {
     logger.error(

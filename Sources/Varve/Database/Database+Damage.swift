@@ -8,6 +8,9 @@ public struct GivenUpBlocks: Sendable {
   public internal(set) var staleExtensions: [String] = []
   /// Whether rows may be gone, or as they were before: one of the tables had rows, metadata or the catalog.
   public internal(set) var concernsRows = false
+  /// Whether one of them had the catalog: then whole collections may be unknown, which look empty. A warning in the log says so,
+  /// too. A backup is better than such a database.
+  public internal(set) var concernsCatalog = false
 }
 
 extension Database {
@@ -56,6 +59,8 @@ extension Database {
         // Before anything is given up: after a crash it is known what is to be done.
         let mending = try DamageMending.begin(backend, families)
         given.concernsRows = mending.concernsRows
+        given.concernsCatalog = families.contains("catalog")
+        if given.concernsCatalog { DatabaseLog.catalogGivenUp(path: path) }
         for block in damage {
           given.tables.append(try mapped { () throws(EngineError) in try backend.engine.giveUp(block) })
         }

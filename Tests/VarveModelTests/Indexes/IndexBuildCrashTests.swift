@@ -16,7 +16,7 @@ struct IndexBuildCrashTests {
   enum Way: String, CaseIterable, Sendable { case tables, chunks, again }
 
   private static let rowCount = 400
-  private static let pointLimit = TestScale.count(30)
+  private static let pointLimit = TestScale.count(20)
   private static var name: String { IndexesName.name(for: VolumeFormat.collection) }
 
   /// As a program with the format, whose indexes come after what has to be set before.
