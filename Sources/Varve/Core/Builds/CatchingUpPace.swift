@@ -12,8 +12,9 @@ struct CatchingUpPace {
 
   private let core: DatabaseCore
   private var begin = ContinuousClock.now
-  /// What others had added to the feed when the chunk before began.
+  /// What had been added to the feed when the chunk before began, and what that has added itself.
   private var addedBefore: UInt64?
+  private var ownRows: UInt64 = 0
   private var rowsDue = 0
   private var first: UInt64 = 0
   private var head: UInt64 = 0
@@ -26,7 +27,7 @@ struct CatchingUpPace {
   /// A chunk begins, with the writer held.
   mutating func begin(at position: FeedPosition, head: CommitVersion) {
     let added = core.feed.addedRowCount.load(ordering: .relaxed)
-    let others = addedBefore.map { added - min($0, added) } ?? 0
+    let others = addedBefore.map { added - min($0 + ownRows, added) } ?? 0
     addedBefore = added
     rowsDue = Int(clamping: others) * 3
     first = position.version
@@ -42,8 +43,9 @@ struct CatchingUpPace {
     return count >= ExtensionBuild.chunkRows || ContinuousClock.now - begin >= ExtensionBuild.chunkDuration
   }
 
-  /// The chunk has ended, and is committed.
-  mutating func end(_ count: Int, at position: FeedPosition) {
+  /// The chunk has ended, and is to be committed, with changes of rows that the extension has made.
+  mutating func end(_ count: Int, changing ownRows: UInt64, at position: FeedPosition) {
+    self.ownRows = ownRows
     commitsPassed += position.version - min(first, position.version)
     rowsPassed += count
   }

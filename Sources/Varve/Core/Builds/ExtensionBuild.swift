@@ -178,12 +178,13 @@ struct ExtensionBuild {
   func dropDeadFamilies() throws {
     if registered.number == 0 { return }
     if registered.awaitsDrop {
-      try core.write(Self.termsBeforeDrop(name, isOfBuild: true)) { transaction in
+      let asked = try core.write(Self.termsBeforeDrop(name, isOfBuild: true)) { transaction in
         try requireRegistered()
-        guard let stored = try registered.storedRecord(transaction) else { return }
-        try registered.rewrite(stored, transaction)
-        registered.noteDrop()
+        if let stored = try registered.storedRecord(transaction) { try registered.rewrite(stored, transaction) }
+        return registered.dropsAsked
       }
+      // Durable now, and with it the commit that has emptied them.
+      registered.noteDrops(asked)
     }
     // No other writer writes to them meanwhile.
     try core.write(terms) { _ in try registered.drop(try registered.deadFamilies()) }
@@ -291,7 +292,7 @@ struct ExtensionBuild {
     progress.rowsDone += step.count
     progress.rowsTotal = progress.rowsDone
     if case .stale(let position?) = step.state {
-      pace.end(step.count, at: position)
+      pace.end(step.count, changing: transaction.changes.changeCount, at: position)
       progress.rowsTotal += pace.rowsLeft(at: position)
     }
     if record.state == .ready { try finish(transaction) }

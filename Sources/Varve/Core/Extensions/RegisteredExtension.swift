@@ -31,8 +31,11 @@ final class RegisteredExtension: Sendable {
   private struct State {
     /// By the index of the part.
     var families: [StorageFamily?]
-    /// Whether families were forgotten that are to be dropped before a build writes to others by their names.
-    var awaitsDrop = false
+    /// How often families were forgotten that are to be dropped before a build writes to others by their names, and how often
+    /// the commits that said so are known to be durable.
+    var dropsAsked = 0
+    var dropsDurable = 0
+    var awaitsDrop: Bool { dropsAsked > dropsDurable }
     var record: ExtensionRecord
     /// The commit since which it can be read.
     var readySince: CommitVersion?
@@ -334,15 +337,18 @@ final class RegisteredExtension: Sendable {
   func forgetFamilies(of parts: [Int]) {
     state.withLock { state in
       for part in parts { state.families[part] = nil }
-      state.awaitsDrop = true
+      state.dropsAsked += 1
     }
   }
 
   /// Whether families were forgotten by a commit that may not be durable yet, and are to be dropped.
   var awaitsDrop: Bool { state.withLock { $0.awaitsDrop } }
 
-  /// They will be dropped. With the writer held.
-  func noteDrop() { state.withLock { $0.awaitsDrop = false } }
+  /// How often families were forgotten.
+  var dropsAsked: Int { state.withLock { $0.dropsAsked } }
+
+  /// The commits that have forgotten families so often are durable: they may be dropped.
+  func noteDrops(_ count: Int) { state.withLock { $0.dropsDurable = max($0.dropsDurable, count) } }
 
   /// Drops families that nothing of it uses any more.
   func drop(_ families: [StorageFamily]) throws { for family in families { try backend.dropFamily(family) } }
