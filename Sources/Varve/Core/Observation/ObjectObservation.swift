@@ -55,7 +55,7 @@ public struct ObjectObservation<Object: Decodable & Sendable>: AsyncSequence, Se
     private mutating func next(_ held: HeldObservation) async throws -> Object?? {
       let database = held.database
       let read = read
-      while try await held.observation.wait() {
+      while try await held.observation.next() != nil {
         let seen = try await database.readAside {
           try database.atPresent { snapshot in (snapshot.version, try database.read(at: snapshot, read)) }
         }

@@ -58,7 +58,7 @@ public struct ReadObservation<Value: Sendable>: AsyncSequence, Sendable {
 
     private mutating func next(_ held: HeldObservation) async throws -> Value? {
       let (database, read, watcher) = (held.database, read, watcher)
-      while try await held.observation.wait() {
+      while try await held.observation.next() != nil {
         watcher.begin()
         let seen = try await database.readAside {
           try database.atPresent { snapshot in
