@@ -190,6 +190,20 @@ struct QueryObservationTests {
     #expect(try await notes.next() == "note")
   }
 
+  @Test func `a read of an extension is made again when rows of its scope change`() async throws {
+    let database = try await Database.inMemory()
+    let words = try registered(WordCount(), in: database)
+    var counts = database.observe { tx in try tx[words].count(of: "sea") }.makeAsyncIterator()
+    #expect(try await counts.next() == 0)
+    try await database.write { tx in try tx.set("sea", key: 1, in: "notes") }
+    #expect(try await counts.next() == 1)
+  }
+
+  /// The form that waits.
+  private func registered(_ words: WordCount, in database: Database) throws -> ExtensionHandle<WordCount> {
+    try database.registerReady(words, as: "words")
+  }
+
   @Test func `an error of the read ends the iteration`() async throws {
     struct Failure: Error {}
     var reads = database.observe { [volumes] tx -> Int in
