@@ -9,7 +9,7 @@
 /// has another index by the name, `.invalidKey`, and `.invalidArgument` for a negative limit. Complexity: a seek, and for each
 /// row an entry and a read; of a direct index the entry alone.
 extension ReadTransaction {
-  /// The first row with a value; nil where there is none.
+  /// The first row with a value; nil where no row has it.
   public final func row<Value: KeyCodable>(with value: Value, from index: RowIndex<Value>) throws -> Row? {
     var rows = try IndexedRows<Value>(self, RowIndexLook(value: value, index, limit: 1))
     return try rows.next()

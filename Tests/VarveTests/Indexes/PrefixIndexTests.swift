@@ -65,7 +65,7 @@ struct PrefixIndexTests {
     }
   }
 
-  @Test func `texts that differ after their beginnings are told apart by their rows`() async throws {
+  @Test func `texts that differ after their beginnings are distinguished by their rows`() async throws {
     let texts = ["abcd", "abcde", "abcdf", "abc", "b", "abcdeé"]
     let (database, notes) = try Self.filled(texts.enumerated().map { Note(id: $0, text: $1, more: $0 == 4 ? nil : $1) })
     func ids(_ cursor: (ReadTransaction) throws -> StoreCursor<Note>) throws -> [Int] {

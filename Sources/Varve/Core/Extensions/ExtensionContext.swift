@@ -33,7 +33,7 @@ public final class ExtensionContext<Definition: DatabaseExtension> {
       ? open.registered.buildText : "is being built by the program that writes, or is not among those that it has"
   }
 
-  /// The commit since which a part has all rows, where this transaction sees it and nobody else writes; nil: it has not.
+  /// The commit since which a part has all rows, where this transaction sees it, in the process that writes; nil: it has not.
   func readySince(part: Int) -> CommitVersion? {
     guard open.content == nil, let reader = open.reader,
       let since = open.registered.readySince(part: part), reader.snapshot.version >= since

@@ -103,7 +103,7 @@ final class ObservationRegistry: Sendable {
       defer { state.task = nil }
       return state.task?.task
     }
-    // Nobody waits: who does has an observation.
+    // No consumer waits: each that does has an observation.
     task?.cancel()
   }
 

@@ -4,7 +4,7 @@
 ///
 /// All else is as with the calls that take the field's own type.
 extension Store where Format: StoreFormat {
-  /// The instance with a value of a unique index of one optional field; nil where there is none.
+  /// The instance with a value of a unique index of one optional field; nil where no instance has it.
   public func load<Index: UniqueStoreIndex, Wrapped: KeyCodable>(
     _ value: Wrapped, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Instance? where Index.Value == Compound<Wrapped?> {
@@ -45,7 +45,7 @@ extension Store where Format: StoreFormat {
 
   // MARK: - By itself
 
-  /// The instance with a value of a unique index of one optional field; nil where there is none.
+  /// The instance with a value of a unique index of one optional field; nil where no instance has it.
   public func load<Index: UniqueStoreIndex, Wrapped: KeyCodable>(
     _ value: Wrapped, from index: KeyPath<Format, Index>
   ) async throws -> Instance? where Index.Value == Compound<Wrapped?> {
