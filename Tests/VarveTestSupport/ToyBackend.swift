@@ -104,6 +104,18 @@ public final class ToyBackend: StorageBackend {
   /// Lets the read that comes after so many others throw `.snapshotTooOld`; nil: none.
   public func failRead(after count: Int?) { chances.withLock { $0.readsUntilTooOld = count } }
 
+  /// A call whose answer is known, and which is about to return it.
+  public enum Answered: Sendable {
+    /// Of `snapshot()`.
+    case snapshot
+    /// Of `commit`, applied.
+    case commit
+  }
+
+  /// Is called on the thread of the call, without a lock of the storage: lets a test do something between two steps.
+  public func onAnswer(_ body: (@Sendable (Answered) -> Void)?) { answered.withLock { $0 = body } }
+  private let answered = Mutex<(@Sendable (Answered) -> Void)?>(nil)
+
   /// Whether that read is still to come.
   public var isReadToFail: Bool { chances.withLock { $0.readsUntilTooOld != nil } }
 
@@ -174,6 +186,7 @@ public final class ToyBackend: StorageBackend {
       state.snapshots[state.applied.version, default: 0] += 1
       return state.applied
     }
+    answered.withLock { $0 }?(.snapshot)
     return ToySnapshot(content, self)
   }
 
@@ -207,6 +220,7 @@ public final class ToyBackend: StorageBackend {
     }
     for continuation in woken { continuation.resume(returning: CommitVersion(version)) }
     if fault == .unknown(isApplied: true) { throw Self.unknown }
+    answered.withLock { $0 }?(.commit)
     return ToyTicket(version: CommitVersion(version), backend: self)
   }
 

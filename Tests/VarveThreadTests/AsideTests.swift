@@ -157,7 +157,8 @@ struct AsideTests {
       var sum: Int64 = 0
       while !isDone.withLock({ $0 }) {
         let (version, now) = try database.core.read { tx in (tx.version, try tx[handle].part("counts").counter([1])) }
-        #expect(version >= last && now >= sum, "a reader went back")
+        #expect(
+          version >= last && now >= sum, "\(kind): a reader went back, from version \(last) with \(sum) to \(version) with \(now)")
         (last, sum) = (version, now)
         // The tasks need the processors, and three of these readers run at once.
         sched_yield()
@@ -175,6 +176,57 @@ struct AsideTests {
       #expect(try tx[handle].part("counts").counter([1]) == Int64(6 * count))
       #expect(Self.number(try tx[handle].part("values").get([1])) == UInt64(4 * count + 2 * ((count + 3) / 4)))
     }
+    try await database.close()
+  }
+
+  /// What threads saw around one commit.
+  private final class Seen: Sendable {
+    let isArmed = Mutex(true)
+    let early = Mutex<CommitVersion?>(nil)
+    let late = Mutex<CommitVersion?>(nil)
+    let reader = Mutex<Threads.Started?>(nil)
+  }
+
+  /// The catalog commits what it defines by itself: here another program's commit has its part.
+  @Test func `readers never go back where the catalog commits between an aside commit's two steps`() async throws {
+    let site = try StorageSite(.toy)
+    let backend = try #require(try site.open() as? ToyBackend)
+    let database = try await Database.open(backend, path: "aside")
+    let handle = try database.registerReady(Self.scripted(), as: "jobs")
+    let family = try #require(try backend.families().first)
+    let core = database.core
+    let seen = Seen()
+    try await database.commitAside { parts in
+      try parts.part("values", of: handle).put([1], [1])
+      // From here on: the next snapshot is the one before the commit.
+      backend.onAnswer { call in
+        switch call {
+        case .snapshot:
+          guard seen.isArmed.withLock({ isArmed in defer { isArmed = false }; return isArmed }) else { return }
+          var batch = StorageBatch()
+          batch.put([0xff, 0xff, 0xff], [], in: family)
+          _ = try? backend.commit(batch, check: nil, durability: .process)
+          let reader = Threads.start { _ in
+            let version = try core.publication.snapshot().version
+            seen.early.withLock { $0 = version }
+          }
+          seen.reader.withLock { $0 = reader }
+          // Long enough for a reader that waits for nothing; one that waits for the commit comes after it.
+          for _ in 0..<20_000 where seen.early.withLock({ $0 }) == nil { sched_yield() }
+        case .commit:
+          if seen.isArmed.withLock({ $0 }) || seen.late.withLock({ $0 }) != nil { return }
+          guard let early = seen.early.withLock({ $0 }) else { return }
+          guard let version = try? core.publication.snapshot().version else { return }
+          seen.late.withLock { $0 = version }
+          #expect(version >= early, "a reader saw version \(early), and the next one \(version)")
+        }
+      }
+    }
+    backend.onAnswer(nil)
+    #expect(!seen.isArmed.withLock { $0 })
+    let reader = try #require(seen.reader.withLock { $0 })
+    try await Threads.alone { reader.join() }
+    #expect(try database.look { try $0[handle].part("values").get([1]) } == [1])
     try await database.close()
   }
 

@@ -64,7 +64,7 @@ extension DatabaseCore {
   private func giveAside(_ parts: AsideParts, _ terms: WriteTerms) throws -> AppliedCommit? {
     guard parts.isCurrent else { return nil }
     let transaction = parts.transaction
-    let number = try publication.begin(before: try backend.snapshot())
+    let number = try publication.begin().number
     let ticket: any StorageTicket
     do {
       ticket = try backend.commit(

@@ -72,17 +72,17 @@ extension DatabaseCore {
   /// The writer and the commit lock are held: commits are given one at a time.
   private func give(_ transaction: WriteTransaction, _ terms: WriteTerms) throws -> AppliedCommit {
     // Never the transaction's own instant: others may have committed beside it.
-    let before = try backend.snapshot(unlessChanged: transaction.snapshot)
-    var missed: [(name: String, record: ExtensionRecord)] = []
-    if !transaction.changes.isEmpty { missed = try markMissedStale(transaction, after: before.version) }
-    // What the transaction never reads itself: its counts and its entry of the feed.
-    var batch = StorageBatch(capacity: 256)
-    transaction.writeCounts(to: &batch)
-    let told = PendingChangeSet(transaction, time: feed.now, isObserved: isObserved)
-    let number = try publication.begin(before: before)
+    let (number, before) = try publication.begin(unlessChanged: transaction.snapshot)
+    let told: PendingChangeSet
     let ticket: any StorageTicket
+    var missed: [(name: String, record: ExtensionRecord)] = []
     var added: ChangeFeed.Addition?
     do {
+      if !transaction.changes.isEmpty { missed = try markMissedStale(transaction, after: before.version) }
+      // What the transaction never reads itself: its counts and its entry of the feed.
+      var batch = StorageBatch(capacity: 256)
+      transaction.writeCounts(to: &batch)
+      told = PendingChangeSet(transaction, time: feed.now, isObserved: isObserved)
       added = try feed.add(told, to: &batch)
       ticket = try backend.commit(
         transaction.pending, then: batch, check: transaction.reads ?? transaction.independentUses,

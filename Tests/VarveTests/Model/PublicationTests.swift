@@ -19,7 +19,7 @@ struct PublicationTests {
 
     /// Applies a commit, as a writer does.
     func apply(_ key: UInt8) throws -> (number: UInt64, ticket: any StorageTicket) {
-      let number = try publication.begin(before: try backend.snapshot())
+      let number = try publication.begin().number
       var batch = StorageBatch()
       batch.put([key], [key], in: family)
       let ticket = try backend.commit(batch, check: nil, durability: .process)
@@ -52,7 +52,7 @@ struct PublicationTests {
   @Test func `a commit that was refused leaves the others as they are`() throws {
     let fixture = try Fixture()
     let first = try fixture.apply(1)
-    let refused = try fixture.publication.begin(before: try fixture.backend.snapshot())
+    let refused = try fixture.publication.begin().number
     fixture.publication.refused(refused)
     let second = try fixture.apply(2)
     #expect(try fixture.seen == [])
@@ -66,7 +66,7 @@ struct PublicationTests {
   /// Also for who comes between a commit that is refused and the instant of the database without any in flight.
   @Test func `with nothing in flight readers get what the storage has`() throws {
     let fixture = try Fixture()
-    let refused = try fixture.publication.begin(before: try fixture.backend.snapshot())
+    let refused = try fixture.publication.begin().number
     #expect(try fixture.seen == [])
     fixture.publication.refused(refused)
     try fixture.publication.acknowledge(try fixture.apply(1).number)

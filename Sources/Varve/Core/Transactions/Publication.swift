@@ -77,13 +77,21 @@ final class Publication: Sendable {
     try deliveryLock.withLock { _ in (try snapshot(), body()) }
   }
 
-  /// A commit is about to be given to the storage, on the snapshot `before`. Commits are given one at a time.
-  func begin(before: any StorageSnapshot) throws -> UInt64 {
+  /// A commit is about to be given to the storage. Commits are given one at a time. Returns its number and the snapshot
+  /// before it, which is `known` where nothing was committed since.
+  ///
+  /// The snapshot is taken under the lock of the readers. The catalog commits what it defines by itself, beside the
+  /// commits of this order: of a snapshot taken earlier, a reader that came between would have seen more, and the next
+  /// reader less.
+  func begin(
+    unlessChanged known: (any StorageSnapshot)? = nil
+  ) throws -> (number: UInt64, before: any StorageSnapshot) {
     try state.withLock { state in
       if let failure = state.failure { throw Self.error(failure) }
+      let before = try known.map { try backend.snapshot(unlessChanged: $0) } ?? backend.snapshot()
       defer { state.nextNumber += 1 }
       state.inFlight.append(InFlight(number: state.nextNumber, before: before))
-      return state.nextNumber
+      return (state.nextNumber, before)
     }
   }
 
