@@ -50,14 +50,14 @@ func engineTests(_ name: String, and dependencies: [Target.Dependency] = []) -> 
 }
 
 /// Behaviour suites of the object floor.
-func objectTests(_ name: String) -> Target {
+func objectTests(_ name: String, _ settings: [SwiftSetting] = plainTestSettings) -> Target {
   .testTarget(
     name: name,
     dependencies: [
       "Varve", "VarveInspection", "VarveEngine", "UnicodeNormalForm", "EngineTestSupport", "VarveTestSupport",
       "ObjectFixtures",
     ],
-    swiftSettings: plainTestSettings)
+    swiftSettings: settings)
 }
 
 let package = Package(
@@ -157,7 +157,8 @@ let package = Package(
     ),
     fixtures(
       "ObjectFixtures", ["Varve", "VarveEngine", "EngineTestSupport", "VarveTestSupport"], plainTestSettings),
-    objectTests("VarveCoderTests"),
+    // Many random values.
+    objectTests("VarveCoderTests", testSettings),
     objectTests("VarveTests"),
     objectTests("VarveThreadTests"),
     objectTests("VarveDamageTests"),
@@ -237,10 +238,11 @@ let package = Package(
       dependencies: ["VarveTesting", "Varve", "VarveInspection", "EngineTestSupport"],
       swiftSettings: plainTestSettings
     ),
+    // It reads every word of the repository.
     .testTarget(
       name: "StyleTests",
       exclude: ["PlainWords.txt"],
-      swiftSettings: plainTestSettings
+      swiftSettings: testSettings
     ),
   ]
 )

@@ -17,6 +17,14 @@ public struct SeededRandom: RandomNumberGenerator, Sendable {
   /// A number below `bound`.
   public mutating func below(_ bound: Int) -> Int { Int(next(upperBound: UInt64(bound))) }
 
+  /// Bytes that can't be compressed.
+  public mutating func bytes(_ count: Int) -> [UInt8] {
+    [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
+      for index in 0..<count { unsafe buffer.initializeElement(at: index, to: UInt8(truncatingIfNeeded: next())) }
+      initialized = count
+    }
+  }
+
   /// True with a chance of one in `count`.
   public mutating func oneIn(_ count: Int) -> Bool { below(count) == 0 }
 }

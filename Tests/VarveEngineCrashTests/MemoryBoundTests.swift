@@ -33,7 +33,7 @@
     @Test func `under everything at once resident memory stays within the budget, a tenth and 32 MiB`() throws {
       let directory = try TemporaryDirectory()
       let limit = 96 * Self.mebibyte
-      let seconds = TestScale.value >= 10 ? 600 : 60
+      let seconds = TestScale.value >= 10 ? 600 : 30
       let numbers = try numbers(["mixed", directory.path + "/db", "\(limit)", "\(seconds)"])
       try #require(numbers.count == 4, "the process died")
       let bound = limit + limit / 10 + 32 * Self.mebibyte

@@ -55,7 +55,7 @@ enum ModelPlan {
   }
 
   /// Of two storages, each a thousand queries: with the steps of the indexes more than 100,000.
-  static let queryRuns = max(1, 16 / divisor)
+  static let queryRuns = max(1, 10 / divisor)
 
   // MARK: Seeds
 

@@ -37,7 +37,7 @@ struct PreparedTombstonesTests {
   @Test func `tombstones that were put together before cover what a list of them covers, and later ones go over them`()
     throws
   {
-    for seed in UInt64(1)...UInt64(TestScale.count(60)) {
+    for seed in UInt64(1)...UInt64(TestScale.count(20)) {
       var random = SeededRandom(seed: seed)
       var naive = NaiveTombstones()
       let count = 1 + random.below(80)
@@ -87,7 +87,7 @@ struct PreparedTombstonesTests {
   }
 
   @Test func `the tombstones of an edit are seen together, and what was seen before stays`() {
-    for seed in UInt64(1)...UInt64(TestScale.count(40)) {
+    for seed in UInt64(1)...UInt64(TestScale.count(15)) {
       var random = SeededRandom(seed: seed)
       var naive = NaiveTombstones()
       let tree = RangeTombstoneTree()

@@ -46,7 +46,7 @@ struct EngineFaultTests {
     func write(_ number: Int, durability: Durability) throws {
       let key = DamageFixture.key(number)
       // Noise, so that memtables and segments fill up.
-      let value = (0..<2_000 + random.below(2_000)).map { _ in UInt8(random.below(256)) }
+      let value = random.bytes(2_000 + random.below(2_000))
       do throws(EngineError) {
         var batch = WriteBatch()
         try batch.put(key, value)

@@ -27,7 +27,7 @@ struct QueryPlanModelTests {
       }
     }
     var (several, chosenBest) = (0, 0)
-    for number in 0..<TestScale.count(400) {
+    for number in 0..<TestScale.count(200) {
       let query = volumes.query.filter(Self.condition(&random, depth: 2))
       try database.core.read { outer in
         func entries(_ choose: (QueryPlanner<VolumeFormat>) throws -> QueryPlan<VolumeFormat>) throws -> (Int, [Int])? {
@@ -67,7 +67,7 @@ struct QueryPlanModelTests {
       }
     }
     // Most queries had plans to be compared, and most took the best.
-    if ModelPlan.isWhole { #expect(several > TestScale.count(400) / 3 && chosenBest > several / 2) }
+    if ModelPlan.isWhole { #expect(several > TestScale.count(200) / 3 && chosenBest > several / 2) }
   }
 
   /// A plan of one access a branch, chosen by the digits of a number; the planner's own where a branch has none.
