@@ -19,7 +19,7 @@ public struct SeededRandom: RandomNumberGenerator, Sendable {
 
   /// Bytes that can't be compressed.
   public mutating func bytes(_ count: Int) -> [UInt8] {
-    [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
+    unsafe [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
       for index in 0..<count { unsafe buffer.initializeElement(at: index, to: UInt8(truncatingIfNeeded: next())) }
       initialized = count
     }
