@@ -158,7 +158,8 @@ struct AsideTests {
       while !isDone.withLock({ $0 }) {
         let (version, now) = try database.core.read { tx in (tx.version, try tx[handle].part("counts").counter([1])) }
         #expect(
-          version >= last && now >= sum, "\(kind): a reader went back, from version \(last) with \(sum) to \(version) with \(now)")
+          version >= last && now >= sum,
+          "\(kind): a reader went back, from version \(last) with \(sum) to \(version) with \(now)")
         (last, sum) = (version, now)
         // The tasks need the processors, and three of these readers run at once.
         sched_yield()
@@ -202,7 +203,11 @@ struct AsideTests {
       backend.onAnswer { call in
         switch call {
         case .snapshot:
-          guard seen.isArmed.withLock({ isArmed in defer { isArmed = false }; return isArmed }) else { return }
+          let isFirst = seen.isArmed.withLock { isArmed in
+            defer { isArmed = false }
+            return isArmed
+          }
+          guard isFirst else { return }
           var batch = StorageBatch()
           batch.put([0xff, 0xff, 0xff], [], in: family)
           _ = try? backend.commit(batch, check: nil, durability: .process)
