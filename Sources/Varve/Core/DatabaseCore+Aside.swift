@@ -76,7 +76,7 @@ extension DatabaseCore {
       throw error
     }
     let sharing = extensions.list.sharing.map { Publication.Sharing(registered: $0, delta: nil) }
-    publication.applied(number, ticket.version, nil, sharing)
+    publication.applied(number, ticket.version, nil, sharing, transaction.partWrites?.noted ?? .unknown)
     return AppliedCommit(number: number, ticket: ticket, completions: [])
   }
 }

@@ -98,7 +98,7 @@ extension DatabaseCore {
     for (name, record) in missed { extensionCatalog.set(record, for: name) }
     let sharing = transaction.deltas(ticket.version)
     for handler in transaction.appliedHandlers { handler(ticket.version) }
-    publication.applied(number, ticket.version, told.isEmpty ? nil : told, sharing)
+    publication.applied(number, ticket.version, told.isEmpty ? nil : told, sharing, told.parts ?? .unknown)
     return AppliedCommit(number: number, ticket: ticket, completions: transaction.completions)
   }
 

@@ -26,7 +26,7 @@ package final class DatabaseCore: Sendable {
   let writerExecutor = DatabaseExecutor(limit: .max, readyLimit: DatabaseExecutor.usualReadyLimit)
   let feed: ChangeFeed
   let changes: ChangeHub
-  let observations = ObservationRegistry()
+  let observations: ObservationRegistry
   let connections: ConnectionList
   let checkedDefinitions = CheckedDefinitions()
   let longLivedReads = LongLivedReadList()
@@ -63,7 +63,10 @@ package final class DatabaseCore: Sendable {
     self.changes = changes
     let connections = ConnectionList()
     self.connections = connections
-    publication = Publication(backend: backend) { [coding] version, pending in
+    let observations = ObservationRegistry()
+    self.observations = observations
+    publication = Publication(backend: backend, deliverParts: { observations.didWrite($1, $0) }) {
+      [coding] version, pending in
       if pending.cutsFeed {
         changes.deliverGap(version)
         return connections.loseAll()

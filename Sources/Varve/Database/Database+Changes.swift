@@ -87,8 +87,9 @@ extension Database {
   /// for try await count in database.observe({ tx in try books.query.filter { $0.isRead }.count(in: tx) }) { show(count) }
   /// ```
   ///
-  /// What is read is noted: keys and ranges of rows, of which more than 1,000 of a family count as all of it, the collections
-  /// that were asked for, and of an extension, as an index is, all rows of its scope. The closure runs on a thread where it may
+  /// What is read is noted: keys and ranges of rows and of the parts of extensions, as an index is, of which more than 1,000 of
+  /// a family count as all of it, and the collections that were asked for. Of an extension with shared state, and where another
+  /// program writes, all rows of its scope count. The closure runs on a thread where it may
   /// wait for a disk, and on none that commits; while it runs, commits become one more run. Only the newest counts. An error
   /// that the closure throws ends the iteration. It ends when the database is closed.
   public func observe<Value: Equatable & Sendable>(

@@ -6,7 +6,8 @@ enum ExtensionCase: String, CaseIterable {
   case partput, logput, partfirst, index2, touchless, view, view10000, one, one4
   case aside, build, ingest, throwing, remove, ranges, rangeslook
   case typed0, typed2, typed5, typedone2, lookup, lookupdirect, indexkeys, indexrows, fetch1000, fetch1000direct,
-    indexcount, filterstored, filterdecoded, observers
+    indexcount, filterstored, filterdecoded, observers,
+    untouchedqueries, untouchedreads, observedall
   case indexbuild
 
   /// Whether its goal is for what it takes more than `insert`.
@@ -52,6 +53,8 @@ enum ExtensionCase: String, CaseIterable {
     case .indexcount: 0.125
     case .filterstored: 0.25
     case .indexbuild: 1.1
+    case .untouchedqueries, .untouchedreads: 100
+    case .observedall: 50
     case .touchless, .throwing, .rangeslook, .fetch1000, .fetch1000direct, .filterdecoded, .observers: nil
     }
   }

@@ -58,6 +58,8 @@ extension ExtensionRun {
     case .filterstored: try filter(BooksPlain.self)
     case .filterdecoded: try filter(BooksDecoded.self)
     case .observers: try observe()
+    case .untouchedqueries, .untouchedreads: try commitBesideObservers(row)
+    case .observedall: try changeWhatIsObserved()
     default: nil
     }
   }
@@ -70,7 +72,7 @@ extension ExtensionRun {
     }
   }
 
-  private func fill<Format: StoreFormat>(
+  func fill<Format: StoreFormat>(
     _ store: Store<Format>, batch: Int = 1_000
   ) throws -> UInt64 where Format.Instance == Book {
     var sum: UInt64 = 0
@@ -122,55 +124,6 @@ extension ExtensionRun {
       let count = try database.read { tx in try query.count(in: tx) }
       let time = ThreadClock.now() - begin
       return ExtensionMeasurement(time: Double(time) / Double(num) / 1e3, note: "\(count) rows fulfil it")
-    }
-  }
-
-  /// A commit of one book, which none of 1,000 observed queries concerns: the committing thread. The note has the time until
-  /// one more observer has it.
-  private func observe() throws -> ExtensionMeasurement {
-    try withDatabase(DatabaseDefinition { BooksTwo.self }) { database in
-      let store = Store<BooksTwo>(in: database)
-      _ = try fill(store)
-      let done = DispatchSemaphore(value: 0)
-      let delays = Mutex<[Double]>([])
-      let commits = 200
-      let begun = Mutex<UInt64>(0)
-      let task = Task {
-        var others: [QueryObservation<BooksTwo>.Iterator] = []
-        for number in 0..<1_000 {
-          var iterator = store.query.filter { $0.year == 3_000 + number }.changes().makeAsyncIterator()
-          _ = try await iterator.next()
-          others.append(iterator)
-        }
-        var mine = store.query.filter { $0.year == 2_999 }.changes().makeAsyncIterator()
-        _ = try await mine.next()
-        for _ in 0..<commits {
-          done.signal()
-          _ = try await mine.next()
-          let now = Clock.now()
-          delays.withLock { $0.append(Double(now - begun.withLock { $0 }) / 1e3) }
-        }
-        done.signal()
-        withExtendedLifetime(others) {}
-      }
-      var time: UInt64 = 0
-      for number in 0..<commits {
-        done.wait()
-        var book = books.book(UInt64(num + number))
-        book.year = 2_999
-        let begin = ThreadClock.now()
-        begun.withLock { $0 = Clock.now() }
-        try database.write { tx in _ = try store.persist(book, in: tx) }
-        time += ThreadClock.now() - begin
-      }
-      done.wait()
-      task.cancel()
-      let sorted = delays.withLock { $0.sorted() }
-      return ExtensionMeasurement(
-        time: Double(time) / Double(commits) / 1e3,
-        note: String(
-          format: "%.0f µs until the observer concerned has it, the longest %.0f", sorted[commits / 2],
-          sorted[commits - 1]))
     }
   }
 

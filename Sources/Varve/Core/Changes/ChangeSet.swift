@@ -22,6 +22,7 @@ public struct ChangeSet: Sendable {
     let byteCount: Int
     let custom: StoredCustom?
     let extensions: ExtensionReports
+    let parts: PartWrites.Noted?
 
     /// Of a change set without rows, and of a collection in it, its name included.
     private static let fixedByteCount = 256
@@ -29,7 +30,7 @@ public struct ChangeSet: Sendable {
 
     init(
       version: CommitVersion, time: Int64, label: String?, isEverythingCleared: Bool, isFromFeed: Bool,
-      collections: [String: Rows], custom: StoredCustom?, extensions: ExtensionReports
+      collections: [String: Rows], custom: StoredCustom?, extensions: ExtensionReports, parts: PartWrites.Noted?
     ) {
       self.version = version
       self.time = time
@@ -39,10 +40,12 @@ public struct ChangeSet: Sendable {
       self.collections = collections
       self.custom = custom
       self.extensions = extensions
+      self.parts = parts
       rowCount = collections.values.reduce(0) { $0 + $1.states.count }
       let rows = collections.reduce(Self.fixedByteCount) { $0 + Self.collectionByteCount + $1.value.states.byteCount }
       byteCount =
         rows + extensions.byteCount(rows: rows) + (custom?.bytes.count ?? 0) + (label?.utf8.count ?? 0)
+        + (parts?.byteCount ?? 0)
     }
   }
 
@@ -66,12 +69,15 @@ public struct ChangeSet: Sendable {
 
   init(
     version: CommitVersion, time: Int64, label: String?, isEverythingCleared: Bool, isFromFeed: Bool,
-    collections: [String: Rows], custom: StoredCustom?, extensions: ExtensionReports
+    collections: [String: Rows], custom: StoredCustom?, extensions: ExtensionReports, parts: PartWrites.Noted? = nil
   ) {
     content = Content(
       version: version, time: time, label: label, isEverythingCleared: isEverythingCleared, isFromFeed: isFromFeed,
-      collections: collections, custom: custom, extensions: extensions)
+      collections: collections, custom: custom, extensions: extensions, parts: parts)
   }
+
+  /// What was written to parts that were observed when its transaction began; nil: none was, or that is not known.
+  var parts: PartWrites.Noted? { content.parts }
 
   // MARK: - The commit
 

@@ -94,6 +94,7 @@ public final class ExtensionContext<Definition: DatabaseExtension> {
     let number = try registered.number(in: writing)
     let family = try registered.makeSettingsFamily(isPersistent: isPersistent, number: number)
     let key = registered.settingKey(key, number: number)
+    writing.partWrites?.note(key, in: family)
     guard let bytes = setting?.bytes else { return try writing.pending.delete(key, in: family) }
     try open.check(keySize: key.count, valueSize: bytes.count)
     try writing.pending.put(key, bytes, in: family)

@@ -17,6 +17,8 @@ final class OpenExtension {
     didSet { if isReplaced != oldValue { writer = isReplaced ? nil : reader as? WriteTransaction } }
   }
   private let pending: (any StorageWriting)?
+  /// Where writes to parts that are observed are noted; nil where none is.
+  let partWrites: PartWrites?
   let limits: StorageLimits
   /// By the index of the part; nil: it is not made yet, or was not asked for.
   private var families: [StorageFamily?]
@@ -35,6 +37,7 @@ final class OpenExtension {
     reader = transaction
     writer = transaction as? WriteTransaction
     pending = writer?.pending
+    partWrites = writer?.partWrites
     limits = transaction.database.limits
     families = writer?.spill?.families ?? content?.families ?? registered.families
   }

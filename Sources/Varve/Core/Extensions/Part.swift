@@ -31,6 +31,13 @@ public struct Part {
     if let writer = open.writer, !writer.isAside { writer.noteIndependent(range, in: family) }
   }
 
+  /// A key is written.
+  @inline(__always)
+  private func noteWrite(_ family: StorageFamily, _ key: () -> [UInt8]) {
+    if isIndependent { note(key(), family) }
+    if let writes = open.partWrites { writes.note(key(), in: family) }
+  }
+
   /// Where a read looks; nil where the part holds nothing.
   @inline(__always)
   private func source() throws -> (ReadTransaction, StorageFamily)? {
@@ -149,7 +156,7 @@ public struct Part {
     if form.rule != nil { throw wrongForm("has counters: add to them") }
     try open.check(keySize: key.byteCount, valueSize: value.byteCount)
     guard let (family, pending) = try target() else { return }
-    if isIndependent { note(key.copied, family) }
+    noteWrite(family) { key.copied }
     switch form {
     case .appendOnly: try pending.append(.put, key, value, in: family)
     case .writeOnce:
@@ -186,7 +193,9 @@ public struct Part {
     }
     try open.check(keySize: key.count, valueSize: value.count)
     guard let (family, pending) = try target() else { return }
-    if isIndependent { note(place.pending(key, value).key, family) }
+    noteWrite(family) { place.pending(key, value).key }
+    // Its place in the order of keys is known at the commit.
+    if case .key(let offset) = place { open.partWrites?.note(StorageRange(prefix: Array(key[..<offset])), in: family) }
     if form == .appendOnly { return try pending.appendStamped(key, value, at: place, in: family) }
     if form == .writeOnce {
       let pendingKey = place.pending(key, value).key
@@ -199,7 +208,7 @@ public struct Part {
   /// Removes a key, whether it is there or not.
   public func delete(_ key: [UInt8]) throws {
     guard let (family, pending) = try target() else { return }
-    if isIndependent { note(key, family) }
+    noteWrite(family) { key }
     switch form {
     case .appendOnly: try unsafe pending.append(.delete, key.span.bytes, RawSpan(), in: family)
     case .writeOnce:
@@ -214,6 +223,7 @@ public struct Part {
   public func deleteRange(_ range: StorageRange) throws {
     guard let (family, pending) = try target() else { return }
     if isIndependent { note(range, family) }
+    open.partWrites?.note(range, in: family)
     guard form == .appendOnly else { return try pending.deleteRange(range, in: family) }
     if range.isEmpty { return }
     let upper = range.upper ?? []
@@ -227,6 +237,7 @@ public struct Part {
     guard let rule = form.rule else { throw wrongForm("has no counters") }
     try open.check(keySize: key.count, valueSize: 8)
     guard let (family, pending) = try target() else { return }
+    open.partWrites?.note(key, in: family)
     try pending.add(number, by: rule, to: key, in: family)
   }
 

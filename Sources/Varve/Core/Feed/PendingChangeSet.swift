@@ -7,6 +7,8 @@ struct PendingChangeSet {
   let time: Int64
   /// Whether there is a gap instead: see `WriteTransaction.cutsFeed`.
   let cutsFeed: Bool
+  /// What was written to parts that are observed; nil: none is.
+  let parts: PartWrites.Noted?
 
   /// Of a transaction that is about to be committed. Asks its extensions for their changes, once a transaction, where
   /// somebody observes.
@@ -17,6 +19,7 @@ struct PendingChangeSet {
     extensions = ExtensionReports(transaction, isObserved: isObserved())
     self.time = time
     cutsFeed = transaction.cutsFeed
+    parts = transaction.partWrites?.noted
   }
 
   /// Of a transaction without extensions.
@@ -27,6 +30,7 @@ struct PendingChangeSet {
     extensions = ExtensionReports()
     self.time = time
     cutsFeed = false
+    parts = nil
   }
 
   /// Whether there is nothing to tell: what an extension wrote that is being built, for instance. An object that was
@@ -45,6 +49,7 @@ struct PendingChangeSet {
     return ChangeSet(
       version: version, time: time, label: label, isEverythingCleared: changes.isEverythingRemoved,
       isFromFeed: false, collections: collections,
-      custom: custom.map { ChangeSet.StoredCustom(bytes: $0, coding: coding) }, extensions: extensions)
+      custom: custom.map { ChangeSet.StoredCustom(bytes: $0, coding: coding) }, extensions: extensions,
+      parts: parts)
   }
 }

@@ -36,6 +36,8 @@ final class ObservationRegistry: Sendable {
     var delivered = CommitVersion.zero
     /// Those that wait until that is so of a later one.
     var waiting: [(version: CommitVersion, continuation: CheckedContinuation<Void, Never>)] = []
+    /// What commits that change no row have written to parts, and the last of these commits: a task looks at it.
+    var partWrites: (noted: PartWrites.Noted, version: CommitVersion)?
 
     /// Returns those that need not wait any more.
     mutating func deliver(through version: CommitVersion) -> [CheckedContinuation<Void, Never>] {
@@ -47,6 +49,9 @@ final class ObservationRegistry: Sendable {
   }
 
   private let state = FutexLock(State())
+  /// The parts that those who look at whole commits have read.
+  let parts = ObservedParts()
+  let sharedReads = SharedReads()
 
   /// Whether there is no observer.
   var isEmpty: Bool { state.withLock { $0.watchers.isEmpty && $0.watched.isEmpty } }
@@ -193,6 +198,33 @@ final class ObservationRegistry: Sendable {
     }
     // What can't be read here, the observers find out.
     if isRead == nil { for one in watched { one.observation.add(reload) } }
+  }
+
+  /// A commit that changes no row was acknowledged: whoever has not seen it is an observer by now.
+  func didWrite(_ parts: PartWrites.Noted, _ version: CommitVersion) {
+    let isFirst = state.withLock { state in
+      if state.watched.isEmpty { return false }
+      guard var (noted, _) = state.partWrites else {
+        state.partWrites = (parts, version)
+        return true
+      }
+      noted.merge(parts)
+      state.partWrites = (noted, version)
+      return false
+    }
+    // Not on this thread, which commits.
+    if isFirst { Task.detached { [self] in showParts() } }
+  }
+
+  private func showParts() {
+    let (watched, written) = state.withLock { state in
+      defer { state.partWrites = nil }
+      return (Array(state.watched.values), state.partWrites)
+    }
+    guard let written else { return }
+    for one in watched where one.watcher.mayConcern(written.noted) {
+      one.observation.add(ObservedChange(version: written.version, isReload: true))
+    }
   }
 
   /// Nothing comes any more.

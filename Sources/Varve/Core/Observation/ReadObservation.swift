@@ -12,30 +12,38 @@ public struct ReadObservation<Value: Sendable>: AsyncSequence, Sendable {
   private let read: @Sendable (ReadTransaction) throws -> Value
   /// Whether a value is the same as the one before.
   private let isSame: @Sendable (Value, Value) -> Bool
+  /// What is read, where observers of the same read once for all; nil: this one reads for itself.
+  private let key: (any Hashable & Sendable)?
 
   init(
-    _ database: DatabaseCore, isSame: @escaping @Sendable (Value, Value) -> Bool,
+    _ database: DatabaseCore, sharedBy key: (any Hashable & Sendable)? = nil,
+    isSame: @escaping @Sendable (Value, Value) -> Bool,
     _ read: @escaping @Sendable (ReadTransaction) throws -> Value
   ) {
     self.database = database
+    self.key = key
     self.isSame = isSame
     self.read = read
   }
 
   /// Begins an iteration: with what is read then.
   public func makeAsyncIterator() -> Iterator {
-    let watcher = ReadWatcher(database.catalog)
+    let watcher = ReadWatcher(database)
     return Iterator(
       observation: Result {
         try database.observations.observe(.watched(watcher, collection: nil), in: database)
       },
-      watcher: watcher, read: read, isSame: isSame)
+      watcher: watcher,
+      // Of another process's commits the version is known only by looking.
+      shared: database.options.follows ? nil : key.map { database.observations.sharedReads.read($0, of: Value.self) },
+      read: read, isSame: isSame)
   }
 
   /// A look at what a closure reads.
   public struct Iterator: AsyncIteratorProtocol {
     fileprivate var observation: Result<HeldObservation, any Error>?
     fileprivate let watcher: ReadWatcher
+    fileprivate let shared: SharedRead<Value>?
     fileprivate let read: @Sendable (ReadTransaction) throws -> Value
     fileprivate let isSame: @Sendable (Value, Value) -> Bool
     fileprivate var last: Value?
@@ -57,23 +65,35 @@ public struct ReadObservation<Value: Sendable>: AsyncSequence, Sendable {
     }
 
     private mutating func next(_ held: HeldObservation) async throws -> Value? {
-      let (database, read, watcher) = (held.database, read, watcher)
-      while try await held.observation.next() != nil {
+      while let change = try await held.observation.next() {
         watcher.begin()
-        let seen = try await database.readAside {
-          try database.atPresent { snapshot in
-            let (value, reads) = try database.recording(at: snapshot, read)
-            return (snapshot.version, value, reads)
-          }
+        let seen: SharedRead<Value>.Found?
+        if let shared {
+          // What was committed before the observation began is in its first value, whether it was delivered or not.
+          let present = last == nil ? try held.database.publication.snapshot().version : .zero
+          seen = try await shared.value(since: Swift.max(change.version, present)) { try await found(held.database) }
+        } else {
+          seen = try await found(held.database)
         }
-        guard let (version, value, reads) = seen else { return nil }
-        watcher.end(reads)
-        held.observation.didSee(version)
-        if let last, isSame(last, value) { continue }
-        last = value
-        return value
+        guard let seen else { return nil }
+        watcher.end(seen.reads)
+        held.observation.didSee(seen.version)
+        if let last, isSame(last, seen.value) { continue }
+        last = seen.value
+        return seen.value
       }
       return nil
+    }
+
+    /// Runs the closure at the present snapshot; nil where the database is closed.
+    private func found(_ database: DatabaseCore) async throws -> SharedRead<Value>.Found? {
+      let read = read
+      return try await database.readAside {
+        try database.atPresent { snapshot in
+          let (value, reads) = try database.recording(at: snapshot, read)
+          return SharedRead.Found(version: snapshot.version, value: value, reads: reads)
+        }
+      }
     }
   }
 }
@@ -83,18 +103,37 @@ extension ReadObservation.Iterator: Sendable {}
 
 /// Compares commits with what a closure has read.
 private final class ReadWatcher: RowWatcher {
-  private let catalog: Catalog
-  /// Nil while the closure runs: what it reads is not known, and every commit counts.
-  private let reads = FutexLock<RecordedReads?>(nil)
+  private unowned let database: DatabaseCore
+  private let state = FutexLock(State())
 
-  init(_ catalog: Catalog) { self.catalog = catalog }
+  private struct State {
+    /// Nil while the closure runs: what it reads is not known, and every commit counts.
+    var reads: RecordedReads?
+    /// The families that this has as observed.
+    var partFamilies: Set<UInt32> = []
+  }
 
-  func begin() { reads.withLock { $0 = nil } }
-  func end(_ found: RecordedReads) { reads.withLock { $0 = found } }
+  init(_ database: DatabaseCore) { self.database = database }
+
+  /// The observation holds the database as long as this.
+  deinit { database.observations.parts.replace(state.withLock { $0.partFamilies }, by: []) }
+
+  func begin() { state.withLock { $0.reads = nil } }
+
+  func end(_ found: RecordedReads) {
+    let families = found.partFamilies
+    state.withLock { state in
+      database.observations.parts.replace(state.partFamilies, by: families)
+      state.partFamilies = families
+      state.reads = found
+    }
+  }
 
   func mayConcern(_ changes: ChangeSet) -> Bool {
-    reads.withLock { $0 }?.areChanged(by: changes, catalog) ?? true
+    state.withLock { $0.reads }?.areChanged(by: changes, database) ?? true
   }
+
+  func mayConcern(_ parts: PartWrites.Noted) -> Bool { state.withLock { $0.reads }?.areChanged(by: parts, database) ?? true }
 
   func concerned(_ rows: ChangedRows) -> [[UInt8]] { rows.keys }
 }

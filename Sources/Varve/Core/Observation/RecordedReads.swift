@@ -5,76 +5,92 @@ internal import Synchronization
 struct RecordedReads: Sendable {
   /// The collections that were asked for, also those that were not there.
   var collections: Set<String> = []
+  /// Those of them that were not there.
+  var missing: Set<String> = []
   /// Whether all collections were asked for.
   var readsAll = false
-  /// The scopes of the extensions that were used.
-  var scopes: [CollectionScope] = []
+  /// The extensions that were used.
+  let extensions: [Used]
   /// What was read of each family.
-  var families: [UInt32: Ranges] = [:]
+  let families: [UInt32: TouchedKeys]
+  /// Which of these have parts and settings of extensions.
+  let partFamilies: Set<UInt32>
 
-  struct Ranges: Sendable {
-    var keys: Set<[UInt8]> = []
-    var ranges: [StorageRange] = []
-    /// There were too many: all of it counts.
-    var isAll = false
-
-    /// With more than these, all of the family counts.
-    static var countMaximum: Int { 1_000 }
-
-    mutating func add(_ key: [UInt8]) {
-      keys.insert(key)
-      bound()
-    }
-
-    mutating func add(_ range: StorageRange) {
-      ranges.append(range)
-      bound()
-    }
-
-    private mutating func bound() {
-      guard keys.count + ranges.count > Self.countMaximum else { return }
-      isAll = true
-      keys = []
-      ranges = []
-    }
-
-    func contains(_ key: [UInt8]) -> Bool {
-      isAll || keys.contains(key)
-        || ranges.contains { range in
-          !ByteOrder.precedes(key, range.lower) && range.upper.map { ByteOrder.precedes(key, $0) } ?? true
-        }
-    }
-
-    var isEmpty: Bool { !isAll && keys.isEmpty && ranges.isEmpty }
+  init(_ extensions: [OpenExtension], _ families: [UInt32: TouchedKeys]) {
+    self.extensions = extensions.map { Used($0) }
+    self.families = families
+    partFamilies = Set(self.extensions.flatMap(\.storage).filter { families[$0] != nil })
   }
 
-  /// Whether a commit changes what was read. Extensions' parts count as all rows of their scope.
-  func areChanged(by changes: ChangeSet, _ catalog: Catalog) -> Bool {
+  /// An extension that was used.
+  struct Used: Sendable {
+    let registered: RegisteredExtension
+    /// Its families then, by part; nil where its parts can't be compared with what commits write to them: another program
+    /// writes, or it answers from what it shares.
+    let families: [UInt32?]?
+    /// Where its settings are.
+    let settings: [UInt32]
+
+    init(_ open: OpenExtension) {
+      registered = open.registered
+      settings = [true, false].compactMap { open.registered.settingsFamily(isPersistent: $0)?.number }
+      let isCompared = open.content == nil && open.registered.shared == nil
+      families = isCompared ? open.registered.families.map { $0?.number } : nil
+    }
+
+    /// All families that it keeps something in.
+    var storage: [UInt32] { (families ?? []).compactMap { $0 } + settings }
+  }
+
+  /// Whether a commit changes what was read.
+  func areChanged(by changes: ChangeSet, _ database: DatabaseCore) -> Bool {
     if readsAll || changes.isEverythingCleared { return true }
+    // What a commit that only writes parts changes, and one that changes rows as well.
+    if let parts = changes.parts, areTouched(by: parts) { return true }
+    let unknown = extensions.filter { !isKnown($0, by: changes.parts, database) }
     return changes.collections.contains { name, rows in
-      if scopes.contains(where: { $0.contains(name) }) { return true }
+      if unknown.contains(where: { $0.registered.traits.scope.contains(name) }) { return true }
       guard collections.contains(name) else { return false }
-      guard let info = catalog.collection(name), !rows.isCleared else { return true }
+      guard let info = database.catalog.collection(name), !rows.isCleared else { return true }
+      if families[database.catalog.families.counts.number]?.contains(info.countKey) ?? false { return true }
       let read = [info.objects, info.metadata].compactMap { families[$0.number] }
-      // It was asked for, and was not there.
-      if read.isEmpty { return true }
+      if read.isEmpty { return missing.contains(name) }
       return rows.states.pairs.contains { key, _ in
         let key = info.prefix + rows.key(key)
         return read.contains { $0.contains(key) }
       }
     }
   }
+
+  /// Whether a commit that changes no row changes what was read.
+  func areChanged(by parts: PartWrites.Noted, _ database: DatabaseCore) -> Bool {
+    areTouched(by: parts) || !extensions.allSatisfy { isKnown($0, by: parts, database) }
+  }
+
+  /// Whether a commit has written to a part what was read of it.
+  private func areTouched(by parts: PartWrites.Noted) -> Bool {
+    parts.touched.contains { family, written in families[family]?.intersects(written) ?? false }
+  }
+
+  /// Whether what a commit means for what was read of an extension can be seen by the keys that it has written to parts: all
+  /// that were read were noted, and are where they were. Where not, its parts count as all rows of its scope.
+  private func isKnown(_ used: Used, by parts: PartWrites.Noted?, _ database: DatabaseCore) -> Bool {
+    guard let parts, let read = used.families, database.extensions.list[used.registered.name] === used.registered,
+      used.registered.families.map({ $0?.number }) == read
+    else { return false }
+    return used.storage.allSatisfy { families[$0] == nil || parts.families.contains($0) }
+  }
 }
 
 /// A snapshot that notes what is read of it.
 final class RecordingSnapshot: StorageSnapshot {
   private let snapshot: any StorageSnapshot
-  private let families = FutexLock<[UInt32: RecordedReads.Ranges]>([:])
+  private let families = FutexLock<[UInt32: TouchedKeys]>([:])
 
   init(_ snapshot: any StorageSnapshot) { self.snapshot = snapshot }
 
   var version: CommitVersion { snapshot.version }
-  var recorded: [UInt32: RecordedReads.Ranges] { families.withLock { $0 } }
+  var recorded: [UInt32: TouchedKeys] { families.withLock { $0 } }
 
   func values(of keys: [[UInt8]], in family: StorageFamily) throws -> [[UInt8]?] {
     families.withLock { for key in keys { $0[family.number, default: .init()].add(key) } }
@@ -113,13 +129,13 @@ extension DatabaseCore {
     transaction.reads = StorageCheck(recording)
     defer { transaction.end() }
     let result = try ThreadFrame.run(transaction, body)
-    var reads = RecordedReads(
-      scopes: transaction.everOpened.map(\.registered.traits.scope), families: recording.recorded)
+    var reads = RecordedReads(transaction.everOpened, recording.recorded)
     let prefix = CatalogKey.collections
     for (family, key) in transaction.reads?.keys ?? []
     where family == catalog.families.catalog && key.starts(with: prefix) {
       reads.collections.insert(String(decoding: key.dropFirst(prefix.count), as: UTF8.self))
     }
+    reads.missing = reads.collections.filter { catalog.collection($0, at: snapshot.version) == nil }
     reads.readsAll = transaction.reads?.ranges.contains { $0.family == catalog.families.catalog } ?? false
     return (result, reads)
   }

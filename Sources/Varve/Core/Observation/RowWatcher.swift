@@ -4,8 +4,14 @@
 protocol RowWatcher: AnyObject, Sendable {
   /// Whether a commit may concern it, by the names of collections and the keys of rows alone.
   func mayConcern(_ changes: ChangeSet) -> Bool
+  /// Whether what a commit that changes no row has written to parts may concern it.
+  func mayConcern(_ parts: PartWrites.Noted) -> Bool
   /// The rows that concern it, of one collection.
   func concerned(_ rows: ChangedRows) throws -> [[UInt8]]
+}
+
+extension RowWatcher {
+  func mayConcern(_ parts: PartWrites.Noted) -> Bool { false }
 }
 
 /// The rows of one collection that a commit has changed, as they are now: read once for all who watch.

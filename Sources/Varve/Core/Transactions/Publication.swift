@@ -34,6 +34,8 @@ final class Publication: Sendable {
     /// Nil: there is nothing to report.
     var changes: PendingChangeSet?
     var sharing: [Sharing] = []
+    /// What was written to parts, where there is nothing else to report.
+    var parts = PartWrites.Noted.unknown
   }
 
   private struct State {
@@ -61,9 +63,15 @@ final class Publication: Sendable {
   private let state = FutexLock(State())
   private let deliveryLock = FutexLock(())
   private let deliver: @Sendable (CommitVersion, PendingChangeSet) -> Void
+  private let deliverParts: @Sendable (CommitVersion, PartWrites.Noted) -> Void
 
-  init(backend: any StorageBackend, deliver: @escaping @Sendable (CommitVersion, PendingChangeSet) -> Void) {
+  init(
+    backend: any StorageBackend,
+    deliverParts: @escaping @Sendable (CommitVersion, PartWrites.Noted) -> Void = { _, _ in },
+    deliver: @escaping @Sendable (CommitVersion, PendingChangeSet) -> Void
+  ) {
     self.backend = backend
+    self.deliverParts = deliverParts
     self.deliver = deliver
   }
 
@@ -96,12 +104,16 @@ final class Publication: Sendable {
   }
 
   /// The storage took it: these are its changes, and what they mean for extensions.
-  func applied(_ number: UInt64, _ version: CommitVersion, _ changes: PendingChangeSet?, _ sharing: [Sharing]) {
+  func applied(
+    _ number: UInt64, _ version: CommitVersion, _ changes: PendingChangeSet?, _ sharing: [Sharing],
+    _ parts: PartWrites.Noted = .unknown
+  ) {
     state.withLock { state in
       guard let index = state.inFlight.lastIndex(where: { $0.number == number }) else { return }
       state.inFlight[index].version = version
       state.inFlight[index].changes = changes
       state.inFlight[index].sharing = sharing
+      state.inFlight[index].parts = parts
     }
   }
 
@@ -122,7 +134,13 @@ final class Publication: Sendable {
         // From here on readers see them.
         state.withLock { state in state.inFlight.removeAll { $0.number <= number } }
       }
-      for commit in done { if let changes = commit.changes { deliver(commit.version, changes) } }
+      for commit in done {
+        if let changes = commit.changes {
+          deliver(commit.version, changes)
+        } else {
+          deliverParts(commit.version, commit.parts)
+        }
+      }
     }
   }
 

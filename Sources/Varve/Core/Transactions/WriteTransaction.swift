@@ -24,6 +24,8 @@ public final class WriteTransaction: ReadTransaction {
   /// At which depth `rollback` was called, until the savepoint there is undone: also where the closure has caught what it
   /// threw.
   private var rolledBackDepth: Int?
+  /// What it writes to parts that are observed; nil: none was when it began.
+  let partWrites: PartWrites?
   /// Whether it writes to independent parts alone, beside the writer.
   var isAside = false
   /// Whether it runs beside the writer, and has come to something that only its holder may do: it can't be committed.
@@ -48,6 +50,7 @@ public final class WriteTransaction: ReadTransaction {
     extensionEdition = database.extensions.edition
     registered = database.extensions.list
     hooks = HookQueue(slots: registered.ordered.count)
+    partWrites = spill == nil ? database.observations.parts.makeWrites() : nil
     super.init(database: database, snapshot: snapshot, writing: pending, spill: spill)
     if spill != nil { hooks.rowBan = .ingestion }
   }

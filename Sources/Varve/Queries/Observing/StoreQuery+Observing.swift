@@ -23,29 +23,39 @@ extension StoreQuery {
 
   /// The instances now, and again each time that a commit may have changed them: for results that are small, or have a limit.
   public func observe() -> ReadObservation<[Format.Instance]> {
-    store.database.observe { tx in try whileBuilt { try $0.fetch(in: tx) } }
+    observation(.instances, isSame: { _, _ in false }) { try $0.fetch(in: $1) }
   }
 
   /// How many instances there are now, and again when it is another number.
   public func observeCount() -> ReadObservation<Int> {
-    store.database.observe { tx in try whileBuilt { try $0.count(in: tx) } }
+    observation(.count, isSame: ==) { try $0.count(in: $1) }
   }
 
   /// Whether there is an instance now, and again when that changes.
   public func observeExists() -> ReadObservation<Bool> {
-    store.database.observe { tx in try whileBuilt { try $0.exists(in: tx) } }
+    observation(.exists, isSame: ==) { try $0.exists(in: $1) }
   }
 
   /// The identifiers now, and again when they are others or in another order.
   public func observeIDs() -> ReadObservation<[Format.Identifier]> {
-    store.database.observe { tx in try whileBuilt { try $0.ids(in: tx) } }
+    observation(.ids, isSame: ==) { try $0.ids(in: $1) }
   }
 
   /// A field of each instance now, and again when one is another.
   public func observeValues<Value: KeyCodable>(
     of path: any KeyPath<Format.Instance, Value> & Sendable
   ) -> ReadObservation<[Value]> {
-    store.database.observe { tx in try whileBuilt { try $0.values(of: path, in: tx) } }
+    observation(.values(FieldPath(path: path)), isSame: ==) { try $0.values(of: path, in: $1) }
+  }
+
+  /// Observers of equal queries have one read in common.
+  fileprivate func observation<Value: Sendable>(
+    _ kind: ObservedQuery<Format>.Kind, isSame: @escaping @Sendable (Value, Value) -> Bool,
+    _ read: @escaping @Sendable (StoreQuery, ReadTransaction) throws -> Value
+  ) -> ReadObservation<Value> {
+    ReadObservation(
+      store.database.core, sharedBy: ObservedQuery(query: self, kind: kind), isSame: isSame
+    ) { tx in try whileBuilt { try read($0, tx) } }
   }
 
   /// What `read` makes of the query for an observer, who may begin when the program does, and lives on while an index is
@@ -55,4 +65,18 @@ extension StoreQuery {
       return try read(scan())
     }
   }
+}
+
+/// What is observed of a query.
+private struct ObservedQuery<Format: StoreFormat>: Hashable, Sendable {
+  enum Kind: Hashable, Sendable {
+    case instances
+    case count
+    case exists
+    case ids
+    case values(FieldPath)
+  }
+
+  let query: StoreQuery<Format>
+  let kind: Kind
 }

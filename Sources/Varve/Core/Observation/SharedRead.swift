@@ -1,0 +1,96 @@
+internal import FutexLocks
+
+/// A read that several observers have in common, as those of equal queries: it is made once for all of them.
+///
+/// An observer needs what is read at a commit or after it. Where that is known it is used; where another observer is reading,
+/// its result is waited for.
+///
+/// Safe from any thread.
+final class SharedRead<Value: Sendable>: AnySharedRead, Sendable {
+  /// What was read.
+  struct Found: Sendable {
+    let version: CommitVersion
+    let value: Value
+    let reads: RecordedReads
+  }
+
+  private struct State {
+    var latest: Found?
+    var isReading = false
+    var waiting: [CheckedContinuation<Void, Never>] = []
+  }
+
+  private enum Step {
+    case known(Found)
+    case read
+    case wait
+  }
+
+  private let state = FutexLock(State())
+
+  /// What is read at a commit or after it, by `body` where nobody has. Throws what `body` throws; then the next observer reads.
+  func value(since version: CommitVersion, _ body: () async throws -> Found?) async throws -> Found? {
+    while true {
+      let step: Step = state.withLock { state in
+        if let latest = state.latest, latest.version >= version { return .known(latest) }
+        if state.isReading { return .wait }
+        state.isReading = true
+        return .read
+      }
+      switch step {
+      case .known(let found): return found
+      case .wait: await wait()
+      case .read:
+        let result: Result<Found?, any Error>
+        do { result = .success(try await body()) } catch { result = .failure(error) }
+        end(try? result.get())
+        return try result.get()
+      }
+    }
+  }
+
+  /// Returns when nobody reads.
+  private func wait() async {
+    await withCheckedContinuation { continuation in
+      let isOver = state.withLock { state in
+        if state.isReading { state.waiting.append(continuation) }
+        return !state.isReading
+      }
+      if isOver { continuation.resume() }
+    }
+  }
+
+  private func end(_ found: Found?) {
+    let waiting = state.withLock { state in
+      if let found, state.latest.map({ $0.version < found.version }) ?? true { state.latest = found }
+      state.isReading = false
+      defer { state.waiting = [] }
+      return state.waiting
+    }
+    for continuation in waiting { continuation.resume() }
+  }
+}
+
+/// One of any type.
+protocol AnySharedRead: AnyObject, Sendable {}
+
+/// The reads that observers have in common, as long as there are any, by what is read.
+final class SharedReads: Sendable {
+  private struct Reference {
+    weak var read: (any AnySharedRead)?
+  }
+
+  private let reads = FutexLock<[AnyHashable: Reference]>([:])
+
+  /// The read of a key: one for all who ask while somebody holds it. Complexity: O(n) of the keys for the first who asks.
+  func read<Value: Sendable>(_ key: any Hashable & Sendable, of type: Value.Type) -> SharedRead<Value> {
+    let key = AnyHashable(key)
+    return reads.withLock { reads in
+      if let known = reads[key]?.read as? SharedRead<Value> { return known }
+      reads = reads.filter { $0.value.read != nil }
+      let made = SharedRead<Value>()
+      reads[key] = Reference(read: made)
+      return made
+    }
+  }
+}

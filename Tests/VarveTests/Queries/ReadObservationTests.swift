@@ -1,0 +1,255 @@
+import Dispatch
+import EngineTestSupport
+import Synchronization
+import Testing
+import VarveTestSupport
+
+@testable import ObjectFixtures
+@testable import Varve
+
+/// What wakes a closure that is observed: the keys that it has read, of rows and of the parts of extensions.
+@Suite(.timeLimit(.minutes(5)))
+struct ReadObservationTests {
+  private let database: Database
+  private let volumes: Store<VolumeFormat>
+
+  init() throws {
+    database = try Database.inMemory { VolumeFormat.self }
+    volumes = Store(in: database)
+  }
+
+  private func set(_ volumes: Volume...) async throws {
+    try await self.volumes.persist(contentsOf: volumes)
+  }
+
+  /// Returns when every observer has heard of all that was committed.
+  private func deliver() async {
+    let core = database.core
+    await core.observations.delivered(through: core.changes.last)
+  }
+
+  private static func scripted() -> Scripted {
+    var scripted = Scripted(hears: [])
+    var values = PartDefinition("values")
+    values.isIndependent = true
+    scripted.configuration.parts = [values, PartDefinition("own"), PartDefinition("counts", .counters(.sum))]
+    return scripted
+  }
+
+  /// The form that waits.
+  private func registered<Definition: DatabaseExtension>(
+    _ definition: Definition, as name: String
+  ) throws -> ExtensionHandle<Definition> {
+    try database.registerReady(definition, as: name)
+  }
+
+  // MARK: - Parts
+
+  @Test func `a read of an index is made again for the entries that it has read, and for no others`() async throws {
+    try await set(Volume(id: 1, title: "a", year: 2001), Volume(id: 2, title: "b", year: 1900))
+    let runs = Mutex(0)
+    let recent = volumes.query.filter { $0.year >= 2000 && $0.year < 2010 }
+    var counts = database.observe { tx in
+      runs.withLock { $0 += 1 }
+      return try recent.count(in: tx)
+    }.makeAsyncIterator()
+    #expect(try await counts.next() == 1)
+    // Outside of the range; within it, where no entry of the index is another; an index of other fields.
+    try await set(Volume(id: 2, title: "b", year: 1950), Volume(id: 3, title: "c", year: 2010))
+    try await set(Volume(id: 1, title: "a", year: 2001, tags: ["new"]))
+    try await volumes.delete(3)
+    await deliver()
+    #expect(runs.withLock { $0 } == 1)
+    try await set(Volume(id: 2, title: "b", year: 2009))
+    #expect(try await counts.next() == 2)
+    try await set(Volume(id: 1, title: "a", year: 1900))
+    #expect(try await counts.next() == 1)
+    #expect(runs.withLock { $0 } == 3)
+    try await volumes.delete(...)
+    #expect(try await counts.next() == 0)
+  }
+
+  @Test func `a read of an index that is built again in another family is made again as before`() async throws {
+    try await set(Volume(id: 1, title: "a", year: 2001))
+    var counts = database.observe { [volumes] tx in try volumes.count("a", from: \.title, in: tx) }.makeAsyncIterator()
+    #expect(try await counts.next() == 1)
+    try await volumes.rebuild(\.title)
+    try await set(Volume(id: 2, title: "a", year: 2001))
+    #expect(try await counts.next() == 2)
+    try await set(Volume(id: 3, title: "a", year: 2001))
+    #expect(try await counts.next() == 3)
+  }
+
+  @Test func `commits that change no row wake those who have read what they write to parts`() async throws {
+    let handle = try registered(Self.scripted(), as: "jobs")
+    let runs = Mutex(0)
+    var values = database.observe { tx in
+      runs.withLock { $0 += 1 }
+      let parts = try tx[handle].context
+      return [
+        UInt64(try tx[handle].part("values").get([1])?.first ?? 0), UInt64(try tx[handle].part("own").get([1])?.first ?? 0),
+        UInt64(try tx[handle].part("counts").counter([1])), UInt64(try parts.setting("size") == nil ? 0 : 1),
+      ]
+    }.makeAsyncIterator()
+    #expect(try await values.next() == [0, 0, 0, 0])
+    try await database.write { tx in try tx[handle].part("own").put([1], [7]) }
+    #expect(try await values.next() == [0, 7, 0, 0])
+    try await database.commitAside { parts in try parts.part("values", of: handle).put([1], [8]) }
+    #expect(try await values.next() == [8, 7, 0, 0])
+    try await database.write { tx in try tx[handle].part("counts").add(5, to: [1]) }
+    #expect(try await values.next() == [8, 7, 5, 0])
+    try await database.write { tx in try tx[handle].context.set(.integer(3), for: "size") }
+    #expect(try await values.next() == [8, 7, 5, 1])
+    try await database.write { tx in try tx[handle].part("own").deleteRange(StorageRange(lower: [0], upper: [2])) }
+    #expect(try await values.next() == [8, 0, 5, 1])
+    let before = runs.withLock { $0 }
+    // Other keys.
+    try await database.write { tx in try tx[handle].part("own").put([2], [7]) }
+    try await database.commitAside { parts in try parts.part("values", of: handle).put([0], [8]) }
+    try await database.write { tx in try tx[handle].part("own").put([1], [9]) }
+    #expect(try await values.next() == [8, 9, 5, 1])
+    #expect(runs.withLock { $0 } == before + 1)
+  }
+
+  /// It has noted nothing of what it writes.
+  @Test func `a transaction that began before the observation wakes it`() async throws {
+    let handle = try registered(Self.scripted(), as: "jobs")
+    let database = database
+    let (hasWritten, mayEnd) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+    let writer = Threads.start { _ in
+      try database.core.write(WriteTerms()) { tx in
+        try tx[handle].part("own").put([1], [7])
+        hasWritten.signal()
+        mayEnd.wait()
+      }
+    }
+    try await Threads.alone { hasWritten.wait() }
+    var values = database.observe { tx in try tx[handle].part("own").get([1]) }.makeAsyncIterator()
+    #expect(try await values.next() == .some(nil))
+    mayEnd.signal()
+    #expect(try await values.next() == [7])
+    try await Threads.alone { writer.join() }
+    #expect(try await database.read { tx in try tx[handle].part("own").get([1]) } == [7])
+  }
+
+  @Test func `transactions note nothing where nobody observes a part`() async throws {
+    let handle = try registered(Self.scripted(), as: "jobs")
+    let notes: @Sendable () async throws -> Bool = { [database] in
+      try await database.write { tx in tx.partWrites != nil }
+    }
+    try await database.write { tx in try tx[handle].part("own").put([2], []) }
+    #expect(try await !notes())
+    var values = Optional(database.observe { tx in try tx[handle].part("own").get([1]) }.makeAsyncIterator())
+    #expect(try await values?.next() == .some(.some(nil)))
+    #expect(try await notes())
+    values = nil
+    #expect(try await !notes())
+  }
+
+  // MARK: - Rows
+
+  @Test func `a read of how many rows there are is made again beside a read of one of them`() async throws {
+    try await set(Volume(id: 1, title: "a"))
+    var counts = database.observe { tx in
+      _ = try tx.contains(key: 1, in: "volumes")
+      return try tx.count(in: "volumes")
+    }.makeAsyncIterator()
+    #expect(try await counts.next() == 1)
+    try await set(Volume(id: 2, title: "b"))
+    #expect(try await counts.next() == 2)
+  }
+
+  // MARK: - Several observers
+
+  @Test func `observers of equal queries have one read in common`() async throws {
+    try await set(Volume(id: 1, title: "a"))
+    let runs = Mutex(0)
+    let core = database.core
+    let observation = ReadObservation(core, sharedBy: "count", isSame: ==) { tx in
+      runs.withLock { $0 += 1 }
+      return try tx.count(in: "volumes")
+    }
+    var iterators = (0..<50).map { _ in observation.makeAsyncIterator() }
+    for index in iterators.indices { #expect(try await iterators[index].next() == 1) }
+    #expect(runs.withLock { $0 } == 1)
+    try await set(Volume(id: 2, title: "b"))
+    try await withThrowingTaskGroup(of: Int?.self) { group in
+      for iterator in iterators {
+        let held = Held(iterator)
+        group.addTask { try await held.next() }
+      }
+      for try await count in group { #expect(count == 2) }
+    }
+    #expect(runs.withLock { $0 } == 2)
+    // Queries that ask the same, and another.
+    let query = volumes.query.filter { $0.year > 1900 }
+    let shared = core.observations.sharedReads
+    #expect(shared.read(query, of: Int.self) === shared.read(volumes.query.filter { $0.year > 1900 }, of: Int.self))
+    #expect(shared.read(query, of: Int.self) !== shared.read(query, of: Bool.self))
+  }
+
+  /// Hands an iterator to one task.
+  private final class Held: @unchecked Sendable {
+    private var iterator: ReadObservation<Int>.Iterator
+    init(_ iterator: ReadObservation<Int>.Iterator) { self.iterator = iterator }
+    func next() async throws -> Int? { try await iterator.next() }
+  }
+
+  @Test func `an observer of a query that begins late sees what was committed before`() async throws {
+    try await set(Volume(id: 1, title: "a"))
+    var first = volumes.query.filter { $0.title == "a" }.observeCount().makeAsyncIterator()
+    #expect(try await first.next() == 1)
+    for count in 2..<40 {
+      try await set(Volume(id: count, title: "a"))
+      var late = volumes.query.filter { $0.title == "a" }.observeCount().makeAsyncIterator()
+      #expect(try await late.next() == count)
+    }
+    while let count = try await first.next(), count < 39 {}
+  }
+
+  @Test func `the error of a shared read reaches each of its observers`() async throws {
+    struct Failure: Error {}
+    let observation = ReadObservation<Int>(database.core, sharedBy: "failing", isSame: ==) { _ in throw Failure() }
+    try await withThrowingTaskGroup(of: Bool.self) { group in
+      for _ in 0..<20 {
+        group.addTask {
+          var iterator = observation.makeAsyncIterator()
+          do { _ = try await iterator.next() } catch is Failure { return true }
+          return false
+        }
+      }
+      for try await hasFailed in group { #expect(hasFailed) }
+    }
+  }
+
+  // MARK: - Keys
+
+  @Test func `ranges of keys meet where one key is in both`() {
+    var random = SeededRandom(seed: 7)
+    let all: [[UInt8]] = (0..<4).flatMap { first in [[first]] + (0..<3).map { [first, $0] } } + [[]]
+    func draw() -> TouchedKeys {
+      var ranges = TouchedKeys()
+      for _ in 0..<random.below(3) {
+        if random.oneIn(2) { ranges.add(all[random.below(all.count)]) } else {
+          let upper = random.oneIn(4) ? nil : all[random.below(all.count)]
+          ranges.add(StorageRange(lower: all[random.below(all.count)], upper: upper))
+        }
+      }
+      return ranges
+    }
+    var meeting = 0
+    for _ in 0..<2_000 {
+      let (one, two) = (draw(), draw())
+      let isExpected = all.contains { one.contains($0) && two.contains($0) }
+      // Two ranges can have a key in common that is none of these: then they overlap all the same.
+      if isExpected { #expect(one.intersects(two) && two.intersects(one)) }
+      if !one.intersects(two) { #expect(!isExpected) }
+      #expect(one.intersects(two) == two.intersects(one))
+      if isExpected { meeting += 1 }
+    }
+    #expect(meeting > 200)
+    var many = TouchedKeys()
+    for number in 0...TouchedKeys.countMaximum { many.add([UInt8(number >> 8), UInt8(number & 255)]) }
+    #expect(many.isAll && many.contains([9, 9, 9]) && many.keys.isEmpty)
+  }
+}
