@@ -120,7 +120,9 @@ extension ExtensionRun {
       _ = try fill(store)
       let commits = 2_000
       let plain = try commit(commits, to: store)
-      let (begun, received) = (DispatchSemaphore(value: 0), Mutex(0))
+      let begun = DispatchSemaphore(value: 0)
+      let received = Mutex(0)
+      let num = num
       let task = Task {
         var changes = store.query.changes().makeAsyncIterator()
         guard let first = try await changes.next(), first.ids.count == num else { throw EngineFailure("not all rows") }

@@ -40,6 +40,19 @@ extension DatabaseCore {
     return try await executor.run { try changes.whileOpen(body) }
   }
 
+  /// The same for a read of this module's that may be run twice: at once where nothing has to be waited for.
+  func readAtOnceOrAside<Result: Sendable>(_ body: @Sendable () throws -> Result) async throws -> Result? {
+    if !backend.isInMemory {
+      let found: Result?? = try changes.whileOpen {
+        var result: Result?
+        return try backend.withoutWaiting { result = try body() } ? result : nil
+      }
+      guard let found else { return nil }
+      if let found { return found }
+    }
+    return try await readAside(body)
+  }
+
   /// Adds a subscription, behind `version`, or where that is nil with the next commit. Also says where it begins.
   func subscribe(
     behind version: CommitVersion?, capacity: Int, readsFeed: Bool = true

@@ -15,7 +15,16 @@ final class ObservationRegistry: Sendable {
     /// By the encoded key.
     var rows: [[UInt8]: [UInt64: Observation]] = [:]
     /// Those that look at the rows.
-    var watched: [UInt64: Watched] = [:]
+    var watched: [UInt64: Watched] = [:] { didSet { listed = nil } }
+    private var listed: [Watched]?
+
+    /// All of `watched`, made once between two changes of these.
+    mutating func allWatched() -> [Watched] {
+      if let listed { return listed }
+      let made = Array(watched.values)
+      listed = made
+      return made
+    }
 
     var isEmpty: Bool { collection.isEmpty && rows.isEmpty && watched.isEmpty }
   }
@@ -163,9 +172,11 @@ final class ObservationRegistry: Sendable {
   private func show(_ changes: ChangeSet, _ number: UInt64, _ database: DatabaseCore) async {
     let (whole, byCollection) = state.withLock { state -> ([Watched], [(String, [Watched])]) in
       guard state.task?.number == number, !changes.isEverythingCleared else { return ([], []) }
-      let names = changes.collections.filter { !$0.value.isCleared }.keys
-      let watched = names.compactMap { name in state.watchers[name].map { (name, Array($0.watched.values)) } }
-      return (Array(state.watched.values), watched.filter { !$0.1.isEmpty })
+      var watched: [(String, [Watched])] = []
+      for (name, rows) in changes.collections where !rows.isCleared {
+        if let all = state.watchers[name]?.allWatched(), !all.isEmpty { watched.append((name, all)) }
+      }
+      return (Array(state.watched.values), watched)
     }
     for one in whole where one.watcher.mayConcern(changes) {
       one.observation.add(ObservedChange(version: changes.version, isReload: true))
@@ -182,7 +193,8 @@ final class ObservationRegistry: Sendable {
       return
     }
     let keys = rows.states.pairs.map { rows.key($0.key) }
-    let isRead: Void?? = try? await database.readAside {
+    // Its rows are in memory, as a rule: they were just written.
+    let isRead: Void?? = try? await database.readAtOnceOrAside {
       try database.atPresent { snapshot in
         try database.read(at: snapshot) { tx in
           guard let info = try tx.knownInfo(name) else { return }

@@ -23,7 +23,8 @@ final class ChangedRows {
   /// Without the collection's prefix.
   let keys: [[UInt8]]
   private var stored: [[UInt8]?]?
-  private var instances: [ObjectIdentifier: [any Sendable]] = [:]
+  /// Of each type an array of optional instances.
+  private var instances: [ObjectIdentifier: any Sendable] = [:]
 
   init(_ info: CollectionInfo, _ keys: [[UInt8]], _ transaction: ReadTransaction) {
     self.info = info
@@ -48,9 +49,9 @@ final class ChangedRows {
   func instances<Instance: Sendable>(
     _ id: ObjectIdentifier, _ decode: (StoredRow) throws -> Instance
   ) throws -> [Instance?] {
-    if let known = instances[id] { return known.map { $0 as? Instance } }
+    if let known = instances[id] as? [Instance?] { return known }
     let made = try rows().map { row in try? row.map(decode) }
-    instances[id] = made.map { $0 as any Sendable }
+    instances[id] = made
     return made
   }
 }

@@ -55,7 +55,7 @@ public struct QueryObservation<Format: StoreFormat>: AsyncSequence, Sendable {
       before.begin()
       var attempts = 1
       while true {
-        let present = try await database.readAside {
+        let present = try await database.readAtOnceOrAside {
           try database.publication.snapshot { database.changes.last }
         }
         guard let (snapshot, version) = present else { return nil }
@@ -65,14 +65,14 @@ public struct QueryObservation<Format: StoreFormat>: AsyncSequence, Sendable {
           return .some(nil)
         }
         do {
-          let seen = try await database.readAside {
+          let look: @Sendable () throws -> QueryDifferences<Format>.Look = {
             if database.options.follows { try database.catalog.refresh(snapshot) }
-            var reader = before
-            let found = try database.read(at: snapshot) { tx in try reader.read(change, tx) }
-            return (found, reader)
+            return try database.read(at: snapshot) { tx in try before.look(change, tx) }
           }
-          guard let (found, reader) = seen else { return nil }
-          self.reader = reader
+          // Some rows, which were just written; or the whole result.
+          let seen = change.isReload ? try await database.readAside(look) : try await database.readAtOnceOrAside(look)
+          guard let seen else { return nil }
+          let found = try reader.compare(seen, change)
           held.observation.didSee(version)
           return .some(found)
         } catch let error as DatabaseError where database.isToRepeat(error, attempts) { attempts += 1 }
@@ -105,26 +105,46 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
   /// It is as it was.
   func end() { watcher.end { _ in } }
 
-  /// Nil where nothing of the result has changed.
-  mutating func read(_ change: ObservedChange, _ tx: ReadTransaction) throws -> QueryChange<Format>? {
-    if change.isReload { return try reload(tx) }
-    return query.maximum == nil
-      ? try difference(Array(change.keys.keys), tx) : try windowDifference(change.keys, tx)
+  /// What was read at a snapshot.
+  struct Look: Sendable {
+    fileprivate enum Found: Sendable {
+      /// All of the result, in its order.
+      case result(keys: [[UInt8]], ids: [Format.Identifier])
+      /// Of rows, in the order of their keys, whether they are in the result.
+      case rows(keys: [[UInt8]], isIn: [Bool])
+    }
+    let version: CommitVersion
+    fileprivate let found: Found
+  }
+
+  /// Reads what a comparison needs. It changes nothing, so that it can be done twice.
+  func look(_ change: ObservedChange, _ tx: ReadTransaction) throws -> Look {
+    if change.isReload || query.maximum != nil {
+      let (keys, ids) = try result(tx)
+      return Look(version: tx.version, found: .result(keys: keys, ids: ids))
+    }
+    let (keys, isIn) = try rows(Array(change.keys.keys), tx)
+    return Look(version: tx.version, found: .rows(keys: keys, isIn: isIn))
+  }
+
+  /// Compares it with the result as it is known, which it is from then on. Nil where nothing of the result has changed.
+  mutating func compare(_ look: Look, _ change: ObservedChange) throws -> QueryChange<Format>? {
+    switch look.found {
+    case .result(let keys, let ids):
+      defer { if query.maximum != nil { window = keys } }
+      watcher.end { picture in
+        picture = ByteTable()
+        picture.reserveCapacity(keys.count)
+        for key in keys { picture.set(true, for: key) }
+      }
+      if !change.isReload { return try windowDifference(keys, ids, change.keys, look.version) }
+      return QueryChange(
+        version: look.version, isReload: true, ids: ids, inserted: [], removed: [], updated: [], positions: nil)
+    case .rows(let keys, let isIn): return try difference(keys, isIn, look.version)
+    }
   }
 
   // MARK: - All of it
-
-  private mutating func reload(_ tx: ReadTransaction) throws -> QueryChange<Format> {
-    let (keys, ids) = try result(tx)
-    watcher.end { picture in
-      picture = ByteTable()
-      picture.reserveCapacity(keys.count)
-      for key in keys { picture.set(true, for: key) }
-    }
-    window = query.maximum == nil ? [] : keys
-    return QueryChange(
-      version: tx.version, isReload: true, ids: ids, inserted: [], removed: [], updated: [], positions: nil)
-  }
 
   /// The keys and identifiers of the result, in its order.
   private func result(_ tx: ReadTransaction) throws -> (keys: [[UInt8]], ids: [Format.Identifier]) {
@@ -146,7 +166,8 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
 
   // MARK: - Some rows
 
-  private func difference(_ changed: [[UInt8]], _ tx: ReadTransaction) throws -> QueryChange<Format>? {
+  /// Rows in the order of their keys, and whether they are in the result.
+  private func rows(_ changed: [[UInt8]], _ tx: ReadTransaction) throws -> (keys: [[UInt8]], isIn: [Bool]) {
     let access = query.store.access
     let keys = changed.sorted(by: ByteOrder.precedes)
     var isIn = keys.map { _ in false }
@@ -157,6 +178,12 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
         if let row { isIn[index] = try filter?.fulfils(stored[index], row) ?? true }
       }
     }
+    return (keys, isIn)
+  }
+
+  private func difference(
+    _ keys: [[UInt8]], _ isIn: [Bool], _ version: CommitVersion
+  ) throws -> QueryChange<Format>? {
     var (inserted, removed, updated): ([[UInt8]], [[UInt8]], [[UInt8]]) = ([], [], [])
     watcher.end { picture in
       for (key, isIn) in zip(keys, isIn) {
@@ -171,7 +198,7 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
     }
     if inserted.isEmpty, removed.isEmpty, updated.isEmpty { return nil }
     return QueryChange(
-      version: tx.version, isReload: false, ids: [], inserted: try ids(inserted), removed: try ids(removed),
+      version: version, isReload: false, ids: [], inserted: try ids(inserted), removed: try ids(removed),
       updated: try ids(updated), positions: nil)
   }
 
@@ -181,20 +208,14 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
 
   // MARK: - A window
 
-  private mutating func windowDifference(
-    _ changed: [[UInt8]: Bool], _ tx: ReadTransaction
+  private func windowDifference(
+    _ keys: [[UInt8]], _ ids: [Format.Identifier], _ changed: [[UInt8]: Bool], _ version: CommitVersion
   ) throws -> QueryChange<Format>? {
-    let (keys, ids) = try result(tx)
-    watcher.end { picture in
-      picture = ByteTable()
-      for key in keys { picture.set(true, for: key) }
-    }
     let (before, after) = (Set(window), Set(keys))
     let difference = keys.difference(from: window)
     let changes = keys.indices.filter { changed[keys[$0]] != nil && before.contains(keys[$0]) }
     let removedKeys = window.filter { !after.contains($0) }.sorted(by: ByteOrder.precedes)
     let insertedKeys = keys.filter { !before.contains($0) }.sorted(by: ByteOrder.precedes)
-    defer { window = keys }
     if difference.isEmpty, changes.isEmpty { return nil }
     var positions: QueryPositions?
     if let maximum = query.maximum, maximum <= Self.windowMaximum {
@@ -204,7 +225,7 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
         changes: changes)
     }
     return QueryChange(
-      version: tx.version, isReload: false, ids: ids, inserted: try self.ids(insertedKeys),
+      version: version, isReload: false, ids: ids, inserted: try self.ids(insertedKeys),
       removed: try self.ids(removedKeys),
       updated: try self.ids(changes.map { keys[$0] }.sorted(by: ByteOrder.precedes)),
       positions: positions)

@@ -34,20 +34,24 @@ final class QueryWatcher<Format: StoreFormat>: RowWatcher {
   func mayConcern(_ changes: ChangeSet) -> Bool { changes.hasChange(in: access.name) }
 
   func concerned(_ rows: ChangedRows) throws -> [[UInt8]] {
-    var concerned: [[UInt8]] = []
-    var others: [Int] = []
-    picture.withLock { picture in
-      for (index, key) in rows.keys.enumerated() {
-        if !picture.isKnown || picture.keys[key] == true { concerned.append(key) } else { others.append(index) }
-      }
+    // The rows that are in the result; nil: any may be.
+    let inResult: [Int]? = picture.withLock { picture in
+      if !picture.isKnown { return nil }
+      return picture.keys.count == 0 ? [] : rows.keys.indices.filter { picture.keys[rows.keys[$0]] == true }
     }
-    if others.isEmpty { return concerned }
+    guard let inResult else { return rows.keys }
+    if inResult.count == rows.keys.count { return rows.keys }
     let instances = try rows.instances(ObjectIdentifier(Format.self)) { row in
       try access.instance(row, rows.transaction)
     }
-    for index in others {
-      if let instance = instances[index], try condition?.holds(for: instance) ?? true {
-        concerned.append(rows.keys[index])
+    var concerned: [[UInt8]] = []
+    var rest = inResult[...]
+    for (index, key) in rows.keys.enumerated() {
+      if rest.first == index {
+        rest.removeFirst()
+        concerned.append(key)
+      } else if let instance = instances[index], try condition?.holds(for: instance) ?? true {
+        concerned.append(key)
       }
     }
     return concerned
