@@ -86,7 +86,7 @@ struct QueryCodeTests {
 
   @Test(arguments: [
     #"$0.year == "1990""#, "$0.title < 3", #"$0.age.isIn(["a"])"#, "$0.tags.contains(3)", "$0.nothing == 3",
-    "$0.isRead < true",
+    "$0.isRead < true", #"$0.year.hasPrefix("1")"#, #"$0.tags.hasPrefix("a")"#,
   ])
   func `a mistake of type is one error, in its line`(condition: String) throws {
     let failures = try Self.failures("_ = query.filter { \(condition) }", isTimed: false)

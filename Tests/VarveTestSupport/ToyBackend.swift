@@ -113,8 +113,13 @@ public final class ToyBackend: StorageBackend {
   }
 
   /// Is called on the thread of the call, without a lock of the storage: lets a test do something between two steps.
-  public func onAnswer(_ body: (@Sendable (Answered) -> Void)?) { answered.withLock { $0 = body } }
-  private let answered = Mutex<(@Sendable (Answered) -> Void)?>(nil)
+  public func onAnswer(_ body: (@Sendable (Answered) -> Void)?) { answered.withLock { $0 = body.map { Answer(call: $0) } } }
+  private let answered = Mutex<Answer?>(nil)
+
+  /// A structure, as a function in a mutex is wrapped anew at each look.
+  private struct Answer {
+    let call: @Sendable (Answered) -> Void
+  }
 
   /// Whether that read is still to come.
   public var isReadToFail: Bool { chances.withLock { $0.readsUntilTooOld != nil } }
@@ -186,7 +191,7 @@ public final class ToyBackend: StorageBackend {
       state.snapshots[state.applied.version, default: 0] += 1
       return state.applied
     }
-    answered.withLock { $0 }?(.snapshot)
+    answered.withLock { $0 }?.call(.snapshot)
     return ToySnapshot(content, self)
   }
 
@@ -220,7 +225,7 @@ public final class ToyBackend: StorageBackend {
     }
     for continuation in woken { continuation.resume(returning: CommitVersion(version)) }
     if fault == .unknown(isApplied: true) { throw Self.unknown }
-    answered.withLock { $0 }?(.commit)
+    answered.withLock { $0 }?.call(.commit)
     return ToyTicket(version: CommitVersion(version), backend: self)
   }
 

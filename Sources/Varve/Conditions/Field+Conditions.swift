@@ -135,6 +135,13 @@ extension Field where Value: QueryableText {
   }
 }
 
+extension Field {
+  /// Fields of other types have no beginning: this makes the mistake one error.
+  @available(*, unavailable, message: "only a field of text has a prefix")
+  @_disfavoredOverload
+  public func hasPrefix(_ prefix: String) -> Condition<Root> { fatalError("hasPrefix of a field that is not text") }
+}
+
 extension Field where Value == String {
   /// The field has a text in it, by characters.
   public func contains(_ text: String) -> Condition<Root> { condition(.substring(text), nil) { $0.contains(text) } }
