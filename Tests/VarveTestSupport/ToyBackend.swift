@@ -113,7 +113,9 @@ public final class ToyBackend: StorageBackend {
   }
 
   /// Is called on the thread of the call, without a lock of the storage: lets a test do something between two steps.
-  public func onAnswer(_ body: (@Sendable (Answered) -> Void)?) { answered.withLock { $0 = body.map { Answer(call: $0) } } }
+  public func onAnswer(_ body: (@Sendable (Answered) -> Void)?) {
+    answered.withLock { $0 = body.map { Answer(call: $0) } }
+  }
   private let answered = Mutex<Answer?>(nil)
 
   /// A structure, as a function in a mutex is wrapped anew at each look.

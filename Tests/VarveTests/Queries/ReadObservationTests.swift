@@ -87,7 +87,8 @@ struct ReadObservationTests {
       runs.withLock { $0 += 1 }
       let parts = try tx[handle].context
       return [
-        UInt64(try tx[handle].part("values").get([1])?.first ?? 0), UInt64(try tx[handle].part("own").get([1])?.first ?? 0),
+        UInt64(try tx[handle].part("values").get([1])?.first ?? 0),
+        UInt64(try tx[handle].part("own").get([1])?.first ?? 0),
         UInt64(try tx[handle].part("counts").counter([1])), UInt64(try parts.setting("size") == nil ? 0 : 1),
       ]
     }.makeAsyncIterator()
@@ -230,7 +231,9 @@ struct ReadObservationTests {
     func draw() -> TouchedKeys {
       var ranges = TouchedKeys()
       for _ in 0..<random.below(3) {
-        if random.oneIn(2) { ranges.add(all[random.below(all.count)]) } else {
+        if random.oneIn(2) {
+          ranges.add(all[random.below(all.count)])
+        } else {
           let upper = random.oneIn(4) ? nil : all[random.below(all.count)]
           ranges.add(StorageRange(lower: all[random.below(all.count)], upper: upper))
         }

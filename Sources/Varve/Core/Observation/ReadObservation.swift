@@ -133,7 +133,9 @@ private final class ReadWatcher: RowWatcher {
     state.withLock { $0.reads }?.areChanged(by: changes, database) ?? true
   }
 
-  func mayConcern(_ parts: PartWrites.Noted) -> Bool { state.withLock { $0.reads }?.areChanged(by: parts, database) ?? true }
+  func mayConcern(_ parts: PartWrites.Noted) -> Bool {
+    state.withLock { $0.reads }?.areChanged(by: parts, database) ?? true
+  }
 
   func concerned(_ rows: ChangedRows) -> [[UInt8]] { rows.keys }
 }

@@ -61,6 +61,7 @@ struct TouchedKeys: Sendable {
 extension StorageRange {
   /// Of two ranges that are not empty, whether a key can be in both.
   fileprivate func overlaps(_ other: StorageRange) -> Bool {
-    (upper.map { ByteOrder.precedes(other.lower, $0) } ?? true) && (other.upper.map { ByteOrder.precedes(lower, $0) } ?? true)
+    (upper.map { ByteOrder.precedes(other.lower, $0) } ?? true)
+      && (other.upper.map { ByteOrder.precedes(lower, $0) } ?? true)
   }
 }
