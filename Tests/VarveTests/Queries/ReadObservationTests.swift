@@ -113,12 +113,18 @@ struct ReadObservationTests {
   }
 
   /// It has noted nothing of what it writes.
-  @Test func `a transaction that began before the observation wakes it`() async throws {
-    let handle = try registered(Self.scripted(), as: "jobs")
+  @Test(arguments: [false, true])
+  func `a transaction that began before the observation wakes it`(changesRows: Bool) async throws {
+    var scripted = Self.scripted()
+    scripted.configuration.scope = .only(["volumes"])
+    let handle = try registered(scripted, as: "jobs")
+    try await self.database.write { tx in try tx[handle].part("own").put([2], []) }
     let database = database
     let (hasWritten, mayEnd) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
     let writer = Threads.start { _ in
       try database.core.write(WriteTerms()) { tx in
+        // The rows are none of the extension's scope.
+        if changesRows { try tx.set("a", key: 1, in: "others") }
         try tx[handle].part("own").put([1], [7])
         hasWritten.signal()
         mayEnd.wait()
@@ -145,6 +151,21 @@ struct ReadObservationTests {
     #expect(try await notes())
     values = nil
     #expect(try await !notes())
+  }
+
+  @Test func `an iterator may outlive its database`() async throws {
+    var database = Optional(try await Database.inMemory { VolumeFormat.self })
+    var iterators: [ReadObservation<Int>.Iterator] = []
+    for _ in 0..<3 {
+      let volumes = Store<VolumeFormat>(in: try #require(database))
+      var counts = volumes.query.filter { $0.title == "a" }.observeCount().makeAsyncIterator()
+      #expect(try await counts.next() == 0)
+      iterators.append(counts)
+    }
+    try await database?.close()
+    database = nil
+    for index in iterators.indices { #expect(try await iterators[index].next() == nil) }
+    iterators = []
   }
 
   // MARK: - Rows

@@ -103,7 +103,10 @@ extension ReadObservation.Iterator: Sendable {}
 
 /// Compares commits with what a closure has read.
 private final class ReadWatcher: RowWatcher {
-  private unowned let database: DatabaseCore
+  // Not the database, which may end before this.
+  private let catalog: Catalog
+  private let extensions: ExtensionRegistry
+  private let parts: ObservedParts
   private let state = FutexLock(State())
 
   private struct State {
@@ -113,28 +116,31 @@ private final class ReadWatcher: RowWatcher {
     var partFamilies: Set<UInt32> = []
   }
 
-  init(_ database: DatabaseCore) { self.database = database }
+  init(_ database: DatabaseCore) {
+    catalog = database.catalog
+    extensions = database.extensions
+    parts = database.observations.parts
+  }
 
-  /// The observation holds the database as long as this.
-  deinit { database.observations.parts.replace(state.withLock { $0.partFamilies }, by: []) }
+  deinit { parts.replace(state.withLock { $0.partFamilies }, by: []) }
 
   func begin() { state.withLock { $0.reads = nil } }
 
   func end(_ found: RecordedReads) {
     let families = found.partFamilies
     state.withLock { state in
-      database.observations.parts.replace(state.partFamilies, by: families)
+      parts.replace(state.partFamilies, by: families)
       state.partFamilies = families
       state.reads = found
     }
   }
 
   func mayConcern(_ changes: ChangeSet) -> Bool {
-    state.withLock { $0.reads }?.areChanged(by: changes, database) ?? true
+    state.withLock { $0.reads }?.areChanged(by: changes, catalog, extensions) ?? true
   }
 
   func mayConcern(_ parts: PartWrites.Noted) -> Bool {
-    state.withLock { $0.reads }?.areChanged(by: parts, database) ?? true
+    state.withLock { $0.reads }?.areChanged(by: parts, extensions) ?? true
   }
 
   func concerned(_ rows: ChangedRows) -> [[UInt8]] { rows.keys }

@@ -43,16 +43,18 @@ struct RecordedReads: Sendable {
   }
 
   /// Whether a commit changes what was read.
-  func areChanged(by changes: ChangeSet, _ database: DatabaseCore) -> Bool {
+  func areChanged(by changes: ChangeSet, _ catalog: Catalog, _ registry: ExtensionRegistry) -> Bool {
     if readsAll || changes.isEverythingCleared { return true }
-    // What a commit that only writes parts changes, and one that changes rows as well.
     if let parts = changes.parts, areTouched(by: parts) { return true }
-    let unknown = extensions.filter { !isKnown($0, by: changes.parts, database) }
+    // Not all that was read was noted, and the transaction may have written to it beside its rows. Of a commit of another
+    // program nothing is noted, and what was read of its extensions counts by the rows of their scope.
+    if !changes.isFromFeed, !partFamilies.isSubset(of: changes.parts?.families ?? []) { return true }
+    let unknown = extensions.filter { !isKnown($0, by: changes.parts, registry) }
     return changes.collections.contains { name, rows in
       if unknown.contains(where: { $0.registered.traits.scope.contains(name) }) { return true }
       guard collections.contains(name) else { return false }
-      guard let info = database.catalog.collection(name), !rows.isCleared else { return true }
-      if families[database.catalog.families.counts.number]?.contains(info.countKey) ?? false { return true }
+      guard let info = catalog.collection(name), !rows.isCleared else { return true }
+      if families[catalog.families.counts.number]?.contains(info.countKey) ?? false { return true }
       let read = [info.objects, info.metadata].compactMap { families[$0.number] }
       if read.isEmpty { return missing.contains(name) }
       return rows.states.pairs.contains { key, _ in
@@ -63,8 +65,8 @@ struct RecordedReads: Sendable {
   }
 
   /// Whether a commit that changes no row changes what was read.
-  func areChanged(by parts: PartWrites.Noted, _ database: DatabaseCore) -> Bool {
-    areTouched(by: parts) || !extensions.allSatisfy { isKnown($0, by: parts, database) }
+  func areChanged(by parts: PartWrites.Noted, _ registry: ExtensionRegistry) -> Bool {
+    areTouched(by: parts) || !extensions.allSatisfy { isKnown($0, by: parts, registry) }
   }
 
   /// Whether a commit has written to a part what was read of it.
@@ -74,8 +76,8 @@ struct RecordedReads: Sendable {
 
   /// Whether what a commit means for what was read of an extension can be seen by the keys that it has written to parts: all
   /// that were read were noted, and are where they were. Where not, its parts count as all rows of its scope.
-  private func isKnown(_ used: Used, by parts: PartWrites.Noted?, _ database: DatabaseCore) -> Bool {
-    guard let parts, let read = used.families, database.extensions.list[used.registered.name] === used.registered,
+  private func isKnown(_ used: Used, by parts: PartWrites.Noted?, _ registry: ExtensionRegistry) -> Bool {
+    guard let parts, let read = used.families, registry.list[used.registered.name] === used.registered,
       used.registered.families.map({ $0?.number }) == read
     else { return false }
     return used.storage.allSatisfy { families[$0] == nil || parts.families.contains($0) }
