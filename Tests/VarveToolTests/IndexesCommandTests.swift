@@ -155,6 +155,36 @@ struct IndexesCommandTests {
     #expect(found.status == 1 && found.output.contains("indexes of films: the row 1 has no emitted values\n"))
   }
 
+  private struct PlainPersonFormat: StoreFormat {
+    typealias Instance = Person
+    static let collection = "persons"
+  }
+
+  private struct StrictPersonFormat: StoreFormat {
+    typealias Instance = Person
+    static let collection = "persons"
+    static let unindexableRows = UnindexableRows.fail
+    let byTitle = Index(\.title)
+  }
+
+  @Test func `an index whose build has failed is listed with why`() throws {
+    let path = directory.path + "/failed"
+    try ObjectFixture.with(path, DatabaseDefinition { PlainPersonFormat.self }) { database in
+      let persons = Store<PlainPersonFormat>(in: database)
+      // Too long for a key.
+      let long = String(repeating: "x", count: 70_000)
+      try database.write { tx in try persons.persist(Person(id: 7, title: long), in: tx) }
+    }
+    try ObjectFixture.with(path, DatabaseDefinition { StrictPersonFormat.self }) { database in
+      #expect(throws: DatabaseError.self) { try Store<StrictPersonFormat>(in: database).warm() }
+    }
+    let rows = try Tool.objects(["indexes", path, "--json"])
+    #expect(rows.count == 1 && rows[0]["state"] as? String == "failed")
+    #expect((rows[0]["error"] as? String)?.contains("\"byTitle\"") ?? false, "\(rows)")
+    #expect(try Tool.good(["indexes", path]).contains("  failed"))
+    #expect(try Tool.good(["indexes", path, "--verify"]).contains("not compared: index \"byTitle\" of persons"))
+  }
+
   @Test func `an index that has missed changes is not compared`() throws {
     let line = #"{"key":7,"keyType":"int","coder":"binary","objectHex":"01","shape":["id"]}"#
     try Tool.good(["load", database, try directory.file("rows", line), "--collection", "films"])

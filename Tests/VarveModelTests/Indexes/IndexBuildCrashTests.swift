@@ -48,8 +48,9 @@ struct IndexBuildCrashTests {
       home: id % 6 == 0 ? nil : Volume.Home(city: "city \(id % 4)"), weight: id % 9 == 0 ? .nan : Double(id % 3))
   }
 
-  /// Fills the collection, and changes some rows after each chunk of the builds.
-  private static func run(_ disk: CrashFileSystem, _ way: Way) throws {
+  /// Fills the collection, and changes some rows after each chunk of the builds. Calls `isReady` where the indexes are ready,
+  /// durably, and something more is to be done.
+  private static func run(_ disk: CrashFileSystem, _ way: Way, isReady: () -> Void = {}) throws {
     let database = try open(disk, 1, way)
     let volumes = Store<VolumeFormat>(in: database)
     try database.core.write(WriteTerms(durability: .power)) { tx in
@@ -73,6 +74,8 @@ struct IndexBuildCrashTests {
       } catch { Issue.record(error) }
     }
     try volumes.warm()
+    try database.core.write(WriteTerms(durability: .power)) { tx in try volumes.persist(volume(0, 4), in: tx) }
+    isReady()
     if way == .again {
       for _ in 0..<2 {
         try volumes.rebuild(\.title)
@@ -123,10 +126,15 @@ struct IndexBuildCrashTests {
 
     let disk = CrashFileSystem(seed: 3)
     let points = Mutex<[CrashPoint]>([])
+    let wantsNext = Mutex(false)
     disk.observe { operation, capture in
-      if operation.number % stride == 0 { points.withLock { $0.append(capture()) } }
+      let isWanted = wantsNext.withLock { wantsNext in
+        defer { wantsNext = false }
+        return wantsNext
+      }
+      if isWanted || operation.number % stride == 0 { points.withLock { $0.append(capture()) } }
     }
-    try Self.run(disk, way)
+    try Self.run(disk, way) { wantsNext.withLock { $0 = true } }
     disk.observe(nil)
     var states: [String: Int] = [:]
     for (index, point) in points.withLock({ $0 }).enumerated() {
