@@ -118,7 +118,7 @@ public final class ToyBackend: StorageBackend {
   }
   private let answered = Mutex<Answer?>(nil)
 
-  /// A structure, as a function in a mutex is wrapped anew at each look.
+  /// A structure, because a function in a mutex is wrapped once more at each look.
   private struct Answer {
     let call: @Sendable (Answered) -> Void
   }

@@ -139,7 +139,7 @@ extension Field {
   /// Fields of other types have no beginning: this makes the mistake one error.
   @available(*, unavailable, message: "only a field of text has a prefix")
   @_disfavoredOverload
-  public func hasPrefix(_ prefix: String) -> Condition<Root> { fatalError("hasPrefix of a field that is not text") }
+  public func hasPrefix(_ prefix: String) -> Condition<Root> { condition(.prefix(prefix), nil) { _ in false } }
 }
 
 extension Field where Value == String {

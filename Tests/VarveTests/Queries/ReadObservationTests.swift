@@ -229,6 +229,26 @@ struct ReadObservationTests {
     while let count = try await first.next(), count < 39 {}
   }
 
+  @Test func `an observer that comes late to a shared read misses no commit`() async throws {
+    try await set(Volume(id: 1, title: "one"), Volume(id: 2, title: "two"))
+    // What is read depends on what the first row says.
+    let observation = ReadObservation(database.core, sharedBy: "both", isSame: ==) { [volumes] tx in
+      let first = try volumes.load(1, in: tx)?.title
+      return first == "both" ? try volumes.load(2, in: tx)?.title : first
+    }
+    var early = observation.makeAsyncIterator()
+    var late = observation.makeAsyncIterator()
+    #expect(try await early.next() == "one")
+    #expect(try await late.next() == "one")
+    try await set(Volume(id: 1, title: "both"))
+    #expect(try await early.next() == "two")
+    // The late one has not read the second row yet.
+    try await set(Volume(id: 2, title: "three"))
+    await deliver()
+    #expect(try await late.next() == "three")
+    #expect(try await early.next() == "three")
+  }
+
   @Test func `the error of a shared read reaches each of its observers`() async throws {
     struct Failure: Error {}
     let observation = ReadObservation<Int>(database.core, sharedBy: "failing", isSame: ==) { _ in throw Failure() }

@@ -212,7 +212,7 @@ final class ObservationRegistry: Sendable {
     if isRead == nil { for one in watched { one.observation.add(reload) } }
   }
 
-  /// A commit that changes no row was acknowledged: whoever has not seen it is an observer by now.
+  /// A commit that changes no row was acknowledged: each observer that has not seen it is registered by now.
   func didWrite(_ parts: PartWrites.Noted, _ version: CommitVersion) {
     let isFirst = state.withLock { state in
       if state.watched.isEmpty { return false }

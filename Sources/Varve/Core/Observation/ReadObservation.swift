@@ -65,13 +65,14 @@ public struct ReadObservation<Value: Sendable>: AsyncSequence, Sendable {
     }
 
     private mutating func next(_ held: HeldObservation) async throws -> Value? {
-      while let change = try await held.observation.next() {
+      while try await held.observation.next() != nil {
         watcher.begin()
         let seen: SharedRead<Value>.Found?
         if let shared {
-          // What was committed before the observation began is in its first value, whether it was delivered or not.
-          let present = last == nil ? try held.database.publication.snapshot().version : .zero
-          seen = try await shared.value(since: Swift.max(change.version, present)) { try await found(held.database) }
+          // What was delivered before the watcher began was compared with what was read before: all of that has to be in the
+          // value, and not just the commit that woke this observer.
+          let present = try held.database.publication.snapshot().version
+          seen = try await shared.value(since: present) { try await found(held.database) }
         } else {
           seen = try await found(held.database)
         }

@@ -28,7 +28,7 @@ final class SharedRead<Value: Sendable>: AnySharedRead, Sendable {
 
   private let state = FutexLock(State())
 
-  /// What is read at a commit or after it, by `body` where nobody has. Throws what `body` throws; then the next observer reads.
+  /// What is read at a commit or after it, by `body` where no observer has. Throws what `body` throws; then the next observer reads.
   func value(since version: CommitVersion, _ body: () async throws -> Found?) async throws -> Found? {
     while true {
       let step: Step = state.withLock { state in
@@ -49,7 +49,7 @@ final class SharedRead<Value: Sendable>: AnySharedRead, Sendable {
     }
   }
 
-  /// Returns when nobody reads.
+  /// Returns when no observer reads.
   private func wait() async {
     await withCheckedContinuation { continuation in
       let isOver = state.withLock { state in
@@ -82,7 +82,7 @@ final class SharedReads: Sendable {
 
   private let reads = FutexLock<[AnyHashable: Reference]>([:])
 
-  /// The read of a key: one for all who ask while somebody holds it. Complexity: O(n) of the keys for the first who asks.
+  /// The read of a key: one for all callers while one of them holds it. Complexity: O(n) of the keys for the first who asks.
   func read<Value: Sendable>(_ key: any Hashable & Sendable, of type: Value.Type) -> SharedRead<Value> {
     let key = AnyHashable(key)
     return reads.withLock { reads in
