@@ -36,6 +36,13 @@ public enum Contract {
       let page = try snapshot.page(
         rest, in: family, isReverse: isReverse, keysOnly: keysOnly, byteLimit: byteLimit, rowLimit: rowLimit)
       let found = (0..<page.count).map { Pair(page.key($0), page.value($0)) }
+      if !isReverse, !keysOnly {
+        var first: Pair?
+        try snapshot.visitFirst(of: rest, in: family) { first = Pair($0.bytes, $1.bytes) }
+        guard first == found.first else {
+          throw ContractBroken("\(rest) begins with \(first as Any), and its page with \(found.first as Any)")
+        }
+      }
       rows += found
       let bytes = found.map { $0.key.count + $0.value.count }
       guard page.count <= rowLimit, bytes.dropLast().reduce(0, +) < byteLimit, page.byteCount == bytes.reduce(0, +)

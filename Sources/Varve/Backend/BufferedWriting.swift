@@ -129,11 +129,7 @@ public final class BufferedWriting: StorageWriting {
   public func visitFirst(
     of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
   ) throws {
-    let page = try view(of: family).page(
-      range, in: family, isReverse: false, keysOnly: false, byteLimit: 1, rowLimit: 1)
-    guard page.count > 0 else { return }
-    let (key, value) = (page.key(0), page.value(0))
-    unsafe try body(key.span.bytes, value.span.bytes)
+    try view(of: family).visitFirst(of: range, in: family, body)
   }
 
   /// Whether the snapshot does not matter.

@@ -400,6 +400,23 @@ final class EngineBackendSnapshot: StorageSnapshot {
     return try mapped { try backend.engine.multiGet(keys, in: family, snapshot: snapshot) }
   }
 
+  func visitFirst(
+    of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
+  ) throws {
+    if range.isEmpty { return }
+    let family = try self.family(family)
+    let bounds = CursorBounds(lower: range.lower, upper: range.upper)
+    var failure: (any Error)?
+    do throws(EngineError) {
+      _ = try backend.engine.visitFirst(in: family, bounds: bounds, snapshot: snapshot) { key, value in
+        do { try body(key, value) } catch { failure = error }
+      }
+    } catch {
+      throw DatabaseError(error)
+    }
+    if let failure { throw failure }
+  }
+
   func page(
     _ range: StorageRange, in family: StorageFamily, isReverse: Bool, keysOnly: Bool, byteLimit: Int, rowLimit: Int
   ) throws -> StoragePage {

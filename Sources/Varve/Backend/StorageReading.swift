@@ -5,6 +5,11 @@ public protocol StorageReading: AnyObject, Sendable {
   func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws
   /// The value of a key, copied, or nil if there is none.
   func value(of key: [UInt8], in family: StorageFamily) throws -> [UInt8]?
+  /// Calls `body` once with the first row of a range, of which it may not keep anything, and does not call it if there is
+  /// none.
+  func visitFirst(
+    of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
+  ) throws
   /// The rows of a range from its beginning, or from its end where `isReverse`: as many as come to
   /// `byteLimit`, at least one, at most `rowLimit`. With `keysOnly` their values are left out: empty.
   func page(
@@ -13,6 +18,15 @@ public protocol StorageReading: AnyObject, Sendable {
 }
 
 extension StorageReading {
+  /// The first row of a page.
+  public func visitFirst(
+    of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
+  ) throws {
+    if range.isEmpty { return }
+    let page = try page(range, in: family, isReverse: false, keysOnly: false, byteLimit: 1, rowLimit: 1)
+    if page.count > 0 { try page.withEntry(0, body) }
+  }
+
   /// What `body` makes of the value of a key, which it may not keep, or nil if there is none.
   public func withValue<Result>(
     of key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Result

@@ -35,6 +35,8 @@ final class BlockCache: @unchecked Sendable {
     let used = Atomic<Int>(0)
     let capacity: Atomic<Int>
     let refusedCount = Atomic<UInt64>(0)
+    /// What is pinned for longer than a read.
+    let pinned = Atomic<Int>(0)
     /// Evicted by smaller capacities since the heap was last trimmed.
     let shrunk = Atomic<Int>(0)
 
@@ -195,6 +197,24 @@ final class BlockCache: @unchecked Sendable {
 
   /// Gives back what a block was charged that its pin owned alone.
   func uncharge(_ charge: Int) { charged(-charge) }
+
+  // MARK: - Long pins
+
+  /// The share of the capacity that pins may take which outlive a read: an eighth.
+  static let pinnedShare = 8
+
+  /// Notes bytes of the cache that will be pinned for long; false, and nothing is noted, where that would be more than
+  /// its share. `isForced`: notes them in any case.
+  @discardableResult
+  func reservePinned(_ bytes: Int, isForced: Bool = false) -> Bool {
+    let pinned = unsafe account.pointee.pinned.wrappingAdd(bytes, ordering: .relaxed).newValue
+    if isForced || pinned <= capacity / BlockCache.pinnedShare { return true }
+    unsafe account.pointee.pinned.wrappingSubtract(bytes, ordering: .relaxed)
+    return false
+  }
+
+  /// What `reservePinned` has noted.
+  var pinnedBytes: Int { unsafe account.pointee.pinned.load(ordering: .relaxed) }
 
   // MARK: - Capacity
 

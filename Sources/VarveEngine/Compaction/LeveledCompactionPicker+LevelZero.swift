@@ -234,6 +234,8 @@ extension LeveledCompactionPicker {
     case deep
     /// A damaged table keeps them on level 0.
     case stuck
+    /// Writes have paused: what is read meanwhile need not look at each flush by itself.
+    case paused
   }
 
   /// The newest idle tables of a deep interval become one: depth falls without the base level.
@@ -243,12 +245,12 @@ extension LeveledCompactionPicker {
   func pickIntraLevelZero(_ input: Input, _ cause: IntraLevelZeroCause, score: Double) -> Compaction? {
     let levelZero = input.version.levelZero
     // What is stuck has no other way to become shallow: it is merged as soon as level 0 is otherwise.
-    let countMinimum = cause == .deep ? options.intraLevelZeroCountMinimum : options.levelZeroDepthTrigger
+    let countMinimum = cause == .stuck ? options.levelZeroDepthTrigger : options.intraLevelZeroCountMinimum
     var runs: [(interval: Int, members: [Int])] = []
     for interval in 0..<levelZero.intervals.count {
-      let members = newestIdle(interval, input)
+      let members = newestIdle(interval, input, areAlike: cause == .paused)
       guard members.count >= countMinimum else { continue }
-      if cause == .deep || members.contains(where: { input.stuck.contains(levelZero.tables[$0]) }) {
+      if cause != .stuck || members.contains(where: { input.stuck.contains(levelZero.tables[$0]) }) {
         runs.append((interval, members))
       }
     }
@@ -269,8 +271,9 @@ extension LeveledCompactionPicker {
   }
 
   /// Of an interval, the newest tables down to the first busy one; no more than a batch of bytes, and no more runs than
-  /// one merge may have.
-  private func newestIdle(_ interval: Int, _ input: Input) -> [Int] {
+  /// one merge may have. `areAlike`: down to the first one that is larger than twice all newer ones, so that what was
+  /// merged in one pause is not written again in each that follows.
+  private func newestIdle(_ interval: Int, _ input: Input, areAlike: Bool) -> [Int] {
     let levelZero = input.version.levelZero
     let ranges = levelZero.intervals.ranges
     var members: [Int] = []
@@ -281,6 +284,7 @@ extension LeveledCompactionPicker {
         if members.isEmpty { continue }
         break
       }
+      if areAlike, !members.isEmpty, table.fileSize / 2 > size { break }
       size += table.fileSize
       if size > options.levelZeroBatchSize * 2 || members.count == options.runCountMaximum { break }
       members.append(index)

@@ -9,8 +9,9 @@
 ///  2. The most urgent of: level 0 into the base level, and each level above its target into the next.
 ///     A level's urgency counts less while the next one is over its target, too.
 ///  3. Where level 0 is deep and the base level is busy: an intra-level-0 compaction.
-///  4. Tables of level 0 that a damaged one keeps there, among themselves.
-///  5. Tables that are mostly tombstones, towards the bottom; at the bottom, where no snapshot needs
+///  4. Where writes have paused: tables of level 0 of much the same size, from four on, among themselves.
+///  5. Tables of level 0 that a damaged one keeps there, among themselves.
+///  6. Tables that are mostly tombstones, towards the bottom; at the bottom, where no snapshot needs
 ///     them, they are rewritten in place.
 ///
 /// # Damaged tables
@@ -20,8 +21,8 @@
 ///
 /// # Level 0 waits
 /// While writes go on, level 0 is compacted when it is deep; when they have paused (`isSettling`), from
-/// half of the base level's size on. So a burst is merged once, at its end, and what it leaves is
-/// neither slow to read nor large.
+/// half of the base level's size on; less than that becomes fewer tables of level 0. So a burst is merged once, at
+/// its end, and what it leaves is neither slow to read nor large.
 ///
 /// # Level 0 into the base level
 /// The deepest interval that can be compacted is the seed: all its tables from the oldest up to the
@@ -95,6 +96,7 @@ struct LeveledCompactionPicker: Sendable {
         return compaction
       }
     }
+    if input.isSettling, let compaction = pickIntraLevelZero(input, .paused, score: 1) { return compaction }
     if input.stuck.holdsLevelZero, let compaction = pickIntraLevelZero(input, .stuck, score: 1) { return compaction }
     return pickTombstones(input, &seeds)
   }

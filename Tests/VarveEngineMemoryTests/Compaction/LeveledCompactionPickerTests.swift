@@ -97,6 +97,26 @@ struct LeveledCompactionPickerTests {
     #expect(try settled("6: 1[a,m] 2[n,z]") == "nothing")
   }
 
+  @Test func `when writes have paused, a level 0 that is small for the base level is merged within itself`() throws {
+    var options = Self.options
+    options.levelZeroDepthTrigger = 10
+    let picker = LeveledCompactionPicker(options: options)
+    func picked(_ tables: String, isSettling: Bool = true) throws -> String {
+      var seeds = LevelSeeds()
+      let input = try Self.parse("0: \(tables)\n6: 1[a,m]s2500 2[n,z]s2500", isSettling: isSettling)
+      return Self.render(picker.pick(input, &seeds))
+    }
+    #expect(try picked("9[a,z]s700 8[a,z]s700 7[a,z]s700 6[a,z]s700").hasPrefix("levelZero 0: 9 8 7 6, 6: 1 2"))
+    let small = "9[a,z]s40 8[a,z]s40 7[a,z]s40"
+    #expect(try picked(small) == "nothing", "three are few")
+    #expect(try picked("\(small) 6[a,z]s40", isSettling: false) == "nothing", "writes go on")
+    #expect(try picked("\(small) 6[a,z]s40") == "intraLevelZero 0: 9 8 7 6 -> 0")
+    // What an earlier pause has merged is not written again for a few small ones.
+    #expect(try picked("\(small) 6[a,z]s400") == "nothing")
+    #expect(try picked("\(small) 6[a,z]s40 5[a,z]s400") == "intraLevelZero 0: 9 8 7 6 -> 0")
+    #expect(try picked("\(small) 6[a,z]s200") == "intraLevelZero 0: 9 8 7 6 -> 0")
+  }
+
   @Test func `four deep, level 0 is merged into the base level`() throws {
     #expect(
       try Self.pick("0: 9[a,z] 8[a,z] 7[a,z] 6[a,z]\n6: 1[a,m] 2[n,z]")

@@ -24,10 +24,10 @@ struct MultiGetTests {
     Setting(rangeTombstone: true),
   ]
 
-  private static func key(_ number: Int) -> [UInt8] { Array("key \(number % 7) of \(number)".utf8) }
+  static func key(_ number: Int) -> [UInt8] { Array("key \(number % 7) of \(number)".utf8) }
 
   /// Rows in a last level, in level 0 and in the memtable, over each other, with removals; and counters.
-  private static func open(_ setting: Setting) throws -> (Engine, ColumnFamily, EngineSnapshot) {
+  static func open(_ setting: Setting) throws -> (Engine, ColumnFamily, EngineSnapshot) {
     var options = EngineOptions()
     options.memoryBudget = 32 << 20
     options.blockSize = setting.blockSize

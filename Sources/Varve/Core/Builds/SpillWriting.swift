@@ -143,9 +143,7 @@ final class SpillWriting: StorageWriting {
     of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
   ) throws {
     try requireNoPart(family)
-    if range.isEmpty { return }
-    let page = try snapshot.page(range, in: family, isReverse: false, keysOnly: false, byteLimit: 1, rowLimit: 1)
-    if page.count > 0 { try page.withEntry(0, body) }
+    try snapshot.visitFirst(of: range, in: family, body)
   }
 
   func view(of family: StorageFamily) -> any StorageReading {

@@ -158,14 +158,13 @@ public class ReadTransaction {
   /// The first row of a range; nil where it is empty.
   final func first(of range: StorageRange, in family: StorageFamily) throws -> (key: [UInt8], value: [UInt8])? {
     noteRead(of: range, in: family)
-    guard let writing else {
-      if range.isEmpty { return nil }
-      let page = try snapshot.page(
-        range, in: family, isReverse: false, keysOnly: false, byteLimit: 1, rowLimit: 1)
-      return page.count == 0 ? nil : (page.key(0), page.value(0))
-    }
+    if range.isEmpty { return nil }
     var first: (key: [UInt8], value: [UInt8])?
-    try writing.visitFirst(of: range, in: family) { first = ($0.copied, $1.copied) }
+    if let writing {
+      try writing.visitFirst(of: range, in: family) { first = ($0.copied, $1.copied) }
+    } else {
+      try snapshot.visitFirst(of: range, in: family) { first = ($0.copied, $1.copied) }
+    }
     return first
   }
 

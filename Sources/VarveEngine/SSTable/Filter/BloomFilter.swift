@@ -48,16 +48,18 @@ enum BloomFilter {
   }
 
   /// The same for the line of a hash, `lineSize` bytes, where a filter is kept in pieces.
+  ///
+  /// All probes are made whatever they find: which of them ends a search can't be predicted, and the answer mostly can.
   @inline(__always)
   static func mayContain(line: ByteView, probeCount: Int, _ hash: UInt64) -> Bool {
     var mixed = UInt32(truncatingIfNeeded: hash)
+    var found: UInt32 = 1
     for _ in 0..<probeCount {
       let probe = mixed >> 23
-      let word = line.load(Int(probe >> 5) &* 4, as: UInt32.self)
-      if word & (1 &<< (probe & 31)) == 0 { return false }
+      found &= line.load(Int(probe >> 5) &* 4, as: UInt32.self) &>> (probe & 31)
       mixed = mixed &* multiplier
     }
-    return true
+    return found != 0
   }
 
   /// The byte at which the line of a hash begins. `lineCount` is below 2^32.

@@ -19,12 +19,11 @@ enum TableFilter {
     return lines * UInt64(BloomFilter.lineSize) + pages * UInt64(BlockTrailer.size)
   }
 
-  /// The page of a hash, and where the key's line begins there.
+  /// The number of the page of a hash, and where the key's line begins there.
   @inline(__always)
-  static func place(_ hash: UInt64, _ footer: TableFooter) -> (page: BlockHandle, line: Int) {
+  static func place(_ hash: UInt64, _ footer: TableFooter) -> (page: Int, line: Int) {
     let lineOffset = BloomFilter.lineOffset(hash, Int(footer.filterLineCount))
-    let page = lineOffset / pageSize
-    return (handle(page, footer), lineOffset & (pageSize - 1))
+    return (lineOffset / pageSize, lineOffset & (pageSize - 1))
   }
 
   static func pageCount(_ footer: TableFooter) -> Int {

@@ -38,14 +38,20 @@ extension TableReader {
 
   /// Asks for the memory that the look for the filter of a key reads first.
   func prefetchFilterLookup(_ hash: UInt64) {
-    if footer.filterLineCount > 0 { prefetchLookup(TableFilter.place(hash, footer).page) }
+    guard footer.filterLineCount > 0 else { return }
+    let (page, line) = TableFilter.place(hash, footer)
+    if let pinned = pinnedLine(page, line) { return pinned.prefetch(0) }
+    prefetchLookup(TableFilter.handle(page, footer))
   }
 
   /// Asks for the line of the filter that a key has, if the cache has its page.
   func prefetchFilterLine(_ hash: UInt64) {
     guard footer.filterLineCount > 0 else { return }
     let (page, line) = TableFilter.place(hash, footer)
-    if let pin = cachedBlock(page) { pin.view.prefetch(line) }
+    // One that is pinned was asked for by `prefetchFilterLookup`.
+    if pinnedLine(page, line) == nil, let pin = cachedBlock(TableFilter.handle(page, footer)) {
+      pin.view.prefetch(line)
+    }
   }
 
   @inline(never)

@@ -22,6 +22,7 @@ final class TableReader: Sendable {
   let cache: BlockCache
   private let charge: MemoryCharge
   private let pinnedRoot = PinnedRoot()
+  private let pinnedFilter = PinnedFilter()
   private let tombstones = LoadedTombstones()
 
   /// About what an open table takes beside the blocks in the cache: this object, its file, its places in
@@ -49,6 +50,7 @@ final class TableReader: Sendable {
 
   deinit {
     pinnedRoot.release()
+    pinnedFilter.release(self)
     tombstones.release()
   }
 
@@ -131,10 +133,27 @@ final class TableReader: Sendable {
   @inline(__always)
   func mayContain(_ hash: UInt64) throws(EngineError) -> Bool {
     if footer.filterLineCount == 0 { return true }
-    let (handle, line) = TableFilter.place(hash, footer)
-    let pin = try block(handle, .filter)
-    return BloomFilter.mayContain(
-      line: pin.view.slice(line, line &+ BloomFilter.lineSize), probeCount: Int(footer.filterProbeCount), hash)
+    let (page, line) = TableFilter.place(hash, footer)
+    let probeCount = Int(footer.filterProbeCount)
+    if let pinned = pinnedLine(page, line) { return BloomFilter.mayContain(line: pinned, probeCount: probeCount, hash) }
+    return try mayContain(hash, page, line, probeCount)
+  }
+
+  /// The same where the page is not pinned yet, or is not to be.
+  @inline(never)
+  private func mayContain(_ hash: UInt64, _ page: Int, _ line: Int, _ probeCount: Int) throws(EngineError) -> Bool {
+    let pin = try block(TableFilter.handle(page, footer), .filter)
+    let found = BloomFilter.mayContain(
+      line: pin.view.slice(line, line &+ BloomFilter.lineSize), probeCount: probeCount, hash)
+    pinnedFilter.keep(page, pin, self)
+    return found
+  }
+
+  /// A line of the filter, if its page is pinned; valid while the table is open.
+  @inline(__always)
+  func pinnedLine(_ page: Int, _ line: Int) -> ByteView? {
+    guard let base = unsafe pinnedFilter.page(page) else { return nil }
+    return unsafe ByteView(base: base + line, count: BloomFilter.lineSize)
   }
 
   // MARK: - Iterators

@@ -1,0 +1,54 @@
+import EngineTestSupport
+import Testing
+
+@testable import VarveEngine
+
+/// The first key of a range by one call: what a cursor finds, wherever it lies.
+struct FirstKeyTests {
+  @Test(arguments: MultiGetTests.settings)
+  func `it is what a cursor finds`(setting: MultiGetTests.Setting) throws {
+    let (engine, counters, snapshot) = try MultiGetTests.open(setting)
+    var random = SeededRandom(seed: 11)
+    var emptyCount = 0
+    for _ in 0..<2_000 {
+      let lower = random.oneIn(9) ? nil : MultiGetTests.key(random.below(7_000))
+      let upper = random.oneIn(9) ? nil : MultiGetTests.key(random.below(7_000))
+      if let lower, let upper, !lower.lexicographicallyPrecedes(upper) { continue }
+      let bounds = CursorBounds(lower: lower, upper: upper)
+      for family in [nil, counters] {
+        var cursor = try engine.cursor(in: family, bounds: bounds, snapshot: snapshot)
+        try cursor.seekToFirst()
+        var calls = 0
+        let isFound = try engine.visitFirst(in: family, bounds: bounds, snapshot: snapshot) { key, value in
+          calls += 1
+          #expect(key.copied == cursor.keyBytes && value.copied == cursor.valueBytes)
+        }
+        #expect(isFound == cursor.isValid && calls == (isFound ? 1 : 0))
+        emptyCount += isFound ? 0 : 1
+      }
+    }
+    #expect(emptyCount > 0 && emptyCount < 200, "\(emptyCount) ranges were empty")
+    try engine.close()
+  }
+
+  @Test func `it sees its snapshot alone, and fails where the family was dropped or the engine is closed`() throws {
+    let engine = try Engine.open(at: "/db", environment: .inMemory())
+    let family = try engine.createFamily("f")
+    try engine.put([5], [1], in: family)
+    let snapshot = engine.snapshot()
+    try engine.put([3], [2], in: family)
+    func first() throws -> [UInt8]? {
+      var found: [UInt8]?
+      _ = try engine.visitFirst(in: family, snapshot: snapshot) { key, _ in found = key.copied }
+      return found
+    }
+    #expect(try first() == [5])
+    try engine.flush()
+    try engine.delete([5], in: family)
+    #expect(try first() == [5])
+    try engine.dropFamily(family)
+    let error = #expect(throws: EngineError.self) { try first() }
+    #expect(error?.code == .familyDropped)
+    try engine.close()
+  }
+}
