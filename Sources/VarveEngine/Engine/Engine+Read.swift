@@ -172,6 +172,7 @@ extension EngineCore {
     _ key: ByteView, _ view: ReadView, _ sequence: SequenceNumber, _ body: (ByteView?) -> R
   ) throws(EngineError) -> R {
     let hash = KeyHash.hash(key)
+    prefetchFilters(key, hash, view, sequence)
     var result: R?
     try view.version.forEachTable(thatMayHold: key, at: sequence) { (table) throws(EngineError) in
       let reader = unsafe try tree.borrowReader(table)
@@ -182,6 +183,20 @@ extension EngineCore {
       }
     }
     return result ?? body(nil)
+  }
+
+  /// Asks for the lines of the filters that a lookup is about to read, so that it need not wait for each: the misses of
+  /// all overlap. With few tables nothing is gained.
+  @inline(__always)
+  private func prefetchFilters(_ key: ByteView, _ hash: UInt64, _ view: ReadView, _ sequence: SequenceNumber) {
+    guard view.version.searchedCount > 2 else { return }
+    view.version.forEachTable(thatMayHold: key, at: sequence) { table in
+      // A table that is not open is not opened for this.
+      if let reader = unsafe table.slot.present {
+        unsafe reader._withUnsafeGuaranteedRef { $0.prefetchFilterLookup(hash) }
+      }
+      return true
+    }
   }
 
   /// The answer of the newest visible entry of a key, which no range tombstone covers.
@@ -221,6 +236,7 @@ extension EngineCore {
     case .nothing: break
     }
     let hash = KeyHash.hash(key)
+    prefetchFilters(key, hash, view, sequence)
     var result: R?
     try view.version.forEachTable(thatMayHold: key, at: sequence) { (table) throws(EngineError) in
       let reader = unsafe try tree.borrowReader(table)

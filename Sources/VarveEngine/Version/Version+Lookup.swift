@@ -10,10 +10,10 @@ extension Version {
   ///
   /// Complexity: one binary search over 8-byte heads per sublevel and level. Allocates nothing.
   @inline(__always)
-  func forEachTable(
+  func forEachTable<Failure>(
     thatMayHold userKey: ByteView, at sequence: SequenceNumber = .maximum,
-    _ body: (_ table: TableMetadata) throws(EngineError) -> Bool
-  ) throws(EngineError) {
+    _ body: (_ table: TableMetadata) throws(Failure) -> Bool
+  ) throws(Failure) {
     var index = 0
     while index < searchedCount {
       defer { index &+= 1 }

@@ -51,6 +51,13 @@ final class TableReaderSlot: @unchecked Sendable {
     return unsafe try openReader(in: tables, open)
   }
 
+  /// The reader, where the table is open; this is no read of it. Only inside a read epoch.
+  @inline(__always)
+  var present: Unmanaged<TableReader>? {
+    // Sequentially consistent: as in `reader`.
+    unsafe Self.reference(bits.load(ordering: .sequentiallyConsistent))
+  }
+
   @inline(never)
   private func openReader(
     in tables: OpenTables, _ open: () throws(EngineError) -> TableReader
