@@ -12,6 +12,9 @@ internal import Varve
 /// way leaves an index that is better than before, never worse. Extensions are not notified and become not stale, because rows
 /// do not change.
 public enum IndexRebuild {
+  /// Large enough that commits cost little, small enough to stay cheap in memory.
+  static let batchSizeMaximum = 1 << 20
+
   /// What a rebuild did.
   public struct Result: Hashable, Sendable {
     /// The collection.
@@ -50,12 +53,7 @@ public enum IndexRebuild {
     let database = try Database.open(at: path, options: options)
     let result: Result
     do {
-      let backend = database.core.backend
-      let inspector = try DatabaseInspector(backend, path: path)
-      result = try withoutActuallyEscaping(progress) { progress in
-        var work = try IndexMending(index, of: collection, inspector, backend, progress)
-        return try work.run()
-      }
+      result = try run(index, of: collection, in: database.core.backend, path, progress)
     } catch {
       try? database.close()
       throw error
@@ -63,13 +61,24 @@ public enum IndexRebuild {
     try database.close()
     return result
   }
+
+  /// The same in a storage that is open. `batchSize` is about how many bytes one commit has.
+  static func run(
+    _ index: String, of collection: String?, in backend: any StorageBackend, _ path: String,
+    batchSize: Int = batchSizeMaximum, _ progress: (_ done: Int, _ total: Int) -> Void
+  ) throws -> Result {
+    let inspector = try DatabaseInspector(backend, path: path)
+    return try withoutActuallyEscaping(progress) { progress in
+      var work = try IndexMending(index, of: collection, inspector, backend, progress)
+      work.batchSize = batchSize
+      return try work.run()
+    }
+  }
 }
 
 /// The work of a rebuild.
 private struct IndexMending {
-  /// Large enough that commits cost little, small enough to stay cheap in memory.
-  private static let batchSizeMaximum = 1 << 20
-
+  var batchSize = IndexRebuild.batchSizeMaximum
   private let backend: any StorageBackend
   private let inspector: DatabaseInspector
   private let index: InspectedIndex
@@ -181,7 +190,7 @@ private struct IndexMending {
     // Refused before.
     case .notEmitted, .unreadableEmitted: break
     }
-    if batch.byteCount >= Self.batchSizeMaximum { try commit() }
+    if batch.byteCount >= batchSize { try commit() }
   }
 
   /// The family of the entries, made where it is missing.
