@@ -305,7 +305,10 @@ extension StoragePage {
   init(
     _ cursor: inout EngineCursor, isReverse: Bool, keysOnly: Bool, byteLimit: Int, rowLimit: Int
   ) throws(EngineError) {
-    self.init(capacity: min(byteLimit, 4096))
+    // At once: a buffer that grows to its limit by doubling is copied for each step, and the last one may be so large that the
+    // allocator maps it anew for each page.
+    let capacity = min(byteLimit, FamilyCursor.pageSizeMaximum)
+    self.init(capacity: capacity + 1_024, rowCount: min(rowLimit, capacity / 64))
     if isReverse { try cursor.seekToLast() } else { try cursor.seekToFirst() }
     while cursor.isValid, count < rowLimit, byteCount < byteLimit || count == 0 {
       cursor.withEntry { append(key: $0, value: keysOnly ? RawSpan() : $1) }

@@ -8,8 +8,11 @@ public struct StoragePage: Sendable {
   /// Whether the range has no row behind the last of these, in the direction of the walk.
   public var isLast = false
 
-  /// An empty page with room for so many bytes.
-  public init(capacity: Int = 0) { bytes.reserveCapacity(capacity) }
+  /// An empty page with room for so many bytes, and for so many rows.
+  public init(capacity: Int = 0, rowCount: Int = 0) {
+    bytes.reserveCapacity(capacity)
+    ends.reserveCapacity(2 * rowCount)
+  }
 
   /// How many rows there are.
   public var count: Int { ends.count / 2 }

@@ -65,7 +65,7 @@ final class RowFilter<Format: StoreFormat>: Sendable {
     guard let stored else { return try body(StoredRows(filter: self, stored: nil, reader: nil)) }
     let held =
       readers.withLock { $0.popLast() }
-      ?? Held(StoredReader(stored.fields.map(\.names), access.core.coding.binaryCoder))
+      ?? Held(StoredReader(stored.questions.fields.map(\.names), access.core.coding.binaryCoder))
     defer { readers.withLock { $0.append(held) } }
     return try body(StoredRows(filter: self, stored: stored, reader: held.reader))
   }
@@ -107,7 +107,7 @@ final class RowFilter<Format: StoreFormat>: Sendable {
             return .unknown
           }
         }
-        if try stored.holds(reader, source) { return .fulfils }
+        if try stored.questions.holds(reader, source) { return .fulfils }
         reader.leftOut &+= 1
         guard reader.leftOut & Self.comparedMask == 0 else { return .fails }
         guard try StoredFieldProof.compare(stored, filter.row(row, try key()), filter.access, reader, source) else {
@@ -130,48 +130,5 @@ final class RowFilter<Format: StoreFormat>: Sendable {
       .invalidDefinition,
       "\(Format.Instance.self) decodes a field to another value than the one that is stored, so the stored fields of \(Format.self) can't be compared; write `static let readsStoredFields = false` in the format",
       collection: info.name)
-  }
-}
-
-extension StoredCondition {
-  /// Whether the row whose fields the reader has found fulfils the condition.
-  func holds(_ reader: StoredReader, _ source: ByteSource) throws -> Bool {
-    var index = 0
-    return try holds(at: &index, reader, source)
-  }
-
-  private func holds(at index: inout Int, _ reader: StoredReader, _ source: ByteSource) throws -> Bool {
-    let node = nodes[index]
-    index += 1
-    switch node {
-    case .term(let number): return try holds(terms[number], reader, source)
-    case .not: return try !holds(at: &index, reader, source)
-    case .all(let size):
-      let end = index + size
-      defer { index = end }
-      while index < end {
-        if try !holds(at: &index, reader, source) { return false }
-      }
-      return true
-    case .any(let size):
-      let end = index + size
-      defer { index = end }
-      while index < end {
-        if try holds(at: &index, reader, source) { return true }
-      }
-      return false
-    }
-  }
-
-  private func holds(_ term: Term, _ reader: StoredReader, _ source: ByteSource) throws -> Bool {
-    let kind = fields[term.field].kind
-    switch term.question {
-    case .keys(let keys):
-      do { return try reader.withKey(term.field, kind, source) { keys.contains($0) } } catch let error as DatabaseError
-        where error.code == .invalidKey
-      { return keys.hasUnkeyed }
-    case .elements(let keys): return try reader.hasElement(term.field, kind, source) { keys.contains($0) }
-    case .substring(let text): return try reader.text(term.field, source)?.contains(text) ?? false
-    }
   }
 }

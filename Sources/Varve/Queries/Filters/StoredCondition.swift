@@ -3,36 +3,9 @@
 /// Only what a field's stored value says by itself is read: of fields whose kinds are known, at paths of stored properties that
 /// are named as their coding keys. Whether decoding keeps these values, `StoredFieldProof` compares.
 struct StoredCondition<Format: StoreFormat>: Sendable {
-  struct Field: Sendable {
-    let names: [String]
-    let kind: StoredKind
-    let path: FieldPath
-  }
-
-  struct Term: Sendable {
-    let field: Int
-    let question: Question
-    let term: ConditionTerm<Format.Instance>
-
-    enum Question: Sendable {
-      case keys(KeySet)
-      case elements(KeySet)
-      case substring(String)
-    }
-  }
-
-  /// The condition as a list: a node is followed by its own, so that asking makes no copies.
-  enum Node: Sendable {
-    case term(Int)
-    case not
-    /// So many nodes follow that belong to it, with theirs.
-    case all(size: Int)
-    case any(size: Int)
-  }
-
-  private(set) var fields: [Field] = []
-  private(set) var terms: [Term] = []
-  private(set) var nodes: [Node] = []
+  private(set) var questions = StoredQuestions()
+  /// What the condition itself has for each of the questions' terms.
+  private(set) var terms: [ConditionTerm<Format.Instance>] = []
 
   /// Nil where a term asks for what stored rows don't say.
   init?(_ condition: Condition<Format.Instance>) {
@@ -43,7 +16,7 @@ struct StoredCondition<Format: StoreFormat>: Sendable {
     switch node {
     case .term(let term): return add(term)
     case .not(let inner):
-      nodes.append(.not)
+      questions.nodes.append(.not)
       return add(inner)
     case .all(let list): return add(list) { .all(size: $0) }
     case .any(let list): return add(list) { .any(size: $0) }
@@ -51,11 +24,13 @@ struct StoredCondition<Format: StoreFormat>: Sendable {
     }
   }
 
-  private mutating func add(_ list: [Condition<Format.Instance>.Node], _ make: (Int) -> Node) -> Bool {
-    let start = nodes.count
-    nodes.append(make(0))
+  private mutating func add(
+    _ list: [Condition<Format.Instance>.Node], _ make: (Int) -> StoredQuestions.Node
+  ) -> Bool {
+    let start = questions.nodes.count
+    questions.nodes.append(make(0))
     for node in list where !add(node) { return false }
-    nodes[start] = make(nodes.count - start - 1)
+    questions.nodes[start] = make(questions.nodes.count - start - 1)
     return true
   }
 
@@ -63,7 +38,7 @@ struct StoredCondition<Format: StoreFormat>: Sendable {
     guard case .stored(let name) = term.path.name, let kind = StoredKind.of(type(of: term.path.path).valueType) else {
       return false
     }
-    let question: Term.Question
+    let question: StoredQuestions.Question
     switch term.question {
     case .element:
       guard kind.isList, let keys = term.keys else { return false }
@@ -75,12 +50,90 @@ struct StoredCondition<Format: StoreFormat>: Sendable {
       guard !kind.isList, let keys = term.keys else { return false }
       question = .keys(keys)
     }
-    let field = fields.firstIndex { $0.path == term.path } ?? fields.count
-    if field == fields.count {
-      fields.append(Field(names: name.split(separator: ".").map(String.init), kind: kind, path: term.path))
+    let field = questions.fields.firstIndex { $0.path == term.path } ?? questions.fields.count
+    if field == questions.fields.count {
+      let names = name.split(separator: ".").map(String.init)
+      questions.fields.append(StoredQuestions.Field(names: names, kind: kind, path: term.path))
     }
-    nodes.append(.term(terms.count))
-    terms.append(Term(field: field, question: question, term: term))
+    questions.nodes.append(.term(terms.count))
+    questions.terms.append(StoredQuestions.Term(field: field, question: question))
+    terms.append(term)
     return true
+  }
+}
+
+/// What a condition asks of stored values, without the type of the instances: so the compiler knows all of it, and a row is
+/// asked without a look at that type.
+struct StoredQuestions: Sendable {
+  struct Field: Sendable {
+    let names: [String]
+    let kind: StoredKind
+    let path: FieldPath
+  }
+
+  struct Term: Sendable {
+    let field: Int
+    let question: Question
+  }
+
+  enum Question: Sendable {
+    case keys(KeySet)
+    case elements(KeySet)
+    case substring(String)
+  }
+
+  /// The condition as a list: a node is followed by its own, so that asking makes no copies.
+  enum Node: Sendable {
+    case term(Int)
+    case not
+    /// So many nodes follow that belong to it, with theirs.
+    case all(size: Int)
+    case any(size: Int)
+  }
+
+  fileprivate(set) var fields: [Field] = []
+  fileprivate(set) var terms: [Term] = []
+  fileprivate(set) var nodes: [Node] = []
+
+  /// Whether the row whose fields the reader has found fulfils the condition.
+  func holds(_ reader: StoredReader, _ source: ByteSource) throws -> Bool {
+    var index = 0
+    return try holds(at: &index, reader, source)
+  }
+
+  private func holds(at index: inout Int, _ reader: StoredReader, _ source: ByteSource) throws -> Bool {
+    let node = nodes[index]
+    index += 1
+    switch node {
+    case .term(let number): return try holds(number, reader, source)
+    case .not: return try !holds(at: &index, reader, source)
+    case .all(let size):
+      let end = index + size
+      defer { index = end }
+      while index < end {
+        if try !holds(at: &index, reader, source) { return false }
+      }
+      return true
+    case .any(let size):
+      let end = index + size
+      defer { index = end }
+      while index < end {
+        if try holds(at: &index, reader, source) { return true }
+      }
+      return false
+    }
+  }
+
+  private func holds(_ number: Int, _ reader: StoredReader, _ source: ByteSource) throws -> Bool {
+    let term = terms[number]
+    let kind = fields[term.field].kind
+    switch term.question {
+    case .keys(let keys):
+      do { return try reader.withKey(term.field, kind, source) { keys.contains($0) } } catch let error as DatabaseError
+        where error.code == .invalidKey
+      { return keys.hasUnkeyed }
+    case .elements(let keys): return try reader.hasElement(term.field, kind, source) { keys.contains($0) }
+    case .substring(let text): return try reader.text(term.field, source)?.contains(text) ?? false
+    }
   }
 }

@@ -19,7 +19,7 @@ enum StoredFieldProof {
   /// How many rows have agreed in all fields of a condition; negative: one has not.
   static func agreements<Format>(_ condition: StoredCondition<Format>) -> Int {
     known.withLock { known in
-      condition.fields.map { known[key($0.path, Format.self)] ?? 0 }.min() ?? 0
+      condition.questions.fields.map { known[key($0.path, Format.self)] ?? 0 }.min() ?? 0
     }
   }
 
@@ -30,10 +30,10 @@ enum StoredFieldProof {
   ) throws -> Bool {
     let instance = try access.decode(row)
     var agree = true
-    for term in condition.terms {
-      let field = condition.fields[term.field]
+    for (question, term) in zip(condition.questions.terms, condition.terms) {
+      let field = condition.questions.fields[question.field]
       // What can't be read is decoded in any case, and shows nothing.
-      guard let agrees = try? compare(term, field.kind, instance, reader, source) else { continue }
+      guard let agrees = try? compare(question, term, field.kind, instance, reader, source) else { continue }
       agree = agree && agrees
       known.withLock { known in
         let key = key(field.path, Format.self)
@@ -44,14 +44,14 @@ enum StoredFieldProof {
     return agree
   }
 
-  private static func compare<Format>(
-    _ term: StoredCondition<Format>.Term, _ kind: StoredKind, _ instance: Format.Instance, _ reader: StoredReader,
-    _ source: ByteSource
+  private static func compare<Instance>(
+    _ question: StoredQuestions.Term, _ term: ConditionTerm<Instance>, _ kind: StoredKind, _ instance: Instance,
+    _ reader: StoredReader, _ source: ByteSource
   ) throws -> Bool {
-    if case .elements(let keys) = term.question {
-      return try reader.hasElement(term.field, kind, source) { keys.contains($0) } == term.term.test(instance)
+    if case .elements(let keys) = question.question {
+      return try reader.hasElement(question.field, kind, source) { keys.contains($0) } == term.test(instance)
     }
-    return try reader.withKey(term.field, kind, source) { $0 == term.term.key(instance) }
+    return try reader.withKey(question.field, kind, source) { $0 == term.key(instance) }
   }
 
   private static func key<Format>(_ path: FieldPath, _ format: Format.Type) -> Key {
