@@ -306,7 +306,7 @@ extension StoragePage {
     _ cursor: inout EngineCursor, isReverse: Bool, keysOnly: Bool, byteLimit: Int, rowLimit: Int
   ) throws(EngineError) {
     // At once: a buffer that grows to its limit by doubling is copied for each step, and the last one may be so large that the
-    // allocator maps it anew for each page.
+    // allocator maps memory again for each page.
     let capacity = min(byteLimit, FamilyCursor.pageSizeMaximum)
     self.init(capacity: capacity + 1_024, rowCount: min(rowLimit, capacity / 64))
     if isReverse { try cursor.seekToLast() } else { try cursor.seekToFirst() }

@@ -13,7 +13,7 @@ internal import Synchronization
 /// `BlockCache.pinnedShare`; the cache is charged for them as for any block.
 ///
 /// # Safety
-/// The owner of the memory behind `address`, which is set once and freed by `release`. A page's `base` is set once, by
+/// The owner of the memory at `address`, which is set once and freed by `release`. A page's `base` is set once, by
 /// the thread that then stores the pin, which `release` alone reads.
 ///
 /// # Concurrency
@@ -46,10 +46,10 @@ struct PinnedFilter: ~Copyable {
     return unsafe UnsafeRawPointer(bitPattern: pages[number].base.load(ordering: .acquiring))
   }
 
-  /// Keeps the pin of a page, if that is to be pinned and nobody was faster.
+  /// Keeps the pin of a page, if that is to be pinned and no other thread was faster.
   func keep(_ number: Int, _ pin: consuming BlockPin, _ table: TableReader) {
     let count = TableFilter.pageCount(table.footer)
-    // What the cache does not have is no part of its capacity.
+    // What the cache does not have does not belong to its capacity.
     guard count <= Self.pageCountMaximum, number < count, pin.isCached else { return }
     let size = Self.charge(pin.view.count)
     guard table.cache.reservePinned(size) else { return }
@@ -74,7 +74,7 @@ struct PinnedFilter: ~Copyable {
     return unsafe winner
   }
 
-  /// Gives the pins back. Nobody reads any more: the end of the table, while it still has its cache.
+  /// Gives the pins back. No thread reads any more: the end of the table, while it still has its cache.
   func release(_ table: TableReader) {
     guard let pages = unsafe pages(address.exchange(0, ordering: .acquiring)) else { return }
     let count = TableFilter.pageCount(table.footer)

@@ -51,7 +51,7 @@ final class TableReaderSlot: @unchecked Sendable {
     return unsafe try openReader(in: tables, open)
   }
 
-  /// The reader, where the table is open; this is no read of it. Only inside a read epoch.
+  /// The reader, where the table is open; this does not count as a read of it. Only inside a read epoch.
   @inline(__always)
   var present: Unmanaged<TableReader>? {
     // Sequentially consistent: as in `reader`.
