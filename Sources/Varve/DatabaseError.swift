@@ -77,7 +77,7 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
     public static let rolledBack = Code(.rolledBack)
     /// Whether the commit happened, or survives a loss of power, is not known.
     public static let outcomeUnknown = Code(.outcomeUnknown)
-    /// The storage does not keep the instant that is read any more.
+    /// The storage does not keep the snapshot that is read any more, or a part that is read was built again or dropped after it.
     public static let snapshotTooOld = Code(.snapshotTooOld)
     /// Another process, or another part of this one, has the database open for writing.
     public static let locked = Code(.locked)

@@ -6,7 +6,7 @@ import Testing
 @testable import Varve
 
 /// Threads of the database's own, on which tasks wait for the disk.
-@Suite(.timeLimit(.minutes(1))) struct ExecutorTests {
+@Suite(.timeLimit(.minutes(5))) struct ExecutorTests {
   @Test func `there are as many threads as jobs at a time, up to the limit, and the others follow in order`()
     async throws
   {

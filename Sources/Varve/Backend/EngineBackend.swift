@@ -512,6 +512,8 @@ extension DatabaseError {
       case .locked: .locked
       case .alreadyExists: .alreadyExists
       case .readOnly: .readOnly
+      // Of a part that was built again, or dropped, after the snapshot of the read.
+      case .familyDropped: .snapshotTooOld
       case .conflict: .conflict
       case .outcomeUnknown: .outcomeUnknown
       case .invalidArgument: .invalidArgument

@@ -86,6 +86,45 @@ struct IndexLifeTests {
     try await database.close()
   }
 
+  @Test
+  func `an observed closure that meets an index that is being built runs again when that has all rows`() async throws {
+    try fill(50)
+    SlowVolumeFormat.gate.shut()
+    let (database, slow) = try open(SlowVolumeFormat.self)
+    defer { SlowVolumeFormat.gate.open() }
+    var counts = database.observe { tx -> Int in
+      do {
+        return try slow.count("title 1", from: \.slow, in: tx)
+      } catch let error as DatabaseError where error.code == .notReady { return -1 }
+    }.makeAsyncIterator()
+    #expect(try await counts.next() == -1)
+    SlowVolumeFormat.gate.open()
+    while let found = try await counts.next() {
+      if found == -1 { continue }
+      #expect(found == 5)
+      break
+    }
+    // From then on only what it reads wakes it.
+    try await slow.warm()
+    try await database.write { tx in _ = try slow.delete(1, in: tx) }
+    while let found = try await counts.next(), found != 4 { #expect(found == 5) }
+    try await database.close()
+  }
+
+  @Test
+  func `a cursor that is over entries of an index that is built again says that its snapshot is too old`() throws {
+    try fill(1_000)
+    let (database, volumes) = try open(VolumeFormat.self)
+    try warm(volumes)
+    try database.core.read { tx throws in
+      var cursor = try volumes.load(..., from: \.title, in: tx)
+      #expect(try cursor.next() != nil)
+      try otherThread { try volumes.rebuild(\.title) }
+      #expect(errorCode { while try cursor.next() != nil {} } == .snapshotTooOld)
+    }
+    try database.close()
+  }
+
   @Test(arguments: StorageKind.allCases)
   func `in a follower the other indexes answer while one is built again`(kind: StorageKind) throws {
     let site = try StorageSite(kind)

@@ -249,6 +249,44 @@ struct ReadObservationTests {
     #expect(try await early.next() == "three")
   }
 
+  @Test func `observers of queries outlive that an index is built again`() async throws {
+    for id in 0..<600 { try await set(Volume(id: id, title: "title \(id % 10)")) }
+    let query = volumes.query.filter { $0.title == "title 1" }.sorted(by: \.id)
+    let sawLast = try await withThrowingTaskGroup(of: Bool.self) { group in
+      for _ in 0..<2 {
+        group.addTask {
+          for try await ids in query.observeIDs() where ids.contains(1_000) { return true }
+          return false
+        }
+        group.addTask {
+          for try await change in query.limit(400).changes() where change.ids.contains(1_000) { return true }
+          return false
+        }
+      }
+      for round in 0..<15 {
+        try await volumes.rebuild(\.title)
+        try await set(Volume(id: 700 + round, title: "title 1"))
+      }
+      try await set(Volume(id: 1_000, title: "title 1"))
+      return try await group.reduce(into: [Bool]()) { $0.append($1) }
+    }
+    #expect(sawLast == [true, true, true, true])
+  }
+
+  @Test func `observers of a closed database end`() async throws {
+    let query = volumes.query
+    var first = query.observeCount().makeAsyncIterator()
+    #expect(try await first.next() == 0)
+    try await database.close()
+    #expect(try await first.next() == nil)
+    for _ in 0..<20 {
+      var counts = query.observeCount().makeAsyncIterator()
+      #expect(try await counts.next() == nil)
+      var values = database.observe { _ in 1 }.makeAsyncIterator()
+      #expect(try await values.next() == nil)
+    }
+  }
+
   @Test func `the error of a shared read reaches each of its observers`() async throws {
     struct Failure: Error {}
     let observation = ReadObservation<Int>(database.core, sharedBy: "failing", isSame: ==) { _ in throw Failure() }

@@ -197,10 +197,12 @@ extension ReadTransaction {
 
   private func requireReady(_ registered: RegisteredExtension) throws {
     if database.backend.isReadOnly {
-      if let error = try registered.content(at: snapshot).notWhole { throw error }
-      return
+      guard let error = try registered.content(at: snapshot).notWhole else { return }
+      metUnready = true
+      throw error
     }
     if isReady(registered) { return }
+    metUnready = true
     throw registered.notReadyError
   }
 

@@ -57,8 +57,11 @@ public struct Part {
   public var isReady: Bool {
     get throws {
       let transaction = try open.reading()
-      if let content = open.content { return content.readyParts.contains(PartSet(part: slot)) }
-      return open.registered.isReady(part: slot, at: transaction.snapshot.version)
+      let isReady =
+        open.content?.readyParts.contains(PartSet(part: slot))
+        ?? open.registered.isReady(part: slot, at: transaction.snapshot.version)
+      if !isReady { transaction.metUnready = true }
+      return isReady
     }
   }
 

@@ -215,8 +215,9 @@ extension DatabaseCore {
     }
   }
 
-  /// Whether a read at this instant is tried again at the next one: the process that writes has dropped what it needs.
+  /// Whether a read at this snapshot is tried again at the next one: what it needs was dropped, by the process that writes, or
+  /// by a build that begins again.
   func isToRepeat(_ error: DatabaseError, _ attempts: Int) -> Bool {
-    options.follows && attempts < 8 && (error.code == .notFound || error.code == .snapshotTooOld)
+    attempts < 8 && (error.code == .snapshotTooOld || options.follows && error.code == .notFound)
   }
 }

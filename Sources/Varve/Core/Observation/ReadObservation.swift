@@ -71,7 +71,9 @@ public struct ReadObservation<Value: Sendable>: AsyncSequence, Sendable {
         if let shared {
           // What was delivered before the watcher began was compared with what was read before: all of that has to be in the
           // value, and not just the commit that woke this observer.
-          let present = try held.database.publication.snapshot().version
+          let database = held.database
+          let present = try database.changes.whileOpen { try database.publication.snapshot().version }
+          guard let present else { return nil }
           seen = try await shared.value(since: present) { try await found(held.database) }
         } else {
           seen = try await found(held.database)

@@ -9,6 +9,8 @@ struct RecordedReads: Sendable {
   var missing: Set<String> = []
   /// Whether all collections were asked for.
   var readsAll = false
+  /// Whether a part was asked for that is being built: each commit may be the one with which it has all rows.
+  let metUnready: Bool
   /// The extensions that were used.
   let extensions: [Used]
   /// What was read of each family.
@@ -16,7 +18,8 @@ struct RecordedReads: Sendable {
   /// Which of these have parts and settings of extensions.
   let partFamilies: Set<UInt32>
 
-  init(_ extensions: [OpenExtension], _ families: [UInt32: TouchedKeys]) {
+  init(_ extensions: [OpenExtension], _ families: [UInt32: TouchedKeys], metUnready: Bool) {
+    self.metUnready = metUnready
     self.extensions = extensions.map { Used($0) }
     self.families = families
     partFamilies = Set(self.extensions.flatMap(\.storage).filter { families[$0] != nil })
@@ -44,7 +47,7 @@ struct RecordedReads: Sendable {
 
   /// Whether a commit changes what was read.
   func areChanged(by changes: ChangeSet, _ catalog: Catalog, _ registry: ExtensionRegistry) -> Bool {
-    if readsAll || changes.isEverythingCleared { return true }
+    if readsAll || metUnready || changes.isEverythingCleared { return true }
     if let parts = changes.parts, areTouched(by: parts) { return true }
     // Not all that was read was noted, and the transaction may have written to it beside its rows. Of a commit of another
     // program nothing is noted, and what was read of its extensions counts by the rows of their scope.
@@ -66,7 +69,7 @@ struct RecordedReads: Sendable {
 
   /// Whether a commit that changes no row changes what was read.
   func areChanged(by parts: PartWrites.Noted, _ registry: ExtensionRegistry) -> Bool {
-    areTouched(by: parts) || !extensions.allSatisfy { isKnown($0, by: parts, registry) }
+    metUnready || areTouched(by: parts) || !extensions.allSatisfy { isKnown($0, by: parts, registry) }
   }
 
   /// Whether a commit has written to a part what was read of it.
@@ -131,7 +134,7 @@ extension DatabaseCore {
     transaction.reads = StorageCheck(recording)
     defer { transaction.end() }
     let result = try ThreadFrame.run(transaction, body)
-    var reads = RecordedReads(transaction.everOpened, recording.recorded)
+    var reads = RecordedReads(transaction.everOpened, recording.recorded, metUnready: transaction.metUnready)
     let prefix = CatalogKey.collections
     for (family, key) in transaction.reads?.keys ?? []
     where family == catalog.families.catalog && key.starts(with: prefix) {

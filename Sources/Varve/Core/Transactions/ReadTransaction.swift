@@ -29,6 +29,8 @@ public class ReadTransaction {
   /// Whether `reads` is there.
   private final let notesReads = Atomic<Bool>(false)
   final var isChecked: Bool { notesReads.load(ordering: .relaxed) }
+  /// Whether a part was asked for that has not all rows of the snapshot.
+  final var metUnready = false
   /// What was read and written of independent parts, where nothing else is checked.
   private(set) final var independentUses: StorageCheck?
   /// The collection that was asked for last, and the catalog's edition then: most transactions ask for one.
