@@ -204,13 +204,17 @@ final class BlockCache: @unchecked Sendable {
   static let pinnedShare = 8
 
   /// Notes bytes of the cache that will be pinned for long; false, and nothing is noted, where that would be more than
-  /// its share. `isForced`: notes them in any case.
-  @discardableResult
-  func reservePinned(_ bytes: Int, isForced: Bool = false) -> Bool {
+  /// its share.
+  func reservePinned(_ bytes: Int) -> Bool {
     let pinned = unsafe account.pointee.pinned.wrappingAdd(bytes, ordering: .relaxed).newValue
-    if isForced || pinned <= capacity / BlockCache.pinnedShare { return true }
-    unsafe account.pointee.pinned.wrappingSubtract(bytes, ordering: .relaxed)
+    if pinned <= capacity / BlockCache.pinnedShare { return true }
+    releasePinned(bytes)
     return false
+  }
+
+  /// They are pinned no longer.
+  func releasePinned(_ bytes: Int) {
+    unsafe account.pointee.pinned.wrappingSubtract(bytes, ordering: .relaxed)
   }
 
   /// What `reservePinned` has noted.
