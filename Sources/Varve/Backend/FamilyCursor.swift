@@ -22,11 +22,13 @@ package struct FamilyCursor: Sendable {
   /// After `skip`.
   private static let skippedPageRows = 2
 
+  /// `wanted`: how many rows the first page needs at most; nil where that is not known.
   package init(
     _ range: StorageRange, in family: StorageFamily, of source: any StorageReading, isReverse: Bool,
-    keysOnly: Bool = false
+    keysOnly: Bool = false, wanted: Int? = nil
   ) {
     self.keysOnly = keysOnly
+    if let wanted { pageRows = min(max(wanted, 1), pageRows) }
     self.source = source
     self.family = family
     self.isReverse = isReverse

@@ -22,13 +22,15 @@ struct AccessScan: Sendable {
   private let fixed: [UInt8]
   private let prefix: [UInt8]
   private let keysOnly: Bool
+  /// How many entries are wanted at most; nil where that is not known.
+  private let wanted: Int?
   /// The next one last.
   private var rest: [StorageRange]
   private var cursor: FamilyCursor?
 
   init(
     _ ranges: [StorageRange], in family: StorageFamily, of source: any StorageReading, isDirect: Bool?,
-    fixed: [UInt8], prefix: [UInt8], isReverse: Bool, keysOnly: Bool
+    fixed: [UInt8], prefix: [UInt8], isReverse: Bool, keysOnly: Bool, wanted: Int?
   ) {
     self.family = family
     self.source = source
@@ -37,6 +39,7 @@ struct AccessScan: Sendable {
     self.fixed = isDirect == nil ? prefix : fixed
     self.prefix = prefix
     self.keysOnly = keysOnly
+    self.wanted = wanted
     rest = isReverse ? ranges : ranges.reversed()
   }
 
@@ -50,7 +53,7 @@ struct AccessScan: Sendable {
   }
 
   private func open(_ range: StorageRange) -> FamilyCursor {
-    FamilyCursor(range, in: family, of: source, isReverse: isReverse, keysOnly: keysOnly)
+    FamilyCursor(range, in: family, of: source, isReverse: isReverse, keysOnly: keysOnly, wanted: wanted)
   }
 
   /// The next row; nil after the last. Of rows that stand beside their keys, and don't fulfil what is asked, nothing is copied.

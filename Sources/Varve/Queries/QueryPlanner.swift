@@ -32,7 +32,7 @@ struct QueryPlanner<Format: StoreFormat> {
     let branches = try ConditionBranches(condition).branches
     var planned: [QueryPlan<Format>.Branch] = []
     for branch in branches {
-      if let next = try best(for: branch) {
+      if let next = try best(for: branch, isOnly: branches.count == 1) {
         planned.append(next)
       } else if query.mayScan {
         return plan([try scan()])
@@ -103,7 +103,7 @@ struct QueryPlanner<Format: StoreFormat> {
 
   // MARK: - One branch
 
-  private func best(for branch: Branch) throws -> QueryPlan<Format>.Branch? {
+  private func best(for branch: Branch, isOnly: Bool) throws -> QueryPlan<Format>.Branch? {
     var candidates = try candidates(for: branch).filter { $0.boundCount > 0 }
     if let rows = rows(for: branch) { candidates.append(rows) }
     guard let only = candidates.first else { return nil }
@@ -111,6 +111,9 @@ struct QueryPlanner<Format: StoreFormat> {
     let mayEndEarly = query.isOrdered && query.maximum != nil && only.order == nil
     if candidates.count == 1, !mayEndEarly {
       return QueryPlan.Branch(accesses: [only], isExact: only.terms == all)
+    }
+    if isOnly, let access = short(candidates, terms: all) {
+      return QueryPlan.Branch(accesses: [access], isExact: true)
     }
     var counts = try estimates(candidates)
     // A limit ends an iteration in order early, also one of an index that no term bounds.
@@ -147,6 +150,13 @@ struct QueryPlanner<Format: StoreFormat> {
       }
     }
     return QueryPlan.Branch(accesses: accesses, isExact: terms == all)
+  }
+
+  /// For a query of few rows: an access that has nothing but these, in their order. Whatever another has, this one ends
+  /// before it would have been found out.
+  private func short(_ candidates: [Access], terms: Set<Int>) -> Access? {
+    guard let maximum = query.maximum, maximum <= Self.lookMaximum else { return nil }
+    return candidates.first { $0.terms == terms && (!query.isOrdered || $0.order != nil) }
   }
 
   /// About how many entries are read. `matches` is about how many rows the branch has.

@@ -63,7 +63,8 @@ struct QueryRun<Format: StoreFormat> {
     return AccessScan(
       ranges, in: family, of: transaction.view(of: family), isDirect: isDirect, fixed: access.fixed,
       prefix: info.prefix,
-      isReverse: plan.isReverse, keysOnly: keysOnly || isDirect == false)
+      isReverse: plan.isReverse, keysOnly: keysOnly || isDirect == false,
+      wanted: plan.filters || plan.sorts ? nil : query.maximum)
   }
 
   var explanation: QueryExplanation {

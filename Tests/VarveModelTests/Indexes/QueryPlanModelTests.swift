@@ -1,8 +1,8 @@
 import EngineTestSupport
 import Foundation
-import Synchronization
 import Testing
 import VarveEngine
+import VarveTestSupport
 
 @testable import ObjectFixtures
 @testable import Varve
@@ -108,36 +108,5 @@ struct QueryPlanModelTests {
     case 9: return Condition { $0.price < Decimal(price) }
     default: return Condition { $0.id.isIn(id..<id + 200) }
     }
-  }
-}
-
-/// A snapshot that counts the entries and rows that are read of it.
-private final class CountingSnapshot: StorageSnapshot {
-  private let snapshot: any StorageSnapshot
-  private let counter = Mutex(0)
-
-  init(_ snapshot: any StorageSnapshot) { self.snapshot = snapshot }
-
-  var version: CommitVersion { snapshot.version }
-  var count: Int { counter.withLock { $0 } }
-  func reset() { counter.withLock { $0 = 0 } }
-
-  func values(of keys: [[UInt8]], in family: StorageFamily) throws -> [[UInt8]?] {
-    counter.withLock { $0 += keys.count }
-    return try snapshot.values(of: keys, in: family)
-  }
-
-  func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws {
-    counter.withLock { $0 += 1 }
-    try snapshot.visit(key, in: family, body)
-  }
-
-  func page(
-    _ range: StorageRange, in family: StorageFamily, isReverse: Bool, keysOnly: Bool, byteLimit: Int, rowLimit: Int
-  ) throws -> StoragePage {
-    let page = try snapshot.page(
-      range, in: family, isReverse: isReverse, keysOnly: keysOnly, byteLimit: byteLimit, rowLimit: rowLimit)
-    counter.withLock { $0 += page.count }
-    return page
   }
 }

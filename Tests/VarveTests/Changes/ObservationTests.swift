@@ -218,15 +218,19 @@ import VarveEngine
   }
 
   @Test func `a change says all of several commits`() {
-    var change = ObservedChange(version: CommitVersion(1), keys: [[1]: false, [2]: false])
-    change.merge(ObservedChange(version: CommitVersion(5), keys: [[2]: true, [3]: false]))
-    #expect(change.keys == [[1]: false, [2]: true, [3]: false])
+    typealias Row = ObservedChange.Row
+    let (gone, here) = (Row(isRemoved: true), Row(isRemoved: false))
+    var change = ObservedChange(version: CommitVersion(1), rows: [[1]: here, [2]: Row(isRemoved: false, before: [7])])
+    let next: [[UInt8]: Row] = [[2]: Row(isRemoved: true, before: [8]), [1]: Row(isRemoved: false, before: [9]), [3]: here]
+    change.merge(ObservedChange(version: CommitVersion(5), rows: next))
+    // What a row was is what it was before the first of them, and unknown where that is.
+    #expect(change.rows == [[1]: here, [2]: Row(isRemoved: true, before: [7]), [3]: here])
     #expect(change.version == CommitVersion(5) && !change.isReload)
-    let many = Dictionary(uniqueKeysWithValues: (0..<4_095).map { (BigEndian.bytes(UInt16($0 + 1_000)), false) })
-    change.merge(ObservedChange(version: CommitVersion(6), keys: many))
-    #expect(change.isReload && change.keys.isEmpty)
-    change.merge(ObservedChange(version: CommitVersion(7), keys: [[9]: false]))
-    #expect(change.isReload && change.keys.isEmpty && change.version == CommitVersion(7))
+    let many = Dictionary(uniqueKeysWithValues: (0..<4_095).map { (BigEndian.bytes(UInt16($0 + 1_000)), here) })
+    change.merge(ObservedChange(version: CommitVersion(6), rows: many))
+    #expect(change.isReload && change.rows.isEmpty)
+    change.merge(ObservedChange(version: CommitVersion(7), rows: [[9]: gone]))
+    #expect(change.isReload && change.rows.isEmpty && change.version == CommitVersion(7))
   }
 
   @Test func `clearing, and more rows than are worth a list, are a reload`() async throws {

@@ -47,12 +47,33 @@ struct QueryObservationTests {
     #expect(cleared.ids.isEmpty)
   }
 
-  @Test(arguments: [true, false]) func `differences lead from one result to the next`(hasWindow: Bool) async throws {
-    var random = SeededRandom(seed: hasWindow ? 11 : 12)
-    var query = volumes.query.filter { $0.year >= 2000 || $0.tags.contains("x") }
-    if hasWindow { query = query.sorted(by: \.title, descending: true).sorted(by: \.id).limit(6) }
+  /// Queries whose results are known in different ways.
+  enum Observed: String, CaseIterable {
+    case all
+    case windowThatIsSorted
+    case windowInOrder
+    case limitWithoutOrder
+
+    var hasPositions: Bool { self != .all }
+
+    func query(_ volumes: Store<VolumeFormat>) -> StoreQuery<VolumeFormat> {
+      let some = volumes.query.filter { $0.year >= 2000 || $0.tags.contains("x") }
+      return switch self {
+      case .all: some
+      case .windowThatIsSorted: some.sorted(by: \.title, descending: true).sorted(by: \.id).limit(6)
+      case .windowInOrder: volumes.query.filter { $0.title >= "t1" }.sorted(by: \.title).limit(5)
+      case .limitWithoutOrder: volumes.query.filter { $0.title >= "t1" }.limit(5)
+      }
+    }
+  }
+
+  @Test(arguments: Observed.allCases) func `differences lead from one result to the next`(observed: Observed) async throws {
+    var random = SeededRandom(seed: UInt64(11 + Observed.allCases.firstIndex(of: observed)!))
+    let query = observed.query(volumes)
     var changes = query.changes().makeAsyncIterator()
     var shown: [Int] = []
+    // As the observer has seen them.
+    var seen: [Int: Volume] = [:]
     var isFirst = true
     for step in 0..<300 {
       let before = try await query.ids()
@@ -73,24 +94,31 @@ struct QueryObservationTests {
       }
       let after = try await query.ids()
       // Where nothing of the result has changed, nothing comes.
-      let isOther = hasWindow ? before != after : Set(before) != Set(after)
+      let isOther = observed.hasPositions ? before != after : Set(before) != Set(after)
       let isChanged = isOther || !touched.isDisjoint(with: before) && !touched.isDisjoint(with: after)
       guard isFirst || isChanged else { continue }
+      let now = try await volumes.query.fetch()
+      defer { seen = Dictionary(uniqueKeysWithValues: now.map { ($0.id, $0) }) }
       isFirst = false
       let change = try #require(try await changes.next())
       if change.isReload {
         shown = change.ids
-      } else if hasWindow {
+      } else if observed.hasPositions {
         let positions = try #require(change.positions)
         for offset in positions.removals { shown.remove(at: offset) }
         for offset in positions.insertions { shown.insert(change.ids[offset], at: offset) }
         #expect(positions.changes.map { change.ids[$0] }.sorted() == change.updated)
+        #expect(change.updated.allSatisfy { touched.contains($0) && before.contains($0) && after.contains($0) })
       } else {
         shown.removeAll { change.removed.contains($0) }
         shown += change.inserted
         #expect(Set(change.updated).isSubset(of: touched))
       }
-      if hasWindow {
+      for id in change.updated {
+        let (old, new) = (try #require(seen[id]), try #require(now.first { $0.id == id }))
+        #expect(change.changedFields[id] == old.fieldsThatDiffer(from: new), "step \(step)")
+      }
+      if observed.hasPositions {
         #expect(shown == after, "step \(step)")
       } else {
         #expect(Set(shown) == Set(after), "step \(step)")
@@ -275,5 +303,16 @@ struct QueryObservationTests {
     #expect(try await mine.next()?.ids == [])
     try await set(Volume(id: 0, title: "yours"), Volume(id: 9, title: "title 7"))
     #expect(try await mine.next()?.inserted == [9])
+  }
+}
+
+extension Volume {
+  /// The coding keys of the fields that the tests here set.
+  fileprivate func fieldsThatDiffer(from other: Volume) -> Set<String> {
+    var fields: Set<String> = []
+    if title != other.title { fields.insert("title") }
+    if year != other.year { fields.insert("year") }
+    if tags != other.tags { fields.insert("tags") }
+    return fields
   }
 }

@@ -42,7 +42,7 @@ public struct ChangeSet: Sendable {
       self.extensions = extensions
       self.parts = parts
       rowCount = collections.values.reduce(0) { $0 + $1.states.count }
-      let rows = collections.reduce(Self.fixedByteCount) { $0 + Self.collectionByteCount + $1.value.states.byteCount }
+      let rows = collections.reduce(Self.fixedByteCount) { $0 + Self.collectionByteCount + $1.value.byteCount }
       byteCount =
         rows + extensions.byteCount(rows: rows) + (custom?.bytes.count ?? 0) + (label?.utf8.count ?? 0)
         + (parts?.byteCount ?? 0)
@@ -56,9 +56,25 @@ public struct ChangeSet: Sendable {
     /// as it is.
     var prefix: [UInt8] = []
     var states = ByteTable<RowState>()
+    /// Of a collection whose rows observers compared when the transaction began: what it replaced, by the same keys.
+    var replaced: ByteTable<[UInt8]>?
 
-    func state(_ key: [UInt8]) -> RowState? { states[prefix.isEmpty ? key : prefix + key] }
+    func state(_ key: [UInt8]) -> RowState? { states[storedKey(key)] }
     func key(_ stored: [UInt8]) -> [UInt8] { prefix.isEmpty ? stored : Array(stored.dropFirst(prefix.count)) }
+    func storedKey(_ key: [UInt8]) -> [UInt8] { prefix.isEmpty ? key : prefix + key }
+
+    /// What an observer gets of a row.
+    func observed(_ key: [UInt8]) -> ObservedChange.Row {
+      let stored = storedKey(key)
+      return ObservedChange.Row(isRemoved: states[stored]?.isRemoved ?? false, before: replaced?[stored])
+    }
+
+    fileprivate var byteCount: Int {
+      guard let replaced else { return states.byteCount }
+      return replaced.indices.reduce(states.byteCount + replaced.byteCount) {
+        $0 + (replaced.value(at: $1)?.count ?? 0)
+      }
+    }
   }
 
   /// An object of the program's, encoded.

@@ -9,6 +9,8 @@ struct PendingChangeSet {
   let cutsFeed: Bool
   /// What was written to parts that are observed; nil: none is.
   let parts: PartWrites.Noted?
+  /// The rows that were replaced, of collections whose observers compare them, by the numbers of these.
+  private let replaced: [UInt32: ByteTable<[UInt8]>]
 
   /// Of a transaction that is about to be committed. Asks its extensions for their changes, once a transaction, where
   /// somebody observes.
@@ -20,6 +22,7 @@ struct PendingChangeSet {
     self.time = time
     cutsFeed = transaction.cutsFeed
     parts = transaction.partWrites?.noted
+    replaced = transaction.replacedRows?.noted ?? [:]
   }
 
   /// Of a transaction without extensions.
@@ -31,6 +34,7 @@ struct PendingChangeSet {
     self.time = time
     cutsFeed = false
     parts = nil
+    replaced = [:]
   }
 
   /// Whether there is nothing to tell: what an extension wrote that is being built, for instance. An object that was
@@ -44,7 +48,8 @@ struct PendingChangeSet {
     collections.reserveCapacity(changed.count)
     for changed in changed {
       collections[changed.info.name] = ChangeSet.Rows(
-        isCleared: changed.isCleared, prefix: changed.info.prefix, states: changed.rows)
+        isCleared: changed.isCleared, prefix: changed.info.prefix, states: changed.rows,
+        replaced: replaced[changed.info.record.id])
     }
     return ChangeSet(
       version: version, time: time, label: label, isEverythingCleared: changes.isEverythingRemoved,

@@ -14,7 +14,7 @@ public struct CollectionChange: Sendable {
     version = change.version
     isReload = change.isReload
     func keys(areRemoved: Bool) -> [RowKey] {
-      change.keys.filter { $0.value == areRemoved }.keys.sorted(by: ByteOrder.precedes).map {
+      change.rows.filter { $0.value.isRemoved == areRemoved }.keys.sorted(by: ByteOrder.precedes).map {
         RowKey(collection: collection, bytes: $0)
       }
     }

@@ -85,20 +85,30 @@ struct ObservedChange {
   private(set) var version: CommitVersion
   /// Whether the rows are not known that changed, or too many: everything may be another.
   private(set) var isReload: Bool
-  /// Rows of an observed collection by encoded key, and whether they were removed.
-  private(set) var keys: [[UInt8]: Bool]
+  /// Rows of an observed collection by encoded key.
+  private(set) var rows: [[UInt8]: Row]
 
-  init(version: CommitVersion, isReload: Bool = false, keys: [[UInt8]: Bool] = [:]) {
+  struct Row: Equatable {
+    var isRemoved: Bool
+    /// What it was before the first of the commits; nil where that is not known.
+    var before: [UInt8]?
+  }
+
+  init(version: CommitVersion, isReload: Bool = false, rows: [[UInt8]: Row] = [:]) {
     first = version
     self.version = version
     self.isReload = isReload
-    self.keys = keys
+    self.rows = rows
   }
 
   mutating func merge(_ later: ObservedChange) {
     version = max(version, later.version)
-    isReload = isReload || later.isReload || keys.count + later.keys.count > ChangeLimits.observedKeys
-    if isReload { keys = [:] } else { keys.merge(later.keys) { $1 } }
+    isReload = isReload || later.isReload || rows.count + later.rows.count > ChangeLimits.observedKeys
+    if isReload {
+      rows = [:]
+    } else {
+      rows.merge(later.rows) { Row(isRemoved: $1.isRemoved, before: $0.before) }
+    }
   }
 }
 

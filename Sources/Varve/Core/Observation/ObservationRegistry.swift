@@ -60,6 +60,8 @@ final class ObservationRegistry: Sendable {
   private let state = FutexLock(State())
   /// The parts that those who look at whole commits have read.
   let parts = ObservedParts()
+  /// The collections whose rows those who look at them compare with what they were.
+  let rows = ObservedRows()
   let sharedReads = SharedReads()
 
   /// Whether there is no observer.
@@ -69,6 +71,14 @@ final class ObservationRegistry: Sendable {
 
   /// Adds an observer, whose first look is due.
   func observe(_ place: ObservedPlace, in database: DatabaseCore) throws -> HeldObservation {
+    if case .watched(_, let name?) = place { rows.add(name) }
+    do { return try hold(place, in: database) } catch {
+      if case .watched(_, let name?) = place { rows.remove(name) }
+      throw error
+    }
+  }
+
+  private func hold(_ place: ObservedPlace, in database: DatabaseCore) throws -> HeldObservation {
     // Made outside of the lock, and dropped again where another observer was faster: it may read.
     var begun: (HeldSubscription, CommitVersion)?
     if state.withLock({ $0.task == nil }) { begun = try Self.begin(database) }
@@ -111,6 +121,7 @@ final class ObservationRegistry: Sendable {
 
   /// An observer has gone.
   func remove(_ place: ObservedPlace, _ number: UInt64) {
+    if case .watched(_, let name?) = place { rows.remove(name) }
     let task = state.withLock { state in
       state.remove(place, number)
       guard state.watchers.isEmpty, state.watched.isEmpty else { return nil as Task<Void, Never>? }
@@ -202,8 +213,8 @@ final class ObservationRegistry: Sendable {
           for one in watched {
             let concerned = try one.watcher.concerned(shown)
             if concerned.isEmpty { continue }
-            let keys = Dictionary(concerned.map { ($0, false) }) { first, _ in first }
-            one.observation.add(ObservedChange(version: changes.version, keys: keys))
+            let noted = Dictionary(concerned.map { ($0, rows.observed($0)) }) { first, _ in first }
+            one.observation.add(ObservedChange(version: changes.version, rows: noted))
           }
         }
       }
@@ -320,8 +331,8 @@ extension ObservationRegistry.State {
     guard changes.states.count <= ChangeLimits.observedKeys else {
       return ObservedChange(version: version, isReload: true)
     }
-    let keys = changes.states.pairs.map { (changes.key($0.key), $0.value.isRemoved) }
-    return ObservedChange(version: version, keys: Dictionary(uniqueKeysWithValues: keys))
+    let rows = changes.states.pairs.map { (changes.key($0.key), ObservedChange.Row(isRemoved: $0.value.isRemoved)) }
+    return ObservedChange(version: version, rows: Dictionary(uniqueKeysWithValues: rows))
   }
 }
 

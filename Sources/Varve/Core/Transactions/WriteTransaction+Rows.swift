@@ -98,16 +98,27 @@ extension WriteTransaction {
     return (info, try info.storageKey(key, limit: database.limits.keySize))
   }
 
-  /// The row that a change will find; nil where there is none. With its bytes where a hook needs them.
+  /// The row that a change will find; nil where there is none. With its bytes where a hook or an observer needs them.
   func present(_ key: [UInt8], _ info: CollectionInfo) throws -> PresentRow? {
-    guard needsOldRows(info) else { return try header(key, info).map { PresentRow(header: $0) } }
+    guard needsOldRows(info) || replacedRows?.isObserved(info) == true else {
+      return try header(key, info).map { PresentRow(header: $0) }
+    }
     guard let bytes = try value(of: key, in: info.objects) else { return nil }
+    noteReplaced(bytes, key, info)
     return PresentRow(header: try unsafe RowHeader.read(bytes.span.bytes).header, bytes: bytes)
+  }
+
+  /// Notes a row that is about to be changed, unless this transaction has changed it before.
+  private func noteReplaced(_ row: [UInt8], _ key: [UInt8], _ info: CollectionInfo) {
+    guard let replacedRows, replacedRows.isObserved(info) else { return }
+    if changes.collections.find(info.record.id)?.rows[key] == nil { replacedRows.note(row, key, info) }
   }
 
   /// The same for many rows. What a hook needs of those that the transaction has not written is read at once.
   func present(_ keys: [[UInt8]], _ info: CollectionInfo) throws -> [PresentRow?] {
-    guard keys.count > 1, needsOldRows(info) else { return try keys.map { try present($0, info) } }
+    guard keys.count > 1, needsOldRows(info), replacedRows?.isObserved(info) != true else {
+      return try keys.map { try present($0, info) }
+    }
     let isOwn = keys.map { pending.decides($0, in: info.objects) }
     let others = zip(keys, isOwn).filter { !$1 }.map(\.0)
     if reads != nil { for key in others { reads?.keys.append((info.objects, key)) } }
@@ -325,6 +336,7 @@ extension WriteTransaction {
     _ metadata: Metadata?, _ key: [UInt8], _ info: CollectionInfo
   ) throws -> Bool {
     guard let bytes = try value(of: key, in: info.objects) else { return false }
+    noteReplaced(bytes, key, info)
     let stored = try stored(key, bytes, info)
     let old = PresentRow(header: stored.header, bytes: bytes)
     try requireReplaceable(old, key, info)
@@ -358,6 +370,7 @@ extension WriteTransaction {
   func touch(_ key: [UInt8], _ info: CollectionInfo, _ event: RowChange.Event) throws -> Bool {
     guard let bytes = try value(of: key, in: info.objects) else { return false }
     try requireRowsWritable()
+    noteReplaced(bytes, key, info)
     let header = try unsafe RowHeader.read(bytes.span.bytes).header
     changes.note(event, key, info)
     guard let plan = plan(for: event, info) else { return true }

@@ -26,6 +26,8 @@ public final class WriteTransaction: ReadTransaction {
   private var rolledBackDepth: Int?
   /// What it writes to parts that are observed; nil: none was when it began.
   let partWrites: PartWrites?
+  /// The rows that it replaces, of collections whose observers compare them; nil: none did when it began.
+  let replacedRows: ReplacedRows?
   /// Whether it writes to independent parts alone, beside the writer.
   var isAside = false
   /// Whether it runs beside the writer, and has come to something that only its holder may do: it can't be committed.
@@ -51,6 +53,7 @@ public final class WriteTransaction: ReadTransaction {
     registered = database.extensions.list
     hooks = HookQueue(slots: registered.ordered.count)
     partWrites = spill == nil ? database.observations.parts.makeWrites() : nil
+    replacedRows = spill == nil ? database.observations.rows.makeReplacedRows() : nil
     super.init(database: database, snapshot: snapshot, writing: pending, spill: spill)
     if spill != nil { hooks.rowBan = .ingestion }
   }

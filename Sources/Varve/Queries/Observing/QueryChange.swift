@@ -13,6 +13,11 @@ public struct QueryChange<Format: StoreFormat>: Sendable {
   public let removed: [Format.Identifier]
   /// The instances that were and are in the result, and have changed, in the order of their identifiers.
   public let updated: [Format.Identifier]
+  /// Of instances in `updated` the coding keys of the fields that are stored otherwise than in what the observer has seen: none
+  /// of one whose metadata alone was set, or that was touched. One that is missing here may have any field changed: that is not known of rows that
+  /// other coders than `.binary` have written, of commits of another process, and of those that began before the observation.
+  /// Fields are compared as they are stored: equal sets and dictionaries may differ in the order of their elements.
+  public let changedFields: [Format.Identifier: Set<String>]
   /// Where the difference is in the result; nil of a reload, and where the query has no limit or one of more than 10,000.
   public let positions: QueryPositions?
 }

@@ -13,9 +13,10 @@ extension StoreQuery {
   ///
   /// Commits while the consumer is busy become one difference between what it has seen and the newest. A commit is compared
   /// with the query by the rows that it changes, on a thread that commits nothing: a row concerns it that is in the result, or
-  /// fulfils the condition. Rows without an order are reported as they are; of a query with a limit the window is read again
-  /// when a row concerns it, and positions are reported up to a limit of 10,000. The keys of the result are kept in
-  /// memory.
+  /// fulfils the condition. Rows without an order are reported as they are. A result with an order and a limit of up to 10,000
+  /// is a window in memory, which the changed rows are put into and taken from; where some have left it, it is filled by one
+  /// seek after its last instance. Positions are reported up to a limit of 10,000. Of any other query with a limit
+  /// the keys of the result are read again when a row concerns it. The keys of the result are kept in memory.
   ///
   /// What can't be read ends the iteration, as for ``fetch(in:)``; but while the index that serves the query is being built,
   /// the result is read from all rows. It ends when the database is closed.

@@ -1,0 +1,60 @@
+/// The rows that concern a query and were changed by commits, as they are at a snapshot.
+struct ChangedKeys<Format: StoreFormat> {
+  /// Without the collection's prefix, in their order.
+  let keys: [[UInt8]]
+  private let query: StoreQuery<Format>
+  private let change: ObservedChange
+  private let transaction: ReadTransaction
+  /// Nil where there is no collection at the snapshot.
+  private let info: CollectionInfo?
+  /// The rows; nil where one was removed.
+  private let rows: [[UInt8]?]
+
+  init(_ change: ObservedChange, _ query: StoreQuery<Format>, _ tx: ReadTransaction) throws {
+    self.change = change
+    self.query = query
+    transaction = tx
+    let keys = change.rows.keys.sorted(by: ByteOrder.precedes)
+    let info = try query.store.access.collection(tx)
+    self.keys = keys
+    self.info = info
+    rows = try info.map { info in try tx.values(of: keys.map { info.prefix + $0 }, in: info.objects) } ?? []
+  }
+
+  func contains(_ key: [UInt8]) -> Bool { change.rows[key] != nil }
+
+  /// Of each key whether its row fulfils the condition.
+  func areIn() throws -> [Bool] {
+    guard let info else { return keys.map { _ in false } }
+    let filter = query.condition.map { RowFilter($0, query.store.access, info, transaction.snapshot) }
+    return try zip(keys, rows).map { key, row in
+      guard let row else { return false }
+      return try filter?.fulfils(info.prefix + key, row) ?? true
+    }
+  }
+
+  /// Those that fulfil the condition, for a window. Throws `.decodingFailed` where a row can't be asked.
+  func entries() throws -> [QueryWindow<Format>.Entry] {
+    guard let info else { return [] }
+    let access = query.store.access
+    return try zip(keys, rows).compactMap { key, row in
+      guard let row else { return nil }
+      let stored = info.prefix + key
+      let instance = try access.instance(stored, row, info, transaction.snapshot)
+      guard try query.condition?.holds(for: instance) ?? true else { return nil }
+      return QueryWindow.Entry(instance, stored, query, info)
+    }
+  }
+
+  /// By key the fields that a row has otherwise than before the commits, where that is known.
+  func changedFields() throws -> [[UInt8]: Set<String>] {
+    guard let info else { return [:] }
+    let coder = query.store.access.core.coding.binaryCoder
+    var fields: [[UInt8]: Set<String>] = [:]
+    for (key, row) in zip(keys, rows) {
+      guard let row, let before = change.rows[key]?.before else { continue }
+      fields[key] = try ChangedFields.between(before, row, info, coder)
+    }
+    return fields
+  }
+}

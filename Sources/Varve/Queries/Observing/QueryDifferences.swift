@@ -1,0 +1,170 @@
+/// Compares the result of a query with what its observer knows of it.
+struct QueryDifferences<Format: StoreFormat>: Sendable {
+  private let query: StoreQuery<Format>
+  private let watcher: QueryWatcher<Format>
+  /// Of a query with a limit: the result. Nil before it was read.
+  private var known: Result?
+
+  /// Positions are known up to this limit.
+  static var windowMaximum: Int { 10_000 }
+
+  init(_ query: StoreQuery<Format>, _ watcher: QueryWatcher<Format>) {
+    self.query = query
+    self.watcher = watcher
+  }
+
+  /// The result is about to be read.
+  func begin() { watcher.begin() }
+
+  /// It is as it was.
+  func end() { watcher.end { _ in } }
+
+  /// A result, in the order of its query.
+  fileprivate enum Result: Sendable {
+    case window(QueryWindow<Format>)
+    case keys([[UInt8]])
+
+    var keys: [[UInt8]] {
+      switch self {
+      case .window(let window): window.entries.map(\.key)
+      case .keys(let keys): keys
+      }
+    }
+  }
+
+  /// What was read at a snapshot.
+  struct Look: Sendable {
+    fileprivate enum Found: Sendable {
+      case result(Result)
+      /// Of rows, in the order of their keys, whether they are in the result.
+      case rows(keys: [[UInt8]], isIn: [Bool])
+    }
+    let version: CommitVersion
+    fileprivate let found: Found
+    /// The changed fields of rows, where they are known.
+    fileprivate let fields: [[UInt8]: Set<String>]
+  }
+
+  /// Reads what a comparison needs. It changes nothing, so that it can be done twice.
+  func look(_ change: ObservedChange, _ tx: ReadTransaction) throws -> Look {
+    if change.isReload { return Look(version: tx.version, found: .result(try result(tx)), fields: [:]) }
+    let rows = try ChangedKeys(change, query, tx)
+    let fields = try rows.changedFields()
+    switch known {
+    case .window(let window):
+      return Look(version: tx.version, found: .result(try changed(window, rows, tx)), fields: fields)
+    case .keys: return Look(version: tx.version, found: .result(try result(tx)), fields: fields)
+    case nil: return Look(version: tx.version, found: .rows(keys: rows.keys, isIn: try rows.areIn()), fields: fields)
+    }
+  }
+
+  /// Compares it with the result as it is known, which it is from then on. Nil where nothing of the result has changed.
+  mutating func compare(_ look: Look, _ change: ObservedChange) throws -> QueryChange<Format>? {
+    switch look.found {
+    case .result(let result):
+      let before = known?.keys ?? []
+      let after = result.keys
+      if query.maximum != nil { known = result }
+      watcher.end { picture in
+        picture = ByteTable()
+        picture.reserveCapacity(after.count)
+        for key in after { picture.set(true, for: key) }
+      }
+      if !change.isReload { return try difference(from: before, to: after, change, look) }
+      return QueryChange(
+        version: look.version, isReload: true, ids: try ids(after), inserted: [], removed: [], updated: [],
+        changedFields: [:], positions: nil)
+    case .rows(let keys, let isIn): return try difference(keys, isIn, look)
+    }
+  }
+
+  // MARK: - All of it
+
+  /// The result, as the storage has it.
+  private func result(_ tx: ReadTransaction) throws -> Result {
+    if QueryWindow.keeps(query) { return .window(try QueryWindow(query, tx)) }
+    return try query.whileBuilt { query in
+      guard let run = try QueryRun(query, tx) else { return .keys([]) }
+      var scan = try run.begin(readsRows: false)
+      var keys: [[UInt8]] = []
+      while let key = try scan.nextKeyInOrder() { keys.append(Array(key[run.info.prefix.count...])) }
+      return .keys(keys)
+    }
+  }
+
+  private func ids(_ keys: [[UInt8]]) throws -> [Format.Identifier] {
+    try keys.map { try RowKey(collection: query.store.access.name, bytes: $0).key() }
+  }
+
+  // MARK: - Some rows
+
+  private func difference(_ keys: [[UInt8]], _ isIn: [Bool], _ look: Look) throws -> QueryChange<Format>? {
+    var (inserted, removed, updated): ([[UInt8]], [[UInt8]], [[UInt8]]) = ([], [], [])
+    watcher.end { picture in
+      for (key, isIn) in zip(keys, isIn) {
+        switch (picture[key] == true, isIn) {
+        case (false, true): inserted.append(key)
+        case (true, false): removed.append(key)
+        case (true, true): updated.append(key)
+        case (false, false): continue
+        }
+        picture.set(isIn, for: key)
+      }
+    }
+    if inserted.isEmpty, removed.isEmpty, updated.isEmpty { return nil }
+    return QueryChange(
+      version: look.version, isReload: false, ids: [], inserted: try ids(inserted), removed: try ids(removed),
+      updated: try ids(updated), changedFields: try fields(of: updated, look), positions: nil)
+  }
+
+  private func fields(of updated: [[UInt8]], _ look: Look) throws -> [Format.Identifier: Set<String>] {
+    var fields: [Format.Identifier: Set<String>] = [:]
+    for (key, id) in zip(updated, try ids(updated)) { fields[id] = look.fields[key] }
+    return fields
+  }
+
+  // MARK: - A limit
+
+  /// The window after rows have changed.
+  private func changed(
+    _ window: QueryWindow<Format>, _ rows: ChangedKeys<Format>, _ tx: ReadTransaction
+  ) throws -> Result {
+    let candidates: [QueryWindow<Format>.Entry]
+    do { candidates = try rows.entries() } catch let error as DatabaseError where error.code == .decodingFailed {
+      // The storage says whether such a row is in the result.
+      return try result(tx)
+    }
+    return .window(try window.changed({ rows.contains($0.key) }, candidates, query, tx))
+  }
+
+  private func difference(
+    from before: [[UInt8]], to after: [[UInt8]], _ change: ObservedChange, _ look: Look
+  ) throws -> QueryChange<Format>? {
+    let difference = after.difference(from: before)
+    let removals = difference.removals.map(\.offset).sorted(by: >)
+    let insertions = difference.insertions.map(\.offset).sorted()
+    // Those that were moved are in both, and in the result as before.
+    let (left, came) = (Set(removals.map { before[$0] }), Set(insertions.map { after[$0] }))
+    let new = came.subtracting(left)
+    let changes = after.indices.filter { change.rows[after[$0]] != nil && !new.contains(after[$0]) }
+    if difference.isEmpty, changes.isEmpty { return nil }
+    var positions: QueryPositions?
+    if let maximum = query.maximum, maximum <= Self.windowMaximum {
+      positions = QueryPositions(removals: removals, insertions: insertions, changes: changes)
+    }
+    let updated = changes.map { after[$0] }.sorted(by: ByteOrder.precedes)
+    return QueryChange(
+      version: look.version, isReload: false, ids: try ids(after),
+      inserted: try ids(new.sorted(by: ByteOrder.precedes)),
+      removed: try ids(left.subtracting(came).sorted(by: ByteOrder.precedes)), updated: try ids(updated),
+      changedFields: try fields(of: updated, look), positions: positions)
+  }
+}
+
+extension CollectionDifference.Change {
+  fileprivate var offset: Int {
+    switch self {
+    case .insert(let offset, _, _), .remove(let offset, _, _): offset
+    }
+  }
+}

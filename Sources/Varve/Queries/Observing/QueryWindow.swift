@@ -1,0 +1,78 @@
+/// The result of a query with an order and a limit, in memory, so that a commit changes it by the rows that it changes: the
+/// storage is asked for rows only where some have left it, by one seek after the last.
+///
+/// # Invariants
+/// 1. The entries are in the order of the query, and at most as many as its limit.
+/// 2. Where there are fewer than the limit, they are the whole result. Else every other row of the result is after the last.
+struct QueryWindow<Format: StoreFormat>: Sendable {
+  struct Entry: Sendable {
+    let anchor: QueryPosition.Anchor
+    /// What it is sorted by, the key of its row included.
+    let order: [UInt8]
+
+    /// The key of the row, without the collection's prefix.
+    var key: [UInt8] { anchor.rowKey }
+  }
+
+  private(set) var entries: [Entry]
+
+  /// Whether the result of a query is kept so: an order says where a row belongs.
+  static func keeps(_ query: StoreQuery<Format>) -> Bool {
+    guard let maximum = query.maximum else { return false }
+    return !query.order.isEmpty && (1...QueryDifferences<Format>.windowMaximum).contains(maximum)
+  }
+
+  /// The result as the storage has it.
+  init(_ query: StoreQuery<Format>, _ tx: ReadTransaction) throws {
+    entries = try Self.read(query, tx)
+  }
+
+  /// The window after some rows have changed: `candidates` are those of them that fulfil the condition now.
+  func changed(
+    _ isChanged: (Entry) -> Bool, _ candidates: [Entry], _ query: StoreQuery<Format>, _ tx: ReadTransaction
+  ) throws -> QueryWindow {
+    let maximum = query.maximum ?? .max
+    // What is after it was never read.
+    let last = entries.count < maximum ? nil : entries.last
+    var window = self
+    window.entries.removeAll(where: isChanged)
+    for candidate in candidates where last.map({ !ByteOrder.precedes($0.order, candidate.order) }) ?? true {
+      window.insert(candidate)
+    }
+    if window.entries.count >= maximum {
+      window.entries.removeSubrange(maximum...)
+    } else if let last {
+      var rest = query.limit(maximum - window.entries.count)
+      rest.page = QueryPosition(start: last.anchor, isBackward: false)
+      window.entries += try Self.read(rest, tx)
+    }
+    return window
+  }
+
+  private mutating func insert(_ entry: Entry) {
+    var (low, high) = (0, entries.count)
+    while low < high {
+      let middle = (low + high) / 2
+      if ByteOrder.precedes(entries[middle].order, entry.order) { low = middle + 1 } else { high = middle }
+    }
+    entries.insert(entry, at: low)
+  }
+
+  private static func read(_ query: StoreQuery<Format>, _ tx: ReadTransaction) throws -> [Entry] {
+    try query.whileBuilt { query in
+      guard let run = try QueryRun(query, tx) else { return [] }
+      var scan = try run.begin()
+      var entries: [Entry] = []
+      while let (instance, key, _) = try scan.nextRow() { entries.append(Entry(instance, key, query, run.info)) }
+      return entries
+    }
+  }
+}
+
+extension QueryWindow.Entry {
+  /// An instance; `key` is that of its row in the collection's family.
+  init(_ instance: Format.Instance, _ key: [UInt8], _ query: StoreQuery<Format>, _ info: CollectionInfo) {
+    anchor = query.anchor(instance, rowKey: Array(key[info.prefix.count...]))
+    order = anchor.order(query, prefix: info.prefix)
+  }
+}
