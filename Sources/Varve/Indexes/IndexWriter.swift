@@ -20,24 +20,53 @@ final class IndexWriter<Instance: Codable & Sendable> {
   private let isEmittedCounted: PartSet
   private let isReviewCounted: PartSet
   private let keyLimit: Int
+  /// What is asked of a plan for each entry, by its slot: no reference is counted for that.
+  private let kinds: [IndexPlan.Kind]
 
-  /// Of the row as it will be, and as it was or is in the indexes.
-  private var new = IndexKeys()
-  private var old = IndexKeys()
+  private let state = StatePointer(State())
   private var isNewIndexed = true
   private var isOldKnown = true
-  /// The row that `willChange` has computed values for.
-  private var prepared: [UInt8] = []
   private var isPrepared = false
-  /// The row that is looked at.
-  private var rowKey: [UInt8] = []
-  private var entry: [UInt8] = []
   /// Values of deferred indexes that were entered.
   private var deferred: Set<DeferredValue> = []
 
   private struct DeferredValue: Hashable {
     let index: Int
     let bytes: [UInt8]
+  }
+
+  /// What is used for each entry of each row.
+  private struct State {
+    var new = IndexKeys()
+    var old = IndexKeys()
+    var prepared: [UInt8] = []
+    var rowKey: [UInt8] = []
+    var entry: [UInt8] = []
+  }
+
+  /// The values of the row as it will be.
+  private var new: IndexKeys {
+    @inline(__always) _read { yield state.pointee.new }
+    @inline(__always) _modify { yield &state.pointee.new }
+  }
+  /// Those of the row as it was or is in the indexes.
+  private var old: IndexKeys {
+    @inline(__always) _read { yield state.pointee.old }
+    @inline(__always) _modify { yield &state.pointee.old }
+  }
+  /// The row that `willChange` has computed values for.
+  private var prepared: [UInt8] {
+    @inline(__always) _read { yield state.pointee.prepared }
+    @inline(__always) _modify { yield &state.pointee.prepared }
+  }
+  /// The row that is looked at.
+  private var rowKey: [UInt8] {
+    @inline(__always) _read { yield state.pointee.rowKey }
+    @inline(__always) _modify { yield &state.pointee.rowKey }
+  }
+  private var entry: [UInt8] {
+    @inline(__always) _read { yield state.pointee.entry }
+    @inline(__always) _modify { yield &state.pointee.entry }
   }
 
   init(_ indexes: IndexesTransaction<Instance>) {
@@ -49,7 +78,10 @@ final class IndexWriter<Instance: Codable & Sendable> {
     isEmittedCounted = PartSet(part: definition.emittedPart)
     isReviewCounted = PartSet(part: definition.reviewPart)
     keyLimit = indexes.context.limits.keySize
+    kinds = definition.plans.map(\.kind)
   }
+
+  deinit { state.destroy() }
 
   // MARK: - Before a change
 
@@ -173,7 +205,7 @@ final class IndexWriter<Instance: Codable & Sendable> {
         newPosition += 1
         isChanged = true
       } else {
-        if definition.plans[new.keys[newPosition].index].isDirect {
+        if kinds[new.keys[newPosition].index].contains(.direct) {
           try put(new.keys[newPosition], change)
         }
         oldPosition += 1
@@ -194,14 +226,14 @@ final class IndexWriter<Instance: Codable & Sendable> {
   // MARK: - Entries
 
   private func put(_ key: IndexKeys.Key, _ change: borrowing RowChange) throws {
-    try put(key, definition.plans[key.index].isDirect ? change.storedRow : [])
+    try put(key, kinds[key.index].contains(.direct) ? change.storedRow : [])
   }
 
   private func put(_ key: IndexKeys.Key, _ row: [UInt8]) throws {
     makeEntry(key, of: new)
-    let index = definition.plans[key.index]
-    try parts[key.index].put(entry, index.isDirect ? row : [])
-    if index.isDeferred, index.isUnique, !key.hasNil {
+    let kind = kinds[key.index]
+    try parts[key.index].put(entry, kind.contains(.direct) ? row : [])
+    if kind.isSuperset(of: [.deferred, .unique]), !key.hasNil {
       deferred.insert(DeferredValue(index: key.index, bytes: new.bytes(key)))
     }
   }

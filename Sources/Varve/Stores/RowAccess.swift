@@ -39,7 +39,7 @@ struct RowAccess<Format: RowFormat>: Sendable {
   private func known(_ tx: ReadTransaction) throws -> CollectionInfo? {
     try check(tx)
     guard let found = try tx.knownInfo(name) else { return nil }
-    return found.definition == nil ? try define(found) : try checked(found)
+    return found.reading.isDefined ? try checked(found) : try define(found)
   }
 
   func key(_ id: Format.Identifier, _ info: CollectionInfo) throws -> [UInt8] {
@@ -68,7 +68,14 @@ struct RowAccess<Format: RowFormat>: Sendable {
         name, definition: definition, keyType: definition.keyTypeName, coder: definition.coder))
   }
 
+  @inline(__always)
   private func checked(_ info: CollectionInfo) throws -> CollectionInfo {
+    let found = info.reading.formatID
+    return found != nil && found == Format.formatID ? info : try compared(info)
+  }
+
+  @inline(never)
+  private func compared(_ info: CollectionInfo) throws -> CollectionInfo {
     guard let definition = info.definition, definition.codec.formatID != Format.formatID else { return info }
     let codec = definition.codec
     if definition.isProvisional, !Format.adoptsDefinitions, codec.type == Format.Instance.self {

@@ -212,12 +212,20 @@ public struct IndexedWriteBatch: ~Copyable {
     if kind == .merge { return try addOperand(index, key, value) }
     if kind == .singleDelete { families[index].hasSingleDeletes = true }
     if families[index].hasSingleDeletes { return addCancelling(index, kind, key, value) }
+    // By itself: each way through the array would count references.
+    let table = families[index].table
     let last = SequenceNumber.pending(nextNumber - 1)
-    if let old = families[index].newest(key, at: last, undone) {
+    let isSimple = undone.isEmpty && !table.hasTombstones
+    if let old = isSimple ? table.get(key, at: last) : families[index].newest(key, at: last, undone) {
       let isOperand = old.trailer.kind == .merge
       bury(index, isOperand ? families[index].living(key, at: last, undone) : size(of: old, key, index))
     }
-    insertLiving(index, kind, key, value)
+    table.insert(key, Trailer(.pending(nextNumber), kind), value)
+    nextNumber += 1
+    let size = BatchFormat.entrySize(kind, families[index].id, keySize: key.count, valueSize: value.count)
+    stored.add(size)
+    living.add(size)
+    if families[index].isScratch { leftOut.add(size) }
   }
 
   /// Adds an entry to the list. False where it needs a tree: there are trees then.
@@ -396,11 +404,13 @@ public struct IndexedWriteBatch: ~Copyable {
   private static let listedCountMaximum = 8
 
   /// The index of a family in `families`; nil if the batch has no entry of it.
+  @inline(__always)
   func index(of id: FamilyID) -> Int? {
     if lastIndex < families.count, families[lastIndex].id == id { return lastIndex }
     // A few are found sooner without the dictionary.
-    if families.count <= Self.listedCountMaximum { return families.firstIndex { $0.id == id } }
-    return indexes[id]
+    if families.count > Self.listedCountMaximum { return indexes[id] }
+    for index in families.indices where families[index].id == id { return index }
+    return nil
   }
 
   /// Checks the limits, and drops what does not count where that is the larger part or the batch is full.

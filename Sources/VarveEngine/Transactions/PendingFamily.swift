@@ -5,6 +5,7 @@
 /// that do not count any more stay in the tree until it is remade (`LivingEntries`).
 struct PendingFamily {
   let state: FamilyState
+  let id: FamilyID
   var table: MemTable
   /// Whether the entries are left out of the commit.
   var isScratch = false
@@ -14,7 +15,11 @@ struct PendingFamily {
   /// undone since.
   var foldableCost = 0
 
-  var id: FamilyID { state.id }
+  init(state: FamilyState, table: MemTable) {
+    self.state = state
+    id = state.id
+    self.table = table
+  }
 
   /// The bytes that an entry takes in the log.
   @inline(__always)

@@ -9,8 +9,8 @@
 ///    chunks have in common.
 ///
 /// # Concurrency
-/// A value; safe from any thread.
-struct SortedRun: Sendable {
+/// Immutable; safe from any thread.
+final class SortedRun: Sendable {
   let tables: TableList
   /// Bytes of all files.
   let totalSize: UInt64
@@ -25,7 +25,7 @@ struct SortedRun: Sendable {
   static let empty = SortedRun(chunks: [])
 
   /// Takes tables that are in order and don't overlap.
-  init(_ tables: [TableMetadata]) { self.init(chunks: TableChunk.cut(tables)) }
+  convenience init(_ tables: [TableMetadata]) { self.init(chunks: TableChunk.cut(tables)) }
 
   /// Takes chunks that are in order and don't overlap.
   init(chunks: [TableChunk]) {

@@ -23,9 +23,8 @@ final class Version: @unchecked Sendable {
   /// The newest entry of all tables; zero if there is none.
   let largestSequence: SequenceNumber
   /// The sorted runs that have tables, in the order in which a lookup asks them: sublevels from the newest on, then the
-  /// levels downwards. They are in memory of their own, where a lookup uses them without a copy: a run that is taken out of
-  /// an array is a copy, which counts a reference for each part of it.
-  private let searched: UnsafeMutableBufferPointer<SortedRun>
+  /// levels downwards. The version keeps them by its other fields, so a lookup counts no references.
+  private let searched: UnsafeMutableBufferPointer<Unmanaged<SortedRun>>
 
   /// The Version of a family without tables.
   static let empty = Version(levelZero: .empty, runs: [])
@@ -43,11 +42,10 @@ final class Version: @unchecked Sendable {
     tableCount = runs.reduce(levelZero.tables.count) { $0 + $1.count }
     let order = levelZero.sublevels.reversed() + runs.filter { !$0.isEmpty }
     unsafe searched = UnsafeMutableBufferPointer.allocate(capacity: order.count)
-    _ = unsafe searched.initialize(from: order)
+    _ = unsafe searched.initialize(from: order.map { unsafe Unmanaged.passUnretained($0) })
   }
 
   deinit {
-    unsafe searched.deinitialize()
     unsafe searched.deallocate()
   }
 
@@ -58,7 +56,7 @@ final class Version: @unchecked Sendable {
   /// The one table of a run that can hold `userKey`. `index` is that of the run in the order of a lookup.
   @inline(__always)
   func table(covering userKey: ByteView, inRun index: Int) -> TableMetadata? {
-    unsafe searched[index].table(covering: userKey)
+    unsafe searched[index]._withUnsafeGuaranteedRef { $0.table(covering: userKey) }
   }
 
   /// A level from 1 on.

@@ -4,8 +4,9 @@ internal import Synchronization
 ///
 /// ```
 ///  rows at a snapshot ─▶ hooks ─▶ Spill, in memory ─┬─ full ─▶ sorted ─▶ families of a run, and the record says so
-///          ▲  next chunk, another snapshot │        │                      │
+///          ▲  next chunk, another snapshot │        │          (another thread; meanwhile the next spill is filled)
 ///          └───────────────────────────────┘        └─ all rows given ─▶ merged ─▶ tables ─▶ the empty families
+///                                                                (two threads, a part each)
 ///                                                                                            │
 ///                                    ready ◀─ the feed tells what changed (`CatchingUp`) ◀─ stale since the beginning
 /// ```
@@ -31,6 +32,23 @@ struct IngestedBuild {
   private var position: FeedPosition
   private var runCount: UInt32 = 0
   private var watermark: [UInt8] = []
+  /// A run that is being written.
+  private var writing: WrittenRun?
+  /// The memory of one that was.
+  private var emptied: [SpillRun]?
+
+  private struct WrittenRun {
+    let thread: BuildThread
+    let runs: SealedRuns
+    /// What the record says once it is written.
+    let mark: ExtensionRecord.IngestionMark
+  }
+
+  /// Runs that nothing is added to any more.
+  private struct SealedRuns: @unchecked Sendable {
+    // Sendable: one thread at a time has them, and gives each to one other, whose end it waits for.
+    let list: [SpillRun]
+  }
 
   /// Nil where the build goes by puts.
   init?(_ core: DatabaseCore, _ registered: RegisteredExtension, _ build: ExtensionBuild) throws {
@@ -82,6 +100,8 @@ struct IngestedBuild {
 
   /// Gives it all rows, and leaves it to catch up. False: the build goes by puts, and nothing that was collected counts.
   mutating func run() throws -> Bool {
+    // Whatever ends it, no thread goes on: what is written would be dropped under it. Whatever that one met is of no use then.
+    defer { try? writing?.thread.wait() }
     while let isLast = try give() {
       registered.reportProgress()
       if isLast { return try finish() }
@@ -163,8 +183,9 @@ struct IngestedBuild {
 
   // MARK: - Runs
 
-  /// Writes what is in memory into families, and then says in the record that they are there.
+  /// Begins to write what is in memory into families, and goes on without it.
   private mutating func writeRun() throws {
+    try settleRun()
     let record = registered.record
     let written = spill.runs.indices.filter { !spill.runs[$0].isEmpty }
     // With the writer held: who unregisters the extension drops the families that there are then.
@@ -175,23 +196,35 @@ struct IngestedBuild {
         return try core.backend.createFamily(name, options: .uncompressed)
       }
     }
-    try whileRegistered {
-      for (part, family) in zip(written, families) { try write([], part, into: family) }
+    let runs = SealedRuns(list: spill.takeRuns(leaving: emptied))
+    emptied = nil
+    let thread = BuildThread(on: core.writerExecutor) { [core] in
+      for (part, family) in zip(written, families) { try Self.write([], runs.list[part], into: family, core) }
     }
     let mark = ExtensionRecord.IngestionMark(position: position, runCount: runCount + 1, watermark: watermark)
+    writing = WrittenRun(thread: thread, runs: runs, mark: mark)
+  }
+
+  /// Waits until the families of a run are durable, and then says in the record that they are there.
+  private mutating func settleRun() throws {
+    guard let run = writing else { return }
+    writing = nil
+    try whileRegistered { try run.thread.wait() }
     try core.write(build.terms) { transaction in
       try build.requireRegistered()
       var record = registered.record
-      record.state = .ingesting(mark)
+      record.state = .ingesting(run.mark)
       try registered.save(record, transaction)
     }
-    runCount += 1
-    spill.removeAll()
+    runCount = run.mark.runCount
+    for run in run.runs.list { run.removeAll() }
+    emptied = run.runs.list
   }
 
   /// Writes what runs and memory have of a part into a family.
-  private func write(_ runs: [StorageFamily], _ part: Int, into family: StorageFamily) throws {
-    let run = spill.runs[part]
+  private static func write(
+    _ runs: [StorageFamily], _ run: SpillRun, into family: StorageFamily, _ core: DatabaseCore
+  ) throws {
     run.sort()
     let tables = try core.backend.beginIngestion(into: family)
     var merge = SpillMerge(runs, of: try core.backend.snapshot(), run)
@@ -206,7 +239,9 @@ struct IngestedBuild {
   // MARK: - The end
 
   /// Puts what was collected into the families of the parts, and says so in the record. False: the feed is trimmed.
-  private func finish() throws -> Bool {
+  private mutating func finish() throws -> Bool {
+    try settleRun()
+    emptied = nil
     guard try Self.hasFeed(core, position, try core.backend.snapshot()) else { return false }
     let record = registered.record
     let runs = try runFamilies(record)
@@ -217,8 +252,12 @@ struct IngestedBuild {
       try build.requireRegistered()
       return try written.map { try registered.makeFamily($0) }
     }
+    let memory = SealedRuns(list: written.map { spill.runs[$0] })
+    let merged = written.map { runs[$0] }
     try whileRegistered {
-      for (part, family) in zip(written, families) { try write(runs[part], part, into: family) }
+      try BuildThread.forEach(below: written.count, on: core.writerExecutor) { [core] index in
+        try Self.write(merged[index], memory.list[index], into: families[index], core)
+      }
     }
     let failure = try core.write(ExtensionBuild.termsBeforeDrop(registered.name, isOfBuild: true)) { transaction in
       try build.requireRegistered()

@@ -36,12 +36,19 @@ struct SpillMerge {
     for (order, cursor) in cursors.enumerated() { try add(SpillSource(order, cursor, memory)) }
     try add(SpillSource(cursors.count, nil, memory))
     var count = 0
-    while let next = takeFirst() {
-      try takeOthers(into: next)
-      unsafe try body(next.key.span.bytes, next.value.span.bytes)
-      try add(next)
+    guard var next = takeFirst() else { return }
+    while true {
+      let source = next
+      try takeOthers(into: source)
+      unsafe try body(source.key.span.bytes, source.value.span.bytes)
       count += 1
       if count % 4_096 == 0 { try pause() }
+      // Often the next entry is of the same source: then the heap stays as it is.
+      let hasMore = try source.advance()
+      if hasMore, sources.first.map(source.precedes) ?? true { continue }
+      if hasMore { insert(source) }
+      guard let first = takeFirst() else { return }
+      next = first
     }
   }
 
@@ -64,7 +71,10 @@ struct SpillMerge {
 
   /// Moves a source to its next entry, and puts it into the heap if it has one.
   private mutating func add(_ source: SpillSource) throws {
-    guard try source.advance() else { return }
+    if try source.advance() { insert(source) }
+  }
+
+  private mutating func insert(_ source: SpillSource) {
     sources.append(source)
     var index = sources.count - 1
     while index > 0, sources[index].precedes(sources[(index - 1) / 2]) {

@@ -35,10 +35,13 @@ final class Spill {
     byteCount = mark.byteCount
   }
 
-  /// Forgets everything.
-  func removeAll() {
-    for run in runs { run.removeAll() }
-    byteCount = 0
+  /// Gives away what was collected, to be written by another thread, and continues in empty runs.
+  func takeRuns(leaving emptied: [SpillRun]?) -> [SpillRun] {
+    defer {
+      runs = emptied ?? runs.map { SpillRun($0.rule) }
+      byteCount = 0
+    }
+    return runs
   }
 
   /// The extension does what is not collected: the build goes by puts, whatever the extension makes of the error.

@@ -16,6 +16,8 @@ package final class CollectionInfo: Sendable {
   /// Where the collection's count of rows is kept.
   let countKey: [UInt8]
   let definition: CollectionDefinition?
+  /// What each row asks of the definition.
+  let reading: RowReading
   /// What the extension of its indexes is registered as, where it has some.
   let indexesName: String
   /// The catalog's numbers of the format's versions, and where each stands in the definition.
@@ -38,6 +40,7 @@ package final class CollectionInfo: Sendable {
     self.objects = objects
     self.metadata = metadata
     self.definition = definition
+    reading = RowReading(definition)
     self.versions = versions
     indexesName = IndexesName.name(for: name)
     hasForeignVersions =
@@ -107,6 +110,30 @@ package final class CollectionInfo: Sendable {
   /// The key without what the family demands.
   func key(of storageKey: [UInt8]) -> RowKey {
     RowKey(collection: name, stored: storageKey, start: prefix.count)
+  }
+}
+
+/// What a definition says of each row. By itself: to look into the definition copies all of it.
+struct RowReading: Sendable {
+  let isDefined: Bool
+  /// The type of the objects; nil: any.
+  let type: ObjectIdentifier?
+  /// The format that made the definition; nil: none.
+  let formatID: ObjectIdentifier?
+  /// Whether nothing stands between bytes and type.
+  let isPlain: Bool
+  /// Whether objects go through a rule before they are written.
+  let sanitizes: Bool
+  /// Whether objects are given to a rule after they were written.
+  let reports: Bool
+
+  init(_ definition: CollectionDefinition?) {
+    isDefined = definition != nil
+    type = definition.map { ObjectIdentifier($0.codec.type) }
+    formatID = definition?.codec.formatID
+    isPlain = definition?.codec.isPlain ?? true
+    sanitizes = definition?.codec.rules.before != nil
+    reports = definition?.codec.rules.after != nil
   }
 }
 

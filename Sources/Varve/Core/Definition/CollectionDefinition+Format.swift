@@ -37,9 +37,7 @@ extension CollectionDefinition {
     }
     // Whether a format has a `decode` of its own, nobody can ask: so only those that are known to have none.
     codec.isPlain = format is any AdoptingFormat.Type
-    codec.decode = { stored, version in
-      try Format.decode(stored, version: try FormatVersions<Format>.version(named: version))
-    }
+    codec.setDecoder(try FormatVersions<Format>.decoder())
     self.init(
       name: name, key: Format.Identifier.self, coder: coder, formerCoders: formerCoders, storage: storage, codec: codec)
     formerKeys = (format as? any StoreFormat.Type)?.formerKeys(of: name) ?? []

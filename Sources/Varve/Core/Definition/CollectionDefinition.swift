@@ -116,12 +116,47 @@ struct ObjectCodec: Sendable {
   var decodeMetadata: (@Sendable (StoredValue, _ version: String?) throws -> any Sendable)?
   /// Whether nothing stands between bytes and type: no version, and no `decode` of a format's.
   var isPlain = true
-  /// Decodes an object of any version.
-  var decode: @Sendable (StoredValue, _ version: String?) throws -> any Sendable
+  /// Decodes an object of any version. Of the type `type`.
+  private(set) var decoder: ObjectDecoder
   var rules = ObjectRules()
 
   init<Object: Codable & Sendable>(_ object: Object.Type) {
     type = object
-    decode = { stored, _ in try stored.decode(Object.self) }
+    decoder = TypedDecoder<Object> { stored, _ in try stored.decode(Object.self) }
+  }
+
+  /// Decodes objects as `decode` does.
+  mutating func setDecoder<Object: Codable & Sendable>(
+    _ decode: @escaping @Sendable (StoredValue, _ version: String?) throws -> Object
+  ) {
+    precondition(Object.self == type, "the collection holds \(type), not \(Object.self)")
+    decoder = TypedDecoder(decode)
+  }
+
+  /// The object; nil where the collection holds those of another type.
+  @inline(__always)
+  func decode<Object>(_ type: Object.Type, _ value: StoredValue, _ version: String?) throws -> Object? {
+    if let typed = decoder as? TypedDecoder<Object> { return try typed.decode(value, version) }
+    return try decoder.decodeAny(value, version) as? Object
+  }
+}
+
+/// What makes objects of rows.
+class ObjectDecoder: @unchecked Sendable {
+  // Unchecked: the subclass has constants alone.
+
+  func decodeAny(_ value: StoredValue, _ version: String?) throws -> Any {
+    preconditionFailure("objects are decoded by a subclass")
+  }
+}
+
+/// The same where the type is known: an object that goes through an existential is allocated, and cast at the other end.
+private final class TypedDecoder<Object>: ObjectDecoder, @unchecked Sendable {
+  let decode: @Sendable (StoredValue, _ version: String?) throws -> Object
+
+  init(_ decode: @escaping @Sendable (StoredValue, _ version: String?) throws -> Object) { self.decode = decode }
+
+  override func decodeAny(_ value: StoredValue, _ version: String?) throws -> Any {
+    try decode(value, version)
   }
 }

@@ -36,6 +36,19 @@ enum FormatVersions<Format: RowFormat> {
     throw DatabaseError(.unsupportedVersion, CollectionInfo.unknownVersion(name, known: names))
   }
 
+  /// What makes the instances of rows. Throws `.invalidDefinition`.
+  static func decoder() throws -> @Sendable (StoredValue, _ version: String?) throws -> Format.Instance {
+    // Of one version nothing has to be found out for each row.
+    guard isVersioned else {
+      let only = try version(named: nil)
+      return { stored, name in
+        guard name == nil else { return try Format.decode(stored, version: try version(named: name)) }
+        return try Format.decode(stored, version: only)
+      }
+    }
+    return { stored, name in try Format.decode(stored, version: try version(named: name)) }
+  }
+
   /// Whether the version of a row was declared before another.
   static func isOlder(_ version: Format.Version, than other: Format.Version) -> Bool {
     // The one of the two that is found first was declared first.

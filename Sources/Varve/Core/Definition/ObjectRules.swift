@@ -69,5 +69,8 @@ extension CollectionInfo {
     return result
   }
 
-  func didSet<Object>(_ object: Object) { definition?.codec.rules.after?(object) }
+  @inline(__always)
+  func didSet<Object>(_ object: Object) {
+    if reading.reports { definition?.codec.rules.after?(object) }
+  }
 }

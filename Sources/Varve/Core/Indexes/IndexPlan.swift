@@ -7,12 +7,19 @@ final class IndexPlan: Sendable {
       _ instance: InstanceAddress, _ row: IndexedRow, _ index: Int, _ keys: inout IndexKeys
     ) throws -> Void
 
+  /// What the write path does with a value beside entering it.
+  struct Kind: OptionSet, Sendable {
+    let rawValue: UInt8
+
+    static let direct = Kind(rawValue: 1)
+    static let unique = Kind(rawValue: 2)
+    static let deferred = Kind(rawValue: 4)
+  }
+
   let name: String
   /// What it is called in the emitted values of rows.
   let number: UInt32
-  let isDirect: Bool
-  let isUnique: Bool
-  let isDeferred: Bool
+  let kind: Kind
   let skipsInvalid: Bool
   let emit: Emit
   /// Whether the instance at an address is in the index; nil: each is.
@@ -21,9 +28,10 @@ final class IndexPlan: Sendable {
   init<Instance>(_ name: String, _ declaration: IndexDeclaration<Instance>) {
     self.name = name
     number = IndexFormat.number(of: name)
-    isDirect = declaration.isDirect
-    isUnique = declaration.kind.isUnique
-    isDeferred = declaration.isDeferred
+    var kind: Kind = declaration.isDirect ? .direct : []
+    if declaration.kind.isUnique { kind.insert(.unique) }
+    if declaration.isDeferred { kind.insert(.deferred) }
+    self.kind = kind
     skipsInvalid = declaration.skipsInvalid
     emit = declaration.emit
     if let condition = declaration.condition {
@@ -32,6 +40,12 @@ final class IndexPlan: Sendable {
       condition = nil
     }
   }
+}
+
+extension IndexPlan {
+  var isDirect: Bool { kind.contains(.direct) }
+  var isUnique: Bool { kind.contains(.unique) }
+  var isDeferred: Bool { kind.contains(.deferred) }
 }
 
 /// What an index may ask of a row beside its instance. Nothing is made before it is asked for.

@@ -54,10 +54,7 @@ final class ObjectCoding: Sendable {
   func encodeRow<Object: Encodable>(
     _ object: Object, _ key: [UInt8], _ info: CollectionInfo, _ header: inout RowHeader
   ) throws -> [UInt8] {
-    if let definition = info.definition, definition.codec.type != Object.self {
-      throw DatabaseError(
-        .invalidArgument, "the collection holds \(definition.codec.type), not \(Object.self)", collection: info.name)
-    }
+    if let type = info.reading.type, type != ObjectIdentifier(Object.self) { throw Self.differs(Object.self, info) }
     do {
       header.version = info.versions.current
       header.coder = info.coderMark
@@ -69,6 +66,12 @@ final class ObjectCoding: Sendable {
       // The coder's, which has what the type threw as its cause, or the storage's, which could not take a new shape.
       throw error.about(info.key(of: key))
     }
+  }
+
+  @inline(never)
+  private static func differs(_ type: Any.Type, _ info: CollectionInfo) -> DatabaseError {
+    let own = info.definition.map { "\($0.codec.type)" } ?? "objects"
+    return DatabaseError(.invalidArgument, "the collection holds \(own), not \(type)", collection: info.name)
   }
 
   /// The object of a row. Throws `.decodingFailed`, and `.unsupportedVersion` for one of a version that the definition
@@ -113,8 +116,9 @@ final class ObjectCoding: Sendable {
 
   /// Whether nothing stands between the bytes and the type.
   private func isPlain(_ type: Any.Type, _ header: RowHeader, _ info: CollectionInfo) -> Bool {
-    guard let codec = info.definition?.codec else { return true }
-    return header.version == 0 && codec.isPlain && codec.type == type
+    let reading = info.reading
+    guard let own = reading.type else { return true }
+    return header.version == 0 && reading.isPlain && own == ObjectIdentifier(type)
   }
 
   /// By the definition.
@@ -125,7 +129,7 @@ final class ObjectCoding: Sendable {
     guard let codec = info.definition?.codec else { return try value.decode(type) }
     let version = try info.versionName(header.version)
     if codec.isPlain, codec.type == Object.self { return try value.decode(type) }
-    guard let object = try codec.decode(value, version) as? Object else {
+    guard let object = try codec.decode(type, value, version) else {
       throw DatabaseError(.decodingFailed, "the collection holds \(codec.type), not \(Object.self)")
     }
     return object

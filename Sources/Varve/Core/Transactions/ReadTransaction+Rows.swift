@@ -55,7 +55,7 @@ extension ReadTransaction {
     _ type: Object.Type, _ key: [UInt8], _ info: CollectionInfo
   ) throws -> Object? {
     // Objects of a definition are `Sendable`: others are not kept, because another thread would get them too.
-    if let cache, info.definition?.codec.type == Object.self {
+    if let cache, info.reading.type == ObjectIdentifier(Object.self) {
       return try object(type, key, info, cache.objects, cache.generation)
     }
     guard let bytes = try value(of: key, in: info.objects) else { return nil }

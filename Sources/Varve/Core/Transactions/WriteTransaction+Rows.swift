@@ -141,7 +141,7 @@ extension WriteTransaction {
   func requireReplaceable(
     _ old: PresentRow?, _ key: [UInt8], _ info: CollectionInfo, keepsMetadata: Bool = false
   ) throws {
-    guard let old = old?.header, info.definition != nil else { return }
+    guard let old = old?.header, info.reading.isDefined else { return }
     let mayBeNewer = !keepsMetadata && old.hasMetadata && info.hasForeignVersions
     guard old.version != info.versions.current || mayBeNewer else { return }
     try requireKnownVersions(old, key, info, metadata: mayBeNewer)
@@ -172,7 +172,7 @@ extension WriteTransaction {
   func set<Object: Encodable, Metadata: Encodable>(
     _ object: Object, _ metadata: Metadata?, _ key: [UInt8], _ info: CollectionInfo, over old: PresentRow?
   ) throws {
-    if info.definition?.codec.rules.before != nil {
+    if info.reading.sanitizes {
       return try setSanitized(object, key, info, over: old) { _ in try metadata.map { try encoded($0, key, info) } }
     }
     try put(object, try metadata.map { try encoded($0, key, info) }, key, info, over: old)
@@ -183,7 +183,7 @@ extension WriteTransaction {
     _ object: Object, metadataAt path: any KeyPath<Object, Metadata?> & Sendable, _ key: [UInt8],
     _ info: CollectionInfo, over old: PresentRow?
   ) throws {
-    guard info.definition?.codec.rules.before != nil else {
+    guard info.reading.sanitizes else {
       return try set(object, object[keyPath: path], key, info, over: old)
     }
     try setSanitized(object, key, info, over: old) { object in
@@ -195,7 +195,7 @@ extension WriteTransaction {
   func set<Object: Encodable>(
     _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: PresentRow?
   ) throws {
-    if info.definition?.codec.rules.before != nil { return try setSanitized(object, key, info, over: old) { _ in nil } }
+    if info.reading.sanitizes { return try setSanitized(object, key, info, over: old) { _ in nil } }
     try put(object, nil, key, info, over: old)
   }
 
@@ -291,7 +291,7 @@ extension WriteTransaction {
   func replaceObject<Object: Encodable>(
     _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: PresentRow
   ) throws {
-    if info.definition?.codec.rules.before != nil { return try replaceSanitized(object, key, info, over: old) }
+    if info.reading.sanitizes { return try replaceSanitized(object, key, info, over: old) }
     try replace(object, key, info, over: old)
   }
 
