@@ -25,7 +25,7 @@ extension IndexesTransaction {
       throw DatabaseError(
         .notReady, "index \"\(named.name)\" \(context.buildText)", collection: definition.collection)
     }
-    if named.declaration.kind.isUnique, let collisions = try collisions(of: index) {
+    if named.plan.isUnique, let collisions = try collisions(of: index) {
       throw DatabaseError(
         .notUnique, "index \"\(named.name)\" can't be used: \(collisions)", collection: definition.collection,
         cause: collisions)

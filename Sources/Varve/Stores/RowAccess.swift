@@ -114,7 +114,7 @@ struct RowAccess<Format: RowFormat>: Sendable {
 
   /// The instance of a row, without its metadata.
   func decode(_ row: StoredRow) throws -> Format.Instance {
-    guard row.info.definition?.codec.formatID == Format.formatID else {
+    guard row.info.reading.formatID == Format.formatID else {
       return try core.coding.object(Format.Instance.self, row)
     }
     do {

@@ -122,6 +122,8 @@ struct RowReading: Sendable {
   let formatID: ObjectIdentifier?
   /// Whether nothing stands between bytes and type.
   let isPlain: Bool
+  /// What makes objects of rows; nil: the type that is asked for.
+  let decoder: ObjectDecoder?
   /// Whether objects go through a rule before they are written.
   let sanitizes: Bool
   /// Whether objects are given to a rule after they were written.
@@ -132,6 +134,7 @@ struct RowReading: Sendable {
     type = definition.map { ObjectIdentifier($0.codec.type) }
     formatID = definition?.codec.formatID
     isPlain = definition?.codec.isPlain ?? true
+    decoder = definition?.codec.decoder
     sanitizes = definition?.codec.rules.before != nil
     reports = definition?.codec.rules.after != nil
   }

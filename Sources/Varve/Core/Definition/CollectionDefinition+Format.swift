@@ -37,7 +37,7 @@ extension CollectionDefinition {
     }
     // Whether a format has a `decode` of its own, nobody can ask: so only those that are known to have none.
     codec.isPlain = format is any AdoptingFormat.Type
-    codec.setDecoder(try FormatVersions<Format>.decoder())
+    codec.setDecoder(FormatVersions<Format>.decoder)
     self.init(
       name: name, key: Format.Identifier.self, coder: coder, formerCoders: formerCoders, storage: storage, codec: codec)
     formerKeys = (format as? any StoreFormat.Type)?.formerKeys(of: name) ?? []

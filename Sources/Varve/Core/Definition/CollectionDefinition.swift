@@ -132,13 +132,6 @@ struct ObjectCodec: Sendable {
     precondition(Object.self == type, "the collection holds \(type), not \(Object.self)")
     decoder = TypedDecoder(decode)
   }
-
-  /// The object; nil where the collection holds those of another type.
-  @inline(__always)
-  func decode<Object>(_ type: Object.Type, _ value: StoredValue, _ version: String?) throws -> Object? {
-    if let typed = decoder as? TypedDecoder<Object> { return try typed.decode(value, version) }
-    return try decoder.decodeAny(value, version) as? Object
-  }
 }
 
 /// What makes objects of rows.
@@ -147,6 +140,13 @@ class ObjectDecoder: @unchecked Sendable {
 
   func decodeAny(_ value: StoredValue, _ version: String?) throws -> Any {
     preconditionFailure("objects are decoded by a subclass")
+  }
+
+  /// The object; nil where the collection holds those of another type.
+  @inline(__always)
+  final func object<Object>(_ type: Object.Type, _ value: StoredValue, _ version: String?) throws -> Object? {
+    if let typed = self as? TypedDecoder<Object> { return try typed.decode(value, version) }
+    return try decodeAny(value, version) as? Object
   }
 }
 

@@ -20,9 +20,19 @@ enum FormatVersions<Format: RowFormat> {
   }
 
   /// The version of a row, by the number that the catalog gave it. Throws `.unsupportedVersion`.
+  @inline(__always)
   static func version(_ number: UInt32, _ info: CollectionInfo) throws -> Format.Version {
+    if number == 0, let only { return only }
     if number != 0, number == info.versions.current { return Format.currentVersion }
     return try version(named: try info.versionName(number))
+  }
+
+  /// That of a format with one version, as the rows have it that say nothing of theirs.
+  @inline(__always)
+  private static var only: Format.Version? {
+    guard Format.Version.self == SingleVersion.self else { return nil }
+    // Safety: both are the same type.
+    return unsafe unsafeBitCast(SingleVersion.only, to: Format.Version.self)
   }
 
   /// The version with a raw value; nil: that of a row which no versioned format wrote.
@@ -36,17 +46,12 @@ enum FormatVersions<Format: RowFormat> {
     throw DatabaseError(.unsupportedVersion, CollectionInfo.unknownVersion(name, known: names))
   }
 
-  /// What makes the instances of rows. Throws `.invalidDefinition`.
-  static func decoder() throws -> @Sendable (StoredValue, _ version: String?) throws -> Format.Instance {
-    // Of one version nothing has to be found out for each row.
-    guard isVersioned else {
-      let only = try version(named: nil)
-      return { stored, name in
-        guard name == nil else { return try Format.decode(stored, version: try version(named: name)) }
-        return try Format.decode(stored, version: only)
-      }
+  /// What makes the instances of rows.
+  static var decoder: @Sendable (StoredValue, _ version: String?) throws -> Format.Instance {
+    { stored, name in
+      if name == nil, let only { return try Format.decode(stored, version: only) }
+      return try Format.decode(stored, version: try version(named: name))
     }
-    return { stored, name in try Format.decode(stored, version: try version(named: name)) }
   }
 
   /// Whether the version of a row was declared before another.

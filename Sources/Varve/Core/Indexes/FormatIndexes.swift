@@ -1,8 +1,8 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// An index of a format, checked.
-struct NamedIndex<Instance>: Sendable {
+/// An index of a format, checked. A class: copies of all that an index is would count many references.
+final class NamedIndex<Instance>: Sendable {
   let name: String
   let declaration: IndexDeclaration<Instance>
   /// What must be the same for what the disk has to be of use.

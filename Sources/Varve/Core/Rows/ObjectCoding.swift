@@ -126,11 +126,12 @@ final class ObjectCoding: Sendable {
   private func object<Object: Decodable>(
     _ type: Object.Type, _ value: StoredValue, _ header: RowHeader, _ info: CollectionInfo
   ) throws -> Object {
-    guard let codec = info.definition?.codec else { return try value.decode(type) }
+    let reading = info.reading
+    guard let decoder = reading.decoder else { return try value.decode(type) }
     let version = try info.versionName(header.version)
-    if codec.isPlain, codec.type == Object.self { return try value.decode(type) }
-    guard let object = try codec.decode(type, value, version) else {
-      throw DatabaseError(.decodingFailed, "the collection holds \(codec.type), not \(Object.self)")
+    if reading.isPlain, reading.type == ObjectIdentifier(type) { return try value.decode(type) }
+    guard let object = try decoder.object(type, value, version) else {
+      throw DatabaseError(.decodingFailed, Self.differs(type, info).message)
     }
     return object
   }

@@ -47,15 +47,15 @@ struct IndexLook<Format: StoreFormat>: Sendable {
   /// `.unknownExtension`.
   func part(
     _ indexes: IndexesTransaction<Format.Instance>
-  ) throws -> (part: Part, declaration: IndexDeclaration<Format.Instance>, range: StorageRange) {
+  ) throws -> (part: Part, index: NamedIndex<Format.Instance>, range: StorageRange) {
     if let limit, limit < 0 {
       throw DatabaseError(.invalidArgument, "the limit is \(limit); it must not be negative")
     }
     let slot = try slot.get()
     let (lower, upper) = try bounds.get()
     let part = try indexes.readable(slot)
-    let declaration = indexes.definition.indexes[slot].declaration
-    return (part, declaration, StorageRange(lower: declaration.lowerEnd(lower), upper: upper))
+    let index = indexes.definition.indexes[slot]
+    return (part, index, StorageRange(lower: index.declaration.lowerEnd(lower), upper: upper))
   }
 }
 

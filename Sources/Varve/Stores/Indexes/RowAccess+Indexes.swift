@@ -9,28 +9,28 @@ extension RowAccess where Format: StoreFormat {
 
   func begin(_ look: IndexLook<Format>, _ tx: ReadTransaction) throws -> any SeekableScan<Format.Instance> {
     guard let (info, indexes) = try indexes(tx) else { return EmptyScan<Format.Instance>() }
-    let (part, declaration, range) = try look.part(indexes)
-    let entries = try part.familyCursor(range, isReverse: look.isDescending, keysOnly: !declaration.isDirect)
+    let (part, index, range) = try look.part(indexes)
+    let entries = try part.familyCursor(range, isReverse: look.isDescending, keysOnly: !index.plan.isDirect)
     guard let entries else { return EmptyScan<Format.Instance>() }
-    return try IndexScan(self, info, tx.view(of: info.objects), entries, declaration, look)
+    return try IndexScan(self, info, tx.view(of: info.objects), entries, index.declaration, look)
   }
 
   /// The one instance of a value; nil where there is none.
   func first(_ look: IndexLook<Format>, _ tx: ReadTransaction) throws -> Format.Instance? {
     guard let (info, indexes) = try indexes(tx) else { return nil }
-    let (part, declaration, range) = try look.part(indexes)
+    let (part, index, range) = try look.part(indexes)
     guard let (entry, content) = try part.first(in: range) else { return nil }
     let key = try unsafe info.prefix + entry[IndexEntry.rowKey(in: entry.span.bytes)]
-    if declaration.isDirect { return try instance(try StoredRow(key: key, bytes: content, info: info), tx) }
+    if index.plan.isDirect { return try instance(try StoredRow(key: key, bytes: content, info: info), tx) }
     guard let row = try row(key, info, tx) else { throw info.missingRow(key) }
     return try instance(row, tx)
   }
 
   func count(_ look: IndexLook<Format>, _ tx: ReadTransaction) throws -> Int {
     guard let (info, indexes) = try indexes(tx) else { return 0 }
-    let (part, declaration, range) = try look.part(indexes)
-    let readsRows = declaration.isDirect && declaration.prefix != nil
+    let (part, index, range) = try look.part(indexes)
+    let readsRows = index.plan.isDirect && index.declaration.prefix != nil
     guard let entries = try part.familyCursor(range, keysOnly: !readsRows) else { return 0 }
-    return try IndexScan(self, info, tx.view(of: info.objects), entries, declaration, look).count()
+    return try IndexScan(self, info, tx.view(of: info.objects), entries, index.declaration, look).count()
   }
 }
