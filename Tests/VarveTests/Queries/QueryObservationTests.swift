@@ -126,6 +126,72 @@ struct QueryObservationTests {
     }
   }
 
+  @Test func `changed fields are those that differ from what the observer has seen`() async throws {
+    try await set(Volume(id: 1, title: "a", year: 2000), Volume(id: 2, title: "b", year: 2000))
+    var changes = volumes.query.filter { $0.year >= 2000 }.changes().makeAsyncIterator()
+    _ = try await changes.next()
+    func fields(of id: Int = 1, _ body: @escaping @Sendable (WriteTransaction) throws -> Void) async throws -> Set<String>? {
+      try await database.write { tx in try body(tx) }
+      let change = try #require(try await changes.next())
+      #expect(change.updated == [id])
+      return change.changedFields[id]
+    }
+    let (database, volumes) = (database, volumes)
+    // Twice in one transaction, and back to what it was.
+    #expect(
+      try await fields { tx in
+        try volumes.persist(Volume(id: 1, title: "x", year: 2000), in: tx)
+        try volumes.persist(Volume(id: 1, title: "y", year: 2000), in: tx)
+      } == ["title"])
+    #expect(
+      try await fields { tx in
+        try volumes.persist(Volume(id: 1, title: "z", year: 2001), in: tx)
+        try volumes.persist(Volume(id: 1, title: "y", year: 2000), in: tx)
+      } == [])
+    // Removed, and inserted again.
+    #expect(
+      try await fields { tx in
+        _ = try volumes.delete(1, in: tx)
+        try volumes.insert(Volume(id: 1, title: "y", year: 2000, tags: ["t"]), in: tx)
+      } == ["tags"])
+    #expect(try await fields { tx in try tx.touchObject(key: 1, in: "volumes") } == [])
+    // What a nested write has undone does not count.
+    #expect(
+      try await fields { tx in
+        try? database.write { inner in
+          try volumes.persist(Volume(id: 1, title: "undone", year: 2005), in: inner)
+          try inner.rollback()
+        }
+        try volumes.persist(Volume(id: 1, title: "y", year: 2006, tags: ["t"]), in: tx)
+      } == ["year"])
+    #expect(try await fields(of: 2) { tx in try volumes.modify(2, in: tx) { $0.isbn = "1" } } == ["isbn"])
+    #expect(try await fields(of: 2) { tx in try volumes.modify(2, in: tx) { $0.isbn = nil } } == ["isbn"])
+    // Commits that the consumer has not looked at are one difference.
+    try await set(Volume(id: 2, title: "c", year: 2000))
+    try await set(Volume(id: 2, title: "d", year: 2001))
+    try await set(Volume(id: 2, title: "b", year: 2001))
+    await database.core.observations.delivered(through: database.core.changes.last)
+    let change = try #require(try await changes.next())
+    #expect(change.updated == [2] && change.changedFields[2] == ["year"])
+  }
+
+  @Test func `changed fields are not known of rows that another coder has written`() async throws {
+    struct Page: Codable, Identifiable, Sendable { var id: Int, text: String }
+    struct PageFormat: StoreFormat {
+      typealias Instance = Page
+      static let collection = "pages"
+      static let coder = CoderKind.json
+    }
+    let database = try await Database.inMemory { PageFormat.self }
+    let pages = Store<PageFormat>(in: database)
+    try await pages.persist(Page(id: 1, text: "a"))
+    var changes = pages.query.changes().makeAsyncIterator()
+    _ = try await changes.next()
+    try await pages.persist(Page(id: 1, text: "b"))
+    let change = try #require(try await changes.next())
+    #expect(change.updated == [1] && change.changedFields.isEmpty)
+  }
+
   @Test(arguments: [true, false])
   func `an observer beside a writer that does not wait has every change in the end`(hasWindow: Bool) async throws {
     let end = 1_000

@@ -201,7 +201,8 @@ extension WriteTransaction {
         if row.header.hasMetadata { try pending.delete(key, in: info.metadata) }
       }
     }
-    for (key, _) in removed {
+    for (key, row) in removed {
+      noteReplaced(row, key, info)
       if isCleared { changes.noteCleared(key, info) } else { changes.note(.removed, key, info) }
     }
     addRows(-removed.count, to: info)

@@ -104,14 +104,19 @@ extension WriteTransaction {
       return try header(key, info).map { PresentRow(header: $0) }
     }
     guard let bytes = try value(of: key, in: info.objects) else { return nil }
-    noteReplaced(bytes, key, info)
     return PresentRow(header: try unsafe RowHeader.read(bytes.span.bytes).header, bytes: bytes)
   }
 
   /// Notes a row that is about to be changed, unless this transaction has changed it before.
-  private func noteReplaced(_ row: [UInt8], _ key: [UInt8], _ info: CollectionInfo) {
-    guard let replacedRows, replacedRows.isObserved(info) else { return }
-    if changes.collections.find(info.record.id)?.rows[key] == nil { replacedRows.note(row, key, info) }
+  @inline(__always)
+  func noteReplaced(_ row: PresentRow?, _ key: [UInt8], _ info: CollectionInfo) {
+    if let replacedRows, let row, !row.bytes.isEmpty { noteReplaced(row.bytes, key, info, in: replacedRows) }
+  }
+
+  @inline(never)
+  private func noteReplaced(_ row: [UInt8], _ key: [UInt8], _ info: CollectionInfo, in rows: ReplacedRows) {
+    guard rows.isObserved(info), changes.collections.find(info.record.id)?.rows[key] == nil else { return }
+    rows.note(row, key, info)
   }
 
   /// The same for many rows. What a hook needs of those that the transaction has not written is read at once.
@@ -229,6 +234,7 @@ extension WriteTransaction {
     let row = try database.coding.encodeRow(object, key, info, &header)
     try requireReplaceable(old, key, info)
     try requireRowsWritable()
+    noteReplaced(old, key, info)
     let event: RowChange.Event = old == nil ? .inserted : .updated
     if let plan = plan(for: event, info) {
       let facts = try self.facts(event, key, info, id: header.id, bytes: row, metadata, old: old, plan)
@@ -247,6 +253,7 @@ extension WriteTransaction {
   ) throws {
     try requireReplaceable(old, key, info)
     try requireRowsWritable()
+    noteReplaced(old, key, info)
     let event: RowChange.Event = old == nil ? .inserted : .updated
     guard let plan = plan(for: event, info) else {
       try write(row, metadata?.bytes, key, info, old?.header)
@@ -312,6 +319,7 @@ extension WriteTransaction {
   ) throws {
     try requireReplaceable(old, key, info, keepsMetadata: true)
     try requireRowsWritable()
+    noteReplaced(old, key, info)
     var header = old.header
     let row = try database.coding.encodeRow(object, key, info, &header)
     guard let plan = plan(for: .objectReplaced, info) else {
@@ -336,9 +344,9 @@ extension WriteTransaction {
     _ metadata: Metadata?, _ key: [UInt8], _ info: CollectionInfo
   ) throws -> Bool {
     guard let bytes = try value(of: key, in: info.objects) else { return false }
-    noteReplaced(bytes, key, info)
     let stored = try stored(key, bytes, info)
     let old = PresentRow(header: stored.header, bytes: bytes)
+    noteReplaced(old, key, info)
     try requireReplaceable(old, key, info)
     try requireRowsWritable()
     let metadata = try metadata.map { try encoded($0, key, info) }
@@ -370,11 +378,11 @@ extension WriteTransaction {
   func touch(_ key: [UInt8], _ info: CollectionInfo, _ event: RowChange.Event) throws -> Bool {
     guard let bytes = try value(of: key, in: info.objects) else { return false }
     try requireRowsWritable()
-    noteReplaced(bytes, key, info)
     let header = try unsafe RowHeader.read(bytes.span.bytes).header
+    let old = PresentRow(header: header, bytes: bytes)
+    noteReplaced(old, key, info)
     changes.note(event, key, info)
     guard let plan = plan(for: event, info) else { return true }
-    let old = PresentRow(header: header, bytes: bytes)
     let metadata = header.hasMetadata ? try ownMetadata(key, info).map { EncodedMetadata(bytes: $0) } : nil
     let facts = try self.facts(event, key, info, id: header.id, bytes: bytes, metadata, old: old, plan)
     try notify(facts, plan)
