@@ -220,8 +220,11 @@ import VarveEngine
   @Test func `a change says all of several commits`() {
     typealias Row = ObservedChange.Row
     let (gone, here) = (Row(isRemoved: true), Row(isRemoved: false))
-    var change = ObservedChange(version: CommitVersion(1), rows: [[1]: here, [2]: Row(isRemoved: false, before: [7])])
-    let next: [[UInt8]: Row] = [[2]: Row(isRemoved: true, before: [8]), [1]: Row(isRemoved: false, before: [9]), [3]: here]
+    let first: [[UInt8]: Row] = [[1]: here, [2]: Row(isRemoved: false, before: [7])]
+    var change = ObservedChange(version: CommitVersion(1), rows: first)
+    let next: [[UInt8]: Row] = [
+      [1]: Row(isRemoved: false, before: [9]), [2]: Row(isRemoved: true, before: [8]), [3]: here,
+    ]
     change.merge(ObservedChange(version: CommitVersion(5), rows: next))
     // What a row was is what it was before the first of them, and unknown where that is.
     #expect(change.rows == [[1]: here, [2]: Row(isRemoved: true, before: [7]), [3]: here])

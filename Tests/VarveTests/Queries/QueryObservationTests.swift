@@ -67,7 +67,8 @@ struct QueryObservationTests {
     }
   }
 
-  @Test(arguments: Observed.allCases) func `differences lead from one result to the next`(observed: Observed) async throws {
+  @Test(arguments: Observed.allCases)
+  func `differences lead from one result to the next`(observed: Observed) async throws {
     var random = SeededRandom(seed: UInt64(11 + Observed.allCases.firstIndex(of: observed)!))
     let query = observed.query(volumes)
     var changes = query.changes().makeAsyncIterator()
@@ -130,7 +131,9 @@ struct QueryObservationTests {
     try await set(Volume(id: 1, title: "a", year: 2000), Volume(id: 2, title: "b", year: 2000))
     var changes = volumes.query.filter { $0.year >= 2000 }.changes().makeAsyncIterator()
     _ = try await changes.next()
-    func fields(of id: Int = 1, _ body: @escaping @Sendable (WriteTransaction) throws -> Void) async throws -> Set<String>? {
+    func fields(
+      of id: Int = 1, _ body: @escaping @Sendable (WriteTransaction) throws -> Void
+    ) async throws -> Set<String>? {
       try await database.write { tx in try body(tx) }
       let change = try #require(try await changes.next())
       #expect(change.updated == [id])

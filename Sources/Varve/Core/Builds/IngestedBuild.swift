@@ -100,7 +100,7 @@ struct IngestedBuild {
 
   /// Gives it all rows, and leaves it to catch up. False: the build goes by puts, and nothing that was collected counts.
   mutating func run() throws -> Bool {
-    // Whatever ends it, no thread goes on: what is written would be dropped under it. Whatever that one met is of no use then.
+    // However it ends, the other thread has ended before: what it writes would be dropped under it.
     defer { try? writing?.thread.wait() }
     while let isLast = try give() {
       registered.reportProgress()
@@ -183,7 +183,7 @@ struct IngestedBuild {
 
   // MARK: - Runs
 
-  /// Begins to write what is in memory into families, and goes on without it.
+  /// Begins to write what is in memory into families. The next rows are collected meanwhile.
   private mutating func writeRun() throws {
     try settleRun()
     let record = registered.record

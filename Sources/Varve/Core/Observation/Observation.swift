@@ -7,6 +7,12 @@ enum ObservedPlace: Sendable {
   case collection(String)
   /// What a watcher says of each commit. With a collection, rows of that one are what concerns it.
   case watched(any RowWatcher, collection: String?)
+
+  /// The collection whose rows are compared with what they were.
+  var comparedCollection: String? {
+    if case .watched(_, let collection) = self { return collection }
+    return nil
+  }
 }
 
 /// What has happened to an observed place since its consumer looked last: it stays small however slow that is.

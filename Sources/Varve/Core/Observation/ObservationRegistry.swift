@@ -71,20 +71,18 @@ final class ObservationRegistry: Sendable {
 
   /// Adds an observer, whose first look is due.
   func observe(_ place: ObservedPlace, in database: DatabaseCore) throws -> HeldObservation {
-    if case .watched(_, let name?) = place { rows.add(name) }
-    do { return try hold(place, in: database) } catch {
-      if case .watched(_, let name?) = place { rows.remove(name) }
+    let compared = place.comparedCollection
+    if let compared { rows.add(compared) }
+    do {
+      // Made outside of the lock, and dropped again where another observer was faster: it may read.
+      var begun = try state.withLock { $0.task == nil } ? Self.begin(database) : nil
+      while true {
+        if let held = add(place, begun, database) { return held }
+        begun = try Self.begin(database)
+      }
+    } catch {
+      if let compared { rows.remove(compared) }
       throw error
-    }
-  }
-
-  private func hold(_ place: ObservedPlace, in database: DatabaseCore) throws -> HeldObservation {
-    // Made outside of the lock, and dropped again where another observer was faster: it may read.
-    var begun: (HeldSubscription, CommitVersion)?
-    if state.withLock({ $0.task == nil }) { begun = try Self.begin(database) }
-    while true {
-      if let held = add(place, begun, database) { return held }
-      begun = try Self.begin(database)
     }
   }
 
@@ -121,7 +119,7 @@ final class ObservationRegistry: Sendable {
 
   /// An observer has gone.
   func remove(_ place: ObservedPlace, _ number: UInt64) {
-    if case .watched(_, let name?) = place { rows.remove(name) }
+    if let compared = place.comparedCollection { rows.remove(compared) }
     let task = state.withLock { state in
       state.remove(place, number)
       guard state.watchers.isEmpty, state.watched.isEmpty else { return nil as Task<Void, Never>? }

@@ -1,7 +1,7 @@
 /// Which fields of a row are stored otherwise than they were.
 enum ChangedFields {
   /// The coding keys of the fields that differ between two rows; nil where the rows don't say: another coder than the
-  /// binary one has written them, or the object is no record.
+  /// binary one has written them, or the object is not a record.
   ///
   /// Fields are compared as bytes: equal sets and dictionaries may have their elements in another order, and differ.
   static func between(

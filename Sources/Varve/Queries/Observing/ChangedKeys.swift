@@ -5,7 +5,7 @@ struct ChangedKeys<Format: StoreFormat> {
   private let query: StoreQuery<Format>
   private let change: ObservedChange
   private let transaction: ReadTransaction
-  /// Nil where there is no collection at the snapshot.
+  /// Nil where the collection is not there at the snapshot.
   private let info: CollectionInfo?
   /// The rows; nil where one was removed.
   private let rows: [[UInt8]?]
