@@ -30,7 +30,7 @@ public struct ChangeSequence: AsyncSequence, Sendable {
       })
   }
 
-  /// A place among the commits.
+  /// A position among the commits.
   public struct Iterator: AsyncIteratorProtocol {
     fileprivate var subscription: Result<HeldSubscription, any Error>?
 
@@ -40,7 +40,7 @@ public struct ChangeSequence: AsyncSequence, Sendable {
       do {
         if let event = try await subscription.get().next() { return event }
       } catch let error as CancellationError {
-        // The place stays.
+        // The position stays.
         throw error
       } catch {
         self.subscription = nil

@@ -1,7 +1,7 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// One consumer's place among the commits: its buffer, and where it waits.
+/// One consumer of commits: its position, its buffer, and where it waits.
 ///
 /// Safe from any thread. One task at a time should take from it: two would each get a part.
 final class ChangeSubscription: Sendable {
