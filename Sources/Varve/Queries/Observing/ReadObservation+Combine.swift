@@ -10,13 +10,13 @@
         nonisolated(unsafe) let subject = CurrentValueSubject<Value?, any Error>(nil)
         let task = Task {
           do {
-            for try await value in self { subject.send(value) }
-            subject.send(completion: .finished)
+            for try await value in self { unsafe subject.send(value) }
+            unsafe subject.send(completion: .finished)
           } catch {
-            subject.send(completion: .failure(error))
+            unsafe subject.send(completion: .failure(error))
           }
         }
-        return subject.compactMap { $0 }.buffer(size: 1, prefetch: .byRequest, whenFull: .dropOldest)
+        return unsafe subject.compactMap { $0 }.buffer(size: 1, prefetch: .byRequest, whenFull: .dropOldest)
           .handleEvents(receiveCancel: { task.cancel() })
       }.eraseToAnyPublisher()
     }
