@@ -49,16 +49,52 @@ struct QueryPlanner<Format: StoreFormat> {
       let isInOrder = branches.allSatisfy { $0.first.order != nil }
       return QueryPlan(branches: branches, sorts: query.isOrdered && !isInOrder, isMerged: false)
     }
+    if let merged = merged(branches) { return QueryPlan(branches: merged, sorts: false, isMerged: true) }
+    return QueryPlan(branches: branches, sorts: query.isOrdered, isMerged: false)
+  }
+
+  /// The branches to be read side by side; nil where their entries can't be compared.
+  private func merged(_ branches: [QueryPlan<Format>.Branch]) -> [QueryPlan<Format>.Branch]? {
+    guard branches.count <= Self.mergedMaximum else { return nil }
+    guard query.isOrdered else { return branches.allSatisfy(\.first.isByKey) ? branches : nil }
+    if areInOneOrder(branches) { return branches }
+    // A field that is fixed in each branch, to another value, is in the order: then it is compared, too.
+    let whole = branches.compactMap { branch in
+      wholeOrder(branch).map { QueryPlan<Format>.Branch(accesses: [$0], isExact: branch.isExact) }
+    }
+    return whole.count == branches.count && areInOneOrder(whole) ? whole : nil
+  }
+
+  /// Whether entries of all branches are in the order of the query, and compare as it says.
+  private func areInOneOrder(_ branches: [QueryPlan<Format>.Branch]) -> Bool {
     let first = branches[0].first
-    let isMerged =
-      branches.count <= Self.mergedMaximum
-      && branches.allSatisfy { branch in
-        let access = branch.first
-        return query.isOrdered
-          ? access.order != nil && access.order == first.order && access.orderFields == first.orderFields
-          : access.isByKey
-      }
-    return QueryPlan(branches: branches, sorts: query.isOrdered && !isMerged, isMerged: isMerged)
+    let paths = Set(first.orderFields.map(\.path))
+    let wanted = query.order.prefix { !Format.isIdentifier($0.path) }
+    let isOfOrderFields = wanted.allSatisfy { paths.contains($0.path) }
+    return branches.allSatisfy { branch in
+      let access = branch.first
+      return access.order != nil && access.order == first.order && access.orderFields == first.orderFields
+        && (isOfOrderFields || access.fixed == first.fixed)
+    }
+  }
+
+  /// The one access of a branch with nothing fixed; nil where its entries are in no order then.
+  private func wholeOrder(_ branch: QueryPlan<Format>.Branch) -> Access? {
+    var access = branch.first
+    guard branch.accesses.count == 1, case .index(let slot) = access.source,
+      let declaration = indexes?.definition.indexes[slot].declaration, !declaration.kind.hasSeveralValues,
+      let order = order(of: declaration, fixed: 0)
+    else { return nil }
+    access.order = order
+    access.fixed = []
+    access.orderFields = orderFields(of: declaration, from: 0)
+    return access
+  }
+
+  private func orderFields(
+    of declaration: IndexDeclaration<Format.Instance>, from first: Int
+  ) -> [Access.OrderField] {
+    declaration.fields[first...].map { Access.OrderField(path: $0.path, isDescending: $0.isDescending) }
   }
 
   /// Throws why an index can't be used that would bound a branch: `.notReady`, `.notUnique`.
@@ -262,9 +298,7 @@ struct QueryPlanner<Format: StoreFormat> {
     }
     access.isByKey = fixedCount == declaration.fields.count
     access.order = order(of: declaration, fixed: fixedCount)
-    access.orderFields = declaration.fields[fixedCount...].map {
-      Access.OrderField(path: $0.path, isDescending: $0.isDescending)
-    }
+    access.orderFields = orderFields(of: declaration, from: fixedCount)
     return access
   }
 

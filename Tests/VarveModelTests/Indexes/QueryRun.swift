@@ -92,6 +92,31 @@ struct QueryRun {
     return term()
   }
 
+  /// Branches that each have one value of the same field, and a term that keeps them apart.
+  private mutating func points() -> Asked {
+    let titles = [Self.titles[random.below(Self.titles.count)], Self.titles[random.below(Self.titles.count)]]
+    let cities = ["Bath", random.oneIn(2) ? "London" : nil]
+    let isByTitle = random.oneIn(2)
+    var all: Asked?
+    for index in 0..<2 {
+      let (title, city) = (titles[index], cities[index])
+      let value =
+        isByTitle
+        ? Asked(condition: Condition { $0.title == title }) { $0.title == title }
+        : Asked(condition: Condition { $0.home.city == city }) { $0.home?.city == city }
+      let other = term()
+      let branch =
+        random.oneIn(3)
+        ? value : Asked(condition: value.condition && other.condition) { value.holds($0) && other.holds($0) }
+      if let last = all {
+        all = Asked(condition: last.condition || branch.condition) { last.holds($0) || branch.holds($0) }
+      } else {
+        all = branch
+      }
+    }
+    return all ?? term()
+  }
+
   private mutating func term() -> Asked {
     let year = 1995 + random.below(12)
     let title = Self.titles[random.below(Self.titles.count)]
@@ -131,7 +156,10 @@ struct QueryRun {
     var query = query
     var keys: [(Volume) -> [UInt8]] = []
     var isDescending = false
-    for _ in 0..<random.below(4) {
+    let count = random.below(4)
+    // Fields that conditions fix are among them often.
+    let first = random.oneIn(4) ? [0, 4][random.below(2)] : nil
+    for number in 0..<(first == nil ? count : max(count, 1)) {
       isDescending = random.oneIn(2)
       let descending = isDescending
       func add<Key: KeyCodable>(_ value: @escaping (Volume) -> Key) {
@@ -140,7 +168,7 @@ struct QueryRun {
           return bytes ?? [descending ? 1 : 0xfe]
         }
       }
-      switch random.below(7) {
+      switch number == 0 ? first ?? random.below(7) : random.below(7) {
       case 0:
         query = query.sorted(by: \.title, descending: descending)
         add { $0.title }
@@ -170,7 +198,7 @@ struct QueryRun {
   // MARK: - Questions
 
   private mutating func ask(_ tx: ReadTransaction) throws {
-    let asked = random.oneIn(12) ? nil : asked(random.below(4))
+    let asked = random.oneIn(12) ? nil : random.oneIn(8) ? points() : asked(random.below(4))
     var query = volumes.query
     if let asked { query = query.filter(asked.condition) }
     let (sorted, key) = order(query)
