@@ -58,6 +58,15 @@ struct QueryPlanTests {
     #expect(try Set(ids(apart)) == Set((0..<2_000).filter { $0 % 2 == 1 || 1_990 + $0 % 40 > 2_020 }))
   }
 
+  @Test(arguments: [false, true])
+  func `branches that fix the field of the order to different values are merged by it`(isDescending: Bool) throws {
+    let query = volumes.query.filter { ($0.title == "title 1" && $0.price == 1) || $0.title == "title 0" }
+    let sorted = query.sorted(by: \.title, descending: isDescending).limit(150)
+    #expect(try plan(sorted).hasSuffix("merged\nin order"))
+    let (zero, one) = (Array(stride(from: 0, to: 2_000, by: 20)), Array(stride(from: 1, to: 2_000, by: 20)))
+    #expect(try ids(sorted) == Array((isDescending ? (zero + one).reversed() : zero + one).prefix(150)))
+  }
+
   @Test func `the order comes from one index while the condition is asked, where a limit makes that short`() throws {
     let query = volumes.query.filter { $0.tags.contains("m1") }.sorted(by: \.year).sorted(by: \.title)
     #expect(try plan(query.limit(5)) == "index \"byYear\", all of it, filtered\nin order")
