@@ -236,6 +236,24 @@ import VarveEngine
     #expect(change.isReload && change.rows.isEmpty && change.version == CommitVersion(7))
   }
 
+  @Test func `what has come together with later commits is compared with what was seen`() throws {
+    var state = ObservationState(.zero)
+    _ = state.takeAll()
+    for version in 1...40 {
+      let row = ObservedChange.Row(isRemoved: false, before: [UInt8(version - 1)])
+      state.add(ObservedChange(version: CommitVersion(UInt64(version)), rows: [[1]: row, [2]: row]))
+    }
+    #expect(state.due(through: CommitVersion(5))?.rows[[1]]?.before == [0])
+    state.didSee(CommitVersion(5), [[1]: [5], [2]: [5]])
+    #expect(state.due(through: CommitVersion(30))?.rows[[1]]?.before == [5])
+    // The last sixteen commits and more are one by now, of which the consumer sees a part.
+    state.didSee(CommitVersion(30), [[1]: [30]])
+    let rest = try #require(state.due(through: CommitVersion(40)))
+    #expect(rest.rows[[1]]?.before == [30] && rest.rows[[2]] == ObservedChange.Row(isRemoved: false))
+    state.didSee(CommitVersion(40))
+    #expect(state.due(through: CommitVersion(99)) == nil)
+  }
+
   @Test func `clearing, and more rows than are worth a list, are a reload`() async throws {
     try database.put("a")
     var changes = database.observe(in: "notes").makeAsyncIterator()

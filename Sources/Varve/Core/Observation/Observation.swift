@@ -77,10 +77,12 @@ struct ObservationState {
     return due(through: CommitVersion(.max))
   }
 
-  /// The consumer has seen all commits up to a version.
-  mutating func didSee(_ version: CommitVersion) {
+  /// The consumer has seen all commits up to a version, and of the rows that had changed what is in `rows`.
+  mutating func didSee(_ version: CommitVersion, _ rows: [[UInt8]: [UInt8]] = [:]) {
     seen = max(seen, version)
     pending.removeAll { $0.version <= seen }
+    // What has come together with later commits stays, and from now on it is compared with what was seen.
+    for index in pending.indices where pending[index].first <= seen { pending[index].compare(with: rows) }
   }
 }
 
@@ -105,6 +107,11 @@ struct ObservedChange {
     self.version = version
     self.isReload = isReload
     self.rows = rows
+  }
+
+  /// The rows were these.
+  fileprivate mutating func compare(with seen: [[UInt8]: [UInt8]]) {
+    for key in rows.keys { rows[key]?.before = seen[key] }
   }
 
   mutating func merge(_ later: ObservedChange) {
@@ -142,7 +149,9 @@ final class Observation: Sendable {
 
   var isDue: Bool { state.withLock { $0.isDue } }
 
-  func didSee(_ version: CommitVersion) { state.withLock { $0.didSee(version) } }
+  func didSee(_ version: CommitVersion, _ rows: [[UInt8]: [UInt8]] = [:]) {
+    state.withLock { $0.didSee(version, rows) }
+  }
 
   /// What commits up to a version have changed, of those that were delivered; nil: nothing.
   func due(through version: CommitVersion) -> ObservedChange? { state.withLock { $0.due(through: version) } }

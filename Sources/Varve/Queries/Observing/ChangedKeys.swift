@@ -21,6 +21,13 @@ struct ChangedKeys<Format: StoreFormat> {
     rows = try info.map { info in try tx.values(of: keys.map { info.prefix + $0 }, in: info.objects) } ?? []
   }
 
+  /// Those that are there.
+  var found: [[UInt8]: [UInt8]] {
+    var found: [[UInt8]: [UInt8]] = [:]
+    for (key, row) in zip(keys, rows) { found[key] = row }
+    return found
+  }
+
   func contains(_ key: [UInt8]) -> Bool { change.rows[key] != nil }
 
   /// Of each key whether its row fulfils the condition.

@@ -23,7 +23,8 @@ public struct QueryChange<Format: StoreFormat>: Sendable {
 }
 
 /// Where in a list instances were removed, inserted and changed. Removals come first: their offsets are those of the list before;
-/// offsets of insertions and changes are those of the list after. An instance that was moved is among the first two.
+/// offsets of insertions and changes are those of the list after. An instance that was moved is among the first two, and because it
+/// has changed also among the last.
 public struct QueryPositions: Hashable, Sendable {
   /// Descending, so that each can be removed in turn.
   public let removals: [Int]

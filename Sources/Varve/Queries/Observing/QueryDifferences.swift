@@ -43,18 +43,25 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
     fileprivate let found: Found
     /// The changed fields of rows, where they are known.
     fileprivate let fields: [[UInt8]: Set<String>]
+    /// The rows that have changed, as they are.
+    let rows: [[UInt8]: [UInt8]]
+
+    fileprivate init(_ version: CommitVersion, _ found: Found, _ changed: ChangedKeys<Format>? = nil) throws {
+      self.version = version
+      self.found = found
+      fields = try changed?.changedFields() ?? [:]
+      rows = changed?.found ?? [:]
+    }
   }
 
   /// Reads what a comparison needs. It changes nothing, so that it can be done twice.
   func look(_ change: ObservedChange, _ tx: ReadTransaction) throws -> Look {
-    if change.isReload { return Look(version: tx.version, found: .result(try result(tx)), fields: [:]) }
+    if change.isReload { return try Look(tx.version, .result(try result(tx))) }
     let rows = try ChangedKeys(change, query, tx)
-    let fields = try rows.changedFields()
     switch known {
-    case .window(let window):
-      return Look(version: tx.version, found: .result(try changed(window, rows, tx)), fields: fields)
-    case .keys: return Look(version: tx.version, found: .result(try result(tx)), fields: fields)
-    case nil: return Look(version: tx.version, found: .rows(keys: rows.keys, isIn: try rows.areIn()), fields: fields)
+    case .window(let window): return try Look(tx.version, .result(try changed(window, rows, tx)), rows)
+    case .keys: return try Look(tx.version, .result(try result(tx)), rows)
+    case nil: return try Look(tx.version, .rows(keys: rows.keys, isIn: try rows.areIn()), rows)
     }
   }
 

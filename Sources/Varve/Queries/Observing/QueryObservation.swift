@@ -73,7 +73,7 @@ public struct QueryObservation<Format: StoreFormat>: AsyncSequence, Sendable {
           let seen = change.isReload ? try await database.readAside(look) : try await database.readAtOnceOrAside(look)
           guard let seen else { return nil }
           let found = try reader.compare(seen, change)
-          held.observation.didSee(version)
+          held.observation.didSee(version, seen.rows)
           return .some(found)
         } catch let error as DatabaseError where database.isToRepeat(error, attempts) { attempts += 1 }
       }
