@@ -283,7 +283,7 @@ struct QueryPlanner<Format: StoreFormat> {
         break
       }
       let isPoints = set.ranges.allSatisfy(\.isPoint)
-      guard let values = field.isDescending ? (isPoints ? set.descending : nil) : set.ranges,
+      guard let values = field.isDescending ? set.descending : set.ranges,
         access.boundCount == 0 || access.ranges.count * values.count <= Self.rangesMaximum
       else { break }
       access.ranges = access.ranges.flatMap { first in values.map { $0.following(first.lower) } }
@@ -343,19 +343,34 @@ extension KeySet.Range {
 }
 
 extension KeySet {
-  /// The same values where they sort the other way; nil where they can't be turned around. Points alone.
+  /// The same values where they sort the other way; nil where they can't be turned around: beginnings of texts.
   var descending: [Range]? {
     var turned: [Range] = []
     for range in ranges.reversed() {
-      guard let parts = try? KeyPart.parts(of: range.lower), parts.count == 1, let bytes = range.lower.descendingPart
-      else { return nil }
-      turned.append(Range(lower: bytes, upper: KeyRange.end(ofParts: bytes)))
+      let (lower, upper) = (range.upper?.turnedBound, range.lower.turnedBound)
+      guard lower != nil || range.upper == nil, upper != nil || range.lower.isEmpty else { return nil }
+      turned.append(Range(lower: lower ?? [], upper: upper))
     }
     return turned
   }
 }
 
 extension [UInt8] {
+  private var isOnePart: Bool { (try? KeyPart.parts(of: self))?.count == 1 }
+
+  /// Where a bound of a range is among the same values the other way; nil: it is not known.
+  fileprivate var turnedBound: [UInt8]? {
+    // Before a value: there after it.
+    if isOnePart { return descendingPart.map { KeyRange.end(ofParts: $0) } }
+    // After a value: there before it.
+    let value = Array(dropLast())
+    if last == KeyTag.escape, value.isOnePart { return value.descendingPart }
+    // Before or after all optionals that have a value.
+    func areOptionals(_ bytes: [UInt8]) -> Bool { !bytes.isEmpty && bytes.allSatisfy { $0 == KeyTag.some } }
+    if last == KeyTag.escape, areOptionals(value) { return value.map { ~$0 } }
+    return areOptionals(self) ? KeyRange.successor(ofPrefix: map { ~$0 }) : nil
+  }
+
   /// One part of a key as `KeyEncoder.encode(descending:)` writes it.
   fileprivate var descendingPart: [UInt8]? {
     guard let tag = first(where: { $0 != KeyTag.some }) else { return nil }

@@ -73,4 +73,57 @@ struct QueryPlanTests {
     #expect(try plan(query) == "index \"tags\", 1 range of 1 field\nsorted in memory")
     #expect(try ids(query.limit(5)) == Array(ids(query).prefix(5)))
   }
+  @Test func `an index with a field the other way bounds ranges of it`() throws {
+    struct Page: Codable, Identifiable, Sendable, Equatable {
+      var id: Int
+      var text: String
+      var number: Int?
+      var weight: Double
+    }
+    struct PageFormat: StoreFormat {
+      typealias Instance = Page
+      static let collection = "pages"
+      let text = Index({ $0.text.descending }, { $0.id })
+      let number = Index({ $0.number.descending })
+      let weight = Index({ $0.weight.descending })
+    }
+    let database = try Database.inMemory { PageFormat.self }
+    let pages = Store<PageFormat>(in: database)
+    let texts = ["", "a", "a\0", "a\0\0", "ab", "b", "\u{7f}", "é", "z"]
+    let numbers: [Int?] = [nil, .min, -1, 0, 1, 300, .max]
+    let weights = [-Double.infinity, -1.5, 0, 0.25, 1e300, .infinity]
+    var all: [Page] = []
+    for (index, text) in texts.enumerated() {
+      for (other, number) in numbers.enumerated() {
+        let weight = weights[(index + other) % weights.count]
+        all.append(Page(id: index * 10 + other, text: text, number: number, weight: weight))
+      }
+    }
+    try database.write { [all] tx in try pages.persist(contentsOf: all, in: tx) }
+    func expect(_ condition: Condition<Page>, _ holds: (Page) -> Bool, line: Int = #line) throws {
+      let query = pages.query.filter(condition)
+      let (found, count) = try database.read { tx in (try query.ids(in: tx), try query.count(in: tx)) }
+      #expect(found.sorted() == all.filter(holds).map(\.id), "line \(line)")
+      #expect(count == found.count, "line \(line)")
+    }
+    for text in texts {
+      try expect(Condition { $0.text < text }) { ByteOrder.precedes(Array($0.text.utf8), Array(text.utf8)) }
+      try expect(Condition { $0.text >= text }) { !ByteOrder.precedes(Array($0.text.utf8), Array(text.utf8)) }
+      try expect(Condition { $0.text <= text && $0.text != "" }) {
+        !ByteOrder.precedes(Array(text.utf8), Array($0.text.utf8)) && $0.text != ""
+      }
+    }
+    for number in numbers.compactMap({ $0 }) {
+      try expect(Condition { $0.number > number }) { $0.number.map { $0 > number } ?? false }
+      try expect(Condition { $0.number <= number }) { $0.number.map { $0 <= number } ?? false }
+      try expect(Condition { $0.number != number }) { $0.number != number }
+    }
+    for weight in weights {
+      try expect(Condition { $0.weight < weight }) { $0.weight < weight }
+      try expect(Condition { $0.weight > weight }) { $0.weight > weight }
+    }
+    let query = pages.query.filter { $0.number > 0 }.sorted(by: \.number, descending: true).sorted(by: \.id).limit(5)
+    let plan = try database.read { tx in try query.explain(in: tx).description }
+    #expect(plan.hasSuffix("in order") && plan.contains("\"number\""))
+  }
 }
