@@ -178,6 +178,18 @@ struct QueryObservationTests {
     #expect(change.updated == [2] && change.changedFields[2] == ["year"])
   }
 
+  @Test func `of what a transaction replaces beyond a limit no fields are known`() async throws {
+    let text = String(repeating: "x", count: 1_000)
+    try await volumes.persist(contentsOf: (0..<400).map { Volume(id: $0, title: text) })
+    var changes = volumes.query.changes().makeAsyncIterator()
+    _ = try await changes.next()
+    try await volumes.persist(contentsOf: (0..<400).map { Volume(id: $0, title: text, year: 1) })
+    let change = try #require(try await changes.next())
+    let known = ChangeLimits.replacedBytes / 1_000
+    #expect(change.updated.count == 400 && change.changedFields.count > known / 2 && change.changedFields.count <= known)
+    #expect(change.changedFields.values.allSatisfy { $0 == ["year"] })
+  }
+
   @Test func `changed fields are not known of rows that another coder has written`() async throws {
     struct Page: Codable, Identifiable, Sendable { var id: Int, text: String }
     struct PageFormat: StoreFormat {

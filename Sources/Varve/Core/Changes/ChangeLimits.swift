@@ -26,4 +26,7 @@ enum ChangeLimits {
   /// How many keys an observation of a collection collects for a consumer that is slower than commits. Beyond, it
   /// says that all should be read anew, which costs less then. At some 60 bytes a key: 250 KB.
   static let observedKeys = 4_096
+  /// How many bytes of rows a transaction notes that it replaces, for observers that compare them. A subscription keeps 256
+  /// change sets at most: 64 MB, if all are as large.
+  static let replacedBytes = 256 << 10
 }

@@ -43,15 +43,13 @@ final class ReplacedRows {
 
   func isObserved(_ info: CollectionInfo) -> Bool { collections.contains(info.name) }
 
-  /// Notes a row that is about to be changed for the first time. Of more rows than an observer distinguishes the rest is left
-  /// out.
-  func note(_ row: [UInt8], _ key: [UInt8], _ info: CollectionInfo) {
-    noted[info.record.id, default: ByteTable()].noteFirst(row, for: key)
-  }
-}
+  private var byteCount = 0
 
-extension ByteTable<[UInt8]> {
-  fileprivate mutating func noteFirst(_ row: [UInt8], for key: [UInt8]) {
-    if count < ChangeLimits.observedKeys, self[key] == nil { set(row, for: key) }
+  /// Notes a row that is about to be changed for the first time. What is beyond the limit is left out.
+  func note(_ row: [UInt8], _ key: [UInt8], _ info: CollectionInfo) {
+    let size = key.count + row.count
+    guard byteCount + size <= ChangeLimits.replacedBytes, noted[info.record.id]?[key] == nil else { return }
+    byteCount += size
+    noted[info.record.id, default: ByteTable()].set(row, for: key)
   }
 }

@@ -15,7 +15,8 @@ public struct QueryChange<Format: StoreFormat>: Sendable {
   public let updated: [Format.Identifier]
   /// Of instances in `updated` the coding keys of the fields that are stored otherwise than in what the observer has seen: none
   /// of one whose metadata alone was set, or that was touched. One that is missing here may have any field changed: that is not known of rows that
-  /// other coders than `.binary` have written, of commits of another process, and of those that began before the observation.
+  /// other coders than `.binary` have written, of commits of another process, of those that began before the observation, and of
+  /// what one transaction has replaced beyond 256 KiB.
   /// Fields are compared as they are stored: equal sets and dictionaries may differ in the order of their elements.
   public let changedFields: [Format.Identifier: Set<String>]
   /// Where the difference is in the result; nil of a reload, and where the query has no limit or one of more than 10,000.
