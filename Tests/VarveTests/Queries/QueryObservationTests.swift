@@ -244,6 +244,45 @@ struct QueryObservationTests {
     #expect(shown == Set(try await query.ids()))
   }
 
+  @Test func `observers in a program that follows have every change of the writer in the end`() async throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    let writer = try await Database.open(at: path) { VolumeFormat.self }
+    let written = Store<VolumeFormat>(in: writer)
+    try await written.persist(contentsOf: (0..<200).map { Volume(id: $0, title: "", year: 1998 + $0 % 4) })
+    var options = DatabaseOptions()
+    options.follows = true
+    let follower = try await Database.open(at: path, options: options) { VolumeFormat.self }
+    let query = Store<VolumeFormat>(in: follower).query.filter { $0.year >= 2000 }
+    try await withThrowingTaskGroup(of: Set<Int>.self) { group in
+      for _ in 0..<12 {
+        group.addTask {
+          var shown: Set<Int> = []
+          for try await change in query.changes() {
+            if change.isReload { shown = Set(change.ids) }
+            shown.subtract(change.removed)
+            shown.formUnion(change.inserted)
+            if shown.contains(-1) { break }
+          }
+          return shown
+        }
+      }
+      var random = SeededRandom(seed: 14)
+      for number in 0..<1_500 {
+        // Few commits change much: their reads take long.
+        let volumes = (0..<(number % 50 == 0 ? 150 : 2)).map { _ in
+          Volume(id: random.below(200), title: "\(number)", year: 1998 + random.below(4))
+        }
+        try await written.persist(contentsOf: volumes)
+      }
+      try await written.persist(Volume(id: -1, title: "end"))
+      let last = Set(try await written.query.filter { $0.year >= 2000 }.ids())
+      for try await shown in group { #expect(shown == last) }
+    }
+    try await follower.close()
+    try await writer.close()
+  }
+
   @Test func `a query that can't be answered ends its observation with the error, and closing ends all`() async throws {
     var refused = volumes.query.filter { $0.title.contains("x") }.limit(3).changes().makeAsyncIterator()
     try await set(Volume(id: 1, title: "x"))

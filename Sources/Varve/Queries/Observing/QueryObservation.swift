@@ -58,7 +58,9 @@ public struct QueryObservation<Format: StoreFormat>: AsyncSequence, Sendable {
         let present = try await database.readAtOnceOrAside {
           try database.publication.snapshot { database.changes.last }
         }
-        guard let (snapshot, version) = present else { return nil }
+        guard let (snapshot, last) = present else { return nil }
+        // Of a database that another process writes, commits after the snapshot may have been delivered since.
+        let version = last < snapshot.version ? last : snapshot.version
         await database.observations.delivered(through: version)
         guard let change = held.observation.due(through: version) else {
           before.end()
