@@ -64,6 +64,15 @@ struct QueryWindowTests {
     #expect(reads < 100, "\(reads) entries were read")
   }
 
+  @Test func `what was delivered after a snapshot is not seen with it`() async throws {
+    let snapshot = try database.core.publication.snapshot()
+    try await volumes.persist(Self.volume(1, at: 2))
+    let last = database.core.changes.last
+    #expect(last > snapshot.version)
+    #expect(QueryDifferences<VolumeFormat>.seen(at: snapshot.version, delivered: last) == snapshot.version)
+    #expect(QueryDifferences<VolumeFormat>.seen(at: last, delivered: snapshot.version) == snapshot.version)
+  }
+
   @Test func `a window that is whole is read no more`() throws {
     let query = volumes.query.filter { $0.title < "10500" }.sorted(by: \.title).limit(1_000)
     let first = try read { tx, _ in try QueryWindow(query, tx) }

@@ -13,6 +13,12 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
     self.watcher = watcher
   }
 
+  /// The last commit that a look at a snapshot shows, and whose rows were delivered. Of a database that another process writes,
+  /// commits after the snapshot may have been delivered since.
+  static func seen(at snapshot: CommitVersion, delivered: CommitVersion) -> CommitVersion {
+    Swift.min(snapshot, delivered)
+  }
+
   /// The result is about to be read.
   func begin() { watcher.begin() }
 

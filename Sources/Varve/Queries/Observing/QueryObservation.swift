@@ -59,8 +59,7 @@ public struct QueryObservation<Format: StoreFormat>: AsyncSequence, Sendable {
           try database.publication.snapshot { database.changes.last }
         }
         guard let (snapshot, last) = present else { return nil }
-        // Of a database that another process writes, commits after the snapshot may have been delivered since.
-        let version = last < snapshot.version ? last : snapshot.version
+        let version = QueryDifferences<Format>.seen(at: snapshot.version, delivered: last)
         await database.observations.delivered(through: version)
         guard let change = held.observation.due(through: version) else {
           before.end()
