@@ -98,7 +98,7 @@ extension WriteTransaction {
     return (info, try info.storageKey(key, limit: database.limits.keySize))
   }
 
-  /// The row that a change will find; nil where there is none. With its bytes where a hook or an observer needs them.
+  /// The row that a change will find; nil where the row is absent. Its bytes are read where a hook or an observer needs them.
   func present(_ key: [UInt8], _ info: CollectionInfo) throws -> PresentRow? {
     guard needsOldRows(info) || replacedRows?.isObserved(info) == true else {
       return try header(key, info).map { PresentRow(header: $0) }
