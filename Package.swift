@@ -67,6 +67,7 @@ let package = Package(
   products: [
     .library(name: "Varve", targets: ["Varve"]),
     .library(name: "VarveEngine", targets: ["VarveEngine"]),
+    .library(name: "VarveRelationships", targets: ["VarveRelationships"]),
     .library(name: "VarveInspection", targets: ["VarveInspection"]),
     .library(name: "VarveTesting", targets: ["VarveTesting"]),
     .executable(name: "varve", targets: ["VarveTool"]),
@@ -105,6 +106,8 @@ let package = Package(
       ],
       swiftSettings: settings
     ),
+    // Edges between rows: an extension on the public API.
+    .target(name: "VarveRelationships", dependencies: ["Varve", "UnicodeNormalForm"], swiftSettings: settings),
     // For tools that read a database without the types of its program.
     .target(name: "VarveInspection", dependencies: ["Varve"], swiftSettings: settings),
     // For the tests of programs that keep their objects in Varve.
@@ -162,9 +165,21 @@ let package = Package(
     objectTests("VarveTests"),
     objectTests("VarveThreadTests"),
     objectTests("VarveDamageTests"),
+    // Rows with edges, and what suites of relationships have in common.
+    fixtures("RelationshipFixtures", ["Varve", "VarveRelationships", "EngineTestSupport"], plainTestSettings),
+    .testTarget(
+      name: "VarveRelationshipsTests",
+      dependencies: [
+        "VarveRelationships", "Varve", "EngineTestSupport", "VarveTestSupport", "ObjectFixtures", "RelationshipFixtures",
+      ],
+      swiftSettings: plainTestSettings
+    ),
     .testTarget(
       name: "VarveModelTests",
-      dependencies: ["Varve", "VarveEngine", "EngineTestSupport", "VarveTestSupport", "ObjectFixtures"],
+      dependencies: [
+        "Varve", "VarveRelationships", "VarveEngine", "EngineTestSupport", "VarveTestSupport", "ObjectFixtures",
+        "RelationshipFixtures",
+      ],
       swiftSettings: testSettings
     ),
     .testTarget(

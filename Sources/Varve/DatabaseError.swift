@@ -12,6 +12,7 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
       case transactionEnded, cursorEnded, writerBusy, writeInsideRead, doomed, doesNotSettle, conflict, readOnly
       case alreadyExists, notFound, notReady, unknownExtension, extensionMismatch, extensionFailed, rolledBack
       case locked, pathIsFile, notADatabase
+      case danglingEdge
       case queryTooComplex, notUnique, notIndexed, sortTooLarge, cursorExpired, sumTooLarge
       case outcomeUnknown, snapshotTooOld, storage, notReadableNow, corruption, closed, invalidArgument
     }
@@ -98,6 +99,8 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
     /// Another row has the value of a unique index; or rows that were there before the index have one value, and `cause` is an
     /// `IndexCollisions`.
     public static let notUnique = Code(.notUnique)
+    /// An edge leads to a row that is not there, or begins at one, and is none that may.
+    public static let danglingEdge = Code(.danglingEdge)
     /// The storage failed; `cause` says how.
     public static let storage = Code(.storage)
     /// A file of the database is there, and can't be read now: on iOS, because the device is locked. Nothing is damaged, and

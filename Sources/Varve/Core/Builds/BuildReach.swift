@@ -11,7 +11,7 @@ struct BuildReach: Sendable {
     isWhole = record.state == .ready
     guard case .building(let watermark) = record.state else { return }
     if record.keepsNoPart { marks = [(.all, watermark)] }
-    // Scratch parts are never built.
+    // Scratch parts are never built, and those that are not made of rows have all.
     for (index, part) in record.parts.enumerated() where part.form != .scratch {
       add(PartSet(part: index), part.watermark)
     }
@@ -53,8 +53,8 @@ struct BuildReach: Sendable {
 }
 
 extension ExtensionRecord {
-  /// Whether none of its parts is kept: the state alone says how far it is built then.
-  var keepsNoPart: Bool { parts.allSatisfy { $0.form == .scratch } }
+  /// Whether none of its parts is made of rows: the state alone says how far it is built then.
+  var keepsNoPart: Bool { !parts.contains(where: \.isBuilt) }
 
   /// A watermark after all rows.
   static var end: [UInt8] { [UInt8](repeating: 0xFF, count: 5) }
@@ -101,7 +101,7 @@ extension ExtensionRecord {
 
   /// Nothing was given to it, or only to those of its parts that are kept.
   mutating func beginAnew() {
-    for index in parts.indices where parts[index].form != .scratch { parts[index].watermark = [] }
+    for index in parts.indices where parts[index].isBuilt { parts[index].watermark = [] }
     state = .building(watermark: [])
   }
 

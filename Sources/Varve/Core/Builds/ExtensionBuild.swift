@@ -204,7 +204,7 @@ struct ExtensionBuild {
       try requireRegistered()
       var record = registered.record
       change(&record)
-      for family in registered.families.compactMap(\.self) {
+      for family in registered.derivedFamilies {
         try transaction.pending.deleteRange(StorageRange(), in: family)
       }
       let isShadow = core.extensions.list.isShadow(registered)

@@ -12,7 +12,7 @@ struct ExtensionRenewal {
       try transaction.registered[dependency].map { try $0.storedRecord(transaction)?.alone ?? $0.record }
     }
     if !isKept {
-      for family in other.families.compactMap(\.self) {
+      for family in other.derivedFamilies {
         try transaction.pending.deleteRange(StorageRange(), in: family)
       }
       if other.traits.configuration.build != .none {

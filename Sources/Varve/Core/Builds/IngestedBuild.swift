@@ -65,7 +65,7 @@ struct IngestedBuild {
       guard try Self.hasFeed(core, position, snapshot) else { return nil }
     } else {
       guard record.state == .building(watermark: []),
-        record.parts.allSatisfy({ $0.form == .scratch || $0.watermark == [] })
+        record.parts.allSatisfy({ !$0.isBuilt || $0.watermark == [] })
       else { return nil }
       position = FeedPosition(behind: snapshot.version)
       guard try Self.rowCount(core, registered, snapshot) >= core.extensions.rowsForIngestion.load(ordering: .relaxed)
@@ -73,7 +73,7 @@ struct IngestedBuild {
     }
     spill = Spill(registered)
     parts = record.parts.indices.reduce(into: []) { parts, index in
-      if record.parts[index].form != .scratch { parts.formUnion(PartSet(part: index)) }
+      if record.parts[index].isBuilt { parts.formUnion(PartSet(part: index)) }
     }
   }
 

@@ -133,7 +133,7 @@ struct Registration<Definition: DatabaseExtension> {
     var record = ExtensionRecord(number: number, state: .ready, traits, versionTag: tag)
     record.generation = known?.generation ?? 0
     let kept = known.flatMap { canGoOn($0, tag, list) ? $0 : nil }
-    let isAnew = !begin(&record, with: kept, isKnown: known != nil) && isRecorded
+    let isAnew = !begin(&record, with: kept, known: known) && isRecorded
     // In a database without rows there is nothing to build, and it can be used at once.
     if known == nil, isRecorded, try transaction.count() == 0 {
       while record.frontier != nil { record.advance(to: nil) }
@@ -182,16 +182,20 @@ struct Registration<Definition: DatabaseExtension> {
 
   /// Says in a new record how far each part is, by the record whose content is of use. Returns whether all of it is
   /// kept; false: something begins again.
-  private func begin(_ record: inout ExtensionRecord, with kept: ExtensionRecord?, isKnown: Bool) -> Bool {
+  private func begin(
+    _ record: inout ExtensionRecord, with kept: ExtensionRecord?, known former: ExtensionRecord?
+  ) -> Bool {
     // One that is given no rows is built, too, in no time, where it may have old families: those have to be dropped
     // before anything is written.
-    let isBuilt = traits.configuration.build != .none || isKnown
+    let isBuilt = traits.configuration.build != .none || former != nil
     var isFailed = false
     if case .failed? = kept?.state { isFailed = true }
     var keepsAll = kept != nil
     for index in record.parts.indices {
       let part = record.parts[index]
       if part.form == .scratch { continue }
+      // What the program has written stays, whatever was missed.
+      if !part.isDerived, former?.parts.contains(where: { $0.name == part.name && !$0.isSame(as: part) }) != true { continue }
       let known = kept?.parts.first { $0.isSame(as: part) }
       // What is kept in memory is empty since the database was opened, whatever it missed.
       if let known, !part.isVolatile {

@@ -79,6 +79,10 @@ struct Replacement<Definition: DatabaseExtension> {
 
   private func check(_ list: ExtensionList) throws {
     try traits.check(name: name)
+    if let part = (traits.parts + (list[name]?.traits.parts ?? [])).first(where: { !$0.isDerived }) {
+      throw invalid(
+        "keeps in its part \"\(part.name)\" what no build can make again; register the other definition at the next open")
+    }
     for dependency in traits.dependencies where list[dependency] == nil {
       throw DatabaseError(.unknownExtension, "\"\(name)\" depends on \"\(dependency)\", which is not registered")
     }

@@ -14,6 +14,9 @@ public struct ExtensionConfiguration: Sendable {
   public var needs: Needs = []
   /// When it receives them. Default `.afterCurrent`.
   public var delivery: Delivery = .afterCurrent
+  /// Whether its `flush` changes rows, although its delivery is `.immediate`: then other extensions receive those changes as
+  /// they do those of the program. Its hooks change none all the same. Default false.
+  public var flushChangesRows = false
   /// What it keeps: at most 64 parts, each with a name of its own.
   public var parts: [PartDefinition] = []
   /// The names of extensions that this one reads. They are registered before it, receive each change before it, and it

@@ -14,7 +14,7 @@
 ///    4 + n bytes version: size big-endian, UTF-8
 ///    byte        form: 0 values, 1 counters that are added up, 2 counters that keep the maximum, 3 write-once,
 ///                4 append-only, 5 scratch
-///    byte        bit 0 volatile, bit 1 being built; the others are zero
+///    byte        bit 0 volatile, bit 1 being built, bit 2 not made of rows; the others are zero
 ///    4 + n bytes only while it is built: its watermark
 ///  4 + n bytes   the record of what is built to replace it, which has none; without one no byte
 ///  4 + n bytes   only in the state building: the lowest watermark of the parts
@@ -68,8 +68,13 @@ package struct ExtensionRecord: Hashable, Sendable {
     package var version: String
     let form: PartForm
     package var isVolatile: Bool
+    /// Whether its content is made of rows.
+    var isDerived = true
     /// The last row that was given to it; nil: it has all.
     package var watermark: [UInt8]?
+
+    /// Whether builds give it rows, and empty it.
+    var isBuilt: Bool { form != .scratch && isDerived }
   }
 
   package var number: UInt32
@@ -125,7 +130,7 @@ package struct ExtensionRecord: Hashable, Sendable {
     bytes.append(UInt8(parts.count))
     for part in parts {
       bytes += Self.field(Array(part.name.utf8)) + Self.field(Array(part.version.utf8))
-      bytes += [part.form.rawValue, (part.isVolatile ? 1 : 0) | (part.watermark == nil ? 0 : 2)]
+      bytes += [part.form.rawValue, (part.isVolatile ? 1 : 0) | (part.watermark == nil ? 0 : 2) | (part.isDerived ? 0 : 4)]
       if let watermark = part.watermark { bytes += Self.field(watermark) }
     }
     return bytes + Self.field(shadow?.bytes ?? []) + rest
@@ -185,10 +190,10 @@ package struct ExtensionRecord: Hashable, Sendable {
     for _ in 0..<(try byte(atMost: UInt8(ExtensionTraits.partsMaximum))) {
       let (name, version) = (try text(), try text())
       guard let form = PartForm(rawValue: try byte(atMost: .max)) else { throw damaged }
-      let flags = try byte(atMost: 3)
+      let flags = try byte(atMost: 7)
       parts.append(
         Part(
-          name: name, version: version, form: form, isVolatile: flags & 1 != 0,
+          name: name, version: version, form: form, isVolatile: flags & 1 != 0, isDerived: flags & 4 == 0,
           watermark: flags & 2 != 0 ? Array(try field()) : nil))
     }
     let shadowBytes = Array(try field())
@@ -311,11 +316,12 @@ extension ExtensionRecord.Part {
   init(_ definition: PartDefinition) {
     self.init(
       name: definition.name, version: definition.version, form: PartForm(definition.form),
-      isVolatile: definition.isVolatile)
+      isVolatile: definition.isVolatile, isDerived: definition.isDerived)
   }
 
   /// Whether it is the same part, however far it is built.
   func isSame(as other: Self) -> Bool {
     name == other.name && version == other.version && form == other.form && isVolatile == other.isVolatile
+      && isDerived == other.isDerived
   }
 }

@@ -67,6 +67,10 @@ struct ExtensionTraits: Sendable {
   }
 
   private func check(_ part: PartDefinition, of name: String) throws {
+    if !part.isDerived, part.isVolatile || part.form == .scratch {
+      throw invalid(
+        name, "would lose what its part \"\(part.name)\" has: it is not made of rows, and is volatile or scratch")
+    }
     if part.form == .scratch, part.isVolatile || part.isIndependent || part.memtableSize != nil {
       throw invalid(
         name, "keeps nothing in its part \"\(part.name)\", which is scratch, and has options for what it keeps")

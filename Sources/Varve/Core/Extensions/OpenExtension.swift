@@ -82,7 +82,9 @@ final class OpenExtension {
   func flush() throws {
     isStirred.store(false, ordering: .relaxed)
     guard let hearer else { return }
-    guard registered.traits.isImmediate, let writer else { return try hearer.flush() }
+    guard registered.traits.isImmediate, !registered.traits.configuration.flushChangesRows, let writer else {
+      return try hearer.flush()
+    }
     try writer.banningRows { try hearer.flush() }
   }
 

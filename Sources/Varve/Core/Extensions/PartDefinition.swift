@@ -30,6 +30,10 @@ public struct PartDefinition: Sendable, Hashable {
   /// What a transaction reads or writes of it is checked at the commit of the transaction, which throws `.conflict` and
   /// commits nothing where another has changed it since the transaction began. Hooks and builds write to it as to others.
   public var isIndependent = false
+  /// Whether its content is made of rows. Default true. False: it is what the program has written by itself, as edges that it
+  /// has added and tasks are: no build gives it a row, and none empties it, whatever was missed meanwhile. It goes where
+  /// the extension is unregistered, and where its own version or form is another.
+  public var isDerived = true
   /// About how many bytes of changes are collected in memory before they are written to a table: 64 KiB to 1 GiB. Nil, the
   /// default: as the storage does otherwise. Another size counts from the next registration on, and rebuilds nothing.
   /// Storages without tables ignore it.

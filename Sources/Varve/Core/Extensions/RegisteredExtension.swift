@@ -328,9 +328,16 @@ final class RegisteredExtension: Sendable {
     return owners.filter { $0.number == number }.map(\.generation).reduce(record.generation, max)
   }
 
+  /// The families of what is made of rows.
+  var derivedFamilies: [StorageFamily] {
+    zip(families, traits.parts).compactMap { family, part in part.isDerived ? family : nil }
+  }
+
   /// Begins again with parts that were given nothing.
   func forgetFamilies() {
-    state.withLock { state in state.families = state.families.map { _ in nil } }
+    state.withLock { state in
+      for (index, part) in traits.parts.enumerated() where part.isDerived { state.families[index] = nil }
+    }
   }
 
   /// Begins again with some parts that were given nothing. Their build drops the families first.

@@ -76,6 +76,9 @@ final class ChangeFacts {
   /// Takes a copy of the object: the change will be received after the call that made it has returned.
   func settle() { facts.object = knownObject }
 
+  /// The object, where a caller has given it.
+  var givenObject: Any? { facts.event == .removed ? nil : knownObject }
+
   private var knownObject: Any? {
     if let object = facts.object { return object }
     guard let source = facts.source else { return nil }

@@ -53,6 +53,20 @@ public struct RowChange: ~Copyable {
     get throws { try facts.row(in: transaction) }
   }
 
+  /// The type of the collection's objects, where the program has defined the collection.
+  public var objectType: (any (Codable & Sendable).Type)? { facts.info.definition?.codec.type }
+
+  /// The object, where the program has set it as one; nil where it has set bytes, and in builds. Nothing is decoded.
+  public var givenObject: Any? { facts.givenObject }
+
+  /// What `body` makes of the object as this change left it; nil where the row was removed. An object that the program has
+  /// set is given as it is; another one is decoded, which may throw `.decodingFailed`. No `Row` is made.
+  public func withObject<Object: Decodable, Result>(
+    as type: Object.Type, _ body: (Object) throws -> Result
+  ) throws -> Result? {
+    try facts.withObject(as: type, in: transaction) { address in try body(address.instance(as: type)) }
+  }
+
   /// The row as it stands in the collection's family; empty where it was removed.
   var storedRow: [UInt8] { facts.bytes }
 

@@ -38,6 +38,9 @@ public struct Row {
     return object
   }
 
+  /// The type of the collection's objects, where the program has defined the collection.
+  public var objectType: (any (Codable & Sendable).Type)? { stored.info.definition?.codec.type }
+
   /// The object as the definition of its collection reads it, for who doesn't know its type. Throws
   /// `.typeNotDefined` where the program has not defined the collection.
   public func definedObject() throws -> any Codable {

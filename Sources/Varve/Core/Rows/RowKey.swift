@@ -26,6 +26,11 @@ public struct RowKey: Hashable, Sendable, CustomStringConvertible {
     try unsafe body(stored.span.bytes.extracting(start..<stored.count))
   }
 
+  /// The key in the families of its collection. Nothing is copied where it came from there.
+  func storageKey(in info: CollectionInfo) -> [UInt8] {
+    start == info.prefix.count && stored.starts(with: info.prefix) ? stored : info.prefix + bytes
+  }
+
   /// The row of a key. Throws `.invalidKey` for a value that can't be one.
   public init(_ key: some KeyCodable, in collection: String) throws {
     self.init(collection: collection, bytes: try key.encoded())

@@ -3,13 +3,13 @@ extension ReadTransaction {
   /// A row, whose object and metadata are decoded when they are asked for; nil where there is none.
   public final func row(_ row: RowKey) throws -> Row? {
     guard let info = try info(row.collection) else { return nil }
-    return try self.row(info.prefix + row.bytes, info)
+    return try self.row(row.storageKey(in: info), info)
   }
 
   /// Whether a row is there. Nothing is decoded.
   public final func contains(_ row: RowKey) throws -> Bool {
     guard let info = try info(row.collection) else { return false }
-    return try header(info.prefix + row.bytes, info) != nil
+    return try header(row.storageKey(in: info), info) != nil
   }
 }
 
@@ -18,7 +18,7 @@ extension WriteTransaction {
   @discardableResult
   public func remove(_ row: RowKey) throws -> Bool {
     guard let info = try info(row.collection) else { return false }
-    return try remove([info.prefix + row.bytes], info) == 1
+    return try remove([row.storageKey(in: info)], info) == 1
   }
 
   /// Tells extensions and observers that something about a row has changed which the row doesn't say. Nothing is
@@ -26,6 +26,6 @@ extension WriteTransaction {
   @discardableResult
   public func touchRow(_ row: RowKey) throws -> Bool {
     guard let info = try info(row.collection) else { return false }
-    return try touch(info.prefix + row.bytes, info, .rowTouched)
+    return try touch(row.storageKey(in: info), info, .rowTouched)
   }
 }

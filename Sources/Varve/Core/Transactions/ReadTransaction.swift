@@ -35,6 +35,8 @@ public class ReadTransaction {
   private(set) final var independentUses: StorageCheck?
   /// The collection that was asked for last, and the catalog's edition then: most transactions ask for one.
   private final var last: (info: CollectionInfo, edition: UInt64)?
+  /// Those that were asked for by their numbers, and the catalog's edition then.
+  final var numbered: (infos: [UInt32: CollectionInfo], edition: UInt64)?
   /// For the program's use, as long as the transaction.
   public final var userInfo: Any?
 

@@ -1,0 +1,116 @@
+/// Rows by the numbers of their collections: for extensions that keep the keys of many rows, and so not their collections'
+/// names.
+///
+/// A number is never given twice, and a collection that gets another name keeps its own.
+extension ReadTransaction {
+  /// The number of a collection; nil where nothing was ever put into it.
+  public final func collectionNumber(of collection: String) throws -> UInt32? { try info(collection)?.record.id }
+
+  /// The name of the collection with a number; nil where there is none, or none any more.
+  public final func collectionName(of number: UInt32) throws -> String? { try info(number)?.name }
+
+  /// The row with a key of a collection, given by its number; nil where there is no such collection. Nothing is checked of
+  /// the key. Complexity: a copy of the key.
+  public final func rowKey(_ key: RawSpan, inCollection number: UInt32) throws -> RowKey? {
+    guard let info = try info(number) else { return nil }
+    return RowKey(collection: info.name, stored: info.storageKey(key), start: info.prefix.count)
+  }
+
+  /// Whether a row is there. Nothing is decoded.
+  public final func contains(_ key: RawSpan, inCollection number: UInt32) throws -> Bool {
+    guard let info = try info(number) else { return false }
+    return try withValue(of: info.storageKey(key), in: info.objects) { _ in true } != nil
+  }
+
+  /// The collection with a number; nil where there is none, or none any more.
+  final func info(_ number: UInt32) throws -> CollectionInfo? {
+    try check()
+    let edition = database.catalog.edition
+    if let numbered, numbered.edition == edition {
+      if let info = numbered.infos[number] { return info }
+    } else {
+      numbered = ([:], edition)
+    }
+    guard let name = database.catalog.collection(number)?.name, let info = try info(name), info.record.id == number else {
+      return nil
+    }
+    numbered?.infos[number] = info
+    return info
+  }
+}
+
+extension WriteTransaction {
+  /// The number of a row's collection. Where there is no such collection yet, it is made with the kind of the row's key, as the
+  /// first row of that key would make it; that stays, also where the transaction is rolled back. Throws `.invalidKey` where the
+  /// bytes of the key are none.
+  public func collectionNumber(making row: RowKey) throws -> UInt32 {
+    if let info = try knownInfo(row.collection) { return info.record.id }
+    let keyType = KeyType(of: try row.withBytes { try KeyPart.parts(of: $0) })
+    return try database.makeCollection(row.collection, keyType: keyType.description).record.id
+  }
+
+  /// Removes rows, of one collection or of several. Returns how many there were.
+  ///
+  /// Neighbours in the sequence that are of one collection are removed together, in the order of their keys: extensions are
+  /// asked for all of them, and then receive each.
+  @discardableResult
+  public func remove(_ rows: some Sequence<RowKey>) throws -> Int {
+    var sum = 0
+    var info: CollectionInfo?
+    var keys: [[UInt8]] = []
+    for row in rows {
+      if info?.name != row.collection {
+        if let info { sum += try remove(keys, info) }
+        keys.removeAll(keepingCapacity: true)
+        info = try self.info(row.collection)
+      }
+      if let info { keys.append(row.storageKey(in: info)) }
+    }
+    if let info { sum += try remove(keys, info) }
+    return sum
+  }
+
+  /// Sets the object of a row that is there, and keeps its metadata. Returns false where there is no row. Throws as
+  /// `replaceObject(_:key:in:)`.
+  @discardableResult
+  public func replaceObject(_ object: some Encodable, of row: RowKey) throws -> Bool {
+    guard let info = try info(row.collection) else { return false }
+    return try replaceObject(object, row.storageKey(in: info), info)
+  }
+}
+
+extension CollectionInfo {
+  /// A key in the collection's families.
+  func storageKey(_ key: RawSpan) -> [UInt8] {
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(prefix.count + key.byteCount)
+    bytes.append(contentsOf: prefix)
+    bytes.append(key)
+    return bytes
+  }
+}
+
+extension KeyType {
+  /// The type that a key has by its parts. A part that is nil does not show what it would be otherwise.
+  init(of parts: [KeyPart]) {
+    self = parts.count == 1 ? KeyType(of: parts[0]) : .compound(parts.map { KeyType(of: $0) })
+  }
+
+  private init(of part: KeyPart) {
+    self =
+      switch part {
+      case .null: .optional(.string)
+      case .some(let value): .optional(KeyType(of: value))
+      case .bool: .bool
+      case .integer, .largeInteger: .integer
+      case .double: .double
+      case .date: .date
+      case .uuid: .uuid
+      case .string: .string
+      case .data: .data
+      case .decimal: .decimal
+      case .duration: .duration
+      case .descending(let value): .descending(KeyType(of: value))
+      }
+  }
+}

@@ -1,0 +1,95 @@
+public import Varve
+
+/// What a domain does when rows change.
+extension RelationshipsTransaction {
+  /// Collects the edges that a row declares, and notes those that were removed.
+  public func didChange(_ change: borrowing RowChange) throws {
+    var end: [UInt8] = []
+    let number = change.collectionNumber
+    change.key.withBytes { key in
+      end.reserveCapacity(key.byteCount + 5)
+      EdgeFormat.append(row: number, key, to: &end)
+    }
+    if change.event == .removed {
+      log.noteDeath(end)
+      if isRemoving { log.noteRemoval(byRules: end) }
+      return
+    }
+    let isNew = change.event == .inserted
+    if isNew { log.noteInsertion(end) }
+    switch try kind(of: change) {
+    case .plain: return
+    case .declaring(let access):
+      if let edges = try access.edges(of: change) { try declare(edges, from: end, isFresh: isNew && !log.hasEverDeaths) }
+    case .formerlyDeclaring: try declare([], from: end, isFresh: false)
+    case .undefined: try declareUndefined(change, end)
+    }
+  }
+
+  /// The program has not defined the collection: an object that it has set may say its edges all the same.
+  private func declareUndefined(_ change: borrowing RowChange, _ end: [UInt8]) throws {
+    guard let object = change.givenObject else { return try noteStale(change.collectionNumber) }
+    let edges = try (object as? any RelationshipNode)?.relationshipEdges() ?? []
+    let isFresh = change.event == .inserted && !log.hasEverDeaths
+    if isFresh, edges.isEmpty { return }
+    try declare(edges, from: end, isFresh: isFresh)
+  }
+
+  /// Rows of a collection were set whose edges could not be collected.
+  private func noteStale(_ number: UInt32) throws {
+    let key = Self.staleKey(number)
+    if try context.setting(key) == nil { try context.set(.bool(true), for: key) }
+  }
+
+  static func staleKey(_ number: UInt32) -> String { "edgesStale.\(number)" }
+
+  // MARK: - What was missed
+
+  /// Brings the edges that a row declares in line with the row. No rule is applied.
+  public func didMiss(_ key: RowKey, _ row: Row?) throws {
+    guard let number = try context.transaction.collectionNumber(of: key.collection) else { return }
+    var end: [UInt8] = []
+    key.withBytes { EdgeFormat.append(row: number, $0, to: &end) }
+    guard let row else { return try declare([], from: end, isFresh: false, isNoted: false) }
+    guard let type = row.objectType else { return try noteStale(number) }
+    let edges = try NodeAccess.of(type)?.edges(of: row) ?? []
+    try declare(edges, from: end, isFresh: false, isNoted: false)
+  }
+
+  /// Where no edge begins or ends in the collection, nothing has to be done. Otherwise rules are applied to each row.
+  public func removesAll(in collection: String?) throws -> Bool {
+    // What was missed goes without rules.
+    guard try isComplete else {
+      try removeDeclared(in: collection)
+      return true
+    }
+    var prefix: [UInt8] = []
+    if let collection {
+      guard let number = try context.transaction.collectionNumber(of: collection) else { return true }
+      prefix = EdgeFormat.prefix(ofCollection: number)
+    }
+    for family in families.both {
+      for part in [family.from, family.to] where try part.first(in: StorageRange(prefix: prefix)) != nil { return false }
+    }
+    return true
+  }
+
+  private func removeDeclared(in collection: String?) throws {
+    let family = families.declared
+    guard let collection else {
+      try family.from.deleteRange(StorageRange())
+      return try family.to.deleteRange(StorageRange())
+    }
+    guard let number = try context.transaction.collectionNumber(of: collection) else { return }
+    let range = StorageRange(prefix: EdgeFormat.prefix(ofCollection: number))
+    var cursor = try family.from.cursor(range, keysOnly: true)
+    var toKey: [UInt8] = []
+    while let (key, _) = try cursor.next() {
+      let parts = try EdgeKey(key, bySource: true)
+      toKey.removeAll(keepingCapacity: true)
+      EdgeFormat.appendToKey(parts.second, parts.name, parts.first, to: &toKey)
+      try family.to.delete(toKey)
+    }
+    try family.from.deleteRange(range)
+  }
+}

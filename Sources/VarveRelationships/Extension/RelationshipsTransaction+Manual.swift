@@ -1,0 +1,88 @@
+public import Varve
+
+/// Edges that are added by hand.
+extension RelationshipsTransaction {
+  /// Adds an edge that begins at a row. One that is there already gets the rules, the order and what the edge carries.
+  ///
+  /// Its ends may be made later in the transaction: `.danglingEdge` is thrown when rules are applied and one of them is not
+  /// there. Throws `.keyTooLong`, and `.invalidArgument` for an edge of another domain.
+  public func add(_ edge: RelationshipEdge, from source: RowKey) throws {
+    _ = try writing()
+    guard edge.domain == definition.domain else {
+      throw DatabaseError(
+        .invalidArgument,
+        "edge \"\(edge.name)\" is of domain \(Self.text(edge.domain)), and is added to \"\(context.name)\", which has domain "
+          + Self.text(definition.domain))
+    }
+    let (sourceEnd, destination) = (try end(making: .row(source)), try end(making: edge.destination))
+    try check(edge, sourceEnd, destination)
+    let family = families.manual
+    var toKey: [UInt8] = []
+    EdgeFormat.appendToKey(destination[...], Array(edge.name.text.utf8)[...], sourceEnd[...], to: &toKey)
+    let before = try value(of: toKey, family)
+    if before == EdgeValue(edge) { return }
+    if let before, before.order != edge.order { try family.from.delete(Self.fromKey(toKey, before.order)) }
+    try write(edge, from: sourceEnd, to: destination, family)
+    log.note(EdgeLog.Change(isManual: true, before: before, reason: .edgeOnly, isChecked: true), of: toKey[...])
+  }
+
+  private static func text(_ domain: String?) -> String { domain.map { "\"\($0)\"" } ?? "none" }
+
+  /// Removes an edge that was added by hand: the rules that it has in the database count. Returns false where there is none.
+  /// Throws `.invalidArgument` for one that a row declares: it goes when the row does not declare it any more.
+  @discardableResult
+  public func remove(_ edge: RelationshipEdge, as reason: EdgeRemoval = .edgeOnly) throws -> Bool {
+    guard let source = edge.source else {
+      throw DatabaseError(.invalidArgument, "edge \"\(edge.name)\" to \(edge.destination) does not say where it begins")
+    }
+    guard edge.isManual else {
+      throw DatabaseError(
+        .invalidArgument,
+        "edge \"\(edge.name)\" to \(edge.destination) is declared by its source; set the row so that it does not declare it",
+        collection: source.collection, key: source.text)
+    }
+    return try remove(EdgeQuery(edge.name, from: source, to: edge.destination), as: reason) > 0
+  }
+
+  /// Removes the edges that were added by hand, of those that a query finds: the rules that they have in the database count.
+  /// Edges that rows declare stay. Returns how many went.
+  ///
+  /// `.edgeOnly` fires no rule and notifies nobody. Complexity: that of the query.
+  @discardableResult
+  public func remove(_ query: EdgeQuery, as reason: EdgeRemoval = .edgeOnly) throws -> Int {
+    _ = try writing()
+    let family = families.manual
+    var found: [(toKey: [UInt8], value: EdgeValue)] = []
+    try forEachEntry(of: query, in: family) { source, name, order, destination in
+      var toKey: [UInt8] = []
+      EdgeFormat.appendToKey(destination, name, source, to: &toKey)
+      if let value = try value(of: toKey, family) { found.append((toKey, value)) }
+    }
+    for (toKey, value) in found {
+      try family.from.delete(Self.fromKey(toKey, value.order))
+      try family.to.delete(toKey)
+      log.note(EdgeLog.Change(isManual: true, before: value, reason: reason, isChecked: false), of: toKey[...])
+    }
+    return found.count
+  }
+
+  // MARK: - Entries
+
+  /// The key of an edge's entry by source, from that by destination.
+  static func fromKey(_ toKey: [UInt8], _ order: Int64) throws -> [UInt8] {
+    let key = try EdgeKey(toKey, bySource: false)
+    var bytes: [UInt8] = []
+    EdgeFormat.appendFromKey(key.second, key.name, order, key.first, to: &bytes)
+    return bytes
+  }
+
+  /// The value of an edge, with what it carries and its order; nil where it is not there.
+  func value(of toKey: [UInt8], _ family: EdgeFamily) throws -> EdgeValue? {
+    guard let bytes = try family.to.get(toKey) else { return nil }
+    var value = try EdgeValue(bytes, bySource: false)
+    if value.carries, let more = try family.from.get(try Self.fromKey(toKey, value.order)) {
+      value.attributes = try EdgeValue(more, bySource: true).attributes
+    }
+    return value
+  }
+}

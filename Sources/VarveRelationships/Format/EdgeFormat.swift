@@ -1,0 +1,149 @@
+internal import Varve
+
+/// How edges stand in the families of a domain.
+///
+/// Each edge has two entries, one by its source and one by its destination. Edges that rows declare and edges that were added
+/// by hand have families of their own, because only the former can be made again from the rows: `declared.from`,
+/// `declared.to`, `manual.from`, `manual.to`.
+///
+/// ```
+///  end      0x01, number of the collection (4 bytes, big-endian), key of the row
+///           0x02, name of the root (UTF-8), 0x00, path (UTF-8), 0x00
+///
+///  by source:       source, 0x01, name (UTF-8), 0x00, order, destination, size of the source (2 bytes, big-endian)
+///  by destination:  destination, 0x01, name (UTF-8), 0x00, source, size of the destination (2 bytes, big-endian)
+///
+///  order            a number as part of a key: 0x30 for 0, which is usual
+///
+///  value by source:       rules, dangling, then what the edge carries as JSON
+///  value by destination:  rules, dangling with bit 7 where the edge carries something, then the order, unless it is 0
+/// ```
+/// On disk: never change. `dangling` is 0 weak, 1 error, 2 delete the source.
+///
+/// Invariants:
+/// 1. What stands before the name can be told from longer keys: no part of a key begins with 0x01, and only the zero byte in
+///    strings is followed by 0xff. So the entries of a row are those that begin with its end and 0x01.
+/// 2. The entry by destination has no order: so an edge is found by what it is, and then by where it stands.
+enum EdgeFormat {
+  static let row: UInt8 = 1
+  static let file: UInt8 = 2
+  /// Stands after the first end.
+  static let endMark: UInt8 = 1
+  /// Stands after the name.
+  static let nameMark: UInt8 = 0
+  static let carriesBit: UInt8 = 0x80
+
+  /// The most bytes of both ends of an edge.
+  static let endsSizeMaximum = 60 << 10
+
+  // MARK: - Ends
+
+  static func append(row collection: UInt32, _ key: RawSpan, to bytes: inout [UInt8]) {
+    bytes.append(row)
+    for shift in stride(from: 24, through: 0, by: -8) { bytes.append(UInt8(truncatingIfNeeded: collection >> shift)) }
+    // Safety: the bytes are copied while they are lent.
+    unsafe key.withUnsafeBytes { unsafe bytes.append(contentsOf: $0) }
+  }
+
+  static func append(file root: String, _ path: String, to bytes: inout [UInt8]) {
+    bytes.append(file)
+    bytes.append(contentsOf: root.utf8)
+    bytes.append(0)
+    bytes.append(contentsOf: path.utf8)
+    bytes.append(0)
+  }
+
+  /// The collection of an end that is a row; nil for a file.
+  static func collection(_ end: ArraySlice<UInt8>) -> UInt32? {
+    guard end.first == row, end.count >= 5 else { return nil }
+    return end.dropFirst().prefix(4).reduce(0) { $0 << 8 | UInt32($1) }
+  }
+
+  /// The key of an end that is a row.
+  static func key(_ end: ArraySlice<UInt8>) -> ArraySlice<UInt8> { end.dropFirst(5) }
+
+  /// The end that a row of a collection number begins with.
+  static func prefix(ofCollection number: UInt32) -> [UInt8] {
+    var bytes: [UInt8] = []
+    append(row: number, RawSpan(), to: &bytes)
+    return bytes
+  }
+
+  /// Root and path of an end that is a file; nil for another.
+  static func filePlace(_ end: ArraySlice<UInt8>) -> (root: String, path: String)? {
+    guard end.first == file, let mark = end.firstIndex(of: 0), end.last == 0, mark < end.index(before: end.endIndex),
+      let root = String(validating: end[(end.startIndex + 1)..<mark], as: UTF8.self),
+      let path = String(validating: end[(mark + 1)..<(end.endIndex - 1)], as: UTF8.self)
+    else { return nil }
+    return (root, path)
+  }
+
+  // MARK: - Keys
+
+  /// What the keys of an end's entries begin with; with a name, those of that name.
+  static func prefix(_ end: ArraySlice<UInt8>, _ name: EdgeName?) -> [UInt8] {
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(end.count + 2 + (name?.text.utf8.count ?? 0))
+    bytes.append(contentsOf: end)
+    bytes.append(endMark)
+    if let name {
+      bytes.append(contentsOf: name.text.utf8)
+      bytes.append(nameMark)
+    }
+    return bytes
+  }
+
+  /// Appends the key of an entry by source.
+  static func appendFromKey(
+    _ source: ArraySlice<UInt8>, _ name: ArraySlice<UInt8>, _ order: Int64, _ destination: ArraySlice<UInt8>,
+    to bytes: inout [UInt8]
+  ) {
+    bytes.append(contentsOf: source)
+    bytes.append(endMark)
+    bytes.append(contentsOf: name)
+    bytes.append(nameMark)
+    appendOrder(order, to: &bytes)
+    bytes.append(contentsOf: destination)
+    appendSize(source.count, to: &bytes)
+  }
+
+  /// Appends the key of an entry by destination.
+  static func appendToKey(
+    _ destination: ArraySlice<UInt8>, _ name: ArraySlice<UInt8>, _ source: ArraySlice<UInt8>, to bytes: inout [UInt8]
+  ) {
+    bytes.append(contentsOf: destination)
+    bytes.append(endMark)
+    bytes.append(contentsOf: name)
+    bytes.append(nameMark)
+    bytes.append(contentsOf: source)
+    appendSize(destination.count, to: &bytes)
+  }
+
+  private static func appendSize(_ size: Int, to bytes: inout [UInt8]) {
+    bytes.append(UInt8(truncatingIfNeeded: size >> 8))
+    bytes.append(UInt8(truncatingIfNeeded: size))
+  }
+
+  /// As an integer is a part of a key.
+  static func appendOrder(_ order: Int64, to bytes: inout [UInt8]) {
+    if order == 0 { return bytes.append(0x30) }
+    let magnitude = order.magnitude
+    let size = (64 - magnitude.leadingZeroBitCount + 7) / 8
+    bytes.append(order > 0 ? 0x30 + UInt8(size) : 0x30 - UInt8(size))
+    for index in (0..<size).reversed() {
+      let byte = UInt8(truncatingIfNeeded: magnitude >> (index * 8))
+      bytes.append(order > 0 ? byte : ~byte)
+    }
+  }
+
+  /// The order at the beginning of bytes, and how many it takes; nil where they are none.
+  static func order(_ bytes: ArraySlice<UInt8>) -> (order: Int64, size: Int)? {
+    guard let tag = bytes.first, (0x28...0x38).contains(tag) else { return nil }
+    let size = abs(Int(tag) - 0x30)
+    guard bytes.count > size else { return nil }
+    var magnitude: UInt64 = 0
+    for byte in bytes.dropFirst().prefix(size) { magnitude = magnitude << 8 | UInt64(tag > 0x30 ? byte : ~byte) }
+    if tag >= 0x30 { return Int64(exactly: magnitude).map { ($0, size + 1) } }
+    return magnitude <= Int64.min.magnitude ? (Int64(truncatingIfNeeded: 0 &- magnitude), size + 1) : nil
+  }
+}

@@ -1,0 +1,129 @@
+public import Varve
+
+extension RelationshipsTransaction {
+  /// The edges that a query finds, one after the other: those of a row come by name, order and other end, all edges by their
+  /// sources. An edge is found where both of its ends are there.
+  ///
+  /// The cursor returns the edges as they were when it was made, whatever the transaction changes meanwhile; cursors may be
+  /// nested.
+  ///
+  /// Complexity: a seek, and a look for the other end of each edge; O(n) of all edges where no end is asked for.
+  public func cursor(_ query: EdgeQuery = EdgeQuery()) throws -> EdgeCursor { try EdgeCursor(query, self) }
+
+  /// The edges that a query finds. As `cursor`, in an array.
+  public func edges(_ query: EdgeQuery = EdgeQuery()) throws -> [RelationshipEdge] {
+    var cursor = try cursor(query)
+    var edges: [RelationshipEdge] = []
+    while let edge = try cursor.next() { edges.append(edge) }
+    return edges
+  }
+
+  /// How many edges a query finds. Complexity: as `cursor`; nothing is decoded.
+  public func count(_ query: EdgeQuery = EdgeQuery()) throws -> Int {
+    var cursor = try cursor(query)
+    var count = 0
+    while try cursor.skip() { count += 1 }
+    return count
+  }
+
+  /// Whether a query finds an edge.
+  public func hasEdge(_ query: EdgeQuery) throws -> Bool {
+    var cursor = try cursor(query)
+    return try cursor.skip()
+  }
+
+  /// Declared edges that lead to rows which are not there, and edges added by hand that have lost an end while no program had
+  /// the domain registered. Complexity: O(n) of all edges.
+  public func danglingEdges() throws -> [RelationshipEdge] {
+    var cursor = try EdgeCursor(EdgeQuery(), self, isDangling: true)
+    var edges: [RelationshipEdge] = []
+    while let edge = try cursor.next() { edges.append(edge) }
+    return edges
+  }
+}
+
+/// Edges, one after the other: see `RelationshipsTransaction.cursor`. It belongs to the transaction.
+public struct EdgeCursor {
+  private let transaction: RelationshipsTransaction
+  private var declared: EdgeEntryCursor?
+  private var manual: EdgeEntryCursor?
+  private var nextDeclared: EdgeKey?
+  private var nextManual: EdgeKey?
+  private let isDangling: Bool
+  private var places = EndPlaces()
+
+  init(_ query: EdgeQuery, _ transaction: RelationshipsTransaction, isDangling: Bool = false) throws {
+    self.transaction = transaction
+    self.isDangling = isDangling
+    declared = try EdgeEntryCursor(query, transaction.families.declared, transaction)
+    manual = try EdgeEntryCursor(query, transaction.families.manual, transaction)
+    nextDeclared = try declared?.next()
+    nextManual = try manual?.next()
+  }
+
+  /// The next edge; nil after the last.
+  public mutating func next() throws -> RelationshipEdge? {
+    while let (key, value, isManual, bySource) = try nextEntry() {
+      let (source, destination) = bySource ? (key.first, key.second) : (key.second, key.first)
+      guard let from = try transaction.row(of: source), let to = try transaction.end(of: destination) else { continue }
+      var found = try EdgeValue(value, bySource: bySource)
+      if bySource {
+        found.order = key.order
+      } else if found.carries {
+        found = try transaction.value(of: key.bytes, transaction.families[isManual: isManual]) ?? found
+      }
+      return RelationshipEdge(
+        try key.nameText, from: from, to: to, found.rules, found.dangling, order: found.order,
+        attributeBytes: Array(found.attributes), isManual: isManual, domain: transaction.definition.domain)
+    }
+    return nil
+  }
+
+  /// Goes past the next edge. False: there is none.
+  mutating func skip() throws -> Bool { try nextEntry() != nil }
+
+  private mutating func nextEntry() throws -> (key: EdgeKey, value: [UInt8], isManual: Bool, bySource: Bool)? {
+    while true {
+      let isManual: Bool
+      switch (nextDeclared, nextManual) {
+      case (nil, nil): return nil
+      case (_, nil): isManual = false
+      case (nil, _): isManual = true
+      case (let left?, let right?): isManual = PackedKeys.compare(right.bytes[...], left.bytes[...]) < 0
+      }
+      let found: (EdgeKey, [UInt8], Bool)?
+      if isManual {
+        found = nextManual.flatMap { key in manual.map { (key, $0.value, $0.bySource) } }
+        nextManual = try manual?.next()
+      } else {
+        found = nextDeclared.flatMap { key in declared.map { (key, $0.value, $0.bySource) } }
+        nextDeclared = try declared?.next()
+      }
+      guard let (key, value, bySource) = found else { return nil }
+      let (source, destination) = bySource ? (key.first, key.second) : (key.second, key.first)
+      let isThere = try places.areThere(source, destination, transaction)
+      if isThere != isDangling { return (key, value, isManual, bySource) }
+    }
+  }
+}
+
+/// Which of the ends that were looked at last are there: neighbours share one.
+struct EndPlaces {
+  private var source: (end: [UInt8], isThere: Bool)?
+  private var destination: (end: [UInt8], isThere: Bool)?
+
+  mutating func areThere(
+    _ source: ArraySlice<UInt8>, _ destination: ArraySlice<UInt8>, _ transaction: RelationshipsTransaction
+  ) throws -> Bool {
+    try Self.isThere(source, &self.source, transaction) && Self.isThere(destination, &self.destination, transaction)
+  }
+
+  private static func isThere(
+    _ end: ArraySlice<UInt8>, _ known: inout (end: [UInt8], isThere: Bool)?, _ transaction: RelationshipsTransaction
+  ) throws -> Bool {
+    if let known, known.end[...] == end { return known.isThere }
+    let isThere = try transaction.isThere(end)
+    known = (Array(end), isThere)
+    return isThere
+  }
+}

@@ -1,0 +1,363 @@
+internal import Varve
+
+/// Applies the rules to what a transaction has changed, wave after wave, until nothing is left to do.
+///
+/// # A wave
+/// 1. What is new is taken from the log: edges that are not there any more, and rows that are not.
+/// 2. The edges of the rows that are gone are walked, in the order of the families: those by their sources first. Their entries
+///    go; those that living rows declare stay, and are dangling from now on. What rules want is collected.
+/// 3. Ends are notified, and write what they are to be then.
+/// 4. Ends that are to go with the last edge are looked at, each once: is there another?
+/// 5. What is to go is removed. The removals are the news of the next wave.
+///
+/// When there are no news, edges that have to lead somewhere are looked at. Depth costs no stack: a chain of a million rows is a
+/// million waves.
+///
+/// # Why the outcome depends on no order
+/// Within a wave nothing is removed before everything was collected. An end that is kept by an edge is remembered, and looked
+/// at again when it loses that one, whatever the rules of that edge are: so it goes exactly if an edge with such a rule went,
+/// and none is left.
+struct RuleRun {
+  let graph: RelationshipsTransaction
+  private let writer: WriteTransaction
+  /// Ends that were kept by another edge, by what the keys of such edges begin with.
+  private var kept: (withoutSource: Set<[UInt8]>, withoutDestination: Set<[UInt8]>) = ([], [])
+  /// The keys by destination of edges that have to lead somewhere.
+  private var declaredChecks = PackedKeys()
+  private var manualChecks = PackedKeys()
+  private var notifiedCount = 0
+
+  init(_ graph: RelationshipsTransaction, _ writer: WriteTransaction) {
+    self.graph = graph
+    self.writer = writer
+  }
+
+  private var counting: Relationships.Counting { graph.definition.counting }
+
+  mutating func run() throws {
+    repeat {
+      while graph.log.hasNews { try wave() }
+    } while try !check()
+  }
+
+  private mutating func wave() throws {
+    let news = graph.log.takeNews()
+    var effects = RuleEffects()
+    try collectLost(news, &effects)
+    try collectDead(try dead(news.deaths), &effects)
+    try notify(&effects)
+    try examine(&effects)
+    try remove(effects.removals)
+  }
+
+  /// Those that are not there. A row that was set again after its removal was updated.
+  private func dead(_ ends: PackedKeys) throws -> PackedKeys {
+    var dead = PackedKeys()
+    for index in 0..<ends.count where try !graph.isThere(ends[index]) { dead.append(ends[index]) }
+    return dead
+  }
+
+  // MARK: - Edges that went
+
+  /// Edges that were there when rules were applied last, and are not any more.
+  private mutating func collectLost(_ news: EdgeLog.News, _ effects: inout RuleEffects) throws {
+    var index = 0
+    while index < news.changedKeys.count {
+      let toKey = Array(news.changedKeys[index])
+      // Declared and added by hand it is two edges.
+      var first: (declared: EdgeLog.Change?, manual: EdgeLog.Change?) = (nil, nil)
+      var last = first
+      while index < news.changedKeys.count, news.changedKeys[index] == toKey[...] {
+        let change = news.changes[news.changedKeys.place(index)]
+        if change.isManual {
+          first.manual = first.manual ?? change
+          last.manual = change
+        } else {
+          first.declared = first.declared ?? change
+          last.declared = change
+        }
+        index += 1
+      }
+      for (first, last) in [(first.declared, last.declared), (first.manual, last.manual)] {
+        guard let first, let last else { continue }
+        try collectLost(toKey, first, last, news.fresh, &effects)
+      }
+    }
+  }
+
+  private mutating func collectLost(
+    _ toKey: [UInt8], _ first: EdgeLog.Change, _ last: EdgeLog.Change, _ fresh: PackedKeys, _ effects: inout RuleEffects
+  ) throws {
+    let family = graph.families[isManual: first.isManual]
+    if try family.to.get(toKey) != nil {
+      guard last.isChecked else { return }
+      return first.isManual ? manualChecks.append(toKey) : declaredChecks.append(toKey)
+    }
+    guard let before = first.before else { return }
+    let key = try EdgeKey(toKey, bySource: false)
+    // It came and went since rules were applied last.
+    if !first.isManual, fresh.contains(key.second) { return }
+    let edge = LostEdge(
+      source: key.second, name: key.name, destination: key.first, value: before, isManual: first.isManual)
+    reexamine(edge, &effects)
+    switch last.reason {
+    case .edgeOnly: return
+    case .asIfSourceDeleted: try collect(edge, sourceWent: true, &effects)
+    case .asIfDestinationDeleted: try collect(edge, sourceWent: false, &effects)
+    }
+  }
+
+  /// What the rules of an edge want whose source, or else destination, went.
+  private func collect(_ edge: LostEdge, sourceWent: Bool, _ effects: inout RuleEffects) throws {
+    let rules = edge.value.rules
+    if sourceWent {
+      if rules.contains(.deleteDestinationIfSourceDeleted) { effects.removals.append(edge.destination) }
+      if rules.contains(.deleteDestinationIfAllSourcesDeleted) {
+        effects.withoutSource.insert(prefix(edge.destination, edge.name), ofEndOfSize: edge.destination.count)
+      }
+      if rules.contains(.notifyIfSourceDeleted) { try collect(edge, .asIfSourceDeleted, &effects) }
+    } else {
+      if rules.contains(.deleteSourceIfDestinationDeleted) { effects.removals.append(edge.source) }
+      if rules.contains(.deleteSourceIfAllDestinationsDeleted) {
+        effects.withoutDestination.insert(prefix(edge.source, edge.name), ofEndOfSize: edge.source.count)
+      }
+      if rules.contains(.notifyIfDestinationDeleted) { try collect(edge, .asIfDestinationDeleted, &effects) }
+    }
+  }
+
+  private func collect(_ edge: LostEdge, _ reason: EdgeRemoval, _ effects: inout RuleEffects) throws {
+    guard let from = try graph.row(of: edge.source), let to = try graph.end(of: edge.destination),
+      let name = String(validating: edge.name, as: UTF8.self)
+    else { return }
+    let sourceWent = reason == .asIfSourceDeleted
+    let removed = RelationshipEdge(
+      EdgeName(name), from: from, to: to, edge.value.rules, edge.value.dangling, order: edge.value.order,
+      attributeBytes: Array(edge.value.attributes), isManual: edge.isManual, domain: graph.definition.domain)
+    effects.notifications.append(
+      RuleNotification(
+        end: Array(sourceWent ? edge.destination : edge.source), edge: removed, reason: reason,
+        place: edge.name + [EdgeFormat.nameMark] + (sourceWent ? edge.source : edge.destination)))
+  }
+
+  /// What the keys of the edges begin with that keep an end.
+  private func prefix(_ end: ArraySlice<UInt8>, _ name: ArraySlice<UInt8>) -> [UInt8] {
+    counting == .allNames
+      ? end + [EdgeFormat.endMark] : end + [EdgeFormat.endMark] + name + [EdgeFormat.nameMark]
+  }
+
+  /// Ends that were kept by an edge which went now are looked at again.
+  private mutating func reexamine(_ edge: LostEdge, _ effects: inout RuleEffects) {
+    if !kept.withoutSource.isEmpty {
+      let prefix = prefix(edge.destination, edge.name)
+      if kept.withoutSource.contains(prefix) {
+        effects.withoutSource.insert(prefix, ofEndOfSize: edge.destination.count)
+      }
+    }
+    if !kept.withoutDestination.isEmpty {
+      let prefix = prefix(edge.source, edge.name)
+      if kept.withoutDestination.contains(prefix) {
+        effects.withoutDestination.insert(prefix, ofEndOfSize: edge.source.count)
+      }
+    }
+  }
+
+  // MARK: - Rows that went
+
+  /// Removes the edges of rows that are gone, and collects what their rules want.
+  private mutating func collectDead(_ dead: PackedKeys, _ effects: inout RuleEffects) throws {
+    if dead.isEmpty { return }
+    for family in graph.families.both {
+      var sweep = try EdgeSweep(family, bySource: true)
+      try sweep.forEach(of: dead) { key, value in
+        var value = try EdgeValue(value, bySource: true)
+        value.order = key.order
+        let edge = LostEdge(
+          source: key.first, name: key.name, destination: key.second, value: value, isManual: family.isManual)
+        reexamine(edge, &effects)
+        if !edge.isSelf { try collect(edge, sourceWent: true, &effects) }
+        return true
+      }
+    }
+    for family in graph.families.both {
+      var sweep = try EdgeSweep(family, bySource: false)
+      try sweep.forEach(of: dead) { key, value in
+        var value = try EdgeValue(value, bySource: false)
+        if value.carries { value = try graph.value(of: key.bytes, family) ?? value }
+        let edge = LostEdge(
+          source: key.second, name: key.name, destination: key.first, value: value, isManual: family.isManual)
+        reexamine(edge, &effects)
+        try collect(edge, sourceWent: false, &effects)
+        // What a living row declares stays, and leads nowhere.
+        if !family.isManual, value.dangling != .weak { declaredChecks.append(key.bytes) }
+        return family.isManual
+      }
+    }
+  }
+
+  // MARK: - Notifications
+
+  /// Lets ends that stay receive what they have lost, and write what they are to be then.
+  private mutating func notify(_ effects: inout RuleEffects) throws {
+    if effects.notifications.isEmpty { return }
+    effects.removals.sort()
+    let notifications = effects.notifications.sorted { left, right in
+      left.end == right.end
+        ? left.place.lexicographicallyPrecedes(right.place) : left.end.lexicographicallyPrecedes(right.end)
+    }
+    var index = 0
+    while index < notifications.count {
+      let end = notifications[index].end
+      var removed: [(edge: RelationshipEdge, reason: EdgeRemoval)] = []
+      while index < notifications.count, notifications[index].end == end {
+        removed.append((notifications[index].edge, notifications[index].reason))
+        index += 1
+      }
+      guard let key = try graph.row(of: end[...]), let row = try writer.row(key) else { continue }
+      guard let type = row.objectType else {
+        throw DatabaseError(
+          .typeNotDefined,
+          "edge \"\(removed[0].edge.name)\" is to notify the row, and the program has not defined its collection",
+          collection: key.collection, key: key.text)
+      }
+      let isKept = effects.removals.contains(end[...])
+      guard let access = NodeAccess.of(type) else { continue }
+      if try access.notify(row, removed, in: writer, isKept: isKept) { try noteReplaced(key) }
+    }
+  }
+
+  private mutating func noteReplaced(_ key: RowKey) throws {
+    notifiedCount += 1
+    guard notifiedCount > Self.replacedMaximum else { return }
+    throw DatabaseError(
+      .doesNotSettle, "\(Self.replacedMaximum) rows have changed because edges of them went, the last one this",
+      collection: key.collection, key: key.text)
+  }
+
+  private static let replacedMaximum = 10_000_000
+
+  // MARK: - Ends that go with the last edge
+
+  private mutating func examine(_ effects: inout RuleEffects) throws {
+    effects.withoutSource.sort()
+    for index in 0..<effects.withoutSource.count {
+      let (end, prefix) = effects.withoutSource[index]
+      if try hasSource(end, Array(prefix)) {
+        kept.withoutSource.insert(Array(prefix))
+      } else {
+        effects.removals.append(end)
+      }
+    }
+    effects.withoutDestination.sort()
+    for index in 0..<effects.withoutDestination.count {
+      let (end, prefix) = effects.withoutDestination[index]
+      if try hasDestination(end, Array(prefix)) {
+        kept.withoutDestination.insert(Array(prefix))
+      } else {
+        effects.removals.append(end)
+      }
+    }
+  }
+
+  /// Whether an edge leads to an end, other than from itself. Sources are there: the edges of those that are not are gone.
+  private func hasSource(_ end: ArraySlice<UInt8>, _ prefix: [UInt8]) throws -> Bool {
+    for family in graph.families.both {
+      guard let (key, _) = try family.to.first(in: StorageRange(prefix: prefix)) else { continue }
+      if try EdgeKey(key, bySource: false).second != end { return true }
+      var cursor = try family.to.cursor(StorageRange(prefix: prefix), keysOnly: true)
+      while let (key, _) = try cursor.next() {
+        if try EdgeKey(key, bySource: false).second != end { return true }
+      }
+    }
+    return false
+  }
+
+  /// Whether an edge begins at an end, and leads to another that is there. Looked for from both sides: those that lead nowhere
+  /// stand where others have gone before.
+  private func hasDestination(_ end: ArraySlice<UInt8>, _ prefix: [UInt8]) throws -> Bool {
+    for family in graph.families.both {
+      var forward = try family.from.cursor(StorageRange(prefix: prefix), keysOnly: true)
+      var backward = try family.from.cursor(StorageRange(prefix: prefix), isReverse: true, keysOnly: true)
+      while let (first, _) = try forward.next(), let (last, _) = try backward.next() {
+        for bytes in [first, last] {
+          let key = try EdgeKey(bytes, bySource: true)
+          if key.second != end, try graph.isThere(key.second) { return true }
+        }
+        if !first.lexicographicallyPrecedes(last) { break }
+      }
+    }
+    return false
+  }
+
+  // MARK: - Removing
+
+  private static var chunk: Int { 1_000 }
+
+  private func remove(_ ends: PackedKeys) throws {
+    if ends.isEmpty { return }
+    var ends = ends
+    ends.sort()
+    graph.isRemoving = true
+    defer { graph.isRemoving = false }
+    var remade = graph.log.remade
+    remade.sort()
+    var rows: [RowKey] = []
+    for index in 0..<ends.count {
+      if !remade.isEmpty, remade.contains(ends[index]) { continue }
+      guard let row = try graph.row(of: ends[index]) else { continue }
+      rows.append(row)
+      if rows.count == Self.chunk {
+        try writer.remove(rows)
+        rows.removeAll(keepingCapacity: true)
+      }
+    }
+    if !rows.isEmpty { try writer.remove(rows) }
+  }
+
+  // MARK: - Edges that have to lead somewhere
+
+  /// Looks at those that were set, or have lost an end. True: nothing is left to do.
+  private mutating func check() throws -> Bool {
+    declaredChecks.sort()
+    manualChecks.sort()
+    // What goes with its edge first: then what is left has to be right.
+    var removals = PackedKeys()
+    for index in 0..<declaredChecks.count {
+      let toKey = Array(declaredChecks[index])
+      guard let (edge, isSourceThere) = try missingEnd(toKey, graph.families.declared), isSourceThere else { continue }
+      if edge.dangling == .deleteSource { removals.append(try EdgeKey(toKey, bySource: false).second) }
+    }
+    try remove(removals)
+    if graph.log.hasNews { return false }
+    for (isManual, checks) in [(false, declaredChecks), (true, manualChecks)] {
+      for index in 0..<checks.count { try requireEnds(Array(checks[index]), isManual) }
+    }
+    declaredChecks.removeAll()
+    manualChecks.removeAll()
+    return true
+  }
+
+  /// An edge that lacks an end; nil where it has both, or has gone since.
+  private func missingEnd(_ toKey: [UInt8], _ family: EdgeFamily) throws -> (EdgeValue, isSourceThere: Bool)? {
+    guard let bytes = try family.to.get(toKey) else { return nil }
+    let key = try EdgeKey(toKey, bySource: false)
+    let isSourceThere = try graph.isThere(key.second)
+    if isSourceThere, try graph.isThere(key.first) { return nil }
+    return (try EdgeValue(bytes, bySource: false), isSourceThere)
+  }
+
+  private func requireEnds(_ toKey: [UInt8], _ isManual: Bool) throws {
+    guard let (edge, isSourceThere) = try missingEnd(toKey, graph.families[isManual: isManual]) else { return }
+    guard isManual || edge.dangling == .error else { return }
+    let key = try EdgeKey(toKey, bySource: false)
+    let row = try graph.row(of: isSourceThere ? key.first : key.second)
+    throw DatabaseError(
+      .danglingEdge,
+      "edge \"\(try key.nameText)\" from \(try text(key.second)) to \(try text(key.first)) "
+        + (isSourceThere ? "leads to a row that is not there" : "begins at a row that is not there"),
+      collection: row?.collection, key: row?.text)
+  }
+
+  private func text(_ end: ArraySlice<UInt8>) throws -> String {
+    try graph.end(of: end).map { "\($0)" } ?? "a row of a collection that was dropped"
+  }
+}
