@@ -27,7 +27,7 @@ struct Thing: Codable, Hashable, Sendable, RelationshipNode {
     var copy = self
     let other = reason == .asIfSourceDeleted ? edge.source.map(Thing.text) ?? "?" : Thing.text(edge.destination)
     copy.notes.append("\(edge.name) \(reason == .asIfSourceDeleted ? "from" : "to") \(other)")
-    if reason == .asIfDestinationDeleted {
+    if reason == .asIfDestinationDeleted, !edge.isManual {
       copy.links.removeAll { $0.name == edge.name.text && $0.destination == Thing.text(edge.destination) }
     }
     return copy

@@ -57,6 +57,18 @@ enum ModelPlan {
   /// Of two storages, each a thousand queries: with the steps of the indexes more than 100,000.
   static let queryRuns = max(1, 10 / divisor)
 
+  // MARK: Relationships
+
+  static let graphSteps = TestScale.atMost(2_000)
+
+  static func graphRuns(_ kind: StorageKind) -> Int {
+    switch kind {
+    case .disk: max(1, 5 / divisor)
+    case .memory: max(1, 30 / divisor)
+    case .toy: max(1, 15 / divisor)
+    }
+  }
+
   // MARK: Seeds
 
   /// One of the environment, for all suites.

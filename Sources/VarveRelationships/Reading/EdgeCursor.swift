@@ -101,7 +101,10 @@ public struct EdgeCursor {
       }
       guard let (key, value, bySource) = found else { return nil }
       let (source, destination) = bySource ? (key.first, key.second) : (key.second, key.first)
-      let isThere = try places.areThere(source, destination, transaction)
+      let isSourceThere = try places.isSourceThere(source, transaction)
+      // What a row declares goes with it.
+      guard isSourceThere || (isDangling && isManual) else { continue }
+      let isThere = try isSourceThere && places.isDestinationThere(destination, transaction)
       if isThere != isDangling { return (key, value, isManual, bySource) }
     }
   }
@@ -112,10 +115,12 @@ struct EndPlaces {
   private var source: (end: [UInt8], isThere: Bool)?
   private var destination: (end: [UInt8], isThere: Bool)?
 
-  mutating func areThere(
-    _ source: ArraySlice<UInt8>, _ destination: ArraySlice<UInt8>, _ transaction: RelationshipsTransaction
-  ) throws -> Bool {
-    try Self.isThere(source, &self.source, transaction) && Self.isThere(destination, &self.destination, transaction)
+  mutating func isSourceThere(_ end: ArraySlice<UInt8>, _ transaction: RelationshipsTransaction) throws -> Bool {
+    try Self.isThere(end, &source, transaction)
+  }
+
+  mutating func isDestinationThere(_ end: ArraySlice<UInt8>, _ transaction: RelationshipsTransaction) throws -> Bool {
+    try Self.isThere(end, &destination, transaction)
   }
 
   private static func isThere(

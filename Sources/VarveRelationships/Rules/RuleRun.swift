@@ -107,8 +107,9 @@ struct RuleRun {
     }
   }
 
-  /// What the rules of an edge want whose source, or else destination, went.
+  /// What the rules of an edge want whose source, or else destination, went. An edge from a row to itself wants nothing.
   private func collect(_ edge: LostEdge, sourceWent: Bool, _ effects: inout RuleEffects) throws {
+    if edge.isSelf { return }
     let rules = edge.value.rules
     if sourceWent {
       if rules.contains(.deleteDestinationIfSourceDeleted) { effects.removals.append(edge.destination) }
@@ -174,7 +175,7 @@ struct RuleRun {
         let edge = LostEdge(
           source: key.first, name: key.name, destination: key.second, value: value, isManual: family.isManual)
         reexamine(edge, &effects)
-        if !edge.isSelf { try collect(edge, sourceWent: true, &effects) }
+        try collect(edge, sourceWent: true, &effects)
         return true
       }
     }

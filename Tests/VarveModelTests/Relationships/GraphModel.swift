@@ -1,0 +1,200 @@
+import EngineTestSupport
+import Varve
+import VarveRelationships
+
+@testable import RelationshipFixtures
+
+/// Rows with edges as dictionaries, and rules as they are defined: an end goes if an edge with a rule for that went, and, where
+/// the rule asks for all, none is left. One end after the other goes, in any order, until none has to.
+struct GraphModel {
+  /// Which edge.
+  struct Identity: Hashable {
+    let name: String
+    let source: String
+    let destination: String
+    let isManual: Bool
+  }
+
+  struct Edge: Hashable {
+    let identity: Identity
+    let rules: DeleteRules
+    let dangling: Dangling
+    let order: Int64
+    var text: String {
+      "\(identity.source) \(identity.isManual ? "+" : "")\(identity.name)>\(identity.destination) \(rules.rawValue) \(dangling) \(order)"
+    }
+  }
+
+  /// An edge that is to lead somewhere leads nowhere.
+  struct IsDangling: Error {}
+
+  let counting: Relationships.Counting
+  private(set) var rows: [String: Thing] = [:]
+  /// What rows declare, or declared before they were removed.
+  private var declared: [String: [Identity: Edge]] = [:]
+  private(set) var manual: [Identity: Edge] = [:]
+  /// The edges when rules were applied last.
+  private var before: [Identity: Edge] = [:]
+  /// Rows that were removed since.
+  private var removed: Set<String> = []
+  private var checked: Set<Identity> = []
+  private var reasons: [Identity: EdgeRemoval] = [:]
+  private var removedByRules: Set<String> = []
+  private var remade: Set<String> = []
+  /// Edges that went, and whether the source did.
+  private var lost: [(edge: Edge, sourceWent: Bool)] = []
+  /// How many rows rules have removed, and how many rows they have notified.
+  private(set) var ruleRemovals = 0
+  private(set) var notified = 0
+
+  init(counting: Relationships.Counting) { self.counting = counting }
+
+  // MARK: - Looking
+
+  private func isThere(_ end: String) -> Bool { end.contains(":") || rows[end] != nil }
+
+  private var declaredEdges: [Edge] { declared.values.flatMap(\.values) }
+  private var all: [Edge] { declaredEdges + Array(manual.values) }
+
+  var live: [Edge] { all.filter { isThere($0.identity.source) && isThere($0.identity.destination) } }
+  /// Those of rows that are there.
+  var dangling: [Edge] { declaredEdges.filter { isThere($0.identity.source) && !isThere($0.identity.destination) } }
+
+  // MARK: - Changes
+
+  mutating func set(_ key: String, _ thing: Thing) {
+    if rows[key] == nil, removedByRules.contains(key) { remade.insert(key) }
+    rows[key] = thing
+    declare(key, thing)
+  }
+
+  private mutating func declare(_ key: String, _ thing: Thing) {
+    let old = declared[key] ?? [:]
+    var edges: [Identity: Edge] = [:]
+    for link in thing.links {
+      let edge = Self.edge(link, from: key, isManual: false)
+      edges[edge.identity] = edge
+    }
+    for edge in edges.values where edge.dangling != .weak && old[edge.identity] != edge { checked.insert(edge.identity) }
+    declared[key] = edges
+  }
+
+  static func edge(_ link: Thing.Link, from key: String, isManual: Bool) -> Edge {
+    Edge(
+      identity: Identity(name: link.name, source: key, destination: link.destination, isManual: isManual),
+      rules: DeleteRules(rawValue: link.rules), dangling: link.dangling, order: link.order)
+  }
+
+  mutating func remove(_ key: String) {
+    if rows.removeValue(forKey: key) != nil { removed.insert(key) }
+  }
+
+  mutating func add(_ link: Thing.Link, from key: String) {
+    let edge = Self.edge(link, from: key, isManual: true)
+    if manual[edge.identity] != edge { checked.insert(edge.identity) }
+    manual[edge.identity] = edge
+  }
+
+  mutating func drop(_ identity: Identity, _ reason: EdgeRemoval) {
+    if manual.removeValue(forKey: identity) != nil { reasons[identity] = reason }
+  }
+
+  // MARK: - Rules
+
+  /// Throws where an edge that has to lead somewhere does not; what is left then is of no use.
+  mutating func flush(_ random: inout SeededRandom) throws {
+    lost = []
+    let now = Set(all.map(\.identity))
+    for (identity, edge) in before where !now.contains(identity) {
+      switch identity.isManual ? reasons[identity] ?? .edgeOnly : .asIfSourceDeleted {
+      case .edgeOnly: break
+      case .asIfSourceDeleted: lose(edge, sourceWent: true)
+      case .asIfDestinationDeleted: lose(edge, sourceWent: false)
+      }
+    }
+    for key in removed where rows[key] == nil { die(key) }
+    repeat {
+      while let key = rows.keys.filter({ isToGo($0) }).randomElement(using: &random) { removeByRule(key) }
+      let sources = checkedEdges.filter { $0.dangling == .deleteSource && !$0.identity.isManual && isDangling($0) }
+        .map(\.identity.source).filter { rows[$0] != nil && !remade.contains($0) }
+      guard let source = sources.randomElement(using: &random) else { break }
+      removeByRule(source)
+    } while true
+    if checkedEdges.contains(where: { ($0.identity.isManual || $0.dangling == .error) && isDangling($0) }) {
+      throw IsDangling()
+    }
+    settle()
+  }
+
+  private mutating func settle() {
+    for key in removed where rows[key] == nil { declared[key] = nil }
+    before = Dictionary(uniqueKeysWithValues: all.map { ($0.identity, $0) })
+    (removed, checked, reasons, lost) = ([], [], [:], [])
+  }
+
+  /// The end of the transaction.
+  mutating func commit() { (removedByRules, remade) = ([], []) }
+
+  private var checkedEdges: [Edge] { all.filter { checked.contains($0.identity) } }
+
+  private func isDangling(_ edge: Edge) -> Bool {
+    !isThere(edge.identity.source) || !isThere(edge.identity.destination)
+  }
+
+  private mutating func removeByRule(_ key: String) {
+    rows[key] = nil
+    removed.insert(key)
+    removedByRules.insert(key)
+    ruleRemovals += 1
+    die(key)
+  }
+
+  /// A row is gone: its edges go, but for those that other rows declare.
+  private mutating func die(_ key: String) {
+    let own = all.filter { $0.identity.source == key }
+    declared[key] = nil
+    manual = manual.filter { $0.key.source != key }
+    for edge in own { lose(edge, sourceWent: true) }
+    let others = all.filter { $0.identity.destination == key }
+    manual = manual.filter { $0.key.destination != key }
+    for edge in others {
+      if !edge.identity.isManual, edge.dangling != .weak { checked.insert(edge.identity) }
+      lose(edge, sourceWent: false)
+    }
+  }
+
+  private mutating func lose(_ edge: Edge, sourceWent: Bool) {
+    if edge.identity.source == edge.identity.destination { return }
+    lost.append((edge, sourceWent))
+    let key = sourceWent ? edge.identity.destination : edge.identity.source
+    guard edge.rules.contains(sourceWent ? .notifyIfSourceDeleted : .notifyIfDestinationDeleted), let thing = rows[key],
+      !thing.isStubborn
+    else { return }
+    var copy = thing
+    copy.notes.append("\(edge.identity.name) \(sourceWent ? "from \(edge.identity.source)" : "to \(edge.identity.destination)")")
+    if !sourceWent, !edge.identity.isManual {
+      copy.links.removeAll { $0.name == edge.identity.name && $0.destination == edge.identity.destination }
+    }
+    rows[key] = copy
+    declare(key, copy)
+    notified += 1
+  }
+
+  private func isToGo(_ key: String) -> Bool {
+    if remade.contains(key) { return false }
+    return lost.contains { edge, sourceWent in
+      let identity = edge.identity
+      func counts(_ other: Edge) -> Bool { counting == .allNames || other.identity.name == identity.name }
+      if sourceWent {
+        guard identity.destination == key else { return false }
+        if edge.rules.contains(.deleteDestinationIfSourceDeleted) { return true }
+        return edge.rules.contains(.deleteDestinationIfAllSourcesDeleted)
+          && !live.contains { $0.identity.destination == key && $0.identity.source != key && counts($0) }
+      }
+      guard identity.source == key else { return false }
+      if edge.rules.contains(.deleteSourceIfDestinationDeleted) { return true }
+      return edge.rules.contains(.deleteSourceIfAllDestinationsDeleted)
+        && !live.contains { $0.identity.source == key && $0.identity.destination != key && counts($0) }
+    }
+  }
+}

@@ -1,0 +1,300 @@
+import EngineTestSupport
+import Testing
+
+import VarveTestSupport
+
+@testable import ObjectFixtures
+@testable import RelationshipFixtures
+@testable import Varve
+@testable import VarveRelationships
+
+/// What a run of the model of relationships does.
+enum GraphStep: Int, CaseIterable, Sendable {
+  case set, remove, add, drop, clear, removeRange, flush, nested, nestedUndone, look, refused, reopen, rebuild, abandon
+}
+
+/// Random changes of rows with edges, by a database and by a model.
+final class GraphRun {
+  private let site: StorageSite
+  private var random: SeededRandom
+  private var database: Database
+  private var graph: ExtensionHandle<Relationships>
+  private var model: GraphModel
+  private var version = 1
+  private(set) var counts = StepCounts<GraphStep>()
+  private(set) var trace: [String] = []
+
+  init(_ kind: StorageKind, seed: UInt64) throws {
+    site = try StorageSite(kind)
+    random = SeededRandom(seed: seed)
+    let counting: Relationships.Counting = seed % 3 == 0 ? .sameName : .allNames
+    model = GraphModel(counting: counting)
+    graph = Relationships(version: "1", counting: counting).named("graph")
+    database = try Database.open(site.open(), path: "graph", definition: GraphCase.definition(graph))
+    try database.waitReady(graph)
+  }
+
+  func close() throws { try database.close() }
+
+  var ruleRemovals: Int { model.ruleRemovals }
+  var notified: Int { model.notified }
+
+  func run(_ count: Int) throws {
+    while counts.total < count { try step() }
+    try reopen()
+  }
+
+  private func step() throws {
+    switch random.below(200) {
+    case 0: try reopen()
+    case 1: try rebuild()
+    case 2: try abandon()
+    default: try write()
+    }
+  }
+
+  // MARK: - Transactions
+
+  private struct Undo: Error {}
+
+  private func write() throws {
+    trace.append("write")
+    var changed = model
+    var isRefused = false
+    do {
+      try database.core.write(WriteTerms()) { tx in
+        for _ in 0...random.below(6) { try change(tx, &changed, depth: 0) }
+        // What rules will say at the end, before they do.
+        do { try changed.flush(&random) } catch { isRefused = true }
+      }
+      #expect(!isRefused, "an edge that has to lead somewhere leads nowhere, and the commit happened")
+      changed.commit()
+      model = changed
+    } catch let error as DatabaseError where error.code == .danglingEdge {
+      #expect(isRefused, "\(error)")
+      counts[.refused] += 1
+      trace.append("refused: \(error)")
+    }
+    if random.oneIn(4) { try database.core.read { tx in try look(tx, model) } }
+  }
+
+  private func change(_ tx: WriteTransaction, _ model: inout GraphModel, depth: Int) throws {
+    switch random.below(100) {
+    case 0..<44: try set(tx, &model)
+    case 44..<62: try remove(tx, &model)
+    case 62..<72: try add(tx, &model)
+    case 72..<79: try drop(tx, &model)
+    case 79..<80: try clear(tx, &model)
+    case 80..<82: try removeRange(tx, &model)
+    case 82..<86: try flush(tx, &model)
+    case 86..<90 where depth < 3: try nested(tx, &model, depth, isUndone: false)
+    case 90..<94 where depth < 3: try nested(tx, &model, depth, isUndone: true)
+    default: try look(tx, model)
+    }
+  }
+
+  private func note(_ step: GraphStep, _ text: String) {
+    counts[step] += 1
+    trace.append(text)
+  }
+
+  private static let keys = GraphCase.collections.flatMap { collection in (1...6).map { "\(collection)\($0)" } }
+
+  private func key() -> String { Self.keys[random.below(Self.keys.count)] }
+
+  private func link() -> Thing.Link {
+    var text = "\(["x", "y", "z"][random.below(3)])>\(key())"
+    if random.oneIn(4) { text += "@\(random.below(5) - 2)" }
+    var link = Thing.Link(text[...])
+    repeat {
+      link.rules = random.oneIn(3) ? 0 : [1, 2, 4, 8, 16, 32].filter { _ in random.oneIn(3) }.reduce(0, |)
+    } while DeleteRules(rawValue: link.rules).refusal(toFile: false) != nil
+    if random.oneIn(12) { link.dangling = random.oneIn(2) ? .error : .deleteSource }
+    return link
+  }
+
+  private func set(_ tx: WriteTransaction, _ model: inout GraphModel) throws {
+    let key = key()
+    var thing = Thing(links: (0..<random.below(4)).map { _ in link() })
+    thing.isStubborn = random.oneIn(4)
+    // Mostly what it was, with one edge more or less.
+    if let old = model.rows[key], random.oneIn(2) {
+      thing.links = old.links
+      if random.oneIn(2) { thing.links.append(link()) } else { thing.links = thing.links.filter { _ in !random.oneIn(3) } }
+      thing.notes = old.notes
+    }
+    note(.set, "set \(key) \(thing.isStubborn ? "stubborn " : "")\(thing.links.map(\.text).joined(separator: " "))")
+    try tx.set(thing, key: key, in: String(key.prefix(1)))
+    model.set(key, thing)
+  }
+
+  private func remove(_ tx: WriteTransaction, _ model: inout GraphModel) throws {
+    let key = key()
+    note(.remove, "remove \(key)")
+    try tx.remove(Thing.row(key))
+    model.remove(key)
+  }
+
+  private func add(_ tx: WriteTransaction, _ model: inout GraphModel) throws {
+    let (key, link) = (key(), link())
+    // An edge to nothing is an error: now and then.
+    if !random.oneIn(10), model.rows[key] == nil || model.rows[link.destination] == nil { return }
+    note(.add, "add \(key) \(link.text)")
+    try tx[graph].add(link.edge, from: Thing.row(key))
+    model.add(link, from: key)
+  }
+
+  private func drop(_ tx: WriteTransaction, _ model: inout GraphModel) throws {
+    guard let identity = model.manual.keys.sorted(by: { "\($0)" < "\($1)" }).randomElement(using: &random) else { return }
+    let reason: EdgeRemoval = [.edgeOnly, .asIfSourceDeleted, .asIfDestinationDeleted][random.below(3)]
+    note(.drop, "drop \(identity.source) \(identity.name)>\(identity.destination) \(reason)")
+    let query = EdgeQuery(
+      EdgeName(identity.name), from: try Thing.row(identity.source), to: try Thing.row(identity.destination))
+    #expect(try tx[graph].remove(query, as: reason) == 1)
+    model.drop(identity, reason)
+  }
+
+  private func clear(_ tx: WriteTransaction, _ model: inout GraphModel) throws {
+    if random.oneIn(4) {
+      note(.clear, "clear all")
+      try tx.removeAll()
+      for key in Self.keys { model.remove(key) }
+      return
+    }
+    let collection = GraphCase.collections[random.below(4)]
+    note(.clear, "clear \(collection)")
+    try tx.removeAll(in: collection)
+    for key in Self.keys where key.hasPrefix(collection) { model.remove(key) }
+  }
+
+  private func removeRange(_ tx: WriteTransaction, _ model: inout GraphModel) throws {
+    let (first, second) = (key(), key())
+    let collection = String(first.prefix(1))
+    let range = min(first.suffix(1), second.suffix(1))...max(first.suffix(1), second.suffix(1))
+    note(.removeRange, "remove range \(collection) \(range)")
+    try tx.remove(in: collection, (collection + range.lowerBound)...(collection + range.upperBound))
+    for key in Self.keys where key.hasPrefix(collection) && range.contains(key.suffix(1)) { model.remove(key) }
+  }
+
+  private func flush(_ tx: WriteTransaction, _ model: inout GraphModel) throws {
+    note(.flush, "flush")
+    var flushed = model
+    do { try flushed.flush(&random) } catch {
+      // Nothing of it has happened.
+      #expect(throws: DatabaseError.self) { try tx[graph].flush() }
+      return
+    }
+    try tx[graph].flush()
+    model = flushed
+  }
+
+  private func nested(_ tx: WriteTransaction, _ model: inout GraphModel, _ depth: Int, isUndone: Bool) throws {
+    note(isUndone ? .nestedUndone : .nested, "begin")
+    var inner = model
+    do {
+      try tx.savepoint {
+        for _ in 0...random.below(4) { try change(tx, &inner, depth: depth + 1) }
+        if isUndone { throw Undo() }
+      }
+      model = inner
+    } catch is Undo {}
+    trace.append(isUndone ? "undo" : "keep")
+  }
+
+  // MARK: - Looking
+
+  private func look(_ tx: ReadTransaction, _ model: GraphModel) throws {
+    counts[.look] += 1
+    var query = EdgeQuery()
+    var isMeant: (GraphModel.Identity) -> Bool = { _ in true }
+    func narrow(_ more: @escaping (GraphModel.Identity) -> Bool) {
+      let before = isMeant
+      isMeant = { before($0) && more($0) }
+    }
+    if random.oneIn(2) {
+      let name = ["x", "y", "z", "w"][random.below(4)]
+      query.name = EdgeName(name)
+      narrow { $0.name == name }
+    }
+    if random.oneIn(2) {
+      let key = key()
+      query.source = try Thing.row(key)
+      narrow { $0.source == key }
+    }
+    if random.oneIn(2) {
+      let key = key()
+      query.destination = .row(try Thing.row(key))
+      narrow { $0.destination == key }
+    }
+    let graph = try tx[graph]
+    let found = try graph.edges(query).map { try Self.text($0) }
+    let expected = model.live.filter { isMeant($0.identity) }.map(\.text)
+    try compare(found, expected, "\(query)")
+    try #require(try graph.count(query) == expected.count)
+    try #require(try graph.hasEdge(query) == !expected.isEmpty)
+    if random.oneIn(3) { try lookEverywhere(tx, model) }
+  }
+
+  private func lookEverywhere(_ tx: ReadTransaction, _ model: GraphModel) throws {
+    let graph = try tx[graph]
+    func lines(_ rows: (String) throws -> Thing?) throws -> [String] {
+      try Self.keys.map { key in
+        guard var thing = try rows(key) else { return "\(key) gone" }
+        thing.notes.sort()
+        return "\(key) \(thing)"
+      }
+    }
+    try compare(
+      try lines { try tx.object(Thing.self, key: $0, in: String($0.prefix(1))) }, try lines { model.rows[$0] }, "rows")
+    try compare(try graph.edges().map { try Self.text($0) }, model.live.map(\.text), "all edges")
+    try compare(try graph.danglingEdges().filter { !$0.isManual || !tx.isWritable }.map { try Self.text($0) }, model.dangling.map(\.text), "dangling edges")
+  }
+
+  private struct Difference: Error, CustomStringConvertible { let description: String }
+
+  private func compare(_ found: [String], _ expected: [String], _ what: String) throws {
+    let (found, expected) = (found.sorted(), expected.sorted())
+    if found == expected { return }
+    let more = found.filter { !expected.contains($0) }
+    let less = expected.filter { !found.contains($0) }
+    throw Difference(description: "\(what): found besides \(more), and not \(less); \(found.count), \(expected.count)")
+  }
+
+  private static func text(_ edge: RelationshipEdge) throws -> String {
+    let source = edge.source.map { Thing.text($0) } ?? "?"
+    return
+      "\(source) \(edge.isManual ? "+" : "")\(edge.name)>\(Thing.text(edge.destination)) \(edge.rules.rawValue) \(edge.dangling) \(edge.order)"
+  }
+
+  // MARK: - Reopening
+
+  private func reopen() throws {
+    note(.reopen, "reopen")
+    try database.close()
+    try open()
+  }
+
+  /// As the death of the process leaves it.
+  private func abandon() throws {
+    note(.abandon, "abandon")
+    let before = database
+    try site.abandon()
+    if site.kind != .toy { try before.close() }
+    try open()
+  }
+
+  /// Collects the edges of all rows anew.
+  private func rebuild() throws {
+    note(.rebuild, "rebuild")
+    version += 1
+    graph = Relationships(version: "\(version)", counting: model.counting).named("graph")
+    try database.close()
+    try open()
+  }
+
+  private func open() throws {
+    database = try Database.open(site.open(), path: "graph", definition: GraphCase.definition(graph))
+    try database.waitReady(graph)
+    try database.core.read { tx in try lookEverywhere(tx, model) }
+  }
+}
