@@ -114,10 +114,10 @@ struct GraphModel {
     }
     for key in removed where rows[key] == nil { die(key) }
     repeat {
-      while let key = rows.keys.filter({ isToGo($0) }).randomElement(using: &random) { removeByRule(key) }
+      while let key = rows.keys.filter({ isToGo($0) }).sorted().randomElement(using: &random) { removeByRule(key) }
       let sources = checkedEdges.filter { $0.dangling == .deleteSource && !$0.identity.isManual && isDangling($0) }
         .map(\.identity.source).filter { rows[$0] != nil && !remade.contains($0) }
-      guard let source = sources.randomElement(using: &random) else { break }
+      guard let source = sources.sorted().randomElement(using: &random) else { break }
       removeByRule(source)
     } while true
     if checkedEdges.contains(where: { ($0.identity.isManual || $0.dangling == .error) && isDangling($0) }) {
@@ -188,8 +188,9 @@ struct GraphModel {
       if sourceWent {
         guard identity.destination == key else { return false }
         if edge.rules.contains(.deleteDestinationIfSourceDeleted) { return true }
+        // An edge that was added to begin at nothing counts until it is refused.
         return edge.rules.contains(.deleteDestinationIfAllSourcesDeleted)
-          && !live.contains { $0.identity.destination == key && $0.identity.source != key && counts($0) }
+          && !all.contains { $0.identity.destination == key && $0.identity.source != key && counts($0) }
       }
       guard identity.source == key else { return false }
       if edge.rules.contains(.deleteSourceIfDestinationDeleted) { return true }
