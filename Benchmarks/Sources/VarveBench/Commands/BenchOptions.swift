@@ -42,6 +42,9 @@ struct BenchOptions: ParsableArguments {
   @Option(help: "Indexes of the books of objectinsert: 0, 2 or 5, on every engine; a typed store keeps them.")
   var indexes: Int?
 
+  @Option(help: "What hangs together in edgecascade: star, tree, treeordered, chain or chains.")
+  var shape = GraphShape.star
+
   @Flag(help: "Sync each put.")
   var sync = false
 
@@ -113,6 +116,7 @@ struct BenchOptions: ParsableArguments {
     settings.rowsPerTransaction = batchSize ?? 1000
     settings.readsPerTransaction = readsPerTransaction
     settings.sync = sync
+    settings.shape = shape
     settings.seed = seed
     settings.latency = !noLatency
     settings.writeRate = writeRate

@@ -73,7 +73,10 @@ struct RunCommand: ParsableCommand {
     if useExisting, let inserts = workloads.first(where: \.puts) {
       throw ValidationError("\(inserts.rawValue) starts from an empty database, so not with --use-existing")
     }
-    guard useExisting || workloads[0].puts || workloads[0].isOfIndexes else {
+    if workloads.contains(where: \.isOfEdges), let other = workloads.first(where: { !$0.isOfEdges }) {
+      throw ValidationError("\(other.rawValue) is not an edge workload; run it separately")
+    }
+    guard useExisting || workloads[0].puts || workloads[0].isOfEdges || workloads[0].isOfIndexes else {
       throw ValidationError("begin with objectinsert, or say --use-existing")
     }
   }

@@ -93,6 +93,17 @@ enum EngineRegistry {
     }
   }
 
+  /// The same with the rows of relationships.
+  static func runEdges(_ run: EngineRun, _ kind: EngineKind) throws {
+    switch kind {
+    case .varve, .varvePwrite: try run.executeEdges(VarveGraph.self)
+    #if SQLite
+      case .sqlite: try run.executeEdges(SQLiteGraph.self)
+    #endif
+    default: throw notBuiltIn(kind)
+    }
+  }
+
   private static func notBuiltIn(_ kind: EngineKind) -> EngineFailure {
     EngineFailure("\(kind.rawValue) is not in this build; build with its trait (see Benchmarking)")
   }

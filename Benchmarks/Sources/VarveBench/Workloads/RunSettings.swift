@@ -47,6 +47,8 @@ struct RunSettings: Codable {
   /// Of `objectinsert`, and of the reads of objects by id.
   var rowsPerTransaction = 1000
   var readsPerTransaction = 1
+  /// Of `edgecascade`.
+  var shape = GraphShape.star
   var sync = false
   var seed: UInt64 = 42
   var useExisting = false

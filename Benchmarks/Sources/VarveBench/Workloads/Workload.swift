@@ -72,11 +72,21 @@ enum Workload: String, CaseIterable, Codable {
   /// How many books there are by the index of dates, and giving two indexes to the books that are there.
   case indexcount, indexbuild
 
+  /// Rows with two edges each, many a transaction.
+  case edgeinsert
+  /// One row is removed, and with it all rows that belong to it, of `--shape`, in one transaction.
+  case edgecascade
+  /// Rows that lead to one, which goes with the last of them, removed one a transaction.
+  case edgehub
+
   /// A first row of these starts from an empty database; of the object rows, each.
   var startsEmpty: Bool { rawValue.hasPrefix("fill") || (isObject && puts) }
 
   /// A row of the object floor.
-  var isObject: Bool { rawValue.hasPrefix("object") || isOfIndexes }
+  var isObject: Bool { rawValue.hasPrefix("object") || isOfIndexes || isOfEdges }
+
+  /// A row of relationships.
+  var isOfEdges: Bool { self == .edgeinsert || self == .edgecascade || self == .edgehub }
 
   /// A row that fills a database of its own before it is measured.
   var isOfIndexes: Bool {
