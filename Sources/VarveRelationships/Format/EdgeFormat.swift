@@ -119,6 +119,23 @@ enum EdgeFormat {
     appendSize(destination.count, to: &bytes)
   }
 
+  /// Replaces bytes by the key of the other entry of an edge; `key` is the one, with its pieces where `layout` says.
+  static func mirror(
+    _ key: borrowing [UInt8], _ layout: EdgeLayout, bySource: Bool, order: Int64, into bytes: inout [UInt8]
+  ) {
+    bytes.removeAll(keepingCapacity: true)
+    // Safety: the ranges are checked by the slices, and the bytes are copied while they are lent.
+    unsafe key.withUnsafeBytes { key in
+      unsafe bytes.append(contentsOf: key[layout.second])
+      bytes.append(endMark)
+      unsafe bytes.append(contentsOf: key[layout.name])
+      bytes.append(nameMark)
+      if !bySource { appendOrder(order, to: &bytes) }
+      unsafe bytes.append(contentsOf: key[layout.first])
+    }
+    appendSize(layout.second.count, to: &bytes)
+  }
+
   private static func appendSize(_ size: Int, to bytes: inout [UInt8]) {
     bytes.append(UInt8(truncatingIfNeeded: size >> 8))
     bytes.append(UInt8(truncatingIfNeeded: size))

@@ -1,54 +1,70 @@
 internal import Varve
 
-/// The key of an edge's entry, taken apart: where its pieces are in the bytes.
-struct EdgeKey {
-  let bytes: [UInt8]
+/// Where the pieces of an entry's key are in its bytes.
+struct EdgeLayout {
   /// The end that the entry stands by: the source of an entry by source.
-  let first: ArraySlice<UInt8>
-  let name: ArraySlice<UInt8>
+  let first: Range<Int>
+  let name: Range<Int>
   /// Of an entry by source; 0 in one by destination.
   let order: Int64
   /// The other end.
-  let second: ArraySlice<UInt8>
+  let second: Range<Int>
 
   /// Throws `.corruption` where the bytes are no key of an edge.
-  init(_ bytes: [UInt8], bySource: Bool) throws {
-    guard let parts = Self.parts(bytes, bySource) else {
+  init(_ bytes: borrowing [UInt8], bySource: Bool) throws {
+    guard let layout = EdgeLayout(of: bytes, bySource) else {
       throw DatabaseError(
         .corruption, "a key of \(bytes.count) bytes in the families of relationships is none of an edge")
     }
-    self.bytes = bytes
-    (first, name, order, second) = parts
+    self = layout
   }
 
-  private static func parts(
-    _ bytes: [UInt8], _ bySource: Bool
-  ) -> (ArraySlice<UInt8>, ArraySlice<UInt8>, Int64, ArraySlice<UInt8>)? {
-    guard bytes.count > 2 else { return nil }
-    let end = bytes.count - 2
+  private init?(of bytes: borrowing [UInt8], _ bySource: Bool) {
+    let count = bytes.count
+    guard count > 2 else { return nil }
+    let end = count - 2
     let size = Int(bytes[end]) << 8 | Int(bytes[end + 1])
-    guard size > 0, size + 2 < end, bytes[size] == EdgeFormat.endMark,
-      let mark = bytes[(size + 1)..<end].firstIndex(of: EdgeFormat.nameMark)
-    else { return nil }
-    var rest = bytes[(mark + 1)..<end]
+    guard size > 0, size + 2 < end, bytes[size] == EdgeFormat.endMark else { return nil }
+    var mark = size + 1
+    while mark < end, bytes[mark] != EdgeFormat.nameMark { mark += 1 }
+    var rest = mark + 1
     var order: Int64 = 0
-    if bySource {
-      guard let found = EdgeFormat.order(rest) else { return nil }
-      order = found.order
-      rest = rest.dropFirst(found.size)
+    if bySource, rest < end {
+      if bytes[rest] == 0x30 {
+        rest += 1
+      } else {
+        guard let found = EdgeFormat.order(bytes[rest..<end]) else { return nil }
+        order = found.order
+        rest += found.size
+      }
     }
-    let first = bytes[..<size]
-    guard isEnd(first), isEnd(rest) else { return nil }
-    return (first, bytes[(size + 1)..<mark], order, rest)
+    guard rest < end, Self.isEnd(bytes[0], size), Self.isEnd(bytes[rest], end - rest) else { return nil }
+    first = 0..<size
+    name = (size + 1)..<mark
+    self.order = order
+    second = rest..<end
   }
 
-  private static func isEnd(_ bytes: ArraySlice<UInt8>) -> Bool {
-    switch bytes.first {
-    case EdgeFormat.row: bytes.count > 5
-    case EdgeFormat.file: bytes.count > 3
-    default: false
-    }
+  private static func isEnd(_ kind: UInt8, _ size: Int) -> Bool {
+    kind == EdgeFormat.row ? size > 5 : kind == EdgeFormat.file && size > 3
   }
+}
+
+/// The key of an edge's entry, taken apart.
+struct EdgeKey {
+  let bytes: [UInt8]
+  let layout: EdgeLayout
+
+  /// Throws `.corruption` where the bytes are no key of an edge.
+  init(_ bytes: [UInt8], bySource: Bool) throws {
+    layout = try EdgeLayout(bytes, bySource: bySource)
+    self.bytes = bytes
+  }
+
+  var first: ArraySlice<UInt8> { bytes[layout.first] }
+  var name: ArraySlice<UInt8> { bytes[layout.name] }
+  var order: Int64 { layout.order }
+  var second: ArraySlice<UInt8> { bytes[layout.second] }
 
   /// The name as text. Throws `.corruption`.
   var nameText: EdgeName {
@@ -98,6 +114,15 @@ struct EdgeValue: Equatable {
       guard let found = EdgeFormat.order(bytes[2...]), found.size == bytes.count - 2 else { throw damaged }
       order = found.order
     }
+  }
+
+  /// The rules in the value of an entry. Throws `.corruption`.
+  static func rules(_ bytes: borrowing [UInt8]) throws -> DeleteRules {
+    guard let first = bytes.first, first <= DeleteRules.all.rawValue else {
+      throw DatabaseError(
+        .corruption, "a value of \(bytes.count) bytes in the families of relationships is none of an edge")
+    }
+    return DeleteRules(rawValue: first)
   }
 
   /// Of the entry by source.

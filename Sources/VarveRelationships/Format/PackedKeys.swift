@@ -10,8 +10,6 @@ struct PackedKeys {
 
   var count: Int { ends.count }
   var isEmpty: Bool { ends.isEmpty }
-  /// The memory that the keys take.
-  var byteCount: Int { bytes.count + ends.count * 8 }
 
   mutating func append(_ key: ArraySlice<UInt8>) {
     bytes.append(contentsOf: key)
@@ -19,7 +17,16 @@ struct PackedKeys {
     order = nil
   }
 
-  mutating func append(_ key: [UInt8]) { append(key[...]) }
+  mutating func append(_ key: [UInt8]) { append(key, 0..<key.count) }
+
+  /// Appends some of the bytes of a buffer.
+  @inline(__always)
+  mutating func append(_ buffer: borrowing [UInt8], _ range: Range<Int>) {
+    // Safety: the bytes are copied while they are lent, and the range is checked by the slice.
+    unsafe buffer.withUnsafeBytes { unsafe bytes.append(contentsOf: $0[range]) }
+    ends.append(bytes.count)
+    order = nil
+  }
 
   mutating func removeAll() {
     bytes.removeAll(keepingCapacity: true)
@@ -36,90 +43,122 @@ struct PackedKeys {
   }
 
   /// A key by its place in the order.
-  subscript(_ index: Int) -> ArraySlice<UInt8> { appended(order?[index] ?? index) }
+  subscript(_ index: Int) -> ArraySlice<UInt8> { appended(place(index)) }
 
   /// A key by its place among those that were appended.
-  func appended(_ index: Int) -> ArraySlice<UInt8> { bytes[(index == 0 ? 0 : ends[index - 1])..<ends[index]] }
+  func appended(_ index: Int) -> ArraySlice<UInt8> { bytes[range(index)] }
 
   /// The place among those that were appended of a key in the order.
   func place(_ index: Int) -> Int { order?[index] ?? index }
 
   /// Those from `index` on, in the order in which they were appended.
   func suffix(from index: Int) -> PackedKeys {
+    guard index < count else { return PackedKeys() }
     var copy = PackedKeys()
-    for index in index..<count { copy.append(appended(index)) }
+    let start = index == 0 ? 0 : ends[index - 1]
+    copy.bytes = Array(bytes[start...])
+    copy.ends = index == 0 ? ends : ends[index...].map { $0 - start }
     return copy
   }
+
+  /// The bytes of a key, by its place in the order.
+  func size(_ index: Int) -> Int { range(place(index)).count }
+
+  private func range(_ place: Int) -> Range<Int> { (place == 0 ? 0 : ends[place - 1])..<ends[place] }
 
   // MARK: - Order
 
   /// Sorts the keys by their bytes. Of equal keys the one that was appended first stays, unless `keepsEqual`; these keep
   /// the order in which they were appended.
   mutating func sort(keepsEqual: Bool = false) {
-    if isSorted(strictly: !keepsEqual) { return }
+    if count < 2 || isSorted(strictly: !keepsEqual) { return }
     let shared = sharedPrefix
     // Eight bytes after what all have in common decide nearly every comparison.
-    var heads = ends.indices.map { (head: head(appended($0), after: shared), place: $0) }
+    var heads = ends.indices.map { (head: head($0, after: shared), place: $0) }
     heads.sort { left, right in
       if left.head != right.head { return left.head < right.head }
-      switch Self.compare(appended(left.place), appended(right.place)) {
+      switch compare(left.place, right.place) {
       case 0: return left.place < right.place
       case let difference: return difference < 0
       }
     }
     var order: [Int] = []
     order.reserveCapacity(heads.count)
-    for (_, place) in heads {
-      if !keepsEqual, let last = order.last, appended(last) == appended(place) { continue }
-      order.append(place)
+    var last: (head: UInt64, place: Int)?
+    for head in heads {
+      if !keepsEqual, let last, last.head == head.head, compare(last.place, head.place) == 0 { continue }
+      order.append(head.place)
+      last = head
     }
     if order.count == count {
       self.order = order
     } else {
       // Those that were there twice are left out for good.
       var copy = PackedKeys()
-      for place in order { copy.append(appended(place)) }
+      copy.bytes.reserveCapacity(bytes.count)
+      for place in order { copy.append(bytes, range(place)) }
       self = copy
     }
   }
 
   private func isSorted(strictly: Bool) -> Bool {
-    for index in ends.indices.dropFirst() {
-      let difference = Self.compare(appended(index - 1), appended(index))
+    if order != nil { return true }
+    for place in 1..<count {
+      let difference = compare(place - 1, place)
       if difference > 0 || (strictly && difference == 0) { return false }
     }
     return true
   }
 
+  /// How many bytes all keys begin with.
   private var sharedPrefix: Int {
-    guard !ends.isEmpty else { return 0 }
-    let first = appended(0)
-    var count = first.count
-    for index in ends.indices.dropFirst() {
-      count = min(count, zip(first.prefix(count), appended(index)).prefix { $0 == $1 }.count)
-      if count == 0 { break }
+    let first = range(0)
+    var size = first.count
+    return unsafe bytes.withUnsafeBufferPointer { bytes in
+      for place in 1..<count {
+        let other = range(place)
+        size = min(size, other.count)
+        var index = 0
+        // Safety: both ranges are within the bytes.
+        while index < size, unsafe bytes[first.lowerBound + index] == bytes[other.lowerBound + index] { index += 1 }
+        size = index
+        if size == 0 { break }
+      }
+      return size
     }
-    return count
   }
 
-  private func head(_ key: ArraySlice<UInt8>, after prefix: Int) -> UInt64 {
-    var head: UInt64 = 0
-    for index in 0..<8 {
-      let place = key.startIndex + prefix + index
-      head = head << 8 | (place < key.endIndex ? UInt64(key[place]) : 0)
+  private func head(_ place: Int, after prefix: Int) -> UInt64 {
+    let key = range(place)
+    let start = key.lowerBound + prefix
+    return unsafe bytes.withUnsafeBytes { bytes in
+      // Safety: the eight bytes are within the key.
+      if start + 8 <= key.upperBound {
+        return UInt64(bigEndian: unsafe bytes.loadUnaligned(fromByteOffset: start, as: UInt64.self))
+      }
+      var head: UInt64 = 0
+      for index in 0..<8 { head = head << 8 | (start + index < key.upperBound ? UInt64(unsafe bytes[start + index]) : 0) }
+      return head
     }
-    return head
+  }
+
+  /// Below zero where the first comes first; by places among those that were appended.
+  private func compare(_ left: Int, _ right: Int) -> Int {
+    unsafe bytes.withUnsafeBytes { unsafe ByteCompare.order($0, range(left), $0, range(right)) }
+  }
+
+  /// Below zero where a key comes before bytes of a buffer.
+  func compare(_ index: Int, with buffer: borrowing [UInt8], _ range: Range<Int>) -> Int {
+    unsafe bytes.withUnsafeBytes { bytes in
+      unsafe buffer.withUnsafeBytes { unsafe ByteCompare.order(bytes, self.range(place(index)), $0, range) }
+    }
   }
 
   /// Below zero where `left` comes first.
   static func compare(_ left: ArraySlice<UInt8>, _ right: ArraySlice<UInt8>) -> Int {
-    var (a, b) = (left.startIndex, right.startIndex)
-    while a < left.endIndex, b < right.endIndex {
-      if left[a] != right[b] { return Int(left[a]) - Int(right[b]) }
-      a += 1
-      b += 1
+    unsafe left.withUnsafeBytes { left in
+      unsafe right.withUnsafeBytes { unsafe ByteCompare.order(left, 0..<left.count, $0, 0..<$0.count) }
     }
-    return left.count - right.count
   }
 
   /// Whether a key is among them. Only after `sort`.
@@ -130,6 +169,60 @@ struct PackedKeys {
       let difference = Self.compare(self[middle], key)
       if difference == 0 { return true }
       if difference < 0 { low = middle + 1 } else { high = middle }
+    }
+    return false
+  }
+
+  // MARK: - Hashes
+
+  /// A number that equal keys share, of some bytes.
+  static func hash(_ buffer: borrowing [UInt8], _ range: Range<Int>) -> UInt64 {
+    unsafe buffer.withUnsafeBytes { unsafe ByteCompare.hash($0, range) }
+  }
+
+  /// The same of a key by its place among those that were appended.
+  func hash(_ place: Int) -> UInt64 { Self.hash(bytes, range(place)) }
+
+  /// Whether a key, by its place among those that were appended, has the bytes of a buffer.
+  func isEqual(_ place: Int, to buffer: borrowing [UInt8], _ other: Range<Int>) -> Bool {
+    let own = range(place)
+    guard own.count == other.count else { return false }
+    return unsafe bytes.withUnsafeBytes { bytes in
+      unsafe buffer.withUnsafeBytes { unsafe ByteCompare.order(bytes, own, $0, other) } == 0
+    }
+  }
+}
+
+/// Which of many keys there are: looked for by their hashes.
+struct PackedKeySet {
+  private let keys: PackedKeys
+  /// Places of keys, and 0 for none: one more than the place.
+  private var slots: [UInt32]
+  private let mask: Int
+
+  init(_ keys: PackedKeys) {
+    self.keys = keys
+    var size = 2
+    while size < keys.count * 2 { size *= 2 }
+    mask = size - 1
+    slots = Array(repeating: 0, count: keys.isEmpty ? 0 : size)
+    for place in 0..<keys.count {
+      var slot = Int(truncatingIfNeeded: keys.hash(place)) & mask
+      while slots[slot] != 0 { slot = (slot + 1) & mask }
+      slots[slot] = UInt32(place + 1)
+    }
+  }
+
+  var isEmpty: Bool { keys.isEmpty }
+
+  /// Whether some bytes of a buffer are one of the keys.
+  func contains(_ buffer: borrowing [UInt8], _ range: Range<Int>) -> Bool {
+    if keys.isEmpty { return false }
+    // Safety: none is needed: the slots are those of the keys.
+    var slot = Int(truncatingIfNeeded: PackedKeys.hash(buffer, range)) & mask
+    while slots[slot] != 0 {
+      if keys.isEqual(Int(slots[slot]) - 1, to: buffer, range) { return true }
+      slot = (slot + 1) & mask
     }
     return false
   }

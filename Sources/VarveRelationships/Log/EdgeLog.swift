@@ -29,6 +29,8 @@ struct EdgeLog {
   private(set) var remade = PackedKeys()
   /// `removedByRules`, as far as it was looked for in it; nil: not yet.
   private var removedSet: (ends: Set<[UInt8]>, count: Int)?
+  /// Whether rows were inserted after others were removed: they may be the same.
+  private(set) var hasInsertionsAfterDeaths = false
   /// How much of each was there when rules were applied last.
   private var taken = Counts()
 
@@ -67,6 +69,7 @@ struct EdgeLog {
 
   /// A row was inserted: it may be one that a rule has removed.
   mutating func noteInsertion(_ end: [UInt8]) {
+    if !deaths.isEmpty { hasInsertionsAfterDeaths = true }
     if removedByRules.isEmpty { return }
     var (ends, count) = removedSet ?? ([], 0)
     removedSet = nil

@@ -48,8 +48,20 @@ struct LostEdge {
   let source: ArraySlice<UInt8>
   let name: ArraySlice<UInt8>
   let destination: ArraySlice<UInt8>
-  let value: EdgeValue
+  var value: EdgeValue
   let isManual: Bool
 
   var isSelf: Bool { source == destination }
+}
+
+extension LostEdge {
+  /// The edge whose entry a walk has found.
+  init(_ sweep: borrowing EdgeSweep, bySource: Bool, isManual: Bool) throws {
+    let (key, layout) = (sweep.key, sweep.layout)
+    var value = try EdgeValue(sweep.value, bySource: bySource)
+    if bySource { value.order = layout.order }
+    self.init(
+      source: key[bySource ? layout.first : layout.second], name: key[layout.name],
+      destination: key[bySource ? layout.second : layout.first], value: value, isManual: isManual)
+  }
 }

@@ -21,7 +21,12 @@ struct RuleRun {
   let graph: RelationshipsTransaction
   private let writer: WriteTransaction
   /// Ends that were kept by another edge, by what the keys of such edges begin with.
-  private var kept: (withoutSource: Set<[UInt8]>, withoutDestination: Set<[UInt8]>) = ([], [])
+  private var kept = KeptEnds()
+  /// The rows that went in the wave before.
+  private var previous = PackedKeySet(PackedKeys())
+  /// Entries that the walks of their ends remove, if those go.
+  private var left = LeftEntries()
+  private var mirroredKey: [UInt8] = []
   /// The keys by destination of edges that have to lead somewhere.
   private var declaredChecks = PackedKeys()
   private var manualChecks = PackedKeys()
@@ -37,6 +42,7 @@ struct RuleRun {
   mutating func run() throws {
     repeat {
       while graph.log.hasNews { try wave() }
+      try settleLeft(PackedKeySet(PackedKeys()))
     } while try !check()
   }
 
@@ -52,6 +58,7 @@ struct RuleRun {
 
   /// Those that are not there. A row that was set again after its removal was updated.
   private func dead(_ ends: PackedKeys) throws -> PackedKeys {
+    if !graph.log.hasInsertionsAfterDeaths { return ends }
     var dead = PackedKeys()
     for index in 0..<ends.count where try !graph.isThere(ends[index]) { dead.append(ends[index]) }
     return dead
@@ -165,33 +172,102 @@ struct RuleRun {
   // MARK: - Rows that went
 
   /// Removes the edges of rows that are gone, and collects what their rules want.
-  private mutating func collectDead(_ dead: PackedKeys, _ effects: inout RuleEffects) throws {
-    if dead.isEmpty { return }
-    for family in graph.families.both {
-      var sweep = try EdgeSweep(family, bySource: true)
-      try sweep.forEach(of: dead) { key, value in
-        var value = try EdgeValue(value, bySource: true)
-        value.order = key.order
-        let edge = LostEdge(
-          source: key.first, name: key.name, destination: key.second, value: value, isManual: family.isManual)
+  ///
+  /// An edge has two entries, and each end would be looked for at both. So where the rules of an edge let the other end go in
+  /// the next wave, its entry there is left to the walk of that end, which comes by anyway.
+  private mutating func collectDead(_ ends: PackedKeys, _ effects: inout RuleEffects) throws {
+    let dead = PackedKeySet(ends)
+    try settleLeft(dead)
+    if ends.isEmpty { return }
+    for family in graph.families.both { try collectBySource(ends, dead, family, &effects) }
+    for family in graph.families.both { try collectByDestination(ends, dead, family, &effects) }
+    previous = dead
+  }
+
+  private mutating func collectBySource(
+    _ ends: PackedKeys, _ dead: PackedKeySet, _ family: EdgeFamily, _ effects: inout RuleEffects
+  ) throws {
+    var sweep = try EdgeSweep(family.from, bySource: true, ends: ends)
+    var mirrored = PackedKeys()
+    while try sweep.next() {
+      try sweep.remove()
+      let destination = sweep.layout.second
+      if dead.contains(sweep.key, destination) { continue }
+      let rules = try EdgeValue.rules(sweep.value)
+      // It has let this end go, and its entry went with it.
+      if rules.contains(.deleteSourceIfDestinationDeleted), previous.contains(sweep.key, destination) { continue }
+      if !kept.isEmpty || !rules.isSubset(of: .deleteDestinationIfSourceDeleted) {
+        let edge = try LostEdge(sweep, bySource: true, isManual: family.isManual)
         reexamine(edge, &effects)
         try collect(edge, sourceWent: true, &effects)
-        return true
+      } else if !rules.isEmpty {
+        effects.removals.append(sweep.key, destination)
       }
+      let isLeft =
+        rules.contains(.deleteDestinationIfSourceDeleted) && sweep.key[destination.lowerBound] == EdgeFormat.row
+      EdgeFormat.mirror(sweep.key, sweep.layout, bySource: true, order: 0, into: &mirroredKey)
+      if isLeft { left[family.isManual, bySource: false].append(mirroredKey) } else { mirrored.append(mirroredKey) }
     }
-    for family in graph.families.both {
-      var sweep = try EdgeSweep(family, bySource: false)
-      try sweep.forEach(of: dead) { key, value in
-        var value = try EdgeValue(value, bySource: false)
-        if value.carries { value = try graph.value(of: key.bytes, family) ?? value }
-        let edge = LostEdge(
-          source: key.second, name: key.name, destination: key.first, value: value, isManual: family.isManual)
+    try sweep.finish()
+    try remove(&mirrored, family.to)
+  }
+
+  private mutating func collectByDestination(
+    _ ends: PackedKeys, _ dead: PackedKeySet, _ family: EdgeFamily, _ effects: inout RuleEffects
+  ) throws {
+    var sweep = try EdgeSweep(family.to, bySource: false, ends: ends)
+    var mirrored = PackedKeys()
+    let hasRemade = !graph.log.remade.isEmpty
+    while try sweep.next() {
+      let source = sweep.layout.second
+      let value = try EdgeValue(sweep.value, bySource: false)
+      if dead.contains(sweep.key, source)
+        || (value.rules.contains(.deleteDestinationIfSourceDeleted) && previous.contains(sweep.key, source))
+      {
+        try sweep.remove()
+        continue
+      }
+      let isDoomed = value.rules.contains(.deleteSourceIfDestinationDeleted) && !hasRemade
+      if !kept.isEmpty || !value.rules.isSubset(of: .deleteSourceIfDestinationDeleted) {
+        var edge = try LostEdge(sweep, bySource: false, isManual: family.isManual)
+        if value.carries { edge.value = try graph.value(of: sweep.key, family) ?? edge.value }
         reexamine(edge, &effects)
         try collect(edge, sourceWent: false, &effects)
-        // What a living row declares stays, and leads nowhere.
-        if !family.isManual, value.dangling != .weak { declaredChecks.append(key.bytes) }
-        return family.isManual
+      } else if !value.rules.isEmpty {
+        effects.removals.append(sweep.key, source)
       }
+      if isDoomed || family.isManual {
+        try sweep.remove()
+      } else {
+        // What a living row declares stays, and leads nowhere.
+        try sweep.keep()
+        if value.dangling != .weak { declaredChecks.append(sweep.key) }
+      }
+      guard family.isManual else { continue }
+      EdgeFormat.mirror(sweep.key, sweep.layout, bySource: false, order: value.order, into: &mirroredKey)
+      if isDoomed { left[true, bySource: true].append(mirroredKey) } else { mirrored.append(mirroredKey) }
+    }
+    try sweep.finish()
+    try remove(&mirrored, family.from)
+  }
+
+  private func remove(_ keys: inout PackedKeys, _ part: Part) throws {
+    keys.sort()
+    for index in 0..<keys.count { try part.delete(Array(keys[index])) }
+  }
+
+  /// Removes entries that were left to the walks of ends which have not gone after all.
+  private mutating func settleLeft(_ dead: PackedKeySet) throws {
+    for (isManual, bySource) in [(false, false), (true, false), (true, true)] {
+      let keys = left[isManual, bySource: bySource]
+      if keys.isEmpty { continue }
+      let family = graph.families[isManual: isManual]
+      for index in 0..<keys.count {
+        let key = Array(keys[index])
+        if dead.contains(key, try EdgeLayout(key, bySource: bySource).first) { continue }
+        try (bySource ? family.from : family.to).delete(key)
+      }
+      left[isManual, bySource: bySource].removeAll()
     }
   }
 
@@ -360,5 +436,23 @@ struct RuleRun {
 
   private func text(_ end: ArraySlice<UInt8>) throws -> String {
     try graph.end(of: end).map { "\($0)" } ?? "a row of a collection that was dropped"
+  }
+}
+
+/// Ends that were kept by another edge, by what the keys of such edges begin with.
+private struct KeptEnds {
+  var withoutSource: Set<[UInt8]> = []
+  var withoutDestination: Set<[UInt8]> = []
+
+  var isEmpty: Bool { withoutSource.isEmpty && withoutDestination.isEmpty }
+}
+
+/// Keys of entries, by the families that they are in.
+private struct LeftEntries {
+  private var keys = Array(repeating: PackedKeys(), count: 4)
+
+  subscript(isManual: Bool, bySource bySource: Bool) -> PackedKeys {
+    get { keys[(isManual ? 2 : 0) + (bySource ? 1 : 0)] }
+    _modify { yield &keys[(isManual ? 2 : 0) + (bySource ? 1 : 0)] }
   }
 }
