@@ -125,6 +125,13 @@ public final class BufferedWriting: StorageWriting {
     }
   }
 
+  /// As `StorageWriting` says.
+  public func visitRows(
+    of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Bool
+  ) throws {
+    try view(of: family).visitRows(of: range, in: family, body)
+  }
+
   /// The first entry of a range.
   public func visitFirst(
     of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void

@@ -219,6 +219,22 @@ final class EngineWriting: StorageWriting {
     }
   }
 
+  func visitRows(
+    of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Bool
+  ) throws {
+    guard !range.isEmpty else { return }
+    let family = try snapshot.family(family)
+    do {
+      if let upper = range.upper {
+        unsafe try batch.forEachEntry(from: range.lower.span.bytes, to: upper.span.bytes, in: family, body)
+      } else {
+        unsafe try batch.forEachEntry(from: range.lower.span.bytes, to: nil, in: family, body)
+      }
+    } catch let error as EngineError {
+      throw DatabaseError(error)
+    }
+  }
+
   func decides(_ key: [UInt8], in family: StorageFamily) -> Bool {
     guard let family = try? snapshot.family(family) else { return false }
     return batch.decides(key, in: family)

@@ -10,6 +10,10 @@ public protocol StorageReading: AnyObject, Sendable {
   func visitFirst(
     of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
   ) throws
+  /// Calls `body` with the rows of a range in their order, of which it may not keep anything, until it returns false.
+  func visitRows(
+    of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Bool
+  ) throws
   /// The rows of a range from its beginning, or from its end where `isReverse`: as many as come to
   /// `byteLimit`, at least one, at most `rowLimit`. With `keysOnly` their values are left out: empty.
   func page(
@@ -18,6 +22,14 @@ public protocol StorageReading: AnyObject, Sendable {
 }
 
 extension StorageReading {
+  /// The rows of pages.
+  public func visitRows(
+    of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Bool
+  ) throws {
+    var cursor = FamilyCursor(range, in: family, of: self, isReverse: false)
+    while try cursor.withNext(body) == true {}
+  }
+
   /// The first row of a page.
   public func visitFirst(
     of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void

@@ -55,6 +55,10 @@ public protocol StorageWriting: AnyObject {
   func visitFirst(
     of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
   ) throws
+  /// Calls `body` with the entries of a range in their order, until it returns false. As `visitFirst`; `body` writes nothing.
+  func visitRows(
+    of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Bool
+  ) throws
   /// Whether what was written decides alone what a key is: the snapshot does not matter to it.
   func decides(_ key: [UInt8], in family: StorageFamily) -> Bool
   /// What a family holds now. Complexity: constant, but for storages without writing of their own.

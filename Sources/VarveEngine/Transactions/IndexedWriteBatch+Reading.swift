@@ -190,6 +190,31 @@ extension IndexedWriteBatch {
   mutating func visitFirst(
     from lower: RawSpan, to upper: RawSpan?, in family: ColumnFamily?, _ body: (RawSpan, RawSpan) -> Void
   ) throws(EngineError) {
+    try visit(from: lower, to: upper, in: family) { key, value in
+      body(key, value)
+      return false
+    }
+  }
+
+  /// Calls `body` with the keys from `lower` (included) to `upper` (excluded; nil: to the end), and their values, in order,
+  /// until it returns false. As `withFirst`; `body` may not use the batch. Complexity: a seek, and a step for each.
+  public mutating func forEachEntry(
+    from lower: RawSpan, to upper: RawSpan?, in family: ColumnFamily? = nil,
+    _ body: (RawSpan, RawSpan) throws -> Bool
+  ) throws {
+    var failure: (any Error)?
+    try visit(from: lower, to: upper, in: family) { key, value in
+      do { return try body(key, value) } catch {
+        failure = error
+        return false
+      }
+    }
+    if let failure { throw failure }
+  }
+
+  private mutating func visit(
+    from lower: RawSpan, to upper: RawSpan?, in family: ColumnFamily?, _ body: (RawSpan, RawSpan) -> Bool
+  ) throws(EngineError) {
     let state = try readable(family)
     try plant()
     let look: KeptCursor
@@ -203,7 +228,12 @@ extension IndexedWriteBatch {
     }
     try look.cursor.setBounds(from: lower, to: upper)
     try look.cursor.seekToFirst()
-    if look.cursor.isValid { look.cursor.withEntry(body) }
+    while look.cursor.isValid {
+      var goesOn = false
+      look.cursor.withEntry { goesOn = body($0, $1) }
+      guard goesOn else { return }
+      try look.cursor.next()
+    }
   }
 
   /// The first key from `lower` (included) to `upper` (excluded; nil: to the end), with its value; nil if there is none.

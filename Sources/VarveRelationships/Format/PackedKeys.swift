@@ -28,6 +28,26 @@ struct PackedKeys {
     order = nil
   }
 
+  /// Appends the bytes of a span.
+  @inline(__always)
+  mutating func append(_ key: RawSpan) {
+    // Safety: the bytes are copied while they are lent.
+    unsafe key.withUnsafeBytes { unsafe bytes.append(contentsOf: $0) }
+    ends.append(bytes.count)
+    order = nil
+  }
+
+  /// Replaces the bytes of a buffer by a key, by its place in the order.
+  func copy(_ index: Int, into buffer: inout [UInt8]) {
+    let range = range(place(index))
+    buffer.removeAll(keepingCapacity: true)
+    // Safety: the range is checked by the slice, and the bytes are copied while they are lent.
+    unsafe bytes.withUnsafeBytes { unsafe buffer.append(contentsOf: $0[range]) }
+  }
+
+  /// A byte of a key, by its place in the order.
+  subscript(_ index: Int, _ offset: Int) -> UInt8 { bytes[range(place(index)).lowerBound + offset] }
+
   mutating func removeAll() {
     bytes.removeAll(keepingCapacity: true)
     ends.removeAll(keepingCapacity: true)
@@ -147,10 +167,12 @@ struct PackedKeys {
     unsafe bytes.withUnsafeBytes { unsafe ByteCompare.order($0, range(left), $0, range(right)) }
   }
 
-  /// Below zero where a key comes before bytes of a buffer.
-  func compare(_ index: Int, with buffer: borrowing [UInt8], _ range: Range<Int>) -> Int {
-    unsafe bytes.withUnsafeBytes { bytes in
-      unsafe buffer.withUnsafeBytes { unsafe ByteCompare.order(bytes, self.range(place(index)), $0, range) }
+  /// Below zero where the first bytes of a key come before those of a key of others; both by their places in the order.
+  func compare(_ index: Int, _ part: Range<Int>, with others: PackedKeys, _ other: Int) -> Int {
+    let own = range(place(index))
+    let range = (own.lowerBound + part.lowerBound)..<(own.lowerBound + part.upperBound)
+    return unsafe bytes.withUnsafeBytes { bytes in
+      unsafe others.bytes.withUnsafeBytes { unsafe ByteCompare.order(bytes, range, $0, others.range(others.place(other))) }
     }
   }
 

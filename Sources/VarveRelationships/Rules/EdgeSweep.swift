@@ -2,8 +2,9 @@ internal import Varve
 
 /// Walks the entries of many ends in one family, forward, and removes some of them.
 ///
-/// Where the ends lie close to each other the cursor steps from one to the next, and where they don't it seeks. Entries that
-/// are removed one after the other, with none between that stays, go by one range.
+/// Entries are read in batches from where the next end begins: small ones where the ends lie far from each other, so that
+/// little is read in vain, and larger ones where they lie close. Entries that are removed one after the other, with none
+/// between that stays, go by one range.
 struct EdgeSweep {
   private let part: Part
   private let bySource: Bool
@@ -11,103 +12,110 @@ struct EdgeSweep {
   private let ends: PackedKeys
   /// Which of them is walked.
   private var index = 0
-  private var cursor: PartCursor?
-  /// Whether `key` is the next entry, and not one that was given.
-  private var isAhead = false
+  /// The end of the range of all of them.
+  private var upper: [UInt8]?
+  /// What was read, and how much of it was given.
+  private var keys = PackedKeys()
+  private var values = PackedKeys()
+  private var place = 0
+  /// Whether the family has more after what was read.
+  private var hasMore = true
+  private var batch = Self.batchMinimum
   private var run: EntryRun
 
   /// The entry that was found: its key, where its pieces are, and its value.
   private(set) var key: [UInt8] = []
-  private(set) var layout: EdgeLayout
+  private(set) var layout = EdgeLayout.none
   private(set) var value: [UInt8] = []
 
-  /// From so many ends on one cursor walks them all.
-  private static let sharedMinimum = 4
-  /// After so many steps past entries of others the cursor seeks.
-  private static let stepsMaximum = 8
+  private static let batchMinimum = 2
+  private static let batchMaximum = 512
 
-  init(_ part: Part, bySource: Bool, ends: PackedKeys) throws {
+  init(_ part: Part, bySource: Bool, ends: PackedKeys) {
     self.part = part
     self.bySource = bySource
     self.ends = ends
     run = EntryRun(part)
-    layout = EdgeLayout.none
-    guard ends.count >= Self.sharedMinimum else { return }
-    let last = StorageRange(prefix: EdgeFormat.prefix(ends[ends.count - 1], nil))
-    cursor = try part.cursor(StorageRange(lower: EdgeFormat.prefix(ends[0], nil), upper: last.upper))
+    upper = StorageRange(prefix: EdgeFormat.prefix(ends[ends.count - 1], nil)).upper
   }
-
-  private var isShared: Bool { ends.count >= Self.sharedMinimum }
 
   /// Goes to the next entry of the ends. False: there is none.
   mutating func next() throws -> Bool {
-    if !isShared { return try nextOfFew() }
-    if !isAhead { isAhead = try advance() }
-    var steps = 0
-    while isAhead, index < ends.count {
-      let order = order(of: key)
-      if order == 0 {
-        layout = try EdgeLayout(key, bySource: bySource)
-        isAhead = false
-        return true
-      }
-      if order > 0 {
-        index += 1
-        steps = 0
-        continue
-      }
-      // It is one of another end, which stays.
-      try run.end()
-      steps += 1
-      if steps > Self.stepsMaximum {
-        try cursor?.seek(to: EdgeFormat.prefix(ends[index], nil))
-        steps = 0
-      }
-      isAhead = try advance()
-    }
-    return false
-  }
-
-  private mutating func nextOfFew() throws -> Bool {
     while index < ends.count {
-      if cursor == nil { cursor = try part.cursor(StorageRange(prefix: EdgeFormat.prefix(ends[index], nil))) }
-      if try advance() {
-        layout = try EdgeLayout(key, bySource: bySource)
-        return true
+      if place < keys.count {
+        let order = keys.compare(place, asEntryOf: ends, index)
+        if order == 0 { return try give() }
+        if order > 0 {
+          index += 1
+        } else {
+          // It is one of another end, which stays.
+          try run.end()
+          place += 1
+        }
+      } else if hasMore {
+        try read()
+      } else {
+        return false
       }
-      cursor = nil
-      index += 1
-      try run.end()
     }
     return false
   }
 
-  /// Zero where a key is an entry of the end that is walked, below where it comes before, above where it comes after.
-  private func order(of key: borrowing [UInt8]) -> Int {
-    let size = ends.size(index)
-    let order = -ends.compare(index, with: key, 0..<min(size, key.count))
-    if order != 0 { return order }
-    // What comes first is the end and the mark.
-    return key.count > size ? Int(key[size]) - Int(EdgeFormat.endMark) : -1
+  private mutating func give() throws -> Bool {
+    keys.copy(place, into: &key)
+    values.copy(place, into: &value)
+    place += 1
+    layout = try EdgeLayout(key, bySource: bySource)
+    return true
   }
 
-  private mutating func advance() throws -> Bool {
-    var (key, value) = (self.key, self.value)
-    (self.key, self.value) = ([], [])
-    let isFound = try cursor?.withNext { keyBytes, valueBytes in
-      key.replace(with: keyBytes)
-      value.replace(with: valueBytes)
-      return true
+  /// Reads the next batch: on from what was read where that was of use, otherwise from where the next end begins.
+  private mutating func read() throws {
+    let prefix = EdgeFormat.prefix(ends[index], nil)
+    var lower = prefix
+    if !keys.isEmpty, keys.compare(keys.count - 1, asEntryOf: ends, index) >= 0 {
+      // The batch ended within the entries of this end.
+      keys.copy(keys.count - 1, into: &lower)
+      lower.append(0)
+      batch = min(batch * 4, Self.batchMaximum)
+    } else if !keys.isEmpty {
+      try run.end()
+      // Those of the next end begin after all that was read: how far is not known.
+      batch = usedCount * 2 >= keys.count ? min(batch * 2, Self.batchMaximum) : Self.batchMinimum
     }
-    (self.key, self.value) = (key, value)
-    return isFound ?? false
+    usedCount = 0
+    var (keys, values) = (self.keys, self.values)
+    (self.keys, self.values) = (PackedKeys(), PackedKeys())
+    keys.removeAll()
+    values.removeAll()
+    let limit = batch
+    hasMore = false
+    var isFull = false
+    try part.forEach(in: StorageRange(lower: lower, upper: upper)) { key, value in
+      keys.append(key)
+      values.append(value)
+      isFull = keys.count == limit
+      return !isFull
+    }
+    (self.keys, self.values) = (keys, values)
+    hasMore = isFull
+    place = 0
   }
+
+  /// How many entries of the batch were of the ends.
+  private var usedCount = 0
 
   /// Removes the entry that was found.
-  mutating func remove() throws { try run.add(key) }
+  mutating func remove() throws {
+    usedCount += 1
+    try run.add(key)
+  }
 
   /// The entry that was found stays.
-  mutating func keep() throws { try run.end() }
+  mutating func keep() throws {
+    usedCount += 1
+    try run.end()
+  }
 
   /// To be called at the end.
   mutating func finish() throws { try run.end() }
@@ -143,6 +151,18 @@ struct EntryRun {
     }
     count = 0
     keys.removeAll()
+  }
+}
+
+extension PackedKeys {
+  /// Zero where a key is an entry of an end, below where it comes before those, above where it comes after.
+  func compare(_ index: Int, asEntryOf ends: PackedKeys, _ end: Int) -> Int {
+    let size = ends.size(end)
+    let own = self.size(index)
+    let order = compare(index, 0..<min(size, own), with: ends, end)
+    if order != 0 { return order }
+    // What comes first is the end and the mark.
+    return own > size ? Int(self[index, size]) - Int(EdgeFormat.endMark) : -1
   }
 }
 

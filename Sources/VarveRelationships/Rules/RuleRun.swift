@@ -187,7 +187,7 @@ struct RuleRun {
   private mutating func collectBySource(
     _ ends: PackedKeys, _ dead: PackedKeySet, _ family: EdgeFamily, _ effects: inout RuleEffects
   ) throws {
-    var sweep = try EdgeSweep(family.from, bySource: true, ends: ends)
+    var sweep = EdgeSweep(family.from, bySource: true, ends: ends)
     var mirrored = PackedKeys()
     while try sweep.next() {
       try sweep.remove()
@@ -215,7 +215,7 @@ struct RuleRun {
   private mutating func collectByDestination(
     _ ends: PackedKeys, _ dead: PackedKeySet, _ family: EdgeFamily, _ effects: inout RuleEffects
   ) throws {
-    var sweep = try EdgeSweep(family.to, bySource: false, ends: ends)
+    var sweep = EdgeSweep(family.to, bySource: false, ends: ends)
     var mirrored = PackedKeys()
     let hasRemade = !graph.log.remade.isEmpty
     while try sweep.next() {

@@ -149,6 +149,13 @@ final class SpillWriting: StorageWriting {
     try snapshot.visitFirst(of: range, in: family, body)
   }
 
+  func visitRows(
+    of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Bool
+  ) throws {
+    try requireNoPart(family)
+    try snapshot.visitRows(of: range, in: family, body)
+  }
+
   func view(of family: StorageFamily) -> any StorageReading {
     if spill.part(family) != nil { _ = spill.refuse("reads what it keeps") }
     return snapshot

@@ -172,6 +172,19 @@ public class ReadTransaction {
     return first
   }
 
+  /// Calls `body` with the rows of a range as they are now, in their order, until it returns false.
+  final func visitRows(
+    of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Bool
+  ) throws {
+    noteRead(of: range, in: family)
+    if range.isEmpty { return }
+    if let writing {
+      try writing.visitRows(of: range, in: family, body)
+    } else {
+      try snapshot.visitRows(of: range, in: family, body)
+    }
+  }
+
   /// A family as the transaction sees it now.
   final func view(of family: StorageFamily) -> any StorageReading { writing?.view(of: family) ?? snapshot }
 
