@@ -2,8 +2,9 @@ internal import Varve
 
 /// Walks the entries of many ends in one family, forward, and removes some of them.
 ///
-/// Entries are read in batches from where the next end begins: small ones where the ends lie far from each other, so that
-/// little is read in vain, and larger ones where they lie close. Entries that are removed one after the other, with none
+/// Entries are read in batches from where the next end begins. Where the ends lie close to each other a batch has those of
+/// several, and what stands between; where they lie far from each other it stops where the end does, and nothing is read in
+/// vain. Which of both it is shows by what was of use of the last batch. Entries that are removed one after the other, with none
 /// between that stays, go by one range.
 struct EdgeSweep {
   private let part: Part
@@ -13,13 +14,21 @@ struct EdgeSweep {
   /// Which of them is walked.
   private var index = 0
   /// The end of the range of all of them.
-  private var upper: [UInt8]?
+  private let upper: [UInt8]?
   /// What was read, and how much of it was given.
   private var keys = PackedKeys()
   private var values = PackedKeys()
   private var place = 0
-  /// Whether the family has more after what was read.
-  private var hasMore = true
+  /// Whether there is a batch.
+  private var hasRead = false
+  /// Whether the last batch may end before its range does.
+  private var isFull = false
+  /// Of how many entries a batch was of the ends.
+  private var usedCount = 0
+  /// Whether the batch stops where the end does.
+  private var isSparse = false
+  /// For how many ends to come a batch stops where the end does.
+  private var sparseCount: Int
   private var batch = Self.batchMinimum
   private var run: EntryRun
 
@@ -28,34 +37,33 @@ struct EdgeSweep {
   private(set) var layout = EdgeLayout.none
   private(set) var value: [UInt8] = []
 
-  private static let batchMinimum = 2
+  private static let batchMinimum = 16
   private static let batchMaximum = 512
+  /// So many ends lie far from each other before it is looked at again whether they do.
+  private static let sparseMaximum = 64
 
   init(_ part: Part, bySource: Bool, ends: PackedKeys) {
     self.part = part
     self.bySource = bySource
     self.ends = ends
     run = EntryRun(part)
+    sparseCount = ends.count < 8 ? .max : 0
     upper = StorageRange(prefix: EdgeFormat.prefix(ends[ends.count - 1], nil)).upper
   }
 
   /// Goes to the next entry of the ends. False: there is none.
   mutating func next() throws -> Bool {
     while index < ends.count {
-      if place < keys.count {
-        let order = keys.compare(place, asEntryOf: ends, index)
-        if order == 0 { return try give() }
-        if order > 0 {
-          index += 1
-        } else {
-          // It is one of another end, which stays.
-          try run.end()
-          place += 1
-        }
-      } else if hasMore {
-        try read()
+      if place == keys.count { try read() }
+      if place == keys.count { continue }
+      let order = keys.compare(place, asEntryOf: ends, index)
+      if order == 0 { return try give() }
+      if order > 0 {
+        index += 1
       } else {
-        return false
+        // It is one of another end, which stays.
+        try run.end()
+        place += 1
       }
     }
     return false
@@ -69,41 +77,53 @@ struct EdgeSweep {
     return true
   }
 
-  /// Reads the next batch: on from what was read where that was of use, otherwise from where the next end begins.
+  /// Reads the next batch, or goes to the next end where this one has no more entries.
   private mutating func read() throws {
+    if hasRead, !isFull {
+      // All of its range was read.
+      hasRead = false
+      index = isSparse ? index + 1 : ends.count
+      return try run.end()
+    }
     let prefix = EdgeFormat.prefix(ends[index], nil)
     var lower = prefix
-    if !keys.isEmpty, keys.compare(keys.count - 1, asEntryOf: ends, index) >= 0 {
+    if hasRead, keys.compare(keys.count - 1, asEntryOf: ends, index) == 0 {
       // The batch ended within the entries of this end.
       keys.copy(keys.count - 1, into: &lower)
       lower.append(0)
       batch = min(batch * 4, Self.batchMaximum)
-    } else if !keys.isEmpty {
-      try run.end()
-      // Those of the next end begin after all that was read: how far is not known.
-      batch = usedCount * 2 >= keys.count ? min(batch * 2, Self.batchMaximum) : Self.batchMinimum
+    } else {
+      try begin()
     }
     usedCount = 0
+    let end = isSparse ? StorageRange(prefix: prefix).upper : upper
     var (keys, values) = (self.keys, self.values)
     (self.keys, self.values) = (PackedKeys(), PackedKeys())
     keys.removeAll()
     values.removeAll()
     let limit = batch
-    hasMore = false
     var isFull = false
-    try part.forEach(in: StorageRange(lower: lower, upper: upper)) { key, value in
+    try part.forEach(in: StorageRange(lower: lower, upper: end)) { key, value in
       keys.append(key)
       values.append(value)
       isFull = keys.count == limit
       return !isFull
     }
-    (self.keys, self.values) = (keys, values)
-    hasMore = isFull
-    place = 0
+    (self.keys, self.values, self.isFull) = (keys, values, isFull)
+    (place, hasRead) = (0, true)
   }
 
-  /// How many entries of the batch were of the ends.
-  private var usedCount = 0
+  /// A batch begins at an end, and not on from the last one: chooses how far it reads.
+  private mutating func begin() throws {
+    try run.end()
+    if sparseCount > 0 {
+      if sparseCount != .max { sparseCount -= 1 }
+    } else if hasRead {
+      if usedCount * 4 < keys.count { sparseCount = Self.sparseMaximum } else { batch = min(batch * 2, Self.batchMaximum) }
+    }
+    isSparse = sparseCount > 0
+    if isSparse { batch = Self.batchMinimum }
+  }
 
   /// Removes the entry that was found.
   mutating func remove() throws {
