@@ -215,19 +215,20 @@ struct PackedKeys {
   }
 }
 
-/// Which of many keys there are: looked for by their hashes.
-struct PackedKeySet {
+/// Which of many keys there are: looked for by their hashes. These are made when the first one is looked for.
+final class PackedKeySet {
   private let keys: PackedKeys
   /// Places of keys, and 0 for none: one more than the place.
-  private var slots: [UInt32]
-  private let mask: Int
+  private var slots: [UInt32] = []
+  private var mask = 0
 
-  init(_ keys: PackedKeys) {
-    self.keys = keys
+  init(_ keys: PackedKeys) { self.keys = keys }
+
+  private func fill() {
     var size = 2
     while size < keys.count * 2 { size *= 2 }
     mask = size - 1
-    slots = Array(repeating: 0, count: keys.isEmpty ? 0 : size)
+    slots = Array(repeating: 0, count: size)
     for place in 0..<keys.count {
       var slot = Int(truncatingIfNeeded: keys.hash(place)) & mask
       while slots[slot] != 0 { slot = (slot + 1) & mask }
@@ -235,12 +236,11 @@ struct PackedKeySet {
     }
   }
 
-  var isEmpty: Bool { keys.isEmpty }
-
   /// Whether some bytes of a buffer are one of the keys.
   func contains(_ buffer: borrowing [UInt8], _ range: Range<Int>) -> Bool {
     if keys.isEmpty { return false }
-    // Safety: none is needed: the slots are those of the keys.
+    if keys.count == 1 { return keys.isEqual(0, to: buffer, range) }
+    if slots.isEmpty { fill() }
     var slot = Int(truncatingIfNeeded: PackedKeys.hash(buffer, range)) & mask
     while slots[slot] != 0 {
       if keys.isEqual(Int(slots[slot]) - 1, to: buffer, range) { return true }

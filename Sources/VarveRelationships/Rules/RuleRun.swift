@@ -192,10 +192,10 @@ struct RuleRun {
     while try sweep.next() {
       try sweep.remove()
       let destination = sweep.layout.second
-      if dead.contains(sweep.key, destination) { continue }
       let rules = try EdgeValue.rules(sweep.value)
       // It has let this end go, and its entry went with it.
       if rules.contains(.deleteSourceIfDestinationDeleted), previous.contains(sweep.key, destination) { continue }
+      if dead.contains(sweep.key, destination) { continue }
       if !kept.isEmpty || !rules.isSubset(of: .deleteDestinationIfSourceDeleted) {
         let edge = try LostEdge(sweep, bySource: true, isManual: family.isManual)
         reexamine(edge, &effects)
@@ -221,8 +221,8 @@ struct RuleRun {
     while try sweep.next() {
       let source = sweep.layout.second
       let value = try EdgeValue(sweep.value, bySource: false)
-      if dead.contains(sweep.key, source)
-        || (value.rules.contains(.deleteDestinationIfSourceDeleted) && previous.contains(sweep.key, source))
+      if (value.rules.contains(.deleteDestinationIfSourceDeleted) && previous.contains(sweep.key, source))
+        || dead.contains(sweep.key, source)
       {
         try sweep.remove()
         continue

@@ -177,9 +177,10 @@ extension WriteTransaction {
   private func removeBatch(
     _ keys: [[UInt8]], _ info: CollectionInfo, _ plan: HookPlan?, isCleared: Bool = false, isRun: Bool = false
   ) throws -> (count: Int, isQuiet: Bool) {
+    let walk = try CloseRows(keys, info, self)
     var removed: [(key: [UInt8], row: PresentRow)] = []
     removed.reserveCapacity(keys.count)
-    for (key, row) in zip(keys, try present(keys, info)) { if let row { removed.append((key, row)) } }
+    for (key, row) in zip(keys, try walk?.rows ?? present(keys, info)) { if let row { removed.append((key, row)) } }
     if removed.isEmpty { return (0, true) }
     try requireRowsWritable()
     var facts: [ChangeFacts] = []
@@ -196,10 +197,7 @@ extension WriteTransaction {
         try deleteRun(from: removed[0].key, through: removed[removed.count - 1].key, in: info.metadata)
       }
     } else {
-      for (key, row) in removed {
-        try pending.delete(key, in: info.objects)
-        if row.header.hasMetadata { try pending.delete(key, in: info.metadata) }
-      }
+      try delete(removed, walk?.runs ?? [], info)
     }
     for (key, row) in removed {
       noteReplaced(row, key, info)
@@ -210,6 +208,20 @@ extension WriteTransaction {
     let before = changes.changeCount
     for facts in facts { try notify(facts, plan) }
     return (removed.count, changes.changeCount == before)
+  }
+
+  /// Deletes rows, and those of runs by ranges. Runs are given by where they end; where there are none, each row is one.
+  private func delete(_ removed: [(key: [UInt8], row: PresentRow)], _ runs: [Int], _ info: CollectionInfo) throws {
+    var begin = 0
+    for end in runs.isEmpty ? [removed.count] : runs {
+      defer { begin = end }
+      let isRange = !runs.isEmpty && end - begin >= Self.rangeMinimum
+      if isRange { try deleteRun(from: removed[begin].key, through: removed[end - 1].key, in: info.objects) }
+      for (key, row) in removed[begin..<end] where !isRange || row.header.hasMetadata {
+        if !isRange { try pending.delete(key, in: info.objects) }
+        if row.header.hasMetadata { try pending.delete(key, in: info.metadata) }
+      }
+    }
   }
 
   /// From so many keys on, one range delete costs less than a delete for each.

@@ -100,7 +100,7 @@ extension WriteTransaction {
 
   /// The row that a change will find; nil where the row is absent. Its bytes are read where a hook or an observer needs them.
   func present(_ key: [UInt8], _ info: CollectionInfo) throws -> PresentRow? {
-    guard needsOldRows(info) || replacedRows?.isObserved(info) == true else {
+    guard needsBytes(of: info) else {
       return try header(key, info).map { PresentRow(header: $0) }
     }
     guard let bytes = try value(of: key, in: info.objects) else { return nil }
@@ -132,6 +132,11 @@ extension WriteTransaction {
       guard let bytes = try isOwn ? value(of: key, in: info.objects) : stored.removeFirst() else { return nil }
       return PresentRow(header: try unsafe RowHeader.read(bytes.span.bytes).header, bytes: bytes)
     }
+  }
+
+  /// Whether a hook or an observer needs the bytes of rows that are changed.
+  func needsBytes(of info: CollectionInfo) -> Bool {
+    needsOldRows(info) || replacedRows?.isObserved(info) == true
   }
 
   @inline(__always)

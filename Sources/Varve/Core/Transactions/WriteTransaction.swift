@@ -32,6 +32,9 @@ public final class WriteTransaction: ReadTransaction {
   var isAside = false
   /// Whether it runs beside the writer, and has come to something that only its holder may do: it can't be committed.
   private(set) var needsWriter = false
+  /// The collection in which rows that were removed together lay far from each other, and how often it was not looked at
+  /// since whether others do.
+  private var farApart: (collection: UInt32, skipped: Int)?
   /// Called when the commit was acknowledged.
   var completions: [@Sendable () -> Void] = []
   /// Called when the storage has taken the commit, before the next writer begins.
@@ -168,6 +171,18 @@ public final class WriteTransaction: ReadTransaction {
       batch.add(Int64(added.number), to: added.info.countKey, in: database.catalog.families.counts)
     }
   }
+
+  // MARK: - Rows that lie close
+
+  /// Whether rows that are removed together may lie close to each other: looked at again from time to time.
+  func rowsLieClose(_ info: CollectionInfo) -> Bool {
+    guard let known = farApart, known.collection == info.record.id else { return true }
+    if known.skipped >= 16 { return true }
+    farApart?.skipped += 1
+    return false
+  }
+
+  func noteRowsFarApart(_ info: CollectionInfo) { farApart = (info.record.id, 0) }
 
   // MARK: - Savepoints
 
