@@ -45,7 +45,21 @@ extension RelationshipsTransaction {
       try check(edge, source, destination)
       wanted.append(Wanted(destination: destination, edge: edge))
     }
-    return wanted.count < 2 ? wanted : Self.different(wanted)
+    if wanted.count < 2 || (wanted.count <= Self.comparedMaximum && Self.areDifferent(wanted)) { return wanted }
+    return Self.different(wanted)
+  }
+
+  /// So few edges are compared with one another, without a table.
+  private static let comparedMaximum = 8
+
+  private static func areDifferent(_ wanted: [Wanted]) -> Bool {
+    for later in wanted.indices.dropFirst() {
+      for earlier in 0..<later
+      where wanted[earlier].edge.name == wanted[later].edge.name
+        && wanted[earlier].destination == wanted[later].destination
+      { return false }
+    }
+    return true
   }
 
   private static func different(_ wanted: [Wanted]) -> [Wanted] {
@@ -84,30 +98,35 @@ extension RelationshipsTransaction {
 
   private func put(_ wanted: Wanted, _ source: [UInt8], before: EdgeValue?, isLogged: Bool) throws {
     let edge = wanted.edge
-    let toKey = try write(edge, from: source, to: wanted.destination, families.declared)
+    try write(edge, from: source, to: wanted.destination, families.declared)
     guard isLogged else { return }
     log.note(
       EdgeLog.Change(isManual: false, before: before, reason: .asIfSourceDeleted, isChecked: edge.dangling != .weak),
-      of: toKey[...])
+      of: entry.toKey[...])
   }
 
-  /// Writes both entries of an edge. Returns the key of that by destination.
-  @discardableResult
+  /// Writes both entries of an edge. Their keys are in `entry` then.
   func write(
-    _ edge: RelationshipEdge, from source: [UInt8], to destination: [UInt8], _ family: EdgeFamily
-  ) throws -> [UInt8] {
-    let name = Array(edge.name.text.utf8)
-    let value = EdgeValue(edge)
-    let size = source.count + name.count + destination.count + 16
-    var fromKey: [UInt8] = []
-    fromKey.reserveCapacity(size)
-    EdgeFormat.appendFromKey(source[...], name[...], edge.order, destination[...], to: &fromKey)
-    try family.from.put(fromKey, value.fromBytes)
-    var toKey: [UInt8] = []
-    toKey.reserveCapacity(size)
-    EdgeFormat.appendToKey(destination[...], name[...], source[...], to: &toKey)
-    try family.to.put(toKey, value.toBytes)
-    return toKey
+    _ edge: borrowing RelationshipEdge, from source: [UInt8], to destination: [UInt8], _ family: EdgeFamily
+  ) throws {
+    // Out of the field, so that nothing is copied, and nothing is checked at each use.
+    var entry = EntryMemory()
+    swap(&entry, &self.entry)
+    defer { swap(&entry, &self.entry) }
+    let carries = !edge.attributeBytes.isEmpty
+    EdgeFormat.replace(&entry.fromKey, by: source, edge.name, edge.order, destination)
+    entry.value.removeAll(keepingCapacity: true)
+    entry.value.append(edge.rules.rawValue)
+    entry.value.append(edge.dangling.rawValue)
+    if carries { entry.value.append(contentsOf: edge.attributeBytes) }
+    try unsafe family.from.put(entry.fromKey.span.bytes, entry.value.span.bytes)
+    EdgeFormat.replace(&entry.toKey, by: destination, edge.name, nil, source)
+    if carries {
+      entry.value.removeSubrange(2...)
+      entry.value[1] |= EdgeFormat.carriesBit
+    }
+    if edge.order != 0 { EdgeFormat.appendOrder(edge.order, to: &entry.value) }
+    try unsafe family.to.put(entry.toKey.span.bytes, entry.value.span.bytes)
   }
 
   /// Removes both entries of a declared edge.
@@ -131,4 +150,11 @@ extension EdgeValue {
     copy.order = 0
     return copy
   }
+}
+
+/// Memory of an edge's entries, used again for each.
+struct EntryMemory {
+  var fromKey: [UInt8] = []
+  var toKey: [UInt8] = []
+  var value: [UInt8] = []
 }

@@ -23,6 +23,8 @@ public final class RelationshipsTransaction: ExtensionTransaction {
   /// The numbers of collections, by their names.
   private var numbers: [String: UInt32] = [:]
   private var lastNumber: (name: String, number: UInt32)?
+  /// Memory of the edge that is written.
+  var entry = EntryMemory()
   /// Whether rules are being applied.
   var isFlushing = false
   /// Whether a rule removes rows.

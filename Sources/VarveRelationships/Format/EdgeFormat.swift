@@ -119,6 +119,20 @@ enum EdgeFormat {
     appendSize(destination.count, to: &bytes)
   }
 
+  /// Replaces bytes by the key of an entry: by source with its order, and by destination without.
+  static func replace(
+    _ bytes: inout [UInt8], by first: [UInt8], _ name: EdgeName, _ order: Int64?, _ second: [UInt8]
+  ) {
+    bytes.removeAll(keepingCapacity: true)
+    bytes.append(contentsOf: first)
+    bytes.append(endMark)
+    bytes.append(contentsOf: name.text.utf8)
+    bytes.append(nameMark)
+    if let order { appendOrder(order, to: &bytes) }
+    bytes.append(contentsOf: second)
+    appendSize(first.count, to: &bytes)
+  }
+
   /// Replaces bytes by the key of the other entry of an edge; `key` is the one, with its pieces where `layout` says.
   static func mirror(
     _ key: borrowing [UInt8], _ layout: EdgeLayout, bySource: Bool, order: Int64, into bytes: inout [UInt8]

@@ -124,14 +124,4 @@ struct EdgeValue: Equatable {
     }
     return DeleteRules(rawValue: first)
   }
-
-  /// Of the entry by source.
-  var fromBytes: [UInt8] { [rules.rawValue, dangling.rawValue] + attributes }
-
-  /// Of the entry by destination.
-  var toBytes: [UInt8] {
-    var bytes = [rules.rawValue, dangling.rawValue | (carries ? EdgeFormat.carriesBit : 0)]
-    if order != 0 { EdgeFormat.appendOrder(order, to: &bytes) }
-    return bytes
-  }
 }
