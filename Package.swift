@@ -107,7 +107,11 @@ let package = Package(
       swiftSettings: settings
     ),
     // Edges between rows: an extension on the public API.
-    .target(name: "VarveRelationships", dependencies: ["Varve", "UnicodeNormalForm"], swiftSettings: settings),
+    .target(
+      name: "VarveRelationships",
+      dependencies: ["Varve", "UnicodeNormalForm", .product(name: "Logging", package: "swift-log")],
+      swiftSettings: settings
+    ),
     // For tools that read a database without the types of its program.
     .target(name: "VarveInspection", dependencies: ["Varve"], swiftSettings: settings),
     // For the tests of programs that keep their objects in Varve.

@@ -55,6 +55,8 @@ open class ForwardingBackend: StorageBackend, @unchecked Sendable {
     try await base.changes(since: version)
   }
   /// As the storage below.
+  open func sync(through version: CommitVersion) throws { try base.sync(through: version) }
+  /// As the storage below.
   open func checkpoint(to path: String, progress: (@Sendable (Double) -> Void)?) throws {
     try base.checkpoint(to: path, progress: progress)
   }

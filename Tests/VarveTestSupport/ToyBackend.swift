@@ -302,6 +302,16 @@ public final class ToyBackend: StorageBackend {
     }
   }
 
+  /// Settles what waits.
+  public func sync(through version: CommitVersion) throws {
+    try begin()
+    let hasFailed = storage.state.withLock { state in
+      state.settle(through: version.number)
+      return state.failure != nil
+    }
+    if hasFailed { throw Self.unknown }
+  }
+
   /// Copies the content, for `ToyStorage.copy(at:)`.
   public func checkpoint(to path: String, progress: (@Sendable (Double) -> Void)?) throws {
     try begin()

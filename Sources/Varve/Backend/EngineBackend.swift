@@ -319,6 +319,11 @@ public final class EngineBackend: StorageBackend {
     }
   }
 
+  /// Syncs the log, unless an earlier sync has had the commit.
+  public func sync(through version: CommitVersion) throws {
+    if !isDurable(version.number) { try mapped { try engine.sync() } }
+  }
+
   /// A checkpoint of the engine, in the file system where that has its files; of `Database.inMemory` on disk.
   public func checkpoint(to path: String, progress: (@Sendable (Double) -> Void)?) throws {
     try mapped {

@@ -78,6 +78,8 @@ public protocol StorageBackend: AnyObject, Sendable {
   /// processes write: what this program commits it knows itself. Throws `CancellationError`.
   func changes(since version: CommitVersion) async throws -> CommitVersion
 
+  /// Returns when every commit up to a version survives a loss of power, as far as it was logged at all.
+  func sync(through version: CommitVersion) throws
   /// Copies the database as it is now to a path where nothing is.
   func checkpoint(to path: String, progress: (@Sendable (Double) -> Void)?) throws
   /// Ends the storage. May be called twice.

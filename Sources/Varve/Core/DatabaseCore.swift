@@ -119,7 +119,17 @@ package final class DatabaseCore: Sendable {
   /// ever: this thread may be one that the transactions need.
   func close() throws {
     try requireOutside()
-    let isFirst = try openness.withLock { state in
+    // Its transactions are none that the caller knows.
+    let isFirst = try builds.pausingWork { try beginClosing() }
+    if isFirst { return try finish() }
+    guard closing.wait(timeout: .now() + options.writerTimeout.dispatchInterval) == .success else {
+      throw DatabaseError(.writerBusy, "the database is being closed, and transactions run that this waits for")
+    }
+  }
+
+  /// Lets no transaction begin any more. False: another call has done so. Throws `.writerBusy` where transactions run.
+  private func beginClosing() throws -> Bool {
+    try openness.withLock { state in
       if state.isClosed { return false }
       guard state.transactionCount == 0 else {
         throw DatabaseError(.writerBusy, "\(state.transactionCount) transactions run; close when they have ended")
@@ -127,10 +137,6 @@ package final class DatabaseCore: Sendable {
       state.isClosed = true
       closing.enter()
       return true
-    }
-    if isFirst { return try finish() }
-    guard closing.wait(timeout: .now() + options.writerTimeout.dispatchInterval) == .success else {
-      throw DatabaseError(.writerBusy, "the database is being closed, and transactions run that this waits for")
     }
   }
 
@@ -175,6 +181,7 @@ package final class DatabaseCore: Sendable {
   private func finish() throws {
     defer { closing.leave() }
     builds.close()
+    builds.pausingWork {}
     writer.close()
     changes.close()
     try backend.close()

@@ -75,8 +75,8 @@ public struct RelationshipEdge: Hashable, Sendable {
     var isFile = false
     if case .file(let root, let path) = destination {
       isFile = true
-      if root.isEmpty || root.utf8.contains(0) { throw refused("names a root that is empty or has U+0000 in it") }
-      if let reason = FilePath.refusal(path) { throw refused(reason) }
+      if root.utf8.contains(0) { throw refused("names a root that has U+0000 in it") }
+      if let reason = FilePath.refusal(path, anywhere: root == EdgeEnd.anywhere) { throw refused(reason) }
       if dangling != .weak { throw refused("says what it is while its file is missing; an edge may lead to no file") }
     }
     if let reason = rules.refusal(toFile: isFile) { throw refused(reason) }

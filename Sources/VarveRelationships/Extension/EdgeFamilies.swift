@@ -33,6 +33,9 @@ struct EdgeFamilies {
       part.isDerived = false
       return part
     }
-    return declared + manual
+    // The end of each file that is to go, and which file it was (`FileIdentity`); empty where its root was missing.
+    var files = PartDefinition("files")
+    files.isDerived = false
+    return declared + manual + [files]
   }
 }

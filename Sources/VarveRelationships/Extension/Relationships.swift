@@ -35,6 +35,10 @@ public import Varve
 public struct Relationships: DatabaseExtension {
   /// What it does in a transaction.
   public typealias Transaction = RelationshipsTransaction
+  /// Where files are, and who removes them.
+  public typealias Shared = RelationshipsShared
+  /// How many files a commit lets go.
+  public typealias Delta = Int
   /// "varve.relationships".
   public static let kind = "varve.relationships"
 
@@ -54,11 +58,24 @@ public struct Relationships: DatabaseExtension {
   /// Which edges count for rules that ask for all.
   public let counting: Counting
 
+  /// The directories that edges lead into.
+  public let roots: [FileRoot]
+  /// Whether edges may lead to files by absolute paths.
+  public let allowsFilesAnywhere: Bool
+  /// Called with what became of each file that was to go, on a thread of the database; nil: warnings are logged.
+  public let reported: (@Sendable (FileReport) -> Void)?
+
   /// A domain.
-  public init(domain: String? = nil, version: String = "1", counting: Counting = .allNames) {
+  public init(
+    domain: String? = nil, version: String = "1", counting: Counting = .allNames, roots: [FileRoot] = [],
+    allowsFilesAnywhere: Bool = false, reported: (@Sendable (FileReport) -> Void)? = nil
+  ) {
     self.domain = domain.map { ComposedText.of($0) }
     self.version = version
     self.counting = counting
+    self.roots = roots
+    self.allowsFilesAnywhere = allowsFilesAnywhere
+    self.reported = reported
   }
 
   /// Immediate, so that edges of rows that are gone are hidden at once, and rules are applied at the end.
@@ -72,6 +89,27 @@ public struct Relationships: DatabaseExtension {
     configuration.catchesUp = true
     configuration.parts = EdgeFamilies.partDefinitions(version: version)
     return configuration
+  }
+
+  /// Throws `.invalidDefinition` where two roots have one name, or one has none.
+  public func check(registered: [String: any DatabaseExtension]) throws {
+    let names = roots.map(\.name)
+    if names.contains("") { throw DatabaseError(.invalidDefinition, "a root of relationships has no name") }
+    if let name = names.first(where: { name in names.count { $0 == name } > 1 }) {
+      throw DatabaseError(.invalidDefinition, "two roots of relationships are named \"\(name)\"")
+    }
+  }
+
+  /// Where files are, as of this open. Files that are to go since an earlier one are removed.
+  public func makeShared(_ view: borrowing SharedView) throws -> RelationshipsShared {
+    let shared = RelationshipsShared(self, view)
+    if !roots.isEmpty || allowsFilesAnywhere { shared.removeFiles() }
+    return shared
+  }
+
+  /// Removes the files that the commit lets go.
+  public func didAcknowledge(_ version: CommitVersion, _ delta: Int?, _ shared: RelationshipsShared) {
+    if let delta, delta > 0 { shared.removeFiles() }
   }
 
   /// Makes what belongs to a transaction.

@@ -110,6 +110,7 @@ extension RelationshipsTransaction {
     _ edge: borrowing RelationshipEdge, from source: [UInt8], to destination: [UInt8], _ family: EdgeFamily
   ) throws {
     // Out of the field, so that nothing is copied, and nothing is checked at each use.
+    if destination[0] == EdgeFormat.file { try takeUp(destination, edge.destination) }
     var entry = EntryMemory()
     swap(&entry, &self.entry)
     defer { swap(&entry, &self.entry) }

@@ -13,6 +13,10 @@ public final class RelationshipsTransaction: ExtensionTransaction {
   let definition: Relationships
   let context: ExtensionContext<Relationships>
   let families: EdgeFamilies
+  /// Files that are to go.
+  let files: Part
+  /// How many files rules let go.
+  var removedFiles = 0
   var log = EdgeLog()
   /// Of savepoints, by their numbers.
   private var marks: [EdgeLog.Mark] = []
@@ -34,6 +38,7 @@ public final class RelationshipsTransaction: ExtensionTransaction {
     self.definition = definition
     self.context = context
     families = try EdgeFamilies(context)
+    files = try context.part("files")
   }
 
   /// The transaction, for a change. Throws `.readOnly` in a read.
@@ -42,6 +47,9 @@ public final class RelationshipsTransaction: ExtensionTransaction {
     _ = try context.transaction
     throw DatabaseError(.readOnly, "edges of \"\(context.name)\" are changed in a read; a write may")
   }
+
+  /// How many files the commit lets go; nil: none.
+  public func takeDelta(_ version: CommitVersion) -> Int? { removedFiles == 0 ? nil : removedFiles }
 
   // MARK: - Savepoints
 

@@ -119,7 +119,12 @@ struct RuleRun {
     if edge.isSelf { return }
     let rules = edge.value.rules
     if sourceWent {
-      if rules.contains(.deleteDestinationIfSourceDeleted) { effects.removals.append(edge.destination) }
+      let isFile = edge.destination.first == EdgeFormat.file
+      if rules.contains(.deleteDestinationIfSourceDeleted), !isFile { effects.removals.append(edge.destination) }
+      if isFile, !rules.isDisjoint(with: [.deleteDestinationIfSourceDeleted, .deleteDestinationIfAllSourcesDeleted]) {
+        // A file that an edge leads to stays, whatever the rule and the name.
+        return effects.withoutSource.insert(edge.destination + [EdgeFormat.endMark], ofEndOfSize: edge.destination.count)
+      }
       if rules.contains(.deleteDestinationIfAllSourcesDeleted) {
         effects.withoutSource.insert(prefix(edge.destination, edge.name), ofEndOfSize: edge.destination.count)
       }
@@ -157,7 +162,7 @@ struct RuleRun {
   private mutating func reexamine(_ edge: LostEdge, _ effects: inout RuleEffects) {
     if !kept.withoutSource.isEmpty {
       let prefix = prefix(edge.destination, edge.name)
-      if kept.withoutSource.contains(prefix) {
+      for prefix in [prefix, edge.destination + [EdgeFormat.endMark]] where kept.withoutSource.contains(prefix) {
         effects.withoutSource.insert(prefix, ofEndOfSize: edge.destination.count)
       }
     }
@@ -196,15 +201,15 @@ struct RuleRun {
       // It has let this end go, and its entry went with it.
       if rules.contains(.deleteSourceIfDestinationDeleted), previous.contains(sweep.key, destination) { continue }
       if dead.contains(sweep.key, destination) { continue }
-      if !kept.isEmpty || !rules.isSubset(of: .deleteDestinationIfSourceDeleted) {
+      let isRow = sweep.key[destination.lowerBound] == EdgeFormat.row
+      if !kept.isEmpty || !isRow || !rules.isSubset(of: .deleteDestinationIfSourceDeleted) {
         let edge = try LostEdge(sweep, bySource: true, isManual: family.isManual)
         reexamine(edge, &effects)
         try collect(edge, sourceWent: true, &effects)
       } else if !rules.isEmpty {
         effects.removals.append(sweep.key, destination)
       }
-      let isLeft =
-        rules.contains(.deleteDestinationIfSourceDeleted) && sweep.key[destination.lowerBound] == EdgeFormat.row
+      let isLeft = isRow && rules.contains(.deleteDestinationIfSourceDeleted)
       EdgeFormat.mirror(sweep.key, sweep.layout, bySource: true, order: 0, into: &mirroredKey)
       if isLeft { left[family.isManual, bySource: false].append(mirroredKey) } else { mirrored.append(mirroredKey) }
     }
@@ -380,6 +385,10 @@ struct RuleRun {
     var rows: [RowKey] = []
     for index in 0..<ends.count {
       if !remade.isEmpty, remade.contains(ends[index]) { continue }
+      if ends[index].first == EdgeFormat.file {
+        try graph.noteRemoval(ofFile: ends[index])
+        continue
+      }
       guard let row = try graph.row(of: ends[index]) else { continue }
       rows.append(row)
       if rows.count == Self.chunk {

@@ -1,12 +1,17 @@
 internal import Dispatch
 internal import Synchronization
 
-/// How many extensions of a database are being built, so that it can be closed.
+/// How many extensions of a database are being built, and how many work beside transactions, so that it can be closed.
 final class BuildList: Sendable {
   private struct State {
     var count = 0
     var isClosed = false
     var waiters: [DispatchSemaphore] = []
+    /// Those that work beside transactions, and have some of their own.
+    var workerCount = 0
+    /// How many calls that close the database wait for them.
+    var pauses = 0
+    var pausing: [DispatchSemaphore] = []
   }
 
   private let state = Mutex(State())
@@ -27,6 +32,42 @@ final class BuildList: Sendable {
       return state.waiters
     }
     for waiter in waiters { waiter.signal() }
+  }
+
+  // MARK: - Work beside transactions
+
+  /// Whether work that goes on should end.
+  var isPausing: Bool { state.withLock { $0.pauses > 0 || $0.isClosed } }
+
+  /// Work begins. False where the database is being closed.
+  func beginWork() -> Bool {
+    state.withLock { state in
+      if state.isClosed || state.pauses > 0 { return false }
+      state.workerCount += 1
+      return true
+    }
+  }
+
+  func endWork() {
+    let waiters = state.withLock { state in
+      state.workerCount -= 1
+      guard state.workerCount == 0 else { return [DispatchSemaphore]() }
+      defer { state.pausing = [] }
+      return state.pausing
+    }
+    for waiter in waiters { waiter.signal() }
+  }
+
+  /// Runs `body` while nothing works beside transactions: what does has ended before.
+  func pausingWork<Result>(_ body: () throws -> Result) rethrows -> Result {
+    let idle = DispatchSemaphore(value: 0)
+    state.withLock { state in
+      state.pauses += 1
+      if state.workerCount == 0 { idle.signal() } else { state.pausing.append(idle) }
+    }
+    defer { state.withLock { $0.pauses -= 1 } }
+    idle.wait()
+    return try body()
   }
 
   /// Lets none begin any more, and returns when those that run have ended: after the chunk that each is at.

@@ -85,6 +85,12 @@ public struct SharedView: ~Copyable {
 
   /// A part. Throws `.invalidArgument` for a name that the configuration does not have.
   public func part(_ name: String) throws -> Part { try open.part(name) }
+
+  /// The name that the extension is registered by.
+  public var name: String { open.name }
+
+  /// The database that is open.
+  var core: DatabaseCore? { open.reader?.database }
 }
 
 extension DatabaseExtension {

@@ -1,0 +1,186 @@
+internal import Logging
+internal import Synchronization
+internal import Varve
+
+/// What a domain shares in memory: where its files are, and who removes them.
+public final class RelationshipsShared: Sendable {
+  let places: FilePlaces
+  private let worker: DatabaseWorker
+  private let handle: ExtensionHandle<Relationships>
+  private let state = Mutex(State())
+
+  private struct State {
+    var isRunning = false
+    var isAskedAgain = false
+  }
+
+  init(_ definition: Relationships, _ view: borrowing SharedView) {
+    places = FilePlaces(definition)
+    worker = view.worker
+    handle = definition.named(view.name)
+  }
+
+  /// Removes the files that are to go, on a thread of the database. One at a time: what comes meanwhile is removed after that.
+  func removeFiles() {
+    guard worker.isOfWriter else { return }
+    let begins = state.withLock { state in
+      state.isAskedAgain = state.isRunning
+      defer { state.isRunning = true }
+      return !state.isRunning
+    }
+    guard begins else { return }
+    let isStarted = worker.run { [self] database in
+      repeat { FileRemoval(database, handle, places) { [worker] in worker.isStopping }.run() } while goesOn()
+    }
+    if !isStarted { state.withLock { $0 = State() } }
+  }
+
+  private func goesOn() -> Bool {
+    state.withLock { state in
+      state.isRunning = state.isAskedAgain
+      defer { state.isAskedAgain = false }
+      return state.isRunning
+    }
+  }
+}
+
+/// Removes the files that commits have left to be removed.
+///
+/// ```
+///  commit: record of the file ─▶ acknowledged ─▶ log durable to power up to that commit
+///    ─▶ with the writer held: no edge leads there, it is the same file ─▶ renamed into a trash folder, record removed
+///    ─▶ committed ─▶ unlinked
+/// ```
+/// So a file goes only after its removal can't be lost any more, and only if nothing took it up again. A crash after the
+/// renaming leaves the record, which finds no file, and a file in the trash, which is emptied when the database is opened.
+struct FileRemoval {
+  private let database: Database
+  private let handle: ExtensionHandle<Relationships>
+  private let places: FilePlaces
+
+  private let isStopping: () -> Bool
+
+  private static let logger = Logger(label: "varve.relationships")
+  private static let batch = 256
+
+  init(
+    _ database: Database, _ handle: ExtensionHandle<Relationships>, _ places: FilePlaces,
+    isStopping: @escaping () -> Bool
+  ) {
+    (self.database, self.handle, self.places, self.isStopping) = (database, handle, places, isStopping)
+  }
+
+  private struct Record {
+    let end: [UInt8]
+    let value: [UInt8]
+  }
+
+  func run() {
+    var last: [UInt8] = []
+    do {
+      while !isStopping() {
+        let records = try records(after: last)
+        guard let end = records.last?.end else { break }
+        try places.lock.withLock { _ in try remove(records) }
+        last = end
+      }
+      emptyTrash()
+    } catch {
+      // It is closed, or the storage fails: the records stay for the next open.
+      Self.logger.debug("files are not removed now", metadata: ["reason": "\(error)"])
+    }
+  }
+
+  /// The next records, whose commits survive a loss of power when this returns.
+  private func records(after last: [UInt8]) throws -> [Record] {
+    // With the writer held: the extension is registered by then, and every commit before is applied.
+    let (records, version) = try database.write { tx in
+      var records: [Record] = []
+      try tx[handle].files.forEach(in: StorageRange(lower: last.isEmpty ? [] : last + [0])) { end, value in
+        var (key, bytes): ([UInt8], [UInt8]) = ([], [])
+        key.replace(with: end)
+        bytes.replace(with: value)
+        records.append(Record(end: key, value: bytes))
+        return records.count < Self.batch
+      }
+      return (records, tx.version)
+    }
+    if !records.isEmpty { try database.sync(through: version) }
+    return records
+  }
+
+  private func remove(_ records: [Record]) throws {
+    var trashed: [String] = []
+    var reports: [FileReport] = []
+    try database.write(label: "files of \(handle.name)") { tx in
+      let graph = try tx[handle]
+      for record in records where try graph.files.get(record.end) == record.value {
+        guard let (root, path) = EdgeFormat.filePlace(record.end[...]) else {
+          try graph.files.delete(record.end)
+          continue
+        }
+        let isInUse = try graph.isInUse(record.end)
+        let outcome = isInUse ? nil : moveAway(root, path, record, &trashed)
+        if let outcome { reports.append(FileReport(root: root, path: path, outcome: outcome)) }
+        switch outcome {
+        case .rootMissing, .failed: break
+        case .removed, .changed, .outsideOfRoot, nil: try graph.files.delete(record.end)
+        }
+      }
+    }
+    for path in trashed { try? SystemFile.unlink(path) }
+    for report in reports { self.report(report) }
+  }
+
+  private func report(_ report: FileReport) {
+    handle.definition.reported?(report)
+    switch report.outcome {
+    case .removed: Self.logger.debug("\(report)")
+    case .changed, .outsideOfRoot, .rootMissing, .failed: Self.logger.warning("\(report)")
+    }
+  }
+
+  /// Renames a file into the trash. Nil: there is none.
+  private func moveAway(
+    _ root: String, _ path: String, _ record: Record, _ trashed: inout [String]
+  ) -> FileReport.Outcome? {
+    switch places.place(root, path) {
+    case .rootMissing: return .rootMissing
+    case .outsideOfRoot: return .outsideOfRoot
+    case .at(let whole, let trash):
+      do {
+        guard let identity = try SystemFile.identity(whole) else { return nil }
+        guard identity == FileIdentity(record.value) else { return .changed }
+        trashed.append(try Self.move(whole, to: trash))
+        return .removed
+      } catch {
+        return .failed("\(error)")
+      }
+    }
+  }
+
+  /// Returns where it is then.
+  private static func move(_ path: String, to trash: [String]) throws -> String {
+    var failure: any Error = SystemFile.Failure(code: 0, call: "rename \(path)")
+    for directory in trash {
+      do {
+        try SystemFile.makeDirectory(directory)
+        let target = "\(directory)/\(UInt64.random(in: .min ... .max))"
+        try SystemFile.rename(path, to: target)
+        return target
+      } catch {
+        // Another volume, or a directory in which nothing can be made.
+        failure = error
+      }
+    }
+    throw failure
+  }
+
+  /// What a crash has left there was to go.
+  private func emptyTrash() {
+    for directory in places.trashes {
+      for name in SystemFile.names(directory) { try? SystemFile.unlink("\(directory)/\(name)") }
+      SystemFile.removeDirectory(directory)
+    }
+  }
+}

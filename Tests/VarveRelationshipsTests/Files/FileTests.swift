@@ -1,0 +1,326 @@
+import EngineTestSupport
+import Foundation
+import Synchronization
+import Testing
+import Varve
+
+@testable import RelationshipFixtures
+@testable import VarveRelationships
+
+/// Files that go with rows.
+struct FileTests {
+  /// A directory with a database and a root, and what was reported of its files.
+  private final class Site: Sendable {
+    let directory: TemporaryDirectory
+    let reports = Mutex<[String]>([])
+    private let isReported = DispatchSemaphore(value: 0)
+    var root: String { directory.path + "/files" }
+
+    init() throws {
+      directory = try TemporaryDirectory()
+      try FileManager.default.createDirectory(atPath: root, withIntermediateDirectories: true)
+    }
+
+    func graph(
+      roots: [FileRoot]? = nil, allowsFilesAnywhere: Bool = false, counting: Relationships.Counting = .allNames
+    ) -> ExtensionHandle<Relationships> {
+      let roots = roots ?? [FileRoot("files", at: root)]
+      return Relationships(counting: counting, roots: roots, allowsFilesAnywhere: allowsFilesAnywhere) { [self] report in
+        reports.withLock { $0.append("\(report)") }
+        isReported.signal()
+      }.named("graph")
+    }
+
+    func open(_ graph: ExtensionHandle<Relationships>) throws -> GraphCase {
+      let database = try Database.open(at: directory.path + "/db", definition: GraphCase.definition(graph))
+      return GraphCase(database, graph)
+    }
+
+    func make(_ name: String, _ content: String = "content") throws {
+      try Data(content.utf8).write(to: URL(fileURLWithPath: "\(root)/\(name)"))
+    }
+
+    func exists(_ name: String) -> Bool { FileManager.default.fileExists(atPath: "\(root)/\(name)") }
+
+    /// Waits until so many files were reported since the last call, and gives back what was.
+    func waitForReports(_ count: Int = 1) -> [String] {
+      for _ in 0..<count { isReported.wait() }
+      return reports.withLock { reports in
+        defer { reports = [] }
+        return reports.sorted()
+      }
+    }
+
+    var trash: [String] {
+      FilePlaces.trash(of: root).flatMap { (try? FileManager.default.contentsOfDirectory(atPath: $0)) ?? [] }
+    }
+  }
+
+  private static func write(_ graph: GraphCase, _ lines: String...) throws {
+    try graph.database.write { tx in
+      var steps = GraphSteps(graph: graph.graph, lines: lines)
+      try steps.run(tx)
+    }
+  }
+
+  /// Holds the removal of files while `body` runs.
+  private static func holding(_ graph: GraphCase, _ body: () throws -> Void) throws {
+    let places = try graph.database.read { tx in try tx[graph.graph].context.shared.places }
+    try places.lock.withLock { _ in try body() }
+  }
+
+  @Test(arguments: ["8", "32"]) func `a file goes with the row that owns it, after the commit`(rule: String) throws {
+    let site = try Site()
+    let graph = try site.open(site.graph())
+    try site.make("flag.png")
+    try Self.write(graph, "set a1 flag>files:flag.png=\(rule)")
+    try Self.holding(graph) {
+      try Self.write(graph, "remove a1")
+      #expect(site.exists("flag.png"))
+    }
+    #expect(site.waitForReports() == ["file \"flag.png\" of root \"files\" was removed"])
+    #expect(!site.exists("flag.png"))
+    try graph.database.close()
+    #expect(site.trash.isEmpty)
+  }
+
+  @Test(arguments: ["8", "32"]) func `a file that another row leads to stays until that goes, too`(rule: String) throws {
+    let site = try Site()
+    let graph = try site.open(site.graph())
+    try site.make("flag.png")
+    try site.make("other.png")
+    try Self.write(graph, "set a1 flag>files:flag.png=\(rule)", "set a2 picture>files:flag.png", "set a3 x>files:other.png=8")
+    try Self.write(graph, "remove a1")
+    // The one after it is gone: the first was looked at.
+    try Self.write(graph, "remove a3")
+    #expect(site.waitForReports() == ["file \"other.png\" of root \"files\" was removed"])
+    #expect(site.exists("flag.png"))
+    // The last edge has no rule, and so nothing lets the file go.
+    try Self.write(graph, "set a2 picture>files:flag.png=\(rule)")
+    try Self.write(graph, "remove a2")
+    #expect(site.waitForReports() == ["file \"flag.png\" of root \"files\" was removed"])
+    try graph.database.close()
+  }
+
+  @Test func `of several rows that go in one transaction the last lets the file go, whatever the order`() throws {
+    let site = try Site()
+    let graph = try site.open(site.graph())
+    try site.make("flag.png")
+    try Self.write(graph, "set a1 flag>files:flag.png=8", "set a2 flag>files:flag.png", "set b1 owner>a2=4", "set a3 x>b1=8")
+    // a2 has no rule for the file, and goes in a later wave than a1.
+    try Self.write(graph, "set c1 x>a2=8")
+    try Self.write(graph, "remove c1", "remove a1")
+    #expect(site.waitForReports() == ["file \"flag.png\" of root \"files\" was removed"])
+    try graph.database.close()
+  }
+
+  @Test func `56 an edge to a file that is not there is an edge, and its end is nothing that has to go`() throws {
+    let site = try Site()
+    let graph = try site.open(site.graph())
+    try Self.write(graph, "set a1 flag>files:missing.png=8")
+    #expect(try graph.content() == ["a1 flag>files:missing.png"])
+    try Self.write(graph, "remove a1")
+    #expect(try graph.database.read { tx in try tx[graph.graph].files.count() } == 0)
+    try graph.database.close()
+  }
+
+  @Test func `57 a file that a later commit leads to again stays`() throws {
+    let site = try Site()
+    let graph = try site.open(site.graph())
+    try site.make("flag.png")
+    try site.make("other.png")
+    try Self.write(graph, "set a1 flag>files:flag.png=8", "set a2 x>files:other.png=8")
+    try Self.holding(graph) {
+      try Self.write(graph, "remove a1", "remove a2")
+      try Self.write(graph, "set a3 flag>files:flag.png=8")
+      #expect(try graph.database.read { tx in try tx[graph.graph].files.count() } == 1)
+    }
+    #expect(site.waitForReports() == ["file \"other.png\" of root \"files\" was removed"])
+    try graph.database.close()
+    #expect(site.exists("flag.png"))
+  }
+
+  @Test func `a file that is another one by now stays, and is reported`() throws {
+    let site = try Site()
+    let graph = try site.open(site.graph())
+    try site.make("flag.png")
+    try Self.write(graph, "set a1 flag>files:flag.png=8")
+    try Self.holding(graph) {
+      try Self.write(graph, "remove a1")
+      try FileManager.default.removeItem(atPath: site.root + "/flag.png")
+      try site.make("flag.png", "another")
+    }
+    #expect(site.waitForReports() == ["file \"flag.png\" of root \"files\" stays: it has changed since its last edge went"])
+    #expect(site.exists("flag.png"))
+    try graph.database.close()
+    // Nothing is left to be done.
+    let again = try site.open(site.graph())
+    #expect(try again.database.read { tx in try tx[again.graph].files.count() } == 0)
+    try again.database.close()
+  }
+
+  @Test func `what a transaction that is not committed would remove stays`() throws {
+    let site = try Site()
+    let graph = try site.open(site.graph())
+    try site.make("flag.png")
+    try site.make("other.png")
+    try Self.write(graph, "set a1 flag>files:flag.png=8", "set a2 x>files:other.png=8")
+    try Self.write(graph, "save", "remove a1", "flush", "undo")
+    struct Stop: Error {}
+    #expect(throws: Stop.self) {
+      try graph.database.write { tx in
+        try tx.remove(Thing.row("a1"))
+        try tx[graph.graph].flush()
+        throw Stop()
+      }
+    }
+    try Self.write(graph, "remove a2")
+    #expect(site.waitForReports() == ["file \"other.png\" of root \"files\" was removed"])
+    #expect(site.exists("flag.png"))
+    try graph.database.close()
+  }
+
+  @Test func `54 what could not be removed before the end of the process is removed at the next open`() throws {
+    let site = try Site()
+    let graph = try site.open(site.graph())
+    try site.make("flag.png")
+    try Self.write(graph, "set a1 flag>files:flag.png=8")
+    // A process without the root can't remove it.
+    try graph.database.close()
+    let without = try site.open(site.graph(roots: [FileRoot("files", at: site.root + "/nowhere")]))
+    try Self.write(without, "remove a1")
+    #expect(
+      site.waitForReports() == ["file \"flag.png\" of root \"files\" stays: its root is not there, or not declared"])
+    try without.database.close()
+    // It can't tell which file it was: so it stays, and is reported.
+    let again = try site.open(site.graph())
+    #expect(site.waitForReports() == ["file \"flag.png\" of root \"files\" stays: it has changed since its last edge went"])
+    try again.database.close()
+  }
+
+  @Test func `what was renamed and not removed before a crash goes at the next open`() throws {
+    let site = try Site()
+    let graph = try site.open(site.graph())
+    try site.make("flag.png")
+    try Self.write(graph, "set a1 flag>files:flag.png=8")
+    try graph.database.close()
+    let trash = FilePlaces.trash(of: site.root)[0]
+    try FileManager.default.createDirectory(atPath: trash, withIntermediateDirectories: true)
+    try Data("left".utf8).write(to: URL(fileURLWithPath: trash + "/1"))
+    let again = try site.open(site.graph())
+    try Self.write(again, "remove a1")
+    _ = site.waitForReports()
+    try again.database.close()
+    #expect(!FileManager.default.fileExists(atPath: trash))
+  }
+
+  @Test func `where nothing can be made beside a root the trash is in it`() throws {
+    let site = try Site()
+    let graph = try site.open(site.graph())
+    try site.make("flag.png")
+    // A file is in the way.
+    try Data().write(to: URL(fileURLWithPath: FilePlaces.trash(of: site.root)[0]))
+    try Self.write(graph, "set a1 flag>files:flag.png=8")
+    try Self.write(graph, "remove a1")
+    #expect(site.waitForReports() == ["file \"flag.png\" of root \"files\" was removed"])
+    try graph.database.close()
+    #expect(!site.exists("flag.png") && !site.exists(".varve-trash"))
+  }
+
+  @Test func `58 an edge to a file has the rules that let the file go, and no others`() throws {
+    for rule: DeleteRules in [
+      .notifyIfSourceDeleted, .notifyIfDestinationDeleted, .deleteSourceIfDestinationDeleted,
+      .deleteSourceIfAllDestinationsDeleted,
+    ] {
+      #expect(throws: DatabaseError.self) {
+        try RelationshipEdge("flag", to: .file(root: "files", path: "flag.png"), rule)
+      }
+    }
+  }
+
+  @Test(arguments: ["../db", "a/../../db", "/etc/passwd", "", "a//b", "./a", "a\0b"])
+  func `a path that may leave its root is refused`(path: String) throws {
+    #expect(throws: DatabaseError.self) { try RelationshipEdge("flag", to: .file(root: "files", path: path)) }
+  }
+
+  @Test func `a path that leaves its root by a link is refused, and nothing goes that a later link leads out of it`() throws {
+    let site = try Site()
+    let graph = try site.open(site.graph())
+    let outside = site.directory.path + "/outside"
+    try FileManager.default.createDirectory(atPath: outside, withIntermediateDirectories: true)
+    try Data("mine".utf8).write(to: URL(fileURLWithPath: outside + "/kept.txt"))
+    try FileManager.default.createSymbolicLink(atPath: site.root + "/link", withDestinationPath: outside)
+    #expect(throws: DatabaseError.self) { try Self.write(graph, "set a1 x>files:link/kept.txt=8") }
+    // The directory becomes a link after the edge was made.
+    try FileManager.default.createDirectory(atPath: site.root + "/folder", withIntermediateDirectories: true)
+    try site.make("folder/kept.txt")
+    try Self.write(graph, "set a1 x>files:folder/kept.txt=8")
+    try Self.holding(graph) {
+      try Self.write(graph, "remove a1")
+      try FileManager.default.removeItem(atPath: site.root + "/folder")
+      try FileManager.default.createSymbolicLink(atPath: site.root + "/folder", withDestinationPath: outside)
+    }
+    #expect(site.waitForReports() == ["file \"folder/kept.txt\" of root \"files\" stays: links lead out of its root"])
+    #expect(FileManager.default.fileExists(atPath: outside + "/kept.txt"))
+    try graph.database.close()
+    for link in ["link", "folder"] { try FileManager.default.removeItem(atPath: site.root + "/" + link) }
+  }
+
+  @Test func `a link that is a file goes, and what it leads to stays`() throws {
+    let site = try Site()
+    let graph = try site.open(site.graph())
+    try site.make("target.txt")
+    try FileManager.default.createSymbolicLink(atPath: site.root + "/link.txt", withDestinationPath: site.root + "/target.txt")
+    try Self.write(graph, "set a1 x>files:link.txt=8")
+    try Self.write(graph, "remove a1")
+    #expect(site.waitForReports() == ["file \"link.txt\" of root \"files\" was removed"])
+    #expect(site.exists("target.txt"))
+    try graph.database.close()
+  }
+
+  @Test func `a root has to be declared, and absolute paths allowed`() throws {
+    let site = try Site()
+    let graph = try site.open(site.graph())
+    #expect(throws: DatabaseError.self) { try Self.write(graph, "set a1 x>others:flag.png=8") }
+    let anywhere = site.directory.path + "/elsewhere.txt"
+    #expect(throws: DatabaseError.self) { try Self.write(graph, "set a1 x>:\(anywhere)=8") }
+    try graph.database.close()
+    let allowing = try site.open(site.graph(allowsFilesAnywhere: true))
+    try Data("mine".utf8).write(to: URL(fileURLWithPath: anywhere))
+    try Self.write(allowing, "set a1 x>:\(anywhere)=8")
+    #expect(try allowing.database.read { tx in
+      try tx[allowing.graph].count(EdgeQuery(to: .file(at: URL(fileURLWithPath: anywhere))))
+    } == 1)
+    try Self.write(allowing, "remove a1")
+    #expect(site.waitForReports() == ["file \"\(anywhere)\" was removed"])
+    try allowing.database.close()
+  }
+
+  @Test func `roots have names, each another`() throws {
+    for names in [[""], ["a", "a"]] {
+      let graph = Relationships(roots: names.map { FileRoot($0, at: "/tmp") }).named("graph")
+      #expect(throws: DatabaseError.self) { try Database.inMemory(definition: DatabaseDefinition { graph }) }
+    }
+  }
+
+  @Test func `a backup has the files that its edges lead to`() throws {
+    let site = try Site()
+    let graph = try site.open(site.graph())
+    for name in ["one.txt", "two.txt"] { try site.make(name, name) }
+    try FileManager.default.createDirectory(atPath: site.root + "/deep/er", withIntermediateDirectories: true)
+    try site.make("deep/er/three.txt", "three")
+    try site.make("unrelated.txt")
+    try Self.write(
+      graph, "set a1 x>files:one.txt=8 y>files:deep/er/three.txt=8", "set a2 x>files:one.txt=8 z>files:missing.txt=8")
+    try graph.database.write { tx in
+      try tx[graph.graph].add(
+        RelationshipEdge("w", to: .file(root: "files", path: "two.txt")), from: Thing.row("a1"))
+    }
+    let copy = site.directory.path + "/copy"
+    try graph.database.backup(to: copy, files: graph.graph)
+    let found = try FileManager.default.subpathsOfDirectory(atPath: copy + "/files/files").filter { $0.hasSuffix(".txt") }
+    #expect(found.sorted() == ["deep/er/three.txt", "one.txt", "two.txt"])
+    #expect(throws: DatabaseError.self) { try graph.database.backup(to: copy, files: graph.graph) }
+    try graph.database.close()
+  }
+}
