@@ -22,6 +22,14 @@ extension ReadTransaction {
     return try withValue(of: info.storageKey(key), in: info.objects) { _ in true } != nil
   }
 
+  /// The rows of a collection after one of them, in the order of their keys; nil: from the first.
+  public final func rows(in collection: String, after row: RowKey?) throws -> RowCursor {
+    guard let info = try info(collection) else { return RowCursor(self, []) }
+    var range = info.range
+    if let row { range.lower = row.storageKey(in: info) + [0] }
+    return RowCursor(self, [walk(info, range, false)])
+  }
+
   /// The collection with a number; nil where there is none, or none any more.
   final func info(_ number: UInt32) throws -> CollectionInfo? {
     try check()
@@ -40,6 +48,12 @@ extension ReadTransaction {
 }
 
 extension WriteTransaction {
+  /// Whether a row was there when the transaction began, whatever it has done since.
+  public func contained(_ key: RawSpan, inCollection number: UInt32) throws -> Bool {
+    guard let info = try info(number) else { return false }
+    return try snapshot.contains(info.storageKey(key), in: info.objects)
+  }
+
   /// The number of a row's collection. Where there is no such collection yet, it is made with the kind of the row's key, as the
   /// first row of that key would make it; that stays, also where the transaction is rolled back. Throws `.invalidKey` where the
   /// bytes of the key are none.

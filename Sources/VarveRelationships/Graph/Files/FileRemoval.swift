@@ -20,6 +20,12 @@ public final class RelationshipsShared: Sendable {
     handle = definition.named(view.name)
   }
 
+  /// Collects edges that an earlier program could not, on a thread of the database.
+  func collectStale() {
+    guard worker.isOfWriter else { return }
+    worker.run { [self] database in StaleCollections(database, handle) { [worker] in worker.isStopping }.run() }
+  }
+
   /// Removes the files that are to go, on a thread of the database. One at a time: what comes meanwhile is removed after that.
   func removeFiles() {
     guard worker.isOfWriter else { return }

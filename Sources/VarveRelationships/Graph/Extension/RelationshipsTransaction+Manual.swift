@@ -61,6 +61,7 @@ extension RelationshipsTransaction {
     for (toKey, value) in found {
       try family.from.delete(Self.fromKey(toKey, value.order))
       try family.to.delete(toKey)
+      observed?.note(toKey, isManual: true)
       log.note(EdgeLog.Change(isManual: true, before: value, reason: reason, isChecked: false), of: toKey[...])
     }
     return found.count

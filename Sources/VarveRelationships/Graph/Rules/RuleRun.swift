@@ -43,7 +43,7 @@ struct RuleRun {
     repeat {
       while graph.log.hasNews { try wave() }
       try settleLeft(PackedKeySet(PackedKeys()))
-    } while try !check()
+    } while try !(check() && collectCycles())
   }
 
   private mutating func wave() throws {
@@ -162,13 +162,13 @@ struct RuleRun {
   private mutating func reexamine(_ edge: LostEdge, _ effects: inout RuleEffects) {
     if !kept.withoutSource.isEmpty {
       let prefix = prefix(edge.destination, edge.name)
-      for prefix in [prefix, edge.destination + [EdgeFormat.endMark]] where kept.withoutSource.contains(prefix) {
+      for prefix in [prefix, edge.destination + [EdgeFormat.endMark]] where kept.withoutSource[prefix] != nil {
         effects.withoutSource.insert(prefix, ofEndOfSize: edge.destination.count)
       }
     }
     if !kept.withoutDestination.isEmpty {
       let prefix = prefix(edge.source, edge.name)
-      if kept.withoutDestination.contains(prefix) {
+      if kept.withoutDestination[prefix] != nil {
         effects.withoutDestination.insert(prefix, ofEndOfSize: edge.source.count)
       }
     }
@@ -196,6 +196,7 @@ struct RuleRun {
     var mirrored = PackedKeys()
     while try sweep.next() {
       try sweep.remove()
+      if graph.observed != nil { noteObserved(sweep, bySource: true, isManual: family.isManual) }
       let destination = sweep.layout.second
       let rules = try EdgeValue.rules(sweep.value)
       // It has let this end go, and its entry went with it.
@@ -225,6 +226,7 @@ struct RuleRun {
     let hasRemade = !graph.log.remade.isEmpty
     while try sweep.next() {
       let source = sweep.layout.second
+      if graph.observed != nil { noteObserved(sweep, bySource: false, isManual: family.isManual) }
       let value = try EdgeValue(sweep.value, bySource: false)
       if (value.rules.contains(.deleteDestinationIfSourceDeleted) && previous.contains(sweep.key, source))
         || dead.contains(sweep.key, source)
@@ -254,6 +256,15 @@ struct RuleRun {
     }
     try sweep.finish()
     try remove(&mirrored, family.from)
+  }
+
+  private mutating func noteObserved(_ sweep: borrowing EdgeSweep, bySource: Bool, isManual: Bool) {
+    if !bySource {
+      graph.observed?.note(sweep.key, isManual: isManual)
+    } else {
+      EdgeFormat.mirror(sweep.key, sweep.layout, bySource: true, order: 0, into: &mirroredKey)
+      graph.observed?.note(mirroredKey, isManual: isManual)
+    }
   }
 
   private func remove(_ keys: inout PackedKeys, _ part: Part) throws {
@@ -324,7 +335,7 @@ struct RuleRun {
     for index in 0..<effects.withoutSource.count {
       let (end, prefix) = effects.withoutSource[index]
       if try hasSource(end, Array(prefix)) {
-        kept.withoutSource.insert(Array(prefix))
+        kept.withoutSource[Array(prefix)] = end.count
       } else {
         effects.removals.append(end)
       }
@@ -333,7 +344,7 @@ struct RuleRun {
     for index in 0..<effects.withoutDestination.count {
       let (end, prefix) = effects.withoutDestination[index]
       if try hasDestination(end, Array(prefix)) {
-        kept.withoutDestination.insert(Array(prefix))
+        kept.withoutDestination[Array(prefix)] = end.count
       } else {
         effects.removals.append(end)
       }
@@ -368,6 +379,22 @@ struct RuleRun {
       }
     }
     return false
+  }
+
+  // MARK: - Cycles
+
+  /// Removes ends that were kept by another edge, if that comes from what they keep themselves. True: nothing is left to do.
+  private mutating func collectCycles() throws -> Bool {
+    guard graph.definition.collectsCycles, !kept.withoutSource.isEmpty else { return true }
+    var cycles = EdgeCycles(graph)
+    var removals = PackedKeys()
+    // In an order of their own: which of them are looked at before the bound is met does not depend on a hash.
+    for (prefix, size) in kept.withoutSource.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
+      if prefix.first != EdgeFormat.row || cycles.isExhausted { continue }
+      for row in try cycles.rows(with: Array(prefix.prefix(size))) { removals.append(row) }
+    }
+    try remove(removals)
+    return !graph.log.hasNews
   }
 
   // MARK: - Removing
@@ -448,10 +475,10 @@ struct RuleRun {
   }
 }
 
-/// Ends that were kept by another edge, by what the keys of such edges begin with.
+/// Ends that were kept by another edge, by what the keys of such edges begin with; and how many bytes of that are the end.
 private struct KeptEnds {
-  var withoutSource: Set<[UInt8]> = []
-  var withoutDestination: Set<[UInt8]> = []
+  var withoutSource: [[UInt8]: Int] = [:]
+  var withoutDestination: [[UInt8]: Int] = [:]
 
   var isEmpty: Bool { withoutSource.isEmpty && withoutDestination.isEmpty }
 }

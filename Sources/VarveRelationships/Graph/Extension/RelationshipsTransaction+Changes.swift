@@ -10,12 +10,15 @@ extension RelationshipsTransaction {
       end.reserveCapacity(key.byteCount + 5)
       EdgeFormat.append(row: number, key, to: &end)
     }
+    let isNew = change.event == .inserted
+    if observed != nil, isNew || change.event == .removed { try noteEdges(toRow: end) }
     if change.event == .removed {
+      // A row that gets another key has not gone.
+      if isMoving { return }
       log.noteDeath(end)
       if isRemoving { log.noteRemoval(byRules: end) }
       return
     }
-    let isNew = change.event == .inserted
     if isNew { log.noteInsertion(end) }
     switch try kind(of: change) {
     case .plain: return
@@ -34,14 +37,6 @@ extension RelationshipsTransaction {
     if isFresh, edges.isEmpty { return }
     try declare(edges, from: end, isFresh: isFresh)
   }
-
-  /// Rows of a collection were set whose edges could not be collected.
-  private func noteStale(_ number: UInt32) throws {
-    let key = Self.staleKey(number)
-    if try context.setting(key) == nil { try context.set(.bool(true), for: key) }
-  }
-
-  static func staleKey(_ number: UInt32) -> String { "edgesStale.\(number)" }
 
   // MARK: - What was missed
 

@@ -128,6 +128,7 @@ extension RelationshipsTransaction {
     }
     if edge.order != 0 { EdgeFormat.appendOrder(edge.order, to: &entry.value) }
     try unsafe family.to.put(entry.toKey.span.bytes, entry.value.span.bytes)
+    observed?.note(entry.toKey, isManual: family.isManual)
   }
 
   /// Removes both entries of a declared edge.
@@ -136,6 +137,7 @@ extension RelationshipsTransaction {
     EdgeFormat.appendToKey(key.second, key.name, key.first, to: &toKey)
     try families.declared.from.delete(key.bytes)
     try families.declared.to.delete(toKey)
+    observed?.note(toKey, isManual: false)
     guard isNoted else { return }
     var before = value
     before.order = key.order

@@ -15,6 +15,8 @@ public final class RelationshipsTransaction: ExtensionTransaction {
   let families: EdgeFamilies
   /// Files that are to go.
   let files: Part
+  /// Edges that may have changed; nil: nobody wants to know.
+  var observed: ObservedEdges?
   /// How many files rules let go.
   var removedFiles = 0
   var log = EdgeLog()
@@ -33,12 +35,15 @@ public final class RelationshipsTransaction: ExtensionTransaction {
   var isFlushing = false
   /// Whether a rule removes rows.
   var isRemoving = false
+  /// Whether a row gets another key.
+  var isMoving = false
 
   init(_ definition: Relationships, _ context: ExtensionContext<Relationships>) throws {
     self.definition = definition
     self.context = context
     families = try EdgeFamilies(context)
     files = try context.part("files")
+    if context.isObserved { observed = ObservedEdges() }
   }
 
   /// The transaction, for a change. Throws `.readOnly` in a read.

@@ -39,6 +39,8 @@ public struct Relationships: DatabaseExtension {
   public typealias Shared = RelationshipsShared
   /// How many files a commit lets go.
   public typealias Delta = Int
+  /// The edges that a commit adds, removes and changes.
+  public typealias Changes = EdgeChanges
   /// "varve.relationships".
   public static let kind = "varve.relationships"
 
@@ -58,6 +60,9 @@ public struct Relationships: DatabaseExtension {
   /// Which edges count for rules that ask for all.
   public let counting: Counting
 
+  /// Whether rows go that only keep each other, when one of them loses an edge. It costs a look at what leads to such a row; at
+  /// most 100,000 rows are visited a transaction, and the rest is left to `collectCycles()`.
+  public let collectsCycles: Bool
   /// The directories that edges lead into.
   public let roots: [FileRoot]
   /// Whether edges may lead to files by absolute paths.
@@ -67,12 +72,13 @@ public struct Relationships: DatabaseExtension {
 
   /// A domain.
   public init(
-    domain: String? = nil, version: String = "1", counting: Counting = .allNames, roots: [FileRoot] = [],
-    allowsFilesAnywhere: Bool = false, reported: (@Sendable (FileReport) -> Void)? = nil
+    domain: String? = nil, version: String = "1", counting: Counting = .allNames, collectsCycles: Bool = false,
+    roots: [FileRoot] = [], allowsFilesAnywhere: Bool = false, reported: (@Sendable (FileReport) -> Void)? = nil
   ) {
     self.domain = domain.map { ComposedText.of($0) }
     self.version = version
     self.counting = counting
+    self.collectsCycles = collectsCycles
     self.roots = roots
     self.allowsFilesAnywhere = allowsFilesAnywhere
     self.reported = reported
@@ -103,6 +109,7 @@ public struct Relationships: DatabaseExtension {
   /// Where files are, as of this open. Files that are to go since an earlier one are removed.
   public func makeShared(_ view: borrowing SharedView) throws -> RelationshipsShared {
     let shared = RelationshipsShared(self, view)
+    shared.collectStale()
     if !roots.isEmpty || allowsFilesAnywhere { shared.removeFiles() }
     return shared
   }
@@ -110,6 +117,11 @@ public struct Relationships: DatabaseExtension {
   /// Removes the files that the commit lets go.
   public func didAcknowledge(_ version: CommitVersion, _ delta: Int?, _ shared: RelationshipsShared) {
     if let delta, delta > 0 { shared.removeFiles() }
+  }
+
+  /// About as much memory as the edges take.
+  public func byteCount(of changes: EdgeChanges) -> Int? {
+    (changes.added.count + changes.removed.count + changes.changed.count + changes.dangling.count) * 400 + 100
   }
 
   /// Makes what belongs to a transaction.
