@@ -29,6 +29,7 @@ struct GraphModel {
   struct IsDangling: Error {}
 
   let counting: Relationships.Counting
+  let collectsCycles: Bool
   private(set) var rows: [String: Thing] = [:]
   /// What rows declare, or declared before they were removed.
   private var declared: [String: [Identity: Edge]] = [:]
@@ -47,7 +48,10 @@ struct GraphModel {
   private(set) var ruleRemovals = 0
   private(set) var notified = 0
 
-  init(counting: Relationships.Counting) { self.counting = counting }
+  init(counting: Relationships.Counting, collectsCycles: Bool) {
+    self.counting = counting
+    self.collectsCycles = collectsCycles
+  }
 
   // MARK: - Looking
 
@@ -117,13 +121,49 @@ struct GraphModel {
       while let key = rows.keys.filter({ isToGo($0) }).sorted().randomElement(using: &random) { removeByRule(key) }
       let sources = checkedEdges.filter { $0.dangling == .deleteSource && !$0.identity.isManual && isDangling($0) }
         .map(\.identity.source).filter { rows[$0] != nil && !remade.contains($0) }
-      guard let source = sources.sorted().randomElement(using: &random) else { break }
-      removeByRule(source)
+      if let source = sources.sorted().randomElement(using: &random) {
+        removeByRule(source)
+        continue
+      }
+      if checkedEdges.contains(where: { ($0.identity.isManual || $0.dangling == .error) && isDangling($0) }) {
+        throw IsDangling()
+      }
+      let cycles = cycles()
+      if cycles.isEmpty { break }
+      for row in cycles.sorted() { removeByRule(row) }
     } while true
-    if checkedEdges.contains(where: { ($0.identity.isManual || $0.dangling == .error) && isDangling($0) }) {
-      throw IsDangling()
-    }
     settle()
+  }
+
+  // MARK: - Cycles
+
+  /// Edges that keep an owned row: those of names that own it, or all.
+  private func keeping(_ key: String) -> [Edge]? {
+    let edges = all.filter { $0.identity.destination == key && $0.identity.source != key }
+    let names = Set(edges.filter { $0.rules.contains(.deleteDestinationIfAllSourcesDeleted) }.map(\.identity.name))
+    if names.isEmpty { return nil }
+    return counting == .allNames ? edges : edges.filter { names.contains($0.identity.name) }
+  }
+
+  /// The rows that only keep each other, of those that rows lead to which have lost an edge that owns them.
+  private func cycles() -> Set<String> {
+    if !collectsCycles { return [] }
+    var garbage = Set(rows.keys.filter { keeping($0) != nil })
+    while let kept = garbage.first(where: { key in
+      keeping(key)?.contains { !garbage.contains($0.identity.source) } ?? true
+    }) {
+      garbage.remove(kept)
+    }
+    let begins = lost.filter { edge, sourceWent in
+      sourceWent && edge.rules.contains(.deleteDestinationIfAllSourcesDeleted)
+        && edge.identity.source != edge.identity.destination
+    }.map(\.edge.identity.destination)
+    var found = Set(begins.filter { garbage.contains($0) })
+    var queue = Array(found)
+    while let key = queue.popLast() {
+      for edge in keeping(key) ?? [] where found.insert(edge.identity.source).inserted { queue.append(edge.identity.source) }
+    }
+    return found.subtracting(remade)
   }
 
   private mutating func settle() {

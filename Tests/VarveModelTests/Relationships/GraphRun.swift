@@ -21,6 +21,9 @@ final class GraphRun {
   private var graph: ExtensionHandle<Relationships>
   private var model: GraphModel
   private var version = 1
+  /// Whether somebody wants to know what each commit changes.
+  private let observes: Bool
+  private var connection: Connection?
   private(set) var counts = StepCounts<GraphStep>()
   private(set) var trace: [String] = []
 
@@ -28,11 +31,22 @@ final class GraphRun {
     site = try StorageSite(kind)
     random = SeededRandom(seed: seed)
     let counting: Relationships.Counting = seed % 3 == 0 ? .sameName : .allNames
-    model = GraphModel(counting: counting)
-    graph = Relationships(version: "1", counting: counting).named("graph")
+    model = GraphModel(counting: counting, collectsCycles: seed % 4 == 1)
+    observes = seed % 2 == 0
+    graph = Relationships(version: "1", counting: counting, collectsCycles: seed % 4 == 1).named("graph")
     database = try Database.open(site.open(), path: "graph", definition: GraphCase.definition(graph))
     try database.waitReady(graph)
+    try observe()
   }
+
+  private func observe() throws {
+    connection = observes ? database.connection() : nil
+    if let connection { _ = try begin(connection) }
+  }
+
+  /// The blocking forms, for where the others are meant.
+  private func begin(_ connection: Connection) throws -> [ChangeEvent] { try connection.beginLongLivedRead() }
+  private func advance(_ connection: Connection) throws -> [ChangeEvent] { try connection.advance() }
 
   func close() throws { try database.close() }
 
@@ -69,6 +83,7 @@ final class GraphRun {
       }
       #expect(!isRefused, "an edge that has to lead somewhere leads nowhere, and the commit happened")
       changed.commit()
+      try compareChanges(model, changed)
       model = changed
     } catch let error as DatabaseError where error.code == .danglingEdge {
       guard isRefused else { throw Difference(description: "the model does not refuse what was: \(error)") }
@@ -233,6 +248,7 @@ final class GraphRun {
     try #require(try graph.count(query) == expected.count)
     try #require(try graph.hasEdge(query) == !expected.isEmpty)
     if random.oneIn(3) { try lookEverywhere(tx, model) }
+    if random.oneIn(3) { try lookAround(tx, model) }
   }
 
   private func lookEverywhere(_ tx: ReadTransaction, _ model: GraphModel) throws {
@@ -248,6 +264,68 @@ final class GraphRun {
       try lines { try tx.object(Thing.self, key: $0, in: String($0.prefix(1))) }, try lines { model.rows[$0] }, "rows")
     try compare(try graph.edges().map { try Self.text($0) }, model.live.map(\.text), "all edges")
     try compare(try graph.danglingEdges().filter { !$0.isManual || !tx.isWritable }.map { try Self.text($0) }, model.dangling.map(\.text), "dangling edges")
+  }
+
+  /// What the commit's change set says of edges is the difference of both.
+  private func compareChanges(_ before: GraphModel, _ after: GraphModel) throws {
+    guard let connection else { return }
+    var found: [String] = []
+    for case .changes(let changeSet) in try advance(connection) {
+      guard case .exact(let changes) = changeSet.changes(of: graph) else { continue }
+      if !changes.isComplete { throw Difference(description: "the changes are not complete") }
+      found += try changes.added.map { "+ " + (try Self.text($0)) } + changes.removed.map { "- " + (try Self.text($0)) }
+      found += try changes.changed.map { "* " + (try Self.text($0)) } + changes.dangling.map { "? " + (try Self.text($0)) }
+    }
+    let (old, new) = (Dictionary(grouping: before.live, by: \.identity), Dictionary(grouping: after.live, by: \.identity))
+    var expected: [String] = []
+    for (identity, edges) in new {
+      let known = old[identity]?[0]
+      if known == nil { expected.append("+ " + edges[0].text) }
+      if let known, known != edges[0] { expected.append("* " + edges[0].text) }
+    }
+    // An edge that dangles from now on may have other rules in the commit: it is listed as it is.
+    let dangling = Dictionary(grouping: after.dangling, by: \.identity)
+    for (identity, edges) in old where new[identity] == nil {
+      expected.append("- " + (dangling[identity]?[0] ?? edges[0]).text)
+    }
+    let were = Set(before.dangling.map(\.identity))
+    expected += after.dangling.filter { !were.contains($0.identity) }.map { "? " + $0.text }
+    try compare(found, expected, "changes")
+  }
+
+  /// What is so many edges away, and the rows that edges of a name lead to.
+  private func lookAround(_ tx: ReadTransaction, _ model: GraphModel) throws {
+    let start = key()
+    if model.rows[start] == nil { return }
+    let (isOutgoing, isIncoming) = [(true, false), (false, true), (true, true)][random.below(3)]
+    let names: Set<String>? = random.oneIn(2) ? nil : ["x", "y"]
+    let edges = model.live.filter { names?.contains($0.identity.name) ?? true }
+    var depths = [start: 0]
+    var queue = [start]
+    while !queue.isEmpty {
+      let end = queue.removeFirst()
+      for edge in edges {
+        let (source, destination) = (edge.identity.source, edge.identity.destination)
+        for next in (isOutgoing && source == end ? [destination] : []) + (isIncoming && destination == end ? [source] : [])
+        where depths[next] == nil {
+          depths[next] = (depths[end] ?? 0) + 1
+          queue.append(next)
+        }
+      }
+    }
+    let direction: EdgeDirection = isOutgoing && isIncoming ? .both : isOutgoing ? .outgoing : .incoming
+    let bound = random.oneIn(2) ? nil : random.below(3)
+    let graph = try tx[graph]
+    let edgeNames = names.map { Set($0.map { EdgeName($0) }) }
+    var walk = try graph.walk(from: [Thing.row(start)], direction, names: edgeNames, maxDepth: bound)
+    var found: [String] = []
+    while let step = try walk.next() { found.append("\(Thing.text(step.end)) \(step.depth)") }
+    depths[start] = nil
+    try compare(
+      found, depths.filter { $0.value <= bound ?? .max }.map { "\($0.key) \($0.value)" }, "a walk from \(start)")
+    let target = key()
+    let path = try graph.shortestPath(from: Thing.row(start), to: Thing.row(target), direction, names: edgeNames)
+    try #require(path?.count == (target == start ? 0 : depths[target]))
   }
 
   private struct Difference: Error, CustomStringConvertible { let description: String }
@@ -287,14 +365,16 @@ final class GraphRun {
   private func rebuild() throws {
     note(.rebuild, "rebuild")
     version += 1
-    graph = Relationships(version: "\(version)", counting: model.counting).named("graph")
+    graph = Relationships(version: "\(version)", counting: model.counting, collectsCycles: model.collectsCycles).named("graph")
     try database.close()
     try open()
   }
 
   private func open() throws {
+    connection = nil
     database = try Database.open(site.open(), path: "graph", definition: GraphCase.definition(graph))
     try database.waitReady(graph)
     try database.core.read { tx in try lookEverywhere(tx, model) }
+    try observe()
   }
 }

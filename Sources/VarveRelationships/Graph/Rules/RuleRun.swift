@@ -293,6 +293,9 @@ struct RuleRun {
   private mutating func notify(_ effects: inout RuleEffects) throws {
     if effects.notifications.isEmpty { return }
     effects.removals.sort()
+    // These are not removed again.
+    var remade = graph.log.remade
+    remade.sort()
     let notifications = effects.notifications.sorted { left, right in
       left.end == right.end
         ? left.place.lexicographicallyPrecedes(right.place) : left.end.lexicographicallyPrecedes(right.end)
@@ -312,7 +315,7 @@ struct RuleRun {
           "edge \"\(removed[0].edge.name)\" is to notify the row, and the program has not defined its collection",
           collection: key.collection, key: key.text)
       }
-      let isKept = effects.removals.contains(end[...])
+      let isKept = effects.removals.contains(end[...]) && !remade.contains(end[...])
       guard let access = NodeAccess.of(type) else { continue }
       if try access.notify(row, removed, in: writer, isKept: isKept) { try noteReplaced(key) }
     }
