@@ -164,3 +164,8 @@ struct GraphSteps {
     }
   }
 }
+
+extension Database {
+  /// The blocking form, for where the other is meant.
+  func readyHere(_ graph: ExtensionHandle<Relationships>) throws { try ready(graph) }
+}

@@ -31,6 +31,8 @@ public final class RelationshipsTransaction: ExtensionTransaction {
   private var lastNumber: (name: String, number: UInt32)?
   /// Memory of the edge that is written.
   var entry = EntryMemory()
+  /// Called for each entry of an edge that rules read: what they cost is counted by tests.
+  var noteEntry: (() -> Void)?
   /// Whether rules are being applied.
   var isFlushing = false
   /// Whether a rule removes rows.

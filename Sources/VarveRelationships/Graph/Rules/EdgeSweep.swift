@@ -42,8 +42,12 @@ struct EdgeSweep {
   /// So many ends lie far from each other before it is looked at again whether they do.
   private static let sparseMaximum = 64
 
-  init(_ part: Part, bySource: Bool, ends: PackedKeys) {
+  /// Called for each entry that is read.
+  private let noteEntry: (() -> Void)?
+
+  init(_ part: Part, bySource: Bool, ends: PackedKeys, noteEntry: (() -> Void)? = nil) {
     self.part = part
+    self.noteEntry = noteEntry
     self.bySource = bySource
     self.ends = ends
     run = EntryRun(part)
@@ -104,6 +108,7 @@ struct EdgeSweep {
     let limit = batch
     var isFull = false
     try part.forEach(in: StorageRange(lower: lower, upper: end)) { key, value in
+      noteEntry?()
       keys.append(key)
       values.append(value)
       isFull = keys.count == limit

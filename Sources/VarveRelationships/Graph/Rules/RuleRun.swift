@@ -192,7 +192,7 @@ struct RuleRun {
   private mutating func collectBySource(
     _ ends: PackedKeys, _ dead: PackedKeySet, _ family: EdgeFamily, _ effects: inout RuleEffects
   ) throws {
-    var sweep = EdgeSweep(family.from, bySource: true, ends: ends)
+    var sweep = EdgeSweep(family.from, bySource: true, ends: ends, noteEntry: graph.noteEntry)
     var mirrored = PackedKeys()
     while try sweep.next() {
       try sweep.remove()
@@ -221,7 +221,7 @@ struct RuleRun {
   private mutating func collectByDestination(
     _ ends: PackedKeys, _ dead: PackedKeySet, _ family: EdgeFamily, _ effects: inout RuleEffects
   ) throws {
-    var sweep = EdgeSweep(family.to, bySource: false, ends: ends)
+    var sweep = EdgeSweep(family.to, bySource: false, ends: ends, noteEntry: graph.noteEntry)
     var mirrored = PackedKeys()
     let hasRemade = !graph.log.remade.isEmpty
     while try sweep.next() {
@@ -358,9 +358,11 @@ struct RuleRun {
   private func hasSource(_ end: ArraySlice<UInt8>, _ prefix: [UInt8]) throws -> Bool {
     for family in graph.families.both {
       guard let (key, _) = try family.to.first(in: StorageRange(prefix: prefix)) else { continue }
+      graph.noteEntry?()
       if try EdgeKey(key, bySource: false).second != end { return true }
       var cursor = try family.to.cursor(StorageRange(prefix: prefix), keysOnly: true)
       while let (key, _) = try cursor.next() {
+        graph.noteEntry?()
         if try EdgeKey(key, bySource: false).second != end { return true }
       }
     }

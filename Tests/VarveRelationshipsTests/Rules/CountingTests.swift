@@ -1,0 +1,177 @@
+import EngineTestSupport
+import Testing
+import Varve
+
+@testable import RelationshipFixtures
+@testable import VarveRelationships
+
+/// Ends that go with the last edge.
+struct CountingTests {
+  @Test func `31 edges of every name and every rule keep an end, and with .sameName those of its name`() throws {
+    func text(_ after: String) -> String {
+      """
+      write
+      set a1 x>d1=32
+      set a2 y>d1
+      set d1
+      ----
+      a1 x>d1
+      a2 y>d1
+      d1
+
+      write
+      remove a1
+      ----
+      \(after)
+      """
+    }
+    #expect(try GraphCase.run(text("a2 y>d1\nd1")) == TextCase.normalized(text("a2 y>d1\nd1")))
+    #expect(
+      try GraphCase.run(text("a2 ?y>d1"), Relationships(counting: .sameName)) == TextCase.normalized(text("a2 ?y>d1")))
+  }
+
+  @Test(arguments: [["a1", "a2", "a3"], ["a3", "a2", "a1"], ["a2", "a3", "a1"]])
+  func `32 of sources that go together none keeps the destination, whatever their rules and their order`(
+    order: [String]
+  ) throws {
+    let text = """
+      write
+      set a1 x>d1=32
+      set a2 x>d1
+      set a3 x>d1=1
+      set d1
+      ----
+      a1 x>d1
+      a2 x>d1
+      a3 x>d1
+      d1
+
+      write
+      \(order.map { "remove \($0)" }.joined(separator: "\n"))
+      ----
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+
+  @Test func `33 a source that goes in a later wave does not keep the destination either`() throws {
+    // a1 loses d1 at once; a2, without a rule, goes three waves later.
+    let text = """
+      write
+      set a1 x>d1=32 next>b1=8
+      set b1 next>b2=8
+      set b2 next>a2=8
+      set a2 x>d1
+      set d1
+      ----
+      a1 next>b1 x>d1
+      a2 x>d1
+      b1 next>b2
+      b2 next>a2
+      d1
+
+      write
+      remove a1
+      ----
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+
+  @Test func `34 an edge that is dropped and a source that goes count together`() throws {
+    let text = """
+      write
+      set a1 x>d1=32
+      set a2 x>d1
+      set d1
+      ----
+      a1 x>d1
+      a2 x>d1
+      d1
+
+      write
+      set a1
+      remove a2
+      ----
+      a1
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+
+  @Test func `35 both directions of an edge are looked at, each by itself`() throws {
+    let text = """
+      write
+      set a1 x>b1=16+32
+      set b1
+      set a2 x>b2=16+32
+      set b2
+      set a3 x>b3=16+32
+      set b3
+      ----
+      a1 x>b1
+      a2 x>b2
+      a3 x>b3
+      b1
+      b2
+      b3
+
+      write
+      remove a1
+      remove b2
+      set a3
+      ----
+      a3
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+
+  @Test(
+    arguments: [
+      (DeleteRules.deleteSourceIfDestinationDeleted, DeleteRules.deleteSourceIfAllDestinationsDeleted, "source"),
+      (.deleteDestinationIfSourceDeleted, .deleteDestinationIfAllSourcesDeleted, "destination"),
+    ])
+  func `36 two rules that delete one end on one occasion are refused, and the error says why`(
+    one: DeleteRules, other: DeleteRules, end: String
+  ) throws {
+    let destination = EdgeEnd.row(try RowKey("b1", in: "b"))
+    #expect {
+      try RelationshipEdge("x", to: destination, [one, other])
+    } throws: { error in
+      (error as? DatabaseError)?.code == .invalidArgument && "\(error)".contains("delete its \(end)")
+    }
+    #expect(throws: DatabaseError.self) { try RelationshipEdge("x", to: destination, DeleteRules(rawValue: 64)) }
+    // Every other combination is an edge.
+    var possible = 0
+    for bits in UInt8(0)..<64 {
+      let rules = DeleteRules(rawValue: bits)
+      let isRefused = rules.isSuperset(of: [one, other])
+      if rules.refusal(toFile: false) == nil { possible += 1 } else if isRefused {
+        #expect(throws: DatabaseError.self) { try RelationshipEdge("x", to: destination, rules) }
+      }
+    }
+    #expect(possible == 36)
+  }
+
+  @Test func `37 a source of a hub goes by as many looks whatever the hub has, and so does what the hub owns`() throws {
+    /// What of the database is read when a leaf of a hub with so many goes.
+    func looks(_ count: Int) throws -> Int {
+      let graph = try GraphCase()
+      try graph.database.write { tx in
+        try tx.set(Thing(), key: "d1", in: "d")
+        for number in 0..<count {
+          try tx.set(Thing(links: [Thing.Link("of>d1=32")]), key: "a\(number)", in: "a")
+        }
+      }
+      let before = try graph.database.read { tx in try tx[graph.graph].count() }
+      #expect(before == count)
+      var read = 0
+      try graph.database.write { tx in
+        try tx.remove(Thing.row("a0"))
+        let transaction = try tx[graph.graph]
+        transaction.noteEntry = { read += 1 }
+        try transaction.flush()
+      }
+      #expect(try graph.content().last == "d1")
+      return read
+    }
+    #expect(try looks(10) == looks(2_000))
+  }
+}

@@ -1,0 +1,420 @@
+import EngineTestSupport
+import Testing
+import Varve
+
+@testable import RelationshipFixtures
+@testable import VarveRelationships
+
+/// Edges that rows declare, and edges that lead to nothing.
+struct DeclaredEdgeTests {
+  @Test func `15 the list of a row replaces the one before, and metadata and touches ask for none`() throws {
+    let graph = try GraphCase()
+    try graph.database.write { tx in
+      try tx.set(Thing(links: [Thing.Link("x>b1")]), key: "a1", in: "a")
+      try tx.set(Thing(), key: "b1", in: "b")
+    }
+    try graph.database.write { tx in
+      try tx.replaceMetadata("new", key: "a1", in: "a")
+      try tx.touchRow(key: "a1", in: "a")
+    }
+    #expect(try graph.content() == ["a1 x>b1", "b1"])
+    try graph.database.write { tx in
+      _ = try tx.replaceObject(Thing(links: [Thing.Link("y>b1")]), key: "a1", in: "a")
+    }
+    #expect(try graph.content() == ["a1 y>b1", "b1"])
+    #expect(try graph.database.read { tx in try tx.metadata(String.self, key: "a1", in: "a") } == "new")
+  }
+
+  @Test func `16 an edge that is not declared any more goes as if the source were deleted`() throws {
+    let text = """
+      write
+      set a1 owns>b1=8 tells>b2=1
+      set b1
+      set b2
+      ----
+      a1 owns>b1 tells>b2
+      b1
+      b2
+
+      write
+      set a1
+      ----
+      a1
+      b2 (tells from a1)
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+
+  @Test func `17 other rules change an edge in place, and another name is another edge that counts`() throws {
+    let text = """
+      write
+      set a1 x>b1=8
+      set b1
+      set a2 x>b2=32
+      set b2
+      ----
+      a1 x>b1
+      a2 x>b2
+      b1
+      b2
+
+      write
+      set a1 x>b1
+      set a2 y>b2=32
+      ----
+      a1 x>b1
+      a2 y>b2
+      b1
+      b2
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+
+  @Test func `18 of two edges from one source the one that stays keeps the destination`() throws {
+    let text = """
+      write
+      set a1 x>d1=32 y>d1=32
+      set d1
+      ----
+      a1 x>d1 y>d1
+      d1
+
+      write
+      set a1 y>d1=32
+      ----
+      a1 y>d1
+      d1
+
+      write
+      set a1
+      ----
+      a1
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+
+  @Test func `19 an edge that is declared twice is one, the last`() throws {
+    let text = """
+      write
+      set a1 x>b1 x>b1=8
+      set b1
+      ----
+      a1 x>b1
+      b1
+
+      write
+      remove a1
+      ----
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+
+  @Test func `20 rows of a type that declares no edges any more drop them when they are set`() throws {
+    struct Plain: Codable, Sendable { var text = "" }
+    let path = try TemporaryDirectory()
+    let graph = Relationships().named("graph")
+    let first = try Database.open(at: path.path + "/db", definition: GraphCase.definition(graph))
+    try first.write { tx in
+      try tx.set(Thing(links: [Thing.Link("x>b1=8")]), key: "a1", in: "a")
+      try tx.set(Thing(links: [Thing.Link("x>b2=8")]), key: "a2", in: "a")
+      for key in ["b1", "b2"] { try tx.set(Thing(), key: key, in: "b") }
+    }
+    try first.close()
+    let second = try Database.open(at: path.path + "/db") {
+      CollectionDefinition("a", Plain.self, key: String.self)
+      CollectionDefinition("b", Thing.self, key: String.self)
+      graph
+    }
+    try second.write { tx in try tx.set(Plain(), key: "a1", in: "a") }
+    #expect(try second.read { tx in try tx[graph].edges().map { GraphCase.text($0) } } == ["x>b2"])
+    #expect(try second.read { tx in try tx.count(in: "b") } == 1)
+    try second.close()
+  }
+
+  @Test func `22 collecting edges anew deletes no row, keeps those that were added, and lists what dangles`() throws {
+    let path = try TemporaryDirectory()
+    let graph = Relationships().named("graph")
+    let first = try Database.open(at: path.path + "/db", definition: GraphCase.definition(graph))
+    let text = """
+      write
+      set a1 needs>b1=4!error needs>b2=4
+      set b1
+      set b2
+      add a1 z>b2=4
+      ----
+      a1 needs>b1 needs>b2 +z>b2
+      b1
+      b2
+      """
+    #expect(TextCase.run(text) { GraphCase(first, graph).lines(of: $0) } == TextCase.normalized(text))
+    try first.close()
+    // A program without the domain removes rows.
+    let without = try Database.open(at: path.path + "/db") {
+      CollectionDefinition("b", Thing.self, key: String.self)
+    }
+    try without.write { tx in _ = try tx.remove(Thing.row("b1")) }
+    try without.close()
+    let other = Relationships(version: "2").named("graph")
+    let second = try Database.open(at: path.path + "/db", definition: GraphCase.definition(other))
+    try second.readyHere(other)
+    let after = """
+      look
+      ----
+      a1 needs>b2 +z>b2 ?needs>b1
+      b2
+      """
+    #expect(TextCase.run(after) { GraphCase(second, other).lines(of: $0) } == TextCase.normalized(after))
+    try second.close()
+  }
+
+  @Test func `23 what a row declares begins at that row, whatever its list says`() throws {
+    struct Liar: Codable, Sendable, RelationshipNode {
+      func relationshipEdges() throws -> [RelationshipEdge] {
+        var edge = try RelationshipEdge("x", to: .row(RowKey("b1", in: "b")))
+        edge.source = try RowKey("c1", in: "c")
+        edge.isManual = true
+        return [edge]
+      }
+    }
+    let graph = Relationships().named("graph")
+    let database = try Database.inMemory {
+      CollectionDefinition("a", Liar.self, key: String.self)
+      CollectionDefinition("b", Thing.self, key: String.self)
+      graph
+    }
+    try database.write { tx in
+      try tx.set(Liar(), key: "a1", in: "a")
+      try tx.set(Thing(), key: "b1", in: "b")
+    }
+    let edges = try database.read { tx in try tx[graph].edges() }
+    #expect(edges.map(\.source) == [try RowKey("a1", in: "a")])
+    #expect(edges.map(\.isManual) == [false])
+  }
+
+  @Test func `24 a row may be set before those that its edges lead to, in the transaction and in a later one`() throws {
+    let text = """
+      write
+      set a1 x>b1 y>c1
+      set b1
+      ----
+      a1 x>b1 ?y>c1
+      b1
+
+      write
+      set c1
+      ----
+      a1 x>b1 y>c1
+      b1
+      c1
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+
+  @Test func `25 an edge to nothing is weak, refused, or takes its source with it, as it says`() throws {
+    let text = """
+      write
+      set a1 x>b1=4
+      set a2 x>b1=16!source
+      ----
+      a1 ?x>b1
+
+      write
+      set a3 x>b1!error
+      ----
+      danglingEdge: "b1"
+
+      write
+      set b1
+      set a3 x>b1!error
+      set a4 x>b1!source
+      ----
+      a1 x>b1
+      a3 x>b1
+      a4 x>b1
+      b1
+
+      write
+      remove b1
+      ----
+      danglingEdge: "b1"
+
+      write
+      remove b1
+      set a3
+      ----
+      a3
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+
+  @Test func `26 an edge that is added by hand has to have both of its ends when rules are applied`() throws {
+    let text = """
+      write
+      set a1
+      set b1
+      ----
+      a1
+      b1
+
+      write
+      add a2 x>b1=8
+      ----
+      danglingEdge: "a2"
+
+      write
+      add a1 x>b2
+      ----
+      danglingEdge: "b2"
+
+      write
+      add a1 x>b2
+      set b2
+      ----
+      a1 +x>b2
+      b1
+      b2
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+
+  @Test func `27 an added edge from nothing to nothing is refused, and gone where it is taken back`() throws {
+    let text = """
+      write
+      add a1 x>b1
+      ----
+      danglingEdge: "b1"
+
+      write
+      add a1 x>b1
+      drop a1 x>b1 source
+      ----
+      """
+    let found = try GraphCase.run(text)
+    #expect(found.replacing("\"a1\"", with: "\"b1\"") == TextCase.normalized(text))
+  }
+
+  @Test func `28 an edge that leads to nothing does not affect the others of its row`() throws {
+    let text = """
+      write
+      set a1 x>b1=8 x>b2=8 x>b3=8
+      set b1
+      set b3
+      ----
+      a1 x>b1 x>b3 ?x>b2
+      b1
+      b3
+
+      write
+      remove a1
+      ----
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+
+  @Test func `29 an edge from a row to itself keeps nothing, and fires nothing`() throws {
+    let text = """
+      write
+      set a1 self>a1=8+2 owner>a2=8
+      set a2 self>a2=32
+      set c1 owns>a2=32
+      ----
+      a1 owner>a2 self>a1
+      a2 self>a2
+      c1 owns>a2
+
+      write
+      set a1
+      ----
+      a1
+      c1 ?owns>a2
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+    let counted = """
+      write
+      set c1 owns>a2=32
+      set a2 self>a2=32
+      ----
+      a2 self>a2
+      c1 owns>a2
+
+      write
+      remove c1
+      ----
+      """
+    #expect(try GraphCase.run(counted) == TextCase.normalized(counted))
+  }
+
+  @Test func `30 rows that only keep each other stay where edges are counted, and go where cycles are collected`() throws {
+    let text = """
+      write
+      set c1 owns>a1=32
+      set a1 owns>b1=32
+      set b1 owns>a1=32
+      ----
+      a1 owns>b1
+      b1 owns>a1
+      c1 owns>a1
+
+      write
+      remove c1
+      ----
+      a1 owns>b1
+      b1 owns>a1
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+    let collected = text.replacing("remove c1\n----\na1 owns>b1\nb1 owns>a1", with: "remove c1\n----")
+    #expect(try GraphCase.run(collected, Relationships(collectsCycles: true)) == TextCase.normalized(collected))
+    let kept = """
+      write
+      set c1 owns>a1=32
+      set d1 likes>b1
+      set a1 owns>b1=32
+      set b1 owns>a1=32
+      ----
+      a1 owns>b1
+      b1 owns>a1
+      c1 owns>a1
+      d1 likes>b1
+
+      write
+      remove c1
+      ----
+      a1 owns>b1
+      b1 owns>a1
+      d1 likes>b1
+      """
+    #expect(try GraphCase.run(kept, Relationships(collectsCycles: true)) == TextCase.normalized(kept))
+  }
+
+  @Test func `30 cycles that were there before are collected by a call`() throws {
+    let graph = try GraphCase()
+    let text = """
+      write
+      set c1 owns>a1=32
+      set a1 owns>b1=32
+      set b1 owns>a1=32
+      set b2 owns>b2=32
+      set d1 owns>d2=32
+      set d2
+      ----
+      a1 owns>b1
+      b1 owns>a1
+      b2 owns>b2
+      c1 owns>a1
+      d1 owns>d2
+      d2
+
+      write
+      remove c1
+      ----
+      a1 owns>b1
+      b1 owns>a1
+      b2 owns>b2
+      d1 owns>d2
+      d2
+      """
+    #expect(TextCase.run(text) { graph.lines(of: $0) } == TextCase.normalized(text))
+    #expect(try graph.database.write { tx in try tx[graph.graph].collectCycles() } == 2)
+    #expect(try graph.content() == ["b2 owns>b2", "d1 owns>d2", "d2"])
+  }
+}

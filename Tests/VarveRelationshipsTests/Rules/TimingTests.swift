@@ -1,0 +1,428 @@
+import EngineTestSupport
+import Testing
+import Varve
+import VarveRelationships
+
+@testable import RelationshipFixtures
+
+/// Which edge is which, and when rules are applied.
+struct TimingTests {
+  @Test func `1 rules are applied at the end or by flush, and edges of what is gone are hidden at once`() throws {
+    let text = """
+      write
+      set a1 owns>b1=8
+      set b1
+      ----
+      a1 owns>b1
+      b1
+
+      write
+      remove a1
+      show b1
+      flush
+      show b1
+      ----
+      b1: there
+      b1: gone
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+
+  @Test func `2 the outcome is the same in whatever order rows and edges are changed`() throws {
+    for order in [["remove a1", "remove a2"], ["remove a2", "remove a1"]] {
+      let text = """
+        write
+        set a1 x>d1=32
+        set a2 y>d1
+        set d1
+        ----
+        a1 x>d1
+        a2 y>d1
+        d1
+
+        write
+        \(order[0])
+        \(order[1])
+        ----
+        """
+      #expect(try GraphCase.run(text) == TextCase.normalized(text))
+    }
+  }
+
+  @Test func `3 a cycle of rows that go with each other goes once, and ends`() throws {
+    let text = """
+      write
+      set a1 next>a2=8
+      set a2 next>a3=8
+      set a3 next>a1=8
+      ----
+      a1 next>a2
+      a2 next>a3
+      a3 next>a1
+
+      write
+      remove a2
+      ----
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+
+  @Test func `3 a chain of 10,000 rows goes from its first, without the stack and without the bound on rounds`() throws {
+    let graph = Relationships().named("graph")
+    let database = try Database.inMemory(definition: GraphCase.definition(graph))
+    let count = 10_000
+    try database.write { tx in
+      for number in 0..<count {
+        let link = Thing.Link(name: "next", destination: "a\(number + 1)", rules: 8)
+        try tx.set(Thing(links: [link]), key: "a\(number)", in: "a")
+      }
+    }
+    try database.write { tx in try tx.remove(Thing.row("a0")) }
+    #expect(try database.read { tx in try tx.count(in: "a") } == 0)
+    #expect(try database.read { tx in try tx[graph].count() } == 0)
+    try database.close()
+  }
+
+  @Test func `4 edges that come count before those that go: what is moved from one owner to another stays`() throws {
+    let text = """
+      write
+      set a1 owns>b1=32
+      set a2
+      set b1
+      ----
+      a1 owns>b1
+      a2
+      b1
+
+      write
+      remove a1
+      set a2 owns>b1=32
+      ----
+      a2 owns>b1
+      b1
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+
+  @Test func `5 the edges of a row that is gone are gone, and what others declare to it leads nowhere`() throws {
+    let text = """
+      write
+      set a1 x>b1
+      set b1 y>c1
+      set c1
+      add a1 z>b1
+      add b1 w>c1
+      ----
+      a1 x>b1 +z>b1
+      b1 +w>c1 y>c1
+      c1
+
+      write
+      remove b1
+      ----
+      a1 ?x>b1
+      c1
+
+      write
+      set b1
+      ----
+      a1 x>b1
+      b1
+      c1
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+
+  @Test func `6 a row that is inserted beside a removal is another one, and its edges stand`() throws {
+    let text = """
+      write
+      set a1 owns>b1=8
+      set b1
+      ----
+      a1 owns>b1
+      b1
+
+      write
+      remove a1
+      set a2 owns>b2=8
+      set b2
+      ----
+      a2 owns>b2
+      b2
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+
+  @Test func `7 a row that was removed and set again was updated: the difference of its edges counts`() throws {
+    let text = """
+      write
+      set a1 owns>b1=8 owns>b2=8
+      set b1
+      set b2
+      ----
+      a1 owns>b1 owns>b2
+      b1
+      b2
+
+      write
+      remove a1
+      set a1 owns>b1=8
+      ----
+      a1 owns>b1
+      b1
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+
+  @Test func `7 an owned row that is set after its owner was removed goes all the same, if the edge stands`() throws {
+    let text = """
+      write
+      set a1 owns>b1=8
+      set b1
+      ----
+      a1 owns>b1
+      b1
+
+      write
+      remove a1
+      set b1
+      ----
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+
+  @Test func `8 a row that came and went in one transaction has gone: its edges count`() throws {
+    let text = """
+      write
+      set b1
+      ----
+      b1
+
+      write
+      set a1 owns>b1=8
+      remove a1
+      ----
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+
+  @Test func `9 edges that came and went in one transaction count for nothing, declared ones and others`() throws {
+    let text = """
+      write
+      set b1
+      set b2
+      set c1
+      ----
+      b1
+      b2
+      c1
+
+      write
+      set a1 owns>b1=8
+      set a1
+      add c1 owns>b2=8
+      drop c1 owns>b2 source
+      ----
+      a1
+      b1
+      b2
+      c1
+
+      write
+      set a1 owns>b1=8
+      add c1 owns>b2=8
+      flush
+      set a1
+      drop c1 owns>b2 source
+      ----
+      a1
+      c1
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+
+  @Test func `10 an edge that goes and comes back in one transaction was changed, and no rule is applied`() throws {
+    let text = """
+      write
+      set a1 owns>b1=8
+      set b1
+      add a1 also>b1=8
+      ----
+      a1 +also>b1 owns>b1
+      b1
+
+      write
+      set a1
+      set a1 owns>b1=32
+      drop a1 also>b1 source
+      add a1 also>b1
+      ----
+      a1 +also>b1 owns>b1
+      b1
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+
+  @Test func `11 where both ends go nobody is notified, and nothing else goes`() throws {
+    let text = """
+      write
+      set a1 x>b1=1+2
+      set b1
+      set c1
+      ----
+      a1 x>b1
+      b1
+      c1
+
+      write
+      remove a1
+      remove b1
+      ----
+      c1
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+
+  @Test func `12 a destination that goes takes no source with it that only owns it`() throws {
+    let text = """
+      write
+      set a1 owns>b1=8
+      set b1
+      ----
+      a1 owns>b1
+      b1
+
+      write
+      remove b1
+      ----
+      a1 ?owns>b1
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+
+  @Test func `13 what hooks change while rules are applied is dealt with, too`() throws {
+    /// Sets a row for each that goes from collection "b".
+    struct Leaving: DatabaseExtension {
+      static let kind = "test.leaving"
+      var configuration: ExtensionConfiguration {
+        var configuration = ExtensionConfiguration(version: "1")
+        configuration.scope = .only(["b"])
+        configuration.hears = .removals
+        configuration.build = .none
+        return configuration
+      }
+      func makeTransaction(_ context: ExtensionContext<Self>) throws -> LeavingTransaction { LeavingTransaction(context) }
+    }
+    final class LeavingTransaction: ExtensionTransaction {
+      typealias Definition = Leaving
+      private let context: ExtensionContext<Leaving>
+      init(_ context: ExtensionContext<Leaving>) { self.context = context }
+      func didChange(_ change: borrowing RowChange) throws {
+        let key: String = try change.key.key()
+        // It declares an edge to what is gone, which takes it with it, and it removes another row.
+        try context.writeTransaction?.set(
+          Thing(links: [Thing.Link("of>\(key)!source")]), key: "d" + key.dropFirst(), in: "d")
+        try context.writeTransaction?.remove(Thing.row("c" + key.dropFirst()))
+      }
+    }
+    let graph = Relationships().named("graph")
+    let database = try Database.inMemory {
+      try GraphCase.definition(graph)
+      Leaving().named("leaving")
+    }
+    let graphCase = GraphCase(database, graph)
+    let text = """
+      write
+      set a1 owns>b1=8
+      set b1
+      set c1 owns>c2=8
+      set c2
+      ----
+      a1 owns>b1
+      b1
+      c1 owns>c2
+      c2
+
+      write
+      remove a1
+      ----
+      """
+    #expect(TextCase.run(text) { graphCase.lines(of: $0) } == TextCase.normalized(text))
+    try database.close()
+  }
+
+  @Test func `13 a row that a hook makes again after a rule has removed it stays`() throws {
+    /// Sets each row of collection "b" again that is removed.
+    struct Stubborn: DatabaseExtension {
+      static let kind = "test.stubborn"
+      var configuration: ExtensionConfiguration {
+        var configuration = ExtensionConfiguration(version: "1")
+        configuration.scope = .only(["b"])
+        configuration.hears = .removals
+        configuration.build = .none
+        return configuration
+      }
+      func makeTransaction(_ context: ExtensionContext<Self>) throws -> StubbornTransaction {
+        StubbornTransaction(context)
+      }
+    }
+    final class StubbornTransaction: ExtensionTransaction {
+      typealias Definition = Stubborn
+      private let context: ExtensionContext<Stubborn>
+      init(_ context: ExtensionContext<Stubborn>) { self.context = context }
+      func didChange(_ change: borrowing RowChange) throws {
+        let key: String = try change.key.key()
+        try context.writeTransaction?.set(Thing(links: [Thing.Link("of>a1!source")]), key: key, in: "b")
+      }
+    }
+    let graph = Relationships().named("graph")
+    let database = try Database.inMemory {
+      try GraphCase.definition(graph)
+      Stubborn().named("stubborn")
+    }
+    let graphCase = GraphCase(database, graph)
+    let text = """
+      write
+      set a1
+      set b1 of>a1!source
+      ----
+      a1
+      b1 of>a1
+
+      write
+      remove a1
+      ----
+      b1 ?of>a1
+      """
+    #expect(TextCase.run(text) { graphCase.lines(of: $0) } == TextCase.normalized(text))
+    try database.close()
+  }
+
+  @Test func `14 a flush without news does nothing, and a savepoint that is undone takes its rules back`() throws {
+    let text = """
+      write
+      set a1 owns>b1=8
+      set b1
+      flush
+      flush
+      ----
+      a1 owns>b1
+      b1
+
+      write
+      save
+      remove a1
+      flush
+      show b1
+      undo
+      show b1
+      flush
+      ----
+      b1: gone
+      b1: there <a1
+      a1 owns>b1
+      b1
+      """
+    #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+}
