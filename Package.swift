@@ -174,7 +174,8 @@ let package = Package(
     .testTarget(
       name: "VarveRelationshipsTests",
       dependencies: [
-        "VarveRelationships", "Varve", "EngineTestSupport", "VarveTestSupport", "ObjectFixtures", "RelationshipFixtures",
+        "VarveRelationships", "Varve", "EngineTestSupport", "VarveTestSupport", "ObjectFixtures",
+        "RelationshipFixtures",
       ],
       swiftSettings: plainTestSettings
     ),

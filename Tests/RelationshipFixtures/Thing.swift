@@ -69,7 +69,8 @@ extension Thing.Link {
     self.order = order.flatMap { Int64($0) } ?? 0
     self.dangling = dangling == "error" ? .error : dangling == "source" ? .deleteSource : .weak
     let colon = rest.lastIndex(of: "=")
-    rules = colon.map { rest[rest.index(after: $0)...].split(separator: "+").compactMap { UInt8($0) }.reduce(0, |) } ?? 0
+    rules =
+      colon.map { rest[rest.index(after: $0)...].split(separator: "+").compactMap { UInt8($0) }.reduce(0, |) } ?? 0
     if let colon { rest = rest[..<colon] }
     let parts = rest.split(separator: ">", maxSplits: 1)
     name = String(parts[0])

@@ -47,7 +47,11 @@ enum Repository {
 
   /// The documents of the DocC catalogs.
   static var articles: [SourceFile] {
-    files(in: ["Sources/VarveEngine/VarveEngine.docc", "Sources/Varve/Varve.docc"], ["md"])
+    files(
+      in: [
+        "Sources/VarveEngine/VarveEngine.docc", "Sources/Varve/Varve.docc",
+        "Sources/VarveRelationships/VarveRelationships.docc",
+      ], ["md"])
   }
 }
 

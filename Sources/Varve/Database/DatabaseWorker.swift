@@ -8,7 +8,7 @@ public final class DatabaseWorker: Sendable {
   /// Whether the database is one that this program writes. Followers and databases that are read leave the work to who does.
   public var isOfWriter: Bool { core.value.map { !$0.backend.isReadOnly } ?? false }
 
-  /// Whether work that goes on should end, because the database is being closed.
+  /// Whether work that continues should end, because the database is being closed.
   public var isStopping: Bool { core.value?.builds.isPausing ?? true }
 
   /// Runs work on a thread of its own. Closing the database waits for it: so it returns soon after `isStopping`, and does not

@@ -33,7 +33,9 @@ public struct DeleteRules: OptionSet, Hashable, Sendable, Codable {
 
   /// Why an edge can't have these rules; nil: it can.
   func refusal(toFile: Bool) -> String? {
-    if !Self.all.isSuperset(of: self) { return "has rules of bits \(rawValue); \(Self.all.rawValue) has all that there are" }
+    if !Self.all.isSuperset(of: self) {
+      return "has rules of bits \(rawValue); \(Self.all.rawValue) has all that there are"
+    }
     if isSuperset(of: [.deleteSourceIfDestinationDeleted, .deleteSourceIfAllDestinationsDeleted]) {
       return "is to delete its source if its destination is deleted, and also only if all destinations are: choose one"
     }

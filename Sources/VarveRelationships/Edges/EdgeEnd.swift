@@ -31,7 +31,7 @@ public enum Dangling: UInt8, Hashable, Sendable, Codable {
 
 /// Why an edge goes, while its other end stays.
 public enum EdgeRemoval: Hashable, Sendable {
-  /// It was removed by itself: no rule fires, and nobody is notified.
+  /// It was removed by itself: no rule fires, and neither end is notified.
   case edgeOnly
   /// Its source was removed, or does not declare it any more: the rules act on the destination.
   case asIfSourceDeleted

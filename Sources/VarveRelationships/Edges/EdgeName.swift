@@ -10,7 +10,7 @@ public struct EdgeName: Hashable, Sendable, Comparable, CustomStringConvertible,
   /// A name. What an edge refuses is found when the edge is made: an empty name, one of more than 255 bytes of UTF-8, and
   /// one with U+0000.
   public init(_ text: String) {
-    // Of ASCII there is no other form.
+    // ASCII has one form.
     self.text = text.utf8.allSatisfy { $0 < 0x80 } ? text : ComposedText.of(text)
   }
 

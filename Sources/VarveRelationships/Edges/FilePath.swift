@@ -6,10 +6,14 @@ enum FilePath {
   /// links make of it is looked at before anything is removed.
   static func refusal(_ path: String, anywhere: Bool) -> String? {
     if path.isEmpty { return "leads to no path" }
-    if path.utf8.count > sizeMaximum { return "leads to a path of \(path.utf8.count) bytes; at most \(sizeMaximum) are possible" }
+    if path.utf8.count > sizeMaximum {
+      return "leads to a path of \(path.utf8.count) bytes; at most \(sizeMaximum) are possible"
+    }
     if path.utf8.contains(0) { return "leads to a path with U+0000 in it" }
     if path.hasPrefix("/") != anywhere {
-      return anywhere ? "leads to a path without a root, which has to be absolute" : "leads to an absolute path; paths begin at their root"
+      return anywhere
+        ? "leads to a path without a root, which has to be absolute"
+        : "leads to an absolute path; paths begin at their root"
     }
     let parts = path.dropFirst(anywhere ? 1 : 0).split(separator: "/", omittingEmptySubsequences: false)
     if parts.contains("..") { return "leads to a path with \"..\" in it, which may leave its root" }

@@ -24,7 +24,7 @@ public struct RelationshipEdge: Hashable, Sendable {
   public let dangling: Dangling
   /// The domain that it belongs to; nil: that of `Relationships` without one.
   public private(set) var domain: String?
-  /// Its place among the edges of its name and source, smallest first; equal ones come by destination. Default 0.
+  /// Its position among the edges of its name and source, smallest first; equal ones come by destination. Default 0.
   public private(set) var order: Int64 = 0
   /// Whether it was added by hand; false: a row declares it.
   public internal(set) var isManual = false
@@ -91,7 +91,7 @@ public struct RelationshipEdge: Hashable, Sendable {
     return copy
   }
 
-  /// The same with a place among the edges of its name and source.
+  /// The same with a position among the edges of its name and source.
   public func ordered(_ order: Int64) -> RelationshipEdge {
     var copy = self
     copy.order = order

@@ -28,7 +28,7 @@ public protocol RelationshipNode: Codable, Sendable {
   /// that the list had before and has no longer goes as if the source were deleted. What it throws ends the call that
   /// changes the row, and dooms the transaction.
   ///
-  /// It has to depend on the instance alone: it is asked again where edges are collected anew.
+  /// It has to depend on the instance alone: it is asked again where edges are collected again.
   func relationshipEdges() throws -> [RelationshipEdge]
 
   /// Called where an edge with a rule to notify goes, and this end stays: what the instance is to be now; nil: as it is.

@@ -16,7 +16,7 @@ enum ByteCompare {
     return difference != 0 ? Int(difference) : leftRange.count - rightRange.count
   }
 
-  /// Bytes by eight, each multiplied in (the way of FNV, with words in place of bytes), and mixed at the end.
+  /// Bytes by eight, each multiplied in (the way of FNV, with words in position of bytes), and mixed at the end.
   static func hash(_ bytes: UnsafeRawBufferPointer, _ range: Range<Int>) -> UInt64 {
     var hash: UInt64 = 0xcbf2_9ce4_8422_2325 ^ UInt64(truncatingIfNeeded: range.count)
     var index = range.lowerBound

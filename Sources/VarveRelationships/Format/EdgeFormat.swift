@@ -21,7 +21,7 @@ internal import Varve
 /// On disk: never change. `dangling` is 0 weak, 1 error, 2 delete the source.
 ///
 /// Invariants:
-/// 1. What stands before the name can be told from longer keys: no part of a key begins with 0x01, and only the zero byte in
+/// 1. What stands before the name differs from that of longer keys: no part of a key begins with 0x01, and only the zero byte in
 ///    strings is followed by 0xff. So the entries of a row are those that begin with its end and 0x01.
 /// 2. The entry by destination has no order: so an edge is found by what it is, and then by where it stands.
 enum EdgeFormat {

@@ -1,11 +1,11 @@
-/// Many keys in one piece of memory: appended, sorted, and read by their places.
+/// Many keys in one piece of memory: appended, sorted, and read by their positions.
 ///
 /// A cascade has as many keys as rows die; an array of arrays would take twice the memory, and an allocation each.
 struct PackedKeys {
   private var bytes: [UInt8] = []
   /// Where each key ends.
   private var ends: [Int] = []
-  /// The places of the keys in their order; nil: as they were appended.
+  /// The positions of the keys in their order; nil: as they were appended.
   private var order: [Int]?
 
   var count: Int { ends.count }
@@ -37,16 +37,16 @@ struct PackedKeys {
     order = nil
   }
 
-  /// Replaces the bytes of a buffer by a key, by its place in the order.
+  /// Replaces the bytes of a buffer by a key, by its position in the order.
   func copy(_ index: Int, into buffer: inout [UInt8]) {
-    let range = range(place(index))
+    let range = range(position(index))
     buffer.removeAll(keepingCapacity: true)
     // Safety: the range is checked by the slice, and the bytes are copied while they are lent.
     unsafe bytes.withUnsafeBytes { unsafe buffer.append(contentsOf: $0[range]) }
   }
 
-  /// A byte of a key, by its place in the order.
-  subscript(_ index: Int, _ offset: Int) -> UInt8 { bytes[range(place(index)).lowerBound + offset] }
+  /// A byte of a key, by its position in the order.
+  subscript(_ index: Int, _ offset: Int) -> UInt8 { bytes[range(position(index)).lowerBound + offset] }
 
   mutating func removeAll() {
     bytes.removeAll(keepingCapacity: true)
@@ -62,14 +62,14 @@ struct PackedKeys {
     order = nil
   }
 
-  /// A key by its place in the order.
-  subscript(_ index: Int) -> ArraySlice<UInt8> { appended(place(index)) }
+  /// A key by its position in the order.
+  subscript(_ index: Int) -> ArraySlice<UInt8> { appended(position(index)) }
 
-  /// A key by its place among those that were appended.
+  /// A key by its position among those that were appended.
   func appended(_ index: Int) -> ArraySlice<UInt8> { bytes[range(index)] }
 
-  /// The place among those that were appended of a key in the order.
-  func place(_ index: Int) -> Int { order?[index] ?? index }
+  /// The position among those that were appended of a key in the order.
+  func position(_ index: Int) -> Int { order?[index] ?? index }
 
   /// Those from `index` on, in the order in which they were appended.
   func suffix(from index: Int) -> PackedKeys {
@@ -81,10 +81,10 @@ struct PackedKeys {
     return copy
   }
 
-  /// The bytes of a key, by its place in the order.
-  func size(_ index: Int) -> Int { range(place(index)).count }
+  /// The bytes of a key, by its position in the order.
+  func size(_ index: Int) -> Int { range(position(index)).count }
 
-  private func range(_ place: Int) -> Range<Int> { (place == 0 ? 0 : ends[place - 1])..<ends[place] }
+  private func range(_ position: Int) -> Range<Int> { (position == 0 ? 0 : ends[position - 1])..<ends[position] }
 
   // MARK: - Order
 
@@ -94,20 +94,20 @@ struct PackedKeys {
     if count < 2 || isSorted(strictly: !keepsEqual) { return }
     let shared = sharedPrefix
     // Eight bytes after what all have in common decide nearly every comparison.
-    var heads = ends.indices.map { (head: head($0, after: shared), place: $0) }
+    var heads = ends.indices.map { (head: head($0, after: shared), position: $0) }
     heads.sort { left, right in
       if left.head != right.head { return left.head < right.head }
-      switch compare(left.place, right.place) {
-      case 0: return left.place < right.place
+      switch compare(left.position, right.position) {
+      case 0: return left.position < right.position
       case let difference: return difference < 0
       }
     }
     var order: [Int] = []
     order.reserveCapacity(heads.count)
-    var last: (head: UInt64, place: Int)?
+    var last: (head: UInt64, position: Int)?
     for head in heads {
-      if !keepsEqual, let last, last.head == head.head, compare(last.place, head.place) == 0 { continue }
-      order.append(head.place)
+      if !keepsEqual, let last, last.head == head.head, compare(last.position, head.position) == 0 { continue }
+      order.append(head.position)
       last = head
     }
     if order.count == count {
@@ -116,15 +116,15 @@ struct PackedKeys {
       // Those that were there twice are left out for good.
       var copy = PackedKeys()
       copy.bytes.reserveCapacity(bytes.count)
-      for place in order { copy.append(bytes, range(place)) }
+      for position in order { copy.append(bytes, range(position)) }
       self = copy
     }
   }
 
   private func isSorted(strictly: Bool) -> Bool {
     if order != nil { return true }
-    for place in 1..<count {
-      let difference = compare(place - 1, place)
+    for position in 1..<count {
+      let difference = compare(position - 1, position)
       if difference > 0 || (strictly && difference == 0) { return false }
     }
     return true
@@ -135,8 +135,8 @@ struct PackedKeys {
     let first = range(0)
     var size = first.count
     return unsafe bytes.withUnsafeBufferPointer { bytes in
-      for place in 1..<count {
-        let other = range(place)
+      for position in 1..<count {
+        let other = range(position)
         size = min(size, other.count)
         var index = 0
         // Safety: both ranges are within the bytes.
@@ -148,8 +148,8 @@ struct PackedKeys {
     }
   }
 
-  private func head(_ place: Int, after prefix: Int) -> UInt64 {
-    let key = range(place)
+  private func head(_ position: Int, after prefix: Int) -> UInt64 {
+    let key = range(position)
     let start = key.lowerBound + prefix
     return unsafe bytes.withUnsafeBytes { bytes in
       // Safety: the eight bytes are within the key.
@@ -157,22 +157,26 @@ struct PackedKeys {
         return UInt64(bigEndian: unsafe bytes.loadUnaligned(fromByteOffset: start, as: UInt64.self))
       }
       var head: UInt64 = 0
-      for index in 0..<8 { head = head << 8 | (start + index < key.upperBound ? UInt64(unsafe bytes[start + index]) : 0) }
+      for index in 0..<8 {
+        head = head << 8 | (start + index < key.upperBound ? UInt64(unsafe bytes[start + index]) : 0)
+      }
       return head
     }
   }
 
-  /// Below zero where the first comes first; by places among those that were appended.
+  /// Below zero where the first comes first; by positions among those that were appended.
   private func compare(_ left: Int, _ right: Int) -> Int {
     unsafe bytes.withUnsafeBytes { unsafe ByteCompare.order($0, range(left), $0, range(right)) }
   }
 
-  /// Below zero where the first bytes of a key come before those of a key of others; both by their places in the order.
+  /// Below zero where the first bytes of a key come before those of a key of others; both by their positions in the order.
   func compare(_ index: Int, _ part: Range<Int>, with others: PackedKeys, _ other: Int) -> Int {
-    let own = range(place(index))
+    let own = range(position(index))
     let range = (own.lowerBound + part.lowerBound)..<(own.lowerBound + part.upperBound)
     return unsafe bytes.withUnsafeBytes { bytes in
-      unsafe others.bytes.withUnsafeBytes { unsafe ByteCompare.order(bytes, range, $0, others.range(others.place(other))) }
+      unsafe others.bytes.withUnsafeBytes {
+        unsafe ByteCompare.order(bytes, range, $0, others.range(others.position(other)))
+      }
     }
   }
 
@@ -202,12 +206,12 @@ struct PackedKeys {
     unsafe buffer.withUnsafeBytes { unsafe ByteCompare.hash($0, range) }
   }
 
-  /// The same of a key by its place among those that were appended.
-  func hash(_ place: Int) -> UInt64 { Self.hash(bytes, range(place)) }
+  /// The same of a key by its position among those that were appended.
+  func hash(_ position: Int) -> UInt64 { Self.hash(bytes, range(position)) }
 
-  /// Whether a key, by its place among those that were appended, has the bytes of a buffer.
-  func isEqual(_ place: Int, to buffer: borrowing [UInt8], _ other: Range<Int>) -> Bool {
-    let own = range(place)
+  /// Whether a key, by its position among those that were appended, has the bytes of a buffer.
+  func isEqual(_ position: Int, to buffer: borrowing [UInt8], _ other: Range<Int>) -> Bool {
+    let own = range(position)
     guard own.count == other.count else { return false }
     return unsafe bytes.withUnsafeBytes { bytes in
       unsafe buffer.withUnsafeBytes { unsafe ByteCompare.order(bytes, own, $0, other) } == 0
@@ -218,7 +222,7 @@ struct PackedKeys {
 /// Which of many keys there are: looked for by their hashes. These are made when the first one is looked for.
 final class PackedKeySet {
   private let keys: PackedKeys
-  /// Places of keys, and 0 for none: one more than the place.
+  /// Places of keys, and 0 for none: one more than the position.
   private var slots: [UInt32] = []
   private var mask = 0
 
@@ -229,10 +233,10 @@ final class PackedKeySet {
     while size < keys.count * 2 { size *= 2 }
     mask = size - 1
     slots = Array(repeating: 0, count: size)
-    for place in 0..<keys.count {
-      var slot = Int(truncatingIfNeeded: keys.hash(place)) & mask
+    for position in 0..<keys.count {
+      var slot = Int(truncatingIfNeeded: keys.hash(position)) & mask
       while slots[slot] != 0 { slot = (slot + 1) & mask }
-      slots[slot] = UInt32(place + 1)
+      slots[slot] = UInt32(position + 1)
     }
   }
 

@@ -106,7 +106,7 @@ struct EdgeLog {
     var fresh: PackedKeys
     /// In their order; of one edge the earliest first.
     var changedKeys: PackedKeys
-    /// By the places of the keys.
+    /// By the positions of the keys.
     var changes: [Change]
   }
 

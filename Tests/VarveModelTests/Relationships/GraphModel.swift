@@ -79,7 +79,9 @@ struct GraphModel {
       let edge = Self.edge(link, from: key, isManual: false)
       edges[edge.identity] = edge
     }
-    for edge in edges.values where edge.dangling != .weak && old[edge.identity] != edge { checked.insert(edge.identity) }
+    for edge in edges.values where edge.dangling != .weak && old[edge.identity] != edge {
+      checked.insert(edge.identity)
+    }
     declared[key] = edges
   }
 
@@ -161,7 +163,9 @@ struct GraphModel {
     var found = Set(begins.filter { garbage.contains($0) })
     var queue = Array(found)
     while let key = queue.popLast() {
-      for edge in keeping(key) ?? [] where found.insert(edge.identity.source).inserted { queue.append(edge.identity.source) }
+      for edge in keeping(key) ?? [] where found.insert(edge.identity.source).inserted {
+        queue.append(edge.identity.source)
+      }
     }
     return found.subtracting(remade)
   }
@@ -211,7 +215,8 @@ struct GraphModel {
       !thing.isStubborn
     else { return }
     var copy = thing
-    copy.notes.append("\(edge.identity.name) \(sourceWent ? "from \(edge.identity.source)" : "to \(edge.identity.destination)")")
+    copy.notes.append(
+      "\(edge.identity.name) \(sourceWent ? "from \(edge.identity.source)" : "to \(edge.identity.destination)")")
     if !sourceWent, !edge.identity.isManual {
       copy.links.removeAll { $0.name == edge.identity.name && $0.destination == edge.identity.destination }
     }

@@ -17,7 +17,8 @@ struct GraphModelTests {
         try run.run(ModelPlan.graphSteps)
         try run.close()
       } catch {
-        Issue.record(error, "\(kind), seed \(seed), after \(run.trace.suffix(TestScale.count(40)).joined(separator: "\n"))")
+        Issue.record(
+          error, "\(kind), seed \(seed), after \(run.trace.suffix(TestScale.count(40)).joined(separator: "\n"))")
         return
       }
       counts.add(run.counts)

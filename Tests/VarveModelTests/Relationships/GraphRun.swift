@@ -1,6 +1,5 @@
 import EngineTestSupport
 import Testing
-
 import VarveTestSupport
 
 @testable import ObjectFixtures
@@ -135,7 +134,11 @@ final class GraphRun {
     // Mostly what it was, with one edge more or less.
     if let old = model.rows[key], random.oneIn(2) {
       thing.links = old.links
-      if random.oneIn(2) { thing.links.append(link()) } else { thing.links = thing.links.filter { _ in !random.oneIn(3) } }
+      if random.oneIn(2) {
+        thing.links.append(link())
+      } else {
+        thing.links = thing.links.filter { _ in !random.oneIn(3) }
+      }
       thing.notes = old.notes
     }
     note(.set, "set \(key) \(thing.isStubborn ? "stubborn " : "")\(thing.links.map(\.text).joined(separator: " "))")
@@ -160,7 +163,9 @@ final class GraphRun {
   }
 
   private func drop(_ tx: WriteTransaction, _ model: inout GraphModel) throws {
-    guard let identity = model.manual.keys.sorted(by: { "\($0)" < "\($1)" }).randomElement(using: &random) else { return }
+    guard let identity = model.manual.keys.sorted(by: { "\($0)" < "\($1)" }).randomElement(using: &random) else {
+      return
+    }
     let reason: EdgeRemoval = [.edgeOnly, .asIfSourceDeleted, .asIfDestinationDeleted][random.below(3)]
     note(.drop, "drop \(identity.source) \(identity.name)>\(identity.destination) \(reason)")
     let query = EdgeQuery(
@@ -263,7 +268,9 @@ final class GraphRun {
     try compare(
       try lines { try tx.object(Thing.self, key: $0, in: String($0.prefix(1))) }, try lines { model.rows[$0] }, "rows")
     try compare(try graph.edges().map { try Self.text($0) }, model.live.map(\.text), "all edges")
-    try compare(try graph.danglingEdges().filter { !$0.isManual || !tx.isWritable }.map { try Self.text($0) }, model.dangling.map(\.text), "dangling edges")
+    try compare(
+      try graph.danglingEdges().filter { !$0.isManual || !tx.isWritable }.map { try Self.text($0) },
+      model.dangling.map(\.text), "dangling edges")
   }
 
   /// What the commit's change set says of edges is the difference of both.
@@ -274,9 +281,12 @@ final class GraphRun {
       guard case .exact(let changes) = changeSet.changes(of: graph) else { continue }
       if !changes.isComplete { throw Difference(description: "the changes are not complete") }
       found += try changes.added.map { "+ " + (try Self.text($0)) } + changes.removed.map { "- " + (try Self.text($0)) }
-      found += try changes.changed.map { "* " + (try Self.text($0)) } + changes.dangling.map { "? " + (try Self.text($0)) }
+      found +=
+        try changes.changed.map { "* " + (try Self.text($0)) } + changes.dangling.map { "? " + (try Self.text($0)) }
     }
-    let (old, new) = (Dictionary(grouping: before.live, by: \.identity), Dictionary(grouping: after.live, by: \.identity))
+    let (old, new) = (
+      Dictionary(grouping: before.live, by: \.identity), Dictionary(grouping: after.live, by: \.identity)
+    )
     var expected: [String] = []
     for (identity, edges) in new {
       let known = old[identity]?[0]
@@ -306,7 +316,8 @@ final class GraphRun {
       let end = queue.removeFirst()
       for edge in edges {
         let (source, destination) = (edge.identity.source, edge.identity.destination)
-        for next in (isOutgoing && source == end ? [destination] : []) + (isIncoming && destination == end ? [source] : [])
+        for next in (isOutgoing && source == end ? [destination] : [])
+          + (isIncoming && destination == end ? [source] : [])
         where depths[next] == nil {
           depths[next] = (depths[end] ?? 0) + 1
           queue.append(next)
@@ -317,9 +328,9 @@ final class GraphRun {
     let bound = random.oneIn(2) ? nil : random.below(3)
     let graph = try tx[graph]
     let edgeNames = names.map { Set($0.map { EdgeName($0) }) }
-    var walk = try graph.walk(from: [Thing.row(start)], direction, names: edgeNames, maxDepth: bound)
+    var traversal = try graph.traverse(from: [Thing.row(start)], direction, names: edgeNames, maxDepth: bound)
     var found: [String] = []
-    while let step = try walk.next() { found.append("\(Thing.text(step.end)) \(step.depth)") }
+    while let step = try traversal.next() { found.append("\(Thing.text(step.end)) \(step.depth)") }
     depths[start] = nil
     try compare(
       found, depths.filter { $0.value <= bound ?? .max }.map { "\($0.key) \($0.value)" }, "a walk from \(start)")
@@ -365,7 +376,8 @@ final class GraphRun {
   private func rebuild() throws {
     note(.rebuild, "rebuild")
     version += 1
-    graph = Relationships(version: "\(version)", counting: model.counting, collectsCycles: model.collectsCycles).named("graph")
+    graph = Relationships(version: "\(version)", counting: model.counting, collectsCycles: model.collectsCycles).named(
+      "graph")
     try database.close()
     try open()
   }

@@ -25,7 +25,8 @@ struct FileTests {
       roots: [FileRoot]? = nil, allowsFilesAnywhere: Bool = false, counting: Relationships.Counting = .allNames
     ) -> ExtensionHandle<Relationships> {
       let roots = roots ?? [FileRoot("files", at: root)]
-      return Relationships(counting: counting, roots: roots, allowsFilesAnywhere: allowsFilesAnywhere) { [self] report in
+      return Relationships(counting: counting, roots: roots, allowsFilesAnywhere: allowsFilesAnywhere) {
+        [self] report in
         reports.withLock { $0.append("\(report)") }
         isReported.signal()
       }.named("graph")
@@ -84,12 +85,14 @@ struct FileTests {
     #expect(site.trash.isEmpty)
   }
 
-  @Test(arguments: ["8", "32"]) func `a file that another row leads to stays until that goes, too`(rule: String) throws {
+  @Test(arguments: ["8", "32"]) func `a file that another row leads to stays until that goes, too`(rule: String) throws
+  {
     let site = try Site()
     let graph = try site.open(site.graph())
     try site.make("flag.png")
     try site.make("other.png")
-    try Self.write(graph, "set a1 flag>files:flag.png=\(rule)", "set a2 picture>files:flag.png", "set a3 x>files:other.png=8")
+    try Self.write(
+      graph, "set a1 flag>files:flag.png=\(rule)", "set a2 picture>files:flag.png", "set a3 x>files:other.png=8")
     try Self.write(graph, "remove a1")
     // The one after it is gone: the first was looked at.
     try Self.write(graph, "remove a3")
@@ -106,7 +109,8 @@ struct FileTests {
     let site = try Site()
     let graph = try site.open(site.graph())
     try site.make("flag.png")
-    try Self.write(graph, "set a1 flag>files:flag.png=8", "set a2 flag>files:flag.png", "set b1 owner>a2=4", "set a3 x>b1=8")
+    try Self.write(
+      graph, "set a1 flag>files:flag.png=8", "set a2 flag>files:flag.png", "set b1 owner>a2=4", "set a3 x>b1=8")
     // a2 has no rule for the file, and goes in a later wave than a1.
     try Self.write(graph, "set c1 x>a2=8")
     try Self.write(graph, "remove c1", "remove a1")
@@ -150,7 +154,8 @@ struct FileTests {
       try FileManager.default.removeItem(atPath: site.root + "/flag.png")
       try site.make("flag.png", "another")
     }
-    #expect(site.waitForReports() == ["file \"flag.png\" of root \"files\" stays: it has changed since its last edge went"])
+    #expect(
+      site.waitForReports() == ["file \"flag.png\" of root \"files\" stays: it has changed since its last edge went"])
     #expect(site.exists("flag.png"))
     try graph.database.close()
     // Nothing is left to be done.
@@ -194,7 +199,8 @@ struct FileTests {
     try without.database.close()
     // It can't tell which file it was: so it stays, and is reported.
     let again = try site.open(site.graph())
-    #expect(site.waitForReports() == ["file \"flag.png\" of root \"files\" stays: it has changed since its last edge went"])
+    #expect(
+      site.waitForReports() == ["file \"flag.png\" of root \"files\" stays: it has changed since its last edge went"])
     try again.database.close()
   }
 
@@ -243,7 +249,9 @@ struct FileTests {
     #expect(throws: DatabaseError.self) { try RelationshipEdge("flag", to: .file(root: "files", path: path)) }
   }
 
-  @Test func `a path that leaves its root by a link is refused, and nothing goes that a later link leads out of it`() throws {
+  @Test func `a path that leaves its root by a link is refused, and nothing goes that a later link leads out of it`()
+    throws
+  {
     let site = try Site()
     let graph = try site.open(site.graph())
     let outside = site.directory.path + "/outside"
@@ -270,7 +278,8 @@ struct FileTests {
     let site = try Site()
     let graph = try site.open(site.graph())
     try site.make("target.txt")
-    try FileManager.default.createSymbolicLink(atPath: site.root + "/link.txt", withDestinationPath: site.root + "/target.txt")
+    try FileManager.default.createSymbolicLink(
+      atPath: site.root + "/link.txt", withDestinationPath: site.root + "/target.txt")
     try Self.write(graph, "set a1 x>files:link.txt=8")
     try Self.write(graph, "remove a1")
     #expect(site.waitForReports() == ["file \"link.txt\" of root \"files\" was removed"])
@@ -288,9 +297,10 @@ struct FileTests {
     let allowing = try site.open(site.graph(allowsFilesAnywhere: true))
     try Data("mine".utf8).write(to: URL(fileURLWithPath: anywhere))
     try Self.write(allowing, "set a1 x>:\(anywhere)=8")
-    #expect(try allowing.database.read { tx in
-      try tx[allowing.graph].count(EdgeQuery(to: .file(at: URL(fileURLWithPath: anywhere))))
-    } == 1)
+    #expect(
+      try allowing.database.read { tx in
+        try tx[allowing.graph].count(EdgeQuery(to: .file(at: URL(fileURLWithPath: anywhere))))
+      } == 1)
     try Self.write(allowing, "remove a1")
     #expect(site.waitForReports() == ["file \"\(anywhere)\" was removed"])
     try allowing.database.close()
@@ -318,7 +328,9 @@ struct FileTests {
     }
     let copy = site.directory.path + "/copy"
     try graph.database.backup(to: copy, files: graph.graph)
-    let found = try FileManager.default.subpathsOfDirectory(atPath: copy + "/files/files").filter { $0.hasSuffix(".txt") }
+    let found = try FileManager.default.subpathsOfDirectory(atPath: copy + "/files/files").filter {
+      $0.hasSuffix(".txt")
+    }
     #expect(found.sorted() == ["deep/er/three.txt", "one.txt", "two.txt"])
     #expect(throws: DatabaseError.self) { try graph.database.backup(to: copy, files: graph.graph) }
     try graph.database.close()

@@ -143,7 +143,9 @@ struct CountingTests {
     for bits in UInt8(0)..<64 {
       let rules = DeleteRules(rawValue: bits)
       let isRefused = rules.isSuperset(of: [one, other])
-      if rules.refusal(toFile: false) == nil { possible += 1 } else if isRefused {
+      if rules.refusal(toFile: false) == nil {
+        possible += 1
+      } else if isRefused {
         #expect(throws: DatabaseError.self) { try RelationshipEdge("x", to: destination, rules) }
       }
     }

@@ -344,7 +344,9 @@ struct DeclaredEdgeTests {
     #expect(try GraphCase.run(counted) == TextCase.normalized(counted))
   }
 
-  @Test func `30 rows that only keep each other stay where edges are counted, and go where cycles are collected`() throws {
+  @Test func `30 rows that only keep each other stay where edges are counted, and go where cycles are collected`()
+    throws
+  {
     let text = """
       write
       set c1 owns>a1=32

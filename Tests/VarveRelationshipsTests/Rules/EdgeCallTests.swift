@@ -7,7 +7,9 @@ import Varve
 
 /// Edges by hand, and finding edges.
 struct EdgeCallTests {
-  @Test func `47 an edge that is added twice is one with the last rules, and beside a declared one it is another`() throws {
+  @Test func `47 an edge that is added twice is one with the last rules, and beside a declared one it is another`()
+    throws
+  {
     let text = """
       write
       set a1 x>b1
@@ -106,7 +108,8 @@ struct EdgeCallTests {
     let cases: [(EdgeQuery, Int)] = [
       (EdgeQuery(), 5), (EdgeQuery("x"), 3), (EdgeQuery(from: a1), 3), (EdgeQuery(to: b1), 3),
       (EdgeQuery(to: file), 2), (EdgeQuery("x", from: a1), 1), (EdgeQuery("y", to: b1), 1),
-      (EdgeQuery(from: a1, to: b1), 2), (EdgeQuery("y", from: a1, to: file), 1), (EdgeQuery("x", from: a1, to: file), 0),
+      (EdgeQuery(from: a1, to: b1), 2), (EdgeQuery("y", from: a1, to: file), 1),
+      (EdgeQuery("x", from: a1, to: file), 0),
       (EdgeQuery("z"), 0), (EdgeQuery(from: try RowKey("a1", in: "nowhere")), 0),
     ]
     try graph.database.read { tx in
@@ -272,7 +275,10 @@ struct EdgeCallTests {
       var next: String?
       func relationshipEdges() throws -> [RelationshipEdge] {
         guard let next else { return [] }
-        return [try RelationshipEdge("next", to: Page.self, next, [.deleteSourceIfDestinationDeleted, .notifyIfSourceDeleted])]
+        return [
+          try RelationshipEdge(
+            "next", to: Page.self, next, [.deleteSourceIfDestinationDeleted, .notifyIfSourceDeleted])
+        ]
       }
       func edgeRemoved(_ edge: RelationshipEdge, _ reason: EdgeRemoval) -> Page? { Page(id: id, next: "notified") }
     }
@@ -283,7 +289,8 @@ struct EdgeCallTests {
     }
     try database.write { tx in
       for page in [Page(id: "1", next: "2"), Page(id: "2", next: "3"), Page(id: "3")] { try page.persist(in: tx) }
-      try tx[graph].add(RelationshipEdge("like", to: Page.self, "2", .deleteSourceIfDestinationDeleted), from: Page.rowKey("3"))
+      try tx[graph].add(
+        RelationshipEdge("like", to: Page.self, "2", .deleteSourceIfDestinationDeleted), from: Page.rowKey("3"))
       try tx[graph].add(RelationshipEdge("like", to: Page.self, "3"), from: Page.rowKey("2"))
       try tx[graph].add(RelationshipEdge("self", to: Page.self, "2"), from: Page.rowKey("2"))
     }

@@ -99,7 +99,9 @@ struct NotificationTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `41 an end is notified whenever the edge goes, also where others keep it, and where a list drops it`() throws {
+  @Test func `41 an end is notified whenever the edge goes, also where others keep it, and where a list drops it`()
+    throws
+  {
     let text = """
       write
       set a1 x>d1=1+32
@@ -226,7 +228,9 @@ struct NotificationTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `45 of several edges each is told, with what the call before has returned, and the row is written once`() throws {
+  @Test func `45 of several edges each is told, with what the call before has returned, and the row is written once`()
+    throws
+  {
     let graph = try GraphCase()
     let text = """
       write

@@ -67,7 +67,8 @@ struct TimingTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `3 a chain of 10,000 rows goes from its first, without the stack and without the bound on rounds`() throws {
+  @Test func `3 a chain of 10,000 rows goes from its first, without the stack and without the bound on rounds`() throws
+  {
     let graph = Relationships().named("graph")
     let database = try Database.inMemory(definition: GraphCase.definition(graph))
     let count = 10_000
@@ -311,7 +312,9 @@ struct TimingTests {
         configuration.build = .none
         return configuration
       }
-      func makeTransaction(_ context: ExtensionContext<Self>) throws -> LeavingTransaction { LeavingTransaction(context) }
+      func makeTransaction(_ context: ExtensionContext<Self>) throws -> LeavingTransaction {
+        LeavingTransaction(context)
+      }
     }
     final class LeavingTransaction: ExtensionTransaction {
       typealias Definition = Leaving

@@ -7,7 +7,9 @@ extension EngineRun {
     try prepareDirectory()
     for step in settings.steps where step.workload.isOfEdges {
       if step.workload == .edgecascade, settings.shape.depth(settings.num) > Engine.depthMaximum {
-        print("edgecascade --shape \(settings.shape): not possible, at most \(Engine.depthMaximum) rows one after the other")
+        print(
+          "edgecascade --shape \(settings.shape): not possible, at most \(Engine.depthMaximum) rows one after the other"
+        )
         continue
       }
       try? FileManager.default.removeItem(atPath: enginePath)

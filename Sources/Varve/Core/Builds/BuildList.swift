@@ -36,7 +36,7 @@ final class BuildList: Sendable {
 
   // MARK: - Work beside transactions
 
-  /// Whether work that goes on should end.
+  /// Whether work that continues should end.
   var isPausing: Bool { state.withLock { $0.pauses > 0 || $0.isClosed } }
 
   /// Work begins. False where the database is being closed.

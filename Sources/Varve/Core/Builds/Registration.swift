@@ -195,7 +195,9 @@ struct Registration<Definition: DatabaseExtension> {
       let part = record.parts[index]
       if part.form == .scratch { continue }
       // What the program has written stays, whatever was missed.
-      if !part.isDerived, former?.parts.contains(where: { $0.name == part.name && !$0.isSame(as: part) }) != true { continue }
+      if !part.isDerived, former?.parts.contains(where: { $0.name == part.name && !$0.isSame(as: part) }) != true {
+        continue
+      }
       let known = kept?.parts.first { $0.isSame(as: part) }
       // What is kept in memory is empty since the database was opened, whatever it missed.
       if let known, !part.isVolatile {

@@ -81,7 +81,8 @@ struct Replacement<Definition: DatabaseExtension> {
     try traits.check(name: name)
     if let part = (traits.parts + (list[name]?.traits.parts ?? [])).first(where: { !$0.isDerived }) {
       throw invalid(
-        "keeps in its part \"\(part.name)\" what no build can make again; register the other definition at the next open")
+        "keeps in its part \"\(part.name)\" what no build can make again; register the other definition at the next open"
+      )
     }
     for dependency in traits.dependencies where list[dependency] == nil {
       throw DatabaseError(.unknownExtension, "\"\(name)\" depends on \"\(dependency)\", which is not registered")

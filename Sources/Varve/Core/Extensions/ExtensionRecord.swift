@@ -130,7 +130,9 @@ package struct ExtensionRecord: Hashable, Sendable {
     bytes.append(UInt8(parts.count))
     for part in parts {
       bytes += Self.field(Array(part.name.utf8)) + Self.field(Array(part.version.utf8))
-      bytes += [part.form.rawValue, (part.isVolatile ? 1 : 0) | (part.watermark == nil ? 0 : 2) | (part.isDerived ? 0 : 4)]
+      bytes += [
+        part.form.rawValue, (part.isVolatile ? 1 : 0) | (part.watermark == nil ? 0 : 2) | (part.isDerived ? 0 : 4),
+      ]
       if let watermark = part.watermark { bytes += Self.field(watermark) }
     }
     return bytes + Self.field(shadow?.bytes ?? []) + rest

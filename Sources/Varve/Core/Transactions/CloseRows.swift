@@ -1,4 +1,4 @@
-/// The rows of many keys that lie close to each other, read by one walk: a step costs a fraction of a look.
+/// The rows of many keys that lie close to each other, read by one scan: a step costs a fraction of a look.
 struct CloseRows {
   /// By the keys; nil where there is no row.
   private(set) var rows: [PresentRow?]

@@ -9,7 +9,7 @@ extension ReadTransaction {
   /// The name of the collection with a number; nil where there is none, or none any more.
   public final func collectionName(of number: UInt32) throws -> String? { try info(number)?.name }
 
-  /// The row with a key of a collection, given by its number; nil where there is no such collection. Nothing is checked of
+  /// The row with a key of a collection, given by its number; nil where the collection does not exist. Nothing is checked of
   /// the key. Complexity: a copy of the key.
   public final func rowKey(_ key: RawSpan, inCollection number: UInt32) throws -> RowKey? {
     guard let info = try info(number) else { return nil }
@@ -39,7 +39,8 @@ extension ReadTransaction {
     } else {
       numbered = ([:], edition)
     }
-    guard let name = database.catalog.collection(number)?.name, let info = try info(name), info.record.id == number else {
+    guard let name = database.catalog.collection(number)?.name, let info = try info(name), info.record.id == number
+    else {
       return nil
     }
     numbered?.infos[number] = info
@@ -54,7 +55,7 @@ extension WriteTransaction {
     return try snapshot.contains(info.storageKey(key), in: info.objects)
   }
 
-  /// The number of a row's collection. Where there is no such collection yet, it is made with the kind of the row's key, as the
+  /// The number of a row's collection. Where the collection does not exist yet, it is made with the kind of the row's key, as the
   /// first row of that key would make it; that stays, also where the transaction is rolled back. Throws `.invalidKey` where the
   /// bytes of the key are none.
   public func collectionNumber(making row: RowKey) throws -> UInt32 {

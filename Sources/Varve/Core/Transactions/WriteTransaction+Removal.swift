@@ -177,10 +177,10 @@ extension WriteTransaction {
   private func removeBatch(
     _ keys: [[UInt8]], _ info: CollectionInfo, _ plan: HookPlan?, isCleared: Bool = false, isRun: Bool = false
   ) throws -> (count: Int, isQuiet: Bool) {
-    let walk = try CloseRows(keys, info, self)
+    let close = try CloseRows(keys, info, self)
     var removed: [(key: [UInt8], row: PresentRow)] = []
     removed.reserveCapacity(keys.count)
-    for (key, row) in zip(keys, try walk?.rows ?? present(keys, info)) { if let row { removed.append((key, row)) } }
+    for (key, row) in zip(keys, try close?.rows ?? present(keys, info)) { if let row { removed.append((key, row)) } }
     if removed.isEmpty { return (0, true) }
     try requireRowsWritable()
     var facts: [ChangeFacts] = []
@@ -197,7 +197,7 @@ extension WriteTransaction {
         try deleteRun(from: removed[0].key, through: removed[removed.count - 1].key, in: info.metadata)
       }
     } else {
-      try delete(removed, walk?.runs ?? [], info)
+      try delete(removed, close?.runs ?? [], info)
     }
     for (key, row) in removed {
       noteReplaced(row, key, info)

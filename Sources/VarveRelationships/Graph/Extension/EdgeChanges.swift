@@ -24,7 +24,7 @@ public struct EdgeChanges: Sendable {
   }
 }
 
-/// The edges that may be others after a transaction than before, where somebody wants to know.
+/// The edges that may be others after a transaction than before, where changes are observed.
 struct ObservedEdges {
   private var keys = PackedKeys()
   private(set) var isComplete = true

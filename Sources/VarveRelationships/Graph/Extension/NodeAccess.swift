@@ -14,7 +14,8 @@ class NodeAccess {
 
   /// Lets a row receive what was removed, and writes what it is to be then, unless `isKept`. Returns whether it has changed.
   func notify(
-    _ row: Row, _ removed: [(edge: RelationshipEdge, reason: EdgeRemoval)], in transaction: WriteTransaction, isKept: Bool
+    _ row: Row, _ removed: [(edge: RelationshipEdge, reason: EdgeRemoval)], in transaction: WriteTransaction,
+    isKept: Bool
   ) throws -> Bool {
     preconditionFailure("nodes are asked by a subclass")
   }
@@ -35,7 +36,8 @@ private final class TypedNodeAccess<Node: RelationshipNode>: NodeAccess {
   override func edges(of row: Row) throws -> [RelationshipEdge] { try row.object(as: Node.self).relationshipEdges() }
 
   override func notify(
-    _ row: Row, _ removed: [(edge: RelationshipEdge, reason: EdgeRemoval)], in transaction: WriteTransaction, isKept: Bool
+    _ row: Row, _ removed: [(edge: RelationshipEdge, reason: EdgeRemoval)], in transaction: WriteTransaction,
+    isKept: Bool
   ) throws -> Bool {
     var node = try row.object(as: Node.self)
     var hasChanged = false
@@ -47,7 +49,8 @@ private final class TypedNodeAccess<Node: RelationshipNode>: NodeAccess {
     guard hasChanged, !isKept else { return false }
     if let item = node as? any Persistable, try item.rowKey != row.key {
       throw DatabaseError(
-        .invalidArgument, "edgeRemoved returns \(Node.self) with another key, \(try item.rowKey.text); a row keeps its key",
+        .invalidArgument,
+        "edgeRemoved returns \(Node.self) with another key, \(try item.rowKey.text); a row keeps its key",
         collection: row.key.collection, key: row.key.text)
     }
     return try transaction.replaceObject(node, of: row.key)

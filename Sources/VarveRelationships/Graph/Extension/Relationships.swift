@@ -54,7 +54,7 @@ public struct Relationships: DatabaseExtension {
 
   /// The domain whose edges it keeps; nil: those without one.
   public let domain: String?
-  /// The version of `relationshipEdges()` in the program's types: another one collects the edges of all rows anew. Edges that
+  /// The version of `relationshipEdges()` in the program's types: another one collects the edges of all rows again. Edges that
   /// were added by hand stay.
   public let version: String
   /// Which edges count for rules that ask for all.

@@ -23,7 +23,9 @@ extension RelationshipsTransaction {
     switch try kind(of: change) {
     case .plain: return
     case .declaring(let access):
-      if let edges = try access.edges(of: change) { try declare(edges, from: end, isFresh: isNew && !log.hasEverDeaths) }
+      if let edges = try access.edges(of: change) {
+        try declare(edges, from: end, isFresh: isNew && !log.hasEverDeaths)
+      }
     case .formerlyDeclaring: try declare([], from: end, isFresh: false)
     case .undefined: try declareUndefined(change, end)
     }
@@ -64,7 +66,9 @@ extension RelationshipsTransaction {
       prefix = EdgeFormat.prefix(ofCollection: number)
     }
     for family in families.both {
-      for part in [family.from, family.to] where try part.first(in: StorageRange(prefix: prefix)) != nil { return false }
+      for part in [family.from, family.to] where try part.first(in: StorageRange(prefix: prefix)) != nil {
+        return false
+      }
     }
     return true
   }

@@ -23,12 +23,12 @@ extension RelationshipsTransaction {
     if present.isEmpty, wanted.isEmpty { return }
     for wanted in wanted {
       let name = Array(wanted.edge.name.text.utf8)
-      let place = present.firstIndex { $0.key.second == wanted.destination[...] && $0.key.name == name[...] }
-      guard let place else {
+      let position = present.firstIndex { $0.key.second == wanted.destination[...] && $0.key.name == name[...] }
+      guard let position else {
         try put(wanted, source, before: nil, isLogged: isNoted)
         continue
       }
-      let old = present.remove(at: place)
+      let old = present.remove(at: position)
       if old.value == EdgeValue(wanted.edge).bySource, old.key.order == wanted.edge.order { continue }
       if old.key.order != wanted.edge.order { try families.declared.from.delete(old.key.bytes) }
       try put(wanted, source, before: old.value, isLogged: isNoted)

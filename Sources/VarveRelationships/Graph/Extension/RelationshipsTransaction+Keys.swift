@@ -2,19 +2,20 @@ public import Varve
 
 /// Rows that get another key.
 extension RelationshipsTransaction {
-  /// Gives a row another key, and with it another object: `item` has the new key. No rule is applied, and nobody is notified.
+  /// Gives a row another key, and with it another object: `item` has the new key. No rule is applied, and neither end is notified.
   ///
   /// Edges that were added by hand begin and end at the new key from now on. What the row declares is what `item` declares.
   /// Edges that other rows declare to the old key say so in those rows, and dangle until these are set; where such an edge may
   /// not dangle, `.danglingEdge` is thrown when rules are applied.
   ///
-  /// Other extensions receive the removal of the one row and the insertion of the other. Throws `.notFound` where there is no
-  /// row with the old key, and `.alreadyExists` where there is one with the new key.
+  /// Other extensions receive the removal of the one row and the insertion of the other. Throws `.notFound` where the old key has
+  /// no row, and `.alreadyExists` where there is one with the new key.
   public func changeKey<Item: Persistable>(from key: Item.ID, to item: Item) throws {
     let writer = try writing()
     let (old, new) = (try Item.rowKey(key), try item.rowKey)
     guard try writer.contains(old) else {
-      throw DatabaseError(.notFound, "there is no row to give another key", collection: old.collection, key: old.text)
+      throw DatabaseError(
+        .notFound, "the row that is to get another key does not exist", collection: old.collection, key: old.text)
     }
     guard try !writer.contains(new) else {
       throw DatabaseError(.alreadyExists, "a row has the new key already", collection: new.collection, key: new.text)
@@ -34,7 +35,8 @@ extension RelationshipsTransaction {
   /// Declared edges to a row that may not dangle are looked at when rules are applied.
   private func noteChecks(to end: [UInt8]) throws {
     var found: [(key: [UInt8], value: EdgeValue)] = []
-    try families.declared.to.forEach(in: StorageRange(prefix: EdgeFormat.prefix(end[...], nil))) { keyBytes, valueBytes in
+    try families.declared.to.forEach(in: StorageRange(prefix: EdgeFormat.prefix(end[...], nil))) {
+      keyBytes, valueBytes in
       var (key, value): ([UInt8], [UInt8]) = ([], [])
       key.replace(with: keyBytes)
       value.replace(with: valueBytes)

@@ -47,7 +47,7 @@ extension RelationshipsTransaction {
   /// Removes the edges that were added by hand, of those that a query finds: the rules that they have in the database count.
   /// Edges that rows declare stay. Returns how many went.
   ///
-  /// `.edgeOnly` fires no rule and notifies nobody. Complexity: that of the query.
+  /// `.edgeOnly` fires no rule and notifies neither end. Complexity: that of the query.
   @discardableResult
   public func remove(_ query: EdgeQuery, as reason: EdgeRemoval = .edgeOnly) throws -> Int {
     _ = try writing()

@@ -15,7 +15,7 @@ public final class RelationshipsTransaction: ExtensionTransaction {
   let families: EdgeFamilies
   /// Files that are to go.
   let files: Part
-  /// Edges that may have changed; nil: nobody wants to know.
+  /// Edges that may have changed; nil: changes are not observed.
   var observed: ObservedEdges?
   /// How many files rules let go.
   var removedFiles = 0
@@ -98,7 +98,7 @@ public final class RelationshipsTransaction: ExtensionTransaction {
     return bytes
   }
 
-  /// The bytes of an end; nil where there is no such collection, and so no edge.
+  /// The bytes of an end; nil where the collection does not exist, and so has no edge.
   func end(_ end: EdgeEnd) throws -> [UInt8]? {
     guard case .row(let row) = end else { return try self.end(making: end) }
     guard let number = try context.transaction.collectionNumber(of: row.collection) else { return nil }

@@ -1,7 +1,7 @@
 internal import Varve
 
 /// Collections whose rows were set as bytes by a program that has not defined their types: the edges of such rows are as they
-/// were before. A program that has defined the type collects them anew, without a rule, when it opens the database.
+/// were before. A program that has defined the type collects them again, without a rule, when it opens the database.
 struct StaleCollections {
   private let database: Database
   private let handle: ExtensionHandle<Relationships>
@@ -47,8 +47,8 @@ extension RelationshipsTransaction {
   /// The numbers of collections with rows whose edges are not those that they declare.
   func staleCollections() throws -> [UInt32] {
     guard case .data(let bytes)? = try context.setting(Self.staleKey) else { return [] }
-    return stride(from: 0, to: bytes.count - 3, by: 4).map { place in
-      bytes[place..<(place + 4)].reduce(0) { $0 << 8 | UInt32($1) }
+    return stride(from: 0, to: bytes.count - 3, by: 4).map { position in
+      bytes[position..<(position + 4)].reduce(0) { $0 << 8 | UInt32($1) }
     }
   }
 

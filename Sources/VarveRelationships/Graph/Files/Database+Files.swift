@@ -56,7 +56,7 @@ private struct FileLinks {
   }
 
   private func link(_ root: String, _ file: String) throws {
-    guard case .at(let source, _) = places.place(root, file), try SystemFile.identity(source) != nil else { return }
+    guard case .at(let source, _) = places.location(root, file), try SystemFile.identity(source) != nil else { return }
     let target = "\(path)/files/\(root.isEmpty ? "anywhere" : root)/\(file)"
     let directory = (target as NSString).deletingLastPathComponent
     do {
@@ -68,7 +68,8 @@ private struct FileLinks {
         try FileManager.default.copyItem(atPath: source, toPath: target)
       }
     } catch {
-      throw DatabaseError(.storage, "file \"\(file)\" of root \"\(root)\" can't be linked or copied to \(target)", cause: error)
+      throw DatabaseError(
+        .storage, "file \"\(file)\" of root \"\(root)\" can't be linked or copied to \(target)", cause: error)
     }
   }
 }

@@ -19,7 +19,7 @@ final class FilePlaces: Sendable {
   }
 
   /// Where a file is.
-  enum Place: Equatable {
+  enum Location: Equatable {
     case at(path: String, trash: [String])
     case rootMissing
     case outsideOfRoot
@@ -27,7 +27,7 @@ final class FilePlaces: Sendable {
 
   /// Where a file is, with links followed to its directory; and where it may be moved to before it is removed: beside its
   /// root, or in it where that is another volume.
-  func place(_ root: String, _ path: String) -> Place {
+  func location(_ root: String, _ path: String) -> Location {
     if root == EdgeEnd.anywhere {
       guard allowsAnywhere else { return .rootMissing }
       return .at(path: path, trash: [Self.parent(path) + "/.varve-trash"])
@@ -71,7 +71,7 @@ final class FilePlaces: Sendable {
         "an edge leads to a file of root \"\(root)\"; the domain declares "
           + (declared.isEmpty ? "none" : declared.sorted().map { "\"\($0)\"" }.joined(separator: ", ")))
     }
-    if place(root, path) == .outsideOfRoot {
+    if location(root, path) == .outsideOfRoot {
       throw DatabaseError(
         .invalidArgument, "an edge leads to the file \"\(path)\", and links lead from there out of root \"\(root)\"")
     }

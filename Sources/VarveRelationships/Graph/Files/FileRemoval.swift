@@ -150,7 +150,7 @@ struct FileRemoval {
   private func moveAway(
     _ root: String, _ path: String, _ record: Record, _ trashed: inout [String]
   ) -> FileReport.Outcome? {
-    switch places.place(root, path) {
+    switch places.location(root, path) {
     case .rootMissing: return .rootMissing
     case .outsideOfRoot: return .outsideOfRoot
     case .at(let whole, let trash):

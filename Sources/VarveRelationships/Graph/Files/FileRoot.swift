@@ -7,7 +7,7 @@ public import Varve
 /// path from there, and the root is looked for whenever the database is opened.
 public struct FileRoot: Hashable, Sendable {
   /// Where a root is.
-  public enum Place: Hashable, Sendable {
+  public enum Location: Hashable, Sendable {
     /// The directory for what a program keeps for itself, or one in it.
     case applicationSupport(String? = nil)
     /// The directory that programs of a group share, or one in it: on the systems that have such.
@@ -19,18 +19,18 @@ public struct FileRoot: Hashable, Sendable {
   /// What edges call it.
   public let name: String
   /// Where it is.
-  public let place: Place
+  public let location: Location
 
   /// A root. `Relationships` refuses an empty name.
-  public init(_ name: String, _ place: Place) {
+  public init(_ name: String, _ location: Location) {
     self.name = ComposedText.of(name)
-    self.place = place
+    self.location = location
   }
 
   /// A root at a path.
   public init(_ name: String, at path: String) { self.init(name, .url(URL(fileURLWithPath: path, isDirectory: true))) }
 
-  /// Its path, without links; nil where there is no such directory now.
+  /// Its path, without links; nil where the directory does not exist now.
   func resolved() -> String? {
     guard let path = url?.path else { return nil }
     guard let real = SystemFile.realPath(path), SystemFile.isDirectory(real) else { return nil }
@@ -38,7 +38,7 @@ public struct FileRoot: Hashable, Sendable {
   }
 
   private var url: URL? {
-    switch place {
+    switch location {
     case .url(let url): url
     case .applicationSupport(let folder):
       FileManager.default.urls(for: .applicationSupportDirectory, in: .userDomainMask).first

@@ -12,8 +12,8 @@ extension RelationshipsTransaction {
   /// The last edge to a file went: notes which file that is. Where there is none, nothing has to go.
   func noteRemoval(ofFile end: ArraySlice<UInt8>) throws {
     guard let (root, path) = EdgeFormat.filePlace(end) else { return }
-    switch context.shared.places.place(root, path) {
-    // It can't be told which file it is: it stays, and is reported when its root is there.
+    switch context.shared.places.location(root, path) {
+    // Which file it is can't be known: it stays, and is reported when its root is there.
     case .rootMissing, .outsideOfRoot: try files.put(Array(end), [])
     case .at(let whole, _):
       guard let identity = try SystemFile.identity(whole) else { return }

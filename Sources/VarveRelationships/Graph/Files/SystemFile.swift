@@ -45,7 +45,7 @@ enum SystemFile {
     var description: String { "\(call): \(unsafe String(cString: strerror(code)))" }
   }
 
-  /// The file at a path, and not one that a link there leads to; nil where there is none, and for what is no file.
+  /// The file at a path, and not one that a link there leads to; nil where none is there, and for a directory.
   static func identity(_ path: String) throws -> FileIdentity? {
     var status = stat()
     guard unsafe lstat(path, &status) == 0 else {

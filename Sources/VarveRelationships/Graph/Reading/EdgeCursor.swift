@@ -50,7 +50,7 @@ public struct EdgeCursor {
   private var nextDeclared: EdgeKey?
   private var nextManual: EdgeKey?
   private let isDangling: Bool
-  private var places = EndPlaces()
+  private var positions = EndPlaces()
 
   init(_ query: EdgeQuery, _ transaction: RelationshipsTransaction, isDangling: Bool = false) throws {
     self.transaction = transaction
@@ -101,10 +101,10 @@ public struct EdgeCursor {
       }
       guard let (key, value, bySource) = found else { return nil }
       let (source, destination) = bySource ? (key.first, key.second) : (key.second, key.first)
-      let isSourceThere = try places.isSourceThere(source, transaction)
+      let isSourceThere = try positions.isSourceThere(source, transaction)
       // What a row declares goes with it.
       guard isSourceThere || (isDangling && isManual) else { continue }
-      let isThere = try isSourceThere && places.isDestinationThere(destination, transaction)
+      let isThere = try isSourceThere && positions.isDestinationThere(destination, transaction)
       if isThere != isDangling { return (key, value, isManual, bySource) }
     }
   }

@@ -10,7 +10,7 @@ extension RelationshipsTransaction {
   /// Edges to rows of other collections are left out. `direction` `.incoming`: the rows that have edges to them, in the
   /// order of their keys. Throws `.invalidArgument` for `.both`, and what decoding throws.
   ///
-  /// Complexity: one walk of the edges and one read of the rows, each forward, and no query a row. An object that several
+  /// Complexity: one scan of the edges and one read of the rows, each forward, and no query a row. An object that several
   /// lead to is decoded once.
   public func ends<Item: Persistable>(
     _ name: EdgeName, of rows: [RowKey], as type: Item.Type, _ direction: EdgeDirection = .outgoing
@@ -29,15 +29,15 @@ extension RelationshipsTransaction {
     }
     let found = try otherEnds(name, of: ends, collection, bySource: direction == .outgoing)
     let items = try load(found.unique, as: type)
-    return zip(found.places, isKnown).map { places, isKnown in
-      isKnown ? places.compactMap { items[$0] } : []
+    return zip(found.positions, isKnown).map { positions, isKnown in
+      isKnown ? positions.compactMap { items[$0] } : []
     }
   }
 
-  /// For each of many ends the places of its other ends among the different ones.
+  /// For each of many ends the positions of its other ends among the different ones.
   private func otherEnds(
     _ name: EdgeName, of ends: PackedKeys, _ collection: UInt32, bySource: Bool
-  ) throws -> (places: [[Int]], unique: PackedKeys) {
+  ) throws -> (positions: [[Int]], unique: PackedKeys) {
     var sorted = ends
     sorted.sort()
     let name = Array(name.text.utf8)
@@ -57,8 +57,8 @@ extension RelationshipsTransaction {
     }
     var unique = others
     unique.sort()
-    let places = (0..<others.count).map { unique.firstIndex(of: others.appended($0)) }
-    return ((0..<ends.count).map { found[Array(ends.appended($0))]?.map { places[$0] } ?? [] }, unique)
+    let positions = (0..<others.count).map { unique.firstIndex(of: others.appended($0)) }
+    return ((0..<ends.count).map { found[Array(ends.appended($0))]?.map { positions[$0] } ?? [] }, unique)
   }
 
   private func load<Item: Persistable>(_ ends: PackedKeys, as type: Item.Type) throws -> [Item?] {

@@ -1,6 +1,6 @@
 internal import Varve
 
-/// Walks the entries of many ends in one family, forward, and removes some of them.
+/// Scans the entries of many ends in one family, forward, and removes some of them.
 ///
 /// Entries are read in batches from where the next end begins. Where the ends lie close to each other a batch has those of
 /// several, and what stands between; where they lie far from each other it stops where the end does, and nothing is read in
@@ -11,14 +11,14 @@ struct EdgeSweep {
   private let bySource: Bool
   /// In their order.
   private let ends: PackedKeys
-  /// Which of them is walked.
+  /// Which of them is scanned.
   private var index = 0
   /// The end of the range of all of them.
   private let upper: [UInt8]?
   /// What was read, and how much of it was given.
   private var keys = PackedKeys()
   private var values = PackedKeys()
-  private var place = 0
+  private var position = 0
   /// Whether there is a batch.
   private var hasRead = false
   /// Whether the last batch may end before its range does.
@@ -58,25 +58,25 @@ struct EdgeSweep {
   /// Goes to the next entry of the ends. False: there is none.
   mutating func next() throws -> Bool {
     while index < ends.count {
-      if place == keys.count { try read() }
-      if place == keys.count { continue }
-      let order = keys.compare(place, asEntryOf: ends, index)
+      if position == keys.count { try read() }
+      if position == keys.count { continue }
+      let order = keys.compare(position, asEntryOf: ends, index)
       if order == 0 { return try give() }
       if order > 0 {
         index += 1
       } else {
         // It is one of another end, which stays.
         try run.end()
-        place += 1
+        position += 1
       }
     }
     return false
   }
 
   private mutating func give() throws -> Bool {
-    keys.copy(place, into: &key)
-    values.copy(place, into: &value)
-    place += 1
+    keys.copy(position, into: &key)
+    values.copy(position, into: &value)
+    position += 1
     layout = try EdgeLayout(key, bySource: bySource)
     return true
   }
@@ -115,7 +115,7 @@ struct EdgeSweep {
       return !isFull
     }
     (self.keys, self.values, self.isFull) = (keys, values, isFull)
-    (place, hasRead) = (0, true)
+    (position, hasRead) = (0, true)
   }
 
   /// A batch begins at an end, and not on from the last one: chooses how far it reads.
@@ -124,7 +124,11 @@ struct EdgeSweep {
     if sparseCount > 0 {
       if sparseCount != .max { sparseCount -= 1 }
     } else if hasRead {
-      if usedCount * 4 < keys.count { sparseCount = Self.sparseMaximum } else { batch = min(batch * 2, Self.batchMaximum) }
+      if usedCount * 4 < keys.count {
+        sparseCount = Self.sparseMaximum
+      } else {
+        batch = min(batch * 2, Self.batchMaximum)
+      }
     }
     isSparse = sparseCount > 0
     if isSparse { batch = Self.batchMinimum }

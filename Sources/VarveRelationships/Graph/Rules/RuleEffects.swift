@@ -18,7 +18,7 @@ struct RuleNotification {
   let edge: RelationshipEdge
   let reason: EdgeRemoval
   /// In which order an end is notified: by name, and then by the other end.
-  let place: [UInt8]
+  let position: [UInt8]
 }
 
 /// Ends, each with what the keys of certain edges begin with.
@@ -55,7 +55,7 @@ struct LostEdge {
 }
 
 extension LostEdge {
-  /// The edge whose entry a walk has found.
+  /// The edge whose entry a traversal has found.
   init(_ sweep: borrowing EdgeSweep, bySource: Bool, isManual: Bool) throws {
     let (key, layout) = (sweep.key, sweep.layout)
     var value = try EdgeValue(sweep.value, bySource: bySource)

@@ -4,7 +4,7 @@ internal import Varve
 ///
 /// # A wave
 /// 1. What is new is taken from the log: edges that are not there any more, and rows that are not.
-/// 2. The edges of the rows that are gone are walked, in the order of the families: those by their sources first. Their entries
+/// 2. The edges of the rows that are gone are scanned, in the order of the families: those by their sources first. Their entries
 ///    go; those that living rows declare stay, and are dangling from now on. What rules want is collected.
 /// 3. Ends are notified, and write what they are to be then.
 /// 4. Ends that are to go with the last edge are looked at, each once: is there another?
@@ -24,7 +24,7 @@ struct RuleRun {
   private var kept = KeptEnds()
   /// The rows that went in the wave before.
   private var previous = PackedKeySet(PackedKeys())
-  /// Entries that the walks of their ends remove, if those go.
+  /// Entries that the scans of their ends remove, if those go.
   private var left = LeftEntries()
   private var mirroredKey: [UInt8] = []
   /// The keys by destination of edges that have to lead somewhere.
@@ -75,7 +75,7 @@ struct RuleRun {
       var first: (declared: EdgeLog.Change?, manual: EdgeLog.Change?) = (nil, nil)
       var last = first
       while index < news.changedKeys.count, news.changedKeys[index] == toKey[...] {
-        let change = news.changes[news.changedKeys.place(index)]
+        let change = news.changes[news.changedKeys.position(index)]
         if change.isManual {
           first.manual = first.manual ?? change
           last.manual = change
@@ -123,7 +123,8 @@ struct RuleRun {
       if rules.contains(.deleteDestinationIfSourceDeleted), !isFile { effects.removals.append(edge.destination) }
       if isFile, !rules.isDisjoint(with: [.deleteDestinationIfSourceDeleted, .deleteDestinationIfAllSourcesDeleted]) {
         // A file that an edge leads to stays, whatever the rule and the name.
-        return effects.withoutSource.insert(edge.destination + [EdgeFormat.endMark], ofEndOfSize: edge.destination.count)
+        return effects.withoutSource.insert(
+          edge.destination + [EdgeFormat.endMark], ofEndOfSize: edge.destination.count)
       }
       if rules.contains(.deleteDestinationIfAllSourcesDeleted) {
         effects.withoutSource.insert(prefix(edge.destination, edge.name), ofEndOfSize: edge.destination.count)
@@ -149,7 +150,7 @@ struct RuleRun {
     effects.notifications.append(
       RuleNotification(
         end: Array(sourceWent ? edge.destination : edge.source), edge: removed, reason: reason,
-        place: edge.name + [EdgeFormat.nameMark] + (sourceWent ? edge.source : edge.destination)))
+        position: edge.name + [EdgeFormat.nameMark] + (sourceWent ? edge.source : edge.destination)))
   }
 
   /// What the keys of the edges begin with that keep an end.
@@ -179,7 +180,7 @@ struct RuleRun {
   /// Removes the edges of rows that are gone, and collects what their rules want.
   ///
   /// An edge has two entries, and each end would be looked for at both. So where the rules of an edge let the other end go in
-  /// the next wave, its entry there is left to the walk of that end, which comes by anyway.
+  /// the next wave, its entry there is left to the scan of that end, which comes by anyway.
   private mutating func collectDead(_ ends: PackedKeys, _ effects: inout RuleEffects) throws {
     let dead = PackedKeySet(ends)
     try settleLeft(dead)
@@ -272,7 +273,7 @@ struct RuleRun {
     for index in 0..<keys.count { try part.delete(Array(keys[index])) }
   }
 
-  /// Removes entries that were left to the walks of ends which have not gone after all.
+  /// Removes entries that were left to the scans of ends which have not gone after all.
   private mutating func settleLeft(_ dead: PackedKeySet) throws {
     for (isManual, bySource) in [(false, false), (true, false), (true, true)] {
       let keys = left[isManual, bySource: bySource]
@@ -298,7 +299,7 @@ struct RuleRun {
     remade.sort()
     let notifications = effects.notifications.sorted { left, right in
       left.end == right.end
-        ? left.place.lexicographicallyPrecedes(right.place) : left.end.lexicographicallyPrecedes(right.end)
+        ? left.position.lexicographicallyPrecedes(right.position) : left.end.lexicographicallyPrecedes(right.end)
     }
     var index = 0
     while index < notifications.count {

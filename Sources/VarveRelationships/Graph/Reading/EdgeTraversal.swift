@@ -5,32 +5,32 @@ extension RelationshipsTransaction {
   /// way. The row itself does not come, unless `from` has several.
   ///
   /// ```swift
-  /// var walk = try tx[graph].walk(from: [package.rowKey], .incoming, names: ["depends"], maxDepth: 3)
-  /// while let step = try walk.next() { print(step.depth, step.end) }
+  /// var traversal = try tx[graph].traverse(from: [package.rowKey], .incoming, names: ["depends"], maxDepth: 3)
+  /// while let step = try traversal.next() { print(step.depth, step.end) }
   /// ```
   ///
-  /// The walk sees the edges as they are when it comes to each row; in a read that is one snapshot. `names` nil: of any name.
+  /// The traversal sees the edges as they are when it comes to each row; in a read that is one snapshot. `names` nil: of any name.
   /// `maxDepth` nil: as far as edges go. Files have no edges of their own.
   ///
   /// Complexity: O(n) of the edges that it follows, and memory for the key of each end.
-  public func walk(
+  public func traverse(
     from rows: [RowKey], _ direction: EdgeDirection = .outgoing, names: Set<EdgeName>? = nil, maxDepth: Int? = nil
-  ) throws -> EdgeWalk {
-    try EdgeWalk(rows, direction, names, maxDepth, self)
+  ) throws -> EdgeTraversal {
+    try EdgeTraversal(rows, direction, names, maxDepth, self)
   }
 
   /// The edges of a shortest way from one row to another end, in the order of the way; nil where there is none, and none
   /// where both are the same. Of several the first is found that the order of edges gives.
   ///
-  /// Complexity: as `walk`, up to the length of the way.
+  /// Complexity: as `traverse`, up to the length of the way.
   public func shortestPath(
     from source: RowKey, to destination: EdgeEnd, _ direction: EdgeDirection = .outgoing, names: Set<EdgeName>? = nil,
     maxDepth: Int? = nil
   ) throws -> [RelationshipEdge]? {
     if case .row(source) = destination { return [] }
-    var walk = try EdgeWalk([source], direction, names, maxDepth, self)
-    while let step = try walk.next() {
-      if step.end == destination { return try walk.way(to: step) }
+    var traversal = try EdgeTraversal([source], direction, names, maxDepth, self)
+    while let step = try traversal.next() {
+      if step.end == destination { return try traversal.way(to: step) }
     }
     return nil
   }
@@ -44,18 +44,18 @@ extension RelationshipsTransaction {
   }
 }
 
-/// Ends that edges lead to, breadth first: see `RelationshipsTransaction.walk`. It belongs to the transaction.
-public struct EdgeWalk {
-  /// An end that a walk has come to.
+/// Ends that edges lead to, breadth first: see `RelationshipsTransaction.traverse`. It belongs to the transaction.
+public struct EdgeTraversal {
+  /// An end that a traversal has come to.
   public struct Step: Sendable {
     /// The end.
     public let end: EdgeEnd
     /// How many edges it is away.
     public let depth: Int
-    /// The edge by which the walk has come to it.
+    /// The edge by which the traversal has come to it.
     public let edge: RelationshipEdge
-    /// Its place among those that the walk has come to.
-    fileprivate let place: Int
+    /// Its position among those that the traversal has come to.
+    fileprivate let position: Int
   }
 
   private let graph: RelationshipsTransaction
@@ -63,7 +63,7 @@ public struct EdgeWalk {
   private let names: Set<EdgeName>?
   private let maxDepth: Int
   private var visited: Set<EdgeEnd>
-  /// Those that the walk has come to, and whether it has followed their edges.
+  /// Those that the traversal has come to, and whether it has followed their edges.
   private var ends: [(end: EdgeEnd, depth: Int, previous: Int?, edge: RelationshipEdge?)]
   private var index = 0
   /// The edges of the end that is followed, and whether those are its outgoing ones.
@@ -96,7 +96,7 @@ public struct EdgeWalk {
         else { continue }
         let depth = ends[index].depth + 1
         ends.append((end, depth, index, edge))
-        return Step(end: end, depth: depth, edge: edge, place: ends.count - 1)
+        return Step(end: end, depth: depth, edge: edge, position: ends.count - 1)
       }
       index += 1
       try open()
@@ -107,10 +107,10 @@ public struct EdgeWalk {
   /// The edges of the way to a step.
   fileprivate func way(to step: Step) throws -> [RelationshipEdge] {
     var edges: [RelationshipEdge] = []
-    var place: Int? = step.place
-    while let current = place {
+    var position: Int? = step.position
+    while let current = position {
       if let edge = ends[current].edge { edges.append(edge) }
-      place = ends[current].previous
+      position = ends[current].previous
     }
     return edges.reversed()
   }
