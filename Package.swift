@@ -119,7 +119,8 @@ let package = Package(
     .executableTarget(
       name: "VarveTool",
       dependencies: [
-        "Varve", "VarveInspection", "VarveEngine", .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        "Varve", "VarveRelationships", "VarveInspection", "VarveEngine",
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .target(name: "CVarveSQLite", condition: .when(traits: ["SQLite"])),
       ],
       path: "tools/varve",
@@ -237,7 +238,7 @@ let package = Package(
     ),
     .testTarget(
       name: "VarveToolTests",
-      dependencies: ["VarveTool", "Varve", "varve-kill-target"],
+      dependencies: ["VarveTool", "Varve", "VarveRelationships", "varve-kill-target"],
       swiftSettings: plainTestSettings
     ),
     // The program that makes files of SQLite, and opens what the command line has made of them.

@@ -46,9 +46,16 @@ struct LayeringTests {
     ["Queries"],
   ]
 
+  /// Of `Sources/VarveRelationships`. `Graph` is one floor for the reason that `Core` is: its transaction applies rules, and
+  /// rules change rows through it.
+  private static let relationshipFloors: Floors = [["Edges"], ["Format"], ["Log"], ["Graph"]]
+
   /// The modules that have floors.
   private static var modules: [(name: String, files: [SourceFile], floors: Floors)] {
-    [("Varve", Repository.objectFiles, objectFloors), ("VarveEngine", Repository.engineFiles, engineFloors)]
+    [
+      ("Varve", Repository.objectFiles, objectFloors), ("VarveEngine", Repository.engineFiles, engineFloors),
+      ("VarveRelationships", Repository.relationshipFiles, relationshipFloors),
+    ]
   }
 
   /// So many files stand in a room at most, before it is divided.
@@ -58,7 +65,7 @@ struct LayeringTests {
     "Synchronization", "Glibc", "Musl", "Darwin", "CVarve", "CLZ4", "CZstd", "FutexLocks",
   ]
 
-  @Test(arguments: ["Varve", "VarveEngine"])
+  @Test(arguments: ["Varve", "VarveEngine", "VarveRelationships"])
   func `no folder names a type of a higher floor`(module: String) throws {
     let (_, files, floors) = try #require(Self.modules.first { $0.name == module })
     #expect(files.count > 20, "\(module) was not found at \(Repository.root)")
@@ -66,14 +73,14 @@ struct LayeringTests {
     #expect(violations.isEmpty, "\(violations.report)")
   }
 
-  @Test(arguments: ["Varve", "VarveEngine"])
+  @Test(arguments: ["Varve", "VarveEngine", "VarveRelationships"])
   func `every folder has its floor`(module: String) throws {
     let (_, files, floors) = try #require(Self.modules.first { $0.name == module })
     let folders = Set(files.map { String(Self.folder($0)) })
     #expect(folders == Set(floors.joined()))
   }
 
-  @Test(arguments: ["Varve", "VarveEngine"])
+  @Test(arguments: ["Varve", "VarveEngine", "VarveRelationships"])
   func `no folder has more files than a reader takes in`(module: String) throws {
     let (_, files, _) = try #require(Self.modules.first { $0.name == module })
     let rooms = Dictionary(grouping: files) { file in
@@ -116,6 +123,14 @@ struct LayeringTests {
     let violations = foreign + past.map { Violation(path: $0.path, line: 1, message: "goes past the door to storage") }
     #expect(violations.isEmpty, "\(violations.report)")
     #expect(!files.contains { $0.text.contains("@testable") })
+  }
+
+  @Test func `extensions that ship stand on the public names of the object floor alone`() {
+    let files = Repository.relationshipFiles
+    let allowed: Set<Substring> = ["Foundation", "Synchronization", "Logging", "UnicodeNormalForm", "Varve"]
+    let violations = files.flatMap { Self.foreignImports($0, allowed: allowed) }
+    #expect(violations.isEmpty, "\(violations.report)")
+    #expect(!files.contains { $0.text.contains("@testable") || SwiftCode.stripped($0.text).contains("package ") })
   }
 
   @Test func `what reads a database without its types stands on the object floor, and its text form on nothing`() {

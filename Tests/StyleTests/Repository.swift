@@ -45,6 +45,9 @@ enum Repository {
   /// The Swift files of the object floor.
   static var objectFiles: [SourceFile] { files(in: ["Sources/Varve"], ["swift"]) }
 
+  /// The Swift files of the relationships.
+  static var relationshipFiles: [SourceFile] { files(in: ["Sources/VarveRelationships"], ["swift"]) }
+
   /// The documents of the DocC catalogs.
   static var articles: [SourceFile] {
     files(
