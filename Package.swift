@@ -128,7 +128,10 @@ let package = Package(
     ),
     .executableTarget(
       name: "QuickstartJob",
-      dependencies: ["Varve", "VarveEngine", .product(name: "ArgumentParser", package: "swift-argument-parser")],
+      dependencies: [
+        "Varve", "VarveRelationships", "VarveEngine",
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+      ],
       path: "tools/quickstart-job",
       swiftSettings: settings
     ),

@@ -106,6 +106,7 @@ struct Job {
     model.advance(to: found)
     try checks.compare(model)
     let outcome = try PackageChecks(packageDatabase, packages).run()
+    let edges = try PackageEdgeChecks(packageDatabase, packages).run()
     let compared = clock.now
     let liveSize = try checks.liveSize()
     try packageDatabase.close()
@@ -113,6 +114,7 @@ struct Job {
       "opened in \(Report.seconds(opened - start)) s; \(found) batches, \(model.keyCount) keys, "
         + "\(model.liveCount) live, and \(packages.count) packages compared in \(Report.seconds(compared - opened)) s")
     Report.packages(packages.count, outcome)
+    Report.edges(edges)
     return liveSize
   }
 

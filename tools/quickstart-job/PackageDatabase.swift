@@ -24,6 +24,8 @@ struct PackageDatabase {
   static func definition() throws -> DatabaseDefinition {
     let definition = DatabaseDefinition {
       PackageFormat.self
+      PackageName.self
+      DebianPackage.graph
     }
     return definition
   }
@@ -47,7 +49,10 @@ struct PackageDatabase {
     func write() throws {
       guard !batch.isEmpty else { return }
       loaded.writing += try ContinuousClock().measure {
-        try database.write { tx in try store.persist(contentsOf: batch, in: tx) }
+        try database.write { tx in
+          try store.persist(contentsOf: batch, in: tx)
+          for name in Set(batch.map(\.id.name)) { try PackageName(id: name).persist(in: tx) }
+        }
       }
       loaded.transactionCount += 1
       batch.removeAll(keepingCapacity: true)

@@ -35,6 +35,17 @@ enum Report {
         + "\(bytes(UInt64(max(0, largest.installedSize)) * 1_024)) installed")
   }
 
+  static func edges(_ outcome: PackageEdgeChecks.Outcome) {
+    line(
+      "\(outcome.edgeCount) edges of dependencies, counted in \(seconds(outcome.counting)) s; \(outcome.dangling) lead to no package"
+    )
+    let most = outcome.mostNeeded
+    if most.name.isEmpty { return }
+    line(
+      "most needed: \(most.name), by \(most.count) packages; \(most.removed) would go with it, found out in "
+        + "\(seconds(most.removing)) s")
+  }
+
   /// Thousands a second.
   static func rate(_ count: Int, _ duration: Duration) -> String {
     let seconds = duration / .seconds(1)
