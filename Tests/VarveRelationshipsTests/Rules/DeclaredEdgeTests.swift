@@ -167,6 +167,46 @@ struct DeclaredEdgeTests {
     try second.close()
   }
 
+  @Test func `22 edges that were added stay where all is built again, and where a collection gets another name`() throws {
+    let path = try TemporaryDirectory()
+    let graph = Relationships().named("graph")
+    func open(feed: Bool, with graph: ExtensionHandle<Relationships>?) throws -> Database {
+      var options = DatabaseOptions()
+      options.feed = feed ? FeedOptions() : nil
+      return try Database.open(at: path.path + "/db", options: options) {
+        CollectionDefinition("b", Thing.self, key: String.self)
+        if let graph { graph }
+      }
+    }
+    let first = try open(feed: false, with: graph)
+    try first.write { tx in
+      try tx.set(Thing(), key: "b1", in: "b")
+      try tx.set(Thing(links: [Thing.Link("x>b1")]), key: "a1", in: "a")
+      try tx[graph].add(Thing.Link("y>b1=4").edge, from: Thing.row("a1"))
+    }
+    func rename() throws { try first.renameCollection("a", to: "c") }
+    try rename()
+    try first.readyHere(graph)
+    func edges(_ database: Database) throws -> [String] {
+      try database.read { tx in
+        try tx[graph].edges().map { "\($0.source?.collection ?? "") \(GraphCase.text($0))" }
+      }
+    }
+    // The type of the collection is not defined: what its rows declare can't be collected again.
+    #expect(try edges(first) == ["c +y>b1"])
+    try first.close()
+    // Without a feed nothing says what was missed.
+    let without = try open(feed: false, with: nil)
+    try without.write { tx in try tx.set(Thing(), key: "b2", in: "b") }
+    try without.close()
+    let second = try open(feed: false, with: graph)
+    try second.readyHere(graph)
+    #expect(try edges(second) == ["c +y>b1"])
+    try second.write { tx in try tx.remove(Thing.row("b1")) }
+    #expect(try second.read { tx in try tx.count(in: "c") } == 0)
+    try second.close()
+  }
+
   @Test func `23 what a row declares begins at that row, whatever its list says`() throws {
     struct Liar: Codable, Sendable, RelationshipNode {
       func relationshipEdges() throws -> [RelationshipEdge] {
