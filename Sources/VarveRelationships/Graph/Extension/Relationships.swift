@@ -70,6 +70,9 @@ public struct Relationships: DatabaseExtension {
   /// Called with what became of each file that was to go, on a thread of the database; nil: warnings are logged.
   public let reported: (@Sendable (FileReport) -> Void)?
 
+  /// Called between the steps of removing files: tests stop it there, as a crash does.
+  var removalStep: (@Sendable (FileRemoval.Step) throws -> Void)?
+
   /// A domain.
   public init(
     domain: String? = nil, version: String = "1", counting: Counting = .allNames, collectsCycles: Bool = false,

@@ -66,6 +66,13 @@ struct FileRemoval {
 
   private let isStopping: () -> Bool
 
+  /// After what.
+  enum Step: CaseIterable {
+    case read, synced, renamed, committed, unlinked, emptied
+  }
+
+  private func did(_ step: Step) throws { try handle.definition.removalStep?(step) }
+
   private static let logger = Logger(label: "varve.relationships")
   private static let batch = 256
 
@@ -91,6 +98,7 @@ struct FileRemoval {
         last = end
       }
       emptyTrash()
+      try did(.emptied)
     } catch {
       // It is closed, or the storage fails: the records stay for the next open.
       Self.logger.debug("files are not removed now", metadata: ["reason": "\(error)"])
@@ -111,7 +119,10 @@ struct FileRemoval {
       }
       return (records, tx.version)
     }
-    if !records.isEmpty { try database.sync(through: version) }
+    if records.isEmpty { return [] }
+    try did(.read)
+    try database.sync(through: version)
+    try did(.synced)
     return records
   }
 
@@ -133,8 +144,11 @@ struct FileRemoval {
         case .removed, .changed, .outsideOfRoot, nil: try graph.files.delete(record.end)
         }
       }
+      try did(.renamed)
     }
+    try did(.committed)
     for path in trashed { try? SystemFile.unlink(path) }
+    try did(.unlinked)
     for report in reports { self.report(report) }
   }
 
