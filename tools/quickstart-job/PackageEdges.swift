@@ -14,7 +14,7 @@ struct PackageName: Persistable {
 ///  package ── depends ──────▶ name     the package goes with the name
 ///  package ── alternative ──▶ name     one of several would do: nothing goes
 /// ```
-/// A name that no package of the index has is no row, and the edges to it dangle.
+/// A name that no package of the index has gets no row, and the edges to it dangle.
 extension DebianPackage: RelationshipNode {
   static let graph = Relationships(counting: .sameName).named("packages")
 
