@@ -33,9 +33,23 @@ final class GraphRun {
     model = GraphModel(counting: counting, collectsCycles: seed % 4 == 1)
     observes = seed % 2 == 0
     graph = Relationships(version: "1", counting: counting, collectsCycles: seed % 4 == 1).named("graph")
-    database = try Database.open(site.open(), path: "graph", definition: GraphCase.definition(graph))
+    database = try Database.open(site.open(), path: "graph", definition: Self.definition(graph))
     try database.waitReady(graph)
     try observe()
+  }
+
+  private static let counts = [
+    LinkCount(delivery: .immediate).named("immediate"), LinkCount(delivery: .afterCurrent).named("late"),
+  ]
+
+  /// With an index and two extensions beside the relationships.
+  private static func definition(_ graph: ExtensionHandle<Relationships>) throws -> DatabaseDefinition {
+    try DatabaseDefinition {
+      for name in GraphCase.collections.dropFirst() { CollectionDefinition(name, Thing.self, key: String.self) }
+      try CollectionDefinition("a", Thing.self, key: String.self).indexed(by: linkIndex)
+      graph
+      for count in counts { count }
+    }
   }
 
   private func observe() throws {
@@ -267,6 +281,7 @@ final class GraphRun {
     }
     try compare(
       try lines { try tx.object(Thing.self, key: $0, in: String($0.prefix(1))) }, try lines { model.rows[$0] }, "rows")
+    if !tx.isWritable { try lookBeside(tx, model) }
     try compare(try graph.edges().map { try Self.text($0) }, model.live.map(\.text), "all edges")
     try compare(
       try graph.danglingEdges().filter { !$0.isManual || !tx.isWritable }.map { try Self.text($0) },
@@ -339,6 +354,19 @@ final class GraphRun {
     try #require(path?.count == (target == start ? 0 : depths[target]))
   }
 
+  /// What else keeps something of the rows has what they are.
+  private func lookBeside(_ tx: ReadTransaction, _ model: GraphModel) throws {
+    let expected = model.rows.map { key, thing in
+      "\(key.prefix(1))/\"\(key)\" \(thing.links.count) \(thing.notes.count % 256)"
+    }
+    for count in Self.counts { try compare(try tx[count].lines(), expected, "what \(count.name) has") }
+    for count in 0...3 {
+      let found = try Array(tx.rows(with: count, from: linkIndex)).map { Thing.text($0.key) }
+      try compare(
+        found, model.rows.filter { $0.key.hasPrefix("a") && $0.value.links.count == count }.map(\.key), "the index")
+    }
+  }
+
   private struct Difference: Error, CustomStringConvertible { let description: String }
 
   private func compare(_ found: [String], _ expected: [String], _ what: String) throws {
@@ -384,7 +412,7 @@ final class GraphRun {
 
   private func open() throws {
     connection = nil
-    database = try Database.open(site.open(), path: "graph", definition: GraphCase.definition(graph))
+    database = try Database.open(site.open(), path: "graph", definition: Self.definition(graph))
     try database.waitReady(graph)
     try database.core.read { tx in try lookEverywhere(tx, model) }
     try observe()
