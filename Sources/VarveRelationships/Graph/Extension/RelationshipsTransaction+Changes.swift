@@ -4,6 +4,8 @@ public import Varve
 extension RelationshipsTransaction {
   /// Collects the edges that a row declares, and notes those that were removed.
   public func didChange(_ change: borrowing RowChange) throws {
+    // Most rows of most programs declare nothing.
+    if change.event != .removed, observed == nil, !log.hasEverDeaths, case .plain = try kind(of: change) { return }
     var end: [UInt8] = []
     let number = change.collectionNumber
     change.key.withBytes { key in
