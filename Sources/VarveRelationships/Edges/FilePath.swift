@@ -1,6 +1,8 @@
 /// The path of a file from its root.
 enum FilePath {
   static let sizeMaximum = 4_096
+  /// What file systems take.
+  static let partSizeMaximum = 255
 
   /// Why no edge leads to a path; nil: one may. That it stays within its root is looked at without the file system: what
   /// links make of it is looked at before anything is removed.
@@ -16,6 +18,9 @@ enum FilePath {
         : "leads to an absolute path; paths begin at their root"
     }
     let parts = path.dropFirst(anywhere ? 1 : 0).split(separator: "/", omittingEmptySubsequences: false)
+    if let part = parts.first(where: { $0.utf8.count > partSizeMaximum }) {
+      return "leads to a path with a part of \(part.utf8.count) bytes; at most \(partSizeMaximum) are possible"
+    }
     if parts.contains("..") { return "leads to a path with \"..\" in it, which may leave its root" }
     if parts.contains("") || parts.contains(".") { return "leads to a path with an empty part or \".\" in it" }
     return nil

@@ -116,6 +116,13 @@ struct EdgeValue: Equatable {
     }
   }
 
+  /// Of the entry by destination.
+  var toBytes: [UInt8] {
+    var bytes = [rules.rawValue, dangling.rawValue | (carries ? EdgeFormat.carriesBit : 0)]
+    if order != 0 { EdgeFormat.appendOrder(order, to: &bytes) }
+    return bytes
+  }
+
   /// The rules in the value of an entry. Throws `.corruption`.
   static func rules(_ bytes: borrowing [UInt8]) throws -> DeleteRules {
     guard let first = bytes.first, first <= DeleteRules.all.rawValue else {

@@ -29,6 +29,10 @@ struct EdgeLog {
   private(set) var remade = PackedKeys()
   /// `removedByRules`, as far as it was looked for in it; nil: not yet.
   private var removedSet: (ends: Set<[UInt8]>, count: Int)?
+  /// Whether rules were applied before.
+  var hasFlushed = false
+  /// Whether rows were inserted.
+  private(set) var hasInsertions = false
   /// Whether rows were inserted after others were removed: they may be the same.
   private(set) var hasInsertionsAfterDeaths = false
   /// How much of each was there when rules were applied last.
@@ -47,6 +51,7 @@ struct EdgeLog {
     fileprivate let taken: Counts
     fileprivate let removedByRules: Int
     fileprivate let remade: Int
+    fileprivate let hasFlushed: Bool
   }
 
   private var counts: Counts { Counts(deaths: deaths.count, fresh: fresh.count, changes: changes.count) }
@@ -67,8 +72,12 @@ struct EdgeLog {
 
   mutating func noteRemoval(byRules end: [UInt8]) { removedByRules.append(end) }
 
+  /// A row was inserted before any was removed.
+  mutating func noteInsertion() { hasInsertions = true }
+
   /// A row was inserted: it may be one that a rule has removed.
   mutating func noteInsertion(_ end: [UInt8]) {
+    hasInsertions = true
     if !deaths.isEmpty { hasInsertionsAfterDeaths = true }
     if removedByRules.isEmpty { return }
     var (ends, count) = removedSet ?? ([], 0)
@@ -82,7 +91,9 @@ struct EdgeLog {
   // MARK: - Savepoints
 
   var mark: Mark {
-    Mark(counts: counts, taken: taken, removedByRules: removedByRules.count, remade: remade.count)
+    Mark(
+      counts: counts, taken: taken, removedByRules: removedByRules.count, remade: remade.count,
+      hasFlushed: hasFlushed)
   }
 
   mutating func rollBack(to mark: Mark) {
@@ -91,6 +102,7 @@ struct EdgeLog {
     changedKeys.truncate(to: mark.counts.changes)
     changes.removeSubrange(mark.counts.changes...)
     taken = mark.taken
+    hasFlushed = mark.hasFlushed
     if removedByRules.count > mark.removedByRules { removedSet = nil }
     removedByRules.truncate(to: mark.removedByRules)
     remade.truncate(to: mark.remade)

@@ -36,6 +36,8 @@ struct GraphModel {
   private(set) var manual: [Identity: Edge] = [:]
   /// The edges when rules were applied last.
   private var before: [Identity: Edge] = [:]
+  /// The rows when the transaction began, and whether rules were applied since.
+  private var begun: (rows: Set<String>, hasFlushed: Bool) = ([], false)
   /// Rows that were removed since.
   private var removed: Set<String> = []
   private var checked: Set<Identity> = []
@@ -174,10 +176,14 @@ struct GraphModel {
     for key in removed where rows[key] == nil { declared[key] = nil }
     before = Dictionary(uniqueKeysWithValues: all.map { ($0.identity, $0) })
     (removed, checked, reasons, lost) = ([], [], [:], [])
+    begun.hasFlushed = true
   }
 
   /// The end of the transaction.
-  mutating func commit() { (removedByRules, remade) = ([], []) }
+  mutating func commit() {
+    (removedByRules, remade) = ([], [])
+    begun = (Set(rows.keys), false)
+  }
 
   private var checkedEdges: [Edge] { all.filter { checked.contains($0.identity) } }
 
@@ -209,6 +215,12 @@ struct GraphModel {
 
   private mutating func lose(_ edge: Edge, sourceWent: Bool) {
     if edge.identity.source == edge.identity.destination { return }
+    // It led nowhere, and its end came with this transaction.
+    if sourceWent, !edge.identity.isManual, !begun.hasFlushed, before[edge.identity] != nil,
+      !begun.rows.contains(edge.identity.destination)
+    {
+      return
+    }
     lost.append((edge, sourceWent))
     let key = sourceWent ? edge.identity.destination : edge.identity.source
     guard edge.rules.contains(sourceWent ? .notifyIfSourceDeleted : .notifyIfDestinationDeleted), let thing = rows[key],

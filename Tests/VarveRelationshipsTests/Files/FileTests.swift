@@ -72,8 +72,13 @@ struct FileTests {
 
   /// Holds the removal of files while `body` runs.
   private static func holding(_ graph: GraphCase, _ body: () throws -> Void) throws {
-    let places = try graph.database.read { tx in try tx[graph.graph].context.shared.places }
-    try places.lock.withLock { _ in try body() }
+    let shared = try graph.database.read { tx in try tx[graph.graph].context.shared }
+    shared.places.hold()
+    defer {
+      shared.places.release()
+      shared.removeFiles()
+    }
+    try body()
   }
 
   @Test(arguments: ["8", "32"]) func `a file goes with the row that owns it, after the commit`(rule: String) throws {
@@ -161,7 +166,9 @@ struct FileTests {
       try site.make("flag.png", "another")
     }
     #expect(
-      site.waitForReports() == ["file \"flag.png\" of root \"files\" stays: it has changed since its last edge went"])
+      site.waitForReports() == [
+        "file \"flag.png\" of root \"files\" stays: it is not known to be the one that it was when its last edge went"
+      ])
     #expect(site.exists("flag.png"))
     try graph.database.close()
     // Nothing is left to be done.
@@ -209,7 +216,9 @@ struct FileTests {
     // It can't tell which file it was: so it stays, and is reported.
     let again = try site.open(site.graph())
     #expect(
-      site.waitForReports() == ["file \"flag.png\" of root \"files\" stays: it has changed since its last edge went"])
+      site.waitForReports() == [
+        "file \"flag.png\" of root \"files\" stays: it is not known to be the one that it was when its last edge went"
+      ])
     try again.database.close()
   }
 
@@ -315,7 +324,7 @@ struct FileTests {
       try FileManager.default.removeItem(atPath: site.root + "/folder")
       try FileManager.default.createSymbolicLink(atPath: site.root + "/folder", withDestinationPath: outside)
     }
-    #expect(site.waitForReports() == ["file \"folder/kept.txt\" of root \"files\" stays: links lead out of its root"])
+    #expect(site.waitForReports() == ["file \"folder/kept.txt\" of root \"files\" stays: there is a link on its path"])
     #expect(FileManager.default.fileExists(atPath: outside + "/kept.txt"))
     try graph.database.close()
     for link in ["link", "folder"] { try FileManager.default.removeItem(atPath: site.root + "/" + link) }
@@ -332,6 +341,54 @@ struct FileTests {
     #expect(site.waitForReports() == ["file \"link.txt\" of root \"files\" was removed"])
     #expect(site.exists("target.txt"))
     try graph.database.close()
+  }
+
+  @Test func `a file has one path: a link on the way is refused, and so is a root in another`() throws {
+    let site = try Site()
+    let graph = try site.open(site.graph())
+    try FileManager.default.createDirectory(atPath: site.root + "/sub", withIntermediateDirectories: true)
+    try FileManager.default.createSymbolicLink(
+      atPath: site.root + "/alias", withDestinationPath: site.root + "/sub")
+    #expect(throws: DatabaseError.self) { try Self.write(graph, "set a1 x>files:alias/c=8") }
+    try FileManager.default.removeItem(atPath: site.root + "/alias")
+    try graph.database.close()
+    let nested = site.graph(roots: [FileRoot("files", at: site.root), FileRoot("sub", at: site.root + "/sub")])
+    #expect(throws: DatabaseError.self) { try site.open(nested) }
+  }
+
+  @Test func `a path that no file can have is refused`() throws {
+    #expect(throws: DatabaseError.self) {
+      try RelationshipEdge("x", to: .file(root: "files", path: "a/" + String(repeating: "p", count: 256)))
+    }
+  }
+
+  @Test func `a backup may be made where a file is reported, and in a write`() throws {
+    let site = try Site()
+    let database = Mutex<(Database, ExtensionHandle<Relationships>)?>(nil)
+    let isDone = DispatchSemaphore(value: 0)
+    let failures = Mutex<[String]>([])
+    let path = site.directory.path
+    let graph = Relationships(roots: [FileRoot("files", at: site.root)]) { _ in
+      if let (database, graph) = database.withLock({ $0 }) {
+        do { try database.backup(to: path + "/reported", files: graph) } catch {
+          failures.withLock { $0.append("\(error)") }
+        }
+      }
+      isDone.signal()
+    }.named("graph")
+    let opened = try site.open(graph)
+    database.withLock { $0 = (opened.database, graph) }
+    for name in ["one.txt", "two.txt"] { try site.make(name) }
+    try Self.write(opened, "set a1 x>files:one.txt=8", "set a2 x>files:two.txt=8")
+    try Self.write(opened, "remove a1")
+    isDone.wait()
+    try opened.database.write { tx in
+      try opened.database.backup(to: path + "/inside", files: graph)
+    }
+    #expect(failures.withLock { $0 } == [])
+    #expect(FileManager.default.fileExists(atPath: path + "/inside/files/files/two.txt"))
+    database.withLock { $0 = nil }
+    try opened.database.close()
   }
 
   @Test func `a root has to be declared, and absolute paths allowed`() throws {

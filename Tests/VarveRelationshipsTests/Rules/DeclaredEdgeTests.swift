@@ -167,7 +167,8 @@ struct DeclaredEdgeTests {
     try second.close()
   }
 
-  @Test func `22 edges that were added stay where all is built again, and where a collection gets another name`() throws {
+  @Test func `22 edges that were added stay where all is built again, and where a collection gets another name`() throws
+  {
     let path = try TemporaryDirectory()
     let graph = Relationships().named("graph")
     func open(feed: Bool, with graph: ExtensionHandle<Relationships>?) throws -> Database {
@@ -248,6 +249,27 @@ struct DeclaredEdgeTests {
       c1
       """
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+
+  @Test func `25 an edge that led to nothing fires nothing on a row that comes with the transaction`() throws {
+    for lines in ["remove a1\nset b1", "set b1\nremove a1", "set a1\nset b1", "set b1\nset a1"] {
+      for rule in [8, 32, 1] {
+        let graph = try GraphCase()
+        let isKept = lines.contains("set a1")
+        let text = """
+          write
+          set a1 x>b1=\(rule)
+          ----
+          a1 ?x>b1
+
+          write
+          \(lines)
+          ----
+          \(isKept ? "a1\n" : "")b1
+          """
+        #expect(TextCase.run(text) { graph.lines(of: $0) } == TextCase.normalized(text))
+      }
+    }
   }
 
   @Test func `25 an edge to nothing is weak, refused, or takes its source with it, as it says`() throws {

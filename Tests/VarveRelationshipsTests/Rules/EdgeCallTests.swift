@@ -268,6 +268,72 @@ struct EdgeCallTests {
     #expect(try database.read { tx in try tx[lists].danglingEdges().count + tx[lists].count() } == 0)
   }
 
+  @Test func `rows are included in the order of the edges, declared ones and others`() throws {
+    struct Number: Persistable {
+      static let collection = "numbers"
+      var id: Int
+    }
+    struct Person: Persistable, RelationshipNode {
+      static let collection = "persons"
+      var id: Int
+      func relationshipEdges() throws -> [RelationshipEdge] {
+        try [(3, 1), (1, 5)].map { try RelationshipEdge("number", to: Number.self, $0.0).ordered(Int64($0.1)) }
+      }
+    }
+    let graph = Relationships().named("graph")
+    let database = try Database.inMemory {
+      Number.self
+      Person.self
+      graph
+    }
+    try database.write { tx in
+      for id in 1...4 { try Number(id: id).persist(in: tx) }
+      try Person(id: 1).persist(in: tx)
+      for (id, order) in [(2, 3), (4, 9), (1, -1)] {
+        try tx[graph].add(
+          RelationshipEdge("number", to: Number.self, id).ordered(Int64(order)), from: Person.rowKey(1))
+      }
+    }
+    let found = try database.read { tx in
+      try tx[graph].ends("number", of: [Person.rowKey(1)], as: Number.self).map { $0.map(\.id) }
+    }
+    #expect(found == [[1, 3, 2, 1, 4]])
+  }
+
+  @Test func `what hooks remove while a row gets another key has gone`() throws {
+    struct Page: Persistable {
+      static let collection = "pages"
+      var id: String
+    }
+    let graph = Relationships().named("graph")
+    var hooks = Hooks()
+    hooks.didRemove = { tx, change in
+      if change.collection == "pages" { try tx.remove(Thing.row("b1")) }
+    }
+    let removing = hooks.named("hooks")
+    let database = try Database.inMemory {
+      Page.self
+      try GraphCase.definition(graph)
+      removing
+    }
+    try database.write { tx in
+      try Page(id: "1").persist(in: tx)
+      try tx.set(Thing(links: [Thing.Link("owns>c1=8")]), key: "b1", in: "b")
+      try tx.set(Thing(), key: "c1", in: "c")
+    }
+    try database.write { tx in try tx[graph].changeKey(from: "1", to: Page(id: "2")) }
+    #expect(try database.read { tx in try tx.count() } == 1)
+    try database.close()
+  }
+
+  @Test func `every call after the end of the transaction says so`() throws {
+    let graph = try GraphCase()
+    let ended = try graph.database.write { tx in try tx[graph.graph] }
+    #expect(throws: DatabaseError.self) { try ended.flush() }
+    #expect(throws: DatabaseError.self) { try ended.edges() }
+    #expect(throws: DatabaseError.self) { try ended.add(Thing.Link("x>b1").edge, from: Thing.row("a1")) }
+  }
+
   @Test func `a row that gets another key takes its edges along, and nothing is fired`() throws {
     struct Page: Persistable, RelationshipNode {
       static let collection = "pages"

@@ -1,9 +1,9 @@
 import EngineTestSupport
 import Testing
 import Varve
-import VarveRelationships
 
 @testable import RelationshipFixtures
+@testable import VarveRelationships
 
 /// Which edge is which, and when rules are applied.
 struct TimingTests {
@@ -396,6 +396,84 @@ struct TimingTests {
       remove a1
       ----
       b1 ?of>a1
+      """
+    #expect(TextCase.run(text) { graphCase.lines(of: $0) } == TextCase.normalized(text))
+    try database.close()
+  }
+
+  @Test func `13 a row that is set again after a rule has removed it leaves the edges of others as they are`() throws {
+    let graph = try GraphCase()
+    let text = """
+      write
+      set a1 of>b1=4
+      set a9 of>b9=4
+      set b1
+      set b9
+      ----
+      a1 of>b1
+      a9 of>b9
+      b1
+      b9
+
+      write
+      remove b9
+      flush
+      set a9
+      remove b1
+      ----
+      a9
+
+      write
+      set b1
+      set a1
+      ----
+      a1
+      a9
+      b1
+
+      write
+      remove b1
+      ----
+      a1
+      a9
+      """
+    #expect(TextCase.run(text) { graph.lines(of: $0) } == TextCase.normalized(text))
+    #expect(try graph.database.read { tx in try tx[graph.graph].families.declared.to.count() } == 0)
+  }
+
+  @Test func `13 a row that a hook makes again as it was is found from both ends`() throws {
+    let graph = Relationships().named("graph")
+    var hooks = Hooks()
+    hooks.didRemove = { tx, change in
+      guard change.collection == "a" else { return }
+      try tx.set(Thing(links: [Thing.Link("of>b1=4")]), key: try change.key.key(as: String.self), in: "a")
+    }
+    let again = hooks.named("again")
+    let database = try Database.inMemory {
+      try GraphCase.definition(graph)
+      again
+    }
+    let graphCase = GraphCase(database, graph)
+    let text = """
+      write
+      set a1 of>b1=4
+      set b1
+      ----
+      a1 of>b1
+      b1
+
+      write
+      remove b1
+      ----
+      a1 ?of>b1
+
+      write
+      set b1
+      show b1
+      ----
+      b1: there <a1
+      a1 of>b1
+      b1
       """
     #expect(TextCase.run(text) { graphCase.lines(of: $0) } == TextCase.normalized(text))
     try database.close()

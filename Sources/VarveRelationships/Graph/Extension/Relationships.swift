@@ -111,7 +111,7 @@ public struct Relationships: DatabaseExtension {
 
   /// Where files are, as of this open. Files that are to go since an earlier one are removed.
   public func makeShared(_ view: borrowing SharedView) throws -> RelationshipsShared {
-    let shared = RelationshipsShared(self, view)
+    let shared = try RelationshipsShared(self, view)
     shared.collectStale()
     if !roots.isEmpty || allowsFilesAnywhere { shared.removeFiles() }
     return shared

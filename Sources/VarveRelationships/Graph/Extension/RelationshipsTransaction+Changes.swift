@@ -5,7 +5,10 @@ extension RelationshipsTransaction {
   /// Collects the edges that a row declares, and notes those that were removed.
   public func didChange(_ change: borrowing RowChange) throws {
     // Most rows of most programs declare nothing.
-    if change.event != .removed, observed == nil, !log.hasEverDeaths, case .plain = try kind(of: change) { return }
+    if change.event != .removed, observed == nil, !log.hasEverDeaths, case .plain = try kind(of: change) {
+      if change.event == .inserted { log.noteInsertion() }
+      return
+    }
     var end: [UInt8] = []
     let number = change.collectionNumber
     change.key.withBytes { key in
@@ -16,7 +19,7 @@ extension RelationshipsTransaction {
     if observed != nil, isNew || change.event == .removed { try noteEdges(toRow: end) }
     if change.event == .removed {
       // A row that gets another key has not gone.
-      if isMoving { return }
+      if movingEnd == end { return }
       log.noteDeath(end)
       if isRemoving { log.noteRemoval(byRules: end) }
       return

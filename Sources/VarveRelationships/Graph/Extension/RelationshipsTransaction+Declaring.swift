@@ -19,21 +19,28 @@ extension RelationshipsTransaction {
       for wanted in wanted { try put(wanted, source, before: nil, isLogged: wanted.edge.dangling != .weak) }
       return
     }
-    var present = try self.present(source)
+    let present = try self.present(source)
     if present.isEmpty, wanted.isEmpty { return }
+    // By what each is: lists may be long.
+    var positions: [[UInt8]: Int] = [:]
+    positions.reserveCapacity(present.count)
+    for (index, old) in present.enumerated() {
+      positions[old.key.name + [EdgeFormat.nameMark] + old.key.second] = index
+    }
     for wanted in wanted {
-      let name = Array(wanted.edge.name.text.utf8)
-      let position = present.firstIndex { $0.key.second == wanted.destination[...] && $0.key.name == name[...] }
-      guard let position else {
+      let identity = Array(wanted.edge.name.text.utf8) + [EdgeFormat.nameMark] + wanted.destination
+      guard let position = positions.removeValue(forKey: identity) else {
         try put(wanted, source, before: nil, isLogged: isNoted)
         continue
       }
-      let old = present.remove(at: position)
+      let old = present[position]
       if old.value == EdgeValue(wanted.edge).bySource, old.key.order == wanted.edge.order { continue }
       if old.key.order != wanted.edge.order { try families.declared.from.delete(old.key.bytes) }
       try put(wanted, source, before: old.value, isLogged: isNoted)
     }
-    for old in present { try drop(old.key, old.value, isNoted: isNoted) }
+    for position in positions.values.sorted() {
+      try drop(present[position].key, present[position].value, isNoted: isNoted)
+    }
   }
 
   /// Those of the domain, each once: of those that are the same edge the last counts.

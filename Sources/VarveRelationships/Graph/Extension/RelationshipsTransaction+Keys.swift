@@ -21,10 +21,11 @@ extension RelationshipsTransaction {
       throw DatabaseError(.alreadyExists, "a row has the new key already", collection: new.collection, key: new.text)
     }
     try writer.savepoint {
-      isMoving = true
-      defer { isMoving = false }
       let (oldEnd, newEnd) = (try end(making: .row(old)), try end(making: .row(new)))
+      movingEnd = oldEnd
+      defer { movingEnd = nil }
       try writer.remove(old)
+      movingEnd = nil
       try declare([], from: oldEnd, isFresh: false, isNoted: false)
       try noteChecks(to: oldEnd)
       try moveEdges(from: oldEnd, to: newEnd)

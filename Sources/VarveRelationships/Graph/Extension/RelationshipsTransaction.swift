@@ -37,8 +37,8 @@ public final class RelationshipsTransaction: ExtensionTransaction {
   var isFlushing = false
   /// Whether a rule removes rows.
   var isRemoving = false
-  /// Whether a row gets another key.
-  var isMoving = false
+  /// The row that gets another key; nil: none does.
+  var movingEnd: [UInt8]?
 
   init(_ definition: Relationships, _ context: ExtensionContext<Relationships>) throws {
     self.definition = definition

@@ -1,5 +1,4 @@
 internal import Foundation
-internal import Synchronization
 public import Varve
 
 extension Database {
@@ -12,16 +11,30 @@ extension Database {
   /// Complexity: O(n) of the database and of all edges.
   @_disfavoredOverload
   public func backup(to path: String, files handle: ExtensionHandle<Relationships>) throws {
-    let places = try read { tx in try tx[handle].context.shared.places }
-    try places.lock.withLock { _ in
-      try backup(to: path)
-      do {
-        try FileLinks(path, handle, places).run()
-      } catch {
-        try? FileManager.default.removeItem(atPath: path)
-        throw error
-      }
+    let shared = try read { tx in try tx[handle].context.shared }
+    shared.places.hold()
+    defer {
+      shared.places.release()
+      // Those that were to go meanwhile.
+      shared.removeFiles()
     }
+    try backup(to: path)
+    do {
+      try FileLinks(path, handle, shared.places).run()
+    } catch {
+      try? FileManager.default.removeItem(atPath: path)
+      throw error
+    }
+  }
+
+  /// The same for tasks.
+  public func backup(to path: String, files handle: ExtensionHandle<Relationships>) async throws {
+    let database = self
+    try await Task.detached { try database.copyHere(to: path, handle) }.value
+  }
+
+  private func copyHere(to path: String, _ handle: ExtensionHandle<Relationships>) throws {
+    try backup(to: path, files: handle)
   }
 }
 

@@ -7,12 +7,31 @@ final class FilePlaces: Sendable {
   private let roots: [String: String]
   private let declared: Set<String>
   let allowsAnywhere: Bool
-  /// Held while files are moved away: by who does that, and by who needs them where they are.
-  let lock = Mutex(())
+  /// How many need the files where they are. Held for as long as files are moved away, and for nothing that waits.
+  private let holds = Mutex(0)
 
-  init(_ definition: Relationships) {
+  /// Runs `body` while no other moves files away, or begins to need them. It is given whether some need them.
+  func holding<Result>(_ body: (_ isHeld: Bool) throws -> Result) rethrows -> Result {
+    try holds.withLock { holds in try body(holds > 0) }
+  }
+
+  /// Files stay where they are until `release`.
+  func hold() { holds.withLock { $0 += 1 } }
+  func release() { holds.withLock { $0 -= 1 } }
+
+  /// Throws `.invalidDefinition` where one root is in another.
+  init(_ definition: Relationships) throws {
     var roots: [String: String] = [:]
     for root in definition.roots { roots[root.name] = root.resolved() }
+    for (name, path) in roots {
+      guard let inner = roots.first(where: { $0.key != name && ($0.value + "/").hasPrefix(path + "/") }) else {
+        continue
+      }
+      throw DatabaseError(
+        .invalidDefinition,
+        "root \"\(inner.key)\" is in root \"\(name)\": a file would have two paths, and go with the last edge by one of them"
+      )
+    }
     self.roots = roots
     declared = Set(definition.roots.map(\.name))
     allowsAnywhere = definition.allowsFilesAnywhere
@@ -36,7 +55,8 @@ final class FilePlaces: Sendable {
     let whole = base + "/" + path
     // Where the directory is not there, the file is not either.
     guard let directory = SystemFile.realPath(Self.parent(whole)) else { return .at(path: whole, trash: []) }
-    guard directory == base || directory.hasPrefix(base == "/" ? "/" : base + "/") else { return .outsideOfRoot }
+    // By a link one file would have several paths, and so several ends.
+    guard directory == Self.parent(whole) else { return .outsideOfRoot }
     let name = whole.split(separator: "/").last.map(String.init) ?? ""
     return .at(path: directory + "/" + name, trash: Self.trash(of: base))
   }
@@ -73,7 +93,9 @@ final class FilePlaces: Sendable {
     }
     if location(root, path) == .outsideOfRoot {
       throw DatabaseError(
-        .invalidArgument, "an edge leads to the file \"\(path)\", and links lead from there out of root \"\(root)\"")
+        .invalidArgument,
+        "an edge leads to the file \"\(path)\", and there is a link on the way from root \"\(root)\": a file has one path"
+      )
     }
   }
 }

@@ -5,6 +5,7 @@ internal import Varve
 /// What a domain shares in memory: where its files are, and who removes them.
 public final class RelationshipsShared: Sendable {
   let places: FilePlaces
+  let keepers = EdgeKeepers()
   private let worker: DatabaseWorker
   private let handle: ExtensionHandle<Relationships>
   private let state = Mutex(State())
@@ -14,8 +15,8 @@ public final class RelationshipsShared: Sendable {
     var isAskedAgain = false
   }
 
-  init(_ definition: Relationships, _ view: borrowing SharedView) {
-    places = FilePlaces(definition)
+  init(_ definition: Relationships, _ view: borrowing SharedView) throws {
+    places = try FilePlaces(definition)
     worker = view.worker
     handle = definition.named(view.name)
   }
@@ -94,7 +95,7 @@ struct FileRemoval {
       while !isStopping() {
         let records = try records(after: last)
         guard let end = records.last?.end else { break }
-        try places.lock.withLock { _ in try remove(records) }
+        try remove(records)
         last = end
       }
       emptyTrash()
@@ -131,18 +132,11 @@ struct FileRemoval {
     var reports: [FileReport] = []
     try database.write(label: "files of \(handle.name)") { tx in
       let graph = try tx[handle]
-      for record in records where try graph.files.get(record.end) == record.value {
-        guard let (root, path) = EdgeFormat.filePlace(record.end[...]) else {
-          try graph.files.delete(record.end)
-          continue
-        }
-        let isInUse = try graph.isInUse(record.end)
-        let outcome = isInUse ? nil : moveAway(root, path, record, &trashed)
-        if let outcome { reports.append(FileReport(root: root, path: path, outcome: outcome)) }
-        switch outcome {
-        case .rootMissing, .failed: break
-        case .removed, .changed, .outsideOfRoot, nil: try graph.files.delete(record.end)
-        }
+      // The lock is held for as long as files are renamed, and nothing is waited for meanwhile.
+      try places.holding { isHeld in
+        // Whoever holds them lets them be removed later.
+        if isHeld { return }
+        try remove(records, graph, &trashed, &reports)
       }
       try did(.renamed)
     }
@@ -150,6 +144,24 @@ struct FileRemoval {
     for path in trashed { try? SystemFile.unlink(path) }
     try did(.unlinked)
     for report in reports { self.report(report) }
+  }
+
+  private func remove(
+    _ records: [Record], _ graph: RelationshipsTransaction, _ trashed: inout [String], _ reports: inout [FileReport]
+  ) throws {
+    for record in records where try graph.files.get(record.end) == record.value {
+      guard let (root, path) = EdgeFormat.filePlace(record.end[...]) else {
+        try graph.files.delete(record.end)
+        continue
+      }
+      let isInUse = try graph.isInUse(record.end)
+      let outcome = isInUse ? nil : moveAway(root, path, record, &trashed)
+      if let outcome { reports.append(FileReport(root: root, path: path, outcome: outcome)) }
+      switch outcome {
+      case .rootMissing, .failed: break
+      case .removed, .changed, .outsideOfRoot, nil: try graph.files.delete(record.end)
+      }
+    }
   }
 
   private func report(_ report: FileReport) {
@@ -169,6 +181,8 @@ struct FileRemoval {
     case .outsideOfRoot: return .outsideOfRoot
     case .at(let whole, let trash):
       do {
+        // Which file it was is not known.
+        if record.value.isEmpty { return .changed }
         guard let identity = try SystemFile.identity(whole) else { return nil }
         guard identity == FileIdentity(record.value) else { return .changed }
         trashed.append(try Self.move(whole, to: trash))

@@ -75,9 +75,9 @@ public struct FileReport: Sendable, CustomStringConvertible {
   public enum Outcome: Sendable {
     /// It was removed.
     case removed
-    /// It stays: it is not the file any more that it was when its last edge went.
+    /// It stays: it is not the file any more that it was when its last edge went, or could not be looked at then.
     case changed
-    /// It stays: it is, by links, not in its root.
+    /// It stays: there is a link on its path.
     case outsideOfRoot
     /// It stays until its root is there, or is declared.
     case rootMissing
@@ -97,8 +97,8 @@ public struct FileReport: Sendable, CustomStringConvertible {
     let file = "file \"\(path)\"" + (root.isEmpty ? "" : " of root \"\(root)\"")
     return switch outcome {
     case .removed: "\(file) was removed"
-    case .changed: "\(file) stays: it has changed since its last edge went"
-    case .outsideOfRoot: "\(file) stays: links lead out of its root"
+    case .changed: "\(file) stays: it is not known to be the one that it was when its last edge went"
+    case .outsideOfRoot: "\(file) stays: there is a link on its path"
     case .rootMissing: "\(file) stays: its root is not there, or not declared"
     case .failed(let reason): "\(file) could not be removed: \(reason)"
     }

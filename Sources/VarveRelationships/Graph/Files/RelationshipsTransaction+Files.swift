@@ -16,8 +16,13 @@ extension RelationshipsTransaction {
     // Which file it is can't be known: it stays, and is reported when its root is there.
     case .rootMissing, .outsideOfRoot: try files.put(Array(end), [])
     case .at(let whole, _):
-      guard let identity = try SystemFile.identity(whole) else { return }
-      try files.put(Array(end), identity.bytes)
+      do {
+        guard let identity = try SystemFile.identity(whole) else { return }
+        try files.put(Array(end), identity.bytes)
+      } catch is SystemFile.Failure {
+        // It can't be looked at: what the row is about must not depend on that.
+        try files.put(Array(end), [])
+      }
     }
     removedFiles += 1
   }

@@ -43,7 +43,7 @@ extension RelationshipsTransaction {
     let name = Array(name.text.utf8)
     var others = PackedKeys()
     /// By the sorted ends.
-    var found: [[UInt8]: [Int]] = [:]
+    var found: [[UInt8]: [(key: [UInt8], position: Int)]] = [:]
     for family in families.both where !sorted.isEmpty {
       var sweep = EdgeSweep(bySource ? family.from : family.to, bySource: bySource, ends: sorted)
       while try sweep.next() {
@@ -51,14 +51,16 @@ extension RelationshipsTransaction {
         guard sweep.key[layout.name] == name[...], EdgeFormat.collection(sweep.key[layout.second]) == collection else {
           continue
         }
-        found[Array(sweep.key[layout.first]), default: []].append(others.count)
+        found[Array(sweep.key[layout.first]), default: []].append((sweep.key, others.count))
         others.append(sweep.key, layout.second)
       }
     }
     var unique = others
     unique.sort()
     let positions = (0..<others.count).map { unique.firstIndex(of: others.appended($0)) }
-    return ((0..<ends.count).map { found[Array(ends.appended($0))]?.map { positions[$0] } ?? [] }, unique)
+    // Those that are declared and those that were added, in one order.
+    for end in found.keys { found[end]?.sort { $0.key.lexicographicallyPrecedes($1.key) } }
+    return ((0..<ends.count).map { found[Array(ends.appended($0))]?.map { positions[$0.position] } ?? [] }, unique)
   }
 
   private func load<Item: Persistable>(_ ends: PackedKeys, as type: Item.Type) throws -> [Item?] {

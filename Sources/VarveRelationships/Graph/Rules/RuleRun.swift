@@ -27,6 +27,8 @@ struct RuleRun {
   /// Entries that the scans of their ends remove, if those go.
   private var left = LeftEntries()
   private var mirroredKey: [UInt8] = []
+  /// Of how many rows that were made again the entries are whole.
+  private var repairedCount = 0
   /// The keys by destination of edges that have to lead somewhere.
   private var declaredChecks = PackedKeys()
   private var manualChecks = PackedKeys()
@@ -117,6 +119,7 @@ struct RuleRun {
   /// What the rules of an edge want whose source, or else destination, went. An edge from a row to itself wants nothing.
   private func collect(_ edge: LostEdge, sourceWent: Bool, _ effects: inout RuleEffects) throws {
     if edge.isSelf { return }
+    if sourceWent, try wasDangling(edge) { return }
     let rules = edge.value.rules
     if sourceWent {
       let isFile = edge.destination.first == EdgeFormat.file
@@ -137,6 +140,18 @@ struct RuleRun {
       }
       if rules.contains(.notifyIfDestinationDeleted) { try collect(edge, .asIfDestinationDeleted, &effects) }
     }
+  }
+
+  /// Whether an edge led nowhere when the transaction began, and to a row that was inserted since: it fires nothing.
+  private func wasDangling(_ edge: LostEdge) throws -> Bool {
+    // After rules were applied the edge may have been there.
+    guard graph.log.hasInsertions, !graph.log.hasFlushed, !edge.isManual,
+      let number = EdgeFormat.collection(edge.destination),
+      try unsafe !writer.contained(EdgeFormat.key(edge.destination).span.bytes, inCollection: number)
+    else { return false }
+    var toKey: [UInt8] = []
+    EdgeFormat.appendToKey(edge.destination, edge.name, edge.source, to: &toKey)
+    return try graph.families.declared.to.committedValue(of: toKey) != nil
   }
 
   private func collect(_ edge: LostEdge, _ reason: EdgeRemoval, _ effects: inout RuleEffects) throws {
@@ -184,6 +199,7 @@ struct RuleRun {
   private mutating func collectDead(_ ends: PackedKeys, _ effects: inout RuleEffects) throws {
     let dead = PackedKeySet(ends)
     try settleLeft(dead)
+    try repairRemade()
     if ends.isEmpty { return }
     for family in graph.families.both { try collectBySource(ends, dead, family, &effects) }
     for family in graph.families.both { try collectByDestination(ends, dead, family, &effects) }
@@ -201,10 +217,14 @@ struct RuleRun {
       let destination = sweep.layout.second
       let rules = try EdgeValue.rules(sweep.value)
       // It has let this end go, and its entry went with it.
-      if rules.contains(.deleteSourceIfDestinationDeleted), previous.contains(sweep.key, destination) { continue }
+      if rules.contains(.deleteSourceIfDestinationDeleted), previous.contains(sweep.key, destination),
+        !isRemade(sweep.key[sweep.layout.first])
+      {
+        continue
+      }
       if dead.contains(sweep.key, destination) { continue }
       let isRow = sweep.key[destination.lowerBound] == EdgeFormat.row
-      if !kept.isEmpty || !isRow || !rules.isSubset(of: .deleteDestinationIfSourceDeleted) {
+      if !kept.isEmpty || !isRow || graph.log.hasInsertions || !rules.isSubset(of: .deleteDestinationIfSourceDeleted) {
         let edge = try LostEdge(sweep, bySource: true, isManual: family.isManual)
         reexamine(edge, &effects)
         try collect(edge, sourceWent: true, &effects)
@@ -224,7 +244,6 @@ struct RuleRun {
   ) throws {
     var sweep = EdgeSweep(family.to, bySource: false, ends: ends, noteEntry: graph.noteEntry)
     var mirrored = PackedKeys()
-    let hasRemade = !graph.log.remade.isEmpty
     while try sweep.next() {
       let source = sweep.layout.second
       if graph.observed != nil { noteObserved(sweep, bySource: false, isManual: family.isManual) }
@@ -235,7 +254,8 @@ struct RuleRun {
         try sweep.remove()
         continue
       }
-      let isDoomed = value.rules.contains(.deleteSourceIfDestinationDeleted) && !hasRemade
+      let isDoomed =
+        value.rules.contains(.deleteSourceIfDestinationDeleted) && !isRemade(sweep.key[source])
       if !kept.isEmpty || !value.rules.isSubset(of: .deleteSourceIfDestinationDeleted) {
         var edge = try LostEdge(sweep, bySource: false, isManual: family.isManual)
         if value.carries { edge.value = try graph.value(of: sweep.key, family) ?? edge.value }
@@ -257,6 +277,27 @@ struct RuleRun {
     }
     try sweep.finish()
     try remove(&mirrored, family.from)
+  }
+
+  /// Whether no rule removes a row, because one has and it was made again.
+  private func isRemade(_ end: ArraySlice<UInt8>) -> Bool {
+    if graph.log.remade.isEmpty { return false }
+    return (0..<graph.log.remade.count).contains { graph.log.remade.appended($0) == end }
+  }
+
+  /// The entries by destination of a row that a hook has made again were left out, because the row was to go.
+  private mutating func repairRemade() throws {
+    while repairedCount < graph.log.remade.count {
+      let end = Array(graph.log.remade.appended(repairedCount))
+      repairedCount += 1
+      for (key, value) in try graph.present(end) {
+        var value = value
+        value.order = key.order
+        var toKey: [UInt8] = []
+        EdgeFormat.appendToKey(key.second, key.name, key.first, to: &toKey)
+        try graph.families.declared.to.put(toKey, value.toBytes)
+      }
+    }
   }
 
   private mutating func noteObserved(_ sweep: borrowing EdgeSweep, bySource: Bool, isManual: Bool) {
@@ -334,11 +375,13 @@ struct RuleRun {
 
   // MARK: - Ends that go with the last edge
 
+  private static let fewMaximum = 16
+
   private mutating func examine(_ effects: inout RuleEffects) throws {
     effects.withoutSource.sort()
     for index in 0..<effects.withoutSource.count {
       let (end, prefix) = effects.withoutSource[index]
-      if try hasSource(end, Array(prefix)) {
+      if try hasSource(end, Array(prefix), isOneOfFew: effects.withoutSource.count <= Self.fewMaximum) {
         kept.withoutSource[Array(prefix)] = end.count
       } else {
         effects.removals.append(end)
@@ -347,7 +390,9 @@ struct RuleRun {
     effects.withoutDestination.sort()
     for index in 0..<effects.withoutDestination.count {
       let (end, prefix) = effects.withoutDestination[index]
-      if try hasDestination(end, Array(prefix)) {
+      if try hasDestination(
+        end, Array(prefix), isOneOfFew: effects.withoutDestination.count <= Self.fewMaximum)
+      {
         kept.withoutDestination[Array(prefix)] = end.count
       } else {
         effects.removals.append(end)
@@ -356,31 +401,52 @@ struct RuleRun {
   }
 
   /// Whether an edge leads to an end, other than from itself. Sources are there: the edges of those that are not are gone.
-  private func hasSource(_ end: ArraySlice<UInt8>, _ prefix: [UInt8]) throws -> Bool {
-    for family in graph.families.both {
-      guard let (key, _) = try family.to.first(in: StorageRange(prefix: prefix)) else { continue }
+  private func hasSource(_ end: ArraySlice<UInt8>, _ prefix: [UInt8], isOneOfFew: Bool) throws -> Bool {
+    func keeps(_ key: [UInt8]) throws -> Bool {
       graph.noteEntry?()
-      if try EdgeKey(key, bySource: false).second != end { return true }
-      var cursor = try family.to.cursor(StorageRange(prefix: prefix), keysOnly: true)
-      while let (key, _) = try cursor.next() {
-        graph.noteEntry?()
-        if try EdgeKey(key, bySource: false).second != end { return true }
-      }
+      return try EdgeKey(key, bySource: false).second != end
     }
-    return false
+    return try hasEdge(prefix, bySource: false, isOneOfFew: isOneOfFew, keeps)
   }
 
-  /// Whether an edge begins at an end, and leads to another that is there. Looked for from both sides: those that lead nowhere
-  /// stand where others have gone before.
-  private func hasDestination(_ end: ArraySlice<UInt8>, _ prefix: [UInt8]) throws -> Bool {
+  /// Whether an edge begins at an end, and leads to another that is there.
+  private func hasDestination(_ end: ArraySlice<UInt8>, _ prefix: [UInt8], isOneOfFew: Bool) throws -> Bool {
+    func keeps(_ key: [UInt8]) throws -> Bool {
+      graph.noteEntry?()
+      let other = try EdgeKey(key, bySource: true).second
+      return try other != end && graph.isThere(other)
+    }
+    return try hasEdge(prefix, bySource: true, isOneOfFew: isOneOfFew, keeps)
+  }
+
+  /// Whether one of the entries that begin with a prefix keeps their end. Where few ends are looked at, one that was found before is
+  /// looked at first.
+  private func hasEdge(
+    _ prefix: [UInt8], bySource: Bool, isOneOfFew: Bool, _ keeps: ([UInt8]) throws -> Bool
+  ) throws -> Bool {
+    let keepers = graph.context.shared.keepers
+    let range = StorageRange(prefix: prefix)
     for family in graph.families.both {
-      var forward = try family.from.cursor(StorageRange(prefix: prefix), keysOnly: true)
-      var backward = try family.from.cursor(StorageRange(prefix: prefix), isReverse: true, keysOnly: true)
+      let part = bySource ? family.from : family.to
+      if isOneOfFew, let known = keepers.keeper(prefix, bySource: bySource), try part.get(known) != nil,
+        try keeps(known)
+      {
+        return true
+      }
+      guard let (first, _) = try part.first(in: range) else { continue }
+      if isOneOfFew, let (last, _) = try part.first(in: range, isReverse: true), first != last,
+        let (found, _) = try part.first(
+          in: StorageRange(lower: EdgeKeepers.middle(first, last), upper: range.upper)), try keeps(found)
+      {
+        keepers.set(found, prefix, bySource: bySource)
+        return true
+      }
+      if try keeps(first) { return true }
+      // From both sides: entries that lead nowhere stand where others have gone before.
+      var forward = try part.cursor(range, keysOnly: true)
+      var backward = try part.cursor(range, isReverse: true, keysOnly: true)
       while let (first, _) = try forward.next(), let (last, _) = try backward.next() {
-        for bytes in [first, last] {
-          let key = try EdgeKey(bytes, bySource: true)
-          if key.second != end, try graph.isThere(key.second) { return true }
-        }
+        if try keeps(first) || keeps(last) { return true }
         if !first.lexicographicallyPrecedes(last) { break }
       }
     }
