@@ -134,7 +134,7 @@ struct FileRemoval {
       let graph = try tx[handle]
       // The lock is held for as long as files are renamed, and nothing is waited for meanwhile.
       try places.holding { isHeld in
-        // Whoever holds them lets them be removed later.
+        // The caller that holds them lets them be removed later.
         if isHeld { return }
         try remove(records, graph, &trashed, &reports)
       }
