@@ -99,7 +99,7 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
     /// Another row has the value of a unique index; or rows that were there before the index have one value, and `cause` is an
     /// `IndexCollisions`.
     public static let notUnique = Code(.notUnique)
-    /// An edge leads to a row that is not there, or begins at one, and is none that may.
+    /// An edge that may not dangle leads to a row that does not exist, or begins at one.
     public static let danglingEdge = Code(.danglingEdge)
     /// The storage failed; `cause` says how.
     public static let storage = Code(.storage)

@@ -14,7 +14,8 @@ struct EdgeLayout {
   init(_ bytes: borrowing [UInt8], bySource: Bool) throws {
     guard let layout = EdgeLayout(of: bytes, bySource) else {
       throw DatabaseError(
-        .corruption, "a key of \(bytes.count) bytes in the families of relationships is none of an edge")
+        .corruption,
+        "a key of \(bytes.count) bytes in the families of relationships was found where that of an edge was expected")
     }
     self = layout
   }
@@ -99,7 +100,8 @@ struct EdgeValue: Equatable {
   /// Throws `.corruption` where the bytes are no value of an edge.
   init(_ bytes: [UInt8], bySource: Bool) throws {
     let damaged = DatabaseError(
-      .corruption, "a value of \(bytes.count) bytes in the families of relationships is none of an edge")
+      .corruption,
+      "a value of \(bytes.count) bytes in the families of relationships was found where that of an edge was expected")
     guard bytes.count >= 2, bytes[0] <= DeleteRules.all.rawValue else { throw damaged }
     rules = DeleteRules(rawValue: bytes[0])
     guard let dangling = Dangling(rawValue: bytes[1] & ~EdgeFormat.carriesBit) else { throw damaged }
@@ -127,7 +129,8 @@ struct EdgeValue: Equatable {
   static func rules(_ bytes: borrowing [UInt8]) throws -> DeleteRules {
     guard let first = bytes.first, first <= DeleteRules.all.rawValue else {
       throw DatabaseError(
-        .corruption, "a value of \(bytes.count) bytes in the families of relationships is none of an edge")
+        .corruption,
+        "a value of \(bytes.count) bytes in the families of relationships was found where that of an edge was expected")
     }
     return DeleteRules(rawValue: first)
   }

@@ -6,7 +6,7 @@ extension ReadTransaction {
   /// The number of a collection; nil where nothing was ever put into it.
   public final func collectionNumber(of collection: String) throws -> UInt32? { try info(collection)?.record.id }
 
-  /// The name of the collection with a number; nil where there is none, or none any more.
+  /// The name of the collection with a number; nil where it does not exist, or was dropped.
   public final func collectionName(of number: UInt32) throws -> String? { try info(number)?.name }
 
   /// The row with a key of a collection, given by its number; nil where the collection does not exist. Nothing is checked of
@@ -30,7 +30,7 @@ extension ReadTransaction {
     return RowCursor(self, [walk(info, range, false)])
   }
 
-  /// The collection with a number; nil where there is none, or none any more.
+  /// The collection with a number; nil where it does not exist, or was dropped.
   final func info(_ number: UInt32) throws -> CollectionInfo? {
     try check()
     let edition = database.catalog.edition

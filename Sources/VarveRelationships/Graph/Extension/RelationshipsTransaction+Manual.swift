@@ -28,7 +28,7 @@ extension RelationshipsTransaction {
 
   private static func text(_ domain: String?) -> String { domain.map { "\"\($0)\"" } ?? "none" }
 
-  /// Removes an edge that was added by hand: the rules that it has in the database count. Returns false where there is none.
+  /// Removes an edge that was added by hand: the rules that it has in the database count. Returns false where it does not exist.
   /// Throws `.invalidArgument` for one that a row declares: it goes when the row does not declare it any more.
   @discardableResult
   public func remove(_ edge: RelationshipEdge, as reason: EdgeRemoval = .edgeOnly) throws -> Bool {
