@@ -208,6 +208,42 @@ struct DeclaredEdgeTests {
     try second.close()
   }
 
+  @Test func `rows that are set as bytes without their type keep their edges, until a program with the type opens`()
+    throws
+  {
+    let path = try TemporaryDirectory()
+    let graph = Relationships().named("graph")
+    func open(withType: Bool) throws -> Database {
+      try Database.open(at: path.path + "/db") {
+        if withType { CollectionDefinition("a", Thing.self, key: String.self, coder: .json) }
+        CollectionDefinition("b", Thing.self, key: String.self)
+        graph
+      }
+    }
+    func edges(_ database: Database) throws -> [String] {
+      try database.read { tx in try tx[graph].edges().map { GraphCase.text($0) } }
+    }
+    let first = try open(withType: true)
+    try first.write { tx in
+      for key in ["b1", "b2"] { try tx.set(Thing(), key: key, in: "b") }
+      try tx.set(Thing(links: [Thing.Link("x>b1=8")]), key: "a1", in: "a")
+      try tx.set(Thing(links: [Thing.Link("x>b2=8")]), key: "a2", in: "a")
+    }
+    let other = try first.read { tx in try tx.objectBytes(key: "a2", in: "a") } ?? []
+    try first.close()
+    let without = try open(withType: false)
+    try without.write { tx in try tx.setBytes(other, key: "a1", in: "a") }
+    #expect(try edges(without) == ["x>b1", "x>b2"])
+    #expect(try without.read { tx in try tx[graph].staleCollections().count } == 1)
+    try without.close()
+    let second = try open(withType: true)
+    StaleCollections(second, graph) { false }.run()
+    #expect(try edges(second) == ["x>b2", "x>b2"])
+    #expect(try second.read { tx in try tx[graph].staleCollections().count } == 0)
+    #expect(try second.read { tx in try tx.count(in: "b") } == 2)
+    try second.close()
+  }
+
   @Test func `23 what a row declares begins at that row, whatever its list says`() throws {
     struct Liar: Codable, Sendable, RelationshipNode {
       func relationshipEdges() throws -> [RelationshipEdge] {
