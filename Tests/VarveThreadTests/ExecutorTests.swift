@@ -133,8 +133,11 @@ import Testing
     await Self.yield { gate.waitingCount == 3 }
     let others = (0..<500).map { number in Task { try await executor.run { called.add("\(number)") } } }
     for other in others { try await other.value }
-    // One was enough for all that were short, and it was started because three stood still.
-    #expect((4...8).contains(executor.mostThreads), "\(executor.mostThreads) threads")
+    // One was enough for all that were short, and it was started because three stood still. A loaded machine that runs
+    // no job for 5 ms adds threads for the stall, which are counted apart.
+    #expect(executor.mostThreads >= 4, "\(executor.mostThreads) threads")
+    let ready = executor.mostThreads - executor.stallThreads
+    #expect(ready <= 3, "\(executor.mostThreads) threads, \(executor.stallThreads) for stalls")
     gate.open()
     for task in held { try await task.value }
     #expect(Set(called.all).count == 500)
