@@ -129,6 +129,25 @@ struct FileTests {
     try graph.database.close()
   }
 
+  @Test func `55 a file is noted by the name of its root and its path there, and goes where the root is now`() throws {
+    let site = try Site()
+    try site.make("flag.png")
+    let graph = try site.open(site.graph())
+    try Self.write(graph, "set a1 flag>files:flag.png=8")
+    try graph.database.close()
+    // The program's directory moves, as that of an app does with an update; at the old path stands another file.
+    let moved = site.directory.path + "/moved"
+    try FileManager.default.moveItem(atPath: site.root, toPath: moved)
+    try FileManager.default.createDirectory(atPath: site.root, withIntermediateDirectories: true)
+    try site.make("flag.png")
+    let again = try site.open(site.graph(roots: [FileRoot("files", at: moved)]))
+    #expect(try again.content() == ["a1 flag>files:flag.png"])
+    try Self.write(again, "remove a1")
+    #expect(site.waitForReports() == ["file \"flag.png\" of root \"files\" was removed"])
+    #expect(!FileManager.default.fileExists(atPath: moved + "/flag.png") && site.exists("flag.png"))
+    try again.database.close()
+  }
+
   @Test func `56 an edge to a file that is not there is an edge, and its end is nothing that has to go`() throws {
     let site = try Site()
     let graph = try site.open(site.graph())

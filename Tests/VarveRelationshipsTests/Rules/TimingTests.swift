@@ -2,6 +2,7 @@ import EngineTestSupport
 import Testing
 import Varve
 
+@testable import ObjectFixtures
 @testable import RelationshipFixtures
 @testable import VarveRelationships
 
@@ -299,6 +300,54 @@ struct TimingTests {
       a1 ?owns>b1
       """
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
+  }
+
+  @Test
+  func
+    `immediate extensions receive each removal before the next rule, the others after those of its collection, in key order`()
+    throws
+  {
+    let lines = Lines()
+    func hearing(_ name: String, _ delivery: ExtensionConfiguration.Delivery) -> Scripted {
+      var hearing = Scripted(delivery, hears: .removals)
+      hearing.did = { _, change in lines.add("\(name) \(try change.key.key(as: String.self))") }
+      return hearing
+    }
+    let graph = Relationships().named("graph")
+    let database = try Database.inMemory {
+      try GraphCase.definition(graph)
+      hearing("immediate", .immediate).named("immediate")
+      hearing("late", .afterCurrent).named("late")
+    }
+    let graphCase = GraphCase(database, graph)
+    let text = """
+      write
+      set a1 owns>b3=8 owns>b1=8 owns>c2=8
+      set b1 owns>c1=8
+      set b3 owns>b2=8
+      set b2
+      set c1
+      set c2
+      ----
+      a1 owns>b1 owns>b3 owns>c2
+      b1 owns>c1
+      b2
+      b3 owns>b2
+      c1
+      c2
+
+      write
+      remove a1
+      ----
+      """
+    #expect(TextCase.run(text) { graphCase.lines(of: $0) } == TextCase.normalized(text))
+    #expect(
+      lines.take() == [
+        "immediate a1", "late a1",
+        "immediate b1", "immediate b3", "late b1", "late b3", "immediate c2", "late c2",
+        "immediate b2", "late b2", "immediate c1", "late c1",
+      ])
+    try database.close()
   }
 
   @Test func `13 what hooks change while rules are applied is dealt with, too`() throws {

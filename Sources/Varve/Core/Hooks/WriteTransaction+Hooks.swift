@@ -183,9 +183,20 @@ extension WriteTransaction {
 
   /// Lets extensions receive a change that has happened.
   func notify(_ facts: ChangeFacts, _ plan: HookPlan) throws {
-    if !plan.immediate.isEmpty {
-      try dooming { try banningRows { try deliver(facts, to: plan.immediate) } }
-    }
+    try notifyImmediate(facts, plan)
+    try notifyLater(facts, plan)
+  }
+
+  /// The extensions that receive it before the call returns, also inside of a hook.
+  @inline(__always)
+  func notifyImmediate(_ facts: ChangeFacts, _ plan: HookPlan) throws {
+    if plan.immediate.isEmpty { return }
+    try dooming { try banningRows { try deliver(facts, to: plan.immediate) } }
+  }
+
+  /// All others; inside of a hook it is received after the current change.
+  @inline(__always)
+  func notifyLater(_ facts: ChangeFacts, _ plan: HookPlan) throws {
     if plan.later.isEmpty { return }
     if hooks.isRunning {
       facts.settle()

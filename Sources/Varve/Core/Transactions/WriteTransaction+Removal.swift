@@ -171,9 +171,10 @@ extension WriteTransaction {
     return sorted
   }
 
-  /// Removes rows, given in the order of their keys: extensions are asked for all of them, and then receive each. With `isCleared` the change set says of
-  /// them only that all of the collection are gone; with `isRun` the collection has no other rows between the first and the
-  /// last. Returns how many there were, and whether hooks changed no row meanwhile.
+  /// Removes rows, given in the order of their keys: extensions are asked for all of them, and then receive each, those that
+  /// are immediate before all others. With `isCleared` the change set says of them only that all of the collection are gone;
+  /// with `isRun` the collection has no other rows between the first and the last. Returns how many there were, and whether
+  /// hooks changed no row meanwhile.
   private func removeBatch(
     _ keys: [[UInt8]], _ info: CollectionInfo, _ plan: HookPlan?, isCleared: Bool = false, isRun: Bool = false
   ) throws -> (count: Int, isQuiet: Bool) {
@@ -206,7 +207,8 @@ extension WriteTransaction {
     addRows(-removed.count, to: info)
     guard let plan else { return (removed.count, true) }
     let before = changes.changeCount
-    for facts in facts { try notify(facts, plan) }
+    for facts in facts { try notifyImmediate(facts, plan) }
+    for facts in facts { try notifyLater(facts, plan) }
     return (removed.count, changes.changeCount == before)
   }
 
