@@ -68,6 +68,7 @@ let package = Package(
     .library(name: "Varve", targets: ["Varve"]),
     .library(name: "VarveEngine", targets: ["VarveEngine"]),
     .library(name: "VarveRelationships", targets: ["VarveRelationships"]),
+    .library(name: "VarveTasks", targets: ["VarveTasks"]),
     .library(name: "VarveInspection", targets: ["VarveInspection"]),
     .library(name: "VarveTesting", targets: ["VarveTesting"]),
     .executable(name: "varve", targets: ["VarveTool"]),
@@ -112,10 +113,18 @@ let package = Package(
       dependencies: ["Varve", "UnicodeNormalForm", .product(name: "Logging", package: "swift-log")],
       swiftSettings: settings
     ),
+    // Tasks that are enqueued in transactions, and run: an extension on the public API.
+    .target(
+      name: "VarveTasks",
+      dependencies: ["Varve", "UnicodeNormalForm", "FutexLocks", .product(name: "Logging", package: "swift-log")],
+      swiftSettings: settings
+    ),
     // For tools that read a database without the types of its program.
     .target(name: "VarveInspection", dependencies: ["Varve"], swiftSettings: settings),
     // For the tests of programs that keep their objects in Varve.
-    .target(name: "VarveTesting", dependencies: ["Varve", "VarveInspection", "VarveEngine"], swiftSettings: settings),
+    .target(
+      name: "VarveTesting", dependencies: ["Varve", "VarveTasks", "VarveInspection", "VarveEngine"],
+      swiftSettings: settings),
     .executableTarget(
       name: "VarveTool",
       dependencies: [
@@ -175,6 +184,11 @@ let package = Package(
     objectTests("VarveDamageTests"),
     // Rows with edges, and what suites of relationships have in common.
     fixtures("RelationshipFixtures", ["Varve", "VarveRelationships", "EngineTestSupport"], plainTestSettings),
+    .testTarget(
+      name: "VarveTasksTests",
+      dependencies: ["VarveTasks", "VarveTesting", "Varve", "EngineTestSupport", "VarveTestSupport"],
+      swiftSettings: plainTestSettings
+    ),
     .testTarget(
       name: "VarveRelationshipsTests",
       dependencies: [

@@ -24,6 +24,17 @@ public final class DatabaseWorker: Sendable {
     }
     return true
   }
+
+  /// The same for work that suspends: it has a thread only while it has something to do.
+  @discardableResult
+  public func runAsync(_ body: @escaping @Sendable (Database) async -> Void) -> Bool {
+    guard let core = core.value, core.builds.beginWork() else { return false }
+    Task.detached(executorPreference: core.writerExecutor) {
+      await body(Database(core))
+      core.builds.endWork()
+    }
+    return true
+  }
 }
 
 /// A database that is not kept.

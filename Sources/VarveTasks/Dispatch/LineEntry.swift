@@ -1,0 +1,61 @@
+/// A task in line, as far as it is in memory.
+struct LineEntry: Sendable {
+  /// The key of its row.
+  let key: [UInt8]
+  let id: TaskID
+  /// The state in its row: `ready`, or in a serial queue that of a head that waits.
+  var state: TaskState
+  /// How often the process died while it ran.
+  let crashes: UInt32
+  /// The value of its row; nil where it is large, and is read when the task is taken.
+  var value: [UInt8]?
+
+  /// Values of so many bytes are kept.
+  static let valueMaximum = 1 << 10
+
+  /// From a row.
+  init(key: [UInt8], value: [UInt8]) throws(DamagedTask) {
+    var reader = ByteReader(value, at: 1)
+    let number = try reader.byte()
+    guard let state = TaskState(rawValue: number) else { throw DamagedTask(what: "\(number) is no state", bytes: value) }
+    _ = try reader.byte()
+    self.key = key
+    id = TaskID(rawValue: try reader.number())
+    self.state = state
+    crashes = TaskRecord.crashes(in: value)
+    self.value = value.count <= Self.valueMaximum ? value : nil
+  }
+
+  /// Of a record that is about to be committed, or was.
+  init(_ record: TaskRecord, _ value: [UInt8]) {
+    key = record.place.key(of: record.id)
+    id = record.id
+    state = record.progress.state
+    crashes = record.progress.crashes
+    self.value = value.count <= Self.valueMaximum ? value : nil
+  }
+
+  private init(_ other: LineEntry, key: [UInt8]) {
+    self.key = key
+    id = other.id
+    state = other.state
+    crashes = other.crashes
+    value = other.value
+  }
+
+  /// The entry with the stamp of its commit.
+  func stamped(_ stamp: UInt64) -> LineEntry {
+    var key = key
+    let offset = key.count - 16
+    for index in 0..<8 { key[offset + index] = UInt8(truncatingIfNeeded: stamp >> UInt64(56 - 8 * index)) }
+    return LineEntry(self, key: key)
+  }
+
+  /// The stamp in its key.
+  var stamp: UInt64 {
+    let offset = key.count - 16
+    return key[offset..<(offset + 8)].reduce(0) { $0 << 8 | UInt64($1) }
+  }
+
+  static func precedes(_ left: [UInt8], _ right: [UInt8]) -> Bool { left.lexicographicallyPrecedes(right) }
+}

@@ -1,0 +1,362 @@
+internal import FutexLocks
+internal import Synchronization
+
+/// What a scheduler does next: all of it in one commit beside the writer.
+struct TaskWork {
+  var settlements: [TaskSettlement] = []
+  /// Tasks whose time has come, by the keys of their rows.
+  var due: [(id: TaskID, key: [UInt8])] = []
+  /// Attempts whose time is over.
+  var timeouts: [TaskRun] = []
+  /// Attempts that begin.
+  var claims: [TaskRun] = []
+  /// Lines whose tasks are to be read from disk, from a key on.
+  var refills: [(queue: UInt32, from: [UInt8])] = []
+  /// First tasks of lines whose values are to be read.
+  var loads: [(queue: UInt32, key: [UInt8])] = []
+  /// From which key on rows of timers are to be read; nil: they are not.
+  var timersFrom: [UInt8]?
+  /// Rows of a line that can't be read.
+  var damaged: [DamagedTask] = []
+
+  var isEmpty: Bool {
+    settlements.isEmpty && due.isEmpty && timeouts.isEmpty && claims.isEmpty && refills.isEmpty && loads.isEmpty
+      && timersFrom == nil && damaged.isEmpty
+  }
+
+  /// At most so many tasks are settled, or become ready, in one commit.
+  static let batchMaximum = 512
+}
+
+extension TaskDispatcher {
+  /// What is to be done now; nil: nothing is, and whoever brings something wakes the host.
+  ///
+  /// In this order: what has ended, what is due, what begins.
+  func takeWork() -> TaskWork? {
+    state.withLock { state in
+      guard let host = state.host else {
+        state.isPumping = false
+        return nil
+      }
+      var work = TaskWork()
+      let count = min(state.settlements.count, TaskWork.batchMaximum)
+      work.settlements = Array(state.settlements.prefix(count))
+      state.settlements.removeFirst(count)
+      state.takeDue(&work, host)
+      if !state.isStopping { state.takeClaims(&work, host) }
+      if work.isEmpty {
+        state.isPumping = false
+        return nil
+      }
+      return work
+    }
+  }
+
+  /// An attempt is over, as its handler says. Returns what is to be woken.
+  func finish(_ run: TaskRun, _ end: TaskEnd) -> Host? {
+    state.withLock { state in
+      if run.settle() { state.settlements.append(TaskSettlement(run: run, end: end)) }
+      state.release(run)
+      return state.wakingHost()
+    }
+  }
+
+  /// A handler that does not return holds nothing any more.
+  func abandon(_ run: TaskRun) -> Host? {
+    state.withLock { state in
+      state.release(run)
+      return state.wakingHost()
+    }
+  }
+
+  /// A task is in line.
+  func insert(_ entry: LineEntry, _ queue: UInt32) {
+    let host = state.withLock { state in
+      state.insert(entry, queue)
+      return state.wakingHost()
+    }
+    host?.wake()
+  }
+
+  func insert(_ timer: TaskDelta.Timer) {
+    state.withLock { state in
+      if let host = state.host { state.insert(timer, host) }
+    }
+  }
+
+  func insert(_ timer: TaskTimers.Entry) { state.withLock { $0.timers.insert(timer) } }
+
+  /// What was due could not be written.
+  func dueAgain(_ due: [(id: TaskID, key: [UInt8])]) {
+    state.withLock { state in
+      guard let host = state.host else { return }
+      for (id, key) in due {
+        state.timers.insert(
+          TaskTimers.Entry(
+            deadline: host.clock.continuousNow, wall: nil, suspending: nil, action: .task(id, key: key)))
+      }
+    }
+  }
+
+  /// The end of an attempt is committed. `entry` is the task where it is in line again.
+  func didSettle(_ run: TaskRun, _ entry: LineEntry?, _ timers: [TaskTimers.Entry]) {
+    let host = state.withLock { state in
+      state.end(run, entry)
+      for timer in timers { state.timers.insert(timer) }
+      return state.wakingHost()
+    }
+    host?.wake()
+  }
+
+  /// Claims were not committed: their tasks are in line as before.
+  func undo(_ claims: [TaskRun], _ settlements: [TaskSettlement]) {
+    state.withLock { state in
+      for run in claims {
+        state.running[run.id] = nil
+        state.busyCount -= 1
+        if run.stored.progress.crashes > 0 { state.hasSuspect = false }
+        guard let line = state.lines[run.record.place.queue] else { continue }
+        line.runningCount -= 1
+        var entry = LineEntry(run.stored, run.stored.bytes)
+        entry.state = .ready
+        line.insert(entry)
+        state.enqueue(line)
+      }
+      state.settlements.insert(contentsOf: settlements, at: 0)
+    }
+  }
+
+  /// What the disk has of a line.
+  func refill(_ queue: UInt32, from: [UInt8], _ entries: [LineEntry]?, next: [UInt8]?) {
+    state.withLock { state in
+      guard let line = state.lines[queue] else { return }
+      if let entries {
+        let running = state.running
+        line.endRefill(entries, from: from, next: next) { running[$0] != nil }
+      } else {
+        line.failRefill()
+      }
+      state.enqueue(line)
+      if let first = line.first { state.waitForHead(line, first) }
+    }
+  }
+
+  func load(_ queue: UInt32, _ key: [UInt8], _ value: [UInt8]?) {
+    state.withLock { state in
+      guard let line = state.lines[queue] else { return }
+      line.loadFirst(key, value)
+      state.enqueue(line)
+    }
+  }
+
+  /// Rows of timers that were read, and the first key that was not; nil: there are no more.
+  func loadTimers(_ timers: [TaskDelta.Timer]?, next: [UInt8]?) {
+    state.withLock { state in
+      state.isLoadingTimers = false
+      let missed = state.missedTimers
+      state.missedTimers = []
+      guard let timers, let host = state.host else { return }
+      state.timers.end = next
+      for timer in timers { state.place(timer, host.clock) }
+      let known = Set(timers.map(\.key))
+      for timer in missed where !known.contains(timer.key) { state.insert(timer, host) }
+    }
+  }
+
+  /// The time at which the host is to look again, on the continuous clock; nil: when something comes.
+  var nextDeadline: Duration? {
+    state.withLock { state in
+      guard let host = state.host, let first = state.timers.first else { return nil }
+      // Somebody may set the clock of the wall.
+      if state.timers.wallCount > 0 { return min(first.deadline, host.clock.continuousNow + Self.wallLook) }
+      return first.deadline
+    }
+  }
+
+  /// Where tasks wait for a date, the clock of the wall is looked at so often.
+  static let wallLook = Duration.seconds(60)
+}
+
+extension TaskDispatcher.State {
+  // MARK: - What is due
+
+  mutating func takeDue(_ work: inout TaskWork, _ host: TaskDispatcher.Host) {
+    if timers.isEmpty, timers.end == nil { return }
+    let clock = host.clock
+    let (now, wall) = (clock.continuousNow, WallTime.milliseconds(clock.wallNow))
+    followWall(wall, now)
+    while let first = timers.first, first.deadline <= now, work.due.count < TaskWork.batchMaximum {
+      guard var entry = timers.popFirst() else { break }
+      if let due = entry.wall, due > wall {
+        // The clock of the wall is behind: not early.
+        entry.deadline = now + .milliseconds(due - wall)
+        timers.insert(entry)
+        continue
+      }
+      if let suspending = entry.suspending, suspending > clock.suspendingNow {
+        entry.deadline = now + (suspending - clock.suspendingNow)
+        timers.insert(entry)
+        continue
+      }
+      fire(entry.action, &work)
+    }
+    if timers.taskCount == 0, let end = timers.end, !isLoadingTimers, isDiscovered {
+      isLoadingTimers = true
+      work.timersFrom = end
+    }
+  }
+
+  private mutating func fire(_ action: TaskTimers.Action, _ work: inout TaskWork) {
+    switch action {
+    case .task(let id, let key): work.due.append((id, key))
+    case .line(let queue, let key):
+      guard let line = lines[queue] else { return }
+      line.wakeFirst(key)
+      enqueue(line)
+    case .timeout(let id, let epoch):
+      if let run = running[id], run.epoch == epoch { work.timeouts.append(run) }
+    case .abandon(let id, let epoch):
+      guard let run = abandonable[id], run.epoch == epoch else { return }
+      abandonable[id] = nil
+      release(run)
+    }
+  }
+
+  /// The clock of the wall may have been set since the last look.
+  private mutating func followWall(_ wall: Int64, _ now: Duration) {
+    let offset = wall - now.milliseconds
+    let shift = offset - wallOffset
+    wallOffset = offset
+    if timers.wallCount > 0, abs(shift) > 100 { timers.moveWall(by: .milliseconds(shift)) }
+  }
+
+  // MARK: - What begins
+
+  mutating func takeClaims(_ work: inout TaskWork, _ host: TaskDispatcher.Host) {
+    while !hasSuspect, busyCount < host.workers, let line = nextLine() {
+      if line.isPaused { continue }
+      let mayGoOn = take(from: line, &work, host)
+      if mayGoOn { enqueue(line) }
+      if line.isIdle { lines[line.number] = nil }
+      // A task that may have made a process die waits until nothing else runs.
+      if isSuspectNext { return }
+    }
+  }
+
+  /// Takes tasks of one line, as many as it has a turn for. Returns whether it may start more.
+  private mutating func take(from line: TaskLine, _ work: inout TaskWork, _ host: TaskDispatcher.Host) -> Bool {
+    var count = 0
+    let rules = line.rules
+    isSuspectNext = false
+    while line.runningCount < rules.runningMaximum {
+      if line.needsRefill, let from = line.beginRefill() { work.refills.append((line.number, from)) }
+      guard let entry = line.first else { return false }
+      if busyCount >= host.workers || count >= max(1, rules.weight) || hasSuspect { return true }
+      if rules.isSerial, entry.state != .ready { return false }
+      if held[entry.id] != nil {
+        // Nothing passes the head of a serial queue; others pass in a standard one.
+        if rules.isSerial {
+          heldLines[entry.id] = line.number
+          return false
+        }
+        _ = line.popFirst()
+        aside[entry.id] = (line.number, entry)
+        continue
+      }
+      guard let value = entry.value else {
+        work.loads.append((line.number, entry.key))
+        return false
+      }
+      let stored: TaskRecord
+      do { stored = try TaskRecord(value, stamp: entry.stamp) } catch {
+        work.damaged.append(error)
+        _ = line.popFirst()
+        continue
+      }
+      guard let handler = handlers.find(stored.kind, line.name) else {
+        unhandled.insert(stored.kind)
+        if rules.isSerial { return false }
+        line.skipFirst()
+        continue
+      }
+      if entry.crashes > 0, busyCount > 0 {
+        isSuspectNext = true
+        return true
+      }
+      guard let run = begin(stored, line, handler, host) else {
+        _ = line.popFirst()
+        continue
+      }
+      _ = line.popFirst()
+      work.claims.append(run)
+      count += 1
+      if entry.crashes > 0 { hasSuspect = true }
+    }
+    return false
+  }
+
+  private mutating func begin(
+    _ stored: TaskRecord, _ line: TaskLine, _ handler: RegisteredHandler, _ host: TaskDispatcher.Host
+  ) -> TaskRun? {
+    var record = stored
+    // A head of a serial queue whose time has come still is what it was on disk.
+    if record.progress.state == .retryWait { record.progress.state = .ready }
+    guard (try? record.progress.apply(.claim)) != nil else { return nil }
+    let run = TaskRun(stored, record, line.name, handler, start: host.start)
+    running[run.id] = run
+    busyCount += 1
+    line.runningCount += 1
+    return run
+  }
+
+  // MARK: - What has ended
+
+  /// A handler has returned, or was left behind.
+  mutating func release(_ run: TaskRun) {
+    let (wasReleased, isEnded) = run.state.withLock { state in
+      defer { state.isReleased = true }
+      return (state.isReleased, state.isEnded)
+    }
+    if wasReleased { return }
+    abandonable[run.id] = nil
+    busyCount -= 1
+    if run.stored.progress.crashes > 0 { hasSuspect = false }
+    guard let line = lines[run.record.place.queue] else { return }
+    // The next one of a serial queue starts when the end of this one is committed.
+    if !line.rules.isSerial || isEnded { line.runningCount -= 1 }
+    enqueue(line)
+  }
+
+  /// The end of an attempt is committed.
+  mutating func end(_ run: TaskRun, _ entry: LineEntry?) {
+    let isReleased = run.state.withLock { state in
+      state.isEnded = true
+      state.isSettled = true
+      return state.isReleased
+    }
+    running[run.id] = nil
+    if !isReleased { abandonable[run.id] = run }
+    guard let line = lines[run.record.place.queue] else {
+      if let entry { insert(entry, run.record.place.queue) }
+      return
+    }
+    line.noteEnded(run.id)
+    if let entry {
+      line.insert(entry)
+      waitForHead(line, entry)
+    }
+    if line.rules.isSerial, isReleased { line.runningCount -= 1 }
+    enqueue(line)
+  }
+
+  /// The head of a serial queue waits to be run again: when its time comes the line is looked at.
+  mutating func waitForHead(_ line: TaskLine, _ entry: LineEntry) {
+    guard let host, entry.state == .retryWait, let value = entry.value,
+      let record = try? TaskRecord(value, stamp: entry.stamp)
+    else { return }
+    let wait = Duration.milliseconds(record.place.due - WallTime.milliseconds(host.clock.wallNow))
+    let deadline = host.clock.continuousNow + max(.zero, min(wait, .milliseconds(record.delay)))
+    timers.insert(
+      TaskTimers.Entry(deadline: deadline, wall: nil, suspending: nil, action: .line(line.number, key: entry.key)))
+  }
+}

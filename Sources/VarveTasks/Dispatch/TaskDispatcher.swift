@@ -1,0 +1,357 @@
+internal import FutexLocks
+internal import Synchronization
+public import Varve
+
+/// The tasks that are next, in memory: lines of queues, timers, and what runs. Stands at the last acknowledged commit.
+///
+/// Whatever a commit says comes by `acknowledge`; whatever a scheduler does comes by `takeWork` and what follows it. One short
+/// lock is around all of it.
+public final class TaskDispatcher: Sendable {
+  struct State: ~Copyable {
+    var names: [QueueName: TaskNames.Queue] = [:]
+    var texts: [UInt32: QueueName] = [:]
+    /// Queues that have tasks in line, or run some.
+    var lines: [UInt32: TaskLine] = [:]
+    /// Lines that may start a task, in turn.
+    var ring: [UInt32] = []
+    var ringBegin = 0
+    var timers = TaskTimers()
+    var running: [TaskID: TaskRun] = [:]
+    /// Handlers that have not returned, of attempts that are over, count too.
+    var busyCount = 0
+    var settlements: [TaskSettlement] = []
+    /// Tasks that transactions are changing, and how many of these.
+    var held: [TaskID: Int] = [:]
+    /// Tasks that were next while they were held.
+    var aside: [TaskID: (queue: UInt32, entry: LineEntry)] = [:]
+    /// Serial queues whose heads are held.
+    var heldLines: [TaskID: UInt32] = [:]
+    /// Attempts that are over and whose handlers have not returned.
+    var abandonable: [TaskID: TaskRun] = [:]
+    /// Whether the next task is one that may have made a process die.
+    var isSuspectNext = false
+    var nextID: UInt64 = 1
+    /// Ids up to this one may be given without a note on disk.
+    var lastID: UInt64 = 0
+    /// What runs tasks; nil: nothing does.
+    var host: Host?
+    /// Whether the lines of all queues that have tasks are known.
+    var isDiscovered = false
+    var handlers = TaskHandlers()
+    /// Whether somebody takes work, or will.
+    var isPumping = false
+    /// Whether no more tasks are taken.
+    var isStopping = false
+    /// Whether a task runs alone, because a process has died while it ran.
+    var hasSuspect = false
+    /// Whether rows of timers are being read.
+    var isLoadingTimers = false
+    /// Timers that came meanwhile, after those in memory.
+    var missedTimers: [TaskDelta.Timer] = []
+    /// Wall time minus continuous time, in milliseconds, at the last look.
+    var wallOffset: Int64 = 0
+    /// Kinds that were met and have no handler.
+    var unhandled: Set<String> = []
+  }
+
+  /// What runs tasks.
+  struct Host: Sendable {
+    let clock: any SchedulerClock
+    let workers: Int
+    let start: UInt32
+    let rules: @Sendable (QueueName) -> QueueRules
+    /// Called without the lock where there is work and nobody takes it.
+    let wake: @Sendable () -> Void
+    /// Called without the lock where the next timer may be another.
+    let timersChanged: @Sendable () -> Void
+  }
+
+  let state: FutexLock<State>
+  let worker: DatabaseWorker
+  private let clock: Mutex<any SchedulerClock>
+
+  init(worker: DatabaseWorker) {
+    self.worker = worker
+    clock = Mutex(SystemSchedulerClock())
+    state = FutexLock(State())
+  }
+
+  /// The time of day, in milliseconds since 1970.
+  var wallNow: Int64 { WallTime.milliseconds(usedClock.wallNow) }
+  var usedClock: any SchedulerClock { clock.withLock { $0 } }
+
+  /// Tasks are enqueued by another clock from now on.
+  func use(_ clock: any SchedulerClock) { self.clock.withLock { $0 = clock } }
+
+  func load(_ names: TaskNames, lastID: Int64) {
+    state.withLock { state in
+      state.names = names.queues
+      for (name, queue) in names.queues { state.texts[queue.number] = name }
+      state.lastID = UInt64(max(0, lastID))
+      state.nextID = max(state.nextID, state.lastID + 1)
+    }
+  }
+
+  // MARK: - The host
+
+  /// From now on a host runs the tasks. False: another one does.
+  func attach(_ host: Host) -> Bool {
+    state.withLock { state in
+      guard state.host == nil else { return false }
+      state.host = host
+      state.isStopping = false
+      state.isDiscovered = false
+      state.wallOffset = WallTime.milliseconds(host.clock.wallNow) - host.clock.continuousNow.milliseconds
+      return true
+    }
+  }
+
+  /// The queues that have tasks in line are known: others have none on disk.
+  func discover(_ queues: [UInt32]) {
+    let host = state.withLock { state in
+      for queue in queues {
+        guard let line = state.line(queue, isOnDisk: true) else { continue }
+        state.enqueue(line)
+      }
+      state.isDiscovered = true
+      return state.pumping()
+    }
+    host?.wake()
+  }
+
+  /// No more tasks begin.
+  func stop() -> [TaskRun] {
+    state.withLock { state in
+      state.isStopping = true
+      return Array(state.running.values)
+    }
+  }
+
+  /// Nothing runs tasks any more.
+  func detach() {
+    state.withLock { state in
+      state.host = nil
+      state.lines = [:]
+      state.ring = []
+      state.ringBegin = 0
+      state.timers.removeAll()
+      state.running = [:]
+      state.busyCount = 0
+      state.settlements = []
+      state.aside = [:]
+      state.abandonable = [:]
+      state.hasSuspect = false
+      state.missedTimers = []
+      state.isLoadingTimers = false
+      state.isPumping = false
+    }
+  }
+
+  /// Time has passed: something may be due. Returns what is to be woken.
+  func timerFired() -> Host? { state.withLock { $0.pumping() } }
+
+  /// How many handlers run, and whether there is anything to do now.
+  var load: (running: Int, hasWork: Bool) {
+    state.withLock { ($0.busyCount, $0.isPumping || !$0.settlements.isEmpty || !$0.running.isEmpty) }
+  }
+
+  /// Adds a handler; tasks that waited for it are looked at again.
+  func add(_ handler: RegisteredHandler) throws {
+    let host = try state.withLock { state throws(TaskError) in
+      try state.handlers.add(handler)
+      state.unhandled.remove(handler.kind)
+      for line in state.lines.values {
+        line.lookAgain()
+        state.enqueue(line)
+      }
+      return state.wakingHost()
+    }
+    host?.wake()
+  }
+
+  /// The kinds of tasks that were to be run and have no handler.
+  var unhandledKinds: [String] { state.withLock { $0.unhandled.sorted() } }
+
+  /// Serial queues whose head is dead or parked, with its id and state.
+  var blockedHeads: [(queue: QueueName, id: TaskID, state: TaskState)] {
+    state.withLock { state in
+      state.lines.values.compactMap { line in
+        guard line.rules.isSerial, let first = line.first, first.state == .dead || first.state == .parked else {
+          return nil
+        }
+        return (line.name, first.id, first.state)
+      }.sorted { $0.0 < $1.0 }
+    }
+  }
+
+  // MARK: - For transactions
+
+  /// The queue of a name, as of the last acknowledged commit.
+  func queue(_ name: QueueName) -> TaskNames.Queue? { state.withLock { $0.names[name] } }
+  func name(_ number: UInt32) -> QueueName? { state.withLock { $0.texts[number] } }
+
+  /// So many ids at once are noted on disk.
+  static let idBlock: UInt64 = 1 << 16
+
+  /// Ids that were never given, and the note that the disk needs of them; nil: it has one.
+  func takeIDs(_ count: Int) -> (first: UInt64, last: UInt64?) {
+    state.withLock { state in
+      let first = state.nextID
+      state.nextID += UInt64(count)
+      return (first, state.nextID - 1 > state.lastID ? state.nextID - 1 + Self.idBlock : nil)
+    }
+  }
+
+  /// No claim takes a task until `release`. Returns the attempt where it runs.
+  func hold(_ id: TaskID) -> TaskRun? {
+    state.withLock { state in
+      if let run = state.running[id] { return run }
+      state.held[id, default: 0] += 1
+      return nil
+    }
+  }
+
+  /// The attempt of a task that runs; nil where it does not.
+  func run(_ id: TaskID) -> TaskRun? { state.withLock { $0.running[id] } }
+
+  func release(_ ids: Set<TaskID>) {
+    let host = state.withLock { state in
+      for id in ids {
+        let count = (state.held[id] ?? 1) - 1
+        state.held[id] = count > 0 ? count : nil
+        if count > 0 { continue }
+        if let queue = state.heldLines.removeValue(forKey: id), let line = state.lines[queue] { state.enqueue(line) }
+        guard let (queue, entry) = state.aside.removeValue(forKey: id) else { continue }
+        state.insert(entry, queue)
+      }
+      return state.wakingHost()
+    }
+    host?.wake()
+  }
+
+  // MARK: - Commits
+
+  func acknowledge(_ delta: TaskDelta) {
+    let (host, timersChanged) = state.withLock { state in
+      for (name, queue) in delta.names { state.note(name, queue) }
+      state.lastID = max(state.lastID, delta.lastID)
+      for (queue, id, key) in delta.removed {
+        state.aside[id] = nil
+        state.lines[queue]?.remove(id, key: key)
+      }
+      guard let host = state.host else { return (Host?.none, false) }
+      for (queue, entry) in delta.entries { state.insert(entry, queue) }
+      for (queue, key) in delta.more {
+        guard let line = state.line(queue) else { continue }
+        line.noteMore(from: key)
+        state.enqueue(line)
+      }
+      let before = state.timers.first?.deadline
+      for timer in delta.timers { state.insert(timer, host) }
+      if let key = delta.moreTimers { state.noteMoreTimers(from: key) }
+      for id in delta.cancelled {
+        guard let run = state.running[id] else { continue }
+        run.state.withLock { $0.isCancelling = true }
+        run.state.withLock { $0.task }?.cancel()
+      }
+      let isEarlier = state.timers.first.map { first in before.map { first.deadline < $0 } ?? true } ?? false
+      return (state.wakingHost(), isEarlier)
+    }
+    host?.wake()
+    if timersChanged { state.withLock { $0.host }?.timersChanged() }
+  }
+}
+
+extension TaskDispatcher.State {
+  mutating func note(_ name: QueueName, _ queue: TaskNames.Queue) {
+    names[name] = queue
+    texts[queue.number] = name
+    guard let line = lines[queue.number] else { return }
+    line.isPaused = queue.isPaused
+    enqueue(line)
+  }
+
+  /// The line of a queue, made where there is none.
+  mutating func line(_ queue: UInt32, isOnDisk: Bool? = nil) -> TaskLine? {
+    if let line = lines[queue] { return line }
+    guard let host, let name = texts[queue] else { return nil }
+    // Until all are known, whatever a queue has may be on disk.
+    let line = TaskLine(
+      queue, name, host.rules(name), isPaused: names[name]?.isPaused ?? false, isOnDisk: isOnDisk ?? !isDiscovered)
+    lines[queue] = line
+    return line
+  }
+
+  mutating func insert(_ entry: LineEntry, _ queue: UInt32) {
+    guard let line = line(queue) else { return }
+    line.insert(entry)
+    enqueue(line)
+  }
+
+  /// A line may start a task.
+  mutating func enqueue(_ line: TaskLine) {
+    if line.isQueued { return }
+    line.isQueued = true
+    ring.append(line.number)
+  }
+
+  mutating func nextLine() -> TaskLine? {
+    while ringBegin < ring.count {
+      let number = ring[ringBegin]
+      ringBegin += 1
+      if ringBegin == ring.count {
+        ring.removeAll(keepingCapacity: true)
+        ringBegin = 0
+      } else if ringBegin >= 4_096 {
+        ring.removeFirst(ringBegin)
+        ringBegin = 0
+      }
+      guard let line = lines[number] else { continue }
+      line.isQueued = false
+      return line
+    }
+    return nil
+  }
+
+  /// How many lines may start a task.
+  var ringCount: Int { ring.count - ringBegin }
+
+  /// What is to be woken, because there is work and nobody takes it. Whoever gets it wakes it.
+  mutating func wakingHost() -> TaskDispatcher.Host? {
+    guard let host, !isPumping else { return nil }
+    guard !settlements.isEmpty || (ringCount > 0 && busyCount < host.workers && !isStopping) else { return nil }
+    isPumping = true
+    return host
+  }
+
+  /// Somebody has to look, and nobody does.
+  mutating func pumping() -> TaskDispatcher.Host? {
+    guard let host, !isPumping else { return nil }
+    isPumping = true
+    return host
+  }
+
+  // MARK: - Timers
+
+  mutating func insert(_ timer: TaskDelta.Timer, _ host: TaskDispatcher.Host) {
+    if let end = timers.end, !LineEntry.precedes(timer.key, end) {
+      if isLoadingTimers { missedTimers.append(timer) }
+      return
+    }
+    place(timer, host.clock)
+  }
+
+  /// From a key on rows of timers are on disk that are not in memory.
+  mutating func noteMoreTimers(from key: [UInt8]) {
+    if timers.end.map({ LineEntry.precedes(key, $0) }) ?? true { timers.end = key }
+  }
+
+  mutating func place(_ timer: TaskDelta.Timer, _ clock: any SchedulerClock) {
+    let wait = Duration.milliseconds(timer.due - WallTime.milliseconds(clock.wallNow))
+    let deadline = timer.deadline ?? clock.continuousNow + max(wait, .zero)
+    timers.insert(
+      TaskTimers.Entry(
+        deadline: deadline, wall: timer.deadline == nil ? timer.due : nil, suspending: nil,
+        action: .task(timer.id, key: timer.key)))
+  }
+}

@@ -1,0 +1,86 @@
+/// What is due when: a heap over the next ones, and where those on disk begin.
+struct TaskTimers: ~Copyable {
+  enum Action: Hashable, Sendable {
+    /// A task that waits for a time: its id, and the key of its row.
+    case task(TaskID, key: [UInt8])
+    /// The head of a serial queue, which waits to be run again.
+    case line(UInt32, key: [UInt8])
+    /// The time of a handler is over.
+    case timeout(TaskID, epoch: UInt32)
+    /// A handler that was cancelled has not returned.
+    case abandon(TaskID, epoch: UInt32)
+  }
+
+  struct Entry: Sendable {
+    /// On the continuous clock.
+    var deadline: Duration
+    /// The time of day that counts, in milliseconds since 1970; nil: the deadline does.
+    var wall: Int64?
+    /// The deadline on the clock that stands while the machine sleeps; nil: it does not count.
+    var suspending: Duration?
+    let action: Action
+  }
+
+  private var heap: [Entry] = []
+  /// Rows of the disk from this key on are not in the heap; nil: all are.
+  var end: [UInt8]? = TaskKeys.timer(.min)
+  private(set) var wallCount = 0
+  private(set) var taskCount = 0
+
+  static let taskMaximum = 4_096
+
+  init() {}
+
+  var isEmpty: Bool { heap.isEmpty }
+  var first: Entry? { heap.first }
+
+  mutating func insert(_ entry: Entry) {
+    if entry.wall != nil { wallCount += 1 }
+    if case .task = entry.action { taskCount += 1 }
+    heap.append(entry)
+    var index = heap.count - 1
+    while index > 0 {
+      let parent = (index - 1) / 2
+      if heap[parent].deadline <= heap[index].deadline { break }
+      heap.swapAt(parent, index)
+      index = parent
+    }
+  }
+
+  mutating func popFirst() -> Entry? {
+    guard let first = heap.first else { return nil }
+    if first.wall != nil { wallCount -= 1 }
+    if case .task = first.action { taskCount -= 1 }
+    let last = heap.removeLast()
+    if heap.isEmpty { return first }
+    heap[0] = last
+    sink(0)
+    return first
+  }
+
+  private mutating func sink(_ start: Int) {
+    var index = start
+    while true {
+      var least = index
+      for child in [2 * index + 1, 2 * index + 2] where child < heap.count && heap[child].deadline < heap[least].deadline {
+        least = child
+      }
+      if least == index { return }
+      heap.swapAt(least, index)
+      index = least
+    }
+  }
+
+  /// The clock of the wall was set: deadlines of dates move by `shift`.
+  mutating func moveWall(by shift: Duration) {
+    for index in heap.indices where heap[index].wall != nil { heap[index].deadline -= shift }
+    for index in stride(from: heap.count / 2, through: 0, by: -1) where index < heap.count { sink(index) }
+  }
+
+  mutating func removeAll() {
+    heap.removeAll()
+    wallCount = 0
+    taskCount = 0
+    end = TaskKeys.timer(.min)
+  }
+}

@@ -1,0 +1,213 @@
+/// Where a task stands: in line, among those that wait for a time, or among those that are parked. From it comes the key of its
+/// row in the part `live`.
+///
+/// ```
+///  in line   'R', queue (4), front (1), priority (1), sort key, stamp (8), ordinal (4), revision (4)
+///  timed     'T', due (8), id (8), revision (4)
+///  parked    'K', queue (4), id (8), revision (4)
+///
+///  front     0: it was run, and keeps its position at the head of a serial queue; 1 otherwise
+///  sort key  each 0x00 followed by 0xFF, then 0x00 0x00; of a task without one the last two alone
+///  stamp     the number of the commit that enqueued it, ordinal its number within that commit: kept through all its attempts
+///  revision  the number of the row: one more each time the task is written again, so that each key is written once
+/// ```
+/// Numbers are big-endian; `due` is in milliseconds since 1970, its sign bit flipped. On disk: never change.
+struct TaskPlace: Hashable, Sendable {
+  enum Kind: UInt8, Sendable {
+    case line = 0x52
+    case timed = 0x54
+    case parked = 0x4B
+  }
+
+  var kind: Kind
+  var queue: UInt32
+  var isFront = false
+  var priority: UInt8
+  var sortKey: [UInt8]
+  var stamp: UInt64
+  var ordinal: UInt32
+  var revision: UInt32 = 0
+  /// In milliseconds since 1970; of one that waits for no time 0.
+  var due: Int64 = 0
+
+  /// The stamp of a commit that is not made yet.
+  static let pendingStamp = UInt64.max
+
+  /// Its key in `live`.
+  func key(of id: TaskID) -> [UInt8] {
+    var key: [UInt8] = []
+    key.reserveCapacity(26 + sortKey.count)
+    key.append(kind.rawValue)
+    switch kind {
+    case .line:
+      key.append(number: queue)
+      key.append(isFront ? 0 : 1)
+      key.append(priority)
+      Self.append(escaped: sortKey, to: &key)
+      key.append(number: stamp)
+      key.append(number: ordinal)
+    case .timed:
+      key.append(time: due)
+      key.append(number: id.rawValue)
+    case .parked:
+      key.append(number: queue)
+      key.append(number: id.rawValue)
+    }
+    key.append(number: revision)
+    return key
+  }
+
+  /// Where the stamp stands in a key of the line.
+  var stampOffset: Int { 9 + sortKey.count + sortKey.count { $0 == 0 } }
+
+  private static func append(escaped bytes: [UInt8], to key: inout [UInt8]) {
+    for byte in bytes {
+      key.append(byte)
+      if byte == 0 { key.append(0xFF) }
+    }
+    key.append(0)
+    key.append(0)
+  }
+
+  // MARK: - As a value
+
+  /// Where the stamp stands in `bytes`.
+  static let stampOffsetInBytes = 7
+
+  /// The place as a value, in a row by id: kind, queue, front, priority, stamp, ordinal, revision, due, and the sort key to
+  /// the end.
+  var bytes: [UInt8] {
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(31 + sortKey.count)
+    bytes.append(kind.rawValue)
+    bytes.append(number: queue)
+    bytes.append(isFront ? 0 : 1)
+    bytes.append(priority)
+    bytes.append(number: stamp)
+    bytes.append(number: ordinal)
+    bytes.append(number: revision)
+    bytes.append(time: due)
+    bytes.append(contentsOf: sortKey)
+    return bytes
+  }
+
+  init(
+    _ kind: Kind, queue: UInt32, priority: UInt8, sortKey: [UInt8], stamp: UInt64, ordinal: UInt32, due: Int64 = 0
+  ) {
+    self.kind = kind
+    self.queue = queue
+    self.priority = priority
+    self.sortKey = sortKey
+    self.stamp = stamp
+    self.ordinal = ordinal
+    self.due = due
+  }
+
+  init(_ bytes: [UInt8], at offset: Int = 0) throws(DamagedTask) {
+    var reader = ByteReader(bytes, at: offset)
+    let tag = try reader.byte()
+    guard let kind = Kind(rawValue: tag) else { throw DamagedTask(what: "0x\(tag) is no kind of row", bytes: bytes) }
+    self.kind = kind
+    queue = try reader.number()
+    isFront = try reader.byte() == 0
+    priority = try reader.byte()
+    stamp = try reader.number()
+    ordinal = try reader.number()
+    revision = try reader.number()
+    due = try reader.time()
+    sortKey = Array(bytes[reader.offset...])
+  }
+}
+
+/// Keys of `live` that are not those of a task itself.
+///
+/// ```
+///  by id     'J', id (8), revision (4)               value: state (1), place
+///  claim     'C', start (4), id (8), epoch (4)       value: attempt (4), begun (8), place
+///  cancel    'X', id (8)                             the task is to be cancelled when its handler returns
+///  signal    'G', hash (8), id (8), revision (4)     value: the signal
+///  steps     'S', id (8), number (4)                 value: a checkpoint
+/// ```
+/// `start` is the number of the scheduler's start: what has another one was running when a process died.
+enum TaskKeys {
+  static let byID: UInt8 = 0x4A
+  static let claim: UInt8 = 0x43
+  static let cancel: UInt8 = 0x58
+  static let signal: UInt8 = 0x47
+  static let step: UInt8 = 0x53
+
+  static func byID(_ id: TaskID, _ revision: UInt32? = nil) -> [UInt8] {
+    var key: [UInt8] = [byID]
+    key.append(number: id.rawValue)
+    if let revision { key.append(number: revision) }
+    return key
+  }
+
+  static func byIDValue(_ state: TaskState, _ place: TaskPlace) -> [UInt8] { [state.rawValue] + place.bytes }
+
+  static let claimPrefix: [UInt8] = [claim]
+
+  static func claim(_ start: UInt32, _ id: TaskID, _ epoch: UInt32) -> [UInt8] {
+    var key: [UInt8] = [claim]
+    key.reserveCapacity(17)
+    key.append(number: start)
+    key.append(number: id.rawValue)
+    key.append(number: epoch)
+    return key
+  }
+
+  static func claimValue(attempt: UInt32, begun: Int64, _ place: TaskPlace) -> [UInt8] {
+    var value: [UInt8] = []
+    value.append(number: attempt)
+    value.append(time: begun)
+    return value + place.bytes
+  }
+
+  static let claimPlaceOffset = 12
+
+  static func cancel(_ id: TaskID) -> [UInt8] {
+    var key: [UInt8] = [cancel]
+    key.append(number: id.rawValue)
+    return key
+  }
+
+  static func signal(_ signal: WakeSignal, _ id: TaskID? = nil, _ revision: UInt32 = 0) -> [UInt8] {
+    var key: [UInt8] = [Self.signal]
+    // FNV-1a of 64 bits; the value has the text.
+    var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+    for byte in signal.text.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+    key.append(number: hash)
+    if let id {
+      key.append(number: id.rawValue)
+      key.append(number: revision)
+    }
+    return key
+  }
+
+  static func step(_ id: TaskID, _ number: UInt32? = nil) -> [UInt8] {
+    var key: [UInt8] = [step]
+    key.append(number: id.rawValue)
+    if let number { key.append(number: number) }
+    return key
+  }
+
+  /// The line of a queue, from where it begins.
+  static func line(_ queue: UInt32) -> [UInt8] {
+    var key: [UInt8] = [TaskPlace.Kind.line.rawValue]
+    key.append(number: queue)
+    return key
+  }
+
+  /// Timers, to those of a time.
+  static func timer(_ due: Int64) -> [UInt8] {
+    var key: [UInt8] = [TaskPlace.Kind.timed.rawValue]
+    key.append(time: due)
+    return key
+  }
+
+  /// The id of a key by id, of a claim or of a signal.
+  static func id(of key: [UInt8], at offset: Int) throws(DamagedTask) -> TaskID {
+    var reader = ByteReader(key, at: offset)
+    return TaskID(rawValue: try reader.number())
+  }
+}

@@ -1,0 +1,195 @@
+/// Everything that the database has of a task: the value of its row in `live`.
+///
+/// ```
+///  0   form (1), 1       1   state (1)         2   flags (1): 1 is being cancelled
+///  3   id (8)            11  attempt (4)       15  failures (4)     19  crashes (4)
+///  23  snoozes (4)       27  epoch (4)         31  enqueued (8)
+///  39  stamp (8): in a row that is not in line; else its key has it
+///  47  length of the place (2), place
+///      kind (sized), version of the payload (2), payload (sized)
+///      most attempts (4), 0: no limit          timeout in ms (8), 0: none
+///      delay in ms (8): of one that waits for a time that is not of the wall
+///      retry: tag (1), numbers                 retention: tag (1), ms (8)
+///      number of tags (2), each sized          number of signals (2), each sized
+///      number of errors (2), each sized        number of the last checkpoint (4)
+/// ```
+/// Sized: a length of 4 bytes, and the bytes. Numbers are big-endian. On disk: never change.
+struct TaskRecord: Hashable, Sendable {
+  var id: TaskID
+  var progress: TaskProgress
+  var place: TaskPlace
+  /// When it was enqueued, in milliseconds since 1970.
+  var enqueued: Int64
+  var kind: String
+  var version: UInt16
+  var payload: [UInt8]
+  var maxAttempts: UInt32
+  var timeout: Int64
+  var delay: Int64 = 0
+  var retry: Retry?
+  var retention: Retention
+  var tags: [String]
+  var signals: [String] = []
+  /// The last ones, the oldest first.
+  var errors: [String] = []
+  /// The number of the last checkpoint; 0: there is none.
+  var step: UInt32 = 0
+
+  static let stampOffset = 39
+  private static let form: UInt8 = 1
+  private static let crashesOffset = 19
+
+  /// How often the process has died while a task ran, from the bytes of its row.
+  static func crashes(in bytes: [UInt8]) -> UInt32 {
+    var reader = ByteReader(bytes, at: crashesOffset)
+    return (try? reader.number()) ?? 0
+  }
+
+  // MARK: - Bytes
+
+  var bytes: [UInt8] {
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(200 + payload.count)
+    bytes.append(Self.form)
+    bytes.append(progress.state.rawValue)
+    bytes.append(progress.isCancelling ? 1 : 0)
+    bytes.append(number: id.rawValue)
+    bytes.append(number: progress.attempt)
+    bytes.append(number: progress.failures)
+    bytes.append(number: progress.crashes)
+    bytes.append(number: progress.snoozes)
+    bytes.append(number: progress.epoch)
+    bytes.append(time: enqueued)
+    bytes.append(number: place.stamp)
+    let placeBytes = place.bytes
+    bytes.append(number: UInt16(placeBytes.count))
+    bytes.append(contentsOf: placeBytes)
+    bytes.append(sized: kind.utf8)
+    bytes.append(number: version)
+    bytes.append(sized: payload)
+    bytes.append(number: maxAttempts)
+    bytes.append(time: timeout)
+    bytes.append(time: delay)
+    append(retry, to: &bytes)
+    switch retention {
+    case .deleteOnSuccess:
+      bytes.append(0)
+      bytes.append(time: 0)
+    case .keep(let time):
+      bytes.append(1)
+      bytes.append(time: time.milliseconds)
+    }
+    append(tags, to: &bytes)
+    append(signals, to: &bytes)
+    append(errors, to: &bytes)
+    bytes.append(number: step)
+    return bytes
+  }
+
+  private func append(_ texts: [String], to bytes: inout [UInt8]) {
+    bytes.append(number: UInt16(texts.count))
+    for text in texts { bytes.append(sized: text.utf8) }
+  }
+
+  private func append(_ retry: Retry?, to bytes: inout [UInt8]) {
+    switch retry {
+    case nil: bytes.append(0)
+    case .never: bytes.append(1)
+    case .fixed(let delay):
+      bytes.append(2)
+      bytes.append(time: delay.milliseconds)
+    case .steps(let delays):
+      bytes.append(3)
+      bytes.append(number: UInt16(min(delays.count, Int(UInt16.max))))
+      for delay in delays.prefix(Int(UInt16.max)) { bytes.append(time: delay.milliseconds) }
+    case .exponential(let base, let factor, let cap, let jitter):
+      bytes.append(4)
+      bytes.append(time: base.milliseconds)
+      bytes.append(number: factor.bitPattern)
+      bytes.append(time: cap.milliseconds)
+      bytes.append(number: jitter.bitPattern)
+    }
+  }
+
+  init(
+    id: TaskID, progress: TaskProgress, place: TaskPlace, enqueued: Int64, kind: String, version: UInt16, payload: [UInt8],
+    _ options: TaskOptions
+  ) {
+    self.id = id
+    self.progress = progress
+    self.place = place
+    self.enqueued = enqueued
+    self.kind = kind
+    self.version = version
+    self.payload = payload
+    maxAttempts = UInt32(clamping: options.maxAttempts ?? 0)
+    timeout = options.timeout.map { max(1, $0.milliseconds) } ?? 0
+    retry = options.retry
+    retention = options.retention
+    tags = options.tags
+  }
+
+  /// From the value of a row. `stamp` is that of its key, where the row is in line.
+  init(_ bytes: [UInt8], stamp: UInt64? = nil) throws(DamagedTask) {
+    var reader = ByteReader(bytes)
+    let form = try reader.byte()
+    if form != Self.form { throw DamagedTask(what: "it has form \(form), expected \(Self.form)", bytes: bytes) }
+    let number = try reader.byte()
+    guard let state = TaskState(rawValue: number) else { throw DamagedTask(what: "\(number) is no state", bytes: bytes) }
+    progress = TaskProgress(state)
+    progress.isCancelling = try reader.byte() & 1 != 0
+    id = TaskID(rawValue: try reader.number())
+    progress.attempt = try reader.number()
+    progress.failures = try reader.number()
+    progress.crashes = try reader.number()
+    progress.snoozes = try reader.number()
+    progress.epoch = try reader.number()
+    enqueued = try reader.time()
+    let ownStamp: UInt64 = try reader.number()
+    let placeCount = Int(try reader.number(UInt16.self))
+    guard placeCount <= reader.left else { throw DamagedTask(what: "it ends within its place", bytes: bytes) }
+    place = try TaskPlace(Array(bytes[reader.offset..<(reader.offset + placeCount)]))
+    place.stamp = stamp ?? ownStamp
+    reader = ByteReader(bytes, at: reader.offset + placeCount)
+    kind = try reader.text()
+    version = try reader.number()
+    payload = try reader.sized()
+    maxAttempts = try reader.number()
+    timeout = try reader.time()
+    delay = try reader.time()
+    retry = try Self.retry(&reader, bytes)
+    retention = try reader.byte() == 0 ? .deleteOnSuccess : .keep(.zero)
+    let kept = try reader.time()
+    if retention != .deleteOnSuccess { retention = .keep(.milliseconds(kept)) }
+    tags = try Self.texts(&reader)
+    signals = try Self.texts(&reader)
+    errors = try Self.texts(&reader)
+    step = try reader.number()
+  }
+
+  private static func texts(_ reader: inout ByteReader) throws(DamagedTask) -> [String] {
+    var texts: [String] = []
+    for _ in 0..<(try reader.number(UInt16.self)) { texts.append(try reader.text()) }
+    return texts
+  }
+
+  private static func retry(_ reader: inout ByteReader, _ bytes: [UInt8]) throws(DamagedTask) -> Retry? {
+    let tag = try reader.byte()
+    switch tag {
+    case 0: return nil
+    case 1: return .never
+    case 2: return .fixed(.milliseconds(try reader.time()))
+    case 3:
+      var delays: [Duration] = []
+      for _ in 0..<(try reader.number(UInt16.self)) { delays.append(.milliseconds(try reader.time())) }
+      return .steps(delays)
+    case 4:
+      let base = try reader.time()
+      let factor = Double(bitPattern: try reader.number())
+      let cap = try reader.time()
+      let jitter = Double(bitPattern: try reader.number())
+      return .exponential(base: .milliseconds(base), factor: factor, cap: .milliseconds(cap), jitter: jitter)
+    default: throw DamagedTask(what: "\(tag) is no kind of retry", bytes: bytes)
+    }
+  }
+}

@@ -1,0 +1,70 @@
+public import Foundation
+public import Logging
+internal import Synchronization
+public import Varve
+
+/// What a handler knows of the task that it runs, and what it can do with it. Safe from any thread.
+public struct TaskContext: Sendable {
+  private let run: TaskRun
+  private let host: any CompletingHost
+  /// With the task's id, kind, queue and attempt.
+  public let logger: Logger
+
+  init(_ run: TaskRun, _ host: any CompletingHost, _ logger: Logger) {
+    self.run = run
+    self.host = host
+    self.logger = logger
+  }
+
+  /// The task's identity: the same in each attempt, so that other systems can tell repetitions by it.
+  public var id: TaskID { run.id }
+  /// Its queue.
+  public var queue: QueueName { run.queue }
+  /// The number of the attempt, from 1.
+  public var attempt: Int { Int(run.record.progress.attempt) }
+  /// How many attempts have failed before.
+  public var failures: Int { Int(run.record.progress.failures) }
+  /// When the task was enqueued.
+  public var enqueuedAt: Date { WallTime.date(run.record.enqueued) }
+  /// Whether the task is to be cancelled. The handler's Swift task is cancelled then, too.
+  public var isCancelled: Bool { run.state.withLock { $0.isCancelling } }
+
+  /// Shows how far the handler is, from 0 to 1: `TaskScheduler.progress(of:)`.
+  public func progress(_ fraction: Double, _ note: String? = nil) { host.report(fraction, note, of: run) }
+
+  /// Throws `TaskError.leaseLost` where the attempt is over already, because its time limit was or the task was settled: then what
+  /// the handler returns counts for nothing. For handlers that hold something outside of the database.
+  public func heartbeat() throws { try host.requireLease(run) }
+
+  /// Keeps a value for a later attempt, on disk when the call returns: where the handler continues after a failure or the death of
+  /// the process. The last one counts; it goes with the task. At most 1 MiB as JSON.
+  public func checkpoint<State: Codable & Sendable>(_ state: State) async throws {
+    try await host.checkpoint([UInt8](JSONEncoder().encode(state)), of: run)
+  }
+
+  /// The value that was kept last, by this attempt or an earlier one; nil: none was.
+  public func restored<State: Codable & Sendable>(_ type: State.Type) throws -> State? {
+    guard let bytes = try host.lastCheckpoint(of: run) else { return nil }
+    return try JSONDecoder().decode(type, from: Data(bytes))
+  }
+
+  /// Runs a write transaction in which the task is done: what it writes, and the end of the task, are committed together or not at
+  /// all. So its effects in the database happen exactly once, whatever happens to the process. What the handler returns later does
+  /// not matter any more.
+  ///
+  /// Throws `TaskError.leaseLost`, and writes nothing, where the attempt is over already; what `body` throws, with the task still
+  /// running; and what `Database.write` throws.
+  @discardableResult
+  public func complete<Result: Sendable>(
+    _ body: @Sendable (WriteTransaction) throws -> Result
+  ) async throws -> Result {
+    try await host.complete(run, body)
+  }
+}
+
+/// A host whose handlers may settle their tasks in transactions of their own.
+protocol CompletingHost: HandlerHost {
+  func complete<Result: Sendable>(
+    _ run: TaskRun, _ body: @Sendable (WriteTransaction) throws -> Result
+  ) async throws -> Result
+}

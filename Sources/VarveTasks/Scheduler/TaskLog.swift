@@ -1,0 +1,36 @@
+internal import Logging
+
+/// What a scheduler logs.
+enum TaskLog {
+  static func metadata(_ run: TaskRun) -> Logger.Metadata {
+    [
+      "task.id": "\(run.id)", "task.kind": "\(run.record.kind)", "task.queue": "\(run.queue)",
+      "task.attempt": "\(run.record.progress.attempt)", "task.epoch": "\(run.epoch)",
+    ]
+  }
+
+  static func dead(_ logger: Logger, _ record: TaskRecord, _ queue: QueueName) {
+    logger.error(
+      "a task is dead",
+      metadata: [
+        "task.id": "\(record.id)", "task.kind": "\(record.kind)", "task.queue": "\(queue)",
+        "task.attempt": "\(record.progress.attempt)", "error": "\(record.errors.last ?? "none")",
+      ])
+  }
+
+  static func orphans(_ logger: Logger, _ count: Int) {
+    logger.notice("tasks were running when the process ended", metadata: ["count": "\(count)"])
+  }
+
+  static func failed(_ logger: Logger, _ error: any Error) {
+    logger.error("the scheduler could not write to the database, and tries again", metadata: ["error": "\(error)"])
+  }
+
+  static func damaged(_ logger: Logger, _ error: any Error) {
+    logger.error("a task can't be read, and is left out", metadata: ["error": "\(error)"])
+  }
+
+  static func left(_ logger: Logger, _ count: Int) {
+    logger.error("handlers do not return, and are left behind", metadata: ["count": "\(count)"])
+  }
+}

@@ -1,0 +1,106 @@
+/// What the end of an attempt means for its task: a value of what the disk has, what the handler said, and the rules.
+struct TaskPlan {
+  /// What is written.
+  let edit: TaskEdit
+  /// The task where it waits to be run again, or blocks its queue; nil: it has ended.
+  let next: TaskRecord?
+  /// Its state from now on.
+  let state: TaskState
+
+  /// For what the attempt ended with. `chance` is from 0 to 1. Throws where the attempt is not the one that runs.
+  init(_ settlement: TaskSettlement, _ rules: QueueRules, now: Int64, chance: Double) throws(TaskRefusal) {
+    let run = settlement.run
+    let (stored, running) = run.settled
+    var record = running
+    let verdict = Verdict(settlement.end, record, run.handler.options, chance: chance)
+    record.delay = 0
+    record.signals = []
+    // Whoever cancels it wants no other attempt; what has succeeded has succeeded.
+    let change = record.progress.isCancelling && verdict.state != .done ? .cancelRun(epoch: run.epoch) : verdict.change
+    try record.progress.apply(change)
+    if let text = verdict.error { record.note(text) }
+    state = record.progress.state
+    let isKept = state == .done || state == .cancelled ? record.retention != .deleteOnSuccess : true
+    if state.isSettled, !(state == .dead && rules.blocksOnDead) {
+      edit = TaskEdit.end(
+        stored, counted: run.countedState, as: record, at: isKept ? now : nil, claim: run.claimKey)
+      next = nil
+      return
+    }
+    record.move(to: state, verdict, rules, now: now)
+    edit = TaskEdit.move(stored, counted: run.countedState, to: &record, claim: run.claimKey)
+    next = record
+  }
+
+  /// A change, and what goes with it.
+  struct Verdict {
+    var change: TaskChange
+    /// The state that it leads to, unless the task is being cancelled.
+    var state: TaskState
+    var delay: Duration = .zero
+    var signals: Set<WakeSignal> = []
+    var error: String?
+
+    init(_ end: TaskEnd, _ record: TaskRecord, _ options: HandlerOptions, chance: Double) {
+      let epoch = record.progress.epoch
+      let isLast = record.maxAttempts > 0 && record.progress.attempt >= record.maxAttempts
+      (change, state) = (.fail(epoch: epoch, next: .die), .dead)
+      /// A failure: another attempt after a delay, or none.
+      func fail(_ delay: Duration?, _ text: String?) {
+        error = text
+        guard let delay, !isLast else { return }
+        (change, state, self.delay) = (.fail(epoch: epoch, next: .wait), .retryWait, delay)
+      }
+      let usual = (record.retry ?? options.retry).delay(failures: record.progress.failures + 1, chance: chance)
+      switch end {
+      case .outcome(.done): (change, state) = (.succeed(epoch: epoch), .done)
+      case .outcome(.retry(let delay)) where delay.map({ $0 <= .zero }) == true && !isLast:
+        (change, state) = (.retryNow(epoch: epoch), .ready)
+      case .outcome(.retry(let delay)): fail(delay ?? usual, nil)
+      case .outcome(.park(let signals)), .failure(_, .park(let signals)):
+        (change, state, self.signals) = (.park(epoch: epoch), .parked, signals)
+        if case .failure(let text, _) = end { error = text }
+      case .outcome(.snooze(let delay)): (change, state, self.delay) = (.snooze(epoch: epoch), .scheduled, delay)
+      case .outcome(.discard(let reason)): error = reason
+      case .failure(let text, .discard(let reason)): error = "\(reason): \(text)"
+      case .failure(let text, .retry(let delay)): fail(delay, text)
+      case .failure(let text, nil): fail(usual, text)
+      case .unreadable(let text):
+        (change, state) = (.park(epoch: epoch), .parked)
+        error = text
+      case .timeout:
+        fail(usual, "the time limit of \(record.timeout) ms was over")
+        change = .timeOut(epoch: epoch, next: state == .dead ? .die : .wait)
+      case .interrupted: (change, state) = (.interrupt(epoch: epoch), .ready)
+      }
+    }
+  }
+}
+
+extension TaskRecord {
+  /// Adds the text of an error: the last ones are kept.
+  mutating func note(_ text: String) {
+    var text = text
+    while text.utf8.count > TaskLimits.errorSize { text.removeLast(max(1, (text.utf8.count - TaskLimits.errorSize) / 4)) }
+    errors.append(text)
+    if errors.count > TaskLimits.errorCount { errors.removeFirst(errors.count - TaskLimits.errorCount) }
+  }
+
+  /// Where it stands in a state that it waits in.
+  mutating func move(to state: TaskState, _ verdict: TaskPlan.Verdict, _ rules: QueueRules, now: Int64) {
+    place.due = 0
+    // The head of a serial queue keeps its position, unless it is put off.
+    place.isFront = rules.isSerial && state != .scheduled
+    place.kind = .line
+    switch state {
+    case .scheduled, .retryWait:
+      delay = max(1, verdict.delay.milliseconds)
+      place.due = min(now + delay, WallTime.latest)
+      if !place.isFront { place.kind = .timed }
+    case .parked:
+      signals = verdict.signals.map(\.text).sorted()
+      if !place.isFront { place.kind = .parked }
+    default: break
+    }
+  }
+}

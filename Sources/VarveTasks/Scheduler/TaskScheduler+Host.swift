@@ -1,0 +1,70 @@
+internal import Synchronization
+internal import Varve
+
+/// What handlers call back.
+extension TaskScheduler: CompletingHost {
+  func report(_ fraction: Double, _ note: String?, of run: TaskRun) {
+    run.state.withLock { $0.progress = (min(max(fraction, 0), 1), note) }
+  }
+
+  func requireLease(_ run: TaskRun) throws {
+    if run.state.withLock({ $0.isSettled }) { throw TaskError.leaseLost(run.id) }
+  }
+
+  func checkpoint(_ bytes: [UInt8], of run: TaskRun) async throws {
+    if bytes.count > TaskLimits.checkpointSize {
+      throw TaskError.tooLarge(what: "a checkpoint", size: bytes.count, limit: TaskLimits.checkpointSize)
+    }
+    try requireLease(run)
+    let (id, claim) = (run.id, run.claimKey)
+    let last = run.state.withLock { $0.step }
+    let isWritten = try await database.commitAside(label: "tasks: checkpoint") { parts in
+      let live = try TaskParts(parts).live
+      if try live.get(claim) == nil { return false }
+      if last > 0 { try live.delete(TaskKeys.step(id, last)) }
+      try live.put(TaskKeys.step(id, last + 1), bytes)
+      return true
+    }
+    if !isWritten { throw TaskError.leaseLost(id) }
+    run.state.withLock { state in
+      state.step = last + 1
+      state.checkpoint = bytes
+    }
+  }
+
+  func lastCheckpoint(of run: TaskRun) throws -> [UInt8]? {
+    let (step, bytes) = run.state.withLock { ($0.step, $0.checkpoint) }
+    if step == 0 || bytes != nil { return bytes }
+    return try database.read { tx in try tx.tasks.parts.live.get(TaskKeys.step(run.id, step)) }
+  }
+
+  func complete<Result: Sendable>(
+    _ run: TaskRun, _ body: @Sendable (WriteTransaction) throws -> Result
+  ) async throws -> Result {
+    let isMine = run.state.withLock { state in
+      if state.isSettled || state.isCompleting { return false }
+      state.isCompleting = true
+      return true
+    }
+    if !isMine { throw TaskError.leaseLost(run.id) }
+    do {
+      let rules = configuration.rules(of: run.queue)
+      let settlement = TaskSettlement(run: run, end: .outcome(.done))
+      let plan = try TaskPlan(settlement, rules, now: WallTime.milliseconds(clock.wallNow), chance: 0)
+      let result = try await database.write { tx in
+        let result = try body(tx)
+        guard try plan.edit.write(to: tx.tasks.parts) else { throw TaskError.leaseLost(run.id) }
+        return result
+      }
+      run.state.withLock { state in
+        state.isSettled = true
+        state.isCompleting = false
+      }
+      dispatcher.didSettle(run, nil, [])
+      return result
+    } catch {
+      run.state.withLock { $0.isCompleting = false }
+      throw error
+    }
+  }
+}

@@ -1,0 +1,249 @@
+internal import Synchronization
+internal import Varve
+
+/// Beginning and ending attempts: one loop, which sleeps when nothing is to be done.
+///
+/// ```
+///  take work ─▶ read what is missing ─▶ one commit: what ended, what is due, what begins ─▶ start handlers ─┐
+///      ▲                                                                                                   │
+///      └───────────────────────────────────────────────────────────────────────────────────────────────────┘
+/// ```
+/// What handlers end with while a commit is made goes into the next one: the more there is, the more a commit has.
+extension TaskScheduler {
+  /// Somebody has brought work, and this is the one call that takes it.
+  func beginPump() {
+    let isRun = dispatcher.worker.runAsync { [self] database in await pump(database) }
+    // The database is closed: what is left to do is done after it is opened again.
+    if !isRun { resumeAll() }
+  }
+
+  private func resumeAll() {
+    dispatcher.detach()
+    state.withLock { $0.isRunning = false }
+    noteIdle()
+  }
+
+  private func pump(_ database: Database) async {
+    while let work = dispatcher.takeWork() {
+      if dispatcher.worker.isStopping { return resumeAll() }
+      for error in work.damaged { TaskLog.damaged(logger, error) }
+      read(work, database)
+      await commit(work, database)
+    }
+    setAlarm()
+    noteIdle()
+  }
+
+  /// The next time at which something is due is waited for.
+  func setAlarm() {
+    alarm.set(dispatcher.nextDeadline) { [weak self] in
+      if let self, let host = dispatcher.timerFired() { host.wake() }
+    }
+  }
+
+  // MARK: - Reading
+
+  /// Reads what lines and timers need of the disk.
+  private func read(_ work: TaskWork, _ database: Database) {
+    if work.refills.isEmpty, work.loads.isEmpty, work.timersFrom == nil { return }
+    do {
+      try database.read { tx in
+        let live = try tx.tasks.parts.live
+        for (queue, from) in work.refills { try refill(queue, from, live) }
+        for (queue, key) in work.loads { dispatcher.load(queue, key, try live.get(key)) }
+        if let from = work.timersFrom { try loadTimers(from, live) }
+      }
+    } catch {
+      TaskLog.failed(logger, error)
+      for (queue, from) in work.refills { dispatcher.refill(queue, from: from, nil, next: nil) }
+      if work.timersFrom != nil { dispatcher.loadTimers(nil, next: nil) }
+    }
+  }
+
+  private func refill(_ queue: UInt32, _ from: [UInt8], _ live: Part) throws {
+    var range = StorageRange(prefix: TaskKeys.line(queue))
+    range.lower = from
+    var entries: [LineEntry] = []
+    var next: [UInt8]?
+    try live.forEach(in: range) { keyBytes, valueBytes in
+      let key = Self.copied(keyBytes)
+      if entries.count == TaskLine.refillCount {
+        next = key
+        return false
+      }
+      do { entries.append(try LineEntry(key: key, value: Self.copied(valueBytes))) } catch {
+        TaskLog.damaged(logger, error)
+      }
+      return true
+    }
+    dispatcher.refill(queue, from: from, entries, next: next)
+  }
+
+  private func loadTimers(_ from: [UInt8], _ live: Part) throws {
+    var range = StorageRange(prefix: [TaskPlace.Kind.timed.rawValue])
+    range.lower = from
+    var timers: [TaskDelta.Timer] = []
+    var next: [UInt8]?
+    let (now, continuous) = (WallTime.milliseconds(clock.wallNow), clock.continuousNow)
+    try live.forEach(in: range) { keyBytes, valueBytes in
+      let key = Self.copied(keyBytes)
+      if timers.count == TaskTimers.taskMaximum {
+        next = key
+        return false
+      }
+      do {
+        let record = try TaskRecord(Self.copied(valueBytes))
+        // What waits for a delay waits no longer than that, however the clock of the wall was set meanwhile.
+        let wait = max(0, min(record.place.due - now, record.delay))
+        timers.append(
+          TaskDelta.Timer(
+            id: record.id, key: key, due: record.place.due,
+            deadline: record.delay > 0 ? continuous + .milliseconds(wait) : nil))
+      } catch { TaskLog.damaged(logger, error) }
+      return true
+    }
+    dispatcher.loadTimers(timers, next: next)
+  }
+
+  private static func copied(_ bytes: RawSpan) -> [UInt8] {
+    // Safety: the bytes are copied while they are lent.
+    unsafe bytes.withUnsafeBytes { unsafe [UInt8]($0) }
+  }
+
+  // MARK: - Committing
+
+  private func commit(_ work: TaskWork, _ database: Database) async {
+    let now = WallTime.milliseconds(clock.wallNow)
+    let start = state.withLock { $0.start }
+    var settlements = work.settlements
+    // An attempt whose time is over is settled before its handler is cancelled.
+    let timeouts = work.timeouts.filter { $0.settle() }
+    settlements += timeouts.map { TaskSettlement(run: $0, end: .timeout) }
+    var plans: [(run: TaskRun, plan: TaskPlan)] = []
+    for settlement in settlements {
+      let rules = configuration.rules(of: settlement.run.queue)
+      // What is refused was settled by another.
+      guard let plan = try? TaskPlan(settlement, rules, now: now, chance: Double.random(in: 0...1)) else { continue }
+      plans.append((settlement.run, plan))
+    }
+    let claims = work.claims.map { TaskEdit.claim($0.record, start: start, begun: now) }
+    let edits = plans.map(\.plan.edit)
+    if edits.isEmpty, claims.isEmpty, work.due.isEmpty { return }
+    let isStrict = plans.contains { configuration.rules(of: $0.run.queue).strictDurableOrder }
+    do {
+      let (written, due) = try await database.commitAside(
+        label: "tasks", durability: isStrict ? .power : .process
+      ) { parts in
+        let parts = try TaskParts(parts)
+        let written = try edits.map { try $0.write(to: parts) }
+        let due = try work.due.compactMap { try Self.makeReady($0.id, $0.key, parts) }
+        for claim in claims { _ = try claim.write(to: parts) }
+        return (written, due)
+      }
+      finish(plans, written)
+      for (queue, entry) in due { dispatcher.insert(entry, queue) }
+      cancel(timeouts)
+      for run in work.claims { begin(run) }
+    } catch {
+      await fail(work, settlements, error, database)
+    }
+  }
+
+  /// 5: a task whose time has come is in line. Nil: it is not there any more.
+  private static func makeReady(
+    _ id: TaskID, _ key: [UInt8], _ parts: TaskParts
+  ) throws -> (queue: UInt32, entry: LineEntry)? {
+    guard let value = try parts.live.get(key) else { return nil }
+    let old = try TaskRecord(value)
+    var new = old
+    try new.progress.apply(.due)
+    new.place.kind = .line
+    new.place.due = 0
+    new.delay = 0
+    let edit = TaskEdit.move(old, counted: old.progress.state, to: &new)
+    _ = try edit.write(to: parts)
+    return (new.place.queue, LineEntry(new, new.bytes))
+  }
+
+  /// Ends of attempts are committed.
+  private func finish(_ plans: [(run: TaskRun, plan: TaskPlan)], _ written: [Bool]) {
+    let (now, suspending) = (clock.continuousNow, clock.suspendingNow)
+    for ((run, plan), isWritten) in zip(plans, written) {
+      if !isWritten {
+        dispatcher.didSettle(run, nil, [])
+        continue
+      }
+      if plan.state == .dead, let record = plan.next ?? Optional(run.record) { TaskLog.dead(logger, record, run.queue) }
+      var timers: [TaskTimers.Entry] = []
+      var entry: LineEntry?
+      if let next = plan.next {
+        switch next.place.kind {
+        case .line: entry = LineEntry(next, next.bytes)
+        case .timed:
+          dispatcher.insert(
+            TaskDelta.Timer(
+              id: next.id, key: next.place.key(of: next.id), due: next.place.due,
+              deadline: now + .milliseconds(next.delay)))
+        case .parked: break
+        }
+      }
+      let rules = configuration.rules(of: run.queue)
+      if !run.state.withLock({ $0.isReleased }), !rules.isSerial || rules.leavesHandlers {
+        timers.append(
+          TaskTimers.Entry(
+            deadline: now + configuration.abandonAfter, wall: nil, suspending: suspending + configuration.abandonAfter,
+            action: .abandon(run.id, epoch: run.epoch)))
+      }
+      dispatcher.didSettle(run, entry, timers)
+    }
+  }
+
+  private func cancel(_ runs: [TaskRun]) {
+    for run in runs { run.state.withLock { $0.task }?.cancel() }
+  }
+
+  /// The commit failed: all is as before, and is tried again after a second.
+  private func fail(_ work: TaskWork, _ settlements: [TaskSettlement], _ error: any Error, _ database: Database) async {
+    if dispatcher.worker.isStopping { return }
+    TaskLog.failed(logger, error)
+    dispatcher.undo(work.claims, settlements)
+    dispatcher.dueAgain(work.due)
+    try? await clock.sleep(until: clock.continuousNow + .seconds(1))
+  }
+
+  // MARK: - Handlers
+
+  /// The claim is committed: the handler runs, in a Swift task of its own, so that one that does not return can be left behind.
+  private func begin(_ run: TaskRun) {
+    if run.record.timeout > 0 {
+      let limit = Duration.milliseconds(run.record.timeout)
+      dispatcher.insert(
+        TaskTimers.Entry(
+          deadline: clock.continuousNow + limit, wall: nil, suspending: clock.suspendingNow + limit,
+          action: .timeout(run.id, epoch: run.epoch)))
+    }
+    let task = Task.detached { [self] in await execute(run) }
+    let isCancelled = run.state.withLock { state in
+      state.task = task
+      return state.isCancelling || state.isInterrupted
+    }
+    if isCancelled { task.cancel() }
+  }
+
+  private func execute(_ run: TaskRun) async {
+    var end: TaskEnd
+    do {
+      end = .outcome(try await run.handler.body(run, self))
+    } catch let error as UnreadablePayload {
+      end = .unreadable("the payload can't be read: \(error.cause)")
+    } catch {
+      if run.state.withLock({ $0.isInterrupted }) {
+        end = .interrupted
+      } else {
+        let failures = Int(run.record.progress.failures) + 1
+        end = .failure("\(error)", run.handler.options.onError?(error, failures))
+      }
+    }
+    dispatcher.finish(run, end)?.wake()
+  }
+}

@@ -1,0 +1,77 @@
+internal import Varve
+
+/// Tasks that were running when a process died, or was closed.
+extension TaskScheduler {
+  /// 20: puts them in line again, each counted as a crash, or makes them dead.
+  func recover(start: UInt32) async throws {
+    var count = 0
+    var from = TaskKeys.claimPrefix
+    while true {
+      let begin = from
+      let limit = UInt32(clamping: configuration.maxCrashes)
+      let now = WallTime.milliseconds(clock.wallNow)
+      let configuration = configuration
+      let names = dispatcher
+      let (found, next) = try await database.commitAside(label: "tasks: recovery") { parts in
+        let parts = try TaskParts(parts)
+        var range = StorageRange(prefix: TaskKeys.claimPrefix)
+        range.lower = begin
+        var cursor = try parts.live.cursor(range)
+        var keys: [(key: [UInt8], value: [UInt8])] = []
+        while keys.count < TaskWork.batchMaximum, let entry = try cursor.next() { keys.append(entry) }
+        var dead: [TaskRecord] = []
+        for (key, value) in keys {
+          let record = try Self.recover(key, value, limit, now, parts) { number in
+            names.name(number).map { configuration.rules(of: $0) } ?? QueueRules()
+          }
+          if let record { dead.append(record) }
+        }
+        return (keys.count, keys.last.map { $0.key + [0] })
+      }
+      count += found
+      guard let next, found == TaskWork.batchMaximum else { break }
+      from = next
+    }
+    if count > 0 { TaskLog.orphans(logger, count) }
+  }
+
+  /// One of them. Returns it where it is dead.
+  private static func recover(
+    _ key: [UInt8], _ value: [UInt8], _ limit: UInt32, _ now: Int64, _ parts: TaskParts,
+    _ rules: (UInt32) -> QueueRules
+  ) throws -> TaskRecord? {
+    let id = try TaskKeys.id(of: key, at: 5)
+    let place = try TaskPlace(value, at: TaskKeys.claimPlaceOffset)
+    guard var stored = try parts.record(id, at: place) else {
+      try parts.live.delete(key)
+      return nil
+    }
+    let counted = stored.progress.state
+    stored.progress.isCancelling = try parts.live.get(TaskKeys.cancel(id)) != nil
+    if let (stepKey, _) = try parts.live.first(in: StorageRange(prefix: TaskKeys.step(id)), isReverse: true) {
+      var reader = ByteReader(stepKey, at: 9)
+      stored.step = try reader.number()
+    }
+    var record = stored
+    record.progress.state = .ready
+    try record.progress.apply(.claim)
+    try record.progress.apply(.orphan(limit: limit))
+    let rules = rules(place.queue)
+    switch record.progress.state {
+    case .dead where !rules.blocksOnDead:
+      record.note("the process died \(record.progress.crashes) times while the task ran")
+      _ = try TaskEdit.end(stored, counted: counted, as: record, at: now, claim: key).write(to: parts)
+    case .cancelled:
+      let isKept = record.retention != .deleteOnSuccess
+      _ = try TaskEdit.end(stored, counted: counted, as: record, at: isKept ? now : nil, claim: key).write(to: parts)
+    default:
+      if record.progress.state == .dead {
+        record.note("the process died \(record.progress.crashes) times while the task ran")
+      }
+      record.place.due = 0
+      record.place.isFront = rules.isSerial
+      _ = try TaskEdit.move(stored, counted: counted, to: &record, claim: key).write(to: parts)
+    }
+    return record.progress.state == .dead ? record : nil
+  }
+}

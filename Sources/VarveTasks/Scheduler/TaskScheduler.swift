@@ -1,0 +1,284 @@
+public import Foundation
+public import Logging
+internal import Synchronization
+public import Varve
+
+/// Runs the tasks of a database: those that its transactions enqueue, and those that were there when it was opened.
+///
+/// ```swift
+/// let scheduler = try TaskScheduler(database)
+/// try scheduler.register(SendMessage.self) { message, context in
+///   try await server.send(message.text)
+///   return .done
+/// }
+/// try await scheduler.run()        // until its Swift task is cancelled
+/// ```
+///
+/// # What is promised
+/// A task whose enqueueing was committed runs to a settled state, at least once. After the death of the process it runs again when
+/// the database is opened and a scheduler is started: nothing waits for a lease to end. Its effects on the database happen exactly
+/// once where its handler uses `TaskContext.complete(_:)`; effects elsewhere may be repeated, and carry `TaskContext.id`.
+///
+/// # Claims
+/// Beginning and ending attempts are commits beside the writer: a transaction of the program that takes a minute holds none of them
+/// up. They survive the death of the process; after a loss of power the last ones may be undone, and their tasks run again.
+///
+/// # One scheduler
+/// Only the process that writes runs tasks, by one scheduler: another one throws `TaskError.alreadyRunning`.
+///
+/// Safe from any thread.
+public final class TaskScheduler: Sendable {
+  /// How a scheduler works.
+  public struct Configuration: Sendable {
+    /// How many handlers run at once over all queues; nil: 4 for each core, at least 8.
+    public var workers: Int?
+    /// How long `stop` waits for handlers before it cancels them.
+    public var drainTimeout = Duration.seconds(30)
+    /// How long after its cancellation a handler that does not return keeps its worker.
+    public var abandonAfter = Duration.seconds(10)
+    /// After so many deaths of the process while it ran a task is dead; 0: there is no limit.
+    public var maxCrashes = 3
+    /// The rules of queues. Of several that select a queue the most exact counts; others are standard queues.
+    public var queues: [QueueSelector: QueueRules] = [:]
+
+    /// The defaults.
+    public init() {}
+
+    var workerCount: Int { workers ?? max(8, 4 * ProcessInfo.processInfo.activeProcessorCount) }
+
+    func rules(of queue: QueueName) -> QueueRules {
+      queues.filter { $0.key.contains(queue) }.max { $0.key.rank < $1.key.rank }?.value ?? QueueRules()
+    }
+  }
+
+  /// The database.
+  public let database: Database
+  /// How it works.
+  public let configuration: Configuration
+  let clock: any SchedulerClock
+  let logger: Logger
+  let dispatcher: TaskDispatcher
+  let alarm: TaskAlarm
+
+  struct State {
+    var isRunning = false
+    var start: UInt32 = 0
+    /// Callers that wait until nothing is left to do.
+    var idleWaiters: [CheckedContinuation<Void, Never>] = []
+    var random = SystemRandomNumberGenerator()
+  }
+
+  let state = Mutex(State())
+
+  /// A scheduler of a database. Registers `TaskStorage` where the database's definition does not have it.
+  ///
+  /// Throws what `Database.register` throws.
+  public init(
+    _ database: Database, configuration: Configuration = Configuration(),
+    clock: any SchedulerClock = SystemSchedulerClock(), logger: Logger = Logger(label: "varve.tasks")
+  ) throws {
+    self.database = database
+    self.configuration = configuration
+    self.clock = clock
+    self.logger = logger
+    alarm = TaskAlarm(clock)
+    do { try database.register(TaskStorage(), as: TaskStorage.handle.name) } catch let error as DatabaseError
+      where error.code == .alreadyDefined
+    {
+      // The program's definition has it.
+    }
+    dispatcher = try database.read { tx in try tx.tasks.dispatcher }
+    dispatcher.use(clock)
+  }
+
+  // MARK: - Handlers
+
+  /// Runs tasks of a payload by a closure: in all queues, or in some. May be called at any time: tasks that were enqueued before
+  /// wait for it, and so does a serial queue whose next task has no handler.
+  ///
+  /// Throws `TaskError.overlappingHandlers` where another handler would receive some of them.
+  public func register<Payload: TaskPayload>(
+    _ type: Payload.Type, on queues: QueueSelector = .all, options: HandlerOptions = HandlerOptions(),
+    _ body: @escaping @Sendable (Payload, TaskContext) async throws -> TaskOutcome
+  ) throws {
+    let logger = logger
+    try dispatcher.add(
+      RegisteredHandler(Payload.kind, queues, options) { run, host in
+        guard let host = host as? any CompletingHost else { throw TaskError.leaseLost(run.id) }
+        let payload = try Self.payload(Payload.self, run)
+        var own = logger
+        for (key, value) in TaskLog.metadata(run) { own[metadataKey: key] = value }
+        return try await body(payload, TaskContext(run, host, own))
+      })
+  }
+
+  /// Runs tasks of a payload by a handler.
+  public func register<Handler: TaskHandler>(
+    _ handler: Handler, on queues: QueueSelector = .all, options: HandlerOptions = HandlerOptions()
+  ) throws {
+    try register(Handler.Payload.self, on: queues, options: options) { payload, context in
+      try await handler.run(payload, context)
+    }
+  }
+
+  private static func payload<Payload: TaskPayload>(_ type: Payload.Type, _ run: TaskRun) throws -> Payload {
+    let data = Data(run.record.payload)
+    do {
+      if run.record.version == Payload.version { return try Payload(encoded: data) }
+      return try Payload.migrate(data, from: run.record.version)
+    } catch { throw UnreadablePayload(cause: error) }
+  }
+
+  /// The kinds of tasks that were to be run and have no handler.
+  public var unhandledKinds: [String] { dispatcher.unhandledKinds }
+
+  /// Serial queues that wait because their first task is dead or parked.
+  public var blockedQueues: [BlockedQueue] {
+    dispatcher.blockedHeads.map { BlockedQueue(queue: $0.queue, task: $0.id, state: $0.state) }
+  }
+
+  /// A serial queue that waits for a person or a signal.
+  public struct BlockedQueue: Hashable, Sendable {
+    /// Its name.
+    public let queue: QueueName
+    /// Its first task.
+    public let task: TaskID
+    /// `dead` or `parked`.
+    public let state: TaskState
+  }
+
+  /// How far the handler of a task says it is; nil where the task does not run, or has said nothing.
+  public func progress(of id: TaskID) -> (fraction: Double, note: String?)? {
+    dispatcher.run(id)?.state.withLock { $0.progress }
+  }
+
+  // MARK: - Running
+
+  /// Runs tasks until the Swift task of the caller is cancelled; then handlers have `drainTimeout` to end.
+  ///
+  /// Throws as `start`.
+  public func run() async throws {
+    try await start()
+    let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
+    await withTaskCancellationHandler {
+      for await _ in stream {}
+    } onCancel: {
+      continuation.finish()
+    }
+    // The Swift task is cancelled: what is left to do needs one that is not.
+    await Task.detached { await self.stop() }.value
+  }
+
+  /// Begins to run tasks: first those that ran when a process died. Returns when these are in line again.
+  ///
+  /// Throws `TaskError.alreadyRunning`, and `DatabaseError.readOnly` where another process writes.
+  public func start() async throws {
+    let number = try await database.commitAside(label: "tasks: start") { parts in
+      let numbers = try TaskParts(parts).numbers
+      let next = try numbers.counter(TaskNumbers.start) + 1
+      try numbers.add(next, to: TaskNumbers.start)
+      return UInt32(truncatingIfNeeded: next)
+    }
+    let configuration = configuration
+    let host = TaskDispatcher.Host(
+      clock: clock, workers: configuration.workerCount, start: number, rules: { configuration.rules(of: $0) },
+      wake: { [weak self] in self?.beginPump() }, timersChanged: { [weak self] in self?.setAlarm() })
+    guard dispatcher.attach(host) else { throw TaskError.alreadyRunning(path: database.path) }
+    state.withLock { state in
+      state.isRunning = true
+      state.start = number
+    }
+    do {
+      try await recover(start: number)
+      dispatcher.discover(try await database.read { tx in try Self.queuesInLine(tx.tasks.parts.live) })
+    } catch {
+      dispatcher.detach()
+      state.withLock { $0.isRunning = false }
+      throw error
+    }
+  }
+
+  /// Ends: no task begins any more. Handlers have `drainTimeout` to return, then they are cancelled, and what they do not finish runs
+  /// again at the next start, as if the attempt had not been.
+  public func stop() async {
+    guard state.withLock({ $0.isRunning }) else { return }
+    _ = dispatcher.stop()
+    await waitForRuns(configuration.drainTimeout)
+    for run in dispatcher.stop() {
+      run.state.withLock { $0.isInterrupted = true }
+      run.state.withLock { $0.task }?.cancel()
+    }
+    await waitForRuns(configuration.abandonAfter)
+    let left = dispatcher.load.running
+    if left > 0 { TaskLog.left(logger, left) }
+    alarm.set(nil) {}
+    dispatcher.detach()
+    state.withLock { $0.isRunning = false }
+    resumeIdle()
+  }
+
+  /// Returns when no handler runs and all is settled, or after a time.
+  private func waitForRuns(_ limit: Duration) async {
+    let deadline = clock.continuousNow + limit
+    await withTaskGroup { group in
+      group.addTask { await self.waitUntilDrained() }
+      group.addTask { [clock] in try? await clock.sleep(until: deadline) }
+      await group.next()
+      group.cancelAll()
+      self.resumeIdle()
+    }
+  }
+
+  /// Returns when no handler runs, and nothing is to be done before another time or another task.
+  package func waitUntilDrained() async {
+    if let host = dispatcher.timerFired() { host.wake() }
+    await withCheckedContinuation { continuation in
+      let isIdle = state.withLock { state in
+        if !state.isRunning { return true }
+        state.idleWaiters.append(continuation)
+        return false
+      }
+      if isIdle { return continuation.resume() }
+      noteIdle()
+    }
+  }
+
+  /// Whoever waits for it is resumed where nothing is left to do.
+  func noteIdle() {
+    let load = dispatcher.load
+    if load.running == 0, !load.hasWork { resumeIdle() }
+  }
+
+  private func resumeIdle() {
+    let waiters = state.withLock { state in
+      defer { state.idleWaiters = [] }
+      return state.idleWaiters
+    }
+    for waiter in waiters { waiter.resume() }
+  }
+
+  /// The queues that have tasks in line. Complexity: a seek for each.
+  private static func queuesInLine(_ live: Part) throws -> [UInt32] {
+    var queues: [UInt32] = []
+    var range = StorageRange(prefix: [TaskPlace.Kind.line.rawValue])
+    while let (key, _) = try live.first(in: range) {
+      var reader = ByteReader(key, at: 1)
+      let queue: UInt32 = try reader.number()
+      queues.append(queue)
+      guard queue < .max else { return queues }
+      range.lower = TaskKeys.line(queue + 1)
+    }
+    return queues
+  }
+}
+
+/// What runs the tasks of a payload.
+public protocol TaskHandler<Payload>: Sendable {
+  /// What its tasks are given.
+  associatedtype Payload: TaskPayload
+  /// Runs one attempt. What it throws is a failure: then the task's retries decide.
+  func run(_ payload: Payload, _ context: TaskContext) async throws -> TaskOutcome
+}
+
+/// A payload that the program can't read: its task is parked.
+struct UnreadablePayload: Error { let cause: any Error }

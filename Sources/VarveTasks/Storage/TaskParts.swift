@@ -1,0 +1,82 @@
+internal import Varve
+
+/// The parts that tasks stand in, in one transaction or beside the writer.
+struct TaskParts {
+  let live: Part
+  let ended: Part
+  let counts: Part
+  let numbers: Part
+
+  init(_ context: ExtensionContext<TaskStorage>) throws {
+    live = try context.part("live")
+    ended = try context.part("ended")
+    counts = try context.part("counts")
+    numbers = try context.part("numbers")
+  }
+
+  init(_ parts: AsideParts) throws {
+    live = try parts.part("live", of: TaskStorage.handle)
+    ended = try parts.part("ended", of: TaskStorage.handle)
+    counts = try parts.part("counts", of: TaskStorage.handle)
+    numbers = try parts.part("numbers", of: TaskStorage.handle)
+  }
+
+  /// Where a task that has not ended stands, and its state there; nil: there is none. A task that runs is `ready` there.
+  func place(of id: TaskID) throws -> (state: TaskState, place: TaskPlace)? {
+    guard let (key, value) = try live.first(in: StorageRange(prefix: TaskKeys.byID(id))) else { return nil }
+    guard let state = value.first.flatMap(TaskState.init(rawValue:)) else {
+      throw DamagedTask(what: "a row by id has no state", bytes: key)
+    }
+    return (state, try TaskPlace(value, at: 1))
+  }
+
+  /// A task that has not ended; nil: there is none.
+  func record(_ id: TaskID) throws -> TaskRecord? {
+    guard let (_, place) = try place(of: id) else { return nil }
+    return try record(id, at: place)
+  }
+
+  /// A task at its position; nil: it is not there any more.
+  func record(_ id: TaskID, at place: TaskPlace) throws -> TaskRecord? {
+    guard let value = try live.get(place.key(of: id)) else { return nil }
+    return try TaskRecord(value, stamp: place.stamp)
+  }
+
+  /// A task that has ended and is kept.
+  func endedRecord(_ id: TaskID) throws -> (key: [UInt8], record: TaskRecord)? {
+    guard let key = try ended.get(EndedKeys.byID(id)), let value = try ended.get(key) else { return nil }
+    return (key, try TaskRecord(value))
+  }
+}
+
+/// Keys of the part `ended`.
+///
+/// ```
+///  dead, by queue    'D', queue (4), end (8), id (8)    value: the task
+///  others, by end    'H', end (8), id (8)               value: the task
+///  by id             'I', id (8)                        value: one of these keys
+/// ```
+/// `end` is in milliseconds since 1970, its sign bit flipped. On disk: never change.
+enum EndedKeys {
+  static let dead: UInt8 = 0x44
+  static let history: UInt8 = 0x48
+
+  static func byID(_ id: TaskID) -> [UInt8] {
+    var key: [UInt8] = [0x49]
+    key.append(number: id.rawValue)
+    return key
+  }
+
+  static func key(_ record: TaskRecord, end: Int64) -> [UInt8] {
+    var key: [UInt8] = []
+    if record.progress.state == .dead {
+      key.append(dead)
+      key.append(number: record.place.queue)
+    } else {
+      key.append(history)
+    }
+    key.append(time: end)
+    key.append(number: record.id.rawValue)
+    return key
+  }
+}

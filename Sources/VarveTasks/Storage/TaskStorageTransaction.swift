@@ -1,0 +1,327 @@
+public import Foundation
+internal import Synchronization
+public import Varve
+
+/// The tasks of a database in one transaction. `WriteTransaction` and `ReadTransaction` have the calls.
+///
+/// It belongs to the thread of its transaction.
+public final class TaskStorageTransaction: ExtensionTransaction {
+  /// The extension.
+  public typealias Definition = TaskStorage
+
+  let context: ExtensionContext<TaskStorage>
+  let parts: TaskParts
+  let config: Part
+  let dispatcher: TaskDispatcher
+  private var delta = TaskDelta()
+  /// How the counts of states change: runs of one key.
+  private var counts: [(queue: UInt32, state: TaskState, number: Int64)] = []
+  private var writtenCounts = 0
+  /// How many tasks of each queue are in the delta.
+  private var kept: (queue: UInt32, count: Int) = (0, 0)
+  private var held: Set<TaskID> = []
+  private var ordinal: UInt32 = 0
+  private var now: (wall: Int64, continuous: Duration)?
+  private var lastQueue: (name: QueueName, number: UInt32)?
+  private var marks: [Mark] = []
+
+  private struct Mark {
+    let entries: Int
+    let timers: Int
+    let removed: Int
+    let cancelled: Int
+    let names: Int
+    let counts: Int
+  }
+
+  /// More tasks of one queue than these are left to the disk.
+  static let keptMaximum = 1_024
+
+  init(_ context: ExtensionContext<TaskStorage>) throws {
+    self.context = context
+    parts = try TaskParts(context)
+    config = try context.part("config")
+    dispatcher = context.shared
+  }
+
+  deinit { if !held.isEmpty { dispatcher.release(held) } }
+
+  /// Changes of rows mean nothing for tasks.
+  public func didChange(_ change: borrowing RowChange) {}
+
+  // MARK: - Savepoints and the end
+
+  /// A number for what was noted so far.
+  public func mark() -> Int {
+    marks.append(
+      Mark(
+        entries: delta.entries.count, timers: delta.timers.count, removed: delta.removed.count,
+        cancelled: delta.cancelled.count, names: delta.names.count, counts: counts.count))
+    return marks.count - 1
+  }
+
+  /// Forgets what was noted after a savepoint. Ids are not given again.
+  public func rollBack(to mark: Int) {
+    let place = marks[mark]
+    marks.removeSubrange((mark + 1)...)
+    delta.entries.removeSubrange(place.entries...)
+    delta.timers.removeSubrange(place.timers...)
+    delta.removed.removeSubrange(place.removed...)
+    delta.cancelled.removeSubrange(place.cancelled...)
+    delta.names.removeSubrange(place.names...)
+    counts.removeSubrange(place.counts...)
+    writtenCounts = min(writtenCounts, counts.count)
+    lastQueue = nil
+    // The note of ids may be undone with the rest: the next id is noted again.
+    delta.lastID = 0
+  }
+
+  /// Writes how many tasks came and went.
+  public func flush() throws {
+    for (queue, state, number) in counts[writtenCounts...] where number != 0 {
+      try parts.counts.add(number, to: TaskCounts.key(queue, state))
+    }
+    writtenCounts = counts.count
+  }
+
+  /// What the commit means for the tasks that are next.
+  public func takeDelta(_ version: CommitVersion) -> TaskDelta? {
+    if !held.isEmpty {
+      delta.hold = TaskHold(dispatcher, held)
+      held = []
+    }
+    if delta.isEmpty { return nil }
+    if !delta.removed.isEmpty {
+      let gone = Set(delta.removed.map(\.key))
+      delta.entries.removeAll { gone.contains($0.entry.key) }
+    }
+    let stamp = version.number
+    for index in delta.entries.indices where delta.entries[index].entry.stamp == TaskPlace.pendingStamp {
+      delta.entries[index].entry = delta.entries[index].entry.stamped(stamp)
+    }
+    for (queue, key) in delta.more {
+      var key = key
+      for index in 0..<8 { key[key.count - 16 + index] = UInt8(truncatingIfNeeded: stamp >> UInt64(56 - 8 * index)) }
+      delta.more[queue] = key
+    }
+    return delta
+  }
+
+  func count(_ queue: UInt32, _ state: TaskState, _ number: Int64) {
+    // What was noted before a savepoint stays as it is.
+    if let last = counts.last, last.queue == queue, last.state == state, counts.count > writtenCounts,
+      counts.count > marks.last?.counts ?? 0
+    {
+      counts[counts.count - 1].number += number
+    } else {
+      counts.append((queue, state, number))
+    }
+  }
+
+  func time() -> (wall: Int64, continuous: Duration) {
+    if let now { return now }
+    let time = (wall: dispatcher.wallNow, continuous: dispatcher.usedClock.continuousNow)
+    now = time
+    return time
+  }
+
+  // MARK: - Queues
+
+  /// The number of a queue, given where it has none.
+  func number(making name: QueueName) throws -> UInt32 {
+    if let lastQueue, lastQueue.name == name { return lastQueue.number }
+    let number = try queue(name)?.number ?? make(name)
+    lastQueue = (name, number)
+    return number
+  }
+
+  /// A queue; nil: no task was ever enqueued there.
+  func queue(_ name: QueueName) throws -> TaskNames.Queue? {
+    if let own = delta.names.last(where: { $0.name == name }) { return own.queue }
+    if context.writeTransaction != nil, let known = dispatcher.queue(name) { return known }
+    return try config.get(TaskNames.key(name)).map { try TaskNames.queue($0) }
+  }
+
+  private func make(_ name: QueueName) throws -> UInt32 {
+    let size = name.text.utf8.count
+    guard 1...QueueName.sizeMaximum ~= size else {
+      throw size == 0
+        ? TaskError.invalidValue("the name of a queue is empty")
+        : .tooLarge(what: "the name of a queue", size: size, limit: QueueName.sizeMaximum)
+    }
+    var number: UInt32 = 1
+    if let value = try config.get(TaskNames.next) {
+      var reader = ByteReader(value)
+      number = try reader.number()
+    }
+    var next: [UInt8] = []
+    next.append(number: number + 1)
+    try config.put(TaskNames.next, next)
+    try set(TaskNames.Queue(number: number), name)
+    return number
+  }
+
+  func set(_ queue: TaskNames.Queue, _ name: QueueName) throws {
+    try config.put(TaskNames.key(name), TaskNames.value(queue))
+    delta.names.append((name, queue))
+  }
+
+  // MARK: - Enqueueing
+
+  /// A task in a queue. Throws where an option can't be used, or something is too large; then nothing was written.
+  func enqueue(_ kind: String, version: UInt16, _ payload: [UInt8], _ options: TaskOptions) throws -> TaskID {
+    try TaskDraft.check(kind, payload, options)
+    let queue = try number(making: options.queue)
+    let (first, last) = dispatcher.takeIDs(1)
+    if let last, delta.lastID < first {
+      try parts.numbers.add(Int64(clamping: last), to: TaskNumbers.id)
+      delta.lastID = last
+    }
+    let time = time()
+    let draft = TaskDraft(options.start, now: time.wall)
+    let place = TaskPlace(
+      draft.kind, queue: queue, priority: options.priority, sortKey: options.sortKey?.bytes ?? [],
+      stamp: TaskPlace.pendingStamp, ordinal: ordinal, due: draft.due)
+    var record = TaskRecord(
+      id: TaskID(rawValue: first), progress: TaskProgress(draft.state), place: place, enqueued: time.wall, kind: kind,
+      version: version, payload: payload, options)
+    record.delay = draft.delay
+    record.signals = draft.signals
+    try put(record)
+    if ordinal == .max { throw TaskError.invalidValue("a transaction enqueues more than \(UInt32.max) tasks") }
+    ordinal += 1
+    return record.id
+  }
+
+  private func put(_ record: TaskRecord) throws {
+    let (place, value) = (record.place, record.bytes)
+    let key = place.key(of: record.id)
+    let stampPlace: StampPlace = place.kind == .line ? .key(place.stampOffset) : .value(TaskRecord.stampOffset)
+    try parts.live.putStamped(key, value, at: stampPlace)
+    try parts.live.putStamped(
+      TaskKeys.byID(record.id, 0), TaskKeys.byIDValue(record.progress.state, place),
+      at: .value(1 + TaskPlace.stampOffsetInBytes))
+    count(place.queue, record.progress.state, 1)
+    switch place.kind {
+    case .line: keep(LineEntry(record, value), place.queue)
+    case .timed: keep(TaskDelta.Timer(id: record.id, key: key, due: place.due, deadline: deadline(record)))
+    case .parked:
+      for signal in record.signals {
+        try parts.live.put(TaskKeys.signal(WakeSignal(signal), record.id, 0), Array(signal.utf8))
+      }
+    }
+  }
+
+  /// When a task that waits for a delay is due, on the continuous clock.
+  private func deadline(_ record: TaskRecord) -> Duration? {
+    record.delay > 0 ? time().continuous + .milliseconds(record.delay) : nil
+  }
+
+  private func keep(_ entry: LineEntry, _ queue: UInt32) {
+    if kept.queue != queue { kept = (queue, delta.entries.count { $0.queue == queue }) }
+    kept.count += 1
+    if kept.count <= Self.keptMaximum { return delta.entries.append((queue, entry)) }
+    if let more = delta.more[queue], !LineEntry.precedes(entry.key, more) { return }
+    delta.more[queue] = entry.key
+  }
+
+  private func keep(_ timer: TaskDelta.Timer) {
+    if delta.timers.count < TaskTimers.taskMaximum { return delta.timers.append(timer) }
+    if let more = delta.moreTimers, !LineEntry.precedes(timer.key, more) { return }
+    delta.moreTimers = timer.key
+  }
+
+  // MARK: - Tasks that are there
+
+  /// No claim takes a task until the transaction has ended. Returns the attempt where it runs.
+  func hold(_ id: TaskID) -> TaskRun? {
+    if held.contains(id) { return nil }
+    let run = dispatcher.hold(id)
+    if run == nil { held.insert(id) }
+    return run
+  }
+
+  /// A task is to be cancelled when its handler returns.
+  func cancel(_ run: TaskRun) throws {
+    let key = TaskKeys.cancel(run.id)
+    if delta.cancelled.contains(run.id) || run.state.withLock({ $0.isCancelling }) { return }
+    try parts.live.put(key, [])
+    delta.cancelled.append(run.id)
+  }
+
+  /// Writes a change of a task that does not run, and notes what it means for the line.
+  func apply(_ edit: TaskEdit, from old: TaskRecord?, to new: TaskRecord?) throws {
+    _ = try edit.write(to: parts)
+    if let old, old.place.kind == .line {
+      delta.removed.append((old.place.queue, old.id, old.place.key(of: old.id)))
+    }
+    guard let new else { return }
+    switch new.place.kind {
+    case .line: delta.entries.append((new.place.queue, LineEntry(new, new.bytes)))
+    case .timed:
+      keep(TaskDelta.Timer(id: new.id, key: new.place.key(of: new.id), due: new.place.due, deadline: deadline(new)))
+    case .parked: break
+    }
+  }
+}
+
+/// What the options of a task mean for where it stands.
+struct TaskDraft {
+  let kind: TaskPlace.Kind
+  let state: TaskState
+  var due: Int64 = 0
+  var delay: Int64 = 0
+  var signals: [String] = []
+
+  init(_ start: Start, now: Int64) {
+    switch start {
+    case .now: (kind, state) = (.line, .ready)
+    case .at(let date):
+      let due = WallTime.milliseconds(date)
+      if due <= now {
+        (kind, state) = (.line, .ready)
+      } else {
+        (kind, state) = (.timed, .scheduled)
+        self.due = due
+      }
+    case .after(let duration):
+      if duration <= .zero {
+        (kind, state) = (.line, .ready)
+      } else {
+        (kind, state) = (.timed, .scheduled)
+        delay = max(1, duration.milliseconds)
+        due = min(now + delay, WallTime.latest)
+      }
+    case .parked(let signals):
+      (kind, state) = (.parked, .parked)
+      self.signals = signals.map(\.text).sorted()
+    }
+  }
+
+  /// Throws where an option can't be used, or something is too large.
+  static func check(_ kind: String, _ payload: [UInt8], _ options: TaskOptions) throws(TaskError) {
+    func limit(_ what: String, _ size: Int, _ limit: Int) throws(TaskError) {
+      if size > limit { throw .tooLarge(what: what, size: size, limit: limit) }
+    }
+    if kind.isEmpty { throw .invalidValue("the kind of a payload is empty") }
+    try limit("the kind of a payload", kind.utf8.count, TaskLimits.kindSize)
+    try limit("a payload", payload.count, TaskLimits.payloadSize)
+    if let sortKey = options.sortKey { try limit("a sort key", sortKey.bytes.count - 1, SortKey.sizeMaximum) }
+    try limit("a task's list of tags", options.tags.count, TaskLimits.tagCount)
+    for tag in options.tags { try limit("a tag", tag.utf8.count, TaskLimits.tagSize) }
+    if let attempts = options.maxAttempts, attempts < 1 {
+      throw .invalidValue("a task has \(attempts) attempts at most; at least 1 is possible, or nil for no limit")
+    }
+    if let timeout = options.timeout, timeout <= .zero {
+      throw .invalidValue("the time limit \(timeout) is not positive")
+    }
+    if let refusal = options.retry?.refusal { throw .invalidValue("the retries of a task: \(refusal)") }
+    switch options.start {
+    case .after(let delay) where delay < .zero: throw .invalidValue("a start after \(delay) is negative")
+    case .parked(let signals):
+      for signal in signals { try limit("a signal", signal.text.utf8.count, WakeSignal.sizeMaximum) }
+    default: break
+    }
+    if case .keep(let time) = options.retention, time < .zero { throw .invalidValue("a retention of \(time) is negative") }
+  }
+}

@@ -1,0 +1,47 @@
+internal import UnicodeNormalForm
+
+/// The name of a queue: any text of 1 to 255 bytes of UTF-8. A queue needs no declaration: it exists with its first task.
+///
+/// Names that look the same are the same: they are kept in Unicode's normal form C.
+public struct QueueName: Hashable, Comparable, Codable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
+  /// The text.
+  public let text: String
+
+  /// The most bytes that a name has.
+  public static let sizeMaximum = 255
+
+  /// A name. Its size is looked at where a task is enqueued.
+  public init(_ text: String) { self.text = ComposedName.of(text) }
+
+  /// A name.
+  public init(stringLiteral text: String) { self.init(text) }
+
+  /// As a text alone.
+  public init(from decoder: any Decoder) throws { self.init(try decoder.singleValueContainer().decode(String.self)) }
+
+  /// As a text alone.
+  public func encode(to encoder: any Encoder) throws {
+    var container = encoder.singleValueContainer()
+    try container.encode(text)
+  }
+
+  /// By the Unicode scalars of the texts.
+  public static func < (left: QueueName, right: QueueName) -> Bool { left.text < right.text }
+
+  /// The text.
+  public var description: String { text }
+}
+
+/// Text in Unicode's normal form C.
+enum ComposedName {
+  /// The text in that form. Complexity: O(bytes); without an allocation for a text that has the form.
+  static func of(_ text: String) -> String {
+    var text = text
+    return text.withUTF8 { buffer in
+      // Safety: the buffer lives as long as the closure, and every byte of it is initialised.
+      let utf8 = unsafe RawSpan(_unsafeBytes: UnsafeRawBufferPointer(buffer))
+      if NormalForm.isComposed(utf8) { return nil }
+      return String(decoding: NormalForm.composed(utf8), as: UTF8.self)
+    } ?? text
+  }
+}

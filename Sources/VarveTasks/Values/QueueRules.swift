@@ -1,0 +1,94 @@
+/// How a queue runs its tasks.
+public struct QueueRules: Hashable, Sendable {
+  /// In which order.
+  public enum Order: Hashable, Sendable {
+    /// Tasks start in their order and run side by side. A task that waits to be run again lets others pass.
+    case standard
+    /// One after the other: the next task starts when the one before has ended for good. A task that has failed and waits,
+    /// or is parked, keeps its position and blocks the queue.
+    case serial(onDead: OnDead = .block)
+  }
+
+  /// What a dead task means for a serial queue.
+  public enum OnDead: Hashable, Sendable {
+    /// The queue waits until somebody revives, cancels or deletes it: `blockedQueues()` lists it.
+    case block
+    /// The next one runs.
+    case skip
+  }
+
+  /// In which order.
+  public var order = Order.standard
+  /// How many tasks of the queue run at once, at most. A serial queue runs one.
+  public var concurrency = 8
+  /// How many tasks the queue may start when it is its turn, before the next queue has it. At least 1.
+  public var weight = 1
+  /// In a serial queue: whether the next task waits until the end of the one before survives a loss of power.
+  public var strictDurableOrder = false
+  /// In a serial queue: whether a handler that does not end when it is cancelled may be left running while the next task
+  /// starts. A standard queue does so always.
+  public var leavesHandlers = false
+
+  /// A standard queue.
+  public init() {}
+
+  /// A queue with an order.
+  public init(order: Order, concurrency: Int = 8) {
+    self.order = order
+    self.concurrency = concurrency
+  }
+
+  var isSerial: Bool { if case .serial = order { true } else { false } }
+  var blocksOnDead: Bool { order == .serial(onDead: .block) }
+  var runningMaximum: Int { isSerial ? 1 : max(1, concurrency) }
+}
+
+/// Some queues, by their names. Of several that select a queue the most exact counts: its name, then the longest prefix,
+/// then all.
+public enum QueueSelector: Hashable, Sendable, CustomStringConvertible {
+  /// All of them.
+  case all
+  /// One.
+  case named(QueueName)
+  /// Those whose names begin with a text.
+  case prefix(String)
+
+  /// Whether it selects a queue.
+  public func contains(_ name: QueueName) -> Bool {
+    switch self {
+    case .all: true
+    case .named(let own): own == name
+    case .prefix(let prefix): name.text.utf8.starts(with: ComposedName.of(prefix).utf8)
+    }
+  }
+
+  /// How exact it is.
+  var rank: Int {
+    switch self {
+    case .all: 0
+    case .prefix(let prefix): 1 + prefix.utf8.count
+    case .named: .max
+    }
+  }
+
+  /// Whether some queue is selected by both.
+  func overlaps(_ other: QueueSelector) -> Bool {
+    switch (self, other) {
+    case (.all, _), (_, .all): true
+    case (.named(let name), _): other.contains(name)
+    case (_, .named(let name)): contains(name)
+    case (.prefix(let left), .prefix(let right)):
+      ComposedName.of(left).utf8.starts(with: ComposedName.of(right).utf8)
+        || ComposedName.of(right).utf8.starts(with: ComposedName.of(left).utf8)
+    }
+  }
+
+  /// As messages name it.
+  public var description: String {
+    switch self {
+    case .all: "all queues"
+    case .named(let name): "queue \"\(name)\""
+    case .prefix(let prefix): "queues that begin with \"\(prefix)\""
+    }
+  }
+}

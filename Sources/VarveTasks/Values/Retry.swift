@@ -1,0 +1,77 @@
+/// How long a task waits after a failure. A value on disk: what a task was enqueued with counts for it, whatever the program
+/// says later.
+public enum Retry: Hashable, Codable, Sendable {
+  /// It is not run again: the first failure makes it dead.
+  case never
+  /// The same delay after each failure.
+  case fixed(Duration)
+  /// The first delay after the first failure, and so on; the last one from then on. Without delays: as `.never`.
+  case steps([Duration])
+  /// `base` after the first failure, `factor` times as much after each further one, at most `cap`. Then up to `jitter` of it is
+  /// added or taken away by chance, so that tasks which failed together do not come back together: 0.1 is a tenth.
+  case exponential(
+    base: Duration = .seconds(1), factor: Double = 2, cap: Duration = .seconds(3_600), jitter: Double = 0.1)
+
+  /// The delay after a number of failures, from 1; nil: it is not run again. `chance` is from 0 to 1.
+  func delay(failures: UInt32, chance: Double) -> Duration? {
+    switch self {
+    case .never: return nil
+    case .fixed(let delay): return max(delay, .zero)
+    case .steps(let delays):
+      if delays.isEmpty { return nil }
+      return max(delays[min(Int(max(failures, 1)), delays.count) - 1], .zero)
+    case .exponential(let base, let factor, let cap, let jitter):
+      let (base, cap) = (max(base, .zero).secondCount, max(cap, .zero).secondCount)
+      // The power may be infinite, and the product no number: both mean the cap.
+      let grown = base * Double.pow(max(factor, 1), Int(min(max(failures, 1) - 1, 10_000)))
+      let delay = grown < cap ? grown : cap
+      let part = min(max(jitter, 0), 1) * (chance * 2 - 1)
+      return .seconds(max(0, delay * (1 + part)))
+    }
+  }
+
+  /// Why it can't be used; nil: it can.
+  var refusal: String? {
+    let delays: [Duration] =
+      switch self {
+      case .never: []
+      case .fixed(let delay): [delay]
+      case .steps(let delays): delays
+      case .exponential(let base, _, let cap, _): [base, cap]
+      }
+    if let delay = delays.first(where: { $0 < .zero }) { return "a delay of \(delay) is negative" }
+    guard case .exponential(_, let factor, _, let jitter) = self else { return nil }
+    if !(factor >= 1 && factor.isFinite) { return "the factor \(factor) is not at least 1" }
+    return jitter >= 0 && jitter <= 1 ? nil : "the jitter \(jitter) is not from 0 to 1"
+  }
+}
+
+extension Double {
+  /// A power by repeated squares.
+  fileprivate static func pow(_ base: Double, _ exponent: Int) -> Double {
+    var (result, square, left) = (1.0, base, exponent)
+    while left > 0 {
+      if left & 1 == 1 { result *= square }
+      square *= square
+      left >>= 1
+    }
+    return result
+  }
+}
+
+extension Duration {
+  /// As seconds.
+  var secondCount: Double {
+    let (seconds, attoseconds) = components
+    return Double(seconds) + Double(attoseconds) * 1e-18
+  }
+
+  /// As whole milliseconds, rounded up, so that nothing is due too early. At most those of the year 9999.
+  var milliseconds: Int64 {
+    let (seconds, attoseconds) = components
+    if seconds >= WallTime.latest / 1_000 { return WallTime.latest }
+    if seconds <= -WallTime.latest / 1_000 { return -WallTime.latest }
+    let (whole, rest) = attoseconds.quotientAndRemainder(dividingBy: 1_000_000_000_000_000)
+    return seconds * 1_000 + whole + (rest > 0 ? 1 : 0)
+  }
+}

@@ -1,0 +1,42 @@
+/// What calls of tasks throw, besides `DatabaseError`.
+public enum TaskError: Error, Hashable, Sendable, CustomStringConvertible {
+  /// A payload was enqueued in a version that the program does not read.
+  case unsupportedVersion(kind: String, found: UInt16, expected: UInt16)
+  /// The attempt is not the one that the database knows as running: it has timed out, was cancelled, or was completed already.
+  case leaseLost(TaskID)
+  /// The call needs a task that does not run, and it runs.
+  case taskRunning(TaskID)
+  /// The call needs a task in another state.
+  case wrongState(TaskID, TaskState, call: String)
+  /// There is no such task.
+  case unknownTask(TaskID)
+  /// Another scheduler runs the tasks of this database.
+  case alreadyRunning(path: String)
+  /// Something is larger than it may be, in bytes; of tags the number.
+  case tooLarge(what: String, size: Int, limit: Int)
+  /// A value can't be used.
+  case invalidValue(String)
+  /// Two handlers would receive the same tasks.
+  case overlappingHandlers(kind: String, QueueSelector, QueueSelector)
+  /// The database has no tasks: neither a scheduler nor `TaskStorage.handle` was registered.
+  case notRegistered
+
+  /// A sentence.
+  public var description: String {
+    switch self {
+    case .unsupportedVersion(let kind, let found, let expected):
+      "payload \"\(kind)\" has version \(found), and the program reads version \(expected)"
+    case .leaseLost(let id): "task \(id) does not run in this attempt any more"
+    case .taskRunning(let id): "task \(id) is running"
+    case .wrongState(let id, let state, let call): "task \(id) is \(state), and can't be changed by \(call)"
+    case .unknownTask(let id): "there is no task \(id)"
+    case .alreadyRunning(let path): "another scheduler runs the tasks of \(path)"
+    case .tooLarge(let what, let size, let limit): "\(what) has \(size), and may have \(limit) at most"
+    case .invalidValue(let text): text
+    case .overlappingHandlers(let kind, let first, let second):
+      "payload \"\(kind)\" has a handler for \(first) and another for \(second), and some queue belongs to both"
+    case .notRegistered:
+      "the database has no tasks: open a TaskScheduler with it, or add TaskStorage.handle to its definition"
+    }
+  }
+}

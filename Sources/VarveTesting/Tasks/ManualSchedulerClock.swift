@@ -1,0 +1,106 @@
+public import Foundation
+internal import Synchronization
+public import VarveTasks
+
+/// A clock that a test moves. Time stands still between its calls.
+///
+/// ```swift
+/// let clock = ManualSchedulerClock()
+/// let scheduler = try TaskScheduler(database, clock: clock)
+/// try await scheduler.start()
+/// await scheduler.runUntilIdle()
+/// await scheduler.advance(clock, by: .seconds(60))   // what is due in the next minute has run
+/// ```
+public final class ManualSchedulerClock: SchedulerClock {
+  private struct Sleeper {
+    let id: UInt64
+    let deadline: Duration
+    let continuation: CheckedContinuation<Void, any Error>
+  }
+
+  private struct State {
+    var wall: Date
+    var continuous = Duration.zero
+    var suspending = Duration.zero
+    var sleepers: [Sleeper] = []
+    var sleepCount = 0
+    var cancelled: Set<UInt64> = []
+    var nextID: UInt64 = 0
+  }
+
+  private let state: Mutex<State>
+
+  /// A clock that shows a time of day, by default the beginning of 2026.
+  public init(wall: Date = Date(timeIntervalSince1970: 1_767_225_600)) { state = Mutex(State(wall: wall)) }
+
+  /// The time of day.
+  public var wallNow: Date { state.withLock { $0.wall } }
+  /// The sum of all that it was moved.
+  public var continuousNow: Duration { state.withLock { $0.continuous } }
+  /// The same without the time that `suspend` has let pass.
+  public var suspendingNow: Duration { state.withLock { $0.suspending } }
+
+  /// How often anything has slept: an idle scheduler never does.
+  public var sleepCount: Int { state.withLock { $0.sleepCount } }
+
+  /// Time passes.
+  public func advance(by duration: Duration) { pass(duration, isAwake: true) }
+
+  /// The machine sleeps for a time.
+  public func suspend(for duration: Duration) { pass(duration, isAwake: false) }
+
+  /// Somebody sets the clock of the wall.
+  public func setWall(_ date: Date) { state.withLock { $0.wall = date } }
+
+  private func pass(_ duration: Duration, isAwake: Bool) {
+    let woken = state.withLock { state in
+      state.wall += TimeInterval(duration.components.seconds) + Double(duration.components.attoseconds) * 1e-18
+      state.continuous += duration
+      if isAwake { state.suspending += duration }
+      let now = state.continuous
+      defer { state.sleepers.removeAll { $0.deadline <= now } }
+      return state.sleepers.filter { $0.deadline <= now }
+    }
+    for sleeper in woken { sleeper.continuation.resume() }
+  }
+
+  /// Returns when the clock was moved to a time, or throws `CancellationError`.
+  public func sleep(until deadline: Duration) async throws {
+    let id = state.withLock { state in
+      state.sleepCount += 1
+      state.nextID += 1
+      return state.nextID
+    }
+    try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { continuation in
+        let result: Result<Void, any Error>? = state.withLock { state in
+          if state.cancelled.remove(id) != nil { return .failure(CancellationError()) }
+          if deadline <= state.continuous { return .success(()) }
+          state.sleepers.append(Sleeper(id: id, deadline: deadline, continuation: continuation))
+          return nil
+        }
+        if let result { continuation.resume(with: result) }
+      }
+    } onCancel: {
+      let sleeper = state.withLock { state in
+        guard let index = state.sleepers.firstIndex(where: { $0.id == id }) else {
+          state.cancelled.insert(id)
+          return Sleeper?.none
+        }
+        return state.sleepers.remove(at: index)
+      }
+      sleeper?.continuation.resume(throwing: CancellationError())
+    }
+  }
+}
+
+extension TaskScheduler {
+  /// Returns when no handler runs, and nothing is left to do before another time.
+  public func runUntilIdle() async { await waitUntilDrained() }
+
+  /// Moves a clock, and runs what is due then.
+  public func advance(_ clock: ManualSchedulerClock, by duration: Duration) async {
+    clock.advance(by: duration)
+    await waitUntilDrained()
+  }
+}

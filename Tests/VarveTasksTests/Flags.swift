@@ -1,0 +1,46 @@
+import Synchronization
+
+@testable import VarveTasks
+
+/// Something that becomes true.
+final class Flag: Sendable {
+  private let value = Atomic(false)
+  var isSet: Bool { value.load(ordering: .acquiring) }
+  func set() { value.store(true, ordering: .releasing) }
+}
+
+/// Something that becomes true, and can be waited for.
+final class AsyncFlag: Sendable {
+  private struct State {
+    var isSet = false
+    var waiters: [CheckedContinuation<Void, Never>] = []
+  }
+
+  private let state = Mutex(State())
+
+  func set() {
+    let waiters = state.withLock { state in
+      state.isSet = true
+      defer { state.waiters = [] }
+      return state.waiters
+    }
+    for waiter in waiters { waiter.resume() }
+  }
+
+  func wait() async {
+    await withCheckedContinuation { continuation in
+      let isSet = state.withLock { state in
+        if !state.isSet { state.waiters.append(continuation) }
+        return state.isSet
+      }
+      if isSet { continuation.resume() }
+    }
+  }
+}
+
+extension TaskFixture {
+  /// Returns when something is so that other threads bring about.
+  func poll(_ condition: () throws -> Bool) async {
+    while (try? condition()) != true { await Task.yield() }
+  }
+}

@@ -1,0 +1,74 @@
+import Foundation
+import Synchronization
+import Varve
+import VarveTesting
+
+@testable import VarveTasks
+
+/// A task that a test gives a text.
+struct Note: TaskPayload, Hashable {
+  static let kind = "note"
+  var text: String
+
+  init(_ text: String) { self.text = text }
+}
+
+/// A database, a scheduler by a clock that stands still, and what its handlers did.
+final class TaskFixture: Sendable {
+  let database: Database
+  let clock: ManualSchedulerClock
+  let scheduler: TaskScheduler
+  let lines: Lines
+
+  final class Lines: Sendable {
+    private let lines = Mutex<[String]>([])
+    func add(_ line: String) { lines.withLock { $0.append(line) } }
+    func take() -> [String] {
+      lines.withLock { lines in
+        defer { lines = [] }
+        return lines
+      }
+    }
+  }
+
+  init(
+    _ database: Database? = nil, rules: [QueueSelector: QueueRules] = [:], workers: Int = 1,
+    clock: ManualSchedulerClock = ManualSchedulerClock(), lines: Lines = Lines(), maxCrashes: Int = 3
+  ) throws {
+    self.database = try database ?? Database.inMemory(definition: DatabaseDefinition {})
+    self.clock = clock
+    self.lines = lines
+    var configuration = TaskScheduler.Configuration()
+    configuration.workers = workers
+    configuration.queues = rules
+    configuration.maxCrashes = maxCrashes
+    scheduler = try TaskScheduler(self.database, configuration: configuration, clock: clock)
+  }
+
+  /// Runs notes: each adds its text, and ends as `outcome` says.
+  func handle(
+    _ outcome: @escaping @Sendable (Note, TaskContext) async throws -> TaskOutcome = { _, _ in .done }
+  ) throws {
+    let lines = lines
+    var options = HandlerOptions()
+    options.retry = .fixed(.seconds(10))
+    try scheduler.register(Note.self, options: options) { note, context in
+      lines.add(note.text)
+      return try await outcome(note, context)
+    }
+  }
+
+  /// The blocking forms, for where the others are meant.
+  @discardableResult
+  func write<Result>(_ body: (WriteTransaction) throws -> Result) throws -> Result { try database.write(body) }
+  func read<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result { try database.read(body) }
+
+  @discardableResult
+  func enqueue(_ text: String, _ change: (inout TaskOptions) -> Void = { _ in }) throws -> TaskID {
+    var options = Note.defaults
+    change(&options)
+    return try database.write { tx in try tx.enqueue(Note(text), options) }
+  }
+
+  func state(_ id: TaskID) throws -> TaskState? { try database.read { tx in try tx.task(id)?.progress.state } }
+}
