@@ -47,6 +47,7 @@ let package = Package(
       dependencies: [
         .product(name: "Varve", package: "varve"),
         .product(name: "VarveRelationships", package: "varve"),
+        .product(name: "VarveTasks", package: "varve"),
         .product(name: "VarveEngine", package: "varve"),
         .product(name: "Histogram", package: "hdrhistogram-swift"),
         .product(name: "ArgumentParser", package: "swift-argument-parser"),

@@ -52,12 +52,24 @@ extension TaskDispatcher {
     }
   }
 
-  /// An attempt is over, as its handler says. Returns what is to be woken.
-  func finish(_ run: TaskRun, _ end: TaskEnd) -> Host? {
+  /// Claims are committed: their handlers may run. Returns those that have a worker.
+  func start(_ claims: [TaskRun]) -> [TaskRun] {
     state.withLock { state in
+      state.claimed += claims
+      var started: [TaskRun] = []
+      while let run = state.nextClaimed() { started.append(run) }
+      return started
+    }
+  }
+
+  /// An attempt is over, as its handler says, after so many nanoseconds. Returns what is to be woken, and what its worker runs
+  /// next.
+  func finish(_ run: TaskRun, _ end: TaskEnd, after nanoseconds: Double) -> (host: Host?, next: TaskRun?) {
+    state.withLock { state in
+      state.averageRun += (max(1, nanoseconds) - state.averageRun) * (state.averageRun == 0 ? 1 : 0.1)
       if run.settle() { state.settlements.append(TaskSettlement(run: run, end: end)) }
       state.release(run)
-      return state.wakingHost()
+      return (state.wakingHost(), state.nextClaimed())
     }
   }
 
@@ -232,8 +244,43 @@ extension TaskDispatcher.State {
 
   // MARK: - What begins
 
+  /// How many attempts are claimed at once. Where handlers take less than a millisecond more are claimed than there are workers, so
+  /// that a worker has its next one at hand: as many as it runs in that time.
+  func claimMaximum(_ host: TaskDispatcher.Host) -> Int { host.workers * (1 + claimsAhead) }
+
+  private var claimsAhead: Int {
+    averageRun == 0 ? 0 : min(Self.aheadMaximum, Int(Self.aheadNanoseconds / averageRun))
+  }
+
+  static let aheadMaximum = 15
+  static let aheadNanoseconds = 1e6
+
+  /// The next attempt that is claimed, and whose queue has not as many handlers as it may have; nil: none is, or no worker.
+  mutating func nextClaimed() -> TaskRun? {
+    guard let host, startedCount < host.workers else { return nil }
+    var index = claimedBegin
+    while index < claimed.count {
+      let run = claimed[index]
+      guard let line = lines[run.record.place.queue], line.startedCount < line.rules.runningMaximum else {
+        index += 1
+        continue
+      }
+      if index == claimedBegin { claimedBegin += 1 } else { claimed.remove(at: index) }
+      if claimedBegin == claimed.count {
+        claimed.removeAll(keepingCapacity: true)
+        claimedBegin = 0
+      }
+      startedCount += 1
+      line.startedCount += 1
+      run.state.withLock { $0.isStarted = true }
+      return run
+    }
+    return nil
+  }
+
   mutating func takeClaims(_ work: inout TaskWork, _ host: TaskDispatcher.Host) {
-    while !hasSuspect, busyCount < host.workers, let line = nextLine() {
+    let maximum = claimMaximum(host)
+    while !hasSuspect, busyCount < maximum, let line = nextLine() {
       if line.isPaused { continue }
       let mayGoOn = take(from: line, &work, host)
       if mayGoOn { enqueue(line) }
@@ -248,10 +295,14 @@ extension TaskDispatcher.State {
     var count = 0
     let rules = line.rules
     isSuspectNext = false
-    while line.runningCount < rules.runningMaximum {
+    let maximum = claimMaximum(host)
+    // One after the other is claimed so, too.
+    let ownMaximum = rules.isSerial ? 1 : rules.runningMaximum * (1 + claimsAhead)
+    let weight = max(1, rules.weight) * (1 + claimsAhead)
+    while line.runningCount < ownMaximum {
       if line.needsRefill, let from = line.beginRefill() { work.refills.append((line.number, from)) }
       guard let entry = line.first else { return false }
-      if busyCount >= host.workers || count >= max(1, rules.weight) || hasSuspect { return true }
+      if busyCount >= maximum || count >= weight || hasSuspect { return true }
       if rules.isSerial, entry.state != .ready { return false }
       if held[entry.id] != nil {
         // Nothing passes the head of a serial queue; others pass in a standard one.
@@ -313,15 +364,17 @@ extension TaskDispatcher.State {
 
   /// A handler has returned, or was left behind.
   mutating func release(_ run: TaskRun) {
-    let (wasReleased, isEnded) = run.state.withLock { state in
+    let (wasReleased, isEnded, wasStarted) = run.state.withLock { state in
       defer { state.isReleased = true }
-      return (state.isReleased, state.isEnded)
+      return (state.isReleased, state.isEnded, state.isStarted)
     }
     if wasReleased { return }
     abandonable[run.id] = nil
     busyCount -= 1
+    if wasStarted { startedCount -= 1 }
     if run.stored.progress.crashes > 0 { hasSuspect = false }
     guard let line = lines[run.record.place.queue] else { return }
+    if wasStarted { line.startedCount -= 1 }
     // The next one of a serial queue starts when the end of this one is committed.
     if !line.rules.isSerial || isEnded { line.runningCount -= 1 }
     enqueue(line)

@@ -17,8 +17,16 @@ public final class TaskDispatcher: Sendable {
     var ringBegin = 0
     var timers = TaskTimers()
     var running: [TaskID: TaskRun] = [:]
-    /// Handlers that have not returned, of attempts that are over, count too.
+    /// How many attempts are claimed and have a worker, or wait for one. Handlers that have not returned, of attempts that are
+    /// over, count too.
     var busyCount = 0
+    /// How many handlers run.
+    var startedCount = 0
+    /// Attempts that are claimed and wait for a worker, from `claimedBegin` on.
+    var claimed: [TaskRun] = []
+    var claimedBegin = 0
+    /// How long handlers take, in nanoseconds: a moving average; 0: none has run.
+    var averageRun = 0.0
     var settlements: [TaskSettlement] = []
     /// Tasks that transactions are changing, and how many of these.
     var held: [TaskID: Int] = [:]
@@ -137,6 +145,9 @@ public final class TaskDispatcher: Sendable {
       state.timers.removeAll()
       state.running = [:]
       state.busyCount = 0
+      state.startedCount = 0
+      state.claimed = []
+      state.claimedBegin = 0
       state.settlements = []
       state.aside = [:]
       state.abandonable = [:]
@@ -319,7 +330,7 @@ extension TaskDispatcher.State {
   /// What is to be woken, because there is work and nobody takes it. Whoever gets it wakes it.
   mutating func wakingHost() -> TaskDispatcher.Host? {
     guard let host, !isPumping else { return nil }
-    guard !settlements.isEmpty || (ringCount > 0 && busyCount < host.workers && !isStopping) else { return nil }
+    guard !settlements.isEmpty || (ringCount > 0 && busyCount < claimMaximum(host) && !isStopping) else { return nil }
     isPumping = true
     return host
   }

@@ -23,8 +23,10 @@ final class TaskLine {
   private var missed: [LineEntry] = []
   /// Tasks that ended meanwhile: what is read may still have them.
   private var ended: Set<TaskID> = []
-  /// How many handlers run.
+  /// How many attempts are claimed and not over.
   var runningCount = 0
+  /// How many of them have begun.
+  var startedCount = 0
   /// Whether the line is among those that may start a task.
   var isQueued = false
   /// The first key of a task that has no handler and was passed.

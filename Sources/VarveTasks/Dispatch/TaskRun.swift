@@ -19,6 +19,8 @@ final class TaskRun: Sendable {
   struct State {
     /// Its handler.
     var task: Task<Void, Never>?
+    /// Whether its handler has begun, or is about to.
+    var isStarted = false
     /// Whether the task is to be cancelled: the flag is committed.
     var isCancelling = false
     /// Whether the scheduler stops.

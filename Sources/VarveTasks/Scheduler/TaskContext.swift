@@ -7,13 +7,19 @@ public import Varve
 public struct TaskContext: Sendable {
   private let run: TaskRun
   private let host: any CompletingHost
-  /// With the task's id, kind, queue and attempt.
-  public let logger: Logger
+  private let base: Logger
 
   init(_ run: TaskRun, _ host: any CompletingHost, _ logger: Logger) {
     self.run = run
     self.host = host
-    self.logger = logger
+    base = logger
+  }
+
+  /// The scheduler's, with the task's id, kind, queue and attempt. Made at each call.
+  public var logger: Logger {
+    var logger = base
+    for (key, value) in TaskLog.metadata(run) { logger[metadataKey: key] = value }
+    return logger
   }
 
   /// The task's identity: the same in each attempt, so that other systems can tell repetitions by it.

@@ -30,6 +30,8 @@ extension TaskScheduler {
       read(work, database)
       await commit(work, database)
     }
+    // Handlers that were left behind have given up their workers.
+    for run in dispatcher.start([]) { begin(run) }
     setAlarm()
     noteIdle()
   }
@@ -143,7 +145,7 @@ extension TaskScheduler {
       finish(plans, written)
       for (queue, entry) in due { dispatcher.insert(entry, queue) }
       cancel(timeouts)
-      for run in work.claims { begin(run) }
+      for run in dispatcher.start(work.claims) { begin(run) }
     } catch {
       await fail(work, settlements, error, database)
     }
@@ -215,14 +217,8 @@ extension TaskScheduler {
 
   /// The claim is committed: the handler runs, in a Swift task of its own, so that one that does not return can be left behind.
   private func begin(_ run: TaskRun) {
-    if run.record.timeout > 0 {
-      let limit = Duration.milliseconds(run.record.timeout)
-      dispatcher.insert(
-        TaskTimers.Entry(
-          deadline: clock.continuousNow + limit, wall: nil, suspending: clock.suspendingNow + limit,
-          action: .timeout(run.id, epoch: run.epoch)))
-    }
-    let task = Task.detached { [self] in await execute(run) }
+    watch(run)
+    let task = Task.detached { [self] in await work(from: run) }
     let isCancelled = run.state.withLock { state in
       state.task = task
       return state.isCancelling || state.isInterrupted
@@ -230,7 +226,49 @@ extension TaskScheduler {
     if isCancelled { task.cancel() }
   }
 
-  private func execute(_ run: TaskRun) async {
+  /// The time limit of a run begins.
+  private func watch(_ run: TaskRun) {
+    if run.record.timeout > 0 {
+      let limit = Duration.milliseconds(run.record.timeout)
+      dispatcher.insert(
+        TaskTimers.Entry(
+          deadline: clock.continuousNow + limit, wall: nil, suspending: clock.suspendingNow + limit,
+          action: .timeout(run.id, epoch: run.epoch)))
+      setAlarm()
+    }
+  }
+
+  /// Runs a task, and then those that are claimed and wait for a worker.
+  private func work(from first: TaskRun) async {
+    var run = first
+    while true {
+      let begun = clock.continuousNow
+      let end = await execute(run)
+      let taken = (clock.continuousNow - begun).components
+      let nanoseconds = Double(taken.seconds) * 1e9 + Double(taken.attoseconds) * 1e-9
+      let (host, next) = dispatcher.finish(run, end, after: nanoseconds)
+      host?.wake()
+      guard let next else { return }
+      // What somebody has cancelled, or may still cancel, is no Swift task for another.
+      let task = run.state.withLock { state in
+        defer { state.task = nil }
+        return state.task
+      }
+      guard !Task.isCancelled, let task else { return begin(next) }
+      watch(next)
+      let isCancelled = next.state.withLock { state in
+        state.task = task
+        return state.isCancelling || state.isInterrupted
+      }
+      if isCancelled { task.cancel() }
+      run = next
+    }
+  }
+
+  private func execute(_ run: TaskRun) async -> TaskEnd {
+    // Somebody may have cancelled it since it was claimed.
+    if run.state.withLock({ $0.isInterrupted }) { return .interrupted }
+    if run.state.withLock({ $0.isCancelling }) { return .failure("cancelled before it began", nil) }
     var end: TaskEnd
     do {
       end = .outcome(try await run.handler.body(run, self))
@@ -244,6 +282,6 @@ extension TaskScheduler {
         end = .failure("\(error)", run.handler.options.onError?(error, failures))
       }
     }
-    dispatcher.finish(run, end)?.wake()
+    return end
   }
 }

@@ -105,10 +105,7 @@ public final class TaskScheduler: Sendable {
     try dispatcher.add(
       RegisteredHandler(Payload.kind, queues, options) { run, host in
         guard let host = host as? any CompletingHost else { throw TaskError.leaseLost(run.id) }
-        let payload = try Self.payload(Payload.self, run)
-        var own = logger
-        for (key, value) in TaskLog.metadata(run) { own[metadataKey: key] = value }
-        return try await body(payload, TaskContext(run, host, own))
+        return try await body(Self.payload(Payload.self, run), TaskContext(run, host, logger))
       })
   }
 
@@ -221,7 +218,7 @@ public final class TaskScheduler: Sendable {
   private func waitForRuns(_ limit: Duration) async {
     let deadline = clock.continuousNow + limit
     await withTaskGroup { group in
-      group.addTask { await self.waitUntilDrained() }
+      group.addTask { await self.waitUntilIdle() }
       group.addTask { [clock] in try? await clock.sleep(until: deadline) }
       await group.next()
       group.cancelAll()
@@ -230,7 +227,7 @@ public final class TaskScheduler: Sendable {
   }
 
   /// Returns when no handler runs, and nothing is to be done before another time or another task.
-  package func waitUntilDrained() async {
+  public func waitUntilIdle() async {
     if let host = dispatcher.timerFired() { host.wake() }
     await withCheckedContinuation { continuation in
       let isIdle = state.withLock { state in

@@ -47,6 +47,7 @@ public struct TaskStorage: DatabaseExtension {
     configuration.isConcurrent = true
     var live = PartDefinition("live", .writeOnce)
     live.memtableSize = 8 << 20
+    live.hasUniqueKeys = true
     var parts = [
       live, PartDefinition("config"), PartDefinition("ended"), PartDefinition("counts", .counters(.sum)),
       PartDefinition("numbers", .counters(.maximum)),

@@ -96,11 +96,11 @@ public final class ManualSchedulerClock: SchedulerClock {
 
 extension TaskScheduler {
   /// Returns when no handler runs, and nothing is left to do before another time.
-  public func runUntilIdle() async { await waitUntilDrained() }
+  public func runUntilIdle() async { await waitUntilIdle() }
 
   /// Moves a clock, and runs what is due then.
   public func advance(_ clock: ManualSchedulerClock, by duration: Duration) async {
     clock.advance(by: duration)
-    await waitUntilDrained()
+    await waitUntilIdle()
   }
 }

@@ -45,6 +45,9 @@ struct BenchOptions: ParsableArguments {
   @Option(help: "What hangs together in edgecascade: star, tree, treeordered, chain or chains.")
   var shape = GraphShape.star
 
+  @Option(help: "How many queues the rows of tasks have.")
+  var queues = 1
+
   @Flag(help: "Sync each put.")
   var sync = false
 
@@ -117,6 +120,7 @@ struct BenchOptions: ParsableArguments {
     settings.readsPerTransaction = readsPerTransaction
     settings.sync = sync
     settings.shape = shape
+    settings.queues = queues
     settings.seed = seed
     settings.latency = !noLatency
     settings.writeRate = writeRate

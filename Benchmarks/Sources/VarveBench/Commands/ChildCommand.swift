@@ -12,7 +12,9 @@ struct ChildCommand: ParsableCommand {
   func run() throws {
     let settings = try JSONDecoder().decode(RunSettings.self, from: Data(self.settings.utf8))
     let run = EngineRun(settings)
-    if settings.steps.contains(where: \.workload.isOfEdges) {
+    if settings.steps.contains(where: \.workload.isOfTasks) {
+      try EngineRegistry.runTasks(run, settings.engine)
+    } else if settings.steps.contains(where: \.workload.isOfEdges) {
       try EngineRegistry.runEdges(run, settings.engine)
     } else if settings.steps.contains(where: \.workload.isObject) {
       try EngineRegistry.runObjects(run, settings.engine)

@@ -104,6 +104,14 @@ enum EngineRegistry {
     }
   }
 
+  /// The same with the rows of tasks.
+  static func runTasks(_ run: EngineRun, _ kind: EngineKind) throws {
+    switch kind {
+    case .varve, .varvePwrite: try run.executeTasks(VarveTaskEngine.self)
+    default: throw notBuiltIn(kind)
+    }
+  }
+
   private static func notBuiltIn(_ kind: EngineKind) -> EngineFailure {
     EngineFailure("\(kind.rawValue) is not in this build; build with its trait (see Benchmarking)")
   }

@@ -69,6 +69,12 @@ final class Recorder {
     histogram.record(Clock.now() &- begin)
   }
 
+  /// Records a latency that something else has measured.
+  func note(_ nanoseconds: UInt64) {
+    histogram.record(nanoseconds)
+    operations &+= 1
+  }
+
   func stop() { end = Clock.now() }
 
   @inline(never)

@@ -49,6 +49,8 @@ struct RunSettings: Codable {
   var readsPerTransaction = 1
   /// Of `edgecascade`.
   var shape = GraphShape.star
+  /// Of the rows of tasks: how many queues there are.
+  var queues = 1
   var sync = false
   var seed: UInt64 = 42
   var useExisting = false

@@ -79,14 +79,26 @@ enum Workload: String, CaseIterable, Codable {
   /// Rows that lead to one, which goes with the last of them, removed one a transaction.
   case edgehub
 
+  /// Tasks are enqueued, many a transaction; one a transaction.
+  case taskenqueue, taskenqueueone
+  /// Tasks that are there are run by 8 workers: of one queue, and one after the other in one serial queue, or in `--queues`.
+  case taskrun, taskserial
+  /// From the commit of a task to the start of its handler.
+  case taskstart
+  /// From opening to the first start of a task, among those that wait.
+  case taskreopen
+
   /// A first row of these starts from an empty database; of the object rows, each.
   var startsEmpty: Bool { rawValue.hasPrefix("fill") || (isObject && puts) }
 
   /// A row of the object floor.
-  var isObject: Bool { rawValue.hasPrefix("object") || isOfIndexes || isOfEdges }
+  var isObject: Bool { rawValue.hasPrefix("object") || isOfIndexes || isOfEdges || isOfTasks }
 
   /// A row of relationships.
   var isOfEdges: Bool { self == .edgeinsert || self == .edgecascade || self == .edgehub }
+
+  /// A row of tasks.
+  var isOfTasks: Bool { rawValue.hasPrefix("task") }
 
   /// A row that fills a database of its own before it is measured.
   var isOfIndexes: Bool {

@@ -10,6 +10,7 @@ public struct Part {
   private let open: OpenExtension
   private let slot: Int
   private let form: PartForm
+  private let hasUniqueKeys: Bool
   /// Whether `commitAside` may use it.
   let isIndependent: Bool
 
@@ -19,6 +20,7 @@ public struct Part {
     let definition = open.registered.traits.parts[slot]
     form = PartForm(definition.form)
     isIndependent = definition.isIndependent
+    hasUniqueKeys = definition.hasUniqueKeys && form == .writeOnce
   }
 
   /// What is read or written of an independent part is checked at the commit.
@@ -31,10 +33,10 @@ public struct Part {
     if let writer = open.writer, !writer.isAside { writer.noteIndependent(range, in: family) }
   }
 
-  /// A key is written.
+  /// A key is written. Nobody else puts one that is given once.
   @inline(__always)
-  private func noteWrite(_ family: StorageFamily, _ key: () -> [UInt8]) {
-    if isIndependent { note(key(), family) }
+  private func noteWrite(_ family: StorageFamily, isPut: Bool = true, _ key: () -> [UInt8]) {
+    if isIndependent, !(isPut && hasUniqueKeys) { note(key(), family) }
     if let writes = open.partWrites { writes.note(key(), in: family) }
   }
 
@@ -167,7 +169,8 @@ public struct Part {
   /// `.valueTooLong` and `.batchTooLarge`; then nothing was written.
   ///
   /// A key of a write-once part must not have a value: debug builds stop at a second put. Other builds let it win. To know
-  /// that, each put looks for the key, in what the transaction has written and then in what is committed.
+  /// that, each put looks for the key, in what the transaction has written and then in what is committed, unless the definition
+  /// says that keys are unique (`PartDefinition.hasUniqueKeys`).
   public func put(_ key: RawSpan, _ value: RawSpan) throws {
     if form.rule != nil { throw wrongForm("has counters: add to them") }
     try open.check(keySize: key.byteCount, valueSize: value.byteCount)
@@ -213,7 +216,7 @@ public struct Part {
     // Its place in the order of keys is known at the commit.
     if case .key(let offset) = place { open.partWrites?.note(StorageRange(prefix: Array(key[..<offset])), in: family) }
     if form == .appendOnly { return try pending.appendStamped(key, value, at: place, in: family) }
-    if form == .writeOnce {
+    if form == .writeOnce, !hasUniqueKeys || Self.looksAnyway {
       let pendingKey = place.pending(key, value).key
       // No commit before has the number of this one.
       if pendingKey == key || pending.decides(pendingKey, in: family) { try makeRoom(pendingKey, family, pending) }
@@ -224,7 +227,7 @@ public struct Part {
   /// Removes a key, whether it is there or not.
   public func delete(_ key: [UInt8]) throws {
     guard let (family, pending) = try target() else { return }
-    noteWrite(family) { key }
+    noteWrite(family, isPut: false) { key }
     switch form {
     case .appendOnly: try unsafe pending.append(.delete, key.span.bytes, RawSpan(), in: family)
     case .writeOnce:
@@ -265,12 +268,24 @@ public struct Part {
 
   /// A write-once key that has a value is removed before it is put again: so it was put once, whatever comes later.
   private func makeRoom(_ key: [UInt8], _ family: StorageFamily, _ pending: any StorageWriting) throws {
+    if hasUniqueKeys, !Self.looksAnyway { return }
     guard try open.reading().withValue(of: key, in: family, { _ in true }) != nil else { return }
     assertionFailure(
       "part \"\(open.registered.traits.parts[slot].name)\" of extension \"\(open.name)\" is write-once, and a key is put again"
     )
     try pending.singleDelete(key, in: family)
   }
+
+  /// Whether assertions are on.
+  private static let looksAnyway: Bool = {
+    var isOn = false
+    assert(
+      {
+        isOn = true
+        return true
+      }())
+    return isOn
+  }()
 
   private func wrongForm(_ what: String) -> DatabaseError {
     DatabaseError(

@@ -34,6 +34,11 @@ public struct PartDefinition: Sendable, Hashable {
   /// has added and tasks are: no build gives it a row, and none empties it, whatever was missed meanwhile. It goes where
   /// the extension is unregistered, and where its own version or form is another.
   public var isDerived = true
+  /// Of a write-once part: whether its extension never puts a key that it has put before, also after its removal, as where keys
+  /// have numbers that are given once. Then puts look for nothing, and conflict with nothing. Default false.
+  ///
+  /// True and a key is put twice: after its removal the first value may come back. Builds with assertions look all the same.
+  public var hasUniqueKeys = false
   /// About how many bytes of changes are collected in memory before they are written to a table: 64 KiB to 1 GiB. Nil, the
   /// default: as the storage does otherwise. Another size counts from the next registration on, and rebuilds nothing.
   /// Storages without tables ignore it.
