@@ -42,6 +42,7 @@ extension TaskDispatcher {
       let count = min(state.settlements.count, TaskWork.batchMaximum)
       work.settlements = Array(state.settlements.prefix(count))
       state.settlements.removeFirst(count)
+      for settlement in work.settlements { state.endEarly(settlement) }
       state.takeDue(&work, host)
       if !state.isStopping { state.takeClaims(&work, host) }
       if work.isEmpty {
@@ -65,13 +66,30 @@ extension TaskDispatcher {
   /// An attempt is over, as its handler says, after so many nanoseconds. Returns what is to be woken, and what its worker runs
   /// next.
   func finish(_ run: TaskRun, _ end: TaskEnd, after nanoseconds: Double) -> (host: Host?, next: TaskRun?) {
-    state.withLock { state in
+    defer { endCount.add(1, ordering: .releasing) }
+    return state.withLock { state in
       state.averageRun += (max(1, nanoseconds) - state.averageRun) * (state.averageRun == 0 ? 1 : 0.1)
       if run.settle() { state.settlements.append(TaskSettlement(run: run, end: end)) }
       state.release(run)
       return (state.wakingHost(), state.nextClaimed())
     }
   }
+
+  /// Waits shortly for the end of a handler, if none has come since `count`: what starts a short one gets its end without going to sleep.
+  /// Going to sleep and being woken takes longer than such a handler.
+  func waitForEnd(after count: UInt64) {
+    for _ in 0..<Self.looks where endCount.load(ordering: .relaxed) == count { Self.pause() }
+  }
+
+  /// About 20 µs.
+  private static let looks = 400
+
+  @inline(never)
+  private static func pause() {
+    for _ in 0..<16 { _ = pauseWord.load(ordering: .relaxed) }
+  }
+
+  private static let pauseWord = Atomic<UInt8>(0)
 
   /// A handler that does not return holds nothing any more.
   func abandon(_ run: TaskRun) -> Host? {
@@ -135,6 +153,7 @@ extension TaskDispatcher {
         state.enqueue(line)
       }
       state.settlements.insert(contentsOf: settlements, at: 0)
+      for settlement in settlements { state.undoEnd(settlement) }
     }
   }
 
@@ -353,7 +372,7 @@ extension TaskDispatcher.State {
     // A head of a serial queue whose time has come still is what it was on disk.
     if record.progress.state == .retryWait { record.progress.state = .ready }
     guard (try? record.progress.apply(.claim)) != nil else { return nil }
-    let run = TaskRun(stored, record, line.name, handler, start: host.start)
+    let run = TaskRun(stored, record, line, handler, start: host.start)
     running[run.id] = run
     busyCount += 1
     line.runningCount += 1
@@ -382,10 +401,10 @@ extension TaskDispatcher.State {
 
   /// The end of an attempt is committed.
   mutating func end(_ run: TaskRun, _ entry: LineEntry?) {
-    let isReleased = run.state.withLock { state in
-      state.isEnded = true
+    let (isReleased, wasEnded) = run.state.withLock { state in
+      defer { state.isEnded = true }
       state.isSettled = true
-      return state.isReleased
+      return (state.isReleased, state.isEnded)
     }
     running[run.id] = nil
     if !isReleased { abandonable[run.id] = run }
@@ -398,8 +417,32 @@ extension TaskDispatcher.State {
       line.insert(entry)
       waitForHead(line, entry)
     }
-    if line.rules.isSerial, isReleased { line.runningCount -= 1 }
+    if line.rules.isSerial, isReleased, !wasEnded { line.runningCount -= 1 }
     enqueue(line)
+  }
+
+  /// In a serial queue the claim of the next task goes into the commit that says that this one is done: it begins after that.
+  mutating func endEarly(_ settlement: TaskSettlement) {
+    let run = settlement.run
+    guard run.rules.isSerial, !run.rules.strictDurableOrder, case .outcome(.done) = settlement.end,
+      let line = lines[run.record.place.queue]
+    else { return }
+    let isFirst = run.state.withLock { state in
+      if !state.isReleased || state.isEnded { return false }
+      state.isEnded = true
+      return true
+    }
+    if !isFirst { return }
+    line.runningCount -= 1
+    enqueue(line)
+  }
+
+  /// The commit was not made.
+  mutating func undoEnd(_ settlement: TaskSettlement) {
+    let run = settlement.run
+    guard run.rules.isSerial, run.state.withLock({ $0.isEnded }), let line = lines[run.record.place.queue] else { return }
+    run.state.withLock { $0.isEnded = false }
+    line.runningCount += 1
   }
 
   /// The head of a serial queue waits to be run again: when its time comes the line is looked at.

@@ -77,6 +77,8 @@ public final class TaskDispatcher: Sendable {
   let state: FutexLock<State>
   let worker: DatabaseWorker
   private let clock: Mutex<any SchedulerClock>
+  /// How often a handler has ended.
+  let endCount = Atomic<UInt64>(0)
 
   init(worker: DatabaseWorker) {
     self.worker = worker

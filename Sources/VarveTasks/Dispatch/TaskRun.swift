@@ -7,6 +7,7 @@ final class TaskRun: Sendable {
   /// The same with this attempt: running.
   let record: TaskRecord
   let queue: QueueName
+  let rules: QueueRules
   let handler: RegisteredHandler
   /// The number of the scheduler's start.
   let start: UInt32
@@ -41,10 +42,11 @@ final class TaskRun: Sendable {
 
   let state: Mutex<State>
 
-  init(_ stored: TaskRecord, _ record: TaskRecord, _ queue: QueueName, _ handler: RegisteredHandler, start: UInt32) {
+  init(_ stored: TaskRecord, _ record: TaskRecord, _ line: TaskLine, _ handler: RegisteredHandler, start: UInt32) {
     self.stored = stored
     self.record = record
-    self.queue = queue
+    queue = line.name
+    rules = line.rules
     self.handler = handler
     self.start = start
     state = Mutex(State(step: stored.step))

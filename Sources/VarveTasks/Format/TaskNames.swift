@@ -51,8 +51,27 @@ enum TaskNumbers {
   static let start: [UInt8] = [0x73]
 }
 
-/// Keys of the part `counts`: queue (4), state (1).
-enum TaskCounts {
+/// How the counts of tasks change in one commit. Keys of the part `counts`: queue (4), state (1).
+struct TaskCounts {
+  private var changes: [(queue: UInt32, state: TaskState, number: Int64)] = []
+
+  mutating func add(_ number: Int64, _ queue: UInt32, _ state: TaskState) {
+    // Mostly one queue, or many with few tasks each.
+    if let index = changes.lastIndex(where: { $0.queue == queue && $0.state == state }) {
+      changes[index].number += number
+    } else {
+      changes.append((queue, state, number))
+    }
+  }
+
+  func forEach(_ body: (UInt32, TaskState, Int64) -> Void) {
+    for (queue, state, number) in changes { body(queue, state, number) }
+  }
+
+  func write(to part: Part) throws {
+    for (queue, state, number) in changes where number != 0 { try part.add(number, to: Self.key(queue, state)) }
+  }
+
   static func key(_ queue: UInt32, _ state: TaskState) -> [UInt8] {
     var key: [UInt8] = []
     key.append(number: queue)

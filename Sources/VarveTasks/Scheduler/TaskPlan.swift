@@ -10,6 +10,13 @@ struct TaskPlan {
   /// For what the attempt ended with. `chance` is from 0 to 1. Throws where the attempt is not the one that runs.
   init(_ settlement: TaskSettlement, _ rules: QueueRules, now: Int64, chance: Double) throws(TaskRefusal) {
     let run = settlement.run
+    if case .outcome(.done) = settlement.end, run.record.retention == .deleteOnSuccess {
+      // Nearly every task ends so.
+      var progress = run.record.progress
+      try progress.apply(.succeed(epoch: run.epoch))
+      (edit, next, state) = (TaskEdit.finish(run), nil, progress.state)
+      return
+    }
     let (stored, running) = run.settled
     var record = running
     let verdict = Verdict(settlement.end, record, run.handler.options, chance: chance)

@@ -48,12 +48,12 @@ extension TaskScheduler: CompletingHost {
     }
     if !isMine { throw TaskError.leaseLost(run.id) }
     do {
-      let rules = configuration.rules(of: run.queue)
+      let rules = run.rules
       let settlement = TaskSettlement(run: run, end: .outcome(.done))
       let plan = try TaskPlan(settlement, rules, now: WallTime.milliseconds(clock.wallNow), chance: 0)
       let result = try await database.write { tx in
         let result = try body(tx)
-        guard try plan.edit.write(to: tx.tasks.parts) else { throw TaskError.leaseLost(run.id) }
+        guard try tx.tasks.write(plan.edit) else { throw TaskError.leaseLost(run.id) }
         return result
       }
       run.state.withLock { state in

@@ -28,7 +28,9 @@ extension TaskScheduler {
       if dispatcher.worker.isStopping { return resumeAll() }
       for error in work.damaged { TaskLog.damaged(logger, error) }
       read(work, database)
+      let count = dispatcher.endCount.load(ordering: .acquiring)
       await commit(work, database)
+      if !work.claims.isEmpty { dispatcher.waitForEnd(after: count) }
     }
     // Handlers that were left behind have given up their workers.
     for run in dispatcher.start([]) { begin(run) }
@@ -123,7 +125,7 @@ extension TaskScheduler {
     settlements += timeouts.map { TaskSettlement(run: $0, end: .timeout) }
     var plans: [(run: TaskRun, plan: TaskPlan)] = []
     for settlement in settlements {
-      let rules = configuration.rules(of: settlement.run.queue)
+      let rules = settlement.run.rules
       // What is refused was settled by another.
       guard let plan = try? TaskPlan(settlement, rules, now: now, chance: Double.random(in: 0...1)) else { continue }
       plans.append((settlement.run, plan))
@@ -131,15 +133,17 @@ extension TaskScheduler {
     let claims = work.claims.map { TaskEdit.claim($0.record, start: start, begun: now) }
     let edits = plans.map(\.plan.edit)
     if edits.isEmpty, claims.isEmpty, work.due.isEmpty { return }
-    let isStrict = plans.contains { configuration.rules(of: $0.run.queue).strictDurableOrder }
+    let isStrict = plans.contains { $0.run.rules.strictDurableOrder }
     do {
       let (written, due) = try await database.commitAside(
         label: "tasks", durability: isStrict ? .power : .process
       ) { parts in
         let parts = try TaskParts(parts)
-        let written = try edits.map { try $0.write(to: parts) }
-        let due = try work.due.compactMap { try Self.makeReady($0.id, $0.key, parts) }
-        for claim in claims { _ = try claim.write(to: parts) }
+        var counts = TaskCounts()
+        let written = try edits.map { try $0.write(to: parts, &counts) }
+        let due = try work.due.compactMap { try Self.makeReady($0.id, $0.key, parts, &counts) }
+        for claim in claims { _ = try claim.write(to: parts, &counts) }
+        try counts.write(to: parts.counts)
         return (written, due)
       }
       finish(plans, written)
@@ -153,7 +157,7 @@ extension TaskScheduler {
 
   /// 5: a task whose time has come is in line. Nil: it is not there any more.
   private static func makeReady(
-    _ id: TaskID, _ key: [UInt8], _ parts: TaskParts
+    _ id: TaskID, _ key: [UInt8], _ parts: TaskParts, _ counts: inout TaskCounts
   ) throws -> (queue: UInt32, entry: LineEntry)? {
     guard let value = try parts.live.get(key) else { return nil }
     let old = try TaskRecord(value)
@@ -163,7 +167,7 @@ extension TaskScheduler {
     new.place.due = 0
     new.delay = 0
     let edit = TaskEdit.move(old, counted: old.progress.state, to: &new)
-    _ = try edit.write(to: parts)
+    _ = try edit.write(to: parts, &counts)
     return (new.place.queue, LineEntry(new, new.bytes))
   }
 
@@ -189,7 +193,7 @@ extension TaskScheduler {
         case .parked: break
         }
       }
-      let rules = configuration.rules(of: run.queue)
+      let rules = run.rules
       if !run.state.withLock({ $0.isReleased }), !rules.isSerial || rules.leavesHandlers {
         timers.append(
           TaskTimers.Entry(

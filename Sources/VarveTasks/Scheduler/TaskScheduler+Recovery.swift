@@ -19,13 +19,13 @@ extension TaskScheduler {
         var cursor = try parts.live.cursor(range)
         var keys: [(key: [UInt8], value: [UInt8])] = []
         while keys.count < TaskWork.batchMaximum, let entry = try cursor.next() { keys.append(entry) }
-        var dead: [TaskRecord] = []
+        var counts = TaskCounts()
         for (key, value) in keys {
-          let record = try Self.recover(key, value, limit, now, parts) { number in
+          try Self.recover(key, value, limit, now, parts, &counts) { number in
             names.name(number).map { configuration.rules(of: $0) } ?? QueueRules()
           }
-          if let record { dead.append(record) }
         }
+        try counts.write(to: parts.counts)
         return (keys.count, keys.last.map { $0.key + [0] })
       }
       count += found
@@ -35,16 +35,15 @@ extension TaskScheduler {
     if count > 0 { TaskLog.orphans(logger, count) }
   }
 
-  /// One of them. Returns it where it is dead.
+  /// One of them.
   private static func recover(
-    _ key: [UInt8], _ value: [UInt8], _ limit: UInt32, _ now: Int64, _ parts: TaskParts,
+    _ key: [UInt8], _ value: [UInt8], _ limit: UInt32, _ now: Int64, _ parts: TaskParts, _ counts: inout TaskCounts,
     _ rules: (UInt32) -> QueueRules
-  ) throws -> TaskRecord? {
+  ) throws {
     let id = try TaskKeys.id(of: key, at: 5)
     let place = try TaskPlace(value, at: TaskKeys.claimPlaceOffset)
     guard var stored = try parts.record(id, at: place) else {
-      try parts.live.delete(key)
-      return nil
+      return try parts.live.delete(key)
     }
     let counted = stored.progress.state
     stored.progress.isCancelling = try parts.live.get(TaskKeys.cancel(id)) != nil
@@ -60,18 +59,17 @@ extension TaskScheduler {
     switch record.progress.state {
     case .dead where !rules.blocksOnDead:
       record.note("the process died \(record.progress.crashes) times while the task ran")
-      _ = try TaskEdit.end(stored, counted: counted, as: record, at: now, claim: key).write(to: parts)
+      _ = try TaskEdit.end(stored, counted: counted, as: record, at: now, claim: key).write(to: parts, &counts)
     case .cancelled:
       let isKept = record.retention != .deleteOnSuccess
-      _ = try TaskEdit.end(stored, counted: counted, as: record, at: isKept ? now : nil, claim: key).write(to: parts)
+      _ = try TaskEdit.end(stored, counted: counted, as: record, at: isKept ? now : nil, claim: key).write(to: parts, &counts)
     default:
       if record.progress.state == .dead {
         record.note("the process died \(record.progress.crashes) times while the task ran")
       }
       record.place.due = 0
       record.place.isFront = rules.isSerial
-      _ = try TaskEdit.move(stored, counted: counted, to: &record, claim: key).write(to: parts)
+      _ = try TaskEdit.move(stored, counted: counted, to: &record, claim: key).write(to: parts, &counts)
     }
-    return record.progress.state == .dead ? record : nil
   }
 }

@@ -1,3 +1,4 @@
+internal import Synchronization
 internal import Varve
 
 /// What a change of one task writes. Made in memory, and written by a transaction or beside the writer.
@@ -8,7 +9,7 @@ struct TaskEdit: Sendable {
   private(set) var puts: [(key: [UInt8], value: [UInt8])] = []
   private var endedDeletes: [[UInt8]] = []
   private var endedPuts: [(key: [UInt8], value: [UInt8])] = []
-  private var counts: [(key: [UInt8], number: Int64)] = []
+  private var counts: [(queue: UInt32, state: TaskState, number: Int64)] = []
 
   /// A worker takes a task: its row stays where it is.
   static func claim(_ record: TaskRecord, start: UInt32, begun: Int64) -> TaskEdit {
@@ -49,6 +50,20 @@ struct TaskEdit: Sendable {
       edit.endedPuts.append((EndedKeys.byID(new.id), key))
       edit.count(new.place.queue, new.progress.state, 1)
     }
+    return edit
+  }
+
+  /// A task is done and not kept: `key` is that of its row.
+  static func finish(_ run: TaskRun) -> TaskEdit {
+    let stored = run.stored
+    var edit = TaskEdit()
+    let claim = run.claimKey
+    edit.fence = claim
+    let (step, isCancelling) = run.state.withLock { ($0.step, $0.isCancelling) }
+    edit.deletes = [claim, stored.place.key(of: run.id), TaskKeys.byID(run.id, stored.place.revision)]
+    if step > 0 { edit.deletes.append(TaskKeys.step(run.id, step)) }
+    if isCancelling { edit.deletes.append(TaskKeys.cancel(run.id)) }
+    edit.count(stored.place.queue, run.countedState, -1)
     return edit
   }
 
@@ -93,27 +108,17 @@ struct TaskEdit: Sendable {
   }
 
   private mutating func count(_ queue: UInt32, _ state: TaskState, _ number: Int64) {
-    counts.append((TaskCounts.key(queue, state), number))
-  }
-
-  /// Adds what another edit writes, of the same attempt.
-  mutating func merge(_ other: TaskEdit) {
-    fence = fence ?? other.fence
-    deletes += other.deletes
-    puts += other.puts
-    endedDeletes += other.endedDeletes
-    endedPuts += other.endedPuts
-    counts += other.counts
+    counts.append((queue, state, number))
   }
 
   /// Writes it. False: the attempt is not the one that runs, and nothing was written.
-  func write(to parts: TaskParts) throws -> Bool {
+  func write(to parts: TaskParts, _ sums: inout TaskCounts) throws -> Bool {
     if let fence, try parts.live.get(fence) == nil { return false }
     for key in deletes { try parts.live.delete(key) }
     for (key, value) in puts { try parts.live.put(key, value) }
     for key in endedDeletes { try parts.ended.delete(key) }
     for (key, value) in endedPuts { try parts.ended.put(key, value) }
-    for (key, number) in counts { try parts.counts.add(number, to: key) }
+    for (queue, state, number) in counts { sums.add(number, queue, state) }
     return true
   }
 }

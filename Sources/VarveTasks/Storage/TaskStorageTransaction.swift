@@ -249,9 +249,17 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     delta.cancelled.append(run.id)
   }
 
+  /// Writes a change. False: the attempt is not the one that runs.
+  func write(_ edit: TaskEdit) throws -> Bool {
+    var sums = TaskCounts()
+    let isWritten = try edit.write(to: parts, &sums)
+    sums.forEach { count($0, $1, $2) }
+    return isWritten
+  }
+
   /// Writes a change of a task that does not run, and notes what it means for the line.
   func apply(_ edit: TaskEdit, from old: TaskRecord?, to new: TaskRecord?) throws {
-    _ = try edit.write(to: parts)
+    _ = try write(edit)
     if let old, old.place.kind == .line {
       delta.removed.append((old.place.queue, old.id, old.place.key(of: old.id)))
     }

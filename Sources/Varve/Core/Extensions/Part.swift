@@ -231,8 +231,9 @@ public struct Part {
     switch form {
     case .appendOnly: try unsafe pending.append(.delete, key.span.bytes, RawSpan(), in: family)
     case .writeOnce:
-      // Beside other writers it relies on the rule that a key is put once.
-      open.writer?.noteKey(key, in: family)
+      // Beside other writers it relies on the rule that a key is put once: a second removal of one that is given once removes
+      // nothing else.
+      if !hasUniqueKeys { open.writer?.noteKey(key, in: family) }
       try pending.singleDelete(key, in: family)
     case .values, .sums, .maxima, .scratch: try pending.delete(key, in: family)
     }
