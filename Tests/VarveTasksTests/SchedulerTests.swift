@@ -130,7 +130,8 @@ struct SchedulerTests {
     // Its position survives a restart.
     await fixture.scheduler.stop()
     let again = try TaskFixture(
-      fixture.database, rules: [.all: QueueRules(order: .serial())], workers: 8, clock: fixture.clock, lines: fixture.lines)
+      fixture.database, rules: [.all: QueueRules(order: .serial())], workers: 8, clock: fixture.clock,
+      lines: fixture.lines)
     try await again.scheduler.start()
     await again.scheduler.advance(fixture.clock, by: .seconds(10))
     #expect(fixture.lines.take() == ["fails", "before", "other"])
@@ -194,14 +195,22 @@ struct SchedulerTests {
     await fixture.scheduler.stop()
   }
 
+  private static func waitForCancellation() async {
+    let isCancelled = AsyncFlag()
+    await withTaskCancellationHandler {
+      await isCancelled.wait()
+    } onCancel: {
+      isCancelled.set()
+    }
+  }
+
   @Test func `17 a task that runs is cancelled when its handler throws, and is done where it is done`() async throws {
     for isDone in [true, false] {
       let fixture = try TaskFixture()
       let begun = AsyncFlag()
       try fixture.handle { _, context in
         begun.set()
-        // Until it is cancelled.
-        try? await Task.sleep(for: .seconds(1_000))
+        await Self.waitForCancellation()
         #expect(context.isCancelled)
         if isDone { return .done }
         throw CancellationError()
@@ -318,7 +327,8 @@ struct SchedulerTests {
         for number in 0..<100 {
           let text = "\(round) \(number)"
           expected.append(text)
-          try tx.enqueue(Note(text), TaskOptions(queue: QueueName(number % 2 == 0 ? "s\(number % 6)" : "p\(number % 5)")))
+          try tx.enqueue(
+            Note(text), TaskOptions(queue: QueueName(number % 2 == 0 ? "s\(number % 6)" : "p\(number % 5)")))
         }
       }
     }

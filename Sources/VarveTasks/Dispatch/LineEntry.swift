@@ -1,7 +1,7 @@
 /// A task in line, as far as it is in memory.
 struct LineEntry: Sendable {
   /// The key of its row.
-  let key: [UInt8]
+  private(set) var key: [UInt8]
   let id: TaskID
   /// The state in its row: `ready`, or in a serial queue that of a head that waits.
   var state: TaskState
@@ -17,7 +17,9 @@ struct LineEntry: Sendable {
   init(key: [UInt8], value: [UInt8]) throws(DamagedTask) {
     var reader = ByteReader(value, at: 1)
     let number = try reader.byte()
-    guard let state = TaskState(rawValue: number) else { throw DamagedTask(what: "\(number) is no state", bytes: value) }
+    guard let state = TaskState(rawValue: number) else {
+      throw DamagedTask(what: "\(number) is not a state", bytes: value)
+    }
     _ = try reader.byte()
     self.key = key
     id = TaskID(rawValue: try reader.number())
@@ -27,28 +29,21 @@ struct LineEntry: Sendable {
   }
 
   /// Of a record that is about to be committed, or was.
-  init(_ record: TaskRecord, _ value: [UInt8]) {
-    key = record.place.key(of: record.id)
+  init(_ record: TaskRecord, _ value: [UInt8], key: [UInt8]? = nil) {
+    self.key = key ?? record.position.key(of: record.id)
     id = record.id
     state = record.progress.state
     crashes = record.progress.crashes
     self.value = value.count <= Self.valueMaximum ? value : nil
   }
 
-  private init(_ other: LineEntry, key: [UInt8]) {
-    self.key = key
-    id = other.id
-    state = other.state
-    crashes = other.crashes
-    value = other.value
-  }
+  /// Gives it the stamp of its commit.
+  mutating func set(stamp: UInt64) { Self.set(stamp, in: &key) }
 
-  /// The entry with the stamp of its commit.
-  func stamped(_ stamp: UInt64) -> LineEntry {
-    var key = key
+  /// Gives the key of a row in line the stamp of its commit.
+  static func set(_ stamp: UInt64, in key: inout [UInt8]) {
     let offset = key.count - 16
     for index in 0..<8 { key[offset + index] = UInt8(truncatingIfNeeded: stamp >> UInt64(56 - 8 * index)) }
-    return LineEntry(self, key: key)
   }
 
   /// The stamp in its key.

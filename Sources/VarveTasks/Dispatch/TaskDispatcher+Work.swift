@@ -29,7 +29,7 @@ struct TaskWork {
 }
 
 extension TaskDispatcher {
-  /// What is to be done now; nil: nothing is, and whoever brings something wakes the host.
+  /// What is to be done now; nil: nothing is, and what brings something wakes the host.
   ///
   /// In this order: what has ended, what is due, what begins.
   func takeWork() -> TaskWork? {
@@ -145,7 +145,7 @@ extension TaskDispatcher {
         state.running[run.id] = nil
         state.busyCount -= 1
         if run.stored.progress.crashes > 0 { state.hasSuspect = false }
-        guard let line = state.lines[run.record.place.queue] else { continue }
+        guard let line = state.lines[run.record.position.queue] else { continue }
         line.runningCount -= 1
         var entry = LineEntry(run.stored, run.stored.bytes)
         entry.state = .ready
@@ -188,7 +188,7 @@ extension TaskDispatcher {
       state.missedTimers = []
       guard let timers, let host = state.host else { return }
       state.timers.end = next
-      for timer in timers { state.place(timer, host.clock) }
+      for timer in timers { state.add(timer, host.clock) }
       let known = Set(timers.map(\.key))
       for timer in missed where !known.contains(timer.key) { state.insert(timer, host) }
     }
@@ -198,7 +198,7 @@ extension TaskDispatcher {
   var nextDeadline: Duration? {
     state.withLock { state in
       guard let host = state.host, let first = state.timers.first else { return nil }
-      // Somebody may set the clock of the wall.
+      // The clock of the wall may be set.
       if state.timers.wallCount > 0 { return min(first.deadline, host.clock.continuousNow + Self.wallLook) }
       return first.deadline
     }
@@ -219,7 +219,7 @@ extension TaskDispatcher.State {
     while let first = timers.first, first.deadline <= now, work.due.count < TaskWork.batchMaximum {
       guard var entry = timers.popFirst() else { break }
       if let due = entry.wall, due > wall {
-        // The clock of the wall is behind: not early.
+        // The clock of the wall was set back: not early.
         entry.deadline = now + .milliseconds(due - wall)
         timers.insert(entry)
         continue
@@ -280,7 +280,7 @@ extension TaskDispatcher.State {
     var index = claimedBegin
     while index < claimed.count {
       let run = claimed[index]
-      guard let line = lines[run.record.place.queue], line.startedCount < line.rules.runningMaximum else {
+      guard let line = lines[run.record.position.queue], line.startedCount < line.rules.runningMaximum else {
         index += 1
         continue
       }
@@ -381,7 +381,7 @@ extension TaskDispatcher.State {
 
   // MARK: - What has ended
 
-  /// A handler has returned, or was left behind.
+  /// A handler has returned, or was abandoned.
   mutating func release(_ run: TaskRun) {
     let (wasReleased, isEnded, wasStarted) = run.state.withLock { state in
       defer { state.isReleased = true }
@@ -392,7 +392,7 @@ extension TaskDispatcher.State {
     busyCount -= 1
     if wasStarted { startedCount -= 1 }
     if run.stored.progress.crashes > 0 { hasSuspect = false }
-    guard let line = lines[run.record.place.queue] else { return }
+    guard let line = lines[run.record.position.queue] else { return }
     if wasStarted { line.startedCount -= 1 }
     // The next one of a serial queue starts when the end of this one is committed.
     if !line.rules.isSerial || isEnded { line.runningCount -= 1 }
@@ -408,8 +408,8 @@ extension TaskDispatcher.State {
     }
     running[run.id] = nil
     if !isReleased { abandonable[run.id] = run }
-    guard let line = lines[run.record.place.queue] else {
-      if let entry { insert(entry, run.record.place.queue) }
+    guard let line = lines[run.record.position.queue] else {
+      if let entry { insert(entry, run.record.position.queue) }
       return
     }
     line.noteEnded(run.id)
@@ -425,7 +425,7 @@ extension TaskDispatcher.State {
   mutating func endEarly(_ settlement: TaskSettlement) {
     let run = settlement.run
     guard run.rules.isSerial, !run.rules.strictDurableOrder, case .outcome(.done) = settlement.end,
-      let line = lines[run.record.place.queue]
+      let line = lines[run.record.position.queue]
     else { return }
     let isFirst = run.state.withLock { state in
       if !state.isReleased || state.isEnded { return false }
@@ -440,7 +440,9 @@ extension TaskDispatcher.State {
   /// The commit was not made.
   mutating func undoEnd(_ settlement: TaskSettlement) {
     let run = settlement.run
-    guard run.rules.isSerial, run.state.withLock({ $0.isEnded }), let line = lines[run.record.place.queue] else { return }
+    guard run.rules.isSerial, run.state.withLock({ $0.isEnded }), let line = lines[run.record.position.queue] else {
+      return
+    }
     run.state.withLock { $0.isEnded = false }
     line.runningCount += 1
   }
@@ -450,7 +452,7 @@ extension TaskDispatcher.State {
     guard let host, entry.state == .retryWait, let value = entry.value,
       let record = try? TaskRecord(value, stamp: entry.stamp)
     else { return }
-    let wait = Duration.milliseconds(record.place.due - WallTime.milliseconds(host.clock.wallNow))
+    let wait = Duration.milliseconds(record.position.due - WallTime.milliseconds(host.clock.wallNow))
     let deadline = host.clock.continuousNow + max(.zero, min(wait, .milliseconds(record.delay)))
     timers.insert(
       TaskTimers.Entry(deadline: deadline, wall: nil, suspending: nil, action: .line(line.number, key: entry.key)))

@@ -46,7 +46,7 @@ public final class TaskDispatcher: Sendable {
     /// Whether the lines of all queues that have tasks are known.
     var isDiscovered = false
     var handlers = TaskHandlers()
-    /// Whether somebody takes work, or will.
+    /// Whether a caller takes work, or will.
     var isPumping = false
     /// Whether no more tasks are taken.
     var isStopping = false
@@ -68,7 +68,7 @@ public final class TaskDispatcher: Sendable {
     let workers: Int
     let start: UInt32
     let rules: @Sendable (QueueName) -> QueueRules
-    /// Called without the lock where there is work and nobody takes it.
+    /// Called without the lock where there is work that no one takes.
     let wake: @Sendable () -> Void
     /// Called without the lock where the next timer may be another.
     let timersChanged: @Sendable () -> Void
@@ -103,6 +103,9 @@ public final class TaskDispatcher: Sendable {
   }
 
   // MARK: - The host
+
+  /// Whether something runs tasks.
+  var isAttached: Bool { state.withLock { $0.host != nil } }
 
   /// From now on a host runs the tasks. False: another one does.
   func attach(_ host: Host) -> Bool {
@@ -329,7 +332,7 @@ extension TaskDispatcher.State {
   /// How many lines may start a task.
   var ringCount: Int { ring.count - ringBegin }
 
-  /// What is to be woken, because there is work and nobody takes it. Whoever gets it wakes it.
+  /// What is to be woken, because there is work that no one takes. The caller wakes it.
   mutating func wakingHost() -> TaskDispatcher.Host? {
     guard let host, !isPumping else { return nil }
     guard !settlements.isEmpty || (ringCount > 0 && busyCount < claimMaximum(host) && !isStopping) else { return nil }
@@ -337,7 +340,7 @@ extension TaskDispatcher.State {
     return host
   }
 
-  /// Somebody has to look, and nobody does.
+  /// A look is due that no one takes.
   mutating func pumping() -> TaskDispatcher.Host? {
     guard let host, !isPumping else { return nil }
     isPumping = true
@@ -351,7 +354,7 @@ extension TaskDispatcher.State {
       if isLoadingTimers { missedTimers.append(timer) }
       return
     }
-    place(timer, host.clock)
+    add(timer, host.clock)
   }
 
   /// From a key on rows of timers are on disk that are not in memory.
@@ -359,7 +362,7 @@ extension TaskDispatcher.State {
     if timers.end.map({ LineEntry.precedes(key, $0) }) ?? true { timers.end = key }
   }
 
-  mutating func place(_ timer: TaskDelta.Timer, _ clock: any SchedulerClock) {
+  mutating func add(_ timer: TaskDelta.Timer, _ clock: any SchedulerClock) {
     let wait = Duration.milliseconds(timer.due - WallTime.milliseconds(clock.wallNow))
     let deadline = timer.deadline ?? clock.continuousNow + max(wait, .zero)
     timers.insert(

@@ -73,7 +73,7 @@ final class TaskLine {
       if isRefilling { missed.append(entry) }
       return
     }
-    place(entry)
+    add(entry)
     if entryCount > Self.entryMaximum { cut() }
   }
 
@@ -86,7 +86,7 @@ final class TaskLine {
     entries.removeSubrange(index...)
   }
 
-  private func place(_ entry: LineEntry) {
+  private func add(_ entry: LineEntry) {
     if let last = entries.last, begin < entries.count, !LineEntry.precedes(last.key, entry.key) {
       let index = position(of: entry.key)
       if entries[index].key == entry.key { return entries[index] = entry }
@@ -174,7 +174,7 @@ final class TaskLine {
     // Tasks that were passed are looked at again, from before what was read.
     if let end, LineEntry.precedes(end, from) { return }
     end = next
-    for entry in found where !isRunning(entry.id) && !ended.contains(entry.id) { place(entry) }
+    for entry in found where !isRunning(entry.id) && !ended.contains(entry.id) { add(entry) }
     for entry in missed where !isRunning(entry.id) && !ended.contains(entry.id) { insert(entry) }
     if entryCount > Self.entryMaximum { cut() }
   }

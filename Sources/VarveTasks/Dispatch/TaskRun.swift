@@ -30,7 +30,7 @@ final class TaskRun: Sendable {
     var isSettled = false
     /// Whether a transaction is settling it.
     var isCompleting = false
-    /// Whether it holds a worker no more: its handler has returned, or was left behind.
+    /// Whether it holds a worker no more: its handler has returned, or was abandoned.
     var isReleased = false
     /// Whether its end is committed.
     var isEnded = false

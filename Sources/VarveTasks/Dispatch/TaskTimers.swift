@@ -62,7 +62,8 @@ struct TaskTimers: ~Copyable {
     var index = start
     while true {
       var least = index
-      for child in [2 * index + 1, 2 * index + 2] where child < heap.count && heap[child].deadline < heap[least].deadline {
+      for child in [2 * index + 1, 2 * index + 2]
+      where child < heap.count && heap[child].deadline < heap[least].deadline {
         least = child
       }
       if least == index { return }

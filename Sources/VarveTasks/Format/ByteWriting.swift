@@ -1,11 +1,9 @@
 /// Numbers and lengths of a record. All numbers are big-endian, so that what stands in keys is in order.
 extension [UInt8] {
+  @inline(__always)
   mutating func append<Number: FixedWidthInteger>(number: Number) {
-    var shift = Number.bitWidth - 8
-    while shift >= 0 {
-      append(UInt8(truncatingIfNeeded: number >> Number(truncatingIfNeeded: shift)))
-      shift -= 8
-    }
+    // Safety: the bytes are those of a local number, and are copied.
+    unsafe Swift.withUnsafeBytes(of: number.bigEndian) { unsafe append(contentsOf: $0) }
   }
 
   /// A time as part of a key: the sign bit is flipped, so that earlier times come first.

@@ -5,7 +5,7 @@
 ///  3   id (8)            11  attempt (4)       15  failures (4)     19  crashes (4)
 ///  23  snoozes (4)       27  epoch (4)         31  enqueued (8)
 ///  39  stamp (8): in a row that is not in line; else its key has it
-///  47  length of the place (2), place
+///  47  length of the position (2), position
 ///      kind (sized), version of the payload (2), payload (sized)
 ///      most attempts (4), 0: no limit          timeout in ms (8), 0: none
 ///      delay in ms (8): of one that waits for a time that is not of the wall
@@ -17,7 +17,7 @@
 struct TaskRecord: Hashable, Sendable {
   var id: TaskID
   var progress: TaskProgress
-  var place: TaskPlace
+  var position: TaskPosition
   /// When it was enqueued, in milliseconds since 1970.
   var enqueued: Int64
   var kind: String
@@ -47,7 +47,10 @@ struct TaskRecord: Hashable, Sendable {
 
   // MARK: - Bytes
 
-  var bytes: [UInt8] {
+  var bytes: [UInt8] { bytes(position.bytes) }
+
+  /// The same, where the bytes of its position are at hand.
+  func bytes(_ positionBytes: [UInt8]) -> [UInt8] {
     var bytes: [UInt8] = []
     bytes.reserveCapacity(200 + payload.count)
     bytes.append(Self.form)
@@ -60,10 +63,9 @@ struct TaskRecord: Hashable, Sendable {
     bytes.append(number: progress.snoozes)
     bytes.append(number: progress.epoch)
     bytes.append(time: enqueued)
-    bytes.append(number: place.stamp)
-    let placeBytes = place.bytes
-    bytes.append(number: UInt16(placeBytes.count))
-    bytes.append(contentsOf: placeBytes)
+    bytes.append(number: position.stamp)
+    bytes.append(number: UInt16(positionBytes.count))
+    bytes.append(contentsOf: positionBytes)
     bytes.append(sized: kind.utf8)
     bytes.append(number: version)
     bytes.append(sized: payload)
@@ -112,12 +114,13 @@ struct TaskRecord: Hashable, Sendable {
   }
 
   init(
-    id: TaskID, progress: TaskProgress, place: TaskPlace, enqueued: Int64, kind: String, version: UInt16, payload: [UInt8],
+    id: TaskID, progress: TaskProgress, position: TaskPosition, enqueued: Int64, kind: String, version: UInt16,
+    payload: [UInt8],
     _ options: TaskOptions
   ) {
     self.id = id
     self.progress = progress
-    self.place = place
+    self.position = position
     self.enqueued = enqueued
     self.kind = kind
     self.version = version
@@ -135,7 +138,9 @@ struct TaskRecord: Hashable, Sendable {
     let form = try reader.byte()
     if form != Self.form { throw DamagedTask(what: "it has form \(form), expected \(Self.form)", bytes: bytes) }
     let number = try reader.byte()
-    guard let state = TaskState(rawValue: number) else { throw DamagedTask(what: "\(number) is no state", bytes: bytes) }
+    guard let state = TaskState(rawValue: number) else {
+      throw DamagedTask(what: "\(number) is not a state", bytes: bytes)
+    }
     progress = TaskProgress(state)
     progress.isCancelling = try reader.byte() & 1 != 0
     id = TaskID(rawValue: try reader.number())
@@ -146,11 +151,11 @@ struct TaskRecord: Hashable, Sendable {
     progress.epoch = try reader.number()
     enqueued = try reader.time()
     let ownStamp: UInt64 = try reader.number()
-    let placeCount = Int(try reader.number(UInt16.self))
-    guard placeCount <= reader.left else { throw DamagedTask(what: "it ends within its place", bytes: bytes) }
-    place = try TaskPlace(Array(bytes[reader.offset..<(reader.offset + placeCount)]))
-    place.stamp = stamp ?? ownStamp
-    reader = ByteReader(bytes, at: reader.offset + placeCount)
+    let positionCount = Int(try reader.number(UInt16.self))
+    guard positionCount <= reader.left else { throw DamagedTask(what: "it ends within its position", bytes: bytes) }
+    position = try TaskPosition(Array(bytes[reader.offset..<(reader.offset + positionCount)]))
+    position.stamp = stamp ?? ownStamp
+    reader = ByteReader(bytes, at: reader.offset + positionCount)
     kind = try reader.text()
     version = try reader.number()
     payload = try reader.sized()
@@ -189,7 +194,7 @@ struct TaskRecord: Hashable, Sendable {
       let cap = try reader.time()
       let jitter = Double(bitPattern: try reader.number())
       return .exponential(base: .milliseconds(base), factor: factor, cap: .milliseconds(cap), jitter: jitter)
-    default: throw DamagedTask(what: "\(tag) is no kind of retry", bytes: bytes)
+    default: throw DamagedTask(what: "\(tag) is not a kind of retry", bytes: bytes)
     }
   }
 }

@@ -22,7 +22,7 @@ public struct TaskContext: Sendable {
     return logger
   }
 
-  /// The task's identity: the same in each attempt, so that other systems can tell repetitions by it.
+  /// The task's identity: the same in each attempt, so that other systems recognise repetitions.
   public var id: TaskID { run.id }
   /// Its queue.
   public var queue: QueueName { run.queue }

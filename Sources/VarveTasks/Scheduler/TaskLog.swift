@@ -31,6 +31,6 @@ enum TaskLog {
   }
 
   static func left(_ logger: Logger, _ count: Int) {
-    logger.error("handlers do not return, and are left behind", metadata: ["count": "\(count)"])
+    logger.error("handlers do not return, and are abandoned", metadata: ["count": "\(count)"])
   }
 }

@@ -22,7 +22,7 @@ struct TaskPlan {
     let verdict = Verdict(settlement.end, record, run.handler.options, chance: chance)
     record.delay = 0
     record.signals = []
-    // Whoever cancels it wants no other attempt; what has succeeded has succeeded.
+    // A cancelled task has no other attempt; what has succeeded has succeeded.
     let change = record.progress.isCancelling && verdict.state != .done ? .cancelRun(epoch: run.epoch) : verdict.change
     try record.progress.apply(change)
     if let text = verdict.error { record.note(text) }
@@ -88,25 +88,27 @@ extension TaskRecord {
   /// Adds the text of an error: the last ones are kept.
   mutating func note(_ text: String) {
     var text = text
-    while text.utf8.count > TaskLimits.errorSize { text.removeLast(max(1, (text.utf8.count - TaskLimits.errorSize) / 4)) }
+    while text.utf8.count > TaskLimits.errorSize {
+      text.removeLast(max(1, (text.utf8.count - TaskLimits.errorSize) / 4))
+    }
     errors.append(text)
     if errors.count > TaskLimits.errorCount { errors.removeFirst(errors.count - TaskLimits.errorCount) }
   }
 
   /// Where it stands in a state that it waits in.
   mutating func move(to state: TaskState, _ verdict: TaskPlan.Verdict, _ rules: QueueRules, now: Int64) {
-    place.due = 0
+    position.due = 0
     // The head of a serial queue keeps its position, unless it is put off.
-    place.isFront = rules.isSerial && state != .scheduled
-    place.kind = .line
+    position.isFront = rules.isSerial && state != .scheduled
+    position.kind = .line
     switch state {
     case .scheduled, .retryWait:
       delay = max(1, verdict.delay.milliseconds)
-      place.due = min(now + delay, WallTime.latest)
-      if !place.isFront { place.kind = .timed }
+      position.due = min(now + delay, WallTime.latest)
+      if !position.isFront { position.kind = .timed }
     case .parked:
       signals = verdict.signals.map(\.text).sorted()
-      if !place.isFront { place.kind = .parked }
+      if !position.isFront { position.kind = .parked }
     default: break
     }
   }

@@ -10,7 +10,7 @@ internal import Varve
 /// ```
 /// What handlers end with while a commit is made goes into the next one: the more there is, the more a commit has.
 extension TaskScheduler {
-  /// Somebody has brought work, and this is the one call that takes it.
+  /// There is work, and this is the one call that takes it.
   func beginPump() {
     let isRun = dispatcher.worker.runAsync { [self] database in await pump(database) }
     // The database is closed: what is left to do is done after it is opened again.
@@ -32,7 +32,7 @@ extension TaskScheduler {
       await commit(work, database)
       if !work.claims.isEmpty { dispatcher.waitForEnd(after: count) }
     }
-    // Handlers that were left behind have given up their workers.
+    // Abandoned handlers have given up their workers.
     for run in dispatcher.start([]) { begin(run) }
     setAlarm()
     noteIdle()
@@ -84,7 +84,7 @@ extension TaskScheduler {
   }
 
   private func loadTimers(_ from: [UInt8], _ live: Part) throws {
-    var range = StorageRange(prefix: [TaskPlace.Kind.timed.rawValue])
+    var range = StorageRange(prefix: [TaskPosition.Kind.timed.rawValue])
     range.lower = from
     var timers: [TaskDelta.Timer] = []
     var next: [UInt8]?
@@ -98,10 +98,10 @@ extension TaskScheduler {
       do {
         let record = try TaskRecord(Self.copied(valueBytes))
         // What waits for a delay waits no longer than that, however the clock of the wall was set meanwhile.
-        let wait = max(0, min(record.place.due - now, record.delay))
+        let wait = max(0, min(record.position.due - now, record.delay))
         timers.append(
           TaskDelta.Timer(
-            id: record.id, key: key, due: record.place.due,
+            id: record.id, key: key, due: record.position.due,
             deadline: record.delay > 0 ? continuous + .milliseconds(wait) : nil))
       } catch { TaskLog.damaged(logger, error) }
       return true
@@ -163,12 +163,12 @@ extension TaskScheduler {
     let old = try TaskRecord(value)
     var new = old
     try new.progress.apply(.due)
-    new.place.kind = .line
-    new.place.due = 0
+    new.position.kind = .line
+    new.position.due = 0
     new.delay = 0
     let edit = TaskEdit.move(old, counted: old.progress.state, to: &new)
     _ = try edit.write(to: parts, &counts)
-    return (new.place.queue, LineEntry(new, new.bytes))
+    return (new.position.queue, LineEntry(new, new.bytes))
   }
 
   /// Ends of attempts are committed.
@@ -183,12 +183,12 @@ extension TaskScheduler {
       var timers: [TaskTimers.Entry] = []
       var entry: LineEntry?
       if let next = plan.next {
-        switch next.place.kind {
+        switch next.position.kind {
         case .line: entry = LineEntry(next, next.bytes)
         case .timed:
           dispatcher.insert(
             TaskDelta.Timer(
-              id: next.id, key: next.place.key(of: next.id), due: next.place.due,
+              id: next.id, key: next.position.key(of: next.id), due: next.position.due,
               deadline: now + .milliseconds(next.delay)))
         case .parked: break
         }
@@ -219,7 +219,7 @@ extension TaskScheduler {
 
   // MARK: - Handlers
 
-  /// The claim is committed: the handler runs, in a Swift task of its own, so that one that does not return can be left behind.
+  /// The claim is committed: the handler runs, in a Swift task of its own, so that one that does not return can be abandoned.
   private func begin(_ run: TaskRun) {
     watch(run)
     let task = Task.detached { [self] in await work(from: run) }
@@ -253,7 +253,7 @@ extension TaskScheduler {
       let (host, next) = dispatcher.finish(run, end, after: nanoseconds)
       host?.wake()
       guard let next else { return }
-      // What somebody has cancelled, or may still cancel, is no Swift task for another.
+      // A Swift task that was cancelled, or may still be, does not run another.
       let task = run.state.withLock { state in
         defer { state.task = nil }
         return state.task
@@ -270,7 +270,7 @@ extension TaskScheduler {
   }
 
   private func execute(_ run: TaskRun) async -> TaskEnd {
-    // Somebody may have cancelled it since it was claimed.
+    // It may have been cancelled since it was claimed.
     if run.state.withLock({ $0.isInterrupted }) { return .interrupted }
     if run.state.withLock({ $0.isCancelling }) { return .failure("cancelled before it began", nil) }
     var end: TaskEnd

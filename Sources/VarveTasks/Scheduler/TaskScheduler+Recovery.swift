@@ -41,8 +41,8 @@ extension TaskScheduler {
     _ rules: (UInt32) -> QueueRules
   ) throws {
     let id = try TaskKeys.id(of: key, at: 5)
-    let place = try TaskPlace(value, at: TaskKeys.claimPlaceOffset)
-    guard var stored = try parts.record(id, at: place) else {
+    let position = try TaskPosition(value, at: TaskKeys.claimPositionOffset)
+    guard var stored = try parts.record(id, at: position) else {
       return try parts.live.delete(key)
     }
     let counted = stored.progress.state
@@ -55,20 +55,21 @@ extension TaskScheduler {
     record.progress.state = .ready
     try record.progress.apply(.claim)
     try record.progress.apply(.orphan(limit: limit))
-    let rules = rules(place.queue)
+    let rules = rules(position.queue)
     switch record.progress.state {
     case .dead where !rules.blocksOnDead:
       record.note("the process died \(record.progress.crashes) times while the task ran")
       _ = try TaskEdit.end(stored, counted: counted, as: record, at: now, claim: key).write(to: parts, &counts)
     case .cancelled:
       let isKept = record.retention != .deleteOnSuccess
-      _ = try TaskEdit.end(stored, counted: counted, as: record, at: isKept ? now : nil, claim: key).write(to: parts, &counts)
+      _ = try TaskEdit.end(stored, counted: counted, as: record, at: isKept ? now : nil, claim: key).write(
+        to: parts, &counts)
     default:
       if record.progress.state == .dead {
         record.note("the process died \(record.progress.crashes) times while the task ran")
       }
-      record.place.due = 0
-      record.place.isFront = rules.isSerial
+      record.position.due = 0
+      record.position.isFront = rules.isSerial
       _ = try TaskEdit.move(stored, counted: counted, to: &record, claim: key).write(to: parts, &counts)
     }
   }

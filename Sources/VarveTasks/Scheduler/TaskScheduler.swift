@@ -36,7 +36,7 @@ public final class TaskScheduler: Sendable {
     public var drainTimeout = Duration.seconds(30)
     /// How long after its cancellation a handler that does not return keeps its worker.
     public var abandonAfter = Duration.seconds(10)
-    /// After so many deaths of the process while it ran a task is dead; 0: there is no limit.
+    /// After so many deaths of the process while it ran a task is dead; 0: without a limit.
     public var maxCrashes = 3
     /// The rules of queues. Of several that select a queue the most exact counts; others are standard queues.
     public var queues: [QueueSelector: QueueRules] = [:]
@@ -240,7 +240,7 @@ public final class TaskScheduler: Sendable {
     }
   }
 
-  /// Whoever waits for it is resumed where nothing is left to do.
+  /// Callers that wait for it are resumed where nothing is left to do.
   func noteIdle() {
     let load = dispatcher.load
     if load.running == 0, !load.hasWork { resumeIdle() }
@@ -257,7 +257,7 @@ public final class TaskScheduler: Sendable {
   /// The queues that have tasks in line. Complexity: a seek for each.
   private static func queuesInLine(_ live: Part) throws -> [UInt32] {
     var queues: [UInt32] = []
-    var range = StorageRange(prefix: [TaskPlace.Kind.line.rawValue])
+    var range = StorageRange(prefix: [TaskPosition.Kind.line.rawValue])
     while let (key, _) = try live.first(in: range) {
       var reader = ByteReader(key, at: 1)
       let queue: UInt32 = try reader.number()

@@ -43,15 +43,15 @@ enum TaskChange: Hashable, Sendable {
   case snooze(epoch: UInt32)
   /// 16: its time is over.
   case timeOut(epoch: UInt32, next: Next)
-  /// 17: somebody cancels it while it runs.
+  /// 17: it is cancelled while it runs.
   case requestCancel
   /// 17: its handler has returned without success after that.
   case cancelRun(epoch: UInt32)
-  /// 18: somebody cancels it while it waits.
+  /// 18: it is cancelled while it waits.
   case cancel
   /// 19: the scheduler stops, and the handler has not finished: the attempt does not count.
   case interrupt(epoch: UInt32)
-  /// 20: it was running when the process died. At `limit` crashes it is dead; 0: there is no limit.
+  /// 20: it was running when the process died. At `limit` crashes it is dead; 0: without a limit.
   case orphan(limit: UInt32)
   /// 21: the lease of a worker outside of the process is over.
   case expireLease(epoch: UInt32)

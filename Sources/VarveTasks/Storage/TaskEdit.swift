@@ -18,7 +18,7 @@ struct TaskEdit: Sendable {
     edit.puts.append(
       (
         TaskKeys.claim(start, record.id, progress.epoch),
-        TaskKeys.claimValue(attempt: progress.attempt, begun: begun, record.place)
+        TaskKeys.claimValue(attempt: progress.attempt, begun: begun, record.position)
       ))
     return edit
   }
@@ -28,10 +28,10 @@ struct TaskEdit: Sendable {
   static func move(_ old: TaskRecord, counted: TaskState, to new: inout TaskRecord, claim: [UInt8]? = nil) -> TaskEdit {
     var edit = TaskEdit()
     edit.removeRows(old, claim)
-    new.place.revision = old.place.revision &+ 1
+    new.position.revision = old.position.revision &+ 1
     edit.put(new)
-    edit.count(old.place.queue, counted, -1)
-    edit.count(new.place.queue, new.progress.state, 1)
+    edit.count(old.position.queue, counted, -1)
+    edit.count(new.position.queue, new.progress.state, 1)
     return edit
   }
 
@@ -41,14 +41,14 @@ struct TaskEdit: Sendable {
   ) -> TaskEdit {
     var edit = TaskEdit()
     edit.removeRows(old, claim)
-    edit.count(old.place.queue, counted, -1)
+    edit.count(old.position.queue, counted, -1)
     // The last checkpoint goes with it.
     if old.step > 0 { edit.deletes.append(TaskKeys.step(old.id, old.step)) }
     if let end {
       let key = EndedKeys.key(new, end: end)
       edit.endedPuts.append((key, new.bytes))
       edit.endedPuts.append((EndedKeys.byID(new.id), key))
-      edit.count(new.place.queue, new.progress.state, 1)
+      edit.count(new.position.queue, new.progress.state, 1)
     }
     return edit
   }
@@ -60,10 +60,10 @@ struct TaskEdit: Sendable {
     let claim = run.claimKey
     edit.fence = claim
     let (step, isCancelling) = run.state.withLock { ($0.step, $0.isCancelling) }
-    edit.deletes = [claim, stored.place.key(of: run.id), TaskKeys.byID(run.id, stored.place.revision)]
+    edit.deletes = [claim, stored.position.key(of: run.id), TaskKeys.byID(run.id, stored.position.revision)]
     if step > 0 { edit.deletes.append(TaskKeys.step(run.id, step)) }
     if isCancelling { edit.deletes.append(TaskKeys.cancel(run.id)) }
-    edit.count(stored.place.queue, run.countedState, -1)
+    edit.count(stored.position.queue, run.countedState, -1)
     return edit
   }
 
@@ -72,8 +72,8 @@ struct TaskEdit: Sendable {
     var edit = TaskEdit()
     edit.endedDeletes = [key, EndedKeys.byID(new.id)]
     edit.put(new)
-    edit.count(new.place.queue, counted, -1)
-    edit.count(new.place.queue, new.progress.state, 1)
+    edit.count(new.position.queue, counted, -1)
+    edit.count(new.position.queue, new.progress.state, 1)
     return edit
   }
 
@@ -81,7 +81,7 @@ struct TaskEdit: Sendable {
   static func forget(_ key: [UInt8], _ record: TaskRecord) -> TaskEdit {
     var edit = TaskEdit()
     edit.endedDeletes = [key, EndedKeys.byID(record.id)]
-    edit.count(record.place.queue, record.progress.state, -1)
+    edit.count(record.position.queue, record.progress.state, -1)
     return edit
   }
 
@@ -90,20 +90,20 @@ struct TaskEdit: Sendable {
       fence = claim
       deletes.append(claim)
     }
-    deletes.append(old.place.key(of: old.id))
-    deletes.append(TaskKeys.byID(old.id, old.place.revision))
+    deletes.append(old.position.key(of: old.id))
+    deletes.append(TaskKeys.byID(old.id, old.position.revision))
     if old.progress.isCancelling { deletes.append(TaskKeys.cancel(old.id)) }
-    for signal in old.signals { deletes.append(TaskKeys.signal(WakeSignal(signal), old.id, old.place.revision)) }
+    for signal in old.signals { deletes.append(TaskKeys.signal(WakeSignal(signal), old.id, old.position.revision)) }
   }
 
   private mutating func put(_ record: TaskRecord) {
-    puts.append((record.place.key(of: record.id), record.bytes))
+    puts.append((record.position.key(of: record.id), record.bytes))
     puts.append(
       (
-        TaskKeys.byID(record.id, record.place.revision), TaskKeys.byIDValue(record.progress.state, record.place)
+        TaskKeys.byID(record.id, record.position.revision), TaskKeys.byIDValue(record.progress.state, record.position)
       ))
     for signal in record.signals {
-      puts.append((TaskKeys.signal(WakeSignal(signal), record.id, record.place.revision), Array(signal.utf8)))
+      puts.append((TaskKeys.signal(WakeSignal(signal), record.id, record.position.revision), Array(signal.utf8)))
     }
   }
 

@@ -22,24 +22,24 @@ struct TaskParts {
   }
 
   /// Where a task that has not ended stands, and its state there; nil: there is none. A task that runs is `ready` there.
-  func place(of id: TaskID) throws -> (state: TaskState, place: TaskPlace)? {
+  func position(of id: TaskID) throws -> (state: TaskState, position: TaskPosition)? {
     guard let (key, value) = try live.first(in: StorageRange(prefix: TaskKeys.byID(id))) else { return nil }
     guard let state = value.first.flatMap(TaskState.init(rawValue:)) else {
       throw DamagedTask(what: "a row by id has no state", bytes: key)
     }
-    return (state, try TaskPlace(value, at: 1))
+    return (state, try TaskPosition(value, at: 1))
   }
 
   /// A task that has not ended; nil: there is none.
   func record(_ id: TaskID) throws -> TaskRecord? {
-    guard let (_, place) = try place(of: id) else { return nil }
-    return try record(id, at: place)
+    guard let (_, position) = try position(of: id) else { return nil }
+    return try record(id, at: position)
   }
 
   /// A task at its position; nil: it is not there any more.
-  func record(_ id: TaskID, at place: TaskPlace) throws -> TaskRecord? {
-    guard let value = try live.get(place.key(of: id)) else { return nil }
-    return try TaskRecord(value, stamp: place.stamp)
+  func record(_ id: TaskID, at position: TaskPosition) throws -> TaskRecord? {
+    guard let value = try live.get(position.key(of: id)) else { return nil }
+    return try TaskRecord(value, stamp: position.stamp)
   }
 
   /// A task that has ended and is kept.
@@ -71,7 +71,7 @@ enum EndedKeys {
     var key: [UInt8] = []
     if record.progress.state == .dead {
       key.append(dead)
-      key.append(number: record.place.queue)
+      key.append(number: record.position.queue)
     } else {
       key.append(history)
     }

@@ -45,9 +45,9 @@ public struct TaskInfo: Hashable, Sendable, Identifiable {
     kind = record.kind
     version = record.version
     payload = record.payload
-    priority = record.place.priority
+    priority = record.position.priority
     enqueued = record.enqueued
-    due = record.progress.state == .scheduled || record.progress.state == .retryWait ? record.place.due : nil
+    due = record.progress.state == .scheduled || record.progress.state == .retryWait ? record.position.due : nil
     tags = record.tags
     errors = record.errors
     signals = record.signals.map { WakeSignal($0) }

@@ -47,16 +47,16 @@ extension TaskStorageTransaction {
 
   private func idsOfTimers(_ queue: UInt32) throws -> [TaskID] {
     var ids: [TaskID] = []
-    var cursor = try parts.live.cursor(StorageRange(prefix: [TaskPlace.Kind.timed.rawValue]))
+    var cursor = try parts.live.cursor(StorageRange(prefix: [TaskPosition.Kind.timed.rawValue]))
     while let (_, value) = try cursor.next() {
       let record = try TaskRecord(value)
-      if record.place.queue == queue { ids.append(record.id) }
+      if record.position.queue == queue { ids.append(record.id) }
     }
     return ids
   }
 
   private func idsParked(_ queue: UInt32) throws -> [TaskID] {
-    var prefix: [UInt8] = [TaskPlace.Kind.parked.rawValue]
+    var prefix: [UInt8] = [TaskPosition.Kind.parked.rawValue]
     prefix.append(number: queue)
     var ids: [TaskID] = []
     var cursor = try parts.live.cursor(StorageRange(prefix: prefix), keysOnly: true)
@@ -67,7 +67,7 @@ extension TaskStorageTransaction {
   func info(_ id: TaskID) throws -> TaskInfo? {
     guard var record = try parts.record(id) ?? parts.endedRecord(id)?.record else { return nil }
     if let run = dispatcher.run(id), record.progress.state != .running { record.progress = run.settled.record.progress }
-    return TaskInfo(record, try name(of: record.place.queue))
+    return TaskInfo(record, try name(of: record.position.queue))
   }
 
   private func name(of queue: UInt32) throws -> QueueName {
@@ -128,8 +128,8 @@ extension TaskStorageTransaction {
       try move(old, &new)
       return true
     }
-    new.place.kind = .line
-    new.place.revision &+= 1
+    new.position.kind = .line
+    new.position.revision &+= 1
     try apply(TaskEdit.revive(ended.key, counted: old.progress.state, new), from: nil, to: new)
     return true
   }
@@ -153,16 +153,17 @@ extension TaskStorageTransaction {
   }
 
   private func move(_ old: TaskRecord, _ new: inout TaskRecord) throws {
-    new.place.kind = .line
-    new.place.due = 0
+    new.position.kind = .line
+    new.position.due = 0
     new.delay = 0
     new.signals = []
     try apply(TaskEdit.move(old, counted: old.progress.state, to: &new), from: old, to: new)
   }
 
   private func requireCommitted(_ record: TaskRecord) throws {
-    guard record.place.stamp == TaskPlace.pendingStamp else { return }
+    guard record.position.stamp == TaskPosition.pendingStamp else { return }
     throw TaskError.invalidValue(
-      "task \(record.id) was enqueued by this transaction, which can cancel and delete it, and change nothing else of it")
+      "task \(record.id) was enqueued by this transaction, which can cancel and delete it, and change nothing else of it"
+    )
   }
 }

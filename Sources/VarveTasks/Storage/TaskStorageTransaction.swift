@@ -34,14 +34,15 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     let counts: Int
   }
 
-  /// More tasks of one queue than these are left to the disk.
-  static let keptMaximum = 1_024
+  /// More tasks of one queue than these are left to the disk; all are, where nothing runs tasks.
+  private let keptMaximum: Int
 
   init(_ context: ExtensionContext<TaskStorage>) throws {
     self.context = context
     parts = try TaskParts(context)
     config = try context.part("config")
     dispatcher = context.shared
+    keptMaximum = dispatcher.isAttached ? 512 : 0
   }
 
   deinit { if !held.isEmpty { dispatcher.release(held) } }
@@ -62,14 +63,14 @@ public final class TaskStorageTransaction: ExtensionTransaction {
 
   /// Forgets what was noted after a savepoint. Ids are not given again.
   public func rollBack(to mark: Int) {
-    let place = marks[mark]
+    let position = marks[mark]
     marks.removeSubrange((mark + 1)...)
-    delta.entries.removeSubrange(place.entries...)
-    delta.timers.removeSubrange(place.timers...)
-    delta.removed.removeSubrange(place.removed...)
-    delta.cancelled.removeSubrange(place.cancelled...)
-    delta.names.removeSubrange(place.names...)
-    counts.removeSubrange(place.counts...)
+    delta.entries.removeSubrange(position.entries...)
+    delta.timers.removeSubrange(position.timers...)
+    delta.removed.removeSubrange(position.removed...)
+    delta.cancelled.removeSubrange(position.cancelled...)
+    delta.names.removeSubrange(position.names...)
+    counts.removeSubrange(position.counts...)
     writtenCounts = min(writtenCounts, counts.count)
     lastQueue = nil
     // The note of ids may be undone with the rest: the next id is noted again.
@@ -96,13 +97,14 @@ public final class TaskStorageTransaction: ExtensionTransaction {
       delta.entries.removeAll { gone.contains($0.entry.key) }
     }
     let stamp = version.number
-    for index in delta.entries.indices where delta.entries[index].entry.stamp == TaskPlace.pendingStamp {
-      delta.entries[index].entry = delta.entries[index].entry.stamped(stamp)
+    for index in delta.entries.indices where delta.entries[index].entry.stamp == TaskPosition.pendingStamp {
+      delta.entries[index].entry.set(stamp: stamp)
     }
-    for (queue, key) in delta.more {
-      var key = key
-      for index in 0..<8 { key[key.count - 16 + index] = UInt8(truncatingIfNeeded: stamp >> UInt64(56 - 8 * index)) }
-      delta.more[queue] = key
+    for queue in Array(delta.more.keys) {
+      if var key = delta.more.removeValue(forKey: queue) {
+        LineEntry.set(stamp, in: &key)
+        delta.more[queue] = key
+      }
     }
     return delta
   }
@@ -179,11 +181,12 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     }
     let time = time()
     let draft = TaskDraft(options.start, now: time.wall)
-    let place = TaskPlace(
+    let position = TaskPosition(
       draft.kind, queue: queue, priority: options.priority, sortKey: options.sortKey?.bytes ?? [],
-      stamp: TaskPlace.pendingStamp, ordinal: ordinal, due: draft.due)
+      stamp: TaskPosition.pendingStamp, ordinal: ordinal, due: draft.due)
     var record = TaskRecord(
-      id: TaskID(rawValue: first), progress: TaskProgress(draft.state), place: place, enqueued: time.wall, kind: kind,
+      id: TaskID(rawValue: first), progress: TaskProgress(draft.state), position: position, enqueued: time.wall,
+      kind: kind,
       version: version, payload: payload, options)
     record.delay = draft.delay
     record.signals = draft.signals
@@ -194,17 +197,18 @@ public final class TaskStorageTransaction: ExtensionTransaction {
   }
 
   private func put(_ record: TaskRecord) throws {
-    let (place, value) = (record.place, record.bytes)
-    let key = place.key(of: record.id)
-    let stampPlace: StampPlace = place.kind == .line ? .key(place.stampOffset) : .value(TaskRecord.stampOffset)
-    try parts.live.putStamped(key, value, at: stampPlace)
+    let position = record.position
+    let positionBytes = position.bytes
+    let (key, value) = (position.key(of: record.id), record.bytes(positionBytes))
+    let stampSite: StampPlace = position.kind == .line ? .key(position.stampOffset) : .value(TaskRecord.stampOffset)
+    try parts.live.putStamped(key, value, at: stampSite)
     try parts.live.putStamped(
-      TaskKeys.byID(record.id, 0), TaskKeys.byIDValue(record.progress.state, place),
-      at: .value(1 + TaskPlace.stampOffsetInBytes))
-    count(place.queue, record.progress.state, 1)
-    switch place.kind {
-    case .line: keep(LineEntry(record, value), place.queue)
-    case .timed: keep(TaskDelta.Timer(id: record.id, key: key, due: place.due, deadline: deadline(record)))
+      TaskKeys.byID(record.id, 0), [record.progress.state.rawValue] + positionBytes,
+      at: .value(1 + TaskPosition.stampOffsetInBytes))
+    count(position.queue, record.progress.state, 1)
+    switch position.kind {
+    case .line: keep(record, value, key)
+    case .timed: keep(TaskDelta.Timer(id: record.id, key: key, due: position.due, deadline: deadline(record)))
     case .parked:
       for signal in record.signals {
         try parts.live.put(TaskKeys.signal(WakeSignal(signal), record.id, 0), Array(signal.utf8))
@@ -217,12 +221,13 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     record.delay > 0 ? time().continuous + .milliseconds(record.delay) : nil
   }
 
-  private func keep(_ entry: LineEntry, _ queue: UInt32) {
+  private func keep(_ record: TaskRecord, _ value: [UInt8], _ key: [UInt8]) {
+    let queue = record.position.queue
     if kept.queue != queue { kept = (queue, delta.entries.count { $0.queue == queue }) }
     kept.count += 1
-    if kept.count <= Self.keptMaximum { return delta.entries.append((queue, entry)) }
-    if let more = delta.more[queue], !LineEntry.precedes(entry.key, more) { return }
-    delta.more[queue] = entry.key
+    if kept.count <= keptMaximum { return delta.entries.append((queue, LineEntry(record, value, key: key))) }
+    if let more = delta.more[queue], !LineEntry.precedes(key, more) { return }
+    delta.more[queue] = key
   }
 
   private func keep(_ timer: TaskDelta.Timer) {
@@ -260,14 +265,15 @@ public final class TaskStorageTransaction: ExtensionTransaction {
   /// Writes a change of a task that does not run, and notes what it means for the line.
   func apply(_ edit: TaskEdit, from old: TaskRecord?, to new: TaskRecord?) throws {
     _ = try write(edit)
-    if let old, old.place.kind == .line {
-      delta.removed.append((old.place.queue, old.id, old.place.key(of: old.id)))
+    if let old, old.position.kind == .line {
+      delta.removed.append((old.position.queue, old.id, old.position.key(of: old.id)))
     }
     guard let new else { return }
-    switch new.place.kind {
-    case .line: delta.entries.append((new.place.queue, LineEntry(new, new.bytes)))
+    switch new.position.kind {
+    case .line: delta.entries.append((new.position.queue, LineEntry(new, new.bytes)))
     case .timed:
-      keep(TaskDelta.Timer(id: new.id, key: new.place.key(of: new.id), due: new.place.due, deadline: deadline(new)))
+      keep(
+        TaskDelta.Timer(id: new.id, key: new.position.key(of: new.id), due: new.position.due, deadline: deadline(new)))
     case .parked: break
     }
   }
@@ -275,7 +281,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
 
 /// What the options of a task mean for where it stands.
 struct TaskDraft {
-  let kind: TaskPlace.Kind
+  let kind: TaskPosition.Kind
   let state: TaskState
   var due: Int64 = 0
   var delay: Int64 = 0
@@ -330,6 +336,8 @@ struct TaskDraft {
       for signal in signals { try limit("a signal", signal.text.utf8.count, WakeSignal.sizeMaximum) }
     default: break
     }
-    if case .keep(let time) = options.retention, time < .zero { throw .invalidValue("a retention of \(time) is negative") }
+    if case .keep(let time) = options.retention, time < .zero {
+      throw .invalidValue("a retention of \(time) is negative")
+    }
   }
 }

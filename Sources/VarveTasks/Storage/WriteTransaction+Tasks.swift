@@ -11,7 +11,9 @@ extension WriteTransaction {
   ///
   /// Complexity: two entries, and no read.
   @discardableResult
-  public func enqueue<Payload: TaskPayload>(_ payload: Payload, _ options: TaskOptions = Payload.defaults) throws -> TaskID {
+  public func enqueue<Payload: TaskPayload>(_ payload: Payload, _ options: TaskOptions = Payload.defaults) throws
+    -> TaskID
+  {
     try tasks.enqueue(Payload.kind, version: Payload.version, Array(payload.encoded()), options)
   }
 
@@ -26,7 +28,7 @@ extension WriteTransaction {
     }
   }
 
-  /// Cancels tasks. One that waits is gone; one that runs is told so when the transaction has been committed, and is cancelled
+  /// Cancels tasks. One that waits is gone; the handler of one that runs receives a cancellation when the transaction has been committed, and is cancelled
   /// when its handler returns without success. Returns how many tasks that concerns: none of those that have ended.
   ///
   /// Complexity: O(tasks of the query); `.queue` looks at all tasks that wait for a time.
@@ -68,7 +70,7 @@ extension WriteTransaction {
     return try tasks.ids(query).count { try tasks.delete($0) }
   }
 
-  /// From the commit on no task of a queue is started, also after a restart, until `resume`. Those that run go on.
+  /// From the commit on no task of a queue is started, also after a restart, until `resume`. Those that run continue.
   public func pause(_ queue: QueueName) throws { try tasks.set(queue, isPaused: true) }
 
   /// Tasks of a queue are started again.
@@ -76,7 +78,7 @@ extension WriteTransaction {
 }
 
 extension ReadTransaction {
-  /// A task; nil where there is none, or none any more.
+  /// A task; nil where there is none, or it has gone.
   public func task(_ id: TaskID) throws -> TaskInfo? { try tasks.info(id) }
 
   /// The tasks of a query, in their order.
@@ -96,7 +98,8 @@ extension ReadTransaction {
   /// What tasks are in this transaction.
   var tasks: TaskStorageTransaction {
     get throws {
-      do { return try self[TaskStorage.handle] } catch let error as DatabaseError where error.code == .unknownExtension {
+      do { return try self[TaskStorage.handle] } catch let error as DatabaseError where error.code == .unknownExtension
+      {
         throw TaskError.notRegistered
       }
     }

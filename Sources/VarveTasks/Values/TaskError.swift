@@ -8,7 +8,7 @@ public enum TaskError: Error, Hashable, Sendable, CustomStringConvertible {
   case taskRunning(TaskID)
   /// The call needs a task in another state.
   case wrongState(TaskID, TaskState, call: String)
-  /// There is no such task.
+  /// The task does not exist.
   case unknownTask(TaskID)
   /// Another scheduler runs the tasks of this database.
   case alreadyRunning(path: String)
@@ -29,7 +29,7 @@ public enum TaskError: Error, Hashable, Sendable, CustomStringConvertible {
     case .leaseLost(let id): "task \(id) does not run in this attempt any more"
     case .taskRunning(let id): "task \(id) is running"
     case .wrongState(let id, let state, let call): "task \(id) is \(state), and can't be changed by \(call)"
-    case .unknownTask(let id): "there is no task \(id)"
+    case .unknownTask(let id): "task \(id) does not exist"
     case .alreadyRunning(let path): "another scheduler runs the tasks of \(path)"
     case .tooLarge(let what, let size, let limit): "\(what) has \(size), and may have \(limit) at most"
     case .invalidValue(let text): text

@@ -12,7 +12,7 @@ public struct TaskOptions: Hashable, Sendable {
   public var start = Start.now
   /// The delays after failures; nil: those of its handler.
   public var retry: Retry?
-  /// After so many attempts a failure makes it dead; nil: there is no limit. At least 1.
+  /// After so many attempts a failure makes it dead; nil: without a limit. At least 1.
   public var maxAttempts: Int? = 25
   /// How long an attempt may take; nil: as long as it wants. Time in which the machine sleeps does not count.
   public var timeout: Duration?
@@ -32,7 +32,7 @@ public struct TaskOptions: Hashable, Sendable {
 public enum Start: Hashable, Sendable {
   /// When it is its turn.
   case now
-  /// Not before a date; one that has passed is now. Follows the clock of the wall, also where somebody sets it.
+  /// Not before a date; one that has passed is now. Follows the clock of the wall, also where that is set.
   case at(Date)
   /// Not before a time has passed, whatever the clock of the wall shows. Not negative.
   case after(Duration)

@@ -49,7 +49,7 @@ public final class ManualSchedulerClock: SchedulerClock {
   /// The machine sleeps for a time.
   public func suspend(for duration: Duration) { pass(duration, isAwake: false) }
 
-  /// Somebody sets the clock of the wall.
+  /// The clock of the wall is set.
   public func setWall(_ date: Date) { state.withLock { $0.wall = date } }
 
   private func pass(_ duration: Duration, isAwake: Bool) {

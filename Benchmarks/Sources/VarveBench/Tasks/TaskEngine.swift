@@ -19,9 +19,12 @@ protocol TaskEngine: MeasuredEngine {
 struct TaskText {
   static let size = 200
 
+  /// A number, and then letters.
   static func bytes(_ number: Int) -> [UInt8] {
-    var bytes = Array("{\"number\":\(number),\"text\":\"".utf8)
-    while bytes.count < size - 2 { bytes.append(UInt8(97 + (number &+ bytes.count) % 26)) }
-    return bytes + [34, 125]
+    var bytes = template
+    for index in 0..<8 { bytes[index] = UInt8(48 + (number >> (4 * index)) & 15) }
+    return bytes
   }
+
+  private static let template = (0..<size).map { UInt8(97 + $0 * 7 % 26) }
 }

@@ -42,7 +42,9 @@ final class VarveTaskEngine: TaskEngine {
   private func scheduler(workers: Int, isSerial: Bool) throws -> TaskScheduler {
     var configuration = TaskScheduler.Configuration()
     configuration.workers = workers
-    configuration.queues = [.all: isSerial ? QueueRules(order: .serial()) : QueueRules(order: .standard, concurrency: workers)]
+    configuration.queues = [
+      .all: isSerial ? QueueRules(order: .serial()) : QueueRules(order: .standard, concurrency: workers)
+    ]
     return try TaskScheduler(database, configuration: configuration)
   }
 

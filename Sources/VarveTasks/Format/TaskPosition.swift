@@ -12,7 +12,7 @@
 ///  revision  the number of the row: one more each time the task is written again, so that each key is written once
 /// ```
 /// Numbers are big-endian; `due` is in milliseconds since 1970, its sign bit flipped. On disk: never change.
-struct TaskPlace: Hashable, Sendable {
+struct TaskPosition: Hashable, Sendable {
   enum Kind: UInt8, Sendable {
     case line = 0x52
     case timed = 0x54
@@ -74,7 +74,7 @@ struct TaskPlace: Hashable, Sendable {
   /// Where the stamp stands in `bytes`.
   static let stampOffsetInBytes = 7
 
-  /// The place as a value, in a row by id: kind, queue, front, priority, stamp, ordinal, revision, due, and the sort key to
+  /// The position as a value, in a row by id: kind, queue, front, priority, stamp, ordinal, revision, due, and the sort key to
   /// the end.
   var bytes: [UInt8] {
     var bytes: [UInt8] = []
@@ -106,7 +106,7 @@ struct TaskPlace: Hashable, Sendable {
   init(_ bytes: [UInt8], at offset: Int = 0) throws(DamagedTask) {
     var reader = ByteReader(bytes, at: offset)
     let tag = try reader.byte()
-    guard let kind = Kind(rawValue: tag) else { throw DamagedTask(what: "0x\(tag) is no kind of row", bytes: bytes) }
+    guard let kind = Kind(rawValue: tag) else { throw DamagedTask(what: "0x\(tag) is not a kind of row", bytes: bytes) }
     self.kind = kind
     queue = try reader.number()
     isFront = try reader.byte() == 0
@@ -122,8 +122,8 @@ struct TaskPlace: Hashable, Sendable {
 /// Keys of `live` that are not those of a task itself.
 ///
 /// ```
-///  by id     'J', id (8), revision (4)               value: state (1), place
-///  claim     'C', start (4), id (8), epoch (4)       value: attempt (4), begun (8), place
+///  by id     'J', id (8), revision (4)               value: state (1), position
+///  claim     'C', start (4), id (8), epoch (4)       value: attempt (4), begun (8), position
 ///  cancel    'X', id (8)                             the task is to be cancelled when its handler returns
 ///  signal    'G', hash (8), id (8), revision (4)     value: the signal
 ///  steps     'S', id (8), number (4)                 value: a checkpoint
@@ -143,7 +143,7 @@ enum TaskKeys {
     return key
   }
 
-  static func byIDValue(_ state: TaskState, _ place: TaskPlace) -> [UInt8] { [state.rawValue] + place.bytes }
+  static func byIDValue(_ state: TaskState, _ position: TaskPosition) -> [UInt8] { [state.rawValue] + position.bytes }
 
   static let claimPrefix: [UInt8] = [claim]
 
@@ -156,14 +156,14 @@ enum TaskKeys {
     return key
   }
 
-  static func claimValue(attempt: UInt32, begun: Int64, _ place: TaskPlace) -> [UInt8] {
+  static func claimValue(attempt: UInt32, begun: Int64, _ position: TaskPosition) -> [UInt8] {
     var value: [UInt8] = []
     value.append(number: attempt)
     value.append(time: begun)
-    return value + place.bytes
+    return value + position.bytes
   }
 
-  static let claimPlaceOffset = 12
+  static let claimPositionOffset = 12
 
   static func cancel(_ id: TaskID) -> [UInt8] {
     var key: [UInt8] = [cancel]
@@ -193,14 +193,14 @@ enum TaskKeys {
 
   /// The line of a queue, from where it begins.
   static func line(_ queue: UInt32) -> [UInt8] {
-    var key: [UInt8] = [TaskPlace.Kind.line.rawValue]
+    var key: [UInt8] = [TaskPosition.Kind.line.rawValue]
     key.append(number: queue)
     return key
   }
 
   /// Timers, to those of a time.
   static func timer(_ due: Int64) -> [UInt8] {
-    var key: [UInt8] = [TaskPlace.Kind.timed.rawValue]
+    var key: [UInt8] = [TaskPosition.Kind.timed.rawValue]
     key.append(time: due)
     return key
   }
