@@ -4,6 +4,7 @@ import Synchronization
 import Testing
 import Varve
 
+@testable import ObjectFixtures
 @testable import RelationshipFixtures
 @testable import VarveRelationships
 
@@ -434,6 +435,38 @@ struct FileTests {
       let graph = Relationships(roots: names.map { FileRoot($0, at: "/tmp") }).named("graph")
       #expect(throws: DatabaseError.self) { try Database.inMemory(definition: DatabaseDefinition { graph }) }
     }
+  }
+
+  @Test func `a root belongs to one domain, and so does what is in it`() throws {
+    let site = try Site()
+    try FileManager.default.createDirectory(atPath: site.root + "/in", withIntermediateDirectories: true)
+    try FileManager.default.createDirectory(atPath: site.directory.path + "/beside", withIntermediateDirectories: true)
+    for (path, isRefused) in [(site.root, true), (site.root + "/in", true), (site.directory.path + "/beside", false)] {
+      let error = errorCode {
+        _ = try Database.inMemory {
+          Relationships(roots: [FileRoot("a", at: site.root)]).named("graph")
+          Relationships(domain: "other", roots: [FileRoot("b", at: path)]).named("other")
+        }
+      }
+      #expect((error == .invalidDefinition) == isRefused, "\(path)")
+    }
+  }
+
+  @Test func `files of roots that are not declared are reported, also where none is`() throws {
+    let site = try Site()
+    let graph = try site.open(site.graph())
+    try site.make("flag.png")
+    try Self.write(graph, "set a1 flag>files:flag.png=8")
+    try graph.database.close()
+    let stays = "file \"flag.png\" of root \"files\" stays: its root is not there, or not declared"
+    let without = try site.open(site.graph(roots: []))
+    try Self.write(without, "remove a1")
+    #expect(site.waitForReports().contains(stays))
+    try without.database.close()
+    site.clear()
+    let again = try site.open(site.graph(roots: []))
+    #expect(site.waitForReports() == [stays])
+    try again.database.close()
   }
 
   @Test func `a backup has the files that its edges lead to`() throws {

@@ -2,6 +2,7 @@ import EngineTestSupport
 import Testing
 import Varve
 
+@testable import ObjectFixtures
 @testable import RelationshipFixtures
 @testable import VarveRelationships
 
@@ -266,6 +267,18 @@ struct EdgeCallTests {
     try database.write { tx in _ = try Song.delete(1, in: tx) }
     #expect(try database.read { tx in try tx.count() } == 0)
     #expect(try database.read { tx in try tx[lists].danglingEdges().count + tx[lists].count() } == 0)
+  }
+
+  @Test func `a domain is registered once`() throws {
+    for (domain, isRefused) in [(String?.none, true), ("lists", false)] {
+      let error = errorCode {
+        _ = try Database.inMemory {
+          Relationships().named("graph")
+          Relationships(domain: domain).named("other")
+        }
+      }
+      #expect((error == .invalidDefinition) == isRefused)
+    }
   }
 
   @Test func `rows are included in the order of the edges, declared ones and others`() throws {

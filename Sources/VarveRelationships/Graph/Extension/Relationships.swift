@@ -60,7 +60,7 @@ public struct Relationships: DatabaseExtension {
   /// Which edges count for rules that ask for all.
   public let counting: Counting
 
-  /// Whether rows go that only keep each other, when one of them loses an edge. It costs a look at what leads to such a row; at
+  /// Whether rows go that only keep each other, when one of them loses an edge that owns it. It costs a look at what leads to such a row; at
   /// most 100,000 rows are visited a transaction, and the rest is left to `collectCycles()`.
   public let collectsCycles: Bool
   /// The directories that edges lead into.
@@ -100,8 +100,13 @@ public struct Relationships: DatabaseExtension {
     return configuration
   }
 
-  /// Throws `.invalidDefinition` where two roots have one name, or one has none.
+  /// Throws `.invalidDefinition` where two roots have one name, or one has none; where another registration has the same domain,
+  /// or roots in which the same files are: one would remove what edges of the other lead to.
   public func check(registered: [String: any DatabaseExtension]) throws {
+    for (name, other) in registered {
+      guard let other = other as? Relationships else { continue }
+      try check(beside: other, named: name)
+    }
     let names = roots.map(\.name)
     if names.contains("") { throw DatabaseError(.invalidDefinition, "a root of relationships has no name") }
     if let name = names.first(where: { name in names.count { $0 == name } > 1 }) {
@@ -109,11 +114,33 @@ public struct Relationships: DatabaseExtension {
     }
   }
 
+  private func check(beside other: Relationships, named name: String) throws {
+    if other.domain == domain {
+      throw DatabaseError(
+        .invalidDefinition,
+        "relationships are registered as \"\(name)\" with \(domain.map { "domain \"\($0)\"" } ?? "no domain") already; "
+          + "a domain is registered once")
+    }
+    if allowsFilesAnywhere, other.allowsFilesAnywhere {
+      throw DatabaseError(
+        .invalidDefinition, "relationships registered as \"\(name)\" allow files anywhere, too; one domain may")
+    }
+    for (root, path) in roots.compactMap({ root in root.resolved().map { (root, $0 + "/") } }) {
+      for (inner, innerPath) in other.roots.compactMap({ root in root.resolved().map { (root, $0 + "/") } })
+      where path.hasPrefix(innerPath) || innerPath.hasPrefix(path) {
+        throw DatabaseError(
+          .invalidDefinition,
+          "root \"\(root.name)\" has the files of root \"\(inner.name)\" of \"\(name)\": a file would go although edges of "
+            + "another domain lead to it")
+      }
+    }
+  }
+
   /// Where files are, as of this open. Files that are to go since an earlier one are removed.
   public func makeShared(_ view: borrowing SharedView) throws -> RelationshipsShared {
     let shared = try RelationshipsShared(self, view)
     shared.collectStale()
-    if !roots.isEmpty || allowsFilesAnywhere { shared.removeFiles() }
+    shared.removeFiles()
     return shared
   }
 

@@ -4,7 +4,7 @@ extension RelationshipsTransaction {
   /// The rows that edges of a name lead to, from many rows at once: for each of those the objects in the order of its edges.
   ///
   /// ```swift
-  /// let books = try tx[graph].destinations("author", of: songs.map { try $0.rowKey }, as: Author.self)
+  /// let books = try tx[graph].ends("author", of: songs.map { try $0.rowKey }, as: Author.self)
   /// ```
   ///
   /// Edges to rows of other collections are left out. `direction` `.incoming`: the rows that have edges to them, in the

@@ -26,16 +26,25 @@ struct EdgeCycles {
   mutating func rows(with end: [UInt8]) throws -> Set<[UInt8]> {
     if living.contains(end) { return [] }
     var found: Set<[UInt8]> = [end]
+    /// What each leads to, on the way to the end.
+    var next: [[UInt8]: [UInt8]] = [:]
     var queue = [end]
-    while let next = queue.popLast() {
+    while let current = queue.popLast() {
       visitedCount += 1
       guard visitedCount <= visitedMaximum else { return [] }
-      guard let sources = try owners(of: next), !sources.contains(where: { living.contains($0) }) else {
-        // It stays by itself, and so does what it leads to.
-        living.formUnion(found)
+      guard let sources = try owners(of: current), !sources.contains(where: { living.contains($0) }) else {
+        // It stays by itself, and so does what it leads to. What leads to it may be a cycle all the same.
+        var kept: [UInt8]? = current
+        while let row = kept {
+          living.insert(row)
+          kept = next[row]
+        }
         return []
       }
-      for source in sources where found.insert(source).inserted { queue.append(source) }
+      for source in sources where found.insert(source).inserted {
+        next[source] = current
+        queue.append(source)
+      }
     }
     return found
   }

@@ -116,18 +116,21 @@ struct RuleRun {
     }
   }
 
-  /// What the rules of an edge want whose source, or else destination, went. An edge from a row to itself wants nothing.
-  private func collect(_ edge: LostEdge, sourceWent: Bool, _ effects: inout RuleEffects) throws {
-    if edge.isSelf { return }
-    if sourceWent, try wasDangling(edge) { return }
+  /// What the rules of an edge want whose source, or else destination, went. An edge from a row to itself wants nothing. Returns
+  /// whether the rules count.
+  @discardableResult
+  private func collect(_ edge: LostEdge, sourceWent: Bool, _ effects: inout RuleEffects) throws -> Bool {
+    if edge.isSelf { return false }
+    if sourceWent, try wasDangling(edge) { return false }
     let rules = edge.value.rules
     if sourceWent {
       let isFile = edge.destination.first == EdgeFormat.file
       if rules.contains(.deleteDestinationIfSourceDeleted), !isFile { effects.removals.append(edge.destination) }
       if isFile, !rules.isDisjoint(with: [.deleteDestinationIfSourceDeleted, .deleteDestinationIfAllSourcesDeleted]) {
         // A file that an edge leads to stays, whatever the rule and the name.
-        return effects.withoutSource.insert(
+        effects.withoutSource.insert(
           edge.destination + [EdgeFormat.endMark], ofEndOfSize: edge.destination.count)
+        return true
       }
       if rules.contains(.deleteDestinationIfAllSourcesDeleted) {
         effects.withoutSource.insert(prefix(edge.destination, edge.name), ofEndOfSize: edge.destination.count)
@@ -140,6 +143,7 @@ struct RuleRun {
       }
       if rules.contains(.notifyIfDestinationDeleted) { try collect(edge, .asIfDestinationDeleted, &effects) }
     }
+    return true
   }
 
   /// Whether an edge led nowhere when the transaction began, and to a row that was inserted since: it fires nothing.
@@ -224,14 +228,15 @@ struct RuleRun {
       }
       if dead.contains(sweep.key, destination) { continue }
       let isRow = sweep.key[destination.lowerBound] == EdgeFormat.row
+      var isLeft = isRow && rules.contains(.deleteDestinationIfSourceDeleted)
       if !kept.isEmpty || !isRow || graph.log.hasInsertions || !rules.isSubset(of: .deleteDestinationIfSourceDeleted) {
         let edge = try LostEdge(sweep, bySource: true, isManual: family.isManual)
         reexamine(edge, &effects)
-        try collect(edge, sourceWent: true, &effects)
+        // One that led nowhere lets nothing go: no scan comes by its entry.
+        if try !collect(edge, sourceWent: true, &effects) { isLeft = false }
       } else if !rules.isEmpty {
         effects.removals.append(sweep.key, destination)
       }
-      let isLeft = isRow && rules.contains(.deleteDestinationIfSourceDeleted)
       EdgeFormat.mirror(sweep.key, sweep.layout, bySource: true, order: 0, into: &mirroredKey)
       if isLeft { left[family.isManual, bySource: false].append(mirroredKey) } else { mirrored.append(mirroredKey) }
     }

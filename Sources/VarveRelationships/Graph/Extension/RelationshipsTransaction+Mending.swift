@@ -1,0 +1,43 @@
+internal import Varve
+
+/// Edges that were added by hand, after blocks of their families were given up as damaged.
+extension RelationshipsTransaction {
+  /// All rows were given to the extension, because it is new, has another version, or something of it may be damaged. What rows
+  /// declare is right then. Of each edge that was added by hand one entry may be missing: it is made again from the other.
+  ///
+  /// What an edge carried, of which the entry by source is gone, is lost.
+  ///
+  /// Complexity: a look for each entry of such edges.
+  public func didFinishBuild() throws {
+    let family = families.manual
+    var missing: [(key: [UInt8], value: [UInt8])] = []
+    var cursor = try family.from.cursor()
+    while let (bytes, valueBytes) = try cursor.next() {
+      let key = try EdgeKey(bytes, bySource: true)
+      var value = try EdgeValue(valueBytes, bySource: true)
+      value.order = key.order
+      var toKey: [UInt8] = []
+      EdgeFormat.appendToKey(key.second, key.name, key.first, to: &toKey)
+      if try family.to.get(toKey) == nil { missing.append((toKey, value.toBytes)) }
+    }
+    for (key, value) in missing { try family.to.put(key, value) }
+    missing.removeAll()
+    cursor = try family.to.cursor()
+    while let (bytes, valueBytes) = try cursor.next() {
+      let value = try EdgeValue(valueBytes, bySource: false)
+      let fromKey = try Self.fromKey(bytes, value.order)
+      guard try family.from.get(fromKey) == nil else { continue }
+      missing.append((fromKey, [value.rules.rawValue, value.dangling.rawValue]))
+    }
+    for (key, value) in missing {
+      try family.from.put(key, value)
+      // It carries nothing now.
+      let entry = try EdgeKey(key, bySource: true)
+      var value = try EdgeValue(value, bySource: true)
+      value.order = entry.order
+      var toKey: [UInt8] = []
+      EdgeFormat.appendToKey(entry.second, entry.name, entry.first, to: &toKey)
+      try family.to.put(toKey, value.toBytes)
+    }
+  }
+}
