@@ -203,6 +203,10 @@ struct DeclaredEdgeTests {
     try second.readyHere(other)
     let mended = GraphCase(second, other)
     #expect(try mended.content() == ["a1 +x>b1 +y>b1", "b1 +z>a1"])
+    let counts = try second.read { tx in
+      try ["a1", "b1"].map { try tx[other].edges(EdgeQuery(to: Thing.row($0))).count }
+    }
+    #expect(counts == [1, 2])
     let after = """
       write
       remove a1
