@@ -4,7 +4,7 @@ import Testing
 /// Documents that people find, and examples that compile.
 struct DocumentationTests {
   /// The articles that a catalog begins with; each is named like its module.
-  private static let landings = ["VarveEngine.md", "Varve.md", "VarveRelationships.md"]
+  private static let landings = ["VarveEngine.md", "Varve.md", "VarveRelationships.md", "VarveTasks.md"]
 
   @Test func `every article is linked from a Topics list`() {
     let articles = Repository.articles
@@ -21,7 +21,8 @@ struct DocumentationTests {
   @Test func `every source file that an article names is there, with the function that it names`() {
     #expect(Self.namedFiles(Repository.articles).count > 20)
     let violations = Self.missingFiles(
-      Repository.articles, Repository.engineFiles + Repository.objectFiles + Repository.relationshipFiles)
+      Repository.articles,
+      Repository.engineFiles + Repository.objectFiles + Repository.relationshipFiles + Repository.taskFiles)
     #expect(violations.isEmpty, "\(violations.report)")
   }
 

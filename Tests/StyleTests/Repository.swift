@@ -48,12 +48,15 @@ enum Repository {
   /// The Swift files of the relationships.
   static var relationshipFiles: [SourceFile] { files(in: ["Sources/VarveRelationships"], ["swift"]) }
 
+  /// The Swift files of the tasks.
+  static var taskFiles: [SourceFile] { files(in: ["Sources/VarveTasks"], ["swift"]) }
+
   /// The documents of the DocC catalogs.
   static var articles: [SourceFile] {
     files(
       in: [
         "Sources/VarveEngine/VarveEngine.docc", "Sources/Varve/Varve.docc",
-        "Sources/VarveRelationships/VarveRelationships.docc",
+        "Sources/VarveRelationships/VarveRelationships.docc", "Sources/VarveTasks/VarveTasks.docc",
       ], ["md"])
   }
 }

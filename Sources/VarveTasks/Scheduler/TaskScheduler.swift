@@ -166,6 +166,22 @@ public final class TaskScheduler: Sendable {
     await Task.detached { await self.stop() }.value
   }
 
+  /// Runs tasks until a time on the clock's continuous time, for time that a system grants: then handlers are cancelled at once, and
+  /// what they do not finish runs at the next start. Handlers that check for cancellation, and keep checkpoints, lose nothing.
+  ///
+  /// Returns earlier where nothing is left to do before another time. Throws as `start`.
+  public func run(until deadline: Duration) async throws {
+    try await start()
+    await withTaskGroup { group in
+      group.addTask { await self.waitUntilIdle() }
+      group.addTask { [clock] in try? await clock.sleep(until: deadline) }
+      await group.next()
+      group.cancelAll()
+      self.resumeIdle()
+    }
+    await stop(draining: .zero)
+  }
+
   /// Begins to run tasks: first those that ran when a process died. Returns when these are in line again.
   ///
   /// Throws `TaskError.alreadyRunning`, and `DatabaseError.readOnly` where another process writes.
@@ -197,10 +213,12 @@ public final class TaskScheduler: Sendable {
 
   /// Ends: no task begins any more. Handlers have `drainTimeout` to return, then they are cancelled, and what they do not finish runs
   /// again at the next start, as if the attempt had not been.
-  public func stop() async {
+  public func stop() async { await stop(draining: configuration.drainTimeout) }
+
+  private func stop(draining limit: Duration) async {
     guard state.withLock({ $0.isRunning }) else { return }
     _ = dispatcher.stop()
-    await waitForRuns(configuration.drainTimeout)
+    if limit > .zero { await waitForRuns(limit) }
     for run in dispatcher.stop() {
       run.state.withLock { $0.isInterrupted = true }
       run.state.withLock { $0.task }?.cancel()
