@@ -26,7 +26,7 @@ public enum Retry: Hashable, Codable, Sendable {
       let grown = base * Double.pow(max(factor, 1), Int(min(max(failures, 1) - 1, 10_000)))
       let delay = grown < cap ? grown : cap
       let part = min(max(jitter, 0), 1) * (chance * 2 - 1)
-      return .seconds(max(0, delay * (1 + part)))
+      return .milliseconds(Int64((max(0, delay * (1 + part)) * 1_000).rounded()))
     }
   }
 

@@ -1,0 +1,168 @@
+import EngineTestSupport
+import Synchronization
+import Testing
+import VarveEngine
+import VarveTestSupport
+import VarveTesting
+
+@testable import Varve
+@testable import VarveTasks
+
+/// The power goes, or the process dies, at any operation of the disk while tasks are enqueued, claimed and settled beside the
+/// writer.
+///
+/// Each transaction writes an order and enqueues its task, whose effect is counted by `complete`. On each image a scheduler runs
+/// what is there: then every order has been counted exactly once, and nothing of any task is left.
+///
+///     VARVE_TEST_SCALE=5 ./tools/test --filter TaskCrashTests
+struct TaskCrashTests {
+  private static let orderCount = 60
+  private static let pointLimit = TestScale.count(40)
+  private static let rules: [QueueSelector: QueueRules] = [.prefix("serial"): QueueRules(order: .serial())]
+
+  private struct Point: Sendable {
+    let crash: CrashPoint
+    /// How many orders were acknowledged: for the death of the process, and for a loss of power.
+    let process: Int
+    let power: Int
+  }
+
+  private static func open(_ disk: any FileSystem, seed: UInt64) throws -> Database {
+    let executor = SteppedExecutor(seed: seed)
+    let numbers = Mutex(SeededRandom(seed: seed))
+    let environment = EngineEnvironment(
+      fileSystem: disk, clock: executor.clock, random: { numbers.withLock { $0.next() } },
+      makeExecutor: { _ in executor })
+    let engine = try Engine.open(at: "/db", options: StorageSite.options, environment: environment)
+    return try Database.open(
+      try EngineBackend(engine), path: "/db",
+      definition: DatabaseDefinition {
+        CollectionDefinition("orders", Int.self, key: String.self)
+        CollectionDefinition("effects", Int.self, key: String.self)
+        TaskStorage.handle
+      })
+  }
+
+  /// Counts the order of each note; some fail first, or are put off.
+  private static func scheduler(_ database: Database, maxCrashes: Int = 0) throws -> TaskFixture {
+    let fixture = try TaskFixture(database, rules: rules, workers: 4, maxCrashes: maxCrashes)
+    struct Broken: Error {}
+    try fixture.handle { note, context in
+      let number = Int(note.text) ?? 0
+      if number % 5 == 1, context.failures == 0 { throw Broken() }
+      if number % 7 == 2, context.attempt == 1, context.failures == 0, fixture.clock.continuousNow < .seconds(60) {
+        return .snooze(for: .seconds(5))
+      }
+      try await context.complete { tx in
+        let before = try tx.object(Int.self, key: note.text, in: "effects") ?? 0
+        try tx.set(before + 1, key: note.text, in: "effects")
+      }
+      return .done
+    }
+    return fixture
+  }
+
+  private static func queue(_ number: Int) -> QueueName { ["standard", "serial-1", "serial-2"][number % 3] }
+
+  private static func record(everyNth stride: Int) async throws -> (points: [Point], operationCount: Int) {
+    let disk = CrashFileSystem(seed: 17)
+    let database = try open(disk, seed: 17)
+    let fixture = try scheduler(database)
+    try await fixture.scheduler.start()
+    let points = Mutex<[Point]>([])
+    let promise = Mutex((process: 0, power: 0))
+    let before = disk.operationCount
+    disk.observe { operation, capture in
+      guard operation.number % stride == 0 else { return }
+      let (process, power) = promise.withLock { $0 }
+      points.withLock { $0.append(Point(crash: capture(), process: process, power: power)) }
+    }
+    for number in 1...orderCount {
+      let isPower = number % 4 == 0
+      try order(number, in: database, isPower ? .power : .process)
+      promise.withLock { promise in
+        promise.process = number
+        if isPower { promise.power = number }
+      }
+      if number % 3 == 0 { await fixture.scheduler.advance(fixture.clock, by: .seconds(2)) }
+    }
+    for _ in 0..<20 { await fixture.scheduler.advance(fixture.clock, by: .seconds(10)) }
+    disk.observe(nil)
+    let count = disk.operationCount - before
+    await fixture.scheduler.stop()
+    try check(database, atLeast: orderCount)
+    try Self.close(database)
+    return (points.withLock { $0 }, count)
+  }
+
+  private static func order(_ number: Int, in database: Database, _ durability: StorageDurability) throws {
+    try database.write(durability: durability) { tx in
+      try tx.set(number, key: "\(number)", in: "orders")
+      var options = TaskOptions(queue: queue(number))
+      if number % 11 == 0 { options.start = .after(.seconds(20)) }
+      try tx.enqueue(Note("\(number)"), options)
+    }
+  }
+
+  private static func close(_ database: Database) throws { try database.close() }
+
+  private static func check(_ database: Database, atLeast count: Int) throws {
+    try database.read { tx in
+      let orders = try tx.keys(String.self, in: "orders")
+      guard orders.count >= count else {
+        throw ContractBroken("\(orders.count) orders are there, \(count) were promised")
+      }
+      for key in orders {
+        let effect = try tx.object(Int.self, key: key, in: "effects") ?? 0
+        guard effect == 1 else { throw ContractBroken("order \(key) was counted \(effect) times") }
+      }
+      let others = Set(try tx.keys(String.self, in: "effects")).subtracting(orders)
+      guard others.isEmpty else { throw ContractBroken("effects of no order: \(others)") }
+      let left = try tx.tasks.parts.live.count()
+      guard left == 0 else { throw ContractBroken("\(left) rows of tasks are left") }
+      for name in try tx.taskQueues() {
+        for state in TaskState.allCases where try tx.taskCount(in: name, state) != 0 {
+          throw ContractBroken("\(name) counts \(try tx.taskCount(in: name, state)) tasks that are \(state)")
+        }
+      }
+    }
+  }
+
+  @Test func `a to l after a crash each task that was committed has its effect once, and leaves nothing`() async throws
+  {
+    let count = try await Self.record(everyNth: .max).operationCount
+    let points = try await Self.record(everyNth: max(1, count / Self.pointLimit)).points
+    var found: Set<Int> = []
+    for (index, point) in points.enumerated() {
+      for policy in CrashPolicy.allCases {
+        do { found.insert(try await Self.trial(point, policy, seed: 31 &+ UInt64(index))) } catch {
+          Issue.record(error, "image \(index), \(point.crash.operation.map { "\($0)" } ?? ""), \(policy)")
+          return
+        }
+      }
+    }
+    print(
+      "crashes of tasks: \(points.count) images in \(CrashPolicy.allCases.count) ways, \(found.count) numbers of orders"
+    )
+    guard TestScale.isWhole else { return }
+    #expect(found.count > 15)
+  }
+
+  private static func trial(_ point: Point, _ policy: CrashPolicy, seed: UInt64) async throws -> Int {
+    let disk = point.crash.image(seed: seed, policy: policy)
+    let database = try open(disk, seed: seed)
+    let fixture = try scheduler(database)
+    let orders = try fixture.read { try $0.count(in: "orders") }
+    try await fixture.scheduler.start()
+    // The clock of the wall begins again: nothing waits longer than its delay.
+    for _ in 0..<12 { await fixture.scheduler.advance(fixture.clock, by: .seconds(10)) }
+    try check(database, atLeast: policy == .processKill ? point.process : point.power)
+    // Ids are not given again, and tasks run on.
+    try order(1_000, in: database, .process)
+    for _ in 0..<3 { await fixture.scheduler.advance(fixture.clock, by: .seconds(10)) }
+    await fixture.scheduler.stop()
+    try check(database, atLeast: orders + 1)
+    try close(database)
+    return orders
+  }
+}
