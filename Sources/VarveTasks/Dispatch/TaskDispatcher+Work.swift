@@ -68,6 +68,8 @@ extension TaskDispatcher {
   func finish(_ run: TaskRun, _ end: TaskEnd, after nanoseconds: Double) -> (host: Host?, next: TaskRun?) {
     defer { endCount.add(1, ordering: .releasing) }
     return state.withLock { state in
+      // A handler of an earlier start, which was abandoned.
+      guard state.isOfHost(run) else { return (nil, nil) }
       state.averageRun += (max(1, nanoseconds) - state.averageRun) * (state.averageRun == 0 ? 1 : 0.1)
       if run.settle() { state.settlements.append(TaskSettlement(run: run, end: end)) }
       state.release(run)
@@ -90,14 +92,6 @@ extension TaskDispatcher {
   }
 
   private static let pauseWord = Atomic<UInt8>(0)
-
-  /// A handler that does not return holds nothing any more.
-  func abandon(_ run: TaskRun) -> Host? {
-    state.withLock { state in
-      state.release(run)
-      return state.wakingHost()
-    }
-  }
 
   /// A task is in line.
   func insert(_ entry: LineEntry, _ queue: UInt32) {
@@ -130,7 +124,8 @@ extension TaskDispatcher {
 
   /// The end of an attempt is committed. `entry` is the task where it is in line again.
   func didSettle(_ run: TaskRun, _ entry: LineEntry?, _ timers: [TaskTimers.Entry]) {
-    let host = state.withLock { state in
+    let host = state.withLock { state -> Host? in
+      guard state.isOfHost(run) else { return nil }
       state.end(run, entry)
       for timer in timers { state.timers.insert(timer) }
       return state.wakingHost()
@@ -183,6 +178,7 @@ extension TaskDispatcher {
   /// Rows of timers that were read, and the first key that was not; nil: there are no more.
   func loadTimers(_ timers: [TaskDelta.Timer]?, next: [UInt8]?) {
     state.withLock { state in
+      guard state.isLoadingTimers else { return }
       state.isLoadingTimers = false
       let missed = state.missedTimers
       state.missedTimers = []
@@ -191,6 +187,14 @@ extension TaskDispatcher {
       for timer in timers { state.add(timer, host.clock) }
       let known = Set(timers.map(\.key))
       for timer in missed where !known.contains(timer.key) { state.insert(timer, host) }
+    }
+  }
+
+  /// Rows of timers are about to be read for the first time. Returns from which key on.
+  func beginLoadingTimers() -> [UInt8]? {
+    state.withLock { state in
+      state.isLoadingTimers = true
+      return state.timers.end
     }
   }
 
@@ -380,6 +384,9 @@ extension TaskDispatcher.State {
   }
 
   // MARK: - What has ended
+
+  /// Whether an attempt was begun by what runs tasks now.
+  func isOfHost(_ run: TaskRun) -> Bool { host?.start == run.start }
 
   /// A handler has returned, or was abandoned.
   mutating func release(_ run: TaskRun) {

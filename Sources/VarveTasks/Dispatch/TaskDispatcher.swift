@@ -108,10 +108,11 @@ public final class TaskDispatcher: Sendable {
   var isAttached: Bool { state.withLock { $0.host != nil } }
 
   /// From now on a host runs the tasks. False: another one does.
-  func attach(_ host: Host) -> Bool {
+  func attach(_ host: Host, _ handlers: TaskHandlers) -> Bool {
     state.withLock { state in
       guard state.host == nil else { return false }
       state.host = host
+      state.handlers = handlers
       state.isStopping = false
       state.isDiscovered = false
       state.wallOffset = WallTime.milliseconds(host.clock.wallNow) - host.clock.continuousNow.milliseconds
@@ -144,6 +145,8 @@ public final class TaskDispatcher: Sendable {
   func detach() {
     state.withLock { state in
       state.host = nil
+      state.handlers = TaskHandlers()
+      state.unhandled = []
       state.lines = [:]
       state.ring = []
       state.ringBegin = 0
@@ -171,11 +174,11 @@ public final class TaskDispatcher: Sendable {
     state.withLock { ($0.busyCount, $0.isPumping || !$0.settlements.isEmpty || !$0.running.isEmpty) }
   }
 
-  /// Adds a handler; tasks that waited for it are looked at again.
-  func add(_ handler: RegisteredHandler) throws {
-    let host = try state.withLock { state throws(TaskError) in
-      try state.handlers.add(handler)
-      state.unhandled.remove(handler.kind)
+  /// The host has other handlers now: tasks that waited for one are looked at again.
+  func use(_ handlers: TaskHandlers) {
+    let host = state.withLock { state in
+      state.handlers = handlers
+      state.unhandled = []
       for line in state.lines.values {
         line.lookAgain()
         state.enqueue(line)

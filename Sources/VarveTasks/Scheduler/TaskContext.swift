@@ -62,7 +62,7 @@ public struct TaskContext: Sendable {
   /// running; and what `Database.write` throws.
   @discardableResult
   public func complete<Result: Sendable>(
-    _ body: @Sendable (WriteTransaction) throws -> Result
+    _ body: @escaping @Sendable (WriteTransaction) throws -> Result
   ) async throws -> Result {
     try await host.complete(run, body)
   }
@@ -71,6 +71,6 @@ public struct TaskContext: Sendable {
 /// A host whose handlers may settle their tasks in transactions of their own.
 protocol CompletingHost: HandlerHost {
   func complete<Result: Sendable>(
-    _ run: TaskRun, _ body: @Sendable (WriteTransaction) throws -> Result
+    _ run: TaskRun, _ body: @escaping @Sendable (WriteTransaction) throws -> Result
   ) async throws -> Result
 }

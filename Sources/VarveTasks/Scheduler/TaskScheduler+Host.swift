@@ -18,18 +18,27 @@ extension TaskScheduler: CompletingHost {
     try requireLease(run)
     let (id, claim) = (run.id, run.claimKey)
     let last = run.state.withLock { $0.step }
-    let isWritten = try await database.commitAside(label: "tasks: checkpoint") { parts in
-      let live = try TaskParts(parts).live
-      if try live.get(claim) == nil { return false }
-      if last > 0 { try live.delete(TaskKeys.step(id, last)) }
-      try live.put(TaskKeys.step(id, last + 1), bytes)
-      return true
+    let isWritten = try await Self.shielded { [database] in
+      try await database.commitAside(label: "tasks: checkpoint") { parts in
+        let live = try TaskParts(parts).live
+        if try live.get(claim) == nil { return false }
+        if last > 0 { try live.delete(TaskKeys.step(id, last)) }
+        try live.put(TaskKeys.step(id, last + 1), bytes)
+        return true
+      }
     }
     if !isWritten { throw TaskError.leaseLost(id) }
     run.state.withLock { state in
       state.step = last + 1
       state.checkpoint = bytes
     }
+  }
+
+  /// Runs what a handler may do although it was cancelled: what it has done so far is to be kept.
+  private static func shielded<Result: Sendable>(
+    _ body: @escaping @Sendable () async throws -> Result
+  ) async throws -> Result {
+    Task.isCancelled ? try await Task.detached { try await body() }.value : try await body()
   }
 
   func lastCheckpoint(of run: TaskRun) throws -> [UInt8]? {
@@ -39,7 +48,7 @@ extension TaskScheduler: CompletingHost {
   }
 
   func complete<Result: Sendable>(
-    _ run: TaskRun, _ body: @Sendable (WriteTransaction) throws -> Result
+    _ run: TaskRun, _ body: @escaping @Sendable (WriteTransaction) throws -> Result
   ) async throws -> Result {
     let isMine = run.state.withLock { state in
       if state.isSettled || state.isCompleting { return false }
@@ -48,13 +57,14 @@ extension TaskScheduler: CompletingHost {
     }
     if !isMine { throw TaskError.leaseLost(run.id) }
     do {
-      let rules = run.rules
-      let settlement = TaskSettlement(run: run, end: .outcome(.done))
-      let plan = try TaskPlan(settlement, rules, now: WallTime.milliseconds(clock.wallNow), chance: 0)
-      let result = try await database.write { tx in
-        let result = try body(tx)
-        guard try tx.tasks.write(plan.edit) else { throw TaskError.leaseLost(run.id) }
-        return result
+      let (database, now) = (database, WallTime.milliseconds(clock.wallNow))
+      let result = try await Self.shielded {
+        try await database.write { tx in
+          let result = try body(tx)
+          let plan = try TaskPlan(TaskSettlement(run: run, end: .outcome(.done)), run.rules, now: now, chance: 0)
+          guard try tx.tasks.write(plan.edit) else { throw TaskError.leaseLost(run.id) }
+          return result
+        }
       }
       run.state.withLock { state in
         state.isSettled = true

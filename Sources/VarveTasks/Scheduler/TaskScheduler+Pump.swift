@@ -83,7 +83,7 @@ extension TaskScheduler {
     dispatcher.refill(queue, from: from, entries, next: next)
   }
 
-  private func loadTimers(_ from: [UInt8], _ live: Part) throws {
+  func loadTimers(_ from: [UInt8], _ live: Part) throws {
     var range = StorageRange(prefix: [TaskPosition.Kind.timed.rawValue])
     range.lower = from
     var timers: [TaskDelta.Timer] = []

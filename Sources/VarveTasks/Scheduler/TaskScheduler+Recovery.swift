@@ -33,6 +33,12 @@ extension TaskScheduler {
       from = next
     }
     if count > 0 { TaskLog.orphans(logger, count) }
+    // Tasks that were to be cancelled, and ended before.
+    try await database.commitAside(label: "tasks: recovery") { parts in
+      let live = try TaskParts(parts).live
+      var cursor = try live.cursor(StorageRange(prefix: [TaskKeys.cancel]))
+      while let (key, _) = try cursor.next() { try live.delete(key) }
+    }
   }
 
   /// One of them.

@@ -63,6 +63,7 @@ public final class TaskScheduler: Sendable {
   struct State {
     var isRunning = false
     var start: UInt32 = 0
+    var handlers = TaskHandlers()
     /// Callers that wait until nothing is left to do.
     var idleWaiters: [CheckedContinuation<Void, Never>] = []
     var random = SystemRandomNumberGenerator()
@@ -102,11 +103,19 @@ public final class TaskScheduler: Sendable {
     _ body: @escaping @Sendable (Payload, TaskContext) async throws -> TaskOutcome
   ) throws {
     let logger = logger
-    try dispatcher.add(
+    try add(
       RegisteredHandler(Payload.kind, queues, options) { run, host in
         guard let host = host as? any CompletingHost else { throw TaskError.leaseLost(run.id) }
         return try await body(Self.payload(Payload.self, run), TaskContext(run, host, logger))
       })
+  }
+
+  private func add(_ handler: RegisteredHandler) throws {
+    let (handlers, isRunning) = try state.withLock { state throws(TaskError) in
+      try state.handlers.add(handler)
+      return (state.handlers, state.isRunning)
+    }
+    if isRunning { dispatcher.use(handlers) }
   }
 
   /// Runs tasks of a payload by a handler.
@@ -196,13 +205,18 @@ public final class TaskScheduler: Sendable {
     let host = TaskDispatcher.Host(
       clock: clock, workers: configuration.workerCount, start: number, rules: { configuration.rules(of: $0) },
       wake: { [weak self] in self?.beginPump() }, timersChanged: { [weak self] in self?.setAlarm() })
-    guard dispatcher.attach(host) else { throw TaskError.alreadyRunning(path: database.path) }
+    guard dispatcher.attach(host, state.withLock({ $0.handlers })) else {
+      throw TaskError.alreadyRunning(path: database.path)
+    }
     state.withLock { state in
       state.isRunning = true
       state.start = number
     }
     do {
       try await recover(start: number)
+      if let from = dispatcher.beginLoadingTimers() {
+        try await database.read { tx in try loadTimers(from, tx.tasks.parts.live) }
+      }
       dispatcher.discover(try await database.read { tx in try Self.queuesInLine(tx.tasks.parts.live) })
     } catch {
       dispatcher.detach()

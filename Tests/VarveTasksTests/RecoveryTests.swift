@@ -1,0 +1,271 @@
+import EngineTestSupport
+import Foundation
+import Testing
+import Varve
+import VarveTesting
+
+@testable import VarveTasks
+
+/// What a scheduler does after the death of a process, and at its own end.
+struct RecoveryTests {
+  /// Ends a scheduler as the death of its process does: nothing of it is in memory any more.
+  private static func kill(_ fixture: TaskFixture) { fixture.scheduler.dispatcher.detach() }
+
+  @Test func `20 a task that runs while processes die is dead after so many, and runs alone`() async throws {
+    let first = try TaskFixture(workers: 4)
+    let id = try first.enqueue("poison")
+    let innocent = try first.enqueue("innocent")
+    let gate = AsyncFlag()
+    var fixture = first
+    for round in 1...3 {
+      let begun = AsyncFlag()
+      try fixture.handle { note, _ in
+        begun.set()
+        await gate.wait()
+        return .done
+      }
+      try await fixture.scheduler.start()
+      await begun.wait()
+      let running = try [id, innocent].filter { try fixture.state($0) == .running }
+      // At first both ran; those that a process has died with run one at a time.
+      #expect(running.count == (round == 1 ? 2 : 1), "round \(round)")
+      Self.kill(fixture)
+      fixture = try TaskFixture(first.database, workers: 4, clock: first.clock, lines: first.lines)
+    }
+    let crashes = try [id, innocent].map { id in
+      Int(try fixture.read { tx in try tx.task(id) }?.progress.crashes ?? 0)
+    }
+    #expect(crashes.sorted() == [1, 2] || crashes.sorted() == [1, 3], "\(crashes)")
+    gate.set()
+    try fixture.handle()
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    let poison = try fixture.read { tx in try tx.task(id) }
+    #expect(poison?.progress.state == .dead && poison?.progress.crashes == 3)
+    #expect(poison?.errors.last == "the process died 3 times while the task ran")
+    #expect(try fixture.state(innocent) == nil)
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `19 a scheduler that stops interrupts handlers, whose attempts do not count`() async throws {
+    var configuration = TaskScheduler.Configuration()
+    configuration.drainTimeout = .zero
+    let fixture = try TaskFixture()
+    let scheduler = try TaskScheduler(fixture.database, configuration: configuration, clock: fixture.clock)
+    let begun = AsyncFlag()
+    try scheduler.register(Note.self) { note, context in
+      begun.set()
+      try await withTaskCancellationHandler {
+        let ended = AsyncFlag()
+        await withTaskCancellationHandler {
+          await ended.wait()
+        } onCancel: {
+          ended.set()
+        }
+        try Task.checkCancellation()
+      } onCancel: {
+      }
+      return .done
+    }
+    try await scheduler.start()
+    let id = try fixture.enqueue("long")
+    await begun.wait()
+    await scheduler.stop()
+    let task = try fixture.read { tx in try tx.task(id) }
+    #expect(task?.progress.state == .ready && task?.progress.attempt == 0 && task?.errors == [])
+  }
+
+  @Test func `run until a deadline runs what fits, and loses nothing`() async throws {
+    let fixture = try TaskFixture()
+    let begun = AsyncFlag()
+    try fixture.handle { note, context in
+      if note.text == "short" { return .done }
+      begun.set()
+      let ended = AsyncFlag()
+      await withTaskCancellationHandler {
+        await ended.wait()
+      } onCancel: {
+        ended.set()
+      }
+      try await context.checkpoint(7)
+      throw CancellationError()
+    }
+    try fixture.enqueue("short")
+    let id = try fixture.enqueue("long")
+    async let isRun: Void = fixture.scheduler.run(until: .seconds(20))
+    await begun.wait()
+    fixture.clock.advance(by: .seconds(20))
+    try await isRun
+    #expect(fixture.lines.take() == ["short", "long"])
+    #expect(try fixture.state(id) == .ready)
+    // The next run continues from the checkpoint.
+    let again = try TaskFixture(fixture.database, clock: fixture.clock, lines: fixture.lines)
+    try again.handle { _, context in
+      let step = try context.restored(Int.self)
+      #expect(step == 7)
+      return .done
+    }
+    try await again.scheduler.start()
+    await again.scheduler.waitUntilIdle()
+    #expect(try again.state(id) == nil)
+    #expect(try again.read { tx in try tx.tasks.parts.live.count() } == 0)
+    await again.scheduler.stop()
+  }
+
+  @Test func `checkpoints are kept over failures, the last one counts, and they go with the task`() async throws {
+    let fixture = try TaskFixture()
+    struct Broken: Error {}
+    try fixture.handle { _, context in
+      let done = try context.restored(Int.self) ?? 0
+      #expect(done == (context.attempt - 1) * 2)
+      if context.attempt == 3 { return .done }
+      try await context.checkpoint(done + 1)
+      try await context.checkpoint(done + 2)
+      let last = try context.restored(Int.self)
+      #expect(last == done + 2)
+      throw Broken()
+    }
+    try await fixture.scheduler.start()
+    try fixture.enqueue("steps")
+    for _ in 0..<3 { await fixture.scheduler.advance(fixture.clock, by: .seconds(10)) }
+    #expect(fixture.lines.take().count == 3)
+    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `a payload that can't be read is parked, and runs when the program can`() async throws {
+    struct Old: TaskPayload {
+      static let kind = "note"
+      static let version: UInt16 = 2
+      var number: Int
+    }
+    let fixture = try TaskFixture()
+    let id = try fixture.write { tx in try tx.enqueue(Old(number: 1)) }
+    try fixture.handle()
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    let task = try fixture.read { tx in try tx.task(id) }
+    #expect(task?.progress.state == .parked)
+    #expect(task?.errors.first?.contains("has version 2, and the program reads version 1") == true)
+    await fixture.scheduler.stop()
+    let again = try TaskFixture(fixture.database, clock: fixture.clock, lines: fixture.lines)
+    try again.scheduler.register(Old.self) { _, _ in .done }
+    try await again.scheduler.start()
+    #expect(try again.write { tx in try tx.retryNow(.parked("default")) } == 1)
+    await again.scheduler.waitUntilIdle()
+    #expect(try again.state(id) == nil)
+    await again.scheduler.stop()
+  }
+
+  @Test func `tasks run while a transaction holds the writer`() async throws {
+    let fixture = try TaskFixture(workers: 4)
+    try fixture.handle()
+    for number in 0..<100 { try fixture.enqueue("\(number)") }
+    let (held, gate) = (AsyncFlag(), DispatchSemaphore(value: 0))
+    let database = fixture.database
+    let writer = Task.detached {
+      try await database.write { tx in
+        try tx.set(1, key: 1, in: "rows")
+        held.set()
+        gate.wait()
+      }
+    }
+    await held.wait()
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take().count == 100)
+    gate.signal()
+    try await writer.value
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `a task that a transaction holds is not claimed, and is again where that is rolled back`() async throws {
+    for isSerial in [false, true] {
+      let fixture = try TaskFixture(rules: [.all: isSerial ? QueueRules(order: .serial()) : QueueRules()], workers: 4)
+      try fixture.handle()
+      let ids = try (0..<3).map { try fixture.enqueue("\($0)") }
+      struct Stop: Error {}
+      let (held, gate) = (AsyncFlag(), DispatchSemaphore(value: 0))
+      let database = fixture.database
+      let writer = Task.detached {
+        try await database.write { tx in
+          _ = try tx.cancel(.id(ids[0]))
+          held.set()
+          gate.wait()
+          throw Stop()
+        }
+      }
+      await held.wait()
+      try await fixture.scheduler.start()
+      await fixture.scheduler.waitUntilIdle()
+      // Nothing passes the head of a serial queue.
+      #expect(fixture.lines.take() == (isSerial ? [] : ["1", "2"]))
+      gate.signal()
+      await #expect(throws: Stop.self) { try await writer.value }
+      await fixture.poll { try fixture.state(ids[0]) == nil }
+      await fixture.scheduler.waitUntilIdle()
+      #expect(fixture.lines.take() == (isSerial ? ["0", "1", "2"] : ["0"]))
+      await fixture.scheduler.stop()
+    }
+  }
+
+  @Test func `more timers than are kept in memory fire when they are due`() async throws {
+    let fixture = try TaskFixture()
+    try fixture.handle()
+    let count = 6_000
+    try fixture.write { tx in
+      for number in 0..<count {
+        var options = TaskOptions()
+        options.start = .after(.seconds(count - number))
+        try tx.enqueue(Note("\(count - number)"), options)
+      }
+    }
+    try await fixture.scheduler.start()
+    // In each time those that are due, in the order in which they were enqueued, and no others.
+    for round in 0..<6 {
+      await fixture.scheduler.advance(fixture.clock, by: .seconds(1_000))
+      let found = fixture.lines.take().compactMap { Int($0) }
+      #expect(Set(found) == Set((round * 1_000 + 1)...(round * 1_000 + 1_000)) && found.count == 1_000)
+    }
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `a date follows the clock of the wall, and a delay from before a restart is no longer than it was`()
+    async throws
+  {
+    let fixture = try TaskFixture()
+    try fixture.handle()
+    try fixture.enqueue("date") { $0.start = .at(fixture.clock.wallNow + 3_600) }
+    try fixture.enqueue("delay") { $0.start = .after(.seconds(100)) }
+    // The machine starts again with a clock that is ten years back.
+    let clock = ManualSchedulerClock(wall: fixture.clock.wallNow - 315_360_000)
+    let again = try TaskFixture(fixture.database, clock: clock, lines: fixture.lines)
+    try again.handle()
+    try await again.scheduler.start()
+    await again.scheduler.advance(clock, by: .seconds(99))
+    #expect(fixture.lines.take() == [])
+    await again.scheduler.advance(clock, by: .seconds(1))
+    #expect(fixture.lines.take() == ["delay"])
+    clock.setWall(fixture.clock.wallNow + 3_600)
+    await again.scheduler.advance(clock, by: .seconds(60))
+    #expect(fixture.lines.take() == ["date"])
+    await again.scheduler.stop()
+  }
+
+  @Test func `a queue of many tasks does not starve queues of one`() async throws {
+    let fixture = try TaskFixture(workers: 1)
+    try fixture.handle()
+    try fixture.write { tx in
+      for number in 0..<2_000 { try tx.enqueue(Note("big \(number)"), TaskOptions(queue: "big")) }
+      for number in 0..<200 { try tx.enqueue(Note("small"), TaskOptions(queue: QueueName("small-\(number)"))) }
+    }
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    let lines = fixture.lines.take()
+    #expect(lines.count == 2_200)
+    let last = try #require(lines.lastIndex(of: "small"))
+    // Claims ahead of a worker are 16 a turn at most.
+    #expect(last < 200 * 17, "the last of the small queues began as number \(last)")
+    await fixture.scheduler.stop()
+  }
+}
