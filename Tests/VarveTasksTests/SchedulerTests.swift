@@ -132,6 +132,7 @@ struct SchedulerTests {
     let again = try TaskFixture(
       fixture.database, rules: [.all: QueueRules(order: .serial())], workers: 8, clock: fixture.clock,
       lines: fixture.lines)
+    try again.handle()
     try await again.scheduler.start()
     await again.scheduler.advance(fixture.clock, by: .seconds(10))
     #expect(fixture.lines.take() == ["fails", "before", "other"])
@@ -379,6 +380,7 @@ struct SchedulerTests {
     await fixture.scheduler.runUntilIdle()
     await fixture.scheduler.stop()
     let again = try TaskFixture(fixture.database, clock: fixture.clock, lines: fixture.lines)
+    try again.handle()
     try await again.scheduler.start()
     await again.scheduler.runUntilIdle()
     #expect(fixture.lines.take() == [])
