@@ -43,6 +43,8 @@ public final class TaskDispatcher: Sendable {
     var lastID: UInt64 = 0
     /// What runs tasks; nil: nothing does.
     var host: Host?
+    /// The last commit with tasks that was acknowledged. Readers may see it a little later.
+    var acknowledged = CommitVersion.zero
     /// Whether the lines of all queues that have tasks are known.
     var isDiscovered = false
     var handlers = TaskHandlers()
@@ -250,13 +252,20 @@ public final class TaskDispatcher: Sendable {
 
   // MARK: - Commits
 
-  func acknowledge(_ delta: TaskDelta) {
+  /// What the disk is read for has to be read at this commit or a later one.
+  var acknowledged: CommitVersion { state.withLock { $0.acknowledged } }
+
+  func acknowledge(_ delta: TaskDelta, _ version: CommitVersion) {
     let (host, timersChanged) = state.withLock { state in
+      state.acknowledged = max(state.acknowledged, version)
       for (name, queue) in delta.names { state.note(name, queue) }
       state.lastID = max(state.lastID, delta.lastID)
       for (queue, id, key) in delta.removed {
         state.aside[id] = nil
-        state.lines[queue]?.remove(id, key: key)
+        guard let line = state.lines[queue] else { continue }
+        line.remove(id, key: key)
+        // It may have been the head that the queue waited for.
+        state.enqueue(line)
       }
       guard let host = state.host else { return (Host?.none, false) }
       for (queue, entry) in delta.entries { state.insert(entry, queue) }

@@ -32,6 +32,8 @@ struct TaskPosition: Hashable, Sendable {
 
   /// The stamp of a commit that is not made yet.
   static let pendingStamp = UInt64.max
+  /// Whether the commit that enqueues it is not made yet.
+  var isPending: Bool { stamp == Self.pendingStamp }
 
   /// Its key in `live`.
   func key(of id: TaskID) -> [UInt8] {

@@ -5,7 +5,7 @@ public import Varve
 
 /// What a handler knows of the task that it runs, and what it can do with it. Safe from any thread.
 public struct TaskContext: Sendable {
-  private let run: TaskRun
+  let run: TaskRun
   private let host: any CompletingHost
   private let base: Logger
 

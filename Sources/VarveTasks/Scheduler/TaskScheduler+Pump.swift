@@ -27,7 +27,7 @@ extension TaskScheduler {
     while let work = dispatcher.takeWork() {
       if dispatcher.worker.isStopping { return resumeAll() }
       for error in work.damaged { TaskLog.damaged(logger, error) }
-      read(work, database)
+      await read(work, database)
       let count = dispatcher.endCount.load(ordering: .acquiring)
       await commit(work, database)
       if !work.claims.isEmpty { dispatcher.waitForEnd(after: count) }
@@ -48,10 +48,10 @@ extension TaskScheduler {
   // MARK: - Reading
 
   /// Reads what lines and timers need of the disk.
-  private func read(_ work: TaskWork, _ database: Database) {
+  private func read(_ work: TaskWork, _ database: Database) async {
     if work.refills.isEmpty, work.loads.isEmpty, work.timersFrom == nil { return }
     do {
-      try database.read { tx in
+      try await readAcknowledged(database) { tx in
         let live = try tx.tasks.parts.live
         for (queue, from) in work.refills { try refill(queue, from, live) }
         for (queue, key) in work.loads { dispatcher.load(queue, key, try live.get(key)) }
@@ -61,6 +61,19 @@ extension TaskScheduler {
       TaskLog.failed(logger, error)
       for (queue, from) in work.refills { dispatcher.refill(queue, from: from, nil, next: nil) }
       if work.timersFrom != nil { dispatcher.loadTimers(nil, next: nil) }
+    }
+  }
+
+  /// Reads what the lines in memory stand at, or a later commit: a reader sees a commit a little after it was acknowledged.
+  func readAcknowledged<Result>(_ database: Database, _ body: (ReadTransaction) throws -> Result) async throws -> Result
+  {
+    let needed = dispatcher.acknowledged
+    func attempt() throws -> Result? {
+      try database.read { tx in tx.version < needed ? nil : try body(tx) }
+    }
+    while true {
+      if let result = try attempt() { return result }
+      await Task.yield()
     }
   }
 

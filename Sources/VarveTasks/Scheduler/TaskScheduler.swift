@@ -215,9 +215,9 @@ public final class TaskScheduler: Sendable {
     do {
       try await recover(start: number)
       if let from = dispatcher.beginLoadingTimers() {
-        try await database.read { tx in try loadTimers(from, tx.tasks.parts.live) }
+        try await readAcknowledged(database) { tx in try loadTimers(from, tx.tasks.parts.live) }
       }
-      dispatcher.discover(try await database.read { tx in try Self.queuesInLine(tx.tasks.parts.live) })
+      dispatcher.discover(try await readAcknowledged(database) { tx in try Self.queuesInLine(tx.tasks.parts.live) })
     } catch {
       dispatcher.detach()
       state.withLock { $0.isRunning = false }

@@ -74,7 +74,7 @@ public struct TaskStorage: DatabaseExtension {
 
   /// The tasks of a commit are next, or have gone.
   public func didAcknowledge(_ version: CommitVersion, _ delta: TaskDelta?, _ shared: TaskDispatcher) {
-    if let delta { shared.acknowledge(delta) }
+    if let delta { shared.acknowledge(delta, version) }
   }
 
   /// In a program that only reads nothing is kept in memory.

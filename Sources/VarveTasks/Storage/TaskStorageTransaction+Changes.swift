@@ -107,7 +107,6 @@ extension TaskStorageTransaction {
   func wake(_ id: TaskID) throws -> Bool {
     if hold(id) != nil { return false }
     guard let old = try parts.record(id), old.progress.allows(.wake) else { return false }
-    try requireCommitted(old)
     var new = old
     try new.progress.apply(.wake)
     try move(old, &new)
@@ -147,7 +146,8 @@ extension TaskStorageTransaction {
   }
 
   private func end(_ old: TaskRecord, as new: TaskRecord) throws {
-    let isKept = new.retention != .deleteOnSuccess
+    // What comes and goes in one transaction leaves nothing.
+    let isKept = new.retention != .deleteOnSuccess && !new.position.isPending
     let edit = TaskEdit.end(old, counted: old.progress.state, as: new, at: isKept ? time().wall : nil)
     try apply(edit, from: old, to: nil)
   }
@@ -157,13 +157,7 @@ extension TaskStorageTransaction {
     new.position.due = 0
     new.delay = 0
     new.signals = []
+    if old.position.isPending { return try replace(old, &new) }
     try apply(TaskEdit.move(old, counted: old.progress.state, to: &new), from: old, to: new)
-  }
-
-  private func requireCommitted(_ record: TaskRecord) throws {
-    guard record.position.stamp == TaskPosition.pendingStamp else { return }
-    throw TaskError.invalidValue(
-      "task \(record.id) was enqueued by this transaction, which can cancel and delete it, and change nothing else of it"
-    )
   }
 }

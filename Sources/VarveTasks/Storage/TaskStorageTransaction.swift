@@ -196,6 +196,13 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     return record.id
   }
 
+  /// A task that this transaction has enqueued stands elsewhere: the number of the commit is still to come.
+  func replace(_ old: TaskRecord, _ new: inout TaskRecord) throws {
+    try apply(TaskEdit.end(old, counted: old.progress.state, as: old, at: nil), from: old, to: nil)
+    new.position.revision = old.position.revision + 1
+    try put(new)
+  }
+
   private func put(_ record: TaskRecord) throws {
     let position = record.position
     let positionBytes = position.bytes
@@ -203,7 +210,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     let stampSite: StampPlace = position.kind == .line ? .key(position.stampOffset) : .value(TaskRecord.stampOffset)
     try parts.live.putStamped(key, value, at: stampSite)
     try parts.live.putStamped(
-      TaskKeys.byID(record.id, 0), [record.progress.state.rawValue] + positionBytes,
+      TaskKeys.byID(record.id, position.revision), [record.progress.state.rawValue] + positionBytes,
       at: .value(1 + TaskPosition.stampOffsetInBytes))
     count(position.queue, record.progress.state, 1)
     switch position.kind {
@@ -211,7 +218,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     case .timed: keep(TaskDelta.Timer(id: record.id, key: key, due: position.due, deadline: deadline(record)))
     case .parked:
       for signal in record.signals {
-        try parts.live.put(TaskKeys.signal(WakeSignal(signal), record.id, 0), Array(signal.utf8))
+        try parts.live.put(TaskKeys.signal(WakeSignal(signal), record.id, position.revision), Array(signal.utf8))
       }
     }
   }

@@ -1,0 +1,156 @@
+import VarveTasks
+
+/// Tasks as a dictionary, and what a scheduler does with them by definition: whenever a task of a queue may run it runs, until
+/// none may.
+struct TaskModel {
+  struct Task: Hashable {
+    let number: Int
+    let queue: String
+    let priority: Int
+    let sequence: Int
+    var state: TaskState
+    var attempt = 0
+    var failures = 0
+    var snoozes = 0
+    /// In milliseconds.
+    var due = 0
+    var maxAttempts: Int
+    /// Whether it is the head of a serial queue, which it has kept.
+    var isFront = false
+    var isKept = false
+  }
+
+  /// How a task ends in an attempt: the same in the model and in the handler.
+  enum End: Int, CaseIterable { case done, fail, again, park, snooze, discard }
+
+  static func end(_ number: Int, attempt: Int, failures: Int, snoozes: Int) -> End {
+    if failures + snoozes >= 4 { return .done }
+    let mixed = (number &* 31 &+ failures &* 17 &+ snoozes &* 7) % 11
+    return mixed < 5 ? .done : End.allCases[mixed - 5]
+  }
+
+  static let delay = 10_000
+
+  private(set) var tasks: [Int: Task] = [:]
+  var paused: Set<String> = []
+  private(set) var now = 0
+  /// What ran, by queue.
+  private(set) var log: [String: [Int]] = [:]
+  private(set) var runs = 0
+  /// Where the tasks of a queue run one after the other; whether a dead one blocks it.
+  static func isSerial(_ queue: String) -> Bool { queue.hasPrefix("s") }
+  static func blocksOnDead(_ queue: String) -> Bool { queue.hasPrefix("s-block") }
+
+  mutating func add(_ task: Task) { tasks[task.number] = task }
+
+  /// One that its own transaction cancels leaves nothing.
+  mutating func cancel(_ number: Int, isOwn: Bool) -> Int {
+    guard let task = tasks[number], task.state.isWaiting else { return 0 }
+    if isOwn { tasks[number] = nil } else { end(task, .cancelled) }
+    return 1
+  }
+
+  mutating func wake(_ number: Int) -> Int {
+    guard var task = tasks[number], [.parked, .retryWait, .scheduled].contains(task.state) else { return 0 }
+    task.state = .ready
+    task.due = 0
+    tasks[number] = task
+    return 1
+  }
+
+  mutating func revive(_ number: Int) -> Int {
+    guard var task = tasks[number], task.state == .dead || task.state == .cancelled else { return 0 }
+    task.state = .ready
+    if task.maxAttempts > 0 { task.maxAttempts = max(task.maxAttempts, task.attempt + 1) }
+    tasks[number] = task
+    return 1
+  }
+
+  mutating func delete(_ number: Int) -> Int { tasks.removeValue(forKey: number) == nil ? 0 : 1 }
+
+  mutating func advance(by milliseconds: Int) {
+    now += milliseconds
+    // The head of a serial queue whose time has come is taken as it stands.
+    for (number, task) in tasks
+    where !task.isFront && (task.state == .scheduled || task.state == .retryWait) && task.due <= now {
+      tasks[number]?.state = .ready
+      tasks[number]?.due = 0
+    }
+  }
+
+  mutating func takeLog() -> [String: [Int]] {
+    defer { log = [:] }
+    return log
+  }
+
+  /// Runs whatever may run.
+  mutating func run() {
+    var hasRun = true
+    while hasRun {
+      hasRun = false
+      for queue in Set(tasks.values.map(\.queue)).sorted() where !paused.contains(queue) {
+        while let task = next(queue) {
+          run(task)
+          hasRun = true
+        }
+      }
+    }
+  }
+
+  private func next(_ queue: String) -> Task? {
+    func isInLine(_ task: Task) -> Bool {
+      if task.state == .ready { return true }
+      return task.isFront && (task.state == .parked || task.state == .retryWait || task.state == .dead)
+    }
+    let line = tasks.values.filter { $0.queue == queue && isInLine($0) }.min { left, right in
+      (left.isFront ? 0 : 1, left.priority, left.sequence) < (right.isFront ? 0 : 1, right.priority, right.sequence)
+    }
+    guard let line else { return nil }
+    return line.state == .ready || (line.state == .retryWait && line.due <= now) ? line : nil
+  }
+
+  private mutating func run(_ task: Task) {
+    var task = task
+    runs += 1
+    task.attempt += 1
+    log[task.queue, default: []].append(task.number)
+    let isSerial = Self.isSerial(task.queue)
+    let isLast = task.maxAttempts > 0 && task.attempt >= task.maxAttempts
+    task.isFront = isSerial
+    switch Self.end(task.number, attempt: task.attempt, failures: task.failures, snoozes: task.snoozes) {
+    case .done: return end(task, .done)
+    case .fail, .again:
+      let isAgain =
+        Self.end(task.number, attempt: task.attempt, failures: task.failures, snoozes: task.snoozes) == .again
+      task.failures += 1
+      if isLast { return end(task, .dead) }
+      task.state = isAgain ? .ready : .retryWait
+      task.due = isAgain ? 0 : now + Self.delay
+    case .park:
+      task.failures += 1
+      task.state = .parked
+    case .snooze:
+      task.attempt -= 1
+      task.snoozes += 1
+      task.state = .scheduled
+      task.isFront = false
+      task.due = now + Self.delay
+    case .discard:
+      task.failures += 1
+      return end(task, .dead)
+    }
+    tasks[task.number] = task
+  }
+
+  private mutating func end(_ task: Task, _ state: TaskState) {
+    var task = task
+    task.state = state
+    task.due = 0
+    if state == .dead {
+      if !Self.blocksOnDead(task.queue) { task.isFront = false }
+      tasks[task.number] = task
+    } else {
+      tasks[task.number] = task.isKept ? task : nil
+    }
+  }
+}

@@ -1,0 +1,239 @@
+import EngineTestSupport
+import Foundation
+import Testing
+import Varve
+import VarveTestSupport
+import VarveTesting
+
+@testable import VarveTasks
+
+/// Random tasks, and what is done with them, by a scheduler and by a model that follows the rules one step after the other.
+///
+///     VARVE_TEST_SCALE=10 ./tools/test --filter TaskModelTests   # ten times as many runs
+struct TaskModelTests {
+  enum Step: Int, CaseIterable {
+    case enqueue, cancel, wake, revive, delete, signal, pause, resume, advance, restart, undone
+  }
+
+  @Test func `tasks are in the states that the rules give them, in the order of their queues`() async throws {
+    var counts: [Step: Int] = [:]
+    var (runs, steps) = (0, 0)
+    for seed in 1...UInt64(TestScale.count(12)) {
+      let run = try TaskModelRun(seed: seed)
+      do { try await run.run(250) } catch {
+        Issue.record(error, "seed \(seed), after \(run.trace.suffix(30).joined(separator: "\n"))")
+        return
+      }
+      counts.merge(run.counts) { $0 + $1 }
+      runs += run.model.runs
+      steps += run.counts.values.reduce(0, +)
+    }
+    print(
+      "tasks: \(steps) steps, \(runs) attempts; \(Step.allCases.map { "\($0) \(counts[$0] ?? 0)" }.joined(separator: ", "))"
+    )
+    guard TestScale.isWhole else { return }
+    for step in Step.allCases { #expect((counts[step] ?? 0) * 200 >= steps, "\(step)") }
+    #expect(runs * 4 > steps)
+  }
+}
+
+/// One run of the model beside a scheduler.
+final class TaskModelRun {
+  private var random: SeededRandom
+  private var fixture: TaskFixture
+  private(set) var model = TaskModel()
+  private(set) var counts: [TaskModelTests.Step: Int] = [:]
+  private(set) var trace: [String] = []
+  private var ids: [Int: TaskID] = [:]
+  private var number = 0
+  private static let queues = ["s-block-1", "s-skip-1", "p-1", "p-2"]
+  private static let rules: [QueueSelector: QueueRules] = [
+    .prefix("s-block"): QueueRules(order: .serial(onDead: .block)),
+    .prefix("s-skip"): QueueRules(order: .serial(onDead: .skip)),
+  ]
+
+  struct Difference: Error, CustomStringConvertible { let description: String }
+  private struct Undo: Error {}
+
+  init(seed: UInt64) throws {
+    random = SeededRandom(seed: seed)
+    fixture = try Self.fixture(nil)
+  }
+
+  private static func fixture(_ old: TaskFixture?) throws -> TaskFixture {
+    let fixture = try TaskFixture(
+      old?.database, rules: rules, workers: 2, clock: old?.clock ?? ManualSchedulerClock(), lines: old?.lines ?? .init()
+    )
+    struct Broken: Error {}
+    try fixture.handle { note, context in
+      let number = Int(note.text) ?? 0
+      let (failures, snoozes) = (context.failures, Int(context.run.record.progress.snoozes))
+      switch TaskModel.end(number, attempt: context.attempt, failures: failures, snoozes: snoozes) {
+      case .done: return .done
+      case .fail: throw Broken()
+      case .again: return .retry(after: .zero)
+      case .park: return .park(wakeOn: ["signal"])
+      case .snooze: return .snooze(for: .milliseconds(TaskModel.delay))
+      case .discard: return .discard("discarded")
+      }
+    }
+    return fixture
+  }
+
+  func run(_ count: Int) async throws {
+    try await fixture.scheduler.start()
+    for _ in 0..<count {
+      try await step()
+      await fixture.scheduler.waitUntilIdle()
+      model.run()
+      try compare()
+    }
+    await fixture.scheduler.stop()
+  }
+
+  private func note(_ step: TaskModelTests.Step, _ text: String) {
+    counts[step, default: 0] += 1
+    trace.append(text)
+  }
+
+  private func step() async throws {
+    switch random.below(20) {
+    case 0..<2:
+      let seconds = [1, 5, 10, 30][random.below(4)]
+      note(.advance, "advance \(seconds)")
+      fixture.clock.advance(by: .seconds(seconds))
+      model.advance(by: seconds * 1_000)
+    case 2:
+      note(.restart, "restart")
+      await fixture.scheduler.stop()
+      fixture = try Self.fixture(fixture)
+      try await fixture.scheduler.start()
+    case 3:
+      note(.undone, "undone")
+      let before = model
+      try? fixture.write { tx in
+        for _ in 0...random.below(3) { try change(tx) }
+        throw Undo()
+      }
+      model = before
+    default:
+      try fixture.write { tx in
+        for _ in 0...random.below(4) { try change(tx) }
+      }
+    }
+  }
+
+  private func change(_ tx: WriteTransaction) throws {
+    let known = model.tasks.keys.sorted()
+    guard random.below(10) < 4, let chosen = known.randomElement(using: &random), let id = ids[chosen] else {
+      return random.oneIn(12) ? try pause(tx) : try enqueue(tx)
+    }
+    switch random.below(5) {
+    case 0:
+      note(.cancel, "cancel \(chosen)")
+      try require(try tx.cancel(.id(id)) == model.cancel(chosen, isOwn: chosen > committed), "cancel \(chosen)")
+    case 1:
+      note(.delete, "delete \(chosen)")
+      try require(try tx.delete(.id(id)) == model.delete(chosen), "delete \(chosen)")
+    case 2:
+      note(.wake, "wake \(chosen)")
+      try require(try tx.retryNow(.id(id)) == model.wake(chosen), "wake \(chosen)")
+    case 3:
+      note(.revive, "revive \(chosen)")
+      try require(try tx.revive(.id(id)) == model.revive(chosen), "revive \(chosen)")
+    default:
+      note(.signal, "signal")
+      let woken = try tx.signal("signal")
+      let parked = model.tasks.values.filter { $0.state == .parked }.map(\.number)
+      try require(woken == parked.reduce(0) { $0 + model.wake($1) }, "signal woke \(woken) of \(parked)")
+    }
+  }
+
+  /// The last task that was committed.
+  private var committed = 0
+
+  private func pause(_ tx: WriteTransaction) throws {
+    let queue = Self.queues[random.below(Self.queues.count)]
+    if model.paused.contains(queue) {
+      note(.resume, "resume \(queue)")
+      try tx.resume(QueueName(queue))
+      model.paused.remove(queue)
+    } else {
+      note(.pause, "pause \(queue)")
+      try tx.pause(QueueName(queue))
+      model.paused.insert(queue)
+    }
+  }
+
+  private func enqueue(_ tx: WriteTransaction) throws {
+    number += 1
+    var options = TaskOptions(queue: QueueName(Self.queues[random.below(Self.queues.count)]))
+    options.priority = UInt8(random.below(3))
+    options.maxAttempts = random.oneIn(3) ? 1 + random.below(3) : nil
+    if random.oneIn(4) { options.retention = .keep(.seconds(1_000_000)) }
+    var task = TaskModel.Task(
+      number: number, queue: options.queue.text, priority: Int(options.priority), sequence: number, state: .ready,
+      maxAttempts: options.maxAttempts ?? 0)
+    task.isKept = options.retention != .deleteOnSuccess
+    if random.oneIn(5) {
+      options.start = .after(.seconds(7))
+      task.state = .scheduled
+      task.due = model.now + 7_000
+    } else if random.oneIn(8) {
+      options.start = .parked(wakeOn: ["signal"])
+      task.state = .parked
+    }
+    note(.enqueue, "enqueue \(number) in \(task.queue), priority \(task.priority), \(task.state)")
+    ids[number] = try tx.enqueue(Note("\(number)"), options)
+    model.add(task)
+  }
+
+  private func require(_ isSo: Bool, _ what: String) throws {
+    if !isSo { throw Difference(description: what) }
+  }
+
+  private func compare() throws {
+    committed = number
+    var log: [String: [Int]] = [:]
+    let expected = model.takeLog()
+    let queueOf = Dictionary(
+      uniqueKeysWithValues: expected.flatMap { queue, numbers in
+        Set(numbers).map { ($0, queue) }
+      })
+    for line in fixture.lines.take() {
+      let number = Int(line) ?? 0
+      log[queueOf[number] ?? "unexpected", default: []].append(number)
+    }
+    for queue in Set(log.keys).union(expected.keys) {
+      let (found, wanted) = (log[queue] ?? [], expected[queue] ?? [])
+      let isSame = TaskModel.isSerial(queue) ? found == wanted : found.sorted() == wanted.sorted()
+      try require(isSame, "\(queue) ran \(found), expected \(wanted)")
+    }
+    try fixture.read { tx in
+      for (number, id) in ids {
+        let task = try tx.task(id)
+        guard let expected = model.tasks[number] else {
+          try require(task == nil, "task \(number) is \(task.map { "\($0.progress)" } ?? ""), and should be gone")
+          continue
+        }
+        guard let progress = task?.progress else {
+          throw Difference(description: "task \(number) is gone: \(expected)")
+        }
+        // The head of a serial queue whose time has come is taken as it stands.
+        try require(
+          progress.state == expected.state && Int(progress.attempt) == expected.attempt
+            && Int(progress.failures) == expected.failures && Int(progress.snoozes) == expected.snoozes,
+          "task \(number) is \(progress), expected \(expected)")
+      }
+      for queue in Self.queues {
+        for state in TaskState.allCases {
+          let expected = model.tasks.values.count { $0.queue == queue && $0.state == state }
+          let found = try tx.taskCount(in: QueueName(queue), state)
+          try require(found == expected, "\(queue) counts \(found) tasks that are \(state), expected \(expected)")
+        }
+      }
+    }
+    // Forgotten tasks are not looked for again.
+    for number in ids.keys where model.tasks[number] == nil { ids[number] = nil }
+  }
+}
