@@ -75,6 +75,34 @@ struct RecoveryTests {
     #expect(task?.progress.state == .ready && task?.progress.attempt == 0 && task?.errors == [])
   }
 
+  @Test func `an attempt whose claim is gone from the disk settles nothing`() async throws {
+    for completes in [false, true] {
+      let fixture = try TaskFixture()
+      let (begun, gate) = (AsyncFlag(), AsyncFlag())
+      try fixture.handle { _, context in
+        begun.set()
+        await gate.wait()
+        if !completes { return .done }
+        await #expect(throws: TaskError.leaseLost(context.id)) {
+          try await context.complete { tx in try tx.set(1, key: 1, in: "effects") }
+        }
+        throw CancellationError()
+      }
+      try await fixture.scheduler.start()
+      let id = try fixture.enqueue("lost")
+      await begun.wait()
+      let claim = try #require(fixture.scheduler.dispatcher.run(id)).claimKey
+      try await fixture.database.commitAside { parts in
+        try parts.part("live", of: TaskStorage.handle).delete(claim)
+      }
+      gate.set()
+      await fixture.scheduler.waitUntilIdle()
+      #expect(try fixture.state(id) == .ready)
+      #expect(try fixture.read { tx in try tx.count(in: "effects") } == 0)
+      await fixture.scheduler.stop()
+    }
+  }
+
   @Test func `run until a deadline runs what fits, and loses nothing`() async throws {
     let fixture = try TaskFixture()
     let begun = AsyncFlag()
