@@ -59,6 +59,10 @@ extension TaskDispatcher {
       state.claimed += claims
       var started: [TaskRun] = []
       while let run = state.nextClaimed() { started.append(run) }
+      if !started.isEmpty, state.isWorkerWaiting, state.handedOver == nil {
+        state.handedOver = started.removeFirst()
+        handCount.add(1, ordering: .releasing)
+      }
       return started
     }
   }
@@ -77,21 +81,34 @@ extension TaskDispatcher {
     }
   }
 
-  /// Waits shortly for the end of a handler, if none has come since `count`: what starts a short one gets its end without going to sleep.
-  /// Going to sleep and being woken takes longer than such a handler.
+  /// Waits shortly for the end of a handler, if none has come since `count`, where handlers are short: what starts one gets its end
+  /// without going to sleep. Going to sleep and being woken takes longer than such a handler.
   func waitForEnd(after count: UInt64) {
-    for _ in 0..<Self.looks where endCount.load(ordering: .relaxed) == count { Self.pause() }
+    guard state.withLock({ $0.averageRun > 0 && $0.averageRun < Self.shortRun }) else { return }
+    let end = ContinuousClock.now + Self.look
+    while endCount.load(ordering: .relaxed) == count, ContinuousClock.now < end {}
   }
 
-  /// About 20 µs.
-  private static let looks = 400
-
-  @inline(never)
-  private static func pause() {
-    for _ in 0..<16 { _ = pauseWord.load(ordering: .relaxed) }
+  /// Waits shortly for another attempt, where handlers are short and no other worker waits; nil: none has come.
+  func waitForClaim() -> TaskRun? {
+    let count = handCount.load(ordering: .acquiring)
+    let isWaiting = state.withLock { state in
+      guard state.averageRun < Self.shortRun, !state.isWorkerWaiting, state.isPumping else { return false }
+      state.isWorkerWaiting = true
+      return true
+    }
+    if !isWaiting { return nil }
+    let end = ContinuousClock.now + Self.look
+    while handCount.load(ordering: .relaxed) == count, ContinuousClock.now < end {}
+    return state.withLock { state in
+      state.isWorkerWaiting = false
+      return state.handedOver.take()
+    }
   }
 
-  private static let pauseWord = Atomic<UInt8>(0)
+  /// A handler that takes less is short, in nanoseconds.
+  private static let shortRun = 1e5
+  private static let look = Duration.microseconds(150)
 
   /// A task is in line.
   func insert(_ entry: LineEntry, _ queue: UInt32) {

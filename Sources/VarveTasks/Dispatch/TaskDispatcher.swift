@@ -25,6 +25,9 @@ public final class TaskDispatcher: Sendable {
     /// Attempts that are claimed and wait for a worker, from `claimedBegin` on.
     var claimed: [TaskRun] = []
     var claimedBegin = 0
+    /// Whether a worker waits shortly for its next attempt, and the attempt that it gets.
+    var isWorkerWaiting = false
+    var handedOver: TaskRun?
     /// How long handlers take, in nanoseconds: a moving average; 0: none has run.
     var averageRun = 0.0
     var settlements: [TaskSettlement] = []
@@ -81,6 +84,8 @@ public final class TaskDispatcher: Sendable {
   private let clock: Mutex<any SchedulerClock>
   /// How often a handler has ended.
   let endCount = Atomic<UInt64>(0)
+  /// How often attempts were handed to a worker that waited.
+  let handCount = Atomic<UInt64>(0)
 
   init(worker: DatabaseWorker) {
     self.worker = worker
@@ -158,6 +163,7 @@ public final class TaskDispatcher: Sendable {
       state.startedCount = 0
       state.claimed = []
       state.claimedBegin = 0
+      state.handedOver = nil
       state.settlements = []
       state.aside = [:]
       state.abandonable = [:]

@@ -265,7 +265,7 @@ extension TaskScheduler {
       let nanoseconds = Double(taken.seconds) * 1e9 + Double(taken.attoseconds) * 1e-9
       let (host, next) = dispatcher.finish(run, end, after: nanoseconds)
       host?.wake()
-      guard let next else { return }
+      guard let next = next ?? dispatcher.waitForClaim() else { return }
       // A Swift task that was cancelled, or may still be, does not run another.
       let task = run.state.withLock { state in
         defer { state.task = nil }
