@@ -69,6 +69,7 @@ let package = Package(
     .library(name: "VarveEngine", targets: ["VarveEngine"]),
     .library(name: "VarveRelationships", targets: ["VarveRelationships"]),
     .library(name: "VarveTasks", targets: ["VarveTasks"]),
+    .library(name: "VarveTaskQueue", targets: ["VarveTaskQueue"]),
     .library(name: "VarveInspection", targets: ["VarveInspection"]),
     .library(name: "VarveTesting", targets: ["VarveTesting"]),
     .executable(name: "varve", targets: ["VarveTool"]),
@@ -119,6 +120,8 @@ let package = Package(
       dependencies: ["Varve", "UnicodeNormalForm", "FutexLocks", .product(name: "Logging", package: "swift-log")],
       swiftSettings: settings
     ),
+    // Rows that are tasks, as in YapTaskQueue.
+    .target(name: "VarveTaskQueue", dependencies: ["Varve", "VarveTasks"], swiftSettings: settings),
     // For tools that read a database without the types of its program.
     .target(name: "VarveInspection", dependencies: ["Varve"], swiftSettings: settings),
     // For the tests of programs that keep their objects in Varve.
@@ -187,6 +190,11 @@ let package = Package(
     .testTarget(
       name: "VarveTasksTests",
       dependencies: ["VarveTasks", "VarveTesting", "Varve", "EngineTestSupport", "VarveTestSupport"],
+      swiftSettings: plainTestSettings
+    ),
+    .testTarget(
+      name: "VarveTaskQueueTests",
+      dependencies: ["VarveTaskQueue", "VarveTasks", "VarveTesting", "Varve", "EngineTestSupport", "VarveTestSupport"],
       swiftSettings: plainTestSettings
     ),
     .testTarget(

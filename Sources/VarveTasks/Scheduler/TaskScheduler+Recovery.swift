@@ -10,7 +10,6 @@ extension TaskScheduler {
       let begin = from
       let limit = UInt32(clamping: configuration.maxCrashes)
       let now = WallTime.milliseconds(clock.wallNow)
-      let configuration = configuration
       let names = dispatcher
       let (found, next) = try await database.commitAside(label: "tasks: recovery") { parts in
         let parts = try TaskParts(parts)
@@ -22,7 +21,7 @@ extension TaskScheduler {
         var counts = TaskCounts()
         for (key, value) in keys {
           try Self.recover(key, value, limit, now, parts, &counts) { number in
-            names.name(number).map { configuration.rules(of: $0) } ?? QueueRules()
+            names.name(number).map { self.rules(of: $0) } ?? QueueRules()
           }
         }
         try counts.write(to: parts.counts)

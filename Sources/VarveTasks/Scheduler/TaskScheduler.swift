@@ -46,9 +46,6 @@ public final class TaskScheduler: Sendable {
 
     var workerCount: Int { workers ?? max(8, 4 * ProcessInfo.processInfo.activeProcessorCount) }
 
-    func rules(of queue: QueueName) -> QueueRules {
-      queues.filter { $0.key.contains(queue) }.max { $0.key.rank < $1.key.rank }?.value ?? QueueRules()
-    }
   }
 
   /// The database.
@@ -64,12 +61,13 @@ public final class TaskScheduler: Sendable {
     var isRunning = false
     var start: UInt32 = 0
     var handlers = TaskHandlers()
+    var queues: [QueueSelector: QueueRules]
     /// Callers that wait until nothing is left to do.
     var idleWaiters: [CheckedContinuation<Void, Never>] = []
     var random = SystemRandomNumberGenerator()
   }
 
-  let state = Mutex(State())
+  let state: Mutex<State>
 
   /// A scheduler of a database. Registers `TaskStorage` where the database's definition does not have it.
   ///
@@ -83,6 +81,7 @@ public final class TaskScheduler: Sendable {
     self.clock = clock
     self.logger = logger
     alarm = TaskAlarm(clock)
+    state = Mutex(State(queues: configuration.queues))
     do { try database.register(TaskStorage(), as: TaskStorage.handle.name) } catch let error as DatabaseError
       where error.code == .alreadyDefined
     {
@@ -90,6 +89,17 @@ public final class TaskScheduler: Sendable {
     }
     dispatcher = try database.read { tx in try tx.tasks.dispatcher }
     dispatcher.use(clock)
+  }
+
+  // MARK: - Queues
+
+  /// The rules of some queues from their next task on: to be called before `start`.
+  public func use(_ rules: QueueRules, for queues: QueueSelector) { state.withLock { $0.queues[queues] = rules } }
+
+  /// The rules of a queue.
+  func rules(of queue: QueueName) -> QueueRules {
+    let queues = state.withLock { $0.queues }
+    return queues.filter { $0.key.contains(queue) }.max { $0.key.rank < $1.key.rank }?.value ?? QueueRules()
   }
 
   // MARK: - Handlers
@@ -201,9 +211,9 @@ public final class TaskScheduler: Sendable {
       try numbers.add(next, to: TaskNumbers.start)
       return UInt32(truncatingIfNeeded: next)
     }
-    let configuration = configuration
     let host = TaskDispatcher.Host(
-      clock: clock, workers: configuration.workerCount, start: number, rules: { configuration.rules(of: $0) },
+      clock: clock, workers: configuration.workerCount, start: number,
+      rules: { [weak self] in self?.rules(of: $0) ?? QueueRules() },
       wake: { [weak self] in self?.beginPump() }, timersChanged: { [weak self] in self?.setAlarm() })
     guard dispatcher.attach(host, state.withLock({ $0.handlers })) else {
       throw TaskError.alreadyRunning(path: database.path)

@@ -1,0 +1,109 @@
+public import Varve
+public import VarveTasks
+
+/// The extension that queues actions when they are saved.
+///
+/// ```swift
+/// let actions = TaskQueueActions(MessageSendAction.self).named("actions")
+/// let database = try Database.open(at: path) {
+///   MessageSendAction.collection
+///   TaskStorage.handle
+///   actions
+/// }
+/// ```
+/// A value: safe from any thread.
+public struct TaskQueueActions: DatabaseExtension {
+  /// What it does in a transaction.
+  public typealias Transaction = TaskQueueTransaction
+  /// "varve.taskqueue".
+  public static let kind = "varve.taskqueue"
+
+  let types: [String: any TaskQueueAction.Type]
+
+  /// Of actions of some types.
+  public init(_ types: any TaskQueueAction.Type...) {
+    self.types = Dictionary(types.map { ($0.actionCollection, $0) }) { first, _ in first }
+  }
+
+  /// It receives the rows of its types, and keeps the task of each.
+  public var configuration: ExtensionConfiguration {
+    var configuration = ExtensionConfiguration(version: "1")
+    configuration.scope = .only(Set(types.keys))
+    configuration.dependencies = [TaskStorage.handle.name]
+    configuration.parts = [PartDefinition("tasks")]
+    return configuration
+  }
+
+  /// Makes what belongs to a transaction.
+  public func makeTransaction(_ context: ExtensionContext<TaskQueueActions>) throws -> TaskQueueTransaction {
+    try TaskQueueTransaction(self, context)
+  }
+}
+
+/// The payload of an action's task: which row it is.
+struct ActionPayload: TaskPayload {
+  static let kind = "varve.taskqueue.action"
+  var collection: String
+  var key: String
+}
+
+/// The tasks of actions in one transaction.
+///
+/// In the part `tasks`: the number of the collection (4 bytes, big-endian), and the key, to the id of the task (8 bytes, big-endian).
+public final class TaskQueueTransaction: ExtensionTransaction {
+  /// The extension.
+  public typealias Definition = TaskQueueActions
+  private let definition: TaskQueueActions
+  private let context: ExtensionContext<TaskQueueActions>
+  private let tasks: Part
+
+  init(_ definition: TaskQueueActions, _ context: ExtensionContext<TaskQueueActions>) throws {
+    self.definition = definition
+    self.context = context
+    tasks = try context.part("tasks")
+  }
+
+  private static func entry(_ collection: UInt32, _ key: String) -> [UInt8] {
+    stride(from: 24, through: 0, by: -8).map { UInt8(truncatingIfNeeded: collection >> UInt32($0)) } + Array(key.utf8)
+  }
+
+  /// The task of an action; nil: the row is none, or not any more.
+  func task(_ key: String, in collection: String) throws -> TaskID? {
+    guard let number = try context.transaction.collectionNumber(of: collection) else { return nil }
+    return try task(Self.entry(number, key))
+  }
+
+  private func task(_ entry: [UInt8]) throws -> TaskID? {
+    try tasks.get(entry).map { TaskID(rawValue: $0.reduce(0) { $0 << 8 | UInt64($1) }) }
+  }
+
+  /// Queues what is saved, and takes out what is removed.
+  public func didChange(_ change: borrowing RowChange) throws {
+    guard let writer = context.writeTransaction, let type = definition.types[change.collection] else { return }
+    let key: String = try change.key.key()
+    let entry = Self.entry(change.collectionNumber, key)
+    // One that runs stays: its handler may be what removes it, and what was saved meanwhile runs after it.
+    if let old = try task(entry), try writer.task(old)?.progress.state != .running { try writer.cancel(.id(old)) }
+    if change.event == .removed { return try tasks.delete(entry) }
+    let id = try enqueue(type, change, ActionPayload(collection: change.collection, key: key), writer)
+    try tasks.put(
+      entry, stride(from: 56, through: 0, by: -8).map { UInt8(truncatingIfNeeded: id.rawValue >> UInt64($0)) })
+  }
+
+  private func enqueue<Action: TaskQueueAction>(
+    _ type: Action.Type, _ change: borrowing RowChange, _ payload: ActionPayload, _ writer: WriteTransaction
+  ) throws -> TaskID {
+    let options = try change.withObject(as: Action.self) { action in
+      var options = TaskOptions(queue: QueueName(action.queueName))
+      options.sortKey = action.sortKey
+      options.maxAttempts = nil
+      return options
+    }
+    // A row that was set as bytes of another type has no queue.
+    guard let options else {
+      throw DatabaseError(
+        .decodingFailed, "the row is not a \(Action.self)", collection: payload.collection, key: payload.key)
+    }
+    return try writer.enqueue(payload, options)
+  }
+}

@@ -1,0 +1,253 @@
+import EngineTestSupport
+import Foundation
+import Synchronization
+import Testing
+import Varve
+import VarveTaskQueue
+import VarveTasks
+import VarveTesting
+
+/// The example of YapTaskQueue, in this spelling.
+struct MessageSendAction: TaskQueueAction {
+  static let actionCollection = "message-actions"
+  var key: String
+  var messageKey: String
+  var queue: String
+  var date: Date
+
+  init(_ key: String, queue: String = "messages", at seconds: Double = 0) {
+    self.key = key
+    messageKey = "message " + key
+    self.queue = queue
+    date = Date(timeIntervalSince1970: seconds)
+  }
+
+  var actionKey: String { key }
+  var queueName: String { queue }
+  var sortKey: SortKey { SortKey(date) }
+}
+
+/// Rows that are tasks.
+struct BrokerTests {
+  private final class Handler: TaskQueueActionHandler {
+    let lines = Mutex<[String]>([])
+    let body: @Sendable (MessageSendAction) async -> ActionResult
+
+    init(_ body: @escaping @Sendable (MessageSendAction) async -> ActionResult = { _ in .success }) { self.body = body }
+
+    func handleNextItem(_ action: any TaskQueueAction) async -> ActionResult {
+      guard let action = action as? MessageSendAction else { return .failure(retryTimeout: -1) }
+      lines.withLock { $0.append(action.messageKey) }
+      return await body(action)
+    }
+
+    func take() -> [String] {
+      lines.withLock { lines in
+        defer { lines = [] }
+        return lines
+      }
+    }
+  }
+
+  private final class Site: Sendable {
+    let database: Database
+    let actions = TaskQueueActions(MessageSendAction.self).named("actions")
+    let clock: ManualSchedulerClock
+    let scheduler: TaskScheduler
+
+    init(_ old: Site? = nil) throws {
+      let actions = actions
+      database =
+        try old?.database
+        ?? Database.inMemory(
+          definition: DatabaseDefinition {
+            MessageSendAction.collection
+            TaskStorage.handle
+            actions
+          })
+      clock = old?.clock ?? ManualSchedulerClock()
+      var configuration = TaskScheduler.Configuration()
+      configuration.workers = 4
+      scheduler = try TaskScheduler(database, configuration: configuration, clock: clock)
+    }
+
+    func save(_ keys: String..., queue: String = "messages") throws {
+      try database.write { tx in for key in keys { try MessageSendAction(key, queue: queue).save(in: tx) } }
+    }
+
+    func left() throws -> [String] { try database.read { tx in try tx.keys(String.self, in: "message-actions") } }
+    func remove(_ key: String) throws {
+      try database.write { tx in _ = try tx.remove(key: key, in: "message-actions") }
+    }
+    func setup(_ name: String, _ handler: some TaskQueueActionHandler) throws -> TaskQueueBroker {
+      try TaskQueueBroker.setup(scheduler, actions, name: name, handler: handler)
+    }
+  }
+
+  @Test func `saving an action runs it, in the order of its sort key, and removes it`() async throws {
+    let site = try Site()
+    let handler = Handler()
+    try site.database.writeHere { tx in
+      try MessageSendAction("second", at: 2).save(in: tx)
+      try MessageSendAction("first", at: 1).save(in: tx)
+      try MessageSendAction("other", queue: "messages-buddy", at: 0).save(in: tx)
+      try MessageSendAction("foreign", queue: "messages10").save(in: tx)
+    }
+    let broker = try site.setup("messages", handler)
+    #expect(broker.queueName(suffix: "buddy") == "messages-buddy")
+    try await site.scheduler.start()
+    await site.scheduler.waitUntilIdle()
+    #expect(handler.take().filter { $0 != "message other" } == ["message first", "message second"])
+    // Queues of another name are another broker's.
+    #expect(try site.left() == ["foreign"])
+    await site.scheduler.stop()
+  }
+
+  @Test func `1 a retryTimeout of 0 runs the action again at once, and one above 0 after that time`() async throws {
+    let site = try Site()
+    let count = Mutex(0)
+    let handler = Handler { action in
+      if action.key != "fails" { return .success }
+      return count.withLock { count in
+        count += 1
+        return count == 1 ? .failure(retryTimeout: 0) : count == 2 ? .failure(retryTimeout: 5) : .success
+      }
+    }
+    _ = try site.setup("messages", handler)
+    try await site.scheduler.start()
+    try site.save("fails", "next")
+    await site.scheduler.waitUntilIdle()
+    #expect(handler.take() == ["message fails", "message fails"])
+    await site.scheduler.advance(site.clock, by: .seconds(4))
+    #expect(handler.take() == [])
+    await site.scheduler.advance(site.clock, by: .seconds(1))
+    #expect(handler.take() == ["message fails", "message next"])
+    #expect(try site.left() == [])
+    await site.scheduler.stop()
+  }
+
+  @Test(arguments: [-1, .nan, .greatestFiniteMagnitude, .infinity])
+  func `5 an action that waits blocks its queue until restartQueues, and runs again after a restart`(timeout: Double)
+    async throws
+  {
+    let site = try Site()
+    let handler = Handler { _ in .failure(retryTimeout: timeout) }
+    let broker = try site.setup("messages", handler)
+    try await site.scheduler.start()
+    try site.save("waits", "next")
+    await site.scheduler.advance(site.clock, by: .seconds(1_000_000))
+    #expect(handler.take() == ["message waits"])
+    try await broker.restartQueues(["messages"])
+    await site.scheduler.waitUntilIdle()
+    #expect(handler.take() == ["message waits"])
+    await site.scheduler.stop()
+    let again = try Site(site)
+    let mended = Handler()
+    _ = try again.setup("messages", mended)
+    try await again.scheduler.start()
+    await again.scheduler.waitUntilIdle()
+    #expect(mended.take() == ["message waits", "message next"])
+    await again.scheduler.stop()
+  }
+
+  @Test func `2 an action that sorts before the one that runs comes after it`() async throws {
+    let site = try Site()
+    let (begun, gate) = (AsyncStream.makeStream(of: Void.self), AsyncStream.makeStream(of: Void.self))
+    let running = Mutex((now: 0, most: 0))
+    let handler = Handler { action in
+      running.withLock { $0 = ($0.now + 1, max($0.most, $0.now + 1)) }
+      if action.key == "runs" {
+        begun.continuation.yield()
+        for await _ in gate.stream { break }
+      }
+      running.withLock { $0.now -= 1 }
+      return .success
+    }
+    _ = try site.setup("messages", handler)
+    try await site.scheduler.start()
+    try site.database.writeHere { tx in try MessageSendAction("runs", at: 5).save(in: tx) }
+    for await _ in begun.stream { break }
+    try site.database.writeHere { tx in
+      try MessageSendAction("earlier", at: 1).save(in: tx)
+      try MessageSendAction("later", at: 9).save(in: tx)
+    }
+    gate.continuation.yield()
+    await site.scheduler.waitUntilIdle()
+    #expect(handler.take() == ["message runs", "message earlier", "message later"])
+    #expect(running.withLock { $0.most } == 1)
+    await site.scheduler.stop()
+  }
+
+  @Test func `3 removing the head that waits lets the next run, and one that its handler removes is done`() async throws
+  {
+    let site = try Site()
+    let handler = Handler { action in
+      if action.key == "removes" { try? site.remove("removes") }
+      return action.key == "next" ? .success : .failure(retryTimeout: -1)
+    }
+    _ = try site.setup("messages", handler)
+    try await site.scheduler.start()
+    try site.save("waits", "removes", "next")
+    await site.scheduler.waitUntilIdle()
+    #expect(handler.take() == ["message waits"])
+    try site.remove("waits")
+    await site.scheduler.waitUntilIdle()
+    #expect(handler.take() == ["message removes", "message next"])
+    #expect(try site.left() == [])
+    await site.scheduler.stop()
+  }
+
+  @Test func `an action that is saved again while it runs runs again, and one that waits is replaced`() async throws {
+    let site = try Site()
+    let count = Mutex(0)
+    let handler = Handler { action in
+      if action.key == "again",
+        count.withLock({
+          $0 += 1; return $0
+        }) == 1
+      {
+        try? site.save("again")
+      }
+      return .success
+    }
+    _ = try site.setup("messages", handler)
+    try site.save("again", "twice")
+    try site.save("twice")
+    try await site.scheduler.start()
+    await site.scheduler.waitUntilIdle()
+    #expect(handler.take().sorted() == ["message again", "message again", "message twice"])
+    #expect(try site.left() == [])
+    await site.scheduler.stop()
+  }
+
+  @Test func `7 a completion that is called twice says so, and one that is dropped parks the action`() async throws {
+    let site = try Site()
+    let answers = Mutex<[Bool]>([])
+    let handler = CompletionHandler { action, completion in
+      if action.actionKey == "dropped" { return }
+      let found = [completion(true, 0), completion(false, 5)]
+      answers.withLock { $0 = found }
+    }
+    _ = try site.setup("messages", handler)
+    try await site.scheduler.start()
+    try site.save("twice", "dropped")
+    await site.scheduler.waitUntilIdle()
+    #expect(answers.withLock { $0 } == [true, false])
+    #expect(try site.left() == ["dropped"])
+    #expect(site.scheduler.blockedQueues.map(\.state) == [.parked])
+    await site.scheduler.stop()
+  }
+
+  @Test func `8 brokers whose queues overlap are refused`() throws {
+    let site = try Site()
+    _ = try site.setup("handler1", Handler())
+    _ = try site.setup("handler10", Handler())
+    #expect(throws: TaskError.self) { try site.setup("handler1", Handler()) }
+    #expect(throws: TaskError.self) { try site.setup("handler1-sub", Handler()) }
+  }
+}
+
+extension Database {
+  /// The blocking form, for where the other is meant.
+  fileprivate func writeHere(_ body: (WriteTransaction) throws -> Void) throws { try write(body) }
+}
