@@ -103,6 +103,25 @@ struct RecoveryTests {
     }
   }
 
+  @Test func `26 a task that is kept after it was done is forgotten when its time is over`() async throws {
+    let fixture = try TaskFixture()
+    try fixture.handle()
+    try await fixture.scheduler.start()
+    let kept = try fixture.enqueue("kept") { $0.retention = .keep(.seconds(300)) }
+    let longer = try fixture.enqueue("longer") { $0.retention = .keep(.seconds(10_000)) }
+    await fixture.scheduler.waitUntilIdle()
+    #expect(try fixture.state(kept) == .done)
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(299))
+    try fixture.enqueue("other")
+    await fixture.scheduler.waitUntilIdle()
+    #expect(try fixture.state(kept) == .done)
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(61))
+    #expect(try fixture.state(kept) == nil)
+    #expect(try fixture.state(longer) == .done)
+    #expect(try fixture.read { tx in try tx.taskCount(in: "default", .done) } == 1)
+    await fixture.scheduler.stop()
+  }
+
   @Test func `run until a deadline runs what fits, and loses nothing`() async throws {
     let fixture = try TaskFixture()
     let begun = AsyncFlag()

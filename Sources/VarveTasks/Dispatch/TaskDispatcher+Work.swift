@@ -220,7 +220,10 @@ extension TaskDispatcher {
     state.withLock { state in
       guard let host = state.host, let first = state.timers.first else { return nil }
       // The clock of the wall may be set.
-      if state.timers.wallCount > 0 { return min(first.deadline, host.clock.continuousNow + Self.wallLook) }
+      if state.timers.wallCount > 0 {
+        let minutes = host.clock.continuousNow.components.seconds / Self.wallLook.components.seconds + 1
+        return min(first.deadline, Self.wallLook * Int(minutes))
+      }
       return first.deadline
     }
   }

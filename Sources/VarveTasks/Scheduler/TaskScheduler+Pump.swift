@@ -32,6 +32,9 @@ extension TaskScheduler {
       await commit(work, database)
       if !work.claims.isEmpty { dispatcher.waitForEnd(after: count) }
     }
+    if !dispatcher.worker.isStopping {
+      do { try await prune() } catch { TaskLog.failed(logger, error) }
+    }
     // Abandoned handlers have given up their workers.
     for run in dispatcher.start([]) { begin(run) }
     setAlarm()

@@ -1,3 +1,4 @@
+internal import Synchronization
 internal import Varve
 
 /// Tasks that were running when a process died, or was closed.
@@ -38,6 +39,33 @@ extension TaskScheduler {
       var cursor = try live.cursor(StorageRange(prefix: [TaskKeys.cancel]))
       while let (key, _) = try cursor.next() { try live.delete(key) }
     }
+  }
+
+  /// 26: forgets tasks that have ended and are not to be kept any more. Looks at most once a minute.
+  func prune() async throws {
+    let now = clock.continuousNow
+    let isDue = state.withLock { state in
+      if let last = state.lastPruned, now < last + .seconds(60) { return false }
+      state.lastPruned = now
+      return true
+    }
+    if !isDue { return }
+    let range = EndedKeys.expired(WallTime.milliseconds(clock.wallNow))
+    while try await database.commitAside(
+      label: "tasks: pruning",
+      { parts in
+        let parts = try TaskParts(parts)
+        var counts = TaskCounts()
+        var cursor = try parts.ended.cursor(range)
+        var count = 0
+        while count < TaskWork.batchMaximum, let (key, value) = try cursor.next() {
+          _ = try TaskEdit.forget(key, TaskRecord(value)).write(to: parts, &counts)
+          count += 1
+        }
+        try counts.write(to: parts.counts)
+        return count == TaskWork.batchMaximum
+      })
+    {}
   }
 
   /// One of them.

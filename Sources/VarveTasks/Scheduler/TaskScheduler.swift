@@ -62,6 +62,8 @@ public final class TaskScheduler: Sendable {
     var start: UInt32 = 0
     var handlers = TaskHandlers()
     var queues: [QueueSelector: QueueRules]
+    /// When tasks that have ended were looked at, on the continuous clock.
+    var lastPruned: Duration?
     /// Callers that wait until nothing is left to do.
     var idleWaiters: [CheckedContinuation<Void, Never>] = []
     var random = SystemRandomNumberGenerator()
@@ -224,6 +226,7 @@ public final class TaskScheduler: Sendable {
     }
     do {
       try await recover(start: number)
+      try await prune()
       if let from = dispatcher.beginLoadingTimers() {
         try await readAcknowledged(database) { tx in try loadTimers(from, tx.tasks.parts.live) }
       }

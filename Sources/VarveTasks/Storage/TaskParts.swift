@@ -53,13 +53,21 @@ struct TaskParts {
 ///
 /// ```
 ///  dead, by queue    'D', queue (4), end (8), id (8)    value: the task
-///  others, by end    'H', end (8), id (8)               value: the task
+///  others            'H', expiry (8), id (8)            value: the task
 ///  by id             'I', id (8)                        value: one of these keys
 /// ```
-/// `end` is in milliseconds since 1970, its sign bit flipped. On disk: never change.
+/// `end`, and `expiry`, which is the end and the time for which the task is kept, are in milliseconds since 1970, their sign bit
+/// flipped. On disk: never change.
 enum EndedKeys {
   static let dead: UInt8 = 0x44
   static let history: UInt8 = 0x48
+
+  /// Those that are not to be kept at a time any more.
+  static func expired(_ now: Int64) -> StorageRange {
+    var upper: [UInt8] = [history]
+    upper.append(time: now)
+    return StorageRange(lower: [history], upper: upper)
+  }
 
   static func byID(_ id: TaskID) -> [UInt8] {
     var key: [UInt8] = [0x49]
@@ -72,10 +80,12 @@ enum EndedKeys {
     if record.progress.state == .dead {
       key.append(dead)
       key.append(number: record.position.queue)
+      key.append(time: end)
     } else {
       key.append(history)
+      let kept = if case .keep(let time) = record.retention { time.milliseconds } else { Int64(0) }
+      key.append(time: min(end + kept, WallTime.latest))
     }
-    key.append(time: end)
     key.append(number: record.id.rawValue)
     return key
   }
