@@ -260,6 +260,38 @@ struct RecoveryTests {
     }
   }
 
+  @Test func `a task whose time comes while a transaction holds it stays where that finds it`() async throws {
+    for isKept in [false, true] {
+      let fixture = try TaskFixture()
+      try fixture.handle()
+      let id = try fixture.enqueue("later") { $0.start = .after(.seconds(5)) }
+      try await fixture.scheduler.start()
+      struct Stop: Error {}
+      let (held, gate, ended) = (AsyncFlag(), DispatchSemaphore(value: 0), AsyncFlag())
+      let isCommitted = Flag()
+      Thread.detachNewThread {
+        let result = try? fixture.write { tx in
+          try tx.cancel(.id(id))
+          held.set()
+          gate.wait()
+          if isKept { throw Stop() }
+        }
+        if result != nil { isCommitted.set() }
+        ended.set()
+      }
+      await held.wait()
+      await fixture.scheduler.advance(fixture.clock, by: .seconds(10))
+      #expect(fixture.lines.take() == [])
+      gate.signal()
+      await ended.wait()
+      await fixture.poll { try fixture.state(id) == nil }
+      await fixture.scheduler.waitUntilIdle()
+      #expect(isCommitted.isSet == !isKept)
+      #expect(fixture.lines.take() == (isKept ? ["later"] : []))
+      await fixture.scheduler.stop()
+    }
+  }
+
   @Test func `more timers than are kept in memory fire when they are due`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle()

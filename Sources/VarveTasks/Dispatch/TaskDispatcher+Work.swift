@@ -263,7 +263,9 @@ extension TaskDispatcher.State {
 
   private mutating func fire(_ action: TaskTimers.Action, _ work: inout TaskWork) {
     switch action {
-    case .task(let id, let key): work.due.append((id, key))
+    case .task(let id, let key):
+      // A transaction that is changing it finds it where it is.
+      if held[id] != nil { heldTimers[id] = key } else { work.due.append((id, key)) }
     case .line(let queue, let key):
       guard let line = lines[queue] else { return }
       line.wakeFirst(key)

@@ -35,6 +35,8 @@ public final class TaskDispatcher: Sendable {
     var held: [TaskID: Int] = [:]
     /// Tasks that were next while they were held.
     var aside: [TaskID: (queue: UInt32, entry: LineEntry)] = [:]
+    /// Tasks whose time came while they were held, by the keys of their rows.
+    var heldTimers: [TaskID: [UInt8]] = [:]
     /// Serial queues whose heads are held.
     var heldLines: [TaskID: UInt32] = [:]
     /// Attempts that are over and whose handlers have not returned.
@@ -166,6 +168,7 @@ public final class TaskDispatcher: Sendable {
       state.handedOver = nil
       state.settlements = []
       state.aside = [:]
+      state.heldTimers = [:]
       state.abandonable = [:]
       state.hasSuspect = false
       state.missedTimers = []
@@ -243,15 +246,22 @@ public final class TaskDispatcher: Sendable {
 
   func release(_ ids: Set<TaskID>) {
     let host = state.withLock { state in
+      var isDue = false
       for id in ids {
         let count = (state.held[id] ?? 1) - 1
         state.held[id] = count > 0 ? count : nil
         if count > 0 { continue }
         if let queue = state.heldLines.removeValue(forKey: id), let line = state.lines[queue] { state.enqueue(line) }
+        if let key = state.heldTimers.removeValue(forKey: id), let host = state.host {
+          isDue = true
+          state.timers.insert(
+            TaskTimers.Entry(
+              deadline: host.clock.continuousNow, wall: nil, suspending: nil, action: .task(id, key: key)))
+        }
         guard let (queue, entry) = state.aside.removeValue(forKey: id) else { continue }
         state.insert(entry, queue)
       }
-      return state.wakingHost()
+      return isDue ? state.pumping() : state.wakingHost()
     }
     host?.wake()
   }

@@ -64,6 +64,7 @@ extension TaskScheduler {
       TaskLog.failed(logger, error)
       for (queue, from) in work.refills { dispatcher.refill(queue, from: from, nil, next: nil) }
       if work.timersFrom != nil { dispatcher.loadTimers(nil, next: nil) }
+      if !dispatcher.worker.isStopping { try? await clock.sleep(until: clock.continuousNow + .seconds(1)) }
     }
   }
 
@@ -178,7 +179,7 @@ extension TaskScheduler {
     guard let value = try parts.live.get(key) else { return nil }
     let old = try TaskRecord(value)
     var new = old
-    try new.progress.apply(.due)
+    guard (try? new.progress.apply(.due)) != nil else { return nil }
     new.position.kind = .line
     new.position.due = 0
     new.delay = 0
