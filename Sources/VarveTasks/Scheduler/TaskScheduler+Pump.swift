@@ -24,6 +24,9 @@ extension TaskScheduler {
   }
 
   private func pump(_ database: Database) async {
+    if !dispatcher.worker.isStopping {
+      do { try await prune() } catch { TaskLog.failed(logger, error) }
+    }
     while let work = dispatcher.takeWork() {
       if dispatcher.worker.isStopping { return resumeAll() }
       for error in work.damaged { TaskLog.damaged(logger, error) }
@@ -31,9 +34,6 @@ extension TaskScheduler {
       let count = dispatcher.endCount.load(ordering: .acquiring)
       await commit(work, database)
       if !work.claims.isEmpty { dispatcher.waitForEnd(after: count) }
-    }
-    if !dispatcher.worker.isStopping {
-      do { try await prune() } catch { TaskLog.failed(logger, error) }
     }
     // Abandoned handlers have given up their workers.
     for run in dispatcher.start([]) { begin(run) }
