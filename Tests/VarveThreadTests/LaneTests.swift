@@ -8,7 +8,7 @@ import Testing
 
 /// Writers that wait on the threads of tasks, beside writers that are suspended: nobody waits for a thread that another
 /// one keeps. Each of these stood still until the timeout of the writer when a suspended writer needed one of those.
-@Suite(.timeLimit(.minutes(1)), .serialized) struct LaneTests {
+@Suite(.timeLimit(.minutes(5)), .serialized) struct LaneTests {
   private static func with(_ isInMemory: Bool, _ body: (Database) async throws -> Void) async throws {
     if isInMemory {
       let database = try await Database.inMemory()
