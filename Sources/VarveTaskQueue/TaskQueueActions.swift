@@ -67,7 +67,7 @@ public final class TaskQueueTransaction: ExtensionTransaction {
     stride(from: 24, through: 0, by: -8).map { UInt8(truncatingIfNeeded: collection >> UInt32($0)) } + Array(key.utf8)
   }
 
-  /// The task of an action; nil: the row is none, or not any more.
+  /// The task of an action; nil: the row is not an action, or has gone.
   func task(_ key: String, in collection: String) throws -> TaskID? {
     guard let number = try context.transaction.collectionNumber(of: collection) else { return nil }
     return try task(Self.entry(number, key))

@@ -68,7 +68,7 @@ struct StateTests {
     }
   }
 
-  @Test func `17 whoever cancels a task that runs has it cancelled by every end but success`() throws {
+  @Test func `17 a task that is cancelled while it runs is cancelled by every end but success`() throws {
     for transition in Self.transitions where transition.from == [.running] && transition.number != 17 {
       var progress = Self.task(.running, isCancelling: true)
       try progress.apply(transition.change)

@@ -315,7 +315,7 @@ extension TaskDispatcher.State {
     enqueue(line)
   }
 
-  /// The line of a queue, made where there is none.
+  /// The line of a queue, made where it does not exist.
   mutating func line(_ queue: UInt32, isOnDisk: Bool? = nil) -> TaskLine? {
     if let line = lines[queue] { return line }
     guard let host, let name = texts[queue] else { return nil }

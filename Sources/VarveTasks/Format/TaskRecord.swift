@@ -32,7 +32,7 @@ struct TaskRecord: Hashable, Sendable {
   var signals: [String] = []
   /// The last ones, the oldest first.
   var errors: [String] = []
-  /// The number of the last checkpoint; 0: there is none.
+  /// The number of the last checkpoint; 0 where the task has not made one.
   var step: UInt32 = 0
 
   static let stampOffset = 39

@@ -21,7 +21,7 @@ struct TaskParts {
     numbers = try parts.part("numbers", of: TaskStorage.handle)
   }
 
-  /// Where a task that has not ended stands, and its state there; nil: there is none. A task that runs is `ready` there.
+  /// Where a task that has not ended stands, and its state there; nil where it does not exist. A task that runs is `ready` there.
   func position(of id: TaskID) throws -> (state: TaskState, position: TaskPosition)? {
     guard let (key, value) = try live.first(in: StorageRange(prefix: TaskKeys.byID(id))) else { return nil }
     guard let state = value.first.flatMap(TaskState.init(rawValue:)) else {
@@ -30,7 +30,7 @@ struct TaskParts {
     return (state, try TaskPosition(value, at: 1))
   }
 
-  /// A task that has not ended; nil: there is none.
+  /// A task that has not ended; nil where it does not exist.
   func record(_ id: TaskID) throws -> TaskRecord? {
     guard let (_, position) = try position(of: id) else { return nil }
     return try record(id, at: position)

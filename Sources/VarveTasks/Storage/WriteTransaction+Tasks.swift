@@ -78,7 +78,7 @@ extension WriteTransaction {
 }
 
 extension ReadTransaction {
-  /// A task; nil where there is none, or it has gone.
+  /// A task; nil where it does not exist, or has gone.
   public func task(_ id: TaskID) throws -> TaskInfo? { try tasks.info(id) }
 
   /// The tasks of a query, in their order.

@@ -33,7 +33,7 @@ public struct Part {
     if let writer = open.writer, !writer.isAside { writer.noteIndependent(range, in: family) }
   }
 
-  /// A key is written. Nobody else puts one that is given once.
+  /// A key is written. No other caller puts one that is given once.
   @inline(__always)
   private func noteWrite(_ family: StorageFamily, isPut: Bool = true, _ key: () -> [UInt8]) {
     if isIndependent, !(isPut && hasUniqueKeys) { note(key(), family) }
