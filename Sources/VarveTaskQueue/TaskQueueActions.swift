@@ -104,6 +104,6 @@ public final class TaskQueueTransaction: ExtensionTransaction {
       throw DatabaseError(
         .decodingFailed, "the row is not a \(Action.self)", collection: payload.collection, key: payload.key)
     }
-    return try writer.enqueue(payload, options)
+    return try writer.enqueue(payload, options).id
   }
 }

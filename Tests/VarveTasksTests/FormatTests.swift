@@ -7,11 +7,12 @@ import Testing
 struct FormatTests {
   private static func record(_ random: inout SeededRandom) -> TaskRecord {
     var position = TaskPosition(
-      [.line, .timed, .parked][random.below(3)], queue: UInt32(random.below(1_000)), priority: UInt8(random.below(256)),
+      [.line, .timed, .parked, .blocked][random.below(4)], queue: UInt32(random.below(1_000)), priority: UInt8(random.below(256)),
       sortKey: random.oneIn(2) ? [] : SortKey(Int64(random.below(1_000)) - 500).bytes, stamp: random.next(),
       ordinal: UInt32(random.below(1_000)), due: Int64(random.below(1_000_000)) - 500_000)
     position.revision = UInt32(random.below(100))
     position.isFront = random.oneIn(2)
+    if random.oneIn(2) { position.lane = LineID.lane("key \(random.below(9))") }
     var progress = TaskProgress(TaskState.allCases[random.below(9)])
     progress.attempt = UInt32(random.below(100))
     progress.crashes = UInt32(random.below(4))
@@ -22,7 +23,7 @@ struct FormatTests {
     options.timeout = random.oneIn(2) ? nil : .milliseconds(1_500)
     options.retry =
       [nil, .never, .fixed(.seconds(3)), .steps([.seconds(1), .milliseconds(5)]), .exponential()][random.below(5)]
-    options.retention = random.oneIn(2) ? .deleteOnSuccess : .keep(.seconds(60))
+    options.retention = [.deleteOnSuccess, .keep(.seconds(60)), .keepCount(7)][random.below(3)]
     options.tags = (0..<random.below(4)).map { "tag \($0)" }
     var record = TaskRecord(
       id: TaskID(rawValue: random.next()), progress: progress, position: position, enqueued: 1_767_225_600_000,
@@ -31,6 +32,18 @@ struct FormatTests {
     record.signals = random.oneIn(2) ? [] : ["network"]
     record.errors = (0..<random.below(3)).map { "error \($0)" }
     record.step = UInt32(random.below(9))
+    if random.oneIn(2) {
+      var extras = TaskExtras()
+      extras.uniqueKey = random.oneIn(2) ? nil : [1, 2, 3]
+      if extras.uniqueKey != nil, random.oneIn(2) { extras.uniqueUntil = 77 }
+      extras.limitKey = random.oneIn(2) ? nil : "key"
+      extras.group = random.oneIn(2) ? nil : TaskID(rawValue: 7)
+      extras.schedule = random.oneIn(2) ? nil : "nightly"
+      if extras.schedule != nil { (extras.slot, extras.isLate) = (1_767_225_600_000, random.oneIn(2)) }
+      extras.result = random.oneIn(2) ? nil : [9, 9]
+      extras.isGroup = random.oneIn(2)
+      record.extras = extras
+    }
     return record
   }
 
@@ -44,6 +57,7 @@ struct FormatTests {
       let key = record.position.key(of: record.id)
       if record.position.kind == .line {
         let entry = try LineEntry(key: key, value: record.bytes)
+        #expect(try LineID(of: key) == record.position.line && key.starts(with: record.position.line.begin))
         #expect(entry.stamp == record.position.stamp && entry.id == record.id && entry.state == record.progress.state)
       }
     }
@@ -64,7 +78,7 @@ struct FormatTests {
       key(0, SortKey("a\u{0}"), 4, 0), key(0, SortKey("aa"), 3, 0), key(1, nil, 0, 0),
     ]
     #expect(keys == keys.sorted { $0.lexicographicallyPrecedes($1) })
-    for key in keys { #expect(key.starts(with: TaskKeys.line(7))) }
+    for key in keys { #expect(key.starts(with: LineID(queue: 7).begin)) }
   }
 
   @Test func `bytes that are no task throw, and never trap`() throws {

@@ -187,7 +187,7 @@ struct RecoveryTests {
       var number: Int
     }
     let fixture = try TaskFixture()
-    let id = try fixture.write { tx in try tx.enqueue(Old(number: 1)) }
+    let id = try fixture.write { tx in try tx.enqueue(Old(number: 1)).id }
     try fixture.handle()
     try await fixture.scheduler.start()
     await fixture.scheduler.waitUntilIdle()

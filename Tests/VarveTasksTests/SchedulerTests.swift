@@ -13,7 +13,7 @@ struct SchedulerTests {
     try fixture.handle()
     try await fixture.scheduler.start()
     let id = try fixture.write { tx in
-      let id = try tx.enqueue(Note("one"))
+      let id = try tx.enqueue(Note("one")).id
       #expect(try tx.task(id)?.progress.state == .ready)
       #expect(try tx.taskCount(in: "default", .ready) == 1)
       return id
@@ -183,7 +183,7 @@ struct SchedulerTests {
     let id = try fixture.enqueue("one")
     let other = try fixture.enqueue("later") { $0.start = .after(.seconds(5)) }
     try fixture.write { tx in
-      let own = try tx.enqueue(Note("own"))
+      let own = try tx.enqueue(Note("own")).id
       #expect(try tx.cancel(.id(own)) == 1)
       #expect(try tx.cancel(.id(id)) == 1)
       #expect(try tx.cancel(.id(other)) == 1)

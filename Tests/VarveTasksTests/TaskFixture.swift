@@ -67,7 +67,7 @@ final class TaskFixture: Sendable {
   func enqueue(_ text: String, _ change: (inout TaskOptions) -> Void = { _ in }) throws -> TaskID {
     var options = Note.defaults
     change(&options)
-    return try database.write { tx in try tx.enqueue(Note(text), options) }
+    return try database.write { tx in try tx.enqueue(Note(text), options).id }
   }
 
   func state(_ id: TaskID) throws -> TaskState? { try database.read { tx in try tx.task(id)?.progress.state } }

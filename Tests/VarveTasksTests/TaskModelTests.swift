@@ -184,7 +184,7 @@ final class TaskModelRun {
       task.state = .parked
     }
     note(.enqueue, "enqueue \(number) in \(task.queue), priority \(task.priority), \(task.state)")
-    ids[number] = try tx.enqueue(Note("\(number)"), options)
+    ids[number] = try tx.enqueue(Note("\(number)"), options).id
     model.add(task)
   }
 

@@ -47,7 +47,9 @@ struct LineEntry: Sendable {
   }
 
   /// The stamp in its key.
-  var stamp: UInt64 {
+  var stamp: UInt64 { Self.stamp(of: key) }
+
+  static func stamp(of key: [UInt8]) -> UInt64 {
     let offset = key.count - 16
     return key[offset..<(offset + 8)].reduce(0) { $0 << 8 | UInt64($1) }
   }

@@ -63,6 +63,7 @@ struct TaskHandlers: Sendable {
 protocol HandlerHost: AnyObject, Sendable {
   func report(_ fraction: Double, _ note: String?, of run: TaskRun)
   func requireLease(_ run: TaskRun) throws
+  func keep(_ result: [UInt8], of run: TaskRun) throws
   func checkpoint(_ bytes: [UInt8], of run: TaskRun) async throws
   func lastCheckpoint(of run: TaskRun) throws -> [UInt8]?
 }

@@ -10,15 +10,19 @@ public struct TaskDelta: Sendable {
     let deadline: Duration?
   }
 
-  /// Tasks that came to a line, by the number of its queue.
-  var entries: [(queue: UInt32, entry: LineEntry)] = []
+  /// Tasks that came to a line.
+  var entries: [(line: LineID, entry: LineEntry)] = []
   var timers: [Timer] = []
-  /// Queues to which more came than `entries` has, and from which key on.
-  var more: [UInt32: [UInt8]] = [:]
+  /// Lines to which more came than `entries` has, and from which key on.
+  var more: [LineID: [UInt8]] = [:]
   /// From which key on more timers came than `timers` has; nil: none.
   var moreTimers: [UInt8]?
   /// Tasks that left a line.
-  var removed: [(queue: UInt32, id: TaskID, key: [UInt8])] = []
+  var removed: [(line: LineID, id: TaskID, key: [UInt8])] = []
+  /// Tasks that others depend on from now on.
+  var parents: [TaskID] = []
+  /// Tasks whose children are to be looked at.
+  var pending: [TaskID] = []
   /// Tasks that run and are to be cancelled.
   var cancelled: [TaskID] = []
   var names: [(name: QueueName, queue: TaskNames.Queue)] = []
@@ -29,6 +33,7 @@ public struct TaskDelta: Sendable {
 
   var isEmpty: Bool {
     entries.isEmpty && timers.isEmpty && removed.isEmpty && cancelled.isEmpty && names.isEmpty && lastID == 0
+      && parents.isEmpty && pending.isEmpty
       && hold == nil
   }
 }

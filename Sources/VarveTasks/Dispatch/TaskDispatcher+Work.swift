@@ -11,16 +11,25 @@ struct TaskWork {
   /// Attempts that begin.
   var claims: [TaskRun] = []
   /// Lines whose tasks are to be read from disk, from a key on.
-  var refills: [(queue: UInt32, from: [UInt8])] = []
+  var refills: [(line: LineID, from: [UInt8])] = []
   /// First tasks of lines whose values are to be read.
-  var loads: [(queue: UInt32, key: [UInt8])] = []
+  var loads: [(line: LineID, key: [UInt8])] = []
+  /// Tasks whose children are to receive that they have ended.
+  var pending: [TaskID] = []
+  /// Tokens of queues that are to be written.
+  var tokens: [(queue: UInt32, bucket: TokenBucket)] = []
+  /// Schedules whose next time may have come.
+  var schedules: [String] = []
+  /// Lines whose waiting tasks move up.
+  var ageing: [UInt32] = []
   /// From which key on rows of timers are to be read; nil: they are not.
   var timersFrom: [UInt8]?
   /// Rows of a line that can't be read.
   var damaged: [DamagedTask] = []
 
   var isEmpty: Bool {
-    settlements.isEmpty && due.isEmpty && timeouts.isEmpty && claims.isEmpty && refills.isEmpty && loads.isEmpty
+    settlements.isEmpty && due.isEmpty && timeouts.isEmpty && claims.isEmpty && refills.isEmpty && loads.isEmpty && pending.isEmpty
+      && schedules.isEmpty && ageing.isEmpty
       && timersFrom == nil && damaged.isEmpty
   }
 
@@ -44,7 +53,13 @@ extension TaskDispatcher {
       state.settlements.removeFirst(count)
       for settlement in work.settlements { state.endEarly(settlement) }
       state.takeDue(&work, host)
-      if !state.isStopping { state.takeClaims(&work, host) }
+      let pendingCount = min(state.pending.count, TaskWork.batchMaximum)
+      work.pending = Array(state.pending.prefix(pendingCount))
+      state.pending.removeFirst(pendingCount)
+      if !state.isStopping {
+        state.takeClaims(&work, host)
+        state.takeTokens(&work, host)
+      }
       if work.isEmpty {
         state.isPumping = false
         return nil
@@ -111,9 +126,9 @@ extension TaskDispatcher {
   private static let look = Duration.microseconds(150)
 
   /// A task is in line.
-  func insert(_ entry: LineEntry, _ queue: UInt32) {
+  func insert(_ entry: LineEntry, _ line: LineID) {
     let host = state.withLock { state in
-      state.insert(entry, queue)
+      state.insert(entry, line)
       return state.wakingHost()
     }
     host?.wake()
@@ -127,15 +142,48 @@ extension TaskDispatcher {
 
   func insert(_ timer: TaskTimers.Entry) { state.withLock { $0.timers.insert(timer) } }
 
-  /// What was due could not be written.
-  func dueAgain(_ due: [(id: TaskID, key: [UInt8])]) {
+  /// What was to be done could not be written.
+  func again(_ work: TaskWork) {
     state.withLock { state in
       guard let host = state.host else { return }
-      for (id, key) in due {
-        state.timers.insert(
-          TaskTimers.Entry(
-            deadline: host.clock.continuousNow, wall: nil, suspending: nil, action: .task(id, key: key)))
+      let now = host.clock.continuousNow
+      state.pending = work.pending + state.pending
+      let actions =
+        work.due.map { TaskTimers.Action.task($0.id, key: $0.key) } + work.schedules.map { .schedule($0) }
+        + work.ageing.map { .ageing($0) }
+      for action in actions {
+        state.timers.insert(TaskTimers.Entry(deadline: now, wall: nil, suspending: nil, action: action))
       }
+    }
+  }
+
+  /// What a commit beside the writer has changed for lines and timers.
+  func apply(_ changes: AsideDelta) {
+    if changes.isEmpty { return }
+    let (host, timersChanged) = state.withLock { state -> (Host?, Bool) in
+      for (name, queue) in changes.names { state.note(name, queue) }
+      for id in changes.parents { state.parents.insert(id) }
+      state.pending += changes.pending
+      // Where no transaction is left that changes a task the next commit goes on.
+      if state.held.isEmpty { state.pending += changes.heldPending } else { state.heldPending += changes.heldPending }
+      for (lineID, id, key) in changes.removed { state.lines[lineID]?.remove(id, key: key) }
+      for (line, entry) in changes.entries { state.insert(entry, line) }
+      guard let host = state.host else { return (nil, false) }
+      for timer in changes.timers { state.insert(timer, host) }
+      return (state.wakingHost(), !changes.timers.isEmpty)
+    }
+    host?.wake()
+    if timersChanged { state.withLock { $0.host }?.timersChanged() }
+  }
+
+  /// Whether a transaction is changing a task.
+  func isHeld(_ id: TaskID) -> Bool { state.withLock { $0.held[id] != nil } }
+
+  /// Those of some tasks that others may depend on.
+  func withChildren(_ ids: some Sequence<TaskID>) -> Set<TaskID> {
+    state.withLock { state in
+      if state.parents.isEmpty { return [] }
+      return Set(ids.filter { state.parents.mayHave($0) })
     }
   }
 
@@ -157,8 +205,9 @@ extension TaskDispatcher {
         state.running[run.id] = nil
         state.busyCount -= 1
         if run.stored.progress.crashes > 0 { state.hasSuspect = false }
-        guard let line = state.lines[run.record.position.queue] else { continue }
-        line.runningCount -= 1
+        guard let line = state.lines[run.record.position.line] else { continue }
+        line.countRun(-1)
+        line.family.giveBack(line.id)
         var entry = LineEntry(run.stored, run.stored.bytes)
         entry.state = .ready
         line.insert(entry)
@@ -170,9 +219,9 @@ extension TaskDispatcher {
   }
 
   /// What the disk has of a line.
-  func refill(_ queue: UInt32, from: [UInt8], _ entries: [LineEntry]?, next: [UInt8]?) {
+  func refill(_ id: LineID, from: [UInt8], _ entries: [LineEntry]?, next: [UInt8]?) {
     state.withLock { state in
-      guard let line = state.lines[queue] else { return }
+      guard let line = state.lines[id] else { return }
       if let entries {
         let running = state.running
         line.endRefill(entries, from: from, next: next) { running[$0] != nil }
@@ -184,9 +233,9 @@ extension TaskDispatcher {
     }
   }
 
-  func load(_ queue: UInt32, _ key: [UInt8], _ value: [UInt8]?) {
+  func load(_ id: LineID, _ key: [UInt8], _ value: [UInt8]?) {
     state.withLock { state in
-      guard let line = state.lines[queue] else { return }
+      guard let line = state.lines[id] else { return }
       line.loadFirst(key, value)
       state.enqueue(line)
     }
@@ -266,10 +315,17 @@ extension TaskDispatcher.State {
     case .task(let id, let key):
       // A transaction that is changing it finds it where it is.
       if held[id] != nil { heldTimers[id] = key } else { work.due.append((id, key)) }
-    case .line(let queue, let key):
-      guard let line = lines[queue] else { return }
+    case .line(let id, let key):
+      guard let line = lines[id] else { return }
       line.wakeFirst(key)
       enqueue(line)
+    case .tokens(let id):
+      guard let line = lines[id] else { return }
+      line.waitsForToken = false
+      enqueue(line)
+    case .schedule(let name): work.schedules.append(name)
+    case .ageing(let queue):
+      if families[queue] != nil { work.ageing.append(queue) } else { ageing.remove(queue) }
     case .timeout(let id, let epoch):
       if let run = running[id], run.epoch == epoch { work.timeouts.append(run) }
     case .abandon(let id, let epoch):
@@ -306,7 +362,7 @@ extension TaskDispatcher.State {
     var index = claimedBegin
     while index < claimed.count {
       let run = claimed[index]
-      guard let line = lines[run.record.position.queue], line.startedCount < line.rules.runningMaximum else {
+      guard let line = lines[run.record.position.line], line.mayStart else {
         index += 1
         continue
       }
@@ -316,7 +372,7 @@ extension TaskDispatcher.State {
         claimedBegin = 0
       }
       startedCount += 1
-      line.startedCount += 1
+      line.countStart(1)
       run.state.withLock { $0.isStarted = true }
       return run
     }
@@ -326,10 +382,10 @@ extension TaskDispatcher.State {
   mutating func takeClaims(_ work: inout TaskWork, _ host: TaskDispatcher.Host) {
     let maximum = claimMaximum(host)
     while !hasSuspect, busyCount < maximum, let line = nextLine() {
-      if line.isPaused { continue }
+      if line.family.isPaused { continue }
       let mayGoOn = take(from: line, &work, host)
-      if mayGoOn { enqueue(line) }
-      if line.isIdle { lines[line.number] = nil }
+      if mayGoOn { enqueue(line) } else { wakeFamily(of: line) }
+      if line.isIdle { remove(line) }
       // A task that may have made a process die waits until nothing else runs.
       if isSuspectNext { return }
     }
@@ -342,25 +398,31 @@ extension TaskDispatcher.State {
     isSuspectNext = false
     let maximum = claimMaximum(host)
     // One after the other is claimed so, too.
-    let ownMaximum = rules.isSerial ? 1 : rules.runningMaximum * (1 + claimsAhead)
+    let ownMaximum = rules.isSerial ? 1 : line.runningMaximum * (1 + claimsAhead)
+    let familyMaximum = rules.runningMaximum * (1 + claimsAhead)
     let weight = max(1, rules.weight) * (1 + claimsAhead)
     while line.runningCount < ownMaximum {
-      if line.needsRefill, let from = line.beginRefill() { work.refills.append((line.number, from)) }
+      if line.needsRefill, let from = line.beginRefill() { work.refills.append((line.id, from)) }
       guard let entry = line.first else { return false }
+      if line.family.lineCount > 1, line.family.runningCount >= familyMaximum {
+        if !line.waitsForFamily { line.family.waiting.append(line.id) }
+        line.waitsForFamily = true
+        return false
+      }
       if busyCount >= maximum || count >= weight || hasSuspect { return true }
       if rules.isSerial, entry.state != .ready { return false }
       if held[entry.id] != nil {
         // Nothing passes the head of a serial queue; others pass in a standard one.
         if rules.isSerial {
-          heldLines[entry.id] = line.number
+          heldLines[entry.id] = line.id
           return false
         }
         _ = line.popFirst()
-        aside[entry.id] = (line.number, entry)
+        aside[entry.id] = (line.id, entry)
         continue
       }
       guard let value = entry.value else {
-        work.loads.append((line.number, entry.key))
+        work.loads.append((line.id, entry.key))
         return false
       }
       let stored: TaskRecord
@@ -379,6 +441,7 @@ extension TaskDispatcher.State {
         isSuspectNext = true
         return true
       }
+      if rules.rate != nil || rules.ratePerKey != nil, mustWait(line, host) { return false }
       guard let run = begin(stored, line, handler, host) else {
         _ = line.popFirst()
         continue
@@ -401,8 +464,51 @@ extension TaskDispatcher.State {
     let run = TaskRun(stored, record, line, handler, start: host.start)
     running[run.id] = run
     busyCount += 1
-    line.runningCount += 1
+    line.countRun(1)
     return run
+  }
+
+  /// Takes a token for the next task of a line; true where there is none before another time.
+  private mutating func mustWait(_ line: TaskLine, _ host: TaskDispatcher.Host) -> Bool {
+    if line.waitsForToken { return true }
+    guard let wait = line.family.take(line.id, WallTime.milliseconds(host.clock.wallNow)) else { return false }
+    line.waitsForToken = true
+    timers.insert(
+      TaskTimers.Entry(
+        deadline: host.clock.continuousNow + .milliseconds(wait), wall: nil, suspending: nil, action: .tokens(line.id)))
+    return true
+  }
+
+  /// Tokens that were taken are written ten times a second, at most.
+  mutating func takeTokens(_ work: inout TaskWork, _ host: TaskDispatcher.Host) {
+    if work.claims.isEmpty || families.count > 1 << 12 { return }
+    for run in work.claims {
+      guard run.rules.rate != nil, let family = families[run.record.position.queue], !family.isWritten,
+        let bucket = family.tokens
+      else { continue }
+      let now = host.clock.continuousNow
+      if let last = family.written, now < last + .milliseconds(100) { continue }
+      family.written = now
+      family.isWritten = true
+      work.tokens.append((family.number, bucket))
+    }
+  }
+
+  /// A line begins nothing now: another one of its queue may.
+  private mutating func wakeFamily(of line: TaskLine) {
+    let family = line.family
+    let maximum = family.rules.runningMaximum * (1 + claimsAhead)
+    if !family.waiting.isEmpty, family.runningCount < maximum { wakeFamily(family) }
+  }
+
+  /// A task of a queue is over: one of its lines may begin another.
+  private mutating func wakeFamily(_ family: QueueFamily) {
+    while !family.waiting.isEmpty {
+      let id = family.waiting.removeFirst()
+      guard let line = lines[id] else { continue }
+      line.waitsForFamily = false
+      return enqueue(line)
+    }
   }
 
   // MARK: - What has ended
@@ -421,10 +527,10 @@ extension TaskDispatcher.State {
     busyCount -= 1
     if wasStarted { startedCount -= 1 }
     if run.stored.progress.crashes > 0 { hasSuspect = false }
-    guard let line = lines[run.record.position.queue] else { return }
-    if wasStarted { line.startedCount -= 1 }
+    guard let line = lines[run.record.position.line] else { return }
+    if wasStarted { line.countStart(-1) }
     // The next one of a serial queue starts when the end of this one is committed.
-    if !line.rules.isSerial || isEnded { line.runningCount -= 1 }
+    if !line.rules.isSerial || isEnded { countEnd(line) }
     enqueue(line)
   }
 
@@ -437,8 +543,9 @@ extension TaskDispatcher.State {
     }
     running[run.id] = nil
     if !isReleased { abandonable[run.id] = run }
-    guard let line = lines[run.record.position.queue] else {
-      if let entry { insert(entry, run.record.position.queue) }
+    parents.remove(run.id)
+    guard let line = lines[run.record.position.line] else {
+      if let entry { insert(entry, run.record.position.line) }
       return
     }
     line.noteEnded(run.id)
@@ -446,7 +553,7 @@ extension TaskDispatcher.State {
       line.insert(entry)
       waitForHead(line, entry)
     }
-    if line.rules.isSerial, isReleased, !wasEnded { line.runningCount -= 1 }
+    if line.rules.isSerial, isReleased, !wasEnded { countEnd(line) }
     enqueue(line)
   }
 
@@ -454,7 +561,7 @@ extension TaskDispatcher.State {
   mutating func endEarly(_ settlement: TaskSettlement) {
     let run = settlement.run
     guard run.rules.isSerial, !run.rules.strictDurableOrder, case .outcome(.done) = settlement.end,
-      let line = lines[run.record.position.queue]
+      let line = lines[run.record.position.line]
     else { return }
     let isFirst = run.state.withLock { state in
       if !state.isReleased || state.isEnded { return false }
@@ -462,18 +569,23 @@ extension TaskDispatcher.State {
       return true
     }
     if !isFirst { return }
-    line.runningCount -= 1
+    countEnd(line)
     enqueue(line)
+  }
+
+  private mutating func countEnd(_ line: TaskLine) {
+    line.countRun(-1)
+    if !line.family.waiting.isEmpty { wakeFamily(line.family) }
   }
 
   /// The commit was not made.
   mutating func undoEnd(_ settlement: TaskSettlement) {
     let run = settlement.run
-    guard run.rules.isSerial, run.state.withLock({ $0.isEnded }), let line = lines[run.record.position.queue] else {
+    guard run.rules.isSerial, run.state.withLock({ $0.isEnded }), let line = lines[run.record.position.line] else {
       return
     }
     run.state.withLock { $0.isEnded = false }
-    line.runningCount += 1
+    line.countRun(1)
   }
 
   /// The head of a serial queue waits to be run again: when its time comes the line is looked at.
@@ -484,6 +596,6 @@ extension TaskDispatcher.State {
     let wait = Duration.milliseconds(record.position.due - WallTime.milliseconds(host.clock.wallNow))
     let deadline = host.clock.continuousNow + max(.zero, min(wait, .milliseconds(record.delay)))
     timers.insert(
-      TaskTimers.Entry(deadline: deadline, wall: nil, suspending: nil, action: .line(line.number, key: entry.key)))
+      TaskTimers.Entry(deadline: deadline, wall: nil, suspending: nil, action: .line(line.id, key: entry.key)))
   }
 }

@@ -10,10 +10,15 @@ public final class TaskDispatcher: Sendable {
   struct State: ~Copyable {
     var names: [QueueName: TaskNames.Queue] = [:]
     var texts: [UInt32: QueueName] = [:]
-    /// Queues that have tasks in line, or run some.
-    var lines: [UInt32: TaskLine] = [:]
+    /// Lines that have tasks, or run some.
+    var lines: [LineID: TaskLine] = [:]
+    var families: [UInt32: QueueFamily] = [:]
+    /// Queues whose tasks move up after a time.
+    var ageing: Set<UInt32> = []
+    /// Tokens of queues as the disk had them at the start.
+    var storedTokens: [UInt32: TokenBucket] = [:]
     /// Lines that may start a task, in turn.
-    var ring: [UInt32] = []
+    var ring: [LineID] = []
     var ringBegin = 0
     var timers = TaskTimers()
     var running: [TaskID: TaskRun] = [:]
@@ -34,11 +39,17 @@ public final class TaskDispatcher: Sendable {
     /// Tasks that transactions are changing, and how many of these.
     var held: [TaskID: Int] = [:]
     /// Tasks that were next while they were held.
-    var aside: [TaskID: (queue: UInt32, entry: LineEntry)] = [:]
+    var aside: [TaskID: (line: LineID, entry: LineEntry)] = [:]
     /// Tasks whose time came while they were held, by the keys of their rows.
     var heldTimers: [TaskID: [UInt8]] = [:]
     /// Serial queues whose heads are held.
-    var heldLines: [TaskID: UInt32] = [:]
+    var heldLines: [TaskID: LineID] = [:]
+    /// Tasks that others depend on, as far as they are known.
+    var parents = TaskParents()
+    /// Tasks whose children are to receive that they have ended.
+    var pending: [TaskID] = []
+    /// Those of them that have children which transactions are changing.
+    var heldPending: [TaskID] = []
     /// Attempts that are over and whose handlers have not returned.
     var abandonable: [TaskID: TaskRun] = [:]
     /// Whether the next task is one that may have made a process die.
@@ -86,6 +97,11 @@ public final class TaskDispatcher: Sendable {
   private let clock: Mutex<any SchedulerClock>
   /// How often a handler has ended.
   let endCount = Atomic<UInt64>(0)
+  /// Whether some queue has a limit of waiting tasks.
+  let hasWaitingLimits = Atomic(false)
+  /// What sees tasks when they are enqueued; nil: nothing does.
+  private let hook = Mutex<(any EnqueueHook)?>(nil)
+  private let hasHook = Atomic(false)
   /// How often attempts were handed to a worker that waited.
   let handCount = Atomic<UInt64>(0)
 
@@ -98,6 +114,14 @@ public final class TaskDispatcher: Sendable {
   /// The time of day, in milliseconds since 1970.
   var wallNow: Int64 { WallTime.milliseconds(usedClock.wallNow) }
   var usedClock: any SchedulerClock { clock.withLock { $0 } }
+
+  var middleware: (any EnqueueHook)? { hasHook.load(ordering: .acquiring) ? hook.withLock { $0 } : nil }
+
+  /// What sees tasks when they are enqueued.
+  func use(_ middleware: (any EnqueueHook)?) {
+    hook.withLock { $0 = middleware }
+    hasHook.store(middleware != nil, ordering: .releasing)
+  }
 
   /// Tasks are enqueued by another clock from now on.
   func use(_ clock: any SchedulerClock) { self.clock.withLock { $0 = clock } }
@@ -130,10 +154,10 @@ public final class TaskDispatcher: Sendable {
   }
 
   /// The queues that have tasks in line are known: others have none on disk.
-  func discover(_ queues: [UInt32]) {
+  func discover(_ lines: [LineID]) {
     let host = state.withLock { state in
-      for queue in queues {
-        guard let line = state.line(queue, isOnDisk: true) else { continue }
+      for id in lines {
+        guard let line = state.line(id, isOnDisk: true) else { continue }
         state.enqueue(line)
       }
       state.isDiscovered = true
@@ -141,6 +165,17 @@ public final class TaskDispatcher: Sendable {
     }
     host?.wake()
   }
+
+  /// Tasks that others depend on, as the disk has them, and those whose children are left.
+  func load(parents: [TaskID], areAll: Bool, pending: [TaskID]) {
+    state.withLock { state in
+      if !areAll { state.parents.forget(upTo: state.nextID) }
+      for id in parents { state.parents.insert(id) }
+      state.pending = pending
+    }
+  }
+
+  func load(_ tokens: [UInt32: TokenBucket]) { state.withLock { $0.storedTokens = tokens } }
 
   /// No more tasks begin.
   func stop() -> [TaskRun] {
@@ -157,6 +192,12 @@ public final class TaskDispatcher: Sendable {
       state.handlers = TaskHandlers()
       state.unhandled = []
       state.lines = [:]
+      state.families = [:]
+      state.storedTokens = [:]
+      state.ageing = []
+      state.parents = TaskParents()
+      state.pending = []
+      state.heldPending = []
       state.ring = []
       state.ringBegin = 0
       state.timers.removeAll()
@@ -232,6 +273,15 @@ public final class TaskDispatcher: Sendable {
     }
   }
 
+  /// Whether an id was ever given.
+  func isKnown(_ id: TaskID) -> Bool { state.withLock { id.rawValue > 0 && id.rawValue < $0.nextID } }
+
+  /// How many tasks of a queue may wait; nil: without a limit, or nothing runs tasks here.
+  func maxWaiting(_ queue: QueueName) -> Int? {
+    guard hasWaitingLimits.load(ordering: .relaxed) else { return nil }
+    return state.withLock { $0.host }?.rules(queue).maxWaiting
+  }
+
   /// No claim takes a task until `release`. Returns the attempt where it runs.
   func hold(_ id: TaskID) -> TaskRun? {
     state.withLock { state in
@@ -251,15 +301,20 @@ public final class TaskDispatcher: Sendable {
         let count = (state.held[id] ?? 1) - 1
         state.held[id] = count > 0 ? count : nil
         if count > 0 { continue }
-        if let queue = state.heldLines.removeValue(forKey: id), let line = state.lines[queue] { state.enqueue(line) }
+        if let held = state.heldLines.removeValue(forKey: id), let line = state.lines[held] { state.enqueue(line) }
         if let key = state.heldTimers.removeValue(forKey: id), let host = state.host {
           isDue = true
           state.timers.insert(
             TaskTimers.Entry(
               deadline: host.clock.continuousNow, wall: nil, suspending: nil, action: .task(id, key: key)))
         }
-        guard let (queue, entry) = state.aside.removeValue(forKey: id) else { continue }
-        state.insert(entry, queue)
+        guard let (line, entry) = state.aside.removeValue(forKey: id) else { continue }
+        state.insert(entry, line)
+      }
+      if !state.heldPending.isEmpty {
+        state.pending += state.heldPending
+        state.heldPending = []
+        isDue = true
       }
       return isDue ? state.pumping() : state.wakingHost()
     }
@@ -276,17 +331,19 @@ public final class TaskDispatcher: Sendable {
       state.acknowledged = max(state.acknowledged, version)
       for (name, queue) in delta.names { state.note(name, queue) }
       state.lastID = max(state.lastID, delta.lastID)
-      for (queue, id, key) in delta.removed {
+      for (lineID, id, key) in delta.removed {
         state.aside[id] = nil
-        guard let line = state.lines[queue] else { continue }
+        guard let line = state.lines[lineID] else { continue }
         line.remove(id, key: key)
         // It may have been the head that the queue waited for.
         state.enqueue(line)
       }
       guard let host = state.host else { return (Host?.none, false) }
-      for (queue, entry) in delta.entries { state.insert(entry, queue) }
-      for (queue, key) in delta.more {
-        guard let line = state.line(queue) else { continue }
+      for id in delta.parents { state.parents.insert(id) }
+      state.pending += delta.pending
+      for (line, entry) in delta.entries { state.insert(entry, line) }
+      for (lineID, key) in delta.more {
+        guard let line = state.line(lineID) else { continue }
         line.noteMore(from: key)
         state.enqueue(line)
       }
@@ -310,24 +367,55 @@ extension TaskDispatcher.State {
   mutating func note(_ name: QueueName, _ queue: TaskNames.Queue) {
     names[name] = queue
     texts[queue.number] = name
-    guard let line = lines[queue.number] else { return }
-    line.isPaused = queue.isPaused
-    enqueue(line)
+    guard let family = families[queue.number] else { return }
+    family.isPaused = queue.isPaused
+    if family.lineCount > 1 {
+      for line in lines.values where line.id.queue == queue.number { enqueue(line) }
+    } else if let line = lines[LineID(queue: queue.number)] {
+      enqueue(line)
+    } else {
+      for line in lines.values where line.id.queue == queue.number { enqueue(line) }
+    }
   }
 
-  /// The line of a queue, made where it does not exist.
-  mutating func line(_ queue: UInt32, isOnDisk: Bool? = nil) -> TaskLine? {
-    if let line = lines[queue] { return line }
-    guard let host, let name = texts[queue] else { return nil }
+  /// A line, made where it does not exist.
+  mutating func line(_ id: LineID, isOnDisk: Bool? = nil) -> TaskLine? {
+    if let line = lines[id] { return line }
+    guard let family = family(id.queue) else { return nil }
     // Until all are known, whatever a queue has may be on disk.
-    let line = TaskLine(
-      queue, name, host.rules(name), isPaused: names[name]?.isPaused ?? false, isOnDisk: isOnDisk ?? !isDiscovered)
-    lines[queue] = line
+    let line = TaskLine(id, family, isOnDisk: isOnDisk ?? !isDiscovered)
+    lines[id] = line
+    family.lineCount += 1
     return line
   }
 
-  mutating func insert(_ entry: LineEntry, _ queue: UInt32) {
-    guard let line = line(queue) else { return }
+  private mutating func family(_ number: UInt32) -> QueueFamily? {
+    if let family = families[number] { return family }
+    guard let host, let name = texts[number] else { return nil }
+    let family = QueueFamily(
+      number, name, host.rules(name), isPaused: names[name]?.isPaused ?? false,
+      storedTokens.removeValue(forKey: number))
+    families[number] = family
+    if let wait = family.rules.ageing, !family.rules.isSerial, ageing.insert(number).inserted {
+      timers.insert(
+        TaskTimers.Entry(
+          deadline: host.clock.continuousNow + wait, wall: nil, suspending: nil, action: .ageing(number)))
+    }
+    return family
+  }
+
+  /// Nothing is left of a line.
+  mutating func remove(_ line: TaskLine) {
+    lines[line.id] = nil
+    let family = line.family
+    family.lineCount -= 1
+    if family.lineCount == 0, let host, family.isIdle(WallTime.milliseconds(host.clock.wallNow)) {
+      families[family.number] = nil
+    }
+  }
+
+  mutating func insert(_ entry: LineEntry, _ id: LineID) {
+    guard let line = line(id) else { return }
     line.insert(entry)
     enqueue(line)
   }
@@ -336,12 +424,12 @@ extension TaskDispatcher.State {
   mutating func enqueue(_ line: TaskLine) {
     if line.isQueued { return }
     line.isQueued = true
-    ring.append(line.number)
+    ring.append(line.id)
   }
 
   mutating func nextLine() -> TaskLine? {
     while ringBegin < ring.count {
-      let number = ring[ringBegin]
+      let id = ring[ringBegin]
       ringBegin += 1
       if ringBegin == ring.count {
         ring.removeAll(keepingCapacity: true)
@@ -350,7 +438,7 @@ extension TaskDispatcher.State {
         ring.removeFirst(ringBegin)
         ringBegin = 0
       }
-      guard let line = lines[number] else { continue }
+      guard let line = lines[id] else { continue }
       line.isQueued = false
       return line
     }
@@ -363,7 +451,7 @@ extension TaskDispatcher.State {
   /// What is to be woken, because there is work that no one takes. The caller wakes it.
   mutating func wakingHost() -> TaskDispatcher.Host? {
     guard let host, !isPumping else { return nil }
-    guard !settlements.isEmpty || (ringCount > 0 && busyCount < claimMaximum(host) && !isStopping) else { return nil }
+    guard !settlements.isEmpty || !pending.isEmpty || (ringCount > 0 && busyCount < claimMaximum(host) && !isStopping) else { return nil }
     isPumping = true
     return host
   }

@@ -1,5 +1,5 @@
-/// The tasks of a queue that are next, in memory: the first ones, in their order, and where those on disk begin. Exists while
-/// the queue has tasks in line, or runs some.
+/// The tasks of a line that are next, in memory: the first ones, in their order, and where those on disk begin. Exists while
+/// the line has tasks, or runs some.
 ///
 /// ```
 ///   entries                       end
@@ -8,10 +8,11 @@
 /// Taking a task reads nothing. When the entries are few those on disk are read, from `end` on: never from where the queue
 /// begins, where rows of tasks that have ended may still have to be passed.
 final class TaskLine {
-  let number: UInt32
-  let name: QueueName
-  var rules: QueueRules
-  var isPaused: Bool
+  let id: LineID
+  /// The queue that it belongs to.
+  let family: QueueFamily
+  var name: QueueName { family.name }
+  var rules: QueueRules { family.rules }
   /// In order, from `begin` on.
   private var entries: [LineEntry] = []
   private var begin = 0
@@ -24,9 +25,15 @@ final class TaskLine {
   /// Tasks that ended meanwhile: what is read may still have them.
   private var ended: Set<TaskID> = []
   /// How many attempts are claimed and not over.
-  var runningCount = 0
+  private(set) var runningCount = 0
   /// How many of them have begun.
-  var startedCount = 0
+  private(set) var startedCount = 0
+  /// How many may have begun.
+  let runningMaximum: Int
+  /// Whether it waits for a token.
+  var waitsForToken = false
+  /// Whether it waits until another task of its queue is over.
+  var waitsForFamily = false
   /// Whether the line is among those that may start a task.
   var isQueued = false
   /// The first key of a task that has no handler and was passed.
@@ -37,12 +44,11 @@ final class TaskLine {
   static let refillCount = 256
 
   /// A line; with `isOnDisk` its tasks are to be read.
-  init(_ number: UInt32, _ name: QueueName, _ rules: QueueRules, isPaused: Bool, isOnDisk: Bool) {
-    self.number = number
-    self.name = name
-    self.rules = rules
-    self.isPaused = isPaused
-    end = isOnDisk ? TaskKeys.line(number) : nil
+  init(_ id: LineID, _ family: QueueFamily, isOnDisk: Bool) {
+    self.id = id
+    self.family = family
+    runningMaximum = family.rules.runningMaximum(hasKey: id.lane != 0)
+    end = isOnDisk ? id.begin : nil
   }
 
   var first: LineEntry? { begin < entries.count ? entries[begin] : nil }
@@ -51,6 +57,23 @@ final class TaskLine {
   var isIdle: Bool { first == nil && end == nil && runningCount == 0 && !isRefilling && skipped == nil }
   /// Whether those on disk are to be read now.
   var needsRefill: Bool { first == nil && end != nil && !isRefilling }
+
+  // MARK: - What runs
+
+  /// Whether a handler may begin.
+  var mayStart: Bool { startedCount < runningMaximum && family.startedCount < family.rules.runningMaximum }
+
+  func countRun(_ number: Int) {
+    runningCount += number
+    family.runningCount += number
+  }
+
+  func countStart(_ number: Int) {
+    startedCount += number
+    family.startedCount += number
+  }
+
+  // MARK: - Those in memory
 
   func popFirst() -> LineEntry? {
     guard begin < entries.count else { return nil }

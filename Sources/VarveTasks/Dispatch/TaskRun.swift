@@ -38,6 +38,8 @@ final class TaskRun: Sendable {
     var step: UInt32
     var checkpoint: [UInt8]?
     var progress: (fraction: Double, note: String?)?
+    /// What the handler keeps as its result.
+    var result: [UInt8]?
   }
 
   let state: Mutex<State>
@@ -69,6 +71,7 @@ final class TaskRun: Sendable {
       record.progress.isCancelling = state.isCancelling
       stored.step = state.step
       record.step = state.step
+      if let result = state.result { record.extras.result = result }
     }
     return (stored, record)
   }

@@ -4,7 +4,13 @@ struct TaskTimers: ~Copyable {
     /// A task that waits for a time: its id, and the key of its row.
     case task(TaskID, key: [UInt8])
     /// The head of a serial queue, which waits to be run again.
-    case line(UInt32, key: [UInt8])
+    case line(LineID, key: [UInt8])
+    /// A line may have a token.
+    case tokens(LineID)
+    /// A schedule has a time.
+    case schedule(String)
+    /// Tasks of a queue that have waited move up.
+    case ageing(UInt32)
     /// The time of a handler is over.
     case timeout(TaskID, epoch: UInt32)
     /// A handler that was cancelled has not returned.

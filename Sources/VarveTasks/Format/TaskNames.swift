@@ -4,14 +4,22 @@ internal import Varve
 ///
 /// In the part `config`:
 /// ```
-///  'N', name (UTF-8)   value: number (4), flags (1): 1 paused
+///  'N', name (UTF-8)   value: number (4), flags (1): 1 paused, 2 draining
 ///  'n'                 value: the next number (4)
+///  'U', length of the kind (2), kind, key
+///                      value: the task whose key it is (8), until when (8)
+///  'V', until when (8), as 'U' without its first byte
+///                      keys that are taken until a time
+///  'F', id (8)         value: its state (1): its children are still to receive that it has ended so; 255: that it may have
+///  'L', queue (4)      value: tokens (8, the bits of a Double), time (8)
+///  'S', name           a schedule: see ScheduleRecord
 /// ```
 /// On disk: never change.
 struct TaskNames: Sendable {
   struct Queue: Hashable, Sendable {
     var number: UInt32
     var isPaused = false
+    var isDraining = false
   }
 
   private(set) var queues: [QueueName: Queue] = [:]
@@ -22,13 +30,14 @@ struct TaskNames: Sendable {
   static func value(_ queue: Queue) -> [UInt8] {
     var value: [UInt8] = []
     value.append(number: queue.number)
-    value.append(queue.isPaused ? 1 : 0)
+    value.append((queue.isPaused ? 1 : 0) | (queue.isDraining ? 2 : 0))
     return value
   }
 
   static func queue(_ value: [UInt8]) throws(DamagedTask) -> Queue {
     var reader = ByteReader(value)
-    return Queue(number: try reader.number(), isPaused: try reader.byte() & 1 != 0)
+    let (number, flags): (UInt32, UInt8) = (try reader.number(), try reader.byte())
+    return Queue(number: number, isPaused: flags & 1 != 0, isDraining: flags & 2 != 0)
   }
 
   /// Those of a part.
@@ -51,9 +60,63 @@ enum TaskNumbers {
   static let start: [UInt8] = [0x73]
 }
 
-/// How the counts of tasks change in one commit. Keys of the part `counts`: queue (4), state (1).
+/// Keys of `config` that are not those of queues.
+enum ConfigKeys {
+  /// A unique key. Its expiry is `until`, where it is taken until a time.
+  static func unique(_ kind: String, _ key: [UInt8]) -> [UInt8] {
+    var bytes: [UInt8] = [0x55]
+    bytes.append(number: UInt16(kind.utf8.count))
+    bytes.append(contentsOf: kind.utf8)
+    bytes.append(contentsOf: key)
+    return bytes
+  }
+
+  static func uniqueValue(_ id: TaskID, until: Int64?) -> [UInt8] {
+    var bytes: [UInt8] = []
+    bytes.append(number: id.rawValue)
+    bytes.append(time: until ?? .min)
+    return bytes
+  }
+
+  static func unique(_ value: [UInt8]) throws(DamagedTask) -> (id: TaskID, until: Int64?) {
+    var reader = ByteReader(value)
+    let id = TaskID(rawValue: try reader.number())
+    let until = try reader.time()
+    return (id, until == .min ? nil : until)
+  }
+
+  static func expiry(_ until: Int64, _ unique: [UInt8] = []) -> [UInt8] {
+    var bytes: [UInt8] = [0x56]
+    bytes.append(time: until)
+    bytes.append(contentsOf: unique.dropFirst())
+    return bytes
+  }
+
+  /// The unique key of the key of an expiry.
+  static func unique(ofExpiry key: [UInt8]) -> [UInt8] { [0x55] + key.dropFirst(9) }
+
+  static let pending: UInt8 = 0x46
+  static func pending(_ id: TaskID) -> [UInt8] {
+    var bytes: [UInt8] = [pending]
+    bytes.append(number: id.rawValue)
+    return bytes
+  }
+
+  static let tokens: UInt8 = 0x4C
+  static func tokens(_ queue: UInt32) -> [UInt8] {
+    var bytes: [UInt8] = [tokens]
+    bytes.append(number: queue)
+    return bytes
+  }
+
+  static let schedule: UInt8 = 0x53
+  static func schedule(_ name: String) -> [UInt8] { [schedule] + Array(name.utf8) }
+}
+
+/// How the counts of tasks change in one commit. Keys of the part `counts`: queue (4), state (1); of a group 'G', id (8), state (1).
 struct TaskCounts {
   private var changes: [(queue: UInt32, state: TaskState, number: Int64)] = []
+  private(set) var groups: [(group: TaskID, state: TaskState, number: Int64)] = []
 
   mutating func add(_ number: Int64, _ queue: UInt32, _ state: TaskState) {
     // Mostly one queue, or many with few tasks each.
@@ -64,12 +127,30 @@ struct TaskCounts {
     }
   }
 
+  /// One of a group is in a state: `ready` stands for having been enqueued.
+  mutating func add(_ number: Int64, group: TaskID, _ state: TaskState) { groups.append((group, state, number)) }
+
   func forEach(_ body: (UInt32, TaskState, Int64) -> Void) {
     for (queue, state, number) in changes { body(queue, state, number) }
   }
 
   func write(to part: Part) throws {
     for (queue, state, number) in changes where number != 0 { try part.add(number, to: Self.key(queue, state)) }
+    try writeGroups(to: part)
+  }
+
+  func writeGroups(to part: Part) throws {
+    for (group, state, number) in groups { try part.add(number, to: Self.key(group: group, state)) }
+  }
+
+  /// What is counted of a group; `ready` stands for having been enqueued.
+  static let groupStates: [TaskState] = [.ready, .done, .dead, .cancelled]
+
+  static func key(group: TaskID, _ state: TaskState) -> [UInt8] {
+    var key: [UInt8] = [0x47]
+    key.append(number: group.rawValue)
+    key.append(state.rawValue)
+    return key
   }
 
   static func key(_ queue: UInt32, _ state: TaskState) -> [UInt8] {

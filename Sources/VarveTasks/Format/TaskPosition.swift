@@ -2,9 +2,11 @@
 /// row in the part `live`.
 ///
 /// ```
-///  in line   'R', queue (4), front (1), priority (1), sort key, stamp (8), ordinal (4), revision (4)
+///  in line   'R', queue (4), lane, front (1), priority (1), sort key, stamp (8), ordinal (4), revision (4)
 ///  timed     'T', due (8), id (8), revision (4)
 ///  parked    'K', queue (4), id (8), revision (4)
+///  blocked   'B', queue (4), id (8), revision (4)
+///  lane      0 (1); of a task with a limit key 1 (1), hash of the key (8)
 ///
 ///  front     0: it was run, and keeps its position at the head of a serial queue; 1 otherwise
 ///  sort key  each 0x00 followed by 0xFF, then 0x00 0x00; of a task without one the last two alone
@@ -17,10 +19,13 @@ struct TaskPosition: Hashable, Sendable {
     case line = 0x52
     case timed = 0x54
     case parked = 0x4B
+    case blocked = 0x42
   }
 
   var kind: Kind
   var queue: UInt32
+  /// The hash of its limit key; 0: it has none.
+  var lane: UInt64 = 0
   var isFront = false
   var priority: UInt8
   var sortKey: [UInt8]
@@ -35,14 +40,17 @@ struct TaskPosition: Hashable, Sendable {
   /// Whether the commit that enqueues it is not made yet.
   var isPending: Bool { stamp == Self.pendingStamp }
 
+  /// The line that it stands in, or would.
+  var line: LineID { LineID(queue: queue, lane: lane) }
+
   /// Its key in `live`.
   func key(of id: TaskID) -> [UInt8] {
     var key: [UInt8] = []
-    key.reserveCapacity(26 + sortKey.count)
+    key.reserveCapacity(27 + sortKey.count + (lane == 0 ? 0 : 8))
     key.append(kind.rawValue)
     switch kind {
     case .line:
-      key.append(number: queue)
+      line.append(to: &key)
       key.append(isFront ? 0 : 1)
       key.append(priority)
       Self.append(escaped: sortKey, to: &key)
@@ -51,7 +59,7 @@ struct TaskPosition: Hashable, Sendable {
     case .timed:
       key.append(time: due)
       key.append(number: id.rawValue)
-    case .parked:
+    case .parked, .blocked:
       key.append(number: queue)
       key.append(number: id.rawValue)
     }
@@ -60,7 +68,7 @@ struct TaskPosition: Hashable, Sendable {
   }
 
   /// Where the stamp stands in a key of the line.
-  var stampOffset: Int { 9 + sortKey.count + sortKey.count { $0 == 0 } }
+  var stampOffset: Int { 10 + (lane == 0 ? 0 : 8) + sortKey.count + sortKey.count { $0 == 0 } }
 
   private static func append(escaped bytes: [UInt8], to key: inout [UInt8]) {
     for byte in bytes {
@@ -76,11 +84,11 @@ struct TaskPosition: Hashable, Sendable {
   /// Where the stamp stands in `bytes`.
   static let stampOffsetInBytes = 7
 
-  /// The position as a value, in a row by id: kind, queue, front, priority, stamp, ordinal, revision, due, and the sort key to
-  /// the end.
+  /// The position as a value, in a row by id: kind, queue, front, priority, stamp, ordinal, revision, due, lane (8), and the sort key
+  /// to the end.
   var bytes: [UInt8] {
     var bytes: [UInt8] = []
-    bytes.reserveCapacity(31 + sortKey.count)
+    bytes.reserveCapacity(39 + sortKey.count)
     bytes.append(kind.rawValue)
     bytes.append(number: queue)
     bytes.append(isFront ? 0 : 1)
@@ -89,6 +97,7 @@ struct TaskPosition: Hashable, Sendable {
     bytes.append(number: ordinal)
     bytes.append(number: revision)
     bytes.append(time: due)
+    bytes.append(number: lane)
     bytes.append(contentsOf: sortKey)
     return bytes
   }
@@ -117,6 +126,7 @@ struct TaskPosition: Hashable, Sendable {
     ordinal = try reader.number()
     revision = try reader.number()
     due = try reader.time()
+    lane = try reader.number()
     sortKey = Array(bytes[reader.offset...])
   }
 }
@@ -129,6 +139,8 @@ struct TaskPosition: Hashable, Sendable {
 ///  cancel    'X', id (8)                             the task is to be cancelled when its handler returns
 ///  signal    'G', hash (8), id (8), revision (4)     value: the signal
 ///  steps     'S', id (8), number (4)                 value: a checkpoint
+///  children  'D', parent (8), child (8)              value: what the child does where the parent fails (1)
+///  parents   'E', child (8), parent (8)              while the child waits for it
 /// ```
 /// `start` is the number of the scheduler's start: what has another one was running when a process died.
 enum TaskKeys {
@@ -137,6 +149,8 @@ enum TaskKeys {
   static let cancel: UInt8 = 0x58
   static let signal: UInt8 = 0x47
   static let step: UInt8 = 0x53
+  static let children: UInt8 = 0x44
+  static let parents: UInt8 = 0x45
 
   static func byID(_ id: TaskID, _ revision: UInt32? = nil) -> [UInt8] {
     var key: [UInt8] = [byID]
@@ -175,10 +189,8 @@ enum TaskKeys {
 
   static func signal(_ signal: WakeSignal, _ id: TaskID? = nil, _ revision: UInt32 = 0) -> [UInt8] {
     var key: [UInt8] = [Self.signal]
-    // FNV-1a of 64 bits; the value has the text.
-    var hash: UInt64 = 0xcbf2_9ce4_8422_2325
-    for byte in signal.text.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
-    key.append(number: hash)
+    // The value has the text.
+    key.append(number: StableHash.of(signal.text.utf8))
     if let id {
       key.append(number: id.rawValue)
       key.append(number: revision)
@@ -193,9 +205,26 @@ enum TaskKeys {
     return key
   }
 
-  /// The line of a queue, from where it begins.
-  static func line(_ queue: UInt32) -> [UInt8] {
+  static func child(of parent: TaskID, _ child: TaskID? = nil) -> [UInt8] { pair(children, parent, child) }
+  static func parent(of child: TaskID, _ parent: TaskID? = nil) -> [UInt8] { pair(parents, child, parent) }
+
+  private static func pair(_ tag: UInt8, _ first: TaskID, _ second: TaskID?) -> [UInt8] {
+    var key: [UInt8] = [tag]
+    key.append(number: first.rawValue)
+    if let second { key.append(number: second.rawValue) }
+    return key
+  }
+
+  /// The lines of a queue, from where they begin.
+  static func lines(_ queue: UInt32) -> [UInt8] {
     var key: [UInt8] = [TaskPosition.Kind.line.rawValue]
+    key.append(number: queue)
+    return key
+  }
+
+  /// Those of a queue that stand in no line and wait for no time.
+  static func waiting(_ kind: TaskPosition.Kind, _ queue: UInt32) -> [UInt8] {
+    var key: [UInt8] = [kind.rawValue]
     key.append(number: queue)
     return key
   }

@@ -12,6 +12,7 @@
 ///      retry: tag (1), numbers                 retention: tag (1), ms (8)
 ///      number of tags (2), each sized          number of signals (2), each sized
 ///      number of errors (2), each sized        number of the last checkpoint (4)
+///      extras: see TaskExtras
 /// ```
 /// Sized: a length of 4 bytes, and the bytes. Numbers are big-endian. On disk: never change.
 struct TaskRecord: Hashable, Sendable {
@@ -34,6 +35,16 @@ struct TaskRecord: Hashable, Sendable {
   var errors: [String] = []
   /// The number of the last checkpoint; 0 where the task has not made one.
   var step: UInt32 = 0
+  private var extrasBox: TaskExtrasBox?
+
+  /// What most tasks do not have.
+  var extras: TaskExtras {
+    get { extrasBox?.value ?? TaskExtras() }
+    set { extrasBox = newValue.isEmpty ? nil : TaskExtrasBox(newValue) }
+  }
+
+  /// Whether it has a key that only it may have, or is one of a group: its end means something for others.
+  var concernsOthers: Bool { extrasBox != nil && (extras.uniqueKey != nil || extras.group != nil || extras.isGroup) }
 
   static let stampOffset = 39
   private static let form: UInt8 = 1
@@ -80,11 +91,15 @@ struct TaskRecord: Hashable, Sendable {
     case .keep(let time):
       bytes.append(1)
       bytes.append(time: time.milliseconds)
+    case .keepCount(let count):
+      bytes.append(2)
+      bytes.append(time: Int64(count))
     }
     append(tags, to: &bytes)
     append(signals, to: &bytes)
     append(errors, to: &bytes)
     bytes.append(number: step)
+    if let extrasBox { extrasBox.value.append(to: &bytes) } else { bytes.append(0) }
     return bytes
   }
 
@@ -163,13 +178,19 @@ struct TaskRecord: Hashable, Sendable {
     timeout = try reader.time()
     delay = try reader.time()
     retry = try Self.retry(&reader, bytes)
-    retention = try reader.byte() == 0 ? .deleteOnSuccess : .keep(.zero)
-    let kept = try reader.time()
-    if retention != .deleteOnSuccess { retention = .keep(.milliseconds(kept)) }
+    let (retentionTag, kept) = (try reader.byte(), try reader.time())
+    retention =
+      switch retentionTag {
+      case 0: .deleteOnSuccess
+      case 2: .keepCount(Int(kept))
+      default: .keep(.milliseconds(kept))
+      }
     tags = try Self.texts(&reader)
     signals = try Self.texts(&reader)
     errors = try Self.texts(&reader)
     step = try reader.number()
+    let flags = try reader.byte()
+    if flags != 0 { extras = try TaskExtras(flags, &reader) }
   }
 
   private static func texts(_ reader: inout ByteReader) throws(DamagedTask) -> [String] {

@@ -24,6 +24,8 @@ public struct TaskContext: Sendable {
 
   /// The task's identity: the same in each attempt, so that other systems recognise repetitions.
   public var id: TaskID { run.id }
+  /// The name of its payload's type.
+  public var kind: String { run.record.kind }
   /// Its queue.
   public var queue: QueueName { run.queue }
   /// The number of the attempt, from 1.
@@ -34,6 +36,15 @@ public struct TaskContext: Sendable {
   public var enqueuedAt: Date { WallTime.date(run.record.enqueued) }
   /// Whether the task is to be cancelled. The handler's Swift task is cancelled then, too.
   public var isCancelled: Bool { run.state.withLock { $0.isCancelling } }
+
+  /// The slot of the schedule that enqueued it; nil: none did.
+  public var slot: TaskSlot? { TaskSlot(run.record.extras) }
+  /// What came of the group whose last task this is; nil: it is not the last one of a group.
+  public func group() throws -> TaskGroupInfo? { run.record.extras.isGroup ? try host.group(of: run) : nil }
+
+  /// Keeps a value as the task's result, of at most 64 KiB as JSON: `TaskInfo.result` has it while the task is kept after it is done
+  /// (`TaskOptions.retention`). The last one counts.
+  public func result(_ value: some Encodable) throws { try host.keep([UInt8](JSONEncoder().encode(value)), of: run) }
 
   /// Shows how far the handler is, from 0 to 1: `TaskScheduler.progress(of:)`.
   public func progress(_ fraction: Double, _ note: String? = nil) { host.report(fraction, note, of: run) }
@@ -70,6 +81,9 @@ public struct TaskContext: Sendable {
 
 /// A host whose handlers may settle their tasks in transactions of their own.
 protocol CompletingHost: HandlerHost {
+  func surround(_ context: TaskContext, _ body: @escaping @Sendable () async throws -> TaskOutcome) async throws
+    -> TaskOutcome
+  func group(of run: TaskRun) throws -> TaskGroupInfo?
   func complete<Result: Sendable>(
     _ run: TaskRun, _ body: @escaping @Sendable (WriteTransaction) throws -> Result
   ) async throws -> Result

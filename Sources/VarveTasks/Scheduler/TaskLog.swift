@@ -30,6 +30,12 @@ enum TaskLog {
     logger.error("a task can't be read, and is left out", metadata: ["error": "\(error)"])
   }
 
+  static func slot(_ logger: Logger, _ slot: TaskSlot, _ error: any Error) {
+    logger.error(
+      "a task of a schedule could not be made, and its slot is left out",
+      metadata: ["schedule": "\(slot.schedule)", "slot": "\(slot.date)", "error": "\(error)"])
+  }
+
   static func left(_ logger: Logger, _ count: Int) {
     logger.error("handlers do not return, and are abandoned", metadata: ["count": "\(count)"])
   }

@@ -6,6 +6,10 @@ struct TaskPlan {
   let next: TaskRecord?
   /// Its state from now on.
   let state: TaskState
+  /// The text of the error.
+  private(set) var error: String?
+  private(set) var isTimeout = false
+  private(set) var isInterrupted = false
 
   /// For what the attempt ended with. `chance` is from 0 to 1. Throws where the attempt is not the one that runs.
   init(_ settlement: TaskSettlement, _ rules: QueueRules, now: Int64, chance: Double) throws(TaskRefusal) {
@@ -19,6 +23,8 @@ struct TaskPlan {
     }
     let (stored, running) = run.settled
     var record = running
+    if case .timeout = settlement.end { isTimeout = true }
+    if case .interrupted = settlement.end { isInterrupted = true }
     let verdict = Verdict(settlement.end, record, run.handler.options, chance: chance)
     record.delay = 0
     record.signals = []
@@ -26,6 +32,7 @@ struct TaskPlan {
     let change = record.progress.isCancelling && verdict.state != .done ? .cancelRun(epoch: run.epoch) : verdict.change
     try record.progress.apply(change)
     if let text = verdict.error { record.note(text) }
+    error = verdict.error
     state = record.progress.state
     let isKept = state == .done || state == .cancelled ? record.retention != .deleteOnSuccess : true
     if state.isSettled, !(state == .dead && rules.blocksOnDead) {

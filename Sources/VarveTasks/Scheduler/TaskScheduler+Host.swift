@@ -7,6 +7,15 @@ extension TaskScheduler: CompletingHost {
     run.state.withLock { $0.progress = (min(max(fraction, 0), 1), note) }
   }
 
+  func keep(_ result: [UInt8], of run: TaskRun) throws {
+    if result.count > TaskLimits.resultSize {
+      throw TaskError.tooLarge(what: "a result", size: result.count, limit: TaskLimits.resultSize)
+    }
+    run.state.withLock { $0.result = result }
+  }
+
+  func group(of run: TaskRun) throws -> TaskGroupInfo? { try database.read { tx in try tx.taskGroup(run.id) } }
+
   func requireLease(_ run: TaskRun) throws {
     if run.state.withLock({ $0.isSettled }) { throw TaskError.leaseLost(run.id) }
   }
@@ -63,6 +72,7 @@ extension TaskScheduler: CompletingHost {
           let result = try body(tx)
           let plan = try TaskPlan(TaskSettlement(run: run, end: .outcome(.done)), run.rules, now: now, chance: 0)
           guard try tx.tasks.write(plan.edit) else { throw TaskError.leaseLost(run.id) }
+          try tx.tasks.settle(run.id, as: .done)
           return result
         }
       }
@@ -71,6 +81,7 @@ extension TaskScheduler: CompletingHost {
         state.isCompleting = false
       }
       dispatcher.didSettle(run, nil, [])
+      reportDone(run)
       return result
     } catch {
       run.state.withLock { $0.isCompleting = false }

@@ -56,13 +56,13 @@ extension TaskScheduler {
     do {
       try await readAcknowledged(database) { tx in
         let live = try tx.tasks.parts.live
-        for (queue, from) in work.refills { try refill(queue, from, live) }
-        for (queue, key) in work.loads { dispatcher.load(queue, key, try live.get(key)) }
+        for (line, from) in work.refills { try refill(line, from, live) }
+        for (line, key) in work.loads { dispatcher.load(line, key, try live.get(key)) }
         if let from = work.timersFrom { try loadTimers(from, live) }
       }
     } catch {
       TaskLog.failed(logger, error)
-      for (queue, from) in work.refills { dispatcher.refill(queue, from: from, nil, next: nil) }
+      for (line, from) in work.refills { dispatcher.refill(line, from: from, nil, next: nil) }
       if work.timersFrom != nil { dispatcher.loadTimers(nil, next: nil) }
       if !dispatcher.worker.isStopping { try? await clock.sleep(until: clock.continuousNow + .seconds(1)) }
     }
@@ -81,8 +81,8 @@ extension TaskScheduler {
     }
   }
 
-  private func refill(_ queue: UInt32, _ from: [UInt8], _ live: Part) throws {
-    var range = StorageRange(prefix: TaskKeys.line(queue))
+  private func refill(_ line: LineID, _ from: [UInt8], _ live: Part) throws {
+    var range = StorageRange(prefix: line.begin)
     range.lower = from
     var entries: [LineEntry] = []
     var next: [UInt8]?
@@ -97,7 +97,7 @@ extension TaskScheduler {
       }
       return true
     }
-    dispatcher.refill(queue, from: from, entries, next: next)
+    dispatcher.refill(line, from: from, entries, next: next)
   }
 
   func loadTimers(_ from: [UInt8], _ live: Part) throws {
@@ -131,113 +131,10 @@ extension TaskScheduler {
     unsafe bytes.withUnsafeBytes { unsafe [UInt8]($0) }
   }
 
-  // MARK: - Committing
-
-  private func commit(_ work: TaskWork, _ database: Database) async {
-    let now = WallTime.milliseconds(clock.wallNow)
-    let start = state.withLock { $0.start }
-    var settlements = work.settlements
-    // An attempt whose time is over is settled before its handler is cancelled.
-    let timeouts = work.timeouts.filter { $0.settle() }
-    settlements += timeouts.map { TaskSettlement(run: $0, end: .timeout) }
-    var plans: [(run: TaskRun, plan: TaskPlan)] = []
-    for settlement in settlements {
-      let rules = settlement.run.rules
-      // What is refused was settled by another.
-      guard let plan = try? TaskPlan(settlement, rules, now: now, chance: Double.random(in: 0...1)) else { continue }
-      plans.append((settlement.run, plan))
-    }
-    let claims = work.claims.map { TaskEdit.claim($0.record, start: start, begun: now) }
-    let edits = plans.map(\.plan.edit)
-    if edits.isEmpty, claims.isEmpty, work.due.isEmpty { return }
-    let isStrict = plans.contains { $0.run.rules.strictDurableOrder }
-    do {
-      let (written, due) = try await database.commitAside(
-        label: "tasks", durability: isStrict ? .power : .process
-      ) { parts in
-        let parts = try TaskParts(parts)
-        var counts = TaskCounts()
-        let written = try edits.map { try $0.write(to: parts, &counts) }
-        let due = try work.due.compactMap { try Self.makeReady($0.id, $0.key, parts, &counts) }
-        for claim in claims { _ = try claim.write(to: parts, &counts) }
-        try counts.write(to: parts.counts)
-        return (written, due)
-      }
-      finish(plans, written)
-      for (queue, entry) in due { dispatcher.insert(entry, queue) }
-      cancel(timeouts)
-      for run in dispatcher.start(work.claims) { begin(run) }
-    } catch {
-      await fail(work, settlements, error, database)
-    }
-  }
-
-  /// 5: a task whose time has come is in line. Nil: it is not there any more.
-  private static func makeReady(
-    _ id: TaskID, _ key: [UInt8], _ parts: TaskParts, _ counts: inout TaskCounts
-  ) throws -> (queue: UInt32, entry: LineEntry)? {
-    guard let value = try parts.live.get(key) else { return nil }
-    let old = try TaskRecord(value)
-    var new = old
-    guard (try? new.progress.apply(.due)) != nil else { return nil }
-    new.position.kind = .line
-    new.position.due = 0
-    new.delay = 0
-    let edit = TaskEdit.move(old, counted: old.progress.state, to: &new)
-    _ = try edit.write(to: parts, &counts)
-    return (new.position.queue, LineEntry(new, new.bytes))
-  }
-
-  /// Ends of attempts are committed.
-  private func finish(_ plans: [(run: TaskRun, plan: TaskPlan)], _ written: [Bool]) {
-    let (now, suspending) = (clock.continuousNow, clock.suspendingNow)
-    for ((run, plan), isWritten) in zip(plans, written) {
-      if !isWritten {
-        dispatcher.didSettle(run, nil, [])
-        continue
-      }
-      if plan.state == .dead, let record = plan.next ?? Optional(run.record) { TaskLog.dead(logger, record, run.queue) }
-      var timers: [TaskTimers.Entry] = []
-      var entry: LineEntry?
-      if let next = plan.next {
-        switch next.position.kind {
-        case .line: entry = LineEntry(next, next.bytes)
-        case .timed:
-          dispatcher.insert(
-            TaskDelta.Timer(
-              id: next.id, key: next.position.key(of: next.id), due: next.position.due,
-              deadline: now + .milliseconds(next.delay)))
-        case .parked: break
-        }
-      }
-      let rules = run.rules
-      if !run.state.withLock({ $0.isReleased }), !rules.isSerial || rules.leavesHandlers {
-        timers.append(
-          TaskTimers.Entry(
-            deadline: now + configuration.abandonAfter, wall: nil, suspending: suspending + configuration.abandonAfter,
-            action: .abandon(run.id, epoch: run.epoch)))
-      }
-      dispatcher.didSettle(run, entry, timers)
-    }
-  }
-
-  private func cancel(_ runs: [TaskRun]) {
-    for run in runs { run.state.withLock { $0.task }?.cancel() }
-  }
-
-  /// The commit failed: all is as before, and is tried again after a second.
-  private func fail(_ work: TaskWork, _ settlements: [TaskSettlement], _ error: any Error, _ database: Database) async {
-    if dispatcher.worker.isStopping { return }
-    TaskLog.failed(logger, error)
-    dispatcher.undo(work.claims, settlements)
-    dispatcher.dueAgain(work.due)
-    try? await clock.sleep(until: clock.continuousNow + .seconds(1))
-  }
-
   // MARK: - Handlers
 
   /// The claim is committed: the handler runs, in a Swift task of its own, so that one that does not return can be abandoned.
-  private func begin(_ run: TaskRun) {
+  func begin(_ run: TaskRun) {
     watch(run)
     let task = Task.detached { [self] in await work(from: run) }
     let isCancelled = run.state.withLock { state in

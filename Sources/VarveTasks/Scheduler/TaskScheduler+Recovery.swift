@@ -11,24 +11,27 @@ extension TaskScheduler {
       let begin = from
       let limit = UInt32(clamping: configuration.maxCrashes)
       let now = WallTime.milliseconds(clock.wallNow)
-      let names = dispatcher
-      let (found, next) = try await database.commitAside(label: "tasks: recovery") { parts in
-        let parts = try TaskParts(parts)
+      let (dispatcher, continuous) = (dispatcher, clock.continuousNow)
+      let (found, next, crashed) = try await database.commitAside(label: "tasks: recovery") { parts in
+        let changes = AsideChanges(
+          try TaskParts(parts), now: now, continuous: continuous, isHeld: { dispatcher.isHeld($0) })
         var range = StorageRange(prefix: TaskKeys.claimPrefix)
         range.lower = begin
-        var cursor = try parts.live.cursor(range)
+        var cursor = try changes.parts.live.cursor(range)
         var keys: [(key: [UInt8], value: [UInt8])] = []
         while keys.count < TaskWork.batchMaximum, let entry = try cursor.next() { keys.append(entry) }
-        var counts = TaskCounts()
+        var crashed: [TaskRecord] = []
         for (key, value) in keys {
-          try Self.recover(key, value, limit, now, parts, &counts) { number in
-            names.name(number).map { self.rules(of: $0) } ?? QueueRules()
+          let record = try Self.recover(key, value, limit, now, changes) { number in
+            dispatcher.name(number).map { self.rules(of: $0) } ?? QueueRules()
           }
+          if let record { crashed.append(record) }
         }
-        try counts.write(to: parts.counts)
-        return (keys.count, keys.last.map { $0.key + [0] })
+        _ = try changes.finish()
+        return (keys.count, keys.last.map { $0.key + [0] }, crashed)
       }
       count += found
+      try await noteCrashes(crashed, now)
       guard let next, found == TaskWork.batchMaximum else { break }
       from = next
     }
@@ -66,17 +69,71 @@ extension TaskScheduler {
         return count == TaskWork.batchMaximum
       })
     {}
+    try await pruneCounted()
+    try await pruneKeys()
   }
 
-  /// One of them.
+  /// Of those that are kept by number the oldest go: in each queue as many are left as the last one says.
+  private func pruneCounted() async throws {
+    while try await database.commitAside(
+      label: "tasks: pruning",
+      { parts in
+        let parts = try TaskParts(parts)
+        var counts = TaskCounts()
+        var (queue, left, count) = (UInt32?.none, 0, 0)
+        var cursor = try parts.ended.cursor(StorageRange(prefix: [EndedKeys.counted]), isReverse: true)
+        while count < TaskWork.batchMaximum, let (key, value) = try cursor.next() {
+          let record = try TaskRecord(value)
+          if queue != record.position.queue {
+            queue = record.position.queue
+            left = if case .keepCount(let number) = record.retention { number } else { 1 }
+          }
+          left -= 1
+          if left >= 0 { continue }
+          _ = try TaskEdit.forget(key, record).write(to: parts, &counts)
+          count += 1
+        }
+        try counts.write(to: parts.counts)
+        return count == TaskWork.batchMaximum
+      })
+    {}
+  }
+
+  /// Unique keys that are not taken any more.
+  private func pruneKeys() async throws {
+    let now = WallTime.milliseconds(clock.wallNow)
+    while try await database.commitAside(
+      label: "tasks: pruning",
+      { parts in
+        let config = try TaskParts(parts).config
+        var count = 0
+        var cursor = try config.cursor(
+          StorageRange(lower: ConfigKeys.expiry(.min), upper: ConfigKeys.expiry(now)), keysOnly: true)
+        while count < TaskWork.batchMaximum, let (key, _) = try cursor.next() {
+          let unique = ConfigKeys.unique(ofExpiry: key)
+          // The key may have been taken again since.
+          if let value = try config.get(unique), let until = try ConfigKeys.unique(value).until, until <= now {
+            try config.delete(unique)
+          }
+          try config.delete(key)
+          count += 1
+        }
+        return count == TaskWork.batchMaximum
+      })
+    {}
+  }
+
+  /// One of them. Returns what it is now.
   private static func recover(
-    _ key: [UInt8], _ value: [UInt8], _ limit: UInt32, _ now: Int64, _ parts: TaskParts, _ counts: inout TaskCounts,
+    _ key: [UInt8], _ value: [UInt8], _ limit: UInt32, _ now: Int64, _ changes: AsideChanges,
     _ rules: (UInt32) -> QueueRules
-  ) throws {
+  ) throws -> TaskRecord? {
+    let parts = changes.parts
     let id = try TaskKeys.id(of: key, at: 5)
     let position = try TaskPosition(value, at: TaskKeys.claimPositionOffset)
     guard var stored = try parts.record(id, at: position) else {
-      return try parts.live.delete(key)
+      try parts.live.delete(key)
+      return nil
     }
     let counted = stored.progress.state
     stored.progress.isCancelling = try parts.live.get(TaskKeys.cancel(id)) != nil
@@ -89,21 +146,41 @@ extension TaskScheduler {
     try record.progress.apply(.claim)
     try record.progress.apply(.orphan(limit: limit))
     let rules = rules(position.queue)
-    switch record.progress.state {
-    case .dead where !rules.blocksOnDead:
-      record.note("the process died \(record.progress.crashes) times while the task ran")
-      _ = try TaskEdit.end(stored, counted: counted, as: record, at: now, claim: key).write(to: parts, &counts)
-    case .cancelled:
-      let isKept = record.retention != .deleteOnSuccess
-      _ = try TaskEdit.end(stored, counted: counted, as: record, at: isKept ? now : nil, claim: key).write(
-        to: parts, &counts)
-    default:
-      if record.progress.state == .dead {
-        record.note("the process died \(record.progress.crashes) times while the task ran")
-      }
+    let state = record.progress.state
+    if state == .dead { record.note("the process died \(record.progress.crashes) times while the task ran") }
+    if state == .cancelled || (state == .dead && !rules.blocksOnDead) {
+      let isKept = state == .dead || record.retention != .deleteOnSuccess
+      _ = try changes.write(TaskEdit.end(stored, counted: counted, as: record, at: isKept ? now : nil, claim: key))
+    } else {
       record.position.due = 0
       record.position.isFront = rules.isSerial
-      _ = try TaskEdit.move(stored, counted: counted, to: &record, claim: key).write(to: parts, &counts)
+      _ = try changes.write(TaskEdit.move(stored, counted: counted, to: &record, claim: key))
+    }
+    if state.isSettled { try changes.settle(id, as: state) }
+    return record
+  }
+
+  /// Keeps what has happened to them as events.
+  private func noteCrashes(_ records: [TaskRecord], _ now: Int64) async throws {
+    var events: [TaskEvent] = []
+    for record in records {
+      let queue = dispatcher.name(record.position.queue) ?? ""
+      for (kind, isSo) in [(TaskEvent.Kind.crashed, true), (.dead, record.progress.state == .dead)] where isSo {
+        events.append(
+          TaskEvent(
+            kind, record.id, record.kind, queue, attempt: Int(record.progress.attempt), now, record.errors.last))
+      }
+    }
+    hub.send(events)
+    let kept = events.filter { configuration.keptEvents.contains($0.kind) }
+    if kept.isEmpty { return }
+    try await database.commitAside(label: "tasks: recovery") { parts in
+      let part = try TaskParts(parts).events
+      var number = try part.first(isReverse: true).map { try TaskEventRecord.number(of: $0.key) + 1 } ?? 1
+      for event in kept {
+        try TaskEventRecord.put(event, number, to: part)
+        number += 1
+      }
     }
   }
 }

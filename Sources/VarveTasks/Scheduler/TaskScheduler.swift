@@ -40,12 +40,14 @@ public final class TaskScheduler: Sendable {
     public var maxCrashes = 3
     /// The rules of queues. Of several that select a queue the most exact counts; others are standard queues.
     public var queues: [QueueSelector: QueueRules] = [:]
+    /// Which events the database keeps, the last 10,000 of them: `ReadTransaction.taskEvents`. Those of each task would double what is
+    /// written; the default are those that a person may ask about.
+    public var keptEvents: Set<TaskEvent.Kind> = [.dead, .parked, .crashed, .timedOut, .slotMissed, .abandoned]
 
     /// The defaults.
     public init() {}
 
     var workerCount: Int { workers ?? max(8, 4 * ProcessInfo.processInfo.activeProcessorCount) }
-
   }
 
   /// The database.
@@ -56,6 +58,8 @@ public final class TaskScheduler: Sendable {
   let logger: Logger
   let dispatcher: TaskDispatcher
   let alarm: TaskAlarm
+  let hub = TaskEventHub()
+  let hasMiddleware = Atomic(false)
 
   struct State {
     var isRunning = false
@@ -66,7 +70,10 @@ public final class TaskScheduler: Sendable {
     var lastPruned: Duration?
     /// Callers that wait until nothing is left to do.
     var idleWaiters: [CheckedContinuation<Void, Never>] = []
-    var random = SystemRandomNumberGenerator()
+    /// The number of the next event that the database keeps.
+    var nextEvent: UInt64 = 1
+    var middleware: [any TaskMiddleware] = []
+    var schedules: [String: RegisteredSchedule] = [:]
   }
 
   let state: Mutex<State>
@@ -91,12 +98,32 @@ public final class TaskScheduler: Sendable {
     }
     dispatcher = try database.read { tx in try tx.tasks.dispatcher }
     dispatcher.use(clock)
+    noteLimits()
   }
 
   // MARK: - Queues
 
   /// The rules of some queues from their next task on: to be called before `start`.
-  public func use(_ rules: QueueRules, for queues: QueueSelector) { state.withLock { $0.queues[queues] = rules } }
+  public func use(_ rules: QueueRules, for queues: QueueSelector) {
+    state.withLock { $0.queues[queues] = rules }
+    noteLimits()
+  }
+
+  private func noteLimits() {
+    let hasLimits = state.withLock { $0.queues.values.contains { $0.maxWaiting != nil } }
+    if hasLimits { dispatcher.hasWaitingLimits.store(true, ordering: .relaxed) }
+  }
+
+  /// Adds what runs around every handler, and sees every task that is enqueued in this process: of several the first is the outermost.
+  /// To be called before `start`.
+  public func use(_ middleware: any TaskMiddleware) {
+    let all = state.withLock { state in
+      state.middleware.append(middleware)
+      return state.middleware
+    }
+    hasMiddleware.store(true, ordering: .releasing)
+    dispatcher.use(EnqueueHooks(hooks: all))
+  }
 
   /// The rules of a queue.
   func rules(of queue: QueueName) -> QueueRules {
@@ -118,7 +145,9 @@ public final class TaskScheduler: Sendable {
     try add(
       RegisteredHandler(Payload.kind, queues, options) { run, host in
         guard let host = host as? any CompletingHost else { throw TaskError.leaseLost(run.id) }
-        return try await body(Self.payload(Payload.self, run), TaskContext(run, host, logger))
+        let context = TaskContext(run, host, logger)
+        let payload = try Self.payload(Payload.self, run)
+        return try await host.surround(context) { try await body(payload, context) }
       })
   }
 
@@ -227,10 +256,9 @@ public final class TaskScheduler: Sendable {
     do {
       try await recover(start: number)
       try await prune()
-      if let from = dispatcher.beginLoadingTimers() {
-        try await readAcknowledged(database) { tx in try loadTimers(from, tx.tasks.parts.live) }
-      }
-      dispatcher.discover(try await readAcknowledged(database) { tx in try Self.queuesInLine(tx.tasks.parts.live) })
+      try await load()
+      try await startSchedules()
+      dispatcher.discover(try await readAcknowledged(database) { tx in try Self.lines(tx.tasks.parts.live) })
     } catch {
       dispatcher.detach()
       state.withLock { $0.isRunning = false }
@@ -297,20 +325,6 @@ public final class TaskScheduler: Sendable {
       return state.idleWaiters
     }
     for waiter in waiters { waiter.resume() }
-  }
-
-  /// The queues that have tasks in line. Complexity: a seek for each.
-  private static func queuesInLine(_ live: Part) throws -> [UInt32] {
-    var queues: [UInt32] = []
-    var range = StorageRange(prefix: [TaskPosition.Kind.line.rawValue])
-    while let (key, _) = try live.first(in: range) {
-      var reader = ByteReader(key, at: 1)
-      let queue: UInt32 = try reader.number()
-      queues.append(queue)
-      guard queue < .max else { return queues }
-      range.lower = TaskKeys.line(queue + 1)
-    }
-    return queues
   }
 }
 

@@ -10,6 +10,11 @@ struct TaskEdit: Sendable {
   private var endedDeletes: [[UInt8]] = []
   private var endedPuts: [(key: [UInt8], value: [UInt8])] = []
   private var counts: [(queue: UInt32, state: TaskState, number: Int64)] = []
+  private var groupCount: (group: TaskID, state: TaskState)?
+  /// A key that only one task has, and whose it is: released where it still is that task's.
+  private var unique: (key: [UInt8], id: TaskID)?
+  /// A group whose counts go.
+  private var endedGroup: TaskID?
 
   /// A worker takes a task: its row stays where it is.
   static func claim(_ record: TaskRecord, start: UInt32, begun: Int64) -> TaskEdit {
@@ -35,6 +40,29 @@ struct TaskEdit: Sendable {
     return edit
   }
 
+  /// A task that was not there.
+  static func add(_ new: TaskRecord) -> TaskEdit {
+    var edit = TaskEdit()
+    edit.put(new)
+    edit.count(new.position.queue, new.progress.state, 1)
+    return edit
+  }
+
+  /// A task goes from where it stands, and is put elsewhere by the caller.
+  static func remove(_ old: TaskRecord) -> TaskEdit {
+    var edit = TaskEdit()
+    edit.removeRows(old, nil)
+    edit.count(old.position.queue, old.progress.state, -1)
+    return edit
+  }
+
+  /// A task that does not run is deleted.
+  static func delete(_ old: TaskRecord) -> TaskEdit {
+    var edit = end(old, counted: old.progress.state, as: old, at: nil)
+    edit.noteEnd(old, .cancelled, isDeleted: true)
+    return edit
+  }
+
   /// A task ends; with `end`, a time, it is kept as one that has ended then.
   static func end(
     _ old: TaskRecord, counted: TaskState, as new: TaskRecord, at end: Int64?, claim: [UInt8]? = nil
@@ -50,6 +78,7 @@ struct TaskEdit: Sendable {
       edit.endedPuts.append((EndedKeys.byID(new.id), key))
       edit.count(new.position.queue, new.progress.state, 1)
     }
+    if new.concernsOthers { edit.noteEnd(new, new.progress.state, isGone: end == nil) }
     return edit
   }
 
@@ -64,7 +93,18 @@ struct TaskEdit: Sendable {
     if step > 0 { edit.deletes.append(TaskKeys.step(run.id, step)) }
     if isCancelling { edit.deletes.append(TaskKeys.cancel(run.id)) }
     edit.count(stored.position.queue, run.countedState, -1)
+    if stored.concernsOthers { edit.noteEnd(stored, .done, isGone: true) }
     return edit
+  }
+
+  /// What the end of a task means besides its own rows.
+  private mutating func noteEnd(_ record: TaskRecord, _ state: TaskState, isGone: Bool = true, isDeleted: Bool = false) {
+    let extras = record.extras
+    if let key = extras.uniqueKey, extras.uniqueUntil == nil || isDeleted {
+      unique = (ConfigKeys.unique(record.kind, key), record.id)
+    }
+    if let group = extras.group { groupCount = (group, state) }
+    if extras.isGroup, isGone { endedGroup = record.id }
   }
 
   /// A task that has ended is queued again.
@@ -77,10 +117,12 @@ struct TaskEdit: Sendable {
     return edit
   }
 
-  /// A task that has ended is forgotten.
-  static func forget(_ key: [UInt8], _ record: TaskRecord) -> TaskEdit {
+  /// A task that has ended is forgotten. A call that deletes it takes back its key, too.
+  static func forget(_ key: [UInt8], _ record: TaskRecord, isDeleted: Bool = false) -> TaskEdit {
     var edit = TaskEdit()
     edit.endedDeletes = [key, EndedKeys.byID(record.id)]
+    if record.extras.isGroup { edit.endedGroup = record.id }
+    if isDeleted, let own = record.extras.uniqueKey { edit.unique = (ConfigKeys.unique(record.kind, own), record.id) }
     edit.count(record.position.queue, record.progress.state, -1)
     return edit
   }
@@ -114,6 +156,17 @@ struct TaskEdit: Sendable {
   /// Writes it. False: the attempt is not the one that runs, and nothing was written.
   func write(to parts: TaskParts, _ sums: inout TaskCounts) throws -> Bool {
     if let fence, try parts.live.get(fence) == nil { return false }
+    if let (key, id) = unique, let value = try parts.config.get(key) {
+      let (owner, until) = try ConfigKeys.unique(value)
+      if owner == id {
+        try parts.config.delete(key)
+        if let until { try parts.config.delete(ConfigKeys.expiry(until, key)) }
+      }
+    }
+    if let (group, state) = groupCount { sums.add(1, group: group, state) }
+    if let endedGroup {
+      for state in TaskCounts.groupStates { try parts.counts.delete(TaskCounts.key(group: endedGroup, state)) }
+    }
     for key in deletes { try parts.live.delete(key) }
     for (key, value) in puts { try parts.live.put(key, value) }
     for key in endedDeletes { try parts.ended.delete(key) }

@@ -3,22 +3,40 @@ internal import Varve
 /// The parts that tasks stand in, in one transaction or beside the writer.
 struct TaskParts {
   let live: Part
+  let config: Part
   let ended: Part
   let counts: Part
   let numbers: Part
+  let events: Part
 
   init(_ context: ExtensionContext<TaskStorage>) throws {
     live = try context.part("live")
+    config = try context.part("config")
     ended = try context.part("ended")
     counts = try context.part("counts")
     numbers = try context.part("numbers")
+    events = try context.part("events")
+  }
+
+  /// The same parts, of which what is read may have changed at the commit.
+  var unchecked: TaskParts { TaskParts(unchecking: self) }
+
+  private init(unchecking parts: TaskParts) {
+    live = parts.live.unchecked
+    config = parts.config.unchecked
+    ended = parts.ended.unchecked
+    counts = parts.counts.unchecked
+    numbers = parts.numbers
+    events = parts.events
   }
 
   init(_ parts: AsideParts) throws {
     live = try parts.part("live", of: TaskStorage.handle)
+    config = try parts.part("config", of: TaskStorage.handle)
     ended = try parts.part("ended", of: TaskStorage.handle)
     counts = try parts.part("counts", of: TaskStorage.handle)
     numbers = try parts.part("numbers", of: TaskStorage.handle)
+    events = try parts.part("events", of: TaskStorage.handle)
   }
 
   /// Where a task that has not ended stands, and its state there; nil where it does not exist. A task that runs is `ready` there.
@@ -53,7 +71,8 @@ struct TaskParts {
 ///
 /// ```
 ///  dead, by queue    'D', queue (4), end (8), id (8)    value: the task
-///  others            'H', expiry (8), id (8)            value: the task
+///  kept for a time   'H', expiry (8), id (8)            value: the task
+///  kept by number    'N', queue (4), end (8), id (8)    value: the task
 ///  by id             'I', id (8)                        value: one of these keys
 /// ```
 /// `end`, and `expiry`, which is the end and the time for which the task is kept, are in milliseconds since 1970, their sign bit
@@ -61,6 +80,14 @@ struct TaskParts {
 enum EndedKeys {
   static let dead: UInt8 = 0x44
   static let history: UInt8 = 0x48
+  static let counted: UInt8 = 0x4E
+
+  /// Those of one queue, or of all.
+  static func ofQueue(_ tag: UInt8, _ queue: UInt32?) -> [UInt8] {
+    var key: [UInt8] = [tag]
+    if let queue { key.append(number: queue) }
+    return key
+  }
 
   /// Those that are not to be kept at a time any more.
   static func expired(_ now: Int64) -> StorageRange {
@@ -82,9 +109,18 @@ enum EndedKeys {
       key.append(number: record.position.queue)
       key.append(time: end)
     } else {
-      key.append(history)
-      let kept = if case .keep(let time) = record.retention { time.milliseconds } else { Int64(0) }
-      key.append(time: min(end + kept, WallTime.latest))
+      switch record.retention {
+      case .keepCount:
+        key.append(counted)
+        key.append(number: record.position.queue)
+        key.append(time: end)
+      case .keep(let time):
+        key.append(history)
+        key.append(time: min(end + time.milliseconds, WallTime.latest))
+      case .deleteOnSuccess:
+        key.append(history)
+        key.append(time: end)
+      }
     }
     key.append(number: record.id.rawValue)
     return key

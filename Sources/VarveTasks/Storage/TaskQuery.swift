@@ -1,55 +1,89 @@
-/// Some tasks.
-public enum TaskQuery: Hashable, Sendable {
+/// Some tasks: those that fit all that it says.
+///
+/// ```swift
+/// try tx.tasks(.queue("images").and(.state(.dead)))
+/// try tx.cancel(.tag("campaign-7"))
+/// ```
+/// # Complexity
+/// One of an id, or of a unique key, is found by two looks. A queue is looked through where it is named: what stands in line, is
+/// parked, blocked or dead; a state narrows that. Tasks that wait for a time, or are kept after their end, are looked through for all
+/// queues. A query without a queue looks through all tasks.
+public struct TaskQuery: Hashable, Sendable {
+  var id: TaskID?
+  var queue: QueueName?
+  var states: Set<TaskState>?
+  var kind: String?
+  var tag: String?
+  var uniqueKey: [UInt8]?
+  var limitKey: String?
+  var group: TaskID?
+
+  /// All tasks, also those that have ended and are kept.
+  public static let all = TaskQuery()
+
   /// One.
-  case id(TaskID)
-  /// All of a queue that have not ended.
-  case queue(QueueName)
+  public static func id(_ id: TaskID) -> TaskQuery { of { $0.id = id } }
+  /// Those of a queue.
+  public static func queue(_ name: QueueName) -> TaskQuery { of { $0.queue = name } }
+  /// Those in one of some states. A task that runs is `running` where a scheduler of this process runs it; elsewhere it is still
+  /// what it was before.
+  public static func state(_ states: TaskState...) -> TaskQuery { of { $0.states = Set(states) } }
+  /// Those whose payloads have a kind.
+  public static func kind(_ kind: String) -> TaskQuery { of { $0.kind = kind } }
+  /// Those that have a tag.
+  public static func tag(_ tag: String) -> TaskQuery { of { $0.tag = tag } }
+  /// The one whose key of `TaskOptions.unique` this is, of a kind.
+  public static func unique(_ kind: String, _ key: String) -> TaskQuery {
+    of {
+      $0.kind = kind
+      $0.uniqueKey = Array(key.utf8)
+    }
+  }
+  /// Those that have a limit key.
+  public static func limitKey(_ key: String) -> TaskQuery { of { $0.limitKey = key } }
+  /// Those of a group.
+  public static func group(_ id: TaskID) -> TaskQuery { of { $0.group = id } }
   /// Those of a queue that are parked.
-  case parked(QueueName)
+  public static func parked(_ name: QueueName) -> TaskQuery { queue(name).and(.state(.parked)) }
   /// Those of a queue that are dead.
-  case dead(QueueName)
-}
+  public static func dead(_ name: QueueName) -> TaskQuery { queue(name).and(.state(.dead)) }
 
-/// A task, as the database has it.
-public struct TaskInfo: Hashable, Sendable, Identifiable {
-  /// Its identity.
-  public let id: TaskID
-  /// Its queue.
-  public let queue: QueueName
-  /// Its state, and what is counted of it. A task that runs shows it where a scheduler in this process runs it; elsewhere it is
-  /// still what it was before.
-  public let progress: TaskProgress
-  /// The name of its payload's type.
-  public let kind: String
-  /// The version of its payload.
-  public let version: UInt16
-  /// Its payload.
-  public let payload: [UInt8]
-  /// Its priority.
-  public let priority: UInt8
-  /// When it was enqueued, in milliseconds since 1970.
-  public let enqueued: Int64
-  /// When it is due, in milliseconds since 1970; nil where it waits for no time.
-  public let due: Int64?
-  /// Its tags.
-  public let tags: [String]
-  /// The texts of its last errors, the oldest first.
-  public let errors: [String]
-  /// The signals that it waits for.
-  public let signals: [WakeSignal]
+  /// Those that fit both. What both say of one property has to be the same, of states what they have in common counts.
+  public func and(_ other: TaskQuery) -> TaskQuery {
+    var query = self
+    func join<Value: Equatable>(_ path: WritableKeyPath<TaskQuery, Value?>) {
+      guard let value = other[keyPath: path] else { return }
+      if let own = query[keyPath: path], own != value { query.states = [] } else { query[keyPath: path] = value }
+    }
+    if let states = other.states { query.states = query.states?.intersection(states) ?? states }
+    join(\.id)
+    join(\.queue)
+    join(\.kind)
+    join(\.tag)
+    join(\.uniqueKey)
+    join(\.limitKey)
+    join(\.group)
+    return query
+  }
 
-  init(_ record: TaskRecord, _ queue: QueueName) {
-    id = record.id
-    self.queue = queue
-    progress = record.progress
-    kind = record.kind
-    version = record.version
-    payload = record.payload
-    priority = record.position.priority
-    enqueued = record.enqueued
-    due = record.progress.state == .scheduled || record.progress.state == .retryWait ? record.position.due : nil
-    tags = record.tags
-    errors = record.errors
-    signals = record.signals.map { WakeSignal($0) }
+  private static func of(_ change: (inout TaskQuery) -> Void) -> TaskQuery {
+    var query = TaskQuery()
+    change(&query)
+    return query
+  }
+
+  /// Whether it may ask for a state.
+  func wants(_ states: TaskState...) -> Bool { self.states.map { !$0.isDisjoint(with: states) } ?? true }
+
+  /// Whether a task fits, apart from its queue.
+  func fits(_ record: TaskRecord, _ state: TaskState) -> Bool {
+    if let id, id != record.id { return false }
+    if let states, !states.contains(state) { return false }
+    if let kind, kind != record.kind { return false }
+    if let tag, !record.tags.contains(tag) { return false }
+    let extras = record.extras
+    if let uniqueKey, uniqueKey != extras.uniqueKey { return false }
+    if let limitKey, limitKey != extras.limitKey { return false }
+    return group == nil || group == extras.group
   }
 }

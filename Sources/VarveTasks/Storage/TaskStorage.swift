@@ -18,9 +18,10 @@ public import Varve
 /// | part | form | what |
 /// |---|---|---|
 /// | `live` | write-once, independent | tasks that have not ended: their rows, by id, claims, checkpoints |
-/// | `config` | values | queues and their numbers |
+/// | `config` | values, independent | queues and their numbers, unique keys, schedules, tokens |
 /// | `ended` | values, independent | tasks that are dead, and those that are kept after they were done |
 /// | `counts` | sums, independent | tasks by queue and state |
+/// | `events` | values, independent | the last events that a person may want to see |
 /// | `numbers` | maxima, independent | the last number of each kind that was given |
 ///
 /// A value: safe from any thread.
@@ -50,11 +51,11 @@ public struct TaskStorage: DatabaseExtension {
     live.hasUniqueKeys = true
     var parts = [
       live, PartDefinition("config"), PartDefinition("ended"), PartDefinition("counts", .counters(.sum)),
-      PartDefinition("numbers", .counters(.maximum)),
+      PartDefinition("numbers", .counters(.maximum)), PartDefinition("events"),
     ]
     for index in parts.indices {
       parts[index].isDerived = false
-      parts[index].isIndependent = parts[index].name != "config"
+      parts[index].isIndependent = true
     }
     configuration.parts = parts
     return configuration

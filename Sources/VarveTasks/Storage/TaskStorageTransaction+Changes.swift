@@ -4,30 +4,20 @@ public import Varve
 extension TaskStorageTransaction {
   // MARK: - Finding
 
-  /// The tasks of a query, in their order.
-  func ids(_ query: TaskQuery) throws -> [TaskID] {
-    switch query {
-    case .id(let id): return [id]
-    case .queue(let name):
-      guard let queue = try queue(name)?.number else { return [] }
-      return try idsInLine(queue) + idsOfTimers(queue) + idsParked(queue)
-    case .parked(let name):
-      guard let queue = try queue(name)?.number else { return [] }
-      return try idsInLine(queue) { $0 == .parked } + idsParked(queue)
-    case .dead(let name):
-      guard let queue = try queue(name)?.number else { return [] }
-      var prefix: [UInt8] = [EndedKeys.dead]
-      prefix.append(number: queue)
-      var ids = try idsInLine(queue) { $0 == .dead }
-      var cursor = try parts.ended.cursor(StorageRange(prefix: prefix), keysOnly: true)
-      while let (key, _) = try cursor.next() { ids.append(try TaskKeys.id(of: key, at: 13)) }
-      return ids
+  /// The tasks of a query: those of a queue in the order in which they run, then those that wait for a time, that are parked,
+  /// blocked, dead, and kept. At most so many.
+  func ids(_ query: TaskQuery, limit: Int = .max) throws -> [TaskID] {
+    var ids: [TaskID] = []
+    try forEach(query) { record in
+      ids.append(record.id)
+      return ids.count < limit
     }
+    return ids
   }
 
   func ids(_ signal: WakeSignal) throws -> [TaskID] {
     var ids: [TaskID] = []
-    var cursor = try parts.live.cursor(StorageRange(prefix: TaskKeys.signal(signal)))
+    var cursor = try parts.live.unchecked.cursor(StorageRange(prefix: TaskKeys.signal(signal)))
     while let (key, value) = try cursor.next() {
       // Another signal may have the same hash.
       if value == Array(signal.text.utf8) { ids.append(try TaskKeys.id(of: key, at: 9)) }
@@ -35,33 +25,64 @@ extension TaskStorageTransaction {
     return ids
   }
 
-  private func idsInLine(_ queue: UInt32, _ isMeant: (TaskState) -> Bool = { _ in true }) throws -> [TaskID] {
-    var ids: [TaskID] = []
-    var cursor = try parts.live.cursor(StorageRange(prefix: TaskKeys.line(queue)))
-    while let (key, value) = try cursor.next() {
-      let entry = try LineEntry(key: key, value: value)
-      if isMeant(entry.state) { ids.append(entry.id) }
+  /// Calls `body` with the tasks of a query until it returns false. What others change beside the transaction is no conflict:
+  /// whoever changes one of them looks at it again.
+  func forEach(_ query: TaskQuery, _ body: (TaskRecord) throws -> Bool) throws {
+    if query.states?.isEmpty == true { return }
+    let parts = parts.unchecked
+    if let id = try single(query, parts) {
+      guard let record = try parts.record(id) ?? parts.endedRecord(id)?.record else { return }
+      if let name = query.queue, try queue(name)?.number != record.position.queue { return }
+      if query.fits(record, state(of: record)) { _ = try body(record) }
+      return
     }
-    return ids
+    if query.uniqueKey != nil { return }
+    var number: UInt32?
+    if let name = query.queue {
+      guard let known = try queue(name)?.number else { return }
+      number = known
+    }
+    for (part, prefix) in Self.prefixes(query, number, parts) {
+      var cursor = try part.cursor(StorageRange(prefix: prefix))
+      while let (key, value) = try cursor.next() {
+        var record = try TaskRecord(value)
+        if key[0] == TaskPosition.Kind.line.rawValue { record.position.stamp = LineEntry.stamp(of: key) }
+        if let number, record.position.queue != number { continue }
+        if query.fits(record, state(of: record)), try !body(record) { return }
+      }
+    }
   }
 
-  private func idsOfTimers(_ queue: UInt32) throws -> [TaskID] {
-    var ids: [TaskID] = []
-    var cursor = try parts.live.cursor(StorageRange(prefix: [TaskPosition.Kind.timed.rawValue]))
-    while let (_, value) = try cursor.next() {
-      let record = try TaskRecord(value)
-      if record.position.queue == queue { ids.append(record.id) }
-    }
-    return ids
+  /// The task that a query names by itself; nil: it names none so.
+  private func single(_ query: TaskQuery, _ parts: TaskParts) throws -> TaskID? {
+    if let id = query.id { return id }
+    guard let key = query.uniqueKey, let kind = query.kind else { return nil }
+    return try parts.config.get(ConfigKeys.unique(kind, key)).map { try ConfigKeys.unique($0).id }
   }
 
-  private func idsParked(_ queue: UInt32) throws -> [TaskID] {
-    var prefix: [UInt8] = [TaskPosition.Kind.parked.rawValue]
-    prefix.append(number: queue)
-    var ids: [TaskID] = []
-    var cursor = try parts.live.cursor(StorageRange(prefix: prefix), keysOnly: true)
-    while let (key, _) = try cursor.next() { ids.append(try TaskKeys.id(of: key, at: 5)) }
-    return ids
+  /// Where the tasks of a query stand.
+  private static func prefixes(_ query: TaskQuery, _ queue: UInt32?, _ parts: TaskParts) -> [(Part, [UInt8])] {
+    var prefixes: [(Part, [UInt8])] = []
+    func own(_ kind: TaskPosition.Kind) -> [UInt8] {
+      queue.map { TaskKeys.waiting(kind, $0) } ?? [kind.rawValue]
+    }
+    if query.wants(.ready, .running, .retryWait, .parked, .dead) { prefixes.append((parts.live, own(.line))) }
+    if query.wants(.scheduled, .retryWait) { prefixes.append((parts.live, [TaskPosition.Kind.timed.rawValue])) }
+    if query.wants(.parked) { prefixes.append((parts.live, own(.parked))) }
+    if query.wants(.blocked) { prefixes.append((parts.live, own(.blocked))) }
+    if query.wants(.dead) {
+      prefixes.append((parts.ended, EndedKeys.ofQueue(EndedKeys.dead, queue)))
+    }
+    if query.wants(.done, .cancelled) {
+      prefixes.append((parts.ended, EndedKeys.ofQueue(EndedKeys.counted, queue)))
+      prefixes.append((parts.ended, [EndedKeys.history]))
+    }
+    return prefixes
+  }
+
+  /// The state that a task is in, with those that run.
+  private func state(of record: TaskRecord) -> TaskState {
+    dispatcher.run(record.id) == nil ? record.progress.state : .running
   }
 
   func info(_ id: TaskID) throws -> TaskInfo? {
@@ -78,15 +99,14 @@ extension TaskStorageTransaction {
   func taskCount(_ name: QueueName, _ state: TaskState) throws -> Int {
     guard let queue = try queue(name)?.number else { return 0 }
     if context.writeTransaction != nil { try flush() }
-    return Int(try parts.counts.counter(TaskCounts.key(queue, state)))
+    return Int(try parts.counts.unchecked.counter(TaskCounts.key(queue, state)))
   }
 
   // MARK: - Changing
 
-  func set(_ name: QueueName, isPaused: Bool) throws {
-    let number = try number(making: name)
-    var queue = try queue(name) ?? TaskNames.Queue(number: number)
-    queue.isPaused = isPaused
+  func change(_ name: QueueName, _ change: (inout TaskNames.Queue) -> Void) throws {
+    var queue = try queue(making: name)
+    change(&queue)
     try set(queue, name)
   }
 
@@ -100,6 +120,8 @@ extension TaskStorageTransaction {
     var new = old
     try new.progress.apply(.cancel)
     try end(old, as: new)
+    if old.progress.state == .blocked { try TaskChildren.removeParents(of: id, parts) }
+    try settle(id, as: .cancelled)
     return true
   }
 
@@ -121,6 +143,9 @@ extension TaskStorageTransaction {
     let ended = inLine == nil ? try parts.endedRecord(id) : nil
     guard let old = inLine ?? ended?.record, old.progress.allows(.revive) else { return false }
     var new = old
+    if let key = old.extras.uniqueKey { try takeAgain(ConfigKeys.unique(old.kind, key), id) }
+    // A group that it belonged to has counted it already.
+    new.extras.group = nil
     try new.progress.apply(.revive)
     if new.maxAttempts > 0 { new.maxAttempts = max(new.maxAttempts, new.progress.attempt + 1) }
     guard let ended else {
@@ -137,12 +162,61 @@ extension TaskStorageTransaction {
   func delete(_ id: TaskID) throws -> Bool {
     if hold(id) != nil { throw TaskError.taskRunning(id) }
     if let old = try parts.record(id) {
-      try apply(TaskEdit.end(old, counted: old.progress.state, as: old, at: nil), from: old, to: nil)
+      try apply(TaskEdit.delete(old), from: old, to: nil)
+      if old.progress.state == .blocked { try TaskChildren.removeParents(of: id, parts) }
+      try settle(id, as: .done)
       return true
     }
     guard let (key, record) = try parts.endedRecord(id) else { return false }
-    try apply(TaskEdit.forget(key, record), from: nil, to: nil)
+    try apply(TaskEdit.forget(key, record, isDeleted: true), from: nil, to: nil)
+    try settle(id, as: .done)
     return true
+  }
+
+  /// 25: changes a task that waits.
+  func edit(_ id: TaskID, _ change: (inout TaskRecord, _ now: Int64) -> Void) throws {
+    if hold(id) != nil { throw TaskError.taskRunning(id) }
+    guard let old = try parts.record(id) else {
+      if let ended = try parts.endedRecord(id)?.record { throw wrongState(ended) }
+      throw TaskError.unknownTask(id)
+    }
+    if !old.progress.state.isWaiting { throw wrongState(old) }
+    var new = old
+    change(&new, time().wall)
+    try rewrite(old, &new)
+  }
+
+  private func wrongState(_ record: TaskRecord) -> TaskError {
+    .wrongState(record.id, record.progress.state, call: "edit")
+  }
+
+  /// Those that depend on a task receive that it has ended.
+  func settle(_ id: TaskID, as state: TaskState) throws {
+    var children = TaskChildren(
+      parts, isHeld: { _ in false },
+      run: { [self] old in
+        _ = hold(old.id)
+        var new = try old.unblocked(time().wall)
+        try rewrite(old, &new)
+      },
+      cancel: { [self] old in
+        _ = hold(old.id)
+        var new = old
+        try new.progress.apply(.parentFailed(.cancel))
+        try end(old, as: new)
+      })
+    try children.settle(id, as: state)
+    for id in children.pending { note(pending: id) }
+  }
+
+  /// A task that is revived has its key again. Throws where another one has it.
+  private func takeAgain(_ key: [UInt8], _ id: TaskID) throws {
+    if let value = try parts.config.get(key) {
+      let (owner, until) = try ConfigKeys.unique(value)
+      if owner != id, until.map({ $0 > time().wall }) ?? true { throw TaskError.duplicate(of: owner) }
+      if owner == id { return }
+    }
+    try parts.config.put(key, ConfigKeys.uniqueValue(id, until: nil))
   }
 
   private func end(_ old: TaskRecord, as new: TaskRecord) throws {
@@ -157,6 +231,11 @@ extension TaskStorageTransaction {
     new.position.due = 0
     new.delay = 0
     new.signals = []
+    try rewrite(old, &new)
+  }
+
+  /// Writes a task that does not run again.
+  func rewrite(_ old: TaskRecord, _ new: inout TaskRecord) throws {
     if old.position.isPending { return try replace(old, &new) }
     try apply(TaskEdit.move(old, counted: old.progress.state, to: &new), from: old, to: new)
   }

@@ -17,12 +17,15 @@ public final class TaskStorageTransaction: ExtensionTransaction {
   /// How the counts of states change: runs of one key.
   private var counts: [(queue: UInt32, state: TaskState, number: Int64)] = []
   private var writtenCounts = 0
-  /// How many tasks of each queue are in the delta.
-  private var kept: (queue: UInt32, count: Int) = (0, 0)
+  /// How many tasks of the last line are in the delta.
+  private var kept: (line: LineID, count: Int) = (LineID(queue: 0), 0)
   private var held: Set<TaskID> = []
   private var ordinal: UInt32 = 0
   private var now: (wall: Int64, continuous: Duration)?
-  private var lastQueue: (name: QueueName, number: UInt32)?
+  private var lastQueue: (name: QueueName, queue: TaskNames.Queue)?
+  /// What happened to tasks of groups.
+  private var groupCounts: [(group: TaskID, state: TaskState)] = []
+  private var writtenGroupCounts = 0
   private var marks: [Mark] = []
 
   private struct Mark {
@@ -32,6 +35,9 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     let cancelled: Int
     let names: Int
     let counts: Int
+    let groupCounts: Int
+    let parents: Int
+    let pending: Int
   }
 
   /// More tasks of one queue than these are left to the disk; all are, where nothing runs tasks.
@@ -57,7 +63,8 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     marks.append(
       Mark(
         entries: delta.entries.count, timers: delta.timers.count, removed: delta.removed.count,
-        cancelled: delta.cancelled.count, names: delta.names.count, counts: counts.count))
+        cancelled: delta.cancelled.count, names: delta.names.count, counts: counts.count,
+        groupCounts: groupCounts.count, parents: delta.parents.count, pending: delta.pending.count))
     return marks.count - 1
   }
 
@@ -72,6 +79,10 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     delta.names.removeSubrange(position.names...)
     counts.removeSubrange(position.counts...)
     writtenCounts = min(writtenCounts, counts.count)
+    groupCounts.removeSubrange(position.groupCounts...)
+    writtenGroupCounts = min(writtenGroupCounts, groupCounts.count)
+    delta.parents.removeSubrange(position.parents...)
+    delta.pending.removeSubrange(position.pending...)
     lastQueue = nil
     // The note of ids may be undone with the rest: the next id is noted again.
     delta.lastID = 0
@@ -83,6 +94,10 @@ public final class TaskStorageTransaction: ExtensionTransaction {
       try parts.counts.add(number, to: TaskCounts.key(queue, state))
     }
     writtenCounts = counts.count
+    for (group, state) in groupCounts[writtenGroupCounts...] {
+      try parts.counts.add(1, to: TaskCounts.key(group: group, state))
+    }
+    writtenGroupCounts = groupCounts.count
   }
 
   /// What the commit means for the tasks that are next.
@@ -100,10 +115,10 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     for index in delta.entries.indices where delta.entries[index].entry.stamp == TaskPosition.pendingStamp {
       delta.entries[index].entry.set(stamp: stamp)
     }
-    for queue in Array(delta.more.keys) {
-      if var key = delta.more.removeValue(forKey: queue) {
+    for line in Array(delta.more.keys) {
+      if var key = delta.more.removeValue(forKey: line) {
         LineEntry.set(stamp, in: &key)
-        delta.more[queue] = key
+        delta.more[line] = key
       }
     }
     return delta
@@ -130,11 +145,11 @@ public final class TaskStorageTransaction: ExtensionTransaction {
   // MARK: - Queues
 
   /// The number of a queue, given where it has none.
-  func number(making name: QueueName) throws -> UInt32 {
-    if let lastQueue, lastQueue.name == name { return lastQueue.number }
-    let number = try queue(name)?.number ?? make(name)
-    lastQueue = (name, number)
-    return number
+  func queue(making name: QueueName) throws -> TaskNames.Queue {
+    if let lastQueue, lastQueue.name == name { return lastQueue.queue }
+    let queue = try queue(name) ?? make(name)
+    lastQueue = (name, queue)
+    return queue
   }
 
   /// A queue; nil: no task was ever enqueued there.
@@ -144,7 +159,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     return try config.get(TaskNames.key(name)).map { try TaskNames.queue($0) }
   }
 
-  private func make(_ name: QueueName) throws -> UInt32 {
+  private func make(_ name: QueueName) throws -> TaskNames.Queue {
     let size = name.text.utf8.count
     guard 1...QueueName.sizeMaximum ~= size else {
       throw size == 0
@@ -159,51 +174,53 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     var next: [UInt8] = []
     next.append(number: number + 1)
     try config.put(TaskNames.next, next)
-    try set(TaskNames.Queue(number: number), name)
-    return number
+    let queue = TaskNames.Queue(number: number)
+    try set(queue, name)
+    return queue
   }
 
   func set(_ queue: TaskNames.Queue, _ name: QueueName) throws {
     try config.put(TaskNames.key(name), TaskNames.value(queue))
     delta.names.append((name, queue))
+    lastQueue = nil
   }
 
-  // MARK: - Enqueueing
+  // MARK: - Writing
 
-  /// A task in a queue. Throws where an option can't be used, or something is too large; then nothing was written.
-  func enqueue(_ kind: String, version: UInt16, _ payload: [UInt8], _ options: TaskOptions) throws -> TaskID {
-    try TaskDraft.check(kind, payload, options)
-    let queue = try number(making: options.queue)
+  /// The number of a task within the transaction.
+  func takeOrdinal() throws -> UInt32 {
+    if ordinal == .max { throw TaskError.invalidValue("a transaction enqueues more than \(UInt32.max) tasks") }
+    ordinal += 1
+    return ordinal - 1
+  }
+
+  /// An id that was never given.
+  func takeID() throws -> TaskID {
     let (first, last) = dispatcher.takeIDs(1)
     if let last, delta.lastID < first {
       try parts.numbers.add(Int64(clamping: last), to: TaskNumbers.id)
       delta.lastID = last
     }
-    let time = time()
-    let draft = TaskDraft(options.start, now: time.wall)
-    let position = TaskPosition(
-      draft.kind, queue: queue, priority: options.priority, sortKey: options.sortKey?.bytes ?? [],
-      stamp: TaskPosition.pendingStamp, ordinal: ordinal, due: draft.due)
-    var record = TaskRecord(
-      id: TaskID(rawValue: first), progress: TaskProgress(draft.state), position: position, enqueued: time.wall,
-      kind: kind,
-      version: version, payload: payload, options)
-    record.delay = draft.delay
-    record.signals = draft.signals
-    try put(record)
-    if ordinal == .max { throw TaskError.invalidValue("a transaction enqueues more than \(UInt32.max) tasks") }
-    ordinal += 1
-    return record.id
+    return TaskID(rawValue: first)
   }
 
   /// A task that this transaction has enqueued stands elsewhere: the number of the commit is still to come.
   func replace(_ old: TaskRecord, _ new: inout TaskRecord) throws {
-    try apply(TaskEdit.end(old, counted: old.progress.state, as: old, at: nil), from: old, to: nil)
+    try apply(TaskEdit.remove(old), from: old, to: nil)
     new.position.revision = old.position.revision + 1
     try put(new)
   }
 
-  private func put(_ record: TaskRecord) throws {
+  /// Tasks depend on this one.
+  func note(parent: TaskID) { delta.parents.append(parent) }
+
+  /// What depends on a task is to be looked at when the transaction has been committed.
+  func note(pending: TaskID) { delta.pending.append(pending) }
+
+  /// A task of a group was enqueued.
+  func countMember(of group: TaskID) { groupCounts.append((group, .ready)) }
+
+  func put(_ record: TaskRecord) throws {
     let position = record.position
     let positionBytes = position.bytes
     let (key, value) = (position.key(of: record.id), record.bytes(positionBytes))
@@ -216,6 +233,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     switch position.kind {
     case .line: keep(record, value, key)
     case .timed: keep(TaskDelta.Timer(id: record.id, key: key, due: position.due, deadline: deadline(record)))
+    case .blocked: break
     case .parked:
       for signal in record.signals {
         try parts.live.put(TaskKeys.signal(WakeSignal(signal), record.id, position.revision), Array(signal.utf8))
@@ -229,12 +247,12 @@ public final class TaskStorageTransaction: ExtensionTransaction {
   }
 
   private func keep(_ record: TaskRecord, _ value: [UInt8], _ key: [UInt8]) {
-    let queue = record.position.queue
-    if kept.queue != queue { kept = (queue, delta.entries.count { $0.queue == queue }) }
+    let line = record.position.line
+    if kept.line != line { kept = (line, delta.entries.count { $0.line == line }) }
     kept.count += 1
-    if kept.count <= keptMaximum { return delta.entries.append((queue, LineEntry(record, value, key: key))) }
-    if let more = delta.more[queue], !LineEntry.precedes(key, more) { return }
-    delta.more[queue] = key
+    if kept.count <= keptMaximum { return delta.entries.append((line, LineEntry(record, value, key: key))) }
+    if let more = delta.more[line], !LineEntry.precedes(key, more) { return }
+    delta.more[line] = key
   }
 
   private func keep(_ timer: TaskDelta.Timer) {
@@ -266,6 +284,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     var sums = TaskCounts()
     let isWritten = try edit.write(to: parts, &sums)
     sums.forEach { count($0, $1, $2) }
+    for (group, state, _) in sums.groups { groupCounts.append((group, state)) }
     return isWritten
   }
 
@@ -273,78 +292,15 @@ public final class TaskStorageTransaction: ExtensionTransaction {
   func apply(_ edit: TaskEdit, from old: TaskRecord?, to new: TaskRecord?) throws {
     _ = try write(edit)
     if let old, old.position.kind == .line {
-      delta.removed.append((old.position.queue, old.id, old.position.key(of: old.id)))
+      delta.removed.append((old.position.line, old.id, old.position.key(of: old.id)))
     }
     guard let new else { return }
     switch new.position.kind {
-    case .line: delta.entries.append((new.position.queue, LineEntry(new, new.bytes)))
+    case .line: delta.entries.append((new.position.line, LineEntry(new, new.bytes)))
     case .timed:
       keep(
         TaskDelta.Timer(id: new.id, key: new.position.key(of: new.id), due: new.position.due, deadline: deadline(new)))
-    case .parked: break
-    }
-  }
-}
-
-/// What the options of a task mean for where it stands.
-struct TaskDraft {
-  let kind: TaskPosition.Kind
-  let state: TaskState
-  var due: Int64 = 0
-  var delay: Int64 = 0
-  var signals: [String] = []
-
-  init(_ start: Start, now: Int64) {
-    switch start {
-    case .now: (kind, state) = (.line, .ready)
-    case .at(let date):
-      let due = WallTime.milliseconds(date)
-      if due <= now {
-        (kind, state) = (.line, .ready)
-      } else {
-        (kind, state) = (.timed, .scheduled)
-        self.due = due
-      }
-    case .after(let duration):
-      if duration <= .zero {
-        (kind, state) = (.line, .ready)
-      } else {
-        (kind, state) = (.timed, .scheduled)
-        delay = max(1, duration.milliseconds)
-        due = min(now + delay, WallTime.latest)
-      }
-    case .parked(let signals):
-      (kind, state) = (.parked, .parked)
-      self.signals = signals.map(\.text).sorted()
-    }
-  }
-
-  /// Throws where an option can't be used, or something is too large.
-  static func check(_ kind: String, _ payload: [UInt8], _ options: TaskOptions) throws(TaskError) {
-    func limit(_ what: String, _ size: Int, _ limit: Int) throws(TaskError) {
-      if size > limit { throw .tooLarge(what: what, size: size, limit: limit) }
-    }
-    if kind.isEmpty { throw .invalidValue("the kind of a payload is empty") }
-    try limit("the kind of a payload", kind.utf8.count, TaskLimits.kindSize)
-    try limit("a payload", payload.count, TaskLimits.payloadSize)
-    if let sortKey = options.sortKey { try limit("a sort key", sortKey.bytes.count - 1, SortKey.sizeMaximum) }
-    try limit("a task's list of tags", options.tags.count, TaskLimits.tagCount)
-    for tag in options.tags { try limit("a tag", tag.utf8.count, TaskLimits.tagSize) }
-    if let attempts = options.maxAttempts, attempts < 1 {
-      throw .invalidValue("a task has \(attempts) attempts at most; at least 1 is possible, or nil for no limit")
-    }
-    if let timeout = options.timeout, timeout <= .zero {
-      throw .invalidValue("the time limit \(timeout) is not positive")
-    }
-    if let refusal = options.retry?.refusal { throw .invalidValue("the retries of a task: \(refusal)") }
-    switch options.start {
-    case .after(let delay) where delay < .zero: throw .invalidValue("a start after \(delay) is negative")
-    case .parked(let signals):
-      for signal in signals { try limit("a signal", signal.text.utf8.count, WakeSignal.sizeMaximum) }
-    default: break
-    }
-    if case .keep(let time) = options.retention, time < .zero {
-      throw .invalidValue("a retention of \(time) is negative")
+    case .parked, .blocked: break
     }
   }
 }

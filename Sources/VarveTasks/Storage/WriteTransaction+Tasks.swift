@@ -5,26 +5,80 @@ extension WriteTransaction {
   /// Adds a task to a queue: it may run when the transaction has been committed, and is not there where that is rolled back.
   ///
   /// Among the tasks of a queue smaller priorities run first, then smaller sort keys, then earlier commits, and in one commit
-  /// those that were enqueued earlier. Returns its identity, which the transaction may use at once.
+  /// those that were enqueued earlier. The result has its identity, which the transaction may use at once; where the task is unique
+  /// (`TaskOptions.unique`) it may be that of another one.
   ///
-  /// Throws `TaskError.tooLarge` and `.invalidValue`, `.notRegistered`, and what `payload` throws.
+  /// Throws `TaskError.tooLarge`, `.invalidValue`, `.duplicate`, `.queueFull`, `.queueDraining`, `.unknownTask` for one that it depends
+  /// on, `.notRegistered`, and what `payload` throws.
   ///
-  /// Complexity: two entries, and no read.
+  /// Complexity: two entries, and no read; for a unique task one look, and two looks and two entries for each that it depends on.
   @discardableResult
   public func enqueue<Payload: TaskPayload>(_ payload: Payload, _ options: TaskOptions = Payload.defaults) throws
-    -> TaskID
+    -> EnqueueResult
   {
-    try tasks.enqueue(Payload.kind, version: Payload.version, Array(payload.encoded()), options)
+    let tasks = try tasks
+    let bytes = try Array(payload.encoded())
+    guard let middleware = tasks.dispatcher.middleware else {
+      return try tasks.enqueue(Payload.kind, version: Payload.version, bytes, options)
+    }
+    var options = options
+    try middleware.enqueuing(Payload.kind, &options, in: self)
+    return try tasks.enqueue(Payload.kind, version: Payload.version, bytes, options)
   }
 
   /// Adds several tasks, which run in their order. Throws as `enqueue(_:_:)`; tasks before the one that throws are enqueued.
   @discardableResult
   public func enqueue<Payload: TaskPayload>(
     contentsOf payloads: some Sequence<Payload>, _ options: TaskOptions = Payload.defaults
-  ) throws -> [TaskID] {
-    let tasks = try tasks
-    return try payloads.map {
-      try tasks.enqueue(Payload.kind, version: Payload.version, Array($0.encoded()), options)
+  ) throws -> [EnqueueResult] {
+    try payloads.map { try enqueue($0, options) }
+  }
+
+  /// Adds a task that runs when all tasks of its group have ended, however they did, and calls `members` with the group, which
+  /// is the id of that task, to enqueue these. A group without any runs its last task at once.
+  ///
+  /// ```swift
+  /// let group = try tx.enqueueGroup(Report(month: 5)) { group in
+  ///   var options = Import.defaults
+  ///   options.group = group
+  ///   for file in files { try tx.enqueue(Import(file: file), options) }
+  /// }
+  /// ```
+  /// A task of the group may enqueue others of it, while it runs, as may anyone while one of them has not ended. Returns the group.
+  ///
+  /// Throws as `enqueue(_:_:)`, and what `members` throws.
+  @discardableResult
+  public func enqueueGroup<Payload: TaskPayload>(
+    _ last: Payload, _ options: TaskOptions = Payload.defaults, members: (TaskID) throws -> Void
+  ) throws -> TaskID {
+    try tasks.enqueueGroup(Payload.kind, version: Payload.version, Array(last.encoded()), options, members)
+  }
+
+  /// Gives a task that waits another payload. Throws `TaskError.taskRunning`, `.wrongState` for one that has ended,
+  /// `.unknownTask`, and `.tooLarge`.
+  public func edit<Payload: TaskPayload>(_ id: TaskID, payload: Payload) throws {
+    let bytes = try Array(payload.encoded())
+    try TaskDraft.check(Payload.kind, bytes, TaskOptions())
+    try tasks.edit(id) { record, _ in
+      (record.kind, record.version, record.payload) = (Payload.kind, Payload.version, bytes)
+    }
+  }
+
+  /// Gives a task that waits another priority. Throws as `edit(_:payload:)`.
+  public func edit(_ id: TaskID, priority: UInt8) throws {
+    try tasks.edit(id) { record, _ in record.position.priority = priority }
+  }
+
+  /// Lets a task that waits for a time, or for its turn, wait for another time. One that is parked, blocked, or the head of a serial
+  /// queue stays as it is. Throws as `edit(_:payload:)`, and `.invalidValue` for a negative duration, or `.parked`.
+  public func edit(_ id: TaskID, start: Start) throws {
+    if case .parked = start { throw TaskError.invalidValue("a task is parked by its handler, or when it is enqueued") }
+    if case .after(let delay) = start, delay < .zero { throw TaskError.invalidValue("a start after \(delay) is negative") }
+    try tasks.edit(id) { record, now in
+      let draft = TaskDraft(start, now: now)
+      guard !record.position.isFront, [.ready, .scheduled, .retryWait].contains(record.progress.state) else { return }
+      (record.progress.state, record.position.kind) = (draft.state, draft.kind)
+      (record.position.due, record.delay) = (draft.due, draft.delay)
     }
   }
 
@@ -71,20 +125,34 @@ extension WriteTransaction {
   }
 
   /// From the commit on no task of a queue is started, also after a restart, until `resume`. Those that run continue.
-  public func pause(_ queue: QueueName) throws { try tasks.set(queue, isPaused: true) }
+  public func pause(_ queue: QueueName) throws { try tasks.change(queue) { $0.isPaused = true } }
 
-  /// Tasks of a queue are started again.
-  public func resume(_ queue: QueueName) throws { try tasks.set(queue, isPaused: false) }
+  /// From now on a queue takes no tasks: enqueueing throws `TaskError.queueDraining`, also after a restart, until `resume`. Those that
+  /// it has are run.
+  public func drain(_ queue: QueueName) throws { try tasks.change(queue) { $0.isDraining = true } }
+
+  /// Tasks of a queue are started again, and it takes tasks again.
+  public func resume(_ queue: QueueName) throws {
+    try tasks.change(queue) { ($0.isPaused, $0.isDraining) = (false, false) }
+  }
 }
 
 extension ReadTransaction {
   /// A task; nil where it does not exist, or has gone.
   public func task(_ id: TaskID) throws -> TaskInfo? { try tasks.info(id) }
 
-  /// The tasks of a query, in their order.
-  public func tasks(_ query: TaskQuery) throws -> [TaskInfo] {
+  /// The tasks of a query, those of a queue in the order in which they run; at most so many.
+  public func tasks(_ query: TaskQuery, limit: Int = .max) throws -> [TaskInfo] {
     let tasks = try tasks
-    return try tasks.ids(query).compactMap { try tasks.info($0) }
+    return try tasks.ids(query, limit: limit).compactMap { try tasks.info($0) }
+  }
+
+  /// How far a group of tasks is; nil where it has gone.
+  public func taskGroup(_ id: TaskID) throws -> TaskGroupInfo? { try tasks.group(id) }
+
+  /// Whether a queue is paused, and whether it is being drained.
+  public func taskQueueState(_ queue: QueueName) throws -> (isPaused: Bool, isDraining: Bool) {
+    try tasks.queue(queue).map { ($0.isPaused, $0.isDraining) } ?? (false, false)
   }
 
   /// How many tasks of a queue are in a state. Those that run count as what they were before. Complexity: one look.

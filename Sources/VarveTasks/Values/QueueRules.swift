@@ -5,7 +5,8 @@ public struct QueueRules: Hashable, Sendable {
     /// Tasks start in their order and run side by side. A task that waits to be run again lets others pass.
     case standard
     /// One after the other: the next task starts when the one before has ended for good. A task that has failed and waits,
-    /// or is parked, keeps its position and blocks the queue.
+    /// or is parked, keeps its position and blocks the queue. Tasks with a limit key (`TaskOptions.limitKey`) run one after the
+    /// other for each key: up to `concurrency` keys side by side.
     case serial(onDead: OnDead = .block)
   }
 
@@ -17,10 +18,40 @@ public struct QueueRules: Hashable, Sendable {
     case skip
   }
 
+  /// A bucket of tokens: beginning a task takes one. `count` come in each `per`, evenly, and the bucket holds `burst` at most.
+  public struct Rate: Hashable, Codable, Sendable {
+    /// How many come.
+    public var count: Int
+    /// In which time.
+    public var per: Duration
+    /// How many the bucket holds.
+    public var burst: Int
+
+    /// A rate; without a `burst` the bucket holds `count`. Less than 1 counts as 1, and a time that is not positive as a
+    /// millisecond.
+    public init(count: Int, per: Duration, burst: Int? = nil) {
+      self.count = max(1, count)
+      self.per = max(per, .milliseconds(1))
+      self.burst = max(1, burst ?? count)
+    }
+  }
+
   /// In which order.
   public var order = Order.standard
-  /// How many tasks of the queue run at once, at most. A serial queue runs one.
+  /// How many tasks of the queue run at once, at most. A serial queue runs one, and one of each limit key.
   public var concurrency = 8
+  /// How many tasks of one limit key run at once, at most; nil: as many as of the queue.
+  public var perKey: Int?
+  /// How many tasks of the queue begin in a time, at most; nil: without a limit.
+  public var rate: Rate?
+  /// How many tasks of one limit key begin in a time, at most; nil: without a limit. Counted anew after a restart.
+  public var ratePerKey: Rate?
+  /// How many tasks of the queue may wait, before enqueueing throws `TaskError.queueFull`; nil: without a limit. Looked at where the
+  /// scheduler runs in the process that enqueues. A transaction may not see what others have just finished.
+  public var maxWaiting: Int?
+  /// In a standard queue: each time that so long has passed, tasks that have waited for it move up by one priority; nil: priorities
+  /// are strict.
+  public var ageing: Duration?
   /// How many tasks the queue may start when it is its turn, before the next queue has it. At least 1.
   public var weight = 1
   /// In a serial queue: whether the next task waits until the end of the one before survives a loss of power.
@@ -40,7 +71,12 @@ public struct QueueRules: Hashable, Sendable {
 
   var isSerial: Bool { if case .serial = order { true } else { false } }
   var blocksOnDead: Bool { order == .serial(onDead: .block) }
-  var runningMaximum: Int { isSerial ? 1 : max(1, concurrency) }
+  /// Of the queue.
+  var runningMaximum: Int { max(1, concurrency) }
+  /// Of a line of it: the tasks of one limit key, or those without.
+  func runningMaximum(hasKey: Bool) -> Int {
+    isSerial ? 1 : hasKey ? min(max(1, perKey ?? concurrency), runningMaximum) : runningMaximum
+  }
 }
 
 /// Some queues, by their names. Of several that select a queue the most exact counts: its name, then the longest prefix,

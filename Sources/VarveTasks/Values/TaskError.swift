@@ -16,6 +16,12 @@ public enum TaskError: Error, Hashable, Sendable, CustomStringConvertible {
   case tooLarge(what: String, size: Int, limit: Int)
   /// A value can't be used.
   case invalidValue(String)
+  /// The key of a unique task is taken by this one.
+  case duplicate(of: TaskID)
+  /// A queue has as many waiting tasks as it may have (`QueueRules.maxWaiting`).
+  case queueFull(QueueName, limit: Int)
+  /// A queue takes no tasks any more: it is being drained.
+  case queueDraining(QueueName)
   /// Two handlers would receive the same tasks.
   case overlappingHandlers(kind: String, QueueSelector, QueueSelector)
   /// The database has no tasks: neither a scheduler nor `TaskStorage.handle` was registered.
@@ -33,6 +39,9 @@ public enum TaskError: Error, Hashable, Sendable, CustomStringConvertible {
     case .alreadyRunning(let path): "another scheduler runs the tasks of \(path)"
     case .tooLarge(let what, let size, let limit): "\(what) has \(size), and may have \(limit) at most"
     case .invalidValue(let text): text
+    case .duplicate(let id): "the key of the task is that of task \(id)"
+    case .queueFull(let queue, let limit): "queue \"\(queue)\" has \(limit) waiting tasks, which is its limit"
+    case .queueDraining(let queue): "queue \"\(queue)\" is being drained, and takes no tasks until it is resumed"
     case .overlappingHandlers(let kind, let first, let second):
       "payload \"\(kind)\" has a handler for \(first) and another for \(second), and some queue belongs to both"
     case .notRegistered:

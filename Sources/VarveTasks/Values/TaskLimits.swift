@@ -8,6 +8,14 @@ public enum TaskLimits {
   public static let errorSize = 4 << 10
   /// How many errors of a task are kept: the last ones.
   public static let errorCount = 8
+  /// The bytes of a result.
+  public static let resultSize = 64 << 10
+  /// The bytes of the key of a unique task.
+  public static let uniqueKeySize = 1 << 10
+  /// The bytes of a limit key.
+  public static let limitKeySize = 255
+  /// How many tasks a task depends on.
+  public static let parentCount = 1_000
   /// How many tags a task has.
   public static let tagCount = 16
   /// The bytes of a tag.

@@ -18,6 +18,19 @@ public struct TaskOptions: Hashable, Sendable {
   public var timeout: Duration?
   /// Whether it is kept after it is done.
   public var retention = Retention.deleteOnSuccess
+  /// Which tasks are the same as this one, and what becomes of the second; nil: none is.
+  public var unique: Uniqueness?
+  /// Tasks of a queue that have the same key share the limits for a key, of `QueueRules.perKey` and `ratePerKey`, and the order in a
+  /// serial queue: see `QueueRules.Order`. At most 255 bytes; nil: none.
+  public var limitKey: String?
+  /// Tasks that have to be done before this one runs: at most 1,000, each enqueued by this transaction or an earlier one. One that
+  /// is gone counts as done. They never change.
+  public var dependsOn: [TaskID] = []
+  /// What becomes of the task when one that it depends on is dead or was cancelled.
+  public var onParentFailure = ParentFailure.stayBlocked
+  /// The group that it belongs to: the id of the task that runs when all of its group have ended. See
+  /// `WriteTransaction.enqueueGroup(_:_:members:)`.
+  public var group: TaskID?
   /// Words by which it can be found: at most 16, of at most 64 bytes.
   public var tags: [String] = []
 
@@ -40,10 +53,22 @@ public enum Start: Hashable, Sendable {
   case parked(wakeOn: Set<WakeSignal> = [])
 }
 
-/// Whether a task that is done is kept.
+/// What becomes of a task when one that it depends on is dead or was cancelled.
+public enum ParentFailure: UInt8, Hashable, Sendable {
+  /// It stays blocked, until that task is revived and done, or is deleted.
+  case stayBlocked = 0
+  /// It is cancelled, and so are those that depend on it, as they say.
+  case cancel = 1
+  /// It runs as if that task were done.
+  case runAnyway = 2
+}
+
+/// Whether a task that is done, or was cancelled, is kept.
 public enum Retention: Hashable, Sendable {
   /// It is deleted.
   case deleteOnSuccess
   /// It is kept for so long.
   case keep(Duration)
+  /// The last ones of its queue are kept that say so, this many; at least 1. Older ones go within a minute.
+  case keepCount(Int)
 }

@@ -13,6 +13,7 @@ public struct Part {
   private let hasUniqueKeys: Bool
   /// Whether `commitAside` may use it.
   let isIndependent: Bool
+  private var isChecked = true
 
   init(_ open: OpenExtension, _ slot: Int) {
     self.open = open
@@ -23,14 +24,24 @@ public struct Part {
     hasUniqueKeys = definition.hasUniqueKeys && form == .writeOnce
   }
 
+  /// The same part of which a transaction's reads and writes are not checked at the commit, where the part is independent: what
+  /// it reads may have changed when it commits, and of two that write a key the later wins. For finding keys in ranges that others
+  /// change all the time, which are then looked at one by one through the part itself. In `commitAside` reads are checked
+  /// all the same.
+  public var unchecked: Part {
+    var part = self
+    part.isChecked = false
+    return part
+  }
+
   /// What is read or written of an independent part is checked at the commit.
   private func note(_ key: [UInt8], _ family: StorageFamily) {
     // Beside the writer, what is read is noted anyway, and of two that write a key without a look the later wins.
-    if let writer = open.writer, !writer.isAside { writer.noteIndependent(key, in: family) }
+    if isChecked, let writer = open.writer, !writer.isAside { writer.noteIndependent(key, in: family) }
   }
 
   private func note(_ range: StorageRange, _ family: StorageFamily) {
-    if let writer = open.writer, !writer.isAside { writer.noteIndependent(range, in: family) }
+    if isChecked, let writer = open.writer, !writer.isAside { writer.noteIndependent(range, in: family) }
   }
 
   /// A key is written. No other caller puts one that is given once.

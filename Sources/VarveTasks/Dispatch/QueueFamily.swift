@@ -1,0 +1,111 @@
+/// What the lines of one queue share: its rules, how many of its tasks run, and its tokens. Exists while one of its lines does, or
+/// tokens are missing.
+final class QueueFamily {
+  let number: UInt32
+  let name: QueueName
+  let rules: QueueRules
+  var isPaused: Bool
+  /// How many lines it has in memory.
+  var lineCount = 0
+  var runningCount = 0
+  var startedCount = 0
+  /// Lines that wait until another task of the queue is over, in turn.
+  var waiting: [LineID] = []
+  private(set) var tokens: TokenBucket?
+  /// Of limit keys, as far as tokens are missing there.
+  private var laneTokens: [UInt64: TokenBucket] = [:]
+  /// Whether the tokens are as they were written, and when that was, on the continuous clock.
+  var isWritten = true
+  var written: Duration?
+
+  init(_ number: UInt32, _ name: QueueName, _ rules: QueueRules, isPaused: Bool, _ tokens: TokenBucket?) {
+    self.number = number
+    self.name = name
+    self.rules = rules
+    self.isPaused = isPaused
+    self.tokens = tokens ?? rules.rate.map { TokenBucket(full: $0) }
+  }
+
+  /// Whether nothing of it has to be remembered.
+  func isIdle(_ now: Int64) -> Bool {
+    guard lineCount == 0 else { return false }
+    laneTokens = laneTokens.filter { lane, bucket in
+      rules.ratePerKey.map { !bucket.isFull($0, now) } ?? false
+    }
+    return laneTokens.isEmpty && (rules.rate.flatMap { rate in tokens.map { $0.isFull(rate, now) } } ?? true)
+  }
+
+  /// Takes a token for a task of a line at a time of day. Returns nil, or how many milliseconds later there is one.
+  func take(_ line: LineID, _ now: Int64) -> Int64? {
+    if let rate = rules.rate, let wait = tokens?.wait(rate, now) { return wait }
+    if let rate = rules.ratePerKey, line.lane != 0 {
+      var bucket = laneTokens[line.lane] ?? TokenBucket(full: rate, at: now)
+      if let wait = bucket.wait(rate, now) { return wait }
+      bucket.take()
+      laneTokens[line.lane] = bucket
+    }
+    if tokens != nil {
+      tokens?.take()
+      isWritten = false
+    }
+    return nil
+  }
+
+  /// Gives a token back: the task did not begin.
+  func giveBack(_ line: LineID) {
+    if tokens != nil { tokens?.giveBack() }
+    laneTokens[line.lane]?.giveBack()
+  }
+}
+
+/// Tokens as of a time of day, in milliseconds since 1970.
+struct TokenBucket: Hashable, Sendable {
+  private(set) var tokens: Double
+  private(set) var time: Int64
+
+  init(tokens: Double, time: Int64) {
+    self.tokens = tokens
+    self.time = time
+  }
+
+  init(full rate: QueueRules.Rate, at time: Int64 = .min) { self.init(tokens: Double(rate.burst), time: time) }
+
+  /// What has come until a time. Where the clock was set back nothing has.
+  private mutating func fill(_ rate: QueueRules.Rate, _ now: Int64) {
+    if time == .min || now < time { time = now }
+    let milliseconds = Double(max(1, rate.per.milliseconds))
+    tokens = min(Double(rate.burst), tokens + Double(now - time) * Double(rate.count) / milliseconds)
+    time = now
+  }
+
+  func isFull(_ rate: QueueRules.Rate, _ now: Int64) -> Bool {
+    var bucket = self
+    bucket.fill(rate, now)
+    return bucket.tokens >= Double(rate.burst)
+  }
+
+  /// Nil: it has a token; otherwise how many milliseconds later it has one.
+  mutating func wait(_ rate: QueueRules.Rate, _ now: Int64) -> Int64? {
+    fill(rate, now)
+    if tokens >= 1 - 1e-9 { return nil }
+    return max(1, Int64(((1 - tokens) * Double(max(1, rate.per.milliseconds)) / Double(rate.count)).rounded(.up)))
+  }
+
+  mutating func take() { tokens -= 1 }
+  mutating func giveBack() { tokens += 1 }
+
+  // MARK: - As a value
+
+  var bytes: [UInt8] {
+    var bytes: [UInt8] = []
+    bytes.append(number: tokens.bitPattern)
+    bytes.append(time: time)
+    return bytes
+  }
+
+  init(_ bytes: [UInt8]) throws(DamagedTask) {
+    var reader = ByteReader(bytes)
+    let tokens = Double(bitPattern: try reader.number())
+    self.init(tokens: tokens.isFinite ? tokens : 0, time: try reader.time())
+  }
+}

@@ -1,0 +1,49 @@
+/// A line of tasks: those of a queue without a limit key, or those with one.
+struct LineID: Hashable, Sendable {
+  var queue: UInt32
+  /// The hash of the limit key; 0: the tasks that have none.
+  var lane: UInt64 = 0
+
+  /// A lane for a limit key. Keys with one hash, of which there are two among 5,000 million, share their limits.
+  static func lane(_ key: String?) -> UInt64 {
+    guard let key else { return 0 }
+    return max(1, StableHash.of(key.utf8))
+  }
+
+  /// The key from which on its rows stand in `live`.
+  var begin: [UInt8] {
+    var key: [UInt8] = [TaskPosition.Kind.line.rawValue]
+    append(to: &key)
+    return key
+  }
+
+  /// The range of its rows.
+  func append(to key: inout [UInt8]) {
+    key.append(number: queue)
+    key.append(lane == 0 ? 0 : 1)
+    if lane != 0 { key.append(number: lane) }
+  }
+
+  /// Of the key of a row in line.
+  init(of key: [UInt8]) throws(DamagedTask) {
+    var reader = ByteReader(key, at: 1)
+    queue = try reader.number()
+    lane = try reader.byte() == 0 ? 0 : try reader.number()
+  }
+
+  init(queue: UInt32, lane: UInt64 = 0) {
+    self.queue = queue
+    self.lane = lane
+  }
+}
+
+/// A hash that is on disk: FNV-1a of 64 bits, mixed.
+enum StableHash {
+  static func of(_ bytes: some Sequence<UInt8>) -> UInt64 {
+    var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+    for byte in bytes { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+    hash ^= hash >> 32
+    hash = hash &* 0xd6e8_feb8_6659_fd93
+    return hash ^ hash >> 32
+  }
+}

@@ -1,0 +1,56 @@
+public import Varve
+internal import Synchronization
+
+/// What runs around every handler of a scheduler, and sees every task that is enqueued in its process.
+///
+/// ```swift
+/// struct Timing: TaskMiddleware {
+///   func run(_ context: TaskContext, _ next: @Sendable () async throws -> TaskOutcome) async throws -> TaskOutcome {
+///     let begun = ContinuousClock.now
+///     defer { print(context.kind, ContinuousClock.now - begun) }
+///     return try await next()
+///   }
+/// }
+/// ```
+public protocol TaskMiddleware: EnqueueHook {
+  /// Runs an attempt: `next` is the handler, or the middleware that stands within this one. What this returns or throws ends the
+  /// attempt.
+  func run(_ context: TaskContext, _ next: @Sendable () async throws -> TaskOutcome) async throws -> TaskOutcome
+}
+
+extension TaskMiddleware {
+  /// Runs what stands within.
+  public func run(_ context: TaskContext, _ next: @Sendable () async throws -> TaskOutcome) async throws -> TaskOutcome {
+    try await next()
+  }
+
+  /// Changes nothing.
+  public func enqueuing(_ kind: String, _ options: inout TaskOptions, in transaction: WriteTransaction) throws {}
+}
+
+/// Several, one after the other.
+struct EnqueueHooks: EnqueueHook {
+  let hooks: [any TaskMiddleware]
+
+  func enqueuing(_ kind: String, _ options: inout TaskOptions, in transaction: WriteTransaction) throws {
+    for hook in hooks { try hook.enqueuing(kind, &options, in: transaction) }
+  }
+}
+
+extension TaskScheduler {
+  func surround(_ context: TaskContext, _ body: @escaping @Sendable () async throws -> TaskOutcome) async throws
+    -> TaskOutcome
+  {
+    guard hasMiddleware.load(ordering: .acquiring) else { return try await body() }
+    return try await Self.run(state.withLock { $0.middleware }[...], context, body)
+  }
+
+  private static func run(
+    _ middleware: ArraySlice<any TaskMiddleware>, _ context: TaskContext,
+    _ body: @escaping @Sendable () async throws -> TaskOutcome
+  ) async throws -> TaskOutcome {
+    guard let first = middleware.first else { return try await body() }
+    let rest = middleware.dropFirst()
+    return try await first.run(context) { try await run(rest, context, body) }
+  }
+}

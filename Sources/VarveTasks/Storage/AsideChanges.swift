@@ -1,0 +1,120 @@
+internal import Varve
+
+/// What the scheduler changes in one commit beside the writer, while it is made: rows, and what they mean for lines and timers.
+final class AsideChanges {
+  let parts: TaskParts
+  private let now: Int64
+  private let continuous: Duration
+  private let isHeld: (TaskID) -> Bool
+  var counts = TaskCounts()
+  /// What comes of it, when it is committed.
+  private(set) var result = AsideDelta()
+
+  init(_ parts: TaskParts, now: Int64, continuous: Duration, isHeld: @escaping (TaskID) -> Bool) {
+    self.parts = parts
+    self.now = now
+    self.continuous = continuous
+    self.isHeld = isHeld
+  }
+
+  /// The counts are written, and nothing else follows.
+  func finish() throws -> AsideDelta {
+    try counts.write(to: parts.counts)
+    return result
+  }
+
+  func write(_ edit: TaskEdit) throws -> Bool { try edit.write(to: parts, &counts) }
+
+  /// 5: a task whose time has come is in line. Nothing happens where it is not there any more.
+  func makeReady(_ key: [UInt8]) throws {
+    guard let value = try parts.live.get(key) else { return }
+    let old = try TaskRecord(value)
+    var new = old
+    guard (try? new.progress.apply(.due)) != nil else { return }
+    new.position.kind = .line
+    new.position.due = 0
+    new.delay = 0
+    try move(old, &new)
+  }
+
+  /// 6 and 7: those that depend on a task receive that it has ended.
+  func settle(_ id: TaskID, as state: TaskState) throws {
+    var children = makeChildren()
+    try children.settle(id, as: state)
+    result.pending += children.pending
+    result.heldPending += children.heldPending
+  }
+
+  /// Goes on with what an earlier commit has left.
+  func resume(_ id: TaskID) throws {
+    var children = makeChildren()
+    try children.resume(id)
+    result.pending += children.pending
+    result.heldPending += children.heldPending
+  }
+
+  private func makeChildren() -> TaskChildren {
+    TaskChildren(
+      parts, isHeld: isHeld,
+      run: { [self] old in
+        var new = try old.unblocked(now)
+        try move(old, &new)
+      },
+      cancel: { [self] old in
+        var new = old
+        guard (try? new.progress.apply(.parentFailed(.cancel))) != nil else { return }
+        new.note("a task that it depends on has failed")
+        let isKept = new.retention != .deleteOnSuccess
+        _ = try write(TaskEdit.end(old, counted: old.progress.state, as: new, at: isKept ? now : nil))
+        result.cancelled.append(new)
+      })
+  }
+
+  /// A task that does not run stands elsewhere.
+  func move(_ old: TaskRecord, _ new: inout TaskRecord) throws {
+    _ = try write(TaskEdit.move(old, counted: old.progress.state, to: &new))
+    if old.position.kind == .line {
+      result.removed.append((old.position.line, old.id, old.position.key(of: old.id)))
+    }
+    place(new)
+  }
+
+  /// A task that was not there.
+  func add(_ record: TaskRecord, after parent: TaskID?) throws {
+    _ = try write(TaskEdit.add(record))
+    if let parent {
+      try parts.live.put(TaskKeys.child(of: parent, record.id), [ParentFailure.runAnyway.rawValue])
+      try parts.live.put(TaskKeys.parent(of: record.id, parent), [])
+      result.parents.append(parent)
+    }
+    place(record)
+  }
+
+  func add(_ name: QueueName) throws -> TaskNames.Queue {
+    if let value = try parts.config.get(TaskNames.key(name)) { return try TaskNames.queue(value) }
+    var number: UInt32 = 1
+    if let value = try parts.config.get(TaskNames.next) {
+      var reader = ByteReader(value)
+      number = try reader.number()
+    }
+    var next: [UInt8] = []
+    next.append(number: number + 1)
+    let queue = TaskNames.Queue(number: number)
+    try parts.config.put(TaskNames.next, next)
+    try parts.config.put(TaskNames.key(name), TaskNames.value(queue))
+    result.names.append((name, queue))
+    return queue
+  }
+
+  private func place(_ new: TaskRecord) {
+    switch new.position.kind {
+    case .line: result.entries.append((new.position.line, LineEntry(new, new.bytes)))
+    case .timed:
+      result.timers.append(
+        TaskDelta.Timer(
+          id: new.id, key: new.position.key(of: new.id), due: new.position.due,
+          deadline: new.delay > 0 ? continuous + .milliseconds(new.delay) : nil))
+    case .parked, .blocked: break
+    }
+  }
+}

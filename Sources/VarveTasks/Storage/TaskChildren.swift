@@ -1,0 +1,117 @@
+internal import Varve
+
+/// What the end of a task means for those that depend on it.
+///
+/// A child waits while it has rows of parents. A parent that ends removes its row of each child; the child whose last one goes runs.
+/// At most 512 children are changed in one commit, and none that a transaction is changing: where some are left, a row `pending`
+/// stays in `config` in the same commit, and the scheduler goes on with it.
+struct TaskChildren {
+  let parts: TaskParts
+  /// Whether a transaction is changing a task.
+  let isHeld: (TaskID) -> Bool
+  /// A child runs when it is its turn.
+  let run: (TaskRecord) throws -> Void
+  /// A child is cancelled: its rows go.
+  let cancel: (TaskRecord) throws -> Void
+  /// How many may still be changed.
+  private var budget = TaskWork.batchMaximum
+  /// Tasks with children that are left.
+  private(set) var pending: [TaskID] = []
+  /// The same, because a transaction is changing some.
+  private(set) var heldPending: [TaskID] = []
+
+  /// A state on disk for "look whether it has ended, and how".
+  static let unknown: UInt8 = 255
+
+  init(
+    _ parts: TaskParts, isHeld: @escaping (TaskID) -> Bool, run: @escaping (TaskRecord) throws -> Void,
+    cancel: @escaping (TaskRecord) throws -> Void
+  ) {
+    self.parts = parts
+    self.isHeld = isHeld
+    self.run = run
+    self.cancel = cancel
+  }
+
+  /// 6 and 7: a task has ended. `wasPending`: its row says so.
+  mutating func settle(_ id: TaskID, as state: TaskState, wasPending: Bool = false) throws {
+    var ended = [(id: id, state: state)]
+    while let (parent, state) = ended.popLast() {
+      var isLeft = false
+      var cursor = try parts.live.cursor(StorageRange(prefix: TaskKeys.child(of: parent)))
+      while let (key, value) = try cursor.next() {
+        let child = try TaskKeys.id(of: key, at: 9)
+        let rule = state == .done ? .runAnyway : value.first.flatMap(ParentFailure.init(rawValue:)) ?? .stayBlocked
+        if rule == .stayBlocked { continue }
+        if budget == 0 || isHeld(child) {
+          isLeft = true
+          if budget == 0 { break }
+          continue
+        }
+        budget -= 1
+        if rule == .cancel {
+          guard let record = try parts.record(child) else { continue }
+          try Self.removeParents(of: child, parts)
+          try cancel(record)
+          ended.append((child, .cancelled))
+          continue
+        }
+        try parts.live.delete(key)
+        try parts.live.delete(TaskKeys.parent(of: child, parent))
+        if try parts.live.first(in: StorageRange(prefix: TaskKeys.parent(of: child))) != nil { continue }
+        guard let record = try parts.record(child), record.progress.state == .blocked else { continue }
+        try run(record)
+      }
+      let isFirst = parent == id && wasPending
+      if isLeft {
+        try parts.config.put(ConfigKeys.pending(parent), [state.rawValue])
+        if budget == 0 { pending.append(parent) } else { heldPending.append(parent) }
+      } else if isFirst {
+        try parts.config.delete(ConfigKeys.pending(parent))
+      }
+    }
+  }
+
+  /// Goes on with a task whose children are to receive that it has ended, if it has.
+  mutating func resume(_ id: TaskID) throws {
+    guard let value = try parts.config.get(ConfigKeys.pending(id)) else { return }
+    let state: TaskState?
+    if let known = value.first.flatMap(TaskState.init(rawValue:)) {
+      state = known
+    } else if let (current, _) = try parts.position(of: id) {
+      // The dead head of a serial queue stands in line.
+      state = current == .dead ? .dead : nil
+    } else {
+      // One that is gone counts as done.
+      state = try parts.endedRecord(id)?.record.progress.state ?? .done
+    }
+    guard let state else { return try parts.config.delete(ConfigKeys.pending(id)) }
+    try settle(id, as: state, wasPending: true)
+  }
+
+  /// A child waits for none any more.
+  static func removeParents(of child: TaskID, _ parts: TaskParts) throws {
+    var cursor = try parts.live.cursor(StorageRange(prefix: TaskKeys.parent(of: child)), keysOnly: true)
+    while let (key, _) = try cursor.next() {
+      try parts.live.delete(TaskKeys.child(of: try TaskKeys.id(of: key, at: 9), child))
+      try parts.live.delete(key)
+    }
+  }
+}
+
+extension TaskRecord {
+  /// 6: a child waits for no task any more, and stands in line, or waits for its time.
+  func unblocked(_ now: Int64) throws(TaskRefusal) -> TaskRecord {
+    var new = self
+    let isDue = position.due <= now
+    try new.progress.apply(.parentsDone(isDue: isDue))
+    new.position.kind = isDue ? .line : .timed
+    if isDue {
+      new.position.due = 0
+      new.delay = 0
+    } else if delay > 0 {
+      new.delay = position.due - now
+    }
+    return new
+  }
+}

@@ -1,0 +1,72 @@
+/// What the options of a task mean for where it stands.
+struct TaskDraft {
+  var kind: TaskPosition.Kind
+  var state: TaskState
+  var due: Int64 = 0
+  var delay: Int64 = 0
+  var signals: [String] = []
+
+  init(_ start: Start, now: Int64) {
+    switch start {
+    case .now: (kind, state) = (.line, .ready)
+    case .at(let date):
+      let due = WallTime.milliseconds(date)
+      if due <= now {
+        (kind, state) = (.line, .ready)
+      } else {
+        (kind, state) = (.timed, .scheduled)
+        self.due = due
+      }
+    case .after(let duration):
+      if duration <= .zero {
+        (kind, state) = (.line, .ready)
+      } else {
+        (kind, state) = (.timed, .scheduled)
+        delay = max(1, duration.milliseconds)
+        due = min(now + delay, WallTime.latest)
+      }
+    case .parked(let signals):
+      (kind, state) = (.parked, .parked)
+      self.signals = signals.map(\.text).sorted()
+    }
+  }
+
+  /// Throws where an option can't be used, or something is too large.
+  static func check(_ kind: String, _ payload: [UInt8], _ options: TaskOptions) throws(TaskError) {
+    func limit(_ what: String, _ size: Int, _ limit: Int) throws(TaskError) {
+      if size > limit { throw .tooLarge(what: what, size: size, limit: limit) }
+    }
+    if kind.isEmpty { throw .invalidValue("the kind of a payload is empty") }
+    try limit("the kind of a payload", kind.utf8.count, TaskLimits.kindSize)
+    try limit("a payload", payload.count, TaskLimits.payloadSize)
+    if let sortKey = options.sortKey { try limit("a sort key", sortKey.bytes.count - 1, SortKey.sizeMaximum) }
+    try limit("a task's list of tasks that it depends on", options.dependsOn.count, TaskLimits.parentCount)
+    if let key = options.limitKey { try limit("a limit key", key.utf8.count, TaskLimits.limitKeySize) }
+    if let unique = options.unique {
+      if let key = unique.key { try limit("the key of a unique task", key.utf8.count, TaskLimits.uniqueKeySize) }
+      if let refusal = unique.refusal { throw .invalidValue("a unique task: \(refusal)") }
+    }
+    try limit("a task's list of tags", options.tags.count, TaskLimits.tagCount)
+    for tag in options.tags { try limit("a tag", tag.utf8.count, TaskLimits.tagSize) }
+    if let attempts = options.maxAttempts, attempts < 1 {
+      throw .invalidValue("a task has \(attempts) attempts at most; at least 1 is possible, or nil for no limit")
+    }
+    if let timeout = options.timeout, timeout <= .zero {
+      throw .invalidValue("the time limit \(timeout) is not positive")
+    }
+    if let refusal = options.retry?.refusal { throw .invalidValue("the retries of a task: \(refusal)") }
+    switch options.start {
+    case .after(let delay) where delay < .zero: throw .invalidValue("a start after \(delay) is negative")
+    case .parked(let signals):
+      if !options.dependsOn.isEmpty { throw .invalidValue("a task that depends on others can't be parked as well") }
+      for signal in signals { try limit("a signal", signal.text.utf8.count, WakeSignal.sizeMaximum) }
+    default: break
+    }
+    if case .keep(let time) = options.retention, time < .zero {
+      throw .invalidValue("a retention of \(time) is negative")
+    }
+    if case .keepCount(let count) = options.retention, count < 1 {
+      throw .invalidValue("\(count) tasks are to be kept; at least 1 is possible, or .deleteOnSuccess")
+    }
+  }
+}

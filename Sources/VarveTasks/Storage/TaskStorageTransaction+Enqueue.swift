@@ -1,0 +1,193 @@
+public import Varve
+
+/// Adding tasks.
+extension TaskStorageTransaction {
+  /// A task in a queue. Throws where an option can't be used, or something is too large; then nothing was written.
+  func enqueue(
+    _ kind: String, version: UInt16, _ payload: [UInt8], _ options: TaskOptions, _ extras: TaskExtras = TaskExtras()
+  ) throws -> EnqueueResult {
+    try TaskDraft.check(kind, payload, options)
+    let queue = try queue(making: options.queue)
+    if queue.isDraining { throw TaskError.queueDraining(options.queue) }
+    if let limit = dispatcher.maxWaiting(options.queue) { try requireRoom(options.queue, queue.number, limit) }
+    var extras = extras
+    var parents: [(id: TaskID, rule: ParentFailure)] = []
+    if let unique = options.unique {
+      let key = unique.key.map { Array($0.utf8) } ?? Self.key(of: payload)
+      let meeting = try meet(kind, key, version, payload, unique)
+      if let result = meeting.result { return result }
+      if let running = meeting.after { parents.append((running, .runAnyway)) }
+      extras.uniqueKey = key
+      extras.uniqueUntil = unique.end(time().wall)
+    }
+    for parent in try openParents(options.dependsOn) where !parents.contains(where: { $0.id == parent }) {
+      parents.append((parent, options.onParentFailure))
+    }
+    let id = try takeID()
+    if let key = extras.uniqueKey { try take(ConfigKeys.unique(kind, key), id, extras.uniqueUntil, parents.first?.id) }
+    extras.limitKey = options.limitKey
+    if let group = options.group { try join(group, id, &extras) }
+    try add(id, kind, version, payload, options, extras, queue.number, parents)
+    return .inserted(id)
+  }
+
+  private func add(
+    _ id: TaskID, _ kind: String, _ version: UInt16, _ payload: [UInt8], _ options: TaskOptions, _ extras: TaskExtras,
+    _ queue: UInt32, _ parents: [(id: TaskID, rule: ParentFailure)]
+  ) throws {
+    let wall = time().wall
+    var draft = TaskDraft(options.start, now: wall)
+    if !parents.isEmpty || extras.isGroup { (draft.kind, draft.state) = (.blocked, .blocked) }
+    var position = TaskPosition(
+      draft.kind, queue: queue, priority: options.priority, sortKey: options.sortKey?.bytes ?? [],
+      stamp: TaskPosition.pendingStamp, ordinal: try takeOrdinal(), due: draft.due)
+    if options.limitKey != nil { position.lane = LineID.lane(options.limitKey) }
+    var record = TaskRecord(
+      id: id, progress: TaskProgress(draft.state), position: position, enqueued: wall, kind: kind, version: version,
+      payload: payload, options)
+    record.delay = draft.delay
+    record.signals = draft.signals
+    if !extras.isEmpty { record.extras = extras }
+    try put(record)
+    for (parent, rule) in parents { try link(parent, id, rule) }
+  }
+
+  /// A task waits for another.
+  private func link(_ parent: TaskID, _ child: TaskID, _ rule: ParentFailure) throws {
+    try parts.live.put(TaskKeys.child(of: parent, child), [rule.rawValue])
+    try parts.live.put(TaskKeys.parent(of: child, parent), [])
+    note(parent: parent)
+    if try parts.position(of: parent)?.position.isPending == true { return }
+    // It may end before this transaction does, beside it, and then does not see the child.
+    try lookLater(parent)
+  }
+
+  private func lookLater(_ parent: TaskID) throws {
+    let key = ConfigKeys.pending(parent)
+    if try parts.config.unchecked.get(key) != nil, !dispatcher.isAttached { return }
+    try parts.config.unchecked.put(key, [TaskChildren.unknown])
+    note(pending: parent)
+  }
+
+  /// Those that have not ended well. Throws for one that was never given.
+  private func openParents(_ ids: [TaskID]) throws -> [TaskID] {
+    var open: [TaskID] = []
+    let unchecked = parts.unchecked
+    for id in ids where !open.contains(id) {
+      guard dispatcher.isKnown(id) else { throw TaskError.unknownTask(id) }
+      if try unchecked.position(of: id) != nil {
+        open.append(id)
+      } else if let ended = try unchecked.endedRecord(id), ended.record.progress.state != .done {
+        open.append(id)
+      }
+    }
+    return open
+  }
+
+  // MARK: - Unique keys
+
+  /// What stands for a payload without a key: its bytes, or where they are long two hashes of them and their number.
+  private static func key(of payload: [UInt8]) -> [UInt8] {
+    if payload.count <= TaskLimits.uniqueKeySize { return [0] + payload }
+    var key: [UInt8] = [1]
+    key.append(number: StableHash.of(payload))
+    key.append(number: StableHash.of(payload.reversed()))
+    key.append(number: UInt64(payload.count))
+    return key
+  }
+
+  /// What a task with a key meets: a result, where it is not added; a task after which it runs; or nothing.
+  private func meet(_ kind: String, _ key: [UInt8], _ version: UInt16, _ payload: [UInt8], _ unique: Uniqueness) throws
+    -> (result: EnqueueResult?, after: TaskID?)
+  {
+    // The scheduler takes back keys all the time, beside this transaction.
+    guard let value = try parts.config.unchecked.get(ConfigKeys.unique(kind, key)) else { return (nil, nil) }
+    let (id, until) = try ConfigKeys.unique(value)
+    if let until, until <= time().wall { return (nil, nil) }
+    switch unique.onConflict {
+    case .fail: throw TaskError.duplicate(of: id)
+    case .skip: return (.duplicate(of: id), nil)
+    case .replacePayload, .debounce, .rerun: break
+    }
+    if hold(id) != nil { return (nil, id) }
+    guard let old = try parts.record(id), old.progress.state != .dead else { return (.duplicate(of: id), nil) }
+    var new = old
+    new.payload = payload
+    new.version = version
+    if case .debounce(let delay) = unique.onConflict { new.putOff(delay, now: time().wall) }
+    try rewrite(old, &new)
+    return (.replaced(id), nil)
+  }
+
+  /// A key is this task's. `running` had it, and may take it back at any time.
+  private func take(_ key: [UInt8], _ id: TaskID, _ until: Int64?, _ running: TaskID?) throws {
+    let config = running == nil ? parts.config : parts.config.unchecked
+    try config.put(key, ConfigKeys.uniqueValue(id, until: until))
+    if let until, until < .max { try config.put(ConfigKeys.expiry(until, key), []) }
+  }
+
+  // MARK: - Groups
+
+  /// A task that runs when the tasks of its group have ended, which `members` enqueues.
+  func enqueueGroup(
+    _ kind: String, version: UInt16, _ payload: [UInt8], _ options: TaskOptions, _ members: (TaskID) throws -> Void
+  ) throws -> TaskID {
+    if options.unique != nil { throw TaskError.invalidValue("the last task of a group can't be unique") }
+    if case .parked = options.start { throw TaskError.invalidValue("the last task of a group can't be parked") }
+    var extras = TaskExtras()
+    extras.isGroup = true
+    let id = try enqueue(kind, version: version, payload, options, extras).id
+    try members(id)
+    // One without any runs at once.
+    if try parts.live.first(in: StorageRange(prefix: TaskKeys.parent(of: id))) == nil, let old = try parts.record(id) {
+      var new = try old.unblocked(time().wall)
+      try rewrite(old, &new)
+    }
+    return id
+  }
+
+  private func join(_ group: TaskID, _ id: TaskID, _ extras: inout TaskExtras) throws {
+    guard let (state, _) = try parts.position(of: group), let record = try parts.record(group), record.extras.isGroup
+    else { throw TaskError.invalidValue("task \(group) is not the last one of a group that has not ended") }
+    if state != .blocked { throw TaskError.wrongState(group, state, call: "enqueue") }
+    extras.group = group
+    countMember(of: group)
+    // The group waits for it, however it ends.
+    try parts.live.put(TaskKeys.child(of: id, group), [ParentFailure.runAnyway.rawValue])
+    try parts.live.put(TaskKeys.parent(of: group, id), [])
+    note(parent: id)
+  }
+
+  /// How far a group is; nil where it has gone.
+  func group(_ id: TaskID) throws -> TaskGroupInfo? {
+    guard let record = try parts.record(id) ?? parts.endedRecord(id)?.record, record.extras.isGroup else { return nil }
+    if context.writeTransaction != nil { try flush() }
+    let counts = parts.counts.unchecked
+    let numbers = try TaskCounts.groupStates.map { Int(try counts.counter(TaskCounts.key(group: id, $0))) }
+    return TaskGroupInfo(id: id, total: numbers[0], done: numbers[1], dead: numbers[2], cancelled: numbers[3])
+  }
+
+  // MARK: - Limits
+
+  private func requireRoom(_ name: QueueName, _ queue: UInt32, _ limit: Int) throws {
+    try flush()
+    let counts = parts.counts.unchecked
+    var waiting = 0
+    for state in TaskState.allCases where state.isWaiting {
+      waiting += Int(try counts.counter(TaskCounts.key(queue, state)))
+    }
+    if waiting >= limit { throw TaskError.queueFull(name, limit: limit) }
+  }
+}
+
+extension TaskRecord {
+  /// It waits so long from now on, unless it waits for something else.
+  mutating func putOff(_ delay: Duration, now: Int64) {
+    guard !position.isFront, [.ready, .scheduled, .retryWait].contains(progress.state) else { return }
+    if delay <= .zero { return }
+    progress.state = .scheduled
+    position.kind = .timed
+    self.delay = max(1, delay.milliseconds)
+    position.due = min(now + self.delay, WallTime.latest)
+  }
+}
