@@ -23,6 +23,7 @@ final class TaskFixture: Sendable {
   final class Lines: Sendable {
     private let lines = Mutex<[String]>([])
     func add(_ line: String) { lines.withLock { $0.append(line) } }
+    var count: Int { lines.withLock { $0.count } }
     func take() -> [String] {
       lines.withLock { lines in
         defer { lines = [] }

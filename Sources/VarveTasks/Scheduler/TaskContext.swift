@@ -6,7 +6,7 @@ public import Varve
 /// What a handler knows of the task that it runs, and what it can do with it. Safe from any thread.
 public struct TaskContext: Sendable {
   let run: TaskRun
-  private let host: any CompletingHost
+  let host: any CompletingHost
   private let base: Logger
 
   init(_ run: TaskRun, _ host: any CompletingHost, _ logger: Logger) {

@@ -86,8 +86,13 @@ extension TaskStorageTransaction {
   }
 
   func info(_ id: TaskID) throws -> TaskInfo? {
-    guard var record = try parts.record(id) ?? parts.endedRecord(id)?.record else { return nil }
-    if let run = dispatcher.run(id), record.progress.state != .running { record.progress = run.settled.record.progress }
+    try (parts.record(id) ?? parts.endedRecord(id)?.record).map { try info($0) }
+  }
+
+  /// A task as callers see it, with what runs.
+  func info(_ stored: TaskRecord) throws -> TaskInfo {
+    var record = stored
+    if let run = dispatcher.run(record.id), record.progress.state != .running { record.progress = run.settled.record.progress }
     return TaskInfo(record, try name(of: record.position.queue))
   }
 

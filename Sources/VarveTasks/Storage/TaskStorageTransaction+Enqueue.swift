@@ -57,7 +57,7 @@ extension TaskStorageTransaction {
     try parts.live.put(TaskKeys.child(of: parent, child), [rule.rawValue])
     try parts.live.put(TaskKeys.parent(of: child, parent), [])
     note(parent: parent)
-    if try parts.position(of: parent)?.position.isPending == true { return }
+    if try parts.unchecked.position(of: parent)?.position.isPending == true { return }
     // It may end before this transaction does, beside it, and then does not see the child.
     try lookLater(parent)
   }

@@ -144,7 +144,13 @@ extension ReadTransaction {
   /// The tasks of a query, those of a queue in the order in which they run; at most so many.
   public func tasks(_ query: TaskQuery, limit: Int = .max) throws -> [TaskInfo] {
     let tasks = try tasks
-    return try tasks.ids(query, limit: limit).compactMap { try tasks.info($0) }
+    var found: [TaskInfo] = []
+    if limit < 1 { return found }
+    try tasks.forEach(query) { record in
+      found.append(try tasks.info(record))
+      return found.count < limit
+    }
+    return found
   }
 
   /// How far a group of tasks is; nil where it has gone.

@@ -1,0 +1,276 @@
+import Foundation
+import Testing
+import Varve
+import VarveTesting
+
+@testable import VarveTasks
+
+/// Tasks that wait for others.
+struct DependencyTests {
+  private static func after(_ parents: [TaskID], _ rule: ParentFailure = .stayBlocked) -> TaskOptions {
+    var options = TaskOptions()
+    options.dependsOn = parents
+    options.onParentFailure = rule
+    return options
+  }
+
+  /// Runs notes; those that begin with "bad" are dead at once.
+  private static func fixture(workers: Int = 4) async throws -> TaskFixture {
+    let fixture = try TaskFixture(workers: workers)
+    try fixture.handle { note, _ in note.text.hasPrefix("bad") ? .discard("bad") : .done }
+    return fixture
+  }
+
+  private static func leavesNothing(_ fixture: TaskFixture) throws {
+    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+    #expect(try fixture.read { tx in try tx.tasks.config.count(StorageRange(prefix: [0x46])) } == 0)
+  }
+
+  @Test func `4 and 6 the last of a diamond runs after both that it depends on`() async throws {
+    let fixture = try await Self.fixture()
+    try await fixture.scheduler.start()
+    let last = try fixture.write { tx in
+      let top = try tx.enqueue(Note("top")).id
+      let left = try tx.enqueue(Note("left"), Self.after([top])).id
+      let right = try tx.enqueue(Note("right"), Self.after([top])).id
+      return try tx.enqueue(Note("last"), Self.after([left, right, left])).id
+    }
+    await fixture.scheduler.waitUntilIdle()
+    let lines = fixture.lines.take()
+    #expect(lines.first == "top" && lines.last == "last" && lines.count == 4)
+    #expect(try fixture.state(last) == nil)
+    try Self.leavesNothing(fixture)
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `a parent that has ended, or never was: done counts, an unknown one throws`() async throws {
+    let fixture = try await Self.fixture()
+    try await fixture.scheduler.start()
+    let parent = try fixture.enqueue("parent")
+    await fixture.scheduler.waitUntilIdle()
+    try fixture.write { tx in try tx.enqueue(Note("child"), Self.after([parent])) }
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["parent", "child"])
+    let unknown = TaskID(rawValue: 1 << 40)
+    #expect(throws: TaskError.unknownTask(unknown)) {
+      try fixture.write { tx in try tx.enqueue(Note("child"), Self.after([unknown])) }
+    }
+    try Self.leavesNothing(fixture)
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `7 what a parent that fails means is what the child says, also for its own children`() async throws {
+    let fixture = try await Self.fixture()
+    try await fixture.scheduler.start()
+    let (stays, cancelled, grandchild) = try fixture.write { tx in
+      let bad = try tx.enqueue(Note("bad")).id
+      let stays = try tx.enqueue(Note("stays"), Self.after([bad])).id
+      var keeps = Self.after([bad], .cancel)
+      keeps.retention = .keep(.seconds(1_000))
+      let cancelled = try tx.enqueue(Note("cancelled"), keeps).id
+      try tx.enqueue(Note("anyway"), Self.after([bad], .runAnyway))
+      let grandchild = try tx.enqueue(Note("grandchild"), Self.after([cancelled], .cancel)).id
+      try tx.enqueue(Note("runs"), Self.after([cancelled], .runAnyway))
+      return (stays, cancelled, grandchild)
+    }
+    await fixture.scheduler.waitUntilIdle()
+    #expect(Set(fixture.lines.take()) == ["bad", "anyway", "runs"])
+    #expect(try fixture.state(stays) == .blocked && fixture.state(cancelled) == .cancelled)
+    #expect(try fixture.state(grandchild) == nil)
+    // 24: the dead one is deleted: one that is gone counts as done.
+    #expect(try fixture.write { tx in try tx.delete(.dead("default")) } == 1)
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["stays"])
+    try Self.leavesNothing(fixture)
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `a child that is enqueued while its parent runs waits for it`() async throws {
+    let fixture = try TaskFixture(workers: 4)
+    let (began, mayEnd) = (AsyncFlag(), AsyncFlag())
+    try fixture.handle { note, _ in
+      if note.text == "parent" {
+        began.set()
+        await mayEnd.wait()
+      }
+      return .done
+    }
+    try await fixture.scheduler.start()
+    let parent = try fixture.enqueue("parent")
+    await began.wait()
+    let child = try fixture.write { tx in try tx.enqueue(Note("child"), Self.after([parent])).id }
+    #expect(try fixture.state(child) == .blocked)
+    mayEnd.set()
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["parent", "child"])
+    try Self.leavesNothing(fixture)
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `a parent that ends beside the transaction that enqueues its child leaves none behind`() async throws {
+    let fixture = try await Self.fixture()
+    try await fixture.scheduler.start()
+    let parent = try fixture.enqueue("parent") { $0.start = .parked() }
+    // The transaction stands at a commit before the parent's end.
+    let (stands, mayGo) = (AsyncFlag(), Flag())
+    let done = AsyncFlag()
+    Thread.detachNewThread {
+      try? fixture.database.write { tx in
+        _ = try tx.taskCount(in: "default", .parked)
+        stands.set()
+        while !mayGo.isSet { sched_yield() }
+        try tx.enqueue(Note("child"), Self.after([parent]))
+      }
+      done.set()
+    }
+    await stands.wait()
+    _ = try await fixture.database.commitAside { parts in
+      // What the scheduler does with the parent, had it been running.
+      let parts = try TaskParts(parts)
+      guard let record = try parts.record(parent) else { return }
+      var counts = TaskCounts()
+      _ = try TaskEdit.end(record, counted: .parked, as: record, at: nil).write(to: parts, &counts)
+      try counts.write(to: parts.counts)
+    }
+    mayGo.set()
+    await done.wait()
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["child"])
+    try Self.leavesNothing(fixture)
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `h children that are left when the process ends run after the next start, thousands in several commits`()
+    async throws
+  {
+    let fixture = try await Self.fixture()
+    let count = 3_000
+    try fixture.write { tx in
+      let parent = try tx.enqueue(Note("parent")).id
+      for number in 0..<count { try tx.enqueue(Note("\(number)"), Self.after([parent])) }
+    }
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    #expect(Set(fixture.lines.take()).count == count + 1)
+    try Self.leavesNothing(fixture)
+    await fixture.scheduler.stop()
+    // The parent ends in a transaction while nothing runs tasks.
+    let parent = try fixture.enqueue("other") { $0.start = .parked() }
+    try fixture.write { tx in
+      for number in 0..<count { try tx.enqueue(Note("\(number)"), Self.after([parent])) }
+    }
+    #expect(try fixture.write { tx in try tx.delete(.id(parent)) } == 1)
+    let next = try TaskFixture(fixture.database, workers: 4, clock: fixture.clock)
+    try next.handle()
+    try await next.scheduler.start()
+    await next.scheduler.waitUntilIdle()
+    #expect(next.lines.take().count == count)
+    try Self.leavesNothing(next)
+    await next.scheduler.stop()
+  }
+
+  @Test func `complete makes children ready in its own transaction`() async throws {
+    let fixture = try TaskFixture(workers: 1)
+    let states = TaskFixture.Lines()
+    let child = TaskID(rawValue: 2)
+    try fixture.handle { note, context in
+      if note.text != "parent" { return .done }
+      try await context.complete { tx in try tx.set(1, key: "done", in: "effects") }
+      states.add("\(try context.test { tx in try tx.task(child)?.progress.state.rawValue ?? 99 })")
+      return .done
+    }
+    try await fixture.scheduler.start()
+    try fixture.write { tx in
+      let parent = try tx.enqueue(Note("parent")).id
+      #expect(try tx.enqueue(Note("child"), Self.after([parent])).id == child)
+    }
+    await fixture.scheduler.waitUntilIdle()
+    #expect(states.take() == ["\(TaskState.ready.rawValue)"])
+    #expect(fixture.lines.take() == ["parent", "child"])
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `18 a blocked task is cancelled, and a delay of one that was blocked counts from its enqueueing`()
+    async throws
+  {
+    let fixture = try await Self.fixture()
+    try await fixture.scheduler.start()
+    let parent = try fixture.enqueue("parent") { $0.start = .parked() }
+    var later = Self.after([parent])
+    later.start = .after(.seconds(60))
+    let (gone, delayed) = try fixture.write { tx in
+      (try tx.enqueue(Note("gone"), Self.after([parent])).id, try tx.enqueue(Note("later"), later).id)
+    }
+    #expect(try fixture.write { tx in try tx.cancel(.id(gone)) } == 1)
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(20))
+    try fixture.write { tx in try tx.retryNow(.id(parent)) }
+    await fixture.scheduler.waitUntilIdle()
+    #expect(try fixture.state(delayed) == .scheduled)
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(39))
+    #expect(fixture.lines.take() == ["parent"])
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(1))
+    #expect(fixture.lines.take() == ["later"])
+    try Self.leavesNothing(fixture)
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `the last task of a group runs when all have ended, and knows how they did`() async throws {
+    let fixture = try TaskFixture(workers: 2)
+    try fixture.handle { note, context in
+      switch note.text {
+      case "bad": return .discard("no")
+      case "more":
+        let group = context.run.record.extras.group
+        try await context.complete { tx in
+          var options = TaskOptions()
+          options.group = group
+          try tx.enqueue(Note("added"), options)
+        }
+        return .done
+      case "last":
+        let group = try context.group()
+        return .discard("\(group?.total ?? 0) \(group?.done ?? 0) \(group?.dead ?? 0) \(group?.cancelled ?? 0)")
+      default: return .done
+      }
+    }
+    let (group, cancelled) = try fixture.write { tx in
+      var cancelled = TaskID(rawValue: 0)
+      let group = try tx.enqueueGroup(Note("last")) { group in
+        var options = TaskOptions()
+        options.group = group
+        for text in ["a", "bad", "more"] { try tx.enqueue(Note(text), options) }
+        cancelled = try tx.enqueue(Note("cancelled"), options).id
+      }
+      return (group, cancelled)
+    }
+    #expect(try fixture.write { tx in try tx.cancel(.id(cancelled)) } == 1)
+    #expect(try fixture.read { tx in try tx.taskGroup(group)?.pending } == 3)
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take().last == "last")
+    #expect(try fixture.read { tx in try tx.task(group)?.errors } == ["5 3 1 1"])
+    #expect(throws: TaskError.self) {
+      try fixture.write { tx in
+        var options = TaskOptions()
+        options.group = group
+        try tx.enqueue(Note("late"), options)
+      }
+    }
+    // One without any runs at once.
+    try fixture.write { tx in try tx.enqueueGroup(Note("empty")) { _ in } }
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["empty"])
+    #expect(try fixture.write { tx in try tx.delete(.dead("default")) } == 2)
+    #expect(try fixture.read { tx in try tx.tasks.parts.counts.count(StorageRange(prefix: [0x47])) } == 0)
+    try Self.leavesNothing(fixture)
+    await fixture.scheduler.stop()
+  }
+}
+
+extension TaskContext {
+  /// Reads the database of a test.
+  func test<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result {
+    guard let scheduler = host as? TaskScheduler else { throw TaskError.notRegistered }
+    return try scheduler.database.read(body)
+  }
+}

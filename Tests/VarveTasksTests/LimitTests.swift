@@ -1,0 +1,217 @@
+import Foundation
+import Synchronization
+import Testing
+import Varve
+import VarveTesting
+
+@testable import VarveTasks
+
+/// How many tasks run at once, and how often they begin.
+struct LimitTests {
+  /// How many run, at once and at most, by a key.
+  private final class Gauge: Sendable {
+    private let counts = Mutex<[String: (now: Int, most: Int)]>([:])
+    func add(_ number: Int, _ key: String) {
+      counts.withLock { counts in
+        var count = counts[key] ?? (0, 0)
+        count.now += number
+        count.most = max(count.most, count.now)
+        counts[key] = count
+      }
+    }
+    func most(_ key: String) -> Int { counts.withLock { $0[key]?.most ?? 0 } }
+  }
+
+  private static func keyed(_ queue: QueueName, _ key: String?) -> TaskOptions {
+    var options = TaskOptions(queue: queue)
+    options.limitKey = key
+    return options
+  }
+
+  @Test func `tasks of one key run as many at once as a key may, and those of the queue as the queue may`() async throws
+  {
+    var rules = QueueRules(order: .standard, concurrency: 5)
+    rules.perKey = 2
+    let fixture = try TaskFixture(rules: [.all: rules], workers: 16)
+    let gauge = Gauge()
+    try fixture.handle { note, context in
+      let key = context.run.record.extras.limitKey ?? "none"
+      gauge.add(1, key)
+      gauge.add(1, "all")
+      for _ in 0..<20 { await Task.yield() }
+      gauge.add(-1, key)
+      gauge.add(-1, "all")
+      return .done
+    }
+    try fixture.write { tx in
+      for number in 0..<2_000 {
+        let key = ["a", "b", "c", nil][min(number / 400, 3)]
+        try tx.enqueue(Note("\(number)"), Self.keyed("q", key))
+      }
+    }
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take().count == 2_000)
+    for key in ["a", "b", "c"] { #expect(1...2 ~= gauge.most(key)) }
+    #expect(3...5 ~= gauge.most("all"))
+    #expect(try fixture.read { tx in try tx.taskCount(in: "q", .ready) } == 0)
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `a serial queue runs the tasks of each key in their order, and a head that fails blocks its key alone`()
+    async throws
+  {
+    let fixture = try TaskFixture(rules: [.all: QueueRules(order: .serial(), concurrency: 3)], workers: 8)
+    try fixture.handle { note, context in
+      if note.text == "a0", context.failures == 0 { throw CancellationError() }
+      return .done
+    }
+    try fixture.write { tx in
+      for number in 0..<3 {
+        for key in ["a", "b"] { try tx.enqueue(Note("\(key)\(number)"), Self.keyed("q", key)) }
+      }
+    }
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    var lines = fixture.lines.take()
+    #expect(lines.filter { $0.hasPrefix("b") } == ["b0", "b1", "b2"] && lines.filter { $0.hasPrefix("a") } == ["a0"])
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(10))
+    lines = fixture.lines.take()
+    #expect(lines == ["a0", "a1", "a2"])
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `a rate lets a burst begin, and then as many as come in a time, also after a restart`() async throws {
+    var rules = QueueRules()
+    rules.rate = QueueRules.Rate(count: 2, per: .seconds(1), burst: 3)
+    let fixture = try TaskFixture(rules: [.all: rules], workers: 8)
+    try fixture.handle()
+    for number in 0..<20 { try fixture.enqueue("\(number)") }
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take().count == 3)
+    await fixture.scheduler.advance(fixture.clock, by: .milliseconds(499))
+    #expect(fixture.lines.take().isEmpty)
+    await fixture.scheduler.advance(fixture.clock, by: .milliseconds(1))
+    #expect(fixture.lines.take().count == 1)
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(1))
+    #expect(fixture.lines.take().count >= 1)
+    for _ in 0..<4 { await fixture.scheduler.advance(fixture.clock, by: .milliseconds(500)) }
+    _ = fixture.lines.take()
+    await fixture.scheduler.stop()
+    let next = try TaskFixture(fixture.database, rules: [.all: rules], workers: 8, clock: fixture.clock)
+    try next.handle()
+    try await next.scheduler.start()
+    await next.scheduler.waitUntilIdle()
+    // Nothing but what has come since the tokens were written, a tenth of a second before at most.
+    #expect(next.lines.take().count <= 1)
+    await next.scheduler.stop()
+  }
+
+  @Test func `a rate for each key holds no other key up`() async throws {
+    var rules = QueueRules()
+    rules.ratePerKey = QueueRules.Rate(count: 1, per: .seconds(10))
+    let fixture = try TaskFixture(rules: [.all: rules], workers: 8)
+    try fixture.handle()
+    try fixture.write { tx in
+      for number in 0..<3 {
+        for key in ["a", "b"] { try tx.enqueue(Note("\(key)\(number)"), Self.keyed("q", key)) }
+      }
+      try tx.enqueue(Note("free"), Self.keyed("q", nil))
+    }
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    #expect(Set(fixture.lines.take()) == ["a0", "b0", "free"])
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(10))
+    #expect(Set(fixture.lines.take()) == ["a1", "b1"])
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `a queue that is full, and one that is drained, take no tasks`() async throws {
+    var rules = QueueRules()
+    rules.maxWaiting = 3
+    let fixture = try TaskFixture(rules: [.named("small"): rules])
+    try fixture.handle()
+    try await fixture.scheduler.start()
+    try fixture.write { tx in
+      try tx.pause("small")
+      for number in 0..<3 { try tx.enqueue(Note("\(number)"), TaskOptions(queue: "small")) }
+      #expect(throws: TaskError.queueFull("small", limit: 3)) {
+        try tx.enqueue(Note("x"), TaskOptions(queue: "small"))
+      }
+      try tx.drain("small")
+    }
+    #expect(throws: TaskError.queueDraining("small")) {
+      try fixture.write { tx in try tx.enqueue(Note("x"), TaskOptions(queue: "small")) }
+    }
+    #expect(try fixture.read { tx in try tx.taskQueueState("small") } == (true, true))
+    await fixture.scheduler.stop()
+    let next = try TaskFixture(fixture.database, rules: [.named("small"): rules], clock: fixture.clock)
+    try next.handle()
+    try await next.scheduler.start()
+    #expect(throws: TaskError.queueDraining("small")) {
+      try next.write { tx in try tx.enqueue(Note("x"), TaskOptions(queue: "small")) }
+    }
+    try next.write { tx in try tx.resume("small") }
+    try next.write { tx in try tx.drain("small") }
+    await next.scheduler.waitUntilIdle()
+    #expect(next.lines.take().count == 3)
+    try next.write { tx in try tx.resume("small") }
+    try next.write { tx in try tx.enqueue(Note("y"), TaskOptions(queue: "small")) }
+    await next.scheduler.waitUntilIdle()
+    #expect(next.lines.take() == ["y"])
+    await next.scheduler.stop()
+  }
+
+  @Test func `a task that has waited moves up where the queue ages`() async throws {
+    var rules = QueueRules(order: .standard, concurrency: 1)
+    rules.ageing = .seconds(10)
+    let fixture = try TaskFixture(rules: [.all: rules])
+    try fixture.handle()
+    try await fixture.scheduler.start()
+    try fixture.write { tx in try tx.pause("default") }
+    try fixture.enqueue("old") { $0.priority = 130 }
+    for _ in 0..<3 { await fixture.scheduler.advance(fixture.clock, by: .seconds(10)) }
+    try fixture.enqueue("new") { $0.priority = 128 }
+    try fixture.enqueue("first") { $0.priority = 0 }
+    #expect(try fixture.read { tx in try tx.tasks(.queue("default")).map(\.priority) } == [0, 127, 128])
+    try fixture.write { tx in try tx.resume("default") }
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["first", "old", "new"])
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `25 a task that waits is changed, one that runs or has ended is not`() async throws {
+    let fixture = try TaskFixture()
+    let (began, mayEnd) = (AsyncFlag(), AsyncFlag())
+    try fixture.handle { note, _ in
+      if note.text == "runs" {
+        began.set()
+        await mayEnd.wait()
+      }
+      return .done
+    }
+    try await fixture.scheduler.start()
+    let running = try fixture.enqueue("runs")
+    await began.wait()
+    let (first, second) = (try fixture.enqueue("first"), try fixture.enqueue("second"))
+    let third = try fixture.enqueue("third")
+    let kept = try fixture.enqueue("kept") { $0.start = .parked() }
+    try fixture.write { tx in
+      try tx.edit(first, payload: Note("changed"))
+      try tx.edit(second, priority: 0)
+      try tx.edit(third, start: .after(.seconds(5)))
+      try tx.edit(kept, payload: Note("parked"))
+    }
+    #expect(throws: TaskError.taskRunning(running)) { try fixture.write { tx in try tx.edit(running, priority: 1) } }
+    mayEnd.set()
+    await fixture.scheduler.waitUntilIdle()
+    #expect(throws: TaskError.unknownTask(first)) { try fixture.write { tx in try tx.edit(first, priority: 1) } }
+    #expect(fixture.lines.take() == ["runs", "second", "changed"])
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(5))
+    try fixture.write { tx in try tx.retryNow(.id(kept)) }
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["third", "parked"])
+    await fixture.scheduler.stop()
+  }
+}

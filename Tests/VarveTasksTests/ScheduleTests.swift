@@ -1,0 +1,152 @@
+import Foundation
+import Testing
+import Varve
+import VarveTesting
+
+@testable import VarveTasks
+
+/// Tasks that come at times.
+struct ScheduleTests {
+  /// Notes of slots have the time and whether it is late.
+  private static func register(
+    _ fixture: TaskFixture, _ expression: String = "*/10 * * * *", _ rules: ScheduleRules = ScheduleRules()
+  ) throws {
+    try fixture.scheduler.schedule("ten", expression, rules: rules) { slot in
+      let parts = Calendar(identifier: .gregorian).dateComponents(in: .gmt, from: slot.date)
+      return Note("\(parts.hour ?? 0):\(parts.minute ?? 0)\(slot.isLate ? " late" : "")")
+    }
+  }
+
+  private static func restart(
+    _ fixture: TaskFixture, after pause: Duration, _ rules: ScheduleRules, _ expression: String = "*/10 * * * *"
+  ) async throws -> TaskFixture {
+    await fixture.scheduler.stop()
+    fixture.clock.advance(by: pause)
+    let next = try TaskFixture(fixture.database, clock: fixture.clock)
+    try next.handle()
+    try register(next, expression, rules)
+    try await next.scheduler.start()
+    await next.scheduler.waitUntilIdle()
+    return next
+  }
+
+  @Test func `i each slot has one task, from the first one after the registration on`() async throws {
+    let fixture = try TaskFixture()
+    try fixture.handle { note, context in
+      #expect(context.slot?.schedule == "ten")
+      return .done
+    }
+    try Self.register(fixture)
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take().isEmpty)
+    for _ in 0..<6 { await fixture.scheduler.advance(fixture.clock, by: .seconds(300)) }
+    #expect(fixture.lines.take() == ["0:10", "0:20", "0:30"])
+    let info = try fixture.read { tx in try tx.taskSchedules() }
+    #expect(info.map(\.name) == ["ten"] && info[0].lastSlot == fixture.clock.wallNow)
+    #expect(try info[0].next(2, after: info[0].lastSlot) == [info[0].lastSlot + 600, info[0].lastSlot + 1_200])
+    #expect(try await fixture.scheduler.unschedule("ten"))
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(3_600))
+    #expect(fixture.lines.take().isEmpty)
+    #expect(try fixture.read { tx in try tx.taskSchedules() }.isEmpty)
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `slots that were missed are left out, made up for once, or all, and not beyond their grace`() async throws {
+    var fixture = try TaskFixture()
+    try fixture.handle()
+    try Self.register(fixture)
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    // 0:25, two were missed.
+    fixture = try await Self.restart(fixture, after: .seconds(1_500), ScheduleRules(missed: .latest))
+    #expect(fixture.lines.take() == ["0:20 late"])
+    // 0:55, three were missed.
+    fixture = try await Self.restart(fixture, after: .seconds(1_800), ScheduleRules(missed: .all(max: 2)))
+    #expect(fixture.lines.take() == ["0:40 late", "0:50 late"])
+    // 1:25.
+    fixture = try await Self.restart(fixture, after: .seconds(1_800), ScheduleRules(missed: .skip))
+    #expect(fixture.lines.take().isEmpty)
+    let events = try fixture.read { tx in try tx.taskEvents() }
+    #expect(events.map(\.event.kind) == [.slotMissed, .slotMissed, .slotMissed])
+    #expect(events.last?.event.detail == "3 times of the schedule were left out")
+    // 1:55, and only what is at most 10 minutes old.
+    let rules = ScheduleRules(missed: .all(max: 10), grace: .seconds(600))
+    fixture = try await Self.restart(fixture, after: .seconds(1_800), rules)
+    #expect(fixture.lines.take() == ["1:50 late"])
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(300))
+    #expect(fixture.lines.take() == ["2:0"])
+    // Another expression goes on after the last slot.
+    fixture = try await Self.restart(fixture, after: .seconds(300), rules, "0 * * * *")
+    #expect(fixture.lines.take().isEmpty)
+    for _ in 0..<11 { await fixture.scheduler.advance(fixture.clock, by: .seconds(300)) }
+    #expect(fixture.lines.take() == ["3:0"])
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `a slot whose task before has not ended: both, left out, or after it`() async throws {
+    for overlap in [ScheduleRules.Overlap.allow, .skip, .queue] {
+      let fixture = try TaskFixture(workers: 4)
+      let flag = AsyncFlag()
+      try fixture.handle { note, _ in
+        if note.text == "0:10" { await flag.wait() }
+        return .done
+      }
+      try Self.register(fixture, "*/10 * * * *", ScheduleRules(overlap: overlap))
+      try await fixture.scheduler.start()
+      await fixture.scheduler.waitUntilIdle()
+      for _ in 0..<2 {
+        fixture.clock.advance(by: .seconds(600))
+        let slot = fixture.clock.wallNow
+        await fixture.poll { try fixture.read { tx in try tx.taskSchedules()[0].lastSlot == slot } }
+        if slot == Date(timeIntervalSince1970: 1_767_225_600 + 600) { await fixture.poll { fixture.lines.count == 1 } }
+      }
+      if overlap == .allow { await fixture.poll { fixture.lines.count == 2 } }
+      let before = fixture.lines.take()
+      flag.set()
+      await fixture.scheduler.waitUntilIdle()
+      #expect(before == (overlap == .allow ? ["0:10", "0:20"] : ["0:10"]))
+      #expect(fixture.lines.take() == (overlap == .queue ? ["0:20"] : []))
+      await fixture.scheduler.stop()
+    }
+  }
+
+  @Test func `a clock that is set back runs no slot twice, and one that is set forward leaves none behind`() async throws {
+    let fixture = try TaskFixture()
+    try fixture.handle()
+    try Self.register(fixture)
+    try await fixture.scheduler.start()
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(600))
+    #expect(fixture.lines.take() == ["0:10"])
+    fixture.clock.setWall(fixture.clock.wallNow - 1_800)
+    for _ in 0..<6 { await fixture.scheduler.advance(fixture.clock, by: .seconds(300)) }
+    #expect(fixture.lines.take().isEmpty)
+    fixture.clock.setWall(fixture.clock.wallNow + 1_800)
+    for _ in 0..<2 { await fixture.scheduler.advance(fixture.clock, by: .seconds(60)) }
+    #expect(fixture.lines.take() == ["0:40 late"])
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `options that a schedule can't have are refused, and one that is registered twice`() throws {
+    let fixture = try TaskFixture()
+    try Self.register(fixture)
+    #expect(throws: TaskError.self) { try Self.register(fixture) }
+    var options = TaskOptions()
+    options.unique = Uniqueness()
+    #expect(throws: TaskError.self) { try fixture.scheduler.schedule("u", "@daily", options: options) { _ in Note("") } }
+    #expect(throws: TaskError.self) { try fixture.scheduler.schedule("", "@daily") { _ in Note("") } }
+    #expect(throws: TaskError.self) { try fixture.scheduler.schedule("n", "0 0 31 2 *") { _ in Note("") } }
+  }
+
+  @Test func `a schedule that is registered while the scheduler runs begins with its next slot`() async throws {
+    let fixture = try TaskFixture()
+    try fixture.handle()
+    try await fixture.scheduler.start()
+    try Self.register(fixture)
+    await fixture.poll { try fixture.read { tx in try tx.taskSchedules().count == 1 } }
+    await fixture.poll { fixture.scheduler.dispatcher.nextDeadline != nil }
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(600))
+    #expect(fixture.lines.take() == ["0:10"])
+    await fixture.scheduler.stop()
+  }
+}

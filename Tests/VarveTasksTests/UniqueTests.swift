@@ -1,0 +1,167 @@
+import Foundation
+import Testing
+import Varve
+import VarveTesting
+
+@testable import VarveTasks
+
+/// Tasks of which only one is to be there.
+struct UniqueTests {
+  private static func options(
+    _ onConflict: Uniqueness.OnConflict, _ window: Uniqueness.Window = .whileLive, key: String? = "k"
+  ) -> TaskOptions {
+    var options = TaskOptions()
+    options.unique = Uniqueness(key: key, window: window, onConflict: onConflict)
+    return options
+  }
+
+  @Test func `a second task with a key is left out while the first one has not ended`() async throws {
+    let fixture = try TaskFixture()
+    let first = try fixture.write { tx in try tx.enqueue(Note("a"), Self.options(.skip)) }
+    #expect(try fixture.write { tx in try tx.enqueue(Note("b"), Self.options(.skip)) } == .duplicate(of: first.id))
+    let other = try fixture.write { tx in try tx.enqueue(Note("c"), Self.options(.skip, key: "other")) }
+    #expect(other != first)
+    #expect(throws: TaskError.duplicate(of: first.id)) {
+      try fixture.write { tx in try tx.enqueue(Note("d"), Self.options(.fail)) }
+    }
+    try fixture.handle()
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["a", "c"])
+    guard case .inserted = try fixture.write({ tx in try tx.enqueue(Note("e"), Self.options(.skip)) }) else {
+      Issue.record("the key is still taken")
+      return
+    }
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["e"])
+    // Nothing of a key is left.
+    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+    #expect(try fixture.read { tx in try tx.tasks.config.count(StorageRange(prefix: [0x55])) } == 0)
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `two with one key in one transaction meet, and a rollback gives the key back`() throws {
+    let fixture = try TaskFixture()
+    struct Undo: Error {}
+    try? fixture.write { tx in
+      let first = try tx.enqueue(Note("a"), Self.options(.skip))
+      #expect(try tx.enqueue(Note("b"), Self.options(.skip)) == .duplicate(of: first.id))
+      #expect(try tx.enqueue(Note("c"), Self.options(.replacePayload)) == .replaced(first.id))
+      #expect(try tx.task(first.id).map { try Note(encoded: Data($0.payload)) } == Note("c"))
+      throw Undo()
+    }
+    guard case .inserted = try fixture.write({ tx in try tx.enqueue(Note("d"), Self.options(.skip)) }) else {
+      Issue.record("the key is still taken")
+      return
+    }
+  }
+
+  @Test func `without a key the payload is the key, also a long one`() throws {
+    let fixture = try TaskFixture()
+    for text in ["short", String(repeating: "long", count: 1_000)] {
+      let first = try fixture.write { tx in try tx.enqueue(Note(text), Self.options(.skip, key: nil)) }
+      let second = try fixture.write { tx in try tx.enqueue(Note(text), Self.options(.skip, key: nil)) }
+      let other = try fixture.write { tx in try tx.enqueue(Note(text + "!"), Self.options(.skip, key: nil)) }
+      #expect(second == .duplicate(of: first.id) && other.id != first.id)
+    }
+  }
+
+  @Test func `a task that waits gets the newest payload, and debounce puts it off`() async throws {
+    let fixture = try TaskFixture()
+    try fixture.handle()
+    try await fixture.scheduler.start()
+    let options = Self.options(.debounce(.seconds(10)))
+    var waiting = options
+    waiting.start = .after(.seconds(10))
+    let first = try fixture.write { tx in try tx.enqueue(Note("1"), waiting) }
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(8))
+    #expect(try fixture.write { tx in try tx.enqueue(Note("2"), options) } == .replaced(first.id))
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(8))
+    #expect(fixture.lines.take().isEmpty)
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(2))
+    #expect(fixture.lines.take() == ["2"])
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `what comes while the first one runs is run after it, once, with the newest payload`() async throws {
+    let fixture = try TaskFixture(workers: 4)
+    let (began, mayEnd) = (AsyncFlag(), AsyncFlag())
+    try fixture.handle { note, _ in
+      if note.text == "1" {
+        began.set()
+        await mayEnd.wait()
+      }
+      return .done
+    }
+    try await fixture.scheduler.start()
+    let first = try fixture.write { tx in try tx.enqueue(Note("1"), Self.options(.rerun)) }
+    await began.wait()
+    #expect(try fixture.write { tx in try tx.enqueue(Note("x"), Self.options(.skip)) } == .duplicate(of: first.id))
+    let second = try fixture.write { tx in try tx.enqueue(Note("2"), Self.options(.rerun)) }
+    #expect(second.id != first.id && second == .inserted(second.id))
+    #expect(try fixture.state(second.id) == .blocked)
+    #expect(try fixture.write { tx in try tx.enqueue(Note("3"), Self.options(.rerun)) } == .replaced(second.id))
+    mayEnd.set()
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["1", "3"])
+    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+    #expect(try fixture.read { tx in try tx.tasks.config.count(StorageRange(prefix: [0x46])) } == 0)
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `windows outlast the task, and end`() async throws {
+    let fixture = try TaskFixture()
+    try fixture.handle()
+    try await fixture.scheduler.start()
+    func isNew(_ window: Uniqueness.Window, _ key: String) async throws -> Bool {
+      let result = try fixture.write { tx in try tx.enqueue(Note(key), Self.options(.skip, window, key: key)) }
+      await fixture.scheduler.waitUntilIdle()
+      return result == .inserted(result.id)
+    }
+    // The clock begins at a midnight of UTC.
+    let (bucket, sliding, forever) = (
+      Uniqueness.Window.bucket(.seconds(100)), Uniqueness.Window.sliding(.seconds(100)), Uniqueness.Window.forever
+    )
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(60))
+    #expect(try await isNew(bucket, "b"))
+    #expect(try await isNew(sliding, "s"))
+    #expect(try await isNew(forever, "f"))
+    #expect(try await !isNew(bucket, "b"))
+    #expect(try await !isNew(sliding, "s"))
+    #expect(try await !isNew(forever, "f"))
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(40))
+    #expect(try await isNew(bucket, "b"))
+    #expect(try await !isNew(sliding, "s"))
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(60))
+    #expect(try await !isNew(bucket, "b"))
+    #expect(try await isNew(sliding, "s"))
+    #expect(try await !isNew(forever, "f"))
+    // Keys that are not taken any more go.
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(1_000))
+    await fixture.scheduler.waitUntilIdle()
+    try await fixture.scheduler.prune()
+    #expect(try fixture.read { tx in try tx.tasks.config.count(StorageRange(prefix: [0x56])) } == 0)
+    #expect(try fixture.read { tx in try tx.tasks.config.count(StorageRange(prefix: [0x55])) } == 1)
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `reviving a task whose key another one has throws, deleting and cancelling give it back`() async throws {
+    let fixture = try TaskFixture()
+    try fixture.handle { _, _ in .discard("no") }
+    try await fixture.scheduler.start()
+    let dead = try fixture.write { tx in try tx.enqueue(Note("a"), Self.options(.skip)) }
+    await fixture.scheduler.waitUntilIdle()
+    #expect(try fixture.state(dead.id) == .dead)
+    await fixture.scheduler.stop()
+    let next = try fixture.write { tx in try tx.enqueue(Note("b"), Self.options(.skip)) }
+    #expect(next == .inserted(next.id))
+    #expect(throws: TaskError.duplicate(of: next.id)) { try fixture.write { tx in try tx.revive(.id(dead.id)) } }
+    #expect(try fixture.write { tx in try tx.cancel(.unique("note", "k")) } == 1)
+    #expect(try fixture.write { tx in try tx.revive(.id(dead.id)) } == 1)
+    #expect(try fixture.write { tx in try tx.enqueue(Note("c"), Self.options(.skip)) } == .duplicate(of: dead.id))
+    #expect(try fixture.read { tx in try tx.tasks(.unique("note", "k")).map(\.id) } == [dead.id])
+    #expect(try fixture.write { tx in try tx.delete(.id(dead.id)) } == 1)
+    let last = try fixture.write { tx in try tx.enqueue(Note("d"), Self.options(.skip)) }
+    #expect(last == .inserted(last.id))
+  }
+}
