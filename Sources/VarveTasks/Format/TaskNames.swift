@@ -12,6 +12,7 @@ internal import Varve
 ///                      keys that are taken until a time
 ///  'F', id (8)         value: its state (1): its children are still to receive that it has ended so; 255: that it may have
 ///  'L', queue (4)      value: tokens (8, the bits of a Double), time (8)
+///  'I', id (16)        value: when (8): a file of the inbox was applied, and may still be there
 ///  'S', name           a schedule: see ScheduleRecord
 /// ```
 /// On disk: never change.
@@ -108,6 +109,9 @@ enum ConfigKeys {
     bytes.append(number: queue)
     return bytes
   }
+
+  static let inbox: UInt8 = 0x49
+  static func inbox(_ id: [UInt8]) -> [UInt8] { [inbox] + id }
 
   static let schedule: UInt8 = 0x53
   static func schedule(_ name: String) -> [UInt8] { [schedule] + Array(name.utf8) }

@@ -36,6 +36,15 @@ enum TaskLog {
       metadata: ["schedule": "\(slot.schedule)", "slot": "\(slot.date)", "error": "\(error)"])
   }
 
+  static func inbox(_ logger: Logger, _ directory: String) {
+    logger.error(
+      "the inbox can't be watched, and is looked at when the scheduler starts", metadata: ["path": "\(directory)"])
+  }
+
+  static func refused(_ logger: Logger, _ name: String, _ error: any Error) {
+    logger.error("a file of the inbox can't be applied", metadata: ["file": "\(name)", "error": "\(error)"])
+  }
+
   static func left(_ logger: Logger, _ count: Int) {
     logger.error("handlers do not return, and are abandoned", metadata: ["count": "\(count)"])
   }

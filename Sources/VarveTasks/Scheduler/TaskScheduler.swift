@@ -74,6 +74,10 @@ public final class TaskScheduler: Sendable {
     var nextEvent: UInt64 = 1
     var middleware: [any TaskMiddleware] = []
     var schedules: [String: RegisteredSchedule] = [:]
+    var accepted: [String: AcceptedType] = [:]
+    var watch: DirectoryWatch?
+    /// How often the inbox was to be looked at since it was last.
+    var inboxWishes = 0
   }
 
   let state: Mutex<State>
@@ -259,6 +263,7 @@ public final class TaskScheduler: Sendable {
       try await load()
       try await startSchedules()
       dispatcher.discover(try await readAcknowledged(database) { tx in try Self.lines(tx.tasks.parts.live) })
+      try openInbox()
     } catch {
       dispatcher.detach()
       state.withLock { $0.isRunning = false }
@@ -272,6 +277,7 @@ public final class TaskScheduler: Sendable {
 
   private func stop(draining limit: Duration) async {
     guard state.withLock({ $0.isRunning }) else { return }
+    closeInbox()
     _ = dispatcher.stop()
     if limit > .zero { await waitForRuns(limit) }
     for run in dispatcher.stop() {

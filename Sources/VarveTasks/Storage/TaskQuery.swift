@@ -8,7 +8,7 @@
 /// One of an id, or of a unique key, is found by two looks. A queue is looked through where it is named: what stands in line, is
 /// parked, blocked or dead; a state narrows that. Tasks that wait for a time, or are kept after their end, are looked through for all
 /// queues. A query without a queue looks through all tasks.
-public struct TaskQuery: Hashable, Sendable {
+public struct TaskQuery: Hashable, Codable, Sendable {
   var id: TaskID?
   var queue: QueueName?
   var states: Set<TaskState>?

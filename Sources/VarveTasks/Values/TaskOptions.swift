@@ -1,7 +1,7 @@
 public import Foundation
 
 /// How a task is queued and run: given when it is enqueued, and kept with it.
-public struct TaskOptions: Hashable, Sendable {
+public struct TaskOptions: Hashable, Codable, Sendable {
   /// The queue.
   public var queue: QueueName = "default"
   /// Among the tasks of a queue smaller ones run first: 0 is the first, 128 is usual.
@@ -42,7 +42,7 @@ public struct TaskOptions: Hashable, Sendable {
 }
 
 /// When a task may run.
-public enum Start: Hashable, Sendable {
+public enum Start: Hashable, Codable, Sendable {
   /// When it is its turn.
   case now
   /// Not before a date; one that has passed is now. Follows the clock of the wall, also where that is set.
@@ -54,7 +54,7 @@ public enum Start: Hashable, Sendable {
 }
 
 /// What becomes of a task when one that it depends on is dead or was cancelled.
-public enum ParentFailure: UInt8, Hashable, Sendable {
+public enum ParentFailure: UInt8, Hashable, Codable, Sendable {
   /// It stays blocked, until that task is revived and done, or is deleted.
   case stayBlocked = 0
   /// It is cancelled, and so are those that depend on it, as they say.
@@ -64,7 +64,7 @@ public enum ParentFailure: UInt8, Hashable, Sendable {
 }
 
 /// Whether a task that is done, or was cancelled, is kept.
-public enum Retention: Hashable, Sendable {
+public enum Retention: Hashable, Codable, Sendable {
   /// It is deleted.
   case deleteOnSuccess
   /// It is kept for so long.

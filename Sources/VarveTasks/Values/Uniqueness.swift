@@ -4,9 +4,9 @@
 /// var options = Refresh.defaults
 /// options.unique = Uniqueness(key: "account-7", onConflict: .replacePayload)
 /// ```
-public struct Uniqueness: Hashable, Sendable {
+public struct Uniqueness: Hashable, Codable, Sendable {
   /// For how long a key is taken.
-  public enum Window: Hashable, Sendable {
+  public enum Window: Hashable, Codable, Sendable {
     /// Until its task has ended: while it is blocked, scheduled, ready, running, waits to be run again, or is parked.
     case whileLive
     /// Until the time of day has come to the next multiple of a duration, counted from 1970, also where the task has ended: one
@@ -20,7 +20,7 @@ public struct Uniqueness: Hashable, Sendable {
 
   /// What becomes of a second task whose key is taken. Where the first task has ended, and its key is still taken, the second one
   /// is left out by each of these, or throws by `fail`.
-  public enum OnConflict: Hashable, Sendable {
+  public enum OnConflict: Hashable, Codable, Sendable {
     /// It is left out.
     case skip
     /// A first task that waits gets its payload. After one that runs it is enqueued as with `rerun`.

@@ -1,0 +1,46 @@
+internal import Dispatch
+internal import Foundation
+
+#if canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#else
+  internal import Darwin
+#endif
+
+/// Calls back when a file was moved into a directory: by the kernel, without a look from time to time.
+final class DirectoryWatch: Sendable {
+  private let source: any DispatchSourceProtocol & Sendable
+
+  /// Nil: the system can't watch the directory.
+  init?(_ directory: String, _ body: @escaping @Sendable () -> Void) {
+    let queue = DispatchQueue(label: "varve.tasks.inbox")
+    #if os(Linux)
+      let descriptor = inotify_init1(Int32(IN_NONBLOCK | IN_CLOEXEC))
+      guard descriptor >= 0 else { return nil }
+      guard unsafe inotify_add_watch(descriptor, directory, UInt32(IN_MOVED_TO)) >= 0 else {
+        close(descriptor)
+        return nil
+      }
+      let source = DispatchSource.makeReadSource(fileDescriptor: descriptor, queue: queue)
+      source.setEventHandler {
+        // What has happened is looked for in the directory.
+        var bytes = [UInt8](repeating: 0, count: 4_096)
+        while unsafe read(descriptor, &bytes, bytes.count) > 0 {}
+        body()
+      }
+    #else
+      let descriptor = unsafe open(directory, O_EVTONLY)
+      guard descriptor >= 0 else { return nil }
+      let source = DispatchSource.makeFileSystemObjectSource(
+        fileDescriptor: descriptor, eventMask: .write, queue: queue)
+      source.setEventHandler { body() }
+    #endif
+    source.setCancelHandler { close(descriptor) }
+    source.resume()
+    self.source = source as! any DispatchSourceProtocol & Sendable
+  }
+
+  func stop() { source.cancel() }
+}

@@ -1,0 +1,83 @@
+internal import Foundation
+
+/// What another process wants of the tasks and rows of a database. On disk as JSON: names of cases and labels never change.
+enum InboxCommand: Codable, Sendable {
+  case enqueue(kind: String, version: UInt16, payload: Data, options: TaskOptions)
+  case cancel(TaskQuery)
+  case retry(TaskQuery)
+  case revive(TaskQuery)
+  case delete(TaskQuery)
+  case signal(String)
+  case pause(QueueName)
+  case resume(QueueName)
+  case drain(QueueName)
+  /// An object of a collection, as JSON.
+  case set(collection: String, object: Data)
+  /// The object of an identifier, as JSON.
+  case remove(collection: String, id: Data)
+}
+
+/// A file of the inbox: commands that are applied together, once.
+/// ```
+///  0   "VARVEIN1" (8)
+///  8   id of the file (16), which its name has, too
+///  24  for each command: length (4), checksum (8): StableHash of the body; body: JSON
+/// ```
+/// Numbers are big-endian. On disk: never change.
+struct InboxFile {
+  static let magic = Array("VARVEIN1".utf8)
+  static let suffix = ".commands"
+  /// A larger file is refused.
+  static let sizeMaximum = 64 << 20
+
+  let id: [UInt8]
+  var commands: [InboxCommand]
+
+  init(id: [UInt8], commands: [InboxCommand]) {
+    self.id = id
+    self.commands = commands
+  }
+
+  func bytes() throws -> [UInt8] {
+    var bytes = Self.magic + id
+    let encoder = JSONEncoder()
+    for command in commands {
+      let body = Array(try encoder.encode(command))
+      bytes.append(number: UInt32(body.count))
+      bytes.append(number: StableHash.of(body))
+      bytes.append(contentsOf: body)
+    }
+    return bytes
+  }
+
+  /// Throws what is wrong with the bytes.
+  init(_ bytes: [UInt8]) throws {
+    guard bytes.count >= 24, bytes.starts(with: Self.magic) else {
+      throw DamagedTask(what: "it does not begin with \"VARVEIN1\" and an id", bytes: bytes)
+    }
+    id = Array(bytes[8..<24])
+    commands = []
+    var reader = ByteReader(bytes, at: 24)
+    while reader.left > 0 {
+      let offset = reader.offset
+      let size = Int(try reader.number(UInt32.self))
+      let sum: UInt64 = try reader.number()
+      guard size <= reader.left else {
+        throw DamagedTask(what: "the command at byte \(offset) has \(size) bytes, and \(reader.left) are left", bytes: bytes)
+      }
+      let body = Array(bytes[reader.offset..<(reader.offset + size)])
+      guard StableHash.of(body) == sum else {
+        throw DamagedTask(what: "the checksum of the command at byte \(offset) is another one", bytes: bytes)
+      }
+      do { commands.append(try JSONDecoder().decode(InboxCommand.self, from: Data(body))) } catch {
+        throw DamagedTask(what: "the command at byte \(offset) is unknown: \(error)", bytes: bytes)
+      }
+      reader = ByteReader(bytes, at: reader.offset + size)
+    }
+  }
+
+  /// The name of a file with an id.
+  static func name(_ id: [UInt8]) -> String { id.map { hex($0 >> 4) + hex($0 & 15) }.joined() + suffix }
+
+  private static func hex(_ digit: UInt8) -> String { String(digit, radix: 16) }
+}

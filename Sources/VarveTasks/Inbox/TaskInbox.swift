@@ -1,0 +1,84 @@
+public import Foundation
+public import Varve
+
+/// How a process that does not have the database open for writing changes its tasks and rows: it puts commands into the database's
+/// directory `inbox`, and the process whose scheduler runs the tasks applies them, each file in one transaction, exactly once.
+///
+/// ```swift
+/// try TaskInbox(path).send { batch in
+///   try batch.set(message)
+///   try batch.enqueue(SendMessage(messageKey: message.id))
+/// }
+/// ```
+/// What is sent is on disk when the call returns, also over a loss of power. It is applied when a scheduler runs: at once where one does,
+/// otherwise after its start. A file that can't be applied is moved to `inbox/refused`, beside a text that says why.
+///
+/// A value: safe from any thread and any process.
+public struct TaskInbox: Sendable {
+  /// The path of the database.
+  public let databasePath: String
+  var directory: String { databasePath + "/inbox" }
+  var refusedDirectory: String { directory + "/refused" }
+
+  /// The inbox of a database at a path.
+  public init(_ databasePath: String) { self.databasePath = databasePath }
+
+  /// Sends what `body` puts into a batch: all of it is applied, or none. Nothing is sent where `body` throws, or puts in nothing.
+  ///
+  /// Throws what `body` throws, `TaskError.tooLarge` for more than 64 MiB, and what the file system throws.
+  public func send(_ body: (inout Batch) throws -> Void) throws {
+    var batch = Batch()
+    try body(&batch)
+    if batch.commands.isEmpty { return }
+    var generator = SystemRandomNumberGenerator()
+    let id = (0..<16).map { _ in UInt8.random(in: 0...255, using: &generator) }
+    let bytes = try InboxFile(id: id, commands: batch.commands).bytes()
+    if bytes.count > InboxFile.sizeMaximum {
+      throw TaskError.tooLarge(what: "a batch of commands", size: bytes.count, limit: InboxFile.sizeMaximum)
+    }
+    try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+    let name = InboxFile.name(id)
+    try InboxDisk.write(bytes, directory + "/" + name)
+  }
+
+  /// Commands that are applied together, in their order.
+  public struct Batch: Sendable {
+    var commands: [InboxCommand] = []
+
+    /// Adds a task: see `WriteTransaction.enqueue(_:_:)`.
+    public mutating func enqueue<Payload: TaskPayload>(_ payload: Payload, _ options: TaskOptions = Payload.defaults)
+      throws
+    {
+      let bytes = try payload.encoded()
+      try TaskDraft.check(Payload.kind, Array(bytes), options)
+      commands.append(.enqueue(kind: Payload.kind, version: Payload.version, payload: bytes, options: options))
+    }
+
+    /// Cancels tasks.
+    public mutating func cancel(_ query: TaskQuery) { commands.append(.cancel(query)) }
+    /// Makes tasks ready that are parked, or wait for a time.
+    public mutating func retryNow(_ query: TaskQuery) { commands.append(.retry(query)) }
+    /// Queues dead and cancelled tasks again.
+    public mutating func revive(_ query: TaskQuery) { commands.append(.revive(query)) }
+    /// Deletes tasks; those that run are left out.
+    public mutating func delete(_ query: TaskQuery) { commands.append(.delete(query)) }
+    /// Makes tasks ready that wait for a signal.
+    public mutating func signal(_ signal: WakeSignal) { commands.append(.signal(signal.text)) }
+    /// Starts no task of a queue any more.
+    public mutating func pause(_ queue: QueueName) { commands.append(.pause(queue)) }
+    /// Starts tasks of a queue again.
+    public mutating func resume(_ queue: QueueName) { commands.append(.resume(queue)) }
+    /// Lets a queue take no tasks any more.
+    public mutating func drain(_ queue: QueueName) { commands.append(.drain(queue)) }
+
+    /// Sets an object. The process that applies it has to accept its type: `TaskScheduler.accept(_:)`.
+    public mutating func set<Object: Persistable>(_ object: Object) throws {
+      commands.append(.set(collection: Object.collection, object: try JSONEncoder().encode(object)))
+    }
+
+    /// Removes the object of an identifier, where it is there. Its type has to be accepted, too.
+    public mutating func remove<Object: Persistable>(_ type: Object.Type, _ id: Object.ID) throws where Object.ID: Encodable {
+      commands.append(.remove(collection: Object.collection, id: try JSONEncoder().encode([id])))
+    }
+  }
+}

@@ -1,0 +1,161 @@
+internal import Foundation
+internal import Synchronization
+public import Varve
+
+/// How an object of a collection that came by the inbox is set or removed.
+struct AcceptedType: Sendable {
+  let set: @Sendable (Data, WriteTransaction) throws -> Void
+  let remove: @Sendable (Data, WriteTransaction) throws -> Void
+}
+
+extension TaskScheduler {
+  /// Objects of a type may be set and removed by the inbox (`TaskInbox`). To be called before `start`.
+  public func accept<Object: Persistable>(_ type: Object.Type) where Object.ID: Decodable {
+    let accepted = AcceptedType(
+      set: { data, tx in try JSONDecoder().decode(Object.self, from: data).persist(in: tx) },
+      remove: { data, tx in
+        for id in try JSONDecoder().decode([Object.ID].self, from: data) { _ = try Object.deleteIfPresent(id, in: tx) }
+      })
+    state.withLock { $0.accepted[Object.collection] = accepted }
+  }
+
+  private var inbox: TaskInbox { TaskInbox(database.path) }
+
+  /// The inbox is looked at now, and whenever a file comes.
+  func openInbox() throws {
+    if !FileManager.default.fileExists(atPath: database.path) { return }
+    try FileManager.default.createDirectory(atPath: inbox.directory, withIntermediateDirectories: true)
+    let watch = DirectoryWatch(inbox.directory) { [weak self] in self?.wakeInbox() }
+    if watch == nil { TaskLog.inbox(logger, inbox.directory) }
+    state.withLock { $0.watch = watch }
+    wakeInbox()
+  }
+
+  func closeInbox() {
+    let watch = state.withLock { $0.watch.take() }
+    watch?.stop()
+  }
+
+  /// Files are applied one after the other, by one caller.
+  private func wakeInbox() {
+    let isFirst = state.withLock { state in
+      state.inboxWishes += 1
+      return state.inboxWishes == 1
+    }
+    if isFirst { Task.detached { [weak self] in await self?.readInbox() } }
+  }
+
+  private func readInbox() async {
+    while true {
+      let wishes = state.withLock { $0.inboxWishes }
+      await applyFiles()
+      let isDone = state.withLock { state in
+        if state.inboxWishes != wishes, state.isRunning { return false }
+        state.inboxWishes = 0
+        return true
+      }
+      if isDone { return }
+    }
+  }
+
+  private func applyFiles() async {
+    let names = InboxDisk.files(inbox.directory)
+    for name in names {
+      guard state.withLock({ $0.isRunning }) else { return }
+      let path = inbox.directory + "/" + name
+      do {
+        try await apply(path)
+        try FileManager.default.removeItem(atPath: path)
+      } catch let refusal as InboxRefusal {
+        refuse(path, name, refusal.cause)
+      } catch {
+        // The database can't be written, or the file not removed: it stays, and is looked at again with the next one.
+        TaskLog.failed(logger, error)
+      }
+    }
+    do { try await forgetFiles() } catch { TaskLog.failed(logger, error) }
+  }
+
+  /// A file that can't be applied.
+  private struct InboxRefusal: Error { let cause: any Error }
+
+  private func apply(_ path: String) async throws {
+    let file: InboxFile
+    do {
+      let size = (try FileManager.default.attributesOfItem(atPath: path)[.size] as? Int) ?? 0
+      if size > InboxFile.sizeMaximum {
+        throw TaskError.tooLarge(what: "a file of the inbox", size: size, limit: InboxFile.sizeMaximum)
+      }
+      file = try InboxFile([UInt8](Data(contentsOf: URL(fileURLWithPath: path))))
+      guard (path as NSString).lastPathComponent == InboxFile.name(file.id) else {
+        throw DamagedTask(what: "its id is not that of its name", bytes: file.id)
+      }
+    } catch { throw InboxRefusal(cause: error) }
+    let accepted = state.withLock { $0.accepted }
+    let (key, now) = (ConfigKeys.inbox(file.id), WallTime.milliseconds(clock.wallNow))
+    try await database.write(label: "tasks: inbox", durability: .power) { tx in
+      let config = try tx.tasks.config
+      if try config.get(key) != nil { return }
+      do { for command in file.commands { try Self.apply(command, accepted, tx) } } catch {
+        throw InboxRefusal(cause: error)
+      }
+      var value: [UInt8] = []
+      value.append(time: now)
+      try config.put(key, value)
+    }
+  }
+
+  private static func apply(_ command: InboxCommand, _ accepted: [String: AcceptedType], _ tx: WriteTransaction) throws {
+    func type(_ collection: String) throws -> AcceptedType {
+      if let type = accepted[collection] { return type }
+      throw TaskError.invalidValue("no type was accepted for the objects of collection \"\(collection)\"")
+    }
+    switch command {
+    case .enqueue(let kind, let version, let payload, var options):
+      let tasks = try tx.tasks
+      try tasks.dispatcher.middleware?.enqueuing(kind, &options, in: tx)
+      _ = try tasks.enqueue(kind, version: version, Array(payload), options)
+    case .cancel(let query): try tx.cancel(query)
+    case .retry(let query): try tx.retryNow(query)
+    case .revive(let query): try tx.revive(query)
+    case .delete(let query):
+      let tasks = try tx.tasks
+      for id in try tasks.ids(query) where tasks.dispatcher.run(id) == nil { try tx.delete(.id(id)) }
+    case .signal(let text): try tx.signal(WakeSignal(text))
+    case .pause(let queue): try tx.pause(queue)
+    case .resume(let queue): try tx.resume(queue)
+    case .drain(let queue): try tx.drain(queue)
+    case .set(let collection, let object): try type(collection).set(object, tx)
+    case .remove(let collection, let id): try type(collection).remove(id, tx)
+    }
+  }
+
+  /// A file stands in `refused`, beside a text that says why.
+  private func refuse(_ path: String, _ name: String, _ error: any Error) {
+    TaskLog.refused(logger, name, error)
+    do {
+      try FileManager.default.createDirectory(atPath: inbox.refusedDirectory, withIntermediateDirectories: true)
+      try Data("\(error)\n".utf8).write(to: URL(fileURLWithPath: inbox.refusedDirectory + "/" + name + ".txt"))
+      try FileManager.default.moveItem(atPath: path, toPath: inbox.refusedDirectory + "/" + name)
+    } catch { TaskLog.failed(logger, error) }
+  }
+
+  /// The notes of files go that are gone for good: those that a loss of power could bring back keep theirs.
+  private func forgetFiles() async throws {
+    let noted = try await database.read { tx in
+      var keys: [[UInt8]] = []
+      var cursor = try tx.tasks.config.cursor(StorageRange(prefix: [ConfigKeys.inbox]), keysOnly: true)
+      while let (key, _) = try cursor.next() { keys.append(key) }
+      return keys
+    }
+    if noted.isEmpty { return }
+    try InboxDisk.sync(inbox.directory)
+    let left = Set(InboxDisk.files(inbox.directory))
+    let gone = noted.filter { !left.contains(InboxFile.name(Array($0.dropFirst()))) }
+    if gone.isEmpty { return }
+    try await database.commitAside(label: "tasks: inbox") { parts in
+      let config = try TaskParts(parts).config
+      for key in gone { try config.delete(key) }
+    }
+  }
+}

@@ -1,0 +1,147 @@
+import EngineTestSupport
+import Foundation
+import Testing
+import Varve
+import VarveTesting
+
+@testable import VarveTasks
+
+/// Commands of other processes, as files.
+struct InboxTests {
+  struct Letter: Persistable, Hashable {
+    static let collection = "letters"
+    var id: Int
+    var text: String
+  }
+
+  private let directory: TemporaryDirectory
+
+  init() throws { directory = try TemporaryDirectory() }
+
+  private var path: String { directory.path + "/db" }
+  private var inbox: TaskInbox { TaskInbox(path) }
+
+  private func fixture() throws -> TaskFixture {
+    let database = try Database.open(
+      at: path,
+      definition: DatabaseDefinition {
+        Letter.self
+        TaskStorage.handle
+      })
+    let fixture = try TaskFixture(database)
+    fixture.scheduler.accept(Letter.self)
+    try fixture.handle()
+    return fixture
+  }
+
+  private func close(_ fixture: TaskFixture) async throws {
+    await fixture.scheduler.stop()
+    try await fixture.database.close()
+  }
+
+  private func files(_ directory: String) -> [String] {
+    ((try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []).sorted()
+  }
+
+  @Test func `what was sent before the start is applied then, in its order, and what comes later at once`() async throws {
+    var fixture = try fixture()
+    let parked = try fixture.enqueue("parked") { $0.start = .parked() }
+    let cancelled = try fixture.enqueue("cancelled") { $0.start = .parked() }
+    try inbox.send { batch in
+      try batch.set(Letter(id: 1, text: "a"))
+      try batch.set(Letter(id: 2, text: "b"))
+      try batch.remove(Letter.self, 1)
+      try batch.enqueue(Note("sent"), TaskOptions(queue: "mail"))
+      batch.cancel(.id(cancelled))
+      batch.retryNow(.id(parked))
+      batch.pause("mail")
+    }
+    try await fixture.scheduler.start()
+    await fixture.poll { files(inbox.directory).isEmpty }
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["parked"])
+    #expect(try fixture.read { tx in try Letter.load(2, in: tx)?.text } == "b")
+    #expect(try fixture.read { tx in try Letter.load(1, in: tx) } == nil)
+    #expect(try fixture.state(cancelled) == nil)
+    try inbox.send { $0.resume("mail") }
+    await fixture.poll { fixture.lines.count == 1 }
+    #expect(fixture.lines.take() == ["sent"])
+    // No note of a file is left.
+    await fixture.poll { try fixture.read { tx in try tx.tasks.config.count(StorageRange(prefix: [0x49])) } == 0 }
+    try await close(fixture)
+    fixture = try self.fixture()
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take().isEmpty)
+    try await close(fixture)
+  }
+
+  @Test func `a file that comes back after it was applied is not applied again`() async throws {
+    let fixture = try fixture()
+    try inbox.send { try $0.enqueue(Note("once")) }
+    let name = try #require(files(inbox.directory).first)
+    let file = try Data(contentsOf: URL(fileURLWithPath: inbox.directory + "/" + name))
+    // The note of a file that was applied, and not removed.
+    let key = ConfigKeys.inbox(try InboxFile(Array(file)).id)
+    try fixture.write { tx in try tx.tasks.config.put(key, [0, 0, 0, 0, 0, 0, 0, 0]) }
+    try await fixture.scheduler.start()
+    await fixture.poll { files(inbox.directory).isEmpty }
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take().isEmpty)
+    try await close(fixture)
+  }
+
+  @Test func `a file that can't be applied is refused as a whole, with the reason, and never stops the next`() async throws {
+    let fixture = try fixture()
+    struct Unknown: Persistable {
+      static let collection = "unknown"
+      var id: Int
+    }
+    try inbox.send { batch in
+      try batch.enqueue(Note("not"))
+      try batch.set(Unknown(id: 1))
+    }
+    try inbox.send { try $0.enqueue(Note("good")) }
+    for (number, bytes) in [Data(), Data("garbage".utf8), Data("VARVEIN1".utf8) + Data(repeating: 7, count: 40)].enumerated()
+    {
+      try bytes.write(to: URL(fileURLWithPath: "\(inbox.directory)/\(number).commands"))
+    }
+    var random = SeededRandom(seed: 3)
+    let good = try InboxFile(id: Array(repeating: 1, count: 16), commands: [.pause("a"), .resume("b")]).bytes()
+    var refused = 0
+    for _ in 0..<500 {
+      var bytes = good
+      bytes[random.below(bytes.count)] ^= UInt8(1 + random.below(255))
+      do { _ = try InboxFile(bytes) } catch { refused += 1 }
+    }
+    // A flip of the id alone goes unseen here: the name has it, too.
+    #expect(refused > 300)
+    try await fixture.scheduler.start()
+    await fixture.poll { files(inbox.directory) == ["refused"] && fixture.lines.count == 1 }
+    #expect(fixture.lines.take() == ["good"])
+    let names = files(inbox.refusedDirectory)
+    #expect(names.count { $0.hasSuffix(".commands") } == 4 && names.count { $0.hasSuffix(".txt") } == 4)
+    let reasons = try names.filter { $0.hasSuffix(".txt") }.map {
+      try String(contentsOfFile: inbox.refusedDirectory + "/" + $0, encoding: .utf8)
+    }
+    #expect(reasons.contains { $0.contains("\"unknown\"") })
+    #expect(try fixture.read { tx in try tx.tasks(.all).count } == 0)
+    try await close(fixture)
+  }
+
+  @Test func `nothing is sent where the closure throws, or puts in nothing`() throws {
+    struct Broken: Error {}
+    try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+    #expect(throws: Broken.self) {
+      try inbox.send { batch in
+        try batch.enqueue(Note("x"))
+        throw Broken()
+      }
+    }
+    try inbox.send { _ in }
+    #expect(files(inbox.directory).isEmpty)
+    var options = TaskOptions()
+    options.maxAttempts = 0
+    #expect(throws: TaskError.self) { try inbox.send { try $0.enqueue(Note("x"), options) } }
+  }
+}
