@@ -131,7 +131,7 @@ let package = Package(
     .executableTarget(
       name: "VarveTool",
       dependencies: [
-        "Varve", "VarveRelationships", "VarveInspection", "VarveEngine",
+        "Varve", "VarveRelationships", "VarveTasks", "VarveInspection", "VarveEngine",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .target(name: "CVarveSQLite", condition: .when(traits: ["SQLite"])),
       ],
@@ -263,7 +263,7 @@ let package = Package(
     ),
     .testTarget(
       name: "VarveToolTests",
-      dependencies: ["VarveTool", "Varve", "VarveRelationships", "varve-kill-target"],
+      dependencies: ["VarveTool", "Varve", "VarveRelationships", "VarveTasks", "varve-kill-target"],
       swiftSettings: plainTestSettings
     ),
     // The program that makes files of SQLite, and opens what the command line has made of them.

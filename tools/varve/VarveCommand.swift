@@ -26,7 +26,7 @@ struct VarveCommand: ParsableCommand {
       ExportCommand.self, DumpCommand.self, CompactCommand.self, CheckpointCommand.self, VerifyCommand.self,
       RepairCommand.self,
       SalvageCommand.self, StatsCommand.self, CollectionsCommand.self, ObjectsCommand.self, IndexesCommand.self,
-      EdgesCommand.self, ImportCommand.self,
+      EdgesCommand.self, TasksCommand.self, ImportCommand.self,
     ]
   )
 

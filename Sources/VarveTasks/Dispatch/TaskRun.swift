@@ -37,7 +37,9 @@ final class TaskRun: Sendable {
     /// The number of its last checkpoint, and its bytes.
     var step: UInt32
     var checkpoint: [UInt8]?
-    var progress: (fraction: Double, note: String?)?
+    var progress: HandlerProgress?
+    /// When it was written last, on the continuous clock.
+    var progressWritten: Duration?
     /// What the handler keeps as its result.
     var result: [UInt8]?
   }
@@ -53,6 +55,9 @@ final class TaskRun: Sendable {
     self.start = start
     state = Mutex(State(step: stored.step))
   }
+
+  /// Whether how far it is was written.
+  var hasProgressRow: Bool { state.withLock { $0.progressWritten != nil } }
 
   /// Whether this call is the one that settles the attempt.
   func settle() -> Bool {

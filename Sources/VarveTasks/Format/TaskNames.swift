@@ -12,6 +12,7 @@ internal import Varve
 ///                      keys that are taken until a time
 ///  'F', id (8)         value: its state (1): its children are still to receive that it has ended so; 255: that it may have
 ///  'L', queue (4)      value: tokens (8, the bits of a Double), time (8)
+///  'P', id (8)         value: how far its handler is (8, the bits of a Double), note (UTF-8)
 ///  'I', id (16)        value: when (8): a file of the inbox was applied, and may still be there
 ///  'S', name           a schedule: see ScheduleRecord
 /// ```
@@ -107,6 +108,12 @@ enum ConfigKeys {
   static func tokens(_ queue: UInt32) -> [UInt8] {
     var bytes: [UInt8] = [tokens]
     bytes.append(number: queue)
+    return bytes
+  }
+
+  static func progress(_ id: TaskID) -> [UInt8] {
+    var bytes: [UInt8] = [0x50]
+    bytes.append(number: id.rawValue)
     return bytes
   }
 

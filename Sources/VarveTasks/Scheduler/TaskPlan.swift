@@ -36,14 +36,16 @@ struct TaskPlan {
     state = record.progress.state
     let isKept = state == .done || state == .cancelled ? record.retention != .deleteOnSuccess : true
     if state.isSettled, !(state == .dead && rules.blocksOnDead) {
-      edit = TaskEdit.end(
+      var edit = TaskEdit.end(
         stored, counted: run.countedState, as: record, at: isKept ? now : nil, claim: run.claimKey)
-      next = nil
+      if run.hasProgressRow { edit.removesProgress = run.id }
+      (self.edit, next) = (edit, nil)
       return
     }
     record.move(to: state, verdict, rules, now: now)
-    edit = TaskEdit.move(stored, counted: run.countedState, to: &record, claim: run.claimKey)
-    next = record
+    var edit = TaskEdit.move(stored, counted: run.countedState, to: &record, claim: run.claimKey)
+    if run.hasProgressRow { edit.removesProgress = run.id }
+    (self.edit, next) = (edit, record)
   }
 
   /// A change, and what goes with it.

@@ -4,7 +4,23 @@ internal import Varve
 /// What handlers call back.
 extension TaskScheduler: CompletingHost {
   func report(_ fraction: Double, _ note: String?, of run: TaskRun) {
-    run.state.withLock { $0.progress = (min(max(fraction, 0), 1), note) }
+    let (progress, now) = (HandlerProgress(fraction, note), clock.continuousNow)
+    let isDue = run.state.withLock { state in
+      state.progress = progress
+      if state.isSettled { return false }
+      if let last = state.progressWritten, now < last + .seconds(1) { return false }
+      state.progressWritten = now
+      return true
+    }
+    if !isDue { return }
+    let (id, claim) = (run.id, run.claimKey)
+    // Other processes see it. Where it can't be written the next one may be.
+    Task.detached { [database] in
+      try? await database.commitAside(label: "tasks: progress") { parts in
+        let parts = try TaskParts(parts)
+        if try parts.live.get(claim) != nil { try parts.config.put(ConfigKeys.progress(id), progress.bytes) }
+      }
+    }
   }
 
   func keep(_ result: [UInt8], of run: TaskRun) throws {

@@ -141,6 +141,7 @@ extension TaskScheduler {
       var reader = ByteReader(stepKey, at: 9)
       stored.step = try reader.number()
     }
+    try parts.config.delete(ConfigKeys.progress(id))
     var record = stored
     record.progress.state = .ready
     try record.progress.apply(.claim)

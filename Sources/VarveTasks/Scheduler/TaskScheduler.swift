@@ -199,7 +199,7 @@ public final class TaskScheduler: Sendable {
   }
 
   /// How far the handler of a task says it is; nil where the task does not run, or has said nothing.
-  public func progress(of id: TaskID) -> (fraction: Double, note: String?)? {
+  public func progress(of id: TaskID) -> HandlerProgress? {
     dispatcher.run(id)?.state.withLock { $0.progress }
   }
 

@@ -13,6 +13,8 @@ struct TaskEdit: Sendable {
   private var groupCount: (group: TaskID, state: TaskState)?
   /// A key that only one task has, and whose it is: released where it still is that task's.
   private var unique: (key: [UInt8], id: TaskID)?
+  /// A task whose note of how far it is goes.
+  var removesProgress: TaskID?
   /// A group whose counts go.
   private var endedGroup: TaskID?
 
@@ -92,6 +94,7 @@ struct TaskEdit: Sendable {
     edit.deletes = [claim, stored.position.key(of: run.id), TaskKeys.byID(run.id, stored.position.revision)]
     if step > 0 { edit.deletes.append(TaskKeys.step(run.id, step)) }
     if isCancelling { edit.deletes.append(TaskKeys.cancel(run.id)) }
+    edit.removesProgress = run.hasProgressRow ? run.id : nil
     edit.count(stored.position.queue, run.countedState, -1)
     if stored.concernsOthers { edit.noteEnd(stored, .done, isGone: true) }
     return edit
@@ -163,6 +166,7 @@ struct TaskEdit: Sendable {
         if let until { try parts.config.delete(ConfigKeys.expiry(until, key)) }
       }
     }
+    if let removesProgress { try parts.config.delete(ConfigKeys.progress(removesProgress)) }
     if let (group, state) = groupCount { sums.add(1, group: group, state) }
     if let endedGroup {
       for state in TaskCounts.groupStates { try parts.counts.delete(TaskCounts.key(group: endedGroup, state)) }

@@ -6,8 +6,8 @@ public struct TaskInfo: Hashable, Sendable, Identifiable {
   public let id: TaskID
   /// Its queue.
   public let queue: QueueName
-  /// Its state, and what is counted of it. A task that runs shows it where a scheduler in this process runs it; elsewhere it is
-  /// still what it was before.
+  /// Its state, and what is counted of it. Where no scheduler runs in this process a task is `running` that another one runs, or ran
+  /// when it died.
   public let progress: TaskProgress
   /// The name of its payload's type.
   public let kind: String
@@ -35,8 +35,11 @@ public struct TaskInfo: Hashable, Sendable, Identifiable {
   public let result: [UInt8]?
   /// The slot of a schedule that it is for; nil: it is for none.
   public let slot: TaskSlot?
+  /// How far its handler says it is, where it runs; in another process as of the last second.
+  public let handlerProgress: HandlerProgress?
 
-  init(_ record: TaskRecord, _ queue: QueueName) {
+  init(_ record: TaskRecord, _ queue: QueueName, _ handlerProgress: HandlerProgress?) {
+    self.handlerProgress = handlerProgress
     id = record.id
     self.queue = queue
     progress = record.progress

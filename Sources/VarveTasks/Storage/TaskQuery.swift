@@ -25,9 +25,10 @@ public struct TaskQuery: Hashable, Codable, Sendable {
   public static func id(_ id: TaskID) -> TaskQuery { of { $0.id = id } }
   /// Those of a queue.
   public static func queue(_ name: QueueName) -> TaskQuery { of { $0.queue = name } }
-  /// Those in one of some states. A task that runs is `running` where a scheduler of this process runs it; elsewhere it is still
-  /// what it was before.
+  /// Those in one of some states.
   public static func state(_ states: TaskState...) -> TaskQuery { of { $0.states = Set(states) } }
+  /// Those in one of some states.
+  public static func states(_ states: Set<TaskState>) -> TaskQuery { of { $0.states = states } }
   /// Those whose payloads have a kind.
   public static func kind(_ kind: String) -> TaskQuery { of { $0.kind = kind } }
   /// Those that have a tag.

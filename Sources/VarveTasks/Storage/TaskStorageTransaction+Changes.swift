@@ -1,3 +1,4 @@
+internal import Synchronization
 public import Varve
 
 /// Tasks that are there already.
@@ -82,7 +83,7 @@ extension TaskStorageTransaction {
 
   /// The state that a task is in, with those that run.
   private func state(of record: TaskRecord) -> TaskState {
-    dispatcher.run(record.id) == nil ? record.progress.state : .running
+    dispatcher.run(record.id) == nil && foreignRuns[record.id] == nil ? record.progress.state : .running
   }
 
   func info(_ id: TaskID) throws -> TaskInfo? {
@@ -92,8 +93,15 @@ extension TaskStorageTransaction {
   /// A task as callers see it, with what runs.
   func info(_ stored: TaskRecord) throws -> TaskInfo {
     var record = stored
-    if let run = dispatcher.run(record.id), record.progress.state != .running { record.progress = run.settled.record.progress }
-    return TaskInfo(record, try name(of: record.position.queue))
+    var progress: HandlerProgress?
+    if let run = dispatcher.run(record.id), record.progress.state != .running {
+      record.progress = run.settled.record.progress
+      progress = run.state.withLock { $0.progress }
+    } else if let attempt = foreignRuns[record.id] {
+      (record.progress.state, record.progress.attempt) = (.running, attempt)
+      progress = try parts.config.get(ConfigKeys.progress(record.id)).map { try HandlerProgress($0) }
+    }
+    return TaskInfo(record, try name(of: record.position.queue), progress)
   }
 
   private func name(of queue: UInt32) throws -> QueueName {

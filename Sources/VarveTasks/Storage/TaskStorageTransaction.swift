@@ -22,6 +22,8 @@ public final class TaskStorageTransaction: ExtensionTransaction {
   private var held: Set<TaskID> = []
   private var ordinal: UInt32 = 0
   private var now: (wall: Int64, continuous: Duration)?
+  /// Tasks that another process runs, with the numbers of their attempts.
+  private(set) lazy var foreignRuns: [TaskID: UInt32] = (try? findForeignRuns()) ?? [:]
   private var lastQueue: (name: QueueName, queue: TaskNames.Queue)?
   /// What happened to tasks of groups.
   private var groupCounts: [(group: TaskID, state: TaskState)] = []
@@ -52,6 +54,21 @@ public final class TaskStorageTransaction: ExtensionTransaction {
   }
 
   deinit { if !held.isEmpty { dispatcher.release(held) } }
+
+  /// Claims of the last start, where this process only reads.
+  private func findForeignRuns() throws -> [TaskID: UInt32] {
+    if context.writeTransaction != nil || dispatcher.isAttached { return [:] }
+    var runs: [TaskID: UInt32] = [:]
+    let start = UInt32(truncatingIfNeeded: try parts.numbers.counter(TaskNumbers.start))
+    var prefix = TaskKeys.claimPrefix
+    prefix.append(number: start)
+    var cursor = try parts.live.cursor(StorageRange(prefix: prefix))
+    while let (key, value) = try cursor.next() {
+      var reader = ByteReader(value)
+      runs[try TaskKeys.id(of: key, at: 5)] = try reader.number()
+    }
+    return runs
+  }
 
   /// Changes of rows mean nothing for tasks.
   public func didChange(_ change: borrowing RowChange) {}

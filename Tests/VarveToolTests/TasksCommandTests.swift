@@ -1,0 +1,106 @@
+import Foundation
+import Testing
+import Varve
+import VarveTasks
+
+/// `varve tasks` as a script sees it.
+struct TasksCommandTests {
+  private struct Mail: TaskPayload {
+    static let kind = "mail"
+    var to: String
+  }
+
+  private let directory = TemporaryDirectory()
+  private var database: String { directory.path + "/db" }
+  private let ids: [TaskID]
+
+  private static func options(_ queue: QueueName, _ change: (inout TaskOptions) -> Void = { _ in }) -> TaskOptions {
+    var options = TaskOptions(queue: queue)
+    change(&options)
+    return options
+  }
+
+  init() throws {
+    let path = directory.path + "/db"
+    let database = try Database.open(at: path) { TaskStorage.handle }
+    ids = try database.write { tx in
+      [
+        try tx.enqueue(Mail(to: "a"), Self.options("out") { $0.tags = ["x"] }).id,
+        try tx.enqueue(Mail(to: "b"), Self.options("out") { $0.start = .after(.seconds(3_600)) }).id,
+        try tx.enqueue(Mail(to: "c"), Self.options("in") { $0.start = .parked(wakeOn: ["network"]) }).id,
+      ]
+    }
+    try database.close()
+  }
+
+  private func lines(_ arguments: String...) throws -> [String] {
+    try Tool.good(["tasks"] + arguments).split(separator: "\n").map(String.init)
+  }
+
+  @Test func `queues have a line with their counts, and their rules`() throws {
+    #expect(try lines("pause", database, "out") == ["paused"])
+    let table = try lines("queues", database)
+    #expect(table.count == 3 && table[0].hasPrefix("queue  rules"))
+    let rows = try Tool.objects(["tasks", "queues", database, "--json"])
+    #expect(rows.count == 2 && rows[1]["queue"] as? String == "out" && rows[1]["isPaused"] as? Bool == true)
+    #expect((rows[1]["counts"] as? [String: Int])?["ready"] == 1)
+    #expect((rows[0]["counts"] as? [String: Int])?["parked"] == 1)
+    #expect(try lines("resume", database, "out") == ["resumed"])
+    #expect(try lines("drain", database, "in") == ["draining"])
+    #expect(try Tool.objects(["tasks", "queues", database, "--json"])[0]["isDraining"] as? Bool == true)
+    #expect(try lines("queues", database, "--watch", "--interval", "0.1", "--outputs", "2", "--json").count == 4)
+  }
+
+  @Test func `tasks are listed by queue, state, kind and tag, and shown with all that there is`() throws {
+    #expect(try lines("list", database).count == 3)
+    #expect(try lines("list", database, "--queue", "out", "--state", "ready")[0].hasPrefix("\(ids[0])\tready\tout\tmail"))
+    #expect(try lines("list", database, "--tag", "x", "--count") == ["1"])
+    #expect(try lines("list", database, "--kind", "other", "--count") == ["0"])
+    let shown = try lines("show", database, "\(ids[2])")
+    #expect(shown.contains("state     parked") && shown.contains("signals   network"))
+    #expect(shown.contains("payload   {\"to\":\"c\"}"))
+    let row = try #require(try Tool.objects(["tasks", "show", database, "\(ids[1])", "--json"]).first)
+    #expect(row["state"] as? String == "scheduled" && row["due"] is String)
+    #expect(try Tool.run(["tasks", "show", database, "99"]).status == 1)
+    #expect(try Tool.run(["tasks", "list", database, "--state", "lost"]).status == 2)
+    #expect(try Tool.run(["tasks", "list", directory.path + "/none"]).status == 3)
+  }
+
+  @Test func `tasks are retried, cancelled and purged directly where no other process writes`() throws {
+    #expect(try Tool.run(["tasks", "retry", database]).status == 2)
+    #expect(try lines("retry", database, "--state", "parked") == ["1 retried"])
+    #expect(try lines("list", database, "--state", "ready", "--count") == ["2"])
+    #expect(try lines("cancel", database, "--id", "\(ids[0])") == ["1 cancelled"])
+    #expect(try lines("purge", database, "--queue", "out") == ["0 deleted"])
+    #expect(try lines("purge", database, "--queue", "out", "--state", "scheduled") == ["1 deleted"])
+    #expect(try lines("list", database, "--count") == ["1"])
+  }
+
+  @Test func `a database that a process has open is read as it is, and changed by its inbox`() async throws {
+    let open = try await Database.open(at: database) { TaskStorage.handle }
+    let scheduler = try TaskScheduler(open)
+    try scheduler.schedule("nightly", "0 3 * * *", in: .gmt) { _ in Mail(to: "night") }
+    try scheduler.register(Mail.self, on: .named("in")) { mail, _ in .discard("no such address: \(mail.to)") }
+    try await scheduler.start()
+    #expect(try lines("list", database, "--queue", "in", "--state", "parked", "--count") == ["1"])
+    #expect(try lines("retry", database, "--queue", "in") == ["sent to the process that has the database open"])
+    let id = ids[2]
+    while try await open.read({ tx in try tx.task(id)?.progress.state }) != .dead { await Task.yield() }
+    let shown = try lines("show", database, "\(id)")
+    #expect(shown.contains("error     \"no such address: c\""))
+    #expect(shown.contains { $0.hasPrefix("event") && $0.contains("\tdead\t") })
+    #expect(try lines("events", database).count == 1)
+    let schedules = try Tool.objects(["tasks", "cron", database, "--next", "3", "--json"])
+    #expect((schedules.first?["next"] as? [String])?.count == 3)
+    #expect((schedules.first?["next"] as? [String])?.allSatisfy { $0.contains("T03:00:00") } == true)
+    await scheduler.stop()
+    try await open.close()
+  }
+
+  @Test func `a database without tasks says so`() throws {
+    let path = directory.path + "/plain"
+    try Database.open(at: path).close()
+    let result = try Tool.run(["tasks", "queues", path])
+    #expect(result.status == 1 && result.errors.contains("has no tasks"))
+  }
+}

@@ -1,0 +1,179 @@
+import ArgumentParser
+import Foundation
+import Varve
+import VarveTasks
+
+/// Changes tasks itself, or by the inbox where another process has the database open for writing.
+struct TaskChange {
+  let path: String
+
+  /// Returns what `direct` has returned; nil: the commands are in the inbox.
+  func make<Result>(_ direct: (WriteTransaction) throws -> Result, _ inbox: (inout TaskInbox.Batch) -> Void) throws
+    -> Result?
+  {
+    // A database that has no tasks gets none by this.
+    try TaskReading(path: path).reading { _ in }
+    var options = DatabaseOptions()
+    options.createsIfMissing = false
+    let database: Database
+    do { database = try Database.open(at: path, options: options) { TaskStorage.handle } } catch let error as DatabaseError
+    where error.code == .locked {
+      try TaskInbox(path).send { inbox(&$0) }
+      return nil
+    }
+    let result: Result
+    do { result = try database.write { tx in try direct(tx) } } catch {
+      try? database.close()
+      throw error
+    }
+    try database.close()
+    return result
+  }
+
+  /// Makes it, and prints how many tasks it concerned.
+  func count(_ what: String, _ output: OutputOption, _ direct: (WriteTransaction) throws -> Int, _ inbox: (inout TaskInbox.Batch) -> Void) throws {
+    report(what, try make(direct, inbox), output)
+  }
+
+  private func report(_ what: String, _ count: Int?, _ output: OutputOption) {
+    if output.json {
+      print(count.map { "{\"\(what)\":\($0)}" } ?? "{\"sent\":true}")
+    } else {
+      print(count.map { "\($0) \(what)" } ?? "sent to the process that has the database open")
+    }
+  }
+
+  /// For what concerns a queue.
+  func queue(
+    _ what: String, _ output: OutputOption, _ direct: (WriteTransaction) throws -> Void,
+    _ inbox: (inout TaskInbox.Batch) -> Void
+  ) throws {
+    let isDirect: Bool? = try make(
+      { tx in
+        try direct(tx)
+        return true
+      }, inbox)
+    if output.json {
+      print(isDirect == nil ? "{\"sent\":true}" : "{\"\(what)\":true}")
+    } else {
+      print(isDirect == nil ? "sent to the process that has the database open" : what)
+    }
+  }
+}
+
+struct RetryCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "retry",
+    abstract: "Make tasks ready: those that are parked or wait for a time, and those that are dead or cancelled.",
+    discussion: "Example: varve tasks retry /data/example.varve --queue images --state dead")
+
+  @OptionGroup var database: DatabaseArgument
+  @OptionGroup var tasks: TaskQueryOptions
+  @OptionGroup var output: OutputOption
+
+  func validate() throws {
+    if tasks.isEmpty { throw ValidationError("say which tasks: --id, --queue, --state, --kind or --tag") }
+  }
+
+  func run() throws {
+    let query = tasks.query
+    try TaskChange(path: database.path).count(
+      "retried", output,
+      { tx in try tx.retryNow(query) + tx.revive(query) },
+      { batch in
+        batch.retryNow(query)
+        batch.revive(query)
+      })
+  }
+}
+
+struct CancelCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "cancel",
+    abstract: "Cancel tasks that wait; those that run are cancelled by the process that runs them.",
+    discussion: "Example: varve tasks cancel /data/example.varve --tag campaign-7")
+
+  @OptionGroup var database: DatabaseArgument
+  @OptionGroup var tasks: TaskQueryOptions
+  @OptionGroup var output: OutputOption
+
+  func validate() throws {
+    if tasks.isEmpty { throw ValidationError("say which tasks: --id, --queue, --state, --kind or --tag") }
+  }
+
+  func run() throws {
+    let query = tasks.query
+    try TaskChange(path: database.path).count("cancelled", output, { try $0.cancel(query) }, { $0.cancel(query) })
+  }
+}
+
+struct PurgeCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "purge",
+    abstract: "Delete tasks: those that have ended, or with --state others.",
+    discussion: """
+      Without --state those that are done, dead or cancelled. Tasks that run stay.
+
+      Example: varve tasks purge /data/example.varve --queue images
+      """)
+
+  @OptionGroup var database: DatabaseArgument
+  @OptionGroup var tasks: TaskQueryOptions
+  @OptionGroup var output: OutputOption
+
+  func validate() throws {
+    if tasks.isEmpty { throw ValidationError("say which tasks: --id, --queue, --state, --kind or --tag") }
+  }
+
+  func run() throws {
+    var query = tasks.query
+    if tasks.state.isEmpty, tasks.id == nil { query = query.and(.states([.done, .dead, .cancelled])) }
+    let chosen = query
+    try TaskChange(path: database.path).count("deleted", output, { try $0.delete(chosen) }, { $0.delete(chosen) })
+  }
+}
+
+struct PauseCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "pause", abstract: "Start no task of a queue any more, until resume.",
+    discussion: "Example: varve tasks pause /data/example.varve images")
+
+  @OptionGroup var database: DatabaseArgument
+  @Argument(help: "The name of the queue.") var queue: String
+  @OptionGroup var output: OutputOption
+
+  func run() throws {
+    let name = QueueName(queue)
+    try TaskChange(path: database.path).queue("paused", output, { try $0.pause(name) }, { $0.pause(name) })
+  }
+}
+
+struct ResumeCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "resume", abstract: "Start tasks of a queue again, and let it take tasks again.",
+    discussion: "Example: varve tasks resume /data/example.varve images")
+
+  @OptionGroup var database: DatabaseArgument
+  @Argument(help: "The name of the queue.") var queue: String
+  @OptionGroup var output: OutputOption
+
+  func run() throws {
+    let name = QueueName(queue)
+    try TaskChange(path: database.path).queue("resumed", output, { try $0.resume(name) }, { $0.resume(name) })
+  }
+}
+
+struct DrainCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "drain", abstract: "Let a queue take no tasks any more, until resume; those that it has are run.",
+    discussion: "Example: varve tasks drain /data/example.varve images")
+
+  @OptionGroup var database: DatabaseArgument
+  @Argument(help: "The name of the queue.") var queue: String
+  @OptionGroup var output: OutputOption
+
+  func run() throws {
+    let name = QueueName(queue)
+    try TaskChange(path: database.path).queue("draining", output, { try $0.drain(name) }, { $0.drain(name) })
+  }
+}

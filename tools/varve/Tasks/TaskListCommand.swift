@@ -1,0 +1,162 @@
+import ArgumentParser
+import Foundation
+import Varve
+import VarveTasks
+
+/// A line a task.
+struct TaskListCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "list",
+    abstract: "List tasks: those of a queue in the order in which they run.",
+    discussion: """
+      A line a task, with tabs between: id, state, queue, kind, attempt, when it is due or was enqueued, and its last error. \
+      Without --queue all tasks are looked through.
+
+      Example: varve tasks list /data/example.varve --queue images --state ready --limit 20
+      Example: varve tasks list /data/example.varve --state dead --count
+      """)
+
+  @OptionGroup var database: DatabaseArgument
+  @OptionGroup var tasks: TaskQueryOptions
+  @Option(help: "At most so many tasks.") var limit: Int?
+  @Flag(help: "Print how many there are.") var count = false
+  @OptionGroup var watching: WatchOption
+  @OptionGroup var output: OutputOption
+
+  func validate() throws {
+    if let limit, limit < 0 { throw ValidationError("--limit is a count: \(limit) is below 0") }
+  }
+
+  func run() throws {
+    let sink = try ByteSink.standardOutput()
+    try watching.run(output, sink) {
+      let found = try TaskReading(path: database.path).reading { database in
+        try database.read { tx in try tx.tasks(tasks.query, limit: limit ?? .max) }
+      }
+      if count {
+        return output.json ? try sink.writeJSON(["count": found.count]) : try sink.writeLine("\(found.count)")
+      }
+      for task in found {
+        let row = TaskRow(task)
+        try output.json ? sink.writeJSON(row) : sink.writeLine(row.text)
+      }
+    }
+  }
+}
+
+/// One task, with everything that the database has of it.
+struct TaskShowCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "show",
+    abstract: "Show a task: its payload, its errors, and what has happened to it.",
+    discussion: """
+      Exit status 1: there is no such task. Of what has happened the events are listed that the database keeps.
+
+      Example: varve tasks show /data/example.varve 4711
+      """)
+
+  @OptionGroup var database: DatabaseArgument
+  @Argument(help: "The id of the task.") var id: UInt64
+  @OptionGroup var output: OutputOption
+
+  func run() throws {
+    let sink = try ByteSink.standardOutput()
+    let (task, events) = try TaskReading(path: database.path).reading { database in
+      try database.read { tx in
+        (
+          try tx.task(TaskID(rawValue: id)),
+          try tx.taskEvents().filter { $0.event.id.rawValue == id }.map { EventRow($0.number, $0.event) }
+        )
+      }
+    }
+    guard let task else { throw ToolError(.answerIsNo, "there is no task \(id)") }
+    var row = TaskRow(task)
+    row.events = events
+    if output.json {
+      try sink.writeJSON(row)
+    } else {
+      for line in row.lines { try sink.writeLine(line) }
+    }
+    try sink.finish()
+  }
+}
+
+struct TaskRow: Encodable {
+  let id: UInt64
+  let state: String
+  let queue: String
+  let kind: String
+  let version: UInt16
+  let payload: String
+  let priority: UInt8
+  let attempt: UInt32
+  let failures: UInt32
+  let crashes: UInt32
+  let snoozes: UInt32
+  let enqueued: String
+  let due: String?
+  let tags: [String]
+  let errors: [String]
+  let signals: [String]
+  let limitKey: String?
+  let group: UInt64?
+  let result: String?
+  let schedule: String?
+  let progress: Double?
+  let note: String?
+  var events: [EventRow]?
+
+  init(_ task: TaskInfo) {
+    id = task.id.rawValue
+    state = "\(task.progress.state)"
+    queue = task.queue.text
+    kind = task.kind
+    version = task.version
+    payload = String(decoding: task.payload, as: UTF8.self)
+    priority = task.priority
+    attempt = task.progress.attempt
+    failures = task.progress.failures
+    crashes = task.progress.crashes
+    snoozes = task.progress.snoozes
+    enqueued = Date(timeIntervalSince1970: Double(task.enqueued) / 1_000).stamp
+    due = task.due.map { Date(timeIntervalSince1970: Double($0) / 1_000).stamp }
+    tags = task.tags
+    errors = task.errors
+    signals = task.signals.map(\.text)
+    limitKey = task.limitKey
+    group = task.group?.rawValue
+    result = task.result.map { String(decoding: $0, as: UTF8.self) }
+    schedule = task.slot.map { "\($0.schedule) \($0.date.stamp)\($0.isLate ? ", late" : "")" }
+    progress = task.handlerProgress?.fraction
+    note = task.handlerProgress?.note
+  }
+
+  /// The columns of a list.
+  var text: String {
+    [
+      "\(id)", state, queue, kind, "attempt \(attempt)", due.map { "due \($0)" } ?? enqueued,
+      errors.last.map(JSONLine.quoted) ?? "-",
+    ].joined(separator: "\t")
+  }
+
+  /// What `show` prints.
+  var lines: [String] {
+    var lines = [
+      "task      \(id)", "state     \(state)", "queue     \(queue), priority \(priority)",
+      "kind      \(kind), version \(version)", "payload   \(PrintableText.text(Array(payload.utf8)))",
+      "enqueued  \(enqueued)",
+    ]
+    if let due { lines.append("due       \(due)") }
+    lines.append("attempts  \(attempt), failures \(failures), crashes \(crashes), snoozes \(snoozes)")
+    if let progress { lines.append("progress  \(progress)\(note.map { " \(JSONLine.quoted($0))" } ?? "")") }
+    if !tags.isEmpty { lines.append("tags      \(tags.joined(separator: ", "))") }
+    if !signals.isEmpty { lines.append("signals   \(signals.joined(separator: ", "))") }
+    if let limitKey { lines.append("limit key \(limitKey)") }
+    if let group { lines.append("group     \(group)") }
+    if let schedule { lines.append("schedule  \(schedule)") }
+    if let result { lines.append("result    \(PrintableText.text(Array(result.utf8)))") }
+    for error in errors { lines.append("error     \(JSONLine.quoted(error))") }
+    for event in events ?? [] { lines.append("event     \(event.text)") }
+    return lines
+  }
+}

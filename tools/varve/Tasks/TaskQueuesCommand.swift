@@ -1,0 +1,159 @@
+import ArgumentParser
+import Foundation
+import Varve
+import VarveTasks
+
+/// A line a queue.
+struct QueuesCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "queues",
+    abstract: "List the queues, and how many of their tasks are in each state.",
+    discussion: """
+      Tasks that run are counted as what they were before, mostly ready; list --state running shows them.
+
+      Example: varve tasks queues /data/example.varve --watch
+      """)
+
+  @OptionGroup var database: DatabaseArgument
+  @OptionGroup var watching: WatchOption
+  @OptionGroup var output: OutputOption
+
+  func run() throws {
+    let sink = try ByteSink.standardOutput()
+    try watching.run(output, sink) {
+      let rows = try TaskReading(path: database.path).reading { database in try database.read { try Self.rows($0) } }
+      if output.json {
+        for row in rows { try sink.writeJSON(row) }
+        return
+      }
+      let states = TaskState.allCases.filter { $0 != .running }
+      let table =
+        [["queue", "rules"] + states.map { "\($0)" }]
+        + rows.map { row in [row.queue, row.mode] + states.map { "\(row.counts["\($0)"] ?? 0)" } }
+      for line in TextTable.lines(table) { try sink.writeLine(line) }
+    }
+  }
+
+  private static func rows(_ tx: ReadTransaction) throws -> [QueueRow] {
+    try tx.taskQueues().map { name in
+      let (isPaused, isDraining) = try tx.taskQueueState(name)
+      var counts: [String: Int] = [:]
+      for state in TaskState.allCases where state != .running { counts["\(state)"] = try tx.taskCount(in: name, state) }
+      return QueueRow(queue: name.text, isPaused: isPaused, isDraining: isDraining, counts: counts)
+    }
+  }
+}
+
+private struct QueueRow: Encodable {
+  let queue: String
+  let isPaused: Bool
+  let isDraining: Bool
+  let counts: [String: Int]
+
+  var mode: String {
+    switch (isPaused, isDraining) {
+    case (true, true): "paused, draining"
+    case (true, false): "paused"
+    case (false, true): "draining"
+    case (false, false): "-"
+    }
+  }
+}
+
+/// What has happened.
+struct EventsCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "events",
+    abstract: "List the events that the database has kept, the oldest first.",
+    discussion: "Example: varve tasks events /data/example.varve --after 1200 --json")
+
+  @OptionGroup var database: DatabaseArgument
+  @Option(help: "Only events after the one with this number.") var after: UInt64 = 0
+  @Option(help: "At most so many events.") var limit: Int?
+  @OptionGroup var output: OutputOption
+
+  func run() throws {
+    let sink = try ByteSink.standardOutput()
+    let events = try TaskReading(path: database.path).reading { database in
+      try database.read { tx in try tx.taskEvents(after: after, limit: limit ?? .max) }
+    }
+    for (number, event) in events {
+      let row = EventRow(number, event)
+      try output.json ? sink.writeJSON(row) : sink.writeLine(row.text)
+    }
+    try sink.finish()
+  }
+}
+
+struct EventRow: Encodable {
+  let number: UInt64
+  let date: String
+  let event: String
+  let task: UInt64
+  let kind: String
+  let queue: String
+  let attempt: Int
+  let detail: String?
+
+  init(_ number: UInt64, _ event: TaskEvent) {
+    self.number = number
+    date = event.date.stamp
+    self.event = "\(event.kind)"
+    task = event.id.rawValue
+    kind = event.payloadKind
+    queue = event.queue.text
+    attempt = event.attempt
+    detail = event.detail
+  }
+
+  var text: String {
+    ["\(number)", date, event, "task \(task)", kind, queue, "attempt \(attempt)", detail.map(JSONLine.quoted) ?? "-"]
+      .joined(separator: "\t")
+  }
+}
+
+/// The times of schedules.
+struct CronCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "cron",
+    abstract: "List the schedules with their next times.",
+    discussion: "Example: varve tasks cron /data/example.varve --next 5")
+
+  @OptionGroup var database: DatabaseArgument
+  @Option(help: "How many times of each schedule are printed.") var next = 1
+  @OptionGroup var output: OutputOption
+
+  func validate() throws {
+    guard 0...1_000 ~= next else { throw ValidationError("--next is from 0 to 1000") }
+  }
+
+  func run() throws {
+    let sink = try ByteSink.standardOutput()
+    let schedules = try TaskReading(path: database.path).reading { database in
+      try database.read { tx in try tx.taskSchedules() }
+    }
+    for schedule in schedules {
+      // What was missed is made up for as its rules say, and is not listed.
+      let times = try schedule.next(next, after: max(schedule.lastSlot, Date())).map(\.stamp)
+      let row = ScheduleRow(
+        name: schedule.name, expression: schedule.expression, zone: schedule.zone, kind: schedule.kind,
+        queue: schedule.queue.text, lastSlot: schedule.lastSlot.stamp, lastTask: schedule.lastTask?.rawValue,
+        next: times)
+      try output.json ? sink.writeJSON(row) : sink.writeLine(row.text)
+    }
+    try sink.finish()
+  }
+}
+
+private struct ScheduleRow: Encodable {
+  let name: String
+  let expression: String
+  let zone: String
+  let kind: String
+  let queue: String
+  let lastSlot: String
+  let lastTask: UInt64?
+  let next: [String]
+
+  var text: String { ([name, expression, zone, kind, queue] + next).joined(separator: "\t") }
+}

@@ -1,0 +1,112 @@
+import ArgumentParser
+import Foundation
+import Varve
+import VarveEngine
+import VarveTasks
+
+/// The tasks of a database, without the types of their payloads.
+struct TasksCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "tasks",
+    abstract: "Show the tasks of a database, and change them.",
+    discussion: """
+      What shows reads a database that is in use, too. What changes does so itself where no other process has the database open \
+      for writing; otherwise it puts commands into the database's inbox, which the process that runs the tasks applies at once, \
+      or at its next start.
+
+      Example: varve tasks queues /data/example.varve
+      Example: varve tasks list /data/example.varve --state dead
+      Example: varve tasks retry /data/example.varve --queue images
+      """,
+    subcommands: [
+      QueuesCommand.self, TaskListCommand.self, TaskShowCommand.self, EventsCommand.self, CronCommand.self,
+      RetryCommand.self, CancelCommand.self, PauseCommand.self, ResumeCommand.self, DrainCommand.self,
+      PurgeCommand.self,
+    ])
+}
+
+/// How the tasks of a database are read: also while another process writes.
+struct TaskReading {
+  let path: String
+
+  /// Opens without writing anything. Throws where the database has no tasks.
+  func reading<Result>(_ body: (Database) throws -> Result) throws -> Result {
+    var options = DatabaseOptions()
+    options.createsIfMissing = false
+    options.isReadOnly = true
+    let plain = try Database.open(at: path, options: options)
+    let hasTasks = plain.knownExtensions.contains(TaskStorage.handle.name)
+    try plain.close()
+    guard hasTasks else { throw ToolError(.answerIsNo, "the database \"\(path)\" has no tasks") }
+    let database = try Database.open(at: path, options: options) { TaskStorage.handle }
+    let result: Result
+    do { result = try body(database) } catch {
+      try? database.close()
+      throw error
+    }
+    try database.close()
+    return result
+  }
+}
+
+/// Prints once, or again and again.
+struct WatchOption: ParsableArguments {
+  @Flag(help: "Print anew at each interval, until the command is interrupted.") var watch = false
+  @Option(help: "Seconds between two outputs of --watch, from 0.1.") var interval = 1.0
+  @Option(help: "End --watch after so many outputs.") var outputs: Int?
+
+  func validate() throws {
+    guard interval >= 0.1, interval <= 86_400 else { throw ValidationError("--interval is from 0.1 to 86400 seconds") }
+    if let outputs, outputs < 1 { throw ValidationError("--outputs is at least 1") }
+  }
+
+  func run(_ output: OutputOption, _ sink: ByteSink, _ body: () throws -> Void) throws {
+    var made = 0
+    while true {
+      // In a terminal the table stays where it is: home, and clear what is below.
+      if watch, !output.json, StandardOutput.isTerminal { try sink.write("\u{1b}[H\u{1b}[J") }
+      try body()
+      if watch, !output.json, !StandardOutput.isTerminal { try sink.writeLine("") }
+      try sink.flush()
+      made += 1
+      if !watch || made == outputs { return try sink.finish() }
+      SystemClock().pause(UInt64(interval * 1e9))
+    }
+  }
+}
+
+/// Which tasks a command is about.
+struct TaskQueryOptions: ParsableArguments {
+  @Option(help: "Only the task with this id.") var id: UInt64?
+  @Option(help: "Only tasks of this queue.") var queue: String?
+  @Option(
+    help: "Only tasks in this state: blocked, scheduled, ready, running, retryWait, parked, done, dead or cancelled.")
+  var state: [String] = []
+  @Option(help: "Only tasks whose payloads have this kind.") var kind: String?
+  @Option(help: "Only tasks with this tag.") var tag: String?
+
+  var isEmpty: Bool { id == nil && queue == nil && state.isEmpty && kind == nil && tag == nil }
+
+  func validate() throws {
+    for name in state where Self.states[name] == nil {
+      throw ValidationError("\"\(name)\" is not a state; expected \(Self.states.keys.sorted().joined(separator: ", "))")
+    }
+  }
+
+  private static let states = Dictionary(uniqueKeysWithValues: TaskState.allCases.map { ("\($0)", $0) })
+
+  var query: TaskQuery {
+    var query = TaskQuery.all
+    if let id { query = query.and(.id(TaskID(rawValue: id))) }
+    if let queue { query = query.and(.queue(QueueName(queue))) }
+    if let kind { query = query.and(.kind(kind)) }
+    if let tag { query = query.and(.tag(tag)) }
+    if !state.isEmpty { query = query.and(.states(Set(state.compactMap { Self.states[$0] }))) }
+    return query
+  }
+}
+
+extension Date {
+  /// As the command line prints times: UTC, to the millisecond.
+  var stamp: String { ISO8601Format(Date.ISO8601FormatStyle(includingFractionalSeconds: true)) }
+}
