@@ -41,6 +41,7 @@ extension TaskScheduler: CompletingHost {
       throw TaskError.tooLarge(what: "a checkpoint", size: bytes.count, limit: TaskLimits.checkpointSize)
     }
     try requireLease(run)
+    await reach("checkpoint", isAfter: false, run)
     let (id, claim) = (run.id, run.claimKey)
     let last = run.state.withLock { $0.step }
     let isWritten = try await Self.shielded { [database] in
@@ -57,6 +58,7 @@ extension TaskScheduler: CompletingHost {
       state.step = last + 1
       state.checkpoint = bytes
     }
+    await reach("checkpoint", isAfter: true, run)
   }
 
   /// Runs what a handler may do although it was cancelled: what it has done so far is to be kept.
@@ -81,6 +83,7 @@ extension TaskScheduler: CompletingHost {
       return true
     }
     if !isMine { throw TaskError.leaseLost(run.id) }
+    await reach("complete", isAfter: false, run)
     do {
       let (database, now) = (database, WallTime.milliseconds(clock.wallNow))
       let result = try await Self.shielded {
@@ -98,6 +101,7 @@ extension TaskScheduler: CompletingHost {
       }
       dispatcher.didSettle(run, nil, [])
       reportDone(run)
+      await reach("complete", isAfter: true, run)
       return result
     } catch {
       run.state.withLock { $0.isCompleting = false }

@@ -188,6 +188,7 @@ extension TaskScheduler {
     if run.state.withLock({ $0.isInterrupted }) { return .interrupted }
     if run.state.withLock({ $0.isCancelling }) { return .failure("cancelled before it began", nil) }
     var end: TaskEnd
+    await reach("handler", isAfter: false, run)
     do {
       end = .outcome(try await run.handler.body(run, self))
     } catch let error as UnreadablePayload {
@@ -200,6 +201,7 @@ extension TaskScheduler {
         end = .failure("\(error)", run.handler.options.onError?(error, failures))
       }
     }
+    await reach("handler", isAfter: true, run)
     return end
   }
 }

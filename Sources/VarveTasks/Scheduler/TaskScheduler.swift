@@ -60,6 +60,7 @@ public final class TaskScheduler: Sendable {
   let alarm: TaskAlarm
   let hub = TaskEventHub()
   let hasMiddleware = Atomic(false)
+  let hasPoints = Atomic(false)
 
   struct State {
     var isRunning = false
@@ -76,6 +77,8 @@ public final class TaskScheduler: Sendable {
     var schedules: [String: RegisteredSchedule] = [:]
     var accepted: [String: AcceptedType] = [:]
     var watch: DirectoryWatch?
+    /// Called at each point of an attempt, in tests.
+    var atPoint: (@Sendable (TaskID, TaskPoint) async -> Void)?
     /// How often the inbox was to be looked at since it was last.
     var inboxWishes = 0
   }

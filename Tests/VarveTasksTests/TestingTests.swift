@@ -1,0 +1,101 @@
+import Foundation
+import Synchronization
+import Testing
+import Varve
+import VarveTasks
+import VarveTesting
+
+/// What programs have for the tests of their tasks.
+struct TestingTests {
+  private struct Charge: TaskPayload, Hashable {
+    static let kind = "charge"
+    var account: String
+  }
+
+  private static func database() async throws -> Database { try await Database.inMemory { TaskStorage.handle } }
+
+  @Test func `a handler that completes in the database survives a death at each of its points`() async throws {
+    let attempts = Mutex(0)
+    let points = Mutex<[String]>([])
+    let count = try await assertSurvivesCrashes(of: Charge(account: "a"), in: Self.database) { scheduler in
+      try scheduler.register(Charge.self) { charge, context in
+        attempts.withLock { $0 += 1 }
+        try await context.checkpoint("began")
+        try await context.complete { tx in
+          let before = try tx.object(Int.self, key: charge.account, in: "charges") ?? 0
+          try tx.set(before + 1, key: charge.account, in: "charges")
+        }
+        return .done
+      }
+    } check: { database, point in
+      points.withLock { $0.append(point) }
+      #expect(try await database.read { tx in try tx.object(Int.self, key: "a", in: "charges") } == 1, "\(point)")
+      try await database.read { tx in try tx.assertNotEnqueued(Charge.self) }
+    }
+    #expect(count == 6)
+    #expect(
+      points.withLock { $0 } == [
+        "before handler", "before checkpoint", "after checkpoint", "before complete", "after complete", "after handler",
+        "nowhere",
+      ])
+    // The three before the effect, and the one before it, run twice; the first never began its handler.
+    #expect(attempts.withLock { $0 } == 10)
+  }
+
+  @Test func `a handler whose effect stands apart from its end is found out`() async throws {
+    let broken = Mutex<[String]>([])
+    try await assertSurvivesCrashes(of: Charge(account: "a"), in: Self.database) { scheduler in
+      try scheduler.register(Charge.self) { [weak scheduler] charge, _ in
+        _ = try await scheduler?.database.write { tx in
+          let before = try tx.object(Int.self, key: charge.account, in: "charges") ?? 0
+          try tx.set(before + 1, key: charge.account, in: "charges")
+        }
+        return .done
+      }
+    } check: { database, point in
+      let count = try await database.read { tx in try tx.object(Int.self, key: "a", in: "charges") }
+      if count != 1 { broken.withLock { $0.append(point) } }
+    }
+    #expect(broken.withLock { $0 } == ["after handler"])
+  }
+
+  @Test func `what is enqueued is found by its payload, and what is not says what there is`() async throws {
+    let database = try await Self.database()
+    try await database.write { tx in
+      for account in ["a", "b"] { try tx.enqueue(Charge(account: account)) }
+    }
+    let found = try await database.read { tx in try tx.assertEnqueued(Charge.self) { $0.account == "a" } }
+    #expect(found == [Charge(account: "a")])
+    let error = await #expect(throws: TaskAssertionFailed.self) {
+      try await database.read { tx in _ = try tx.assertEnqueued(Charge.self, count: 3) }
+    }
+    #expect("\(error.map { "\($0)" } ?? "")".contains("expected 3"))
+    await #expect(throws: TaskAssertionFailed.self) {
+      try await database.read { tx in try tx.assertNotEnqueued(Charge.self) { $0.account == "b" } }
+    }
+    try await database.close()
+  }
+
+  @Test func `a handler runs without a scheduler, and keeps its checkpoints for the next attempt`() async throws {
+    let database = try await Self.database()
+    let trial = TaskTrial(database)
+    let body: @Sendable (Charge, TaskContext) async throws -> TaskOutcome = { charge, context in
+      context.progress(0.5, "half")
+      if try context.restored(Int.self) == nil {
+        try await context.checkpoint(7)
+        return .retry()
+      }
+      try context.result(charge.account)
+      try await context.complete { tx in try tx.set(1, key: charge.account, in: "charges") }
+      await #expect(throws: TaskError.leaseLost(context.id)) { try await context.complete { _ in } }
+      return .done
+    }
+    let first = try await trial.perform(Charge(account: "a")) { try await body($0, $1) }
+    let second = try await trial.perform(Charge(account: "a"), attempt: 2) { try await body($0, $1) }
+    #expect(first == .retry() && second == .done)
+    #expect(trial.progress?.note == "half")
+    #expect(try trial.result(as: String.self) == "a")
+    #expect(try await database.read { tx in try tx.object(Int.self, key: "a", in: "charges") } == 1)
+    try await database.close()
+  }
+}
