@@ -70,6 +70,7 @@ let package = Package(
     .library(name: "VarveRelationships", targets: ["VarveRelationships"]),
     .library(name: "VarveTasks", targets: ["VarveTasks"]),
     .library(name: "VarveTaskQueue", targets: ["VarveTaskQueue"]),
+    .library(name: "VarveTasksService", targets: ["VarveTasksService"]),
     .library(name: "VarveInspection", targets: ["VarveInspection"]),
     .library(name: "VarveTesting", targets: ["VarveTesting"]),
     .executable(name: "varve", targets: ["VarveTool"]),
@@ -77,6 +78,8 @@ let package = Package(
   ],
   traits: [
     .trait(name: "SQLite", description: "The command line imports tables of SQLite (libsqlite3-dev)."),
+    .trait(
+      name: "Service", description: "Tasks as a service of swift-service-lifecycle, with metrics and traces."),
     .default(enabledTraits: []),
   ],
   dependencies: [
@@ -84,6 +87,10 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
     // For the object floor: the engine depends on no package.
     .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+    // With the trait Service alone.
+    .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+    .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+    .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.3"),
   ],
   targets: [
     .systemLibrary(name: "CLZ4", pkgConfig: "liblz4", providers: [.apt(["liblz4-dev"]), .brew(["lz4"])]),
@@ -120,6 +127,18 @@ let package = Package(
       dependencies: ["Varve", "UnicodeNormalForm", "FutexLocks", .product(name: "Logging", package: "swift-log")],
       swiftSettings: settings
     ),
+    // Tasks beside other services of a server: empty without the trait Service.
+    .target(
+      name: "VarveTasksService",
+      dependencies: [
+        "Varve", "VarveTasks",
+        .product(
+          name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: .when(traits: ["Service"])),
+        .product(name: "Metrics", package: "swift-metrics", condition: .when(traits: ["Service"])),
+        .product(name: "Tracing", package: "swift-distributed-tracing", condition: .when(traits: ["Service"])),
+      ],
+      swiftSettings: settings
+    ),
     // Rows that are tasks, as in YapTaskQueue.
     .target(name: "VarveTaskQueue", dependencies: ["Varve", "VarveTasks"], swiftSettings: settings),
     // For tools that read a database without the types of its program.
@@ -141,8 +160,9 @@ let package = Package(
     .executableTarget(
       name: "QuickstartJob",
       dependencies: [
-        "Varve", "VarveRelationships", "VarveEngine",
+        "Varve", "VarveRelationships", "VarveTasks", "VarveEngine",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "Logging", package: "swift-log"),
       ],
       path: "tools/quickstart-job",
       swiftSettings: settings
@@ -189,8 +209,33 @@ let package = Package(
     fixtures("RelationshipFixtures", ["Varve", "VarveRelationships", "EngineTestSupport"], plainTestSettings),
     .testTarget(
       name: "VarveTasksTests",
-      dependencies: ["VarveTasks", "VarveTesting", "Varve", "EngineTestSupport", "VarveTestSupport"],
+      dependencies: [
+        "VarveTasks", "VarveTesting", "Varve", "EngineTestSupport", "VarveTestSupport", "varve-task-target",
+      ],
       swiftSettings: plainTestSettings
+    ),
+    // The program that runs tasks as a service, and looks at their metrics and traces.
+    .executableTarget(
+      name: "varve-service-target",
+      dependencies: [
+        "Varve", "VarveTasks", "VarveTasksService",
+        .product(name: "Logging", package: "swift-log"),
+        .product(
+          name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: .when(traits: ["Service"])),
+        .product(name: "MetricsTestKit", package: "swift-metrics", condition: .when(traits: ["Service"])),
+        .product(
+          name: "InMemoryTracing", package: "swift-distributed-tracing", condition: .when(traits: ["Service"])),
+      ],
+      path: "Tests/ServiceTarget",
+      exclude: ["run"],
+      swiftSettings: settings
+    ),
+    // The program that the kill tests of tasks kill.
+    .executableTarget(
+      name: "varve-task-target",
+      dependencies: ["Varve", "VarveTasks", .product(name: "Logging", package: "swift-log")],
+      path: "Tests/TaskTarget",
+      swiftSettings: settings
     ),
     .testTarget(
       name: "VarveTaskQueueTests",

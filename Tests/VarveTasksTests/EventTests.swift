@@ -7,7 +7,8 @@ import VarveTesting
 
 /// What is received and kept of tasks: events, results, what runs around handlers, and queries.
 struct EventTests {
-  @Test func `events come in the order of what happened, and those that a person may ask about are kept`() async throws {
+  @Test func `events come in the order of what happened, and those that a person may ask about are kept`() async throws
+  {
     let fixture = try TaskFixture()
     try fixture.handle { note, context in
       switch note.text {
@@ -113,7 +114,8 @@ struct EventTests {
     }
   }
 
-  @Test func `middleware runs around handlers, the first one outermost, and may change and refuse tasks`() async throws {
+  @Test func `middleware runs around handlers, the first one outermost, and may change and refuse tasks`() async throws
+  {
     let fixture = try TaskFixture()
     fixture.scheduler.use(Around(name: "a", lines: fixture.lines))
     fixture.scheduler.use(Around(name: "b", lines: fixture.lines))
@@ -127,9 +129,12 @@ struct EventTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `queries find tasks by queue, state, kind, tag and limit key, and what is common to several`() async throws {
+  @Test func `queries find tasks by queue, state, kind, tag and limit key, and what is common to several`() async throws
+  {
     let fixture = try TaskFixture()
-    func add(_ text: String, _ queue: QueueName, _ tags: [String], _ start: Start, _ key: String? = nil) throws -> TaskID {
+    func add(_ text: String, _ queue: QueueName, _ tags: [String], _ start: Start, _ key: String? = nil) throws
+      -> TaskID
+    {
       try fixture.enqueue(text) { options in
         (options.queue, options.tags, options.start, options.limitKey) = (queue, tags, start, key)
       }
@@ -142,7 +147,9 @@ struct EventTests {
       options.dependsOn = [parked]
       return try tx.enqueue(Note("4"), options).id
     }
-    func find(_ query: TaskQuery) throws -> Set<TaskID> { try fixture.read { tx in Set(try tx.tasks(query).map(\.id)) } }
+    func find(_ query: TaskQuery) throws -> Set<TaskID> {
+      try fixture.read { tx in Set(try tx.tasks(query).map(\.id)) }
+    }
     #expect(try find(.all) == [ready, later, parked, child])
     #expect(try find(.queue("a")) == [ready, later])
     #expect(try find(.tag("y")) == [later, parked])

@@ -7,7 +7,8 @@ import Testing
 struct FormatTests {
   private static func record(_ random: inout SeededRandom) -> TaskRecord {
     var position = TaskPosition(
-      [.line, .timed, .parked, .blocked][random.below(4)], queue: UInt32(random.below(1_000)), priority: UInt8(random.below(256)),
+      [.line, .timed, .parked, .blocked][random.below(4)], queue: UInt32(random.below(1_000)),
+      priority: UInt8(random.below(256)),
       sortKey: random.oneIn(2) ? [] : SortKey(Int64(random.below(1_000)) - 500).bytes, stamp: random.next(),
       ordinal: UInt32(random.below(1_000)), due: Int64(random.below(1_000_000)) - 500_000)
     position.revision = UInt32(random.below(100))
@@ -42,6 +43,7 @@ struct FormatTests {
       if extras.schedule != nil { (extras.slot, extras.isLate) = (1_767_225_600_000, random.oneIn(2)) }
       extras.result = random.oneIn(2) ? nil : [9, 9]
       extras.isGroup = random.oneIn(2)
+      if random.oneIn(2) { extras.headers = ["traceparent": "00-1", "b": ""] }
       record.extras = extras
     }
     return record

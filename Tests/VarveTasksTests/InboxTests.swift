@@ -43,7 +43,8 @@ struct InboxTests {
     ((try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []).sorted()
   }
 
-  @Test func `what was sent before the start is applied then, in its order, and what comes later at once`() async throws {
+  @Test func `what was sent before the start is applied then, in its order, and what comes later at once`() async throws
+  {
     var fixture = try fixture()
     let parked = try fixture.enqueue("parked") { $0.start = .parked() }
     let cancelled = try fixture.enqueue("cancelled") { $0.start = .parked() }
@@ -91,7 +92,9 @@ struct InboxTests {
     try await close(fixture)
   }
 
-  @Test func `a file that can't be applied is refused as a whole, with the reason, and never stops the next`() async throws {
+  @Test func `a file that can't be applied is refused as a whole, with the reason, and never stops the next`()
+    async throws
+  {
     let fixture = try fixture()
     struct Unknown: Persistable {
       static let collection = "unknown"
@@ -102,7 +105,8 @@ struct InboxTests {
       try batch.set(Unknown(id: 1))
     }
     try inbox.send { try $0.enqueue(Note("good")) }
-    for (number, bytes) in [Data(), Data("garbage".utf8), Data("VARVEIN1".utf8) + Data(repeating: 7, count: 40)].enumerated()
+    for (number, bytes) in [Data(), Data("garbage".utf8), Data("VARVEIN1".utf8) + Data(repeating: 7, count: 40)]
+      .enumerated()
     {
       try bytes.write(to: URL(fileURLWithPath: "\(inbox.directory)/\(number).commands"))
     }

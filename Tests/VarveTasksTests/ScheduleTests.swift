@@ -52,7 +52,8 @@ struct ScheduleTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `slots that were missed are left out, made up for once, or all, and not beyond their grace`() async throws {
+  @Test func `slots that were missed are left out, made up for once, or all, and not beyond their grace`() async throws
+  {
     var fixture = try TaskFixture()
     try fixture.handle()
     try Self.register(fixture)
@@ -111,7 +112,9 @@ struct ScheduleTests {
     }
   }
 
-  @Test func `a clock that is set back runs no slot twice, and one that is set forward leaves none behind`() async throws {
+  @Test func `a clock that is set back runs no slot twice, and one that is set forward leaves none behind`()
+    async throws
+  {
     let fixture = try TaskFixture()
     try fixture.handle()
     try Self.register(fixture)
@@ -133,7 +136,9 @@ struct ScheduleTests {
     #expect(throws: TaskError.self) { try Self.register(fixture) }
     var options = TaskOptions()
     options.unique = Uniqueness()
-    #expect(throws: TaskError.self) { try fixture.scheduler.schedule("u", "@daily", options: options) { _ in Note("") } }
+    #expect(throws: TaskError.self) {
+      try fixture.scheduler.schedule("u", "@daily", options: options) { _ in Note("") }
+    }
     #expect(throws: TaskError.self) { try fixture.scheduler.schedule("", "@daily") { _ in Note("") } }
     #expect(throws: TaskError.self) { try fixture.scheduler.schedule("n", "0 0 31 2 *") { _ in Note("") } }
   }

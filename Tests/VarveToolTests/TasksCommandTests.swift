@@ -53,7 +53,8 @@ struct TasksCommandTests {
 
   @Test func `tasks are listed by queue, state, kind and tag, and shown with all that there is`() throws {
     #expect(try lines("list", database).count == 3)
-    #expect(try lines("list", database, "--queue", "out", "--state", "ready")[0].hasPrefix("\(ids[0])\tready\tout\tmail"))
+    #expect(
+      try lines("list", database, "--queue", "out", "--state", "ready")[0].hasPrefix("\(ids[0])\tready\tout\tmail"))
     #expect(try lines("list", database, "--tag", "x", "--count") == ["1"])
     #expect(try lines("list", database, "--kind", "other", "--count") == ["0"])
     let shown = try lines("show", database, "\(ids[2])")

@@ -12,6 +12,7 @@ struct Job {
     let clock = ContinuousClock()
     let start = clock.now
     let packages = try loadPackages()
+    try PackageTasks(database: database, packages: packages, seed: workload.seed).run()
     var model = Model(workload)
 
     let killed = try writeAndKill()

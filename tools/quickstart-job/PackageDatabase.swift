@@ -1,5 +1,6 @@
 import Varve
 import VarveEngine
+import VarveTasks
 
 /// The packages as objects, in an engine that is open: written and read through their store, by nothing else.
 struct PackageDatabase {
@@ -26,6 +27,8 @@ struct PackageDatabase {
       PackageFormat.self
       PackageName.self
       DebianPackage.graph
+      CheckedPackage.self
+      TaskStorage.handle
     }
     return definition
   }

@@ -7,19 +7,20 @@ import VarveEngine
 ///
 /// 1. Load a Debian package index through a `Store`: each package is an object, found by
 ///    maintainer, by section and installed size, and by the beginning of its name, through indexes.
-/// 2. A child process writes generated batches, and is killed by SIGKILL in the middle.
-/// 3. Reopen: every acknowledged write is there, and whole batches only.
-/// 4. A second child goes on to the end.
-/// 5. Compact and verify with `varve`.
-/// 6. Read everything again.
+/// 2. Run a task for each package, by a child process that is killed by SIGKILL, and by another one: each has its effect once.
+/// 3. A child process writes generated batches, and is killed by SIGKILL in the middle.
+/// 4. Reopen: every acknowledged write is there, and whole batches only.
+/// 5. A second child goes on to the end.
+/// 6. Compact and verify with `varve`.
+/// 7. Read everything again.
 ///
 /// Exit status 0 only if all that was read back is right.
 @main
-struct QuickstartCommand: ParsableCommand {
+struct QuickstartCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "varve-quickstart",
     abstract: "Write, kill, reopen, check, compact, verify.",
-    subcommands: [RunCommand.self, WriterCommand.self],
+    subcommands: [RunCommand.self, WriterCommand.self, TasksCommand.self],
     defaultSubcommand: RunCommand.self
   )
 }

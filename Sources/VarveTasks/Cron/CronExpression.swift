@@ -43,7 +43,8 @@ public struct CronExpression: Hashable, Sendable, CustomStringConvertible {
     self.text = text
     let fields = (Self.names[text.lowercased()] ?? text).split(whereSeparator: \.isWhitespace)
     guard fields.count == 5 else {
-      throw .invalidValue("the cron expression \"\(text)\" has \(fields.count) fields, expected 5 or a name such as @daily")
+      throw .invalidValue(
+        "the cron expression \"\(text)\" has \(fields.count) fields, expected 5 or a name such as @daily")
     }
     func field(_ index: Int, _ name: String, _ range: ClosedRange<Int>, _ names: [String] = []) throws(TaskError)
       -> UInt64
@@ -82,7 +83,9 @@ public struct CronExpression: Hashable, Sendable, CustomStringConvertible {
       }
       var step = 1
       if pieces.count == 2 {
-        guard let number = number(pieces[1]), number >= 1 else { throw Refusal(reason: "has a step that is not 1 or more") }
+        guard let number = number(pieces[1]), number >= 1 else {
+          throw Refusal(reason: "has a step that is not 1 or more")
+        }
         step = number
       }
       let (low, high) = try bounds(base, range, names, isStep: pieces.count == 2)

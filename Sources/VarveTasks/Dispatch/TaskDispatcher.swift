@@ -451,7 +451,8 @@ extension TaskDispatcher.State {
   /// What is to be woken, because there is work that no one takes. The caller wakes it.
   mutating func wakingHost() -> TaskDispatcher.Host? {
     guard let host, !isPumping else { return nil }
-    guard !settlements.isEmpty || !pending.isEmpty || (ringCount > 0 && busyCount < claimMaximum(host) && !isStopping) else { return nil }
+    guard !settlements.isEmpty || !pending.isEmpty || (ringCount > 0 && busyCount < claimMaximum(host) && !isStopping)
+    else { return nil }
     isPumping = true
     return host
   }

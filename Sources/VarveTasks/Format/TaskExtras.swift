@@ -8,6 +8,7 @@
 ///  8   name of a schedule (sized), slot in ms since 1970 (8), whether it is late (1)
 ///  16  result (sized)
 ///  32  the task runs when the tasks of its group have ended; nothing follows
+///  64  number of headers (2), name and value of each (sized), in the order of the names
 /// ```
 /// On disk: never change.
 struct TaskExtras: Hashable, Sendable {
@@ -22,13 +23,16 @@ struct TaskExtras: Hashable, Sendable {
   var result: [UInt8]?
   /// Whether it runs when the tasks of its group have ended.
   var isGroup = false
+  var headers: [String: String] = [:]
 
   init() {}
 
   var isEmpty: Bool { self == TaskExtras() }
 
   func append(to bytes: inout [UInt8]) {
-    let parts = [uniqueKey != nil, limitKey != nil, group != nil, schedule != nil, result != nil, isGroup]
+    let parts = [
+      uniqueKey != nil, limitKey != nil, group != nil, schedule != nil, result != nil, isGroup, !headers.isEmpty,
+    ]
     bytes.append(parts.enumerated().reduce(UInt8(0)) { $0 | ($1.element ? 1 << UInt8($1.offset) : 0) })
     if let uniqueKey {
       bytes.append(sized: uniqueKey)
@@ -42,6 +46,12 @@ struct TaskExtras: Hashable, Sendable {
       bytes.append(isLate ? 1 : 0)
     }
     if let result { bytes.append(sized: result) }
+    if headers.isEmpty { return }
+    bytes.append(number: UInt16(headers.count))
+    for (name, value) in headers.sorted(by: { $0.key < $1.key }) {
+      bytes.append(sized: name.utf8)
+      bytes.append(sized: value.utf8)
+    }
   }
 
   /// Of flags that are not 0.
@@ -60,6 +70,9 @@ struct TaskExtras: Hashable, Sendable {
     }
     if flags & 16 != 0 { result = try reader.sized() }
     isGroup = flags & 32 != 0
+    if flags & 64 != 0 {
+      for _ in 0..<(try reader.number(UInt16.self)) { headers[try reader.text()] = try reader.text() }
+    }
   }
 }
 

@@ -63,7 +63,8 @@ struct InboxFile {
       let size = Int(try reader.number(UInt32.self))
       let sum: UInt64 = try reader.number()
       guard size <= reader.left else {
-        throw DamagedTask(what: "the command at byte \(offset) has \(size) bytes, and \(reader.left) are left", bytes: bytes)
+        throw DamagedTask(
+          what: "the command at byte \(offset) has \(size) bytes, and \(reader.left) are left", bytes: bytes)
       }
       let body = Array(bytes[reader.offset..<(reader.offset + size)])
       guard StableHash.of(body) == sum else {

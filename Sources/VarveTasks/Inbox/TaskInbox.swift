@@ -77,7 +77,8 @@ public struct TaskInbox: Sendable {
     }
 
     /// Removes the object of an identifier, where it is there. Its type has to be accepted, too.
-    public mutating func remove<Object: Persistable>(_ type: Object.Type, _ id: Object.ID) throws where Object.ID: Encodable {
+    public mutating func remove<Object: Persistable>(_ type: Object.Type, _ id: Object.ID) throws
+    where Object.ID: Encodable {
       commands.append(.remove(collection: Object.collection, id: try JSONEncoder().encode([id])))
     }
   }

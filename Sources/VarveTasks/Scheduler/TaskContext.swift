@@ -39,6 +39,8 @@ public struct TaskContext: Sendable {
 
   /// The slot of the schedule that enqueued it; nil: none did.
   public var slot: TaskSlot? { TaskSlot(run.record.extras) }
+  /// What it was enqueued with for those around its handler.
+  public var headers: [String: String] { run.record.extras.headers }
   /// What came of the group whose last task this is; nil: it is not the last one of a group.
   public func group() throws -> TaskGroupInfo? { run.record.extras.isGroup ? try host.group(of: run) : nil }
 

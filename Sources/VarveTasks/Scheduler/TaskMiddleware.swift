@@ -1,5 +1,5 @@
-public import Varve
 internal import Synchronization
+public import Varve
 
 /// What runs around every handler of a scheduler, and sees every task that is enqueued in its process.
 ///
@@ -20,7 +20,8 @@ public protocol TaskMiddleware: EnqueueHook {
 
 extension TaskMiddleware {
   /// Runs what stands within.
-  public func run(_ context: TaskContext, _ next: @Sendable () async throws -> TaskOutcome) async throws -> TaskOutcome {
+  public func run(_ context: TaskContext, _ next: @Sendable () async throws -> TaskOutcome) async throws -> TaskOutcome
+  {
     try await next()
   }
 

@@ -105,7 +105,8 @@ extension TaskScheduler {
     }
   }
 
-  private static func apply(_ command: InboxCommand, _ accepted: [String: AcceptedType], _ tx: WriteTransaction) throws {
+  private static func apply(_ command: InboxCommand, _ accepted: [String: AcceptedType], _ tx: WriteTransaction) throws
+  {
     func type(_ collection: String) throws -> AcceptedType {
       if let type = accepted[collection] { return type }
       throw TaskError.invalidValue("no type was accepted for the objects of collection \"\(collection)\"")

@@ -246,6 +246,7 @@ struct DueSlots: Sendable {
       kind: schedule.kind, version: schedule.version, payload: payload, options)
     var extras = TaskExtras()
     extras.limitKey = options.limitKey
+    extras.headers = options.headers
     extras.schedule = schedule.name
     extras.slot = WallTime.milliseconds(slot.date)
     extras.isLate = slot.isLate

@@ -46,6 +46,9 @@ struct TaskDraft {
       if let key = unique.key { try limit("the key of a unique task", key.utf8.count, TaskLimits.uniqueKeySize) }
       if let refusal = unique.refusal { throw .invalidValue("a unique task: \(refusal)") }
     }
+    try limit(
+      "a task's headers", options.headers.reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count },
+      TaskLimits.headersSize)
     try limit("a task's list of tags", options.tags.count, TaskLimits.tagCount)
     for tag in options.tags { try limit("a tag", tag.utf8.count, TaskLimits.tagSize) }
     if let attempts = options.maxAttempts, attempts < 1 {

@@ -101,7 +101,8 @@ struct TaskEdit: Sendable {
   }
 
   /// What the end of a task means besides its own rows.
-  private mutating func noteEnd(_ record: TaskRecord, _ state: TaskState, isGone: Bool = true, isDeleted: Bool = false) {
+  private mutating func noteEnd(_ record: TaskRecord, _ state: TaskState, isGone: Bool = true, isDeleted: Bool = false)
+  {
     let extras = record.extras
     if let key = extras.uniqueKey, extras.uniqueUntil == nil || isDeleted {
       unique = (ConfigKeys.unique(record.kind, key), record.id)

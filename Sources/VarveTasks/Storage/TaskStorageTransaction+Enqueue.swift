@@ -26,6 +26,7 @@ extension TaskStorageTransaction {
     let id = try takeID()
     if let key = extras.uniqueKey { try take(ConfigKeys.unique(kind, key), id, extras.uniqueUntil, parents.first?.id) }
     extras.limitKey = options.limitKey
+    extras.headers = options.headers
     if let group = options.group { try join(group, id, &extras) }
     try add(id, kind, version, payload, options, extras, queue.number, parents)
     return .inserted(id)

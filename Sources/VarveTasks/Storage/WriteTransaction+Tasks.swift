@@ -73,7 +73,9 @@ extension WriteTransaction {
   /// queue stays as it is. Throws as `edit(_:payload:)`, and `.invalidValue` for a negative duration, or `.parked`.
   public func edit(_ id: TaskID, start: Start) throws {
     if case .parked = start { throw TaskError.invalidValue("a task is parked by its handler, or when it is enqueued") }
-    if case .after(let delay) = start, delay < .zero { throw TaskError.invalidValue("a start after \(delay) is negative") }
+    if case .after(let delay) = start, delay < .zero {
+      throw TaskError.invalidValue("a start after \(delay) is negative")
+    }
     try tasks.edit(id) { record, now in
       let draft = TaskDraft(start, now: now)
       guard !record.position.isFront, [.ready, .scheduled, .retryWait].contains(record.progress.state) else { return }

@@ -16,6 +16,8 @@ public enum TaskLimits {
   public static let limitKeySize = 255
   /// How many tasks a task depends on.
   public static let parentCount = 1_000
+  /// The bytes of all headers.
+  public static let headersSize = 4 << 10
   /// How many tags a task has.
   public static let tagCount = 16
   /// The bytes of a tag.

@@ -31,6 +31,8 @@ public struct TaskOptions: Hashable, Codable, Sendable {
   /// The group that it belongs to: the id of the task that runs when all of its group have ended. See
   /// `WriteTransaction.enqueueGroup(_:_:members:)`.
   public var group: TaskID?
+  /// What travels with it for those around its handler, as the context of a trace: at most 4 KiB of names and values.
+  public var headers: [String: String] = [:]
   /// Words by which it can be found: at most 16, of at most 64 bytes.
   public var tags: [String] = []
 

@@ -16,8 +16,10 @@ struct TaskChange {
     var options = DatabaseOptions()
     options.createsIfMissing = false
     let database: Database
-    do { database = try Database.open(at: path, options: options) { TaskStorage.handle } } catch let error as DatabaseError
-    where error.code == .locked {
+    do { database = try Database.open(at: path, options: options) { TaskStorage.handle } } catch let error
+      as DatabaseError
+      where error.code == .locked
+    {
       try TaskInbox(path).send { inbox(&$0) }
       return nil
     }
@@ -31,7 +33,10 @@ struct TaskChange {
   }
 
   /// Makes it, and prints how many tasks it concerned.
-  func count(_ what: String, _ output: OutputOption, _ direct: (WriteTransaction) throws -> Int, _ inbox: (inout TaskInbox.Batch) -> Void) throws {
+  func count(
+    _ what: String, _ output: OutputOption, _ direct: (WriteTransaction) throws -> Int,
+    _ inbox: (inout TaskInbox.Batch) -> Void
+  ) throws {
     report(what, try make(direct, inbox), output)
   }
 

@@ -1,0 +1,322 @@
+internal import FutexLocks
+internal import Synchronization
+
+/// What is due, what begins, and what has ended: under the dispatcher's lock.
+extension TaskDispatcher.State {
+  // MARK: - What is due
+
+  mutating func takeDue(_ work: inout TaskWork, _ host: TaskDispatcher.Host) {
+    if timers.isEmpty, timers.end == nil { return }
+    let clock = host.clock
+    let (now, wall) = (clock.continuousNow, WallTime.milliseconds(clock.wallNow))
+    followWall(wall, now)
+    while let first = timers.first, first.deadline <= now, work.due.count < TaskWork.batchMaximum {
+      guard var entry = timers.popFirst() else { break }
+      if let due = entry.wall, due > wall {
+        // The clock of the wall was set back: not early.
+        entry.deadline = now + .milliseconds(due - wall)
+        timers.insert(entry)
+        continue
+      }
+      if let suspending = entry.suspending, suspending > clock.suspendingNow {
+        entry.deadline = now + (suspending - clock.suspendingNow)
+        timers.insert(entry)
+        continue
+      }
+      fire(entry.action, &work)
+    }
+    if timers.taskCount == 0, let end = timers.end, !isLoadingTimers, isDiscovered {
+      isLoadingTimers = true
+      work.timersFrom = end
+    }
+  }
+
+  private mutating func fire(_ action: TaskTimers.Action, _ work: inout TaskWork) {
+    switch action {
+    case .task(let id, let key):
+      // A transaction that is changing it finds it where it is.
+      if held[id] != nil { heldTimers[id] = key } else { work.due.append((id, key)) }
+    case .line(let id, let key):
+      guard let line = lines[id] else { return }
+      line.wakeFirst(key)
+      enqueue(line)
+    case .tokens(let id):
+      guard let line = lines[id] else { return }
+      line.waitsForToken = false
+      enqueue(line)
+    case .schedule(let name): work.schedules.append(name)
+    case .ageing(let queue):
+      if families[queue] != nil { work.ageing.append(queue) } else { ageing.remove(queue) }
+    case .timeout(let id, let epoch):
+      if let run = running[id], run.epoch == epoch { work.timeouts.append(run) }
+    case .abandon(let id, let epoch):
+      guard let run = abandonable[id], run.epoch == epoch else { return }
+      abandonable[id] = nil
+      release(run)
+    }
+  }
+
+  /// The clock of the wall may have been set since the last look.
+  private mutating func followWall(_ wall: Int64, _ now: Duration) {
+    let offset = wall - now.milliseconds
+    let shift = offset - wallOffset
+    wallOffset = offset
+    if timers.wallCount > 0, abs(shift) > 100 { timers.moveWall(by: .milliseconds(shift)) }
+  }
+
+  // MARK: - What begins
+
+  /// How many attempts are claimed at once. Where handlers take less than a millisecond more are claimed than there are workers, so
+  /// that a worker has its next one at hand: as many as it runs in that time.
+  func claimMaximum(_ host: TaskDispatcher.Host) -> Int { host.workers * (1 + claimsAhead) }
+
+  private var claimsAhead: Int {
+    averageRun == 0 ? 0 : min(Self.aheadMaximum, Int(Self.aheadNanoseconds / averageRun))
+  }
+
+  static let aheadMaximum = 15
+  static let aheadNanoseconds = 1e6
+
+  /// The next attempt that is claimed, and whose queue has not as many handlers as it may have; nil: none is, or no worker.
+  mutating func nextClaimed() -> TaskRun? {
+    guard let host, startedCount < host.workers else { return nil }
+    var index = claimedBegin
+    while index < claimed.count {
+      let run = claimed[index]
+      guard let line = lines[run.record.position.line], line.mayStart else {
+        index += 1
+        continue
+      }
+      if index == claimedBegin { claimedBegin += 1 } else { claimed.remove(at: index) }
+      if claimedBegin == claimed.count {
+        claimed.removeAll(keepingCapacity: true)
+        claimedBegin = 0
+      }
+      startedCount += 1
+      line.countStart(1)
+      run.state.withLock { $0.isStarted = true }
+      return run
+    }
+    return nil
+  }
+
+  mutating func takeClaims(_ work: inout TaskWork, _ host: TaskDispatcher.Host) {
+    let maximum = claimMaximum(host)
+    while !hasSuspect, busyCount < maximum, let line = nextLine() {
+      if line.family.isPaused { continue }
+      let mayGoOn = take(from: line, &work, host)
+      if mayGoOn { enqueue(line) } else { wakeFamily(of: line) }
+      if line.isIdle { remove(line) }
+      // A task that may have made a process die waits until nothing else runs.
+      if isSuspectNext { return }
+    }
+  }
+
+  /// Takes tasks of one line, as many as it has a turn for. Returns whether it may start more.
+  private mutating func take(from line: TaskLine, _ work: inout TaskWork, _ host: TaskDispatcher.Host) -> Bool {
+    var count = 0
+    let rules = line.rules
+    isSuspectNext = false
+    let maximum = claimMaximum(host)
+    // One after the other is claimed so, too.
+    let ownMaximum = rules.isSerial ? 1 : line.runningMaximum * (1 + claimsAhead)
+    let familyMaximum = rules.runningMaximum * (1 + claimsAhead)
+    let weight = max(1, rules.weight) * (1 + claimsAhead)
+    while line.runningCount < ownMaximum {
+      if line.needsRefill, let from = line.beginRefill() { work.refills.append((line.id, from)) }
+      guard let entry = line.first else { return false }
+      if line.family.lineCount > 1, line.family.runningCount >= familyMaximum {
+        if !line.waitsForFamily { line.family.waiting.append(line.id) }
+        line.waitsForFamily = true
+        return false
+      }
+      if busyCount >= maximum || count >= weight || hasSuspect { return true }
+      if rules.isSerial, entry.state != .ready { return false }
+      if held[entry.id] != nil {
+        // Nothing passes the head of a serial queue; others pass in a standard one.
+        if rules.isSerial {
+          heldLines[entry.id] = line.id
+          return false
+        }
+        _ = line.popFirst()
+        aside[entry.id] = (line.id, entry)
+        continue
+      }
+      guard let value = entry.value else {
+        work.loads.append((line.id, entry.key))
+        return false
+      }
+      let stored: TaskRecord
+      do { stored = try TaskRecord(value, stamp: entry.stamp) } catch {
+        work.damaged.append(error)
+        _ = line.popFirst()
+        continue
+      }
+      guard let handler = handlers.find(stored.kind, line.name) else {
+        unhandled.insert(stored.kind)
+        if rules.isSerial { return false }
+        line.skipFirst()
+        continue
+      }
+      if entry.crashes > 0, busyCount > 0 {
+        isSuspectNext = true
+        return true
+      }
+      if rules.rate != nil || rules.ratePerKey != nil, mustWait(line, host) { return false }
+      guard let run = begin(stored, line, handler, host) else {
+        _ = line.popFirst()
+        continue
+      }
+      _ = line.popFirst()
+      work.claims.append(run)
+      count += 1
+      if entry.crashes > 0 { hasSuspect = true }
+    }
+    return false
+  }
+
+  private mutating func begin(
+    _ stored: TaskRecord, _ line: TaskLine, _ handler: RegisteredHandler, _ host: TaskDispatcher.Host
+  ) -> TaskRun? {
+    var record = stored
+    // A head of a serial queue whose time has come still is what it was on disk.
+    if record.progress.state == .retryWait { record.progress.state = .ready }
+    guard (try? record.progress.apply(.claim)) != nil else { return nil }
+    let run = TaskRun(stored, record, line, handler, start: host.start)
+    running[run.id] = run
+    busyCount += 1
+    line.countRun(1)
+    return run
+  }
+
+  /// Takes a token for the next task of a line; true where there is none before another time.
+  private mutating func mustWait(_ line: TaskLine, _ host: TaskDispatcher.Host) -> Bool {
+    if line.waitsForToken { return true }
+    guard let wait = line.family.take(line.id, WallTime.milliseconds(host.clock.wallNow)) else { return false }
+    line.waitsForToken = true
+    timers.insert(
+      TaskTimers.Entry(
+        deadline: host.clock.continuousNow + .milliseconds(wait), wall: nil, suspending: nil, action: .tokens(line.id)))
+    return true
+  }
+
+  /// Tokens that were taken are written ten times a second, at most.
+  mutating func takeTokens(_ work: inout TaskWork, _ host: TaskDispatcher.Host) {
+    if work.claims.isEmpty || families.count > 1 << 12 { return }
+    for run in work.claims {
+      guard run.rules.rate != nil, let family = families[run.record.position.queue], !family.isWritten,
+        let bucket = family.tokens
+      else { continue }
+      let now = host.clock.continuousNow
+      if let last = family.written, now < last + .milliseconds(100) { continue }
+      family.written = now
+      family.isWritten = true
+      work.tokens.append((family.number, bucket))
+    }
+  }
+
+  /// A line begins nothing now: another one of its queue may.
+  private mutating func wakeFamily(of line: TaskLine) {
+    let family = line.family
+    let maximum = family.rules.runningMaximum * (1 + claimsAhead)
+    if !family.waiting.isEmpty, family.runningCount < maximum { wakeFamily(family) }
+  }
+
+  /// A task of a queue is over: one of its lines may begin another.
+  private mutating func wakeFamily(_ family: QueueFamily) {
+    while !family.waiting.isEmpty {
+      let id = family.waiting.removeFirst()
+      guard let line = lines[id] else { continue }
+      line.waitsForFamily = false
+      return enqueue(line)
+    }
+  }
+
+  // MARK: - What has ended
+
+  /// Whether an attempt was begun by what runs tasks now.
+  func isOfHost(_ run: TaskRun) -> Bool { host?.start == run.start }
+
+  /// A handler has returned, or was abandoned.
+  mutating func release(_ run: TaskRun) {
+    let (wasReleased, isEnded, wasStarted) = run.state.withLock { state in
+      defer { state.isReleased = true }
+      return (state.isReleased, state.isEnded, state.isStarted)
+    }
+    if wasReleased { return }
+    abandonable[run.id] = nil
+    busyCount -= 1
+    if wasStarted { startedCount -= 1 }
+    if run.stored.progress.crashes > 0 { hasSuspect = false }
+    guard let line = lines[run.record.position.line] else { return }
+    if wasStarted { line.countStart(-1) }
+    // The next one of a serial queue starts when the end of this one is committed.
+    if !line.rules.isSerial || isEnded { countEnd(line) }
+    enqueue(line)
+  }
+
+  /// The end of an attempt is committed.
+  mutating func end(_ run: TaskRun, _ entry: LineEntry?) {
+    let (isReleased, wasEnded) = run.state.withLock { state in
+      defer { state.isEnded = true }
+      state.isSettled = true
+      return (state.isReleased, state.isEnded)
+    }
+    running[run.id] = nil
+    if !isReleased { abandonable[run.id] = run }
+    parents.remove(run.id)
+    guard let line = lines[run.record.position.line] else {
+      if let entry { insert(entry, run.record.position.line) }
+      return
+    }
+    line.noteEnded(run.id)
+    if let entry {
+      line.insert(entry)
+      waitForHead(line, entry)
+    }
+    if line.rules.isSerial, isReleased, !wasEnded { countEnd(line) }
+    enqueue(line)
+  }
+
+  /// In a serial queue the claim of the next task goes into the commit that says that this one is done: it begins after that.
+  mutating func endEarly(_ settlement: TaskSettlement) {
+    let run = settlement.run
+    guard run.rules.isSerial, !run.rules.strictDurableOrder, case .outcome(.done) = settlement.end,
+      let line = lines[run.record.position.line]
+    else { return }
+    let isFirst = run.state.withLock { state in
+      if !state.isReleased || state.isEnded { return false }
+      state.isEnded = true
+      return true
+    }
+    if !isFirst { return }
+    countEnd(line)
+    enqueue(line)
+  }
+
+  private mutating func countEnd(_ line: TaskLine) {
+    line.countRun(-1)
+    if !line.family.waiting.isEmpty { wakeFamily(line.family) }
+  }
+
+  /// The commit was not made.
+  mutating func undoEnd(_ settlement: TaskSettlement) {
+    let run = settlement.run
+    guard run.rules.isSerial, run.state.withLock({ $0.isEnded }), let line = lines[run.record.position.line] else {
+      return
+    }
+    run.state.withLock { $0.isEnded = false }
+    line.countRun(1)
+  }
+
+  /// The head of a serial queue waits to be run again: when its time comes the line is looked at.
+  mutating func waitForHead(_ line: TaskLine, _ entry: LineEntry) {
+    guard let host, entry.state == .retryWait, let value = entry.value,
+      let record = try? TaskRecord(value, stamp: entry.stamp)
+    else { return }
+    let wait = Duration.milliseconds(record.position.due - WallTime.milliseconds(host.clock.wallNow))
+    let deadline = host.clock.continuousNow + max(.zero, min(wait, .milliseconds(record.delay)))
+    timers.insert(
+      TaskTimers.Entry(deadline: deadline, wall: nil, suspending: nil, action: .line(line.id, key: entry.key)))
+  }
+}

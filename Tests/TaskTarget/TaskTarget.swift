@@ -1,0 +1,86 @@
+import Foundation
+import Logging
+import Varve
+import VarveTasks
+
+/// The process that the kill tests of tasks kill: `varve-task-target <database> <first order> <count> <crashes>`.
+///
+/// Enqueues so many orders, each with a task, in transactions of several, and runs what the database has. A task counts its order, in the
+/// transaction that ends it. A line of the standard output for each order that was committed (`+ 7`), and for each that was
+/// counted (`- 7`); what is in a pipe survives its writer. Ends when nothing is left. After so many crashes a task is dead; 0: never.
+@main
+struct TaskTarget {
+  struct Order: TaskPayload {
+    static let kind = "order"
+    var number: Int
+  }
+
+  /// One that makes the process die.
+  struct Poison: TaskPayload {
+    static let kind = "poison"
+  }
+
+  static func main() async throws {
+    let arguments = CommandLine.arguments
+    guard arguments.count == 5, let first = Int(arguments[2]), let count = Int(arguments[3]),
+      let crashes = Int(arguments[4])
+    else {
+      say("usage: varve-task-target <database> <first order> <count> <crashes>")
+      exit(2)
+    }
+    let database = try await Database.open(at: arguments[1]) { TaskStorage.handle }
+    var configuration = TaskScheduler.Configuration()
+    configuration.workers = 4
+    configuration.maxCrashes = crashes
+    configuration.queues = [.prefix("serial"): QueueRules(order: .serial())]
+    let scheduler = try TaskScheduler(
+      database, configuration: configuration, logger: Logger(label: "target") { _ in SwiftLogNoOpLogHandler() })
+    try register(scheduler)
+    try await scheduler.start()
+    for number in stride(from: first, to: first + count, by: 10) { try await enqueue(number, in: database) }
+    // Those that wait to be run again are waited for, too.
+    while try await database.read({ tx in try tx.tasks(.all).contains { !$0.progress.state.isSettled } }) {
+      await scheduler.waitUntilIdle()
+    }
+    await scheduler.stop()
+    try await database.close()
+    say("end")
+  }
+
+  /// A line goes out at once.
+  private static func say(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }
+
+  private static func register(_ scheduler: TaskScheduler) throws {
+    struct Broken: Error {}
+    var options = HandlerOptions()
+    options.retry = .fixed(.milliseconds(1))
+    try scheduler.register(Order.self, options: options) { order, context in
+      if order.number % 7 == 0, context.failures == 0 { throw Broken() }
+      if order.number % 5 == 0 { try await context.checkpoint(order.number) }
+      let key = "\(order.number)"
+      try await context.complete { tx in
+        try tx.set((try tx.object(Int.self, key: key, in: "effects") ?? 0) + 1, key: key, in: "effects")
+      }
+      say("- \(order.number)")
+      return .done
+    }
+    try scheduler.register(Poison.self) { _, _ in fatalError("poison") }
+  }
+
+  /// Ten orders: in standard and serial queues, some after others, some of one key.
+  private static func enqueue(_ first: Int, in database: Database) async throws {
+    try await database.write { tx in
+      var last: TaskID?
+      for number in first..<(first + 10) {
+        try tx.set(number, key: "\(number)", in: "orders")
+        var options = TaskOptions(queue: ["standard", "serial-1", "serial-2"][number % 3])
+        if number % 4 == 0 { options.limitKey = "key \(number % 8)" }
+        if number % 5 == 2, let last { options.dependsOn = [last] }
+        if number % 6 == 1 { options.unique = Uniqueness(key: "\(number)") }
+        last = try tx.enqueue(Order(number: number), options).id
+      }
+      if first == 1, try tx.object(Bool.self, key: "poisoned", in: "orders.flags") == true { try tx.enqueue(Poison()) }
+    }
+    say("+ \(first)")
+  }
+}
