@@ -165,7 +165,7 @@ extension TaskDispatcher {
       for (name, queue) in changes.names { state.note(name, queue) }
       for id in changes.parents { state.parents.insert(id) }
       state.pending += changes.pending
-      // Where no transaction is left that changes a task the next commit goes on.
+      // Where no transaction is left that changes a task the next commit continues.
       if state.held.isEmpty { state.pending += changes.heldPending } else { state.heldPending += changes.heldPending }
       for (lineID, id, key) in changes.removed { state.lines[lineID]?.remove(id, key: key) }
       for (line, entry) in changes.entries { state.insert(entry, line) }

@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// Whoever wants the events of a scheduler, in this process.
+/// Those that listen to the events of a scheduler, in this process.
 final class TaskEventHub: Sendable {
   private struct State {
     var listeners: [UInt64: AsyncStream<TaskEvent>.Continuation] = [:]
@@ -13,7 +13,7 @@ final class TaskEventHub: Sendable {
   /// So many events wait for a listener; older ones are left out.
   static let bufferMaximum = 4_096
 
-  /// Whether anyone wants them.
+  /// Whether one of them is there.
   var isActive: Bool { count.load(ordering: .relaxed) > 0 }
 
   func stream() -> AsyncStream<TaskEvent> {

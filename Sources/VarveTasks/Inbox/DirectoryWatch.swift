@@ -1,5 +1,6 @@
 internal import Dispatch
 internal import Foundation
+internal import Synchronization
 
 #if canImport(Glibc)
   internal import Glibc
@@ -11,7 +12,11 @@ internal import Foundation
 
 /// Calls back when a file was moved into a directory: by the kernel, without a look from time to time.
 final class DirectoryWatch: Sendable {
-  private let source: any DispatchSourceProtocol & Sendable
+  #if os(Linux)
+    private let source: Mutex<any DispatchSourceRead>
+  #else
+    private let source: Mutex<any DispatchSourceFileSystemObject>
+  #endif
 
   /// Nil: the system can't watch the directory.
   init?(_ directory: String, _ body: @escaping @Sendable () -> Void) {
@@ -39,8 +44,8 @@ final class DirectoryWatch: Sendable {
     #endif
     source.setCancelHandler { close(descriptor) }
     source.resume()
-    self.source = source as! any DispatchSourceProtocol & Sendable
+    self.source = Mutex(source)
   }
 
-  func stop() { source.cancel() }
+  func stop() { source.withLock { $0.cancel() } }
 }

@@ -8,7 +8,7 @@ extension TaskScheduler {
   /// ```swift
   /// for await event in scheduler.events where event.kind == .dead { alert(event.id, event.detail) }
   /// ```
-  /// Safe from any thread. Where nobody reads them events cost nothing.
+  /// Safe from any thread. Where no caller reads them events cost nothing.
   public var events: AsyncStream<TaskEvent> { hub.stream() }
 
   /// What a settlement has done, as an event.

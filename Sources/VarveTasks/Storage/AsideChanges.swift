@@ -45,7 +45,7 @@ final class AsideChanges {
     result.heldPending += children.heldPending
   }
 
-  /// Goes on with what an earlier commit has left.
+  /// Continues with what an earlier commit has left.
   func resume(_ id: TaskID) throws {
     var children = makeChildren()
     try children.resume(id)
@@ -76,7 +76,7 @@ final class AsideChanges {
     if old.position.kind == .line {
       result.removed.append((old.position.line, old.id, old.position.key(of: old.id)))
     }
-    place(new)
+    locate(new)
   }
 
   /// A task that was not there.
@@ -87,7 +87,7 @@ final class AsideChanges {
       try parts.live.put(TaskKeys.parent(of: record.id, parent), [])
       result.parents.append(parent)
     }
-    place(record)
+    locate(record)
   }
 
   func add(_ name: QueueName) throws -> TaskNames.Queue {
@@ -106,7 +106,7 @@ final class AsideChanges {
     return queue
   }
 
-  private func place(_ new: TaskRecord) {
+  private func locate(_ new: TaskRecord) {
     switch new.position.kind {
     case .line: result.entries.append((new.position.line, LineEntry(new, new.bytes)))
     case .timed:

@@ -4,7 +4,7 @@ internal import Varve
 ///
 /// A child waits while it has rows of parents. A parent that ends removes its row of each child; the child whose last one goes runs.
 /// At most 512 children are changed in one commit, and none that a transaction is changing: where some are left, a row `pending`
-/// stays in `config` in the same commit, and the scheduler goes on with it.
+/// stays in `config` in the same commit, and the scheduler continues with it.
 struct TaskChildren {
   let parts: TaskParts
   /// Whether a transaction is changing a task.
@@ -72,7 +72,7 @@ struct TaskChildren {
     }
   }
 
-  /// Goes on with a task whose children are to receive that it has ended, if it has.
+  /// Continues with a task whose children are to receive that it has ended, if it has.
   mutating func resume(_ id: TaskID) throws {
     guard let value = try parts.config.get(ConfigKeys.pending(id)) else { return }
     let state: TaskState?

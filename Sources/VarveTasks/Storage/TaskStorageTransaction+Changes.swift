@@ -26,8 +26,8 @@ extension TaskStorageTransaction {
     return ids
   }
 
-  /// Calls `body` with the tasks of a query until it returns false. What others change beside the transaction is no conflict:
-  /// whoever changes one of them looks at it again.
+  /// Calls `body` with the tasks of a query until it returns false. What others change beside the transaction does not conflict:
+  /// the caller that changes one of them looks at it again.
   func forEach(_ query: TaskQuery, _ body: (TaskRecord) throws -> Bool) throws {
     if query.states?.isEmpty == true { return }
     let parts = parts.unchecked

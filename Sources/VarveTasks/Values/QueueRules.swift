@@ -44,7 +44,7 @@ public struct QueueRules: Hashable, Sendable {
   public var perKey: Int?
   /// How many tasks of the queue begin in a time, at most; nil: without a limit.
   public var rate: Rate?
-  /// How many tasks of one limit key begin in a time, at most; nil: without a limit. Counted anew after a restart.
+  /// How many tasks of one limit key begin in a time, at most; nil: without a limit. The count begins again after a restart.
   public var ratePerKey: Rate?
   /// How many tasks of the queue may wait, before enqueueing throws `TaskError.queueFull`; nil: without a limit. Looked at where the
   /// scheduler runs in the process that enqueues. A transaction may not see what others have just finished.

@@ -1,6 +1,6 @@
 public import Foundation
 
-/// Something that has happened to a task. It comes of what was committed, and is not itself a promise: after the death of a process
+/// Something that has happened to a task. It comes of what was committed, and guarantees nothing by itself: after the death of a process
 /// the last ones may never be received.
 public struct TaskEvent: Hashable, Sendable {
   /// What has happened. The numbers are on disk: never change.
@@ -27,7 +27,7 @@ public struct TaskEvent: Hashable, Sendable {
     case interrupted = 10
     /// A time of a schedule was left out. The id is 0.
     case slotMissed = 11
-    /// A handler that was cancelled does not return, and was left behind.
+    /// A handler that was cancelled does not return, and was abandoned.
     case abandoned = 12
   }
 

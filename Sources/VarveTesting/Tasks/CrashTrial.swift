@@ -94,7 +94,7 @@ private final class CrashTrial: Sendable {
       return (true, state.waiter.take())
     }
     waiter?.resume()
-    // Nothing of this attempt goes on.
+    // Nothing of this attempt continues.
     // Safety: a continuation that is never resumed is left, which is what is wanted.
     if dies { unsafe await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in } }
   }

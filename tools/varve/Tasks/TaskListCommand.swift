@@ -50,7 +50,7 @@ struct TaskShowCommand: ParsableCommand {
     commandName: "show",
     abstract: "Show a task: its payload, its errors, and what has happened to it.",
     discussion: """
-      Exit status 1: there is no such task. Of what has happened the events are listed that the database keeps.
+      Exit status 1: the task does not exist. Of what has happened the events are listed that the database keeps.
 
       Example: varve tasks show /data/example.varve 4711
       """)
@@ -69,7 +69,7 @@ struct TaskShowCommand: ParsableCommand {
         )
       }
     }
-    guard let task else { throw ToolError(.answerIsNo, "there is no task \(id)") }
+    guard let task else { throw ToolError(.answerIsNo, "task \(id) does not exist") }
     var row = TaskRow(task)
     row.events = events
     if output.json {

@@ -51,7 +51,7 @@ struct TaskReading {
 
 /// Prints once, or again and again.
 struct WatchOption: ParsableArguments {
-  @Flag(help: "Print anew at each interval, until the command is interrupted.") var watch = false
+  @Flag(help: "Print again at each interval, until the command is interrupted.") var watch = false
   @Option(help: "Seconds between two outputs of --watch, from 0.1.") var interval = 1.0
   @Option(help: "End --watch after so many outputs.") var outputs: Int?
 
