@@ -5,6 +5,9 @@ import VarveTasks
 struct TaskModel {
   struct Task: Hashable {
     let number: Int
+    /// The number that its handler is given: another one after it was replaced.
+    var text: Int
+    /// The queue, and the limit key after a "#".
     let queue: String
     let priority: Int
     let sequence: Int
@@ -18,6 +21,10 @@ struct TaskModel {
     /// Whether it is the head of a serial queue, which it has kept.
     var isFront = false
     var isKept = false
+    /// Tasks that it waits for.
+    var parents: Set<Int> = []
+    var rule = ParentFailure.stayBlocked
+    var key: String?
   }
 
   /// How a task ends in an attempt: the same in the model and in the handler.
@@ -38,6 +45,7 @@ struct TaskModel {
   private(set) var log: [String: [Int]] = [:]
   private(set) var runs = 0
   /// Where the tasks of a queue run one after the other; whether a dead one blocks it.
+  static func base(_ queue: String) -> String { String(queue.split(separator: "#")[0]) }
   static func isSerial(_ queue: String) -> Bool { queue.hasPrefix("s") }
   static func blocksOnDead(_ queue: String) -> Bool { queue.hasPrefix("s-block") }
 
@@ -46,7 +54,12 @@ struct TaskModel {
   /// One that its own transaction cancels leaves nothing.
   mutating func cancel(_ number: Int, isOwn: Bool) -> Int {
     guard let task = tasks[number], task.state.isWaiting else { return 0 }
-    if isOwn { tasks[number] = nil } else { end(task, .cancelled) }
+    if isOwn {
+      tasks[number] = nil
+      settle(number, .cancelled)
+    } else {
+      end(task, .cancelled)
+    }
     return 1
   }
 
@@ -66,7 +79,50 @@ struct TaskModel {
     return 1
   }
 
-  mutating func delete(_ number: Int) -> Int { tasks.removeValue(forKey: number) == nil ? 0 : 1 }
+  mutating func delete(_ number: Int) -> Int {
+    if tasks.removeValue(forKey: number) == nil { return 0 }
+    settle(number, .done)
+    return 1
+  }
+
+  /// The task that has a key, and has not ended.
+  func live(_ key: String) -> Int? { tasks.values.first { $0.key == key && !$0.state.isSettled }?.number }
+
+  /// Whether a revival would give a key to two.
+  func isTaken(_ number: Int) -> Bool {
+    guard let task = tasks[number], let key = task.key, task.state == .dead || task.state == .cancelled else {
+      return false
+    }
+    return live(key) != nil
+  }
+
+  mutating func replace(_ number: Int, _ text: Int) { tasks[number]?.text = text }
+
+  /// Those that depend on a task receive that it has ended.
+  private mutating func settle(_ number: Int, _ state: TaskState) {
+    for child in tasks.values.filter({ $0.parents.contains(number) }).map(\.number).sorted() {
+      guard var task = tasks[child], task.state == .blocked else { continue }
+      if state != .done, task.rule == .stayBlocked { continue }
+      if state != .done, task.rule == .cancel {
+        task.parents = []
+        end(task, .cancelled)
+        continue
+      }
+      task.parents.remove(number)
+      if task.parents.isEmpty { task.state = task.due > now ? .scheduled : .ready }
+      tasks[child] = task
+    }
+  }
+
+  /// Parents that had failed before their children were enqueued.
+  private mutating func settleEarlier() {
+    for task in tasks.values.sorted(by: { $0.number < $1.number }) where task.state == .blocked {
+      for parent in task.parents.sorted() {
+        guard let state = tasks[parent]?.state, state == .dead || state == .cancelled else { continue }
+        settle(parent, state)
+      }
+    }
+  }
 
   mutating func advance(by milliseconds: Int) {
     now += milliseconds
@@ -85,10 +141,11 @@ struct TaskModel {
 
   /// Runs whatever may run.
   mutating func run() {
+    settleEarlier()
     var hasRun = true
     while hasRun {
       hasRun = false
-      for queue in Set(tasks.values.map(\.queue)).sorted() where !paused.contains(queue) {
+      for queue in Set(tasks.values.map(\.queue)).sorted() where !paused.contains(Self.base(queue)) {
         while let task = next(queue) {
           run(task)
           hasRun = true
@@ -113,15 +170,15 @@ struct TaskModel {
     var task = task
     runs += 1
     task.attempt += 1
-    log[task.queue, default: []].append(task.number)
+    log[task.queue, default: []].append(task.text)
     let isSerial = Self.isSerial(task.queue)
     let isLast = task.maxAttempts > 0 && task.attempt >= task.maxAttempts
     task.isFront = isSerial
-    switch Self.end(task.number, attempt: task.attempt, failures: task.failures, snoozes: task.snoozes) {
+    switch Self.end(task.text, attempt: task.attempt, failures: task.failures, snoozes: task.snoozes) {
     case .done: return end(task, .done)
     case .fail, .again:
       let isAgain =
-        Self.end(task.number, attempt: task.attempt, failures: task.failures, snoozes: task.snoozes) == .again
+        Self.end(task.text, attempt: task.attempt, failures: task.failures, snoozes: task.snoozes) == .again
       task.failures += 1
       if isLast { return end(task, .dead) }
       task.state = isAgain ? .ready : .retryWait
@@ -152,5 +209,6 @@ struct TaskModel {
     } else {
       tasks[task.number] = task.isKept ? task : nil
     }
+    settle(task.number, state)
   }
 }

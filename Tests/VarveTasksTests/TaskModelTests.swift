@@ -12,7 +12,7 @@ import VarveTesting
 ///     VARVE_TEST_SCALE=10 ./tools/test --filter TaskModelTests   # ten times as many runs
 struct TaskModelTests {
   enum Step: Int, CaseIterable {
-    case enqueue, cancel, wake, revive, delete, signal, pause, resume, advance, restart, undone
+    case enqueue, cancel, wake, revive, delete, signal, pause, resume, advance, restart, undone, child, unique, keyed
   }
 
   @Test func `tasks are in the states that the rules give them, in the order of their queues`() async throws {
@@ -21,7 +21,7 @@ struct TaskModelTests {
     for seed in 1...UInt64(TestScale.count(12)) {
       let run = try TaskModelRun(seed: seed)
       do { try await run.run(250) } catch {
-        Issue.record(error, "seed \(seed), after \(run.trace.suffix(30).joined(separator: "\n"))")
+        Issue.record(error, "seed \(seed), after \(run.trace.suffix(400).joined(separator: "\n"))")
         return
       }
       counts.merge(run.counts) { $0 + $1 }
@@ -48,7 +48,7 @@ final class TaskModelRun {
   private var number = 0
   private static let queues = ["s-block-1", "s-skip-1", "p-1", "p-2"]
   private static let rules: [QueueSelector: QueueRules] = [
-    .prefix("s-block"): QueueRules(order: .serial(onDead: .block)),
+    .prefix("s-block"): QueueRules(order: .serial(onDead: .block), concurrency: 3),
     .prefix("s-skip"): QueueRules(order: .serial(onDead: .skip)),
   ]
 
@@ -140,6 +140,10 @@ final class TaskModelRun {
       try require(try tx.retryNow(.id(id)) == model.wake(chosen), "wake \(chosen)")
     case 3:
       note(.revive, "revive \(chosen)")
+      if model.isTaken(chosen) {
+        let refused = (try? tx.revive(.id(id))) == nil
+        return try require(refused, "revive \(chosen) gives a key to two")
+      }
       try require(try tx.revive(.id(id)) == model.revive(chosen), "revive \(chosen)")
     default:
       note(.signal, "signal")
@@ -167,14 +171,17 @@ final class TaskModelRun {
 
   private func enqueue(_ tx: WriteTransaction) throws {
     number += 1
-    var options = TaskOptions(queue: QueueName(Self.queues[random.below(Self.queues.count)]))
+    let queue = Self.queues[random.below(Self.queues.count)]
+    var options = TaskOptions(queue: QueueName(queue))
     options.priority = UInt8(random.below(3))
     options.maxAttempts = random.oneIn(3) ? 1 + random.below(3) : nil
     if random.oneIn(4) { options.retention = .keep(.seconds(1_000_000)) }
+    if random.oneIn(4) { options.limitKey = ["a", "b"][random.below(2)] }
     var task = TaskModel.Task(
-      number: number, queue: options.queue.text, priority: Int(options.priority), sequence: number, state: .ready,
-      maxAttempts: options.maxAttempts ?? 0)
+      number: number, text: number, queue: options.limitKey.map { queue + "#" + $0 } ?? queue,
+      priority: Int(options.priority), sequence: number, state: .ready, maxAttempts: options.maxAttempts ?? 0)
     task.isKept = options.retention != .deleteOnSuccess
+    if options.limitKey != nil { note(.keyed, "with key") }
     if random.oneIn(5) {
       options.start = .after(.seconds(7))
       task.state = .scheduled
@@ -182,10 +189,51 @@ final class TaskModelRun {
     } else if random.oneIn(8) {
       options.start = .parked(wakeOn: ["signal"])
       task.state = .parked
+    } else if random.oneIn(4) {
+      addParents(&task, &options)
     }
-    note(.enqueue, "enqueue \(number) in \(task.queue), priority \(task.priority), \(task.state)")
-    ids[number] = try tx.enqueue(Note("\(number)"), options).id
+    if random.oneIn(5) { task.key = "u\(random.below(3))" }
+    if let key = task.key {
+      let replaces = random.oneIn(2)
+      options.unique = Uniqueness(key: key, onConflict: replaces ? .replacePayload : .skip)
+      note(.unique, "unique \(key), replaces \(replaces)")
+      if let first = model.live(key) {
+        let result = try tx.enqueue(Note("\(number)"), options)
+        try require(
+          ids[first].map { result == (replaces ? .replaced($0) : .duplicate(of: $0)) } == true,
+          "the key \(key) is that of task \(first): \(result)")
+        if replaces { model.replace(first, number) }
+        return
+      }
+    }
+    note(
+      .enqueue, "enqueue \(number) in \(task.queue), priority \(task.priority), \(task.state), after \(task.parents)")
+    let result = try tx.enqueue(Note("\(number)"), options)
+    try require(result == .inserted(result.id), "task \(number) is new: \(result)")
+    ids[number] = result.id
     model.add(task)
+  }
+
+  /// In a serial queue those of the same line, whose order is known.
+  private func addParents(_ task: inout TaskModel.Task, _ options: inout TaskOptions) {
+    let known = model.tasks.values.filter { !TaskModel.isSerial(task.queue) || $0.queue == task.queue }
+    let chosen = known.map(\.number).sorted().shuffled(using: &random).prefix(1 + random.below(2))
+    note(.child, "after \(chosen)")
+    options.dependsOn = chosen.compactMap { ids[$0] }
+    options.onParentFailure = [.stayBlocked, .cancel, .runAnyway][random.below(3)]
+    task.rule = options.onParentFailure
+    task.parents = Set(chosen.filter { ids[$0] != nil && model.tasks[$0]?.state != .done })
+    if !task.parents.isEmpty { task.state = .blocked }
+  }
+
+  private func parents(of id: TaskID, _ tx: ReadTransaction) throws -> [Int] {
+    var found: [Int] = []
+    var cursor = try tx.tasks.parts.live.cursor(StorageRange(prefix: TaskKeys.parent(of: id)))
+    while let (key, _) = try cursor.next() {
+      let parent = try TaskKeys.id(of: key, at: 9)
+      found.append(ids.first { $0.value == parent }?.key ?? -Int(parent.rawValue))
+    }
+    return found
   }
 
   private func require(_ isSo: Bool, _ what: String) throws {
@@ -223,11 +271,11 @@ final class TaskModelRun {
         try require(
           progress.state == expected.state && Int(progress.attempt) == expected.attempt
             && Int(progress.failures) == expected.failures && Int(progress.snoozes) == expected.snoozes,
-          "task \(number) is \(progress), expected \(expected)")
+          "task \(number) is \(progress), expected \(expected); parents left \(try parents(of: id, tx))")
       }
       for queue in Self.queues {
         for state in TaskState.allCases {
-          let expected = model.tasks.values.count { $0.queue == queue && $0.state == state }
+          let expected = model.tasks.values.count { TaskModel.base($0.queue) == queue && $0.state == state }
           let found = try tx.taskCount(in: QueueName(queue), state)
           try require(found == expected, "\(queue) counts \(found) tasks that are \(state), expected \(expected)")
         }

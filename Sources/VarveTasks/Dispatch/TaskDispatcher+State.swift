@@ -264,7 +264,6 @@ extension TaskDispatcher.State {
     }
     running[run.id] = nil
     if !isReleased { abandonable[run.id] = run }
-    parents.remove(run.id)
     guard let line = lines[run.record.position.line] else {
       if let entry { insert(entry, run.record.position.line) }
       return
@@ -281,6 +280,8 @@ extension TaskDispatcher.State {
   /// In a serial queue the claim of the next task goes into the commit that says that this one is done: it begins after that.
   mutating func endEarly(_ settlement: TaskSettlement) {
     let run = settlement.run
+    // A child that becomes ready in the commit may come before the next one.
+    if parents.mayHave(run.id) { return }
     guard run.rules.isSerial, !run.rules.strictDurableOrder, case .outcome(.done) = settlement.end,
       let line = lines[run.record.position.line]
     else { return }

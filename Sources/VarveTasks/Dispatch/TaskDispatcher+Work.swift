@@ -189,10 +189,12 @@ extension TaskDispatcher {
   }
 
   /// The end of an attempt is committed. `entry` is the task where it is in line again.
-  func didSettle(_ run: TaskRun, _ entry: LineEntry?, _ timers: [TaskTimers.Entry]) {
+  func didSettle(_ run: TaskRun, _ entry: LineEntry?, _ timers: [TaskTimers.Entry], isDone: Bool = false) {
     let host = state.withLock { state -> Host? in
       guard state.isOfHost(run) else { return nil }
       state.end(run, entry)
+      // One that is dead may be revived, with children that wait for it.
+      if isDone { state.parents.remove(run.id) }
       for timer in timers { state.timers.insert(timer) }
       return state.wakingHost()
     }

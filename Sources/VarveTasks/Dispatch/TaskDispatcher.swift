@@ -417,6 +417,8 @@ extension TaskDispatcher.State {
   mutating func insert(_ entry: LineEntry, _ id: LineID) {
     guard let line = line(id) else { return }
     line.insert(entry)
+    // A head that waits was written again.
+    if entry.state == .retryWait { waitForHead(line, entry) }
     enqueue(line)
   }
 

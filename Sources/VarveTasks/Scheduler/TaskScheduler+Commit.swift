@@ -96,7 +96,7 @@ extension TaskScheduler {
             deadline: now + configuration.abandonAfter, wall: nil, suspending: suspending + configuration.abandonAfter,
             action: .abandon(run.id, epoch: run.epoch)))
       }
-      dispatcher.didSettle(run, entry, timers)
+      dispatcher.didSettle(run, entry, timers, isDone: plan.state == .done)
     }
   }
 

@@ -99,7 +99,7 @@ extension TaskScheduler: CompletingHost {
         state.isSettled = true
         state.isCompleting = false
       }
-      dispatcher.didSettle(run, nil, [])
+      dispatcher.didSettle(run, nil, [], isDone: true)
       reportDone(run)
       await reach("complete", isAfter: true, run)
       return result

@@ -39,6 +39,8 @@ struct TaskEdit: Sendable {
     edit.put(new)
     edit.count(old.position.queue, counted, -1)
     edit.count(new.position.queue, new.progress.state, 1)
+    // The dead head of a serial queue stands in line, and has ended.
+    if new.progress.state == .dead, counted != .dead, new.concernsOthers { edit.noteEnd(new, .dead, isGone: false) }
     return edit
   }
 
@@ -107,7 +109,7 @@ struct TaskEdit: Sendable {
     if let key = extras.uniqueKey, extras.uniqueUntil == nil || isDeleted {
       unique = (ConfigKeys.unique(record.kind, key), record.id)
     }
-    if let group = extras.group { groupCount = (group, state) }
+    if let group = extras.group, !(isDeleted && record.progress.state.isSettled) { groupCount = (group, state) }
     if extras.isGroup, isGone { endedGroup = record.id }
   }
 
