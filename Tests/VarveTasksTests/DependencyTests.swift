@@ -85,6 +85,36 @@ struct DependencyTests {
     await fixture.scheduler.stop()
   }
 
+  @Test func `a parent that fails first makes its child ready when it is done, also the head of a serial queue`()
+    async throws
+  {
+    let fixture = try TaskFixture(rules: [.named("serial"): QueueRules(order: .serial())], workers: 4)
+    try fixture.handle { note, context in
+      if note.text.hasPrefix("parent"), context.failures == 0 { throw CancellationError() }
+      return .done
+    }
+    try await fixture.scheduler.start()
+    try fixture.write { tx in
+      for queue in ["serial", "standard"] {
+        let parent = try tx.enqueue(Note("parent \(queue)"), TaskOptions(queue: QueueName(queue))).id
+        var options = Self.after([parent])
+        options.queue = QueueName(queue)
+        // It comes before what is in line when it is ready.
+        options.priority = 0
+        try tx.enqueue(Note("child \(queue)"), options)
+        try tx.enqueue(Note("other \(queue)"), TaskOptions(queue: QueueName(queue)))
+      }
+    }
+    await fixture.scheduler.waitUntilIdle()
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(10))
+    let lines = fixture.lines.take()
+    #expect(
+      lines.filter { $0.hasSuffix("serial") } == ["parent serial", "parent serial", "child serial", "other serial"])
+    #expect(lines.contains("child standard"))
+    try Self.leavesNothing(fixture)
+    await fixture.scheduler.stop()
+  }
+
   @Test func `a child that is enqueued while its parent runs waits for it`() async throws {
     let fixture = try TaskFixture(workers: 4)
     let (began, mayEnd) = (AsyncFlag(), AsyncFlag())
@@ -187,6 +217,22 @@ struct DependencyTests {
     await fixture.scheduler.waitUntilIdle()
     #expect(states.take() == ["\(TaskState.ready.rawValue)"])
     #expect(fixture.lines.take() == ["parent", "child"])
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `a parent that is cancelled by the transaction that enqueues its child is not taken for one that is gone`()
+    async throws
+  {
+    let fixture = try await Self.fixture()
+    try await fixture.scheduler.start()
+    let parent = try fixture.enqueue("parent") { $0.start = .parked() }
+    let child = try fixture.write { tx in
+      let child = try tx.enqueue(Note("child"), Self.after([parent])).id
+      try tx.cancel(.id(parent))
+      return child
+    }
+    await fixture.scheduler.waitUntilIdle()
+    #expect(try fixture.state(child) == .blocked && fixture.lines.take().isEmpty)
     await fixture.scheduler.stop()
   }
 

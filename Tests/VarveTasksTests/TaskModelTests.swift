@@ -214,9 +214,12 @@ final class TaskModelRun {
     model.add(task)
   }
 
-  /// In a serial queue those of the same line, whose order is known.
+  /// In a serial queue those of the same line, whose order is known. That one has failed before its child was enqueued is
+  /// noticed a moment after the commit, when another task may have begun: only where the order does not matter.
   private func addParents(_ task: inout TaskModel.Task, _ options: inout TaskOptions) {
-    let known = model.tasks.values.filter { !TaskModel.isSerial(task.queue) || $0.queue == task.queue }
+    let known = model.tasks.values.filter {
+      !TaskModel.isSerial(task.queue) || $0.queue == task.queue && $0.state != .dead && $0.state != .cancelled
+    }
     let chosen = known.map(\.number).sorted().shuffled(using: &random).prefix(1 + random.below(2))
     note(.child, "after \(chosen)")
     options.dependsOn = chosen.compactMap { ids[$0] }

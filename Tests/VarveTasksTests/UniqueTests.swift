@@ -83,6 +83,48 @@ struct UniqueTests {
     await fixture.scheduler.stop()
   }
 
+  @Test func `a payload that is replaced changes nothing of when the task runs`() async throws {
+    let fixture = try TaskFixture(rules: [.named("serial"): QueueRules(order: .serial())], workers: 4)
+    try fixture.handle { note, context in
+      if note.text == "head 1" { throw CancellationError() }
+      return .done
+    }
+    try await fixture.scheduler.start()
+    var later = Self.options(.replacePayload, key: "later")
+    later.start = .after(.seconds(10))
+    var head = Self.options(.replacePayload, key: "head")
+    head.queue = "serial"
+    try fixture.write { tx in
+      try tx.enqueue(Note("later 1"), later)
+      try tx.enqueue(Note("head 1"), head)
+      try tx.enqueue(Note("next"), TaskOptions(queue: "serial"))
+    }
+    await fixture.scheduler.waitUntilIdle()
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(6))
+    try fixture.write { tx in
+      try tx.enqueue(Note("later 2"), later)
+      try tx.enqueue(Note("head 2"), head)
+    }
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["head 1"])
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(4))
+    let lines = fixture.lines.take()
+    #expect(Set(lines) == ["later 2", "head 2", "next"] && lines.filter { $0 != "later 2" } == ["head 2", "next"])
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `the dead head of a serial queue has no key any more`() async throws {
+    let fixture = try TaskFixture(rules: [.all: QueueRules(order: .serial())])
+    try fixture.handle { _, _ in .discard("no") }
+    try await fixture.scheduler.start()
+    let first = try fixture.write { tx in try tx.enqueue(Note("a"), Self.options(.skip)) }
+    await fixture.scheduler.waitUntilIdle()
+    #expect(try fixture.state(first.id) == .dead)
+    let second = try fixture.write { tx in try tx.enqueue(Note("b"), Self.options(.skip)) }
+    #expect(second == .inserted(second.id))
+    await fixture.scheduler.stop()
+  }
+
   @Test func `what comes while the first one runs is run after it, once, with the newest payload`() async throws {
     let fixture = try TaskFixture(workers: 4)
     let (began, mayEnd) = (AsyncFlag(), AsyncFlag())

@@ -46,6 +46,10 @@ struct TaskRecord: Hashable, Sendable {
   /// Whether it has a key that only it may have, or is one of a group: its end means something for others.
   var concernsOthers: Bool { extrasBox != nil && (extras.uniqueKey != nil || extras.group != nil || extras.isGroup) }
 
+  /// How much of its delay is left, in milliseconds: no more than the whole, however the clock of the wall was set; nil: it waits for a
+  /// date.
+  func remainingDelay(_ now: Int64) -> Int64? { delay > 0 ? max(0, min(position.due - now, delay)) : nil }
+
   static let stampOffset = 39
   private static let form: UInt8 = 1
   private static let crashesOffset = 19

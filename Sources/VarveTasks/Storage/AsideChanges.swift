@@ -113,7 +113,7 @@ final class AsideChanges {
       result.timers.append(
         TaskDelta.Timer(
           id: new.id, key: new.position.key(of: new.id), due: new.position.due,
-          deadline: new.delay > 0 ? continuous + .milliseconds(new.delay) : nil))
+          deadline: new.remainingDelay(now).map { continuous + .milliseconds($0) }))
     case .parked, .blocked: break
     }
   }

@@ -33,8 +33,8 @@ struct TaskChildren {
     self.cancel = cancel
   }
 
-  /// 6 and 7: a task has ended. `wasPending`: its row says so.
-  mutating func settle(_ id: TaskID, as state: TaskState, wasPending: Bool = false) throws {
+  /// 6 and 7: a task has ended. A look that was to come is not needed any more: all children that are there receive it now.
+  mutating func settle(_ id: TaskID, as state: TaskState) throws {
     var ended = [(id: id, state: state)]
     while let (parent, state) = ended.popLast() {
       var isLeft = false
@@ -62,11 +62,10 @@ struct TaskChildren {
         guard let record = try parts.record(child), record.progress.state == .blocked else { continue }
         try run(record)
       }
-      let isFirst = parent == id && wasPending
       if isLeft {
         try parts.config.put(ConfigKeys.pending(parent), [state.rawValue])
         if budget == 0 { pending.append(parent) } else { heldPending.append(parent) }
-      } else if isFirst {
+      } else if try parts.config.get(ConfigKeys.pending(parent)) != nil {
         try parts.config.delete(ConfigKeys.pending(parent))
       }
     }
@@ -86,7 +85,7 @@ struct TaskChildren {
       state = try parts.endedRecord(id)?.record.progress.state ?? .done
     }
     guard let state else { return try parts.config.delete(ConfigKeys.pending(id)) }
-    try settle(id, as: state, wasPending: true)
+    try settle(id, as: state)
   }
 
   /// A child waits for none any more.

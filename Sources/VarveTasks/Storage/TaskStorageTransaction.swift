@@ -260,7 +260,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
 
   /// When a task that waits for a delay is due, on the continuous clock.
   private func deadline(_ record: TaskRecord) -> Duration? {
-    record.delay > 0 ? time().continuous + .milliseconds(record.delay) : nil
+    record.remainingDelay(time().wall).map { time().continuous + .milliseconds($0) }
   }
 
   private func keep(_ record: TaskRecord, _ value: [UInt8], _ key: [UInt8]) {
