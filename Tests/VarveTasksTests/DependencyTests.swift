@@ -233,6 +233,12 @@ struct DependencyTests {
     }
     await fixture.scheduler.waitUntilIdle()
     #expect(try fixture.state(child) == .blocked && fixture.lines.take().isEmpty)
+    // It is kept while others stay blocked by it, and deleting it lets them run.
+    #expect(try fixture.state(parent) == .cancelled)
+    #expect(try fixture.write { tx in try tx.delete(.id(parent)) } == 1)
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["child"])
+    try Self.leavesNothing(fixture)
     await fixture.scheduler.stop()
   }
 
@@ -257,6 +263,28 @@ struct DependencyTests {
     await fixture.scheduler.advance(fixture.clock, by: .seconds(1))
     #expect(fixture.lines.take() == ["later"])
     try Self.leavesNothing(fixture)
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `a dead head of a serial queue counts for its group, and members that throw leave nothing`() async throws {
+    let fixture = try TaskFixture(rules: [.all: QueueRules(order: .serial())])
+    try fixture.handle { note, _ in note.text == "bad" ? .discard("no") : .done }
+    let group = try fixture.write { tx in
+      try tx.enqueueGroup(Note("last"), TaskOptions(queue: "other")) { group in
+        var options = TaskOptions(queue: "serial")
+        options.group = group
+        try tx.enqueue(Note("good"), options)
+        try tx.enqueue(Note("bad"), options)
+      }
+    }
+    try fixture.write { tx in try tx.pause("other") }
+    struct Broken: Error {}
+    try fixture.write { tx in try? tx.enqueueGroup(Note("never")) { _ in throw Broken() } }
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    let info = try fixture.read { tx in try tx.taskGroup(group) }
+    #expect(info?.total == 2 && info?.done == 1 && info?.dead == 1 && info?.pending == 0)
+    #expect(try fixture.read { tx in try tx.tasks(.all).map(\.id.rawValue) } == [1, 3])
     await fixture.scheduler.stop()
   }
 

@@ -54,7 +54,7 @@ struct TaskModel {
   /// One that its own transaction cancels leaves nothing.
   mutating func cancel(_ number: Int, isOwn: Bool) -> Int {
     guard let task = tasks[number], task.state.isWaiting else { return 0 }
-    if isOwn {
+    if isOwn, !blocks(number) {
       tasks[number] = nil
       settle(number, .cancelled)
     } else {
@@ -97,6 +97,11 @@ struct TaskModel {
   }
 
   mutating func replace(_ number: Int, _ text: Int) { tasks[number]?.text = text }
+
+  /// Whether others stay blocked where a task fails: then it is kept.
+  private func blocks(_ number: Int) -> Bool {
+    tasks.values.contains { $0.state == .blocked && $0.parents.contains(number) && $0.rule == .stayBlocked }
+  }
 
   /// Those that depend on a task receive that it has ended.
   private mutating func settle(_ number: Int, _ state: TaskState) {
@@ -207,7 +212,8 @@ struct TaskModel {
       if !Self.blocksOnDead(task.queue) { task.isFront = false }
       tasks[task.number] = task
     } else {
-      tasks[task.number] = task.isKept ? task : nil
+      let isNeeded = state == .cancelled && blocks(task.number)
+      tasks[task.number] = task.isKept || isNeeded ? task : nil
     }
     settle(task.number, state)
   }

@@ -143,7 +143,12 @@ struct UniqueTests {
     #expect(second.id != first.id && second == .inserted(second.id))
     #expect(try fixture.state(second.id) == .blocked)
     #expect(try fixture.write { tx in try tx.enqueue(Note("3"), Self.options(.rerun)) } == .replaced(second.id))
+    try fixture.write { tx in try tx.pause("default") }
     mayEnd.set()
+    await fixture.scheduler.waitUntilIdle()
+    // The first one has ended, and the key is that of the second.
+    #expect(try fixture.write { tx in try tx.enqueue(Note("x"), Self.options(.skip)) } == .duplicate(of: second.id))
+    try fixture.write { tx in try tx.resume("default") }
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["1", "3"])
     #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
@@ -178,6 +183,10 @@ struct UniqueTests {
     #expect(try await !isNew(bucket, "b"))
     #expect(try await isNew(sliding, "s"))
     #expect(try await !isNew(forever, "f"))
+    // A key without a task is taken back by its name.
+    #expect(try fixture.write { tx in try tx.delete(.unique("note", "f")) } == 1)
+    #expect(try fixture.write { tx in try tx.delete(.unique("note", "f")) } == 0)
+    #expect(try await isNew(forever, "f"))
     // Keys that are not taken any more go.
     await fixture.scheduler.advance(fixture.clock, by: .seconds(1_000))
     await fixture.scheduler.waitUntilIdle()
@@ -198,6 +207,7 @@ struct UniqueTests {
     let next = try fixture.write { tx in try tx.enqueue(Note("b"), Self.options(.skip)) }
     #expect(next == .inserted(next.id))
     #expect(throws: TaskError.duplicate(of: next.id)) { try fixture.write { tx in try tx.revive(.id(dead.id)) } }
+    #expect(try fixture.write { tx in try tx.revive(.dead("default")) } == 0)
     #expect(try fixture.write { tx in try tx.cancel(.unique("note", "k")) } == 1)
     #expect(try fixture.write { tx in try tx.revive(.id(dead.id)) } == 1)
     #expect(try fixture.write { tx in try tx.enqueue(Note("c"), Self.options(.skip)) } == .duplicate(of: dead.id))

@@ -10,11 +10,13 @@ struct AsideDelta: Sendable {
   /// Tasks that others depend on from now on.
   var parents: [TaskID] = []
   var names: [(name: QueueName, queue: TaskNames.Queue)] = []
+  /// Attempts that are to be cancelled.
+  var cancelling: [TaskRun] = []
   /// Children that were cancelled.
   var cancelled: [TaskRecord] = []
 
   var isEmpty: Bool {
     entries.isEmpty && timers.isEmpty && removed.isEmpty && pending.isEmpty && heldPending.isEmpty && parents.isEmpty
-      && names.isEmpty
+      && names.isEmpty && cancelling.isEmpty
   }
 }

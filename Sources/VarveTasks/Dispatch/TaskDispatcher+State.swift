@@ -268,7 +268,7 @@ extension TaskDispatcher.State {
       if let entry { insert(entry, run.record.position.line) }
       return
     }
-    line.noteEnded(run.id)
+    line.noteEnded(run.stored.position.key(of: run.id))
     if let entry {
       line.insert(entry)
       waitForHead(line, entry)

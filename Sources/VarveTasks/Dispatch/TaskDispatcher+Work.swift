@@ -20,6 +20,8 @@ struct TaskWork {
   var tokens: [(queue: UInt32, bucket: TokenBucket)] = []
   /// Schedules whose next time may have come.
   var schedules: [String] = []
+  /// What callers want changed.
+  var requests: [TaskRequest] = []
   /// Lines whose waiting tasks move up.
   var ageing: [UInt32] = []
   /// From which key on rows of timers are to be read; nil: they are not.
@@ -30,7 +32,7 @@ struct TaskWork {
   var isEmpty: Bool {
     settlements.isEmpty && due.isEmpty && timeouts.isEmpty && claims.isEmpty && refills.isEmpty && loads.isEmpty
       && pending.isEmpty
-      && schedules.isEmpty && ageing.isEmpty
+      && schedules.isEmpty && ageing.isEmpty && requests.isEmpty
       && timersFrom == nil && damaged.isEmpty
   }
 
@@ -57,14 +59,20 @@ extension TaskDispatcher {
       let pendingCount = min(state.pending.count, TaskWork.batchMaximum)
       work.pending = Array(state.pending.prefix(pendingCount))
       state.pending.removeFirst(pendingCount)
+      // One after the other: what one has changed the next finds.
+      if !state.requests.isEmpty { work.requests = [state.requests.removeFirst()] }
       if !state.isStopping {
         state.takeClaims(&work, host)
         state.takeTokens(&work, host)
       }
       if work.isEmpty {
         state.isPumping = false
+        state.isCommitting = false
+        state.removedMeanwhile = []
         return nil
       }
+      state.removedMeanwhile = []
+      state.isCommitting = true
       return work
     }
   }
@@ -149,6 +157,8 @@ extension TaskDispatcher {
       guard let host = state.host else { return }
       let now = host.clock.continuousNow
       state.pending = work.pending + state.pending
+      state.requests = work.requests + state.requests
+      state.isCommitting = false
       let actions =
         work.due.map { TaskTimers.Action.task($0.id, key: $0.key) } + work.schedules.map { .schedule($0) }
         + work.ageing.map { .ageing($0) }
@@ -160,21 +170,46 @@ extension TaskDispatcher {
 
   /// What a commit beside the writer has changed for lines and timers.
   func apply(_ changes: AsideDelta) {
-    if changes.isEmpty { return }
     let (host, timersChanged) = state.withLock { state -> (Host?, Bool) in
+      state.isCommitting = false
+      if changes.isEmpty { return (nil, false) }
       for (name, queue) in changes.names { state.note(name, queue) }
       for id in changes.parents { state.parents.insert(id) }
       state.pending += changes.pending
       // Where no transaction is left that changes a task the next commit continues.
       if state.held.isEmpty { state.pending += changes.heldPending } else { state.heldPending += changes.heldPending }
       for (lineID, id, key) in changes.removed { state.lines[lineID]?.remove(id, key: key) }
-      for (line, entry) in changes.entries { state.insert(entry, line) }
+      // A transaction may have changed one after the commit, and have been acknowledged before this.
+      for (line, entry) in changes.entries where !state.removedMeanwhile.contains(entry.key) {
+        state.insert(entry, line)
+      }
+      for run in changes.cancelling {
+        run.state.withLock { $0.isCancelling = true }
+        run.state.withLock { $0.task }?.cancel()
+      }
       guard let host = state.host else { return (nil, false) }
       for timer in changes.timers { state.insert(timer, host) }
       return (state.wakingHost(), !changes.timers.isEmpty)
     }
     host?.wake()
     if timersChanged { state.withLock { $0.host }?.timersChanged() }
+  }
+
+  /// Attempts are over although their handlers have not returned. Returns what is to be woken.
+  func settle(_ settlements: [TaskSettlement]) -> Host? {
+    state.withLock { state in
+      state.settlements += settlements
+      return state.wakingHost()
+    }
+  }
+
+  /// Something is to be changed. Returns what is to be woken, if anything is; nil: nothing runs tasks.
+  func add(_ request: TaskRequest) -> Host?? {
+    state.withLock { state -> Host?? in
+      guard state.host != nil, !state.isStopping else { return .none }
+      state.requests.append(request)
+      return .some(state.wakingHost())
+    }
   }
 
   /// Whether a transaction is changing a task.

@@ -50,6 +50,11 @@ public final class TaskDispatcher: Sendable {
     var pending: [TaskID] = []
     /// Those of them that have children which transactions are changing.
     var heldPending: [TaskID] = []
+    /// What callers want changed.
+    var requests: [TaskRequest] = []
+    /// Whether a commit of the scheduler is made, and which rows transactions have removed since it began.
+    var isCommitting = false
+    var removedMeanwhile: Set<[UInt8]> = []
     /// Attempts that are over and whose handlers have not returned.
     var abandonable: [TaskID: TaskRun] = [:]
     /// Whether the next task is one that may have made a process die.
@@ -187,8 +192,15 @@ public final class TaskDispatcher: Sendable {
 
   /// Nothing runs tasks any more.
   func detach() {
+    let requests = state.withLock { state in
+      defer { state.requests = [] }
+      return state.requests
+    }
+    for request in requests { request.fail(DatabaseError(.closed, "the scheduler has stopped")) }
     state.withLock { state in
       state.host = nil
+      state.isCommitting = false
+      state.removedMeanwhile = []
       state.handlers = TaskHandlers()
       state.unhandled = []
       state.lines = [:]
@@ -223,7 +235,9 @@ public final class TaskDispatcher: Sendable {
 
   /// How many handlers run, and whether there is anything to do now.
   var load: (running: Int, hasWork: Bool) {
-    state.withLock { ($0.busyCount, $0.isPumping || !$0.settlements.isEmpty || !$0.running.isEmpty) }
+    state.withLock {
+      ($0.busyCount, $0.isPumping || !$0.settlements.isEmpty || !$0.running.isEmpty || !$0.requests.isEmpty)
+    }
   }
 
   /// The host has other handlers now: tasks that waited for one are looked at again.
@@ -333,6 +347,7 @@ public final class TaskDispatcher: Sendable {
       state.lastID = max(state.lastID, delta.lastID)
       for (lineID, id, key) in delta.removed {
         state.aside[id] = nil
+        if state.isCommitting { state.removedMeanwhile.insert(key) }
         guard let line = state.lines[lineID] else { continue }
         line.remove(id, key: key)
         // It may have been the head that the queue waited for.
@@ -453,7 +468,9 @@ extension TaskDispatcher.State {
   /// What is to be woken, because there is work that no one takes. The caller wakes it.
   mutating func wakingHost() -> TaskDispatcher.Host? {
     guard let host, !isPumping else { return nil }
-    guard !settlements.isEmpty || !pending.isEmpty || (ringCount > 0 && busyCount < claimMaximum(host) && !isStopping)
+    guard
+      !settlements.isEmpty || !pending.isEmpty || !requests.isEmpty
+        || (ringCount > 0 && busyCount < claimMaximum(host) && !isStopping)
     else { return nil }
     isPumping = true
     return host

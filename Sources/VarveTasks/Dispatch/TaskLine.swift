@@ -22,8 +22,8 @@ final class TaskLine {
   private(set) var isRefilling = false
   /// Tasks that came meanwhile, after `end`.
   private var missed: [LineEntry] = []
-  /// Tasks that ended meanwhile: what is read may still have them.
-  private var ended: Set<TaskID> = []
+  /// Rows that were removed meanwhile: what is read may still have them.
+  private var ended: Set<[UInt8]> = []
   /// How many attempts are claimed and not over.
   private(set) var runningCount = 0
   /// How many of them have begun.
@@ -138,15 +138,15 @@ final class TaskLine {
 
   /// A task is not in line any more.
   func remove(_ id: TaskID, key: [UInt8]) {
-    missed.removeAll { $0.id == id }
-    if isRefilling { ended.insert(id) }
+    missed.removeAll { $0.key == key }
+    if isRefilling { ended.insert(key) }
     let index = position(of: key)
-    guard index < entries.count, entries[index].id == id else { return }
+    guard index < entries.count, entries[index].key == key else { return }
     entries.remove(at: index)
   }
 
   /// A task has ended, or stands elsewhere: what is being read may still have it.
-  func noteEnded(_ id: TaskID) { if isRefilling { ended.insert(id) } }
+  func noteEnded(_ key: @autoclosure () -> [UInt8]) { if isRefilling { ended.insert(key()) } }
 
   /// The first task in line, a head that waited, may run now. Nothing happens where another one is first by now.
   func wakeFirst(_ key: [UInt8]) {
@@ -197,8 +197,8 @@ final class TaskLine {
     // Tasks that were passed are looked at again, from before what was read.
     if let end, LineEntry.precedes(end, from) { return }
     end = next
-    for entry in found where !isRunning(entry.id) && !ended.contains(entry.id) { add(entry) }
-    for entry in missed where !isRunning(entry.id) && !ended.contains(entry.id) { insert(entry) }
+    for entry in found where !isRunning(entry.id) && !ended.contains(entry.key) { add(entry) }
+    for entry in missed where !isRunning(entry.id) && !ended.contains(entry.key) { insert(entry) }
     if entryCount > Self.entryMaximum { cut() }
   }
 

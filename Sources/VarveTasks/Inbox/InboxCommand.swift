@@ -17,6 +17,12 @@ enum InboxCommand: Codable, Sendable {
   case remove(collection: String, id: Data)
 }
 
+/// A file of the inbox that is not one.
+struct DamagedInbox: Error, CustomStringConvertible {
+  let what: String
+  var description: String { "the file is not a file of the inbox, or damaged: \(what)" }
+}
+
 /// A file of the inbox: commands that are applied together, once.
 /// ```
 ///  0   "VARVEIN1" (8)
@@ -53,7 +59,7 @@ struct InboxFile {
   /// Throws what is wrong with the bytes.
   init(_ bytes: [UInt8]) throws {
     guard bytes.count >= 24, bytes.starts(with: Self.magic) else {
-      throw DamagedTask(what: "it does not begin with \"VARVEIN1\" and an id", bytes: bytes)
+      throw DamagedInbox(what: "it does not begin with \"VARVEIN1\" and an id")
     }
     id = Array(bytes[8..<24])
     commands = []
@@ -63,15 +69,15 @@ struct InboxFile {
       let size = Int(try reader.number(UInt32.self))
       let sum: UInt64 = try reader.number()
       guard size <= reader.left else {
-        throw DamagedTask(
-          what: "the command at byte \(offset) has \(size) bytes, and \(reader.left) are left", bytes: bytes)
+        throw DamagedInbox(
+          what: "the command at byte \(offset) has \(size) bytes, and \(reader.left) are left")
       }
       let body = Array(bytes[reader.offset..<(reader.offset + size)])
       guard StableHash.of(body) == sum else {
-        throw DamagedTask(what: "the checksum of the command at byte \(offset) is another one", bytes: bytes)
+        throw DamagedInbox(what: "the checksum of the command at byte \(offset) is another one")
       }
       do { commands.append(try JSONDecoder().decode(InboxCommand.self, from: Data(body))) } catch {
-        throw DamagedTask(what: "the command at byte \(offset) is unknown: \(error)", bytes: bytes)
+        throw DamagedInbox(what: "the command at byte \(offset) is unknown: \(error)")
       }
       reader = ByteReader(bytes, at: reader.offset + size)
     }

@@ -25,11 +25,14 @@ public struct TaskInbox: Sendable {
 
   /// Sends what `body` puts into a batch: all of it is applied, or none. Nothing is sent where `body` throws, or puts in nothing.
   ///
-  /// Throws what `body` throws, `TaskError.tooLarge` for more than 64 MiB, and what the file system throws.
+  /// Throws what `body` throws, `TaskError.invalidValue` where no database exists at the path, `TaskError.tooLarge` for more than 64 MiB, and what the file system throws.
   public func send(_ body: (inout Batch) throws -> Void) throws {
     var batch = Batch()
     try body(&batch)
     if batch.commands.isEmpty { return }
+    guard FileManager.default.fileExists(atPath: databasePath + "/CURRENT") else {
+      throw TaskError.invalidValue("no database exists at \"\(databasePath)\"")
+    }
     var generator = SystemRandomNumberGenerator()
     let id = (0..<16).map { _ in UInt8.random(in: 0...255, using: &generator) }
     let bytes = try InboxFile(id: id, commands: batch.commands).bytes()

@@ -45,7 +45,7 @@ public struct TaskContext: Sendable {
   public func group() throws -> TaskGroupInfo? { run.record.extras.isGroup ? try host.group(of: run) : nil }
 
   /// Keeps a value as the task's result, of at most 64 KiB as JSON: `TaskInfo.result` has it while the task is kept after it is done
-  /// (`TaskOptions.retention`). The last one counts.
+  /// (`TaskOptions.retention`). The last one counts. Throws `TaskError.leaseLost` where the attempt is over, also by `complete`.
   public func result(_ value: some Encodable) throws { try host.keep([UInt8](JSONEncoder().encode(value)), of: run) }
 
   /// Shows how far the handler is, from 0 to 1: `TaskScheduler.progress(of:)`.

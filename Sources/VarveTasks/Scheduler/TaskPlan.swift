@@ -6,6 +6,8 @@ struct TaskPlan {
   let next: TaskRecord?
   /// Its state from now on.
   let state: TaskState
+  /// A task that was cancelled and goes, unless others stay blocked by it.
+  private var unkept: (stored: TaskRecord, record: TaskRecord)?
   /// The text of the error.
   private(set) var error: String?
   private(set) var isTimeout = false
@@ -37,7 +39,8 @@ struct TaskPlan {
     let isKept = state == .done || state == .cancelled ? record.retention != .deleteOnSuccess : true
     if state.isSettled, !(state == .dead && rules.blocksOnDead) {
       var edit = TaskEdit.end(
-        stored, counted: run.countedState, as: record, at: isKept ? now : nil, claim: run.claimKey)
+        stored, counted: run.countedState, as: record, at: isKept ? .kept(now) : nil, claim: run.claimKey)
+      if !isKept, state == .cancelled { unkept = (stored, record) }
       if run.hasProgressRow { edit.removesProgress = run.id }
       (self.edit, next) = (edit, nil)
       return
@@ -46,6 +49,12 @@ struct TaskPlan {
     var edit = TaskEdit.move(stored, counted: run.countedState, to: &record, claim: run.claimKey)
     if run.hasProgressRow { edit.removesProgress = run.id }
     (self.edit, next) = (edit, record)
+  }
+
+  /// What is written of a task that others may depend on.
+  func edit(_ run: TaskRun, _ parts: TaskParts) throws -> TaskEdit {
+    guard let (stored, record) = unkept, try TaskChildren.blocks(run.id, parts) else { return edit }
+    return TaskEdit.end(stored, counted: run.countedState, as: record, at: .needed, claim: run.claimKey)
   }
 
   /// A change, and what goes with it.
@@ -72,7 +81,8 @@ struct TaskPlan {
       case .outcome(.done): (change, state) = (.succeed(epoch: epoch), .done)
       case .outcome(.retry(let delay)) where delay.map({ $0 <= .zero }) == true && !isLast:
         (change, state) = (.retryNow(epoch: epoch), .ready)
-      case .outcome(.retry(let delay)): fail(delay ?? usual, nil)
+      case .outcome(.retry(let delay)):
+        fail(delay ?? usual, isLast ? "its \(record.maxAttempts) attempts are used up" : nil)
       case .outcome(.park(let signals)), .failure(_, .park(let signals)):
         (change, state, self.signals) = (.park(epoch: epoch), .parked, signals)
         if case .failure(let text, _) = end { error = text }

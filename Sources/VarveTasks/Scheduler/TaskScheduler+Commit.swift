@@ -15,36 +15,41 @@ extension TaskScheduler {
     let plans = makePlans(settlements, now)
     let claims = work.claims.map { TaskEdit.claim($0.record, start: start, begun: now) }
     let slots = dueSlots(work.schedules, now)
-    if plans.isEmpty, claims.isEmpty, work.due.isEmpty, work.pending.isEmpty, slots.isEmpty, work.ageing.isEmpty {
+    if plans.isEmpty, claims.isEmpty, work.due.isEmpty, work.pending.isEmpty, slots.isEmpty, work.ageing.isEmpty,
+      work.requests.isEmpty
+    {
       return
     }
+    let aged = findAged(work.ageing, now, database)
     let parents = dispatcher.withChildren(plans.lazy.filter(\.plan.state.isSettled).map(\.run.id))
     let recorded = recordedEvents(plans, now)
     let isStrict = plans.contains { $0.run.rules.strictDurableOrder }
     do {
-      let (written, changed) = try await database.commitAside(
+      let (written, answers, changed) = try await database.commitAside(
         label: "tasks", durability: isStrict ? .power : .process
       ) { [dispatcher] parts in
-        let changes = AsideChanges(
-          try TaskParts(parts), now: now, continuous: continuous, isHeld: { dispatcher.isHeld($0) })
+        let changes = AsideChanges(try TaskParts(parts), now: now, continuous: continuous, dispatcher)
         var written: [Bool] = []
         written.reserveCapacity(plans.count)
         for (run, plan) in plans {
-          let isWritten = try changes.write(plan.edit)
+          let hasChildren = parents.contains(run.id)
+          let isWritten = try changes.write(hasChildren ? plan.edit(run, changes.parts) : plan.edit)
           written.append(isWritten)
-          if isWritten, parents.contains(run.id) { try changes.settle(run.id, as: plan.state) }
+          if isWritten, hasChildren { try changes.settle(run.id, as: plan.state) }
         }
         try recorded.write(written, to: changes.parts)
         for (_, key) in work.due { try changes.makeReady(key) }
         for id in work.pending { try changes.resume(id) }
         for slot in slots { try slot.write(to: changes, now: now) }
-        for queue in work.ageing { try Self.age(queue, changes, now, self.rules(numbered: queue), dispatcher) }
+        for (id, key) in aged { try Self.age(id, key, changes, dispatcher) }
+        let answers = try work.requests.map { try $0.write(to: changes, dispatcher) }
         for claim in claims { _ = try changes.write(claim) }
         for (queue, bucket) in work.tokens { try changes.parts.config.put(ConfigKeys.tokens(queue), bucket.bytes) }
-        return (written, try changes.finish())
+        return (written, answers, try changes.finish())
       }
       finish(plans, written)
       dispatcher.apply(changed)
+      for (request, answer) in zip(work.requests, answers) { request.end(answer) }
       endSlots(slots)
       endAgeing(work.ageing)
       report(plans, written, changed.cancelled, work.claims, now)
@@ -106,10 +111,15 @@ extension TaskScheduler {
 
   /// The commit failed: all is as before, and is tried again after a second.
   private func fail(_ work: TaskWork, _ settlements: [TaskSettlement], _ error: any Error) async {
-    if dispatcher.worker.isStopping { return }
-    TaskLog.failed(logger, error)
+    if dispatcher.worker.isStopping {
+      for request in work.requests { request.fail(error) }
+      return
+    }
     dispatcher.undo(work.claims, settlements)
     dispatcher.again(work)
+    // Transactions have changed what was read, each time: that is not a fault, and the next look finds what they did.
+    if let error = error as? DatabaseError, error.code == .conflict { return await Task.yield() }
+    TaskLog.failed(logger, error)
     try? await clock.sleep(until: clock.continuousNow + .seconds(1))
   }
 
@@ -118,30 +128,43 @@ extension TaskScheduler {
   /// So many tasks of each priority move up at once: those that come first.
   private static let agedMaximum = 512
 
-  /// Tasks of a queue that have waited move up by one priority.
-  private static func age(
-    _ queue: UInt32, _ changes: AsideChanges, _ now: Int64, _ rules: QueueRules?, _ dispatcher: TaskDispatcher
-  ) throws {
-    guard let wait = rules?.ageing, rules?.isSerial == false else { return }
-    let oldest = now - wait.milliseconds
-    var moved: [TaskRecord] = []
+  /// Tasks of queues that have waited, by the keys of their rows: looked for beside the commit, which looks at each again.
+  private func findAged(_ queues: [UInt32], _ now: Int64, _ database: Database) -> [(id: TaskID, key: [UInt8])] {
+    var found: [(id: TaskID, key: [UInt8])] = []
+    for queue in queues {
+      guard let rules = rules(numbered: queue), let wait = rules.ageing, !rules.isSerial else { continue }
+      do {
+        try database.read { tx in
+          found += try Self.aged(queue, now - wait.milliseconds, try tx.tasks.parts.live)
+        }
+      } catch { TaskLog.failed(logger, error) }
+    }
+    return found
+  }
+
+  private static func aged(_ queue: UInt32, _ oldest: Int64, _ live: Part) throws -> [(id: TaskID, key: [UInt8])] {
+    var found: [(id: TaskID, key: [UInt8])] = []
     var counts: [LineID: [UInt8: Int]] = [:]
-    var cursor = try changes.parts.live.cursor(StorageRange(prefix: TaskKeys.lines(queue)))
+    var cursor = try live.cursor(StorageRange(prefix: TaskKeys.lines(queue)))
     while let (key, value) = try cursor.next() {
-      let entry = try LineEntry(key: key, value: value)
-      let record = try TaskRecord(value, stamp: entry.stamp)
-      let line = record.position.line
-      let count = counts[line]?[record.position.priority] ?? 0
-      if count >= agedMaximum || record.position.priority == 0 || record.position.isFront { continue }
-      if record.enqueued > oldest || dispatcher.isHeld(record.id) || dispatcher.run(record.id) != nil { continue }
-      counts[line, default: [:]][record.position.priority] = count + 1
-      moved.append(record)
+      let record = try TaskRecord(value, stamp: LineEntry.stamp(of: key))
+      let (line, priority) = (record.position.line, record.position.priority)
+      let count = counts[line]?[priority] ?? 0
+      if count >= agedMaximum || priority == 0 || record.position.isFront || record.enqueued > oldest { continue }
+      counts[line, default: [:]][priority] = count + 1
+      found.append((record.id, key))
     }
-    for old in moved {
-      var new = old
-      new.position.priority -= 1
-      try changes.move(old, &new)
-    }
+    return found
+  }
+
+  /// A task that has waited moves up by one priority, where it still stands where it was.
+  private static func age(_ id: TaskID, _ key: [UInt8], _ changes: AsideChanges, _ dispatcher: TaskDispatcher) throws {
+    if dispatcher.isHeld(id) || dispatcher.run(id) != nil { return }
+    guard let value = try changes.parts.live.get(key) else { return }
+    let old = try TaskRecord(value, stamp: LineEntry.stamp(of: key))
+    var new = old
+    new.position.priority -= 1
+    try changes.rewrite(old, &new)
   }
 
   /// They move up again after the same time.

@@ -27,6 +27,7 @@ extension TaskScheduler: CompletingHost {
     if result.count > TaskLimits.resultSize {
       throw TaskError.tooLarge(what: "a result", size: result.count, limit: TaskLimits.resultSize)
     }
+    try requireLease(run)
     run.state.withLock { $0.result = result }
   }
 

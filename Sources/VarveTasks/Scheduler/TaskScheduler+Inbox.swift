@@ -88,7 +88,7 @@ extension TaskScheduler {
       }
       file = try InboxFile([UInt8](Data(contentsOf: URL(fileURLWithPath: path))))
       guard (path as NSString).lastPathComponent == InboxFile.name(file.id) else {
-        throw DamagedTask(what: "its id is not that of its name", bytes: file.id)
+        throw DamagedInbox(what: "its id is not that of its name")
       }
     } catch { throw InboxRefusal(cause: error) }
     let accepted = state.withLock { $0.accepted }

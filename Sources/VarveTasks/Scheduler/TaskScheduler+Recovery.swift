@@ -14,7 +14,7 @@ extension TaskScheduler {
       let (dispatcher, continuous) = (dispatcher, clock.continuousNow)
       let (found, next, crashed) = try await database.commitAside(label: "tasks: recovery") { parts in
         let changes = AsideChanges(
-          try TaskParts(parts), now: now, continuous: continuous, isHeld: { dispatcher.isHeld($0) })
+          try TaskParts(parts), now: now, continuous: continuous, dispatcher)
         var range = StorageRange(prefix: TaskKeys.claimPrefix)
         range.lower = begin
         var cursor = try changes.parts.live.cursor(range)
@@ -151,7 +151,9 @@ extension TaskScheduler {
     if state == .dead { record.note("the process died \(record.progress.crashes) times while the task ran") }
     if state == .cancelled || (state == .dead && !rules.blocksOnDead) {
       let isKept = state == .dead || record.retention != .deleteOnSuccess
-      _ = try changes.write(TaskEdit.end(stored, counted: counted, as: record, at: isKept ? now : nil, claim: key))
+      let isNeeded = try !isKept && TaskChildren.blocks(id, parts)
+      let ending: TaskEnding? = isKept ? .kept(now) : isNeeded ? .needed : nil
+      _ = try changes.write(TaskEdit.end(stored, counted: counted, as: record, at: ending, claim: key))
     } else {
       record.position.due = 0
       record.position.isFront = rules.isSerial

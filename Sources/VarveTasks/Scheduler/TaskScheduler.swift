@@ -71,6 +71,8 @@ public final class TaskScheduler: Sendable {
     var lastPruned: Duration?
     /// Callers that wait until nothing is left to do.
     var idleWaiters: [CheckedContinuation<Void, Never>] = []
+    /// Whether handlers that do not return are not waited for.
+    var leavesHandlers = false
     /// The number of the next event that the database keeps.
     var nextEvent: UInt64 = 1
     var middleware: [any TaskMiddleware] = []
@@ -236,7 +238,7 @@ public final class TaskScheduler: Sendable {
       group.cancelAll()
       self.resumeIdle()
     }
-    await stop(draining: .zero)
+    await Task.detached { [self] in await stop(draining: .zero) }.value
   }
 
   /// Begins to run tasks: first those that ran when a process died. Returns when these are in line again.
@@ -276,7 +278,12 @@ public final class TaskScheduler: Sendable {
 
   /// Ends: no task begins any more. Handlers have `drainTimeout` to return, then they are cancelled, and what they do not finish runs
   /// again at the next start, as if the attempt had not been.
-  public func stop() async { await stop(draining: configuration.drainTimeout) }
+  ///
+  /// A handler that does not return in `abandonAfter` either is left running, and its task runs again at the next start beside it. It
+  /// does not matter whether the caller's Swift task is cancelled.
+  public func stop() async {
+    await Task.detached { [self] in await stop(draining: configuration.drainTimeout) }.value
+  }
 
   private func stop(draining limit: Duration) async {
     guard state.withLock({ $0.isRunning }) else { return }
@@ -289,11 +296,23 @@ public final class TaskScheduler: Sendable {
     }
     await waitForRuns(configuration.abandonAfter)
     let left = dispatcher.load.running
-    if left > 0 { TaskLog.left(logger, left) }
+    if left > 0 {
+      TaskLog.left(logger, left)
+      await interrupt(dispatcher.stop())
+    }
     alarm.set(nil) {}
     dispatcher.detach()
     state.withLock { $0.isRunning = false }
     resumeIdle()
+  }
+
+  /// Handlers that do not return: their tasks are in line again when this returns, as if the attempts had not been.
+  private func interrupt(_ runs: [TaskRun]) async {
+    let host = dispatcher.settle(runs.filter { $0.settle() }.map { TaskSettlement(run: $0, end: .interrupted) })
+    state.withLock { $0.leavesHandlers = true }
+    host?.wake()
+    await waitForRuns(.seconds(10))
+    state.withLock { $0.leavesHandlers = false }
   }
 
   /// Returns when no handler runs and all is settled, or after a time.
@@ -325,7 +344,8 @@ public final class TaskScheduler: Sendable {
   /// Callers that wait for it are resumed where nothing is left to do.
   func noteIdle() {
     let load = dispatcher.load
-    if load.running == 0, !load.hasWork { resumeIdle() }
+    let leavesHandlers = state.withLock { $0.leavesHandlers }
+    if load.running == 0 || leavesHandlers, !load.hasWork { resumeIdle() }
   }
 
   private func resumeIdle() {

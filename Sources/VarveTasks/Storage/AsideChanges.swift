@@ -1,20 +1,42 @@
 internal import Varve
 
 /// What the scheduler changes in one commit beside the writer, while it is made: rows, and what they mean for lines and timers.
-final class AsideChanges {
+final class AsideChanges: TaskChanging {
   let parts: TaskParts
   private let now: Int64
   private let continuous: Duration
-  private let isHeld: (TaskID) -> Bool
+  private let dispatcher: TaskDispatcher
   var counts = TaskCounts()
   /// What comes of it, when it is committed.
   private(set) var result = AsideDelta()
 
-  init(_ parts: TaskParts, now: Int64, continuous: Duration, isHeld: @escaping (TaskID) -> Bool) {
+  init(_ parts: TaskParts, now: Int64, continuous: Duration, _ dispatcher: TaskDispatcher) {
     self.parts = parts
     self.now = now
     self.continuous = continuous
-    self.isHeld = isHeld
+    self.dispatcher = dispatcher
+  }
+
+  var wallNow: Int64 { now }
+  func hold(_ id: TaskID) -> TaskRun? { dispatcher.run(id) }
+
+  func cancel(_ run: TaskRun) throws {
+    let key = TaskKeys.cancel(run.id)
+    if try parts.live.get(run.claimKey) == nil { return }
+    if try parts.live.get(key) == nil { try parts.live.put(key, []) }
+    result.cancelling.append(run)
+  }
+
+  func apply(_ edit: TaskEdit, from old: TaskRecord?, to new: TaskRecord?) throws {
+    _ = try write(edit)
+    if let old, old.position.kind == .line {
+      result.removed.append((old.position.line, old.id, old.position.key(of: old.id)))
+    }
+    if let new { locate(new) }
+  }
+
+  func rewrite(_ old: TaskRecord, _ new: inout TaskRecord) throws {
+    try apply(TaskEdit.move(old, counted: old.progress.state, to: &new), from: old, to: new)
   }
 
   /// The counts are written, and nothing else follows.
@@ -34,7 +56,7 @@ final class AsideChanges {
     new.position.kind = .line
     new.position.due = 0
     new.delay = 0
-    try move(old, &new)
+    try rewrite(old, &new)
   }
 
   /// 6 and 7: those that depend on a task receive that it has ended.
@@ -55,28 +77,18 @@ final class AsideChanges {
 
   private func makeChildren() -> TaskChildren {
     TaskChildren(
-      parts, isHeld: isHeld,
+      parts, isHeld: { [dispatcher] in dispatcher.isHeld($0) },
       run: { [self] old in
         var new = try old.unblocked(now)
-        try move(old, &new)
+        try rewrite(old, &new)
       },
       cancel: { [self] old in
         var new = old
         guard (try? new.progress.apply(.parentFailed(.cancel))) != nil else { return }
         new.note("a task that it depends on has failed")
-        let isKept = new.retention != .deleteOnSuccess
-        _ = try write(TaskEdit.end(old, counted: old.progress.state, as: new, at: isKept ? now : nil))
+        try end(old, as: new)
         result.cancelled.append(new)
       })
-  }
-
-  /// A task that does not run stands elsewhere.
-  func move(_ old: TaskRecord, _ new: inout TaskRecord) throws {
-    _ = try write(TaskEdit.move(old, counted: old.progress.state, to: &new))
-    if old.position.kind == .line {
-      result.removed.append((old.position.line, old.id, old.position.key(of: old.id)))
-    }
-    locate(new)
   }
 
   /// A task that was not there.

@@ -33,6 +33,9 @@ struct TaskChildren {
     self.cancel = cancel
   }
 
+  /// The scheduler takes looks back all the time, beside a transaction.
+  private var config: Part { parts.config.unchecked }
+
   /// 6 and 7: a task has ended. A look that was to come is not needed any more: all children that are there receive it now.
   mutating func settle(_ id: TaskID, as state: TaskState) throws {
     var ended = [(id: id, state: state)]
@@ -51,7 +54,6 @@ struct TaskChildren {
         budget -= 1
         if rule == .cancel {
           guard let record = try parts.record(child) else { continue }
-          try Self.removeParents(of: child, parts)
           try cancel(record)
           ended.append((child, .cancelled))
           continue
@@ -63,10 +65,10 @@ struct TaskChildren {
         try run(record)
       }
       if isLeft {
-        try parts.config.put(ConfigKeys.pending(parent), [state.rawValue])
+        try config.put(ConfigKeys.pending(parent), [state.rawValue])
         if budget == 0 { pending.append(parent) } else { heldPending.append(parent) }
-      } else if try parts.config.get(ConfigKeys.pending(parent)) != nil {
-        try parts.config.delete(ConfigKeys.pending(parent))
+      } else if try config.get(ConfigKeys.pending(parent)) != nil {
+        try config.delete(ConfigKeys.pending(parent))
       }
     }
   }
@@ -86,6 +88,15 @@ struct TaskChildren {
     }
     guard let state else { return try parts.config.delete(ConfigKeys.pending(id)) }
     try settle(id, as: state)
+  }
+
+  /// Whether a child stays blocked where a task fails.
+  static func blocks(_ id: TaskID, _ parts: TaskParts) throws -> Bool {
+    var cursor = try parts.live.cursor(StorageRange(prefix: TaskKeys.child(of: id)))
+    while let (_, value) = try cursor.next() {
+      if value.first == ParentFailure.stayBlocked.rawValue { return true }
+    }
+    return false
   }
 
   /// A child waits for none any more.

@@ -36,6 +36,9 @@ struct TaskDraft {
     func limit(_ what: String, _ size: Int, _ limit: Int) throws(TaskError) {
       if size > limit { throw .tooLarge(what: what, size: size, limit: limit) }
     }
+    let name = options.queue.text.utf8.count
+    if name == 0 { throw .invalidValue("the name of a queue is empty") }
+    try limit("the name of a queue", name, QueueName.sizeMaximum)
     if kind.isEmpty { throw .invalidValue("the kind of a payload is empty") }
     try limit("the kind of a payload", kind.utf8.count, TaskLimits.kindSize)
     try limit("a payload", payload.count, TaskLimits.payloadSize)

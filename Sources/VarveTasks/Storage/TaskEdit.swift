@@ -67,9 +67,9 @@ struct TaskEdit: Sendable {
     return edit
   }
 
-  /// A task ends; with `end`, a time, it is kept as one that has ended then.
+  /// A task ends; with `end` it is kept as one that has ended.
   static func end(
-    _ old: TaskRecord, counted: TaskState, as new: TaskRecord, at end: Int64?, claim: [UInt8]? = nil
+    _ old: TaskRecord, counted: TaskState, as new: TaskRecord, at end: TaskEnding?, claim: [UInt8]? = nil
   ) -> TaskEdit {
     var edit = TaskEdit()
     edit.removeRows(old, claim)
@@ -77,7 +77,7 @@ struct TaskEdit: Sendable {
     // The last checkpoint goes with it.
     if old.step > 0 { edit.deletes.append(TaskKeys.step(old.id, old.step)) }
     if let end {
-      let key = EndedKeys.key(new, end: end)
+      let key = EndedKeys.key(new, end)
       edit.endedPuts.append((key, new.bytes))
       edit.endedPuts.append((EndedKeys.byID(new.id), key))
       edit.count(new.position.queue, new.progress.state, 1)

@@ -102,8 +102,14 @@ enum EndedKeys {
     return key
   }
 
-  static func key(_ record: TaskRecord, end: Int64) -> [UInt8] {
+  static func key(_ record: TaskRecord, _ ending: TaskEnding) -> [UInt8] {
     var key: [UInt8] = []
+    guard case .kept(let end) = ending else {
+      key.append(history)
+      key.append(time: WallTime.latest)
+      key.append(number: record.id.rawValue)
+      return key
+    }
     if record.progress.state == .dead {
       key.append(dead)
       key.append(number: record.position.queue)

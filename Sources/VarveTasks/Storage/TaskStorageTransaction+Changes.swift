@@ -2,7 +2,9 @@ internal import Synchronization
 public import Varve
 
 /// Tasks that are there already.
-extension TaskStorageTransaction {
+extension TaskStorageTransaction: TaskChanging {
+  var wallNow: Int64 { time().wall }
+
   // MARK: - Finding
 
   /// The tasks of a query: those of a queue in the order in which they run, then those that wait for a time, that are parked,
@@ -123,71 +125,18 @@ extension TaskStorageTransaction {
     try set(queue, name)
   }
 
-  /// 17 and 18. Returns whether it concerns the task.
-  func cancel(_ id: TaskID) throws -> Bool {
-    if let run = hold(id) {
-      try cancel(run)
-      return true
-    }
-    guard let old = try parts.record(id), old.progress.allows(.cancel) else { return false }
-    var new = old
-    try new.progress.apply(.cancel)
-    try end(old, as: new)
-    if old.progress.state == .blocked { try TaskChildren.removeParents(of: id, parts) }
-    try settle(id, as: .cancelled)
-    return true
-  }
-
-  /// 22. Returns whether the task waited.
-  func wake(_ id: TaskID) throws -> Bool {
-    if hold(id) != nil { return false }
-    guard let old = try parts.record(id), old.progress.allows(.wake) else { return false }
-    var new = old
-    try new.progress.apply(.wake)
-    try move(old, &new)
-    return true
-  }
-
-  /// 23. Returns whether the task had ended.
-  func revive(_ id: TaskID) throws -> Bool {
-    if hold(id) != nil { return false }
-    // A dead head of a serial queue stands in line.
-    let inLine = try parts.record(id)
-    let ended = inLine == nil ? try parts.endedRecord(id) : nil
-    guard let old = inLine ?? ended?.record, old.progress.allows(.revive) else { return false }
-    var new = old
-    if let key = old.extras.uniqueKey { try takeAgain(ConfigKeys.unique(old.kind, key), id) }
-    // A group that it belonged to has counted it already.
-    new.extras.group = nil
-    try new.progress.apply(.revive)
-    if new.maxAttempts > 0 { new.maxAttempts = max(new.maxAttempts, new.progress.attempt + 1) }
-    guard let ended else {
-      try move(old, &new)
-      return true
-    }
-    new.position.kind = .line
-    new.position.revision &+= 1
-    try apply(TaskEdit.revive(ended.key, counted: old.progress.state, new), from: nil, to: new)
-    return true
-  }
-
-  /// 24 and 26. Returns whether there was one.
-  func delete(_ id: TaskID) throws -> Bool {
-    if hold(id) != nil { throw TaskError.taskRunning(id) }
-    if let old = try parts.record(id) {
-      try apply(TaskEdit.delete(old), from: old, to: nil)
-      if old.progress.state == .blocked { try TaskChildren.removeParents(of: id, parts) }
-      try settle(id, as: .done)
-      return true
-    }
-    guard let (key, record) = try parts.endedRecord(id) else { return false }
-    try apply(TaskEdit.forget(key, record, isDeleted: true), from: nil, to: nil)
-    try settle(id, as: .done)
+  /// Takes back a unique key whose task is gone. Returns whether it was taken.
+  func forgetKey(_ query: TaskQuery) throws -> Bool {
+    guard let own = query.uniqueKey, let kind = query.kind else { return false }
+    let key = ConfigKeys.unique(kind, own)
+    guard let value = try parts.config.get(key) else { return false }
+    try parts.config.delete(key)
+    if let until = try ConfigKeys.unique(value).until { try parts.config.delete(ConfigKeys.expiry(until, key)) }
     return true
   }
 
   /// 25: changes a task that waits.
-  func edit(_ id: TaskID, _ change: (inout TaskRecord, _ now: Int64) -> Void) throws {
+  func edit(_ id: TaskID, _ change: (inout TaskRecord, _ now: Int64) throws -> Void) throws {
     if hold(id) != nil { throw TaskError.taskRunning(id) }
     guard let old = try parts.record(id) else {
       if let ended = try parts.endedRecord(id)?.record { throw wrongState(ended) }
@@ -195,12 +144,18 @@ extension TaskStorageTransaction {
     }
     if !old.progress.state.isWaiting { throw wrongState(old) }
     var new = old
-    change(&new, time().wall)
+    try change(&new, time().wall)
     try rewrite(old, &new)
   }
 
   private func wrongState(_ record: TaskRecord) -> TaskError {
     .wrongState(record.id, record.progress.state, call: "edit")
+  }
+
+  /// Writes a task that does not run again.
+  func rewrite(_ old: TaskRecord, _ new: inout TaskRecord) throws {
+    if old.position.isPending { return try replace(old, &new) }
+    try apply(TaskEdit.move(old, counted: old.progress.state, to: &new), from: old, to: new)
   }
 
   /// Those that depend on a task receive that it has ended.
@@ -216,40 +171,10 @@ extension TaskStorageTransaction {
         _ = hold(old.id)
         var new = old
         try new.progress.apply(.parentFailed(.cancel))
+        new.note("a task that it depends on has failed")
         try end(old, as: new)
       })
     try children.settle(id, as: state)
     for id in children.pending { note(pending: id) }
-  }
-
-  /// A task that is revived has its key again. Throws where another one has it.
-  private func takeAgain(_ key: [UInt8], _ id: TaskID) throws {
-    if let value = try parts.config.get(key) {
-      let (owner, until) = try ConfigKeys.unique(value)
-      if owner != id, until.map({ $0 > time().wall }) ?? true { throw TaskError.duplicate(of: owner) }
-      if owner == id { return }
-    }
-    try parts.config.put(key, ConfigKeys.uniqueValue(id, until: nil))
-  }
-
-  private func end(_ old: TaskRecord, as new: TaskRecord) throws {
-    // What comes and goes in one transaction leaves nothing.
-    let isKept = new.retention != .deleteOnSuccess && !new.position.isPending
-    let edit = TaskEdit.end(old, counted: old.progress.state, as: new, at: isKept ? time().wall : nil)
-    try apply(edit, from: old, to: nil)
-  }
-
-  private func move(_ old: TaskRecord, _ new: inout TaskRecord) throws {
-    new.position.kind = .line
-    new.position.due = 0
-    new.delay = 0
-    new.signals = []
-    try rewrite(old, &new)
-  }
-
-  /// Writes a task that does not run again.
-  func rewrite(_ old: TaskRecord, _ new: inout TaskRecord) throws {
-    if old.position.isPending { return try replace(old, &new) }
-    try apply(TaskEdit.move(old, counted: old.progress.state, to: &new), from: old, to: new)
   }
 }

@@ -1,6 +1,10 @@
 public import Foundation
 public import Varve
 
+/// # Conflicts
+/// The scheduler changes tasks beside the program's transactions. A transaction that cancels, wakes, revives, edits or deletes a task
+/// which has moved since the transaction began throws `DatabaseError.conflict` when it commits, and has changed nothing: it may be tried
+/// again. Enqueueing never does so. Where many tasks are meant, or queues that run, the calls of `TaskScheduler` do not throw it.
 extension WriteTransaction {
   /// Adds a task to a queue: it may run when the transaction has been committed, and is not there where that is rolled back.
   ///
@@ -46,21 +50,26 @@ extension WriteTransaction {
   /// ```
   /// A task of the group may enqueue others of it, while it runs, as may anyone while one of them has not ended. Returns the group.
   ///
-  /// Throws as `enqueue(_:_:)`, and what `members` throws.
+  /// Throws as `enqueue(_:_:)`, and what `members` throws; then nothing was enqueued.
   @discardableResult
   public func enqueueGroup<Payload: TaskPayload>(
     _ last: Payload, _ options: TaskOptions = Payload.defaults, members: (TaskID) throws -> Void
   ) throws -> TaskID {
-    try tasks.enqueueGroup(Payload.kind, version: Payload.version, Array(last.encoded()), options, members)
+    let tasks = try tasks
+    let bytes = try Array(last.encoded())
+    return try savepoint { try tasks.enqueueGroup(Payload.kind, version: Payload.version, bytes, options, members) }
   }
 
-  /// Gives a task that waits another payload. Throws `TaskError.taskRunning`, `.wrongState` for one that has ended,
-  /// `.unknownTask`, and `.tooLarge`.
+  /// Gives a task that waits another payload of the same kind. Throws `TaskError.taskRunning`, `.wrongState` for one that has ended,
+  /// `.unknownTask`, `.invalidValue` for another kind, and `.tooLarge`.
   public func edit<Payload: TaskPayload>(_ id: TaskID, payload: Payload) throws {
     let bytes = try Array(payload.encoded())
     try TaskDraft.check(Payload.kind, bytes, TaskOptions())
     try tasks.edit(id) { record, _ in
-      (record.kind, record.version, record.payload) = (Payload.kind, Payload.version, bytes)
+      if record.kind != Payload.kind {
+        throw TaskError.invalidValue("task \(id) has kind \"\(record.kind)\", and the payload \"\(Payload.kind)\"")
+      }
+      (record.version, record.payload) = (Payload.version, bytes)
     }
   }
 
@@ -111,19 +120,22 @@ extension WriteTransaction {
     return try tasks.ids(signal).count { try tasks.wake($0) }
   }
 
-  /// Queues dead and cancelled tasks again, with at least one attempt left. Returns how many there were.
+  /// Queues dead and cancelled tasks again, with at least one attempt left; they do not belong to a group any more, which has counted
+  /// them. Returns how many there were. A unique task whose key another one has is left out; of a query that names it by its id the call
+  /// throws `TaskError.duplicate`.
   @discardableResult
   public func revive(_ query: TaskQuery) throws -> Int {
     let tasks = try tasks
-    return try tasks.ids(query).count { try tasks.revive($0) }
+    return try tasks.ids(query).count { query.id == nil ? try tasks.reviveIfFree($0) : try tasks.revive($0) }
   }
 
-  /// Deletes tasks that do not run, those that have ended as well. Returns how many there were. Throws `TaskError.taskRunning`
-  /// where one runs.
+  /// Deletes tasks that do not run, those that have ended as well; tasks that depend on one of them run. Returns how many there were.
+  /// `.unique` takes back the key also where its task is gone, which counts as one. Throws `TaskError.taskRunning` where one runs.
   @discardableResult
   public func delete(_ query: TaskQuery) throws -> Int {
     let tasks = try tasks
-    return try tasks.ids(query).count { try tasks.delete($0) }
+    let count = try tasks.ids(query).count { try tasks.delete($0) }
+    return try count > 0 || !tasks.forgetKey(query) ? count : 1
   }
 
   /// From the commit on no task of a queue is started, also after a restart, until `resume`. Those that run continue.

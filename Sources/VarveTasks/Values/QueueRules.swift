@@ -5,7 +5,8 @@ public struct QueueRules: Hashable, Sendable {
     /// Tasks start in their order and run side by side. A task that waits to be run again lets others pass.
     case standard
     /// One after the other: the next task starts when the one before has ended for good. A task that has failed and waits,
-    /// or is parked, keeps its position and blocks the queue. Tasks with a limit key (`TaskOptions.limitKey`) run one after the
+    /// or is parked, keeps its position and blocks the queue. One that its handler puts off (`.snooze`) does not: it comes back when
+    /// its time has come, and others run meanwhile. Tasks with a limit key (`TaskOptions.limitKey`) run one after the
     /// other for each key: up to `concurrency` keys side by side.
     case serial(onDead: OnDead = .block)
   }

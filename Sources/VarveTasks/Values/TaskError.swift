@@ -10,7 +10,7 @@ public enum TaskError: Error, Hashable, Sendable, CustomStringConvertible {
   case wrongState(TaskID, TaskState, call: String)
   /// The task does not exist.
   case unknownTask(TaskID)
-  /// Another scheduler runs the tasks of this database.
+  /// A scheduler runs the tasks of this database already.
   case alreadyRunning(path: String)
   /// Something is larger than it may be, in bytes; of tags the number.
   case tooLarge(what: String, size: Int, limit: Int)
@@ -36,7 +36,7 @@ public enum TaskError: Error, Hashable, Sendable, CustomStringConvertible {
     case .taskRunning(let id): "task \(id) is running"
     case .wrongState(let id, let state, let call): "task \(id) is \(state), and can't be changed by \(call)"
     case .unknownTask(let id): "task \(id) does not exist"
-    case .alreadyRunning(let path): "another scheduler runs the tasks of \(path)"
+    case .alreadyRunning(let path): "a scheduler runs the tasks of \(path) already: this one or another"
     case .tooLarge(let what, let size, let limit): "\(what) has \(size), and may have \(limit) at most"
     case .invalidValue(let text): text
     case .duplicate(let id): "the key of the task is that of task \(id)"

@@ -14,7 +14,7 @@ public struct Uniqueness: Hashable, Codable, Sendable {
     case bucket(Duration)
     /// For a time after the task was enqueued, also where it has ended.
     case sliding(Duration)
-    /// For ever, until the task is deleted by a call.
+    /// For ever, also where the task is gone: until `WriteTransaction.delete` of the task, or of `TaskQuery.unique`.
     case forever
   }
 

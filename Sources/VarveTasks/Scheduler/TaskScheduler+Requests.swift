@@ -1,0 +1,94 @@
+internal import Synchronization
+public import Varve
+
+/// Changes of many tasks, beside the program's transactions.
+///
+/// A transaction that changes tasks throws `DatabaseError.conflict` where one of them has moved since it began, as tasks do all the time.
+/// These calls do not: the scheduler makes the changes in its own commits, each of at most 512 tasks, and looks at each task as it is then.
+/// So they are for many tasks, and for queues that run; the calls of `WriteTransaction` are for changes that belong to what else
+/// a transaction writes. Where the scheduler does not run they are transactions of so many tasks.
+extension TaskScheduler {
+  /// Cancels tasks: see `WriteTransaction.cancel(_:)`. Returns how many.
+  @discardableResult
+  public func cancel(_ query: TaskQuery) async throws -> Int { try await make(.cancel, query) }
+
+  /// Makes tasks ready that are parked, or wait for a time: see `WriteTransaction.retryNow(_:)`. Returns how many.
+  @discardableResult
+  public func retryNow(_ query: TaskQuery) async throws -> Int { try await make(.wake, query) }
+
+  /// Queues dead and cancelled tasks again: see `WriteTransaction.revive(_:)`. Those whose key another task has are left out. Returns how
+  /// many.
+  @discardableResult
+  public func revive(_ query: TaskQuery) async throws -> Int { try await make(.revive, query) }
+
+  /// Deletes tasks: see `WriteTransaction.delete(_:)`. Those that run are left out. Returns how many.
+  @discardableResult
+  public func delete(_ query: TaskQuery) async throws -> Int { try await make(.delete, query) }
+
+  /// Makes tasks ready that wait for a signal: see `WriteTransaction.signal(_:)`. Returns how many.
+  @discardableResult
+  public func signal(_ signal: WakeSignal) async throws -> Int {
+    try await make(.wake, try await database.read { tx in try tx.tasks.ids(signal) })
+  }
+
+  /// Starts no task of a queue any more: see `WriteTransaction.pause(_:)`.
+  public func pause(_ queue: QueueName) async throws { try await database.write { tx in try tx.pause(queue) } }
+
+  /// Lets a queue take no tasks any more: see `WriteTransaction.drain(_:)`.
+  public func drain(_ queue: QueueName) async throws { try await database.write { tx in try tx.drain(queue) } }
+
+  /// Starts tasks of a queue again: see `WriteTransaction.resume(_:)`.
+  public func resume(_ queue: QueueName) async throws { try await database.write { tx in try tx.resume(queue) } }
+
+  private func make(_ change: TaskRequest.Change, _ query: TaskQuery) async throws -> Int {
+    try await make(change, try await database.read { tx in try tx.tasks.ids(query) })
+  }
+
+  private func make(_ change: TaskRequest.Change, _ ids: [TaskID]) async throws -> Int {
+    var count = 0
+    var rest = ids[...]
+    while !rest.isEmpty {
+      try Task.checkCancellation()
+      let chunk = Array(rest.prefix(TaskWork.batchMaximum))
+      rest = rest.dropFirst(chunk.count)
+      guard state.withLock({ $0.isRunning }) else {
+        count += try await writeHere(change, chunk)
+        continue
+      }
+      var left = chunk
+      while !left.isEmpty {
+        let answer = try await ask(change, left)
+        count += answer.count
+        left = answer.left
+        // A transaction is changing them.
+        if !left.isEmpty { await Task.yield() }
+      }
+    }
+    return count
+  }
+
+  private func ask(_ change: TaskRequest.Change, _ ids: [TaskID]) async throws -> TaskRequest.Answer {
+    try await withCheckedThrowingContinuation { continuation in
+      let request = TaskRequest(change, ids, continuation)
+      switch dispatcher.add(request) {
+      case .none: request.fail(DatabaseError(.closed, "the scheduler has stopped"))
+      case .some(let host): host?.wake()
+      }
+    }
+  }
+
+  /// Nothing runs tasks: a transaction changes them.
+  private func writeHere(_ change: TaskRequest.Change, _ ids: [TaskID]) async throws -> Int {
+    try await database.write { tx in
+      let tasks = try tx.tasks
+      return try ids.count { id in
+        switch change {
+        case .cancel: try tasks.cancel(id)
+        case .wake: try tasks.wake(id)
+        case .revive: try tasks.reviveIfFree(id)
+        case .delete: try tasks.delete(id)
+        }
+      }
+    }
+  }
+}

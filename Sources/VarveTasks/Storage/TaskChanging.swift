@@ -1,0 +1,128 @@
+internal import Varve
+
+/// What changes tasks that are there: a transaction, or the scheduler beside the writer.
+protocol TaskChanging: AnyObject {
+  var parts: TaskParts { get }
+  /// In milliseconds since 1970.
+  var wallNow: Int64 { get }
+  /// No claim takes a task until the change is made. Returns the attempt where it runs.
+  func hold(_ id: TaskID) -> TaskRun?
+  /// A task that runs is to be cancelled when its handler returns.
+  func cancel(_ run: TaskRun) throws
+  /// Writes a change of a task that does not run, and notes what it means for the line.
+  func apply(_ edit: TaskEdit, from old: TaskRecord?, to new: TaskRecord?) throws
+  /// Writes a task that does not run again.
+  func rewrite(_ old: TaskRecord, _ new: inout TaskRecord) throws
+  /// Those that depend on a task receive that it has ended.
+  func settle(_ id: TaskID, as state: TaskState) throws
+}
+
+extension TaskChanging {
+  /// 17 and 18. Returns whether it concerns the task.
+  func cancel(_ id: TaskID) throws -> Bool {
+    if let run = hold(id) {
+      try cancel(run)
+      return true
+    }
+    guard let old = try parts.record(id), old.progress.allows(.cancel) else { return false }
+    var new = old
+    try new.progress.apply(.cancel)
+    try end(old, as: new)
+    try settle(id, as: .cancelled)
+    return true
+  }
+
+  /// 22. Returns whether the task waited.
+  func wake(_ id: TaskID) throws -> Bool {
+    if hold(id) != nil { return false }
+    guard let old = try parts.record(id), old.progress.allows(.wake) else { return false }
+    var new = old
+    try new.progress.apply(.wake)
+    try move(old, &new)
+    return true
+  }
+
+  /// 23. Returns whether the task had ended. Throws where another one has its key.
+  func revive(_ id: TaskID) throws -> Bool {
+    if hold(id) != nil { return false }
+    // A dead head of a serial queue stands in line.
+    let inLine = try parts.record(id)
+    let ended = inLine == nil ? try parts.endedRecord(id) : nil
+    guard let old = inLine ?? ended?.record, old.progress.allows(.revive) else { return false }
+    var new = old
+    if let key = old.extras.uniqueKey { try takeAgain(ConfigKeys.unique(old.kind, key), id) }
+    // A group that it belonged to has counted it already.
+    new.extras.group = nil
+    try new.progress.apply(.revive)
+    if new.maxAttempts > 0 { new.maxAttempts = max(new.maxAttempts, new.progress.attempt + 1) }
+    guard let ended else {
+      try move(old, &new)
+      return true
+    }
+    new.position.kind = .line
+    new.position.revision &+= 1
+    try apply(TaskEdit.revive(ended.key, counted: old.progress.state, new), from: nil, to: new)
+    return true
+  }
+
+  /// The same; false where another one has its key.
+  func reviveIfFree(_ id: TaskID) throws -> Bool {
+    do { return try revive(id) } catch TaskError.duplicate { return false }
+  }
+
+  /// 24 and 26. Returns whether there was one.
+  func delete(_ id: TaskID) throws -> Bool {
+    if hold(id) != nil { throw TaskError.taskRunning(id) }
+    if let old = try parts.record(id) {
+      try apply(TaskEdit.delete(old), from: old, to: nil)
+      if old.progress.state == .blocked { try TaskChildren.removeParents(of: id, parts) }
+      try settle(id, as: .done)
+      return true
+    }
+    guard let (key, record) = try parts.endedRecord(id) else { return false }
+    try apply(TaskEdit.forget(key, record, isDeleted: true), from: nil, to: nil)
+    try settle(id, as: .done)
+    return true
+  }
+
+  /// A task that does not run is cancelled. One that others stay blocked by is kept, so that it can be revived, or deleted, which
+  /// lets them run.
+  func end(_ old: TaskRecord, as new: TaskRecord) throws {
+    var new = new
+    var end: TaskEnding? = new.retention == .deleteOnSuccess ? nil : .kept(wallNow)
+    // What comes and goes in one transaction leaves nothing.
+    if new.position.isPending { end = nil }
+    if try TaskChildren.blocks(old.id, parts) {
+      end = .needed
+      if new.position.isPending { new.position.stamp = 0 }
+    }
+    if old.progress.state == .blocked { try TaskChildren.removeParents(of: old.id, parts) }
+    try apply(TaskEdit.end(old, counted: old.progress.state, as: new, at: end), from: old, to: nil)
+  }
+
+  private func move(_ old: TaskRecord, _ new: inout TaskRecord) throws {
+    new.position.kind = .line
+    new.position.due = 0
+    new.delay = 0
+    new.signals = []
+    try rewrite(old, &new)
+  }
+
+  /// A task that is revived has its key again. Throws where another one has it.
+  private func takeAgain(_ key: [UInt8], _ id: TaskID) throws {
+    if let value = try parts.config.get(key) {
+      let (owner, until) = try ConfigKeys.unique(value)
+      if owner != id, until.map({ $0 > wallNow }) ?? true { throw TaskError.duplicate(of: owner) }
+      if owner == id { return }
+    }
+    try parts.config.put(key, ConfigKeys.uniqueValue(id, until: nil))
+  }
+}
+
+/// How a task that has ended is kept.
+enum TaskEnding: Hashable, Sendable {
+  /// As its retention says, from a time on.
+  case kept(Int64)
+  /// Until it is deleted: others wait for it.
+  case needed
+}

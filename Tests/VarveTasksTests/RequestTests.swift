@@ -1,0 +1,134 @@
+import Foundation
+import Synchronization
+import Testing
+import Varve
+import VarveTesting
+
+@testable import VarveTasks
+
+/// Changes of many tasks beside transactions, and what happens between a commit of the scheduler and its being known.
+struct RequestTests {
+  @Test func `tasks are cancelled, woken, revived and deleted by the scheduler, also while they run`() async throws {
+    let fixture = try TaskFixture(workers: 4)
+    let began = AsyncFlag()
+    try fixture.handle { note, _ in
+      if note.text == "runs" {
+        began.set()
+        let (stream, _) = AsyncStream.makeStream(of: Void.self)
+        for await _ in stream {}
+        throw CancellationError()
+      }
+      return note.text == "bad" ? .discard("no") : .done
+    }
+    for isRunning in [false, true] {
+      if isRunning { try await fixture.scheduler.start() }
+      for number in 0..<1_500 { try fixture.enqueue("\(number)") { $0.start = .parked(wakeOn: ["go"]) } }
+      #expect(try await fixture.scheduler.cancel(.id(TaskID(rawValue: 1 << 40))) == 0)
+      #expect(try await fixture.scheduler.signal("go") == 1_500)
+      if !isRunning { #expect(try await fixture.scheduler.cancel(.queue("default")) == 1_500) }
+    }
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take().count == 1_500)
+    let running = try fixture.enqueue("runs")
+    await began.wait()
+    #expect(try await fixture.scheduler.delete(.id(running)) == 0)
+    #expect(try await fixture.scheduler.cancel(.id(running)) == 1)
+    let bad = try fixture.enqueue("bad")
+    await fixture.scheduler.waitUntilIdle()
+    #expect(try fixture.state(running) == nil && fixture.state(bad) == .dead)
+    try fixture.write { tx in try tx.pause("default") }
+    #expect(try await fixture.scheduler.revive(.dead("default")) == 1)
+    #expect(try fixture.state(bad) == .ready)
+    #expect(try await fixture.scheduler.delete(.all) == 1)
+    #expect(try fixture.read { tx in try tx.tasks(.all).isEmpty && tx.tasks.parts.live.count() == 0 })
+    await fixture.scheduler.stop()
+  }
+
+  @Test
+  func `many that enqueue, edit and cancel beside a queue that ages leave each task run once, and the counts right`()
+    async throws
+  {
+    var rules = QueueRules(order: .standard, concurrency: 4)
+    rules.ageing = .milliseconds(1)
+    let fixture = try TaskFixture(rules: [.all: rules], workers: 4, clock: ManualSchedulerClock())
+    let runs = Mutex<[UInt64: Int]>([:])
+    try fixture.handle { _, context in
+      try await context.complete { tx in _ = tx }
+      runs.withLock { $0[context.id.rawValue, default: 0] += 1 }
+      return .done
+    }
+    try await fixture.scheduler.start()
+    let clock = Task { [fixture] in
+      while !Task.isCancelled {
+        fixture.clock.advance(by: .milliseconds(1))
+        await Task.yield()
+      }
+    }
+    var enqueued = 0
+    for round in 0..<300 {
+      for _ in 0..<5 {
+        try fixture.enqueue("x") { $0.priority = 128 }
+        enqueued += 1
+      }
+      // A conflict is allowed: the task has moved.
+      try? fixture.write { tx in
+        for task in try tx.tasks(.state(.ready), limit: 3) { try tx.edit(task.id, priority: UInt8(130 + round % 3)) }
+      }
+    }
+    clock.cancel()
+    await fixture.scheduler.waitUntilIdle()
+    let often = runs.withLock { $0.filter { $0.value != 1 } }
+    #expect(often.isEmpty, "\(often)")
+    #expect(runs.withLock { $0.count } == enqueued)
+    for state in TaskState.allCases {
+      #expect(try fixture.read { tx in try tx.taskCount(in: "default", state) } == 0, "\(state)")
+    }
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `19 a handler that outlives stop is no crash, however often, and stop does not depend on its caller`()
+    async throws
+  {
+    let fixture = try TaskFixture(workers: 2)
+    let flag = AsyncFlag()
+    let began = Mutex(0)
+    try fixture.handle { _, context in
+      if context.run.start < 4 {
+        began.withLock { $0 += 1 }
+        await flag.wait()
+      }
+      return .done
+    }
+    let id = try fixture.enqueue("stubborn")
+    for number in 1...3 {
+      let scheduler = try TaskFixture(fixture.database, clock: fixture.clock, lines: fixture.lines)
+      try scheduler.handle { _, _ in
+        began.withLock { $0 += 1 }
+        await flag.wait()
+        return .done
+      }
+      try await scheduler.scheduler.start()
+      await fixture.poll { began.withLock { $0 } == number }
+      let stop = Task { await scheduler.scheduler.stop() }
+      if number == 2 { stop.cancel() }
+      let clock = Task { [fixture] in
+        while !Task.isCancelled {
+          fixture.clock.advance(by: .seconds(1))
+          await Task.yield()
+        }
+      }
+      await stop.value
+      clock.cancel()
+      let task = try #require(try fixture.read { tx in try tx.task(id) })
+      #expect(task.progress.state == .ready && task.progress.attempt == 0 && task.progress.crashes == 0)
+    }
+    flag.set()
+    let last = try TaskFixture(fixture.database, clock: fixture.clock)
+    try last.handle()
+    try await last.scheduler.start()
+    await last.scheduler.waitUntilIdle()
+    #expect(last.lines.take() == ["stubborn"])
+    #expect(try fixture.state(id) == nil)
+    await last.scheduler.stop()
+  }
+}
