@@ -89,7 +89,7 @@ enum DatabaseLog {
   /// The shared state of an extension took long to receive a commit: by the clock, which runs while the thread does not.
   static func slowAcknowledge(name: String, taken: Duration) {
     logger.warning(
-      "more than a millisecond passed until an extension had received an acknowledged commit, for which other commits wait",
+      "more than 20 milliseconds passed until an extension had received an acknowledged commit, for which other commits wait",
       metadata: ["extension": "\(name)", "taken": "\(taken)"])
   }
 }

@@ -311,16 +311,18 @@ public final class TaskScheduler: Sendable {
     let host = dispatcher.settle(runs.filter { $0.settle() }.map { TaskSettlement(run: $0, end: .interrupted) })
     state.withLock { $0.leavesHandlers = true }
     host?.wake()
-    await waitForRuns(.seconds(10))
+    // By the system's clock: what is waited for is a commit.
+    await waitForRuns(.seconds(10), SystemSchedulerClock())
     state.withLock { $0.leavesHandlers = false }
   }
 
   /// Returns when no handler runs and all is settled, or after a time.
-  private func waitForRuns(_ limit: Duration) async {
+  private func waitForRuns(_ limit: Duration, _ other: (any SchedulerClock)? = nil) async {
+    let clock = other ?? self.clock
     let deadline = clock.continuousNow + limit
     await withTaskGroup { group in
       group.addTask { await self.waitUntilIdle() }
-      group.addTask { [clock] in try? await clock.sleep(until: deadline) }
+      group.addTask { try? await clock.sleep(until: deadline) }
       await group.next()
       group.cancelAll()
       self.resumeIdle()

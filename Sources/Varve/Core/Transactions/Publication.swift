@@ -154,7 +154,7 @@ final class Publication: Sendable {
   }
 
   /// An extension that takes longer than this keeps commits from being acknowledged: the log has an event.
-  private static let acknowledgeNoted = Duration.milliseconds(1)
+  private static let acknowledgeNoted = Duration.milliseconds(20)
 
   /// Whether it is durable can't be known any more.
   func fail(_ error: any Error) -> DatabaseError {
