@@ -86,6 +86,29 @@ struct RequestTests {
     await fixture.scheduler.stop()
   }
 
+  @Test func `what a transaction has changed since a commit of the scheduler does not come back into line with it`()
+    async throws
+  {
+    let fixture = try TaskFixture()
+    try fixture.handle()
+    try await fixture.scheduler.start()
+    try fixture.write { tx in try tx.pause("default") }
+    let id = try fixture.enqueue("x")
+    await fixture.scheduler.waitUntilIdle()
+    let record = try #require(try fixture.read { tx in try tx.tasks.parts.record(id) })
+    let dispatcher = fixture.scheduler.dispatcher
+    dispatcher.state.withLock { $0.isCommitting = true }
+    try fixture.write { tx in try tx.edit(id, priority: 7) }
+    var late = AsideDelta()
+    late.entries = [(record.position.line, LineEntry(record, record.bytes))]
+    dispatcher.apply(late)
+    #expect(dispatcher.state.withLock { $0.lines[record.position.line]?.entryCount } == 1)
+    try fixture.write { tx in try tx.resume("default") }
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["x"])
+    await fixture.scheduler.stop()
+  }
+
   @Test func `19 a handler that outlives stop is no crash, however often, and stop does not depend on its caller`()
     async throws
   {
