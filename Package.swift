@@ -210,7 +210,8 @@ let package = Package(
     .testTarget(
       name: "VarveTasksTests",
       dependencies: [
-        "VarveTasks", "VarveTesting", "Varve", "EngineTestSupport", "VarveTestSupport", "varve-task-target",
+        "VarveTasks", "VarveTesting", "Varve", "FutexLocks", "EngineTestSupport", "VarveTestSupport",
+        "varve-task-target",
       ],
       swiftSettings: plainTestSettings
     ),

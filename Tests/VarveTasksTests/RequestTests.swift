@@ -1,4 +1,5 @@
 import Foundation
+import FutexLocks
 import Synchronization
 import Testing
 import Varve
