@@ -108,6 +108,9 @@ enum EngineRegistry {
   static func runTasks(_ run: EngineRun, _ kind: EngineKind) throws {
     switch kind {
     case .varve, .varvePwrite: try run.executeTasks(VarveTaskEngine.self)
+    #if SQLite
+      case .sqlite: try run.executeTasks(SQLiteTaskEngine.self)
+    #endif
     default: throw notBuiltIn(kind)
     }
   }
