@@ -98,11 +98,13 @@ struct RequestTests {
     await fixture.scheduler.waitUntilIdle()
     let record = try #require(try fixture.read { tx in try tx.tasks.parts.record(id) })
     let dispatcher = fixture.scheduler.dispatcher
-    dispatcher.state.withLock { $0.isCommitting = true }
+    // As between the commit and its being known: no other is begun.
+    dispatcher.state.withLock { ($0.isCommitting, $0.isPumping) = (true, true) }
     try fixture.write { tx in try tx.edit(id, priority: 7) }
     var late = AsideDelta()
     late.entries = [(record.position.line, LineEntry(record, record.bytes))]
     dispatcher.apply(late)
+    dispatcher.state.withLock { $0.isPumping = false }
     #expect(dispatcher.state.withLock { $0.lines[record.position.line]?.entryCount } == 1)
     try fixture.write { tx in try tx.resume("default") }
     await fixture.scheduler.waitUntilIdle()
