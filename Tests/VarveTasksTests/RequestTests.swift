@@ -112,6 +112,34 @@ struct RequestTests {
     await fixture.scheduler.stop()
   }
 
+  @Test func `a caller that waits until nothing is left to do is resumed when it is cancelled, also before it waits`()
+    async throws
+  {
+    let fixture = try TaskFixture()
+    let (began, flag) = (AsyncFlag(), AsyncFlag())
+    try fixture.handle { _, _ in
+      began.set()
+      await flag.wait()
+      return .done
+    }
+    try await fixture.scheduler.start()
+    try fixture.enqueue("long")
+    await began.wait()
+    for _ in 0..<100 {
+      let waiter = Task { await fixture.scheduler.waitUntilIdle() }
+      waiter.cancel()
+      await waiter.value
+    }
+    flag.set()
+    await fixture.scheduler.waitUntilIdle()
+    // A time that has passed: nothing is begun, and nothing is left waiting.
+    for _ in 0..<100 {
+      await fixture.scheduler.stop()
+      try await fixture.scheduler.run(until: .zero)
+    }
+    #expect(fixture.scheduler.state.withLock { $0.idleWaiters.isEmpty })
+  }
+
   @Test func `19 a handler that outlives stop is no crash, however often, and stop does not depend on its caller`()
     async throws
   {

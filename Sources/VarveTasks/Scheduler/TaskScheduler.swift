@@ -69,8 +69,9 @@ public final class TaskScheduler: Sendable {
     var queues: [QueueSelector: QueueRules]
     /// When tasks that have ended were looked at, on the continuous clock.
     var lastPruned: Duration?
-    /// Callers that wait until nothing is left to do.
-    var idleWaiters: [CheckedContinuation<Void, Never>] = []
+    /// Callers that wait until nothing is left to do; nil: one is about to, or was cancelled before it did.
+    var idleWaiters: [UInt64: CheckedContinuation<Void, Never>?] = [:]
+    var nextWaiter: UInt64 = 0
     /// Whether handlers that do not return are not waited for.
     var leavesHandlers = false
     /// The number of the next event that the database keeps.
@@ -236,7 +237,6 @@ public final class TaskScheduler: Sendable {
       group.addTask { [clock] in try? await clock.sleep(until: deadline) }
       await group.next()
       group.cancelAll()
-      self.resumeIdle()
     }
     await Task.detached { [self] in await stop(draining: .zero) }.value
   }
@@ -325,22 +325,32 @@ public final class TaskScheduler: Sendable {
       group.addTask { try? await clock.sleep(until: deadline) }
       await group.next()
       group.cancelAll()
-      self.resumeIdle()
     }
   }
 
-  /// Returns when no handler runs, and nothing is to be done before another time or another task.
+  /// Returns when no handler runs, and nothing is to be done before another time or another task; or when the caller's Swift task is
+  /// cancelled.
   public func waitUntilIdle() async {
     if let host = dispatcher.timerFired() { host.wake() }
-    await withCheckedContinuation { continuation in
-      let isIdle = state.withLock { state in
-        if !state.isRunning { return true }
-        state.idleWaiters.append(continuation)
-        return false
-      }
-      if isIdle { return continuation.resume() }
-      noteIdle()
+    let id = state.withLock { state in
+      state.nextWaiter += 1
+      state.idleWaiters[state.nextWaiter] = .some(nil)
+      return state.nextWaiter
     }
+    await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        let isOver = state.withLock { state in
+          guard state.isRunning, state.idleWaiters[id] != nil else { return true }
+          state.idleWaiters[id] = continuation
+          return false
+        }
+        if isOver { return continuation.resume() }
+        noteIdle()
+      }
+    } onCancel: {
+      state.withLock { $0.idleWaiters.removeValue(forKey: id) ?? nil }?.resume()
+    }
+    state.withLock { $0.idleWaiters[id] = nil }
   }
 
   /// Callers that wait for it are resumed where nothing is left to do.
@@ -352,10 +362,11 @@ public final class TaskScheduler: Sendable {
 
   private func resumeIdle() {
     let waiters = state.withLock { state in
-      defer { state.idleWaiters = [] }
-      return state.idleWaiters
+      let waiting = state.idleWaiters.filter { $0.value != nil }
+      for id in waiting.keys { state.idleWaiters[id] = nil }
+      return waiting.values
     }
-    for waiter in waiters { waiter.resume() }
+    for waiter in waiters { waiter?.resume() }
   }
 }
 

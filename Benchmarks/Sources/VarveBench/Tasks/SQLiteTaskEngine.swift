@@ -129,7 +129,6 @@
 
     func counters() -> EngineCounters { EngineCounters(countsTableBytes: false) }
 
-
     func close() throws {
       for statement in [begin, commit, send, receive, remove, count] { statement.finalize() }
       try connection.close()
