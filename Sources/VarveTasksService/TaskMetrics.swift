@@ -33,7 +33,7 @@
     }
 
     /// Measures an attempt.
-    public func run(_ context: TaskContext, _ next: @Sendable () async throws -> TaskOutcome) async throws
+    public func run(_ context: TaskContext, _ next: TaskNext) async throws
       -> TaskOutcome
     {
       let dimensions = [("kind", context.kind), ("queue", context.queue.text)]

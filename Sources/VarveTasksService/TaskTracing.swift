@@ -25,7 +25,7 @@
     }
 
     /// Runs an attempt in a span.
-    public func run(_ context: TaskContext, _ next: @Sendable () async throws -> TaskOutcome) async throws
+    public func run(_ context: TaskContext, _ next: TaskNext) async throws
       -> TaskOutcome
     {
       var parent = ServiceContext.topLevel

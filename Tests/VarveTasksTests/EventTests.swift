@@ -102,7 +102,7 @@ struct EventTests {
     let name: String
     let lines: TaskFixture.Lines
 
-    func run(_ context: TaskContext, _ next: @Sendable () async throws -> TaskOutcome) async throws -> TaskOutcome {
+    func run(_ context: TaskContext, _ next: TaskNext) async throws -> TaskOutcome {
       lines.add("\(name) begins")
       defer { lines.add("\(name) ends") }
       return try await next()

@@ -112,6 +112,55 @@ struct RequestTests {
     await fixture.scheduler.stop()
   }
 
+  @Test
+  func
+    `what is cancelled in the commit in which its time comes, or it begins, or ends, is not in line, and counts once`()
+    async throws
+  {
+    let fixture = try TaskFixture(workers: 8)
+    var options = HandlerOptions()
+    options.retry = .fixed(.milliseconds(1))
+    try fixture.scheduler.register(Note.self, options: options) { _, _ in .retry(after: .milliseconds(1)) }
+    try await fixture.scheduler.start()
+    for round in 0..<6 {
+      try fixture.write { tx in
+        for number in 0..<600 { try tx.enqueue(Note("\(number)")) }
+      }
+      let clock = Task { [fixture] in
+        while !Task.isCancelled {
+          fixture.clock.advance(by: .milliseconds(1))
+          await Task.yield()
+        }
+      }
+      _ = try await fixture.scheduler.retryNow(.all)
+      if round % 2 == 0 { _ = try await fixture.scheduler.cancel(.state(.ready)) }
+      while try fixture.read({ tx in try tx.tasks(.all).contains { !$0.progress.state.isSettled } }) {
+        _ = try await fixture.scheduler.cancel(.all)
+      }
+      clock.cancel()
+      await fixture.scheduler.waitUntilIdle()
+      _ = try await fixture.scheduler.delete(.all)
+      for state in TaskState.allCases {
+        #expect(try fixture.read { tx in try tx.taskCount(in: "default", state) } == 0, "\(state), round \(round)")
+      }
+      #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+    }
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `deleting the dead head of a serial queue lets the next one run`() async throws {
+    let fixture = try TaskFixture(rules: [.all: QueueRules(order: .serial())])
+    try fixture.handle { note, _ in note.text == "bad" ? .discard("no") : .done }
+    try await fixture.scheduler.start()
+    for text in ["bad", "next", "last"] { try fixture.enqueue(text) }
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["bad"])
+    #expect(try await fixture.scheduler.delete(.dead("default")) == 1)
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["next", "last"])
+    await fixture.scheduler.stop()
+  }
+
   @Test func `a caller that waits until nothing is left to do is resumed when it is cancelled, also before it waits`()
     async throws
   {

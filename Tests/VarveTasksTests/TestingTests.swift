@@ -2,8 +2,9 @@ import Foundation
 import Synchronization
 import Testing
 import Varve
-import VarveTasks
 import VarveTesting
+
+@testable import VarveTasks
 
 /// What programs have for the tests of their tasks.
 struct TestingTests {
@@ -40,6 +41,19 @@ struct TestingTests {
       ])
     // The three before the effect, and the one before it, run twice; the first never began its handler.
     #expect(attempts.withLock { $0 } == 10)
+  }
+
+  @Test func `points of later attempts are reached, too`() async throws {
+    let count = try await assertSurvivesCrashes(of: Charge(account: "a"), in: Self.database) { scheduler in
+      try scheduler.register(Charge.self) { _, context in
+        if context.failures == 0 { throw CancellationError() }
+        return context.run.record.progress.snoozes == 0 ? .snooze(for: .seconds(60)) : .done
+      }
+    } check: { database, point in
+      let left = try await database.read { tx in try tx.tasks(.all).count }
+      #expect(left == 0, "\(point)")
+    }
+    #expect(count == 6)
   }
 
   @Test func `a handler whose effect stands apart from its end is found out`() async throws {

@@ -14,9 +14,8 @@ final class QueueFamily {
   private(set) var tokens: TokenBucket?
   /// Of limit keys, as far as tokens are missing there.
   private var laneTokens: [UInt64: TokenBucket] = [:]
-  /// Whether the tokens are as they were written, and when that was, on the continuous clock.
+  /// Whether the tokens are as they were written.
   var isWritten = true
-  var written: Duration?
 
   init(_ number: UInt32, _ name: QueueName, _ rules: QueueRules, isPaused: Bool, _ tokens: TokenBucket?) {
     self.number = number

@@ -200,16 +200,13 @@ extension TaskDispatcher.State {
     return true
   }
 
-  /// Tokens that were taken are written ten times a second, at most.
-  mutating func takeTokens(_ work: inout TaskWork, _ host: TaskDispatcher.Host) {
-    if work.claims.isEmpty || families.count > 1 << 12 { return }
+  /// Tokens are written with the claims that have taken them.
+  mutating func takeTokens(_ work: inout TaskWork) {
+    if work.claims.isEmpty { return }
     for run in work.claims {
       guard run.rules.rate != nil, let family = families[run.record.position.queue], !family.isWritten,
         let bucket = family.tokens
       else { continue }
-      let now = host.clock.continuousNow
-      if let last = family.written, now < last + .milliseconds(100) { continue }
-      family.written = now
       family.isWritten = true
       work.tokens.append((family.number, bucket))
     }

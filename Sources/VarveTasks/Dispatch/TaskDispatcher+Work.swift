@@ -44,12 +44,10 @@ extension TaskDispatcher {
   /// What is to be done now; nil: nothing is, and what brings something wakes the host.
   ///
   /// In this order: what has ended, what is due, what begins.
-  func takeWork() -> TaskWork? {
+  /// `start` is that of the host which asks: another one takes work by now.
+  func takeWork(_ start: UInt32) -> TaskWork? {
     state.withLock { state in
-      guard let host = state.host else {
-        state.isPumping = false
-        return nil
-      }
+      guard let host = state.host, host.start == start else { return nil }
       var work = TaskWork()
       let count = min(state.settlements.count, TaskWork.batchMaximum)
       work.settlements = Array(state.settlements.prefix(count))
@@ -63,7 +61,7 @@ extension TaskDispatcher {
       if !state.requests.isEmpty { work.requests = [state.requests.removeFirst()] }
       if !state.isStopping {
         state.takeClaims(&work, host)
-        state.takeTokens(&work, host)
+        state.takeTokens(&work)
       }
       if work.isEmpty {
         state.isPumping = false
@@ -178,7 +176,12 @@ extension TaskDispatcher {
       state.pending += changes.pending
       // Where no transaction is left that changes a task the next commit continues.
       if state.held.isEmpty { state.pending += changes.heldPending } else { state.heldPending += changes.heldPending }
-      for (lineID, id, key) in changes.removed { state.lines[lineID]?.remove(id, key: key) }
+      for (lineID, id, key) in changes.removed {
+        guard let line = state.lines[lineID] else { continue }
+        line.remove(id, key: key)
+        // It may have been the head that the queue waited for.
+        state.enqueue(line)
+      }
       // A transaction may have changed one after the commit, and have been acknowledged before this.
       for (line, entry) in changes.entries where !state.removedMeanwhile.contains(entry.key) {
         state.insert(entry, line)

@@ -9,13 +9,8 @@ enum TaskLog {
     ]
   }
 
-  static func dead(_ logger: Logger, _ record: TaskRecord, _ queue: QueueName) {
-    logger.error(
-      "a task is dead",
-      metadata: [
-        "task.id": "\(record.id)", "task.kind": "\(record.kind)", "task.queue": "\(queue)",
-        "task.attempt": "\(record.progress.attempt)", "error": "\(record.errors.last ?? "none")",
-      ])
+  static func dead(_ logger: Logger, _ run: TaskRun, _ error: String?) {
+    logger.error("a task is dead", metadata: metadata(run).merging(["error": "\(error ?? "none")"]) { $1 })
   }
 
   static func orphans(_ logger: Logger, _ count: Int) {

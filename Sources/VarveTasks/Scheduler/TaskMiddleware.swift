@@ -1,11 +1,22 @@
 internal import Synchronization
 public import Varve
 
+/// What stands within a middleware: the handler, or the next middleware. A value that is called, so that modules with other defaults of
+/// where asynchronous closures run fit alike.
+public struct TaskNext: Sendable {
+  private let body: @Sendable () async throws -> TaskOutcome
+
+  init(_ body: @escaping @Sendable () async throws -> TaskOutcome) { self.body = body }
+
+  /// Runs it. What it returns or throws is how the attempt ends, unless the middleware says otherwise.
+  public func callAsFunction() async throws -> TaskOutcome { try await body() }
+}
+
 /// What runs around every handler of a scheduler, and sees every task that is enqueued in its process.
 ///
 /// ```swift
 /// struct Timing: TaskMiddleware {
-///   func run(_ context: TaskContext, _ next: @Sendable () async throws -> TaskOutcome) async throws -> TaskOutcome {
+///   func run(_ context: TaskContext, _ next: TaskNext) async throws -> TaskOutcome {
 ///     let begun = ContinuousClock.now
 ///     defer { print(context.kind, ContinuousClock.now - begun) }
 ///     return try await next()
@@ -15,13 +26,12 @@ public import Varve
 public protocol TaskMiddleware: EnqueueHook {
   /// Runs an attempt: `next` is the handler, or the middleware that stands within this one. What this returns or throws ends the
   /// attempt.
-  func run(_ context: TaskContext, _ next: @Sendable () async throws -> TaskOutcome) async throws -> TaskOutcome
+  func run(_ context: TaskContext, _ next: TaskNext) async throws -> TaskOutcome
 }
 
 extension TaskMiddleware {
   /// Runs what stands within.
-  public func run(_ context: TaskContext, _ next: @Sendable () async throws -> TaskOutcome) async throws -> TaskOutcome
-  {
+  public func run(_ context: TaskContext, _ next: TaskNext) async throws -> TaskOutcome {
     try await next()
   }
 
@@ -52,6 +62,6 @@ extension TaskScheduler {
   ) async throws -> TaskOutcome {
     guard let first = middleware.first else { return try await body() }
     let rest = middleware.dropFirst()
-    return try await first.run(context) { try await run(rest, context, body) }
+    return try await first.run(context, TaskNext { try await run(rest, context, body) })
   }
 }

@@ -42,8 +42,8 @@ extension TaskScheduler {
         for id in work.pending { try changes.resume(id) }
         for slot in slots { try slot.write(to: changes, now: now) }
         for (id, key) in aged { try Self.age(id, key, changes, dispatcher) }
-        let answers = try work.requests.map { try $0.write(to: changes, dispatcher) }
         for claim in claims { _ = try changes.write(claim) }
+        let answers = try work.requests.map { try $0.write(to: changes, dispatcher) }
         for (queue, bucket) in work.tokens { try changes.parts.config.put(ConfigKeys.tokens(queue), bucket.bytes) }
         return (written, answers, try changes.finish())
       }
@@ -80,7 +80,7 @@ extension TaskScheduler {
         dispatcher.didSettle(run, nil, [])
         continue
       }
-      if plan.state == .dead, let record = plan.next ?? Optional(run.record) { TaskLog.dead(logger, record, run.queue) }
+      if plan.state == .dead { TaskLog.dead(logger, run, plan.error) }
       var timers: [TaskTimers.Entry] = []
       var entry: LineEntry?
       if let next = plan.next {

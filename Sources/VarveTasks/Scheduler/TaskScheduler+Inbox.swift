@@ -70,10 +70,14 @@ extension TaskScheduler {
         refuse(path, name, refusal.cause)
       } catch {
         // The database can't be written, or the file not removed: it stays, and is looked at again with the next one.
-        TaskLog.failed(logger, error)
+        if state.withLock({ $0.isRunning }) { TaskLog.failed(logger, error) }
       }
     }
-    do { try await forgetFiles() } catch { TaskLog.failed(logger, error) }
+    guard state.withLock({ $0.isRunning }) else { return }
+    do { try await forgetFiles() } catch {
+      // The database may have been closed meanwhile: what is noted goes at the next start.
+      if state.withLock({ $0.isRunning }) { TaskLog.failed(logger, error) }
+    }
   }
 
   /// A file that can't be applied.

@@ -27,7 +27,8 @@ extension TaskScheduler {
     if !dispatcher.worker.isStopping {
       do { try await prune() } catch { TaskLog.failed(logger, error) }
     }
-    while let work = dispatcher.takeWork() {
+    let start = state.withLock { $0.start }
+    while let work = dispatcher.takeWork(start) {
       if dispatcher.worker.isStopping { return resumeAll() }
       for error in work.damaged { TaskLog.damaged(logger, error) }
       await read(work, database)

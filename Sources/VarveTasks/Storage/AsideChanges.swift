@@ -42,6 +42,11 @@ final class AsideChanges: TaskChanging {
   /// The counts are written, and nothing else follows.
   func finish() throws -> AsideDelta {
     try counts.write(to: parts.counts)
+    if !result.removed.isEmpty, !result.entries.isEmpty {
+      // What came into line and left it in this commit was never there.
+      let gone = Set(result.removed.map(\.key))
+      result.entries.removeAll { gone.contains($0.entry.key) }
+    }
     return result
   }
 

@@ -1,9 +1,16 @@
+internal import Varve
+
 extension TaskRequest {
   /// Makes the change, in a commit of the scheduler.
   func write(to changes: AsideChanges, _ dispatcher: TaskDispatcher) throws -> Answer {
     var answer = Answer()
     for id in ids {
       if dispatcher.isHeld(id) {
+        answer.left.append(id)
+        continue
+      }
+      // Its attempt ends in this commit: the next one finds what came of it.
+      if let run = dispatcher.run(id), try changes.parts.live.get(run.claimKey) == nil {
         answer.left.append(id)
         continue
       }

@@ -4,7 +4,7 @@ public import Varve
 /// # Conflicts
 /// The scheduler changes tasks beside the program's transactions. A transaction that cancels, wakes, revives, edits or deletes a task
 /// which has moved since the transaction began throws `DatabaseError.conflict` when it commits, and has changed nothing: it may be tried
-/// again. Enqueueing never does so. Where many tasks are meant, or queues that run, the calls of `TaskScheduler` do not throw it.
+/// again. Enqueueing does so only where it replaces the payload of a unique task that waits. Where many tasks are meant, or queues that run, the calls of `TaskScheduler` do not throw it.
 extension WriteTransaction {
   /// Adds a task to a queue: it may run when the transaction has been committed, and is not there where that is rolled back.
   ///

@@ -13,7 +13,7 @@ public struct QueueRules: Hashable, Sendable {
 
   /// What a dead task means for a serial queue.
   public enum OnDead: Hashable, Sendable {
-    /// The queue waits until it is revived, cancelled or deleted: `blockedQueues()` lists it.
+    /// The queue waits until it is revived or deleted: `blockedQueues()` lists it.
     case block
     /// The next one runs.
     case skip

@@ -117,7 +117,7 @@ struct PurgeCommand: ParsableCommand {
     commandName: "purge",
     abstract: "Delete tasks: those that have ended, or with --state others.",
     discussion: """
-      Without --state those that are done, dead or cancelled. Tasks that run stay.
+      Without --state those that are done, dead or cancelled, without any option all of these. Tasks that run stay.
 
       Example: varve tasks purge /data/example.varve --queue images
       """)
@@ -125,10 +125,6 @@ struct PurgeCommand: ParsableCommand {
   @OptionGroup var database: DatabaseArgument
   @OptionGroup var tasks: TaskQueryOptions
   @OptionGroup var output: OutputOption
-
-  func validate() throws {
-    if tasks.isEmpty { throw ValidationError("say which tasks: --id, --queue, --state, --kind or --tag") }
-  }
 
   func run() throws {
     var query = tasks.query
@@ -147,6 +143,13 @@ struct PauseCommand: ParsableCommand {
   @Argument(help: "The name of the queue.") var queue: String
   @OptionGroup var output: OutputOption
 
+  func validate() throws {
+    let size = queue.utf8.count
+    guard 1...QueueName.sizeMaximum ~= size else {
+      throw ValidationError("the name of a queue has \(size) bytes, expected 1 to \(QueueName.sizeMaximum)")
+    }
+  }
+
   func run() throws {
     let name = QueueName(queue)
     try TaskChange(path: database.path).queue("paused", output, { try $0.pause(name) }, { $0.pause(name) })
@@ -162,6 +165,13 @@ struct ResumeCommand: ParsableCommand {
   @Argument(help: "The name of the queue.") var queue: String
   @OptionGroup var output: OutputOption
 
+  func validate() throws {
+    let size = queue.utf8.count
+    guard 1...QueueName.sizeMaximum ~= size else {
+      throw ValidationError("the name of a queue has \(size) bytes, expected 1 to \(QueueName.sizeMaximum)")
+    }
+  }
+
   func run() throws {
     let name = QueueName(queue)
     try TaskChange(path: database.path).queue("resumed", output, { try $0.resume(name) }, { $0.resume(name) })
@@ -176,6 +186,13 @@ struct DrainCommand: ParsableCommand {
   @OptionGroup var database: DatabaseArgument
   @Argument(help: "The name of the queue.") var queue: String
   @OptionGroup var output: OutputOption
+
+  func validate() throws {
+    let size = queue.utf8.count
+    guard 1...QueueName.sizeMaximum ~= size else {
+      throw ValidationError("the name of a queue has \(size) bytes, expected 1 to \(QueueName.sizeMaximum)")
+    }
+  }
 
   func run() throws {
     let name = QueueName(queue)

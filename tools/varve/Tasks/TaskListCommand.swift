@@ -134,7 +134,8 @@ struct TaskRow: Encodable {
   /// The columns of a list.
   var text: String {
     [
-      "\(id)", state, queue, kind, "attempt \(attempt)", due.map { "due \($0)" } ?? enqueued,
+      "\(id)", state, PrintableText.text(Array(queue.utf8)), kind, "attempt \(attempt)",
+      due.map { "due \($0)" } ?? enqueued,
       errors.last.map(JSONLine.quoted) ?? "-",
     ].joined(separator: "\t")
   }
@@ -142,7 +143,8 @@ struct TaskRow: Encodable {
   /// What `show` prints.
   var lines: [String] {
     var lines = [
-      "task      \(id)", "state     \(state)", "queue     \(queue), priority \(priority)",
+      "task      \(id)", "state     \(state)",
+      "queue     \(PrintableText.text(Array(queue.utf8))), priority \(priority)",
       "kind      \(kind), version \(version)", "payload   \(PrintableText.text(Array(payload.utf8)))",
       "enqueued  \(enqueued)",
     ]

@@ -29,7 +29,9 @@ struct QueuesCommand: ParsableCommand {
       let states = TaskState.allCases.filter { $0 != .running }
       let table =
         [["queue", "rules"] + states.map { "\($0)" }]
-        + rows.map { row in [row.queue, row.mode] + states.map { "\(row.counts["\($0)"] ?? 0)" } }
+        + rows.map { row in
+          [PrintableText.text(Array(row.queue.utf8)), row.mode] + states.map { "\(row.counts["\($0)"] ?? 0)" }
+        }
       for line in TextTable.lines(table) { try sink.writeLine(line) }
     }
   }
@@ -107,8 +109,11 @@ struct EventRow: Encodable {
   }
 
   var text: String {
-    ["\(number)", date, event, "task \(task)", kind, queue, "attempt \(attempt)", detail.map(JSONLine.quoted) ?? "-"]
-      .joined(separator: "\t")
+    [
+      "\(number)", date, event, "task \(task)", kind, PrintableText.text(Array(queue.utf8)), "attempt \(attempt)",
+      detail.map(JSONLine.quoted) ?? "-",
+    ]
+    .joined(separator: "\t")
   }
 }
 
