@@ -77,9 +77,10 @@ struct TaskCrashTests {
       let (process, power) = promise.withLock { $0 }
       points.withLock { $0.append(Point(crash: capture(), process: process, power: power)) }
     }
+    var last: TaskID?
     for number in 1...orderCount {
       let isPower = number % 4 == 0
-      try order(number, in: database, isPower ? .power : .process)
+      last = try order(number, after: last, in: database, isPower ? .power : .process)
       promise.withLock { promise in
         promise.process = number
         if isPower { promise.power = number }
@@ -95,12 +96,18 @@ struct TaskCrashTests {
     return (points.withLock { $0 }, count)
   }
 
-  private static func order(_ number: Int, in database: Database, _ durability: StorageDurability) throws {
+  /// Some depend on the order before, some share a limit key, and some are unique.
+  private static func order(
+    _ number: Int, after last: TaskID?, in database: Database, _ durability: StorageDurability
+  ) throws -> TaskID {
     try database.write(durability: durability) { tx in
       try tx.set(number, key: "\(number)", in: "orders")
       var options = TaskOptions(queue: queue(number))
       if number % 11 == 0 { options.start = .after(.seconds(20)) }
-      try tx.enqueue(Note("\(number)"), options)
+      if number % 4 == 1, let last { options.dependsOn = [last] }
+      if number % 5 == 2 { options.limitKey = "key \(number % 3)" }
+      if number % 6 == 3 { options.unique = Uniqueness(key: "\(number)") }
+      return try tx.enqueue(Note("\(number)"), options).id
     }
   }
 
@@ -120,6 +127,10 @@ struct TaskCrashTests {
       guard others.isEmpty else { throw ContractBroken("effects of no order: \(others)") }
       let left = try tx.tasks.parts.live.count()
       guard left == 0 else { throw ContractBroken("\(left) rows of tasks are left") }
+      for tag: UInt8 in [0x46, 0x55] {
+        let rest = try tx.tasks.config.count(StorageRange(prefix: [tag]))
+        guard rest == 0 else { throw ContractBroken("\(rest) rows 0x\(String(tag, radix: 16)) of config are left") }
+      }
       for name in try tx.taskQueues() {
         for state in TaskState.allCases where try tx.taskCount(in: name, state) != 0 {
           throw ContractBroken("\(name) counts \(try tx.taskCount(in: name, state)) tasks that are \(state)")
@@ -158,7 +169,7 @@ struct TaskCrashTests {
     for _ in 0..<12 { await fixture.scheduler.advance(fixture.clock, by: .seconds(10)) }
     try check(database, atLeast: policy == .processKill ? point.process : point.power)
     // Ids are not given again, and tasks run on.
-    try order(1_000, in: database, .process)
+    _ = try order(1_000, after: nil, in: database, .process)
     for _ in 0..<3 { await fixture.scheduler.advance(fixture.clock, by: .seconds(10)) }
     await fixture.scheduler.stop()
     try check(database, atLeast: orders + 1)

@@ -18,7 +18,7 @@ struct TaskModelTests {
   @Test func `tasks are in the states that the rules give them, in the order of their queues`() async throws {
     var counts: [Step: Int] = [:]
     var (runs, steps) = (0, 0)
-    for seed in 1...UInt64(TestScale.count(12)) {
+    for seed in 1...UInt64(TestScale.count(24)) {
       let run = try TaskModelRun(seed: seed)
       do { try await run.run(250) } catch {
         Issue.record(error, "seed \(seed), after \(run.trace.suffix(400).joined(separator: "\n"))")
