@@ -1,3 +1,4 @@
+import EngineTestSupport
 import Foundation
 import FutexLocks
 import Synchronization
@@ -144,6 +145,80 @@ struct RequestTests {
         #expect(try fixture.read { tx in try tx.taskCount(in: "default", state) } == 0, "\(state), round \(round)")
       }
       #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+    }
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `8 writers that enqueue, cancel, wake, edit and delete beside 8 workers leave nothing, and no key taken`()
+    async throws
+  {
+    var rules = QueueRules(order: .standard, concurrency: 8)
+    rules.perKey = 2
+    let fixture = try TaskFixture(
+      rules: [.prefix("serial"): QueueRules(order: .serial(onDead: .skip), concurrency: 4), .prefix("p"): rules],
+      workers: 8)
+    try fixture.handle { note, context in
+      let number = Int(note.text) ?? 0
+      if number % 9 == 0, context.failures == 0 { return .retry(after: .milliseconds(5)) }
+      if number % 13 == 0, context.failures == 0 { return .park(wakeOn: ["go"]) }
+      return number % 17 == 0 ? .discard("no") : .done
+    }
+    try await fixture.scheduler.start()
+    let clock = Task { [fixture] in
+      while !Task.isCancelled {
+        fixture.clock.advance(by: .milliseconds(5))
+        await Task.yield()
+      }
+    }
+    let database = fixture.database
+    let conflicts = TaskFixture.Lines()
+    await withTaskGroup { group in
+      for writer in 0..<8 {
+        group.addTask {
+          var random = SeededRandom(seed: UInt64(writer))
+          var own: [TaskID] = []
+          for round in 0..<60 {
+            let (kind, number) = (random.below(8), writer * 1_000 + round)
+            let (chosen, other) = (own.isEmpty ? nil : own[random.below(own.count)], random.below(4))
+            do {
+              let id: TaskID? = try await database.write { tx in
+                var options = TaskOptions(queue: ["serial-1", "serial-2", "p-1", "p-2"][other])
+                options.limitKey = other == 3 ? "key \(number % 5)" : nil
+                if kind == 4, let chosen { options.dependsOn = [chosen] }
+                if kind == 4 { options.onParentFailure = .runAnyway }
+                if kind == 5 { options.unique = Uniqueness(key: "u\(number % 4)", onConflict: .rerun) }
+                switch kind {
+                case 0: if let chosen { try tx.cancel(.id(chosen)) }
+                case 1: try tx.signal("go")
+                case 2: if let chosen { try? tx.edit(chosen, priority: UInt8(number % 200)) }
+                case 3: if let chosen { _ = try? tx.delete(.id(chosen)) }
+                default: return try tx.enqueue(Note("\(number)"), options).id
+                }
+                return nil
+              }
+              if let id { own.append(id) }
+            } catch let error as DatabaseError where error.code == .conflict {
+              conflicts.add("conflict")
+            } catch { conflicts.add("\(error)") }
+          }
+        }
+      }
+    }
+    // What was parked is woken until nothing is left but what is dead.
+    while try fixture.read({ tx in try tx.tasks(.all).contains { !$0.progress.state.isSettled } }) {
+      _ = try await fixture.scheduler.signal("go")
+      await fixture.scheduler.waitUntilIdle()
+    }
+    clock.cancel()
+    _ = try await fixture.scheduler.delete(.all)
+    await fixture.scheduler.waitUntilIdle()
+    #expect(Set(conflicts.take()).isSubset(of: ["conflict"]))
+    try fixture.read { tx in
+      #expect(try tx.tasks.parts.live.count() == 0)
+      for tag: UInt8 in [0x46, 0x55] { #expect(try tx.tasks.config.count(StorageRange(prefix: [tag])) == 0, "\(tag)") }
+      for queue in try tx.taskQueues() {
+        for state in TaskState.allCases { #expect(try tx.taskCount(in: queue, state) == 0, "\(queue) \(state)") }
+      }
     }
     await fixture.scheduler.stop()
   }

@@ -96,6 +96,8 @@ struct TasksCommandTests {
     #expect((schedules.first?["next"] as? [String])?.allSatisfy { $0.contains("T03:00:00") } == true)
     await scheduler.stop()
     try await open.close()
+    // The directory of the inbox is one of the database's.
+    #expect(try Tool.run(["verify", database]).status == 0)
   }
 
   @Test func `a database without tasks says so`() throws {

@@ -129,12 +129,15 @@ extension EngineCore {
     return try environment.fileSystem.attributes(tree.path(.manifest(number))) != nil
   }
 
+  /// The directory of `TaskInbox`.
+  private static let inboxDirectory = "inbox"
+
   /// Files that are not the engine's: they are left alone, and listed. What a crash left of its own is no
   /// fault; the next open for writing removes it.
   private func findStrangers(_ report: inout VerificationReport) throws(EngineError) {
     for name in try environment.fileSystem.list(path).sorted() where FileName(name) == nil {
-      // What a repair put aside.
-      if name == LostDirectory.name { continue }
+      // What a repair put aside, and what other processes ask of the program that has the database open.
+      if name == LostDirectory.name || name == Self.inboxDirectory { continue }
       report.faults.append(
         .init(file: path + "/" + name, offset: nil, message: "the file is not one of the database's"))
     }
