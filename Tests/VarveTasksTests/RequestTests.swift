@@ -149,6 +149,25 @@ struct RequestTests {
     await fixture.scheduler.stop()
   }
 
+  /// One change of a writer. Returns the task that it has enqueued.
+  private static func change(_ tx: WriteTransaction, _ kind: Int, _ number: Int, _ queue: Int, _ chosen: TaskID?) throws
+    -> TaskID?
+  {
+    var options = TaskOptions(queue: ["serial-1", "serial-2", "p-1", "p-2"][queue])
+    options.limitKey = queue == 3 ? "key \(number % 5)" : nil
+    if kind == 4, let chosen { options.dependsOn = [chosen] }
+    if kind == 4 { options.onParentFailure = .runAnyway }
+    if kind == 5 { options.unique = Uniqueness(key: "u\(number % 4)", onConflict: .rerun) }
+    switch kind {
+    case 0: if let chosen { try tx.cancel(.id(chosen)) }
+    case 1: try tx.signal("go")
+    case 2: if let chosen { try? tx.edit(chosen, priority: UInt8(number % 200)) }
+    case 3: if let chosen { _ = try? tx.delete(.id(chosen)) }
+    default: return try tx.enqueue(Note("\(number)"), options).id
+    }
+    return nil
+  }
+
   @Test func `8 writers that enqueue, cancel, wake, edit and delete beside 8 workers leave nothing, and no key taken`()
     async throws
   {
@@ -181,21 +200,7 @@ struct RequestTests {
             let (kind, number) = (random.below(8), writer * 1_000 + round)
             let (chosen, other) = (own.isEmpty ? nil : own[random.below(own.count)], random.below(4))
             do {
-              let id: TaskID? = try await database.write { tx in
-                var options = TaskOptions(queue: ["serial-1", "serial-2", "p-1", "p-2"][other])
-                options.limitKey = other == 3 ? "key \(number % 5)" : nil
-                if kind == 4, let chosen { options.dependsOn = [chosen] }
-                if kind == 4 { options.onParentFailure = .runAnyway }
-                if kind == 5 { options.unique = Uniqueness(key: "u\(number % 4)", onConflict: .rerun) }
-                switch kind {
-                case 0: if let chosen { try tx.cancel(.id(chosen)) }
-                case 1: try tx.signal("go")
-                case 2: if let chosen { try? tx.edit(chosen, priority: UInt8(number % 200)) }
-                case 3: if let chosen { _ = try? tx.delete(.id(chosen)) }
-                default: return try tx.enqueue(Note("\(number)"), options).id
-                }
-                return nil
-              }
+              let id = try await database.write { tx in try Self.change(tx, kind, number, other, chosen) }
               if let id { own.append(id) }
             } catch let error as DatabaseError where error.code == .conflict {
               conflicts.add("conflict")
