@@ -137,7 +137,9 @@ struct DependencyTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `a parent that ends beside the transaction that enqueues its child leaves none behind`() async throws {
+  @Test func `a parent that ends beside the transaction that enqueues its child does not leave it blocked`()
+    async throws
+  {
     let fixture = try await Self.fixture()
     try await fixture.scheduler.start()
     let parent = try fixture.enqueue("parent") { $0.start = .parked() }

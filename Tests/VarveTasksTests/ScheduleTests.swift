@@ -112,7 +112,8 @@ struct ScheduleTests {
     }
   }
 
-  @Test func `a clock that is set back runs no slot twice, and one that is set forward leaves none behind`()
+  @Test
+  func `a clock that is set back runs no slot twice, and after one that is set forward the last slot is made up for`()
     async throws
   {
     let fixture = try TaskFixture()

@@ -189,7 +189,7 @@ extension TaskDispatcher.State {
     return run
   }
 
-  /// Takes a token for the next task of a line; true where there is none before another time.
+  /// Takes a token for the next task of a line; true where the line has to wait for one.
   private mutating func mustWait(_ line: TaskLine, _ host: TaskDispatcher.Host) -> Bool {
     if line.waitsForToken { return true }
     guard let wait = line.family.take(line.id, WallTime.milliseconds(host.clock.wallNow)) else { return false }

@@ -109,15 +109,7 @@ final class AsideChanges: TaskChanging {
 
   func add(_ name: QueueName) throws -> TaskNames.Queue {
     if let value = try parts.config.get(TaskNames.key(name)) { return try TaskNames.queue(value) }
-    var number: UInt32 = 1
-    if let value = try parts.config.get(TaskNames.next) {
-      var reader = ByteReader(value)
-      number = try reader.number()
-    }
-    var next: [UInt8] = []
-    next.append(number: number + 1)
-    let queue = TaskNames.Queue(number: number)
-    try parts.config.put(TaskNames.next, next)
+    let queue = TaskNames.Queue(number: try parts.takeQueueNumber())
     try parts.config.put(TaskNames.key(name), TaskNames.value(queue))
     result.names.append((name, queue))
     return queue

@@ -60,6 +60,19 @@ struct TaskParts {
     return try TaskRecord(value, stamp: position.stamp)
   }
 
+  /// The number of a new queue.
+  func takeQueueNumber() throws -> UInt32 {
+    var number: UInt32 = 1
+    if let value = try config.get(TaskNames.next) {
+      var reader = ByteReader(value)
+      number = try reader.number()
+    }
+    var next: [UInt8] = []
+    next.append(number: number + 1)
+    try config.put(TaskNames.next, next)
+    return number
+  }
+
   /// A task that has ended and is kept.
   func endedRecord(_ id: TaskID) throws -> (key: [UInt8], record: TaskRecord)? {
     guard let key = try ended.get(EndedKeys.byID(id)), let value = try ended.get(key) else { return nil }

@@ -183,15 +183,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
         ? TaskError.invalidValue("the name of a queue is empty")
         : .tooLarge(what: "the name of a queue", size: size, limit: QueueName.sizeMaximum)
     }
-    var number: UInt32 = 1
-    if let value = try config.get(TaskNames.next) {
-      var reader = ByteReader(value)
-      number = try reader.number()
-    }
-    var next: [UInt8] = []
-    next.append(number: number + 1)
-    try config.put(TaskNames.next, next)
-    let queue = TaskNames.Queue(number: number)
+    let queue = TaskNames.Queue(number: try parts.takeQueueNumber())
     try set(queue, name)
     return queue
   }

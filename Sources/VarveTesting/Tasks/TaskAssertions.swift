@@ -13,7 +13,7 @@ public struct TaskAssertionFailed: Error, Hashable, Sendable, CustomStringConver
 
 extension ReadTransaction {
   /// The payloads of a type that are enqueued and have not ended, in a queue or in all. Throws `TaskAssertionFailed` where there are not
-  /// as many as `count`, of those for which `condition` is true; nil: where there is none.
+  /// as many as `count`, of those for which `condition` is true; without a `count` one has to be there.
   ///
   /// ```swift
   /// try database.read { tx in

@@ -134,11 +134,8 @@ struct PurgeCommand: ParsableCommand {
   }
 }
 
-struct PauseCommand: ParsableCommand {
-  static let configuration = CommandConfiguration(
-    commandName: "pause", abstract: "Start no task of a queue any more, until resume.",
-    discussion: "Example: varve tasks pause /data/example.varve images")
-
+/// The queue that a command changes.
+struct QueueArguments: ParsableArguments {
   @OptionGroup var database: DatabaseArgument
   @Argument(help: "The name of the queue.") var queue: String
   @OptionGroup var output: OutputOption
@@ -150,9 +147,24 @@ struct PauseCommand: ParsableCommand {
     }
   }
 
-  func run() throws {
+  func change(
+    _ what: String, _ direct: (WriteTransaction, QueueName) throws -> Void,
+    _ inbox: (inout TaskInbox.Batch, QueueName) -> Void
+  ) throws {
     let name = QueueName(queue)
-    try TaskChange(path: database.path).queue("paused", output, { try $0.pause(name) }, { $0.pause(name) })
+    try TaskChange(path: database.path).queue(what, output, { try direct($0, name) }, { inbox(&$0, name) })
+  }
+}
+
+struct PauseCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "pause", abstract: "Start no task of a queue any more, until resume.",
+    discussion: "Example: varve tasks pause /data/example.varve images")
+
+  @OptionGroup var target: QueueArguments
+
+  func run() throws {
+    try target.change("paused", { try $0.pause($1) }, { $0.pause($1) })
   }
 }
 
@@ -161,20 +173,10 @@ struct ResumeCommand: ParsableCommand {
     commandName: "resume", abstract: "Start tasks of a queue again, and let it take tasks again.",
     discussion: "Example: varve tasks resume /data/example.varve images")
 
-  @OptionGroup var database: DatabaseArgument
-  @Argument(help: "The name of the queue.") var queue: String
-  @OptionGroup var output: OutputOption
-
-  func validate() throws {
-    let size = queue.utf8.count
-    guard 1...QueueName.sizeMaximum ~= size else {
-      throw ValidationError("the name of a queue has \(size) bytes, expected 1 to \(QueueName.sizeMaximum)")
-    }
-  }
+  @OptionGroup var target: QueueArguments
 
   func run() throws {
-    let name = QueueName(queue)
-    try TaskChange(path: database.path).queue("resumed", output, { try $0.resume(name) }, { $0.resume(name) })
+    try target.change("resumed", { try $0.resume($1) }, { $0.resume($1) })
   }
 }
 
@@ -183,19 +185,9 @@ struct DrainCommand: ParsableCommand {
     commandName: "drain", abstract: "Let a queue take no tasks any more, until resume; those that it has are run.",
     discussion: "Example: varve tasks drain /data/example.varve images")
 
-  @OptionGroup var database: DatabaseArgument
-  @Argument(help: "The name of the queue.") var queue: String
-  @OptionGroup var output: OutputOption
-
-  func validate() throws {
-    let size = queue.utf8.count
-    guard 1...QueueName.sizeMaximum ~= size else {
-      throw ValidationError("the name of a queue has \(size) bytes, expected 1 to \(QueueName.sizeMaximum)")
-    }
-  }
+  @OptionGroup var target: QueueArguments
 
   func run() throws {
-    let name = QueueName(queue)
-    try TaskChange(path: database.path).queue("draining", output, { try $0.drain(name) }, { $0.drain(name) })
+    try target.change("draining", { try $0.drain($1) }, { $0.drain($1) })
   }
 }
