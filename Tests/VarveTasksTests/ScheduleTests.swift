@@ -144,6 +144,20 @@ struct ScheduleTests {
     #expect(throws: TaskError.self) { try fixture.scheduler.schedule("n", "0 0 31 2 *") { _ in Note("") } }
   }
 
+  @Test func `a queue that is drained takes no task of a schedule either`() async throws {
+    let fixture = try TaskFixture()
+    try fixture.handle()
+    try Self.register(fixture)
+    try await fixture.scheduler.start()
+    try fixture.write { tx in try tx.drain("default") }
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(600))
+    #expect(fixture.lines.take().isEmpty)
+    try fixture.write { tx in try tx.resume("default") }
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(600))
+    #expect(fixture.lines.take() == ["0:20"])
+    await fixture.scheduler.stop()
+  }
+
   @Test func `a schedule that is registered while the scheduler runs begins with its next slot`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle()

@@ -221,8 +221,11 @@ struct DueSlots: Sendable {
       let live = try record.lastTask.flatMap { try changes.parts.position(of: $0) == nil ? nil : $0 }
       if schedule.rules.overlap == .skip, live != nil { continue }
       let parent = schedule.rules.overlap == .queue ? live : nil
+      // A queue that is drained takes no task: the slot is left out.
+      let queue = try changes.add(schedule.options.queue)
+      if queue.isDraining { continue }
       let task = TaskID(rawValue: id.first)
-      try add(task, slot, payload, after: parent, changes, now)
+      try add(task, slot, payload, to: queue.number, after: parent, changes, now)
       record.lastTask = task
     }
     record.lastSlot = lastSlot
@@ -231,14 +234,14 @@ struct DueSlots: Sendable {
   }
 
   private func add(
-    _ id: TaskID, _ slot: TaskSlot, _ payload: [UInt8], after parent: TaskID?, _ changes: AsideChanges, _ now: Int64
+    _ id: TaskID, _ slot: TaskSlot, _ payload: [UInt8], to queue: UInt32, after parent: TaskID?,
+    _ changes: AsideChanges, _ now: Int64
   ) throws {
     let options = schedule.options
-    let queue = try changes.add(options.queue)
     // No transaction has so many tasks, so that the number is given once.
     let ordinal = 1 << 31 | UInt32(truncatingIfNeeded: id.rawValue & 0x7FFF_FFFF)
     var position = TaskPosition(
-      parent == nil ? .line : .blocked, queue: queue.number, priority: options.priority,
+      parent == nil ? .line : .blocked, queue: queue, priority: options.priority,
       sortKey: options.sortKey?.bytes ?? [], stamp: stamp, ordinal: ordinal)
     position.lane = LineID.lane(options.limitKey)
     var record = TaskRecord(
