@@ -41,6 +41,7 @@ final class AsyncFlag: Sendable {
 extension TaskFixture {
   /// Returns when something is so that other threads bring about.
   func poll(_ condition: () throws -> Bool) async {
-    while (try? condition()) != true { await Task.yield() }
+    // A suite's limit of time cancels the test.
+    while (try? condition()) != true, !Task.isCancelled { await Task.yield() }
   }
 }
